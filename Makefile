@@ -9,11 +9,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # Without gaps between functions, which are 2 % of a program on amd64, where an instruction may begin anywhere; assembly
 # that asks for an alignment keeps it, and on arm64 nothing changes.
 LDFLAGS       = -s -w -funcalign=1 -X main.version=$(VERSION)
-# Commands, screens, drills and the lab mostly wait: without inlining, which would be 0.4 MB of the 25 that gpuaasctl has.
-# What judges, draws and parses keeps it.
-MODULE        = github.com/gpuaas/gpuaasctl
-COLD          = -gcflags=$(MODULE)/cmd/...=-l -gcflags=$(MODULE)/chaos/...=-l -gcflags=$(MODULE)/lab=-l
-GOFLAGS_BUILD = -trimpath -buildvcs=false $(COLD) -ldflags "$(LDFLAGS)"
+GOFLAGS_BUILD = -trimpath -buildvcs=false -ldflags "$(LDFLAGS)"
 
 # The agent is on every node, next to somebody's workload, and has 8.5 MB, which a test holds. It does without HTTP/2,
 # which it never speaks (0.4 MB), and without inlining of our own code, which mostly waits (0.16 MB).

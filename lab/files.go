@@ -10,11 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
-	"text/template"
 )
 
 // Longer than 300 lines: a list of the files of the lab's machines, with their text.
@@ -44,31 +45,6 @@ type file struct {
 	unit string // the unit to restart when a running machine gets another content; "" = only a new machine gets the file
 }
 
-// settings is what the templates may speak of.
-type settings struct {
-	Machine         Machine
-	Machines, Nodes []Machine
-	PrefixLen       int
-	EdgeAddress     string
-	NodeAddress     string
-	APIHost         string
-	TermHost        string
-	NodeAPIHost     string
-	AppsDomain      string
-	AppPort         int
-	NodeAPIURL      string
-	NodeTerminalURL string
-	EnrollToken     string
-	IngressSecret   string
-	RedisDigest     string // sha256 of the password, in hex: Redis needs no more
-	TaskPubkeys     string
-	RecoveryCA      string // on a node: what it trusts when its bundle is no longer right; pinned when it was made
-	Profile         string // the environment that nodes are enrolled for
-	Policy          []policyRow
-	GPUs            int    // of each node; 0: no C compiler built the library
-	GPUDir          string // on a node: the library, and what it answers after a boot
-}
-
 type policyRow struct {
 	Key   string
 	Value int64
@@ -91,14 +67,37 @@ const (
 	environmentProfile = "lab"
 )
 
-func (l *Lab) settings(m Machine) settings {
-	ms := l.Machines()
-	return settings{
-		Machine: m, Machines: ms, Nodes: ms[1:], PrefixLen: prefixLen, EdgeAddress: edgeAddress, NodeAddress: nodeAddress,
-		APIHost: apiHost, TermHost: termHost, NodeAPIHost: nodeAPIHost, AppsDomain: appsDomain, AppPort: appPort,
-		NodeAPIURL: nodeAPIURL, NodeTerminalURL: nodeTerminalURL, RecoveryCA: recoveryCA, Profile: environmentProfile,
-		Policy: policy[:], GPUs: l.gpus(), GPUDir: gpuDir,
+// values is what the templates name that all machines share.
+func (l *Lab) values() values {
+	return values{
+		"PrefixLen": strconv.Itoa(prefixLen), "EdgeAddress": edgeAddress, "NodeAddress": nodeAddress,
+		"APIHost": apiHost, "TermHost": termHost, "NodeAPIHost": nodeAPIHost, "AppsDomain": appsDomain,
+		"AppPort": strconv.Itoa(appPort), "NodeAPIURL": nodeAPIURL, "NodeTerminalURL": nodeTerminalURL,
+		"RecoveryCA": recoveryCA, "Profile": environmentProfile, "GPUDir": gpuDir,
 	}
+}
+
+func (m Machine) values() values {
+	return values{"Name": m.Name, "Address": m.Address(), "Allocation": m.Allocation(), "AppUnit": m.AppUnit()}
+}
+
+// lists is what the templates repeat lines for.
+func (l *Lab) lists(m Machine) map[string][]values {
+	lists := map[string][]values{"GPUs": nil}
+	for _, a := range m.Addresses {
+		lists["Addresses"] = append(lists["Addresses"], values{"Address": a})
+	}
+	for _, each := range l.Machines() {
+		lists["Machines"] = append(lists["Machines"], each.values())
+	}
+	lists["Nodes"] = lists["Machines"][1:]
+	for _, row := range policy {
+		lists["Policy"] = append(lists["Policy"], values{"Key": row.Key, "Value": strconv.FormatInt(row.Value, 10)})
+	}
+	if n := l.gpus(); n > 0 {
+		lists["GPUs"] = []values{{"GPUs": strconv.Itoa(n)}}
+	}
+	return lists
 }
 
 // A node's GPUs are a library that answers as /run/gpuaas-lab/nvml says, see nvml/fake.c. A C compiler builds it.
@@ -121,7 +120,9 @@ func (l *Lab) gpus() int {
 // fileSet collects a machine's files and the first error on the way.
 type fileSet struct {
 	l     *Lab
-	s     settings
+	m     Machine
+	fill  values
+	lists map[string][]values
 	files []file
 	err   error
 }
@@ -130,13 +131,10 @@ func (fs *fileSet) add(f file) { fs.files = append(fs.files, f) }
 
 // text adds a rendered template.
 func (fs *fileSet) text(path, tmpl, unit string, mode os.FileMode) {
-	t, err := template.ParseFS(templates, "templates/"+tmpl)
-	var b bytes.Buffer
-	if err == nil {
-		err = t.Execute(&b, fs.s)
-	}
-	fs.err = errors.Join(fs.err, err)
-	fs.add(file{path: path, data: b.Bytes(), mode: mode, unit: unit})
+	text, err := templates.ReadFile("templates/" + tmpl)
+	data, err2 := render(string(text), fs.fill, fs.lists)
+	fs.err = errors.Join(fs.err, err, err2)
+	fs.add(file{path: path, data: []byte(data), mode: mode, unit: unit})
 }
 
 // secret adds a copy of a file of the secrets folder.
@@ -170,7 +168,8 @@ func (fs *fileSet) mask(unit string) { fs.add(file{path: systemUnits + unit, lin
 
 // machineFiles is everything that makes an image into the machine m.
 func (l *Lab) machineFiles(m Machine) ([]file, error) {
-	fs := &fileSet{l: l, s: l.settings(m)}
+	fs := &fileSet{l: l, m: m, fill: l.values(), lists: l.lists(m)}
+	maps.Copy(fs.fill, m.values())
 	fs.common(m)
 	if m.IsPlatform() {
 		fs.platform()
@@ -207,7 +206,8 @@ func (fs *fileSet) platform() {
 	password, err2 := os.ReadFile(fs.l.secret(fileRedis))
 	fs.err = errors.Join(fs.err, err1, err2)
 	sum := sha256.Sum256(bytes.TrimSpace(password))
-	fs.s.IngressSecret, fs.s.RedisDigest = string(bytes.TrimSpace(ingress)), hex.EncodeToString(sum[:])
+	fs.fill["IngressSecret"] = string(bytes.TrimSpace(ingress))
+	fs.fill["RedisDigest"] = hex.EncodeToString(sum[:]) // sha256 of the password: Redis needs no more
 	fs.text(systemUnits+"redis-server.service.d/lab.conf", "platform/redis-dropin.conf", "", 0o644)
 	fs.text("/etc/redis/redis.conf", "platform/redis.conf", redis, 0o644)
 	fs.text(systemUnits+dns, "platform/dnsmasq.service", "", 0o644)
@@ -237,7 +237,7 @@ func (fs *fileSet) platform() {
 		fs.secret(etc+name, name, 0o600, uidPlatform)
 		fs.files[len(fs.files)-1].unit = own // a machine of an older build gets them, too
 	}
-	for _, n := range fs.s.Nodes {
+	for _, n := range fs.l.Machines()[1:] {
 		fs.secret(etc+"enroll/"+n.Name+".token", "enroll-"+n.Name+".token", 0o600, uidPlatform)
 	}
 	fs.text(etc+"platform.yaml", "platform/platform.yaml", own, 0o644)
@@ -255,7 +255,7 @@ func (fs *fileSet) node(m Machine) {
 	taskKey, err2 := os.ReadFile(fs.l.secret(fileTaskKey))
 	pubkeys, err3 := taskPubkeys(taskKey)
 	fs.err = errors.Join(fs.err, err1, err2, err3)
-	fs.s.EnrollToken, fs.s.TaskPubkeys = strings.TrimSpace(string(token)), pubkeys
+	fs.fill["EnrollToken"], fs.fill["TaskPubkeys"] = strings.TrimSpace(string(token)), pubkeys
 	fs.text("/etc/gpuaas/agent.env", "node/agent.env", "", 0o600)
 	fs.secret("/etc/gpuaas/ca-bundle.crt", fileNodeBundle, 0o644, 0)
 	fs.secret(recoveryCA, fileNodeBundle, 0o644, 0) // a file of its own: no drift of the bundle reaches it
@@ -265,7 +265,7 @@ func (fs *fileSet) node(m Machine) {
 	fs.binary("gpuaas-agent", agent)
 	// where it was built: what a drill runs in the agent's place
 	fs.binary("gpuaas-agent-oldterminal", "")
-	if fs.s.GPUs > 0 {
+	if fs.l.gpus() > 0 {
 		fs.builtFile(gpuDir, gpuLibrary, agent)
 		fs.add(file{path: gpuDir + "/nvml", data: gpuProfile, mode: 0o644})
 		fs.text("/etc/tmpfiles.d/gpus.conf", "node/gpus-tmpfiles.conf", "", 0o644)
@@ -287,7 +287,7 @@ func (fs *fileSet) users() {
 		name, home, shell string
 		uid               int
 	}{{"ops", "/home/ops", "/bin/bash", uidOps}}
-	if fs.s.Machine.IsPlatform() {
+	if fs.m.IsPlatform() {
 		rows = append(rows, struct {
 			name, home, shell string
 			uid               int

@@ -94,3 +94,17 @@ func TestAgentHidesNothingOfTenants(t *testing.T) {
 		}
 	}
 }
+
+func TestRender(t *testing.T) {
+	lists := map[string][]values{"Nodes": {{"Name": "a"}, {"Name": "b"}}, "GPUs": nil}
+	for text, want := range map[string]string{
+		"{{Name}}\n{{each Nodes}}\n- {{Name}} {{Port}}\n{{each GPUs}}\ngpu\n{{end GPUs}}\n{{end Nodes}}\n{{Port}}"://
+		"x\n- a 1\n- b 1\n1",
+		"{{Nothing}}": "", "{{each Nodes}}\n": "", "{{each Links}}\n{{end Links}}\n": "",
+	} {
+		got, err := render(text, values{"Name": "x", "Port": "1"}, lists)
+		if got != want || (err != nil) != (want == "") {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+	}
+}
