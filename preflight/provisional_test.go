@@ -222,6 +222,9 @@ func TestASlowPathIsNotBlamed(t *testing.T) {
 // TestLossIsSeldomBlamed: on a way that loses packets a walk seldom blames on its way what it does not in the end.
 func TestLossIsSeldomBlamed(t *testing.T) {
 	walks := 60
+	if testing.Short() { // the race detector's run: the code is the same, and too few for a share
+		walks = 10
+	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	all, wrong := 0, 0
@@ -245,7 +248,7 @@ func TestLossIsSeldomBlamed(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d", wrong, all)
-	if 20*wrong >= all {
+	if 20*wrong >= all && !testing.Short() {
 		t.Errorf("%d of %d walks said what they did not mean", wrong, all)
 	}
 }

@@ -85,7 +85,7 @@ func buildProgram(t *testing.T, main, stamp, called string) string {
 	path := filepath.Join(dir, "built", filepath.Base(main))
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+stamp, "-o",
 		path, "./"+main)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0") // the race detector's run has cgo: all once more
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}

@@ -36,12 +36,15 @@ var secretShapes = []string{
 // TestNoShapeComesThrough: whatever is around it, a secret in one of these forms is redacted, in a text and in a line
 // of a log.
 func TestNoShapeComesThrough(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4))
+	r, rounds := rand.New(rand.NewPCG(3, 4)), 150
+	if testing.Short() { // the race detector's run: the code is the same
+		rounds = 10
+	}
 	for _, shape := range secretShapes {
 		if got := Scrub(shape); strings.Contains(got, canary) {
 			t.Errorf("%q becomes %q", shape, got)
 		}
-		for range 150 {
+		for range rounds {
 			in := shardText(r) + " ; " + shape + " ; " + shardText(r)
 			if got := Scrub(in); strings.Contains(got, canary) {
 				t.Errorf("%q becomes %q", in, got)
@@ -115,10 +118,13 @@ func TestKeysByLines(t *testing.T) {
 
 // TestRedactionsAreLinear: an answer made to be slow to clean is not.
 func TestRedactionsAreLinear(t *testing.T) {
-	for _, piece := range []string{"a-", "a_", "a-token", "_token", "eyJ-", "eyJa-", "-----BEGIN ",
+	for i, piece := range []string{"a-", "a_", "a-token", "_token", "eyJ-", "eyJa-", "-----BEGIN ",
 		"-----BEGIN PRIVATE KEY",
 		"a://", "a+://", "x?", "?a", "cookie ", "bearer ", "token \"", "=a",
 		"token=\"", "cookie:\n", "-----BEGIN PRIVATE KEY-----\n", "task-1 ", "node_id=", "node_id=a/"} {
+		if testing.Short() && i%6 != 0 { // the race detector's run: the code is the same
+			continue
+		}
 		s := strings.Repeat(piece, maxBody/4/len(piece))
 		began := time.Now()
 		Scrub(s)
