@@ -355,7 +355,10 @@ func TestKilledAtEveryWrite(t *testing.T) {
 	cells := map[string]int{}
 	for fate, strike := range fates {
 		for at := 1; at <= changes; at++ {
-			for _, second := range []int{0, 1, 3, 7, 15} {
+			for i, second := range []int{0, 1, 3, 7, 15} {
+				if testing.Short() && i != at%5 { // the race detector's run: the code is the same
+					continue
+				}
 				n := fresh()
 				n.killer.At = at
 				struck := ""
