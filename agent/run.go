@@ -17,6 +17,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/tenant"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/durable"
+	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -271,8 +272,12 @@ func (r *runtime) heartbeat(e SendHeartbeat) wire.HeartbeatRequest {
 	return h
 }
 
-// addresses are this node's own, without loopback and link-local ones.
+// addresses are this node's own, without loopback and link-local ones; none in a network namespace of the agent's own,
+// whose addresses are not the machine's.
 func addresses() []string {
+	if probe.InOwnNetwork() {
+		return nil
+	}
 	all, err := net.InterfaceAddrs()
 	if err != nil {
 		return nil

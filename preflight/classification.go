@@ -159,8 +159,11 @@ func nodeEvidence(c *Case) *diag.NodeEvidence {
 		GuestAgent: readModel(c, "node.guest_agent_status"), StaleTasks: count(readModel(c, "node.stale_tasks")),
 		LostResults: count(readModel(c, "node.lost_results")), Checklist: platformPoints(c),
 	}
-	if k := confinementOf(c); k != nil && k.OwnNetwork {
+	if ownNetwork(c) {
 		n.Addresses = nil // they are of the agent's own network, and the platform cannot know them
+		if n.Reason == diag.ReasonIPRouteDrift {
+			n.Overtaken = "the addresses that the agent reports are of a network of its own" + byUnit(c) + ", not the machine's"
+		}
 	}
 	if age, known := heartbeatAge(c); known {
 		n.HeartbeatAge = &age

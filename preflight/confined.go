@@ -60,6 +60,13 @@ func byUnit(c *Case) string {
 	return " (no setting of its unit says so)"
 }
 
+// ownNetwork reports whether the agent has a network of its own: as the kernel shows it, or by its unit, where a login
+// may not look.
+func ownNetwork(c *Case) bool {
+	k := confinementOf(c)
+	return k != nil && (k.OwnNetwork || k.PrivateNetwork || k.NetworkPath != "")
+}
+
 func confinementOf(c *Case) *diag.Confinement {
 	f := c.Fact(diag.HopNodeReadiness, stepProcess)
 	if f == nil || f.Unit == nil {
@@ -93,8 +100,7 @@ func barred(c *Case, f *diag.Fact, unheard bool) *diag.Finding {
 // outside is the finding of a probe that passes in the machine's network, where the agent's unit gives the agent
 // another one that this login may not enter: what the agent gets there was not seen.
 func outside(c *Case, f *diag.Fact, unheard bool) *diag.Finding {
-	k := confinementOf(c)
-	if k == nil || f == nil || !unheard || (!k.PrivateNetwork && k.NetworkPath == "") {
+	if f == nil || !unheard || !ownNetwork(c) {
 		return nil
 	}
 	if f.Request.Network != "" || f.OwnNetwork || f.AgentView == viewEntered {

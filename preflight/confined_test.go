@@ -163,3 +163,75 @@ func TestWorkloadIsTheMachines(t *testing.T) {
 		}
 	}
 }
+
+// TestFactsOfTheAgentsNetwork: what was measured in a network of the agent's own is said of that network, and what was
+// measured in the machine's is not said of the agent's.
+func TestFactsOfTheAgentsNetwork(t *testing.T) {
+	process, reach := factID(diag.HopNodeReadiness, stepProcess), factID(diag.HopNodeRuntimeAPI, stepReach)
+	wait := factID(diag.HopNodeRecoveryStatus, stepTaskWait)
+	unit := func(k diag.Confinement) func(*diag.Fact) {
+		return func(f *diag.Fact) { f.Unit.Confined = &k }
+	}
+	own := unit(diag.Confinement{OwnNetwork: true, NetworkPath: "/run/netns/x"})
+	inside := func(change func(*diag.Fact)) func(*diag.Fact) {
+		return func(f *diag.Fact) {
+			change(f)
+			f.OwnNetwork, f.AgentView = true, viewEntered
+		}
+	}
+	drifted := allOf(setField("node.private_ip", "192.0.2.101"), setField("node.agent_addresses", `["10.200.0.2"]`),
+		setField("node.recovery_reason", "ip_route_drift"))
+	for name, k := range map[string]diag.Confinement{
+		"entered": {OwnNetwork: true, NetworkPath: "/run/netns/x"}, "by its unit alone": {PrivateNetwork: true},
+	} {
+		r := walkWith(t, answers{readModelFact: drifted, process: unit(k)})
+		if k := r.Classification; k.Reason != diag.ReasonNone || len(k.Losers) != 1 ||
+			!strings.Contains(k.Losers[0].Why, "a network of its own") {
+			t.Errorf("%s: the agent's own addresses are %s, losers %+v", name, k.Reason, k.Losers)
+		}
+	}
+	if r := walkWith(t, answers{readModelFact: drifted}); r.Classification.Reason != diag.ReasonIPRouteDrift {
+		t.Errorf("addresses of the machine: %s", r.Classification.Reason)
+	}
+
+	filter := diag.DenialFacts{PacketFilters: []string{"nft inet x out: rules that may drop or reject: 1"},
+		Seccomp: "off"}
+	r := walkWith(t, with(silentAgent(), answers{process: own, reach: inside(refusedHere("EPERM", filter))}))
+	if b := r.Verdict.Blame; b == nil || b.Signal != diag.SigAgentConfined ||
+		strings.Contains(b.Text, "the node itself") ||
+		!strings.Contains(b.Text, "from the machine's network it does") || !strings.Contains(b.Text, "nft inet x out") {
+		t.Errorf("a packet filter of the agent's network: %+v", b)
+	}
+	both := with(silentAgent(), answers{process: own, reach: inside(refusedHere("EPERM", filter)),
+		reach + "~host-network": refusedHere("EPERM", filter)})
+	if b := walkWith(t, both).Verdict.Blame; b == nil || !strings.HasPrefix(b.Text, "the agent's network namespace "+
+		"(NetworkNamespacePath=/run/netns/x) itself denies") {
+		t.Errorf("filters of both networks: %+v", b)
+	}
+	ports := inside(outOfIt(diag.LocalPorts, diag.ScopeNetwork, "EADDRNOTAVAIL", "tcp"))
+	r = walkWith(t, with(silentAgent(), answers{process: own, reach: ports, wait: ports}))
+	if b := r.Verdict.Blame; b == nil || !strings.HasPrefix(b.Text, "the agent's network namespace") {
+		t.Errorf("out of local ports: %+v", b)
+	}
+
+	silent := inside(failWith(diag.TCPTimeout, "tcp"))
+	noAPI := failWith(diag.TCPTimeout, "tcp")
+	r = walkWith(t, answers{process: own, reach: silent, reach + "~" + counterPinned: silent,
+		reach + "~" + counterFromOperator: noAPI, reach + "~" + counterHostView: silent,
+		factID(diag.HopControlPlaneAccess, stepHealthz): noAPI, factID(diag.HopControlPlaneAccess, stepAuth): noAPI})
+	if b := r.Verdict.Blame; b == nil || !strings.HasSuffix(b.Text, "the fault is on the operator's way") {
+		t.Errorf("the node's API answers in the machine's network: %+v", b)
+	}
+
+	served := func(f *diag.Fact) {
+		f.Unit.Listening = []string{"0.0.0.0:8888"}
+		own(f)
+	}
+	r = walkWith(t, answers{factID(diag.HopAppRuntimeLiveness, stepUnit): served,
+		factID(diag.HopAppRuntimeLiveness, stepPort): failWith(diag.TCPRefused, "tcp"),
+		factID(diag.HopAppUserRoute, stepRoute):      failWith(diag.HTTPEdgePage, "http")})
+	if h := hopOf(r, diag.HopAppRuntimeLiveness); h.Status != diag.StatusFail ||
+		!strings.Contains(h.Text, "app.service runs in a network of its own") {
+		t.Errorf("a workload that listens in a network of its own: %s %s", h.Status, h.Text)
+	}
+}

@@ -85,8 +85,11 @@ func judgeWorkload(c *Case) []diag.Finding {
 		return []diag.Finding{warn("", port, "the workload's port %s does not answer at 127.0.0.1, and it is served: by %s",
 			appPort(c), servedBy(c, unit))}
 	case port != nil && !port.Passed():
-		return []diag.Finding{fail(diag.SigAppStopped, port, "the workload's port %s does not answer on the node: %s",
-			appPort(c), saw(port))}
+		out := fail(diag.SigAppStopped, port, "the workload's port %s does not answer on the node: %s", appPort(c), saw(port))
+		if unit.Passed() && listensApart(unit) {
+			out.Text += fmt.Sprintf("; %s runs in a network of its own", unit.Request.Target)
+		}
+		return []diag.Finding{out}
 	case unit != nil && !unit.Passed():
 		return []diag.Finding{undecided(unit, "the workload's unit could not be looked at: %s", saw(unit))}
 	case unit == nil:
@@ -140,9 +143,17 @@ func appUnit(c *Case) string {
 // guessedUnit reports whether the workload's unit is the convention's and not the platform's word.
 func guessedUnit(c *Case) bool { return allocationField(c, "allocation.app_unit") == "" }
 
-// listensAt reports whether a unit's processes listen on the port, at whatever address.
+// listensApart reports whether a unit's listeners are in a network namespace of its own, where the machine has none.
+func listensApart(unit *diag.Fact) bool {
+	return unit.Unit != nil && unit.Unit.Confined != nil && unit.Unit.Confined.OwnNetwork
+}
+
+// listensAt reports whether a unit's processes listen on the machine's port, at whatever address.
 func listensAt(unit *diag.Fact, port string) bool {
-	return unit != nil && unit.Unit != nil && slices.ContainsFunc(unit.Unit.Listening, func(addr string) bool {
+	if unit == nil || unit.Unit == nil || listensApart(unit) {
+		return false
+	}
+	return slices.ContainsFunc(unit.Unit.Listening, func(addr string) bool {
 		_, p, err := net.SplitHostPort(addr)
 		return err == nil && p == port
 	})

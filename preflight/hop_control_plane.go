@@ -209,7 +209,8 @@ func nodeHears(c *Case) int {
 	if reach == nil {
 		return unknownSide
 	}
-	for _, name := range []string{counterPinned, counterHostView, counterFromOperator, counterProfileURL} {
+	for _, name := range []string{counterPinned, counterHostView, counterHostNetwork, counterFromOperator,
+		counterProfileURL} {
 		if hears(c.fact(reach.ID+"~"+name)) == answeredSide {
 			return answeredSide
 		}

@@ -16,7 +16,7 @@ func ownMachine(c *Case, f *diag.Fact) *diag.Finding {
 	case f == nil, lost(f):
 		return nil
 	case f.Failure == diag.HostExhausted:
-		return exhausted(f)
+		return exhausted(c, f)
 	case f.Failure == diag.TCPDenied && f.Denial != nil && f.Request.Op != diag.OpSSH:
 		return denied(c, f)
 	}
@@ -42,13 +42,17 @@ func unspoken(h *Hop, c *Case, findings []diag.Finding) (out []diag.Finding) {
 
 // exhausted blames the node only for a limit that its agent shares. One of the probe's own process, user or control
 // group is the operator's: on the node it is the login's.
-func exhausted(f *diag.Fact) *diag.Finding {
+func exhausted(c *Case, f *diag.Fact) *diag.Finding {
 	s := f.Shortage
 	if s == nil {
 		s = &diag.ShortageFacts{Resource: "a resource"}
 	}
 	if f.Vantage == Node && f.Request.Op != diag.OpSSH && s.Scope.Shared() {
-		out := fail(diag.SigNodeExhausted, f, "the node is out of %s, so nothing can be asked of %s: %s", outOf(s),
+		place := "the node"
+		if s.Scope == diag.ScopeNetwork {
+			place = networkOf(c, f)
+		}
+		out := fail(diag.SigNodeExhausted, f, "%s is out of %s, so nothing can be asked of %s: %s", place, outOf(s),
 			askedOf(f), saw(f))
 		out.Culprit, out.Direct = "node out of "+string(s.Resource), true
 		return &out
@@ -65,11 +69,15 @@ func exhausted(f *diag.Fact) *diag.Finding {
 // process alone says nothing about the agent.
 func denied(c *Case, f *diag.Fact) *diag.Finding {
 	d := f.Denial
+	if out := apart(c, f); out != nil {
+		out.Text += "; " + deniers(d)
+		return out
+	}
 	shared := len(d.PacketFilters) > 0 || d.Route != ""
 	heard := agentHeard(c, f)
 	if f.Vantage == Node && heard == "" && (shared || (len(d.CgroupFilters) == 0 && d.Seccomp != "filter")) {
-		out := fail(diag.SigAgentConfined, f, "the node itself denies the connection to %s: %s; %s", askedOf(f), saw(f),
-			deniers(d))
+		out := fail(diag.SigAgentConfined, f, "%s itself denies the connection to %s: %s; %s", networkOf(c, f), askedOf(f),
+			saw(f), deniers(d))
 		out.Culprit, out.Direct = culpritConfined, true
 		return &out
 	}
@@ -81,6 +89,14 @@ func denied(c *Case, f *diag.Fact) *diag.Finding {
 		out.Because += "; " + heard
 	}
 	return &out
+}
+
+// networkOf names the network that a probe of a node was in.
+func networkOf(c *Case, f *diag.Fact) string {
+	if f.OwnNetwork {
+		return "the agent's network namespace" + byUnit(c)
+	}
+	return "the node"
 }
 
 // agentHeard reports what shows that the agent itself came in this walk to where a probe of the node was denied.

@@ -39,7 +39,7 @@ func (p *Prober) confinement(ctx context.Context, pid int, props host.Unit) *dia
 	if !c.PrivateNetwork {
 		c.JoinsNetworkOf = "" // nothing is joined without a network to share
 	}
-	c.OwnNetwork, _ = otherNamespace(pid, "net") // where it cannot be read, the view of other facts says so
+	c.OwnNetwork = otherNetwork(pid)
 	if all, err := processEnv(pid); err == nil {
 		for _, name := range proxyNames {
 			if all[name] != "" {

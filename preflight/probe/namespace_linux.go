@@ -68,6 +68,17 @@ func openNamespaces(pid int, cfg Config) (inside, mounts *namespace, view string
 	return n, mounts, ViewEntered
 }
 
+// InOwnNetwork reports whether this process is in another network namespace than the machine's first process.
+func InOwnNetwork() bool { return otherNetwork(1) }
+
+// otherNetwork reports whether pid is in another network namespace than we are, by a file that each of them has its own
+// of: unlike the links in /proc/PID/ns, every user may see it. It is false where /proc hides the process.
+func otherNetwork(pid int) bool {
+	ours, err := os.Stat("/proc/self/net/dev")
+	theirs, errTheirs := os.Stat(fmt.Sprintf("/proc/%d/net/dev", pid))
+	return err == nil && errTheirs == nil && !os.SameFile(ours, theirs)
+}
+
 // otherNamespace reports whether pid is in another namespace of this kind than we are.
 func otherNamespace(pid int, kind string) (bool, error) {
 	ours, err := os.Readlink("/proc/self/ns/" + kind)
