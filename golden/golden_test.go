@@ -64,6 +64,18 @@ func recordings(t *testing.T) []string {
 	return paths
 }
 
+// some are all names; under -short, which is the race detector's run, one of eight: the code is the same.
+func some(names []string) []string {
+	if !testing.Short() {
+		return names
+	}
+	var few []string
+	for i := 0; i < len(names); i += 8 {
+		few = append(few, names[i])
+	}
+	return few
+}
+
 // recorded reads a report and judges its facts again, twice: the second time changes nothing.
 func recorded(t *testing.T, path string) *diag.Report {
 	t.Helper()
@@ -122,7 +134,7 @@ func TestExpectationsAreClosed(t *testing.T) {
 // TestAnyFactMayBeMissing: a recording without one of its facts is judged all the same, also where the first time that
 // a question was asked is lost and its repeats are not. A report whose own proof names that fact is refused.
 func TestAnyFactMayBeMissing(t *testing.T) {
-	for _, path := range recordings(t) {
+	for _, path := range some(recordings(t)) {
 		whole := recorded(t, path)
 		for i := range whole.Facts {
 			part := *whole

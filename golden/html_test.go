@@ -21,7 +21,7 @@ const mostPage = 150 << 10
 // the table, and the table before the rest.
 func TestPagesOfWalks(t *testing.T) {
 	largest, most := "", 0
-	for _, path := range recordings(t) {
+	for _, path := range some(recordings(t)) {
 		r := recorded(t, path)
 		page := []byte(walked(t, r, render.Options{Format: render.HTML}))
 		if len(page) > most {

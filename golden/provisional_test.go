@@ -13,7 +13,7 @@ import (
 // before the first retransmission had its chance.
 func TestProvisionalBlame(t *testing.T) {
 	told, corrected := 0, 0
-	for _, path := range recordings(t) {
+	for _, path := range some(recordings(t)) {
 		r := recorded(t, path)
 		said := preflight.Rehearse(r)
 		if len(said) > 0 && said[0].At < time.Second {
@@ -38,7 +38,7 @@ func TestProvisionalBlame(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d that say something are corrected", corrected, told)
-	if told < 25 || 20*corrected >= told {
+	if !testing.Short() && (told < 25 || 20*corrected >= told) {
 		t.Errorf("%d of %d are corrected", corrected, told)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// walks are all recorded walks, judged by today's rules, by name.
+// walks are all recorded walks, or some, judged by today's rules, by name.
 func walks(t *testing.T) map[string]*diag.Report {
 	t.Helper()
 	files, err := filepath.Glob("[rm]*/*.json")
@@ -20,7 +20,7 @@ func walks(t *testing.T) map[string]*diag.Report {
 		t.Fatalf("%d recordings: %v", len(files), err)
 	}
 	out := map[string]*diag.Report{}
-	for _, name := range files {
+	for _, name := range some(files) {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -22,7 +22,7 @@ const screenWidth, screenHeight = 80, 24
 // shows outcome, blamed hop, owner and a command, ends with the verdict, and has no line that the terminal would break
 // but a command's long word.
 func TestTheScreenEndsWithTheAnswer(t *testing.T) {
-	for _, path := range recordings(t) {
+	for _, path := range some(recordings(t)) {
 		r := recorded(t, path)
 		v := &r.Verdict
 		if v.Outcome == diag.OutcomePass || v.Outcome == diag.OutcomeWarn {
@@ -86,7 +86,7 @@ func endsWith(t *testing.T, path, text, verdict string, want []string) {
 
 // TestNothingIsCutOnAPipe: each hop has one line there, with all that was seen, and nothing ends with an ellipsis.
 func TestNothingIsCutOnAPipe(t *testing.T) {
-	for _, path := range recordings(t) {
+	for _, path := range some(recordings(t)) {
 		r := recorded(t, path)
 		text := walked(t, r, render.Options{})
 		for i := range r.Hops {
