@@ -75,6 +75,7 @@ func TestTenAtOnce(t *testing.T) {
 
 // TestTwoAtOnce: what is broken is named the same when two operators look at once, and the verdicts of both replay.
 func TestTwoAtOnce(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("skipped: walks every fault twice more")
 	}

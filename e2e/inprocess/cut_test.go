@@ -198,6 +198,7 @@ const (
 
 // TestCutInFront: what cuts between browser and gateway is blamed for it, whatever the shell did meanwhile.
 func TestCutInFront(t *testing.T) {
+	t.Parallel()
 	front := func(name string, r *relay, profile string, says ...string) cutCase {
 		return cutCase{name: name, profile: profile, options: options{front: r}, hop: diag.HopBrowserTerminalWS,
 			signal: diag.SigStreamCut, owner: edgeOwner, says: says, step: "idle time-outs"}
@@ -272,6 +273,7 @@ func meddle(w *world, cut func(context.Context, *websocket.Conn)) {
 
 // TestCutBehind: what cuts between gateway and node, and the agent.
 func TestCutBehind(t *testing.T) {
+	t.Parallel()
 	back := func(name string, r *relay, profile string, says ...string) cutCase {
 		return cutCase{name: name, profile: profile, options: options{back: r}, hop: diag.HopGatewayNodeStream,
 			signal: diag.SigStreamCut, owner: wayOwner, says: says, step: "firewall"}
@@ -316,6 +318,7 @@ func TestCutBehind(t *testing.T) {
 
 // TestShellFails: where nothing was cut, the shell is blamed, with what it said.
 func TestShellFails(t *testing.T) {
+	t.Parallel()
 	shell := func(name, profile string, says ...string) cutCase {
 		return cutCase{name: name, profile: profile, hop: diag.HopTerminalStartup, signal: diag.SigPTYFailed,
 			owner: shellOwner, says: says, step: "the agent's terminal log"}
@@ -339,6 +342,7 @@ func TestShellFails(t *testing.T) {
 
 // TestSlowIsHealthy: who is slow, or talks a lot, is blamed for nothing.
 func TestSlowIsHealthy(t *testing.T) {
+	t.Parallel()
 	far := func() *relay { return &relay{delay: 150 * time.Millisecond} }
 	for name, tc := range map[string]struct {
 		profile string

@@ -256,6 +256,7 @@ func TestSecondDialect(t *testing.T) {
 
 // TestSecondDialectFaults: and a fault is blamed as on the reference platform.
 func TestSecondDialectFaults(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		do     func(t *testing.T, w *world)
 		hop    diag.HopID

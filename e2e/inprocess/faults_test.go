@@ -145,6 +145,7 @@ func TestOperatorThrottled(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	for _, f := range faults() {
 		t.Run(f.name, f.run)
 	}
@@ -261,6 +262,7 @@ func faults() []fault {
 
 // TestIdentityFaults: what a node's credential, or the platform's mind about it, can have.
 func TestIdentityFaults(t *testing.T) {
+	t.Parallel()
 	quick := options{noStream: true, profile: short(diag.HopNodeTaskRoundtrip)}
 	issue := func(o platformtest.IssueOptions) func(*testing.T, *world) {
 		return func(_ *testing.T, w *world) { w.credential(w.platform.Issue(nodeID, o)) }
@@ -328,6 +330,7 @@ func TestIdentityFaults(t *testing.T) {
 
 // TestTrustFaults: what a node trusts, and whom it talks to.
 func TestTrustFaults(t *testing.T) {
+	t.Parallel()
 	for _, f := range []fault{
 		{
 			name: "stale bundle", options: options{noStream: true, profile: short(diag.HopNodeTaskRoundtrip)},

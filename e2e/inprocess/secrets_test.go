@@ -100,6 +100,7 @@ func startSecret(t *testing.T, o options) *world {
 
 // TestNoSecretInAnyReport: healthy and broken, in every format.
 func TestNoSecretInAnyReport(t *testing.T) {
+	t.Parallel()
 	login := func(f *platformtest.Front) { // an edge that asks for a login, and repeats what it got
 		f.Intercept(func(rw http.ResponseWriter, r *http.Request) bool {
 			rw.Header().Set("Location", "https://login.test/?back="+r.URL.String()+"&cookie="+r.Header.Get("Cookie"))

@@ -129,6 +129,7 @@ type cell struct {
 // TestServers walks through each server in each cell: one cause has one verdict, whether the server says it by an
 // alert, by HTTP or by closing, and a healthy one blames no hop.
 func TestServers(t *testing.T) {
+	t.Parallel()
 	for _, s := range servers {
 		t.Run(s.name, func(t *testing.T) {
 			if path, _ := hosttools.Find(s.name); s.conf != nil && path == "" {

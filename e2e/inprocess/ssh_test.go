@@ -17,6 +17,7 @@ import (
 // TestLoginFaults: every way in which a login goes wrong is this hop's fault alone, within its budget, and what does
 // not need the login is measured all the same.
 func TestLoginFaults(t *testing.T) {
+	t.Parallel()
 	budget := short(diag.HopNodeOpsAccess)
 	set := func(f sshtest.Fault) func(*testing.T, *world) {
 		return func(_ *testing.T, w *world) { w.ssh.Set(f) }
