@@ -83,7 +83,7 @@ func (s server) run(t *testing.T, doors []door) (end func()) {
 
 // awaitPort returns when a port takes connections, and with an error when the server has ended before that.
 func awaitPort(port int, ended <-chan struct{}) error {
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err == nil {
 			return c.Close()
@@ -258,7 +258,7 @@ func lastingPort(t *testing.T) int {
 // listener until it runs its own program.
 func listenAgain(t *testing.T, port int) net.Listener {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err == nil {
 			return ln
