@@ -52,9 +52,8 @@ PATIENCE = -timeout 40m
 MUTANTS = -tags mutants -count=1 -run TestMutants ./chaos/node ./chaos/drill
 
 # For `go test` of the fast suite: PACKAGES=./agent/... tests these alone, TESTFLAGS=-json prints events.
-# e2e/inprocess takes the longest and mostly waits, so it begins first, and one package more than processors runs.
+# e2e/inprocess takes the longest, so it begins first.
 PACKAGES  ?= ./e2e/inprocess ./...
-AT_ONCE   := -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 TESTFLAGS ?=
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -102,7 +101,7 @@ needs: ## install, as root on Debian or Ubuntu, the packages that the lab and th
 
 test-plain: ## all that needs no lab, over every row of every table
 	@$(GO) run ./internal/testneeds fast
-	$(GO) test $(AT_ONCE) $(TESTFLAGS) $(PATIENCE) $(PACKAGES)
+	$(GO) test $(TESTFLAGS) $(PATIENCE) $(PACKAGES)
 	$(GO) test $(TESTFLAGS) $(OLD_TERMINAL)
 
 test-mutants: ## that the tests of drills find mistakes
@@ -126,7 +125,7 @@ RACED   = $(filter-out $(addprefix github.com/gpuaas/gpuaasctl/,$(UNRACED)),$(sh
 test-race: ## a sample of the rows with the race detector
 	@$(GO) run ./internal/testneeds fast
 ifneq ($(CC_FOUND),)
-	$(if $(RACED),CGO_ENABLED=1 $(GO) test $(RACE) $(AT_ONCE) $(TESTFLAGS) $(PATIENCE) $(RACED))
+	$(if $(RACED),CGO_ENABLED=1 $(GO) test $(RACE) $(TESTFLAGS) $(PATIENCE) $(RACED))
 	CGO_ENABLED=1 $(GO) test $(RACE) $(TESTFLAGS) $(OLD_TERMINAL)
 else
 	@echo "note: no C compiler, so no run with the race detector"

@@ -22,7 +22,7 @@ import (
 
 // worldsAtOnce is how many worlds may run at once: most of them wait for a silence to be noticed. The race detector's
 // run (-short) needs more of a processor for each.
-const worldsAtOnce, worldsInRace = "6", "4"
+const worldsAtOnce, worldsInRace = "6", "3"
 
 // brief is all rows of a table; under -short, which the race detector's run is, about most of them, from all over it.
 // The plain run walks them all, and their code is the same.
