@@ -12,12 +12,12 @@ import (
 // at once, each with a node for itself; make test-lab says how many (-parallel). What breaks the platform is seen by
 // everybody, and runs while nothing else does: go test begins a parallel test only when those before it that are not
 // parallel are over.
-const labNodes = "4"
+const labNodes = "6"
 
 // free are the nodes that no test has. The one with the small root file system is not among them: it is broken by tests
 // that want it. All recordings are of one node.
 var free = func() chan string {
-	all := []string{node, "compute-node-03", "compute-node-04"}
+	all := []string{node, "compute-node-03", "compute-node-04", "compute-node-05", "compute-node-06"}
 	if goldentest.Writing() {
 		all = all[:1]
 	}
