@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	goalRSS    = 10.0 // MiB; it has 11, see "The node" in ARCHITECTURE.md
+	goalRSS    = 10.0 // MiB; what holds it is in ARCHITECTURE.md
 	goalCPU    = 2.0  // thousandths of a core
 	goalWake   = 1.0  // a second
 	goalBoot   = time.Second

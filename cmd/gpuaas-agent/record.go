@@ -4,7 +4,6 @@ import (
 	"flag"
 	"log/slog"
 	"os"
-	"runtime/debug"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/agent"
@@ -25,7 +24,6 @@ func (f *recordFlags) keep(cfg *agent.Config, log *slog.Logger) (closeRecord fun
 		Dir: f.dir, Mirror: f.mirror, Log: log, NodeID: cfg.NodeID, Agent: cfg.Version,
 		Boot: word("/proc/sys/kernel/random/boot_id"), Instance: word("/etc/machine-id"),
 	})
-	debug.FreeOSMemory() // reading some hundred entries leaves two megabytes behind, which would stay resident
 	cfg.Recorder = agent.NewHostRecord(r, log)
 	return r.Close
 }
