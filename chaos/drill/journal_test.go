@@ -218,6 +218,9 @@ func TestEveryPrefix(t *testing.T) {
 			continue // nothing is armed yet, so there is no journal
 		}
 		for k := 1; k <= len(whole.entries); k++ {
+			if testing.Short() && (n+k)%5 != 0 { // the race detector's run: the code is the same
+				continue
+			}
 			d := merged(t, log[:n], &pen{entries: whole.entries[:k]})
 			back := step.Read(whole.entries[:k]).Over()
 			if d.Verdict.Word == Pass || (claim(t, d, "reverted").State == Held) != back {
