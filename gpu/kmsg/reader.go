@@ -95,7 +95,8 @@ func (r *Reader) drain(limit int) (b Batch, err error) {
 		case errors.Is(err, syscall.EINTR):
 		case errors.Is(err, syscall.EINVAL): // a record that is longer than the kernel's own bound; the next read goes on
 			r.coverage.Malformed++
-		case n == 0 && err == nil:
+		case n == 0 && err == nil: // no kernel log, as a container's /dev/null in its place
+			r.coverage.Blind = io.ErrNoProgress.Error()
 			return b, io.ErrNoProgress
 		case err != nil && n == 0:
 			if !errors.Is(err, io.EOF) {
