@@ -23,9 +23,8 @@ const maxGPUPolicy = 1 << 20
 
 // ownGPUs asks the node, and has what it knows judged here, as a walk does.
 func (s *Session) ownGPUs(ctx context.Context) (*preflight.GPUAdmission, error) {
-	if s.of.Host == "" {
-		return nil, &NotJudgedError{"the profile has gpuaasctl judge GPUs (gpu.policy), from what the node knows: give its " +
-			"host (--node-host, or nodes in the profile)"}
+	if err := s.NeedHost(); err != nil {
+		return nil, err
 	}
 	at := s.open()
 	defer at.close(ctx)

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +27,18 @@ func TestOnlyAFileIsAPolicy(t *testing.T) {
 	for _, path := range []string{t.TempDir(), "/dev/null", "/nowhere/at/all.yaml"} {
 		if _, err := readPolicy(path); err == nil || !strings.Contains(err.Error(), "read the policy") {
 			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// TestOwnGPUsNeedsOnlyTheProfile: where the node is reached is what the profile says; a node of which it says
+// nothing is no node that could not be asked.
+func TestOwnGPUsNeedsOnlyTheProfile(t *testing.T) {
+	s := New(Site{Profile: profile.Profile{GPU: profile.GPU{Policy: "default"}, SSH: profile.SSH{Port: 1},
+		Nodes: map[string]profile.Node{"n1": {Host: "127.0.0.1"}}}})
+	for node, want := range map[string]any{"n1": new(*UnreadError), "n2": new(*NoHostError)} {
+		if _, err := s.Node(node, "").GPUs(t.Context()); !errors.As(err, want) {
+			t.Errorf("%s: %v", node, err)
 		}
 	}
 }
