@@ -44,6 +44,8 @@ type gpuJudge struct {
 	digest string // of file; "": none was accepted yet
 	last   string // digest of the text that was refused
 
+	telling sync.Mutex // held from an operator's decision until the coordinator has answered
+
 	mu      sync.Mutex // guards refused
 	refused []string   // what is wrong with the file as it is now
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/gpu/status"
@@ -20,7 +22,8 @@ const coordinatorTime = 10 * time.Second
 type statusAsk func(status.Node) (status.Node, status.Change)
 
 // askStatus answers with the admission document after what an operator asked for. Where there is a coordinator, which
-// places work, the platform's own state is first; when the coordinator does not take it, it is taken back.
+// places work, the platform's own state is first; when the coordinator does not take it, it is taken back, and that is
+// what the coordinator has to know: it may have done what it did not answer in time.
 func (p *Platform) askStatus(action string, ask statusAsk) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if p.cfg.GPU.Policy == "" {
@@ -31,6 +34,8 @@ func (p *Platform) askStatus(action string, ask statusAsk) web.Handler {
 			return err
 		}
 		ctx := r.Context()
+		p.gpus.telling.Lock() // the coordinator gets decisions in the order in which they were taken
+		defer p.gpus.telling.Unlock()
 		was, c, err := p.store.AskStatus(ctx, d, ask)
 		switch {
 		case err != nil:
@@ -95,13 +100,29 @@ func (p *Platform) NotifyCoordinator(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list nodes whose status the coordinator has to know: %w", err)
 	}
+	var errs []error
 	for _, n := range nodes {
-		if n.Due.Asked != status.AskReport && p.now().Sub(n.Due.At) < 2*coordinatorTime {
-			continue // the operator's own request does it
+		err := p.notifyOf(ctx, n.NodeID)
+		if err != nil {
+			errs = append(errs, err)
 		}
-		if err := p.notify(ctx, n.NodeID, n.Due); err != nil {
-			return fmt.Errorf("node %s is %s: %w", n.NodeID, n.Due.To, err) // nor does it take the others now
+		if err != nil && !errors.Is(err, errNotTaken) {
+			break // nor does it take the others now
 		}
+	}
+	return errors.Join(errs...)
+}
+
+// notifyOf gives the coordinator what it has to know of one node now.
+func (p *Platform) notifyOf(ctx context.Context, nodeID string) error {
+	p.gpus.telling.Lock()
+	defer p.gpus.telling.Unlock()
+	n, err := p.store.GPUNode(ctx, nodeID)
+	if err != nil || n.Due == (store.Notice{}) {
+		return err
+	}
+	if err := p.notify(ctx, nodeID, n.Due); err != nil {
+		return fmt.Errorf("node %s is %s: %w", nodeID, n.Due.To, err)
 	}
 	return nil
 }
@@ -139,12 +160,18 @@ func (p *Platform) coordinate(ctx context.Context, nodeID string, n store.Notice
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
+	if sent, ok := errors.AsType[*url.Error](err); ok {
+		err = sent.Err // its URL may have a secret
+	}
 	if err != nil {
 		return fmt.Errorf("ask the coordinator: %w", err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("the coordinator answers %s", resp.Status)
+	if resp.StatusCode/100 != 2 { // the text beside the code is the coordinator's
+		return fmt.Errorf("%w: it answers %d", errNotTaken, resp.StatusCode)
 	}
 	return nil
 }
+
+// errNotTaken is an answer of the coordinator that says no.
+var errNotTaken = errors.New("the coordinator does not take it")

@@ -21,10 +21,14 @@ import (
 type coordinator struct {
 	*httptest.Server
 
-	mu    sync.Mutex // guards what is below
-	code  int
-	asked []map[string]string
-	known string // the newest that it took: kind, what was asked, status
+	hold func(asked string) // called before it answers; nil: nothing is
+
+	mu     sync.Mutex // guards what is below
+	code   int
+	forget string // a node of which it knows nothing
+	does   bool   // also what it refuses
+	asked  []map[string]string
+	known  string // the newest that it did: kind, what was asked, status
 }
 
 func newCoordinator(t *testing.T) *coordinator {
@@ -34,14 +38,21 @@ func newCoordinator(t *testing.T) *coordinator {
 		if err := json.NewDecoder(r.Body).Decode(&in); err != nil || r.Method != http.MethodPost || r.URL.Path != "/hook" {
 			t.Errorf("%s %s: %v", r.Method, r.URL, err)
 		}
+		if c.hold != nil {
+			c.hold(in["asked"])
+		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.asked = append(c.asked, in)
-		if c.code == http.StatusOK {
+		code := c.code
+		if in["node"] == c.forget {
+			code = http.StatusNotFound
+		}
+		if code == http.StatusOK || c.does {
 			c.known = in["kind"] + " " + in["asked"] + " " + in["to"]
 		}
 		w.Header().Set("Location", "/hook")
-		w.WriteHeader(c.code)
+		w.WriteHeader(code)
 	}))
 	t.Cleanup(c.Close)
 	return c
@@ -111,8 +122,8 @@ func TestStatusIsAsked(t *testing.T) {
 		ask("cordon", 502, "coordinator_failed")
 	}
 	n.want(n.tell(gpuSample(nil)), "HEALTHY", "DRAINING", "")
-	asked, _ := c.last()
 	c.Close()
+	asked, _ := c.last()
 	ask("uncordon", 502, "coordinator_failed")
 	n.want(n.judged(), "HEALTHY", "DRAINING", "")
 	if now, _ := c.last(); now != asked {
@@ -193,12 +204,116 @@ func TestCoordinatorKnows(t *testing.T) {
 	if _, _, err := p.Store().AskStatus(t.Context(), d, status.Node.Cordon); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.NotifyCoordinator(t.Context()); err != nil || c.knows() != "NodeStatusChanged report ACTIVE" {
-		t.Errorf("a request that may be under way: %s, %v", c.knows(), err)
-	}
-	d.At = d.At.Add(-time.Minute) // the platform has ended since
-	if _, _, err := p.Store().AskStatus(t.Context(), d, status.Node.Cordon); err != nil {
-		t.Fatal(err)
-	}
 	knows("NodeStatusAsked cordon CORDONED")
+}
+
+// asks sends an operator's word, and returns the answer's code and error.
+func asks(p *platformtest.Platform, node, action string) (code int, said wire.ErrorInfo) {
+	var d struct{ Error wire.ErrorInfo }
+	code, _ = p.Do(http.MethodPost, "/v1/admin/nodes/"+node+"/"+action, map[string]any{"reason": "r", "by": "ann"}, &d)
+	return code, d.Error
+}
+
+// withCoordinator is a platform whose coordinator is at url.
+func withCoordinator(t *testing.T, url string, more ...platform.SeedNode) *platformtest.Platform {
+	t.Helper()
+	program := judgeProgram(t)
+	nodes := append([]platform.SeedNode{{ID: platformtest.NodeID, Hostname: platformtest.NodeID}}, more...)
+	return platformtest.StartPlatform(t, platformtest.Options{Nodes: nodes, Config: func(cfg *platform.Config) {
+		cfg.GPU = platform.GPU{Policy: "default", Program: program, Coordinator: url}
+	}})
+}
+
+// TestCoordinatorKeepsTheOrder: of two decisions the coordinator gets the first one first, however long it takes.
+func TestCoordinatorKeepsTheOrder(t *testing.T) {
+	c := newCoordinator(t)
+	came, overtaken := make(chan bool, 2), make(chan bool, 2)
+	c.hold = func(asked string) {
+		came <- true
+		if asked == "uncordon" {
+			overtaken <- true
+			return
+		}
+		select {
+		case <-overtaken:
+		case <-time.After(300 * time.Millisecond): // what comes in its turn is not waited for
+		}
+	}
+	p := withCoordinator(t, c.URL+"/hook")
+	var both sync.WaitGroup
+	ask := func(action string) {
+		if code, said := asks(p, platformtest.NodeID, action); code != http.StatusOK {
+			t.Errorf("%s: %d %+v", action, code, said)
+		}
+	}
+	both.Go(func() { ask("cordon") })
+	<-came
+	both.Go(func() { ask("uncordon") })
+	both.Wait()
+	if got := c.knows(); got != "NodeStatusAsked uncordon ACTIVE" {
+		t.Errorf("the coordinator ended with %q, and the node is ACTIVE", got)
+	}
+}
+
+// TestCoordinatorThatDoesAndFails: what it did, and answered with an error, is taken back there when it answers again.
+func TestCoordinatorThatDoesAndFails(t *testing.T) {
+	c := newCoordinator(t)
+	c.code, c.does = http.StatusInternalServerError, true
+	p := withCoordinator(t, c.URL+"/hook")
+	if code, said := asks(p, platformtest.NodeID, "cordon"); code != http.StatusBadGateway {
+		t.Errorf("%d %+v", code, said)
+	}
+	c.answer(http.StatusOK)
+	if err := p.NotifyCoordinator(t.Context()); err != nil || c.knows() != "NodeStatusAsked uncordon ACTIVE" {
+		t.Errorf("it knows %q, %v", c.knows(), err)
+	}
+	if due, err := p.Store().NodesWithNotice(t.Context()); err != nil || len(due) > 0 {
+		t.Errorf("due: %+v, %v", due, err)
+	}
+}
+
+// TestCoordinatorRefusesOneNode: the others' notices go on.
+func TestCoordinatorRefusesOneNode(t *testing.T) {
+	c, other := newCoordinator(t), "node-z"
+	c.forget = platformtest.NodeID
+	p := withCoordinator(t, c.URL+"/hook", platform.SeedNode{ID: other, Hostname: other})
+	for i, id := range []string{platformtest.NodeID, other} {
+		d := store.Decision{NodeID: id, Action: "node.cordon", By: "ann", Reason: "r", CorrelationID: "c1",
+			At: time.Now().Add(-time.Duration(i) * time.Minute)}
+		if _, _, err := p.Store().AskStatus(t.Context(), d, status.Node.Cordon); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.NotifyCoordinator(t.Context()); err == nil || !strings.Contains(err.Error(), "404") {
+		t.Errorf("one that is refused: %v", err)
+	}
+	if due, err := p.Store().NodesWithNotice(t.Context()); err != nil || len(due) != 1 || due[0].NodeID == other {
+		t.Errorf("due: %+v, %v", due, err)
+	}
+}
+
+// TestHostileCoordinator: no text of it, and nothing of its URL but what an operator may know, reaches anybody.
+func TestHostileCoordinator(t *testing.T) {
+	c := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = conn.Write([]byte("HTTP/1.1 500 \x1b[31mevil" + strings.Repeat("x", 1<<20) + "\r\n\r\n")) // it may hang up
+	}))
+	t.Cleanup(c.Close)
+	p := withCoordinator(t, c.URL+"/hook?key=hidden")
+	want := func() {
+		t.Helper()
+		code, said := asks(p, platformtest.NodeID, "cordon")
+		if text := said.Message; code != http.StatusBadGateway || len(text) > 300 || strings.Contains(text, "evil") ||
+			strings.Contains(text, "hidden") || text == "" {
+			t.Errorf("%d, %d bytes: %.300q", code, len(text), text)
+		}
+	}
+	want()
+	c.Close()
+	want()
 }

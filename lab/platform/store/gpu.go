@@ -154,15 +154,20 @@ func (s *Store) AskStatus(ctx context.Context, d Decision,
 	return was, c, err
 }
 
-// TakeBackStatus undoes what AskStatus did and the coordinator did not take: the node's status is what ask makes of it,
-// and what was due before is due again, unless something newer is.
+// TakeBackStatus undoes what AskStatus did and the coordinator did not take: the node's status is what ask makes of it.
+// What was due before is due again, else that it was taken back, unless something newer is.
 func (s *Store) TakeBackStatus(ctx context.Context, d Decision, failed Notice, was GPUNode,
 	ask func(status.Node) (status.Node, status.Change)) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
-		if _, _, err := askStatus(ctx, tx, d, ask); err != nil {
+		_, c, err := askStatus(ctx, tx, d, ask)
+		if err != nil {
 			return err
 		}
-		return replaceDue(ctx, tx, d.NodeID, failed, was.Due)
+		due := was.Due
+		if due == (Notice{}) {
+			due = NoticeOf(d, c)
+		}
+		return replaceDue(ctx, tx, d.NodeID, failed, due)
 	})
 }
 
