@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 	"github.com/gpuaas/gpuaasctl/gpu/xid"
@@ -25,8 +26,8 @@ func (f *facts) events() {
 		why := ""
 		if f.earlier(e) {
 			why = "of an earlier boot"
-		} else if by := f.recovered(i, id); by > 0 {
-			why = fmt.Sprintf("recovered: event %d is the driver's word that it asks for nothing any more", by)
+		} else if by := f.recovered(i, id); by != "" {
+			why = "recovered: " + by + " the driver's word that it asks for nothing any more"
 		}
 		if why != "" {
 			f.Past = append(f.Past, Finding{Subject: s, Why: why})
@@ -36,29 +37,53 @@ func (f *facts) events() {
 	}
 }
 
-// recovered is the number of a later event by which the driver ended what event i reports: its recovery action of the
-// same GPU went back to none. It ends what a reset of the GPU repairs, and nothing that takes a reboot or a person.
-func (f *facts) recovered(i int, id report.Identity) int {
+// recovered is by what the driver ended what event i reports: its recovery action of the same GPU went back to none, by
+// a later event or, where that was missed, in a sample from after it asked for a reset. It ends what a reset of the GPU
+// repairs, and nothing that takes a reboot or a person. An error after which the driver was never seen to ask for
+// anything is ended by no sample: that the driver asks for nothing was so before, too.
+func (f *facts) recovered(i int, id report.Identity) (by string) {
 	e := &f.ev.Events[i]
-	action, asks := asked(e)
-	resets := asks && action != report.ActionReboot
-	if e.XID != nil && !asks {
-		class, _ := classOf(e.Type, e.XID)
-		resets = class == xid.GPUReset
+	if !resets(e) || (id.UUID == "" && id.PCI == "") {
+		return ""
 	}
-	if !resets || (id.UUID == "" && id.PCI == "") {
-		return 0
+	same := func(uuid, pci string) bool {
+		return (id.UUID != "" && id.UUID == uuid) || (id.PCI != "" && id.PCI == pci)
 	}
-	for j := i + 1; j < len(f.ev.Events); j++ {
+	var wanted time.Time // when a reset was asked for last
+	for j := range f.ev.Events {
 		later := &f.ev.Events[j]
-		now, asks := asked(later)
+		action, asks := asked(later)
 		other := f.identity(later.Of())
-		same := (id.UUID != "" && id.UUID == other.UUID) || (id.PCI != "" && id.PCI == other.PCI)
-		if asks && now == report.ActionNone && same && !later.At.Before(e.At) {
-			return j + 1
+		if !asks || later.At.Before(e.At) || f.earlier(later) || !same(other.UUID, other.PCI) {
+			continue
+		}
+		if action == report.ActionNone && j > i {
+			return fmt.Sprintf("event %d is", j+1)
+		}
+		if action != report.ActionNone && resets(later) && later.At.After(wanted) {
+			wanted = later.At
 		}
 	}
-	return 0
+	for i := range f.gpus {
+		g := &f.gpus[i]
+		n, known := g.Value(report.RecoveryAction)
+		if known && report.ActionOf(n) == report.ActionNone && same(g.UUID, g.PCI) && !wanted.IsZero() && g.at.After(wanted) {
+			return fmt.Sprintf("the sample of GPU %d is", g.Index)
+		}
+	}
+	return ""
+}
+
+// resets reports whether a reset of the GPU repairs what the event reports.
+func resets(e *report.Event) bool {
+	if action, asks := asked(e); asks {
+		return action != report.ActionReboot
+	}
+	if e.XID == nil {
+		return false
+	}
+	class, _ := classOf(e.Type, e.XID)
+	return class == xid.GPUReset
 }
 
 // asked is the recovery action that an event reports, and whether it reports one.

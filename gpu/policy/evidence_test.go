@@ -281,3 +281,38 @@ func TestWhyThereIsNoGPU(t *testing.T) {
 		}
 	}
 }
+
+// TestRecoveredWhileNobodyLooked: an event that nobody saw does not keep a GPU unhealthy for which the driver asked for
+// a reset and, in a later sample, asks for nothing. Nothing else is taken for a reset.
+func TestRecoveredWhileNobodyLooked(t *testing.T) {
+	ok := map[report.Signal]report.Reading{report.RecoveryAction: report.Of(0)}
+	asks := func(action int64, seconds int) report.Event { return recoveryOf(action, seconds, "GPU-0") }
+	carrier := xidOf(154, 2, "GPU-0")
+	one := int64(1)
+	carrier.XID.Recovery = &one
+	for name, tc := range map[string]struct {
+		events []report.Event
+		past   int // of the events, those that are over
+	}{
+		"reset":                   {[]report.Event{xidOf(119, 1, "GPU-0"), asks(1, 2), device(0, 1, 9, ok)}, 2},
+		"reset, asked by XID 154": {[]report.Event{xidOf(119, 1, "GPU-0"), carrier, device(0, 1, 9, ok)}, 2},
+		"the log came later":      {[]report.Event{asks(1, 2), device(0, 1, 9, ok), xidOf(119, 1, "GPU-0")}, 2},
+		"never asked":             {[]report.Event{xidOf(119, 1, "GPU-0"), device(0, 1, 9, ok)}, 0},
+		"asked before":            {[]report.Event{asks(1, 0), xidOf(119, 1, "GPU-0"), device(0, 1, 9, ok)}, 1},
+		"a sample from before":    {[]report.Event{xidOf(119, 1, "GPU-0"), asks(1, 9), device(0, 1, 9, ok)}, 0},
+		"it still asks": {[]report.Event{xidOf(119, 1, "GPU-0"), asks(1, 2), device(0, 1, 9,
+			map[report.Signal]report.Reading{report.RecoveryAction: report.Of(1)})}, 0},
+		"it cannot say": {[]report.Event{xidOf(119, 1, "GPU-0"), asks(1, 2), device(0, 1, 9, nil)}, 0},
+		"a later error": {[]report.Event{asks(1, 2), device(0, 1, 9, ok), xidOf(119, 10, "GPU-0")}, 1},
+		"a reboot":      {[]report.Event{xidOf(119, 1, "GPU-0"), asks(2, 2), device(0, 1, 9, ok)}, 0},
+		"off the bus":   {[]report.Event{xidOf(79, 1, "GPU-0"), asks(1, 2), device(0, 1, 9, ok)}, 1},
+		"of another":    {[]report.Event{xidOf(119, 1, "GPU-0"), recoveryOf(1, 2, "GPU-1"), device(0, 1, 9, ok)}, 0},
+		"of an earlier boot": {[]report.Event{func() report.Event { e := asks(1, 2); e.BootID = "a"; return e }(),
+			xidOf(119, 1, "GPU-0"), func() report.Event { e := device(0, 1, 9, ok); e.BootID = "b"; return e }()}, 1},
+	} {
+		f := FactsOf(Evidence{Events: append([]report.Event{watched()}, tc.events...), Now: at(10)})
+		if len(f.Past) != tc.past {
+			t.Errorf("%s: %+v", name, f.Past)
+		}
+	}
+}
