@@ -215,21 +215,23 @@ func unfailed(h *Hop, c *Case, steps []diag.StepResult) diag.Finding {
 	return f
 }
 
-// span is the time from the first step's start to the last one's end.
-func span(h *Hop, c *Case) diag.Millis {
-	var first, last int64 = -1, 0
-	for i := range h.Steps {
-		f := c.about(h.ID, &h.Steps[i])
-		if f == nil {
-			continue
+// span is how long the hop's own steps took: what runs at once counts once, and a wait for another hop, as that for a
+// login, does not count.
+func span(h *Hop, c *Case) (took diag.Millis) {
+	for at := int64(-1); ; { // the time until which it is counted
+		from, until := int64(-1), int64(-1)
+		for i := range h.Steps {
+			f := c.about(h.ID, &h.Steps[i])
+			if f == nil || f.OffsetMS+int64(f.DurationMS) <= at {
+				continue
+			}
+			if began := max(at, f.OffsetMS); until < 0 || began < from {
+				from, until = began, f.OffsetMS+int64(f.DurationMS)
+			}
 		}
-		if first < 0 || f.OffsetMS < first {
-			first = f.OffsetMS
+		if until < 0 {
+			return took
 		}
-		last = max(last, f.OffsetMS+int64(f.DurationMS))
+		took, at = max(1, took+diag.Millis(until-from)), until
 	}
-	if first < 0 {
-		return 0
-	}
-	return max(1, diag.Millis(last-first))
 }

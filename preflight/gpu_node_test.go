@@ -193,4 +193,10 @@ func TestASlowLoginCostsNoGPUs(t *testing.T) {
 	if h.Status != diag.StatusPass || len(h.Steps) < 2 || h.Steps[1].Status != diag.StatusPass {
 		t.Errorf("%s %s, %+v", h.Status, h.Because, h.Steps)
 	}
+	// What is shown as the hop's time is what its own steps took.
+	byFact(r.Facts)[gpuNodeID].OffsetMS = 8000
+	Judge(r)
+	if h = hopOf(r, diag.HopGPUHealth); int64(h.DurationMS) > h.BudgetMS || h.DurationMS < 1 {
+		t.Errorf("%d ms of %d", h.DurationMS, h.BudgetMS)
+	}
 }
