@@ -270,7 +270,7 @@ func TestHealthyFactsCut(t *testing.T) {
 	r, p := recordedHealthy(t)
 	o := Options{Session: true, Token: true, SSH: true}
 	plan := NewPlan(p, r.Subject, o)
-	all := uint32(1)<<(len(diag.HopIDs())-1) - 1 // gpu_health has no facts
+	all := uint32(1)<<len(diag.HopIDs()) - 1
 	check := func(set uint32) {
 		got := cut(r, r.Subject, plan, func(id diag.HopID) bool { return set>>id.Rank()&1 == 1 })
 		if got.Verdict.Outcome == diag.OutcomeFail || got.Verdict.Blame != nil || got.Verdict.Reason != diag.ReasonNone {
@@ -283,7 +283,7 @@ func TestHealthyFactsCut(t *testing.T) {
 		}
 		return
 	}
-	for i := range len(diag.HopIDs()) - 1 {
+	for i := range diag.HopIDs() {
 		for j := range i + 1 {
 			check(1<<i | 1<<j)
 			check(all &^ (1<<i | 1<<j))
