@@ -73,6 +73,21 @@ func TestGPUStatus(t *testing.T) {
 	}
 }
 
+// TestHealthyGPUSaysNoMore: of a GPU of which there is nothing to say the page says nothing.
+func TestHealthyGPUSaysNoMore(t *testing.T) {
+	p := &mappedPlatform{t: t, patient: true, alter: func(name string, answer []byte) []byte {
+		if name == profile.PathNodeGPU {
+			return []byte(`{"health":"HEALTHY","gpus":[{"index":0,"health":"HEALTHY","why":"no rule holds"},
+				{"index":1,"health":"HEALTHY","rule":"ignored","why":"of a rule"}]}`)
+		}
+		return answer
+	}}
+	if _, said := p.runOn([]string{"gpu", "status", "n1"}); strings.Contains(said, "no rule") ||
+		!strings.Contains(said, "of a rule") {
+		t.Error(said)
+	}
+}
+
 // TestGPUStatusWithoutAny: what is not known is not healthy, and a platform that judges none is a matter of the
 // configuration.
 func TestGPUStatusWithoutAny(t *testing.T) {

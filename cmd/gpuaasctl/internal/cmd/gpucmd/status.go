@@ -108,6 +108,9 @@ func statusPage(g *preflight.GPUAdmission) []page.Block {
 			if one.Index != nil {
 				index = strconv.Itoa(*one.Index)
 			}
+			if one.Health == preflight.GPUHealthy && one.Rule == "" {
+				one.Why = "" // that no rule holds is what healthy means
+			}
 			rows = append(rows, []string{index, one.Health, one.PCI, one.UUID, one.Rule, one.Why})
 		}
 		blocks = append(blocks, page.Blank{}, cmdutil.Table(rows))
