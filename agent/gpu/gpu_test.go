@@ -177,14 +177,21 @@ func TestBadProbes(t *testing.T) {
 	stuck := &report.Event{APIVersion: report.APIVersion, Kind: report.KindEvent, Type: report.ProbeEvent,
 		Source: report.FromNVML, At: began, GPU: &report.Identity{Index: &index, UUID: "GPU-3"},
 		Probe: &report.Probe{State: report.Stuck, Call: "nvmlDeviceGetPowerUsage", Since: &began, PID: 7}}
-	good := line(t, sample(1, report.Of(1)))
+	good, passed := line(t, sample(1, report.Of(1))), sample(1, report.Of(1))
+	passed.Elsewhere = []string{"0000:5e:00.0 (vfio-pci)"}
 	for name, tc := range map[string]struct {
 		script, text string
 		state        report.ProbeState
 		set          func(*node)
 		check        func(*report.Event) bool
 	}{
-		"ends":    {script: "cat $OUT; exit 3", text: good, state: report.Ended},
+		"ends": {script: "cat $OUT; exit 3", text: good, state: report.Ended},
+		"the driver is reloaded": {script: "cat $OUT; exit 4", text: good, state: report.Ended,
+			check: func(e *report.Event) bool { return e.Probe.Why == "the driver was unloaded or reloaded" }},
+		"passed through": {script: "cat $OUT", text: line(t, passed), state: report.Sampling,
+			check: func(e *report.Event) bool {
+				return e.Probe.Why == "NVIDIA's driver does not have 0000:5e:00.0 (vfio-pci)"
+			}},
 		"crashes": {script: "cat $OUT; kill -SEGV $$", text: good, state: report.Ended},
 		"garbage": {script: "echo healthy; exec sleep 100000", state: report.Garbled},
 		"a line too long": {script: "head -c 400000 /dev/zero; exec sleep 100000",

@@ -94,8 +94,12 @@ func (s *supervisor) run(ctx context.Context) (sampled bool) {
 }
 
 func ending(err error) string {
-	if err == nil {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
 		return "it ended"
+	case ok && exit.ExitCode() == report.ExitReloaded:
+		return "the driver was unloaded or reloaded"
 	}
 	return err.Error()
 }
@@ -218,9 +222,11 @@ func (s *supervisor) take(line []byte, pid int, sampled *bool) (stuck bool, err 
 	}
 	*sampled = true
 	p := report.Probe{State: report.Sampling, Library: sample.Library.State, Code: sample.Library.Code, PID: pid}
+	p.Why = sample.Others()
 	if p.Library != report.Loaded {
-		p.State, p.Why = report.Unknown, short(sample.Library.Why)
+		p.State, p.Why = report.Unknown, strings.Trim(sample.Library.Why+"; "+p.Why, "; ")
 	}
+	p.Why = short(p.Why)
 	if n, ok := sample.Count.Number(); ok {
 		count := int(n)
 		p.Count = &count
@@ -247,7 +253,7 @@ func (s *supervisor) say(p report.Probe, of *report.Identity) {
 		return *n
 	}
 	if was.State == p.State && was.Library == p.Library && was.Code == p.Code && was.Call == p.Call &&
-		count(was.Count) == count(p.Count) && p.State != report.Stuck {
+		count(was.Count) == count(p.Count) && p.State != report.Stuck && (p.State != report.Sampling || was.Why == p.Why) {
 		return
 	}
 	s.spool.add(&report.Event{Type: report.ProbeEvent, Source: report.FromAgent, At: time.Now(), GPU: of, Probe: &p})

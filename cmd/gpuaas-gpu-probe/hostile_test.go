@@ -232,7 +232,7 @@ func unloadedWithin(t *testing.T, b *built) {
 		c.refuse(noGPUs, "nvmlDeviceGetCount_v2", code)
 		err := <-r.ended
 		r.ended <- err
-		if r.cmd.ProcessState.ExitCode() != exitFailed || !strings.Contains(r.errs.String(), "driver was unloaded") {
+		if r.cmd.ProcessState.ExitCode() != report.ExitReloaded || !strings.Contains(r.errs.String(), "driver was unloaded") {
 			t.Errorf("code %d: %v: %s", code, err, r.errs.Bytes())
 		}
 	}

@@ -31,7 +31,8 @@ Writes one line of JSON: what NVIDIA's driver answers about every GPU of this no
 writes events of the driver, and ends when stdin is closed. GPUAAS_NVML_LIBRARY=/path loads another library than the
 system's libnvidia-ml.so.1.
 
-exit codes: 0 a sample was written, whatever it says; 2 wrong usage; 3 a call into the driver did not return in time
+exit codes: 0 a sample was written, whatever it says; 2 wrong usage; 3 a call into the driver did not return in time;
+4 the driver was unloaded or reloaded
 
 `
 

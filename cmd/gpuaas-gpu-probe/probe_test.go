@@ -570,7 +570,7 @@ func unloaded(t *testing.T, b *built) {
 	c.refuse(noGPUs, "nvmlDeviceGetCount_v2", 9)
 	err := <-r.ended
 	r.ended <- err
-	if r.cmd.ProcessState.ExitCode() != exitFailed || !strings.Contains(r.errs.String(), "driver was unloaded") {
+	if r.cmd.ProcessState.ExitCode() != report.ExitReloaded || !strings.Contains(r.errs.String(), "driver was unloaded") {
 		t.Errorf("%v: %s", err, r.errs.Bytes())
 	}
 }

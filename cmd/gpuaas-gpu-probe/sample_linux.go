@@ -46,6 +46,9 @@ func sample(ctx context.Context, o options, w *writer, errs io.Writer) int {
 	case errors.Is(err, errStuck):
 		fmt.Fprintln(errs, "gpuaas-gpu-probe: gpu: unknown, a call into the driver does not return")
 		return exitStuck
+	case errors.Is(err, errReloaded):
+		fmt.Fprintln(errs, "gpuaas-gpu-probe:", err)
+		return report.ExitReloaded
 	case err != nil && !errors.Is(err, context.Canceled):
 		fmt.Fprintln(errs, "gpuaas-gpu-probe:", err)
 		return exitFailed
@@ -97,7 +100,9 @@ func (d *driver) run(ctx context.Context, w *writer) error {
 			open = lib.State == report.Loaded
 		}
 		if !open {
-			if err := w.write(unknown(lib)); err != nil {
+			s := unknown(lib)
+			s.Elsewhere = elsewhere(pciDevices)
+			if err := w.write(s); err != nil {
 				return err
 			}
 		} else {
@@ -148,7 +153,7 @@ func (d *driver) look(lib report.Library) (*report.Sample, []listened) {
 			handles = append(handles, listened{v.handle, i, s.GPUs[i].UUID, s.GPUs[i].PCI})
 		}
 	}
-	s.Library.Absent = d.missing()
+	s.Library.Absent, s.Elsewhere = d.missing(), elsewhere(pciDevices)
 	s.TookMS = time.Since(began).Milliseconds()
 	return s, handles
 }

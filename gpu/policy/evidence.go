@@ -104,13 +104,16 @@ func onNode(what string) Subject { return Subject{About: AboutNode, What: what} 
 // sample finds the GPUs, and why there are none.
 func (f *facts) sample() {
 	var probe *report.Probe
-	driver := ""
+	driver, others := "", ""
 	for i := range f.ev.Events {
 		e := &f.ev.Events[i]
 		switch {
 		case f.earlier(e):
 		case e.Probe != nil:
-			probe = e.Probe
+			probe, others = e.Probe, ""
+			if probe.State == report.Sampling {
+				others = probe.Why
+			}
 			if e.Probe.Expected != nil && f.ev.Expected == nil {
 				f.ev.Expected = e.Probe.Expected
 			}
@@ -124,7 +127,7 @@ func (f *facts) sample() {
 	}
 	s := f.ev.Sample
 	if s != nil {
-		f.gpus, f.counted, probe = nil, nil, nil
+		f.gpus, f.counted, probe, others = nil, nil, nil, s.Others()
 		for _, g := range s.GPUs {
 			f.gpus = append(f.gpus, seen{g, s.At})
 		}
@@ -140,6 +143,9 @@ func (f *facts) sample() {
 		} else if f.counted == nil {
 			f.floor(onNode("the sample"), "the driver did not count its GPUs: %s", s.Count)
 		}
+	}
+	if others != "" {
+		f.Notes = append(f.Notes, others)
 	}
 	f.Node.text("driver", driver)
 	switch {
@@ -270,6 +276,10 @@ func (f *facts) gpu(g *seen) {
 		f.floor(s, "has no handle: %s", g.Handle)
 	case required != 0:
 		f.floor(s, "must be reset before it can be used")
+	}
+	if n := len(g.MIG); n > 0 {
+		f.Notes = append(f.Notes, fmt.Sprintf("GPU %d is divided into %d MIG instances: what its driver does not support "+
+			"then, as the state of remapped rows, is not judged", g.Index, n))
 	}
 	f.Observations = append(f.Observations, Observation{s, gpuValues(&g.GPU)})
 }

@@ -316,3 +316,25 @@ func TestRecoveredWhileNobodyLooked(t *testing.T) {
 		}
 	}
 }
+
+// TestGPUsOfOthers: a GPU that is passed through, or divided for tenants, is said and judges nothing.
+func TestGPUsOfOthers(t *testing.T) {
+	one := 1
+	probe := report.Event{Type: report.ProbeEvent, Source: report.FromAgent, At: at(1), Probe: &report.Probe{
+		State: report.Sampling, Library: report.Loaded, Count: &one, Why: "NVIDIA's driver does not have B (vfio-pci)"}}
+	d := device(0, 1, 2, nil)
+	d.Device.GPU.MIG = []report.MIG{{UUID: "MIG-a", GPUInstance: 1}, {UUID: "MIG-b", GPUInstance: 2}}
+	f := FactsOf(Evidence{Events: []report.Event{watched(), probe, d}, Expected: &one, Now: at(3)})
+	notes := strings.Join(f.Notes, "; ")
+	if !strings.Contains(notes, "B (vfio-pci)") || !strings.Contains(notes, "GPU 0 is divided into 2 MIG instances") ||
+		len(f.Floors) > 0 {
+		t.Errorf("%q, %+v", notes, f.Floors)
+	}
+	s := &report.Sample{At: at(1), Library: report.Library{State: report.Loaded}, Count: report.Of(0),
+		Elsewhere: []string{"A (no driver)"}}
+	f = FactsOf(Evidence{Events: []report.Event{watched()}, Sample: s})
+	if !strings.Contains(strings.Join(f.Notes, "; "), "does not have A (no driver)") ||
+		!strings.Contains(floors(f), "the driver counts no GPU") {
+		t.Errorf("%q, %s", f.Notes, floors(f))
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -44,7 +45,21 @@ type Sample struct {
 	// for: as many as Count where that is a value, and none otherwise.
 	Count Reading `json:"count"`
 	GPUs  []GPU   `json:"gpus,omitempty"`
+	// Elsewhere are GPUs of NVIDIA on the PCI bus that its driver does not have, each with who has it:
+	// "0000:3b:00.0 (vfio-pci)", as of one that is passed through to a virtual machine.
+	Elsewhere []string `json:"elsewhere,omitempty"`
 }
+
+// Others says which GPUs the driver does not have; "" where there are none.
+func (s *Sample) Others() string {
+	if len(s.Elsewhere) == 0 {
+		return ""
+	}
+	return "NVIDIA's driver does not have " + strings.Join(s.Elsewhere, ", ")
+}
+
+// ExitReloaded is the probe's exit code where the driver was unloaded or reloaded under it.
+const ExitReloaded = 4
 
 // Library is the driver's library and what it said of itself.
 type Library struct {
@@ -134,6 +149,9 @@ func (s *Sample) Check() error {
 	}
 	if s.At.IsZero() || s.TookMS < 0 {
 		return errors.New("it has no time")
+	}
+	if len(s.Elsewhere) > MaxGPUs || !short(s.Elsewhere...) {
+		return errors.New("it has too many GPUs of other drivers")
 	}
 	if err := s.Library.check(); err != nil {
 		return err
