@@ -47,7 +47,7 @@ type Request struct {
 // File is a file's text. Without one, Path is the name of a built-in policy.
 type File struct {
 	Path string `json:"path"`
-	Text []byte `json:"text,omitempty"`
+	Text []byte `json:"text"`
 }
 
 // Reply is a line on its stdout. Exactly one of Error, Mistakes and the rest is set.

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -201,4 +202,18 @@ func TestWorstWins(t *testing.T) {
 			t.Fatalf("%s\n%s", first, again)
 		}
 	})
+}
+
+// TestEmptyFile: a file without text is a file, and no built-in policy of its name.
+func TestEmptyFile(t *testing.T) {
+	q, err := json.Marshal(policy.Request{Schema: policy.Schema, Op: policy.OpCheck,
+		Policy: policy.File{Path: "default", Text: []byte{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := Serve(bytes.NewReader(append(q, '\n')), &out, "dev"); err != nil ||
+		!strings.Contains(out.String(), `"mistakes":[{"path":"default"`) {
+		t.Errorf("%s, %v", out.String(), err)
+	}
 }
