@@ -87,11 +87,11 @@ type past struct {
 const wroteIt = "superseded: the node wrote it at "
 
 func (p past) String() string {
-	text := p.words + stamp(p.entry.At) + p.then
+	text := append(appendStamp(append(make([]byte, 0, 192), p.words...), p.entry.At), p.then...)
 	if p.later != nil {
-		text += stamp(p.later.At)
+		text = appendStamp(text, p.later.At)
 	}
-	return text
+	return string(text)
 }
 
 // outdated reports why entry i does not describe the present. accepted says how the node's certificate was seen to be

@@ -294,3 +294,5 @@ func entryLine(n *RecordEntry) string {
 }
 
 func stamp(t Time) string { return t.UTC().Format(time.RFC3339) }
+
+func appendStamp(to []byte, t Time) []byte { return t.UTC().AppendFormat(to, time.RFC3339) }

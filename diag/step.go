@@ -103,9 +103,9 @@ func (r *SignalRow) OwnersOn(side Side) Owners {
 
 // Steps are the row's steps that make sense in a situation, in order. None of them needs what is broken, looks for what
 // is ruled out, or re-enrolls a node whose reason forbids it. At least one has a command of this tool.
-func (r *SignalRow) Steps(s Situation) []Step {
-	out := make([]Step, 0, len(r.Recovery)+3) // a cause's step, the bundle, the report
-	add := func(step Step) {
+func (r *SignalRow) Steps(s Situation) []*Step {
+	out := make([]*Step, 0, len(r.Recovery)+3) // a cause's step, the bundle, the report
+	add := func(step *Step) {
 		if !slices.ContainsFunc(out, step.same) {
 			out = append(out, step)
 		}
@@ -115,7 +115,7 @@ func (r *SignalRow) Steps(s Situation) []Step {
 		if step.lacks(s.Broken) != "" {
 			step.Commands = nil
 		}
-		add(step)
+		add(&step)
 	}
 	for i := range r.Recovery {
 		step := &r.Recovery[i]
@@ -123,24 +123,24 @@ func (r *SignalRow) Steps(s Situation) []Step {
 		switch {
 		case !step.fits(&s), reason.NeverReenroll && step.runs("gpuaasctl node reenroll"):
 		case n == RelyLogin:
-			add(stepConsole)
+			add(&stepConsole)
 		case n == RelyAPI:
-			add(stepAPIFirst)
+			add(&stepAPIFirst)
 		case n == "":
-			add(*step)
+			add(step)
 		}
 	}
 	if reason.Severity == P0 || reason.Severity == P1 {
-		add(stepBundle)
+		add(&stepBundle)
 	}
-	if !slices.ContainsFunc(out, func(step Step) bool { return step.runs(toolWords[:]...) }) {
-		add(stepReadReport)
+	if !slices.ContainsFunc(out, func(step *Step) bool { return step.runs(toolWords[:]...) }) {
+		add(&stepReadReport)
 	}
 	return out
 }
 
 // same reports whether two steps tell to do the same.
-func (step *Step) same(as Step) bool {
+func (step *Step) same(as *Step) bool {
 	return step.Text == as.Text && slices.Equal(step.Commands, as.Commands)
 }
 
@@ -269,10 +269,8 @@ func (n *NextStep) Commands() []string {
 	return append([]string{n.Command}, n.FurtherCommands...)
 }
 
-// Advise gives v these steps, as data and as prose.
-func (v *Verdict) Advise(steps []Step, vars Values) {
-	for i := range steps {
-		next := steps[i].Filled(vars)
-		v.Steps, v.Recovery = append(v.Steps, next), append(v.Recovery, next.Prose())
-	}
+// Advise gives v one more step, as data and as prose.
+func (v *Verdict) Advise(step *Step, vars Values) {
+	next := step.Filled(vars)
+	v.Steps, v.Recovery = append(v.Steps, next), append(v.Recovery, next.Prose())
 }

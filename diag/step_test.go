@@ -49,7 +49,7 @@ func checkSteps(t *testing.T, r *SignalRow, s Situation) {
 	if s.Cause != "" && !strings.Contains(steps[0].Text, "LimitNOFILE") {
 		t.Errorf("%s in %+v: the cause is named, and the first step is %q", r.Signal, s, steps[0].Text)
 	}
-	if !slices.ContainsFunc(steps, func(step Step) bool { return step.runs(toolWords[:]...) }) {
+	if !slices.ContainsFunc(steps, func(step *Step) bool { return step.runs(toolWords[:]...) }) {
 		t.Errorf("%s in %+v: no step has a command of this tool", r.Signal, s)
 	}
 	reason, _ := LookupReason(s.Reason)

@@ -20,9 +20,12 @@ type inquiry struct {
 	one    [1]run     // place for the first of runs: most steps have no other
 }
 
-func newInquiry(step string) *inquiry {
-	q := &inquiry{step: step}
-	q.runs = q.one[:0]
+// inquiriesAtOnce is for how many room is made: most walks have two or three times as many.
+const inquiriesAtOnce = 12
+
+func (c *Case) newInquiry(step string) *inquiry {
+	q := &c.room.inquiries.take(1, inquiriesAtOnce)[:1][0]
+	q.step, q.runs = step, q.one[:0]
 	return q
 }
 
@@ -222,10 +225,9 @@ func (c *Case) with(step string, b *diag.Fact) *Case {
 		named.ID, b = step, &named
 	}
 	as := *c
-	as.inquiries = slices.Clone(c.inquiries)
+	as.inquiries, as.substitutes, as.losses = slices.Clone(c.inquiries), nil, nil
 	hop, name, _ := strings.Cut(step, "/")
-	as.inquiries[c.find(diag.HopID(hop), name)] = newInquiry(step)
-	as.substitutes = nil
+	as.inquiries[c.find(diag.HopID(hop), name)] = nil
 	as.put(b)
 	return &as
 }

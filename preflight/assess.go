@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -31,7 +30,7 @@ func assessHop(h *Hop, c *Case, status statuses) diag.HopResult {
 		r.Finding = diag.Finding{Status: diag.StatusSkipped, Because: p.Skip}
 		return r
 	}
-	r.Steps = make([]diag.StepResult, 0, len(h.Steps))
+	r.Steps = c.room.steps.take(len(h.Steps), stepCount)
 	for i := range h.Steps {
 		s := &h.Steps[i]
 		if !slices.Contains(p.Steps, s.Name) {
@@ -179,7 +178,7 @@ func blocked(c *Case, s *Step, status statuses) string {
 		st := status(need)
 		absent := st == diag.StatusSkipped && c.planned(need).Absent != ""
 		if st != diag.StatusPass && st != diag.StatusWarn && st != "" && !absent {
-			return fmt.Sprintf("needs %s, which is %s", need, st)
+			return "needs " + string(need) + ", which is " + string(st)
 		}
 	}
 	return ""
@@ -188,7 +187,7 @@ func blocked(c *Case, s *Step, status statuses) string {
 // unfailed is the finding of a hop in whose facts the judge found no fault: a pass only if every planned step was
 // measured. "Not measured" is never a pass.
 func unfailed(h *Hop, c *Case, steps []diag.StepResult) diag.Finding {
-	f := diag.Finding{Status: diag.StatusPass, Evidence: make([]string, 0, len(steps))}
+	f := diag.Finding{Status: diag.StatusPass, Evidence: c.room.ids.take(len(steps), stepCount)}
 	n := 0
 	for _, s := range steps {
 		if s.Fact != "" && s.Status != diag.StatusInconclusive && s.Status != diag.StatusSkipped {

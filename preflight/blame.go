@@ -62,6 +62,7 @@ func blameFor(chain []Hop, hops []diag.HopResult, c *Case) (diag.Verdict, advice
 	v.Observation = b.Observation
 	v.Layer = blame.hop.Layer
 	excluded := ruledOut(chain, hops, blame, c)
+	v.RuledOut = slices.Grow(v.RuledOut, len(excluded))
 	for _, e := range excluded {
 		v.RuledOut = append(v.RuledOut, e.text)
 	}
@@ -232,7 +233,11 @@ func fillFromTables(v *diag.Verdict, r root, s diag.Situation, c *Case) {
 	if len(r.finding.Evidence) > 0 {
 		values = ofFact(c.fact(r.finding.Evidence[0]), values)
 	}
-	v.Advise(row.Steps(s), values)
+	steps := row.Steps(s)
+	v.Steps, v.Recovery = slices.Grow(v.Steps, len(steps)), slices.Grow(v.Recovery, len(steps))
+	for _, step := range steps {
+		v.Advise(step, values)
+	}
 	v.RepairProof = diag.Fill(row.Proof.Command(), values)
 	v.Runbook = row.Runbook(c.expected("runbook_base"))
 }

@@ -16,12 +16,15 @@ type Case struct {
 	EndedBy diag.EndedBy
 
 	inquiries []*inquiry // by the number of the step; behind those of the chain, the ones that it does not have
+	room      *room      // for what is made of them; cases of the same facts share it
 
 	record   []*diag.RecordEntry // see hostRecord
 	recordOf *diag.Fact          // whose entries they are
 	ages     readAges            // see agesOf
+	gpus     readGPUs            // see admissionIn
 
 	substitutes []substitute // see passes: what was found out so far
+	losses      []loss       // see lossSeen: the same
 
 	correlationID string              // of the walk; "" while it goes on
 	evidence      []diag.EvidenceLine // what the platform wrote down under it
@@ -38,7 +41,27 @@ func NewCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy, facts [
 
 func newCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy) *Case {
 	Chain() // numbers the steps
-	return &Case{Subject: subject, Plan: plan, EndedBy: endedBy, inquiries: make([]*inquiry, stepCount)}
+	return &Case{Subject: subject, Plan: plan, EndedBy: endedBy, inquiries: make([]*inquiry, stepCount), room: &room{}}
+}
+
+// room is memory for what a case makes many of: judging costs less where they lie together.
+type room struct {
+	inquiries shelf[inquiry]
+	steps     shelf[diag.StepResult]
+	ids       shelf[string]
+}
+
+// shelf gives parts of a few long slices.
+type shelf[T any] []T
+
+// take gives an empty slice with room for n. It is never nil.
+func (s *shelf[T]) take(n, more int) []T {
+	if *s == nil || len(*s) < n {
+		*s = make([]T, max(n, more))
+	}
+	part := (*s)[:0:n]
+	*s = (*s)[n:]
+	return part
 }
 
 // put adds a fact, in place of one with its id.
@@ -52,10 +75,11 @@ func (c *Case) put(f *diag.Fact) {
 	}
 	q := c.inquiries[i]
 	if q == nil {
-		q = newInquiry(id)
+		q = c.newInquiry(id)
 		c.inquiries[i] = q
 	}
 	q.put(run{name, n, f})
+	c.losses = nil
 	if f.ID != id {
 		return
 	}

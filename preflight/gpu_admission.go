@@ -102,10 +102,10 @@ func AdmissionOf(node string, f *diag.Fact) *GPUAdmission {
 	if decided.Subject.What != "" || decided.Why != "" {
 		a.Decided = &decided
 	}
-	for name, into := range map[string]any{"gpu.gpus": &a.GPUs, "gpu.findings": &a.Findings, "gpu.notes": &a.Notes,
-		"gpu.policy_refused": &a.Policy.Refused} {
-		readList(v[name], into)
-	}
+	readList(v["gpu.gpus"], &a.GPUs)
+	readList(v["gpu.findings"], &a.Findings)
+	readList(v["gpu.notes"], &a.Notes)
+	readList(v["gpu.policy_refused"], &a.Policy.Refused)
 	return a
 }
 
@@ -143,7 +143,7 @@ func JudgedHere(node string, judged, facts *diag.Fact) *GPUAdmission {
 
 // readList decodes a JSON list; what is none stays as it is.
 func readList(text string, into any) {
-	if strings.HasPrefix(text, "[") {
+	if strings.HasPrefix(text, "[") && text != "[]" {
 		_ = bounded.Unmarshal([]byte(text), into, bounded.Small()) // of a list of another form what fits is taken
 	}
 }

@@ -66,10 +66,20 @@ func gpuHealth() Hop {
 // admissionIn is what the walk read about the node's GPUs; nil where it read nothing.
 func admissionIn(c *Case) *GPUAdmission {
 	id := diag.HopGPUHealth
-	if a := AdmissionOf(c.Subject.NodeID, c.Fact(id, stepAdmission)); a != nil {
-		return a
+	platform, judged, node := c.Fact(id, stepAdmission), c.Fact(id, stepGPUJudged), c.Fact(id, stepGPUNode)
+	if of := [...]*diag.Fact{platform, judged, node}; of != c.gpus.of {
+		c.gpus = readGPUs{of, AdmissionOf(c.Subject.NodeID, platform)}
+		if c.gpus.admission == nil {
+			c.gpus.admission = JudgedHere(c.Subject.NodeID, judged, node)
+		}
 	}
-	return JudgedHere(c.Subject.NodeID, c.Fact(id, stepGPUJudged), c.Fact(id, stepGPUNode))
+	return c.gpus.admission
+}
+
+// readGPUs is what is known of the GPUs by the facts that say so.
+type readGPUs struct {
+	of        [3]*diag.Fact
+	admission *GPUAdmission
 }
 
 // GPUsOf is what a walk read about the node's GPUs; nil where it read nothing.

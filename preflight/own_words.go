@@ -114,9 +114,11 @@ func entryWords(e *diag.RecordEntry) string {
 // oneLine is text on one line of bounded length, without characters that a terminal obeys or that change how others
 // read.
 func oneLine(text string) string {
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
-		return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
-	}), " ")
+	obeyed := func(r rune) bool { return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) }
+	if len(text) <= maxCause && !strings.ContainsFunc(text, obeyed) {
+		return text
+	}
+	text = strings.Join(strings.FieldsFunc(text, obeyed), " ")
 	if runes := []rune(text); len(runes) > maxCause {
 		return "..." + string(runes[len(runes)-maxCause+3:])
 	}

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -71,21 +72,18 @@ func saw(f *diag.Fact) string {
 	if f == nil {
 		return "not measured"
 	}
-	var b strings.Builder
+	text := "passed"
 	switch {
 	case f.Failure == diag.OK && f.HTTP != nil:
-		fmt.Fprintf(&b, "HTTP %d", f.HTTP.Status)
-	case f.Failure == diag.OK:
-		b.WriteString("passed")
-	default:
-		b.WriteString(string(f.Failure))
-		if f.Phase != "" {
-			fmt.Fprintf(&b, " in %s", f.Phase)
-		}
+		text = "HTTP " + strconv.Itoa(f.HTTP.Status)
+	case f.Failure != diag.OK && f.Phase != "":
+		text = string(f.Failure) + " in " + f.Phase
+	case f.Failure != diag.OK:
+		text = string(f.Failure)
 	}
 	var more []string
 	if f.Failure != diag.OK && f.HTTP != nil && f.HTTP.Status != 0 {
-		more = append(more, fmt.Sprintf("HTTP %d", f.HTTP.Status))
+		more = append(more, "HTTP "+strconv.Itoa(f.HTTP.Status))
 		if f.HTTP.ErrorCode != "" {
 			more = append(more, f.HTTP.ErrorCode)
 		}
@@ -103,10 +101,9 @@ func saw(f *diag.Fact) string {
 		more = append(more, dialled(f)...)
 	}
 	if len(more) > 0 {
-		fmt.Fprintf(&b, " (%s)", strings.Join(more, ", "))
+		text += " (" + strings.Join(more, ", ") + ")"
 	}
-	fmt.Fprintf(&b, " after %d ms", f.DurationMS)
-	return b.String()
+	return text + " after " + strconv.FormatInt(int64(f.DurationMS), 10) + " ms"
 }
 
 // throttled is the finding of a node's probe that ended at a limiter: never a word on the node's identity.

@@ -26,7 +26,9 @@ func fillUndecided(v *diag.Verdict, hops []diag.HopResult, c *Case) {
 		return
 	}
 	v.Owner, v.Owners = row.Owners.String(), row.Owners
-	v.Advise(row.Recovery, placeholders(c))
+	for i := range row.Recovery {
+		v.Advise(&row.Recovery[i], placeholders(c))
+	}
 }
 
 // targetOf is the node as this tool's commands take it, with the profile and the host of this walk. It is empty where

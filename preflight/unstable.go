@@ -23,6 +23,7 @@ func instability(c *Case, step string) instable {
 	if q == nil {
 		return u
 	}
+	u.passed, u.failed = make([]*diag.Fact, 0, len(q.runs)), make([]*diag.Fact, 0, len(q.runs))
 	for _, f := range q.runs {
 		if passes(c, step, f) {
 			u.passed = append(u.passed, f)
@@ -105,6 +106,21 @@ func fromAfar(f *diag.Fact) bool {
 // lossSeen says what shows that packets or answers are lost on a vantage's way: a connection that was answered and had
 // to send segments again, or a question that was answered one time and another time was not. "" where nothing does.
 func lossSeen(c *Case, vantage string) string {
+	for _, known := range c.losses {
+		if known.vantage == vantage {
+			return known.words
+		}
+	}
+	found := loss{vantage, lossIn(c, vantage)}
+	c.losses = append(c.losses, found)
+	return found.words
+}
+
+// loss is what lossSeen says of a vantage.
+type loss struct{ vantage, words string }
+
+// lossIn works lossSeen out.
+func lossIn(c *Case, vantage string) string {
 	var again *diag.Fact // the first by id that had to send again
 	unsteady, words := "", ""
 	for q := range c.asked() {
