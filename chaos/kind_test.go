@@ -234,7 +234,7 @@ func TestKinds(t *testing.T) {
 			if c.Unit != "" {
 				unit = " as " + c.Unit + " sees it"
 			}
-			fmt.Fprintf(w, "seen: %s%s: %s%s\n", c.Name, unit, c.Exec.Line(), wants(c))
+			fmt.Fprintf(w, "check: %s%s: %s\n", c.Name, unit, c.Line())
 		}
 		d := step.Drill{Schema: step.Schema, Run: "r1", Scenario: "x", Node: "n1", By: "ann", At: testNow, TTL: 30_000,
 			Disposable: true, Steps: []step.Step{{ID: "s", Fault: tc.kind, Tier: tier, Changes: m.Changes, Verify: m.Verify}},

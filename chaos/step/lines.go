@@ -168,3 +168,21 @@ func Texts[T ~string](words []T) []string {
 	}
 	return all
 }
+
+// Line is a check's command, and what it must give where that is not exit code 0 alone.
+func (c Check) Line() string {
+	var all []string
+	if len(c.Exec.Exits) > 0 {
+		all = append(all, "exit code "+strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Exec.Exits), " ", " or "), "[]"))
+	}
+	if c.Has != "" {
+		all = append(all, fmt.Sprintf("prints %q", c.Has))
+	}
+	if c.Lacks != "" {
+		all = append(all, fmt.Sprintf("does not print %q", c.Lacks))
+	}
+	if len(all) == 0 {
+		return c.Exec.Line()
+	}
+	return c.Exec.Line() + " -> " + strings.Join(all, ", ")
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	drillrender "github.com/gpuaas/gpuaasctl/chaos/render"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/hostiletest"
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -34,8 +35,11 @@ func TestHostilePlan(t *testing.T) {
 	profileFile := s.Write("p.yaml",
 		[]byte("api_base: https://api.test\nnodes: {compute-node-01: {host: 192.0.2.1}}\nchaos: {allow: true}\n"))
 	hostiletest.PlantedIn(t, text, func(field string, p *chaos.Plan) bool {
-		s.Shows(field, cmdutil.FormatTable, func(a *cmdutil.App) error { return a.Write([]byte(p.Text())) })
-		inFormats(s, field, []string{cmdutil.FormatTable, cmdutil.FormatJSON}, "chaos", "plan", "api-egress-blocked",
+		for _, format := range []string{cmdutil.FormatTable, cmdutil.FormatMarkdown} {
+			s.Shows(field, format, func(a *cmdutil.App) error { return a.ShowPage(p, format, drillrender.Plan(p)...) })
+		}
+		inFormats(s, field, []string{cmdutil.FormatTable, cmdutil.FormatJSON, cmdutil.FormatMarkdown},
+			"chaos", "plan", "api-egress-blocked",
 			"--profile", profileFile, "--node-id", "compute-node-01", "--facts", s.Write("plan.json", hostiletest.Encoded(t, p)))
 		return s.Shows(field, cmdutil.FormatJSON, func(a *cmdutil.App) error {
 			return a.Show(p.Redacted(), a.Look(cmdutil.FormatJSON), nil)

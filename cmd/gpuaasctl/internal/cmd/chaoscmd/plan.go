@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"time"
@@ -12,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaasctl/chaos"
+	drillrender "github.com/gpuaas/gpuaasctl/chaos/render"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
-	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/ops"
 )
@@ -66,10 +65,7 @@ be asked.`,
 			if err != nil {
 				return err
 			}
-			err = a.Show(p.Redacted(), a.Look(output), func(w io.Writer, _ render.Options) error {
-				_, err := io.WriteString(w, p.Text())
-				return err
-			})
+			err = a.ShowPage(p.Redacted(), output, drillrender.Plan(&p)...)
 			if err == nil && len(p.Refused) > 0 {
 				err = &cmdutil.VerdictError{Code: cmdutil.ExitInconclusive}
 			}
@@ -81,7 +77,7 @@ be asked.`,
 	cmd.Flags().Lookup("deadline").Usage = "end the reading of the machines after this `TIME`"
 	cmd.Flags().StringVar(&facts, "facts", "",
 		"plan from the facts in `FILE`, an earlier plan in JSON, and ask no machine")
-	cmdutil.FormatFlag(cmd, &output, cmdutil.FormatTable, cmdutil.FormatTable, cmdutil.FormatJSON)
+	cmdutil.PageFlag(cmd, &output)
 	return cmd
 }
 

@@ -1,0 +1,122 @@
+package render
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/chaos"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/page"
+)
+
+// Plan is a plan for people: what each machine does, what undo does, what is expected by when, and why it is refused.
+// Secrets are not in it.
+func Plan(p *chaos.Plan) []page.Block {
+	var d page.Doc
+	m := p.Scenario.Metadata
+	d.Add(page.Heading{Text: fmt.Sprintf("%s: %s (%s, %s)", m.ID, m.Title, m.Severity, m.Owner)},
+		page.Para{Text: fmt.Sprintf("plan %s of run %s", diag.Digits(p.Hash), p.Run)})
+	section := func(title string, blocks ...page.Block) {
+		d.Add(page.Blank{}, page.Heading{Text: title, Level: 3})
+		d.Add(blocks...)
+	}
+	for _, t := range p.Targets {
+		section(fmt.Sprintf("%s %s at %s, tier %s: reverted by itself after %s, or %s without this tool", t.Role, t.ID,
+			t.Host, t.Tier, p.Budgets.TTL, p.Budgets.Lease))
+		for _, s := range t.Drill.Steps {
+			title, lines := plannedStep(p, &t, &s)
+			d.Add(page.Blank{}, page.Heading{Text: title, Level: 4}, lines)
+		}
+	}
+	if len(p.Material) > 0 {
+		var made page.Code
+		for _, m := range p.Material {
+			made += page.Code(fmt.Sprintln(m.Mint))
+		}
+		section("made for the run", made)
+	}
+	var probes page.Code
+	for _, l := range [...]chaos.Look{p.Injected, p.Control, p.Proof} {
+		if len(l.Check.Exec.Argv) > 0 {
+			probes += page.Code(fmt.Sprintf("%-9s %s, within %s: %s\n", l.Check.Name, where(&l),
+				chaos.Duration(l.Check.Within.Duration()), l.Check.Line()))
+		}
+	}
+	section("probes", probes)
+	section("expected", expectations(p))
+	if len(p.Refused) > 0 {
+		section("refused")
+		for _, r := range p.Refused {
+			d.Add(page.Para{Text: r.String(), Indent: 2, Style: page.Bad})
+		}
+	}
+	return d.Blocks
+}
+
+// plannedStep is one step's title, and what it does, reverts and checks.
+func plannedStep(p *chaos.Plan, t *chaos.PlannedMachine, s *step.Step) (string, page.Code) {
+	i := slices.IndexFunc(p.Schedule, func(m chaos.Move) bool { return m.Machine == t.ID && m.Step == s.ID })
+	when := ""
+	if i >= 0 && p.Schedule[i].At > 0 {
+		when = ", after " + p.Schedule[i].At.String()
+	}
+	var code page.Code
+	add := func(mark string, lines []string) {
+		for _, l := range lines {
+			code += page.Code(fmt.Sprintf("%-5s %s\n", mark, l))
+			mark = ""
+		}
+	}
+	var undos []string
+	for n, c := range s.Changes {
+		do, undo := c.Lines(p.Run, s.ID, n, t.Drill.TTL.Duration())
+		add("do", do)
+		undos = append(undo, undos...)
+	}
+	add("undo", undos)
+	for _, c := range s.Verify {
+		add("check", []string{c.Name + ": " + c.Line()})
+	}
+	return fmt.Sprintf("%s (%s, %s%s): %s", s.ID, s.Fault, s.Tier, when, s.Title), code
+}
+
+// where names the machine, and the unit, that a probe runs in.
+func where(l *chaos.Look) string {
+	switch {
+	case l.Machine == "":
+		return "from here"
+	case l.Check.Unit != "":
+		return "on " + l.Machine + " as " + l.Check.Unit + " sees it"
+	}
+	return "on " + l.Machine
+}
+
+func expectations(p *chaos.Plan) (f page.Fields) {
+	add := func(label, format string, args ...any) {
+		f = append(f, page.Field{Label: label, Text: fmt.Sprintf(format, args...)})
+	}
+	e, r := &p.Scenario.Expect, &p.Scenario.Recovery
+	add("blame", "%s, within %s", e.Blame, e.DetectWithin)
+	for _, other := range e.Others {
+		add("also", "%s", other)
+	}
+	if len(e.FirstFailedHop) > 0 {
+		add("first", "%s", strings.Join(step.Texts(e.FirstFailedHop), " or "))
+	}
+	if len(e.MustStayGreen) > 0 {
+		add("green", "%s", strings.Join(step.Texts(e.MustStayGreen), ", "))
+	}
+	if len(p.Scenario.Guards.StopIf) > 0 {
+		add("stop if", "%s fails", strings.Join(step.Texts(p.Scenario.Guards.StopIf), " or "))
+	}
+	add("recovery", "%d green walks within %s, residue %s", r.Green, r.Within, r.Residue)
+	if p.Decision != nil {
+		add("decision", "POST %s, after the revert: %s", p.Decision.Path, p.Decision.Reason)
+	}
+	for _, a := range r.AllowedChanges {
+		add("allowed", "%s %s: %s", a.Class, a.Key, a.Why)
+	}
+	return f
+}
