@@ -39,6 +39,13 @@ func (s *sheet) full(r *diag.Report) {
 	s.Add(verdictLine(r, s.o.Width))
 }
 
+// Verdict is all that a report says about its walk as a whole.
+func Verdict(r *diag.Report) []page.Block {
+	s := &sheet{o: Options{Format: Full}}
+	s.verdict(r, index(r.Facts))
+	return s.Blocks
+}
+
 // verdict adds all that the verdict says: what, why, who, what next.
 func (s *sheet) verdict(r *diag.Report, facts map[string]*diag.Fact) {
 	v := &r.Verdict

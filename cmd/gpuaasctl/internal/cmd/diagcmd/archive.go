@@ -49,7 +49,7 @@ func newArchive(e *ops.Evidence) (*evidence.Manifest, error) {
 	a.ndjson("timeline", evidence.HistoryName, e.History.Events)
 	a.file("timeline", "timeline.txt", e.History.Text())
 	a.file("tool", "bundle.log", a.ownLog())
-	a.file("tool", "README.txt", a.story())
+	a.file("tool", "README.txt", page.Text(page.Look{}, a.story()...))
 	if len(a.errs) > 0 {
 		return nil, a.errs[0]
 	}

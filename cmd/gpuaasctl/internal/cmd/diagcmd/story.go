@@ -2,13 +2,17 @@ package diagcmd
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/evidence"
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// storyLines is how much of the history the first page tells.
+// storyLines is how much of the history the first page has.
 const storyLines = 60
 
 // ownLog is what this tool did: which source was asked, for how long, and what came of it.
@@ -25,61 +29,66 @@ func (a *archive) ownLog() []byte {
 	return []byte(b.String())
 }
 
-// story is the first page: whose bundle this is, what the walk said, what is missing, what happened last, and where to
+// story is the first page: whose bundle this is, the walk's verdict, what is missing, what happened last, and where to
 // read on.
-func (a *archive) story() []byte {
-	t := a.History
-	var b strings.Builder
-	say := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
-	head := func(title string) { say("\n%s\n%s\n", title, strings.Repeat("-", len(title))) }
+func (a *archive) story() []page.Block {
+	var d page.Doc
 	ended, _ := a.m.EndedAt.MarshalText()
 	since, _ := a.m.Since.MarshalText()
-	say("Evidence about node %s, from %s to %s\n\n", a.m.NodeID, since, ended)
-	for _, row := range [...][2]string{{"instance", a.m.InstanceID}, {"allocation", a.m.AllocationID},
-		{"workflow", a.m.WorkflowID},
-		{"failing request", a.m.CorrelationID}, {"platform", a.m.Platform}, {"bundle's own requests", a.m.WalkID}} {
-		if row[1] != "" {
-			say("%-22s %s\n", row[0], row[1])
-		}
+	d.Add(page.Heading{Text: fmt.Sprintf("Evidence about node %s, from %s to %s", a.m.NodeID, since, ended)})
+	d.Field("instance", a.m.InstanceID, page.Plain)
+	d.Field("allocation", a.m.AllocationID, page.Plain)
+	d.Field("workflow", a.m.WorkflowID, page.Plain)
+	d.Field("failing request", a.m.CorrelationID, page.Plain)
+	d.Field("platform", a.m.Platform, page.Plain)
+	d.Field("bundle's own requests", a.m.WalkID, page.Plain)
+	section := func(title string, blocks ...page.Block) {
+		d.Add(page.Blank{}, page.Heading{Text: title, Level: 3})
+		d.Add(blocks...)
 	}
-	head("What the walk says")
-	b.WriteString(verdictWords(a.Heard.Report))
-	head("What is missing")
-	if missing := a.m.Missing(); len(missing) == 0 {
-		say("nothing: every source that is there answered\n")
+	if r := a.Heard.Report; r != nil {
+		section("Verdict of the walk", render.Verdict(r)...)
 	} else {
-		for _, g := range missing {
-			say("%-21s %-8s %s\n", g.Source, g.Status, g.Why)
-		}
+		section("Verdict of the walk", page.Para{Text: "no walk was made"})
 	}
-	head("Newest evidence of each source")
-	for _, row := range lastHeard(t) {
-		say("%s\n", row)
+	rows := [][]string{{"source", "status", "why"}}
+	for _, g := range a.m.Missing() {
+		rows = append(rows, []string{g.Source, string(g.Status), g.Why})
 	}
-	head("What happened last")
-	for _, n := range t.Notes() {
-		say("# %s\n", n)
+	if len(rows) == 1 {
+		section("Missing", page.Para{Text: "nothing: every source that exists answered"})
+	} else {
+		section("Missing", cmdutil.Table(rows))
 	}
-	lines := evidence.Fold(t.Shown())
+	section("Newest evidence of each source", cmdutil.Table(newestOf(a.History)))
+	section("Latest events")
+	for _, n := range a.History.Notes() {
+		d.Add(page.Para{Lead: "# ", Text: n})
+	}
+	lines := evidence.Fold(a.History.Shown())
 	if left := len(lines) - storyLines; left > 0 {
-		say("# %d lines before these are in timeline.txt\n", left)
+		d.Add(page.Para{Lead: "# ", Text: fmt.Sprintf("%d earlier lines are in timeline.txt", left)})
 		lines = lines[left:]
 	}
+	var latest page.Code
 	for _, l := range lines {
-		say("%s\n", l.Text(t.Query))
+		latest += page.Code(l.Text(a.History.Query) + "\n")
 	}
-	head("Where to read on")
+	d.Add(latest)
+	rows = [][]string{{"file", "content"}}
 	for _, f := range a.m.Files {
 		if about := aboutFile(f.Path); about != "" {
-			say("%-26s %s\n", f.Path, about)
+			rows = append(rows, []string{f.Path, about})
 		}
 	}
-	return []byte(b.String())
+	section("Files", cmdutil.Table(rows))
+	return d.Blocks
 }
 
-// lastHeard says of each source how many events it has, and when the last one was: which fell silent, and when.
-func lastHeard(t evidence.Timeline) []string {
-	var rows []string
+// newestOf is a row for each source of events: how many it has, and the time of the last, so a source that fell silent
+// is found.
+func newestOf(t evidence.Timeline) [][]string {
+	rows := [][]string{{"source", "lines", "last"}}
 	for _, o := range evidence.Origins {
 		n, last := 0, diag.Time{}
 		for _, e := range t.Shown() {
@@ -89,47 +98,10 @@ func lastHeard(t evidence.Timeline) []string {
 		}
 		if n > 0 && o != evidence.FromJoin && o != evidence.FromPreflight {
 			at, _ := last.MarshalText()
-			rows = append(rows, fmt.Sprintf("%-10s %6d lines, the last %s", o, n, at))
+			rows = append(rows, []string{string(o), strconv.Itoa(n), string(at)})
 		}
 	}
 	return rows
-}
-
-// verdictWords are the walk's verdict in a few lines.
-func verdictWords(r *diag.Report) string {
-	if r == nil {
-		return "no walk was made\n"
-	}
-	v := r.Verdict
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s", v.Outcome)
-	if v.Severity != "" {
-		fmt.Fprintf(&b, ", %s", v.Severity)
-	}
-	if v.Blame != nil {
-		fmt.Fprintf(&b, ": %s at %s (%s)\n%s", v.Blame.Signal, v.Blame.Hop, v.Confidence, v.Blame.Text)
-	}
-	if v.Because != "" {
-		fmt.Fprintf(&b, ": %s", v.Because)
-	}
-	fmt.Fprintf(&b, "\nreason %s", v.Reason)
-	if v.Owner != "" {
-		fmt.Fprintf(&b, ", owner %s", v.Owner)
-	}
-	b.WriteByte('\n')
-	if v.Proof != nil {
-		fmt.Fprintf(&b, "proof: %s\n", v.Proof.Text)
-	}
-	if v.Unproven != "" {
-		fmt.Fprintf(&b, "unproven: %s\n", v.Unproven)
-	}
-	if v.Observation != nil {
-		fmt.Fprintf(&b, "observed: %s\n", v.Observation.Text)
-	}
-	for i, step := range v.Recovery {
-		fmt.Fprintf(&b, "%d. %s\n", i+1, step)
-	}
-	return b.String()
 }
 
 // aboutFile says what is in a file of a bundle.
