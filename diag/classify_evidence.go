@@ -197,7 +197,7 @@ func checklist(e *Evidence) [len(Points)]CheckPoint {
 			}
 		}
 		if n := e.Node; id == PointHeartbeat && n != nil && n.HeartbeatAge == nil && e.heardLately() {
-			contact := fmt.Sprintf("last contact %s ago", age(*n.ContactAge))
+			contact := fmt.Sprintf("last contact %s ago", Age(*n.ContactAge))
 			if list[i].Status == MarkUnknown {
 				list[i].Text = contact + "; when the last heartbeat came is not known"
 			} else {
@@ -262,10 +262,10 @@ func ownPoints(e *Evidence) []CheckPoint {
 	if n := e.Node; n != nil {
 		switch {
 		case n.HeartbeatAge != nil && n.StaleAfter > 0:
-			add(PointHeartbeat, *n.HeartbeatAge <= n.StaleAfter, "last heartbeat %s ago, stale after %s", age(*n.HeartbeatAge),
+			add(PointHeartbeat, *n.HeartbeatAge <= n.StaleAfter, "last heartbeat %s ago, stale after %s", Age(*n.HeartbeatAge),
 				n.StaleAfter)
 		case n.ContactAge != nil && n.StaleAfter > 0 && !e.heardLately(): // a heartbeat would be a contact
-			add(PointHeartbeat, false, "last contact %s ago, stale after %s", age(*n.ContactAge), n.StaleAfter)
+			add(PointHeartbeat, false, "last contact %s ago, stale after %s", Age(*n.ContactAge), n.StaleAfter)
 		case n.NeverHeard:
 			add(PointHeartbeat, false, "no heartbeat ever came")
 		}
@@ -279,5 +279,5 @@ func ownPoints(e *Evidence) []CheckPoint {
 	return out
 }
 
-// age writes a duration for people.
-func age(d time.Duration) string { return max(d, 0).Round(time.Second).String() }
+// Age writes how long ago something was, in whole seconds; a time ahead of the clock was now.
+func Age(d time.Duration) string { return max(d, 0).Round(time.Second).String() }

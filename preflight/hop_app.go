@@ -110,7 +110,7 @@ func judgeWorkload(c *Case) []diag.Finding {
 		return nil
 	}
 	return []diag.Finding{warn(diag.SigAppObservationStale, f,
-		"the workload runs; the platform's last look at it is %s old", ago(age))}
+		"the workload runs; the platform's last look at it is %s old", diag.Age(age))}
 }
 
 // platformTime is when an answer of the platform was given, by its own clock as far as that is known.

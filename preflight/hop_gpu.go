@@ -120,7 +120,8 @@ func judgeAdmission(c *Case, f *diag.Fact) *diag.Finding {
 		out = unjudged(f, "the policy %s is in shadow mode, on which nothing acts; it calls the GPUs %s%s",
 			oneLine(a.Policy.Name), a.Health, gpuCause(a))
 	case staleJudgement(a):
-		out = undecided(f, "the platform's judgement of the GPUs (%s) is %s old", a.Health, ago(a.Now.Sub(a.Judged.Time)))
+		out = undecided(f, "the platform's judgement of the GPUs (%s) is %s old", a.Health,
+			diag.Age(a.Now.Sub(a.Judged.Time)))
 		out.Signal = diag.SigGPUUnknown
 	case disagrees != "":
 		out = undecided(f, "the platform says %s with %s, and the node itself says otherwise: %s", a.Health, gpuCount(a),
@@ -186,7 +187,7 @@ func sampleAge(a *GPUAdmission) string {
 	if a.Sampled.IsZero() || a.Now.IsZero() {
 		return "; when a GPU was last looked at is not known"
 	}
-	return fmt.Sprintf("; last sample %s ago", ago(a.Now.Sub(a.Sampled.Time)))
+	return fmt.Sprintf("; last sample %s ago", diag.Age(a.Now.Sub(a.Sampled.Time)))
 }
 
 // nodeStatus is what follows for the node, where a platform judges.

@@ -131,7 +131,7 @@ func gpuFacts(f *diag.Fact) string {
 	add("probe ", g.Probe)
 	add("", g.ProbeWhy)
 	if g.AgeMS != nil {
-		add("sampled ", ago(sampledAgo(g))+" before")
+		add("sampled ", diag.Age(sampledAgo(g))+" before")
 	}
 	if g.ErrorCount > 0 {
 		add("", fmt.Sprintf("%d kinds of errors in this boot, the last %s", g.ErrorCount, g.Errors[len(g.Errors)-1].What))
@@ -151,7 +151,7 @@ func nodeDisagrees(a *GPUAdmission, f *diag.Fact) string {
 	g := f.GPU
 	if age := f.At.Sub(g.ProbeAt.Time); g.Probe != "" && g.Probe != "sampling" {
 		if age > gpuGrace {
-			return oneLine(fmt.Sprintf("its GPU probe is %s (%s) for %s", g.Probe, g.ProbeWhy, ago(age)))
+			return oneLine(fmt.Sprintf("its GPU probe is %s (%s) for %s", g.Probe, g.ProbeWhy, diag.Age(age)))
 		}
 		return ""
 	}
@@ -164,7 +164,7 @@ func nodeDisagrees(a *GPUAdmission, f *diag.Fact) string {
 		}
 	}
 	if g.AgeMS != nil && sampledAgo(g) > gpuGrace {
-		return "its GPUs were last sampled " + ago(sampledAgo(g)) + " before"
+		return "its GPUs were last sampled " + diag.Age(sampledAgo(g)) + " before"
 	}
 	return ""
 }

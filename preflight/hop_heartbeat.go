@@ -153,11 +153,11 @@ func lastHeard(c *Case) string {
 	contact, hasContact := contactAge(c)
 	switch {
 	case hasBeat && hasContact && contact < beat && contact <= staleAfter(c) && beat > staleAfter(c):
-		return fmt.Sprintf("last heartbeat %s ago, %s; last contact %s ago", ago(beat), stale, ago(contact))
+		return fmt.Sprintf("last heartbeat %s ago, %s; last contact %s ago", diag.Age(beat), stale, diag.Age(contact))
 	case hasBeat:
-		return fmt.Sprintf("last heartbeat %s ago, %s", ago(beat), stale)
+		return fmt.Sprintf("last heartbeat %s ago, %s", diag.Age(beat), stale)
 	}
-	text := fmt.Sprintf("last contact %s ago, %s", ago(contact), stale)
+	text := fmt.Sprintf("last contact %s ago, %s", diag.Age(contact), stale)
 	switch {
 	case contact > staleAfter(c):
 	case readModel(c, "node.check_heartbeat") == string(diag.MarkPass):

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -161,14 +160,6 @@ func code(f *diag.Fact) string {
 // the answer shows nothing.
 func unasked(f *diag.Fact, name string) bool {
 	return f != nil && f.Request.Op != "" && f.Request.Extract[name] == ""
-}
-
-// ago writes an age for people.
-func ago(d time.Duration) string {
-	if d < 0 {
-		d = 0
-	}
-	return d.Round(time.Second).String()
 }
 
 // inPhase reports whether f failed in one of the phases.

@@ -2,7 +2,6 @@ package gpucmd
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
 	"github.com/gpuaas/gpuaasctl/page"
+	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
 func newPolicyExplain(a *cmdutil.App) *cobra.Command {
@@ -84,53 +84,47 @@ func codeOfHealth(h policy.Health) int {
 	return cmdutil.ExitInconclusive
 }
 
+// found is a policy's finding as status shows it; health is what its row says.
+func found(f *policy.Finding, health policy.Health) preflight.GPUFinding {
+	return preflight.GPUFinding{Subject: preflight.GPUSubject{What: f.Subject.What}, Health: string(health), Rule: f.Rule,
+		Why: f.Why}
+}
+
 // decided is what decided a judgement, in words.
 func decided(j *policy.Judgement) string {
 	if j.Decided == nil {
 		return "nothing was found"
 	}
-	words := j.Decided.Subject.What + ": " + j.Decided.Why
-	if j.Decided.Rule != "" {
-		words += " (rule " + j.Decided.Rule + ")"
-	}
-	return words
+	f := found(j.Decided, j.Health)
+	return f.Words()
 }
 
 func judged(doc *PolicyJudgement) []page.Block {
 	j := &doc.Judgement
-	fields := page.Fields{
-		{Label: "policy", Text: fmt.Sprintf("%s, sha256 %.12s", j.Policy, j.Digest)}, {Label: "because", Text: decided(j)},
-	}
+	d := page.Doc{Blocks: []page.Block{page.Heading{Text: string(j.Health)}}}
+	d.Field("policy", fmt.Sprintf("%s, sha256 %.12s", j.Policy, j.Digest), page.Plain)
+	d.Field("because", decided(j), page.Plain)
 	if s := doc.Shadow; s != nil {
-		fields = append(fields, page.Field{Label: "shadow", Text: fmt.Sprintf(
-			"%s would make it %s: %s. Nothing acts on it.", s.Policy, s.Health, decided(s))})
+		d.Field("shadow", fmt.Sprintf("%s would make it %s: %s. Nothing acts on it.", s.Policy, s.Health, decided(s)),
+			page.Plain)
 	}
-	for i, note := range j.Notes {
-		label := ""
-		if i == 0 {
-			label = "note"
-		}
-		fields = append(fields, page.Field{Label: label, Text: note})
+	notes(&d, j.Notes)
+	var gpus []preflight.GPUHealthOf
+	for _, g := range j.GPUs {
+		gpus = append(gpus, preflight.GPUHealthOf{Health: string(g.Health), Rule: g.Rule, Why: g.Why,
+			GPUSubject: preflight.GPUSubject{Index: g.Index, PCI: g.PCI, UUID: g.UUID}})
 	}
-	blocks := []page.Block{page.Heading{Text: string(j.Health)}, fields}
-	if len(j.GPUs) > 0 {
-		rows := [][]string{{"gpu", "health", "pci", "uuid", "rule"}}
-		for _, g := range j.GPUs {
-			rows = append(rows, []string{strconv.Itoa(*g.Index), string(g.Health), g.PCI, g.UUID, g.Rule})
-		}
-		blocks = append(blocks, page.Blank{}, cmdutil.Table(rows))
+	var findings []preflight.GPUFinding
+	for i := range j.Findings {
+		findings = append(findings, found(&j.Findings[i], j.Findings[i].Health))
 	}
-	rows := [][]string{{"health", "about", "rule", "why"}}
-	for _, f := range j.Findings {
-		rows = append(rows, []string{string(f.Health), f.Subject.What, f.Rule, f.Why})
+	for i := range j.Past {
+		findings = append(findings, found(&j.Past[i], "not judged"))
 	}
-	for _, f := range j.Past {
-		rows = append(rows, []string{"not judged", f.Subject.What, "", f.Why})
-	}
-	blocks = append(blocks, page.Blank{}, cmdutil.Table(rows))
-	if d := j.Decided; d != nil && len(d.Rules) > 0 {
-		rows := [][]string{{"rule about " + d.Subject.What, "result", "holds"}}
-		for _, said := range d.Rules {
+	tables(&d, gpus, findings)
+	if by := j.Decided; by != nil && len(by.Rules) > 0 {
+		rows := [][]string{{"rule about " + by.Subject.What, "result", "holds"}}
+		for _, said := range by.Rules {
 			holds := "no"
 			switch {
 			case said.Error != "":
@@ -140,7 +134,7 @@ func judged(doc *PolicyJudgement) []page.Block {
 			}
 			rows = append(rows, []string{said.Rule, string(said.Result), holds})
 		}
-		blocks = append(blocks, page.Blank{}, cmdutil.Table(rows))
+		d.Add(page.Blank{}, cmdutil.Table(rows))
 	}
-	return blocks
+	return d.Blocks
 }

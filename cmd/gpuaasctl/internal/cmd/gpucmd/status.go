@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -75,56 +76,59 @@ func statusPage(g *preflight.GPUAdmission) []page.Block {
 	if g.Policy.Mode != "" {
 		by += ", mode " + g.Policy.Mode
 	}
-	fields := page.Fields{{Label: "node", Text: g.Node}}
-	add := func(label, text string) {
-		if text != "" {
-			fields = append(fields, page.Field{Label: label, Text: text})
-		}
-	}
-	add("status", statusWords(g))
-	add("policy", by)
-	add("judged by", g.JudgedBy)
+	d := page.Doc{Blocks: []page.Block{page.Heading{Text: g.Health}}}
+	d.Field("node", g.Node, page.Plain)
+	d.Field("status", statusWords(g), page.Plain)
+	d.Field("policy", by, page.Plain)
+	d.Field("judged by", g.JudgedBy, page.Plain)
 	if g.Decided != nil {
-		add("because", g.Decided.Words())
+		d.Field("because", g.Decided.Words(), page.Plain)
 	}
-	add("gpus", countWords(g))
-	add("sampled", age(g.Sampled, g.Now))
-	add("judged", age(g.Judged, g.Now))
-	for i, note := range append(refused(g), g.Notes...) {
-		label := ""
-		if i == 0 {
-			label = "note"
-		}
-		fields = append(fields, page.Field{Label: label, Text: note})
-	}
+	d.Field("gpus", countWords(g), page.Plain)
+	d.Field("sampled", when(g.Sampled, g.Now), page.Plain)
+	d.Field("judged", when(g.Judged, g.Now), page.Plain)
+	notes(&d, append(refused(g), g.Notes...))
 	if n := g.Decided.XID(); n != "" {
-		fields = append(fields, page.Field{Label: "explain", Text: "gpuaasctl gpu xid explain " + n})
+		d.Field("explain", "gpuaasctl gpu xid explain "+n, page.Plain)
 	}
-	blocks := []page.Block{page.Heading{Text: g.Health}, fields}
-	if len(g.GPUs) > 0 {
-		rows := [][]string{{"gpu", "health", "pci", "uuid", "rule", "why"}}
-		for _, one := range g.GPUs {
-			index := ""
-			if one.Index != nil {
-				index = strconv.Itoa(*one.Index)
-			}
-			if one.Health == preflight.GPUHealthy && one.Rule == "" {
-				one.Why = "" // that no rule holds is what healthy means
-			}
-			rows = append(rows, []string{index, one.Health, one.PCI, one.UUID, one.Rule, one.Why})
+	// the table of GPUs says enough of what is healthy
+	tables(&d, g.GPUs, slices.DeleteFunc(slices.Clone(g.Findings), func(f preflight.GPUFinding) bool {
+		return f.Health == preflight.GPUHealthy
+	}))
+	return d.Blocks
+}
+
+func notes(d *page.Doc, all []string) {
+	label := "note"
+	for _, note := range all {
+		d.Field(label, note, page.Plain)
+		label = ""
+	}
+}
+
+// tables adds a judgement's: the health of each GPU, and what was found.
+func tables(d *page.Doc, gpus []preflight.GPUHealthOf, findings []preflight.GPUFinding) {
+	rows := [][]string{{"gpu", "health", "pci", "uuid", "rule", "why"}}
+	for _, one := range gpus {
+		index := ""
+		if one.Index != nil {
+			index = strconv.Itoa(*one.Index)
 		}
-		blocks = append(blocks, page.Blank{}, cmdutil.Table(rows))
-	}
-	rows := [][]string{{"health", "about", "rule", "why"}}
-	for _, f := range g.Findings {
-		if f.Health != preflight.GPUHealthy { // of what is well, the table of GPUs says enough
-			rows = append(rows, []string{f.Health, f.Subject.What, f.Rule, f.Why})
+		if one.Health == preflight.GPUHealthy && one.Rule == "" {
+			one.Why = "" // that no rule holds is what healthy means
 		}
+		rows = append(rows, []string{index, one.Health, one.PCI, one.UUID, one.Rule, one.Why})
 	}
-	if len(rows) > 1 {
-		blocks = append(blocks, page.Blank{}, cmdutil.Table(rows))
+	if len(gpus) > 0 {
+		d.Add(page.Blank{}, cmdutil.Table(rows))
 	}
-	return blocks
+	rows = [][]string{{"health", "about", "rule", "why"}}
+	for _, f := range findings {
+		rows = append(rows, []string{f.Health, f.Subject.What, f.Rule, f.Why})
+	}
+	if len(findings) > 0 {
+		d.Add(page.Blank{}, cmdutil.Table(rows))
+	}
 }
 
 // statusWords is whether the node gets new work.
@@ -143,15 +147,15 @@ func countWords(g *preflight.GPUAdmission) string {
 	return words
 }
 
-// age is a time, and how long ago it was by the platform's clock.
-func age(at, now diag.Time) string {
+// when is a time, and how long ago it was by the clock that wrote it.
+func when(at, now diag.Time) string {
 	switch {
 	case at.IsZero():
 		return "never"
 	case now.IsZero():
 		return at.UTC().Format(time.RFC3339)
 	}
-	return fmt.Sprintf("%s (%s ago)", at.UTC().Format(time.RFC3339), max(now.Sub(at.Time), 0).Round(time.Second))
+	return fmt.Sprintf("%s (%s ago)", at.UTC().Format(time.RFC3339), diag.Age(now.Sub(at.Time)))
 }
 
 // refused are the mistakes of a policy's file that was changed and not taken.

@@ -195,9 +195,7 @@ func gpuPolicy(g *preflight.GPUAdmission) string {
 
 // heartbeatCell is the age of the last heartbeat; of the last contact where the platform does not say more.
 func heartbeatCell(s *ops.Lifecycle) string {
-	ago := func(ms int64) string {
-		return (time.Duration(ms) * time.Millisecond).Round(time.Second).String() + " ago"
-	}
+	ago := func(ms int64) string { return diag.Age(time.Duration(ms)*time.Millisecond) + " ago" }
 	switch {
 	case s.HeartbeatAgeMS != nil:
 		return ago(*s.HeartbeatAgeMS)
