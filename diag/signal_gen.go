@@ -542,8 +542,11 @@ var signalRows = [...]SignalRow{
 	},
 	{
 		Signal: SigNodeStreamTimeout, Reason: ReasonTerminalEndpointDrift,
-		Title:    "The node's terminal stream does not reach the gateway",
-		Owners:   Owners{"node-facing terminal endpoint"},
+		Title:  "The node's terminal stream does not reach the gateway",
+		Owners: Owners{"node-facing terminal endpoint"},
+		BySide: []SideOwners{
+			{SidePlatform, Owners{"terminal gateway"}},
+		},
 		Terminal: TerminalFailed,
 		Recovery: []Step{
 			{Text: "see which address the node gets for {terminal_host}", Commands: []string{"{exec} getent ahosts {terminal_host}"}, About: []Aspect{AboutName}},

@@ -145,7 +145,7 @@ func TestReenrollmentIsForbidden(t *testing.T) {
 	}
 }
 
-// TestStepWordsAreClosed: no step names a need, an aspect or a side outside the closed lists.
+// TestStepWordsAreClosed: no step names a need, an aspect or a side outside the closed lists, or a side without owners.
 func TestStepWordsAreClosed(t *testing.T) {
 	for _, r := range Signals() {
 		for _, step := range r.Recovery {
@@ -161,6 +161,9 @@ func TestStepWordsAreClosed(t *testing.T) {
 			}
 			if !slices.Contains(allSides, step.Side) || (step.When != "" && !slices.Contains(allReliances, step.When)) {
 				t.Errorf("%s: side %q, when %q", r.Signal, step.Side, step.When)
+			}
+			if step.Side != "" && !slices.ContainsFunc(r.BySide, func(o SideOwners) bool { return o.Side == step.Side }) {
+				t.Errorf("%s has a step for the side %s, which has no owners", r.Signal, step.Side)
 			}
 		}
 		for _, o := range r.BySide {
