@@ -172,7 +172,7 @@ func word(key, value string, words ...string) []problem {
 		Text: fmt.Sprintf("unknown %q%s: want %s", value, strictyaml.Nearest(value, words), strings.Join(words, ", "))}}
 }
 
-// absolute refuses what is no absolute path.
+// absolute refuses a path that is not absolute.
 func absolute(key, value string) []problem {
 	if strings.HasPrefix(value, "/") && !strings.Contains(value, "/../") && !strings.HasSuffix(value, "/") &&
 		len(value) > 1 {

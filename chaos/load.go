@@ -94,7 +94,7 @@ func readText(files fs.FS, name string) ([]byte, error) {
 	return data, err
 }
 
-// readSource reads a file, and no more of it than is needed to know that it is too large. What is no file is not
+// readSource reads a file, and no more of it than is needed to know that it is too large. Anything but a file is not
 // opened: a pipe without a writer would never end.
 func readSource(files fs.FS, name string) ([]byte, Source, error) {
 	info, err := fs.Stat(files, name)
@@ -148,7 +148,7 @@ func Parse(path string, data []byte) (Scenario, error) {
 }
 
 // document reads a file's one YAML document strictly into a struct, a pointer to which is into. found is what is wrong
-// in it. The error is that it is no such document at all: want lists the fields that it should have.
+// in it. The error is that it is not such a document at all: want lists the fields that it should have.
 func document(path string, data []byte, into any, want string) (doc strictyaml.Document, found []problem, err error) {
 	if len(data) > maxFile {
 		return doc, nil, &strictyaml.Error{Path: path, Message: fmt.Sprintf("is larger than %d bytes", maxFile)}

@@ -9,7 +9,7 @@ import (
 	"testing/fstest"
 )
 
-// TestFindReadsFilesAlone: what is no file is not read, for it may never end, and of a large one no more than is
+// TestFindReadsFilesAlone: anything but a file is not read, for it may never end, and of a large one no more than is
 // needed.
 func TestFindReadsFilesAlone(t *testing.T) {
 	dir := t.TempDir()

@@ -107,7 +107,7 @@ func claim(c *Case, out *diag.Finding, id claimID, args ...any) bool {
 	row := claims[id]
 	if len(out.Evidence) > 0 {
 		if f := c.fact(out.Evidence[0]); f != nil && gotNoAnswer(f) && lossSeen(c, f.Vantage) != "" {
-			return false // a silence over a way that loses packets is no ground for any
+			return false // a silence over a way that loses packets is not a ground for any
 		}
 	}
 	if row.forbidden != nil && (len(out.Evidence) == 0 || row.forbidden(c, c.fact(out.Evidence[0]))) {

@@ -13,7 +13,7 @@ func dashboard(hops []diag.HopResult, v diag.Verdict, c *Case, run diag.Run) dia
 		NodeAgentStatus: agentStatus(hops, v), TerminalReadiness: terminalReadiness(hops, c),
 		LastSuccessfulPreflightAt: run.LastGoodAt,
 	}
-	if v.Blame != nil && v.Blame.Status == "" { // a silence is no failure
+	if v.Blame != nil && v.Blame.Status == "" { // a silence is not a failure
 		d.LastFailureReason = v.Blame.Signal
 	}
 	if Whole(c.Plan) && (v.Outcome == diag.OutcomePass || v.Outcome == diag.OutcomeWarn) {

@@ -15,7 +15,7 @@ import (
 // family hides
 // behind the other one: what it costs is a warning, and where it leads elsewhere, the finding says so.
 
-// six reports whether an address is IPv6; false, too, for what is no address.
+// six reports whether an address is IPv6; false for anything that is not an address.
 func six(addr string) bool {
 	a, err := netip.ParseAddr(addr)
 	return err == nil && a.Unmap().Is6()

@@ -81,7 +81,7 @@ type GPUHealthOf struct {
 }
 
 // AdmissionOf reads an admission document out of a fact; nil where the fact has none. A list that is longer than any
-// document has, or that is no list, is left out.
+// document has, or that is not a list, is left out.
 func AdmissionOf(node string, f *diag.Fact) *GPUAdmission {
 	if !f.Passed() || f.HTTP == nil || f.HTTP.Fields["gpu.health"] == "" {
 		return nil

@@ -204,7 +204,7 @@ func unless(value, why string) string {
 }
 
 // elsewhere says that the allocation lives on another node than the one that is looked at, else otherwise: what is not
-// here is no fault here.
+// here is not a fault here.
 func elsewhere(c *Case, otherwise string) string {
 	node := c.Field(diag.HopAllocationBinding, stepAllocation, "allocation.node_id")
 	if node != "" && c.Subject.NodeID != "" && !strings.EqualFold(node, c.Subject.NodeID) {

@@ -189,7 +189,7 @@ const (
 )
 
 // nodeHears reports whether the node gets an answer from its API. A refusal is an answer, also by TLS; so is what a
-// counter-probe got that looked the name up elsewhere. A question that never left the node is no evidence.
+// counter-probe got that looked the name up elsewhere. A question that never left the node is not evidence.
 func nodeHears(c *Case) int {
 	hears := func(f *diag.Fact) int {
 		switch {

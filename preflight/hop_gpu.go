@@ -19,7 +19,7 @@ const (
 )
 
 // gpuHealth: what does the platform's policy make of what the node reports about its GPUs? No failure of another hop
-// follows from it: a GPU is not why a terminal fails. One that nobody judges is neither healthy nor failed.
+// follows from it: a GPU is not why a terminal fails. One that is not judged is neither healthy nor failed.
 func gpuHealth() Hop {
 	id := diag.HopGPUHealth
 	return Hop{
@@ -143,7 +143,7 @@ func judgeAdmission(c *Case, f *diag.Fact) *diag.Finding {
 	return &out
 }
 
-// unjudged is the finding where nobody judges the node's GPUs, or nothing acts on it.
+// unjudged is the finding where the node's GPUs are not judged, or nothing acts on it.
 func unjudged(f *diag.Fact, format string, args ...any) diag.Finding {
 	return diag.Finding{Status: diag.StatusSkipped, Because: fmt.Sprintf(format, args...), Evidence: []string{f.ID}}
 }

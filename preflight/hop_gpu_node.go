@@ -89,7 +89,7 @@ func NobodyJudges() string {
 }
 
 // judgeNodeAlone is the finding where no admission was read: what this tool made of the node's facts is judged as a
-// platform's document is, and facts that nobody judged are said.
+// platform's document is, and facts that are not judged are shown.
 func judgeNodeAlone(c *Case) *diag.Finding {
 	var out diag.Finding
 	judged, node := c.Fact(diag.HopGPUHealth, stepGPUJudged), c.Fact(diag.HopGPUHealth, stepGPUNode)
@@ -108,7 +108,7 @@ func judgeNodeAlone(c *Case) *diag.Finding {
 	return &out
 }
 
-// gpusUnjudged reports whether the plan has nobody judge the node's GPUs: neither the platform nor this tool.
+// gpusUnjudged reports whether the plan has the GPUs judged neither by the platform nor by this tool.
 func gpusUnjudged(c *Case) bool {
 	left := c.planned(diag.HopGPUHealth).Left
 	return left[stepAdmission] != "" && left[stepGPUJudged] != ""

@@ -10,7 +10,7 @@ const (
 	// loopRestarts is how many automatic restarts make a loop. One or two are a crash, a kill or a drill, and systemd's
 	// restart has mended it.
 	loopRestarts = 3
-	// usualOpenFiles is what a process may have open where nobody set a limit: what has fewer was given fewer.
+	// usualOpenFiles is what a process may have open where no limit was set: what has fewer was given fewer.
 	usualOpenFiles = 1024
 	// youngS is the uptime in seconds that says nothing yet of staying up.
 	youngS = 10

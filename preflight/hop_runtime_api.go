@@ -92,7 +92,7 @@ func unnamedAPI(c *Case, f *diag.Fact) bool {
 func anAnswer(_ *Case, f *diag.Fact) bool {
 	s := status(f)
 	if f.Request.Op == diag.OpTLS && f.Failure == diag.TLSNotTLS && strings.HasPrefix(f.Target, "http://") {
-		return true // a plain listener, and there is no path to ask it for
+		return true // a plain listener, and no path to request of it
 	}
 	return !f.Throttled() && (inPhase(f, "mtls") || (s > 0 && s < 500) || endedUnshown(f))
 }

@@ -198,7 +198,7 @@ func walkOver(t *testing.T, n *network) *diag.Report {
 		vantages[v] = &lossy{scripted{name: v}, n}
 	}
 	r := walkFrom(context.Background(), e, vantages)
-	for i := range r.Facts { // a counter-probe of a passing question is no part of a walk
+	for i := range r.Facts { // a counter-probe of a passing request is not part of a walk
 		if strings.Count(r.Facts[i].ID, "~") > 2 {
 			t.Errorf("fact %s", r.Facts[i].ID)
 		}

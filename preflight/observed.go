@@ -9,7 +9,7 @@ import (
 
 // observedRow says of one kind of finding when the cause itself was measured. It is so where a field of a fact has the
 // fault as its value, and where that fact belongs to what is blamed: it is the one that decided the finding, or one
-// that names the same certificate, unit, task or answer. What would have to be concluded from it is no observation.
+// that names the same certificate, unit, task or answer. A conclusion from it is not an observation.
 type observedRow struct {
 	signals  signals
 	failures words  // of the finding; none: any

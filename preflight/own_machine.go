@@ -10,7 +10,7 @@ import (
 )
 
 // ownMachine is the finding of a probe that the machine itself ended before anything left it: for want of a resource,
-// or by a policy. nil where f is no such fact, or where nothing was read of the policy, as in older reports.
+// or by a policy. nil where f is not such a fact, or where nothing was read of the policy, as in older reports.
 func ownMachine(c *Case, f *diag.Fact) *diag.Finding {
 	switch {
 	case f == nil, lost(f):

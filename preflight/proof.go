@@ -28,7 +28,7 @@ func rung(phase string) int {
 	return -1
 }
 
-// further reports whether b came through the phase in which a failed. It is no pass: see passes.
+// further reports whether b came through the phase in which a failed. It is not a pass: see passes.
 func further(b, a *diag.Fact) bool {
 	if b.Failure == diag.OK {
 		return true
@@ -104,7 +104,7 @@ func prove(c *Case, signal diag.Signal, failing string) (proof *diag.Proof, why 
 	return nil, why, few
 }
 
-// doubt reports why a pair is no proof, "" where it is one.
+// doubt reports why a pair is not a proof, "" where it is one.
 func (p *pair) doubt(c *Case, step string, main *diag.Fact) string {
 	loss := ""
 	if p.silent() {

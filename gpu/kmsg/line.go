@@ -119,7 +119,7 @@ func parseSXID(s string) (Line, bool) {
 }
 
 // head takes "(ADDRESS): CODE," and returns what follows. An address that cannot be read makes no line another one; a
-// code that is no number does.
+// code that is not a number does.
 func (l *Line) head(s string) (rest string, ok bool) {
 	s, ok = strings.CutPrefix(strings.TrimLeft(s, " "), "(")
 	if !ok {

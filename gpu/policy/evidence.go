@@ -12,7 +12,7 @@ import (
 type Evidence struct {
 	Events   []report.Event // the oldest first; those of an earlier boot are passed over
 	Sample   *report.Sample // the last one; nil: what DeviceEvents and ProbeEvents say counts
-	Expected *int           // GPUs that the node was enrolled with; nil: nobody gave the number
+	Expected *int           // GPUs that the node was enrolled with; nil: not given
 	Now      time.Time      // zero: the age of the evidence is not known, and not judged
 }
 

@@ -137,7 +137,7 @@ func (f *file) mistakes() (found []strictyaml.Problem) {
 	return found
 }
 
-// wrongHealth is why a file's word is no health; "" where it is one.
+// wrongHealth is why a file's word is not a health; "" where it is one.
 func wrongHealth(h Health) string {
 	if slices.Contains(healths[:], h) {
 		return ""

@@ -129,7 +129,7 @@ const (
 	Stuck    ProbeState = "stuck"    // a call does not return, or no sample comes
 	Ended    ProbeState = "ended"    // the process ended; it is started again
 	Missing  ProbeState = "missing"  // the program is not there or cannot be started
-	Garbled  ProbeState = "garbled"  // it wrote what is no sample
+	Garbled  ProbeState = "garbled"  // its output is not a sample
 )
 
 // Probe is the probe's own state.
@@ -145,7 +145,7 @@ type Probe struct {
 	Expected *int         `json:"expected,omitempty"`
 }
 
-// Coverage is what of a source was looked at: without it, no event may mean that nobody was looking.
+// Coverage is what of a source was looked at: without it, no event may mean that it was not read.
 type Coverage struct {
 	From   time.Time `json:"from"`
 	To     time.Time `json:"to"`
