@@ -297,6 +297,8 @@ var vocabRows = [...]vocab{
 		{"node", "what does the node itself know of its GPUs?"},
 		{"judged", "what does the profile's policy make of them, where gpuaasctl judges?"},
 		{"read_again", "the same read again, where the last heartbeat was just past its limit: until the next one came"},
+		{"node_after", "the node again when all else was measured, where the platform had a complaint of it"},
+		{"allocation_after", "the allocation again when all else was measured, where something about it failed"},
 		{"classifier", "the reason behind the facts of the node, worked out from what other steps read"},
 		{"ssh", "the operator's login on the node"},
 		{"disk", "the file system of the agent's record: how full it is, and whether it takes a write"},

@@ -68,7 +68,7 @@ func (v *mappedOnly) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact
 	for i := range facts {
 		f := &facts[i]
 		if f.HTTP != nil {
-			if f.ID == "allocation_binding/allocation" {
+			if strings.HasPrefix(f.ID, "allocation_binding/allocation") {
 				f.HTTP.Fields["allocation.app_endpoint"] = "http://127.0.0.1:8888"
 			}
 			if f.ID == "node_heartbeat/read_model" {

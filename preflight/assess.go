@@ -91,6 +91,8 @@ func judge(h *Hop, c *Case) []diag.Finding {
 		} else if f.Throttled() && f.Vantage == Operator {
 			findings[i] = undecided(f, "%s throttles this operator, so nothing behind it was measured: %s%s", where(f),
 				saw(f), pauseOf(f))
+		} else if why := changedUnder(h, c, &findings[i]); f != nil && findings[i].Status == diag.StatusFail && why != "" {
+			findings[i] = walkAgain(f, why+": "+findings[i].Text)
 		} else if f != nil {
 			findings[i].Text += strayFamily(c, f, &findings[i])
 			if findings[i].Status == diag.StatusFail {
@@ -114,6 +116,10 @@ func assessStep(h *Hop, s *Step, c *Case, p *diag.PlannedHop, status statuses) d
 	}
 	if f := c.about(h.ID, s); f != nil {
 		return measured(r, s, c, f)
+	}
+	if s.Last {
+		r.Status, r.Because = diag.StatusSkipped, "nothing asked for it"
+		return r
 	}
 	if s.Unless != nil {
 		if why := s.Unless(c); why != "" {
@@ -221,7 +227,7 @@ func span(h *Hop, c *Case) (took diag.Millis) {
 		from, until := int64(-1), int64(-1)
 		for i := range h.Steps {
 			f := c.about(h.ID, &h.Steps[i])
-			if f == nil || f.OffsetMS+int64(f.DurationMS) <= at {
+			if f == nil || h.Steps[i].Last || f.OffsetMS+int64(f.DurationMS) <= at {
 				continue
 			}
 			if began := max(at, f.OffsetMS); until < 0 || began < from {

@@ -157,7 +157,7 @@ func nodeEvidence(c *Case) *diag.NodeEvidence {
 		Version: readModel(c, "node.agent_version"), DesiredVersion: readModel(c, "node.agent_desired_version"),
 		Address: plainAddress(readModel(c, "node.private_ip")), Addresses: addresses(readModel(c, "node.agent_addresses")),
 		GuestAgent: readModel(c, "node.guest_agent_status"), StaleTasks: count(readModel(c, "node.stale_tasks")),
-		LostResults: count(readModel(c, "node.lost_results")), Checklist: platformPoints(c),
+		LostResults: lostResults(c), Checklist: platformPoints(c),
 	}
 	if ownNetwork(c) {
 		n.Addresses = nil // they are of the agent's own network, and the platform cannot know them
@@ -171,11 +171,14 @@ func nodeEvidence(c *Case) *diag.NodeEvidence {
 	if age, known := contactAge(c); known {
 		n.ContactAge = &age
 	}
+	if n.Reason == diag.ReasonDispatchedResultLost && resultsMissing(c) && (n.LostResults == nil || *n.LostResults == 0) {
+		n.Overtaken = "results were missing when the walk began, and were not found to be missing again"
+	}
 	n.NeverHeard = neverHeard(c)
 	if agentAnswered(c) != "" && !contactKnown(c) { // an age that this walk refutes
 		n.HeartbeatAge, n.ContactAge = nil, nil
 	}
-	if end, now := c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.cert_not_after"),
+	if end, now := c.Time(diag.HopNodeHeartbeat, lastRead(c), "node.cert_not_after"),
 		platformNow(c); !end.IsZero() && !now.IsZero() {
 		expired := !now.Before(end)
 		n.CertExpired = &expired
@@ -229,7 +232,7 @@ func platformPoints(c *Case) []diag.CheckPoint {
 
 func appEvidence(c *Case) *diag.AppEvidence {
 	f := c.Fact(diag.HopAllocationBinding, stepAllocation)
-	if !f.Passed() || f.HTTP == nil || elsewhere(c, "") != "" {
+	if !f.Passed() || f.HTTP == nil || elsewhere(c, "") != "" || allocationChanged(c) != "" {
 		return nil
 	}
 	a := &diag.AppEvidence{
@@ -259,8 +262,8 @@ func denials(c *Case) []diag.Denial {
 		}
 		out = append(out, d)
 	}
-	at, seen := c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.last_denial_at"),
-		c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.last_seen_at")
+	at, seen := c.Time(diag.HopNodeHeartbeat, lastRead(c), "node.last_denial_at"),
+		c.Time(diag.HopNodeHeartbeat, lastRead(c), "node.last_seen_at")
 	if word := readModel(c, "node.last_denial_code"); word != "" && !diag.LimiterCode(word) && at.After(seen) {
 		out = append(out, diag.Denial{Source: "read model", Code: word})
 	}

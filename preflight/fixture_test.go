@@ -204,6 +204,12 @@ func healthyIdentity(f *diag.Fact, step string) {
 	}
 }
 
+// secondLooks are the steps that see what another saw, unless they have an answer of their own.
+var secondLooks = map[string]string{
+	factID(diag.HopAllocationBinding, stepAllocationAfter): factID(diag.HopAllocationBinding, stepAllocation),
+	factID(diag.HopNodeHeartbeat, stepNodeAfter):           factID(diag.HopNodeHeartbeat, stepReadModel),
+}
+
 // scripted is a vantage whose answers are written down: by fact id, else healthy. It fails the test on a request that
 // no plan would send.
 type scripted struct {
@@ -238,6 +244,9 @@ func (s *scripted) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 		change := s.answers[req.ID] // of this very repeat
 		if change == nil {
 			change = s.answers[asked]
+		}
+		if first := secondLooks[step]; change == nil && first != "" {
+			change = s.answers[first]
 		}
 		if change == nil && counter == counterBare { // the same connection as the step's own
 			change = s.answers[step]

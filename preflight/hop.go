@@ -124,6 +124,8 @@ type Step struct {
 	// Excused reports whether a failing fact is what a sound platform gives here, such as the 400 of a listener that wants
 	// a certificate: then the step passes. A failure that is not excused, and that no judge covers, is no pass.
 	Excused func(c *Case, f *diag.Fact) bool
+	// Last: it is asked when all hops are done, and nothing waits for it.
+	Last bool
 	// Optional steps measure what a sound node may lack: without an answer they are skipped, and the hop is kept.
 	Optional bool
 	// Once reports whether asking has an effect there, so that it is never asked twice; requests that are no GET, polls

@@ -21,6 +21,17 @@ var allocationStates = [...]string{
 // allocationBinding: is the allocation active, and on this node?
 func allocationBinding() Hop {
 	id := diag.HopAllocationBinding
+	read := Step{
+		Name: stepAllocation, From: Operator, Token: true, Timeout: 4 * time.Second,
+		Needs: []diag.HopID{diag.HopControlPlaneAccess}, Paths: []string{profile.PathAllocation},
+		Ask: func(e *Env, _ *Case) diag.Request {
+			return e.api("GET", profile.PathAllocation, nil, "allocation.state", "allocation.occupancy",
+				"allocation.node_id", "allocation.os_user", "allocation.workflow_id", "allocation.app_kind",
+				"allocation.app_status", "allocation.app_unit", "allocation.app_port", "allocation.app_endpoint",
+				"allocation.app_product_url", "allocation.app_last_observed_at",
+				"allocation.app_last_runtime_probe_failed_at", "allocation.app_credential_healthy", fieldWebsocket)
+		},
+	}
 	return Hop{
 		ID: id, Budget: 5 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopControlPlaneAccess},
@@ -28,17 +39,7 @@ func allocationBinding() Hop {
 		ReadModel:   true, Clears: diag.AboutAllocation,
 		Silence: &Silence{diag.SigControlPlaneUnreachable, diag.SidePlatform,
 			"the API did not answer when the allocation was read"},
-		Steps: []Step{{
-			Name: stepAllocation, From: Operator, Token: true, Timeout: 4 * time.Second,
-			Needs: []diag.HopID{diag.HopControlPlaneAccess}, Paths: []string{profile.PathAllocation},
-			Ask: func(e *Env, _ *Case) diag.Request {
-				return e.api("GET", profile.PathAllocation, nil, "allocation.state", "allocation.occupancy",
-					"allocation.node_id", "allocation.os_user", "allocation.workflow_id", "allocation.app_kind",
-					"allocation.app_status", "allocation.app_unit", "allocation.app_port", "allocation.app_endpoint",
-					"allocation.app_product_url", "allocation.app_last_observed_at",
-					"allocation.app_last_runtime_probe_failed_at", "allocation.app_credential_healthy", fieldWebsocket)
-			},
-		}},
+		Steps: []Step{read, allocationAfter(read)},
 		Judge: func(c *Case) []diag.Finding {
 			f := c.Fact(id, stepAllocation)
 			if f == nil {
@@ -58,6 +59,8 @@ func allocationBinding() Hop {
 				return []diag.Finding{unmapped(f, "the answer has no state")}
 			case !slices.Contains(allocationStates[:], state) && state != "":
 				return []diag.Finding{unknownWord(f, "the allocation's state", state, allocationStates[:])}
+			case allocationChanged(c) != "":
+				return []diag.Finding{walkAgain(f, allocationChanged(c))}
 			case state != "" && state != allocationStates[0]:
 				return []diag.Finding{fail(diag.SigAllocationNotActive, f, "allocation %s is %s, not active",
 					c.Subject.AllocationID, state)}

@@ -25,6 +25,11 @@ const beatPollEvery = 200 * time.Millisecond
 // a dead workload.
 func nodeHeartbeat() Hop {
 	id := diag.HopNodeHeartbeat
+	read := Step{
+		Name: stepReadModel, From: Operator, Token: true, Timeout: 4 * time.Second,
+		Needs: []diag.HopID{diag.HopControlPlaneAccess}, Paths: []string{profile.PathNode},
+		Ask: func(e *Env, _ *Case) diag.Request { return askReadModel(e) },
+	}
 	return Hop{
 		ID: id, Budget: 5 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus},
@@ -38,11 +43,7 @@ func nodeHeartbeat() Hop {
 			}
 			return nil
 		},
-		Steps: []Step{{
-			Name: stepReadModel, From: Operator, Token: true, Timeout: 4 * time.Second,
-			Needs: []diag.HopID{diag.HopControlPlaneAccess}, Paths: []string{profile.PathNode},
-			Ask: func(e *Env, _ *Case) diag.Request { return askReadModel(e) },
-		}, {
+		Steps: []Step{read, {
 			Name: stepReadAgain, From: Operator, Token: true, Timeout: 4 * time.Second,
 			Needs: []diag.HopID{diag.HopControlPlaneAccess}, Paths: []string{profile.PathNode},
 			Optional: true, Second: true, After: []string{factID(id, stepReadModel)}, Unless: func(c *Case) string {
@@ -57,7 +58,7 @@ func nodeHeartbeat() Hop {
 				req.Poll = &diag.Poll{Field: field, Until: []string{}, Unlike: last, EveryMS: beatPollEvery.Milliseconds()}
 				return req
 			},
-		}},
+		}, nodeAfter(read)},
 		Judge: func(c *Case) []diag.Finding {
 			f := c.Fact(id, stepReadModel)
 			if f == nil {
@@ -177,22 +178,24 @@ func staleAfter(c *Case) time.Duration {
 // past its limit by less than the agent's interval: the next one may be on its way. Both are "" where it is not.
 func justLate(c *Case) (last, field string) {
 	field = "node.last_heartbeat_at"
-	age, known := heartbeatAge(c)
-	if !known {
+	late := ageOf(c, stepReadModel, field)
+	if !late.known {
 		field = "node.last_seen_at"
-		age, known = contactAge(c)
+		late = ageOf(c, stepReadModel, field)
 	}
 	interval := time.Duration(c.Policy(profile.PolicyHeartbeatInterval)) * time.Second
-	if late := age - staleAfter(c); !known || late <= 0 || late > min(interval, staleAfter(c)/2) {
+	if by := late.age - staleAfter(c); !late.known || by <= 0 || by > min(interval, staleAfter(c)/2) {
 		return "", ""
 	}
-	return readModel(c, field), field
+	return c.Field(diag.HopNodeHeartbeat, stepReadModel, field), field
 }
 
-// lastRead is the step whose reading of the node counts: the second, where a heartbeat came before it.
+// lastRead is the step whose reading of the node counts: the last one that was answered as it asked.
 func lastRead(c *Case) string {
-	if c.Fact(diag.HopNodeHeartbeat, stepReadAgain).Passed() {
-		return stepReadAgain
+	for _, step := range [...]string{stepNodeAfter, stepReadAgain} {
+		if c.Fact(diag.HopNodeHeartbeat, step).Passed() {
+			return step
+		}
 	}
 	return stepReadModel
 }
@@ -239,27 +242,32 @@ type age struct {
 }
 
 func agesOf(c *Case) *readAges {
-	if f := c.Fact(diag.HopNodeHeartbeat, lastRead(c)); f != c.ages.of {
-		c.ages = readAges{of: f, beat: ageOf(c, "node.last_heartbeat_at"), contact: ageOf(c, "node.last_seen_at")}
+	step := lastRead(c)
+	if f := c.Fact(diag.HopNodeHeartbeat, step); f != c.ages.of {
+		c.ages = readAges{of: f, beat: ageOf(c, step, "node.last_heartbeat_at"), contact: ageOf(c, step, "node.last_seen_at")}
 	}
 	return &c.ages
 }
 
-func ageOf(c *Case, field string) age {
-	at := c.Time(diag.HopNodeHeartbeat, lastRead(c), field)
+// ageOf is how old a time was when a step read it.
+func ageOf(c *Case, step, field string) age {
+	at := c.Time(diag.HopNodeHeartbeat, step, field)
 	if at.IsZero() {
 		return age{}
 	}
-	return age{platformNow(c).Sub(at), true}
+	return age{timeOf(c, step).Sub(at), true}
 }
 
-// platformNow is when the read model was read, by the platform's own clock as far as it says; zero when it was not.
-func platformNow(c *Case) time.Time {
-	f := c.Fact(diag.HopNodeHeartbeat, lastRead(c))
+// platformNow is when the read model was last read, see timeOf.
+func platformNow(c *Case) time.Time { return timeOf(c, lastRead(c)) }
+
+// timeOf is when a step read the node, by the platform's own clock as far as it says; zero when it did not.
+func timeOf(c *Case, step string) time.Time {
+	f := c.Fact(diag.HopNodeHeartbeat, step)
 	if f == nil {
 		return time.Time{}
 	}
-	now := c.Time(diag.HopNodeHeartbeat, lastRead(c), "node.now")
+	now := c.Time(diag.HopNodeHeartbeat, step, "node.now")
 	if now.IsZero() && f.HTTP != nil {
 		now = f.HTTP.Date.Time
 	}

@@ -103,9 +103,9 @@ func nodeRecoveryStatus() Hop {
 
 // judgeCloned reads the platform's own word: only it sees two machines with one identity.
 func judgeCloned(c *Case) *diag.Finding {
-	f := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
+	f := c.Fact(diag.HopNodeHeartbeat, lastRead(c))
 	wait := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
-	reason := c.Field(diag.HopNodeHeartbeat, stepReadModel, "node.recovery_reason")
+	reason := c.Field(diag.HopNodeHeartbeat, lastRead(c), "node.recovery_reason")
 	if code(wait) == "cloned" {
 		f = wait
 	} else if reason != string(diag.ReasonClonedIdentity) {

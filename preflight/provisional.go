@@ -140,7 +140,7 @@ func (u *unfinished) undecided(chain []Hop, h *Hop, at diag.HopID) bool {
 	}
 	return slices.ContainsFunc(h.Steps, func(s Step) bool {
 		id := s.fact(h.ID)
-		if s.Pure || p.Left[s.Name] != "" || u.c.fact(id) != nil || u.done(id) {
+		if s.Pure || s.Last || p.Left[s.Name] != "" || u.c.fact(id) != nil || u.done(id) {
 			return false
 		}
 		return !slices.ContainsFunc(s.After, func(fact string) bool {

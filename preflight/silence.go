@@ -26,9 +26,9 @@ func unanswered(hops []diag.HopResult, c *Case) []diag.HopID {
 }
 
 // silentFact is the fact of an inconclusive hop that got no answer; nil where the hop is something else, or its judge
-// names by a signal what the operator lacked to ask at all.
+// names by a signal what the operator lacked to ask at all, or says that what it asked about changed.
 func silentFact(h *diag.HopResult, c *Case) *diag.Fact {
-	if h.Status != diag.StatusInconclusive || h.Signal != "" {
+	if h.Status != diag.StatusInconclusive || h.Signal != "" || h.Lack == diag.LackTime {
 		return nil
 	}
 	for _, s := range h.Steps {

@@ -85,6 +85,7 @@ func Walk(ctx context.Context, e *Env, plan diag.Plan, vantages map[string]Vanta
 	go func() {
 		defer close(done)
 		wg.Wait()
+		w.lookAgain()
 		quiet()
 		teller.Wait()
 	}()
@@ -112,6 +113,9 @@ func (w *walker) runHop(h *Hop) {
 		hopBudget, behind := &budgeted{total: total}, &budgeted{total: total}
 		var wg sync.WaitGroup
 		for _, s := range h.Steps {
+			if s.Last {
+				continue
+			}
 			budget := hopBudget
 			if w.opening(s) != "" && len(s.After) == 0 { // what else the hop asks need not wait for a login
 				budget = behind
@@ -130,6 +134,22 @@ func (w *walker) runHop(h *Hop) {
 		}
 	}
 	w.finishHop(h)
+}
+
+// lookAgain takes the second looks that wait for everything else.
+func (w *walker) lookAgain() {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for i := range w.chain {
+		h := &w.chain[i]
+		planned := (&Case{Plan: w.plan}).planned(h.ID)
+		for _, s := range h.Steps {
+			if s.Last && planned.Skip == "" && planned.Left[s.Name] == "" {
+				budget := &budgeted{total: time.Duration(planned.BudgetMS) * time.Millisecond}
+				wg.Go(func() { w.runStep(h, s, func() {}, budget) })
+			}
+		}
+	}
 }
 
 // budgeted is one hop's time, which begins with its first step. What waits for nothing but a login has as much of its
@@ -194,6 +214,9 @@ func (w *walker) runStep(h *Hop, s Step, begun func(), budget *budgeted) {
 	c = w.snapshot()
 	step := assessStep(h, &s, c, (&Case{Plan: w.plan}).planned(h.ID), w.judged)
 	w.mu.Unlock()
+	if s.Last {
+		return // its hop is done
+	}
 	w.emit(Event{Kind: StepDone, Hop: h.ID, Step: step})
 	// What the judge holds against no hop (the 400 of a listener that wants a certificate) needs no second look, and a
 	// limiter that turned the operator away must not be asked more.

@@ -183,6 +183,9 @@ func (w *world) span(id string, began time.Time) {
 // budgetOf is what a question's time counts against: its hop, or the step where that has a time of its own, behind a
 // login.
 func budgetOf(id string) string {
+	if step, _, _ := splitID(id); secondLooks[step] != "" {
+		return step
+	}
 	hop, step, _ := strings.Cut(id, "/")
 	h := hopIn(Chain(), diag.HopID(hop))
 	asks := func(s Step) bool { return s.From == Operator && s.Uses == "" && !s.Pure }

@@ -1,0 +1,158 @@
+package preflight
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// This file is about what a platform changes while a walk looks: what a verdict rests on is read again before it is
+// said.
+
+// stepAllocationAfter and stepNodeAfter read allocation and node again when everything else was measured.
+const (
+	stepAllocationAfter = "allocation_after"
+	stepNodeAfter       = "node_after"
+)
+
+// changing are the fields of an allocation on which other hops rest.
+var changing = [...]string{"allocation.node_id", "allocation.os_user", "allocation.app_unit", "allocation.app_port",
+	"allocation.app_endpoint", "allocation.app_product_url"}
+
+// allocationAfter is the second look at the allocation, where it is not active or anything that rests on it failed.
+func allocationAfter(first Step) Step {
+	first.Name, first.Optional, first.Second, first.Last = stepAllocationAfter, true, true, true
+	first.Unless = func(c *Case) string {
+		state := allocationField(c, "allocation.state")
+		if (state == allocationStates[0] || state == "") && elsewhere(c, "") == "" &&
+			!allocationInDoubt(c) {
+			return "the allocation is active here, and nothing that rests on it failed"
+		}
+		return unless(passedWord(c.Fact(diag.HopAllocationBinding, stepAllocation)), "the allocation was not read")
+	}
+	return first
+}
+
+// passedWord is "" for a fact that did not pass.
+func passedWord(f *diag.Fact) string {
+	if f.Passed() {
+		return f.ID
+	}
+	return ""
+}
+
+// allocationInDoubt reports whether a question about the allocation did not pass.
+func allocationInDoubt(c *Case) bool {
+	return slices.ContainsFunc(Chain(), func(h Hop) bool {
+		return h.Allocation && slices.ContainsFunc(h.Steps, func(s Step) bool {
+			f := c.about(h.ID, &s)
+			return f != nil && !f.Passed()
+		})
+	})
+}
+
+// allocationChanged says how the allocation changed between the two looks at it, "" where it did not, or was not active
+// at either.
+func allocationChanged(c *Case) string {
+	id := diag.HopAllocationBinding
+	then, now := c.Fact(id, stepAllocation), c.Fact(id, stepAllocationAfter)
+	was := func(name string) string { return c.Field(id, stepAllocation, name) }
+	is := func(name string) string { return c.Field(id, stepAllocationAfter, name) }
+	active, state, first := allocationStates[0], is("allocation.state"), was("allocation.state")
+	says := func(a, b string) string {
+		return fmt.Sprintf("allocation %s changed while this walk looked (%s, then %s): walk again", c.Subject.AllocationID,
+			a, b)
+	}
+	switch {
+	case now == nil || !then.Passed():
+		return ""
+	case status(now) == 404 && first == active:
+		return says(first, "unknown to the platform")
+	case !now.Passed():
+		return ""
+	case first != "" && state != "" && (first == active) != (state == active):
+		return says(first, state)
+	case first != active && first != "":
+		return ""
+	}
+	for _, name := range changing {
+		if a, b := was(name), is(name); !strings.EqualFold(a, b) {
+			return says(cmp.Or(a, "no")+" "+strings.TrimPrefix(name, "allocation."), cmp.Or(b, "none"))
+		}
+	}
+	return ""
+}
+
+// nodeAfter is the second look at the node, where the first has a complaint.
+func nodeAfter(first Step) Step {
+	first.Name, first.Optional, first.Second, first.Last = stepNodeAfter, true, true, true
+	first.Unless = func(c *Case) string {
+		word := func(name string) string { return c.Field(diag.HopNodeHeartbeat, stepReadModel, name) }
+		reason, identity := word("node.recovery_reason"), word("node.identity")
+		if (reason == "" || reason == string(diag.ReasonNone)) && (identity == "" || identity == "accepted") &&
+			!resultsMissing(c) && !silentNode(c) {
+			return "the platform has no complaint of the node"
+		}
+		return ""
+	}
+	first.Ask = func(e *Env, c *Case) diag.Request {
+		req := askReadModel(e)
+		if resultsMissing(c) {
+			req.Poll = &diag.Poll{Field: "node.lost_results", Until: []string{"0"}, EveryMS: beatPollEvery.Milliseconds()}
+		}
+		return req
+	}
+	return first
+}
+
+// resultsMissing reports whether the platform missed results when the node was first read: they may be on their way.
+func resultsMissing(c *Case) bool {
+	n := count(c.Field(diag.HopNodeHeartbeat, stepReadModel, "node.lost_results"))
+	return n != nil && *n > 0
+}
+
+// lostResults is how many results the platform still misses; nil where it did not say so twice.
+func lostResults(c *Case) *int {
+	step := stepReadModel
+	if resultsMissing(c) && c.Fact(diag.HopNodeHeartbeat, stepNodeAfter) != nil {
+		step = stepNodeAfter
+	}
+	return count(c.Field(diag.HopNodeHeartbeat, step, "node.lost_results"))
+}
+
+// cameBack reports whether the platform had lost the agent when the walk began, and hears from it by now: the agent was
+// started, or its network repaired, while the walk looked.
+func cameBack(c *Case) bool {
+	if lastRead(c) != stepNodeAfter || !contactFresh(c) {
+		return false
+	}
+	seen, beat := ageOf(c, stepReadModel, "node.last_seen_at"), ageOf(c, stepReadModel, "node.last_heartbeat_at")
+	return (seen.known || beat.known) && (!seen.known || seen.age > staleAfter(c)) &&
+		(!beat.known || beat.age > staleAfter(c))
+}
+
+// walkAgain is undecided for what changed while the walk looked.
+func walkAgain(f *diag.Fact, why string) diag.Finding {
+	out := undecided(f, "%s", why)
+	out.Lack = diag.LackTime
+	return out
+}
+
+// changedUnder says what the platform changed while the walk looked of what a failing finding rests on, "" for nothing.
+func changedUnder(h *Hop, c *Case, f *diag.Finding) string {
+	if h.Allocation {
+		if why := allocationChanged(c); why != "" {
+			return why
+		}
+	}
+	switch f.Signal {
+	case diag.SigTaskClaimFailed, diag.SigProcessDown, diag.SigOpenWithoutStream, diag.SigNodeStreamTimeout:
+		if cameBack(c) {
+			return "the platform had lost the agent when this walk began, and hears from it again: walk again"
+		}
+	}
+	return ""
+}
