@@ -44,6 +44,13 @@ func unprivileged(t *testing.T) sshtest.Config {
 	return sshtest.Config{Env: []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=" + t.TempDir()}}
 }
 
+// slowLogins is a minute for each hop: a login without a helper pushes one, 8 MB through a server that a test runs.
+func slowLogins(p *profile.Profile) {
+	for hop := range p.Budgets {
+		p.Budgets[hop] = time.Minute
+	}
+}
+
 // awaitGone waits until no process has a folder in its command line but those before. A foreign agent that was started
 // stays; what a login was asked about the program ends a moment after its walk.
 func awaitGone(t *testing.T, folder string, before []string) {
@@ -80,7 +87,10 @@ func TestForeignAgent(t *testing.T) {
 	tool := build(t)
 	for kind, program := range foreignAgents(t, called) {
 		t.Run(kind, func(t *testing.T) {
-			w := start(t, options{ssh: unprivileged(t), profile: func(p *profile.Profile) { p.Agent.Binary = program }})
+			w := start(t, options{ssh: unprivileged(t), profile: func(p *profile.Profile) {
+				p.Agent.Binary = program
+				slowLogins(p)
+			}})
 			w.agent.program = program
 			w.agent.run(t, "active/running")
 			before := processes(t, filepath.Dir(program))
@@ -120,7 +130,7 @@ func TestNotOurProgram(t *testing.T) {
 	t.Parallel()
 	called := filepath.Join(t.TempDir(), "called")
 	program := foreignAgents(t, called)["program"]
-	w := start(t, options{ssh: unprivileged(t)})
+	w := start(t, options{ssh: unprivileged(t), profile: slowLogins})
 	if err := errors.Join(os.Remove(w.agent.program), os.Link(program, w.agent.program)); err != nil {
 		t.Fatal(err)
 	}
