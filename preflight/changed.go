@@ -134,6 +134,8 @@ func cameBack(c *Case) bool {
 		(!beat.known || beat.age > staleAfter(c))
 }
 
+const agentCameBack = "the platform had lost the agent when this walk began, and hears from it again: walk again"
+
 // walkAgain is undecided for what changed while the walk looked.
 func walkAgain(f *diag.Fact, why string) diag.Finding {
 	out := undecided(f, "%s", why)
@@ -148,10 +150,20 @@ func changedUnder(h *Hop, c *Case, f *diag.Finding) string {
 			return why
 		}
 	}
+	process := c.Fact(diag.HopNodeReadiness, stepProcess)
 	switch f.Signal {
-	case diag.SigTaskClaimFailed, diag.SigProcessDown, diag.SigOpenWithoutStream, diag.SigNodeStreamTimeout:
+	case diag.SigProcessDown:
+		// A crash loop is another state than this one, and its no-op comes back between two crashes.
+		if taskStatus(c) == "completed" && process != nil && process.Failure == diag.UnitInactive &&
+			process.Unit != nil && process.Unit.Load != "masked" {
+			return "the agent was not running when its unit was looked at, and did a no-op in the same walk: walk again"
+		}
 		if cameBack(c) {
-			return "the platform had lost the agent when this walk began, and hears from it again: walk again"
+			return agentCameBack
+		}
+	case diag.SigTaskClaimFailed, diag.SigOpenWithoutStream, diag.SigNodeStreamTimeout:
+		if cameBack(c) {
+			return agentCameBack
 		}
 	}
 	return ""

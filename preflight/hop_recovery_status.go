@@ -36,10 +36,13 @@ func nodeRecoveryStatus() Hop {
 		ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI},
 		Clears:      diag.AboutIdentity, AgentCame: agentAnswered,
 		Steps: []Step{
-			{Name: stepIdentity, From: Node, Timeout: 3 * time.Second, Needs: needSSH, Ask: func(e *Env, _ *Case) diag.Request {
-				return diag.Request{Op: diag.OpCert, Cert: e.agentFile("cert.pem"), Key: e.agentFile("key.pem"),
-					NodeID: e.Subject.NodeID}
-			}},
+			{
+				Name: stepIdentity, From: Node, Timeout: 3 * time.Second, Needs: needSSH, Excused: datedAndAdmitted,
+				Ask: func(e *Env, _ *Case) diag.Request {
+					return diag.Request{Op: diag.OpCert, Cert: e.agentFile("cert.pem"), Key: e.agentFile("key.pem"),
+						NodeID: e.Subject.NodeID}
+				},
+			},
 			{Name: stepProfile, From: Node, Timeout: 3 * time.Second, Needs: needSSH, Ask: func(*Env, *Case) diag.Request {
 				return diag.Request{Op: diag.OpEnv,
 					Env: []string{"GPUAAS_API_URL", "GPUAAS_TERMINAL_API_URL", "GPUAAS_NODE_ID", envToken}}
@@ -241,6 +244,15 @@ func judgeIdentity(c *Case) *diag.Finding {
 	case notAllowed(f) || f.Failure == diag.Unsupported || f.Failure == diag.Unknown || f.Failure == diag.Timeout:
 		out = undecided(f, "the certificate could not be looked at: %s", saw(f))
 		return &out
+	case datedAndAdmitted(c, f):
+		out = warn(diag.SigAuthFailed, f, "the node's certificate %s: %s, and the platform lets it in", f.Request.Cert,
+			saw(f))
+		out.Reason = diag.ReasonNone
+		return &out
+	case !f.Passed() && shownAndAdmitted(c, f):
+		out = walkAgain(f, fmt.Sprintf("%s and its key were replaced while this walk looked: %s, and the task wait "+
+			"with them was let in", f.Request.Cert, saw(f)))
+		return &out
 	case !f.Passed():
 		out = fail(diag.SigAuthFailed, f, "the node's own credential is not usable: %s", saw(f))
 		if wrongDated(f) {
@@ -270,6 +282,15 @@ func judgeIdentity(c *Case) *diag.Finding {
 	out.Direct, out.Culprit = true, "node file "+f.Request.Cert
 	return &out
 }
+
+// shownAndAdmitted reports whether a listener asked for the certificate that f is about, and let the node in with it.
+func shownAndAdmitted(c *Case, f *diag.Fact) bool {
+	wait := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
+	return admitted(wait) && asksForCert(wait) && wait.Request.Cert == f.Request.Cert
+}
+
+// datedAndAdmitted reports whether a platform takes a certificate that fails by its dates.
+func datedAndAdmitted(c *Case, f *diag.Fact) bool { return wrongDated(f) && shownAndAdmitted(c, f) }
 
 // wrongDated reports whether a certificate was read, and fails by its dates.
 func wrongDated(f *diag.Fact) bool {

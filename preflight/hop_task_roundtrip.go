@@ -36,6 +36,10 @@ const (
 // nor that it was not.
 var taskStates = [...]string{"queued", "dispatched", "completed", "failed", "expired"}
 
+// refusals are the error codes with which an agent says that it cannot take the no-op: another key signed it, or the
+// agent is of another version.
+var refusals = [...]string{"task_unverifiable", "task_unsupported", "task_invalid"}
+
 // nodeTaskRoundtrip: does a typed no-op reach the agent, run, and come back?
 func nodeTaskRoundtrip() Hop {
 	id := diag.HopNodeTaskRoundtrip
@@ -134,9 +138,11 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 		return []diag.Finding{undecided(got, "the task could not be read: %s", saw(got))}
 	case !slices.Contains(taskStates[:], st):
 		return []diag.Finding{unknownWord(got, "the no-op's status", st, taskStates[:])}
+	case st == "failed" && !slices.Contains(refusals[:], c.Field(id, stepTask, "task.error_code")):
+		return []diag.Finding{undecided(got, "the no-op came back as failed, with a code that says nothing of keys or "+
+			"versions: %s", orUnknown(c.Field(id, stepTask, "task.error_code")))}
 	case st == "failed":
-		why := c.Field(id, stepTask, "task.error_code")
-		f := fail(diag.SigTaskClaimFailed, got, "the agent refused the no-op: %s", orUnknown(why))
+		f := fail(diag.SigTaskClaimFailed, got, "the agent refused the no-op: %s", c.Field(id, stepTask, "task.error_code"))
 		f.Direct = true // it answered, so nothing before it is broken
 		return []diag.Finding{f}
 	case st != "completed" && !claimed && unasked(got, "task.claimed_at"):

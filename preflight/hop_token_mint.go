@@ -35,6 +35,9 @@ func terminalTokenMint() Hop {
 			case status(f) == 401, status(f) == 403: // the token was accepted elsewhere, so this is about its rights
 				return []diag.Finding{undecided(f, "the API gives this operator's token no terminal token for %s: %s",
 					c.Subject.AllocationID, saw(f))}
+			case status(f) == 409, status(f) == 423: // it conflicts with what there is: another session, say
+				return []diag.Finding{undecided(f, "the API gives no terminal token for %s as things are now: %s",
+					c.Subject.AllocationID, saw(f))}
 			case !f.Passed():
 				return []diag.Finding{fail(diag.SigTokenMintFailed, f, "no terminal token for %s: %s", c.Subject.AllocationID,
 					saw(f))}

@@ -112,8 +112,6 @@ func TestObserved(t *testing.T) {
 			dated(noon.Add(-time.Hour))),
 			answers{healthz: dateOf(noon.Add(-3 * time.Hour)), wait: refusedWait(func(*diag.Fact) {})}),
 			diag.SigAuthFailed, diag.Likely, ""},
-		{"a certificate past its date, and a task wait is let in with it", answers{identity: dated(noon.Add(-time.Hour))},
-			diag.SigAuthFailed, diag.Likely, ""},
 
 		{"a refused certificate of an issuer that is not listed", with(silentAgent(), answers{identity: serial,
 			wait:                                refusedWait(func(*diag.Fact) {}),

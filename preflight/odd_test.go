@@ -103,6 +103,7 @@ var oddEdges = map[string]odd{
 	"a token without the terminal's scope": {answers{mintFact: refusal(403, "insufficient_scope")},
 		diag.OutcomeInconclusive},
 	"a token that expires during the walk":   {answers{mintFact: refusal(401, "token_expired")}, diag.OutcomeInconclusive},
+	"a session too many":                     {answers{mintFact: refusal(409, "exists")}, diag.OutcomeInconclusive},
 	"a health page of 204":                   {answers{healthFact: statusIs(204)}, diag.OutcomePass},
 	"a health page that has moved":           {answers{healthFact: statusIs(301)}, diag.OutcomeWarn},
 	"a health page that hangs":               {answers{healthFact: failWith(diag.HTTPTimeout, "http")}, diag.OutcomeWarn},
@@ -170,6 +171,15 @@ var oddNodes = map[string]odd{
 		no := false
 		f.Cert.NodeBound, f.Cert.BoundTo = &no, "uuid-1"
 	}}, diag.OutcomeWarn},
+	"a certificate that is replaced while the walk looks": {
+		answers{"node_recovery_status/identity": failWith(diag.FileMismatch, "pair")}, diag.OutcomeInconclusive,
+	},
+	"a certificate past its date that the platform takes": {
+		answers{"node_recovery_status/identity": dated(noon.Add(-time.Hour))}, diag.OutcomeWarn,
+	},
+	"an agent that is stopped after its no-op, or started before it": {
+		answers{"node_readiness/process": unitIs(diag.UnitInactive, "inactive", "dead")}, diag.OutcomeInconclusive,
+	},
 	"an agent that is just started": {answers{"node_readiness/process": unitIs(diag.UnitInactive, "activating", "start")},
 		diag.OutcomeInconclusive},
 	"an agent that is just stopped": {
@@ -198,6 +208,14 @@ var oddWords = map[string]odd{
 		diag.OutcomeInconclusive},
 	"a no-op that was cancelled": {answers{taskFact: allOf(unended("cancelled"), omits("task.claimed_at"))},
 		diag.OutcomeInconclusive},
+	"a no-op that fails in an unknown word": {
+		answers{taskFact: allOf(setField("task.status", "failed"), setField("task.error_code", "busy"))},
+		diag.OutcomeInconclusive,
+	},
+	"a no-op that a stopping agent refuses": {
+		answers{taskFact: allOf(setField("task.status", "failed"), setField("task.error_code", "agent_stopping"))},
+		diag.OutcomeInconclusive,
+	},
 	"a terminal.open that succeeded": {answers{rowFact: setField("session.task_status", "succeeded")},
 		diag.OutcomeInconclusive},
 	"a terminal.open in a row that lags": {
@@ -272,8 +290,10 @@ func TestFaultsBesideTheOddOnes(t *testing.T) {
 		"an allocation of another node": {answers{allocationFact: setField("allocation.node_id", "node-2")},
 			diag.SigAllocationNodeMismatch},
 		"a no-op that nobody claims": {answers{taskFact: nobodyClaims}, diag.SigTaskClaimFailed},
-		"a mint that fails":          {answers{mintFact: refusal(500, "internal")}, diag.SigTokenMintFailed},
-		"no route for the gateway":   {answers{publicFact: answerOf(404, diag.HTTPEdgePage)}, diag.SigPublicRouteMissing},
+		"a no-op whose key the agent does not have": {answers{taskFact: allOf(setField("task.status", "failed"),
+			setField("task.error_code", "task_unverifiable"))}, diag.SigTaskClaimFailed},
+		"a mint that fails":        {answers{mintFact: refusal(500, "internal")}, diag.SigTokenMintFailed},
+		"no route for the gateway": {answers{publicFact: answerOf(404, diag.HTTPEdgePage)}, diag.SigPublicRouteMissing},
 		"an API whose pages all fail": {answers{healthFact: refusal(503, ""), authFact: refusal(503, "")},
 			diag.SigControlPlaneUnreachable},
 		"two CAs by the platform's word": {answers{authFact: issuer}, diag.SigIngressCADrift},
