@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +74,23 @@ func TestAllocationChangesInTheWalk(t *testing.T) {
 		if h := hopOf(r, diag.HopAllocationBinding); h.DurationMS > 10 {
 			t.Errorf("%s: the hop took %d ms: the second look counts", name, h.DurationMS)
 		}
+	}
+}
+
+// TestSecondLookIsAskedOnce: a second look that gets no answer has neither repeats nor counter-probes, which nothing
+// would wait for.
+func TestSecondLookIsAskedOnce(t *testing.T) {
+	again := factID(diag.HopAllocationBinding, stepAllocationAfter)
+	r := walkWith(t, answers{factID(diag.HopAppRuntimeLiveness, stepUnit): unitIs(diag.UnitInactive, "inactive", "dead")},
+		again)
+	var asked []string
+	for _, f := range r.Facts {
+		if strings.HasPrefix(f.ID, again) {
+			asked = append(asked, f.ID)
+		}
+	}
+	if !slices.Equal(asked, []string{again}) || r.Verdict.Blame == nil {
+		t.Errorf("asked %q, blame %+v", asked, r.Verdict.Blame)
 	}
 }
 

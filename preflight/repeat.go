@@ -47,7 +47,7 @@ type rounds struct {
 func (w *walker) beside(ctx context.Context, h *Hop, s Step, req diag.Request, budget *budgeted) *rounds {
 	r := &rounds{w: w, h: h, step: s, req: req, budget: budget, stopped: make(chan struct{}), asked: map[string]int{}}
 	ctx, r.cancel = context.WithCancel(ctx)
-	if !repeatable(s, req) || !req.Op.Row().Ladder {
+	if s.Last || !repeatable(s, req) || !req.Op.Row().Ladder { // a second look is itself a repeat
 		close(r.stopped)
 		return r
 	}
