@@ -117,7 +117,7 @@ func (r *Reader) idle() {
 		r.coverage.back(r.skipped)
 	}
 	r.skipping = false
-	if r.uptime != nil && r.coverage.Records > 0 {
+	if r.uptime != nil {
 		r.coverage.Until = max(r.coverage.Until, r.uptime())
 	}
 }

@@ -73,6 +73,17 @@ func TestUptimeExtendsWhatIsCovered(t *testing.T) {
 	}
 }
 
+// TestEmptyLogIsLookedAt: of a log without a record it is known when it was looked at last.
+func TestEmptyLogIsLookedAt(t *testing.T) {
+	now := time.Hour
+	k := &kernel{t: t, keeps: 100}
+	r := NewReader(k.open(), "b", Coverage{}, func() time.Duration { return now })
+	drained(t, r)
+	if got := r.Coverage(); got.Until != now || got.Records != 0 || got.Blind != "" {
+		t.Errorf("%+v, want until %s", got, now)
+	}
+}
+
 // TestOverrunIsAGap: what the kernel overwrote is counted and has its time, and what follows is read.
 func TestOverrunIsAGap(t *testing.T) {
 	k := &kernel{t: t, keeps: 4}
