@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -40,25 +39,5 @@ func TestOnePlaceAddressesThePlatform(t *testing.T) {
 	}
 	if seen != len(own) {
 		t.Errorf("%d files fill in a path, %d are expected to", seen, len(own))
-	}
-}
-
-// TestUpToHostIsParse: what is not taken apart any further has the scheme and host that url.Parse gives it.
-func TestUpToHostIsParse(t *testing.T) {
-	for _, scheme := range []string{"", "https", "wss", "HTTPS", "h2c", "1a", "a b", ":"} {
-		for _, separator := range []string{"://", ":", "//", ""} {
-			for _, host := range []string{"", "a", "a.b-c", "A.b", "a:1", "a:", ":1", "a:1:2", "a:b", "u@a", "u:p@a", "[::1]:1",
-				"[::1]", "a%41", "a b", "ä", "a_b", "..", "a\\b"} {
-				for _, rest := range []string{"", "/", "/p/q?x=y#z", "?x", "#z", "/%41", "/%zz", "/a b", "/\x01", "/ä", "?%zz",
-					"#%zz", "/:b", "/p?u=https://b/c"} {
-					raw := scheme + separator + host + rest
-					want, wantErr := url.Parse(raw)
-					got, err := upToHost(raw)
-					if (err == nil) != (wantErr == nil) || (err == nil && (got.Scheme != want.Scheme || got.Host != want.Host)) {
-						t.Errorf("%q: %q %q %v, url.Parse says %v %v", raw, got.Scheme, got.Host, err, want, wantErr)
-					}
-				}
-			}
-		}
 	}
 }

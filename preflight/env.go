@@ -107,12 +107,12 @@ func sameEndpoint(a, b string) bool {
 	if a == b {
 		return true
 	}
-	ua, errA := upToHost(a)
-	ub, errB := upToHost(b)
+	ua, errA := url.Parse(a)
+	ub, errB := url.Parse(b)
 	if a == "" || b == "" || errA != nil || errB != nil {
 		return true
 	}
-	return secure(ua.Scheme) == secure(ub.Scheme) && hostPort(&ua) == hostPort(&ub)
+	return secure(ua.Scheme) == secure(ub.Scheme) && hostPort(ua) == hostPort(ub)
 }
 
 func secure(scheme string) bool { return scheme == "https" || scheme == "wss" }
@@ -130,7 +130,7 @@ func hostPort(u *url.URL) string {
 
 // endpointOf is the scheme, host and port of a URL, for people.
 func endpointOf(raw string) string {
-	u, err := upToHost(raw)
+	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
 		return raw
 	}
@@ -148,38 +148,12 @@ func pathOf(raw string) string {
 
 // hostPortOf is host:port of a URL, "" when it has none.
 func hostPortOf(raw string) string {
-	u, err := upToHost(raw)
+	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
 		return ""
 	}
-	return hostPort(&u)
+	return hostPort(u)
 }
-
-// upToHost is url.Parse as far as scheme and host. Of a URL in its plainest form, as most are, nothing else is looked
-// at: no escape, no user and no IPv6 address is in it.
-func upToHost(raw string) (url.URL, error) {
-	scheme, rest, _ := strings.Cut(raw, "://")
-	host := rest
-	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
-		host = rest[:end]
-	}
-	name, port, _ := strings.Cut(host, ":")
-	odd := func(r rune) bool { return r <= ' ' || r > '~' || r == '%' }
-	if strings.Trim(scheme, lower) == "" && scheme != "" && strings.Trim(name, lower+digits+".-") == "" && name != "" &&
-		strings.Trim(port, digits) == "" && !strings.ContainsFunc(rest, odd) {
-		return url.URL{Scheme: scheme, Host: host}, nil
-	}
-	u, err := url.Parse(raw)
-	if err != nil {
-		return url.URL{}, err
-	}
-	return *u, nil
-}
-
-const (
-	lower  = "abcdefghijklmnopqrstuvwxyz"
-	digits = "0123456789"
-)
 
 func join(base, path string) string { return strings.TrimRight(base, "/") + path }
 
