@@ -72,7 +72,7 @@ func (f Finding) Fits(hop diag.HopID, signal diag.Signal, failure diag.Failure) 
 		(len(f.Failure) == 0 || slices.Contains(f.Failure, failure))
 }
 
-func orList[T ~string](words []T) string { return strings.Join(step.Texts(words), " or ") }
+func orList[T ~string](words []T) string { return step.Join(words, " or ") }
 
 func (c *checker) expect() {
 	e := c.s.Expect

@@ -236,7 +236,7 @@ func (s *Story) claimSpared() finding {
 		}
 	}
 	if len(left) > 0 {
-		return unmeasured("%s, which must stay green and was left out of the walk", Join(left, " and "))
+		return unmeasured("%s, which must stay green and was left out of the walk", step.Join(left, " and "))
 	}
 	return held("%d hops", len(s.Plan.Scenario.Expect.MustStayGreen))
 }
@@ -264,7 +264,7 @@ func (s *Story) claimTold() finding {
 	case w.Spinner:
 		return violated(Collateral, "the user was left without a word: %s", w.UserSaw)
 	case len(w.Untold) > 0:
-		return unmeasured("what the user got at %s", Join(w.Untold, " and "))
+		return unmeasured("what the user got at %s", step.Join(w.Untold, " and "))
 	case w.UserSaw == "" && slices.ContainsFunc(diag.HopIDs(), func(h diag.HopID) bool {
 		return felt(h) && w.Hops[h] == diag.StatusFail
 	}):

@@ -36,14 +36,14 @@ func Judge(e chaos.Expect, s Sight) (Word, string) {
 		}
 	}
 	if len(e.FirstFailedHop) > 0 && !slices.Contains(e.FirstFailedHop, s.FirstFailed) {
-		return WrongHop, fmt.Sprintf("says that %s failed first, want %s", s.FirstFailed, Join(e.FirstFailedHop, " or "))
+		return WrongHop, fmt.Sprintf("says that %s failed first, want %s", s.FirstFailed, step.Join(e.FirstFailedHop, " or "))
 	}
 	if len(e.Reason) > 0 && !slices.Contains(e.Reason, s.Reason) {
-		return NotDetected, fmt.Sprintf("gives the reason %s, want %s", s.Reason, Join(e.Reason, " or "))
+		return NotDetected, fmt.Sprintf("gives the reason %s, want %s", s.Reason, step.Join(e.Reason, " or "))
 	}
 	if len(s.Unnamed) > 0 {
 		return NotDetected, fmt.Sprintf("finds that %s failed, and the platform's read model does not say so",
-			Join(s.Unnamed, " and "))
+			step.Join(s.Unnamed, " and "))
 	}
 	for _, h := range e.MustStayGreen { // one that was left out of the walk is the claim's: spared
 		if st := s.Hops[h]; st != diag.StatusPass && st != diag.StatusWarn && st != diag.StatusSkipped {
@@ -59,11 +59,6 @@ func Judge(e chaos.Expect, s Sight) (Word, string) {
 
 func fits(f chaos.Finding, b diag.Blame) bool {
 	return f.Status == b.Status && f.Fits(b.Hop, b.Signal, b.Failure)
-}
-
-// Join is words in one line.
-func Join[T ~string](words []T, between string) string {
-	return strings.Join(step.Texts(words), between)
 }
 
 // calm is how many walks in a row must find nothing where nothing may be found: one may be luck.

@@ -3,7 +3,6 @@ package render
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
@@ -103,13 +102,13 @@ func expectations(p *chaos.Plan) (f page.Fields) {
 		add("also", "%s", other)
 	}
 	if len(e.FirstFailedHop) > 0 {
-		add("first", "%s", strings.Join(step.Texts(e.FirstFailedHop), " or "))
+		add("first", "%s", step.Join(e.FirstFailedHop, " or "))
 	}
 	if len(e.MustStayGreen) > 0 {
-		add("green", "%s", strings.Join(step.Texts(e.MustStayGreen), ", "))
+		add("green", "%s", step.Join(e.MustStayGreen, ", "))
 	}
 	if len(p.Scenario.Guards.StopIf) > 0 {
-		add("stop if", "%s fails", strings.Join(step.Texts(p.Scenario.Guards.StopIf), " or "))
+		add("stop if", "%s fails", step.Join(p.Scenario.Guards.StopIf, " or "))
 	}
 	add("recovery", "%d green walks within %s, residue %s", r.Green, r.Within, r.Residue)
 	if p.Decision != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/page"
@@ -203,13 +204,13 @@ func expected(d *drill.Drill) string {
 		text += "; also " + strings.Join(e.Others, ", ")
 	}
 	if len(e.Reason) > 0 {
-		text += "; reason " + drill.Join(e.Reason, " or ")
+		text += "; reason " + step.Join(e.Reason, " or ")
 	}
 	if len(e.FirstFailedHop) > 0 {
-		text += "; first failed hop " + drill.Join(e.FirstFailedHop, " or ")
+		text += "; first failed hop " + step.Join(e.FirstFailedHop, " or ")
 	}
 	if len(e.MustStayGreen) > 0 {
-		text += "; green " + drill.Join(e.MustStayGreen, ", ")
+		text += "; green " + step.Join(e.MustStayGreen, ", ")
 	}
 	return text
 }

@@ -169,6 +169,9 @@ func Texts[T ~string](words []T) []string {
 	return all
 }
 
+// Join is words of a closed set in one line.
+func Join[T ~string](words []T, between string) string { return strings.Join(Texts(words), between) }
+
 // Line is a check's command, and what it must give where that is not exit code 0 alone.
 func (c Check) Line() string {
 	var all []string

@@ -98,7 +98,7 @@ func listKinds(a *cmdutil.App, output string) error {
 	table := [][]string{{"KIND", "TIER", "ON", "WHAT"}}
 	for _, k := range chaos.Kinds() {
 		all = append(all, row{diag.NewHead(k.Name), k.Tier, k.On, k.Title, k.About})
-		table = append(table, []string{k.Name, k.Tier, strings.Join(step.Texts(k.On), ","), k.Title})
+		table = append(table, []string{k.Name, k.Tier, step.Join(k.On, ","), k.Title})
 	}
 	return a.ShowPage(all, output, cmdutil.Table(table), page.Blank{}, page.Para{
 		Text: "T0 ends by the kernel at the ttl, T1 with the watchdog, T2 with a reboot, T3 only by an undo.",
