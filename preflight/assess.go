@@ -91,7 +91,7 @@ func judge(h *Hop, c *Case) []diag.Finding {
 		} else if f.Throttled() && f.Vantage == Operator {
 			findings[i] = undecided(f, "%s throttles this operator, so nothing behind it was measured: %s%s", where(f),
 				saw(f), pauseOf(f))
-		} else if why := changedUnder(h, c, &findings[i]); f != nil && findings[i].Status == diag.StatusFail && why != "" {
+		} else if why := changedUnder(h, c, &findings[i]); f != nil && why != "" {
 			findings[i] = walkAgain(f, why+": "+findings[i].Text)
 		} else if f != nil {
 			findings[i].Text += strayFamily(c, f, &findings[i])

@@ -27,21 +27,15 @@ func allocationAfter(first Step) Step {
 	first.Name, first.Optional, first.Second, first.Last = stepAllocationAfter, true, true, true
 	first.Unless = func(c *Case) string {
 		state := allocationField(c, "allocation.state")
-		if (state == allocationStates[0] || state == "") && elsewhere(c, "") == "" &&
-			!allocationInDoubt(c) {
+		switch {
+		case (state == allocationStates[0] || state == "") && elsewhere(c, "") == "" && !allocationInDoubt(c):
 			return "the allocation is active here, and nothing that rests on it failed"
+		case !c.Fact(diag.HopAllocationBinding, stepAllocation).Passed():
+			return "the allocation was not read"
 		}
-		return unless(passedWord(c.Fact(diag.HopAllocationBinding, stepAllocation)), "the allocation was not read")
+		return ""
 	}
 	return first
-}
-
-// passedWord is "" for a fact that did not pass.
-func passedWord(f *diag.Fact) string {
-	if f.Passed() {
-		return f.ID
-	}
-	return ""
 }
 
 // allocationInDoubt reports whether a question about the allocation did not pass.
@@ -134,8 +128,6 @@ func cameBack(c *Case) bool {
 		(!beat.known || beat.age > staleAfter(c))
 }
 
-const agentCameBack = "the platform had lost the agent when this walk began, and hears from it again: walk again"
-
 // walkAgain is undecided for what changed while the walk looked.
 func walkAgain(f *diag.Fact, why string) diag.Finding {
 	out := undecided(f, "%s", why)
@@ -145,26 +137,30 @@ func walkAgain(f *diag.Fact, why string) diag.Finding {
 
 // changedUnder says what the platform changed while the walk looked of what a failing finding rests on, "" for nothing.
 func changedUnder(h *Hop, c *Case, f *diag.Finding) string {
+	if f.Status != diag.StatusFail {
+		return ""
+	}
 	if h.Allocation {
 		if why := allocationChanged(c); why != "" {
 			return why
 		}
 	}
-	process := c.Fact(diag.HopNodeReadiness, stepProcess)
+	if f.Signal == diag.SigProcessDown && stoppedForAWhile(c) {
+		return "the agent was not running when its unit was looked at, and did a no-op in the same walk: walk again"
+	}
 	switch f.Signal {
-	case diag.SigProcessDown:
-		// A crash loop is another state than this one, and its no-op comes back between two crashes.
-		if taskStatus(c) == "completed" && process != nil && process.Failure == diag.UnitInactive &&
-			process.Unit != nil && process.Unit.Load != "masked" {
-			return "the agent was not running when its unit was looked at, and did a no-op in the same walk: walk again"
-		}
+	case diag.SigTaskClaimFailed, diag.SigProcessDown, diag.SigOpenWithoutStream, diag.SigNodeStreamTimeout:
 		if cameBack(c) {
-			return agentCameBack
-		}
-	case diag.SigTaskClaimFailed, diag.SigOpenWithoutStream, diag.SigNodeStreamTimeout:
-		if cameBack(c) {
-			return agentCameBack
+			return "the platform had lost the agent when this walk began, and hears from it again: walk again"
 		}
 	}
 	return ""
+}
+
+// stoppedForAWhile reports whether the agent's unit was inactive, and its no-op came back in the same walk. A crash
+// loop is another state than this one, and its no-op comes back between two crashes.
+func stoppedForAWhile(c *Case) bool {
+	f := c.Fact(diag.HopNodeReadiness, stepProcess)
+	return taskStatus(c) == "completed" && f != nil && f.Failure == diag.UnitInactive && f.Unit != nil &&
+		f.Unit.Load != "masked"
 }

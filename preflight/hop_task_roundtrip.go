@@ -132,17 +132,17 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 	if got == nil {
 		return nil
 	}
-	st, claimed := taskStatus(c), taskClaimed(c)
+	st, claimed, why := taskStatus(c), taskClaimed(c), c.Field(id, stepTask, "task.error_code")
 	switch {
 	case st == "":
 		return []diag.Finding{undecided(got, "the task could not be read: %s", saw(got))}
 	case !slices.Contains(taskStates[:], st):
 		return []diag.Finding{unknownWord(got, "the no-op's status", st, taskStates[:])}
-	case st == "failed" && !slices.Contains(refusals[:], c.Field(id, stepTask, "task.error_code")):
+	case st == "failed" && !slices.Contains(refusals[:], why):
 		return []diag.Finding{undecided(got, "the no-op came back as failed, with a code that says nothing of keys or "+
-			"versions: %s", orUnknown(c.Field(id, stepTask, "task.error_code")))}
+			"versions: %s", orUnknown(why))}
 	case st == "failed":
-		f := fail(diag.SigTaskClaimFailed, got, "the agent refused the no-op: %s", c.Field(id, stepTask, "task.error_code"))
+		f := fail(diag.SigTaskClaimFailed, got, "the agent refused the no-op: %s", why)
 		f.Direct = true // it answered, so nothing before it is broken
 		return []diag.Finding{f}
 	case st != "completed" && !claimed && unasked(got, "task.claimed_at"):
