@@ -159,9 +159,9 @@ func (s *State) Begin(boot string) {
 	*s = State{BootID: boot}
 }
 
-// Read reads the file at path. It waits on regular files alone, and follows no symbolic link. What a newer
-// agent wrote and this build does not know is left out; an event of it counts as forgotten, as an error that this build
-// cannot show. An error that is not ErrMalformed is the file system's.
+// Read reads the file at path. It never waits on anything but a regular file, and follows no symbolic link. What a
+// newer agent wrote and this build does not know is left out; an event of it counts as forgotten, as an error that this
+// build cannot show. An error that is not ErrMalformed is the file system's.
 func Read(path string) (*State, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
