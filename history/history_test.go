@@ -134,8 +134,8 @@ func TestGood(t *testing.T) {
 			t.Errorf("%q: %d reports, %v", c.shape, len(good), err)
 		}
 	}
-	if at, err := s.LastGoodAt(t.Context(), of); err != nil || !at.Equal(noon.Add(3*time.Minute)) {
-		t.Errorf("the last whole walk that passed: %v, %v", at, err)
+	if r, err := s.LastGood(t.Context(), of); err != nil || r == nil || !r.Run.EndedAt.Equal(noon.Add(3*time.Minute)) {
+		t.Errorf("the last whole walk that passed: %+v, %v", r, err)
 	}
 	if _, err := s.Accept(t.Context(), "run-n1-00000003", false); err != nil {
 		t.Fatal(err)

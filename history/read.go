@@ -123,20 +123,24 @@ func (s *Store) Good(ctx context.Context, of Subject, shape string, n int) ([]*d
 	return out, nil
 }
 
-// LastGoodAt is when the newest whole walk of a subject ended that passed, with or without warnings; zero when there is
-// none. Whether it may be a baseline is another matter.
-func (s *Store) LastGoodAt(ctx context.Context, of Subject) (diag.Time, error) {
-	var at int64
+// LastGood is the newest whole walk of a subject that passed, with or without warnings; nil where there is none, or its
+// report is damaged. It may have been taken out of the baselines.
+func (s *Store) LastGood(ctx context.Context, of Subject) (*diag.Report, error) {
+	var packed []byte
 	err := s.db.QueryRowContext(ctx,
-		`SELECT ended_at FROM reports WHERE outcome IN ('pass', 'warn') AND whole AND environment = ?1 AND node = ?2 AND allocation = ?3
-		ORDER BY ended_at DESC LIMIT 1`, of.Environment, of.Node, of.Allocation).Scan(&at)
+		`SELECT report FROM reports WHERE outcome IN ('pass', 'warn') AND whole AND environment = ?1 AND node = ?2 AND allocation = ?3
+		ORDER BY ended_at DESC LIMIT 1`, of.Environment, of.Node, of.Allocation).Scan(&packed)
 	if errors.Is(err, sql.ErrNoRows) {
-		return diag.Time{}, nil
+		return nil, nil
 	}
 	if err != nil {
-		return diag.Time{}, fmt.Errorf("read %s: %w", s.path, err)
+		return nil, fmt.Errorf("read %s: %w", s.path, err)
 	}
-	return stored(at), nil
+	r, err := unpack(packed)
+	if err != nil {
+		return nil, nil
+	}
+	return r, nil
 }
 
 // Accept makes a kept report that passed or warned a baseline, or with good false takes it out of them.

@@ -42,10 +42,10 @@ type Memory struct {
 	from   History
 	cancel context.CancelFunc
 
-	opened chan struct{} // closed when store, err and at are set
+	opened chan struct{} // closed when store, err and last are set
 	store  *history.Store
 	err    error
-	at     diag.Time
+	last   *diag.Report // the newest whole walk that passed; nil where there is none
 
 	done    chan struct{} // closed when good and goodErr are set, too
 	good    []*diag.Report
@@ -94,7 +94,7 @@ func (m *Memory) open(ctx context.Context, keep bool) {
 		m.err = err
 		return
 	}
-	m.at, m.err = m.store.LastGoodAt(ctx, m.of)
+	m.last, m.err = m.store.LastGood(ctx, m.of)
 }
 
 // within waits for a part of the history, at most d; it reports whether it is there.
@@ -107,12 +107,13 @@ func within(d time.Duration, part <-chan struct{}) bool {
 	}
 }
 
-// lastGoodAt is when the subject last passed; zero where that is not known in time.
-func (m *Memory) lastGoodAt() diag.Time {
-	if !within(recallGrace, m.opened) {
+// lastGoodAt is when the subject of r last passed; zero where that is not known in time, or was another machine of the
+// same name, such as that of an earlier lab.
+func (m *Memory) lastGoodAt(r *diag.Report) diag.Time {
+	if !within(recallGrace, m.opened) || m.last == nil || !preflight.SameEnvironment(m.last, r) {
 		return diag.Time{}
 	}
-	return m.at
+	return m.last.Run.EndedAt
 }
 
 // Compare gives r its diff. Where there is nothing to compare with, the diff says why.

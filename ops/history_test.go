@@ -171,10 +171,15 @@ func TestUnreadGoodWalksCostNoPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	at := diag.At(time.Now())
-	m := &Memory{opened: closed, done: make(chan struct{}), store: store, at: at}
-	if got := m.lastGoodAt(); !got.Equal(at.Time) {
+	last := recorded(t, golden(t, "healthy.json"))
+	m := &Memory{opened: closed, done: make(chan struct{}), store: store, last: last}
+	if got := m.lastGoodAt(r); !got.Equal(last.Run.EndedAt.Time) {
 		t.Errorf("while the good walks are read, the last one was at %v", got)
+	}
+	last.Subject.NodeInstanceID = "i-earlier"
+	last.Subject.Expected = map[string]string{"signing_ca_fingerprint": "of another CA"}
+	if got := m.lastGoodAt(r); !got.IsZero() {
+		t.Errorf("a machine of the same name passed at %v, which is given as this one's time", got)
 	}
 	m.done, m.goodErr = closed, errors.New("a page is torn")
 	if m.Compare(Baseline{Name: diag.LastGood}, r); r.Diff == nil || !strings.Contains(r.Diff.Because, "a page is torn") {

@@ -19,8 +19,9 @@ type Job struct {
 	Began    time.Time          // when the walk's preparation began; facts' offsets count from here
 	Tool     string             // version of the program that walks
 	Observe  func(Event)        // of progress, called from one goroutine at a time; may be nil
-	// when the newest kept walk of the same subject ended well; asked after the walk; may be nil
-	LastGood func() diag.Time
+	// when the newest kept walk of a report's subject ended well; called after the walk, when the subject has what the
+	// platform reports of it; may be nil
+	LastGood func(*diag.Report) diag.Time
 }
 
 // Run walks, pulls back what the platform wrote down about it, and judges. The report is there whatever happened, and
@@ -44,10 +45,12 @@ func Run(ctx context.Context, j *Job) *diag.Report {
 		Subject: j.Env.Subject, Plan: j.Plan, Vantages: places(j.Vantages, facts), Facts: facts,
 		Evidence: evidence.lines, EvidenceCut: evidence.cut, Redaction: redaction(facts),
 	}
+	c := caseOf(r)
+	learn(&r.Subject, c)
 	if j.LastGood != nil {
-		r.Run.LastGoodAt = j.LastGood()
+		r.Run.LastGoodAt = j.LastGood(r)
 	}
-	Judge(r)
+	judgeCase(r, c)
 	return r
 }
 
