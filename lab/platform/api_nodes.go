@@ -152,50 +152,27 @@ func (p *Platform) observe(ctx context.Context, nodeID string) (observation, err
 	if o.node, err = p.store.Node(ctx, nodeID); err != nil {
 		return o, err
 	}
-	o.cert, err = optional(p.store.NewestCert(ctx, nodeID))
-	if err != nil {
-		return o, err
-	}
-	if o.operation, err = optional(p.store.LatestOperation(ctx, nodeID, o.now)); err != nil {
-		return o, err
-	}
-	if o.rollout, err = optional(p.store.NewestRollout(ctx, nodeID)); err != nil {
-		return o, err
-	}
-	if o.boot, err = optional(p.store.BootReport(ctx, nodeID)); err != nil {
-		return o, err
-	}
-	if p.cfg.GPU.Policy != "" {
-		if o.gpu, err = optional(p.store.GPUNode(ctx, nodeID)); err != nil {
-			return o, err
-		}
-	}
-	if o.session, err = optional(p.store.LatestSession(ctx, nodeID, o.now)); err != nil {
-		return o, err
-	}
-	if o.session != nil && o.session.TaskID != "" {
-		if o.openTask, err = optional(p.store.Task(ctx, o.session.TaskID)); err != nil {
-			return o, err
-		}
-	}
-	if o.settled, err = optional(p.store.LastSettled(ctx, nodeID)); err != nil {
-		return o, err
-	}
 	o.profile = p.profileOf(o.node)
-	if o.token, err = p.store.CurrentToken(ctx, nodeID, o.now); err != nil {
+	lease := seconds(p.cfg.Policy.TaskLease)
+	var errs [12]error
+	o.cert, errs[0] = optional(p.store.NewestCert(ctx, nodeID))
+	o.operation, errs[1] = optional(p.store.LatestOperation(ctx, nodeID, o.now))
+	o.rollout, errs[2] = optional(p.store.NewestRollout(ctx, nodeID))
+	o.boot, errs[3] = optional(p.store.BootReport(ctx, nodeID))
+	o.session, errs[4] = optional(p.store.LatestSession(ctx, nodeID, o.now))
+	o.settled, errs[5] = optional(p.store.LastSettled(ctx, nodeID))
+	o.token, errs[6] = p.store.CurrentToken(ctx, nodeID, o.now)
+	o.instances, errs[7] = p.store.Instances(ctx, nodeID)
+	o.states, errs[8] = p.store.PlacesOn(ctx, nodeID)
+	o.lost, errs[9] = p.store.LostResults(ctx, nodeID, o.now.Add(-lease), o.now.Add(-lostFor))
+	o.stale, errs[10] = p.store.StaleTasks(ctx, nodeID, o.now)
+	if p.cfg.GPU.Policy != "" {
+		o.gpu, errs[11] = optional(p.store.GPUNode(ctx, nodeID))
+	}
+	if err := errors.Join(errs[:]...); err != nil || o.session == nil || o.session.TaskID == "" {
 		return o, err
 	}
-	if o.instances, err = p.store.Instances(ctx, nodeID); err != nil {
-		return o, err
-	}
-	if o.states, err = p.store.PlacesOn(ctx, nodeID); err != nil {
-		return o, err
-	}
-	if o.lost, err = p.store.LostResults(ctx, nodeID, o.now.Add(-seconds(p.cfg.Policy.TaskLease)),
-		o.now.Add(-lostFor)); err != nil {
-		return o, err
-	}
-	o.stale, err = p.store.StaleTasks(ctx, nodeID, o.now)
+	o.openTask, err = optional(p.store.Task(ctx, o.session.TaskID))
 	return o, err
 }
 

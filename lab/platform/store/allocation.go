@@ -103,11 +103,10 @@ func (s *Store) PlacesOn(ctx context.Context, nodeID string) ([]string, error) {
 
 // SeedAllocation creates a when there is none of its id.
 func (s *Store) SeedAllocation(ctx context.Context, a Allocation) error {
-	_, err := s.db.ExecContext(ctx,
+	return exec(ctx, s.db,
 		`INSERT INTO allocations (id, node_id, state, os_user, workflow_id, app_kind, app_unit, app_port, app_product_url, updated_at)
 		VALUES (?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING`, a.ID, a.NodeID, a.State, a.OSUser, a.WorkflowID,
 		a.App.Kind, a.App.Unit, a.App.Port, a.App.ProductURL, ms(a.UpdatedAt))
-	return err
 }
 
 // ObserveApp stores what a completed probe saw.

@@ -115,8 +115,7 @@ func (s *Store) Recovered(ctx context.Context, k AuditKey, correlationID string,
 				return err
 			}
 		}
-		_, err = tx.ExecContext(ctx, "DELETE "+where, args...)
-		return err
+		return exec(ctx, tx, "DELETE "+where, args...)
 	})
 	return rows, err
 }
@@ -142,12 +141,11 @@ func decided(ctx context.Context, q querier, a Audit) error {
 }
 
 func addAudit(ctx context.Context, q querier, a Audit) error {
-	_, err := q.ExecContext(ctx,
+	return exec(ctx, q,
 		`INSERT INTO audit (at, phase, actor_type, actor_id, app_instance_id, credential_id, action, reason, node_id,
 		correlation_id, key_hash, first_seen_at, last_seen_at, count, remote) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		ms(a.At), a.Phase, a.ActorType, a.ActorID, a.AppInstanceID, a.CredentialID, a.Action, a.Reason, a.NodeID,
 		a.CorrelationID, a.Hash(), ms(a.FirstSeenAt), ms(a.LastSeenAt), a.Count, a.Remote)
-	return err
 }
 
 // AuditQuery narrows a listing; empty fields do not.

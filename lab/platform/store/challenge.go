@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 )
 
@@ -66,17 +67,13 @@ func answer(ctx context.Context, q querier, n Node, b Beat,
 	}
 	a := judge(last, echo, b.ReceivedAt)
 	if a.Echoed != 0 {
-		if _, err := q.ExecContext(ctx, "UPDATE challenges SET echoed_at = ? WHERE id = ?", ms(b.ReceivedAt),
-			a.Echoed); err != nil {
-			return a, err
-		}
+		err = exec(ctx, q, "UPDATE challenges SET echoed_at = ? WHERE id = ?", ms(b.ReceivedAt), a.Echoed)
 	}
-	if _, err := q.ExecContext(ctx,
-		`INSERT INTO challenges (node_id, digest, parent, line, instance_id, remote, held, at) VALUES (?,?,?,?,?,?,?,?)`,
-		b.NodeID, Digest(b.Next), a.Parent, a.Line, b.NodeInstanceID, b.Remote, a.Held, ms(b.ReceivedAt)); err != nil {
-		return a, err
-	}
-	return a, forgetLinks(ctx, q, b.NodeID)
+	return a, errors.Join(err,
+		exec(ctx, q,
+			`INSERT INTO challenges (node_id, digest, parent, line, instance_id, remote, held, at) VALUES (?,?,?,?,?,?,?,?)`,
+			b.NodeID, Digest(b.Next), a.Parent, a.Line, b.NodeInstanceID, b.Remote, a.Held, ms(b.ReceivedAt)),
+		forgetLinks(ctx, q, b.NodeID))
 }
 
 // forgetLinks deletes what is more than is kept.
@@ -94,7 +91,7 @@ func forgetLinks(ctx context.Context, q querier, nodeID string) error {
 		{of + "NOT " + beginning + upTo + "NOT " + beginning + newest, maxLinks},
 		{of + beginning + upTo + beginning + newest, maxBeginning},
 	} {
-		if _, err := q.ExecContext(ctx, f.query, nodeID, f.keep); err != nil {
+		if err := exec(ctx, q, f.query, nodeID, f.keep); err != nil {
 			return err
 		}
 	}

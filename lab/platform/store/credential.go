@@ -49,10 +49,9 @@ type Token struct {
 func (s *Store) AddToken(ctx context.Context, t Token) error { return addToken(ctx, s.db, t) }
 
 func addToken(ctx context.Context, q querier, t Token) error {
-	_, err := q.ExecContext(ctx,
+	return exec(ctx, q,
 		"INSERT INTO tokens (digest, node_id, profile, task_id, created_at, expires_at) VALUES (?,?,?,?,?,?) ON CONFLICT "+
 			"(digest) DO NOTHING", t.Digest, t.NodeID, t.Profile, t.TaskID, ms(t.IssuedAt), ms(t.ExpiresAt))
-	return err
 }
 
 // CurrentToken reports whether the node could enroll with a token that it may have: unused and not expired.
@@ -65,10 +64,9 @@ func (s *Store) CurrentToken(ctx context.Context, nodeID string, now time.Time) 
 
 // endTokens makes every unused token of a node expire now, but for the one of a digest.
 func endTokens(ctx context.Context, q querier, nodeID, but string, at time.Time) error {
-	_, err := q.ExecContext(ctx,
+	return exec(ctx, q,
 		"UPDATE tokens SET expires_at = ?1 WHERE node_id = ?2 AND digest != ?3 AND consumed_at = 0 AND expires_at > ?1",
 		ms(at), nodeID, but)
-	return err
 }
 
 // Enrollment is one attempt to turn a token into a certificate.
@@ -105,30 +103,21 @@ func (s *Store) Enroll(ctx context.Context, e Enrollment, issue func(generation 
 		if c, err = issue(n.Generation + 1); err != nil {
 			return err
 		}
-		if _, err = tx.ExecContext(ctx,
-			"UPDATE tokens SET consumed_by = ?, consumed_at = CASE consumed_at WHEN 0 THEN ? ELSE consumed_at END WHERE "+
-				"digest = ?", e.KeyDigest, ms(e.At), e.TokenDigest); err != nil {
-			return err
-		}
-		// The answer tells the node its profile, so what it named before is over.
-		if _, err = tx.ExecContext(ctx, "UPDATE nodes SET generation = ?, reported_profile = '' WHERE id = ?", c.Generation,
-			n.ID); err != nil {
-			return err
-		}
-		if _, err = tx.ExecContext(ctx,
-			`INSERT INTO certs (serial, node_id, generation, fingerprint, issuer_fingerprint, not_before, not_after, issued_at)
-			VALUES (?,?,?,?,?,?,?,?)`, c.Serial, n.ID, c.Generation, c.Fingerprint, c.IssuerFingerprint, ms(c.NotBefore),
-			ms(c.NotAfter), ms(e.At)); err != nil {
-			return err
-		}
-		if err := seen(ctx, tx, Instance{NodeID: n.ID, ID: e.InstanceID, CertSerial: c.Serial, Remote: e.Remote,
-			LastSeenAt: e.At}); err != nil {
-			return err
-		}
-		return record(ctx, tx, Evidence{At: e.At, Kind: NodeEnrolled, CorrelationID: e.CorrelationID, NodeID: n.ID,
-			InstanceID: e.InstanceID, Detail: map[string]any{
-				"serial": c.Serial, "generation": c.Generation, "not_after": c.NotAfter, "node_instance_id": e.InstanceID,
-			}})
+		return errors.Join(
+			exec(ctx, tx,
+				"UPDATE tokens SET consumed_by = ?, consumed_at = CASE consumed_at WHEN 0 THEN ? ELSE consumed_at END WHERE "+
+					"digest = ?", e.KeyDigest, ms(e.At), e.TokenDigest),
+			// The answer tells the node its profile, so what it named before is over.
+			exec(ctx, tx, "UPDATE nodes SET generation = ?, reported_profile = '' WHERE id = ?", c.Generation, n.ID),
+			exec(ctx, tx,
+				`INSERT INTO certs (serial, node_id, generation, fingerprint, issuer_fingerprint, not_before, not_after, issued_at)
+				VALUES (?,?,?,?,?,?,?,?)`, c.Serial, n.ID, c.Generation, c.Fingerprint, c.IssuerFingerprint, ms(c.NotBefore),
+				ms(c.NotAfter), ms(e.At)),
+			seen(ctx, tx, Instance{NodeID: n.ID, ID: e.InstanceID, CertSerial: c.Serial, Remote: e.Remote, LastSeenAt: e.At}),
+			record(ctx, tx, Evidence{At: e.At, Kind: NodeEnrolled, CorrelationID: e.CorrelationID, NodeID: n.ID,
+				InstanceID: e.InstanceID, Detail: map[string]any{
+					"serial": c.Serial, "generation": c.Generation, "not_after": c.NotAfter, "node_instance_id": e.InstanceID,
+				}}))
 	})
 	if err == nil && doubted {
 		err = ErrDoubt
@@ -147,11 +136,10 @@ func (e Enrollment) doubtful(n Node) bool {
 // doubtEnrollment marks the node cloned. The token stays as it is: the operator settles that, too.
 func doubtEnrollment(ctx context.Context, q querier, n Node, e Enrollment) error {
 	now := Source{At: e.At, InstanceID: e.InstanceID, Remote: e.Remote}
-	if err := seen(ctx, q, Instance{NodeID: n.ID, ID: e.InstanceID, Remote: e.Remote, LastSeenAt: e.At}); err != nil {
-		return err
-	}
 	other := Source{At: n.LastHeartbeatAt, InstanceID: n.InstanceID, BootID: n.BootID, Serial: n.CertSerial}
-	return markCloned(ctx, q, doubt{n.ID, e.CorrelationID, "enrollment", now, other})
+	return errors.Join(
+		seen(ctx, q, Instance{NodeID: n.ID, ID: e.InstanceID, Remote: e.Remote, LastSeenAt: e.At}),
+		markCloned(ctx, q, doubt{n.ID, e.CorrelationID, "enrollment", now, other}))
 }
 
 // checkHost refuses a host that is fenced, or that is another node still; one that was another node before is recorded.

@@ -55,10 +55,9 @@ func (s *Store) AddEvents(ctx context.Context, nodeID string, r wire.EventsReque
 		if mark, err = advance(ctx, tx, nodeID, r.NodeInstanceID, mark); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO watermarks (node_id, instance_id, seq, told_at) VALUES (?,?,?,?)
+		return exec(ctx, tx, `INSERT INTO watermarks (node_id, instance_id, seq, told_at) VALUES (?,?,?,?)
 			ON CONFLICT (node_id, instance_id) DO UPDATE SET seq = excluded.seq, told_at = excluded.told_at`, nodeID,
 			r.NodeInstanceID, int64(mark), ms(now))
-		return err
 	})
 	return mark, err
 }

@@ -78,14 +78,13 @@ type Evidence struct {
 func (s *Store) Record(ctx context.Context, e Evidence) error { return record(ctx, s.db, e) }
 
 func record(ctx context.Context, q querier, e Evidence) error {
-	_, err := q.ExecContext(ctx,
+	return exec(ctx, q,
 		`INSERT INTO evidence (at, kind, correlation_id, node_id, allocation_id, session_id, task_id, detail, instance_id, workflow_id)
 		VALUES (?1,?2,?3,?4,?5,?6,?7,?8,
 			CASE WHEN ?9 != '' THEN ?9 ELSE COALESCE((SELECT instance_id FROM nodes WHERE id = ?4), '') END,
 			CASE WHEN ?10 != '' THEN ?10 ELSE COALESCE((SELECT workflow_id FROM allocations WHERE id = ?5), '') END)`,
 		ms(e.At), e.Kind, e.CorrelationID, e.NodeID, e.AllocationID, e.SessionID, e.TaskID, toJSON(e.Detail), e.InstanceID,
 		e.WorkflowID)
-	return err
 }
 
 // evidenceLimit bounds one answer; a correlation id is one walk or one request, which is far less.

@@ -112,7 +112,7 @@ func (s *Store) JudgeGPUs(ctx context.Context, nodeID string, j GPUJudged) (chan
 		}
 		var next status.Node
 		next, change = was.Status.Report(j.Judgement.Health, j.Judgement.Mode)
-		if _, err := tx.ExecContext(ctx, "UPDATE gpu_nodes SET status = ?, judged = ? WHERE node_id = ?", toJSON(next),
+		if err := exec(ctx, tx, "UPDATE gpu_nodes SET status = ?, judged = ? WHERE node_id = ?", toJSON(next),
 			toJSON(j), nodeID); err != nil {
 			return err
 		}
@@ -181,17 +181,15 @@ func askStatus(ctx context.Context, tx querier, d Decision,
 		return was, c, err
 	}
 	next, c := ask(was.Status)
-	_, err = tx.ExecContext(ctx,
+	err = exec(ctx, tx,
 		`INSERT INTO gpu_nodes (node_id, instance_id, boot_id, seq, status) VALUES (?1,'','',0,?2)
 		ON CONFLICT (node_id) DO UPDATE SET status = ?2`, d.NodeID, toJSON(next))
-	if err != nil {
-		return was, c, err
-	}
 	detail := d.detail()
 	detail["from"], detail["to"], detail["why"], detail["refused"] = c.From, c.To, c.Why, c.Refused
-	return was, c, changeStatus(ctx, tx, d.NodeID, c, Evidence{At: d.At, Kind: NodeGPUStatus, NodeID: d.NodeID,
-		CorrelationID: d.CorrelationID, Detail: detail}, Audit{
-		AuditKey: AuditKey{ActorType: "operator", ActorID: d.By, Action: d.Action, Reason: d.Reason}, Remote: d.Remote})
+	return was, c, errors.Join(err, changeStatus(ctx, tx, d.NodeID, c,
+		Evidence{At: d.At, Kind: NodeGPUStatus, NodeID: d.NodeID, CorrelationID: d.CorrelationID, Detail: detail},
+		Audit{AuditKey: AuditKey{ActorType: "operator", ActorID: d.By, Action: d.Action, Reason: d.Reason},
+			Remote: d.Remote}))
 }
 
 // NoticeOf is the notice of an operator's decision.
@@ -211,14 +209,12 @@ func (s *Store) NoticeTaken(ctx context.Context, nodeID string, taken Notice) er
 }
 
 func setDue(ctx context.Context, q querier, nodeID string, n Notice) error {
-	_, err := q.ExecContext(ctx, "UPDATE gpu_nodes SET due = ? WHERE node_id = ?", dueText(n), nodeID)
-	return err
+	return exec(ctx, q, "UPDATE gpu_nodes SET due = ? WHERE node_id = ?", dueText(n), nodeID)
 }
 
 func replaceDue(ctx context.Context, q querier, nodeID string, from, to Notice) error {
-	_, err := q.ExecContext(ctx, "UPDATE gpu_nodes SET due = ? WHERE node_id = ? AND due = ?", dueText(to), nodeID,
+	return exec(ctx, q, "UPDATE gpu_nodes SET due = ? WHERE node_id = ? AND due = ?", dueText(to), nodeID,
 		dueText(from))
-	return err
 }
 
 func dueText(n Notice) string {
@@ -239,11 +235,9 @@ type GPUPolicy struct {
 // it.
 func (s *Store) KeepGPUPolicy(ctx context.Context, p GPUPolicy) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM gpu_policy"); err != nil {
-			return err
-		}
-		_, err := tx.ExecContext(ctx, "INSERT INTO gpu_policy (path, digest, text) VALUES (?,?,?)", p.Path, p.Digest, p.Text)
-		return err
+		return errors.Join(
+			exec(ctx, tx, "DELETE FROM gpu_policy"),
+			exec(ctx, tx, "INSERT INTO gpu_policy (path, digest, text) VALUES (?,?,?)", p.Path, p.Digest, p.Text))
 	})
 }
 
@@ -255,14 +249,10 @@ func (s *Store) GPUPolicy(ctx context.Context) (p GPUPolicy, err error) {
 
 // changeStatus makes what was decided on a node's status known: in the read model, as evidence and in the audit.
 func changeStatus(ctx context.Context, q querier, nodeID string, c status.Change, e Evidence, a Audit) error {
+	var err error
 	if c.From != c.To {
-		if _, err := q.ExecContext(ctx, "UPDATE nodes SET status = ? WHERE id = ?", string(c.To), nodeID); err != nil {
-			return err
-		}
-	}
-	if err := record(ctx, q, e); err != nil {
-		return err
+		err = exec(ctx, q, "UPDATE nodes SET status = ? WHERE id = ?", string(c.To), nodeID)
 	}
 	a.At, a.NodeID, a.CorrelationID = e.At, nodeID, e.CorrelationID
-	return decided(ctx, q, a)
+	return errors.Join(err, record(ctx, q, e), decided(ctx, q, a))
 }

@@ -28,30 +28,20 @@ func keepGPU(ctx context.Context, q querier, nodeID, instanceID string, seq uint
 	if err != nil { // it is counted: what cannot be read may have been an error
 		return dropGPU(ctx, q, nodeID, instanceID, seq, 1, whyUnreadable, now)
 	}
-	if err := sameBoot(ctx, q, nodeID, instanceID, e.BootID, seq); err != nil {
-		return err
-	}
+	err = sameBoot(ctx, q, nodeID, instanceID, e.BootID, seq)
 	slot := slotOf(e)
 	switch {
 	case e.Dropped != nil:
-		if err := mergeDropped(ctx, q, nodeID, slot, e.Dropped); err != nil {
-			return err
-		}
+		err = errors.Join(err, mergeDropped(ctx, q, nodeID, slot, e.Dropped))
 	case e.XID != nil, e.Action != nil:
-		if err := foldSame(ctx, q, nodeID, slot, e); err != nil {
-			return err
-		}
+		err = errors.Join(err, foldSame(ctx, q, nodeID, slot, e))
 	case e.Device != nil: // one that was seen without its name has it now
-		if err := forget(ctx, q, nodeID, fmt.Sprint(e.Type, " index ", e.Device.GPU.Index)); err != nil {
-			return err
-		}
+		err = errors.Join(err, forget(ctx, q, nodeID, fmt.Sprint(e.Type, " index ", e.Device.GPU.Index)))
 	}
 	if e.XID == nil && e.Action == nil {
-		if err := forget(ctx, q, nodeID, slot); err != nil {
-			return err
-		}
+		err = errors.Join(err, forget(ctx, q, nodeID, slot))
 	}
-	return putGPU(ctx, q, nodeID, slot, seq, e, now)
+	return errors.Join(err, putGPU(ctx, q, nodeID, slot, seq, e, now))
 }
 
 // Why events are counted as dropped, besides the node's own reasons.
@@ -71,13 +61,10 @@ func dropGPU(ctx context.Context, q querier, nodeID, instanceID string, seq uint
 		Source: gpu.FromAgent, At: now.UTC(), Dropped: &gpu.Dropped{Since: now.UTC(), Why: why,
 			Count: map[gpu.EventType]int64{gpu.XIDEvent: n}}} // what is not known may have been the worst
 	slot := slotOf(e)
-	if err := mergeDropped(ctx, q, nodeID, slot, e.Dropped); err != nil {
-		return err
-	}
-	if err := forget(ctx, q, nodeID, slot); err != nil {
-		return err
-	}
-	return putGPU(ctx, q, nodeID, slot, seq, e, now)
+	return errors.Join(
+		mergeDropped(ctx, q, nodeID, slot, e.Dropped),
+		forget(ctx, q, nodeID, slot),
+		putGPU(ctx, q, nodeID, slot, seq, e, now))
 }
 
 // lostGPU counts what a node that reports GPUs has lost before an event: of which kind that was is not known.
@@ -110,11 +97,11 @@ func sameBoot(ctx context.Context, q querier, nodeID, instanceID, boot string, s
 	case err != nil:
 		return err
 	case wasInstance != instanceID:
-		if _, err := q.ExecContext(ctx, "DELETE FROM gpu_events WHERE node_id = ?", nodeID); err != nil {
+		if err := exec(ctx, q, "DELETE FROM gpu_events WHERE node_id = ?", nodeID); err != nil {
 			return err
 		}
 	case boot != "" && wasBoot != "" && boot != wasBoot:
-		if _, err := q.ExecContext(ctx, "DELETE FROM gpu_events WHERE node_id = ? AND NOT (seq = ? AND slot = ?)", nodeID,
+		if err := exec(ctx, q, "DELETE FROM gpu_events WHERE node_id = ? AND NOT (seq = ? AND slot = ?)", nodeID,
 			int64(seq)-1, slotLost); err != nil {
 			return err
 		}
@@ -122,9 +109,8 @@ func sameBoot(ctx context.Context, q querier, nodeID, instanceID, boot string, s
 	if boot == "" && wasInstance == instanceID {
 		boot = wasBoot
 	}
-	_, err = q.ExecContext(ctx, `INSERT INTO gpu_nodes (node_id, instance_id, boot_id, seq) VALUES (?1,?2,?3,?4)
+	return exec(ctx, q, `INSERT INTO gpu_nodes (node_id, instance_id, boot_id, seq) VALUES (?1,?2,?3,?4)
 		ON CONFLICT (node_id) DO UPDATE SET instance_id = ?2, boot_id = ?3, seq = ?4`, nodeID, instanceID, boot, int64(seq))
-	return err
 }
 
 // slotOf names what an event is one of. A GPU is the one at its address: its UUID may change with a reset.
@@ -152,15 +138,13 @@ func slotOf(e *gpu.Event) string {
 }
 
 func forget(ctx context.Context, q querier, nodeID, slot string) error {
-	_, err := q.ExecContext(ctx, "DELETE FROM gpu_events WHERE node_id = ? AND slot = ?", nodeID, slot)
-	return err
+	return exec(ctx, q, "DELETE FROM gpu_events WHERE node_id = ? AND slot = ?", nodeID, slot)
 }
 
 func putGPU(ctx context.Context, q querier, nodeID, slot string, seq uint64, e *gpu.Event, now time.Time) error {
-	_, err := q.ExecContext(ctx,
+	return exec(ctx, q,
 		"INSERT OR REPLACE INTO gpu_events (node_id, seq, slot, received_at, detail) VALUES (?,?,?,?,?)", nodeID, int64(seq),
 		slot, ms(now), toJSON(e))
-	return err
 }
 
 // kept are the events of a slot with their numbers, the oldest first.
@@ -197,7 +181,6 @@ func foldSame(ctx context.Context, q querier, nodeID, slot string, e *gpu.Event)
 	if x := before[keepFirst].XID; x != nil && e.XID != nil {
 		e.XID.Times += x.Times
 	}
-	_, err = q.ExecContext(ctx, "DELETE FROM gpu_events WHERE node_id = ? AND slot = ? AND seq = ?", nodeID, slot,
+	return exec(ctx, q, "DELETE FROM gpu_events WHERE node_id = ? AND slot = ? AND seq = ?", nodeID, slot,
 		seqs[keepFirst])
-	return err
 }

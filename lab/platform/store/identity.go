@@ -94,41 +94,26 @@ func decide(ctx context.Context, q querier, d Decision) error {
 	if err != nil {
 		return err
 	}
-	err = record(ctx, q, Evidence{At: d.At, Kind: NodeIdentity, CorrelationID: d.CorrelationID, NodeID: d.NodeID,
-		Detail: d.detail()})
-	if err != nil {
-		return err
-	}
-	return decided(ctx, q, Audit{AuditKey: AuditKey{ActorType: "operator", ActorID: d.By, Action: "node." + d.Action,
-		Reason: d.Reason},
-		At: d.At, NodeID: d.NodeID, CorrelationID: d.CorrelationID, Remote: d.Remote})
+	return errors.Join(
+		record(ctx, q, Evidence{At: d.At, Kind: NodeIdentity, CorrelationID: d.CorrelationID, NodeID: d.NodeID,
+			Detail: d.detail()}),
+		decided(ctx, q, Audit{AuditKey: AuditKey{ActorType: "operator", ActorID: d.By, Action: "node." + d.Action,
+			Reason: d.Reason},
+			At: d.At, NodeID: d.NodeID, CorrelationID: d.CorrelationID, Remote: d.Remote}))
 }
 
 // fence shuts one host out. The node's identity stays as it is: whether the other host may go on is a decision of its
 // own. What the node is known by is no longer that host.
 func fence(ctx context.Context, q querier, d Decision) error {
-	if err := setFenced(ctx, q, d, ms(d.At)); err != nil {
-		return err
-	}
-	_, err := q.ExecContext(ctx, "UPDATE nodes SET instance_id = '', boot_id = '' WHERE id = ? AND instance_id = ?",
-		d.NodeID, d.InstanceID)
-	return err
+	return errors.Join(setFenced(ctx, q, d, ms(d.At)),
+		exec(ctx, q, "UPDATE nodes SET instance_id = '', boot_id = '' WHERE id = ? AND instance_id = ?", d.NodeID,
+			d.InstanceID))
 }
 
 // setFenced marks the host of a decision, at a time in Unix milliseconds or 0 for none.
 func setFenced(ctx context.Context, q querier, d Decision, at int64) error {
-	res, err := q.ExecContext(ctx, "UPDATE instances SET fenced_at = ? WHERE node_id = ? AND instance_id = ?", at,
+	return hit(ctx, q, ErrInstance, "UPDATE instances SET fenced_at = ? WHERE node_id = ? AND instance_id = ?", at,
 		d.NodeID, d.InstanceID)
-	if err != nil {
-		return err
-	}
-	switch n, err := res.RowsAffected(); {
-	case err != nil:
-		return err
-	case n == 0:
-		return ErrInstance
-	}
-	return nil
 }
 
 // reactivate accepts the node's credentials again. What was fenced stays out.
@@ -136,19 +121,15 @@ func reactivate(ctx context.Context, q querier, n Node, d Decision) error {
 	if n.Identity == "" && !d.NewIdentity {
 		return ErrStanding
 	}
+	var err error
 	if d.NewIdentity {
-		if _, err := q.ExecContext(ctx, "UPDATE certs SET superseded_at = ? WHERE node_id = ? AND superseded_at = 0",
-			ms(d.At), d.NodeID); err != nil {
-			return err
-		}
-		if err := endTokens(ctx, q, d.NodeID, "", d.At); err != nil { // a copy may hold one
-			return err
-		}
+		err = errors.Join(
+			exec(ctx, q, "UPDATE certs SET superseded_at = ? WHERE node_id = ? AND superseded_at = 0", ms(d.At), d.NodeID),
+			endTokens(ctx, q, d.NodeID, "", d.At)) // a copy may hold one
 	}
-	_, err := q.ExecContext(ctx,
+	return errors.Join(err, exec(ctx, q,
 		"UPDATE nodes SET identity = '', identity_at = ?, last_denied_at = 0, last_denial = '' WHERE id = ?", ms(d.At),
-		d.NodeID)
-	return err
+		d.NodeID))
 }
 
 // deny shuts the node out, and its unused tokens with it.
@@ -165,11 +146,10 @@ func deny(ctx context.Context, q querier, d Decision) error {
 			return ErrInUse
 		}
 	}
-	if _, err := q.ExecContext(ctx, "UPDATE nodes SET identity = ?, identity_at = ? WHERE id = ?", identities[d.Action],
-		ms(d.At), d.NodeID); err != nil {
-		return err
-	}
-	return endTokens(ctx, q, d.NodeID, "", d.At)
+	return errors.Join(
+		exec(ctx, q, "UPDATE nodes SET identity = ?, identity_at = ? WHERE id = ?", identities[d.Action],
+			ms(d.At), d.NodeID),
+		endTokens(ctx, q, d.NodeID, "", d.At))
 }
 
 // doubt is why a node is shut out: two sources that are not one host.
@@ -180,19 +160,18 @@ type doubt struct {
 
 // markCloned shuts a node out as which two hosts speak, until an operator decided which is the right one.
 func markCloned(ctx context.Context, q querier, d doubt) error {
-	if _, err := q.ExecContext(ctx, "UPDATE nodes SET identity = ?, identity_at = ? WHERE id = ?", wire.DenyCloned,
+	if err := exec(ctx, q, "UPDATE nodes SET identity = ?, identity_at = ? WHERE id = ?", wire.DenyCloned,
 		ms(d.now.At), d.nodeID); err != nil {
 		return err
 	}
 	e := Evidence{At: d.now.At, Kind: NodeCloned, CorrelationID: d.correlationID, NodeID: d.nodeID, Detail: map[string]any{
 		"sources": []map[string]any{d.now.detail(), d.other.detail()}, "seen_by": d.seenBy,
 	}}
-	if err := record(ctx, q, e); err != nil {
-		return err
-	}
-	return decided(ctx, q, Audit{AuditKey: AuditKey{ActorType: "platform", ActorID: d.seenBy, Action: "node.quarantine",
-		Reason: wire.DenyCloned},
-		At: d.now.At, NodeID: d.nodeID, CorrelationID: d.correlationID, Remote: d.now.Remote})
+	return errors.Join(
+		record(ctx, q, e),
+		decided(ctx, q, Audit{AuditKey: AuditKey{ActorType: "platform", ActorID: d.seenBy, Action: "node.quarantine",
+			Reason: wire.DenyCloned},
+			At: d.now.At, NodeID: d.nodeID, CorrelationID: d.correlationID, Remote: d.now.Remote}))
 }
 
 func (v Source) detail() map[string]any {
@@ -220,12 +199,11 @@ func (s *Store) Reenroll(ctx context.Context, t Token, d Decision, reactivate bo
 				return err
 			}
 		}
-		if err := addToken(ctx, tx, t); err != nil {
-			return err
-		}
-		if err := addOperation(ctx, tx,
-			Operation{NodeID: t.NodeID, Type: "reenroll", Status: "issued", CorrelationID: d.CorrelationID,
-				CreatedAt: d.At, ExpiresAt: t.ExpiresAt}); err != nil {
+		if err := errors.Join(
+			addToken(ctx, tx, t),
+			addOperation(ctx, tx,
+				Operation{NodeID: t.NodeID, Type: "reenroll", Status: "issued", CorrelationID: d.CorrelationID,
+					CreatedAt: d.At, ExpiresAt: t.ExpiresAt})); err != nil {
 			return err
 		}
 		detail := map[string]any{"expires_at": t.ExpiresAt, "environment_profile": t.Profile, "by": d.By, "reason": d.Reason,
@@ -234,12 +212,11 @@ func (s *Store) Reenroll(ctx context.Context, t Token, d Decision, reactivate bo
 			detail["forced"] = string(diag.ReasonCertUntrustedByIngress)
 			d.Reason = ForcedReason + d.Reason
 		}
-		if err := record(ctx, tx, Evidence{At: d.At, Kind: NodeReenroll, CorrelationID: d.CorrelationID, NodeID: t.NodeID,
-			Detail: detail}); err != nil {
-			return err
-		}
-		return decided(ctx, tx, Audit{AuditKey: AuditKey{ActorType: "operator", ActorID: d.By, Action: "node.reenroll",
-			Reason: d.Reason},
-			At: d.At, NodeID: t.NodeID, CorrelationID: d.CorrelationID, Remote: d.Remote})
+		return errors.Join(
+			record(ctx, tx, Evidence{At: d.At, Kind: NodeReenroll, CorrelationID: d.CorrelationID, NodeID: t.NodeID,
+				Detail: detail}),
+			decided(ctx, tx, Audit{AuditKey: AuditKey{ActorType: "operator", ActorID: d.By, Action: "node.reenroll",
+				Reason: d.Reason},
+				At: d.At, NodeID: t.NodeID, CorrelationID: d.CorrelationID, Remote: d.Remote}))
 	})
 }

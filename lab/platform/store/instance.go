@@ -49,13 +49,12 @@ func seen(ctx context.Context, q querier, i Instance) error {
 	if i.ID == "" {
 		return nil
 	}
-	_, err := q.ExecContext(ctx,
+	return exec(ctx, q,
 		`INSERT INTO instances (node_id, instance_id, boot_id, cert_serial, remote, hostname, first_seen_at, last_seen_at)
 		VALUES (?1,?2,?3,?4,?5,?6,?7,?7) ON CONFLICT (node_id, instance_id) DO UPDATE SET last_seen_at = ?7, remote = ?5,
 		boot_id = CASE ?3 WHEN '' THEN boot_id ELSE ?3 END, cert_serial = CASE ?4 WHEN '' THEN cert_serial ELSE ?4 END,
 		hostname = CASE ?6 WHEN '' THEN hostname ELSE ?6 END`, i.NodeID, i.ID, i.BootID, i.CertSerial, i.Remote, i.Hostname,
 		ms(i.LastSeenAt))
-	return err
 }
 
 // Fenced reports whether a request as the node comes from a fenced host: by its instance id or, where that is of no

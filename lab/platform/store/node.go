@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/wire"
@@ -78,11 +79,10 @@ func readNode(row scanner) (Node, error) {
 
 // SeedNode creates n when there is none of its id.
 func (s *Store) SeedNode(ctx context.Context, n Node) error {
-	_, err := s.db.ExecContext(ctx,
+	return exec(ctx, s.db,
 		`INSERT INTO nodes (id, status, hostname, private_ip, provider_class, guest_agent_status, guest_agent_at,
 		environment_profile, created_at) VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING`, n.ID, n.Status, n.Hostname,
 		n.PrivateIP, n.ProviderClass, n.GuestAgentStatus, ms(n.GuestAgentAt), n.EnvironmentProfile, ms(n.CreatedAt))
-	return err
 }
 
 // SetIdentity accepts (code "") or denies (a wire.Deny code) the node's credentials, without a trace: for tests.
@@ -122,17 +122,7 @@ func (s *Store) NodeIDs(ctx context.Context) ([]string, error) {
 
 // touch runs an update that must hit one row.
 func (s *Store) touch(ctx context.Context, query string, args ...any) error {
-	res, err := s.db.ExecContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		if err == nil {
-			err = ErrNotFound
-		}
-		return err
-	}
-	return nil
+	return hit(ctx, s.db, ErrNotFound, query, args...)
 }
 
 // Beat is one heartbeat as it arrived.
@@ -198,15 +188,13 @@ func (s *Store) Heartbeat(ctx context.Context, b Beat, window time.Duration, jud
 		if err != nil {
 			return err
 		}
-		if err := seen(ctx, tx, Instance{NodeID: b.NodeID, ID: b.NodeInstanceID, BootID: b.BootID, CertSerial: b.Serial,
-			Remote: b.Remote, Hostname: b.Hostname, LastSeenAt: b.ReceivedAt}); err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx,
-			`INSERT INTO heartbeats (node_id, at, instance_id, boot_id, cert_serial, generation, remote, node_time, named)
-			VALUES (?,?,?,?,?,?,?,?,?)`, b.NodeID, ms(b.ReceivedAt), b.NodeInstanceID, b.BootID, b.Serial, b.Generation,
-			b.Remote, ms(b.At), b.Named)
-		if err != nil {
+		if err := errors.Join(
+			seen(ctx, tx, Instance{NodeID: b.NodeID, ID: b.NodeInstanceID, BootID: b.BootID, CertSerial: b.Serial,
+				Remote: b.Remote, Hostname: b.Hostname, LastSeenAt: b.ReceivedAt}),
+			exec(ctx, tx,
+				`INSERT INTO heartbeats (node_id, at, instance_id, boot_id, cert_serial, generation, remote, node_time, named)
+				VALUES (?,?,?,?,?,?,?,?,?)`, b.NodeID, ms(b.ReceivedAt), b.NodeInstanceID, b.BootID, b.Serial, b.Generation,
+				b.Remote, ms(b.At), b.Named)); err != nil {
 			return err
 		}
 		a, err := answer(ctx, tx, n, b, judge.Echo)
@@ -220,11 +208,10 @@ func (s *Store) Heartbeat(ctx context.Context, b Beat, window time.Duration, jud
 		if heard = (Heard{Cloned: other != nil, Again: a.Again}); other != nil {
 			return markCloned(ctx, tx, doubt{b.NodeID, b.CorrelationID, "heartbeat_correlator", b.source(), *other})
 		}
-		if _, err := tx.ExecContext(ctx, "UPDATE certs SET used_at = ? WHERE serial = ? AND used_at = 0", ms(b.ReceivedAt),
-			b.Serial); err != nil {
-			return err
-		}
-		return report(ctx, tx, n, b)
+		return errors.Join(
+			exec(ctx, tx, "UPDATE certs SET used_at = ? WHERE serial = ? AND used_at = 0", ms(b.ReceivedAt),
+				b.Serial),
+			report(ctx, tx, n, b))
 	})
 	return heard, err
 }
@@ -238,20 +225,17 @@ func readSource(row scanner) (Source, error) {
 
 // report takes a heartbeat's words over.
 func report(ctx context.Context, q querier, n Node, b Beat) error {
-	_, err := q.ExecContext(ctx,
+	err := exec(ctx, q,
 		`UPDATE nodes SET instance_id=?1, boot_id=?2, agent_version=?3, api_url=?4, terminal_url=?5, cert_serial=?6,
 		reported_hostname=?7, addresses=?8, counters=?9, record=?10, posture=?13, cert_issuer=?14, reported_profile=?15, last_heartbeat_at=?11,
 		last_seen_at=max(last_seen_at, ?11) WHERE id=?12`,
 		b.NodeInstanceID, b.BootID, b.AgentVersion, b.APIURL, b.TerminalURL, b.CertSerial, b.Hostname, toJSON(b.Addresses),
 		toJSON(b.Counters), toJSON(b.Record), ms(b.ReceivedAt), b.NodeID, b.Posture, b.CertIssuer, b.Profile)
-	if err != nil {
-		return err
-	}
 	if changed := heartbeatChanges(n, b.HeartbeatRequest); len(changed) > 0 {
-		return record(ctx, q, Evidence{At: b.ReceivedAt, Kind: NodeHeartbeatChange, CorrelationID: b.CorrelationID,
-			NodeID: b.NodeID, Detail: changed})
+		err = errors.Join(err, record(ctx, q, Evidence{At: b.ReceivedAt, Kind: NodeHeartbeatChange,
+			CorrelationID: b.CorrelationID, NodeID: b.NodeID, Detail: changed}))
 	}
-	return nil
+	return err
 }
 
 // heartbeatChanges names what the report says differently from the one before.

@@ -23,11 +23,10 @@ type Operation struct {
 const OperationSweep = "stale_task_sweep"
 
 func addOperation(ctx context.Context, q querier, o Operation) error {
-	_, err := q.ExecContext(ctx,
+	return exec(ctx, q,
 		`INSERT INTO operations (id, node_id, type, task_id, status, correlation_id, created_at, expires_at)
 		VALUES (?,?,?,?,?,?,?,?)`, NewID("op-"), o.NodeID, o.Type, o.TaskID, o.Status, o.CorrelationID, ms(o.CreatedAt),
 		ms(o.ExpiresAt))
-	return err
 }
 
 // operationColumns: an operation whose end was decided has its own status, any other its task's.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 )
 
@@ -51,19 +52,18 @@ func (s *Store) saidOfGuestAgent(ctx context.Context, d Decision, change func(*N
 		}
 		was, _ := n.GuestAgent(d.At)
 		change(&n)
-		if _, err := tx.ExecContext(ctx,
+		if err := exec(ctx, tx,
 			`UPDATE nodes SET guest_agent_status = ?, guest_agent_at = ?, guest_agent_was = ?, guest_agent_was_at = ?,
 			guest_agent_until = ? WHERE id = ?`, n.GuestAgentStatus, ms(n.GuestAgentAt), n.GuestAgentWas, ms(n.GuestAgentWasAt),
 			ms(n.GuestAgentUntil), d.NodeID); err != nil {
 			return err
 		}
 		detail := map[string]any{"guest_agent": n.GuestAgentStatus, "was": was, "reason": d.Reason, "by": d.By}
-		if err := record(ctx, tx, Evidence{At: d.At, Kind: NodeProvider, CorrelationID: d.CorrelationID, NodeID: d.NodeID,
-			Detail: detail}); err != nil {
-			return err
-		}
-		return decided(ctx, tx, Audit{AuditKey: AuditKey{ActorType: "operator", ActorID: d.By, Action: "node." + d.Action,
-			Reason: d.Reason},
-			At: d.At, NodeID: d.NodeID, CorrelationID: d.CorrelationID, Remote: d.Remote})
+		return errors.Join(
+			record(ctx, tx, Evidence{At: d.At, Kind: NodeProvider, CorrelationID: d.CorrelationID, NodeID: d.NodeID,
+				Detail: detail}),
+			decided(ctx, tx, Audit{AuditKey: AuditKey{ActorType: "operator", ActorID: d.By, Action: "node." + d.Action,
+				Reason: d.Reason},
+				At: d.At, NodeID: d.NodeID, CorrelationID: d.CorrelationID, Remote: d.Remote}))
 	})
 }

@@ -96,7 +96,7 @@ func (s *Store) Prune(ctx context.Context, now time.Time) error {
 		return err
 	}
 	for _, p := range pruning {
-		if _, err := s.db.ExecContext(ctx, p.query, ms(now.Add(-p.keep)), p.most); err != nil {
+		if err := exec(ctx, s.db, p.query, ms(now.Add(-p.keep)), p.most); err != nil {
 			return err
 		}
 	}
@@ -120,7 +120,6 @@ func (s *Store) quiet(ctx context.Context, now time.Time) error {
 				return err
 			}
 		}
-		_, err = tx.ExecContext(ctx, "DELETE "+over, ms(now.Add(-QuietAfter)), MaxOpenFailures)
-		return err
+		return exec(ctx, tx, "DELETE "+over, ms(now.Add(-QuietAfter)), MaxOpenFailures)
 	})
 }

@@ -46,7 +46,7 @@ func (s *Store) setRecovery(ctx context.Context, read, write, id string, r Recov
 		if changed, err = differs(tx); err != nil || !changed {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, write, r.Reason, r.State, ms(r.At), id); err != nil {
+		if err := exec(ctx, tx, write, r.Reason, r.State, ms(r.At), id); err != nil {
 			return err
 		}
 		e.At, e.CorrelationID = r.At, r.CorrelationID

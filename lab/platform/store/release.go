@@ -74,19 +74,15 @@ func (s *Store) ForceRelease(ctx context.Context, cleanup Task, cleaned bool, d 
 	var after Allocation
 	_, err := s.move(ctx, cleanup.AllocationID, []string{StateReleaseFailed, StateReleased}, StateReleased, d,
 		func(q querier, a *Allocation) error {
-			if err := setReleaseUntil(ctx, q, a, time.Time{}); err != nil {
-				return err
-			}
-			if err := s.askAgain(ctx, q, *a, cleanup, cleaned, d); err != nil {
-				return err
-			}
-			if err := addOperation(ctx, q,
-				Operation{NodeID: a.NodeID, Type: "force_release", Status: wire.TaskCompleted, CorrelationID: d.CorrelationID,
-					CreatedAt: d.At, ExpiresAt: d.At}); err != nil {
-				return err
-			}
-			return record(ctx, q, Evidence{At: d.At, Kind: AllocationReleased, CorrelationID: d.CorrelationID, NodeID: a.NodeID,
-				AllocationID: a.ID, Detail: map[string]any{"by": d.By, "reason": d.Reason, "remote": d.Remote, "cleaned": cleaned}})
+			return errors.Join(
+				setReleaseUntil(ctx, q, a, time.Time{}),
+				s.askAgain(ctx, q, *a, cleanup, cleaned, d),
+				addOperation(ctx, q,
+					Operation{NodeID: a.NodeID, Type: "force_release", Status: wire.TaskCompleted, CorrelationID: d.CorrelationID,
+						CreatedAt: d.At, ExpiresAt: d.At}),
+				record(ctx, q, Evidence{At: d.At, Kind: AllocationReleased, CorrelationID: d.CorrelationID, NodeID: a.NodeID,
+					AllocationID: a.ID,
+					Detail:       map[string]any{"by": d.By, "reason": d.Reason, "remote": d.Remote, "cleaned": cleaned}}))
 		})
 	if err != nil {
 		return after, err
@@ -97,7 +93,7 @@ func (s *Store) ForceRelease(ctx context.Context, cleanup Task, cleaned bool, d 
 // askAgain notes what is known of the node, and asks it to clean up where that is nothing; where it is enough, an order
 // that the node did not take yet is withdrawn: the place may have another tenant with the same login by then.
 func (s *Store) askAgain(ctx context.Context, q querier, a Allocation, cleanup Task, cleaned bool, d Decision) error {
-	if _, err := q.ExecContext(ctx, "UPDATE allocations SET uncleaned = ? WHERE id = ?", !cleaned, a.ID); err != nil {
+	if err := exec(ctx, q, "UPDATE allocations SET uncleaned = ? WHERE id = ?", !cleaned, a.ID); err != nil {
 		return err
 	}
 	open, err := all(ctx, q, readTask, taskColumns+"WHERE status = ? AND type = ? AND allocation_id = ?", wire.TaskQueued,
@@ -131,13 +127,10 @@ func (s *Store) move(ctx context.Context, id string, from []string, to string, d
 		if !slices.Contains(from, a.State) || (a.State == StateReleased && !a.Uncleaned) {
 			return ErrState
 		}
-		if err := setState(ctx, tx, &a, to, d.CorrelationID, "", d.At); err != nil {
-			return err
-		}
-		if err := more(tx, &a); err != nil {
-			return err
-		}
-		return decided(ctx, tx, d.ofAllocation(a))
+		return errors.Join(
+			setState(ctx, tx, &a, to, d.CorrelationID, "", d.At),
+			more(tx, &a),
+			decided(ctx, tx, d.ofAllocation(a)))
 	})
 	return a, err
 }
@@ -145,7 +138,7 @@ func (s *Store) move(ctx context.Context, id string, from []string, to string, d
 func setState(ctx context.Context, q querier, a *Allocation, to, correlationID, why string, at time.Time) error {
 	was := a.State
 	a.State, a.UpdatedAt = to, at
-	if _, err := q.ExecContext(ctx, "UPDATE allocations SET state = ?, updated_at = ? WHERE id = ?", to, ms(at),
+	if err := exec(ctx, q, "UPDATE allocations SET state = ?, updated_at = ? WHERE id = ?", to, ms(at),
 		a.ID); err != nil {
 		return err
 	}
@@ -172,22 +165,20 @@ func cleaned(ctx context.Context, q querier, t Task, now time.Time) error {
 	}
 	if t.Status == wire.TaskCompleted {
 		// The clean-up saw the workload's end.
-		if _, err := q.ExecContext(ctx,
-			"UPDATE allocations SET app_status = 'stopped', app_observed_at = ? WHERE id = ? AND app_status != ''", ms(now),
-			a.ID); err != nil {
-			return err
-		}
-		return setState(ctx, q, &a, StateReleased, t.CorrelationID, "", now)
+		return errors.Join(
+			exec(ctx, q,
+				"UPDATE allocations SET app_status = 'stopped', app_observed_at = ? WHERE id = ? AND app_status != ''", ms(now),
+				a.ID),
+			setState(ctx, q, &a, StateReleased, t.CorrelationID, "", now))
 	}
 	return setState(ctx, q, &a, StateReleaseFailed, t.CorrelationID, "the clean-up "+t.Status, now)
 }
 
 // nowClean notes that the node has cleaned up after a release that was forced, however late.
 func nowClean(ctx context.Context, q querier, a Allocation, t Task, now time.Time) error {
-	if _, err := q.ExecContext(ctx, "UPDATE allocations SET uncleaned = 0 WHERE id = ?", a.ID); err != nil {
-		return err
-	}
-	return setState(ctx, q, &a, StateReleased, t.CorrelationID, "the node has cleaned up", now)
+	return errors.Join(
+		exec(ctx, q, "UPDATE allocations SET uncleaned = 0 WHERE id = ?", a.ID),
+		setState(ctx, q, &a, StateReleased, t.CorrelationID, "the node has cleaned up", now))
 }
 
 // rotated ends the tokens that a node had before the one that it has now; or, when it did not take it, the new one. Of
@@ -202,10 +193,9 @@ func rotated(ctx context.Context, q querier, t Task, now time.Time) error {
 	default:
 		return nil
 	}
-	if _, err := q.ExecContext(ctx, query, ms(now), t.NodeID, t.ID); err != nil {
-		return err
-	}
-	return record(ctx, q, t.evidence(kind, now))
+	return errors.Join(
+		exec(ctx, q, query, ms(now), t.NodeID, t.ID),
+		record(ctx, q, t.evidence(kind, now)))
 }
 
 // HandOutToken stores the token that a rotation task brings, with its evidence.

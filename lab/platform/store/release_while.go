@@ -17,8 +17,7 @@ var ErrCleaning = errors.New("the node is cleaning up")
 
 func setReleaseUntil(ctx context.Context, q querier, a *Allocation, until time.Time) error {
 	a.ReleaseUntil = until
-	_, err := q.ExecContext(ctx, "UPDATE allocations SET release_until = ? WHERE id = ?", ms(until), a.ID)
-	return err
+	return exec(ctx, q, "UPDATE allocations SET release_until = ? WHERE id = ?", ms(until), a.ID)
 }
 
 // releaseForGood makes a release for a while one for good: its clean-up is under way, or done. was is false where there
@@ -31,13 +30,10 @@ func (s *Store) releaseForGood(ctx context.Context, id string, d Decision) (a Al
 		if was = !a.ReleaseUntil.IsZero() && (a.State == StateReleasing || a.State == StateReleased); !was {
 			return nil
 		}
-		if err := setReleaseUntil(ctx, tx, &a, time.Time{}); err != nil {
-			return err
-		}
-		if err := setState(ctx, tx, &a, a.State, d.CorrelationID, "the release is for good", d.At); err != nil {
-			return err
-		}
-		return decided(ctx, tx, d.ofAllocation(a))
+		return errors.Join(
+			setReleaseUntil(ctx, tx, &a, time.Time{}),
+			setState(ctx, tx, &a, a.State, d.CorrelationID, "the release is for good", d.At),
+			decided(ctx, tx, d.ofAllocation(a)))
 	})
 	return a, was, err
 }
@@ -70,10 +66,9 @@ func (s *Store) EndRelease(ctx context.Context, id string, d Decision) (Allocati
 		}
 		// What the clean-up saw of the workload says nothing of now.
 		const unseen = "UPDATE allocations SET app_status = '', app_observed_at = 0 WHERE id = ? AND app_status = 'stopped'"
-		if _, err := tx.ExecContext(ctx, unseen, id); err != nil {
-			return err
-		}
-		if err := setState(ctx, tx, &a, StateActive, d.CorrelationID, "the release was for a while", d.At); err != nil {
+		if err := errors.Join(
+			exec(ctx, tx, unseen, id),
+			setState(ctx, tx, &a, StateActive, d.CorrelationID, "the release was for a while", d.At)); err != nil {
 			return err
 		}
 		for i := range tasks {

@@ -72,13 +72,10 @@ func (s *Store) OrderRollout(ctx context.Context, t Task, r wire.Rollout, e Evid
 		case err != nil && !errors.Is(err, ErrNotFound):
 			return err
 		}
-		if err := enqueue(ctx, tx, t, false); err != nil {
-			return err
-		}
-		if err := putRollout(ctx, tx, begun); err != nil {
-			return err
-		}
-		return record(ctx, tx, e)
+		return errors.Join(
+			enqueue(ctx, tx, t, false),
+			putRollout(ctx, tx, begun),
+			record(ctx, tx, e))
 	})
 	return begun, err
 }
@@ -122,11 +119,10 @@ func (s *Store) ChangeRollout(ctx context.Context, nodeID, id string, now time.T
 }
 
 func putRollout(ctx context.Context, q querier, r Rollout) error {
-	_, err := q.ExecContext(ctx,
+	return exec(ctx, q,
 		`INSERT INTO rollouts (id, node_id, instance_id, state, body, created_at, updated_at) VALUES (?,?,?,?,?,?,?)
 		ON CONFLICT (id) DO UPDATE SET instance_id = excluded.instance_id, state = excluded.state, body = excluded.body, updated_at = excluded.updated_at`,
 		r.ID, r.NodeID, r.InstanceID, r.State, toJSON(r.Rollout), ms(r.CreatedAt), ms(r.UpdatedAt))
-	return err
 }
 
 func operationEnd(state string) string {
@@ -143,7 +139,7 @@ func (s *Store) Boot(ctx context.Context, nodeID, instanceID string, b wire.Boot
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, `INSERT INTO boots (node_id, instance_id, report, at) VALUES (?,?,?,?)
+		if err := exec(ctx, tx, `INSERT INTO boots (node_id, instance_id, report, at) VALUES (?,?,?,?)
 			ON CONFLICT (node_id) DO UPDATE SET instance_id = excluded.instance_id, report = excluded.report, at = excluded.at`,
 			nodeID, instanceID, toJSON(b), ms(e.At)); err != nil {
 			return err

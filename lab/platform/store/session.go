@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -73,14 +74,12 @@ func (s *Store) LatestSession(ctx context.Context, nodeID string, now time.Time)
 // Mint stores a new session.
 func (s *Store) Mint(ctx context.Context, v Session) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx,
-			`INSERT INTO sessions (id, allocation_id, node_id, os_user, token_digest, correlation_id, created_at, expires_at)
-			VALUES (?,?,?,?,?,?,?,?)`, v.ID, v.AllocationID, v.NodeID, v.OSUser, v.TokenDigest, v.CorrelationID, ms(v.CreatedAt),
-			ms(v.ExpiresAt))
-		if err != nil {
-			return err
-		}
-		return record(ctx, tx, v.evidence(TokenMinted, v.CreatedAt, map[string]any{"expires_at": v.ExpiresAt}))
+		return errors.Join(
+			exec(ctx, tx,
+				`INSERT INTO sessions (id, allocation_id, node_id, os_user, token_digest, correlation_id, created_at, expires_at)
+				VALUES (?,?,?,?,?,?,?,?)`, v.ID, v.AllocationID, v.NodeID, v.OSUser, v.TokenDigest, v.CorrelationID,
+				ms(v.CreatedAt), ms(v.ExpiresAt)),
+			record(ctx, tx, v.evidence(TokenMinted, v.CreatedAt, map[string]any{"expires_at": v.ExpiresAt})))
 	})
 }
 
@@ -110,10 +109,9 @@ func (s *Store) Reached(ctx context.Context, v Session, step Step, at time.Time,
 		return fmt.Errorf("no such step: %q", step)
 	}
 	return s.tx(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, query, ms(at), v.CorrelationID, v.ID); err != nil {
-			return err
-		}
-		return record(ctx, tx, v.evidence(string(step), at, detail))
+		return errors.Join(
+			exec(ctx, tx, query, ms(at), v.CorrelationID, v.ID),
+			record(ctx, tx, v.evidence(string(step), at, detail)))
 	})
 }
 
@@ -125,7 +123,7 @@ func (s *Store) SetSessionTask(ctx context.Context, id, taskID string) error {
 // CloseSession ends a session, once; the first reason stays.
 func (s *Store) CloseSession(ctx context.Context, v Session, reason string, how Closing, at time.Time) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, `UPDATE sessions SET closed_at = ?, close_reason = ?, closed_by = ?, close_code = ?,
+		if err := exec(ctx, tx, `UPDATE sessions SET closed_at = ?, close_reason = ?, closed_by = ?, close_code = ?,
 			close_detail = ?, node_answers = ? WHERE id = ? AND closed_at = 0`, ms(at), reason, how.By, how.Code, how.Detail,
 			how.NodeAnswers, v.ID); err != nil {
 			return err

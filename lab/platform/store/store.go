@@ -64,11 +64,9 @@ func (s *Store) migrate(ctx context.Context) error {
 	}
 	for v := have; v < len(migrations); v++ {
 		err := s.tx(ctx, func(tx *sql.Tx) error {
-			if _, err := tx.ExecContext(ctx, migrations[v]); err != nil {
-				return err
-			}
-			_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", v+1))
-			return err
+			return errors.Join(
+				exec(ctx, tx, migrations[v]),
+				exec(ctx, tx, fmt.Sprintf("PRAGMA user_version = %d", v+1)))
 		})
 		if err != nil {
 			return fmt.Errorf("version %d: %w", v+1, err)
@@ -100,6 +98,25 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// exec runs a statement whose outcome is its error alone. A transaction joins the errors of its statements: whichever
+// fails, nothing of it stays.
+func exec(ctx context.Context, q querier, query string, args ...any) error {
+	_, err := q.ExecContext(ctx, query, args...)
+	return err
+}
+
+// hit runs an update that must hit a row; missing is the error where it hits none.
+func hit(ctx context.Context, q querier, missing error, query string, args ...any) error {
+	res, err := q.ExecContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n > 0 {
+		return err
+	}
+	return missing
 }
 
 // scanner is what *sql.Row and *sql.Rows have in common.

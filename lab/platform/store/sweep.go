@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,12 +37,11 @@ func (s *Store) Reclaim(ctx context.Context, claimedBefore, now time.Time) ([]Ta
 			e := t.evidence(TaskReclaimed, now)
 			e.Detail["claimed_at"] = t.ClaimedAt
 			t.Status, t.ClaimedAt, t.Reclaims = wire.TaskQueued, time.Time{}, t.Reclaims+1
-			if _, err := tx.ExecContext(ctx, "UPDATE tasks SET status = ?, claimed_at = 0, reclaims = ? WHERE id = ?", t.Status,
-				t.Reclaims, t.ID); err != nil {
+			if err := errors.Join(
+				exec(ctx, tx, "UPDATE tasks SET status = ?, claimed_at = 0, reclaims = ? WHERE id = ?", t.Status, t.Reclaims,
+					t.ID),
+				record(ctx, tx, e)); err != nil {
 				return fmt.Errorf("reclaim task %s: %w", t.ID, err)
-			}
-			if err := record(ctx, tx, e); err != nil {
-				return err
 			}
 		}
 		return nil
@@ -91,26 +91,24 @@ func expireOne(ctx context.Context, q querier, t *Task, sweep string, now time.T
 		e.Detail["sweep"] = sweep
 	}
 	t.Status, t.CompletedAt = wire.TaskExpired, now
-	if _, err := q.ExecContext(ctx, "UPDATE tasks SET status = ?, completed_at = ? WHERE id = ?", t.Status, ms(now),
-		t.ID); err != nil {
-		return err
-	}
-	if err := record(ctx, q, e); err != nil {
+	if err := errors.Join(
+		exec(ctx, q, "UPDATE tasks SET status = ?, completed_at = ? WHERE id = ?", t.Status, ms(now),
+			t.ID),
+		record(ctx, q, e)); err != nil {
 		return err
 	}
 	if sweep == "" || t.Observes() {
 		return nil
 	}
-	if _, err := q.ExecContext(ctx, "UPDATE operations SET status = ? WHERE task_id = ?", wire.TaskFailed,
+	if err := exec(ctx, q, "UPDATE operations SET status = ? WHERE task_id = ?", wire.TaskFailed,
 		t.ID); err != nil {
 		return err
 	}
 	failure := t.evidence(OperationFailed, now)
 	failure.Detail["why"], failure.Detail["claimed"] = "its task expired", !t.ClaimedAt.IsZero()
-	if err := record(ctx, q, failure); err != nil {
-		return err
-	}
-	return settle(ctx, q, *t, now)
+	return errors.Join(
+		record(ctx, q, failure),
+		settle(ctx, q, *t, now))
 }
 
 // swept makes the sweep itself visible, for each node whose operations it ended.
@@ -122,13 +120,12 @@ func swept(ctx context.Context, q querier, tasks []Task, sweep string, now time.
 		}
 	}
 	for _, nodeID := range slices.Sorted(maps.Keys(ended)) {
-		if err := addOperation(ctx, q,
-			Operation{NodeID: nodeID, Type: OperationSweep, Status: wire.TaskCompleted, CorrelationID: sweep,
-				CreatedAt: now, ExpiresAt: now}); err != nil {
-			return err
-		}
-		if err := record(ctx, q, Evidence{At: now, Kind: TasksSwept, CorrelationID: sweep, NodeID: nodeID,
-			Detail: map[string]any{"task_ids": ended[nodeID]}}); err != nil {
+		if err := errors.Join(
+			addOperation(ctx, q,
+				Operation{NodeID: nodeID, Type: OperationSweep, Status: wire.TaskCompleted, CorrelationID: sweep,
+					CreatedAt: now, ExpiresAt: now}),
+			record(ctx, q, Evidence{At: now, Kind: TasksSwept, CorrelationID: sweep, NodeID: nodeID,
+				Detail: map[string]any{"task_ids": ended[nodeID]}})); err != nil {
 			return err
 		}
 	}

@@ -59,21 +59,15 @@ func enqueue(ctx context.Context, q querier, t Task, observation bool) error {
 	if _, err := node(ctx, q, t.NodeID); err != nil {
 		return err
 	}
-	_, err := q.ExecContext(ctx,
+	err := exec(ctx, q,
 		`INSERT INTO tasks (id, node_id, type, payload, correlation_id, session_id, allocation_id, status, queued_at, expires_at)
 		VALUES (?,?,?,?,?,?,?,?,?,?)`, t.ID, t.NodeID, t.Type, t.Payload, t.CorrelationID, t.SessionID, t.AllocationID,
 		wire.TaskQueued, ms(t.QueuedAt), ms(t.ExpiresAt))
-	if err != nil {
-		return err
-	}
 	if !observation {
-		err = addOperation(ctx, q, Operation{NodeID: t.NodeID, Type: t.Type, TaskID: t.ID, CorrelationID: t.CorrelationID,
-			CreatedAt: t.QueuedAt, ExpiresAt: t.ExpiresAt})
-		if err != nil {
-			return err
-		}
+		err = errors.Join(err, addOperation(ctx, q, Operation{NodeID: t.NodeID, Type: t.Type, TaskID: t.ID,
+			CorrelationID: t.CorrelationID, CreatedAt: t.QueuedAt, ExpiresAt: t.ExpiresAt}))
 	}
-	return record(ctx, q, t.evidence(TaskQueued, t.QueuedAt))
+	return errors.Join(err, record(ctx, q, t.evidence(TaskQueued, t.QueuedAt)))
 }
 
 // Claim hands the node's oldest queued task out; ErrNotFound when there is none.
@@ -98,11 +92,10 @@ func (s *Store) Claim(ctx context.Context, nodeID string, now time.Time) (Task, 
 			return err
 		}
 		t.Status, t.ClaimedAt = wire.TaskDispatched, now
-		if _, err = tx.ExecContext(ctx, "UPDATE tasks SET status = ?, claimed_at = ? WHERE id = ?", t.Status, ms(now),
-			t.ID); err != nil {
-			return err
-		}
-		return record(ctx, tx, t.evidence(TaskDispatched, now))
+		return errors.Join(
+			exec(ctx, tx, "UPDATE tasks SET status = ?, claimed_at = ? WHERE id = ?", t.Status, ms(now),
+				t.ID),
+			record(ctx, tx, t.evidence(TaskDispatched, now)))
 	})
 	return t, err
 }
@@ -110,11 +103,10 @@ func (s *Store) Claim(ctx context.Context, nodeID string, now time.Time) (Task, 
 // Requeue takes a claim back: its answer could not be delivered.
 func (s *Store) Requeue(ctx context.Context, t Task, now time.Time) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, "UPDATE tasks SET status = ?, claimed_at = 0 WHERE id = ? AND status = ?",
-			wire.TaskQueued, t.ID, wire.TaskDispatched); err != nil {
-			return err
-		}
-		return record(ctx, tx, t.evidence(TaskRequeued, now))
+		return errors.Join(
+			exec(ctx, tx, "UPDATE tasks SET status = ?, claimed_at = 0 WHERE id = ? AND status = ?",
+				wire.TaskQueued, t.ID, wire.TaskDispatched),
+			record(ctx, tx, t.evidence(TaskRequeued, now)))
 	})
 }
 
@@ -137,7 +129,7 @@ func (s *Store) Finish(ctx context.Context, nodeID, taskID string, r wire.TaskRe
 			return ErrNotClaimed
 		case t.Status == wire.TaskExpired:
 			news, t.LateAt, t.Result = true, now, &r
-			if _, err := tx.ExecContext(ctx, "UPDATE tasks SET late_at = ?, result = ? WHERE id = ?", ms(now), toJSON(r),
+			if err := exec(ctx, tx, "UPDATE tasks SET late_at = ?, result = ? WHERE id = ?", ms(now), toJSON(r),
 				t.ID); err != nil {
 				return err
 			}
@@ -147,14 +139,11 @@ func (s *Store) Finish(ctx context.Context, nodeID, taskID string, r wire.TaskRe
 			return cleaned(ctx, tx, t, now)
 		}
 		news, t.Status, t.CompletedAt, t.Result = true, r.Status, now, &r
-		if _, err := tx.ExecContext(ctx, "UPDATE tasks SET status = ?, completed_at = ?, result = ? WHERE id = ?",
-			t.Status, ms(now), toJSON(r), t.ID); err != nil {
-			return err
-		}
-		if err := record(ctx, tx, t.outcome("task."+t.Status, now)); err != nil {
-			return err
-		}
-		return settle(ctx, tx, t, now)
+		return errors.Join(
+			exec(ctx, tx, "UPDATE tasks SET status = ?, completed_at = ?, result = ? WHERE id = ?",
+				t.Status, ms(now), toJSON(r), t.ID),
+			record(ctx, tx, t.outcome("task."+t.Status, now)),
+			settle(ctx, tx, t, now))
 	})
 	if err != nil {
 		return Task{}, false, err
