@@ -14,6 +14,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -117,190 +118,193 @@ func (l *Lab) gpus() int {
 	return 2
 }
 
-// fileSet collects a machine's files and the first error on the way.
+// fileSet makes the files of a machine, and keeps the errors on the way.
 type fileSet struct {
 	l     *Lab
 	m     Machine
 	fill  values
 	lists map[string][]values
-	files []file
 	err   error
 }
 
-func (fs *fileSet) add(f file) { fs.files = append(fs.files, f) }
-
-// text adds a rendered template.
-func (fs *fileSet) text(path, tmpl, unit string, mode os.FileMode) {
+// text is a rendered template.
+func (fs *fileSet) text(path, tmpl, unit string, mode os.FileMode) file {
 	text, err := templates.ReadFile("templates/" + tmpl)
 	data, err2 := render(string(text), fs.fill, fs.lists)
 	fs.err = errors.Join(fs.err, err, err2)
-	fs.add(file{path: path, data: []byte(data), mode: mode, unit: unit})
+	return file{path: path, data: []byte(data), mode: mode, unit: unit}
 }
 
-// secret adds a copy of a file of the secrets folder.
-func (fs *fileSet) secret(path, name string, mode os.FileMode, uid int) {
+// secret is a copy of a file of the secrets folder.
+func (fs *fileSet) secret(path, name string, mode os.FileMode, uid int) file {
 	data, err := os.ReadFile(fs.l.secret(name))
 	fs.err = errors.Join(fs.err, err)
-	fs.add(file{path: path, data: data, mode: mode, uid: uid})
+	return file{path: path, data: data, mode: mode, uid: uid}
 }
 
-// binary adds one of our own programs; one that is not built is left out, and Up has said so.
-func (fs *fileSet) binary(name, unit string) { fs.builtFile("/usr/local/bin", name, unit) }
+// copies are secrets under their own names in a folder.
+func (fs *fileSet) copies(dir string, mode os.FileMode, uid int, unit string, names ...string) (files []file) {
+	for _, name := range names {
+		f := fs.secret(dir+name, name, mode, uid)
+		f.unit = unit
+		files = append(files, f)
+	}
+	return files
+}
 
-func (fs *fileSet) builtFile(dir, name, unit string) {
+// binary is one of our own programs; one that is not built is left out, and Up has said so.
+func (fs *fileSet) binary(name, unit string) file { return fs.builtFile("/usr/local/bin", name, unit) }
+
+func (fs *fileSet) builtFile(dir, name, unit string) file {
 	data, err := os.ReadFile(filepath.Join(fs.l.opts.Libexec, name))
 	if errors.Is(err, os.ErrNotExist) {
-		return
+		return file{}
 	}
 	fs.err = errors.Join(fs.err, err)
-	fs.add(file{path: dir + "/" + name, data: data, mode: 0o755, unit: unit})
+	return file{path: dir + "/" + name, data: data, mode: 0o755, unit: unit}
 }
 
 const systemUnits = "/etc/systemd/system/"
 
-// enable adds the link that `systemctl enable` would make.
-func (fs *fileSet) enable(unit, target string) {
-	fs.add(file{path: systemUnits + target + ".wants/" + unit, link: systemUnits + unit})
+// enabled is the link that `systemctl enable` would make.
+func enabled(unit, target string) file {
+	return file{path: systemUnits + target + ".wants/" + unit, link: systemUnits + unit}
 }
 
-// mask adds the link that `systemctl mask` would make.
-func (fs *fileSet) mask(unit string) { fs.add(file{path: systemUnits + unit, link: "/dev/null"}) }
+// masked is the link that `systemctl mask` would make.
+func masked(unit string) file { return file{path: systemUnits + unit, link: "/dev/null"} }
 
 // machineFiles is everything that makes an image into the machine m.
 func (l *Lab) machineFiles(m Machine) ([]file, error) {
 	fs := &fileSet{l: l, m: m, fill: l.values(), lists: l.lists(m)}
 	maps.Copy(fs.fill, m.values())
-	fs.common(m)
+	of := fs.node
 	if m.IsPlatform() {
-		fs.platform()
-	} else {
-		fs.node(m)
+		of = fs.platform
 	}
-	return fs.files, fs.err
+	files := slices.Concat(fs.common(), fs.users(), of())
+	return slices.DeleteFunc(files, func(f file) bool { return f.path == "" }), fs.err
 }
 
-func (fs *fileSet) common(m Machine) {
-	fs.add(file{path: "/etc/hostname", data: []byte(m.Name + "\n"), mode: 0o644})
-	fs.text("/etc/hosts", "common/hosts", "", 0o644)
-	fs.text("/etc/resolv.conf", "common/resolv.conf", "", 0o644)
-	fs.text(systemUnits+"lab-machine.service", "common/lab-machine.service", "", 0o644)
-	fs.enable("lab-machine.service", "sysinit.target")
-	fs.text("/etc/systemd/journald.conf.d/lab.conf", "common/journald.conf", "", 0o644)
-	fs.text("/etc/gpuaas/chaos.allow", "common/chaos.allow", "", 0o644)
-	fs.text("/etc/tmpfiles.d/lab.conf", "common/lab-tmpfiles.conf", "", 0o644)
-	fs.text("/etc/ssh/sshd_config.d/lab.conf", "common/sshd.conf", "", 0o644)
-	fs.text("/etc/sudoers.d/ops", "common/sudoers", "", 0o440)
-	fs.mask("systemd-logind.service") // no seats, and no sessions to keep: sshd works without pam_systemd
-	fs.mask("console-getty.service")
-	fs.secret("/etc/ssh/ssh_host_ed25519_key", "host-"+m.Name+".key", 0o600, 0)
-	fs.secret("/root/.ssh/authorized_keys", fileSSHPub, 0o600, 0)
-	fs.add(file{path: "/home/ops", mode: os.ModeDir | 0o755, uid: uidOps})
-	fs.add(file{path: "/home/ops/.ssh", mode: os.ModeDir | 0o700, uid: uidOps})
-	fs.secret("/home/ops/.ssh/authorized_keys", fileSSHPub, 0o600, uidOps)
-	fs.users()
+func (fs *fileSet) common() []file {
+	return []file{
+		{path: "/etc/hostname", data: []byte(fs.m.Name + "\n"), mode: 0o644},
+		fs.text("/etc/hosts", "common/hosts", "", 0o644),
+		fs.text("/etc/resolv.conf", "common/resolv.conf", "", 0o644),
+		fs.text(systemUnits+"lab-machine.service", "common/lab-machine.service", "", 0o644),
+		enabled("lab-machine.service", "sysinit.target"),
+		fs.text("/etc/systemd/journald.conf.d/lab.conf", "common/journald.conf", "", 0o644),
+		fs.text("/etc/gpuaas/chaos.allow", "common/chaos.allow", "", 0o644),
+		fs.text("/etc/tmpfiles.d/lab.conf", "common/lab-tmpfiles.conf", "", 0o644),
+		fs.text("/etc/ssh/sshd_config.d/lab.conf", "common/sshd.conf", "", 0o644),
+		fs.text("/etc/sudoers.d/ops", "common/sudoers", "", 0o440),
+		masked("systemd-logind.service"), // no seats, and no sessions to keep: sshd works without pam_systemd
+		masked("console-getty.service"),
+		fs.secret("/etc/ssh/ssh_host_ed25519_key", "host-"+fs.m.Name+".key", 0o600, 0),
+		fs.secret("/root/.ssh/authorized_keys", fileSSHPub, 0o600, 0),
+		{path: "/home/ops", mode: os.ModeDir | 0o755, uid: uidOps},
+		{path: "/home/ops/.ssh", mode: os.ModeDir | 0o700, uid: uidOps},
+		fs.secret("/home/ops/.ssh/authorized_keys", fileSSHPub, 0o600, uidOps),
+	}
 }
 
-func (fs *fileSet) platform() {
+func (fs *fileSet) platform() []file {
 	const nginx, dns, redis, own = "nginx.service", "dnsmasq.service", "redis-server.service", "gpuaas-platform.service"
+	const tls, etc = "/etc/nginx/tls/", "/etc/gpuaas-platform/"
 	ingress, err1 := os.ReadFile(fs.l.secret(fileIngress))
 	password, err2 := os.ReadFile(fs.l.secret(fileRedis))
 	fs.err = errors.Join(fs.err, err1, err2)
 	sum := sha256.Sum256(bytes.TrimSpace(password))
 	fs.fill["IngressSecret"] = string(bytes.TrimSpace(ingress))
 	fs.fill["RedisDigest"] = hex.EncodeToString(sum[:]) // sha256 of the password: Redis needs no more
-	fs.text(systemUnits+"redis-server.service.d/lab.conf", "platform/redis-dropin.conf", "", 0o644)
-	fs.text("/etc/redis/redis.conf", "platform/redis.conf", redis, 0o644)
-	fs.text(systemUnits+dns, "platform/dnsmasq.service", "", 0o644)
-	fs.enable(dns, "multi-user.target")
-	fs.text("/etc/dnsmasq.conf", "platform/dnsmasq.conf", dns, 0o644)
-	fs.text(systemUnits+"nginx.service.d/lab.conf", "platform/nginx-dropin.conf", "", 0o644)
-	fs.text("/etc/nginx/nginx.conf", "platform/nginx.conf", nginx, 0o644)
-	fs.text("/etc/nginx/edge.d/api.conf", "platform/edge-api.conf", nginx, 0o644)
-	fs.text("/etc/nginx/edge.d/term.conf", "platform/edge-term.conf", nginx, 0o644)
-	fs.text("/etc/nginx/edge.d/app.conf", "platform/edge-app.conf", nginx, 0o644)
-	fs.text("/etc/nginx/node-ingress.d/node-api.conf", "platform/node-ingress.conf", nginx, 0o644)
-	fs.text("/etc/nginx/node-ingress.secret", "platform/node-ingress.secret", nginx, 0o600)
-	for _, name := range [...]string{fileEdgeCert, fileNodeAPICert} {
-		fs.secret("/etc/nginx/tls/"+name, name, 0o644, 0)
-	}
-	for _, name := range [...]string{fileEdgeKey, fileNodeAPIKey} {
-		fs.secret("/etc/nginx/tls/"+name, name, 0o600, 0)
-	}
-	fs.secret("/etc/nginx/tls/ingress-ca.crt", fileSigningCA, 0o644, 0)
-	const etc = "/etc/gpuaas-platform/"
-	for _, name := range [...]string{fileSigningCA, fileSigningKey, fileTerminalCert, fileTerminalKey, fileNodeBundle} {
-		fs.secret(etc+"pki/"+name, name, 0o600, uidPlatform)
-	}
-	fs.secret(etc+fileTaskKey, fileTaskKey, 0o600, uidPlatform)
-	fs.secret(etc+fileToken, fileToken, 0o600, uidPlatform)
-	for _, name := range [...]string{fileIngress, fileRedis} {
-		fs.secret(etc+name, name, 0o600, uidPlatform)
-		fs.files[len(fs.files)-1].unit = own // a machine of an older build gets them, too
-	}
+	var tokens []file
 	for _, n := range fs.l.Machines()[1:] {
-		fs.secret(etc+"enroll/"+n.Name+".token", "enroll-"+n.Name+".token", 0o600, uidPlatform)
+		tokens = append(tokens,
+			fs.secret(etc+"enroll/"+n.Name+".token", "enroll-"+n.Name+".token", 0o600, uidPlatform))
 	}
-	fs.text(etc+"platform.yaml", "platform/platform.yaml", own, 0o644)
-	fs.text(etc+"seed.yaml", "platform/seed.yaml", own, 0o644)
-	fs.text(systemUnits+own, "platform/gpuaas-platform.service", "", 0o644)
-	fs.enable(own, "multi-user.target")
-	fs.binary("gpuaas-platform", own)
-	fs.binary("gpuaas-gpu-policy", own)
+	return slices.Concat([]file{
+		fs.text(systemUnits+"redis-server.service.d/lab.conf", "platform/redis-dropin.conf", "", 0o644),
+		fs.text("/etc/redis/redis.conf", "platform/redis.conf", redis, 0o644),
+		fs.text(systemUnits+dns, "platform/dnsmasq.service", "", 0o644),
+		enabled(dns, "multi-user.target"),
+		fs.text("/etc/dnsmasq.conf", "platform/dnsmasq.conf", dns, 0o644),
+		fs.text(systemUnits+"nginx.service.d/lab.conf", "platform/nginx-dropin.conf", "", 0o644),
+		fs.text("/etc/nginx/nginx.conf", "platform/nginx.conf", nginx, 0o644),
+		fs.text("/etc/nginx/edge.d/api.conf", "platform/edge-api.conf", nginx, 0o644),
+		fs.text("/etc/nginx/edge.d/term.conf", "platform/edge-term.conf", nginx, 0o644),
+		fs.text("/etc/nginx/edge.d/app.conf", "platform/edge-app.conf", nginx, 0o644),
+		fs.text("/etc/nginx/node-ingress.d/node-api.conf", "platform/node-ingress.conf", nginx, 0o644),
+		fs.text("/etc/nginx/node-ingress.secret", "platform/node-ingress.secret", nginx, 0o600),
+		fs.secret(tls+"ingress-ca.crt", fileSigningCA, 0o644, 0),
+	},
+		fs.copies(tls, 0o644, 0, "", fileEdgeCert, fileNodeAPICert),
+		fs.copies(tls, 0o600, 0, "", fileEdgeKey, fileNodeAPIKey),
+		fs.copies(etc+"pki/", 0o600, uidPlatform, "", fileSigningCA, fileSigningKey, fileTerminalCert, fileTerminalKey,
+			fileNodeBundle),
+		fs.copies(etc, 0o600, uidPlatform, "", fileTaskKey, fileToken),
+		fs.copies(etc, 0o600, uidPlatform, own, fileIngress, fileRedis), // a machine of an older build gets them, too
+		tokens,
+		[]file{
+			fs.text(etc+"platform.yaml", "platform/platform.yaml", own, 0o644),
+			fs.text(etc+"seed.yaml", "platform/seed.yaml", own, 0o644),
+			fs.text(systemUnits+own, "platform/gpuaas-platform.service", "", 0o644),
+			enabled(own, "multi-user.target"),
+			fs.binary("gpuaas-platform", own),
+			fs.binary("gpuaas-gpu-policy", own),
+		})
 }
 
-func (fs *fileSet) node(m Machine) {
+func (fs *fileSet) node() []file {
 	const agent = "gpuaas-node-agent.service"
-	app := m.AppUnit()
-	token, err1 := os.ReadFile(fs.l.secret("enroll-" + m.Name + ".token"))
+	app := fs.m.AppUnit()
+	token, err1 := os.ReadFile(fs.l.secret("enroll-" + fs.m.Name + ".token"))
 	taskKey, err2 := os.ReadFile(fs.l.secret(fileTaskKey))
 	pubkeys, err3 := taskPubkeys(taskKey)
 	fs.err = errors.Join(fs.err, err1, err2, err3)
 	fs.fill["EnrollToken"], fs.fill["TaskPubkeys"] = strings.TrimSpace(string(token)), pubkeys
-	fs.text("/etc/gpuaas/agent.env", "node/agent.env", "", 0o600)
-	fs.secret("/etc/gpuaas/ca-bundle.crt", fileNodeBundle, 0o644, 0)
-	fs.secret(recoveryCA, fileNodeBundle, 0o644, 0) // a file of its own: no drift of the bundle reaches it
-	fs.text(systemUnits+agent, "node/gpuaas-node-agent.service", "", 0o644)
-	fs.text(systemUnits+"gpuaas-sessions.slice", "node/gpuaas-sessions.slice", "", 0o644)
-	fs.enable(agent, "multi-user.target")
-	fs.binary("gpuaas-agent", agent)
-	// where it was built: what a drill runs in the agent's place
-	fs.binary("gpuaas-agent-oldterminal", "")
+	files := []file{
+		fs.text("/etc/gpuaas/agent.env", "node/agent.env", "", 0o600),
+		fs.secret("/etc/gpuaas/ca-bundle.crt", fileNodeBundle, 0o644, 0),
+		fs.secret(recoveryCA, fileNodeBundle, 0o644, 0), // a file of its own: no drift of the bundle reaches it
+		fs.text(systemUnits+agent, "node/gpuaas-node-agent.service", "", 0o644),
+		fs.text(systemUnits+"gpuaas-sessions.slice", "node/gpuaas-sessions.slice", "", 0o644),
+		enabled(agent, "multi-user.target"),
+		fs.binary("gpuaas-agent", agent),
+		fs.binary("gpuaas-agent-oldterminal", ""), // where it was built: what a drill runs in the agent's place
+		masked("nginx.service"),                   // of the shared image, not of a node
+		masked("redis-server.service"),
+		fs.text(systemUnits+app, "node/app.service", "", 0o644),
+		fs.binary("gpuaas-platform", app), // its sample workload
+		enabled(app, "multi-user.target"),
+		fs.text("/srv/"+fs.m.Allocation()+"/index.html", "node/index.html", "", 0o644),
+	}
 	if fs.l.gpus() > 0 {
-		fs.builtFile(gpuDir, gpuLibrary, agent)
-		fs.add(file{path: gpuDir + "/nvml", data: gpuProfile, mode: 0o644})
-		fs.text("/etc/tmpfiles.d/gpus.conf", "node/gpus-tmpfiles.conf", "", 0o644)
-		fs.binary(gpuReader, "")
-		fs.binary("gpuaas-gpu-probe", agent)
+		files = append(files,
+			fs.builtFile(gpuDir, gpuLibrary, agent),
+			file{path: gpuDir + "/nvml", data: gpuProfile, mode: 0o644},
+			fs.text("/etc/tmpfiles.d/gpus.conf", "node/gpus-tmpfiles.conf", "", 0o644),
+			fs.binary(gpuReader, ""),
+			fs.binary("gpuaas-gpu-probe", agent))
 	}
-	for _, unit := range [...]string{"nginx.service", "redis-server.service"} { // of the shared image, not of a node
-		fs.mask(unit)
-	}
-	fs.text(systemUnits+app, "node/app.service", "", 0o644)
-	fs.binary("gpuaas-platform", app) // its sample workload
-	fs.enable(app, "multi-user.target")
-	fs.text("/srv/"+m.Allocation()+"/index.html", "node/index.html", "", 0o644)
+	return files
 }
 
-// users adds the lab's accounts to the image's. A password is never accepted ("*"), a key may be.
-func (fs *fileSet) users() {
-	rows := []struct {
+// users are the lab's accounts, beside the image's. A password is never accepted ("*"), a key may be.
+func (fs *fileSet) users() []file {
+	type account struct {
 		name, home, shell string
 		uid               int
-	}{{"ops", "/home/ops", "/bin/bash", uidOps}}
+	}
+	accounts := []account{{"ops", "/home/ops", "/bin/bash", uidOps}}
+	var files []file
 	if fs.m.IsPlatform() {
-		rows = append(rows, struct {
-			name, home, shell string
-			uid               int
-		}{"gpuaas", "/var/lib/gpuaas-platform", "/usr/sbin/nologin", uidPlatform})
+		accounts = append(accounts, account{"gpuaas", "/var/lib/gpuaas-platform", "/usr/sbin/nologin", uidPlatform})
 	} else {
-		rows = append(rows, struct {
-			name, home, shell string
-			uid               int
-		}{"tenant01", "/home/tenant01", "/bin/bash", uidTenant})
-		fs.add(file{path: "/home/tenant01", mode: os.ModeDir | 0o750, uid: uidTenant})
+		accounts = append(accounts, account{"tenant01", "/home/tenant01", "/bin/bash", uidTenant})
+		files = append(files, file{path: "/home/tenant01", mode: os.ModeDir | 0o750, uid: uidTenant})
 	}
 	var passwd, group, shadow strings.Builder
-	for _, r := range rows {
+	for _, r := range accounts {
 		fmt.Fprintf(&passwd, "%s:x:%d:%d::%s:%s\n", r.name, r.uid, r.uid, r.home, r.shell)
 		fmt.Fprintf(&group, "%s:x:%d:\n", r.name, r.uid)
 		fmt.Fprintf(&shadow, "%s:*:19000:0:99999:7:::\n", r.name)
@@ -312,8 +316,9 @@ func (fs *fileSet) users() {
 		{"/etc/shadow", shadow.String(), 0o640}} {
 		data, err := os.ReadFile(filepath.Join(fs.l.state.Image, f.path))
 		fs.err = errors.Join(fs.err, err)
-		fs.add(file{path: f.path, data: append(data, f.more...), mode: f.mode})
+		files = append(files, file{path: f.path, data: append(data, f.more...), mode: f.mode})
 	}
+	return files
 }
 
 // put writes f below root, which is a machine's root folder.

@@ -65,8 +65,7 @@ func (p *Platform) healthz(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
 // notFound types a store.ErrNotFound of a thing; other errors stay.

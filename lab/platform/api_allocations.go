@@ -116,8 +116,7 @@ func (p *Platform) answerAllocation(w http.ResponseWriter, r *http.Request, a st
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, p.allocationView(a, o.node.PrivateIP, tenantRead(a, recovery(o), trail, o.now)))
-	return nil
+	return web.Answer(w, http.StatusOK, p.allocationView(a, o.node.PrivateIP, tenantRead(a, recovery(o), trail, o.now)))
 }
 
 // cleanupTime is what a node gets to clean up after an allocation.

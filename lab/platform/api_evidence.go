@@ -62,12 +62,11 @@ func (p *Platform) getEvidence(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, struct {
+	return web.Answer(w, http.StatusOK, struct {
 		Items     []evidenceView `json:"items"`
 		Truncated bool           `json:"truncated"` // there is, or may be, more than this
 		Now       diag.Time      `json:"now"`
 	}{evidenceViews(rows), len(rows) == maxEvidence, diag.At(p.now())})
-	return nil
 }
 
 // getTrust answers with the fingerprints, and with the newest TLS handshakes that failed at the node terminal: a node
@@ -77,10 +76,9 @@ func (p *Platform) getTrust(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, struct {
+	return web.Answer(w, http.StatusOK, struct {
 		Trust
 		HandshakeFailures []evidenceView `json:"handshake_failures"`
 		Now               diag.Time      `json:"now"`
 	}{p.pki.trust(), evidenceViews(failures), diag.At(p.now())})
-	return nil
 }

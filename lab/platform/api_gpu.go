@@ -68,8 +68,7 @@ func (p *Platform) getGPU(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, p.admission(n, dropped))
-	return nil
+	return web.Answer(w, http.StatusOK, p.admission(n, dropped))
 }
 
 func (p *Platform) admission(n store.GPUNode, dropped []report.Dropped) gpuAdmission {

@@ -57,7 +57,7 @@ func (p *Platform) decide(action string) web.Handler {
 			return err
 		}
 		if _, err := p.store.Decide(r.Context(), d); err != nil {
-			return decisionRefused(err)
+			return notFound(refused(err), "node")
 		}
 		ended := p.endSessions(r.Context(), d)
 		p.log.Info("operator decided on a node's identity", "node_id", d.NodeID, "action", action, "terminal_sessions_ended",
@@ -68,18 +68,6 @@ func (p *Platform) decide(action string) web.Handler {
 		p.reclassified(r.Context(), d.NodeID)
 		return p.getNode(w, r)
 	}
-}
-
-func decisionRefused(err error) error {
-	switch {
-	case errors.Is(err, store.ErrInstance):
-		return web.Errorf(http.StatusNotFound, "instance_not_found", "no such host ever spoke as this node")
-	case errors.Is(err, store.ErrInUse):
-		return web.Errorf(http.StatusConflict, "node_in_use", "the node has allocations that are not released")
-	case errors.Is(err, store.ErrStanding):
-		return web.Errorf(http.StatusConflict, "identity_accepted", "the node's identity is accepted already")
-	}
-	return notFound(err, "node")
 }
 
 // reenroll issues the audited recovery bundle: token, endpoints and trust in one document, since they drift together.
@@ -110,13 +98,12 @@ func (p *Platform) reenroll(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return notFound(err, "node")
 	}
-	web.WriteJSON(w, http.StatusOK, wire.Bundle{
+	return web.Answer(w, http.StatusOK, wire.Bundle{
 		NodeID: n.ID, Token: token.Reveal(), ExpiresAt: row.ExpiresAt.UTC(), Profile: row.Profile,
 		APIURL: p.cfg.Endpoints.APIURL, TerminalURL: p.cfg.Endpoints.TerminalURL, RecoveryURL: p.cfg.Endpoints.RecoveryAPIURL,
 		CABundle: string(p.pki.nodeCABundle), RecoveryCA: string(p.pki.recoveryCA), TaskKeys: p.queue.Pubkeys(),
 		CorrelationID: d.CorrelationID, Now: d.At.UTC(),
 	})
-	return nil
 }
 
 // getOperations lists a node's operations, the newest first, failed and expired ones included.
@@ -132,11 +119,10 @@ func (p *Platform) getOperations(w http.ResponseWriter, r *http.Request) error {
 	for i, o := range rows {
 		views[i] = operationRead(o)
 	}
-	web.WriteJSON(w, http.StatusOK, struct {
+	return web.Answer(w, http.StatusOK, struct {
 		Items []operationView `json:"items"`
 		Now   diag.Time       `json:"now"`
 	}{views, diag.At(p.now())})
-	return nil
 }
 
 // maxOperations bounds a listing.
@@ -198,8 +184,7 @@ func (p *Platform) getProvider(w http.ResponseWriter, r *http.Request) error {
 		return notFound(err, "node")
 	}
 	status, _ := n.GuestAgent(p.now())
-	web.WriteJSON(w, http.StatusOK, map[string]map[string]string{"guest_agent": {"status": cmp.Or(status, unknown)}})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]map[string]string{"guest_agent": {"status": cmp.Or(status, unknown)}})
 }
 
 // endProvider ends a word that holds for a while, and answers as getProvider does.

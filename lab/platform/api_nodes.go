@@ -127,11 +127,10 @@ func (p *Platform) getNodes(w http.ResponseWriter, r *http.Request) error {
 		}
 		views[i] = nodeRead(o)
 	}
-	web.WriteJSON(w, http.StatusOK, struct {
+	return web.Answer(w, http.StatusOK, struct {
 		Items []nodeView `json:"items"`
 		Now   diag.Time  `json:"now"`
 	}{views, diag.At(p.now())})
-	return nil
 }
 
 func (p *Platform) getNode(w http.ResponseWriter, r *http.Request) error {
@@ -139,8 +138,7 @@ func (p *Platform) getNode(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return notFound(err, "node")
 	}
-	web.WriteJSON(w, http.StatusOK, nodeRead(in))
-	return nil
+	return web.Answer(w, http.StatusOK, nodeRead(in))
 }
 
 // observe collects what the read model is made of.

@@ -43,8 +43,7 @@ func (p *Platform) getRelease(w http.ResponseWriter, r *http.Request) error {
 	case a.State != store.StateActive && a.State != store.StateRequested:
 		word = "for_good"
 	}
-	web.WriteJSON(w, http.StatusOK, map[string]string{"release": word})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]string{"release": word})
 }
 
 // endRelease ends a release for a while before its time, and answers as getRelease does. It waits for a clean-up that

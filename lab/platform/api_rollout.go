@@ -83,8 +83,7 @@ func (p *Platform) postRollout(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusCreated, p.taskView(t))
-	return nil
+	return web.Answer(w, http.StatusCreated, p.taskView(t))
 }
 
 // orderRollout checks an order, and begins its task and its rollout, which have one id.
@@ -255,6 +254,5 @@ func (p *Platform) getRollout(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return notFound(err, "rollout")
 	}
-	web.WriteJSON(w, http.StatusOK, viewRollout(&ro))
-	return nil
+	return web.Answer(w, http.StatusOK, viewRollout(&ro))
 }

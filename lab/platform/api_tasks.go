@@ -65,16 +65,14 @@ func (p *Platform) postTask(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		web.WriteJSON(w, http.StatusCreated, p.taskView(t))
-		return nil
+		return web.Answer(w, http.StatusCreated, p.taskView(t))
 	}
 	t, err := p.queue.Enqueue(r.Context(),
 		queue.Spec{NodeID: r.PathValue("id"), Type: in.Type, Payload: payload, TTL: ttl, CorrelationID: in.CorrelationID})
 	if err != nil {
 		return notFound(err, "node")
 	}
-	web.WriteJSON(w, http.StatusCreated, p.taskView(t))
-	return nil
+	return web.Answer(w, http.StatusCreated, p.taskView(t))
 }
 
 // taskView is a task as the operator reads it.
@@ -129,8 +127,7 @@ func (p *Platform) getTask(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return notFound(err, "task")
 	}
-	web.WriteJSON(w, http.StatusOK, p.taskView(t))
-	return nil
+	return web.Answer(w, http.StatusOK, p.taskView(t))
 }
 
 // when is a stored time as JSON has it; never stays absent.

@@ -56,9 +56,8 @@ func (p *Platform) mintToken(w http.ResponseWriter, r *http.Request) error {
 	if err := p.store.Mint(ctx, s); err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, tokenView{Token: token.Reveal(), SessionID: s.ID, ExpiresAt: when(s.ExpiresAt),
+	return web.Answer(w, http.StatusOK, tokenView{Token: token.Reveal(), SessionID: s.ID, ExpiresAt: when(s.ExpiresAt),
 		URL: websocketURL(p.cfg.Endpoints.BrowserTerminalBase, s.ID), Now: diag.At(now)})
-	return nil
 }
 
 // websocketURL is where a browser opens the session.
@@ -110,8 +109,7 @@ func (p *Platform) getSession(w http.ResponseWriter, r *http.Request) error {
 		view := p.taskView(t)
 		v.Task = &view
 	}
-	web.WriteJSON(w, http.StatusOK, v)
-	return nil
+	return web.Answer(w, http.StatusOK, v)
 }
 
 // endSessions ends the terminal sessions that a stored decision on a node's identity leaves no ground for, and returns

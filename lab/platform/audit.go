@@ -128,9 +128,8 @@ func (p *Platform) getAudit(w http.ResponseWriter, r *http.Request) error {
 			CorrelationID: a.CorrelationID, DedupeKeyHash: a.Hash(), FirstSeenAt: when(a.FirstSeenAt),
 			LastSeenAt: when(a.LastSeenAt), Count: a.Count, Remote: a.Remote}
 	}
-	web.WriteJSON(w, http.StatusOK, struct {
+	return web.Answer(w, http.StatusOK, struct {
 		Items []auditView `json:"items"`
 		Now   diag.Time   `json:"now"`
 	}{views, diag.At(p.now())})
-	return nil
 }

@@ -48,12 +48,11 @@ func (p *Platform) enroll(w http.ResponseWriter, r *http.Request) error {
 	}
 	p.recovered(r.Context(), store.AuditKey{ActorType: actorNode, ActorID: in.NodeID, Action: actionEnroll})
 	p.metrics.add("enrollments_total")
-	web.WriteJSON(w, http.StatusOK, wire.EnrollResponse{
+	return web.Answer(w, http.StatusOK, wire.EnrollResponse{
 		Certificate: string(certPEM(c)) + string(p.pki.caPEM), CABundle: string(p.pki.nodeCABundle),
 		APIURL: p.cfg.Endpoints.APIURL, TerminalURL: p.cfg.Endpoints.TerminalURL, Generation: generation,
 		NotAfter: c.NotAfter.UTC(), Profile: p.activeProfile(r.Context(), in.NodeID),
 	})
-	return nil
 }
 
 // issue checks and consumes the token, and signs.
@@ -95,33 +94,48 @@ func (p *Platform) issue(r *http.Request, in wire.EnrollRequest) (*x509.Certific
 	return cert, row.Generation, nil
 }
 
-// enrollDenial types the reasons of the store.
-func (p *Platform) enrollDenial(ctx context.Context, nodeID string, err error) error {
-	switch {
-	case errors.Is(err, store.ErrTokenUnknown):
-		return web.Errorf(http.StatusUnauthorized, "unauthorized", "the enrollment token is not known")
-	case errors.Is(err, store.ErrTokenOtherNode):
-		return web.Errorf(http.StatusForbidden, wire.DenyNotNodeBound, "the enrollment token is bound to another node")
-	case errors.Is(err, store.ErrTokenExpired):
-		return web.Errorf(http.StatusUnauthorized, wire.DenyTokenExpired, "the enrollment token has expired")
-	case errors.Is(err, store.ErrTokenConsumed):
-		return web.Errorf(http.StatusUnauthorized, wire.DenyTokenConsumed, "the enrollment token was used already")
-	case errors.Is(err, store.ErrProfile):
-		return web.Errorf(http.StatusForbidden, wire.DenyProfileMismatch,
-			"the token or the node is of another environment profile than the active one")
-	case errors.Is(err, store.ErrFenced):
-		return web.Errorf(http.StatusForbidden, wire.DenyFenced, "this host is fenced")
-	case errors.Is(err, store.ErrHostBound):
-		return web.Errorf(http.StatusForbidden, wire.DenyNotNodeBound,
-			"this host is another node; that one has to be retired first")
-	case errors.Is(err, store.ErrNodeDenied):
-		n, lookup := p.store.Node(ctx, nodeID)
-		if lookup != nil {
-			return lookup
+// refusals are the store's reasons, as a caller gets them.
+var refusals = [...]struct {
+	of            error
+	status        int
+	code, message string
+}{
+	{store.ErrTokenUnknown, http.StatusUnauthorized, "unauthorized", "the enrollment token is not known"},
+	{store.ErrTokenOtherNode, http.StatusForbidden, wire.DenyNotNodeBound,
+		"the enrollment token is bound to another node"},
+	{store.ErrTokenExpired, http.StatusUnauthorized, wire.DenyTokenExpired, "the enrollment token has expired"},
+	{store.ErrTokenConsumed, http.StatusUnauthorized, wire.DenyTokenConsumed, "the enrollment token was used already"},
+	{store.ErrProfile, http.StatusForbidden, wire.DenyProfileMismatch,
+		"the token or the node is of another environment profile than the active one"},
+	{store.ErrFenced, http.StatusForbidden, wire.DenyFenced, "this host is fenced"},
+	{store.ErrHostBound, http.StatusForbidden, wire.DenyNotNodeBound,
+		"this host is another node; that one has to be retired first"},
+	{store.ErrInstance, http.StatusNotFound, "instance_not_found", "no such host ever spoke as this node"},
+	{store.ErrInUse, http.StatusConflict, "node_in_use", "the node has allocations that are not released"},
+	{store.ErrStanding, http.StatusConflict, "identity_accepted", "the node's identity is accepted already"},
+	{store.ErrNotClaimed, http.StatusConflict, "task_not_claimed", "the task was not handed out"},
+}
+
+// refused types the reasons of the store; other errors stay.
+func refused(err error) error {
+	for _, r := range refusals {
+		if errors.Is(err, r.of) {
+			return web.Errorf(r.status, r.code, "%s", r.message)
 		}
-		return web.Errorf(http.StatusForbidden, n.Identity, "the node's identity is %s", n.Identity)
 	}
 	return err
+}
+
+// enrollDenial types the reasons of the store, of which one is in the node's row.
+func (p *Platform) enrollDenial(ctx context.Context, nodeID string, err error) error {
+	if !errors.Is(err, store.ErrNodeDenied) {
+		return refused(err)
+	}
+	n, lookup := p.store.Node(ctx, nodeID)
+	if lookup != nil {
+		return lookup
+	}
+	return web.Errorf(http.StatusForbidden, n.Identity, "the node's identity is %s", n.Identity)
 }
 
 // ownDenials are given to a caller who has a token of the node: they count as the node's own. A caller that merely

@@ -106,8 +106,7 @@ func (p *Platform) heartbeat(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set(wire.HeaderReplayFrom, strconv.FormatUint(mark+1, 10))
-	web.WriteJSON(w, http.StatusOK, answer)
-	return nil
+	return web.Answer(w, http.StatusOK, answer)
 }
 
 // takeHeartbeat stores a node's report, or denies the host that sent it. A preflight's is checked and not stored. next
@@ -287,16 +286,10 @@ func (p *Platform) taskResult(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	err := p.queue.Finish(r.Context(), r.PathValue("node_id"), r.PathValue("task_id"), res)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return web.Errorf(http.StatusNotFound, "task_not_found", "this node has no such task")
-	case errors.Is(err, store.ErrNotClaimed):
-		return web.Errorf(http.StatusConflict, "task_not_claimed", "the task was not handed out")
-	case err != nil:
-		return err
+	if err != nil {
+		return notFound(refused(err), "task")
 	}
-	web.WriteJSON(w, http.StatusOK, map[string]string{"id": r.PathValue("task_id"), "status": "accepted"})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]string{"id": r.PathValue("task_id"), "status": "accepted"})
 }
 
 func (p *Platform) events(w http.ResponseWriter, r *http.Request) error {
@@ -322,6 +315,5 @@ func (p *Platform) events(w http.ResponseWriter, r *http.Request) error {
 	if err := p.applyEvents(r.Context(), nodeID, in); err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, wire.EventsResponse{Watermark: mark})
-	return nil
+	return web.Answer(w, http.StatusOK, wire.EventsResponse{Watermark: mark})
 }

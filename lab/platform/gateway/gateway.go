@@ -103,8 +103,7 @@ func (g *Gateway) NodeHandler() http.Handler {
 }
 
 func healthz(w http.ResponseWriter, _ *http.Request) error {
-	web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
 // add makes a session known to the node's side; false when it is known already.

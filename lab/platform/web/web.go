@@ -92,6 +92,12 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	WriteJSON(w, e.Status, wire.ErrorBody{Error: info})
 }
 
+// Answer is how a Handler ends: with v.
+func Answer(w http.ResponseWriter, status int, v any) error {
+	WriteJSON(w, status, v)
+	return nil
+}
+
 // WriteJSON answers with v.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
 	b, err := json.Marshal(v)
