@@ -16,57 +16,27 @@ func drillsPage(root string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var b strings.Builder
-	b.WriteString(
-		"# Drills\n\nMade from the types and files of `chaos/` and `scenarios/` by `make picture`; change it there.\n\n" +
-			"`gpuaasctl chaos show DRILL` prints a file as a pattern, `validate` checks one, `plan` says what it would do on " +
-			"a machine.\n" +
-			"[run-a-drill.md](run-a-drill.md) is about running them, [write-a-drill.md](write-a-drill.md) about writing " +
-			"one.\n\n" +
-			"## The drills\n\n| drill | what | faults | blame | within |\n|---|---|---|---|--:|\n")
-	for _, s := range all {
-		var kinds []string
-		for _, f := range s.Faults {
-			kinds = append(kinds, f.Kind)
-		}
-		fmt.Fprintf(&b, "| [`%s`](../scenarios/%s.yaml) | %s | %s | %s | %s |\n", s.Metadata.ID, s.Metadata.ID,
-			s.Metadata.Title, codes(kinds), blamed(s.Expect.Blame), s.Expect.DetectWithin)
-	}
-	b.WriteString(
-		"\n## The file\n\nAll that has no \"may be left out\" must be there. A duration has its unit: `90s`, `2m`.\n\n| " +
-			"field | |\n|---|---|\n")
-	fields(&b, reflect.TypeFor[chaos.Scenario](), "")
-	b.WriteString(
-		"\n`from`, `role` and `on` are `node` (that is walked), `peer` (another one) or `platform` (`platform_ssh` in the " +
-			"profile); a\n" +
-			"probe may also be from `operator`. In a probe with a `view`, `{main-pid}` is the number of the unit's main " +
-			"process.\n" +
-			"`expect.blame` may be the word `none`: then nothing may fail.\n\n" +
-			"## Variables\n\nA text of `params` and of probes may have them.\n\n| | |\n|---|---|\n")
-	for _, v := range chaos.Variables() {
-		fmt.Fprintf(&b, "| `${%s}` | %s |\n", v.Name, v.About)
-	}
-	b.WriteString(
-		"\n## Kinds of faults\n\nThe tier says what ends a fault by itself: T0 the kernel at the ttl, T1 the " +
-			"end of the watchdog, T2 a\n" +
-			"reboot, T3 only an undo, and therefore only on machines that may be lost.\n")
-	for _, k := range chaos.Kinds() {
-		fmt.Fprintf(&b, "\n### %s\n\n%s. %s, on %s. %s\n\n| parameter | |\n|---|---|\n", k.Name, upper(k.Title), k.Tier,
-			codes(k.On), k.About)
-		fields(&b, reflect.TypeOf(k.Params()).Elem(), "")
-	}
-	return b.String(), nil
+	return written("drills", map[string]any{"Drills": all, "Scenario": reflect.TypeFor[chaos.Scenario](),
+		"Variables": chaos.Variables(), "Kinds": chaos.Kinds()}), nil
 }
 
-func blamed(b chaos.Blame) string {
-	if b.None {
-		return "nothing"
+// kinds are the kinds of a scenario's faults.
+func kinds(s chaos.Scenario) string {
+	var kinds []string
+	for _, f := range s.Faults {
+		kinds = append(kinds, f.Kind)
 	}
-	return codes(b.Hop) + " " + codes(b.Signal)
+	return codes(kinds)
 }
 
 // fields writes a row for every field of t, those of inner structs by dotted names.
-func fields(b *strings.Builder, t reflect.Type, prefix string) {
+func fields(t reflect.Type) string {
+	var b strings.Builder
+	fieldsBelow(&b, t, "")
+	return b.String()
+}
+
+func fieldsBelow(b *strings.Builder, t reflect.Type, prefix string) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		tag, rest, _ := strings.Cut(f.Tag.Get("yaml"), ",")
@@ -74,7 +44,7 @@ func fields(b *strings.Builder, t reflect.Type, prefix string) {
 			continue
 		}
 		if strings.Contains(rest, "inline") || (f.Anonymous && tag == "") {
-			fields(b, f.Type, prefix)
+			fieldsBelow(b, f.Type, prefix)
 			continue
 		}
 		name := prefix + tag
@@ -93,7 +63,7 @@ func fields(b *strings.Builder, t reflect.Type, prefix string) {
 			if words != "" {
 				fmt.Fprintf(b, "| `%s` | %s |\n", name, words)
 			}
-			fields(b, inner, name+".")
+			fieldsBelow(b, inner, name+".")
 			continue
 		}
 		if enum := enums(f.Tag.Get("jsonschema")); enum != "" {

@@ -8,9 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 
+	drill "github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/gpu/policy"
 	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // The recordings that the documentation shows: a fault whose first failed hop is not the one to blame, and a healthy
@@ -30,7 +33,7 @@ func pages(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	drill, err := drillText(root)
+	one, err := drillText(root)
 	if err != nil {
 		return nil, err
 	}
@@ -42,19 +45,21 @@ func pages(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	mapping := profile.DefaultMapping()
 	out := map[string][]byte{
 		"docs/demo.svg":  demo,
 		"docs/drills.md": []byte(drills),
 		"docs/table.svg": svg(string(picture),
 			"gpuaasctl preflight --profile lab --node-id compute-node-01 --allocation-id alloc-01"),
-		"docs/hops.md":    []byte(hopsPage()),
+		"docs/hops.md":    []byte(written("hops", preflight.Chain())),
 		"docs/runbook.md": []byte(runbookPage()),
 	}
 	for path, blocks := range map[string]map[string]string{
-		"README.md":           {"table": fenced(string(text)), "drill": fenced(drill), "exits": exitsTable()},
-		"docs/run-a-drill.md": {"claims": claimsTable()},
-		"docs/gpu.md":         {"fields": conditionsTable()},
-		"docs/contract.md":    {"paths": pathsTable(), "fields": fieldsTable(), "policy": policyTable()},
+		"README.md":           {"table": fenced(string(text)), "drill": fenced(one), "exits": written("exits", diag.Exits())},
+		"docs/run-a-drill.md": {"claims": written("claims", drill.ClaimRows())},
+		"docs/gpu.md":         {"fields": written("conditions", policy.Fields())},
+		"docs/contract.md": {"paths": written("paths", mapping), "fields": written("fields", mapping),
+			"policy": written("policy", profile.PolicyRows)},
 	} {
 		page, err := os.ReadFile(filepath.Join(root, path))
 		if err != nil {

@@ -1,0 +1,78 @@
+package main
+
+import (
+	_ "embed"
+	"reflect"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/gpuaas/gpuaasctl/chaos"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/page"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// pageText has every page and table that is made from the program's own.
+//
+//go:embed pages.tmpl
+var pageText string
+
+// written is a template of pageText with its data. Both are this program's: what fails is a mistake in one of them.
+func written(name string, data any) string {
+	t := template.Must(template.New("").Funcs(template.FuncMap{
+		"inc": func(i int) int { return i + 1 }, "upper": upper, "codes": codes, "escaped": page.Escaped,
+		"code": func(v any) string { return page.CodeSpan(reflect.ValueOf(v).String()) },
+		"fill": func(text string) string { return diag.Fill(text, nil) },
+		"step": func(text string) string { return page.StepMarkdown(diag.Fill(text, nil)) },
+		"span": diag.Span, "repair": repair, "onlyIf": onlyIf, "row": meaning, "from": from, "asks": asks,
+		"kinds": kinds, "fields": fields,
+		"params": func(k chaos.Kind) reflect.Type { return reflect.TypeOf(k.Params()).Elem() },
+	}).Parse(pageText))
+	var b strings.Builder
+	if err := t.ExecuteTemplate(&b, name, data); err != nil {
+		panic(err)
+	}
+	return b.String()
+}
+
+// asks are the paths and fields of the mapping that a step needs.
+func asks(s preflight.Step) string {
+	asks := slices.Clone(s.Paths)
+	for _, f := range s.Fields {
+		asks = append(asks, strings.ReplaceAll(f, "|", " or "))
+	}
+	return codes(asks)
+}
+
+// meaning is the hop's row in the catalogue.
+func meaning(id diag.HopID) diag.HopRow {
+	row, _ := diag.LookupHop(id)
+	return row
+}
+
+func from(h preflight.Hop) string {
+	switch v := h.From(); {
+	case len(v) == 0:
+		return "-"
+	case slices.Equal(v, []string{preflight.Operator, preflight.Node}):
+		return "both"
+	default:
+		return strings.Join(v, "+")
+	}
+}
+
+// codes lists names, of any type of words, each as code; "-" when there is none.
+func codes(names any) string {
+	words := reflect.ValueOf(names)
+	if words.Len() == 0 {
+		return "-"
+	}
+	quoted := make([]string, words.Len())
+	for i := range quoted {
+		quoted[i] = "`" + words.Index(i).String() + "`"
+	}
+	return strings.Join(slices.Compact(quoted), ", ")
+}
+
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
