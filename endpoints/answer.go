@@ -16,7 +16,7 @@ type State struct {
 	Text  string
 	Mode  string // octal
 	Owner string // uid:gid
-	Last  *Line  // the newest line of the audit log; nil when there is none
+	Last  *Line  // the newest line of the audit log, or nil
 	Left  *Line  // the line that left the file as it is, after which none came about. nil: another process changed it
 }
 
@@ -79,7 +79,7 @@ func ParseRead(said []string) (State, error) {
 	return s, nil
 }
 
-// parseLine is a line of the log as a sentinel has it, nil where it is none.
+// parseLine decodes a line of the log from a sentinel, nil if it does not parse.
 func parseLine(coded string) *Line {
 	text, err := base64.StdEncoding.DecodeString(coded)
 	l := &Line{}
@@ -89,7 +89,7 @@ func parseLine(coded string) *Line {
 	return l
 }
 
-// ErrMoved means that the hosts file is no longer the one that was planned with. Nothing was changed.
+// ErrMoved means that the hosts file has changed since the plan was made. Nothing was changed.
 var ErrMoved = errors.New("the hosts file was changed after it was read: nothing was changed")
 
 // ParseApply reads ApplyScript's output: nil when the file now has the digest after.

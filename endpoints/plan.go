@@ -14,7 +14,7 @@ import (
 type Plan struct {
 	Before string `json:"-"` // the whole text
 	After  string `json:"-"`
-	// Old and New are the managed block's lines without its markers; nil where there is none.
+	// Old and New are the managed block's lines without its markers, nil without a block.
 	Old     []string `json:"old_block"`
 	New     []string `json:"new_block"`
 	Changed bool     `json:"changed"`

@@ -17,8 +17,8 @@ const (
 	LogFile   = "/var/lib/gpuaasctl/endpoints.log"
 )
 
-// checks refuses a file that a rename would not replace but break: a link, something mounted over it (a container's),
-// something that is no file. It is the first part of both scripts; $1 is the hosts file.
+// checks refuses what a rename would break instead of replace: a link, a mount point (a container's hosts file),
+// anything but a regular file. It is the first part of both scripts; $1 is the hosts file.
 const checks = `f=$1
 say() { echo "GPUAASCTL-SENTINEL $*"; }
 fail() { say "failed $*"; exit 0; }

@@ -19,7 +19,7 @@ const commandBudget = 20 * time.Second
 // outputGrace is how long the rest of a command's output may be under way after its end, on a machine that is busy.
 const outputGrace = 10 * time.Second
 
-// command runs argv on the host and returns its stdout. The error holds the command line and what it said.
+// command runs argv on the host and returns its stdout. The error holds the command line and its output.
 func command(ctx context.Context, argv ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandBudget)
 	defer cancel()
@@ -50,7 +50,7 @@ func tail(s string, n int) string {
 	return "..." + s[len(s)-n:]
 }
 
-// gone reports whether err says that the thing is not there (any more).
+// gone reports whether err means that the object does not exist, or no longer exists.
 func gone(err error) bool {
 	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ESRCH)
 }

@@ -147,7 +147,7 @@ func sourceLines(targets, suite string) []string {
 	return lines
 }
 
-// acquireOptions keeps the settings that say how the host reaches its archive.
+// acquireOptions returns the apt settings of conf that decide how the host reaches its archive.
 func acquireOptions(conf string) []string {
 	var opts []string
 	for _, line := range strings.Split(conf, "\n") {

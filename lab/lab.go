@@ -36,7 +36,7 @@ type Lab struct {
 // MaxNodes is bounded by the address plan: compute-node-NN is 10.231.77.(100+NN).
 const MaxNodes = 99
 
-// ErrNotUp is returned by Open when there is no lab in the state folder.
+// ErrNotUp is returned by Open if the state folder holds no lab.
 var ErrNotUp = errors.New("there is no lab here: run `gpuaasctl lab up`")
 
 // upBudget bounds a whole Up with the image cached; building the image has a budget of its own.
@@ -72,7 +72,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Open returns the lab that is up (or half up) on this host; ErrNotUp if there is none.
+// Open returns the lab that is up (or half up) on this host, or ErrNotUp.
 func Open(opts Options) (*Lab, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {

@@ -37,7 +37,7 @@ func mounted(point string) bool {
 	return slices.ContainsFunc(mounts(), func(m host.Mount) bool { return m.Point == point })
 }
 
-// unmount detaches point; that it is no mount (any more) is success.
+// unmount detaches point. It succeeds if point is not, or no longer, a mount point.
 func unmount(point string) error {
 	err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {

@@ -66,7 +66,7 @@ func makeNetwork(ctx context.Context) error {
 	return nil
 }
 
-// removeNetwork takes the link and the namespace away; what is not there is no error.
+// removeNetwork removes the link and the namespace. A missing one is not an error.
 func removeNetwork(ctx context.Context) error {
 	var errs []error
 	if _, err := net.InterfaceByName(hostLink); err == nil {

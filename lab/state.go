@@ -29,7 +29,7 @@ type State struct {
 	Profile       string    `json:"profile"` // the profile file that this lab wrote
 	CreatedAt     time.Time `json:"created_at"`
 	MadeNetnsDir  bool      `json:"made_netns_dir"`  // /run/netns was not there before this lab
-	MadeNetnsTop  bool      `json:"made_netns_top"`  // /run/netns was no mount point before this lab; ip makes it one
+	MadeNetnsTop  bool      `json:"made_netns_top"`  // ip turned /run/netns into a mount point for this lab
 	MadeNspawnDir bool      `json:"made_nspawn_dir"` // /run/systemd/nspawn was not there before this lab
 }
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// mostExposed is what `systemd-analyze security` may say of a shipped unit: 0 is closed, 10 is open.
+// mostExposed is the highest accepted `systemd-analyze security` score of a shipped unit: 0 is closed, 10 is open.
 const mostExposed = 5.0
 
 // closed are the directives of both units.
@@ -23,7 +23,7 @@ var closed = []string{
 	"SystemCallArchitectures=native", "SystemCallErrorNumber=EPERM", "SystemCallFilter=@system-service",
 }
 
-// TestUnitsAreClosed holds the shipped units to their directives, and to a score where this machine can tell one.
+// TestUnitsAreClosed checks the directives of the shipped units and, where systemd-analyze can run, their score.
 func TestUnitsAreClosed(t *testing.T) {
 	for file, more := range map[string][]string{
 		"node/gpuaas-node-agent.service": {

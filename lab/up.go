@@ -179,7 +179,7 @@ var platformPorts = [...]int{53, 443, 8081}
 // listenersBudget bounds the wait for them; a platform that is broken is found by the stages after this one.
 const listenersBudget = 5 * time.Second
 
-// awaitListeners returns when the platform is ready for its nodes, or when there is no use in waiting any longer.
+// awaitListeners returns when the platform is ready for its nodes, or when waiting longer cannot help.
 func (l *Lab) awaitListeners(ctx context.Context, platform Machine) {
 	if !l.built("gpuaas-platform") {
 		return

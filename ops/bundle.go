@@ -34,8 +34,8 @@ var errNoBundles = errors.New("issue a recovery bundle: this platform has no nod
 // issueBundle has the platform issue an audited recovery bundle for the session's node. Unlike everything that is
 // measured it is kept whole, since it is carried to the node; it holds a token, so it must not be shown or logged.
 //
-// force insists while signing CA and ingress CA differ. Once the request may have arrived an error says that a token
-// may be out, which cannot be taken back from here: errLost.
+// force insists while signing CA and ingress CA differ. If the request may have arrived, the error is errLost: a
+// token may be valid, and it cannot be revoked from here.
 func (s *Session) issueBundle(ctx context.Context, reason string, force bool) (*wire.Bundle, error) {
 	url := s.env.URL(profile.PathNodeReenroll)
 	if url == "" {
@@ -62,7 +62,7 @@ func (s *Session) issueBundle(ctx context.Context, reason string, force bool) (*
 	return readBundle(text, s.of.Node)
 }
 
-// decide tells the platform what a drill's recovery needs an operator for.
+// decide posts a decision that a drill's recovery needs from an operator.
 func (s *Session) decide(ctx context.Context, d chaos.Decision) error {
 	url := strings.TrimRight(s.site.Profile.APIBase, "/") + d.Path
 	status, text, _, err := s.post(ctx, url, map[string]string{"reason": d.Reason, "by": s.site.By})
@@ -76,8 +76,8 @@ func (s *Session) decide(ctx context.Context, d chaos.Decision) error {
 	return fmt.Errorf("HTTP %d %s %s", status, refused.Code, refused.Message)
 }
 
-// post sends one request to the API in the operator's name, once. sent says that it may have arrived; a status of 0 is
-// no answer.
+// post sends one request to the API in the operator's name, once. sent reports whether it may have arrived; status 0
+// means that no answer came.
 func (s *Session) post(ctx context.Context, url string, body any) (status int, text []byte, sent bool, err error) {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Session) post(ctx context.Context, url string, body any) (status int, t
 	return resp.StatusCode, text, true, err
 }
 
-// refusal is the platform's own word on a request that it refused; what is no envelope says nothing.
+// refusal is the error envelope of a refused request, zero if the answer holds none.
 func refusal(text []byte) (e struct{ Code, Message string }) {
 	var body wire.ErrorBody
 	_ = bounded.Unmarshal(text, &body, bounded.Small())

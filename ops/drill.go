@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// Drill is a drill that could be run: everything that can be said without a machine has been checked.
+// Drill is a drill that passed every check that needs no machine.
 type Drill struct {
 	Scenario chaos.Scenario
 	Session  *Session // about the node that is walked
@@ -47,10 +47,10 @@ type Suite struct {
 	Abandon  <-chan struct{} // closed where the machines are to be left to themselves; may be nil
 }
 
-// Progress is one thing that drills tell as they go: an event of a run, or what the walk under way does.
+// Progress is one update of a running suite: an event of a run, or the state of the walk in progress.
 type Progress struct {
 	Index, Count int              // of the drill, from 0, and of them all
-	Event        drill.Event      // of no kind where it is the walk that tells
+	Event        drill.Event      // zero if the update is the walk's
 	Walk         *preflight.Event // nil: the event is news
 }
 
@@ -100,7 +100,7 @@ func (suite *Suite) one(ctx context.Context, i int, r *drill.Report, observe fun
 	log, unwritten := drill.CreateLog(filepath.Join(suite.Folder, run))
 	on := site.machines(d.Machines)
 	defer on.close()
-	var mu sync.Mutex // a run tells of itself, and of the walk that is under way
+	var mu sync.Mutex // run and walk report progress concurrently
 	tell := func(e drill.Event, walk *preflight.Event) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -142,8 +142,7 @@ func (d *Drill) planWithin(ctx context.Context, limit time.Duration, run string)
 	return plan, facts
 }
 
-// NewDrillID names a run on machines: the time, so that runs can be told apart, and something random, so that two of
-// the same second can.
+// NewDrillID names a run on machines: the time, and something random for two runs within the same second.
 func NewDrillID(now time.Time) string {
 	id := preflight.NewID("x")
 	return now.UTC().Format("060102-150405") + "-" + cmp.Or(id[max(0, len(id)-4):], "0")

@@ -137,7 +137,7 @@ func (w *endpointsWork) do(ctx context.Context) error {
 	return err
 }
 
-// plan reads the node's file and says what shall become of it.
+// plan reads the node's file and returns the change to make.
 func (w *endpointsWork) plan(ctx context.Context) (endpoints.Plan, error) {
 	said, err := w.node.Run(ctx, vantage.Script{Text: endpoints.ReadScript, Args: []string{w.hosts, w.log}})
 	if err != nil {
@@ -167,8 +167,7 @@ func (w *endpointsWork) plan(ctx context.Context) (endpoints.Plan, error) {
 	return p, nil
 }
 
-// undoable reports why the last change that came about cannot be taken back: there is none, or the file is not what it
-// left.
+// undoable returns why the last applied change cannot be undone: none was applied, or the file has changed since.
 func undoable(s endpoints.State) error {
 	switch {
 	case s.Last == nil:

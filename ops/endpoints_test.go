@@ -136,7 +136,7 @@ func TestEndpointsUndoAfterAnother(t *testing.T) {
 	}
 }
 
-// TestEndpointsRefuses: a line by hand that says otherwise, and a file that changed under way, are left alone.
+// TestEndpointsRefuses: a manual entry that contradicts the plan, and a file that changes meanwhile, are left alone.
 func TestEndpointsRefuses(t *testing.T) {
 	const hand = "127.0.0.1 localhost\n10.9.9.9 node-api.test\n"
 	do, hosts := endpointsOf(t, hand)

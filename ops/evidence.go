@@ -62,14 +62,14 @@ type collector struct {
 	heard  Heard
 }
 
-// EvidenceOptions say which evidence is gathered.
+// EvidenceOptions select which evidence is gathered.
 type EvidenceOptions struct {
 	Since time.Time // the beginning of the history that is asked for
 	Walk  bool      // walk the chain as well, with a terminal session
 }
 
 // Evidence asks everything that can know something about the node, walks the chain where that is wanted, and joins it
-// into one history. It is there whatever happened; of each source it says what came of it.
+// into one history. The result is not nil even if sources failed; each source has its own status.
 func (s *Session) Evidence(ctx context.Context, o EvidenceOptions) (*Evidence, error) {
 	h := s.hear(ctx, o)
 	if err := s.knownNode(&h.Node); err != nil {
@@ -107,9 +107,9 @@ func (c *collector) askWalk(ctx context.Context) {
 	}
 }
 
-// around asks at once, so that something is there whatever happens later, and once more after the walk, to include what
-// it made others write. The second answer counts only where it is a good one. ask says whether it was, and how to keep
-// it.
+// around asks at once, so that something is there whatever happens later, and once more after the walk, to include
+// what it made others write. The second answer counts only where it is a good one. ask returns whether it was, and
+// how to keep it.
 func (c *collector) around(ctx context.Context, ask func(context.Context) (good bool, keep func())) {
 	_, keep := ask(ctx)
 	keep()

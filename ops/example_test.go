@@ -43,7 +43,7 @@ func ExampleSession_Walk() {
 	}
 }
 
-// Many nodes, a few at once, and what one hop says of each.
+// Many nodes, a few at once, and the result of one hop for each.
 func ExampleSite_Each() {
 	site, end := aPlatform()
 	defer end()

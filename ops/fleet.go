@@ -71,7 +71,7 @@ const (
 	leaveTimeCancelled = 500 * time.Millisecond
 )
 
-// onMachine is what is done on one machine: it says what it found in m, and returns why the machine was not reached.
+// onMachine is the work on one machine: it stores its findings in m, and returns why the machine was not reached.
 type onMachine func(ctx context.Context, on *remote.Machine, m *FleetMachine) error
 
 // everywhere does the same on every machine at once, removes what was put there, and ends the connections.

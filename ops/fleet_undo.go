@@ -17,8 +17,8 @@ type undoer interface {
 	FaultOf(ctx context.Context, run string, args ...string) (step.Reply, error) // by the drill's own
 }
 
-// undo reverts one drill on one machine, compares, and removes the drill's artifacts. The program that the drill
-// keeps does it; where that one says nothing, ours, which is put there: the journal may be whole all the same.
+// undo reverts one drill on one machine, compares, and removes the drill's artifacts. The program that the drill left
+// on the machine does it; if that one does not answer, ours is pushed: the journal may be complete all the same.
 func undo(ctx context.Context, on undoer, found remote.Found, force bool) FleetDrill {
 	x := FleetDrill{Run: found.Run, Status: found.Status}
 	ask := func(args ...string) (step.Reply, error) { return on.FaultOf(ctx, x.Run, args...) }
@@ -74,7 +74,7 @@ func undo(ctx context.Context, on undoer, found remote.Found, force bool) FleetD
 	return x
 }
 
-// abandon removes what is left of a drill whose journal does not say what it was: it was never armed.
+// abandon removes the remains of a drill whose journal is not readable as one: it was never armed.
 func abandon(ctx context.Context, ask asker, x FleetDrill) FleetDrill {
 	if _, err := insist(ctx, ask, "close", "--force"); err != nil {
 		x.Error = strings.TrimPrefix(x.Error+"; "+err.Error(), "; ")

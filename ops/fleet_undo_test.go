@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// journaled is a machine with one drill. What its own program cannot say ours can, if there is a journal.
+// journaled is a machine with one drill. If its own program fails, ours reads the journal.
 type journaled struct {
 	known, broken bool // the journal shows what the drill was; the drill's own program is gone
 	conflict      bool

@@ -59,7 +59,7 @@ func (e *Evidence) came(source, status, why string, took diag.Millis) {
 		DurationMS: took})
 }
 
-// fromFact notes what came of a source that is one fact. has says that there is something of it.
+// fromFact records the status of a source that is one fact. has reports whether the fact holds data of the source.
 func (e *Evidence) fromFact(source string, f diag.Fact, has bool, more string) {
 	switch {
 	case f.Request.Op == "":

@@ -16,7 +16,7 @@ const gpuTime = 10 * time.Second
 // nodeNotFound is the platform's error code of a node that it does not know.
 const nodeNotFound = "node_not_found"
 
-// NotJudgedError is a platform that judges no GPUs, or whose profile does not say where it does.
+// NotJudgedError means that the platform judges no GPUs, or that the profile lacks the path.
 type NotJudgedError struct{ Why string }
 
 func (e *NotJudgedError) Error() string { return e.Why }
@@ -56,7 +56,7 @@ func (s *Session) GPUs(ctx context.Context) (*preflight.GPUAdmission, error) {
 		s.env.Profile.APIBase, why)}
 }
 
-// unjudged is an error where the platform says that it knows no such node, or that it judges no GPUs.
+// unjudged is an error if the platform does not know the node, or does not judge GPUs.
 func (s *Session) unjudged(f *diag.Fact) error {
 	switch {
 	case !preflight.HasNoAdmission(f):

@@ -22,7 +22,7 @@ func TestBuiltInPoliciesAreThoseOfTheProgram(t *testing.T) {
 	}
 }
 
-// TestOnlyAFileIsAPolicy: what is no regular file is not waited for.
+// TestOnlyAFileIsAPolicy: reading a policy does not block on anything but a regular file.
 func TestOnlyAFileIsAPolicy(t *testing.T) {
 	for _, path := range []string{t.TempDir(), "/dev/null", "/nowhere/at/all.yaml"} {
 		if _, err := readPolicy(path); err == nil || !strings.Contains(err.Error(), "read the policy") {
@@ -31,8 +31,8 @@ func TestOnlyAFileIsAPolicy(t *testing.T) {
 	}
 }
 
-// TestOwnGPUsNeedsOnlyTheProfile: where the node is reached is what the profile says; a node of which it says
-// nothing is no node that could not be asked.
+// TestOwnGPUsNeedsOnlyTheProfile: the profile alone decides where a node is reached; a node without an address is an
+// error of its own, not an unreachable node.
 func TestOwnGPUsNeedsOnlyTheProfile(t *testing.T) {
 	s := New(Site{Profile: profile.Profile{GPU: profile.GPU{Policy: "default"}, SSH: profile.SSH{Port: 1},
 		Nodes: map[string]profile.Node{"n1": {Host: "127.0.0.1"}}}})

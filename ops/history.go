@@ -17,7 +17,7 @@ import (
 type History struct {
 	Path string
 	Off  string // why nothing is read and nothing is kept; "" where it is used
-	Err  error  // why there is no path
+	Err  error  // why Path is empty
 }
 
 // Baseline is what a walk is compared with.
@@ -33,8 +33,8 @@ const (
 	keepBudget   = 3 * time.Second        // for writing, after the document is out
 )
 
-// goodRuns is how many kept good walks tell noise from news. A walk that is compared with nothing else is compared with
-// the newest alone first: to read a report takes as long as a hop.
+// goodRuns is how many earlier good walks the comparison needs to recognize flapping values. A walk that is compared
+// with nothing else is compared with the newest alone first: to read a report takes as long as a hop.
 const goodRuns = 20
 
 // Memory is what a walk needs of the history. It is fetched beside the walk, so that it costs the walk no time.
@@ -54,8 +54,8 @@ type Memory struct {
 	shape   string
 }
 
-// Recall begins to fetch the newest good walks of a subject: one, or with compare as many as tell noise from news. keep
-// says that a report will be kept, so that the file is made. The caller closes what it returns.
+// Recall begins to fetch the newest good walks of a subject: one, or goodRuns with compare. keep means that a report
+// will be stored, so the database is created if missing. The caller closes what it returns.
 func (h History) Recall(ctx context.Context, of diag.Subject, plan diag.Plan, compare, keep bool) *Memory {
 	m := &Memory{from: h, opened: make(chan struct{}), done: make(chan struct{}), cancel: func() {}, err: h.Err,
 		of: history.SubjectOf(of), shape: history.Shape(plan)}
@@ -116,7 +116,7 @@ func (m *Memory) lastGoodAt(r *diag.Report) diag.Time {
 	return m.last.Run.EndedAt
 }
 
-// Compare gives r its diff. Where there is nothing to compare with, the diff says why.
+// Compare gives r its diff. Without a baseline the diff holds the reason.
 func (m *Memory) Compare(b Baseline, r *diag.Report) {
 	if b.Name == "" {
 		return
@@ -178,12 +178,12 @@ func (m *Memory) regressedFrom(ctx context.Context, r *diag.Report) *diag.Report
 // passed; or one of a walk that is not worth keeping.
 type Kept struct {
 	Err    error        // why it is not kept
-	Unread bool         // it is no baseline: the good walks before it could not be read
-	Better *diag.Report // it is no baseline: it regressed from this one
+	Unread bool         // not a baseline: the earlier good walks could not be read
+	Better *diag.Report // not a baseline: it regressed from this one
 }
 
-// Keep keeps a report. A history that cannot be written is no verdict. A walk that could not be compared with the good
-// ones before it is kept, and is no baseline.
+// Keep keeps a report. A failure to write the history does not change the verdict. A walk that could not be compared
+// with the earlier good ones is kept, but not as a baseline.
 func (m *Memory) Keep(ctx context.Context, r *diag.Report) (k Kept) {
 	if !within(recallBudget, m.opened) || m.from.Off != "" || (m.store == nil && m.err == nil) {
 		return k

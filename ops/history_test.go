@@ -23,7 +23,7 @@ func TestLookingIsNotAccepting(t *testing.T) {
 	kept := History{Path: filepath.Join(t.TempDir(), "reports.db")}
 	began := time.Now().UTC().Truncate(time.Second)
 	read := 0 // good walks that were read for the last one
-	// walk keeps a walk, and returns what a gate says of it: the number of regressions, -1 where it compared nothing.
+	// walk keeps a walk, and returns the number of regressions that a gate sees, -1 if it compared nothing.
 	walk := func(run, baseline, address string) (int, Kept) {
 		t.Helper()
 		r := recorded(t, strings.ReplaceAll(golden(t, "healthy.json"), `"10.231.77.11"`+"\n", `"`+address+`"`+"\n"))
@@ -64,8 +64,8 @@ func TestLookingIsNotAccepting(t *testing.T) {
 	}
 }
 
-// TestANewLabBeginsItsOwnHistory: walks of an older lab of the same name, with another CA and other machines, are no
-// baseline of the new one's, and the new one's are none of its.
+// TestANewLabBeginsItsOwnHistory: walks of an older lab with the same name, but another CA and other machines, are
+// not compared with the new lab's, nor the reverse.
 func TestANewLabBeginsItsOwnHistory(t *testing.T) {
 	kept := History{Path: filepath.Join(t.TempDir(), "reports.db")}
 	began := time.Now().UTC().Truncate(time.Second)
@@ -98,8 +98,8 @@ func TestANewLabBeginsItsOwnHistory(t *testing.T) {
 	}
 }
 
-// TestToolsOfOtherRules: two tools of different rules keep walks of one node in turn. What they say differently of the
-// same facts is no change of the node, for neither gate, and the history changes no verdict.
+// TestToolsOfOtherRules: two tools of different rules keep walks of one node in turn. Rules that judge the same facts
+// differently do not count as a change of the node, for either gate, and the history changes no verdict.
 func TestToolsOfOtherRules(t *testing.T) {
 	kept := History{Path: filepath.Join(t.TempDir(), "reports.db")}
 	began := time.Now().UTC().Truncate(time.Second)

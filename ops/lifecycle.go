@@ -17,7 +17,7 @@ const lifecycleTime = 10 * time.Second
 // Lifecycle is one node as the platform's read model has it.
 type Lifecycle struct {
 	NodeID         string               `json:"node_id"`
-	Asked          bool                 `json:"asked"` // false: nothing is known, and Why says why
+	Asked          bool                 `json:"asked"` // false: nothing is known, see Why
 	Why            string               `json:"why,omitempty"`
 	Unknown        bool                 `json:"unknown,omitempty"`          // the platform knows no such node
 	HeartbeatAgeMS *int64               `json:"heartbeat_age_ms,omitempty"` // of the last heartbeat that was taken in
@@ -34,7 +34,8 @@ type Lifecycle struct {
 	GPUs *preflight.GPUAdmission `json:"gpu,omitempty"`
 }
 
-// Lifecycle walks the hops of the read model only, and classifies what they say. The node itself is not touched.
+// Lifecycle walks only the hops of the platform's read model, and classifies the result. The node itself is not
+// touched.
 func (s *Session) Lifecycle(ctx context.Context) Lifecycle {
 	ctx, cancel := context.WithTimeout(ctx, lifecycleTime)
 	defer cancel()
@@ -62,7 +63,7 @@ func lifecycleOf(r *diag.Report) Lifecycle {
 	return l
 }
 
-// whyUnknown is what the hops say of why the read model could not be read.
+// whyUnknown returns the hops' reason why the read model could not be read.
 func whyUnknown(r *diag.Report) string {
 	for _, id := range []diag.HopID{diag.HopControlPlaneAccess, diag.HopNodeHeartbeat} {
 		for _, h := range r.Hops {

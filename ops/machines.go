@@ -36,7 +36,7 @@ func (all machines) withHere() map[string]drill.Machine {
 
 func (all machines) close() {
 	for _, m := range all {
-		_ = m.Close() // whatever there was to say of it was said by its calls
+		_ = m.Close() // its calls have reported every error
 	}
 }
 

@@ -32,7 +32,7 @@ func (s *Session) open() places {
 	return at
 }
 
-// platformHost is the platform's own host as a vantage of a walk: it is reached as a node is, and is none.
+// platformHost is the platform's own host as a vantage of a walk: it is reached in the same way as a node.
 type platformHost struct{ *vantage.Node }
 
 // Name is "platform".

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// RecordOptions say which record, and how much of it.
+// RecordOptions select the record, and how much of it.
 type RecordOptions struct {
 	Dir   string // folder on the node; "" is the profile's
 	Limit int    // newest entries; what is pinned is always read
@@ -22,7 +22,7 @@ type RecordOptions struct {
 // KindRecord heads a Record.
 const KindRecord = "NodeRecord"
 
-// Record is a node's diagnostic record, and what it tells.
+// Record is a node's diagnostic record with its summary.
 type Record struct {
 	diag.Head
 
@@ -31,8 +31,8 @@ type Record struct {
 	Record diag.RecordFacts `json:"record"`
 }
 
-// NewRecord scrubs what was read of a record, and tells it. Agents scrub what they write; what an older one, or another
-// hand, let through does not leave by this tool.
+// NewRecord redacts a record as it was read, and summarizes it. Agents redact what they write; this also covers
+// records of older agents and manual changes.
 func NewRecord(node string, f diag.RecordFacts) *Record {
 	Redacted{}.Record(&f)
 	return &Record{Head: diag.NewHead(KindRecord), Node: node, Story: record.Tell(f), Record: f}
@@ -92,7 +92,7 @@ func (f *Follower) Close(ctx context.Context) {
 	}
 }
 
-// readRecord reads the record where v is. A fact without a record is an error that says why.
+// readRecord reads the record where v is. A fact without a record becomes an error with the reason.
 func (s *Session) readRecord(ctx context.Context, v preflight.Vantage, dir string, limit int) (
 	*diag.RecordFacts, error,
 ) {

@@ -47,7 +47,7 @@ func notOfID(c rune) bool {
 	return (c < '0' || c > '9') && (c < 'a' || c > 'z') && c != '-' && c != ':'
 }
 
-// Record scrubs what entries say in words of their own.
+// Record redacts the free text in entries.
 func (r Redacted) Record(facts *diag.RecordFacts) {
 	for _, list := range [...][]diag.RecordEntry{facts.Entries, facts.Pinned} {
 		for i := range list {

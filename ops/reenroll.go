@@ -18,10 +18,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// ReenrollOptions say why, and where the bundle goes.
+// ReenrollOptions are the reason, and the bundle's destination.
 type ReenrollOptions struct {
 	Reason string // for the audit
-	Force  bool   // also while signing CA and ingress CA differ; the reason must say why
+	Force  bool   // issue also while signing CA and ingress CA differ; Reason must explain it
 	// Save keeps the bundle, which holds a token, in a file, and returns its path. Where it is nil the bundle is
 	// carried to the node, whose agent is restarted and waited for.
 	Save func(bundle []byte) (file string, err error)
@@ -54,8 +54,8 @@ type OnNode struct {
 	Undo    string   `json:"undo,omitempty"` // folder that holds what was there before
 }
 
-// Reenroll has the platform issue an audited recovery bundle for the node, and carries it there. The document says how
-// far it came, but for an InputError or a NoHostError. An interrupt is context.Canceled.
+// Reenroll has the platform issue an audited recovery bundle for the node, and carries it there. The document records
+// how far it got, and is nil for an InputError or a NoHostError. An interrupt is context.Canceled.
 func (s *Session) Reenroll(ctx context.Context, o ReenrollOptions) (*Reenrollment, error) {
 	if s.env.Token.IsZero() {
 		return nil, &InputError{errors.New("no operator token: auth.token_file in the profile")}
@@ -154,7 +154,7 @@ func (s *Session) checkControlPlane(ctx context.Context, place preflight.Vantage
 	req.ID, req.TimeoutMS = trust.FactTrustPage, 4000
 	f := place.Probe(ctx, []diag.Request{req})[0]
 	if !f.Passed() {
-		return nil // the platform's own answer to the request for a bundle will say more
+		return nil // the answer to the request for a bundle has the details
 	}
 	link := trust.Explain(s.env.Subject, []diag.Fact{f}).ControlPlane()
 	switch link.Status {
@@ -225,7 +225,7 @@ func (s *Session) carry(ctx context.Context, place preflight.Vantage, bundle []b
 	if err == nil {
 		word, rest, _ := strings.Cut(said[len(said)-1], " ")
 		if word == "restarted" {
-			// An agent of another version says it otherwise; the bundle is in place.
+			// The answer of an agent of another version may not parse; the bundle is in place.
 			_ = bounded.Unmarshal([]byte(rest), &d.OnNode, bounded.Small())
 			return nil
 		}
@@ -242,7 +242,7 @@ const nodePoll = 500 * time.Millisecond
 // still good stays in use: the node then only needed trust and endpoints, and keeps the token for the day when it does
 // not.
 func (s *Session) awaitNode(ctx context.Context, place preflight.Vantage, before nodeCert, d *Reenrollment) error {
-	// by the platform's clock, or by its newest word of the node, where it tells no time
+	// by the platform's clock, or by the node's last heartbeat if the platform sends no time
 	looked, restarted := false, time.Time{}
 	for {
 		if c, err := s.readCert(ctx, place); err == nil {

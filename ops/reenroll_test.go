@@ -28,7 +28,7 @@ func TestReadBundle(t *testing.T) {
 	}
 }
 
-// toldVantage is a platform as the operator sees it: what it says of a node when it is asked for the nth time.
+// toldVantage answers as the platform does about a node, with other fields each time it is asked.
 type toldVantage struct {
 	fields func(asked int) map[string]string
 	asked  int
@@ -41,8 +41,7 @@ func (v *toldVantage) Probe(context.Context, []diag.Request) []diag.Fact {
 	return []diag.Fact{{HTTP: &diag.HTTPFacts{Fields: v.fields(v.asked)}}}
 }
 
-// TestReenrollHeard: only a word of the node from after the restart counts, by a platform that tells the time and by
-// one that does not.
+// TestReenrollHeard: only a heartbeat from after the restart counts, with and without a platform that sends its time.
 func TestReenrollHeard(t *testing.T) {
 	for name, now := range map[string]string{"tells the time": "2026-11-21T12:00:01.000Z", "tells no time": ""} {
 		for _, comes := range []bool{true, false} {

@@ -92,8 +92,8 @@ func (s *Session) NeedHost() error {
 // readModelFact is the id of a walk's question for the node.
 const readModelFact = string(diag.HopNodeHeartbeat) + "/read_model"
 
-// knownNode is an error where the platform says that it does not know the node, and nothing else is known of it either:
-// nil where f says something else, or where the node's host is known.
+// knownNode is an error if the platform does not know the node and the profile has no host for it either; otherwise
+// nil.
 func (s *Session) knownNode(f *diag.Fact) error {
 	if f.HTTP == nil || f.HTTP.Status != http.StatusNotFound || f.Failure != diag.HTTPStatus ||
 		s.env.Subject.NodeHost != "" {
@@ -103,7 +103,7 @@ func (s *Session) knownNode(f *diag.Fact) error {
 	return &UnknownNodeError{Node: s.of.Node, Platform: p.APIBase, Others: p.OtherNodes(s.of.Node)}
 }
 
-// KnownNode is an UnknownNodeError where the facts of a walk say that the platform does not know the node.
+// KnownNode returns an UnknownNodeError if the facts of a walk show that the platform does not know the node.
 func (s *Session) KnownNode(facts []diag.Fact) error {
 	for i := range facts {
 		if facts[i].ID == readModelFact {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/evidence"
 )
 
-// sources are what was heard, as events with the clocks that they were said by.
+// sources are the gathered facts as events, each with the clock of its source.
 func (h *Heard) sources(node string, r Redacted) []evidence.Source {
 	nodeClock := evidence.ClockOf("node", h.NodeClock)
 	hostClock := evidence.ClockOf("platform", h.PlatformClock)

@@ -14,7 +14,7 @@ type WalkOptions struct {
 	Terminal   bool     // open one real terminal session
 	Watch      bool     // change nothing: no task, no terminal session, no write on the node's disks
 	Command    string   // how the same walk is made again, to paste; "" where the profile's name is all
-	Memory     *Memory  // the history, recalled for this walk's subject and plan; nil is none
+	Memory     *Memory  // the history, recalled for this walk's subject and plan, or nil
 	Baseline   Baseline // what it is compared with; needs Memory
 
 	kept bool // the node's vantage has been used by walks before this one

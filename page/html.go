@@ -209,7 +209,7 @@ func htmlRight(c Column) string {
 	return ""
 }
 
-// htmlTitle is the title of a cell whose value alone does not say what it is.
+// htmlTitle is the title attribute of a cell whose value needs its column's name.
 func htmlTitle(column Column, c Cell) string {
 	if column.Drop == 0 || strings.TrimSpace(c.Text) == "" {
 		return ""

@@ -14,7 +14,7 @@ const markdownSpare = 64
 
 const markdownCut = "\nThe rest does not fit here; the JSON report has everything.\n"
 
-// Markdown writes blocks for GitHub: up to MarkdownCap, and says so where that cuts something off.
+// Markdown writes blocks for GitHub, up to MarkdownCap bytes; a longer page ends with a note.
 func Markdown(blocks ...Block) []byte {
 	m := &markdown{left: MarkdownCap - len(markdownCut) - markdownSpare}
 	for _, b := range blocks {

@@ -139,7 +139,7 @@ func newWriter(l Look) *writer {
 	return &writer{look: l}
 }
 
-// room is the columns left behind an indentation, at most limit where that is not 0; 0 where there is no bound.
+// room is the number of columns left behind an indentation, at most limit unless limit is 0; 0 means unlimited.
 func (w *writer) room(indent, limit int) int {
 	if w.look.Width == 0 {
 		return 0

@@ -80,7 +80,7 @@ func TestTableGivesWay(t *testing.T) {
 	}
 }
 
-// TestLiveColumnsStay: with Min and Max, a column has its place whatever its cells say.
+// TestLiveColumnsStay: with Min and Max, a column keeps its position whatever the cells hold.
 func TestLiveColumnsStay(t *testing.T) {
 	columns := []Column{{Title: "x", Min: 8, Max: 8}, {Title: "y"}}
 	for _, text := range []string{"", "short", "much longer than that"} {
@@ -110,7 +110,7 @@ func TestHarmless(t *testing.T) {
 	}
 }
 
-// TestMarkdownIsBounded: a page that is too long is cut, says so, and closes its folds.
+// TestMarkdownIsBounded: a page that is too long is cut, notes that, and closes its folds.
 func TestMarkdownIsBounded(t *testing.T) {
 	var many Fields
 	for range 2000 {

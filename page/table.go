@@ -132,7 +132,7 @@ func (t Table) fit(limit int) layout {
 	}
 	least := t.least(natural)
 	last := len(natural) - 1
-	// columns stay where they are, whatever the last one says
+	// columns keep their positions, whatever the last one holds
 	roomy := append(append([]int{}, natural[:last]...), least[last])
 	if l.total(roomy) > limit {
 		l.gap = narrowGap
@@ -239,7 +239,7 @@ func (t Table) wrapped(w *writer, at, room int, c Cell) {
 	}
 }
 
-// under writes the cells that do not fit beside the others, without those that say nothing.
+// under writes the cells that do not fit beside the others, except the empty ones.
 func (t Table) under(w *writer, l *layout, cells []Cell) {
 	var parts []string
 	for _, i := range l.below {

@@ -111,7 +111,7 @@ type Agent struct {
 }
 
 // IsOurs reports whether the profile declares that the agent is gpuaas-agent: binary is called gpuaas-agent or
-// gpuaas-agent-*, unit is called gpuaas-*, and there is no version command. Call it on a profile with defaults.
+// gpuaas-agent-*, unit is called gpuaas-*, and the version command is empty. Call it on a profile with defaults.
 func (a Agent) IsOurs() bool {
 	name := path.Base(a.Binary)
 	return len(a.VersionCommand) == 0 && (name == ourAgent || strings.HasPrefix(name, ourAgent+"-")) &&
@@ -137,10 +137,10 @@ type App struct {
 	InjectedHeaders []string `yaml:"injected_headers,omitempty,flow"`
 }
 
-// GPU says who judges GPUs where the platform does not.
+// GPU configures how GPUs are judged if the platform does not.
 type GPU struct {
 	// Policy is the one by which this tool judges a node's GPUs: the name of a built-in one (GPUPolicies), or a file.
-	// Default: the platform judges, or nobody does.
+	// Default: only the platform judges, if it can.
 	Policy string `yaml:"policy,omitempty"`
 }
 

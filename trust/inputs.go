@@ -82,7 +82,7 @@ func newScene(subject diag.Subject, facts []diag.Fact) *inputs {
 	return s
 }
 
-// said reports whether f is evidence: one that was cut short, or whose question never reached the node, does not.
+// said reports whether f is evidence, that is, neither cut short nor failed before its request reached the node.
 func said(f *diag.Fact) bool {
 	return f.Failure != diag.Cancelled && !f.Hollow() && (f.Phase != "ssh" || f.Request.Op == diag.OpSSH)
 }
@@ -140,7 +140,7 @@ func (r roots) broken() bool { return !r.known && r.why != nil && !unseen(r.why)
 // barred reports whether a login may not read what f asks for.
 func barred(f *diag.Fact) bool { return f.Failure == diag.NotPermitted || f.Errno == "EACCES" }
 
-// unseen reports whether f failed without having looked: it is no evidence of what it was to look at.
+// unseen reports whether f failed before it measured anything, and so is not evidence of it.
 func unseen(f *diag.Fact) bool {
 	return barred(f) || f.Failure == diag.Unsupported || f.Failure == diag.Unknown || f.Failure == diag.Timeout
 }
@@ -154,7 +154,7 @@ func (r roots) holds(fingerprint string) *bool {
 	return &has
 }
 
-// named is the bundle's certificate of that subject, nil where there is none.
+// named returns the bundle's certificate of that subject, or nil.
 func (r roots) named(subject string) *diag.CertInfo {
 	for i := range r.certs {
 		if r.certs[i].Subject == subject {
@@ -232,7 +232,7 @@ func target(f *diag.Fact) string {
 	return cmp.Or(f.Target, f.Request.Target)
 }
 
-// endpoint is host:port of a URL or address, lower case; "" when there is none.
+// endpoint is the host:port of a URL or address, lower case, or "".
 func endpoint(raw string) string {
 	if !strings.Contains(raw, "://") {
 		raw = "https://" + raw

@@ -58,7 +58,7 @@ func TestLab(t *testing.T) {
 		last        string // and the last
 	}{
 		{"healthy", "", "", "", ""},
-		{"ingress-overlap", "", "", "", ""}, // old and new CA side by side is no drift
+		{"ingress-overlap", "", "", "", ""}, // old and new CA side by side are not drift
 		{"ingress-ca-swapped", linkIngress, CornerIngress, atControlPlane, atNode},
 		{"signing-ca-lost", linkSigning, CornerSigning, atControlPlane, atNode},
 		{"both-cas-replaced", linkSigning, CornerSigning, atControlPlane, atNode},
@@ -161,8 +161,7 @@ func (r recorded) failing(word diag.Failure, ids ...string) recorded {
 	return r
 }
 
-// TestCouldNotLook: a failed read of the bundle is no evidence about the bundle; one that found it missing
-// does.
+// TestCouldNotLook: a failed read of the bundle is not evidence about the bundle; a missing bundle is.
 func TestCouldNotLook(t *testing.T) {
 	// what else shows what is in it
 	handshakes := []string{factReach, factTaskWait, factStream, factNodeAPI, factNodeTerminal}
@@ -216,8 +215,8 @@ func TestWhoMoved(t *testing.T) {
 	}
 }
 
-// TestRotation: while a signing CA is replaced, a node whose certificate is of the old one, and is taken, is no
-// mismatch. One that is refused is.
+// TestRotation: during a rotation of the signing CA, an accepted node certificate of the old CA is not a mismatch. A
+// rejected one is.
 func TestRotation(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -298,8 +297,8 @@ func TestCorners(t *testing.T) {
 	}
 }
 
-// TestReenrolledOnce: two faults that both take a re-enrollment take one, and where it has to wait, that is what is
-// said. No other step is lost.
+// TestReenrolledOnce: two faults that both need a re-enrollment get one, and if it has to wait, the step says so. No
+// other step is lost.
 func TestReenrolledOnce(t *testing.T) {
 	s := newScene(diag.Subject{NodeID: "n1", EnvironmentProfile: "lab"}, nil)
 	for _, row := range cornerRows {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// refused reports whether f's far side answered, and its answer was no to the certificate.
+// refused reports whether f's far side answered and rejected the certificate.
 func refused(f *diag.Fact) bool {
 	if f == nil || f.Throttled() {
 		return false
@@ -52,7 +52,7 @@ func acceptable(f *diag.Fact) []string {
 // dates reports whether a chain failed for its time alone: whom to trust was not the question then.
 func dates(w diag.Failure) bool { return w == diag.TLSExpired || w == diag.TLSNotYetValid }
 
-// because returns why a fact is no evidence, "" when there is none.
+// because returns why a fact is not evidence, or "".
 func because(f *diag.Fact) string {
 	switch {
 	case f == nil:

@@ -54,7 +54,7 @@ var rolloutRank = map[string]int{
 	RolloutConverged: 5, RolloutFailed: 5, RolloutReverted: 5, RolloutRebootstrap: 5,
 }
 
-// RolloutRank orders states: a rollout never goes to a lower one. 0 is no state.
+// RolloutRank orders states: a rollout never goes to a lower one. 0 is not a state.
 func RolloutRank(state string) int { return rolloutRank[state] }
 
 // RolloutFinal reports whether a state is the end of a rollout.
@@ -125,7 +125,7 @@ const (
 
 // UpdateEvent is one step of a rollout, with the evidence of why.
 type UpdateEvent struct {
-	Key      string            `json:"key"` // one per step: telling it twice is telling it once
+	Key      string            `json:"key"` // one per step, so that repeated reports count once
 	Decision string            `json:"decision"`
 	Text     string            `json:"text,omitempty"`
 	Rollout  *Rollout          `json:"rollout,omitempty"` // after the step

@@ -10,7 +10,7 @@ import (
 // folder holds the catalogue, below the root of the repository.
 const folder = "diag/catalogue"
 
-// catalogue is what its files say.
+// catalogue is the parsed content of the catalogue's files.
 type catalogue struct {
 	words     words
 	Hops      []hop

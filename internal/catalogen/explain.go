@@ -27,7 +27,7 @@ type meaning struct {
 	Means string `yaml:"means"`
 }
 
-// fieldText is what a field's comment would say.
+// fieldText describes a field that has no comment.
 type fieldText struct {
 	Field string `yaml:"field"`
 	Means string `yaml:"means"`
@@ -57,8 +57,8 @@ func (c *catalogue) checkWords() (found []error) {
 	return found
 }
 
-// readFields collects the JSON fields of package diag's exported structs: a field means what its comment says, else
-// what fields.yaml says, else what its type says.
+// readFields collects the JSON fields of package diag's exported structs: the description of a field is its comment,
+// otherwise its entry in fields.yaml, otherwise the comment of its type.
 func (c *catalogue) readFields(root string) ([]field, error) {
 	texts, used := map[string]string{}, map[string]bool{}
 	for _, f := range c.FieldTexts {

@@ -119,7 +119,7 @@ func (r *reader) value(n *yaml.Node, v reflect.Value, of string) {
 	}
 }
 
-// text is a scalar that says something, and that is a word of its vocabulary where it has one.
+// text is a scalar that is not empty, and is a word of its vocabulary if it has one.
 func (r *reader) text(n *yaml.Node, of string) string {
 	switch {
 	case n.Kind != yaml.ScalarNode || n.Tag == "!!null":
@@ -179,7 +179,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.StructField {
 	return out
 }
 
-// child is the value of a key of a mapping, nil where there is none.
+// child returns the value of a key of a mapping, or nil.
 func child(n *yaml.Node, key string) *yaml.Node {
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {

@@ -112,8 +112,8 @@ type claim struct {
 	Else  []string `yaml:"else" of:"Word"`
 }
 
-// instruction is what is done in one step of a repair. The text may say where its commands are printed, {1} for the
-// first; else they follow it.
+// instruction is what is done in one step of a repair. The text may place its commands, {1} for the first; otherwise
+// they follow it.
 type instruction struct {
 	Text     string   `yaml:"text"`
 	Command  string   `yaml:"command,omitempty"`

@@ -9,11 +9,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// text is what the catalogue says of a node, or to its users: clauses of wordings. In a file it is one sentence, a list
-// of wordings, or a mapping with a list of such lists under "clauses".
+// text is the catalogue's description of a node for operators, or for its users: clauses of wordings. In a file it is
+// one sentence, a list of wordings, or a mapping with a list of such lists under "clauses".
 type text [][]wording
 
-// wording is a sentence, and what must have been measured before it may be said.
+// wording is a sentence, and what must have been measured before it applies.
 type wording struct {
 	Says  string `yaml:"says"`
 	Needs facts  `yaml:"measured"`
@@ -40,7 +40,7 @@ func (t *text) read(r *reader, n *yaml.Node) {
 	}
 }
 
-// wordings reads one clause. Only its last wording may do without facts: what comes after it is never said.
+// wordings reads one clause. Only its last wording may do without facts: those after it would never be used.
 func wordings(r *reader, n *yaml.Node) []wording {
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
 		r.bad(n, "want a list of wordings")

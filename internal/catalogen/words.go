@@ -39,7 +39,7 @@ func (w words) add(typ, value, name string) {
 // untyped are the families of constants without a type.
 var untyped = [...]string{"Agent", "Terminal", "Fact", "at"}
 
-// constants adds the string constants of the Go files in folder that nobody generated.
+// constants adds the string constants of the Go files in folder that are not generated.
 func (w words) constants(folder string) error {
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {

@@ -35,7 +35,7 @@ var templates embed.FS
 // xidTable has NVIDIA's error codes.
 var xidTable = table{"gpu/xid/table" + suffix, "xids.tmpl"}
 
-// write makes one table of the data, which is what the files of the folder from say.
+// write makes one table of the data, which was read from the files in the folder from.
 func (c *catalogue) write(t table, data any, from string) ([]byte, error) {
 	text, err := templates.ReadFile(t.template)
 	if err != nil {

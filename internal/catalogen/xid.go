@@ -16,7 +16,7 @@ import (
 // xidFolder holds the tables of NVIDIA's error codes, below the root of the repository.
 const xidFolder = "gpu/xid/catalogue"
 
-// xidTables is what its files say. Digest is of all of them together.
+// xidTables is the parsed content of its files. Digest is of all of them together.
 type xidTables struct {
 	words   words
 	Digest  string

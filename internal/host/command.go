@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// Runner runs a program of the machine. An exit code is no error; that it could not be run, or not in time, is one.
+// Runner runs a program of the machine. A non-zero exit code is not an error; a program that could not be run, or not
+// in time, is.
 type Runner func(ctx context.Context, argv ...string) (Answer, error)
 
 const (

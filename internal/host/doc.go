@@ -1,5 +1,5 @@
-// Package host reads what a machine says of itself: its processes and mounts from proc, its units from systemd, its
-// users from the user database. It is the one reader of these formats for probe, agent, drills and lab.
+// Package host reads a machine's state: its processes and mounts from proc, its units from systemd, its users from
+// the user database. It is the one reader of these formats for probe, agent, drills and lab.
 //
 // It changes nothing and judges nothing, and every read has a bound. Another machine's proc, or a test's, is a Proc.
 package host
@@ -20,7 +20,8 @@ const (
 	FirstTenant = 1000
 )
 
-// Read reads a file of at most most bytes. A longer one is an error: half a list says nothing of what is missing.
+// Read reads a file of at most most bytes. A longer one is an error, since a truncated list would hide what is
+// missing.
 func Read(path string, most int) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

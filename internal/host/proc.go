@@ -47,7 +47,7 @@ func (p Proc) PIDs(most int) ([]int, error) {
 	return pids, err
 }
 
-// Stat is what /proc/PID/stat says of a process.
+// Stat is a process's /proc/PID/stat.
 type Stat struct {
 	State          string // one letter of proc(5)
 	Name           string // as the process calls itself: any bytes

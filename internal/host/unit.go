@@ -9,8 +9,8 @@ import (
 // line.
 type Unit map[string]string
 
-// ShowUnits is the command that asks systemd for properties, joined by commas, of units. A unit that does not exist
-// is no error to it: its LoadState says so.
+// ShowUnits is the command that asks systemd for properties, joined by commas, of units. systemctl succeeds for a
+// unit that does not exist; its LoadState shows that.
 func ShowUnits(properties string, units ...string) []string {
 	return append([]string{"systemctl", "show", "--no-pager", "--property=" + properties, "--"}, units...)
 }
@@ -35,7 +35,7 @@ func ParseUnits(answer string) []Unit {
 	return all
 }
 
-// Number is a property that is a number; false where it is none.
+// Number is a numeric property; false if the value is not a number.
 func (u Unit) Number(name string) (int64, bool) {
 	n, err := strconv.ParseInt(u[name], 10, 64)
 	return n, err == nil

@@ -20,9 +20,9 @@ type User struct {
 }
 
 var (
-	// ErrNoUser says that the user database has no such name.
+	// ErrNoUser means that the name is not in the user database.
 	ErrNoUser = errors.New("no such user")
-	// ErrUserName says that a text is not the name of a login, so that nothing was asked.
+	// ErrUserName means that a text is not a valid login name, so that nothing was looked up.
 	ErrUserName = errors.New("not a login name")
 )
 
@@ -74,7 +74,7 @@ func ParseUser(text string) (User, error) {
 	return u, nil
 }
 
-// UsableShell says why a shell would start no session; nil when it would. A program that only ends logins is not one.
+// UsableShell returns why a shell could not start a session, or nil. A program that only ends logins is not one.
 // Whether it can be executed is asked of the kernel, so that a file system without execution and an access list
 // count; to root, any bit of execution is enough.
 func UsableShell(shell string) error {

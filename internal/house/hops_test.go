@@ -17,8 +17,8 @@ import (
 )
 
 // TestAHopOwnsItself: what is special about one hop is written in its own file, so that a hop is added, changed and
-// read in one place. Elsewhere nothing compares an id with a hop's: a field of preflight.Hop, or of the hop's row in
-// the catalogue, says what is meant. Lists of hops in Needs, After, ExplainedBy and Behind compare nothing.
+// read in one place. Elsewhere no code compares an id with a hop's: use a field of preflight.Hop, or of the hop's row
+// in the catalogue. Lists of hops in Needs, After, ExplainedBy and Behind compare nothing.
 func TestAHopOwnsItself(t *testing.T) {
 	root := filepath.Join("..", "..")
 	fset := token.NewFileSet()
@@ -142,7 +142,7 @@ func ownHop(file *ast.File) string {
 	return own
 }
 
-// hopLists tells expressions that are a hop's id, or a list of ids.
+// hopLists recognizes expressions that are a hop's id, or a list of ids.
 type hopLists struct {
 	inDiag bool            // where the constants have no package name
 	own    string          // the constant of the file's own hop: it may be singled out there
@@ -162,7 +162,7 @@ func (l *hopLists) bind(n ast.Node) {
 	}
 }
 
-// singled says how a node singles out a hop, "" where it does not.
+// singled returns how an expression or statement singles out a hop, or "".
 func (l *hopLists) singled(n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.BinaryExpr:

@@ -14,7 +14,7 @@ import (
 
 const module = "github.com/gpuaas/gpuaasctl/"
 
-// rule says what packages under from may import: of this module only the folders in ours, of others only the module
+// rule is what packages under from may import: of this module only the folders in ours, of others only the module
 // paths in others ("*" for any). why is printed when it is broken.
 type rule struct {
 	from   string
@@ -218,7 +218,7 @@ func TestOpsHasNoTerminal(t *testing.T) {
 var ofTheProcess = [...]string{"os.Stdin", "os.Stdout", "os.Stderr", "os.Getenv", "os.LookupEnv", "os.Exit", "os.Args",
 	`"os/signal"`, "fmt.Print"}
 
-// TestTheRulesCanFail: a rule that nothing can break is no rule.
+// TestTheRulesCanFail: each rule rejects some import.
 func TestTheRulesCanFail(t *testing.T) {
 	for _, tc := range []struct {
 		folder, imported string

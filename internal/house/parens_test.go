@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestParenthesesSayWhatBinds: where && is beside ||, parentheses say what belongs together, in every file that is
-// not generated.
+// TestParenthesesSayWhatBinds: where && is beside ||, parentheses show the grouping, in every file that is not
+// generated.
 func TestParenthesesSayWhatBinds(t *testing.T) {
 	seen := 0
 	eachFile(t, func(rel string, file *ast.File, at func(ast.Node) int) {
@@ -27,7 +27,7 @@ func TestParenthesesSayWhatBinds(t *testing.T) {
 	}
 }
 
-// bareAnd is an operand of an || that is an && without parentheses; nil where there is none.
+// bareAnd returns an operand of an || that is an && without parentheses, or nil.
 func bareAnd(n ast.Node) ast.Expr {
 	or, is := n.(*ast.BinaryExpr)
 	if !is || or.Op != token.LOR {

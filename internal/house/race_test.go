@@ -69,8 +69,8 @@ func TestRaceDetectorRunsWhereGoroutinesAre(t *testing.T) {
 	}
 }
 
-// startsGoroutine says whether a source of the folder, or one of its tests, starts a goroutine itself or by the usual
-// calls.
+// startsGoroutine reports whether a source of the folder, or one of its tests, starts a goroutine itself or by the
+// usual calls.
 func startsGoroutine(t *testing.T, folder string, tests bool) (found bool) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("../..", folder, "*.go"))

@@ -11,8 +11,8 @@ import (
 )
 
 // unwanted are words that a reader would have to translate, and what is written in their place. They do not occur in
-// comments and texts of Go files, in YAML, and in Markdown. A word of the wire, such as the claim "told", is an id: ids
-// are not texts, and the list has no expression that matches one.
+// comments and texts of Go files, in YAML, and in Markdown. Wire names, such as the claim "told", are ids: ids are
+// not texts, and no expression in the list matches one.
 var unwanted = []struct{ form, instead string }{
 	{`\banew\b`, "again, or the verb with re-: reimaged, restarted"},
 	{`\bwhoever\b`, "who it is: the caller, the owner, a reader"},

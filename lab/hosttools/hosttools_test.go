@@ -55,11 +55,11 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestInstall runs a stand-in for apt-get, which says what it was asked for and brings the programs of some packages.
+// TestInstall runs a stand-in for apt-get, which prints its arguments and installs the programs of some packages.
 func TestInstall(t *testing.T) {
 	for name, tc := range map[string]struct {
 		apt  string // its script; "" is a host without one
-		want string // packages, or what the error says
+		want string // packages, or the error's text
 	}{
 		"installs": {`case $1 in
 			update) touch "$0.updated" ;;

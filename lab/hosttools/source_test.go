@@ -44,8 +44,8 @@ var wrappers = map[string]map[string]int{
 	"internal/host":   {"run": 1},
 }
 
-// indirect are the places, by file and function, that start a program which is no text there: the programs, or in
-// parentheses why none is missed.
+// indirect are the places, by file and function, that start a program whose name is not a literal there: the
+// programs, or in parentheses why none is missing.
 var indirect = map[string]string{
 	"agent/recorder/host_linux_test.go TestADiskThatTurnsReadOnly": "mount e2fsck",
 	"agent/gpu/supervisor.go run":                                  "(our own)",

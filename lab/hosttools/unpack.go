@@ -15,7 +15,7 @@ import (
 const Unpacked = "/var/cache/gpuaasctl/programs"
 
 // Find returns the path of a program that is installed here or that Unpack brought, and what its environment needs
-// beside this process's own. The path is "" where there is no such program.
+// beside this process's own. The path is "" if the program was not found.
 func Find(program string) (path string, env []string) { return findBelow(Unpacked, program) }
 
 func findBelow(home, program string) (path string, env []string) {

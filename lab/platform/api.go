@@ -58,7 +58,7 @@ func (p *Platform) apiHandler() http.Handler {
 	return web.Front(p.log, "api", mux)
 }
 
-// healthz answers any caller, but a token that is given must be right, so that one request tells both.
+// healthz answers any caller, but rejects a wrong token, so that one request checks both reachability and token.
 func (p *Platform) healthz(w http.ResponseWriter, r *http.Request) error {
 	if r.Header.Get("Authorization") != "" {
 		if err := p.checkOperator(r); err != nil {
@@ -143,6 +143,6 @@ func (m *metrics) text() string {
 // getMetrics answers the operator's collector.
 func (p *Platform) getMetrics(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	_, _ = w.Write([]byte(p.metrics.text())) // a collector that left is no error of ours
+	_, _ = w.Write([]byte(p.metrics.text())) // the client may have disconnected
 	return nil
 }

@@ -29,7 +29,7 @@ type allocationView struct {
 	App        *appView   `json:"app,omitempty"`
 	Recovery   tenantView `json:"recovery"`
 	UpdatedAt  diag.Time  `json:"updated_at,omitzero"`
-	// ReleaseUntil is when a release for a while ends; absent: there is none.
+	// ReleaseUntil is when a temporary release ends; absent for any other allocation.
 	ReleaseUntil diag.Time `json:"release_until,omitzero"`
 	Now          diag.Time `json:"now"`
 }
@@ -86,8 +86,8 @@ func (p *Platform) allocationView(a store.Allocation, nodeIP string, recovery te
 	return v
 }
 
-// observationOf tells "last observation stale" from "runtime failed": the newest word on the workload is a probe that
-// brought none.
+// observationOf distinguishes a stale observation from a failed runtime: an app is stale if its latest status probe
+// brought no result.
 func observationOf(a store.App) string {
 	switch {
 	case a.ObservedAt.IsZero():
@@ -163,9 +163,9 @@ func (p *Platform) release(w http.ResponseWriter, r *http.Request) error {
 	return p.answerAllocation(w, r, a)
 }
 
-// forceRelease ends the release of an allocation that failed, on an operator's word, and says so in the evidence and
-// the audit. Its place is free when the node has cleaned up after all, or when the operator says that nothing is left
-// there (cleaned). {reason, by, cleaned}.
+// forceRelease ends the release of an allocation whose clean-up failed, by decision of an operator, and records that
+// in the evidence and the audit. The slot becomes free when the node has cleaned up after all, or when the operator
+// confirms that the node is clean (cleaned). Body: {reason, by, cleaned}.
 func (p *Platform) forceRelease(w http.ResponseWriter, r *http.Request) error {
 	d, in, err := p.decisionOf(w, r, "force_release")
 	if err != nil {

@@ -35,7 +35,7 @@ type gpuAdmission struct {
 	GPUs      []policy.GPUHealth `json:"gpus"`
 	Findings  []policy.Finding   `json:"findings"` // the worst first
 	Notes     []string           `json:"notes,omitempty"`
-	Expected  *int               `json:"gpus_expected,omitempty"` // absent: nobody gave the number
+	Expected  *int               `json:"gpus_expected,omitempty"` // absent: not configured
 	Dropped   []report.Dropped   `json:"dropped,omitempty"`       // what was not reported, was lost or cannot be read, in this boot
 
 	SampledAt diag.Time `json:"sampled_at,omitzero"` // of the newest sample

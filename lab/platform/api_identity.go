@@ -128,11 +128,11 @@ func (p *Platform) getOperations(w http.ResponseWriter, r *http.Request) error {
 // maxOperations bounds a listing.
 const maxOperations = 100
 
-// guestAgentStates are what a provider says of the guest agent of a machine of its own.
+// guestAgentStates are the states that a provider reports for the guest agent of a virtual machine.
 var guestAgentStates = [...]string{unknown, "running", "stopped", "down", "unreachable"}
 
-// providerRequest is what the provider of a node's machine says of it. It comes from an integration with the provider,
-// or from an operator who looked there.
+// providerRequest is the provider's status of a node's machine. It comes from an integration with the provider, or
+// from an operator who looked there.
 type providerRequest struct {
 	decisionRequest
 
@@ -145,7 +145,7 @@ type providerRequest struct {
 // maxGuestAgentSeconds bounds a word that holds for a while.
 const maxGuestAgentSeconds = 24 * 3600
 
-// setProvider notes what a node's provider says of its machine, and answers with the node's read model after it.
+// setProvider stores the provider's status of a node's machine, and answers with the updated read model of the node.
 func (p *Platform) setProvider(w http.ResponseWriter, r *http.Request) error {
 	var in providerRequest
 	if err := web.ReadJSON(w, r, &in); err != nil {

@@ -36,7 +36,7 @@ type nodeView struct {
 	TerminalReadiness  string           `json:"terminal_readiness"`
 	LatestOperation    *operationView   `json:"latest_operation,omitempty"`
 	Rollout            *rolloutView     `json:"rollout,omitempty"` // the newest self-update
-	Boot               *wire.BootReport `json:"boot,omitempty"`    // what the node's own journal says
+	Boot               *wire.BootReport `json:"boot,omitempty"`    // from the node's own journal
 	StaleTasks         int              `json:"stale_tasks"`
 	// operations that were handed out and whose result is overdue
 	LostResults int            `json:"lost_results"`
@@ -66,7 +66,7 @@ type agentView struct {
 	Addresses       []string  `json:"addresses,omitempty"`
 	BootID          string    `json:"boot_id,omitempty"`
 	DesiredVersion  string    `json:"desired_version,omitempty"` // by policy; absent: any
-	// serving | recovering | stopped | quarantined, as the agent says
+	// serving | recovering | stopped | quarantined, as reported by the agent
 	Posture      string            `json:"posture,omitempty"`
 	Profile      string            `json:"environment_profile,omitempty"`
 	CertSerial   string            `json:"cert_serial,omitempty"`

@@ -35,8 +35,8 @@ type rolloutOrder struct {
 	RefreshToken bool   `json:"refresh_token,omitempty"`
 }
 
-// check says what is wrong with an order. What is here is all that a self-update can be about; whatever else is asked
-// of one was refused when it was decoded.
+// check returns what is wrong with an order. What is here is all that a self-update can be about; whatever else is
+// asked of one was refused when it was decoded.
 func (o rolloutOrder) check(keyID string) error {
 	digest, err := hex.DecodeString(o.SHA256)
 	switch {
@@ -170,7 +170,7 @@ func (p *Platform) artifact(sha string) (string, error) {
 	return path, err
 }
 
-// byCertificate lets the certificate name the node, for a path that does not. What it says is verified by what follows.
+// byCertificate lets the certificate name the node, for a path that does not. The next handlers verify it.
 func (p *Platform) byCertificate(next web.Handler) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if c, err := presented(r); err == nil {
@@ -180,8 +180,8 @@ func (p *Platform) byCertificate(next web.Handler) web.Handler {
 	}
 }
 
-// getArtifact serves a package to a node. Its certificate was looked at by the ingress and by node; which package it is
-// to run, its signed task says, and the digest is the name: nothing here has to be believed.
+// getArtifact serves a package to a node. The ingress and node have verified its certificate, the signed task names
+// the package, and the package's name is its digest, so nothing in the request has to be trusted.
 func (p *Platform) getArtifact(w http.ResponseWriter, r *http.Request) error {
 	path, err := p.artifact(r.PathValue("sha256"))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -22,7 +22,7 @@ func newToken() diag.Secret {
 	return diag.NewSecret(base64.RawURLEncoding.EncodeToString(b[:]))
 }
 
-// tokenView is the answer to a mint: the one time that the token is said.
+// tokenView is the answer to a mint, the only place that holds the token itself.
 type tokenView struct {
 	Token     string    `json:"token"`
 	SessionID string    `json:"session_id"`
@@ -31,8 +31,8 @@ type tokenView struct {
 	Now       diag.Time `json:"now"`
 }
 
-// mintToken makes a terminal session and its token. It asks the database alone: that a mint works says nothing about
-// Redis.
+// mintToken makes a terminal session and its token. It needs only the database: a successful mint does not show that
+// Redis works.
 func (p *Platform) mintToken(w http.ResponseWriter, r *http.Request) error {
 	ctx, now := r.Context(), p.now()
 	a, err := p.store.Allocation(ctx, r.PathValue("id"))

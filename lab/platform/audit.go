@@ -30,8 +30,8 @@ func (p *Platform) knownNode(ctx context.Context, nodeID string) string {
 	return nodeID
 }
 
-// knownHost names a host in the audit: by its instance where the node was ever seen on it, else by its address, since
-// the caller says which instance it is.
+// knownHost names a host in the audit: by its instance if the node was ever seen on it, otherwise by its address,
+// since the instance in a request is only a claim.
 func (p *Platform) knownHost(ctx context.Context, nodeID, instance, remote string) string {
 	if known, err := p.store.KnownInstance(ctx, nodeID, instance); err == nil && known {
 		return instance

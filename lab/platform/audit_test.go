@@ -84,7 +84,7 @@ func TestAuditOfADeniedNode(t *testing.T) {
 	}
 }
 
-// TestStrangersFillNoAudit: names that are no node share one row.
+// TestStrangersFillNoAudit: names of unknown nodes share one row.
 func TestStrangersFillNoAudit(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{})
 	for _, name := range []string{"x1", "x2", "x3"} {
@@ -139,8 +139,8 @@ func TestCredentialReports(t *testing.T) {
 	}
 }
 
-// TestTwoCredentials: one that works says nothing of one that does not. Each has its own failure in the audit, and the
-// tenant's state is that of the one that fails, until that works or is no longer in use.
+// TestTwoCredentials: an application's two credentials are independent. Each has its own failure in the audit, and
+// the tenant's state is that of the one that fails, until that works or is no longer in use.
 func TestTwoCredentials(t *testing.T) {
 	clk := &clock{}
 	p := platformtest.StartPlatform(t, platformtest.Options{Now: clk.now, Config: func(c *platform.Config) {

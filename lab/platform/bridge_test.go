@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// openTerminal attaches a browser to a node whose stream is handed to serve after it said ready.
+// openTerminal attaches a browser to a node whose stream is passed to serve after its ready frame.
 func openTerminal(t *testing.T, p *platformtest.Platform, serve func(*websocket.Conn),
 	edit ...func(*websocket.DialOptions)) (*websocket.Conn, minted) {
 	t.Helper()

@@ -28,15 +28,15 @@ const (
 //
 // Each answer gives a fresh challenge, and the next heartbeat echoes the newest one that its process got. So what one
 // process echoes is a line: the first challenge of a process that starts with none, then each time a child of the one
-// before. A lost answer is a child that is never echoed. A heartbeat that came late echoes what was left
-// behind: its own line went on, or another process has echoed since. It begins a line that nobody goes on with, since
-// nobody waits for its answer.
+// before. A lost answer is a child that is never echoed. A heartbeat that came late echoes what was left behind: its
+// own line went on, or another process has echoed since. It begins a line that ends at once, since its sender no
+// longer waits for the answer.
 //
-// One host has one agent at a time. When that restarts, updates itself or boots it begins with none, and the process
-// before it never speaks again; in whichever order messages arrive, nobody goes on from what was left behind. Two
-// things do: a machine that goes back to a snapshot of its memory, once, and two live copies, in turn. And who echoes a
-// challenge was alive after it was given: two lines whose times from the first echoed to the last overlap are two live
-// copies.
+// One host has one agent at a time. When that restarts, updates itself or boots it begins without a challenge, and
+// its previous process never sends again; in whichever order messages arrive, the abandoned line is not continued.
+// Two things do: a machine that goes back to a snapshot of its memory, once, and two live copies, in turn. And who
+// echoes a challenge was alive after it was given: two lines whose times from the first echoed to the last overlap
+// are two live copies.
 func echoed(last []store.Link, echo string, now time.Time) store.Answer {
 	var a store.Answer
 	from := linkOf(last, echo)
@@ -90,8 +90,8 @@ func leftBehind(last []store.Link, l store.Link) time.Time {
 	return time.Time{}
 }
 
-// returned names the line before the given one that went on from what was left behind, nil where there is none
-// or it was long ago: a machine does not go back to a snapshot twice within so short a time.
+// returned returns the line before the given one that continued an abandoned challenge, or nil if it was long ago: a
+// machine does not go back to a snapshot twice within so short a time.
 func returned(last []store.Link, line int64) *store.Link {
 	var before *store.Link
 	for i := range last {
@@ -153,9 +153,9 @@ func around(last []store.Link, l store.Link) *store.Link {
 }
 
 // stranger returns a heartbeat that echoes no challenge of this node's, where such came in turn with what the line
-// echoed, and too often to have been held up; nil where they did not. One that echoes what was left behind is no
-// stranger, however late it comes: its sender held that challenge, and a kernel sends again for minutes what its
-// program gave up. A second process that holds one goes on from it, and is seen by that.
+// echoed, and too often to have been held up; nil where they did not. A heartbeat that echoes an abandoned challenge
+// is not a stranger's, however late it arrives: its sender held that challenge, and a kernel retransmits for minutes
+// what its program gave up. A second process that holds one goes on from it, and is seen by that.
 func stranger(last []store.Link, line int64) *store.Link {
 	all := spans(last)
 	own, n, turn := all[line], 0, false
@@ -231,9 +231,9 @@ func unsettled(last []store.Link, newest store.Link, now time.Time) bool {
 const (
 	// switchesOfHosts: the first host, another, the first again. A reimaged host never uses its old identity.
 	switchesOfHosts = 2
-	// switchesOfOne: two sources that say they are one host may be that host before and after a reboot, with one message
-	// from before that is held up on its way (an agent has one heartbeat on its way at a time). A second return is a
-	// second host.
+	// switchesOfOne: two sources that claim to be one host may be that host before and after a reboot, with one
+	// earlier message delayed on its way (an agent has at most one heartbeat in flight). A second return is a second
+	// host.
 	switchesOfOne = 4
 )
 
@@ -267,7 +267,8 @@ func clone(last []store.Source, now store.Source) *store.Source {
 // conflict reports whether two heartbeats are of two hosts, or of one before and after a change that happens once: of
 // its image, of its boot, of its credentials (the generation is the host's word, the same on every connection), or of
 // its certificate and its address together. Two live copies of a running machine agree in all that until one of them
-// renews. Before, they are one host with two ways out, which is no clone; an address alone proves nothing.
+// renews. Until then they may be one host with two network paths, which is not a clone; an address alone proves
+// nothing.
 func conflict(a, b store.Source) bool {
 	return a.InstanceID != b.InstanceID || (a.BootID != "" && b.BootID != "" && a.BootID != b.BootID) ||
 		(a.Generation != 0 && b.Generation != 0 && a.Generation != b.Generation) ||

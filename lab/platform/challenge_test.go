@@ -130,7 +130,7 @@ func (h *host) step() {
 	}
 }
 
-// hangUp ends the connections of a machine that is no more what it was: nothing is sent on them again.
+// hangUp closes the connections of a machine that was rebooted or restored: they carry no further message.
 func (h *host) hangUp() {
 	h.late = slices.DeleteFunc(h.late, func(m message) bool { return m.tcp })
 }
@@ -161,7 +161,7 @@ func TestOneHostIsNoClone(t *testing.T) {
 	})
 }
 
-// copies plays two hosts from the moment at which the second one is alive, and gives the time that it takes to tell.
+// copies plays two hosts from the moment at which the second one is alive, and returns how long detection takes.
 func copies(t *rapid.T, c *correlator, a, b *process, from time.Duration, thief func(now time.Time)) time.Duration {
 	next := map[string]time.Duration{}
 	for _, who := range []string{"a", "b"} {

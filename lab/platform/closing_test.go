@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// TestClosingIsRecorded: the session's row and its evidence say which side ended it, and how.
+// TestClosingIsRecorded: the session's row and its evidence record which side ended it, and how.
 func TestClosingIsRecorded(t *testing.T) {
 	hold := func(t *testing.T) func(*websocket.Conn) {
 		left := make(chan websocket.StatusCode, 1)

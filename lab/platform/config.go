@@ -35,7 +35,7 @@ type Config struct {
 	// Artifacts is a folder of agent packages, each named by the lower-case hex of its sha256. Empty: none are served.
 	Artifacts string `yaml:"artifacts,omitempty"`
 
-	// EnvironmentProfile is the active one; what the seed says of a node goes before it. Empty: any will do.
+	// EnvironmentProfile is the active one; a node's own profile in the seed takes precedence. Empty: any will do.
 	EnvironmentProfile string `yaml:"environment_profile,omitempty"`
 }
 
@@ -118,7 +118,7 @@ func LoadConfig(path string) (Config, error) {
 	return c, nil
 }
 
-// Check says what is missing or impossible, all of it.
+// Check returns every missing or invalid setting.
 func (c Config) Check() error {
 	var errs []error
 	for _, f := range []struct{ key, value string }{
@@ -198,7 +198,7 @@ type SeedNode struct {
 	GuestAgentStatus    string `yaml:"guest_agent_status,omitempty"`
 	EnvironmentProfile  string `yaml:"environment_profile,omitempty"`
 	EnrollmentTokenFile string `yaml:"enrollment_token_file,omitempty"`
-	GPUs                *int   `yaml:"gpus,omitempty"` // that it should have; absent: nobody says
+	GPUs                *int   `yaml:"gpus,omitempty"` // expected number; absent: unknown
 }
 
 // SeedAllocation is one allocation.

@@ -79,8 +79,8 @@ func (p *Platform) denialEvidence(r *http.Request, kind, nodeID, instance string
 	return e, keep
 }
 
-// keepRejection says whether an upgrade that the gateway refused is to be evidence, and how many it counts for. nodeID
-// is that of the session or of the certificate, "" where there is neither.
+// keepRejection reports whether an upgrade that the gateway refused becomes evidence, and how many refusals it counts
+// for. nodeID comes from the session or the certificate, and is "" without either.
 func (p *Platform) keepRejection(r *http.Request, nodeID, why string) (count int64, keep bool) {
 	rows := nodeRows
 	if nodeID == "" || p.knownNode(r.Context(), nodeID) == unknownActor {
@@ -103,8 +103,8 @@ func (p *Platform) keepDenial(ctx context.Context, e store.Evidence, code string
 	}
 }
 
-// otherHost reports whether a denial says nothing about the node, whose identity is accepted: it is a fenced host's, or
-// one for a certificate that was the node's before it got the one that it has.
+// otherHost reports whether a denial does not concern the node, whose identity is accepted: it denies a fenced host,
+// or a certificate that the node has since replaced.
 func (p *Platform) otherHost(ctx context.Context, nodeID, serial, code string) bool {
 	n, err := p.store.Node(ctx, nodeID)
 	if err != nil || n.Identity != "" {

@@ -29,7 +29,7 @@ func slowly(t *testing.T, p *platformtest.Platform, cred platformtest.Credential
 		return nil
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	_, _ = io.WriteString(conn, text) // closed already: the read says so
+	_, _ = io.WriteString(conn, text) // an already closed connection shows in the read
 	return conn
 }
 
@@ -137,8 +137,8 @@ func openSession(t *testing.T, p *platformtest.Platform) (browser *websocket.Con
 	return browser, left
 }
 
-// TestSilentHandshakes: an address that begins handshakes and says nothing is refused more of them, and another address
-// is not in its way: the limit of one is far below that of all.
+// TestSilentHandshakes: an address that opens connections without completing handshakes is limited, and does not
+// block another address: the limit per address is far below the total.
 func TestSilentHandshakes(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{Door: platform.Door{Limits: gateway.Limits{PerAddress: 4}}})
 	cred := p.Enroll(platformtest.NodeID)

@@ -159,8 +159,8 @@ func (p *Platform) recordEnrollDenial(r *http.Request, in wire.EnrollRequest, de
 	p.metrics.add("enrollments_denied_total", "reason", denial.Code)
 }
 
-// recoveryToken mints a node-bound enrollment token that says what it is for: the row to store, and the text, which
-// is said once.
+// recoveryToken mints a node-bound enrollment token with its purpose: the row to store, and the text, which is
+// returned only here.
 func (p *Platform) recoveryToken(n store.Node, now time.Time) (store.Token, diag.Secret, error) {
 	row := store.Token{NodeID: n.ID, Profile: p.profileOf(n), IssuedAt: now,
 		ExpiresAt: now.Add(seconds(p.cfg.Policy.RecoveryTokenMaxAge))}

@@ -19,7 +19,7 @@ func path(template, nodeID string, pairs ...string) string {
 	return strings.NewReplacer(append([]string{"{node_id}", nodeID}, pairs...)...).Replace(template)
 }
 
-// fakeNode is a node's side of the wire without an agent: it waits for tasks and does with each what do says.
+// fakeNode is a node's side of the wire without an agent: it waits for tasks and passes each to do.
 type fakeNode struct {
 	t    *testing.T
 	p    *platformtest.Platform
@@ -94,8 +94,8 @@ func (n fakeNode) dialStream(ctx context.Context, sessionID string,
 	return websocket.Dial(ctx, url, o)
 }
 
-// stream runs the node: for each terminal that it is to open it opens the stream, hands it to do, and says that the
-// task is completed when do is.
+// stream runs the node: for each terminal task it opens the stream, passes it to do, and reports the task as
+// completed when do returns.
 func (n fakeNode) stream(do func(conn *websocket.Conn), edit ...func(*websocket.DialOptions)) {
 	n.run(func(ctx context.Context, task wire.Task) wire.TaskResult {
 		var open wire.TerminalOpenPayload

@@ -57,8 +57,8 @@ func tenantRecovery(a store.Allocation, node recoveryView) (reason diag.ReasonCo
 	return reason, state
 }
 
-// appRecovery is the state of an active allocation's workload. It fails by a completed observation only; one that is
-// missing is said as such and changes nothing.
+// appRecovery is the state of an active allocation's workload. Only a completed observation makes it fail; a missing
+// one is reported as missing and changes nothing.
 func appRecovery(a store.Allocation) (reason diag.ReasonCode, state diag.UserState) {
 	switch {
 	case a.State != store.StateActive:

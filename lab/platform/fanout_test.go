@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 )
 
-// TestTenantTexts: users read the catalogue's words of their own reason. What a completed probe saw to be stopped runs
-// no more, and of a node that is in contact nobody says that it is not.
+// TestTenantTexts: users read the catalogue's words of their own reason. A workload that a completed probe saw
+// stopped is not called running, and a node that is in contact is not called unreachable.
 func TestTenantTexts(t *testing.T) {
 	running := store.Allocation{State: store.StateActive, App: store.App{Status: appRunning}}
 	stopped := store.Allocation{State: store.StateActive, App: store.App{Status: appStopped}}

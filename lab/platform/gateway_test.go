@@ -37,7 +37,7 @@ func (c *clock) advance(d time.Duration) {
 	c.ahead += d
 }
 
-// envelope reads the error of an answer that was no success.
+// envelope decodes the error of a failed request.
 func envelope(t *testing.T, resp *http.Response) wire.ErrorInfo {
 	t.Helper()
 	if resp == nil {
@@ -172,7 +172,7 @@ func TestNodeSaysNothing(t *testing.T) {
 	}
 }
 
-// TestNodeSpeaks: what the node says over its stream reaches the browser, and that it breaks off.
+// TestNodeSpeaks: the node's output and the end of its stream reach the browser.
 func TestNodeSpeaks(t *testing.T) {
 	_, p := withRedis(t)
 	node := fakeNode{t, p, p.Enroll(platformtest.NodeID)}
@@ -327,7 +327,7 @@ func TestNodeTerminalAlerts(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "certificate required") {
 		t.Errorf("no certificate: %v", err)
 	}
-	// A peer that only connects is no failure.
+	// A peer that only connects is not a failure.
 	conn, err := net.Dial("tcp", strings.TrimPrefix(p.NodeTerminalURL, "https://"))
 	if err != nil {
 		t.Fatal(err)

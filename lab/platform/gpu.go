@@ -24,11 +24,11 @@ import (
 const (
 	// gpuRound is how often a file of a policy is looked at, and what could not be judged is tried again.
 	gpuRound = 15 * time.Second
-	// gpuRejudge is how old a judgement of a node that says nothing gets: its samples may be too old by now.
+	// gpuRejudge is the age at which a silent node is judged again: its samples may be too old by now.
 	gpuRejudge = time.Minute
 	// gpuTimeout bounds one run of the program, in seconds.
 	gpuTimeout = 30
-	// gpuJudgementAge is the age from which on a judgement says nothing: nobody makes new ones.
+	// gpuJudgementAge is the age from which a judgement is stale because judging has stopped.
 	gpuJudgementAge = 3 * gpuRejudge
 	maxGPUPolicy    = 1 << 20 // bytes of a file
 )
@@ -50,7 +50,7 @@ type gpuJudge struct {
 	refused []string   // what is wrong with the file as it is now
 }
 
-// openGPUs says what the judging needs. Whatever is missing shows in the judgements: no node is healthy without one.
+// openGPUs sets up what judging needs. A missing part shows in the judgements: no node is healthy without one.
 func (p *Platform) openGPUs() {
 	p.gpus.wake, p.gpus.changed = make(chan struct{}, 1), make(chan struct{}, 1)
 	p.cfg.GPU.Mode = cmp.Or(p.cfg.GPU.Mode, policy.Enforce)
@@ -155,7 +155,7 @@ func (p *Platform) judgeNode(ctx context.Context, n store.GPUNode) error {
 		ev.Events = append(ev.Events, e.Event)
 	}
 	judged, err := p.judgeEvidence(ctx, ev)
-	if ctx.Err() != nil { // a stop is no failure of the policy
+	if ctx.Err() != nil { // shutting down: not a failure of the policy
 		return ctx.Err()
 	}
 	if err != nil {
@@ -198,7 +198,7 @@ func (p *Platform) judgeEvidence(ctx context.Context, ev policy.Evidence) (j pol
 	return r.Judged()
 }
 
-// notJudged is the judgement where there is none: nothing is known of any GPU.
+// notJudged is the judgement if the policy could not run: the state of every GPU is unknown.
 func (p *Platform) notJudged(ev policy.Evidence, err error) policy.Judgement {
 	why := policy.Finding{Subject: policy.Subject{About: policy.AboutNode, What: "the policy"}, Health: policy.Unknown,
 		Why: err.Error()}

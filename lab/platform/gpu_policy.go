@@ -27,7 +27,7 @@ type GPU struct {
 	// absolute path of gpuaas-gpu-policy; default: beside the platform's own program
 	Program string `yaml:"program,omitempty"`
 	Timeout int64  `yaml:"timeout_seconds,omitempty"` // of one run of the program, which takes milliseconds; default 30
-	// URL of what places work on nodes: it is asked when an operator cordons, uncordons or drains one; "": nobody is
+	// URL of the scheduler of nodes, called when an operator cordons, uncordons or drains one; "": not called
 	Coordinator string `yaml:"coordinator,omitempty"`
 }
 

@@ -71,7 +71,7 @@ func backTo(was status.Node) statusAsk {
 	case status.Draining:
 		return status.Node.Drain
 	}
-	return status.Node.Cordon // also where that was not kept: no new work until somebody asks
+	return status.Node.Cordon // also if the answer was not stored: no new work until an uncordon
 }
 
 // coordinatorLoop gives the coordinator what it has to know, until ctx is done: what a policy made of a node, and what
@@ -173,5 +173,5 @@ func (p *Platform) coordinate(ctx context.Context, nodeID string, n store.Notice
 	return nil
 }
 
-// errNotTaken is an answer of the coordinator that says no.
+// errNotTaken means that the coordinator refused the request.
 var errNotTaken = errors.New("the coordinator does not take it")

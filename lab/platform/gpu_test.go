@@ -240,7 +240,7 @@ func TestGPUCases(t *testing.T) {
 	}
 }
 
-// TestGPUSequence: what was said of a node holds until it is fully healthy, and silence says nothing.
+// TestGPUSequence: an unhealthy judgement holds until the node is fully healthy; missing samples never clear it.
 func TestGPUSequence(t *testing.T) {
 	program := judgeProgram(t)
 	c := &clock{}
@@ -275,8 +275,7 @@ func TestGPUSequence(t *testing.T) {
 	}
 }
 
-// TestGPUPolicyProgram: without a whole judgement there is none, whatever is wrong with the program, and no GPU is
-// healthy.
+// TestGPUPolicyProgram: if the policy program fails in any way, there is no partial judgement and no GPU is healthy.
 func TestGPUPolicyProgram(t *testing.T) {
 	real := judgeProgram(t)
 	program := filepath.Join(t.TempDir(), "program")
@@ -363,7 +362,7 @@ func TestGPUPolicyFile(t *testing.T) {
 			t.Errorf("%s: %+v", wrong, d.Policy)
 		}
 	}
-	put("gpu.temperature > 90", "DEGRADED") // cannot be evaluated where there is no temperature
+	put("gpu.temperature > 90", "DEGRADED") // cannot be evaluated without a temperature
 	n.want(n.tell(gpuSample(nil)), "UNKNOWN", "ACTIVE", "")
 	put("has(gpu.temperature) && gpu.temperature > 90", "UNHEALTHY")
 	n.want(n.tell(gpuSignal(report.Temperature, report.Of(91))), "UNHEALTHY", "UNHEALTHY", "")

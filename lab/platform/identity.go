@@ -15,8 +15,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// codeNoCertificate answers a request that came without the ingress having seen a client certificate. It is no typed
-// denial: nothing is known of the node.
+// codeNoCertificate answers a request that came without the ingress having seen a client certificate. It is not a
+// typed denial: the node is unknown.
 const codeNoCertificate = "client_certificate_required"
 
 // operator lets a request through that has the operator's token.
@@ -68,13 +68,13 @@ type caller struct {
 	shown    string // the challenge that the request shows, "" when it does not
 }
 
-// callerFrom reads what a node request says of its sender, but for the certificate.
+// callerFrom reads the sender of a node request, except for its certificate.
 func callerFrom(r *http.Request) caller {
 	return caller{instance: r.Header.Get(wire.HeaderNodeInstance), remote: web.Remote(r),
 		shown: r.Header.Get(wire.HeaderChallenge)}
 }
 
-// source is the caller as the host that it says it is.
+// source is the caller as the host that it claims to be.
 func (c caller) source(instance string) store.Source {
 	s := store.Source{InstanceID: instance, Remote: c.remote}
 	if c.cert != nil {
@@ -91,7 +91,7 @@ func callerOf(ctx context.Context) caller {
 	return c
 }
 
-// presented returns the client certificate that the ingress passed on, or why there is none.
+// presented returns the client certificate that the ingress passed on, or why it is missing.
 func presented(r *http.Request) (*x509.Certificate, error) {
 	verify := r.Header.Get(wire.HeaderClientVerify)
 	switch reason, failed := strings.CutPrefix(verify, "FAILED:"); {
@@ -115,7 +115,7 @@ func presented(r *http.Request) (*x509.Certificate, error) {
 	return nil, web.Errorf(http.StatusUnauthorized, codeNoCertificate, "the ingress passed no readable client certificate")
 }
 
-// denied says why a request may not act as the node; nil when it may. anyProfile leaves it open which environment
+// denied returns why a request may not act as the node, or nil if it may. anyProfile leaves it open which environment
 // profile the node named last: of a request that names one itself.
 func (p *Platform) denied(ctx context.Context, nodeID string, from caller, anyProfile bool) *web.Error {
 	if err := p.deniedCert(ctx, nodeID, from.cert); err != nil {
@@ -172,7 +172,7 @@ func lookupFailed(err error) *web.Error {
 		Message: "the platform could not look the node up", Err: err}
 }
 
-// deniedCert says why a certificate may not act as the node, whatever the node's standing.
+// deniedCert returns why a certificate may not act as the node, whatever the node's state.
 func (p *Platform) deniedCert(ctx context.Context, nodeID string, c *x509.Certificate) *web.Error {
 	if err := p.pki.verifyNode(c, p.now()); err != nil {
 		var invalid x509.CertificateInvalidError

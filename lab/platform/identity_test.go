@@ -46,7 +46,7 @@ func reasoned(in map[string]any) map[string]any {
 	return out
 }
 
-// TestADecisionNeedsAReason: the audit of a decision says why; without a word nothing is decided.
+// TestADecisionNeedsAReason: the audit of a decision has its reason; a decision without one is refused.
 func TestADecisionNeedsAReason(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{Allocations: []platform.SeedAllocation{
 		{ID: "alloc-stuck", NodeID: platformtest.NodeID, State: "release_failed", OSUser: "tenant"}}})
@@ -68,7 +68,7 @@ func TestADecisionNeedsAReason(t *testing.T) {
 }
 
 // TestNoBundleWhileTheIngressTrustsAnotherCA: its certificate would be rejected like the old one. An operator may
-// insist, and the audit says so.
+// override, and the audit records it.
 func TestNoBundleWhileTheIngressTrustsAnotherCA(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{})
 	p.Enroll(platformtest.NodeID)
@@ -170,7 +170,7 @@ func TestDenialsEverywhere(t *testing.T) {
 	}
 }
 
-// TestProfiles: a node or a token of another environment is turned away, until the node says otherwise or is enrolled.
+// TestProfiles: a node or a token of another environment is rejected, until the node reports this one or is enrolled.
 func TestProfiles(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{
 		Nodes:  []platform.SeedNode{{ID: platformtest.NodeID}, {ID: otherNode, EnvironmentProfile: "airgapped"}},
@@ -237,7 +237,7 @@ func TestTokenOfAnotherProfile(t *testing.T) {
 	}
 }
 
-// TestBundle: one document rewrites endpoints, trust and token, and its token says what it is for.
+// TestBundle: one document rewrites endpoints, trust and token, and its token has a purpose.
 func TestBundle(t *testing.T) {
 	clk := &clock{}
 	p := platformtest.StartPlatform(t, platformtest.Options{Now: clk.now, Config: func(c *platform.Config) {
@@ -285,10 +285,10 @@ func TestBundle(t *testing.T) {
 	}
 }
 
-// TestClonedIdentity: two hosts alternate with one identity. Both are out until an operator fenced one and accepted the
-// other again; the fenced one stays out and says nothing about the node.
+// TestClonedIdentity: two hosts alternate with one identity. Both are denied until an operator fenced one and
+// accepted the other again; the fenced one stays denied and does not affect the node's state.
 func TestClonedIdentity(t *testing.T) {
-	// a sweep between detection and reason would tell the reason itself
+	// without sweeps, which would report the reason before the test does
 	p := platformtest.StartPlatform(t, platformtest.Options{Config: slowSweeps})
 	cred := p.Enroll(platformtest.NodeID)
 	host := func(id string) string {
@@ -300,7 +300,7 @@ func TestClonedIdentity(t *testing.T) {
 			t.Fatalf("heartbeat %d: %s", i, code)
 		}
 	}
-	// A preflight's heartbeat is no source.
+	// A preflight's heartbeat does not count as a source.
 	beat(t, p, cred, wire.HeartbeatRequest{NodeInstanceID: "host-a", BootID: "boot-host-a"}, wire.HeaderProbe, "1")
 	if code := host("host-a"); code != wire.DenyCloned {
 		t.Fatalf("the host that came back: %q", code)

@@ -20,7 +20,7 @@ import (
 )
 
 // TestForgedIngress: a program of the platform's machine writes the headers of the node ingress itself, with the
-// certificate of a node and without its key. It is no node, whatever secret it makes up.
+// certificate of a node and without its key. It is denied with any secret that it makes up.
 func TestForgedIngress(t *testing.T) {
 	log := &bytes.Buffer{}
 	p := platformtest.StartPlatform(t, platformtest.Options{Log: log})

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// What one node may have stored, in bytes. The burst takes everything that an agent's outbox keeps, at once; the rate
-// is far above what a healthy node says, which is a few events an hour and a heartbeat every 15 s.
+// What one node may have stored, in bytes. The burst admits all that an agent's outbox keeps at once; the rate is far
+// above that of a healthy node, which sends a few events an hour and a heartbeat every 15 s.
 const (
 	eventBurst = 6 << 20
 	eventRate  = 2 << 10 // a second
@@ -22,7 +22,7 @@ const (
 	maxRetry = time.Hour
 )
 
-// intake holds back a node that has too much to say. The zero value is ready for use; it grows with the nodes that
+// intake limits the events that one node may send. The zero value is ready for use; it grows with the nodes that
 // exist.
 type intake struct {
 	mu    sync.Mutex
@@ -35,8 +35,8 @@ type budget struct {
 	at   time.Time
 }
 
-// take spends size bytes of a node's budget, which is refilled by rate a second up to burst. Where there is not enough
-// it spends nothing, and says after what time there will be.
+// take spends size bytes of a node's budget, which is refilled by rate a second up to burst. If the budget does not
+// suffice, it spends nothing and returns how long to wait.
 func (i *intake) take(nodeID string, size, burst, rate int, now time.Time) (wait time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -116,7 +116,7 @@ func (p *Platform) mayTell(r *http.Request, in wire.EventsRequest, now time.Time
 	case !known: // an agent sends none before its first heartbeat was answered
 		return web.Errorf(http.StatusConflict, "instance_unknown", "this host has sent no heartbeat as this node")
 	}
-	if err := p.believed(r, nil); err != nil { // it would end a rollout, and take the numbers of what the node has to tell
+	if err := p.believed(r, nil); err != nil { // it would end a rollout, and use up the numbers of the node's events
 		return err
 	}
 	if wait := p.eventIntake.take(nodeID, size, eventBurst, eventRate, now); wait > 0 {
@@ -126,13 +126,13 @@ func (p *Platform) mayTell(r *http.Request, in wire.EventsRequest, now time.Time
 }
 
 const (
-	// strangerRows is how many denials of one kind are evidence per audit window where any caller causes them, without a
-	// certificate or under a node id that is none: the first tells all.
+	// strangerRows is how many denials of one kind become evidence per audit window if any caller can cause them,
+	// without a certificate or under an unknown node id: the first one is enough.
 	strangerRows = 1
 	// nodeRows is the same of a node's own denials. A walk, and a node that backs off, stay far below it; each is read
 	// by its correlation id.
 	nodeRows = 30
-	// maxGate bounds the kinds that are told apart; those beyond it share one count.
+	// maxGate bounds the kinds that are counted separately; those beyond it share one count.
 	maxGate = 1024
 )
 
@@ -151,8 +151,8 @@ type denialCount struct {
 	count int64     // denials since the last row
 }
 
-// take counts one denial and says whether it is to be a row: one of the first rows within a window. count is how many
-// denials that row counts.
+// take counts one denial and reports whether it becomes a row: it is one of the first rows within a window. count is
+// how many denials that row counts.
 func (g *denialGate) take(k denialKind, rows int, now time.Time, window time.Duration) (count int64, keep bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -24,8 +24,8 @@ func events(instance string, first uint64, n, size int) wire.EventsRequest {
 	return in
 }
 
-// TestEventFlood: what a node tells is bounded in size, number and rate, and is taken from hosts alone that have sent a
-// heartbeat. What an agent's outbox keeps is taken at once.
+// TestEventFlood: a node's events are bounded in size, number and rate, and are accepted only from hosts that have
+// sent a heartbeat. What an agent's outbox keeps is taken at once.
 func TestEventFlood(t *testing.T) {
 	var now atomic.Int64
 	now.Store(time.Now().UnixNano())

@@ -21,8 +21,7 @@ const (
 // maxProbeBackoff bounds how much rarer probes get that give no observation.
 const maxProbeBackoff = 6
 
-// Sweep expires the tasks that are past their time, now, and says how many; observations whose result is overdue go
-// back to the queue.
+// Sweep expires the overdue tasks and returns how many; observations whose result is overdue go back to the queue.
 func (p *Platform) Sweep(ctx context.Context) (int, error) {
 	n, err := p.queue.Sweep(ctx)
 	if err != nil {
@@ -132,7 +131,7 @@ func (p *Platform) ProbeApps(ctx context.Context) error {
 	return nil
 }
 
-// probeDue says whether a workload is to be asked: one more interval of patience for each probe in a row that failed.
+// probeDue reports whether to probe a workload: the interval grows by one for each failed probe in a row.
 func probeDue(a store.App, now time.Time, interval time.Duration) bool {
 	patience := time.Duration(min(a.ProbeFailures, maxProbeBackoff)) * interval
 	return a.ProbeFailedAt.IsZero() || now.Sub(a.ProbeFailedAt) >= patience

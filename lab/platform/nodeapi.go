@@ -28,7 +28,7 @@ type waitLimit struct {
 	n  map[string]int // guarded by mu
 }
 
-// enter takes one place of a node, or reports that there is none.
+// enter takes one of a node's places to wait, or returns false if all are in use.
 func (l *waitLimit) enter(nodeID string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,8 +109,8 @@ func (p *Platform) heartbeat(w http.ResponseWriter, r *http.Request) error {
 	return web.Answer(w, http.StatusOK, answer)
 }
 
-// takeHeartbeat stores a node's report, or denies the host that sent it. A preflight's is checked and not stored. next
-// is the challenge that the answer gives; again says that its echo is wanted at once.
+// takeHeartbeat stores a node's report, or denies the host that sent it. A preflight's is checked and not stored.
+// next is the challenge that the answer gives; again asks for its echo at once.
 func (p *Platform) takeHeartbeat(r *http.Request, h wire.HeartbeatRequest, next string) (again bool, err error) {
 	ctx, nodeID, from := r.Context(), r.PathValue("node_id"), callerOf(r.Context())
 	if err := p.deniedHost(ctx, nodeID, h.NodeInstanceID, from); err != nil {
@@ -252,8 +252,8 @@ func (p *Platform) filled(ctx context.Context, t store.Task) (store.Task, error)
 	return t, err
 }
 
-// waitTimeout reads the timeout parameter, seconds or a Go duration, capped by policy. A peek waits for nothing unless
-// it says so.
+// waitTimeout reads the timeout parameter, seconds or a Go duration, capped by policy. A peek does not wait by
+// default.
 func (p *Platform) waitTimeout(r *http.Request, peek bool) (time.Duration, error) {
 	limit := seconds(p.cfg.Policy.TaskWait)
 	text := r.URL.Query().Get("timeout")

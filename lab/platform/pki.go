@@ -131,7 +131,7 @@ type Trust struct {
 	Errors                 []string `json:"errors,omitempty"`
 }
 
-// trust reads the files that others may change; what cannot be read is absent and said.
+// trust reads the files that others may change; one that cannot be read is absent and reported.
 func (p *pki) trust() Trust {
 	t := Trust{SigningCA: fingerprint(p.ca), TerminalServer: fingerprint(p.terminal.Leaf)}
 	if certs, err := readCerts(p.files.IngressCA); err != nil {

@@ -68,7 +68,7 @@ type Platform struct {
 	queue *queue.Queue
 	token diag.Secret
 
-	ingress     diag.Secret // what tells the node ingress from other programs of this machine
+	ingress     diag.Secret // authenticates the node ingress among the programs of this machine
 	gateway     *gateway.Gateway
 	waits       waitLimit
 	denials     denialGate
@@ -221,7 +221,7 @@ func (p *Platform) Run(ctx context.Context) error {
 	}
 	p.log.Info("stopping")
 	cancel()
-	endRequests() // long polls answer, terminal sessions say goodbye
+	endRequests() // long polls return, terminal sessions close
 	err = errors.Join(err, p.shutdown(context.WithoutCancel(ctx)))
 	p.gateway.Wait()
 	wg.Wait()

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// TestTheGuestAgentsStatusChanges: what a provider says of a machine is a thing that can change, audited and with
-// evidence; a word that is none, or no reason, changes nothing.
+// TestTheGuestAgentsStatusChanges: the provider's status of a machine can change, with audit and evidence; an unknown
+// status or a missing reason changes nothing.
 func TestTheGuestAgentsStatusChanges(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{})
 	at := "/v1/admin/nodes/" + platformtest.NodeID + "/provider"

@@ -207,7 +207,7 @@ func TestRefusedRotation(t *testing.T) {
 	}
 }
 
-// TestReasonsOfTheReadModel: what the platform alone can tell of a node that reports.
+// TestReasonsOfTheReadModel: the reasons that the platform alone can find for a node that reports.
 func TestReasonsOfTheReadModel(t *testing.T) {
 	clk := &clock{}
 	p := platformtest.StartPlatform(t,

@@ -159,7 +159,7 @@ func fencedHost(o observation) *store.Instance {
 	return &o.instances[0]
 }
 
-// drifted reports whether the node last said that it uses other endpoints than the active ones.
+// drifted reports whether the endpoints that the node last reported differ from the active ones.
 func drifted(n store.Node, e Endpoints) bool {
 	differs := func(said, active string) bool {
 		return said != "" && strings.TrimRight(said, "/") != strings.TrimRight(active, "/")
@@ -258,7 +258,7 @@ func backlogPoint(o observation) checkpoint {
 		At: diag.At(o.now)}
 }
 
-// readiness says how far the node's newest terminal session came.
+// readiness returns how far the node's newest terminal session got.
 func readiness(s *store.Session, open *store.Task) string {
 	switch {
 	case s == nil:

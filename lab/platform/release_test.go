@@ -214,7 +214,7 @@ func TestTenantsAreToldApart(t *testing.T) {
 	clk.advance(platformtest.StaleAfter + time.Second)
 	beat(t, p, far, wire.HeartbeatRequest{NodeInstanceID: "host-b"})
 	look()
-	look() // says nothing twice
+	look() // repeats nothing
 	for id, want := range map[string]string{"tenant-red": "node_agent_unreachable",
 		"tenant-blue": "node_agent_unreachable", "tenant-gone": "none", "tenant-far": "none"} {
 		a := allocation(t, p, id)
@@ -239,8 +239,8 @@ func TestTenantsAreToldApart(t *testing.T) {
 	}
 }
 
-// TestForcedPlaceIsNotFree: an operator's word ends a release, and the place is given away only when the node has
-// cleaned up, in time or late, or the operator says that nothing is left there.
+// TestForcedPlaceIsNotFree: an operator may force the end of a release, and the slot becomes free only when the node
+// has cleaned up, in time or late, or the operator confirms that the node is clean.
 func TestForcedPlaceIsNotFree(t *testing.T) {
 	const id = platformtest.AllocationID
 	for name, end := range map[string]func(t *testing.T, p *platformtest.Platform, cred platformtest.Credential,

@@ -18,8 +18,8 @@ import (
 // noopTTL is how long the no-op of a soak may take.
 const noopTTL = 30 * time.Second
 
-// merged is what is known of a rollout once the node said said. A rollout only goes forward, and what is over stays
-// over; of each probe the newer word counts. So it does not matter in which order, or how often, the node says it.
+// merged adds a node's report to the known state of its rollout. A rollout only goes forward, and what is over stays
+// over; of each probe the newer word counts. So reports may arrive in any order, and repeatedly.
 func merged(known, said wire.Rollout) wire.Rollout {
 	out := known
 	if wire.RolloutRank(said.State) > wire.RolloutRank(known.State) {
@@ -45,8 +45,8 @@ func merged(known, said wire.Rollout) wire.Rollout {
 	return out
 }
 
-// arrived is what a boot report adds to merged: a node that runs the target has started it, whether or not anybody
-// said so. synthesised is true where nobody had.
+// arrived adds a boot report to merged: a node that runs the target has started it, even if no event reported the
+// start. synthesised is true if none did.
 func arrived(r wire.Rollout, running wire.Build) (out wire.Rollout, synthesised bool) {
 	if running.SHA256 == "" || running.SHA256 != r.Target.SHA256 || running.SHA256 == r.Prior.SHA256 ||
 		wire.RolloutRank(r.State) >= wire.RolloutRank(wire.RolloutActivating) {
@@ -56,7 +56,7 @@ func arrived(r wire.Rollout, running wire.Build) (out wire.Rollout, synthesised 
 	return r, true
 }
 
-// said takes a node's word on one of its rollouts. What it says of another node's is not taken.
+// said takes a node's report of one of its rollouts. A report of another node's rollout is ignored.
 func (p *Platform) said(ctx context.Context, nodeID, instanceID string, said wire.Rollout, running wire.Build,
 	why string) error {
 	now := p.now()
@@ -156,7 +156,7 @@ func (p *Platform) answerBoot(r *http.Request, h wire.HeartbeatRequest, answer *
 	return nil
 }
 
-// booted takes the boot report of a heartbeat, and gives what the answer says to it: the build that is known now, and
+// booted takes the boot report of a heartbeat, and returns what the answer carries: the build that is known now, and
 // the node's rollout as the platform sees it.
 func (p *Platform) booted(ctx context.Context, nodeID, correlationID string,
 	h wire.HeartbeatRequest) (*wire.Build, *wire.Rollout, error) {
@@ -221,7 +221,7 @@ func (p *Platform) resume(ctx context.Context, r store.Rollout, b wire.BootRepor
 }
 
 // taskOfRollout draws a rollout's consequences from a task that ended: the node's own refusal of an update, and a
-// soak's no-op, which the node may be unable to count itself. One that expired tells nothing.
+// soak's no-op, which the node may be unable to count itself. An expired task changes nothing.
 func (p *Platform) taskOfRollout(ctx context.Context, t store.Task) error {
 	switch {
 	case t.Type == wire.TaskSelfUpdate && t.Status == wire.TaskFailed && t.Result != nil && t.Result.Error != nil:

@@ -12,7 +12,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// withheldFor is how long a wait is kept whose task went to nobody: who asks at once again is not answered in a loop.
+// withheldFor is how long a wait is kept open whose task was withheld from every caller: without it a caller that
+// polls again at once would loop.
 const withheldFor = time.Second
 
 // noteSource keeps a request under the node's certificate whose source is not that of its heartbeats, while those are
@@ -158,7 +159,7 @@ func (p *Platform) mayAnswer(r *http.Request) error {
 	t, err := p.store.Task(r.Context(), r.PathValue("task_id"))
 	switch {
 	case errors.Is(err, store.ErrNotFound), err == nil && t.Observes(), err == nil && t.NodeID != r.PathValue("node_id"):
-		return nil // the queue says the rest
+		return nil // the queue reports the rest
 	case err != nil:
 		return err
 	}

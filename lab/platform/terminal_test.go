@@ -187,7 +187,7 @@ func TestTerminalEndToEnd(t *testing.T) {
 		"task.dispatched", "terminal.node_stream_connected", "terminal.pty_ready", "task.completed", "terminal.closed")
 }
 
-// echo sends back what it gets, and says with which code it was closed.
+// echo sends back what it receives, and reports the code with which it was closed.
 func echo(conn *websocket.Conn, left chan<- websocket.StatusCode) {
 	for {
 		kind, b, err := conn.Read(context.Background())

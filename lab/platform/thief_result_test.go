@@ -18,8 +18,8 @@ func (s *speaker) result(taskID string, r wire.TaskResult) string {
 	return out.Error.Code
 }
 
-// TestThiefThatAnswers: a copy of the certificate that learned the task's id says that the node has cleaned up. While
-// the tenant's processes may live, the place would be free; only the host that was given the task may say so.
+// TestThiefThatAnswers: a copy of the certificate that learned the task's id reports the clean-up as done. The
+// tenant's processes may still be alive, so only the host that was given the task may free the slot.
 func TestThiefThatAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		instance string
@@ -51,8 +51,7 @@ func TestThiefThatAnswers(t *testing.T) {
 	}
 }
 
-// TestThiefThatTells: it ends a rollout in the node's name, and takes the numbers of the events that the node has to
-// tell.
+// TestThiefThatTells: it ends a rollout in the node's name, and uses up the sequence numbers of the node's events.
 func TestThiefThatTells(t *testing.T) {
 	for _, shown := range []string{"", "0123456789abcdef"} {
 		p, node, thief := theft(t, "host-a", false)

@@ -54,7 +54,7 @@ func (p *Platform) handshakeFailed(remote string, err error) {
 	}
 }
 
-// describe adds who a rejected certificate says it is; unverified words, marked so.
+// describe adds the subject and issuer of a rejected certificate, marked as unverified claims.
 func describe(e *store.Evidence, c *x509.Certificate) {
 	e.Detail["claimed_subject"] = web.Clipped(c.Subject.CommonName)
 	e.Detail["claimed_serial"] = serialText(c)
@@ -62,7 +62,7 @@ func describe(e *store.Evidence, c *x509.Certificate) {
 	e.Detail["claimed_not_after"] = c.NotAfter.UTC()
 }
 
-// recallTrust takes over what the process before this one said of the trust, so that a repair by a restart is said,
+// recallTrust restores the trust state that the previous process recorded, so that a repair by a restart is recorded,
 // too.
 func (p *Platform) recallTrust(ctx context.Context) error {
 	var newest [2]int64
@@ -79,8 +79,8 @@ func (p *Platform) recallTrust(ctx context.Context) error {
 	return nil
 }
 
-// checkTrust says loudly, at each start and whenever it changes, that the node ingress does not trust the CA that signs
-// node certificates. Only one caller at a time: the start, then the sweep.
+// checkTrust logs an error and writes evidence, at each start and whenever it changes, if the node ingress does not
+// trust the CA that signs node certificates. Only one caller at a time: the start, then the sweep.
 func (p *Platform) checkTrust(ctx context.Context, starting bool) {
 	t := p.pki.trust()
 	for _, e := range t.Errors {

@@ -38,7 +38,7 @@ func (g *Gateway) browser(w http.ResponseWriter, r *http.Request) error {
 			Message: "the session could not be bound: the session store does not answer", Err: err}
 	case !bound:
 		err = errAttached
-	default: // again, now that a decision finds the session: one that fell before found nobody to end
+	default: // again, now that a decision finds the session: an earlier decision had no session to end
 		if err = g.allowed(r.Context(), row, nil); err != nil {
 			g.unbind(r, row.ID)
 		}
@@ -154,7 +154,7 @@ func (g *Gateway) rejected(r *http.Request, kind string, row store.Session, err 
 	}
 	ids := []string{web.GivenCorrelationID(r.Context()), row.CorrelationID}
 	if ids[0] == "" && ids[1] == "" {
-		ids[0] = web.CorrelationID(r.Context()) // there is no other
+		ids[0] = web.CorrelationID(r.Context()) // the mint had no correlation id
 	}
 	for _, id := range slices.Compact(ids) { // under the caller's and under the session's own
 		if id != "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// Of says which sessions a decision is about.
+// Of selects the sessions that a decision applies to.
 type Of func(store.Session) bool
 
 // OfAllocation is every session of an allocation.
@@ -69,8 +69,8 @@ func (g *Gateway) inProgress(of Of) []*session {
 	return found
 }
 
-// standing says why a session may not go on: a reason of wire.End*, or "". from is the host that gives the terminal,
-// nil before one joined. A certificate that a renewal replaced says nothing here: the stream was let in with it.
+// standing returns why a session has to end, a reason of wire.End*, or "". from is the host that gives the terminal,
+// nil before one joined. A certificate that a renewal replaced does not matter here: the stream was admitted with it.
 func (g *Gateway) standing(ctx context.Context, row store.Session, from *store.Source) (string, error) {
 	a, err := g.Store.Allocation(ctx, row.AllocationID)
 	switch {
@@ -122,7 +122,7 @@ func decidedText(reason string) string {
 	}[reason], "the platform does not accept the node's identity ("+reason+"), so its terminals are closed")
 }
 
-// end tells a session why it is over. Only the first reason counts.
+// end sends a session the reason to end. Only the first reason counts.
 func (s *session) end(reason string) {
 	select {
 	case s.over <- reason:

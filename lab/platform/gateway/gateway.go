@@ -35,15 +35,15 @@ type Options struct {
 	RedisUser     string      // "": Redis' default user
 	RedisPassword diag.Secret // zero: none
 
-	// Denied says why a verified client certificate may not act as a node; nil when it may.
+	// Denied returns why a verified client certificate may not act as a node, or nil if it may.
 	Denied func(r *http.Request, nodeID string, c *x509.Certificate) *web.Error
 
-	// Proven says why a node stream that would join a session does not come from the host that sends the node's
-	// heartbeats; nil when it does, or when that is not known.
+	// Proven returns why a node stream that would join a session does not come from the host that sends the node's
+	// heartbeats, or nil if it does or if that is unknown.
 	Proven func(r *http.Request, nodeID string, c *x509.Certificate) *web.Error
 
-	// Keep says whether a refused upgrade is to be evidence, and how many it counts for: callers can repeat it. nodeID is
-	// "" where neither a session nor a certificate names one; two with the same why are of one kind.
+	// Keep reports whether a refused upgrade becomes evidence, and how many it counts for: callers can repeat it.
+	// nodeID is "" where neither a session nor a certificate names one; two with the same why are of one kind.
 	Keep func(r *http.Request, nodeID, why string) (count int64, keep bool)
 
 	SessionLimit time.Duration // how long a session may last
@@ -123,7 +123,7 @@ func (g *Gateway) remove(s *session) {
 	delete(g.live, s.row.ID)
 }
 
-// find returns a session in progress, nil when there is none.
+// find returns a session in progress, or nil.
 func (g *Gateway) find(id string) *session {
 	g.mu.Lock()
 	defer g.mu.Unlock()

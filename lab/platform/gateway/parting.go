@@ -20,7 +20,7 @@ const (
 	answered
 )
 
-// byGateway and byNode are endings of which the reason says all.
+// byGateway and byNode are endings that need no detail besides the reason.
 var (
 	byGateway = store.Closing{By: wire.ByGateway}
 	byNode    = store.Closing{By: wire.ByNode}
@@ -37,8 +37,8 @@ func nodeGone(err error) ending {
 	return ending{reason: reasonNodeClosed, code: closeNodeError, how: parting(wire.ByNode, err)}
 }
 
-// parting says how a side left, by the error of reading from it or of writing to it: with which close frame, or how its
-// connection broke.
+// parting returns how a side left, by the error of reading from it or of writing to it: with which close frame, or
+// how its connection broke.
 func parting(side string, err error) store.Closing {
 	how := store.Closing{By: side, Code: wire.CloseBroken}
 	var closed websocket.CloseError

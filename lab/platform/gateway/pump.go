@@ -33,7 +33,8 @@ func (s *session) fromBrowser(ctx context.Context, browser *websocket.Conn) endi
 	}
 }
 
-// fromNode copies the node's frames to the browser and notes what they say of the terminal, before the browser knows.
+// fromNode copies the node's frames to the browser and records the terminal's state in them before the browser sees
+// it.
 func (g *Gateway) fromNode(ctx context.Context, s *session, browser *websocket.Conn) ending {
 	end := ending{reason: reasonNodeClosed}
 	said := false // whether the node has reported its terminal's state
@@ -62,7 +63,7 @@ func (g *Gateway) fromNode(ctx context.Context, s *session, browser *websocket.C
 	}
 }
 
-// nodeLeft is the end of a session whose node closed its stream: by a decision where the node says so, and it is one.
+// nodeLeft is the end of a session whose node closed its stream: by a decision, if the node names one that exists.
 func (g *Gateway) nodeLeft(ctx context.Context, s *session, err error) ending {
 	var closed websocket.CloseError
 	if errors.As(err, &closed) && wire.Decided(closed.Reason) && g.fell(ctx, s, closed.Reason) {
@@ -71,8 +72,8 @@ func (g *Gateway) nodeLeft(ctx context.Context, s *session, err error) ending {
 	return nodeGone(err)
 }
 
-// fell reports whether a decision that a node names did fall: that it says so makes it none. Who decides ends the
-// session by itself, but the node may hear of it first.
+// fell reports whether a decision that a node names was made: the node's word alone does not suffice. Who decides
+// ends the session by itself, but the node may hear of it first.
 func (g *Gateway) fell(ctx context.Context, s *session, reason string) bool {
 	if reason == wire.EndSessionLimit {
 		return time.Since(s.began) > g.SessionLimit-limitSlack
@@ -87,7 +88,7 @@ func (g *Gateway) fell(ctx context.Context, s *session, reason string) bool {
 // limitSlack is how much earlier than here a session may be over by the node's clock.
 const limitSlack = 5 * time.Second
 
-// note stores what a frame of the node says; true when it is the session's last word, then end says so.
+// note stores the state in a node's frame; it returns true for the session's last frame, which sets end.
 func (g *Gateway) note(ctx context.Context, s *session, f wire.Frame, end *ending) bool {
 	switch f.Type {
 	case "ready":

@@ -36,7 +36,7 @@ const (
 const (
 	closeSessionEnded      websocket.StatusCode = 4000 // the terminal ended: by its sides, or by a decision (wire.End*)
 	closeNodeStreamTimeout websocket.StatusCode = 4408
-	closeNodeError         websocket.StatusCode = 4502 // the node said why, or left
+	closeNodeError         websocket.StatusCode = 4502 // the node sent an error, or left
 	closeShutdown          websocket.StatusCode = websocket.StatusGoingAway
 )
 
@@ -60,7 +60,7 @@ type session struct {
 	joined chan struct{}   // closed once node is set
 	node   *websocket.Conn // readable after joined
 	ready  chan struct{}   // closed at the node's first ready, error or exit frame
-	ends   chan ending     // what the goroutines of the session have to say
+	ends   chan ending     // results of the session's goroutines
 	over   chan string     // why a decision ends the session, once
 
 	began  time.Time
@@ -208,7 +208,7 @@ func (g *Gateway) await(ctx, io context.Context, s *session, browser *websocket.
 	}
 }
 
-// timedOut says how far it came.
+// timedOut returns how far the session got.
 func (s *session) timedOut(limit time.Duration) ending {
 	text := fmt.Sprintf("the node opened no terminal stream within %s", limit)
 	select {
@@ -226,8 +226,8 @@ func (s *session) errorFrame(code, message string) *wire.Frame {
 	return &wire.Frame{Type: "error", Code: code, Message: message, CorrelationID: s.row.CorrelationID}
 }
 
-// finish notes the end, tells the browser, and closes both sides. It always calls cut, at the latest when a peer has
-// not answered its close in time.
+// finish records the end, sends it to the browser, and closes both sides. It always calls cut, at the latest when a
+// peer has not answered its close in time.
 func (g *Gateway) finish(ctx context.Context, s *session, browser *websocket.Conn, end ending, cut context.CancelFunc) {
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
@@ -249,7 +249,7 @@ func (g *Gateway) finish(ctx context.Context, s *session, browser *websocket.Con
 		g.record(ctx, s.evidence(store.TerminalError, g.Now(),
 			map[string]any{"code": end.frame.Code, "message": end.frame.Message}))
 		if b, bad := json.Marshal(end.frame); bad == nil {
-			_ = write(ctx, browser, websocket.MessageText, b) // it may have left: then there is no peer to tell
+			_ = write(ctx, browser, websocket.MessageText, b) // the browser may have disconnected
 		}
 	}
 	if err := errors.Join(err, g.bindings.release(ctx, s.row.ID)); err != nil {
@@ -262,7 +262,7 @@ func (g *Gateway) finish(ctx context.Context, s *session, browser *websocket.Con
 	close(s.done)
 }
 
-// nodeCloseCode tells the node that its part ended well, unless it did not.
+// nodeCloseCode is normal closure if the node's part ended well, otherwise the error's code.
 func nodeCloseCode(end ending) websocket.StatusCode {
 	if end.reason == reasonBrowserClosed || end.reason == reasonExit {
 		return websocket.StatusNormalClosure

@@ -54,8 +54,9 @@ type tlsListener struct {
 }
 
 // ListenTLS ends TLS on ln itself, in place of the HTTP server, to know about handshakes that fail: failed is called
-// for each, with the error that holds the client's certificate. A peer that connects and says nothing is not a failure.
-// What is over a limit is closed: before its handshake without a word, after it as a failure, a *TooManyError.
+// for each, with the error that holds the client's certificate. A peer that connects and sends nothing is not a
+// failure. What is over a limit is closed: before its handshake without a word, after it as a failure, a
+// *TooManyError.
 func ListenTLS(ln net.Listener, config *tls.Config, limits Limits, failed func(remote string, err error)) net.Listener {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &tlsListener{Listener: ln, config: config, limits: limits.withDefaults(), failed: failed, held: map[string]int{},
@@ -94,7 +95,7 @@ func address(conn net.Conn) string {
 	return text
 }
 
-// enter takes a place for a handshake, or reports that there is none.
+// enter takes one of the limited handshakes, or returns false.
 func (l *tlsListener) enter(remote string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -252,7 +252,7 @@ func (p *Platform) SigningCA() []byte { return p.nodeCA.pem }
 func (p *Platform) Client() *http.Client { return p.client }
 
 // Do calls the operator's API with the token: in (nil: no body) is sent as JSON, the answer is decoded into out (nil:
-// not wanted). It returns the status and the answer's header; the test fails when there is no answer.
+// not wanted). It returns the status and the answer's header; the test fails if no answer arrives.
 func (p *Platform) Do(method, path string, in, out any, header ...string) (int, http.Header) {
 	p.tb.Helper()
 	return p.call(p.client, method, p.APIBase+path,

@@ -64,7 +64,7 @@ type Spec struct {
 // Pubkeys is the value of GPUAAS_TASK_SIGNING_PUBKEYS that verifies this queue's tasks.
 func (q *Queue) Pubkeys() string { return q.signer.Pubkeys() }
 
-// Enqueue stores the task and wakes the node. store.ErrNotFound: there is no such node.
+// Enqueue stores the task and wakes the node. It returns store.ErrNotFound for an unknown node.
 func (q *Queue) Enqueue(ctx context.Context, spec Spec) (store.Task, error) {
 	t := q.NewTask(spec)
 	if err := q.store.Enqueue(ctx, t, spec.Type == wire.TaskStatusProbe); err != nil {
@@ -74,7 +74,8 @@ func (q *Queue) Enqueue(ctx context.Context, spec Spec) (store.Task, error) {
 	return t, nil
 }
 
-// NewTask makes the row of a task that is queued now, for a caller who stores it with more; Wake then tells the node.
+// NewTask makes the row of a task that is queued now, for a caller that stores it with more; the caller then calls
+// Wake.
 func (q *Queue) NewTask(spec Spec) store.Task {
 	now := q.now().UTC().Truncate(time.Millisecond)
 	return store.Task{
@@ -84,7 +85,7 @@ func (q *Queue) NewTask(spec Spec) store.Task {
 	}
 }
 
-// Wake tells a node that waits that there is work.
+// Wake ends the wait of a node's long poll.
 func (q *Queue) Wake(nodeID string) { q.wake.Wake(nodeID) }
 
 // Reclaim gives observations that were handed out before a time, and have no result, back to the queue, once each.

@@ -2,7 +2,7 @@ package queue
 
 import "sync"
 
-// wakeups tells waiters by name that something is there. The zero value is ready.
+// wakeups wakes waiters by name. The zero value is ready.
 type wakeups struct {
 	mu sync.Mutex
 	m  map[string]chan struct{} // closed at the next Wake; guarded by mu

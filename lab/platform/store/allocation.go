@@ -27,7 +27,7 @@ type Allocation struct {
 	App         App
 	Credentials []Credential // as they were reported, each once
 	UpdatedAt   time.Time
-	// Uncleaned says of a released allocation that it is not known yet whether its node has cleaned up.
+	// Uncleaned is set while it is unknown whether the node of a released allocation has cleaned up.
 	Uncleaned bool
 	// ReleaseUntil is set while a release for a while lasts: the allocation is active again after it.
 	ReleaseUntil time.Time
@@ -101,7 +101,7 @@ func (s *Store) PlacesOn(ctx context.Context, nodeID string) ([]string, error) {
 	return places, err
 }
 
-// SeedAllocation creates a when there is none of its id.
+// SeedAllocation creates a unless its id exists.
 func (s *Store) SeedAllocation(ctx context.Context, a Allocation) error {
 	return exec(ctx, s.db,
 		`INSERT INTO allocations (id, node_id, state, os_user, workflow_id, app_kind, app_unit, app_port, app_product_url, updated_at)

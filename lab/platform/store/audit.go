@@ -17,7 +17,7 @@ const (
 	AuditRecovery = "recovery"
 )
 
-// AuditKey says which failure this is: two that agree in all of it are one, however often it repeats.
+// AuditKey identifies a failure: two with equal keys are one, however often it repeats.
 type AuditKey struct {
 	ActorType     string // operator, node, app or platform
 	ActorID       string
@@ -88,8 +88,8 @@ func failed(ctx context.Context, q querier, a Audit, window time.Duration) (Audi
 }
 
 // Recovered ends every open failure of an actor's action on an allocation, or on none, whatever its reason, each with
-// one row. k.CredentialID narrows it to one credential: of a node that is in contact any will do, of an application's
-// one says nothing of another.
+// one row. k.CredentialID narrows it to one credential: a node's contact ends failures of all of its credentials, an
+// application's ends only those of the same one.
 func (s *Store) Recovered(ctx context.Context, k AuditKey, correlationID string, at time.Time) ([]Audit, error) {
 	const where = "FROM audit_open WHERE actor_type = ?1 AND actor_id = ?2 AND action = ?3 AND app_instance_id = ?4 AND " +
 		"(?5 = '' OR credential_id = ?5)"

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// How many challenges of a node are kept: half an hour at the usual interval, and of those that began a line and were
-// never echoed apart, so that who echoes nothing forgets nobody's line. An echo of an older one is an echo of none.
+// How many challenges of a node are kept: half an hour at the usual interval. Those that began a line and were never
+// echoed are limited separately, so that a sender that echoes nothing cannot displace another's line. An echo of an
+// older one is an echo of none.
 const (
 	maxLinks     = 128
 	maxBeginning = 64
@@ -27,7 +28,7 @@ type Link struct {
 	EchoedAt   time.Time // zero: never
 }
 
-// Answer is what a heartbeat's echo says: where the next challenge belongs.
+// Answer is the result of a heartbeat's echo: where the next challenge belongs.
 type Answer struct {
 	Parent int64
 	Line   int64 // 0: a new one
@@ -99,7 +100,7 @@ func forgetLinks(ctx context.Context, q querier, nodeID string) error {
 }
 
 // OtherSource keeps that a request under the node's certificate came from a source that is not the heartbeats'. known
-// says whether the same was kept within the window.
+// reports whether the same source was recorded within the window.
 func (s *Store) OtherSource(ctx context.Context, nodeID, via string, from Source,
 	window time.Duration) (known bool, err error) {
 	var n int

@@ -47,7 +47,7 @@ const (
 	// a result or events under its certificate that are not of the proven host
 	NodeWordRefused    = "node.word_refused"
 	NodeHostReused     = "node.host_reused"             // a host that was another node before
-	NodeProvider       = "node.provider_status_changed" // what the provider says of the machine's guest agent
+	NodeProvider       = "node.provider_status_changed" // the provider's status of the machine's guest agent
 	NodeIdentity       = "node.identity_changed"        // by an operator: fence, reactivate, revoke, retire
 	NodeRecovery       = "node.recovery_changed"        // its operator reason
 	AllocationRecovery = "allocation.recovery_changed"  // what one tenant reads of it

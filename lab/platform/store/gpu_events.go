@@ -77,7 +77,7 @@ func lostGPU(ctx context.Context, q querier, nodeID string, mark uint64, r wire.
 	return dropGPU(ctx, q, nodeID, r.NodeInstanceID, r.Oldest-1, int64(r.Oldest-1-mark), whyLost, now)
 }
 
-// reportsGPUs says whether the node has ever reported one.
+// reportsGPUs reports whether the node ever reported a GPU.
 func reportsGPUs(ctx context.Context, q querier, nodeID string) (bool, error) {
 	_, err := gpuNode(ctx, q, nodeID)
 	if errors.Is(err, ErrNotFound) {

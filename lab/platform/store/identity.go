@@ -103,7 +103,7 @@ func decide(ctx context.Context, q querier, d Decision) error {
 }
 
 // fence shuts one host out. The node's identity stays as it is: whether the other host may go on is a decision of its
-// own. What the node is known by is no longer that host.
+// own. The node is no longer recorded as running on that host.
 func fence(ctx context.Context, q querier, d Decision) error {
 	return errors.Join(setFenced(ctx, q, d, ms(d.At)),
 		exec(ctx, q, "UPDATE nodes SET instance_id = '', boot_id = '' WHERE id = ? AND instance_id = ?", d.NodeID,

@@ -75,7 +75,7 @@ func fenced(ctx context.Context, q querier, nodeID string, from Source) (bool, e
 }
 
 // formerNode returns the other node as which the host was seen last, and whether it is that node still: neither
-// retired, nor moved to another host, nor fenced there. "" when it was none.
+// retired, nor moved to another host, nor fenced there. It is "" if the host was never another node.
 func formerNode(ctx context.Context, q querier, nodeID, instanceID string) (former string, still bool, err error) {
 	if instanceID == "" {
 		return "", false, nil

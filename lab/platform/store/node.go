@@ -77,7 +77,7 @@ func readNode(row scanner) (Node, error) {
 	return n, err
 }
 
-// SeedNode creates n when there is none of its id.
+// SeedNode creates n unless its id exists.
 func (s *Store) SeedNode(ctx context.Context, n Node) error {
 	return exec(ctx, s.db,
 		`INSERT INTO nodes (id, status, hostname, private_ip, provider_class, guest_agent_status, guest_agent_at,
@@ -96,7 +96,7 @@ func (s *Store) Waited(ctx context.Context, nodeID string, at time.Time) error {
 		nodeID)
 }
 
-// Denied notes a denial of e's node, with its evidence where keep says so: a repetition may be counted elsewhere. A
+// Denied records a denial of e's node, with its evidence if keep is set: a repetition may be counted elsewhere. A
 // node that does not exist gets the evidence alone.
 func (s *Store) Denied(ctx context.Context, code string, e Evidence, keep bool) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
@@ -238,7 +238,7 @@ func report(ctx context.Context, q querier, n Node, b Beat) error {
 	return err
 }
 
-// heartbeatChanges names what the report says differently from the one before.
+// heartbeatChanges returns the fields in which the report differs from the previous one.
 func heartbeatChanges(n Node, h wire.HeartbeatRequest) map[string]any {
 	changed := map[string]any{}
 	for _, c := range []struct{ name, was, is string }{

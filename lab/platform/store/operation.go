@@ -37,8 +37,8 @@ const operationColumns = `SELECT o.id, o.node_id, o.type, o.task_id, CASE WHEN o
 // them are, what came before them is history.
 const latestOf = 256
 
-// LatestOperation returns a node's newest operation that has not expired: an expired one is history. ErrNotFound
-// when there is none among its newest latestOf.
+// LatestOperation returns a node's newest operation that has not expired: an expired one is history. ErrNotFound if
+// none of its newest latestOf qualifies.
 func (s *Store) LatestOperation(ctx context.Context, nodeID string, now time.Time) (Operation, error) {
 	row := s.db.QueryRowContext(ctx, operationColumns+
 		`WHERE o.rowid IN (SELECT rowid FROM operations WHERE node_id = ?1 ORDER BY created_at DESC, rowid DESC LIMIT ?5)

@@ -42,8 +42,8 @@ var reads = map[string]string{
 	"SCAN audit":                        "MaxFailureRows, once an hour",
 }
 
-// TestNoStatementScans asks SQLite how it would run each statement of this package: none reads a growing table from end
-// to end, nor all that it has of one node, where nothing says what bounds that.
+// TestNoStatementScans asks SQLite for the query plan of each statement of this package: none scans a growing table,
+// or all of one node's rows without a bound.
 func TestNoStatementScans(t *testing.T) {
 	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "platform.db"))
 	if err != nil {
@@ -97,7 +97,7 @@ func plan(t *testing.T, s *Store, where, query string) (lines []string) {
 	return lines
 }
 
-// wide says why a part of a plan may read more of a table the longer a platform runs; "" when it does not.
+// wide returns why a part of a query plan reads more rows the longer a platform runs, or "".
 func wide(line, query string) string {
 	part := regexp.MustCompile(`^(SCAN|SEARCH) (\w+)(?: .*\((.*)\))?`).FindStringSubmatch(line)
 	switch {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ProviderStatus is the action of an audit row about what a provider says of a node's machine.
+// ProviderStatus is the action of an audit row about the provider's status of a node's machine.
 const ProviderStatus = "provider_status"
 
 // GuestAgent is the provider's word on the guest agent that holds at now, and when it came: a word whose time is over
@@ -19,8 +19,8 @@ func (n *Node) GuestAgent(now time.Time) (status string, at time.Time) {
 	return n.GuestAgentWas, n.GuestAgentWasAt
 }
 
-// SetGuestAgent notes what the provider says of the guest agent of d's node at d.At, with its evidence and its audit
-// row. It holds until until, and zero is until the next word. It is ErrNotFound for an unknown node.
+// SetGuestAgent stores the provider's status of the guest agent of d's node at d.At, with its evidence and its audit
+// row. It holds until until, or, if that is zero, until it is replaced. It returns ErrNotFound for an unknown node.
 func (s *Store) SetGuestAgent(ctx context.Context, d Decision, status string, until time.Time) error {
 	return s.saidOfGuestAgent(ctx, d, func(n *Node) {
 		if until.IsZero() {
@@ -32,8 +32,7 @@ func (s *Store) SetGuestAgent(ctx context.Context, d Decision, status string, un
 	})
 }
 
-// EndGuestAgent ends a word that holds for a while, so that the one before it holds again. Where there is none, nothing
-// changes.
+// EndGuestAgent ends a temporary status and restores the previous one. Without a temporary status it changes nothing.
 func (s *Store) EndGuestAgent(ctx context.Context, d Decision) error {
 	return s.saidOfGuestAgent(ctx, d, func(n *Node) {
 		if !n.GuestAgentUntil.IsZero() {

@@ -128,8 +128,8 @@ func TestPruneBoundsNumbers(t *testing.T) {
 	}
 }
 
-// TestPruneKeepsConfirmedEvents: a host may tell of its boot before its first heartbeat; a pruning between the two does
-// not take back what was confirmed.
+// TestPruneKeepsConfirmedEvents: a host may report its boot before its first heartbeat; pruning in between does not
+// revoke what was confirmed.
 func TestPruneKeepsConfirmedEvents(t *testing.T) {
 	s, path := open(t)
 	events(t, s, "starting", t0, 1, 2)

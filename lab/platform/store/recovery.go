@@ -15,7 +15,7 @@ type Recovery struct {
 	At            time.Time
 }
 
-// SetNodeRecovery keeps a node's reason, with its evidence when it changed; the answer says whether it did.
+// SetNodeRecovery stores a node's reason, with evidence if it changed, and returns whether it did.
 func (s *Store) SetNodeRecovery(ctx context.Context, nodeID string, r Recovery) (bool, error) {
 	const read = "SELECT recovery_reason, recovery_state FROM nodes WHERE id = ?"
 	const write = "UPDATE nodes SET recovery_reason = ?, recovery_state = ?, recovery_since = ? WHERE id = ?"
@@ -80,8 +80,8 @@ type Credential struct {
 	Count       int64     `json:"count"`
 }
 
-// Credential is the one that tells how the application's credentials fare: the one that fails the longest, else the one
-// reported last. nil: none was reported on.
+// Credential is the one that represents the state of the application's credentials: the one that has failed the
+// longest, otherwise the one reported last. nil: none was reported on.
 func (a Allocation) Credential() *Credential {
 	var c *Credential
 	for i := range a.Credentials {
@@ -98,7 +98,7 @@ func (a Allocation) Credential() *Credential {
 }
 
 // ReportCredential takes one report in at c.LastSeenAt; evidence is written when the credential began or ceased to
-// work. One that nobody reported on for QuietAfter is not in use any more, and is forgotten with the next report on
+// work. A credential without a report for QuietAfter is no longer in use, and is removed with the next report on
 // another.
 func (s *Store) ReportCredential(ctx context.Context, allocationID, correlationID string,
 	c Credential) (Allocation, error) {

@@ -37,8 +37,8 @@ func (s *Store) Release(ctx context.Context, cleanup Task, d Decision, until tim
 	})
 }
 
-// sparing says in a clean-up's payload whether another active allocation on the node uses the same login: its processes
-// are not this allocation's to end.
+// sparing marks a clean-up's payload if another active allocation on the node uses the same login: the clean-up must
+// not end that login's processes.
 func sparing(ctx context.Context, q querier, a Allocation, payload []byte) ([]byte, error) {
 	var others int
 	err := q.QueryRowContext(ctx,
@@ -67,9 +67,9 @@ func (s *Store) Sparing(ctx context.Context, t Task) ([]byte, error) {
 	return sparing(ctx, s.db, a, t.Payload)
 }
 
-// ForceRelease ends a release that failed, on an operator's word. cleaned says that the operator knows the node to be
-// clean; otherwise the allocation is Uncleaned, and the node is asked once more. A second word may say cleaned. Any
-// other state gives ErrState.
+// ForceRelease ends a release that failed, by decision of an operator. cleaned means that the operator knows the node
+// to be clean; otherwise the allocation is Uncleaned, and the node gets the clean-up task once more. A second
+// decision may set cleaned. Any other state gives ErrState.
 func (s *Store) ForceRelease(ctx context.Context, cleanup Task, cleaned bool, d Decision) (Allocation, error) {
 	var after Allocation
 	_, err := s.move(ctx, cleanup.AllocationID, []string{StateReleaseFailed, StateReleased}, StateReleased, d,

@@ -20,8 +20,8 @@ func setReleaseUntil(ctx context.Context, q querier, a *Allocation, until time.T
 	return exec(ctx, q, "UPDATE allocations SET release_until = ? WHERE id = ?", ms(until), a.ID)
 }
 
-// releaseForGood makes a release for a while one for good: its clean-up is under way, or done. was is false where there
-// is no such release, or its clean-up failed.
+// releaseForGood makes a release for a while one for good: its clean-up is under way, or done. was is false if id has
+// no temporary release, or its clean-up failed.
 func (s *Store) releaseForGood(ctx context.Context, id string, d Decision) (a Allocation, was bool, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
 		if a, err = one(readAllocation(tx.QueryRowContext(ctx, allocationColumns+"WHERE id = ?", id))); err != nil {
@@ -46,7 +46,7 @@ func (d Decision) ofAllocation(a Allocation) Audit {
 }
 
 // EndRelease ends a release for a while: the allocation is active again, for the tenant that it had. A clean-up that
-// the node has not taken is withdrawn; one that it has taken gives ErrCleaning. Where there is no such release, nothing
+// the node has not taken is withdrawn; one that it has taken gives ErrCleaning. Without such a release nothing
 // changes.
 func (s *Store) EndRelease(ctx context.Context, id string, d Decision) (Allocation, error) {
 	var a Allocation
@@ -64,7 +64,7 @@ func (s *Store) EndRelease(ctx context.Context, id string, d Decision) (Allocati
 		if err := setReleaseUntil(ctx, tx, &a, time.Time{}); err != nil {
 			return err
 		}
-		// What the clean-up saw of the workload says nothing of now.
+		// The status that the clean-up observed is outdated.
 		const unseen = "UPDATE allocations SET app_status = '', app_observed_at = 0 WHERE id = ? AND app_status = 'stopped'"
 		if err := errors.Join(
 			exec(ctx, tx, unseen, id),

@@ -15,7 +15,7 @@ const (
 	RolloutCreated     = "rollout.created"
 	RolloutAdopted     = "rollout.adopted" // the node reported one that this platform did not know: it lost its state
 	RolloutAdvanced    = "rollout.advanced"
-	RolloutSynthesised = "rollout.activation_synthesised" // the target runs, and nobody had said that it was started
+	RolloutSynthesised = "rollout.activation_synthesised" // the target runs, and no event had reported its start
 	RolloutRedispatch  = "rollout.redispatched"           // the node knows nothing of it: its task goes out again
 	NodeBooted         = "node.booted"
 	NodeEventsLost     = "node.events_lost" // the node does not have them any more
@@ -80,8 +80,8 @@ func (s *Store) OrderRollout(ctx context.Context, t Task, r wire.Rollout, e Evid
 	return begun, err
 }
 
-// ChangeRollout changes a node's rollout in one transaction with the evidence of it. known is false for one that there
-// is none of; change returns what it is now, and nothing recorded means that nothing changed. A final state decides the
+// ChangeRollout changes a node's rollout in one transaction with the evidence of it. known is false for an unknown
+// rollout; change returns its new state, and no evidence means that nothing changed. A final state decides the
 // rollout's operation. ErrOtherNode: the id is that of another node's, which stays as it is.
 func (s *Store) ChangeRollout(ctx context.Context, nodeID, id string, now time.Time,
 	change func(old Rollout, known bool) (Rollout, []Evidence)) (Rollout, error) {
@@ -170,7 +170,7 @@ func (s *Store) OpenByCorrelation(ctx context.Context, nodeID, taskType, correla
 	return n, err
 }
 
-// lost moves a watermark over events that the node says it does not have any more.
+// lost moves a watermark past events that the node reports as lost.
 func lost(ctx context.Context, q querier, nodeID string, mark uint64, r wire.EventsRequest,
 	now time.Time) (uint64, error) {
 	if r.Oldest <= mark+1 || r.Oldest > math.MaxInt64 {

@@ -29,7 +29,7 @@ type Session struct {
 	Closing               Closing // how it ended; zero while it is open
 }
 
-// Closing says who ended a session, and how.
+// Closing is which side ended a session, and how.
 type Closing struct {
 	By string // one of wire.By*
 	// of the close frame that By sent; wire.CloseBroken where its connection broke without one, 0 for the gateway itself
@@ -61,8 +61,8 @@ func (s *Store) Session(ctx context.Context, id string) (Session, error) {
 	return one(readSession(s.db.QueryRowContext(ctx, sessionColumns+"WHERE id = ?", id)))
 }
 
-// LatestSession returns the node's newest session that a browser used or still can use; ErrNotFound when there is none
-// among its newest latestOf.
+// LatestSession returns the node's newest session that a browser used or still can use; ErrNotFound if none of its
+// newest latestOf qualifies.
 func (s *Store) LatestSession(ctx context.Context, nodeID string, now time.Time) (Session, error) {
 	return one(readSession(s.db.QueryRowContext(ctx,
 		sessionColumns+

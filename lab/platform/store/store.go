@@ -2,7 +2,7 @@
 // sessions and the evidence of everything that happened to them.
 //
 // Every change of state is one transaction which also writes its evidence, so that neither exists without the other.
-// It holds no secret: tokens are stored by their digest. It is no place for policy; callers pass the time.
+// It holds no secret: tokens are stored by their digest. It contains no policy; callers pass the time.
 package store
 
 import (
@@ -31,8 +31,8 @@ type Store struct{ db *sql.DB }
 
 // Open opens or creates the database at path and brings its schema up to date.
 func Open(ctx context.Context, path string) (*Store, error) {
-	// full: a watermark that was answered survives a power cut. immediate: a transaction that will write says so at once,
-	// and waits in place of failing half-way.
+	// full: a watermark that was answered survives a power cut. immediate: a writing transaction takes the write lock
+	// when it begins, and waits for it instead of failing half-way.
 	q := url.Values{"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)"},
 		"_txlock": {"immediate"}}
 	db, err := sql.Open("sqlite", "file:"+path+"?"+q.Encode())

@@ -61,7 +61,7 @@ func (s *Store) Withdraw(ctx context.Context, taskID string, now time.Time) ([]T
 	return s.expire(ctx, now, "", taskColumns+"WHERE status = 'queued' AND id = ?", taskID)
 }
 
-// expire expires the tasks of a query; sweep is the correlation id of a sweep, "" when it is none.
+// expire expires the tasks that query returns; sweep is the correlation id of a sweep, or "".
 func (s *Store) expire(ctx context.Context, now time.Time, sweep, query string, arg any) ([]Task, error) {
 	tasks, err := all(ctx, s.db, readTask, query, arg) // without a write lock, as in Reclaim
 	if err != nil || len(tasks) == 0 {

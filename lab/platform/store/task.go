@@ -50,7 +50,7 @@ func (s *Store) Task(ctx context.Context, id string) (Task, error) {
 }
 
 // Enqueue stores a queued task with its operation; ErrNotFound when the node does not exist. observation: the task
-// changes nothing, so it is no operation.
+// changes nothing, so no operation is stored.
 func (s *Store) Enqueue(ctx context.Context, t Task, observation bool) error {
 	return s.tx(ctx, func(tx *sql.Tx) error { return enqueue(ctx, tx, t, observation) })
 }
@@ -70,7 +70,7 @@ func enqueue(ctx context.Context, q querier, t Task, observation bool) error {
 	return errors.Join(err, record(ctx, q, t.evidence(TaskQueued, t.QueuedAt)))
 }
 
-// Claim hands the node's oldest queued task out; ErrNotFound when there is none.
+// Claim hands out the node's oldest queued task; ErrNotFound if its queue is empty.
 func (s *Store) Claim(ctx context.Context, nodeID string, now time.Time) (Task, error) {
 	// Looking first without a write lock keeps idle polls off the writers' way.
 	var any int
@@ -181,8 +181,8 @@ func (s *Store) StaleTasks(ctx context.Context, nodeID string, now time.Time) (n
 }
 
 // LostResults counts a node's operations that were handed out and have no result: observations that were claimed
-// before the lease's start, and desired states that expired after the given time, whose result may come late. A status
-// probe is none: it is a missing observation.
+// before the lease's start, and desired states that expired after the given time, whose result may come late. A
+// status probe does not count: it is a missing observation.
 func (s *Store) LostResults(ctx context.Context, nodeID string, claimedBefore,
 	expiredAfter time.Time) (n int, err error) {
 	err = s.db.QueryRowContext(ctx,
@@ -201,7 +201,7 @@ func (s *Store) OpenTasks(ctx context.Context, nodeID string, now time.Time) ([]
 }
 
 // LastSettled returns the node's newest task of any of the proving types (no-op, probe, status probe, terminal open)
-// that completed, failed or expired; ErrNotFound when there is none.
+// that completed, failed or expired, or ErrNotFound.
 func (s *Store) LastSettled(ctx context.Context, nodeID string) (Task, error) {
 	return one(readTask(s.db.QueryRowContext(ctx, taskColumns+`WHERE node_id = ? AND completed_at > 0
 		AND type IN ('noop', 'probe', 'status.probe', 'terminal.open') ORDER BY completed_at DESC LIMIT 1`, nodeID)))

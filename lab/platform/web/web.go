@@ -54,7 +54,8 @@ func Errorf(status int, code, format string, args ...any) *Error {
 	return &Error{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Handler answers a request, or returns what went wrong; an error that is no *Error answers 500 without its words.
+// Handler answers a request, or returns what went wrong; an error that is not an *Error becomes a 500 without its
+// text.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
 // ServeHTTP implements http.Handler.
@@ -64,7 +65,7 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// NotFound answers every path that is no route.
+// NotFound answers every path without a route.
 func NotFound(http.ResponseWriter, *http.Request) error {
 	return Errorf(http.StatusNotFound, "route_not_found", "this listener has no such route")
 }
@@ -108,7 +109,7 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 	w.WriteHeader(status)
-	_, _ = w.Write(b) // a caller who left is no error of ours
+	_, _ = w.Write(b) // the client may have disconnected
 }
 
 // ReadJSON reads the request's body into v; unknown fields are ignored, an absent body leaves v as it is.
@@ -131,7 +132,7 @@ func ReadJSON(w http.ResponseWriter, r *http.Request, v any) error {
 	return nil
 }
 
-// Bearer returns the token of the Authorization header; the zero Secret when there is none.
+// Bearer returns the token of the Authorization header, or the zero Secret.
 func Bearer(r *http.Request) diag.Secret {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -229,7 +230,7 @@ func Clipped(s string) string {
 	}, s)
 }
 
-// Remote is where a request came from: what a proxy on this host says, else the peer.
+// Remote is where a request came from: the address that a proxy on this host names, otherwise the peer.
 func Remote(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

@@ -1,6 +1,7 @@
-// Package workload is the lab's sample workload: what a tenant's notebook is to the platform, in as few paths as a walk
-// asks for. It is the other side of the app's route: it serves files, tells which headers reached it, by name only, and
-// takes a WebSocket. `gpuaas-platform workload` runs it on a lab node; the platform itself knows nothing of it.
+// Package workload is the lab's sample workload: what a tenant's notebook is to the platform, in as few paths as a
+// walk asks for. It is the other side of the app's route: it serves files, lists the names of the headers that
+// reached it, and accepts a WebSocket. `gpuaas-platform workload` runs it on a lab node; the platform itself does not
+// know it.
 package workload
 
 import (
