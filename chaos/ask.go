@@ -24,7 +24,7 @@ type Subject struct {
 const Platform = "platform"
 
 // Machines are the machines that a drill has to do with, in the order of roles: those that it breaks, and those from
-// which it looks. The error is why there are none, before anything is connected.
+// which it looks. The error is why they cannot be determined; nothing is connected.
 func (s *Scenario) Machines(p profile.Profile, on Subject) ([]Machine, error) {
 	var all []Machine
 	for _, role := range s.roles() {
@@ -129,8 +129,8 @@ func (s *Scenario) NeedsAllocation() bool {
 	return false
 }
 
-// Ask is what must still be known about m: questions that m has no answer to. It is asked again with the answers, since
-// some answers raise a question (a user's shell); it ends when there are none.
+// Ask is what must still be known about m: questions that m has no answer to. It is called again with the answers,
+// since some answers raise a question (a user's shell), until no question is left.
 func (s *Scenario) Ask(p profile.Profile, on Subject, a *Allocation, m Machine) Questions {
 	m.make()
 	vars := values(p, on.Node, on.Peer, a)

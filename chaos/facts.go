@@ -91,7 +91,7 @@ func (f File) private() bool { return f.Mode&0o004 == 0 }
 
 // User is a line of passwd, as the machine's own look-up gives it.
 type User struct {
-	UID   int    `json:"uid"` // -1 = there is none
+	UID   int    `json:"uid"` // -1 = unknown user
 	GID   int    `json:"gid"`
 	Home  string `json:"home,omitempty"`
 	Shell string `json:"shell,omitempty"`

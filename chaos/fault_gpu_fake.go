@@ -22,7 +22,8 @@ var gpuFakeLine = sync.OnceValue(func() *regexp.Regexp {
 		`^@([0-9]|1[0-5]) (event (8|0x8000) [0-9]+|(nvml[A-Za-z0-9_]+|field_[0-9]+) (hang|rc=[0-9]+|-?[0-9]+( -?(0x)?[0-9a-f]+){0,3}))$`)
 })
 
-// gpuFake has the library that is in the place of NVIDIA's give other answers. No GPU is touched, and there is none.
+// gpuFake has the library that is in the place of NVIDIA's give other answers. It needs the lab's fake library: no
+// real GPU is touched.
 func gpuFake() Kind {
 	return kind(Kind{
 		Name: "gpu-fake", Title: "have the lab's fake of NVIDIA's library give other answers", Tier: step.TierBoot,

@@ -31,7 +31,7 @@ type box struct {
 	flaws
 	text    map[string]string // what is at each place
 	before  map[string]string // the fingerprint
-	disk    *disk             // of the journal; nil: there is no drill
+	disk    *disk             // of the journal; nil: no drill yet
 	renewed int64
 	watched bool
 	asked   []string // commands, as they came
@@ -485,5 +485,5 @@ func (m places) Undo(_ context.Context, at node.Spot) error {
 	return nil
 }
 
-// Tell is node.Machine's.
+// Tell implements node.Machine.
 func (m places) Tell(context.Context, step.Notify) error { return nil }

@@ -103,7 +103,7 @@ func (s *Story) claimGuards() finding {
 	return held("")
 }
 
-// unlogged means that there is no log of the tool: what it refused, and other machines, are unknown.
+// unlogged reports whether the tool's log is missing: its refusals, and other machines, are unknown.
 func (s *Story) unlogged() bool { return s.Plan.Hash == "" }
 
 // claimProbes guards against looks that hold whatever happens, and against a control that never did.

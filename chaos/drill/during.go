@@ -82,7 +82,7 @@ func failed(st *step.Status) bool {
 	return st != nil && st.Phase != step.PhaseArmed && st.Why == step.WhyFailed
 }
 
-// lose records a machine that reverted itself before it was asked, or on which the drill is no longer.
+// lose records a machine that reverted before it was asked, or that no longer has the drill.
 func (r *runner) lose(id string, reply step.Reply) {
 	if read(r, func(s *Story) bool { return s.part(id).Lost != "" }) {
 		return

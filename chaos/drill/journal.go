@@ -34,8 +34,8 @@ func ReadJournal(b []byte) (Journal, error) {
 	return Journal{l.Drill.Redacted(), step.RedactEntries(entries), torn}, nil
 }
 
-// Merge adds to the events of a run what machines' journals have beyond them. Without events there is no more than the
-// machines' part. Nothing is added without an entry.
+// Merge adds to the events of a run what machines' journals have beyond them. Without events the result is the
+// machines' part alone. Nothing is added without an entry.
 func Merge(events []Event, journals []Journal) ([]Event, error) {
 	if len(events) == 0 {
 		if len(journals) == 0 {
@@ -68,8 +68,8 @@ func Merge(events []Event, journals []Journal) ([]Event, error) {
 	return all, nil
 }
 
-// alone is how a run begins of which there is no log: with what the machines were sent. Which node was walked, and what
-// was expected of the chain, the machines do not know.
+// alone is the start of a run without a log, derived from the drills that were sent to its machines. The walked node
+// and the expected result are not in a journal.
 func alone(journals []Journal) []Event {
 	first := journals[0].Drill
 	p := chaos.Plan{
@@ -171,7 +171,7 @@ func (t *teller) tell(j Journal) []Event {
 	return t.events
 }
 
-// say adds an event with the machine's state as it is by now.
+// say adds an event with the machine's current state.
 func (t *teller) say(e Event) {
 	st := t.ledger.Status()
 	e.Machine, e.MS, e.Status = t.part.ID, t.now, &st

@@ -181,8 +181,8 @@ func TestLostWhileRun(t *testing.T) {
 	}
 }
 
-// TestJournalAlone: of walks and looks nothing is known, so the verdict is that something was not measured; what the
-// machine says is reported.
+// TestJournalAlone: without a log walks and probes are unknown, so the verdict is that something was not measured;
+// the machine's own events are reported.
 func TestJournalAlone(t *testing.T) {
 	for name, p := range map[string]*pen{
 		"in place": injected(), "reverted": injected().reverted(24_000, step.WhyReboot),
@@ -215,7 +215,7 @@ func TestEveryPrefix(t *testing.T) {
 	log, whole := logOf(t), injected().reverted(24_000, step.WhyLease).cleared(60_000, step.Reverted)
 	for n := 0; n <= len(log); n++ {
 		if n > 0 && n < 3 {
-			continue // nothing is armed yet, so there is no journal
+			continue // not armed yet, so without a journal
 		}
 		for k := 1; k <= len(whole.entries); k++ {
 			if testing.Short() && (n+k)%5 != 0 { // the race detector's run: the code is the same

@@ -96,7 +96,7 @@ func (s *Story) red() (diag.HopID, Sight) {
 	return "", Sight{}
 }
 
-// recoveredIn reports whether a walk is green and does not show what the drill is about, where that is no failure.
+// recoveredIn reports whether a walk is green and does not show the drill's expected finding, even as a warning.
 func (s *Story) recoveredIn(w Sight) bool {
 	return w.Green() && w.unfailed(s.Plan.Scenario.Expect.Blame.Finding) == nil
 }

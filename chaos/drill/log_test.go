@@ -46,8 +46,8 @@ func TestLogNamesTheTool(t *testing.T) {
 	}
 }
 
-// TestLogThatBreaks: a run whose log ends in the middle begins nothing that could not be recorded, reverts everything,
-// and reports it: it is no pass, which its log would not be either.
+// TestLogThatBreaks: if its log breaks in the middle, a run begins nothing that it could not record, reverts
+// everything, reports that, and does not pass; nor does the log when it is replayed.
 func TestLogThatBreaks(t *testing.T) {
 	whole := newWorld("n1").run(t, planOf("n1"))
 	for at := 2; at <= len(whole.events); at++ {

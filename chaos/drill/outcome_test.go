@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 )
 
-// tell is everything that a run did, in lines: its events, what the machines were asked, its claims and its verdict.
+// tell is a run as lines: its events, the machines' commands, its claims and its verdict.
 func (o outcome) tell() string {
 	var b strings.Builder
 	for _, e := range inOrder(o.events) {

@@ -29,7 +29,7 @@ func (r *runner) restore(h interrupts) {
 		}
 		select {
 		case <-back:
-		case <-h.asked.Done(): // there is no time to wait for the others
+		case <-h.asked.Done(): // out of time to wait for the others
 			r.clear(h.patient, t, m)
 		}
 	})

@@ -46,7 +46,7 @@ const (
 	clearMost  = 30 * time.Second       // of one try of a comparison: it reads many files
 	clearTime  = 60 * time.Second       // to compare and to clear up
 	armMost    = 10 * time.Second       // an arming whose answer was lost may come to its end as late as this
-	decideMost = 30 * time.Second       // of telling the platform
+	decideMost = 30 * time.Second       // for sending a decision to the platform
 )
 
 // runner is one run. Its story is the fold of what it has recorded.
@@ -97,8 +97,8 @@ func (r *runner) heard(ctx context.Context) context.Context {
 	return ctx
 }
 
-// tell adds an event to the story, once it is written down. When that fails, nothing more is broken: the story goes on
-// without being written, and reports that.
+// tell adds an event to the story after writing it to the log. If writing fails, nothing more is broken: the story
+// goes on without a log, and reports that.
 func (r *runner) tell(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -298,7 +298,7 @@ func (s *Story) ready() bool {
 	return len(s.Machines) > 0 && !slices.ContainsFunc(s.Machines, func(p Part) bool { return !p.Armed })
 }
 
-// says is the error in a command's reply.
+// says is the error in a command's reply, or "".
 func says(r step.Reply) string {
 	switch {
 	case r.Refused != nil:

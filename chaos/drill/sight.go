@@ -68,7 +68,7 @@ func faulty(b *diag.Blame) *diag.Blame {
 	return b
 }
 
-// unfailed is what a hop that has not failed says, if that is this finding.
+// unfailed is the blame of a hop that did not fail, if it matches this finding.
 func (s Sight) unfailed(f chaos.Finding) *diag.Blame {
 	if i := slices.IndexFunc(s.Unfailed, func(b diag.Blame) bool { return f.Status != "" && fits(f, b) }); i >= 0 {
 		return &s.Unfailed[i]

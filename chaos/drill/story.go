@@ -48,7 +48,7 @@ type Part struct {
 	NotClosed  string           // what is against its closing
 }
 
-// Tell adds events up.
+// Tell folds events into a story.
 func Tell(events []Event) Story {
 	var s Story
 	for _, e := range events {
@@ -153,8 +153,8 @@ func (p *Part) add(e Event, ttl time.Duration) {
 }
 
 // madeAgo is how long before its answer a step was made, by the machine's own journal: the answer comes only once the
-// machine has looked at the effect, and until then the chain could have seen the fault. 0 where the answer does not
-// tell.
+// machine has looked at the effect, and until then the chain could have seen the fault. It is 0 if the answer has no
+// times.
 func madeAgo(e Event, ttl time.Duration) time.Duration {
 	st := e.Status
 	if st == nil || st.ArmedAt == nil || st.TTLLeft == nil {
@@ -201,7 +201,7 @@ func (p *Part) back() bool {
 	return p.RevertedMS > 0 && (p.State == step.Reverted || p.State == step.Lost || p.State == step.Planned)
 }
 
-// Look is the last look of that name in that stage; nil when there was none.
+// Look is the last probe of that name in that stage, or nil.
 func (s *Story) Look(stage Stage, name string) *Look {
 	for i, l := range slices.Backward(s.Looks) {
 		if l.Name == name && l.Stage == stage {

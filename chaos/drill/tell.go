@@ -56,7 +56,7 @@ func (d *Drill) Open() bool {
 	return slices.ContainsFunc(d.Machines, func(m MachineResult) bool { return m.Armed && !m.Closed })
 }
 
-// Settle makes the report's verdict the worst of its drills'. Drills that were not run are no pass.
+// Settle makes the report's verdict the worst of its drills'. Drills that were not run do not pass.
 func (r *Report) Settle() {
 	r.Verdict = Verdict{Word: Pass, Text: fmt.Sprintf("%d of %d", len(r.Drills), len(r.Drills))}
 	if len(r.NotRun) > 0 || len(r.Drills) == 0 {

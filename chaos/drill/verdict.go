@@ -41,7 +41,7 @@ type Verdict struct {
 	Text string `json:"text"` // why, in one line
 }
 
-// Verdict is the worst of the claims. Where none is bad, one that was not seen is no pass.
+// Verdict is the worst of the claims. If none is bad, one that was not seen prevents a pass.
 func (s *Story) Verdict() Verdict {
 	v := Verdict{Word: Pass}
 	var unseen []string

@@ -188,7 +188,7 @@ func cloned(r *diag.Report) {
 	r.Verdict.Reason, r.Verdict.UserState = diag.ReasonClonedIdentity, diag.UserSecurity
 }
 
-// said has the platform report how the walk's session ended.
+// said sets the platform's reason for the end of the walk's session.
 func said(reason string) func(r *diag.Report) {
 	return func(r *diag.Report) {
 		row := map[string]string{"session.browser_connected_at": "2026-11-21T09:00:00Z", "session.close_reason": reason}

@@ -91,7 +91,7 @@ func (r *Run) await(ctx context.Context, id string) error {
 	}
 }
 
-// said is what the journal has against a step's changes.
+// said is the journal's first problem with a step's changes.
 func said(s step.StepLedger) string {
 	for _, c := range s.Changes {
 		if c.Text != "" {

@@ -39,7 +39,8 @@ func (o outcome) said() string {
 // unit of ours to stop.
 const toolBudget = time.Minute
 
-// tool runs a program of the machine. An exit code is no error; that it could not be run, or not in time, is one.
+// tool runs a program of the machine. A non-zero exit code is not an error; a program that could not be run, or not
+// in time, is.
 func tool(ctx context.Context, stdin string, argv ...string) (outcome, error) {
 	c := host.Command{Path: toolPath, Stdin: stdin, Limit: toolBudget, Most: maxOutput}
 	a, err := c.Run(ctx, append([]string{find(argv[0])}, argv[1:]...)...)

@@ -332,8 +332,8 @@ func stage() error {
 	return errors.Join(append(errs, err, err2)...)
 }
 
-// TestDiff: what is allowed is reported with its reason, what is near is no difference, what cannot be measured any
-// more is.
+// TestDiff: an allowed difference is reported with its reason, a value within tolerance is not a difference, and one
+// that can no longer be measured is.
 func TestDiff(t *testing.T) {
 	item := func(class step.Class, key, value string) Fingerprint {
 		return Fingerprint{Items: map[step.Class]map[string]string{class: {key: value}}}
@@ -365,10 +365,10 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// TestSteady: what comes and goes by itself is no item, and what an operator adds is one.
+// TestSteady: what changes by itself is not an item, and what an operator adds is one.
 func TestSteady(t *testing.T) {
 	for _, c := range []struct{ kind, line, want string }{
-		// after the address is no longer tentative
+		// after duplicate address detection
 		{"route6", "local fe80::34da:a8ff:fec5:eebb dev host0 table local proto kernel metric 0 pref medium", ""},
 		{"route", "broadcast 10.1.0.255 dev host0 table local proto kernel scope link src 10.1.0.1 ", ""},
 		{"route", "local 192.0.2.0/24 dev lo table local scope host", "local 192.0.2.0/24 dev lo table local scope host"},

@@ -90,7 +90,7 @@ func eachProcess(f func(pid int)) error {
 }
 
 // ownItems is everything that bears this tool's name: folders, units and drop-ins, tables, mounts, processes. Nothing
-// of the kind is there when no drill is. What this very process needs is none of it.
+// of the kind is there when no drill is. What this process itself needs is not included.
 func ownItems(ctx context.Context, scope step.Scope) (map[string]string, error) {
 	items := map[string]string{}
 	exe, err := os.Readlink("/proc/self/exe")

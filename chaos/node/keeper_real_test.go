@@ -22,8 +22,7 @@ import (
 const realCases = "30"
 
 // TestKeeperReal is TestKeeper on the kernel's own files, mounts, processes and packet filter, in namespaces of their
-// own. There is no reboot there and no systemd: a program replaces systemctl, and processes for its
-// units.
+// own. They have neither a reboot nor systemd: a program replaces systemctl, and processes its units.
 func TestKeeperReal(t *testing.T) {
 	needNft(t)
 	seed := fmt.Sprint(1 + rand.Uint64N(1<<62))

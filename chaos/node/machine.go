@@ -19,7 +19,7 @@ type Machine interface {
 	Compare(ctx context.Context, at Spot) (Found, error)
 	// Undo brings the place back from injected to before.
 	Undo(ctx context.Context, at Spot) error
-	// Tell notifies a unit that a place which it reads has changed.
+	// Tell reloads or restarts a unit after a change of a file that it reads.
 	Tell(ctx context.Context, n step.Notify) error
 }
 

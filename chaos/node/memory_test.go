@@ -159,5 +159,5 @@ func (m memoryProcess) Undo(_ context.Context, at Spot) error {
 	return nil
 }
 
-// Tell is Machine's.
+// Tell implements Machine.
 func (m memoryProcess) Tell(context.Context, step.Notify) error { m.tell(); return nil }

@@ -134,7 +134,7 @@ func (w *world) rebooted() {
 	}
 }
 
-// truth compares what the journal holds with what there is to see.
+// truth compares the journal with the actual state.
 func (w *world) truth() {
 	for _, s := range w.ledger().Steps {
 		for _, c := range s.Changes {

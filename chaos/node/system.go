@@ -124,7 +124,7 @@ func (s *System) Undo(ctx context.Context, at Spot) error {
 	return p.undo(ctx)
 }
 
-// Tell is Machine's. A unit that does not run reads the place when it starts.
+// Tell implements Machine. A unit that does not run reads the place when it starts.
 func (s *System) Tell(ctx context.Context, n step.Notify) error {
 	verb := "try-restart"
 	if n.Verb == "reload" {

@@ -20,7 +20,7 @@ type unitState struct {
 	Result, Restart                        string // of its last run; when systemd starts it again by itself
 	Remain                                 bool   // it stays active without a process
 	Unmet                                  bool   // a condition of it: it was not started for that
-	// µs since boot: when it was no longer active, when its main process ended; 0: it did not
+	// µs since boot at which the unit became inactive, and at which its main process ended; 0: it did not
 	Exit, MainExit int64
 }
 
@@ -69,7 +69,8 @@ func (u unitState) stopped() bool {
 	return u.Active == "inactive" && !u.Job && !u.Unmet && !byItself
 }
 
-// goingDown reports whether the whole machine is stopped, and every unit with it. One that cannot tell is on its way.
+// goingDown reports whether the whole machine is stopped, and every unit with it. An unknown state counts as
+// stopping.
 func goingDown(ctx context.Context) (bool, error) {
 	o, err := tool(ctx, "", "systemctl", "is-system-running") // whose code shows whether all is well
 	state := strings.TrimSpace(o.out)

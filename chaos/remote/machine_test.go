@@ -74,7 +74,7 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// A walk's helper in the same folder is none of our business.
+// A walk's helper in the same folder is left alone.
 func TestLeaveLeavesOthers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -38,9 +38,9 @@ echo "GPUAASCTL-SENTINEL begin"
 printf '\nGPUAASCTL-SENTINEL exit code=%s\n' $? >&2
 `
 
-// pushScript stores its input as a program, in a tmpfs that it mounts where there is none yet. Programs that another
-// run left behind are removed, and so is half of one: a shell that a signal ends runs no EXIT trap, and what it prints
-// to a connection that is gone is one (SIGPIPE). Arguments: folder, name, sha256 (hex).
+// pushScript stores its input as a program in a tmpfs, which it mounts if it is missing. Programs that another run
+// left behind are removed, and so is half of one: a shell that a signal ends runs no EXIT trap, and what it prints to
+// a connection that is gone is one (SIGPIPE). Arguments: folder, name, sha256 (hex).
 const pushScript = rootFirst + `d=$1 n=$2 sum=$3
 fail() { echo "GPUAASCTL-SENTINEL failed $1" >&2; exit 0; }
 umask 022

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// section is what write adds to a sheet, under a title; text is what it says where that is nothing.
+// section is the lines that write adds under a title, or nothing if it adds none.
 func section(title, nothing string, write func(*sheet)) render.Section {
 	s := &sheet{}
 	if write(s); len(s.Blocks) == 0 {
@@ -169,7 +169,8 @@ func AboutStep(m *drill.MachineResult, i int) []render.Section {
 	}
 }
 
-// AboutSight is what a drill's report has about a walk; opens says how its own report is seen, or why it cannot be.
+// AboutSight is the part of a drill's report about a walk; opens is how to show its own report, or why that is
+// impossible.
 func AboutSight(w *drill.Sight, opens string) []render.Section {
 	return []render.Section{
 		section("found", "", func(s *sheet) {
@@ -216,8 +217,8 @@ func (s *sheet) pairs(m map[string]string) {
 	}
 }
 
-// EventLine is an event in a few words, with the machine where the drill has several; bad says that it is one that a
-// drill does without.
+// EventLine is an event in a few words, with the machine if the drill has several; bad marks one that a passing drill
+// does not have.
 func EventLine(e *drill.Event, story *drill.Story) (text string, bad bool) {
 	text = strings.TrimSpace(string(e.Kind) + " " + e.Step)
 	switch {

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// TestAboutRecordedDrills: of every recorded drill, a claim says when it holds, a step what it changed, a probe what it
-// saw, and each command has its number.
+// TestAboutRecordedDrills: in every recorded drill, a claim shows when it holds, a step its changes, a probe its
+// result, and each command its number.
 func TestAboutRecordedDrills(t *testing.T) {
 	paths, err := filepath.Glob("../../golden/drills/*.ndjson")
 	if err != nil || len(paths) == 0 {

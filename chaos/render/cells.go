@@ -42,8 +42,8 @@ func cellsOf(d *drill.Drill) cells {
 	return c
 }
 
-// timed is when something was seen. Where its claim is violated, it shows that beside the time, or in words where there
-// is no time.
+// timed is when something was seen. If its claim is violated, the cell shows that beside the time, or in words
+// without one.
 func timed(t drill.Timing, c drill.Claim, otherwise string) page.Cell {
 	text := span(t)
 	switch {

@@ -9,8 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// Event is what is said of one event of a drill, line by line; nothing where it only announces another one, or is not
-// for people.
+// Event describes one event of a drill, line by line; nil if it only announces another one, or is not for people.
 func Event(e drill.Event, s *drill.Story) []string {
 	switch e.Kind {
 	case drill.Refused:
@@ -121,7 +120,7 @@ func putBack(e drill.Event) string {
 	return text
 }
 
-// PutBack says who put a machine back, and in how many microseconds where it was asked to.
+// PutBack is who reverted a machine, and in how many microseconds if it was on request.
 func PutBack(reverter string, us int64) string {
 	if reverter != "" && reverter != step.ByCLI {
 		return "reverted by its " + reverter
@@ -129,7 +128,7 @@ func PutBack(reverter string, us int64) string {
 	return fmt.Sprintf("reverted in %.0f ms", float64(us)/1000)
 }
 
-// Compared says how a machine compares with before.
+// Compared is how a machine compares with its state before the drill.
 func Compared(same *bool, residue []step.Residue) string {
 	if same != nil && *same {
 		return "as before"

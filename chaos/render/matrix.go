@@ -35,7 +35,7 @@ func table(r *drill.Report, whole bool) page.Table {
 	return t
 }
 
-// matrix adds one line for each drill, below why those are none that passed, and last the verdict.
+// matrix adds one line for each drill, below it the reasons of those that did not pass, and last the verdict.
 func (s *sheet) matrix(r *drill.Report, whole bool) {
 	s.Add(page.Heading{Text: Title(r)})
 	if len(r.Drills) > 0 {

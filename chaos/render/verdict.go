@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// Status is the status whose symbol and style a verdict has: of a drill that was cut short or that something else kept
-// from telling, nothing is decided. A word that is not known decides nothing either.
+// Status is the status whose symbol and style a verdict has: a drill that was cut short, or that something else kept
+// from a verdict, is inconclusive. So is an unknown word.
 func Status(w drill.Word) diag.Status {
 	switch w {
 	case drill.Pass:

@@ -131,7 +131,7 @@ func claims(d *drill.Drill, brief bool) page.Fields {
 	return f
 }
 
-// plainUnless is no style for what is as it should be.
+// plainUnless is the plain style for a good status.
 func plainUnless(st, good diag.Status) page.Style {
 	if st == good {
 		return page.Plain
@@ -169,7 +169,7 @@ func timings(d *drill.Drill, width int) page.Fields {
 	return f
 }
 
-// saying is what the chain reported, and the tenant-visible error; whole, with its walk and what else it reported.
+// saying is the chain's report and the tenant-visible error; whole adds its walk and the chain's other findings.
 func (s *sheet) saying(d *drill.Drill, whole bool) {
 	o := d.Observed
 	if o == nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // Block stops traffic between the machine and remote addresses. It is described from the remote end, in either
-// direction, so that any reader can tell whether a connection is in it. The kernel drops its elements at the drill's
+// direction, so that any reader can decide whether a connection matches. The kernel drops its elements at the drill's
 // TTL.
 type Block struct {
 	Direction string   `json:"direction"`       // out: what the machine sends; in: what it receives
@@ -81,7 +81,8 @@ func (b *Block) validate() error {
 // rewrites reports whether the traffic comes through with another text.
 func (b *Block) rewrites() bool { return b.Verdict == NameError || b.Verdict == ServerFailure }
 
-// answers refuses to rewrite what is no answer of the DNS. A rewritten packet has no checksum, which only IPv4 allows.
+// answers refuses a block that rewrites anything but DNS answers. A rewritten packet has no checksum, which only IPv4
+// allows.
 func (b *Block) answers() error {
 	switch {
 	case b.Direction != "in" || b.Proto != "udp" || !slices.Equal(b.Ports, []uint16{53}):
@@ -97,8 +98,8 @@ func (b *Block) answers() error {
 	return nil
 }
 
-// rcode has the kernel write the last four bits of a DNS header's flags, the response code. They lie 92
-// bits behind the start of the UDP header. The checksum would not fit any more, and 0 means that there is none.
+// rcode has the kernel write the last four bits of a DNS header's flags, the response code. They lie 92 bits behind
+// the start of the UDP header. The checksum would no longer match, and 0 means without one.
 func rcode(code int) string { return fmt.Sprintf("@th,92,4 set %d udp checksum set 0", code) }
 
 // verdicts are nft's words for ours.

@@ -53,9 +53,8 @@ func sumOf(b []byte, skip int) uint32 {
 	return crc32.Update(crc32.Checksum(b[:skip], t), t, b[skip+8:])
 }
 
-// DecodeJournal reads entries in their order. end is where the next one goes; torn counts blocks that hold something
-// which is no whole entry: a crash leaves them, and nothing in them is believed. An entry that is lost takes no other
-// one with it.
+// DecodeJournal reads entries in their order. end is where the next one goes; torn counts non-empty blocks that are
+// not a complete entry: a crash leaves them, and they are ignored. An entry that is lost takes no other one with it.
 func DecodeJournal(b []byte) (entries []Entry, end, torn int) { return DecodeAfter(b, 0) }
 
 // DecodeAfter reads the entries that follow number last, from the part of a journal that begins right behind it.
@@ -75,7 +74,7 @@ func DecodeAfter(b []byte, last int) (entries []Entry, end, torn int) {
 	return entries, end, torn
 }
 
-// decodeEntry reads the entry at the start of b; 0 bytes when there is none.
+// decodeEntry reads the entry at the start of b; 0 bytes if b does not start with one.
 func decodeEntry(b []byte) (Entry, int) {
 	rest, ok := bytes.CutPrefix(b, []byte(journalMagic))
 	if !ok {

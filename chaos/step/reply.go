@@ -94,7 +94,7 @@ const (
 	RefusedOperator    = "cuts_operator"     // a block would cut the operator's own connection
 	RefusedUnsupported = "unsupported"       // the kernel or the machine cannot do it
 	RefusedState       = "wrong_state"       // not now: the drill is not armed, over, or not yet reverted
-	RefusedNone        = "no_drill"          // there is none on this machine
+	RefusedNone        = "no_drill"          // this machine has no drill
 	RefusedBusy        = "busy"              // another process of this drill is at work
 	RefusedCheck       = "effect_not_seen"   // a step was made, and its checks do not hold
 	RefusedGuard       = "watchdog_not_seen" // the watchdog did not come up, so nothing is armed

@@ -55,7 +55,7 @@ func (s Scope) validate() error {
 	return nil
 }
 
-// Allow declares a difference that is no residue.
+// Allow declares a difference that does not count as residue.
 type Allow struct {
 	Class Class  `json:"class"`
 	Key   string `json:"key"` // a pattern as of path.Match; "*" does not cross a slash
@@ -86,7 +86,7 @@ type Residue struct {
 	Key     string `json:"key"`
 	Before  string `json:"before,omitempty"`
 	After   string `json:"after,omitempty"`
-	Allowed string `json:"allowed,omitempty"` // why it is none after all
+	Allowed string `json:"allowed,omitempty"` // why it does not count
 }
 
 // Unexplained are the differences that were not declared: what is left.

@@ -108,10 +108,10 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// heard is what a program says, while it says it.
+// heard is the output of a running program.
 type heard struct{ logtest.Log }
 
-// await returns when the program has said want.
+// await returns when the output contains want.
 func (h *heard) await(t *testing.T, want string) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(h.String(),

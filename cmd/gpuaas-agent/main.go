@@ -1,5 +1,5 @@
-// Command gpuaas-agent is the node agent: `run` is the service, `probe` measures for one SSH channel, `version` says
-// what this is.
+// Command gpuaas-agent is the node agent: `run` is the service, `probe` measures for one SSH channel, `version`
+// prints the build.
 package main
 
 import (

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/recorder"
 )
 
-// recordFlags says where the diagnostic record is.
+// recordFlags are the folders of the diagnostic record.
 type recordFlags struct{ dir, mirror string }
 
 func (f *recordFlags) declare(fs *flag.FlagSet) {
@@ -28,7 +28,7 @@ func (f *recordFlags) keep(cfg *agent.Config, log *slog.Logger) (closeRecord fun
 	return r.Close
 }
 
-// word is the text of a small file, "" when there is none.
+// word is the trimmed text of a small file, "" if it cannot be read.
 func word(path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -126,7 +126,7 @@ func answer(ctx context.Context, run func(context.Context, *call, *step.Reply) e
 	return code
 }
 
-// with opens the drill, runs f, and tells how the drill is then, whatever f says.
+// with opens the drill, runs f, and reports the drill's state afterwards, also if f fails.
 func with(c *call, reply *step.Reply, f func(*node.Run) error) error {
 	r, err := c.host.Open(c.run)
 	if err != nil {
@@ -170,11 +170,11 @@ func revert(ctx context.Context, c *call, reply *step.Reply) error {
 	return c.tidied(with(c, reply, func(r *node.Run) error { return r.Revert(ctx, step.ByCLI, c.why) }))
 }
 
-// tidied is err, and nothing is left where it says that there is no drill.
+// tidied returns err after removing what is left if err means that the drill does not exist.
 func (c *call) tidied(err error) error {
 	if none := new(step.Refusal); errors.As(err, &none) && none.Code == step.RefusedNone {
 		if left := c.host.Tidy(); left != nil {
-			return left // and no refusal, which would say that nothing is
+			return left // rather than err, which would mean that nothing is left
 		}
 	}
 	return err

@@ -40,9 +40,9 @@ type fakeEntry struct {
 // What else a call does, as in fake.c.
 const (
 	full  = 1 + iota // its text has no NUL at its end
-	noise            // its text is none
+	noise            // its text is unused
 	talks            // it prints to stdout
-	eats             // it takes memory until there is none
+	eats             // allocates memory until the process is killed
 )
 
 type fakeEvent struct {

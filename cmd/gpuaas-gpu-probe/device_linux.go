@@ -21,8 +21,8 @@ type device struct {
 	out    *report.GPU
 }
 
-// try makes one call, and returns true when the driver answered, otherwise why there is no answer. The call's result is
-// what a recording keeps.
+// try makes one call, and returns true if the driver answered, otherwise the reason. The call's result is what a
+// recording keeps.
 func (v *device) try(symbols string, args []any, f func() (any, nvml.Return)) (report.Reading, bool) {
 	switch {
 	case v.handle == nil:

@@ -24,8 +24,7 @@ const (
 	functionNotFound = int(nvml.ERROR_FUNCTION_NOT_FOUND)
 )
 
-// gone are the return codes that say that the driver is another one than the library was loaded for, or that there is
-// none any more.
+// gone are the return codes for a driver of another version than the library was loaded for, or for an unloaded one.
 var gone = [...]int{int(nvml.ERROR_UNINITIALIZED), driverNotLoaded, int(nvml.ERROR_LIB_RM_VERSION_MISMATCH)}
 
 // driver is the driver's library in this process.

@@ -71,9 +71,9 @@ func defined(t *testing.T, library string) map[string]bool {
 	return has
 }
 
-// TestDriverLibraries loads the libraries of NVIDIA's own driver, on a host without that driver: it is said to be not
-// loaded, which is another truth than a library that is not there; no GPU is invented; and each look-up finds what the
-// library's own table has.
+// TestDriverLibraries loads the libraries of NVIDIA's own driver on a host without that driver: the driver is
+// reported as not loaded, which differs from a missing library; no GPU is invented; and each look-up finds the entry
+// of the library's own table.
 func TestDriverLibraries(t *testing.T) {
 	compiler(t)
 	b := built{probe: filepath.Join(t.TempDir(), "probe")}

@@ -16,7 +16,7 @@ const pciDevices = "/sys/bus/pci/devices"
 // elsewhere are NVIDIA's GPUs on the PCI bus that its driver does not have: another one does, as vfio-pci for a virtual
 // machine, or none. What cannot be read is left out.
 func elsewhere(root string) (all []string) {
-	devices, _ := os.ReadDir(root) // none where there is no such bus
+	devices, _ := os.ReadDir(root) // empty on a host without that bus
 	for _, d := range devices {
 		dir := filepath.Join(root, d.Name())
 		vendor, _ := os.ReadFile(filepath.Join(dir, "vendor"))

@@ -162,7 +162,7 @@ func (l *listener) register(g listened, set nvml.EventSet) nvml.Return {
 	return g.handle.RegisterEvents(types, set)
 }
 
-// wait takes events until the GPUs change, ctx ends or nobody reads what is written.
+// wait takes events until the GPUs change, ctx ends or the output is closed.
 func (l *listener) wait(ctx context.Context, set nvml.EventSet, gpus []listened) {
 	events, from := 0, time.Now()
 	for ctx.Err() == nil && len(l.next) == 0 {
@@ -241,8 +241,8 @@ func (l *listener) compare(s *report.Sample) {
 	}
 }
 
-// changed writes an event where the action is another than before. What was asked for before the last change was found
-// may be from before that change, and says nothing: the next sample does.
+// changed writes an event if the action differs from the previous one. An answer to a request from before the last
+// change may be outdated and is ignored: the next sample has the state.
 func (l *listener) changed(id *report.Identity, to int64, asked time.Time) error {
 	l.mu.Lock()
 	last, known := l.action[id.UUID]

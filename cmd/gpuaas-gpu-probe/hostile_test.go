@@ -99,7 +99,8 @@ func (r *running) all() []*report.Sample {
 	return slices.Clone(r.samples)
 }
 
-// crashesAnywhere: whichever call ends the process, what was written is whole, and says nothing.
+// crashesAnywhere: whichever call ends the process, its output ends with a complete line and holds no sample of the
+// failed call.
 func crashesAnywhere(t *testing.T, b *built) {
 	of, about := called(t, b)
 	try := func(gpu int, entry string) {
@@ -118,8 +119,8 @@ func crashesAnywhere(t *testing.T, b *built) {
 	}
 }
 
-// oddTexts: a text without an end, and bytes that are no text, are no sample's end. A GPU that cannot say which one it
-// is has no handle.
+// oddTexts: an unterminated text, or one that is not UTF-8, does not end a sample. A GPU without an identity gets no
+// handle.
 func oddTexts(t *testing.T, b *built) {
 	texts := map[string]report.Signal{"nvmlDeviceGetUUID": "", "nvmlDeviceGetName": "",
 		"nvmlDeviceGetVbiosVersion": report.VBIOS, "nvmlDeviceGetInforomImageVersion": report.InfoROM,
@@ -239,8 +240,8 @@ func unloadedWithin(t *testing.T, b *built) {
 }
 
 // handedOver: GPUs that the driver does not have any more, since they were given to a virtual machine, are not
-// invented, and what an owner of a MIG instance may not ask is refused, not zero. That nobody gave a number of GPUs is
-// said.
+// invented, and what an owner of a MIG instance may not ask is refused, not zero. An unset expected number of GPUs is
+// reported as such.
 func handedOver(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	r := b.start(t, c, patient)

@@ -33,8 +33,8 @@ type nodeWithGPU struct {
 	judge, file string // the program that judges, and what the agent keeps of its GPUs
 }
 
-// TestFromTheLibraryToThePlatform: what the driver's library and the kernel log say becomes the node's status, through
-// the real programs.
+// TestFromTheLibraryToThePlatform: the answers of the driver's library and the kernel log become the node's status,
+// through the real programs.
 func TestFromTheLibraryToThePlatform(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: builds binaries")

@@ -419,7 +419,7 @@ func oneLostCall(t *testing.T, b *built) {
 	}
 }
 
-// missingSymbols: a library that lacks calls ends no process, and what it lacks is said.
+// missingSymbols: a library that lacks calls does not end the process, and the missing calls are reported.
 func missingSymbols(t *testing.T, b *built) {
 	for define, lacks := range map[string][]report.Signal{
 		"BEFORE_535":     {report.SRAMThreshold, report.TemperatureMargin, report.FabricHealth},
@@ -575,7 +575,7 @@ func unloaded(t *testing.T, b *built) {
 	}
 }
 
-// eventsRefused: where events cannot be waited for, that is said, once, and samples come.
+// eventsRefused: if events are not supported, that is reported once, and samples go on.
 func eventsRefused(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	for g := range 8 {
@@ -633,8 +633,8 @@ func stdinCloses(t *testing.T, b *built) {
 	}
 }
 
-// TestLibrary loads a library that somebody brings: no crash, no spin, whole samples, no value of a GPU whose handle is
-// refused since it is lost.
+// TestLibrary loads the library that an environment variable names: no crash, no busy loop, complete samples, no
+// values of a GPU whose handle is refused because it is lost.
 func TestLibrary(t *testing.T) {
 	library := os.Getenv(libraryVariable)
 	if library == "" {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownStdout is stdout for the lines of this program alone: what a library prints goes to stderr from now on, since a
-// line that is not of this program is no sample.
+// ownStdout reserves stdout for the lines of this program: what a library prints goes to stderr from now on, since it
+// would corrupt the samples.
 func ownStdout() *os.File {
 	fd, err := unix.FcntlInt(uintptr(syscall.Stdout), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
@@ -34,7 +34,7 @@ func limitMemory() error {
 	limit := unix.Rlimit{Cur: maxData, Max: maxData}
 	var had unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_DATA, &had); err == nil && had.Max < maxData {
-		return nil // somebody has set a lower one
+		return nil // a lower limit is already set
 	}
 	if err := unix.Setrlimit(unix.RLIMIT_DATA, &limit); err != nil {
 		return fmt.Errorf("limit the memory: %w", err)

@@ -68,7 +68,8 @@ func unpackedPackage(t *testing.T, name string) string {
 	return dir
 }
 
-// otherReaders: pynvml and nvtop, which nobody here wrote, read from the same library what the probe reads.
+// otherReaders: pynvml and nvtop, which are independent of this project, read the same values from the library as the
+// probe.
 func otherReaders(t *testing.T, b *built) {
 	t.Run("pynvml", func(t *testing.T) {
 		module := filepath.Join(unpackedPackage(t, "python3-pynvml"), "usr/lib/python3/dist-packages")

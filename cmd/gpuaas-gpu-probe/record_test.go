@@ -71,7 +71,7 @@ func (b *built) record(t *testing.T, c *control) recorded {
 	return doc
 }
 
-// find is the answer to a call with arguments; nil where there is none.
+// find returns the answer to a call with arguments, or nil.
 func find(t *testing.T, of map[string]yaml.Node, key string, args ...int) *answered {
 	t.Helper()
 	node, ok := of[key]

@@ -201,7 +201,7 @@ func (d *driver) device(i int, out *report.GPU, until time.Time) *device {
 	return v
 }
 
-// nameOf is a text that names something; false where there is none or it is empty.
+// nameOf is a reading that holds a name; false if it is missing or empty.
 func nameOf(r report.Reading) (string, bool) {
 	if r.Text == nil || *r.Text == "" {
 		return "", false

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 )
 
-// TestTextControl: a text that the library itself reads, as on the lab's nodes, says what the mapped file says that a
-// test has made from it. Another text in its place counts at once, and raises its events once.
+// TestTextControl: the library's own text format, as on the lab's nodes, gives the same answers as the mapped file
+// that a test makes from it. Another text in its place counts at once, and raises its events once.
 func TestTextControl(t *testing.T) {
 	b := buildAll(t)
 	paths, err := filepath.Glob(filepath.Join(nvmlDir, "profiles", "*.txt"))
@@ -65,7 +65,7 @@ func TestTextControl(t *testing.T) {
 	})
 }
 
-// facts are what a sample says, without when it was taken.
+// facts are a sample without its time.
 func facts(t *testing.T, s *report.Sample) string {
 	t.Helper()
 	c := *s

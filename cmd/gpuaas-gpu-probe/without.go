@@ -15,7 +15,7 @@ import (
 // ownStdout is stdout: no library is loaded that may write to it.
 func ownStdout() *os.File { return os.Stdout }
 
-// sample says that this build cannot ask: nothing is known about any GPU.
+// sample reports that this build has no NVML, so that every GPU is unknown.
 func sample(ctx context.Context, o options, w *writer, errs io.Writer) int {
 	fmt.Fprintln(errs, "gpu: unknown, built without NVML")
 	if o.record != "" {

@@ -32,7 +32,7 @@ type mappedPlatform struct {
 	what    string                                  // the command that runs
 	status  int                                     // in place of a healthy answer to everything but healthz
 	alter   func(name string, answer []byte) []byte // nil: answers go out as they are
-	patient bool                                    // what a busy machine answers late is no finding
+	patient bool                                    // a late answer of a busy machine does not fail the test
 	run     func(args []string) int                 // nil: the command runs in this process, without a terminal
 }
 
@@ -187,7 +187,8 @@ func TestCommandsSendNothingToAnAbsentPath(t *testing.T) {
 				case lacks && (code != cmdutil.ExitUsage || !strings.Contains(said, "mapping.paths.node_reenroll")):
 					t.Errorf("without %v: exit %d: %s", set, code, said)
 				case gathers && !slices.ContainsFunc(paths, func(n string) bool { return !slices.Contains(set, n) }):
-					// with no way to the node and no path there is nothing to gather, and that is said by 3
+					// without a way to the node and without the path nothing can be gathered, which exit code 3
+					// reports
 				case !lacks && (code == cmdutil.ExitFailed || code == cmdutil.ExitUsage || code == cmdutil.ExitInternal):
 					t.Errorf("without %v: exit %d: %s", set, code, said)
 				}
@@ -196,8 +197,8 @@ func TestCommandsSendNothingToAnAbsentPath(t *testing.T) {
 	}
 }
 
-// TestWrongTokenIsNotAccepted: where no mapped path answers a request with the token, nothing says that it is accepted,
-// and a refusal is no fault of the platform's.
+// TestWrongTokenIsNotAccepted: if no mapped path answers a request with the token, no hop reports the token as
+// accepted, and a refusal is not blamed on the platform.
 func TestWrongTokenIsNotAccepted(t *testing.T) {
 	p := &mappedPlatform{t: t, status: http.StatusUnauthorized, patient: true}
 	code, said := p.runOn([]string{"preflight", "--node-id", "n1", "-o", "wide"}, profile.PathTrust)
@@ -207,7 +208,7 @@ func TestWrongTokenIsNotAccepted(t *testing.T) {
 	}
 }
 
-// TestPlanNamesWhatIsAbsent: --dry-run says what a platform lacks, and touches nothing.
+// TestPlanNamesWhatIsAbsent: --dry-run lists what a platform lacks, and sends nothing.
 func TestPlanNamesWhatIsAbsent(t *testing.T) {
 	p := &mappedPlatform{t: t, status: http.StatusTeapot}
 	code, said := p.runOn([]string{"preflight", "--dry-run", "--node-id", "n1", "-o", "json"}, profile.PathNode,

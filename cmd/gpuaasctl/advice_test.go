@@ -57,7 +57,7 @@ func TestEveryRecoveryHasACommandOfThisTool(t *testing.T) {
 	}
 }
 
-// unfit says why a command cannot be followed after a walk, "" where it can.
+// unfit returns why a command cannot be run after a walk, or "".
 func unfit(r *diag.Report, path string) string {
 	status := map[diag.HopID]diag.Status{}
 	for _, h := range r.Hops {

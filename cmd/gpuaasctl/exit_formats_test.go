@@ -18,7 +18,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag/render"
 )
 
-// headline is the line of a text format that says the verdict; a page says it above what follows from it, and last.
+// headline matches the line of a text format that holds the verdict; the page has it above the details, and last.
 var headline = map[render.Format]*regexp.Regexp{
 	render.Table:    regexp.MustCompile(`(?m)^[✔!✘?] ([A-Z]+) · .*$`),
 	render.Wide:     regexp.MustCompile(`(?m)^[✔!✘?] ([A-Z]+) · .*$`),
@@ -28,7 +28,7 @@ var headline = map[render.Format]*regexp.Regexp{
 	render.HTML:     regexp.MustCompile(`<h1 class="[a-z]+">[✔!✘?] ([a-z]+): .*`),
 }
 
-// statedOutcome is what one rendering says of the walk as a whole; of JUnit only whether a gate reads it as green.
+// statedOutcome is the walk's outcome in one rendering; for JUnit only whether a gate reads it as green.
 func statedOutcome(t *testing.T, format render.Format, text []byte) string {
 	t.Helper()
 	var doc struct{ Verdict struct{ Outcome string } }
@@ -70,8 +70,8 @@ func statedOutcome(t *testing.T, format render.Format, text []byte) string {
 var wantedCodes = map[string][]int{"pass": {cmdutil.ExitPass}, "warn": {cmdutil.ExitPass}, "fail": {cmdutil.ExitFailed},
 	"inconclusive": {cmdutil.ExitInconclusive, cmdutil.ExitUsage}}
 
-// TestFormatsAgree: of every recorded walk each format says the same outcome, and the command ends with its exit code;
-// so it does where the file says that the walk was cut short or that it broke.
+// TestFormatsAgree: every format renders the same outcome of every recorded walk, and the command ends with its exit
+// code; also if the file is of a walk that was cut short or broke.
 func TestFormatsAgree(t *testing.T) {
 	var files []string
 	for _, dir := range []string{"reports", "matrix"} {

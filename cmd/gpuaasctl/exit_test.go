@@ -119,7 +119,7 @@ func TestDrillExitCodes(t *testing.T) {
 	if got := cmdutil.DrillCode(notRun); got != 5 {
 		t.Errorf("a drill that was not run: exit code %d", got)
 	}
-	for _, w := range drill.Words() { // the code and what is shown say the same
+	for _, w := range drill.Words() { // exit code and output agree
 		want := map[int]diag.Status{0: diag.StatusPass, 3: diag.StatusFail, 7: diag.StatusFail,
 			5: diag.StatusInconclusive}[cmdutil.WordCode(w)]
 		if render.Status(w) != want {
@@ -140,7 +140,7 @@ func (head) Write([]byte) (int, error) {
 	return 0, &os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}
 }
 
-// TestReaderGone: a reader that has seen enough changes no exit code, and nothing is said of it.
+// TestReaderGone: a reader that closes the pipe early changes no exit code, and causes no message.
 func TestReaderGone(t *testing.T) {
 	for report, want := range map[string]int{"pass": cmdutil.ExitPass, "residue": cmdutil.ExitResidue} {
 		var errs bytes.Buffer

@@ -73,7 +73,7 @@ func TestGPUStatus(t *testing.T) {
 	}
 }
 
-// TestHealthyGPUSaysNoMore: of a GPU of which there is nothing to say the page says nothing.
+// TestHealthyGPUSaysNoMore: a healthy GPU without findings has no lines besides its row.
 func TestHealthyGPUSaysNoMore(t *testing.T) {
 	p := &mappedPlatform{t: t, patient: true, alter: func(name string, answer []byte) []byte {
 		if name == profile.PathNodeGPU {

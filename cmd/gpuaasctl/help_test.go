@@ -74,7 +74,7 @@ func TestEveryLeafHasExamples(t *testing.T) {
 	})
 }
 
-// parses says why a line of shell is no command line of the command at path; "" where it is one.
+// parses returns why a line of shell is not a valid command line of the command at path, or "".
 func parses(path, line string) string {
 	words := shellWords(line)
 	if len(words) == 0 || words[0] != "gpuaasctl" {
@@ -139,7 +139,7 @@ func TestHelpFits(t *testing.T) {
 	}
 }
 
-// TestDefaultsAreSaidOnce: a flag's line tells of one default at most, and of none that is nothing.
+// TestDefaultsAreSaidOnce: a flag's line shows at most one default, and never an empty one.
 func TestDefaultsAreSaidOnce(t *testing.T) {
 	const pipe = 10_000 // nothing is wrapped
 	everyCommand(aTree(), func(c *cobra.Command) {

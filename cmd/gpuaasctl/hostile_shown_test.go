@@ -48,8 +48,8 @@ func TestHostilePlan(t *testing.T) {
 	s.Enough()
 }
 
-// obeys says what of the planted text a terminal would obey: our own colours, cursor moves and erasures are stripped,
-// and none of the planted ones may be among them.
+// obeys returns the first planted control sequence that would reach the terminal: our own colours, cursor moves and
+// erasures are stripped, and none of the planted ones may be left.
 func obeys(text string) string {
 	for _, foreign := range []string{"X\x1b[31mX", "X\x1b[2J", "\x1b]52;c;cHduZWQ=", "\x1b]0;t", "\u009b2J", "\u202e",
 		"\u2066", "\u200b", "X\rX", "\x08\x07"} {

@@ -89,7 +89,7 @@ func TestHostileReport(t *testing.T) {
 	s.Enough()
 }
 
-// TestHostileHistory keeps planted reports, and looks at what is said of them.
+// TestHostileHistory keeps planted reports, and checks how they are shown.
 func TestHostileHistory(t *testing.T) {
 	t.Parallel()
 	s := &hostiletest.Shown{T: t, Home: t.TempDir()}

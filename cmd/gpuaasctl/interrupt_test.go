@@ -113,8 +113,8 @@ func TestInterruptGivesAPartialReport(t *testing.T) {
 	}
 }
 
-// TestInterruptEndsASecretCommand: what waits for a secret is ended with all that it started, and is no usage error.
-// Its child has the other end of a pipe, which ends with the last of them.
+// TestInterruptEndsASecretCommand: an interrupt ends a secret command with all of its children, and is not a usage
+// error. Its child has the other end of a pipe, which ends with the last of them.
 func TestInterruptEndsASecretCommand(t *testing.T) {
 	for _, args := range [][]string{{"preflight", "--node-id", "n1"}, {"diag", "trust", "n1"}} {
 		t.Run(args[0], func(t *testing.T) {

@@ -1,5 +1,5 @@
-// Command gpuaasctl finds the first failed hop between a control plane, a GPU node and a tenant's terminal, says why,
-// and says who owns it.
+// Command gpuaasctl finds the first failed hop between a control plane, a GPU node and a tenant's terminal, its cause
+// and its owner.
 package main
 
 import (

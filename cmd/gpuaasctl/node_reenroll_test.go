@@ -56,8 +56,7 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// reenrollBy runs the command with args against i, and returns exit code, everything that was said, and the bundle's
-// path.
+// reenrollBy runs the command with args against i, and returns exit code, all output, and the bundle's path.
 func reenrollBy(t *testing.T, i *issuer, args ...string) (code int, said, bundle string) {
 	t.Helper()
 	server := httptest.NewServer(i)

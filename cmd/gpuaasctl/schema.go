@@ -52,7 +52,7 @@ An editor with a YAML language server completes and checks a drill whose first l
 			plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "-", "")) }
 			var known []string
 			for _, p := range published {
-				if plain(p.kind) == plain(args[0]) { // DrillReport is what its document says
+				if plain(p.kind) == plain(args[0]) { // DrillReport is the kind in its document
 					return a.Write([]byte(p.text()))
 				}
 				known = append(known, p.kind)

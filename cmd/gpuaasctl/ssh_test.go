@@ -69,8 +69,8 @@ func TestTrustWithoutAnybodyToAskWantsConfirm(t *testing.T) {
 	}
 }
 
-// onTerminal runs a program on a terminal of 80x24, types into it once it has said something, and returns everything
-// that it wrote.
+// onTerminal runs a program on a terminal of 80x24, types into it after its first output, and returns everything that
+// it wrote.
 func onTerminal(t *testing.T, typed string, args ...string) (string, int) {
 	t.Helper()
 	cmd, _ := command(t, args...)

@@ -43,7 +43,7 @@ func worldOf(t *testing.T, sshPort int, api string) string {
 	return file
 }
 
-// said runs the tool to its end: its exit code, and what it says on stdout and stderr.
+// said runs the tool to its end and returns its exit code, stdout and stderr.
 func said(t *testing.T, args ...string) (code int, out, words string) {
 	t.Helper()
 	cmd, stdout := command(t, append([]string{"gpuaasctl"}, args...)...)
@@ -65,7 +65,7 @@ func untouched(t *testing.T, ln net.Listener) {
 	}
 }
 
-// namesNoNode are the commands that say nothing of a profile's nodes where they get an unknown one, and why.
+// namesNoNode are the commands that do not list a profile's nodes when they get an unknown one, and why.
 var namesNoNode = map[string]string{
 	"gpuaasctl node status": "it asks the platform alone, and the profile names none",
 	"gpuaasctl gpu status":  "as node status",

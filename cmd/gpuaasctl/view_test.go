@@ -59,7 +59,7 @@ func TestViewOnATerminal(t *testing.T) {
 	}
 }
 
-// TestViewEndsWithItsTerminal: nobody can press a key any more.
+// TestViewEndsWithItsTerminal: the view ends when its terminal is closed.
 func TestViewEndsWithItsTerminal(t *testing.T) {
 	cmd, _ := command(t, "gpuaasctl", "preflight", "view", "../../golden/reports/healthy.json")
 	far, drawn := atTerminal(t, cmd)

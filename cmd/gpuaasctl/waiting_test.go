@@ -127,7 +127,7 @@ func awaitOpened(t *testing.T, pid int, path string) {
 	}
 }
 
-// TestReportIntoAPipeThatNobodyReads: the walk ends, says so, and its document is out.
+// TestReportIntoAPipeThatNobodyReads: the walk ends with an error, and its document is written.
 func TestReportIntoAPipeThatNobodyReads(t *testing.T) {
 	path := pipeOf(t, false)
 	cmd, out := command(t, append(append([]string{"gpuaasctl"}, aWalk()...), "--report", path)...)

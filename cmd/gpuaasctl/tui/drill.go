@@ -16,7 +16,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/ops"
 )
 
-// DrillOptions say what is drawn, and where.
+// DrillOptions configure the live view of drills.
 type DrillOptions struct {
 	In      *os.File       // for Ctrl-C; nil is standard input
 	Out     *os.File       // nil is standard output
@@ -25,8 +25,8 @@ type DrillOptions struct {
 	Abandon func()         // the second Ctrl-C, at most once: the machines are left to themselves; may be nil
 }
 
-// Drills are runs that tell what they do, one after the other. They end, with everything reverted, soon after ctx has,
-// or sooner once they are abandoned.
+// Drills runs drills one after the other and reports their progress to observe. It returns, with everything reverted,
+// soon after ctx ends, or sooner once the runs are abandoned.
 type Drills func(ctx context.Context, observe func(ops.Progress)) *drill.Report
 
 // RunDrills runs, shows the runs as they go, and lets finish write the report in the place where they were shown, on a

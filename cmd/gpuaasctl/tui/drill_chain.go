@@ -73,7 +73,7 @@ func (m drillModel) mark(c chain, id diag.HopID) page.Cell {
 	return page.Cell{Text: h.status.Symbol(), Style: page.StatusStyle(h.status)}
 }
 
-// walks is one line for each walk that said something else than the one before it, and one for the walk under way.
+// walks is one line for each walk whose result differs from the previous one's, and one for the walk in progress.
 func (m drillModel) walks(f *frame, c *current) {
 	all := c.story.Walks
 	for i := 0; i < len(all); {
@@ -107,13 +107,13 @@ func span(first, last int) string {
 	return fmt.Sprintf("%d-%d", first, last)
 }
 
-// fits says whether a walk while the fault is there said all that is expected.
+// fits reports whether a walk during the fault has the complete expected result.
 func (m drillModel) fits(c *current, s drill.Sight) bool {
 	word, _ := drill.Judge(c.story.Plan.Scenario.Expect, s)
 	return s.Stage == drill.During && word == drill.Pass
 }
 
-// walk is what walks that agree have said.
+// walk is the common result of walks that agree.
 func (m drillModel) walk(c *current, same []drill.Sight) []page.Cell {
 	s, last := same[0], same[len(same)-1]
 	words := s.Says()

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// claims tick off. Those that are violated say why, each on a line of its own.
+// claims tick off. Violated ones give the reason, each on a line of its own.
 func (m drillModel) claims(f *frame, c *current) {
 	defer m.violated(f, c)
 	if m.tall() {
@@ -42,7 +42,7 @@ func (c *current) claims() []drill.Claim {
 	return all
 }
 
-// settled says whether the time is over in which a claim could come true.
+// settled reports whether a claim can no longer come true.
 func (c *current) settled(claim string) bool {
 	switch claim {
 	case drill.ClaimDetected:

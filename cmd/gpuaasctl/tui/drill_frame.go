@@ -59,7 +59,7 @@ func (f frame) fit(height int) frame {
 			}
 		}
 		if f[out].rank == rankAlways {
-			return f[len(f)-height:] // the footer says what is under way, also on the smallest terminal
+			return f[len(f)-height:] // the footer shows the current step, also on the smallest terminal
 		}
 		f = append(f[:out:out], f[out+1:]...)
 	}
@@ -72,7 +72,7 @@ func faint(s string) page.Cell { return page.Cell{Text: page.Clean(s), Style: pa
 
 func strong(s string) page.Cell { return page.Cell{Text: page.Clean(s), Style: page.Strong} }
 
-// said is a state in symbol and words.
+// said is a status as symbol and text.
 func said(st diag.Status, words string) page.Cell {
 	return page.Cell{Text: st.Symbol() + " " + page.Clean(words), Style: page.StatusStyle(st)}
 }
@@ -115,8 +115,8 @@ func (m drillModel) bar(spent, all int64, n int) string {
 // barWidth is a bar's on a terminal of that width.
 func (m drillModel) barWidth() int { return min(max((m.width-40)/2, 4), 60) }
 
-// wide says whether rows have room for what is only good to know.
+// wide reports whether rows have room for optional columns.
 func (m drillModel) wide() bool { return m.width >= 120 }
 
-// tall says whether there is room for lists in place of lines.
+// tall reports whether lists fit, or only lines.
 func (m drillModel) tall() bool { return m.wide() && m.height >= 40 }

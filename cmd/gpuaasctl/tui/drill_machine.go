@@ -222,7 +222,7 @@ func (m drillModel) looks(f *frame, c *current) {
 	}
 }
 
-// answered says whether every machine that was armed was asked to revert, and said what came of it.
+// answered reports whether every armed machine was asked to revert and has answered.
 func (c *current) answered() bool {
 	return c.has(drill.Reverted) &&
 		!slices.ContainsFunc(c.story.Machines, func(p drill.Part) bool { return p.Armed && p.RevertedMS == 0 })

@@ -33,8 +33,8 @@ const (
 	abandoned         // the machines are left to themselves
 )
 
-// drillModel is the state of the view. It has no clock of its own: time comes with messages. All that it says of a run
-// follows from the run's events, as the report does.
+// drillModel is the state of the view. It has no clock of its own: time comes with messages. Everything shown of a
+// run follows from the run's events, as in the report.
 type drillModel struct {
 	look    render.Options
 	count   int
@@ -166,7 +166,7 @@ func (c *current) ms(elapsed time.Duration) int64 {
 	return c.story.NowMS + max(0, elapsed-c.heard).Milliseconds()
 }
 
-// last is the last event of the machine that is of one of the kinds; nil when there is none.
+// last is the last event of the machine that is of one of the kinds, or nil.
 func (c *current) last(machine string, kinds ...drill.Kind) *drill.Event {
 	for i, e := range slices.Backward(c.events) {
 		if e.Machine == machine && slices.Contains(kinds, e.Kind) {
@@ -176,12 +176,12 @@ func (c *current) last(machine string, kinds ...drill.Kind) *drill.Event {
 	return nil
 }
 
-// has says whether something of the kind has happened.
+// has reports whether an event of the kind has occurred.
 func (c *current) has(kind drill.Kind) bool {
 	return slices.ContainsFunc(c.events, func(e drill.Event) bool { return e.Kind == kind })
 }
 
-// over says whether the drill is.
+// over reports whether the drill has ended.
 func (c *current) over() bool { return c.has(drill.Ended) }
 
 // walked is the chain after one event of a walk. A hop that starts once more is of another walk: the one before was cut

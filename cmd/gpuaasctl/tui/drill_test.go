@@ -96,8 +96,8 @@ func golden(t *testing.T, name, got string) {
 	goldentest.Check(t, filepath.Join("testdata", name), got)
 }
 
-// TestDrillsFitEverySize: whatever the terminal's size, the frame is not wider or higher, and says which drill and what
-// is under way.
+// TestDrillsFitEverySize: whatever the terminal's size, the frame is not wider or higher, and shows the drill and its
+// current step.
 func TestDrillsFitEverySize(t *testing.T) {
 	for _, x := range moments {
 		m := played(sized(80, 24, render.Options{}), x.run, x.at)
@@ -152,7 +152,7 @@ func TestEveryFrameIsAsHigh(t *testing.T) {
 	}
 }
 
-// TestColourOnlyAdds: without its colours a frame says the same as one that has none.
+// TestColourOnlyAdds: without its colours a frame equals the one drawn without colour.
 func TestColourOnlyAdds(t *testing.T) {
 	for _, x := range moments {
 		m := played(sized(80, 24, render.Options{}), x.run, x.at)
@@ -178,7 +178,7 @@ func TestDrillsInASCII(t *testing.T) {
 	}
 }
 
-// TestNothingIsViolatedThatMayComeTrue: while the chain has time left, that it says nothing yet is no failure.
+// TestNothingIsViolatedThatMayComeTrue: while the chain has time left, a missing detection is not a failure.
 func TestNothingIsViolatedThatMayComeTrue(t *testing.T) {
 	got := played(sized(80, 24, render.Options{}), 1, 3500*time.Millisecond)
 	if !slices.ContainsFunc(got.now.report.Claims, func(c drill.Claim) bool { return c.Word == drill.NotDetected }) {
@@ -205,7 +205,7 @@ func TestTheTTLCountsDown(t *testing.T) {
 	}
 }
 
-// TestABudgetThatIsOver is said before the walk that comes too late.
+// TestABudgetThatIsOver: an exceeded budget is shown before the late walk ends.
 func TestABudgetThatIsOver(t *testing.T) {
 	m := played(sized(80, 24, render.Options{}), 2, 50*time.Second)
 	if !strings.Contains(m.text(), "✘ late, ") || !strings.Contains(m.text(), "of 45s") {
@@ -272,7 +272,7 @@ func written(w io.Writer, width int, r *drill.Report) error {
 	return err
 }
 
-// replayed are drills that tell the first tape at once.
+// replayed runs drills that report the first tape at once.
 func replayed(ctx context.Context, observe func(ops.Progress)) *drill.Report {
 	r := &drill.Report{}
 	for _, x := range tapes()[0] {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// rows are all there would be to say, from the drills that are over to what is under way.
+// rows are all lines of the view, from the finished drills to the current step.
 func (m drillModel) rows() frame {
 	var f frame
 	m.finished(&f)
@@ -190,7 +190,7 @@ func (m drillModel) clock(f *frame, label string, t drill.Timing, spent int64, g
 	f.field(rankClocks, label, bar, plain(" "), state)
 }
 
-// footer says what is under way, and how to end it.
+// footer shows the current step, and how to end it.
 func (m drillModel) footer(f *frame) {
 	f.add(rankGap)
 	text, hint := m.doing(), "ctrl-c: revert everything"

@@ -33,7 +33,8 @@ func harmless(t *testing.T, what, frame string) {
 	}
 }
 
-// planted is a copy of v with the text behind every string of it but the words by which a view tells states apart.
+// planted is a copy of v with the hostile text appended to every string except the words by which a view
+// distinguishes states.
 func planted[T any](t *testing.T, v T) T {
 	t.Helper()
 	b, err := json.Marshal(v)
@@ -80,7 +81,7 @@ func plant(v reflect.Value) {
 	}
 }
 
-// TestHostileWalkFrames: whatever a walk's hops and steps say, at every size.
+// TestHostileWalkFrames: hostile text in any hop or step of a walk, at every size.
 func TestHostileWalkFrames(t *testing.T) {
 	o := testOptions()
 	o.Report.Color = true
@@ -108,7 +109,7 @@ func TestHostileWalkFrames(t *testing.T) {
 	}
 }
 
-// TestHostileDrillFrames: whatever machines, plans and walks say in a drill, event by event.
+// TestHostileDrillFrames: hostile text from machines, plans and walks in a drill, event by event.
 func TestHostileDrillFrames(t *testing.T) {
 	m, shown := sized(200, 50, render.Options{Color: true}), 0
 	for i, moments := range tapes() {

@@ -43,7 +43,7 @@ type model struct {
 	elapsed  time.Duration
 	frame    int
 	cancel   context.CancelFunc
-	explore  func() // asks for the explorer at the end; nil: there is none
+	explore  func() // asks for the explorer at the end; nil disables the key
 	stopping bool
 	done     bool
 	evidence bool // all hops are done, and evidence is awaited

@@ -3,8 +3,8 @@
 // The finished report then takes its place, in the terminal's scrollback: all is drawn inline, never on the
 // alternate screen.
 //
-// It judges nothing and measures nothing: walk and drill tell it what happened. Its callers are the commands preflight
-// and chaos run, and only on a terminal; pipes get plain text.
+// It judges nothing and measures nothing: it draws the events of a walk or a drill. Its callers are the commands
+// preflight and chaos run, and only on a terminal; pipes get plain text.
 package tui
 
 import (
@@ -29,17 +29,17 @@ import (
 // frameEvery is the pace of spinner and clocks: smooth to the eye, and little to send over a slow SSH session.
 const frameEvery = 100 * time.Millisecond
 
-// Options say what is drawn, and where.
+// Options configure the live view of a walk.
 type Options struct {
 	In      *os.File // for Ctrl-C; nil is standard input
 	Out     *os.File // nil is standard output
 	Plan    diag.Plan
 	Subject diag.Subject
 	Report  render.Options // format (table or wide), colour and ASCII of the finished report; its width is the terminal's
-	Explore func()         // the key v, which asks for the explorer at the end; nil: there is no such key
+	Explore func()         // called for the key v, to open the explorer at the end; nil disables the key
 }
 
-// Walk is a walk that tells what it does. It must return soon after the end of ctx.
+// Walk runs a walk and reports its events to observe. It must return soon after the end of ctx.
 type Walk func(ctx context.Context, observe func(preflight.Event)) *diag.Report
 
 // Possible reports whether in and out are terminals; without both the live table would open the terminal device by
@@ -88,8 +88,8 @@ func live(ctx context.Context, o Options, walk Walk) (report *diag.Report, err e
 	return report, nil
 }
 
-// Ending is a terminal that calls End when it is closed: nothing else says so to a program that waits for keys, where
-// no signal reaches it.
+// Ending is a terminal that calls End when it is closed: a program that waits for keys, and that no signal reaches,
+// learns of it only from the read.
 type Ending struct {
 	*os.File
 	End func()

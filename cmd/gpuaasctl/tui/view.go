@@ -45,7 +45,7 @@ func (m model) text() string {
 	}
 	lines = append(append(lines, likely...), m.footer())
 	if over := len(lines) - m.height; over > 0 && m.height > 0 {
-		lines = lines[over:] // the footer says what is under way, also on the smallest terminal
+		lines = lines[over:] // the footer shows the current step, also on the smallest terminal
 	}
 	return strings.Join(lines, "\n")
 }
@@ -78,7 +78,8 @@ func (m model) budgets() []int64 {
 	return all
 }
 
-// quiet reports whether a hop may be left out on a terminal that is too low: it has nothing to say any more.
+// quiet reports whether a hop may be left out on a terminal that is too low: it passed, did not run, or has not
+// started.
 func (m model) quiet(i int) bool {
 	h := &m.hops[i]
 	if h.result == nil {
@@ -166,7 +167,7 @@ func waiting(h *hop) []string {
 	return left
 }
 
-// footer says how far the walk is and how to end it.
+// footer shows the walk's progress and how to end it.
 func (m model) footer() string {
 	done, running, asking := 0, 0, 0
 	for i := range m.hops {
@@ -197,8 +198,8 @@ func (m model) footer() string {
 	return m.paint(lipgloss.NewStyle().Faint(true), m.cut(left))
 }
 
-// likelySoFar is the line of what the walk would blame by what it knows, with hops by number where names are too long;
-// no line where it says nothing.
+// likelySoFar is the line with the walk's provisional blame, with hops by number if names are too long; empty without
+// one.
 func (m model) likelySoFar() []string {
 	p := m.likely
 	if p == nil || p.Blame == nil {

@@ -47,7 +47,7 @@ func Raw(w io.Writer) io.Writer {
 	return w
 }
 
-// fileOf is a stream as a file; nil where it is none.
+// fileOf is a stream as a file, or nil.
 func fileOf(stream any) *os.File {
 	if w, ok := stream.(io.Writer); ok {
 		stream = Raw(w)
@@ -62,7 +62,7 @@ func IsTerminal(w any) bool {
 	return f != nil && term.IsTerminal(int(f.Fd()))
 }
 
-// Size is the number of columns and rows of w: COLUMNS where it is a number, else the terminal's; 0 where w is no
+// Size is the number of columns and rows of w: COLUMNS if it is a number, otherwise the terminal's; 0 if w is not a
 // terminal.
 func (a *App) Size(w any) (columns, rows int) {
 	if f := fileOf(w); f != nil {
@@ -77,7 +77,7 @@ func (a *App) Size(w any) (columns, rows int) {
 	return columns, rows
 }
 
-// Width is the number of columns of w; 0 where it is no terminal and COLUMNS is not set.
+// Width is the number of columns of w, or 0 if it is not a terminal and COLUMNS is not set.
 func (a *App) Width(w any) int {
 	columns, _ := a.Size(w)
 	return columns
@@ -128,7 +128,7 @@ func (a *App) forced(name string) bool {
 	return v != "" && v != "0" && v != "false"
 }
 
-// Terminals are stdin and stdout as files; nil where they are none.
+// Terminals are stdin and stdout as files, nil for any other stream.
 func Terminals(a *App) (in, out *os.File) {
 	return fileOf(a.Stdin), fileOf(a.Stdout)
 }

@@ -40,7 +40,7 @@ var habits = map[string]string{
 	"silent": "--quiet", "context": "--profile", "verbose": "-o wide", "v": "-o wide",
 }
 
-// FlagError says in this program's own words what is wrong with a flag. It names the flag, and what it takes.
+// FlagError describes a flag error in this program's own words. It names the flag, and what it takes.
 func FlagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var missing *pflag.ValueRequiredError

@@ -68,7 +68,7 @@ func TestColorFlagReachesTheStreams(t *testing.T) {
 	}
 }
 
-// TestColumnsIsTheWidth: COLUMNS wins over a terminal, counts on a pipe, and is ignored where it is no number.
+// TestColumnsIsTheWidth: COLUMNS wins over a terminal, counts on a pipe, and is ignored if it is not a number.
 func TestColumnsIsTheWidth(t *testing.T) {
 	terminal, far := pair(t)
 	defer far.Close()

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// Exit codes, the same for every output format; diag/catalogue/exits.yaml says what each means.
+// Exit codes, the same for every output format; their meaning is in diag/catalogue/exits.yaml.
 const (
 	ExitPass         = diag.ExitPass
 	ExitInternal     = diag.ExitInternal
@@ -25,7 +25,7 @@ const (
 	ExitInterrupted  = diag.ExitInterrupted
 )
 
-// VerdictError ends a command whose document is already written: only the code is left to say.
+// VerdictError ends a command whose document is already written: it only carries the exit code.
 type VerdictError struct{ Code int }
 
 func (e *VerdictError) Error() string { return "the verdict is not a pass" }
@@ -70,7 +70,7 @@ func CodeOf(err error) int {
 	return ExitInternal
 }
 
-// Worded says in this program's own words what ops found wrong: which flag or setting helps.
+// Worded adds to an error of ops which flag or setting helps.
 func (a *App) Worded(err error) error {
 	var nowhere *ops.NoHostError
 	var unknown *ops.UnknownNodeError
@@ -92,7 +92,7 @@ func (a *App) Worded(err error) error {
 }
 
 // Ended is how a command ends whose document is out, or could not be written, which is err. What is left on a machine
-// wins over that, too. That a reader has seen enough, as head has, is no error.
+// wins over that, too. A reader that closes the pipe early, as head does, is not an error.
 func (a *App) Ended(code int, err error) error {
 	if errors.Is(err, syscall.EPIPE) {
 		err = nil
@@ -107,8 +107,8 @@ func (a *App) Ended(code int, err error) error {
 	return err
 }
 
-// Judged is the error for a report's outcome: nil for a pass. failOn makes warnings or regressions count; a hop that
-// failed or a walk that decides nothing is the greater news, so these only tell passes and warnings apart.
+// Judged is the error for a report's outcome: nil for a pass. failOn makes warnings or regressions count; they only
+// replace a pass or a warning, since a failed hop or an undecided walk takes precedence.
 func Judged(r *diag.Report, failOn string) error {
 	code := ExitInternal
 	switch {
@@ -191,7 +191,7 @@ func WordCode(w drill.Word) int {
 	return ExitInternal
 }
 
-// Unread says why nothing could be read. The exit code is that of what was not measured.
+// Unread returns the error of a command that could read nothing. The exit code is that of what was not measured.
 func (a *App) Unread(err error) error {
 	var other *ops.OtherRecordError
 	switch {

@@ -35,8 +35,8 @@ type Annotation struct {
 	Title, Text string
 }
 
-// Publish appends to the step's summary what write writes as Markdown, and annotates the job; nothing where this is no
-// job of GitHub's. That it cannot is noted, and changes no exit code: the document is out. --quiet leaves the
+// Publish appends the Markdown of write to the step's summary, and annotates the job; outside of GitHub Actions it
+// does nothing. A failure to do so is noted, and changes no exit code: the document is written. --quiet leaves the
 // annotations out.
 func (a *App) Publish(notes []Annotation, write func(io.Writer) error) {
 	if !a.onGitHub() {
@@ -58,7 +58,7 @@ func (a *App) Publish(notes []Annotation, write func(io.Writer) error) {
 	shown := map[bool]int{}
 	for _, n := range notes {
 		if shown[n.Warning]++; shown[n.Warning] <= mostAnnotations {
-			_, _ = io.WriteString(Raw(a.Stderr), n.line()) // there is nowhere else to say that this cannot be written
+			_, _ = io.WriteString(Raw(a.Stderr), n.line()) // a write error has no other place to be reported
 		}
 	}
 }

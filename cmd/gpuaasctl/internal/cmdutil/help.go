@@ -71,7 +71,7 @@ const (
 // templates keep the linker from dropping unused methods.
 func (a *App) Help(cmd *cobra.Command, _ []string) {
 	w := cmd.OutOrStdout()
-	_, _ = io.WriteString(w, HelpText(cmd, a.columnsOf(w))) // there is nowhere else to say so
+	_, _ = io.WriteString(w, HelpText(cmd, a.columnsOf(w))) // a write error has no other place to be reported
 }
 
 // columnsOf is how wide help is on w.
@@ -236,8 +236,8 @@ func (h *help) flags(cmd *cobra.Command) {
 	}
 }
 
-// flagLine is a flag's two columns. The argument's name is what its usage has in backticks. A default that the usage
-// tells of, or that is nothing, is not added.
+// flagLine is a flag's two columns. The argument's name is what its usage has in backticks. A default is added unless
+// the usage names it or it is empty.
 func flagLine(f *pflag.Flag) (left, right string) {
 	arg, usage := pflag.UnquoteUsage(f)
 	left = "    --" + f.Name
@@ -262,7 +262,7 @@ func Group(flags *pflag.FlagSet, heading string, names ...string) {
 	}
 }
 
-// KnownCommand refuses a word that is no command of cmd, and suggests the one that was probably meant.
+// KnownCommand refuses a word that is not a command of cmd, and suggests the closest one.
 func KnownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -68,7 +68,7 @@ func flagGiven(cmd *cobra.Command, name string) bool {
 	return f != nil && f.Changed
 }
 
-// nodesOf says which nodes there are to choose from, as a sentence after another.
+// nodesOf lists the nodes to choose from, as a sentence after another.
 func (a *App) nodesOf(p *profile.Profile) string {
 	switch {
 	case len(p.Nodes) > 0:
@@ -79,7 +79,7 @@ func (a *App) nodesOf(p *profile.Profile) string {
 	return " And " + a.NoProfile()
 }
 
-// NoProfile says that no profile is chosen, which there are, and how one is chosen.
+// NoProfile is the message that no profile is chosen, with the existing profiles and how to choose one.
 func (a *App) NoProfile() string {
 	names := a.ProfileNames()
 	if len(names) == 0 {
@@ -90,9 +90,9 @@ func (a *App) NoProfile() string {
 		"profile use NAME"
 }
 
-// Chosen is how the profile is chosen: by its flag, by GPUAASCTL_PROFILE, by `profile use`, or since there is only one.
-// The last two choose none for a command line, or an environment, that says by itself where the API is: what a profile
-// holds for one platform is not for another.
+// Chosen is how the profile is chosen: by its flag, by GPUAASCTL_PROFILE, by `profile use`, or since there is only
+// one. The last two apply only if neither flags nor environment name an API: the settings of a profile are for its
+// own platform.
 func (a *App) Chosen(name string, ownAPI bool) string {
 	if name = cmp.Or(name, a.Env(profile.EnvProfile)); name != "" || ownAPI || a.Env(profile.EnvPrefix+"API_BASE") != "" {
 		return name

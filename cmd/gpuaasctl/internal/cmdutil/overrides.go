@@ -60,7 +60,7 @@ func (f *ProfileFlags) AddName(a *App, cmd *cobra.Command) {
 	CompleteFunc(cmd, "profile", a.ProfileNames)
 }
 
-// Load reads the profile that is chosen, which Name says then, with the environment and the given flags over it.
+// Load reads the chosen profile, sets Name to its name, and applies the environment and the given flags.
 func (f *ProfileFlags) Load(a *App, cmd *cobra.Command) (profile.Profile, profile.Origins, error) {
 	given := map[string]profile.Flag{}
 	for i, o := range Overrides {

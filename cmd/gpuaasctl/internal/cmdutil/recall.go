@@ -56,7 +56,7 @@ func (b *BaselineFlag) Read(ctx context.Context, a *App, failOn string) error {
 	return nil
 }
 
-// HistoryOff says why the history is not used, "" where it is.
+// HistoryOff returns why the history is not used, or "".
 func (a *App) HistoryOff() (string, error) {
 	switch v := a.Env(EnvHistory); v {
 	case "", "on":
@@ -78,7 +78,7 @@ func (a *App) History() (h ops.History) {
 	return h
 }
 
-// NotKept says why a walk is not kept, or is no baseline.
+// NotKept notes why a walk is not kept, or is not a baseline.
 func (a *App) NotKept(run string, k ops.Kept) {
 	if k.Err != nil {
 		a.Note("this walk is not kept: %v", k.Err)
@@ -94,15 +94,14 @@ func (a *App) NotKept(run string, k ops.Kept) {
 	}
 }
 
-// noteDamaged says how to go on where the file is no history any more.
+// noteDamaged notes how to continue after the history file was damaged.
 func (a *App) noteDamaged(err error) {
 	if path, none := a.HistoryPath(); none == nil && history.Damaged(err) {
 		a.Note("to begin a new history: mv %s %s", diag.Quote(path), diag.Quote(path+".bad"))
 	}
 }
 
-// WithHistory opens the history for a command that is about it. One that is not there, or is none, is no fault of this
-// program.
+// WithHistory opens the history for a command that is about it. A missing or invalid file is not an internal error.
 func (a *App) WithHistory(ctx context.Context, do func(context.Context, *history.Store) error) error {
 	path, err := a.HistoryPath()
 	if err != nil {

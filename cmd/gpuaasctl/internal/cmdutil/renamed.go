@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Renamed is an old spelling that goes on working. The rule is in docs/contract.md: it is in no help and no completion,
-// does the same as what is in its place, and says so on a terminal only, so that no script's stderr changes.
+// Renamed is an old spelling that goes on working. By the rule in docs/contract.md, help and completion omit it, it
+// does the same as its replacement, and a note appears on a terminal only, so that no script's stderr changes.
 type Renamed struct {
 	Command string // that has it, as it is typed
 	Old     string // a flag (--report), or a command below it (replay)
@@ -67,7 +67,7 @@ func (r Renamed) find(root *cobra.Command) (cmd *cobra.Command, flag string) {
 	return cmd, flag
 }
 
-// NoteOld says on a terminal which spelling of this command line is an old one.
+// NoteOld notes on a terminal which spelling of this command line is deprecated, and its replacement.
 func (a *App) NoteOld(cmd *cobra.Command) {
 	if !IsTerminal(a.Stderr) {
 		return

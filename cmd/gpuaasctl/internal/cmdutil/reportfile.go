@@ -60,8 +60,8 @@ func CheckNotInput(out string, inputs ...string) error {
 }
 
 // ReplaceFile replaces the file at path, whole or not at all. A symbolic link stays, and the file that it leads to is
-// replaced. What is no plain file, or is named by a device folder (/dev/stdout, /dev/fd/3: what they lead to is
-// another process's open file), is appended to as it is.
+// replaced. Anything but a regular file, and a path in a device folder (/dev/stdout and /dev/fd/3 lead to another
+// process's open file), is appended to in place.
 func ReplaceFile(path string, data []byte) error {
 	info, err := os.Stat(path)
 	if (err == nil && !info.Mode().IsRegular()) || isDevice(path) {

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// Look says how stdout wants to be written to: as wide and high as the terminal, in colour where it may be, in letters
-// that the locale has.
+// Look is how stdout is drawn: the terminal's width and height, colour if it is wanted, and the characters of the
+// locale.
 func (a *App) Look(format string) render.Options {
 	locale := a.Env("LC_ALL")
 	for _, name := range [...]string{"LC_CTYPE", "LANG"} {

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Interruptible is cancelled by the first SIGINT or SIGTERM, or by the end of the terminal where nohup does not keep it
-// off, so that a walk can still say what it saw; the second one ends the process at once.
+// Interruptible returns a context that is cancelled by the first SIGINT or SIGTERM, or by SIGHUP unless nohup ignores
+// it, so that a walk can still write its partial report; the second signal ends the process at once.
 func Interruptible() (context.Context, context.CancelFunc) {
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {

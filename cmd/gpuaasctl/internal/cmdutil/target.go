@@ -54,8 +54,7 @@ func (a *App) Target(cmd *cobra.Command, o *TargetOptions, args []string, t ops.
 	return a.about(cmd, o, &p, t)
 }
 
-// About is Target for a command that found out by itself which node is meant, or is about the whole profile where that
-// is none.
+// About is Target for a command that found the node by itself, or that is about the whole profile if t names none.
 func (a *App) About(cmd *cobra.Command, o *TargetOptions, t ops.Target) (*ops.Session, error) {
 	p, _, err := o.Profile.Load(a, cmd)
 	if err != nil {

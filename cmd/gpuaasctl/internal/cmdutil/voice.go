@@ -33,13 +33,13 @@ func SayError(w io.Writer, err error) {
 	}
 }
 
-// Note writes one line for people, whatever a far side or a file put into it. A note that cannot be written is lost:
-// there is nowhere else to say so.
+// Note writes one line for people, whatever a far side or a file put into it. A write error is dropped: it has no
+// other place to be reported.
 func Note(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintln(w, "gpuaasctl: "+page.Clean(fmt.Sprintf(format, args...)))
 }
 
-// Note is Note on stderr, for what is said beside a document: --quiet leaves it out. What went wrong is never left out.
+// Note is Note on stderr, for messages beside a document: --quiet leaves it out. Errors are never left out.
 func (a *App) Note(format string, args ...any) {
 	if !a.Quiet {
 		Note(a.Stderr, format, args...)

@@ -163,7 +163,7 @@ func PlantedIn[T any](t *testing.T, text []byte, visit func(fields string, doc *
 	}
 }
 
-// Encoded is a document's JSON, as somebody hostile would write it: nothing beyond what JSON demands is escaped.
+// Encoded is a document's JSON as an attacker would write it: nothing beyond what JSON requires is escaped.
 func Encoded(t *testing.T, doc any) []byte {
 	t.Helper()
 	var b strings.Builder

@@ -124,7 +124,7 @@ func (r *recorder) before(p chaos.Plan) {
 	}
 }
 
-// injure makes every step; late says which come later.
+// injure makes every step; late has the steps that come later, and when.
 func (r *recorder) injure(p chaos.Plan, late map[string]time.Duration) {
 	for i := range p.Targets {
 		t := &p.Targets[i]
@@ -158,7 +158,7 @@ func (r *recorder) look(stage drill.Stage, name, machine string, took diag.Milli
 	}
 }
 
-// restore reverts everything; conflicts says on which machines that cannot be.
+// restore reverts everything; conflicts has the machines on which that fails, and why.
 func (r *recorder) restore(p chaos.Plan, conflicts map[string]string) {
 	for i := range p.Targets {
 		r.tell(drill.Event{Kind: drill.Reverting, Machine: p.Targets[i].ID})

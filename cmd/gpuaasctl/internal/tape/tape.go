@@ -1,6 +1,5 @@
-// Package tape holds runs of drills that nobody makes: what a run tells, moment by moment, for tests of what shows it
-// and for looking at that on terminals of any size. The plans have a scenario's own words; machines and times are made
-// up.
+// Package tape holds synthetic runs of drills as events with times, for tests of the views and for looking at them on
+// terminals of any size. The plans have a scenario's own words; machines and times are made up.
 package tape
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/scenarios"
 )
 
-// Moment is one thing that a run tells: an event, or what a walk does. At counts from the start of the run.
+// Moment is one event of a run, or one of a walk. At counts from the start of the run.
 type Moment struct {
 	At    time.Duration
 	Event drill.Event
@@ -56,7 +55,7 @@ type found struct {
 	finding diag.Finding
 }
 
-// at is what is found at a hop, a pass where nothing is said.
+// at is the finding at a hop, a pass without one.
 func (r red) at(hop diag.HopID) diag.Finding {
 	for _, f := range r {
 		if f.hop == hop {

@@ -11,11 +11,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// DrillSource is what there is of a drill beside its report.
+// DrillSource holds a drill's data besides its report.
 type DrillSource struct {
 	From   string        // where the report was read, for a command that reads it again; "" is its run
 	Events []drill.Event // of its log; none where that is not at hand
-	// Walk reads the whole report of a walk. Nil: NoWalk says why there is none.
+	// Walk reads the whole report of a walk. If it is nil, NoWalk is the reason.
 	Walk   func(w *drill.Sight) (*diag.Report, error)
 	NoWalk string
 }

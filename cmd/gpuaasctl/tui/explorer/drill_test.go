@@ -126,7 +126,7 @@ func TestEveryDrillFits(t *testing.T) {
 	}
 }
 
-// TestHostileDrill: whatever a drill's report and log say, nothing of it is obeyed.
+// TestHostileDrill: no control sequence in a drill's report or log reaches the terminal.
 func TestHostileDrill(t *testing.T) {
 	r, src := drilled(t, "stale-ca-bundle")
 	d := &r.Drills[0]

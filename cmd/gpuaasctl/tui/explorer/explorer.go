@@ -41,19 +41,19 @@ type Item struct {
 	// Sections are made for the width of the right side.
 	Sections func(render.Options) []render.Section
 	Again    string // what is walked again for it; "" is nothing
-	// Open makes the document that this item is a row of; nil where there is none.
+	// Open returns the document that this item is a row of; nil if the item has no document.
 	Open func() (Document, error)
 
 	report *Item // as it was before it was walked again
 }
 
-// Options say where a document is drawn, and what keys do beyond moving.
+// Options configure where a document is drawn, and the keys besides those for moving.
 type Options struct {
 	In, Out *os.File
 	Look    render.Options // colour and ASCII
 	// Explain is what a word means, nil for one that has no meaning of its own.
 	Explain func(word string) []page.Block
-	// Again measures an item again, until ctx ends, and gives it as it is now. Nil: NoAgain says why it cannot be.
+	// Again measures an item again, until ctx ends, and gives it as it is now. If it is nil, NoAgain is the reason.
 	Again   func(ctx context.Context, what string) (*Item, error)
 	NoAgain string
 	// Follow shows newer documents until ctx ends; nil for a report that is finished.

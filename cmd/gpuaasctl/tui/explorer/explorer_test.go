@@ -188,8 +188,8 @@ func TestKeys(t *testing.T) {
 	s.awaits("the screen before", func() bool { return strings.Contains(s.wrote(), "\x1b[?1049l") })
 }
 
-// TestWalkedAgain: a walk again is shown before what the report has, one that fails says why, esc ends one, and the end
-// waits for one.
+// TestWalkedAgain: a repeated hop is shown before the report's result, a failed repetition shows its error, esc ends
+// one, and the end waits for one.
 func TestWalkedAgain(t *testing.T) {
 	healthy := recorded(t, "healthy")
 	asked, returned := make(chan string, 9), make(chan struct{}, 9)
@@ -271,7 +271,7 @@ func play(m *model, keys ...string) {
 	}
 }
 
-// TestEverySizeFits: on every terminal the screen is no wider and no higher, and its last line has the keys.
+// TestEverySizeFits: on every terminal the screen is not wider and not higher, and its last line has the keys.
 func TestEverySizeFits(t *testing.T) {
 	for _, name := range []string{"stale-ca-bundle", "healthy"} {
 		r := recorded(t, name)
@@ -310,7 +310,7 @@ func TestEverySizeFits(t *testing.T) {
 const hostile = "X\x1b[31mX\x1b[2J\x1b]52;c;cHduZWQ=\x07\x1b]0;t\x1b\\" +
 	"\u009b2J\u0085\u202eX\u2066\u200bX\rX\x00\x08\x07\x7f\n"
 
-// TestHostileText: whatever a report and a walk again say, nothing of it is obeyed, nor copied.
+// TestHostileText: no control sequence in a report or a repeated walk reaches the terminal or the clipboard.
 func TestHostileText(t *testing.T) {
 	r := recorded(t, "stale-ca-bundle")
 	r.Subject.NodeID += hostile

@@ -71,7 +71,7 @@ line is:
 	return cmd
 }
 
-// readDrills reads what name says; what is wrong with it is a usage error, since no machine has been asked yet.
+// readDrills reads the drills that name selects; an error is a usage error, since no machine has been contacted yet.
 func readDrills(name string) ([]chaos.Scenario, error) {
 	all, err := chaos.Find(scenarios.Files, name)
 	if err != nil {
@@ -126,7 +126,7 @@ func oneDrill(name string) (chaos.Scenario, error) {
 	return all[0], nil
 }
 
-// builtinDrills are those that come with this program; a test says that they read.
+// builtinDrills are those that come with this program; a test ensures that they parse.
 func builtinDrills() ([]chaos.Scenario, error) {
 	all, err := chaos.Load(scenarios.Files, "scenarios")
 	if err != nil {

@@ -118,7 +118,7 @@ func completeDrillRuns(a *cmdutil.App) cobra.CompletionFunc {
 // journalFile is what a machine's journal is called in a drill's folder there.
 const journalFile = "journal"
 
-// readSource reads a file, or the log or journal of a folder, and says which file that was.
+// readSource reads a file, or the log or journal of a folder, and returns its path.
 func readSource(path string) (string, []byte, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
@@ -148,7 +148,7 @@ func readBounded(path string) ([]byte, error) {
 	return bounded.Read(f, bounded.DocumentBytes)
 }
 
-// readEvents reads a log that tells at least of which run it is.
+// readEvents reads a log that names at least its run.
 func readEvents(data []byte) ([]drill.Event, bool, error) {
 	events, torn, err := drill.ReadEvents(bytes.NewReader(data))
 	if err != nil {

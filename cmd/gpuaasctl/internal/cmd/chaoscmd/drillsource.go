@@ -18,7 +18,7 @@ type sources struct {
 	runs    []*source
 }
 
-// source is what there is of one run.
+// source is the data of one run.
 type source struct {
 	run      string
 	log      string // folder
@@ -37,7 +37,7 @@ func (s *sources) run(id string) *source {
 	return s.runs[len(s.runs)-1]
 }
 
-// add reads a file, or the one that a folder has: what it is, its first bytes say. evidence takes no finished report.
+// add reads a file, or the one in a folder; its first bytes decide its type. evidence takes no finished report.
 func (s *sources) add(path string, evidence bool) error {
 	path, data, err := readSource(path)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *sources) report() (*drill.Report, error) {
 	return r, nil
 }
 
-// join adds another report's drills. What they do not share is said of none.
+// join adds another report's drills. Fields in which they differ are cleared.
 func join(r *drill.Report, first bool, other *drill.Report) {
 	if first {
 		r.Profile, r.Game, r.StartedAt, r.EndedAt = other.Profile, other.Game, other.StartedAt, other.EndedAt
@@ -132,7 +132,7 @@ func join(r *drill.Report, first bool, other *drill.Report) {
 	r.Drills, r.NotRun = append(r.Drills, other.Drills...), append(r.NotRun, other.NotRun...)
 }
 
-// report folds what there is of a run.
+// report folds the data of a run.
 func (s *source) report() (*drill.Report, error) {
 	events, err := drill.Merge(s.events, s.journals)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// fleetOptions say which machines a command is about. It needs a profile and its SSH keys, and nothing of the
-// platform: no token, and no drill that is known here.
+// fleetOptions select the machines of a command. They need a profile and its SSH keys, but no token, and no drill
+// that is known here.
 type fleetOptions struct {
 	profile  cmdutil.ProfileFlags
 	only     []string
@@ -42,7 +42,7 @@ func (o *fleetOptions) flags(a *cmdutil.App, cmd *cobra.Command, deadline time.D
 	}
 }
 
-// machinesOf reads the profile and says which of its machines are meant; nothing is connected yet.
+// machinesOf reads the profile and returns the selected machines, without connecting.
 func machinesOf(a *cmdutil.App, cmd *cobra.Command, o *fleetOptions) (*ops.Site, []chaos.Machine, error) {
 	p, _, err := o.profile.Load(a, cmd)
 	if err != nil {

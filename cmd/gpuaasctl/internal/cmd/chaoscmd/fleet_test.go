@@ -20,7 +20,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// aDrill is one as a machine tells of it.
+// aDrill is a drill's status as a machine reports it.
 func aDrill(phase string, state step.State) *step.Status {
 	ttl, lease := step.MillisOf(88*time.Second), step.MillisOf(1500*time.Millisecond)
 	st := &step.Status{

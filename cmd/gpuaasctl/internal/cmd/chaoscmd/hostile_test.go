@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/ops"
 )
 
-// TestHostileFleet: what machines say of their drills, to every command that asks all of them.
+// TestHostileFleet: machines report hostile text about their drills to every command that queries the fleet.
 func TestHostileFleet(t *testing.T) {
 	t.Parallel()
 	s := &hostiletest.Shown{T: t, Home: t.TempDir()}
@@ -55,7 +55,7 @@ func TestHostileRun(t *testing.T) {
 	s.Enough()
 }
 
-// hostileEvent plants in every string of an event but the word that says what it is.
+// hostileEvent plants hostile text in every string of an event except its kind.
 func hostileEvent(t *testing.T, e drill.Event) drill.Event {
 	t.Helper()
 	var altered drill.Event

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/ops"
 )
 
-// drillOptions say which machines a drill is about; every command that goes to machines has them.
+// drillOptions select the machines of a drill; every command that connects to machines has them.
 type drillOptions struct {
 	target     cmdutil.TargetOptions
 	peer       string
@@ -122,7 +122,7 @@ func planDrill(a *cmdutil.App, cmd *cobra.Command, o *drillOptions, name string,
 	return p, nil
 }
 
-// drillSession reads the profile and says which machines are meant, whatever the drill. about is NODE and ALLOCATION.
+// drillSession reads the profile and returns the subject for any drill. about is NODE and ALLOCATION.
 func drillSession(a *cmdutil.App, cmd *cobra.Command, o *drillOptions,
 	about []string) (*ops.Session, chaos.Subject, error) {
 	if err := cmdutil.CheckIDs(ops.Target{Node: o.peer}); err != nil {

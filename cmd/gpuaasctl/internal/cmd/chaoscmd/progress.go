@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// newDrillProgress says on w what drills tell as they go, one line for each event that is worth one, with the seconds
-// since the drill began. It is not for use by several at once.
+// newDrillProgress writes the progress of drills to w, one line for each relevant event, with the seconds since the
+// drill began. The function is not safe for concurrent use.
 func newDrillProgress(w io.Writer) func(ops.Progress) {
 	p := &drillProgress{w: w}
 	return p.told
@@ -54,7 +54,7 @@ func (p *drillProgress) title(u ops.Progress) {
 	p.write(fmt.Sprintf("%s: %s on %s: %s (run %s)", which, m.ID, plan.Node, m.Title, plan.Run))
 }
 
-// times says once when the chain said what it should, and when it was green again.
+// times reports once when the chain detected the fault, and when it was green again.
 func (p *drillProgress) times(e drill.Event) {
 	d := p.story.Drill()
 	if !p.found && d.Detect.Seen {

@@ -70,7 +70,7 @@ func fileOf(names []string) string {
 	return ""
 }
 
-// drillReport puts together what names and journals say, and has what it is made of.
+// drillReport builds the report from runs and journals by name, and returns their sources with it.
 func drillReport(a *cmdutil.App, names, journals []string) (*drill.Report, *sources, error) {
 	if len(names)+len(journals) == 0 {
 		kept, err := keptRuns(a)

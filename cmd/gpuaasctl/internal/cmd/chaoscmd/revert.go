@@ -56,7 +56,7 @@ Exit codes: 0 nothing is left, 5 a machine was not reached, 7 something is left.
 	return cmd
 }
 
-// split tells RUN from the machines behind it: the first word is RUN unless it is a machine of the profile.
+// split separates RUN from the machines that follow: the first word is RUN unless it is a machine of the profile.
 func (o *fleetOptions) split(a *cmdutil.App, cmd *cobra.Command,
 	args []string) (run string, nodes []string, err error) {
 	if len(args) == 0 {

@@ -66,8 +66,8 @@ machine is not as it was, which wins over all others, 130 interrupted, 1 interna
 	return cmd
 }
 
-// split tells drills from NODE and ALLOCATION: the first word that names a node of the profile, and no built-in drill,
-// ends the drills.
+// split separates drills from NODE and ALLOCATION: the first word that is a node of the profile, and not a built-in
+// drill, ends the drills.
 func (o *drillOptions) split(a *cmdutil.App, cmd *cobra.Command, args []string,
 	book string) (drills, about []string, err error) {
 	p, _, err := o.target.Profile.Load(a, cmd)
@@ -219,7 +219,7 @@ func (o *runOptions) choose(cmd *cobra.Command, args []string) ([]chaos.Scenario
 	return all, game, b.Pause, nil
 }
 
-// runAndShow runs, with a live view on a terminal, else with lines on stderr. shown says that the report is on the
+// runAndShow runs, with a live view on a terminal, else with lines on stderr. shown means that the report is on the
 // screen already.
 func runAndShow(a *cmdutil.App, ctx context.Context, site *ops.Site, suite ops.Suite,
 	o *runOptions) (r *drill.Report, shown bool, err error) {

@@ -58,8 +58,8 @@ func viewDrill(a *cmdutil.App, cmd *cobra.Command, args, journals []string) erro
 	}), explorer.Options{In: in, Out: out, Look: a.Look(cmdutil.FormatFull), Explain: cmdutil.Explainer()})
 }
 
-// beside is what there is of a drill beside its report: the events of its log, and the reports of its walks. A report
-// from elsewhere names a folder that is none here, or is another run's.
+// beside returns a drill's data besides its report: the events of its log, and the reports of its walks. A report
+// from elsewhere may name a folder that does not exist here, or that belongs to another run.
 func (s *sources) beside(d *drill.Drill, from string) explorer.DrillSource {
 	src := explorer.DrillSource{From: from, NoWalk: "the report names no folder of its run"}
 	for _, r := range s.runs {

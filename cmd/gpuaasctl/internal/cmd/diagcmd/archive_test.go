@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/ops"
 )
 
-// planted are secrets of every kind that a bundle could pick up, and how they would be said.
+// planted are secrets of every kind that a bundle could pick up, each with the text around it.
 var planted = map[string]string{
 	"grt1.eyJub2RlX2lkIjoibjEifQ.Canary7f3aSecretOfAToken9": "GPUAAS_ENROLLMENT_TOKEN=%s",
 	"canary-cookie-5d2e":                                     "Cookie: sid=%s",
@@ -22,7 +22,7 @@ var planted = map[string]string{
 	"MC4CAQAwBQYDK2VwBCIEICanaryKeyMaterial0123456789abcdef": "-----BEGIN PRIVATE KEY-----\n%s\n-----END PRIVATE KEY-----",
 }
 
-// leaky are sources that say every secret, as an old helper would pass it on: not scrubbed where it was read.
+// leaky are sources with every secret unredacted, as an old helper would send them.
 func leaky() *ops.Heard {
 	var lines []diag.JournalLine
 	var words []string
@@ -61,7 +61,8 @@ func leaky() *ops.Heard {
 	}
 }
 
-// TestNoSecretInABundle: whatever any source says, no file of the archive has it, and the manifest tells of it.
+// TestNoSecretInABundle: no file of the archive contains a secret of any source, and the manifest lists the
+// redactions.
 func TestNoSecretInABundle(t *testing.T) {
 	began := time.Unix(1_800_000_000, 0)
 	s := ops.New(ops.Site{Tool: "test"}).Node("n1", "a1")
@@ -96,7 +97,7 @@ func TestNoSecretInABundle(t *testing.T) {
 			t.Errorf("%s holds a key's line", f.Path)
 		}
 		if strings.HasSuffix(f.Path, ".log") && f.Path != "bundle.log" && len(f.Redacted) == 0 {
-			t.Errorf("the manifest does not say what was taken out of %s", f.Path)
+			t.Errorf("the manifest lists no redactions of %s", f.Path)
 		}
 	}
 	if len(wanted) > 0 {
@@ -104,7 +105,7 @@ func TestNoSecretInABundle(t *testing.T) {
 	}
 }
 
-// TestNotWholeWithoutTheNode: a bundle for which nobody could ask the node is partial, whatever the platform says.
+// TestNotWholeWithoutTheNode: a bundle without an answer from the node is partial, whatever the platform answered.
 func TestNotWholeWithoutTheNode(t *testing.T) {
 	h := leaky()
 	h.Record, h.Agent = diag.Fact{}, diag.Fact{}

@@ -94,7 +94,7 @@ FILE could not be and it is in $TMPDIR under a name that is said, 130 interrupte
 	return cmd
 }
 
-// bundle hears everybody and writes what they said, also when it is interrupted.
+// bundle gathers evidence from all sources and writes it, also when it is interrupted.
 func bundle(a *cmdutil.App, cmd *cobra.Command, o *bundleOptions, args []string) error {
 	s, err := o.history.prepare(a, cmd, args)
 	if err != nil {
@@ -131,9 +131,9 @@ func bundle(a *cmdutil.App, cmd *cobra.Command, o *bundleOptions, args []string)
 	return &cmdutil.VerdictError{Code: cmdutil.ExitInconclusive}
 }
 
-// saveBundle writes the archive to o.file. Where that cannot be (a full disk, another run that was faster), it goes to
-// the folder for temporary files, o.file says so, and so does a note: what is gathered cannot be gathered again. An
-// error means that it is nowhere, and o.file is empty.
+// saveBundle writes the archive to o.file. If that fails (a full disk, another run that was faster), it writes to the
+// folder for temporary files, sets o.file and notes the path: what is gathered cannot be gathered again. An error
+// means that it is nowhere, and o.file is empty.
 func saveBundle(a *cmdutil.App, o *bundleOptions, data []byte) error {
 	why := cmdutil.WriteNewFile(o.file, data)
 	if why == nil {

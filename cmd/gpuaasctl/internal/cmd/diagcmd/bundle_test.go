@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/evidence"
 )
 
-// TestBundleIsNotLost: where FILE cannot be written, the evidence is kept elsewhere, for its owner alone, and that is
-// said.
+// TestBundleIsNotLost: if FILE cannot be written, the evidence is kept elsewhere, readable by its owner alone, and a
+// note has the path.
 func TestBundleIsNotLost(t *testing.T) {
 	dir, spare := t.TempDir(), t.TempDir()
 	taken := filepath.Join(dir, "case.tar.gz")
@@ -55,7 +55,7 @@ func TestBundleIsNotLost(t *testing.T) {
 	}
 }
 
-// TestVerifyIsOneDocument: also of a damaged bundle. What is no bundle is the caller's mistake, and no document.
+// TestVerifyIsOneDocument: also of a damaged bundle. A file that is not a bundle is a usage error without a document.
 func TestVerifyIsOneDocument(t *testing.T) {
 	var good bytes.Buffer
 	m := &evidence.Manifest{Head: diag.NewHead(evidence.KindBundle), NodeID: "n1",

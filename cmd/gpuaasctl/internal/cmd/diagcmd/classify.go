@@ -65,7 +65,7 @@ warning), 130 interrupted.`,
 	return cmd
 }
 
-// classify reads a file, or walks a node, and says the reason.
+// classify reads a file, or walks a node, and writes the reason.
 func classify(a *cmdutil.App, cmd *cobra.Command, o *classifyOptions, args []string) error {
 	var doc *classified
 	var err error
@@ -93,7 +93,7 @@ func printClassified(a *cmdutil.App, doc *classified, o *classifyOptions) error 
 	})
 }
 
-// classifyNode walks what there is to walk, without a terminal session.
+// classifyNode walks all hops that can run without a terminal session.
 func classifyNode(a *cmdutil.App, cmd *cobra.Command, o *classifyOptions, args []string) (*classified, error) {
 	s, err := a.Target(cmd, &o.target, args, ops.Target{Allocation: o.allocationID})
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// classifyFile classifies what a file or a folder holds; nil when there is no such file. What is wrong with it is the
-// caller's to repair: exit 2.
+// classifyFile classifies the evidence in a file or a folder; nil if path does not exist. An invalid file is a usage
+// error.
 func classifyFile(a *cmdutil.App, ctx context.Context, path string) (*classified, error) {
 	if !isFile(path) {
 		if strings.ContainsRune(path, filepath.Separator) {

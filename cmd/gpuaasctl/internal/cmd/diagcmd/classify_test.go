@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/ops"
 )
 
-// TestClassifyARecord: a folder, and one of its files, tell the same; the pinned ring alone has the contacts.
+// TestClassifyARecord: a folder, and one of its files, give the same reason; only the pinned ring has the contacts.
 func TestClassifyARecord(t *testing.T) {
 	dir := t.TempDir()
 	ring := func(e diag.RecordEntry) []byte {
@@ -136,7 +136,7 @@ func TestReasonsAndWalksAgree(t *testing.T) {
 	}
 }
 
-// TestUnmeasuredIsNotFine: for a gate, and for who reads it, what nobody measured is unknown.
+// TestUnmeasuredIsNotFine: what was not measured is unknown, in the exit code and in the text.
 func TestUnmeasuredIsNotFine(t *testing.T) {
 	for name, e := range map[string]diag.Evidence{
 		"the operator is cut off": {

@@ -118,7 +118,7 @@ func readRecordAt(root, path string) (diag.RecordFacts, error) {
 	if st.IsDir() {
 		read, folder = record.Read, path
 	}
-	within, err := os.OpenRoot(folder) // the files themselves are no links to elsewhere either
+	within, err := os.OpenRoot(folder) // its files may not be links to other folders either
 	if err != nil {
 		return diag.RecordFacts{}, err
 	}

@@ -86,7 +86,7 @@ func export(a *cmdutil.App, cmd *cobra.Command, o *exportOptions, args []string)
 			return cmd.Context().Err()
 		case <-time.After(o.every):
 		}
-		s = s.Next() // the correlation id stays: what earlier rounds asked is no news either
+		s = s.Next() // the correlation id stays: requests of earlier rounds are not news either
 	}
 }
 
@@ -102,7 +102,8 @@ func (o *exportOptions) nextSince(since, began time.Time, whole bool) time.Time 
 	return since
 }
 
-// noteChanged says who is missing, and who is there again: once, not in each round. silent is what was said, by source.
+// noteChanged notes which sources stopped or resumed answering: once, not in each round. silent has the notes so far,
+// by source.
 func noteChanged(a *cmdutil.App, m *evidence.Manifest, silent map[string]string) {
 	now := map[string]string{}
 	for _, g := range m.Missing() {
@@ -129,7 +130,7 @@ func noteChanged(a *cmdutil.App, m *evidence.Manifest, silent map[string]string)
 // asking is the round itself among the silent sources.
 const asking = "the asking"
 
-// exportRound asks once and writes what was not shipped before. The requests of the round itself are no news.
+// exportRound asks once and writes what was not shipped before. The round's own requests are not news.
 func exportRound(a *cmdutil.App, ctx context.Context, o *exportOptions, s *ops.Session, since time.Time,
 	shipped map[string]time.Time) (*evidence.Manifest, error) {
 	bounded, cancel := context.WithTimeout(ctx, o.history.target.Deadline)

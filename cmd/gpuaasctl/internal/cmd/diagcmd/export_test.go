@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/evidence"
 )
 
-// TestExportWaitsForTheSilent: the rounds of an outage move nothing on, so that what its end brings to light is
-// shipped; yet nobody is asked for more than the history that was wanted.
+// TestExportWaitsForTheSilent: rounds during an outage do not advance the start time, so that events of the outage
+// are shipped after it; yet no request exceeds the requested history.
 func TestExportWaitsForTheSilent(t *testing.T) {
 	o := &exportOptions{}
 	o.history.since = 2 * time.Hour

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/ops"
 )
 
-// TestHostileRecordOfANode: a node's record as diag show has it, as diag watch prints what is new, and what export
-// says.
+// TestHostileRecordOfANode: a node's record as diag show prints it, as diag watch prints new entries, and as export
+// ships it.
 func TestHostileRecordOfANode(t *testing.T) {
 	t.Parallel()
 	s := &hostiletest.Shown{T: t, Home: t.TempDir()}

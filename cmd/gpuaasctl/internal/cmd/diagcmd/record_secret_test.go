@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/ops"
 )
 
-// TestNoSecretOfARecord: whatever a record says, however it was written, nobody reads a secret in it by this tool.
+// TestNoSecretOfARecord: no output of this tool contains a secret from a record, however the record was written.
 func TestNoSecretOfARecord(t *testing.T) {
 	for _, format := range []string{cmdutil.FormatTable, cmdutil.FormatJSON, cmdutil.FormatNDJSON} {
 		f := diag.RecordFacts{}

@@ -119,7 +119,7 @@ func entryRow(e *diag.RecordEntry) []string {
 }
 
 // reasonOf is an entry's reason. The record has one word for revoked, retired and fenced, which an operator undoes in
-// three ways: the platform's own code says which.
+// three ways: the platform's own code distinguishes them.
 func reasonOf(e *diag.RecordEntry) string {
 	if e.Reason == diag.RecIdentityRevoked && e.Code != "" {
 		return string(e.Reason) + " (" + e.Code + ")"
@@ -145,7 +145,7 @@ func try(e *diag.RecordEntry) string {
 		String()
 }
 
-// detail is everything else that an entry says, shortest first.
+// detail is the rest of an entry, shortest first.
 func detail(e *diag.RecordEntry) string {
 	var parts []string
 	if e.Count > 1 {
@@ -155,7 +155,7 @@ func detail(e *diag.RecordEntry) string {
 		parts = append(parts, "HTTP "+strconv.Itoa(e.Status))
 	}
 	code := e.Code
-	if e.Reason == diag.RecIdentityRevoked { // said with the reason
+	if e.Reason == diag.RecIdentityRevoked { // printed with the reason
 		code = ""
 	}
 	for _, p := range [...]string{code, e.Detail} {

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestAFenceIsCalledOne: the record has one reason for revoked, retired and fenced; what is shown says which.
+// TestAFenceIsCalledOne: the record has one reason for revoked, retired and fenced; the output distinguishes them.
 func TestAFenceIsCalledOne(t *testing.T) {
 	e := &diag.RecordEntry{Reason: diag.RecIdentityRevoked, About: "heartbeat", Decision: "stop", Status: 403,
 		Code: "fenced", Detail: "this host is fenced"}

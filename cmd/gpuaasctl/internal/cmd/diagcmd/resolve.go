@@ -17,7 +17,7 @@ var errTooManyLinks = errors.New("too many links")
 
 // resolveIn is the real path of what name means on a disk that is mounted at root: a link to an absolute path, or one
 // that climbs too high, means a place below root, as it did while that disk was the machine's own. root is at rest:
-// nobody changes it meanwhile.
+// no other process changes it meanwhile.
 func resolveIn(root, name string) (string, error) {
 	if st, err := os.Stat(root); err != nil {
 		return "", err

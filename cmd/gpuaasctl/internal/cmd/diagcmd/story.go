@@ -104,7 +104,7 @@ func newestOf(t evidence.Timeline) [][]string {
 	return rows
 }
 
-// aboutFile says what is in a file of a bundle.
+// aboutFile describes a file of a bundle.
 func aboutFile(path string) string {
 	for _, f := range [...][2]string{
 		{"report.md", "the walk for people; report.json for gpuaasctl preflight replay"},

@@ -95,7 +95,7 @@ func timelineOf(a *cmdutil.App, cmd *cobra.Command, o *historyOptions, path, out
 	return &cmdutil.FailedError{Err: fmt.Errorf("%s has no %s", path, evidence.HistoryName)}
 }
 
-// noteMissing says who is not in the history, or not with all that he said.
+// noteMissing notes which sources are missing from the history, or incomplete in it.
 func noteMissing(a *cmdutil.App, m *evidence.Manifest) {
 	for _, g := range m.Missing() {
 		a.Note("%s is %s: %s", g.Source, g.Status, g.Why)
@@ -132,7 +132,8 @@ func (d timelineDocument) Lines() (lines []diag.Document) {
 	return lines
 }
 
-// timelinePage is the history. On a terminal a day is said once, and a message is wrapped beside its time and origin.
+// timelinePage is the history. On a terminal a day is printed once, and a message is wrapped beside its time and
+// origin.
 func timelinePage(text []byte, terminal bool) (blocks []page.Block) {
 	const clock, message = len("15:04:05.000"), len("15:04:05.000 W platform_ ") + 1
 	day := ""

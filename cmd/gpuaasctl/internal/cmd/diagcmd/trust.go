@@ -78,7 +78,7 @@ func replayTrust(a *cmdutil.App, ctx context.Context, path, output string) error
 	return showTrust(a, r, output)
 }
 
-// recordedTrust tells the two kinds of report apart by their own word.
+// recordedTrust distinguishes the two kinds of report by their kind field.
 func recordedTrust(a *cmdutil.App, data []byte) (*trust.Report, error) {
 	var doc struct {
 		Kind string `json:"kind"`

@@ -151,7 +151,7 @@ func (w *watch) contact(pinned []diag.RecordEntry) []diag.RecordEntry {
 	return nil
 }
 
-// tell says once that looks fail; false when err is not about the node but the end.
+// tell reports once that reads of the record fail; it returns false if err ends the watch.
 func (w *watch) tell(err error) bool {
 	var write *stdoutError
 	if errors.Is(err, context.Canceled) || errors.As(err, &write) {

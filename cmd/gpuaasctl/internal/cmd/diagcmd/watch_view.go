@@ -124,12 +124,12 @@ func (l *liveRecord) about(r *ops.Record) []render.Section {
 	}
 }
 
-// commands say more of the node.
+// commands show more about the node.
 func (l *liveRecord) commands() []string {
 	return []string{l.command("diag", "show"), l.command("diag", "classify", "--explain"), l.command("diag", "trust")}
 }
 
-// entryItem is an entry as an item. Its number, its boot and its decision tell it apart in every state of the record.
+// entryItem is an entry as an item. Its number, its boot and its decision identify it in every state of the record.
 func entryItem(e *diag.RecordEntry) explorer.Item {
 	mark := page.Cell{Text: "·", Style: page.Faint}
 	switch {

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// TestLiveRecord: the newest entry comes first, each tick reads once, and what cannot be read leaves what was read, and
-// says so.
+// TestLiveRecord: the newest entry comes first, each tick reads once, and a failed read keeps the earlier entries and
+// is shown.
 func TestLiveRecord(t *testing.T) {
 	at := func(s int) diag.Time { return diag.At(time.Date(2026, 5, 21, 10, 0, s, 0, time.UTC)) }
 	facts := &diag.RecordFacts{Path: "/r", Slots: 8, Valid: 2, Newest: 2, Entries: []diag.RecordEntry{

@@ -53,7 +53,7 @@ func (k *asker) ask(ctx context.Context, q policy.Request) (policy.Reply, error)
 	return r, err
 }
 
-// file reads one for a request; "" is none.
+// file reads a policy file for a request; "" means none.
 func (k *asker) file(ctx context.Context, path string) (*policy.File, error) {
 	if path == "" {
 		return nil, nil

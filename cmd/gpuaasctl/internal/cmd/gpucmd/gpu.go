@@ -81,7 +81,7 @@ func entryOfSwitch(r xid.SwitchRow) Entry {
 	return e
 }
 
-// firstSXID is the least code of an NVSwitch: a number from here on is no XID.
+// firstSXID is the least code of an NVSwitch: a number from here on is an SXID.
 const firstSXID = 10_000
 
 // lookup is what a code means. It is given as a driver prints it (79), or as `gpuaasctl explain` has it (xid_79).

@@ -84,7 +84,7 @@ func codeOfHealth(h policy.Health) int {
 	return cmdutil.ExitInconclusive
 }
 
-// found is a policy's finding as status shows it; health is what its row says.
+// found is a policy's finding as status shows it; health is that of its row.
 func found(f *policy.Finding, health policy.Health) preflight.GPUFinding {
 	return preflight.GPUFinding{Subject: preflight.GPUSubject{What: f.Subject.What}, Health: string(health), Rule: f.Rule,
 		Why: f.Why}

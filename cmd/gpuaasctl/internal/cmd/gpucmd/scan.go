@@ -27,7 +27,7 @@ type Scan struct {
 	// Coverage is what the kernel log did and did not show; only where that is what was read.
 	Coverage *kmsg.Coverage `json:"coverage,omitempty"`
 	Errors   []Found        `json:"errors"`
-	Unkept   uint64         `json:"unkept,omitempty"` // lines for which there was no room
+	Unkept   uint64         `json:"unkept,omitempty"` // lines dropped because the limit was reached
 }
 
 // Found is one error of the log, with the equal lines that follow it. What a line does not have is absent.

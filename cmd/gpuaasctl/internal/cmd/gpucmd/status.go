@@ -91,7 +91,7 @@ func statusPage(g *preflight.GPUAdmission) []page.Block {
 	if n := g.Decided.XID(); n != "" {
 		d.Field("explain", "gpuaasctl gpu xid explain "+n, page.Plain)
 	}
-	// the table of GPUs says enough of what is healthy
+	// the table of GPUs covers the healthy ones
 	tables(&d, g.GPUs, slices.DeleteFunc(slices.Clone(g.Findings), func(f preflight.GPUFinding) bool {
 		return f.Health == preflight.GPUHealthy
 	}))

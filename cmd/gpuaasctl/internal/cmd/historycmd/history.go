@@ -96,7 +96,7 @@ func printHistory(a *cmdutil.App, list diag.Documents[history.Entry], output str
 	return a.ShowPage(list, output, cmdutil.Table(rows))
 }
 
-// baselineWord says whether a report may be a baseline, and of what.
+// baselineWord is whether a report may be a baseline, and of what.
 func baselineWord(e history.Entry) string {
 	switch {
 	case e.Good && e.Whole:
@@ -217,7 +217,7 @@ func completeRuns(a *cmdutil.App, n int) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		var words []string
-		_ = a.WithHistory(cmd.Context(), func(ctx context.Context, s *history.Store) error { // nothing to offer is no mistake
+		_ = a.WithHistory(cmd.Context(), func(ctx context.Context, s *history.Store) error { // an empty completion
 			list, err := s.List(ctx, history.Filter{Limit: 50})
 			for _, e := range list {
 				words = append(words, e.RunID+"\t"+e.NodeID+" "+string(e.Outcome))

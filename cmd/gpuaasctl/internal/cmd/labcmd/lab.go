@@ -220,7 +220,7 @@ func newLabSupervise(*cmdutil.App) *cobra.Command {
 	return cmd
 }
 
-// openLab finds the lab of this host; that there is none is a mistake of the caller's.
+// openLab finds the lab of this host; a missing lab is a usage error.
 func openLab() (*lab.Lab, error) {
 	l, err := lab.Open(lab.Options{})
 	if errors.Is(err, lab.ErrNotUp) {
@@ -256,7 +256,7 @@ func labExec(a *cmdutil.App, ctx context.Context, machine string, argv []string)
 	return nil
 }
 
-// asStatus passes a program's exit status on as our own: the program has said itself what was wrong.
+// asStatus passes a program's exit status on as our own: the program has printed its error itself.
 func asStatus(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Exited() {

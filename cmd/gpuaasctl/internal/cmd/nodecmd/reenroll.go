@@ -78,7 +78,7 @@ func (o *reenrollOptions) check() error {
 	return nil
 }
 
-// reenroll does it, and says how far it came.
+// reenroll carries it out, and reports how far it got.
 func reenroll(a *cmdutil.App, ctx context.Context, s *ops.Session, o *reenrollOptions) error {
 	ctx, cancel := context.WithTimeout(ctx, o.target.Deadline)
 	defer cancel()
@@ -96,7 +96,7 @@ func reenroll(a *cmdutil.App, ctx context.Context, s *ops.Session, o *reenrollOp
 	return errors.Join(writeReenroll(a, d, s, o.output), err)
 }
 
-// writeReenroll writes the document, and what there is to do next.
+// writeReenroll writes the document, and the next steps.
 func writeReenroll(a *cmdutil.App, d *ops.Reenrollment, s *ops.Session, output string) error {
 	rows := page.Fields{
 		{Label: "node", Text: d.Node}, {Label: "reason", Text: d.Reason},

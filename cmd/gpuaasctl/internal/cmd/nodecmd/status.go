@@ -193,7 +193,7 @@ func gpuPolicy(g *preflight.GPUAdmission) string {
 	return g.Policy.Name
 }
 
-// heartbeatCell is the age of the last heartbeat; of the last contact where the platform does not say more.
+// heartbeatCell is the age of the last heartbeat, or of the last contact if the platform sends no heartbeat time.
 func heartbeatCell(s *ops.Lifecycle) string {
 	ago := func(ms int64) string { return diag.Age(time.Duration(ms)*time.Millisecond) + " ago" }
 	switch {

@@ -22,7 +22,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// compareWalk walks here and there at the same time, each within the deadline, and says what differs.
+// compareWalk walks here and there at the same time, each within the deadline, and shows the differences.
 func (o *preflightOptions) compareWalk(a *cmdutil.App, cmd *cobra.Command, s *ops.Session, walk ops.WalkOptions) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), o.deadline)
 	defer cancel()

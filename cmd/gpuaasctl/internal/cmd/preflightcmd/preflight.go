@@ -43,7 +43,7 @@ func New(a *cmdutil.App) *cobra.Command {
 	return cmd
 }
 
-// runner does what the options say.
+// runner runs a preflight command with its options.
 type runner func(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions, args []string) error
 
 func newPreflight(a *cmdutil.App, run runner) *cobra.Command {
@@ -145,7 +145,7 @@ func (o *preflightOptions) flags(a *cmdutil.App, cmd *cobra.Command) {
 	cmdutil.Group(f, cmdutil.HeadOutput, "out", "facts", "baseline", "compare", "no-save")
 }
 
-// runPreflight walks, or with --dry-run says what it would walk.
+// runPreflight walks, or with --dry-run prints the plan.
 func runPreflight(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions, args []string) error {
 	s, walk, err := prepare(a, cmd, o, args)
 	if err != nil {
@@ -210,7 +210,7 @@ func formatOf(path string) string {
 	return cmdutil.FormatJSON
 }
 
-// printPlan says what a walk would do: which hops, from where, with which budgets, and what is left out and why.
+// printPlan prints the plan of a walk: which hops, from where, with which budgets, and what is left out and why.
 func printPlan(a *cmdutil.App, plan diag.Plan, of diag.Subject, format string) error {
 	switch format {
 	case cmdutil.FormatTable, cmdutil.FormatWide, cmdutil.FormatFull, cmdutil.FormatShort, cmdutil.FormatJSON:

@@ -80,7 +80,7 @@ func prepare(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions,
 	return s, walk, nil
 }
 
-// reachable refuses a walk of which nothing says where to ask.
+// reachable refuses a walk without an address to connect to.
 func reachable(a *cmdutil.App, s *ops.Session, dryRun bool) error {
 	p, of := s.Site().Profile, s.Subject()
 	if _, listed := p.Nodes[of.NodeID]; listed && of.NodeHost == "" {
@@ -96,8 +96,8 @@ func reachable(a *cmdutil.App, s *ops.Session, dryRun bool) error {
 		of.NodeID, a.NoProfile())
 }
 
-// sameWalk is how the same node is walked again, to paste: with the profile as it was chosen, and with the flags that
-// say where things are. It is empty where the profile's name is all.
+// sameWalk is the command line that walks the same node again: with the profile as it was chosen, and with the flags
+// for addresses. It is empty if the profile's name suffices.
 func sameWalk(site *ops.Site, cmd *cobra.Command, o *preflightOptions) string {
 	argv := []string{"gpuaasctl", "preflight"}
 	if site.Chosen != "" {

@@ -103,7 +103,7 @@ func replay(a *cmdutil.App, ctx context.Context, path, out, output, fail, facts 
 	return cmdutil.Judged(report, fail)
 }
 
-// noteOtherVerdict says on stderr that the file states another verdict than these rules give.
+// noteOtherVerdict notes on stderr that the verdict in the file differs from the verdict by these rules.
 func noteOtherVerdict(a *cmdutil.App, path string, recorded, replayed *diag.Report) {
 	file, now := preflight.Stated(recorded), preflight.Stated(replayed)
 	if !preflight.SameVerdict(file, now) {

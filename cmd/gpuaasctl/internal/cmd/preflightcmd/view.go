@@ -103,8 +103,8 @@ func (o *preflightOptions) viewed(a *cmdutil.App, ctx context.Context, args []st
 	return r, err
 }
 
-// notAgain says why a hop of a report cannot be walked again, "" where it can. The profile is that of the operator: a
-// report from elsewhere must not choose which commands run here, nor where they log in.
+// notAgain returns why a hop of a report cannot be walked again, or "". The profile is that of the operator: a report
+// from elsewhere must not choose which commands run here, nor where they log in.
 func (o *preflightOptions) notAgain(a *cmdutil.App, cmd *cobra.Command, r *diag.Report) string {
 	p, _, err := o.profile.Load(a, cmd)
 	switch of := r.Subject; {
@@ -121,7 +121,7 @@ func (o *preflightOptions) notAgain(a *cmdutil.App, cmd *cobra.Command, r *diag.
 	return ""
 }
 
-// explore shows a report. not says why no hop of it can be walked again, "" where one can, by these options.
+// explore shows a report. not is why its hops cannot be walked again by these options, or "".
 func (o *preflightOptions) explore(a *cmdutil.App, cmd *cobra.Command, r *diag.Report, not string) error {
 	shown := *r
 	if shown.Diff == nil || cmd.Flags().Changed("baseline") {

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// walkAndShow walks within the deadline. shown says that the report is on the screen already, explore that the operator
-// asked to move through it at the end.
+// walkAndShow walks within the deadline. shown means that the report is on the screen already, explore that the
+// operator asked to open the explorer at the end.
 func walkAndShow(a *cmdutil.App, ctx context.Context, s *ops.Session, walk ops.WalkOptions,
 	o *preflightOptions) (r *diag.Report, shown, explore bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.deadline)
@@ -29,7 +29,8 @@ func walkAndShow(a *cmdutil.App, ctx context.Context, s *ops.Session, walk ops.W
 	return r, true, explore, err
 }
 
-// provisional writes what a walk says on its way as lines of their own, where the output is one of lines; else nil.
+// provisional writes a walk's provisional verdicts as lines of their own for an output format of lines; otherwise it
+// is nil.
 func provisional(a *cmdutil.App, s *ops.Session, format string) func(preflight.Event) {
 	if format != cmdutil.FormatNDJSON || a.Quiet {
 		return nil
@@ -37,7 +38,7 @@ func provisional(a *cmdutil.App, s *ops.Session, format string) func(preflight.E
 	return func(e preflight.Event) {
 		if p := e.Provisional; p != nil {
 			line := render.Provisional(s.RunID, s.Subject().NodeID, p.At, p.Blame, p.Waiting)
-			_ = a.Write(line) // the report's own lines come behind it, and say what is wrong with the output
+			_ = a.Write(line) // the report's own lines follow, and report a write error
 		}
 	}
 }

@@ -103,8 +103,7 @@ type watch struct {
 	each  func(*diag.Report) error // what else is done with each report
 }
 
-// run goes on until ctx ends or nothing can be written any more, and returns the last report of a whole walk; nil where
-// there is none.
+// run walks until ctx ends or the output is closed, and returns the last report of a complete walk, or nil.
 func (w *watch) run(ctx context.Context, what *preflight.Watched) (last *diag.Report, err error) {
 	defer w.show.end()
 	if err := w.show.begin(what); err != nil {

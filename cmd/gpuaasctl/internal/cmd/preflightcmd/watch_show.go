@@ -21,7 +21,7 @@ type watchShow struct {
 	app    *cmdutil.App
 	format string
 	bell   io.Writer  // a terminal; nil: no bell
-	live   io.Writer  // the terminal of the line that is written over; nil: there is none
+	live   io.Writer  // the terminal whose last line is rewritten, or nil
 	width  func() int // of that terminal, which may change; 0: it is not known
 
 	unbuilt int // hops that are not built yet: not asking them leaves nothing out
@@ -159,7 +159,7 @@ func (s *watchShow) changes(all []preflight.WatchChange) []page.Block {
 	return blocks
 }
 
-// verdictLine is the verdict, and what it is about: a pass of a part is no pass of the chain.
+// verdictLine is the verdict and its scope: a pass of some hops is not a pass of the chain.
 func (s *watchShow) verdictLine(c *preflight.WatchChange) page.Line {
 	word := string(c.Now.Status)
 	if of := c.Of - s.unbuilt; c.Asked < of || c.Left > 0 {

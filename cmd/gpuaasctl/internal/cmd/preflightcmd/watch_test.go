@@ -92,7 +92,7 @@ The login is kept between walks, and made again every 10 minutes. Ctrl-C ends th
 	})
 }
 
-// TestWatchOfAllThatIsBuilt: what nothing can ask yet is named, and is no part that was left out.
+// TestWatchOfAllThatIsBuilt: hops that are not implemented are named, but do not make the watch a partial one.
 func TestWatchOfAllThatIsBuilt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
