@@ -31,7 +31,7 @@ type Decision struct {
 	Delay       time.Duration
 	Ceiling     time.Duration // the delay was drawn below this
 	Failure     diag.Failure
-	Status      int    // HTTP status, 0 when there was none
+	Status      int    // HTTP status, 0 without an answer
 	Code        string // the platform's or the task's error code
 	Detail      string // scrubbed
 	Correlation string

@@ -121,8 +121,8 @@ var denials = map[string]diag.RecordReason{
 	wire.DenyTokenConsumed:   diag.RecRecoveryEnrollmentBlocked,
 }
 
-// reasonFor gives the record's reason of an exchange that failed. fallback is the loop's own reason, for answers
-// that give no cause; asked says whether the listener ever asked for this node's certificate.
+// reasonFor gives the record's reason of an exchange that failed. fallback is the loop's own reason, for answers that
+// give no cause; asked reports whether the listener ever asked for this node's certificate.
 func reasonFor(o Outcome, asked bool, local func(time.Time) diag.RecordReason, now time.Time,
 	fallback diag.RecordReason) diag.RecordReason {
 	switch w := o.Failure; {

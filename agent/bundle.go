@@ -37,9 +37,9 @@ type Applied struct {
 	Correlation string   `json:"correlation_id"`
 }
 
-// ApplyBundle rewrites endpoints, trust and token of the node whose folder cfg names, together, as one audited document
-// says. Everything is checked before anything is changed, and what was there is kept. The agent records it at its next
-// start, which is the caller's to bring about.
+// ApplyBundle rewrites endpoints, trust and token of the node whose folder cfg names, together, from one audited
+// document. Everything is checked before anything is changed, and what was there is kept. The agent records it at its
+// next start, which is the caller's to bring about.
 func ApplyBundle(in io.Reader, cfg Config, now time.Time) (Applied, error) {
 	cfg = cfg.withFolders()
 	text, err := os.ReadFile(cfg.EnvFile)

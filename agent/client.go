@@ -160,7 +160,7 @@ func (a *api) request(ctx context.Context, c call, correlation string) (*http.Re
 	return req, nil
 }
 
-// exchange sends req and reads the answer into o and c.out. Its error means that there was no answer.
+// exchange sends req and reads the answer into o and c.out. It returns an error if no answer came.
 func (a *api) exchange(req *http.Request, c call, o *Outcome) error {
 	resp, err := a.transport().RoundTrip(req)
 	if err != nil {
@@ -201,7 +201,7 @@ func (a *api) exchange(req *http.Request, c call, o *Outcome) error {
 // limitedBy names the limiter whose refusal an answer is, by the same rules as a walk's probe.
 func limitedBy(resp *http.Response, body []byte) diag.Limiter {
 	var envelope wire.ErrorBody
-	// else there is no code
+	// otherwise the code stays empty
 	if err := bounded.Unmarshal(body, &envelope, bounded.Answer()); errors.Is(err, bounded.ErrLimit) {
 		body = nil
 	}

@@ -46,7 +46,7 @@ func TestAClockThatIsSet(t *testing.T) {
 	}
 }
 
-// TestTheBudgetIsThePlatformsHours: a clock that is set ahead by a day is no new day.
+// TestTheBudgetIsThePlatformsHours: a clock that is set ahead by a day does not begin a new budget.
 func TestTheBudgetIsThePlatformsHours(t *testing.T) {
 	look := material(func(m *Material) {
 		m.NotAfter = testWall.Add(-time.Minute)

@@ -42,8 +42,9 @@ func TestLedgerGoesToTheMirrorWhenTheDiskTakesNothing(t *testing.T) {
 	}
 }
 
-// TestTheLedgerThatWasWrittenLastCounts: a cordon is no attempt, and what was acknowledged outlasts the process also
-// where only the mirror took it; what the disk took since is not reverted by an older copy there.
+// TestTheLedgerThatWasWrittenLastCounts: a cordon does not count as an attempt, and what was acknowledged outlasts
+// the process even if only the mirror took it; a later state on the disk is not reverted by an older copy in the
+// mirror.
 func TestTheLedgerThatWasWrittenLastCounts(t *testing.T) {
 	f := ledgerFile{dir: filepath.Join(t.TempDir(), "state"), mirror: t.TempDir()}
 	again := func() Ledger { // the next process

@@ -54,7 +54,8 @@ func (f *ledgerFile) load(now time.Time) Ledger {
 	path := filepath.Join(f.dir, fileApplied)
 	text, err := os.ReadFile(path)
 	f.taken = err == nil
-	// One that could not be removed counts once: a crash loop on a disk that has become read-only is no operator.
+	// An allowance that could not be removed counts once: otherwise a crash loop on a read-only disk would count as
+	// an operator each time.
 	if sum := digest(path); err == nil && json.Unmarshal(text, &a) == nil && sum != l.Applied {
 		l.Applied = sum
 		l.Attempts, l.Suppressed, l.Quarantined = nil, Hold{}, Hold{} // an operator has acted: what held recovery off is over

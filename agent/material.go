@@ -55,7 +55,7 @@ func (m *Material) judge(node string, c Clocks) (o Outcome, sure bool) {
 		o.Reason, o.Failure = diag.RecIdentityRejected, diag.FileMismatch
 		o.Detail = "the certificate is for " + strings.Join(m.Names, ", ") + "; expected " + node
 	case own == diag.RecCertNotYetValid && !c.Known:
-		// Nobody issues certificates for later: it is the clock that is behind.
+		// Certificates are not issued for a later time: the clock is behind.
 		o.Reason, o.Failure = diag.RecClockSkew, diag.ClockSkew
 		o.Detail = "the certificate begins at " + said(m.NotBefore) + " and was issued already; this clock says " +
 			said(c.Own)
@@ -101,7 +101,7 @@ func (m *Material) drifted(running string) string {
 
 // TokenFacts is what can be known of an enrollment token without a request, and without the token.
 type TokenFacts struct {
-	Digest string // 16 hex digits of its sha256, to distinguish tokens; "" when there is none
+	Digest string // 16 hex digits of its sha256, to distinguish tokens; "" without a token
 	Typed  bool   // it carries its purpose
 	Claims wire.TokenClaims
 }

@@ -213,7 +213,7 @@ func (w *world) finishWait(most int) What {
 	return done
 }
 
-// newTask is one that was not handed out before, at times with a signature that is none.
+// newTask is one that was not handed out before, at times with an invalid signature.
 func (w *world) newTask() *wire.Task {
 	w.next++
 	id := fmt.Sprint("task", w.next)

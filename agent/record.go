@@ -25,8 +25,8 @@ func NewHostRecord(r *recorder.Recorder, log *slog.Logger) HostRecord {
 	return HostRecord{record: r, log: LogRecorder{log}}
 }
 
-// Record implements Recorder. That the record's disk takes no writes is no error here: the recorder has reported it, in
-// the log and in the next heartbeat, and the decision is in the mirror and in the log.
+// Record implements Recorder. A failure to write to the record's disk is not an error here: the recorder has reported
+// it, in the log and in the next heartbeat, and the decision is in the mirror and in the log.
 func (h HostRecord) Record(d Decision) error {
 	errLog := h.log.Record(d)
 	err := h.record.Write(entry(d))
@@ -69,7 +69,7 @@ func (r *runtime) contact(o Outcome) {
 	}
 }
 
-// recordSummary is the record's own state; nil where there is none.
+// recordSummary is the record's own state, nil without a record.
 func (r *runtime) recordSummary() map[string]string {
 	if w, ok := r.cfg.Recorder.(contactRecorder); ok {
 		return w.Summary()

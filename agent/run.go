@@ -150,7 +150,7 @@ func (r *runtime) prepare() {
 	}
 }
 
-// turn stamps one event, decides, and executes. A nil what is no event.
+// turn stamps one event, decides, and executes. A nil what is not an event.
 func (r *runtime) turn(s State, what What) (State, bool) {
 	if what == nil {
 		return s, false
@@ -176,7 +176,7 @@ func (r *runtime) untilNext() time.Duration {
 	return max(0, time.Until(next))
 }
 
-// due takes out one timer whose time has come, nil when there is none.
+// due takes out one timer whose time has come, or returns nil.
 func (r *runtime) due() What {
 	now := time.Now()
 	for timer, at := range r.timers {

@@ -82,7 +82,8 @@ func TestNodeKeepsTheLimit(t *testing.T) {
 	}
 }
 
-// TestDenialThatHealsKeepsSessions: what recovers by itself is no decision, and users keep their terminals.
+// TestDenialThatHealsKeepsSessions: a denial that ends by itself is not an operator's decision, and users keep their
+// terminals.
 func TestDenialThatHealsKeepsSessions(t *testing.T) {
 	c := openedTerminal(t, func(p *fakePlatform) {
 		p.instead(onHeartbeat, func(w http.ResponseWriter, _ *http.Request) { deny(w, 401, wire.DenyExpired) })

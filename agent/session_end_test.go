@@ -92,7 +92,7 @@ func nextFrame(t *testing.T, c *websocket.Conn) (f wire.Frame) {
 	}
 }
 
-// says types a command and reads until its output has the words.
+// says types a command and reads until its output contains words.
 func says(t *testing.T, c *websocket.Conn, command, words string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -146,7 +146,7 @@ func allGone(ctx context.Context, gone []<-chan struct{}) bool {
 	return true
 }
 
-// stopUnit stops a workload's unit and returns its state, which is none that runs.
+// stopUnit stops a workload's unit and returns its state, or an error if it is still running.
 func stopUnit(ctx context.Context, unit string) (string, error) {
 	if _, err := (host.Command{Limit: unitStopTime}).Output(ctx, "systemctl", "stop", "--", unit); err != nil {
 		return "", fmt.Errorf("stop %s: %w", unit, err)

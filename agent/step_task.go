@@ -16,7 +16,7 @@ const (
 	CodeAgentStopping    = "agent_stopping"
 )
 
-// wait begins a long poll, unless one is in flight, a back-off is running, or there is no room for another task.
+// wait begins a long poll, unless one is in flight, a back-off is running, or the task queue is full.
 func (t *turn) wait() {
 	l := &t.s.Wait
 	room := maxOpen - len(t.s.Running) - len(t.s.Results)

@@ -41,7 +41,7 @@ func drills(ctx context.Context, b *bench, t *table) error {
 	return b.runs(ctx, t)
 }
 
-// undos injects and undoes the same fault again and again, and has the node say how long each undo took there.
+// undos injects and undoes the same fault again and again, and reads from the node how long each undo took there.
 func (b *bench) undos(ctx context.Context, t *table) error {
 	count := manyUndos
 	if b.quick {
@@ -169,7 +169,7 @@ func (b *bench) runs(ctx context.Context, t *table) error {
 	return nil
 }
 
-// detected adds the line of one drill: how soon the chain said what it should, in walks.
+// detected adds the line of one drill: after how many walks the chain detected the fault.
 func detected(t *table, d drill.Drill) {
 	during := slices.DeleteFunc(slices.Clone(d.Walks), func(w drill.Sight) bool { return w.Stage != drill.During })
 	first := slices.IndexFunc(during, func(w drill.Sight) bool { return w.N == d.Observed.N })
@@ -243,7 +243,7 @@ func (b *bench) chaos(ctx context.Context, command, id string, more ...string) (
 	return out.Bytes(), nil
 }
 
-// why is the verdict in a report of drills; "" where there is none.
+// why is the verdict in a report of drills, or "".
 func why(report []byte) string {
 	var r drill.Report
 	if json.Unmarshal(report, &r) != nil || r.Verdict.Word == "" {

@@ -117,8 +117,8 @@ func (b *bench) atOnce(ctx context.Context, t *table, argv []string, rtt time.Du
 	return nil
 }
 
-// aged compares walks of the node as it is with walks after many walks and drills. CPU tells what grew, beside that of
-// work which does not grow; wall time tells also what else this host does.
+// aged compares walks of the node as it is with walks after many walks and drills. CPU time shows what grew, beside
+// that of work which does not grow; wall time also shows the load of this host.
 func (b *bench) aged(ctx context.Context, t *table, argv []string) error {
 	b.link.setRTT(0)
 	walks, drills, sample := agedWalks, agedDrills, 25
@@ -181,7 +181,8 @@ func (c *cost) add(o cost) {
 	c.relay, c.idle, c.same = c.relay+o.relay, c.idle+o.idle, c.same+o.same
 }
 
-// walkTogether makes n walks at the same time. One that does not pass is an error: then there is no figure.
+// walkTogether makes n walks at the same time. It fails if one of them does not pass, since the figure would be
+// wrong.
 func (b *bench) walkTogether(ctx context.Context, argv []string, n int) (cost, error) {
 	var c cost
 	before, err := b.spent()

@@ -1,8 +1,8 @@
 // Command bench prints one table of what this tool costs: one walk beside the bash helper of the same hops, round
-// trips, footprint, drills, and how fast reports are judged. Both sides of a ratio run in one run on one host, in turn;
-// where a side failed there is no ratio. Whether a goal was met is said in the table, never by the exit status.
+// trips, footprint, drills, and how fast reports are judged. Both sides of a ratio run in one run on one host, in
+// turn; if a side failed the ratio is left out. A missed goal shows in the table, never in the exit status.
 //
-// It needs root, and the lab, which it brings up when it is not; without them it measures what it can and says what it
+// It needs root, and the lab, which it starts if it is not up; without them it measures what it can and lists what it
 // left out. The delay is a relay in user space between two network namespaces: see link_linux.go.
 package main
 

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spread is what a handful of measurements say.
+// spread summarizes a few measurements.
 type spread struct{ median, min, max time.Duration }
 
 // spreadOf wants at least one measurement.

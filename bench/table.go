@@ -46,7 +46,7 @@ func (t *table) aim(what, value, goal string, met bool) {
 	t.Lines = append(t.Lines, line{Section: t.section, What: what, Value: value, Goal: goal, Met: &met})
 }
 
-// skip says what was not measured, and why.
+// skip adds a line for what was not measured, and why.
 func (t *table) skip(what string, why error) {
 	t.Lines = append(t.Lines, line{Section: t.section, What: what, Value: "not measured: " + why.Error()})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// timeline tells where a walk's round trips went: per vantage each step with its begin and end, in round trips.
+// timeline shows where a walk's round trips went: per vantage each step with its begin and end, in round trips.
 func timeline(t *table, file string, rtt time.Duration) error {
 	data, err := os.ReadFile(file)
 	if err != nil {

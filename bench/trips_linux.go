@@ -26,7 +26,7 @@ type counted struct {
 }
 
 // trips counts round trips as the slope of time over RTT. At each point the fastest of some runs counts: a busy
-// machine only adds time, and what it adds is no round trip.
+// machine only adds time, which is not a round trip.
 func trips(ctx context.Context, b *bench, t *table) error {
 	runs, walksEach := 7, 6
 	if b.quick {

@@ -28,7 +28,7 @@ type side struct {
 	check func(ran) error
 }
 
-// rounds says how often each side runs at a round-trip time.
+// rounds is how often each side runs at a round-trip time.
 type rounds struct {
 	rtt   time.Duration
 	count int
@@ -125,7 +125,7 @@ func (b *bench) toolArgv() []string {
 		"--allocation-id", allocation, "-o", "json"}
 }
 
-// helperArgs says to the helper what the profile says to the tool.
+// helperArgs are the settings of the profile as arguments of the helper.
 func helperArgs(p profile.Profile) []string {
 	args := []string{
 		"--node-id", labNode, "--node-host", p.Nodes[labNode].Host, "--node-user", p.SSH.User, "--allocation-id", allocation,

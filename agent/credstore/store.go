@@ -105,7 +105,7 @@ func Roots(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Current gives the name and the meta of the current generation; false when there is none that can be read.
+// Current returns the name and the meta of the current generation; false if it cannot be read.
 func (s Store) Current() (string, Meta, bool) {
 	link, err := os.Readlink(s.Path(current))
 	if err != nil {

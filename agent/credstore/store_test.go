@@ -54,7 +54,7 @@ func putPlain(t testing.TB, dir string, set Set) {
 
 func anyPair(tls.Certificate) bool { return true }
 
-// serial reads the plain paths; 0 when they are no usable set.
+// serial reads the certificate's serial at the plain paths; 0 if they are not a usable set.
 func serial(t testing.TB, dir string) int64 {
 	t.Helper()
 	s := Store{Dir: dir}

@@ -171,7 +171,7 @@ func TestUnknownIsReported(t *testing.T) {
 	}
 }
 
-// TestBadProbes: whatever the program does, it is said, it is ended, and it is started again.
+// TestBadProbes: a misbehaving probe is reported, ended and restarted.
 func TestBadProbes(t *testing.T) {
 	began, index := time.Now().UTC(), 3
 	stuck := &report.Event{APIVersion: report.APIVersion, Kind: report.KindEvent, Type: report.ProbeEvent,
@@ -283,7 +283,7 @@ func TestNoSecrets(t *testing.T) {
 	}
 }
 
-// TestKernelLogIsBlind: a log that cannot be read is said, without a probe.
+// TestKernelLogIsBlind: an unreadable kernel log is reported, also without a probe.
 func TestKernelLogIsBlind(t *testing.T) {
 	n := newNode(t, "", "")
 	n.Probe += "-none"
@@ -402,7 +402,7 @@ func TestWhatIsDroppedIsCounted(t *testing.T) {
 	if s.add(xid("")) {
 		t.Error("an event beyond what may wait")
 	}
-	s.reportDropped() // there is no room for the counts either: they are kept
+	s.reportDropped() // if the counts do not fit either, they are kept
 	o.n = 0
 	s.reportDropped()
 	got := map[string]int64{}

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
-// file is what the node's agent keeps in its file; an empty state where there is none.
+// file is the state in the agent's file, empty if the file is missing.
 func (n *node) file() *state.State {
 	s, err := state.Read(n.Disk.Path(state.FileName))
 	if err != nil {
@@ -159,7 +159,7 @@ func TestTheFileOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestABadFileIsReplaced: whatever is in its place, an agent starts with an empty one, and says so.
+// TestABadFileIsReplaced: an agent that finds an invalid file starts with an empty state, and reports that.
 func TestABadFileIsReplaced(t *testing.T) {
 	for name, make := range map[string]func(path string) error{
 		"garbage": func(path string) error { return os.WriteFile(path, []byte("\x00\x1b[2J{"), 0o600) },

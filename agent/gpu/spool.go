@@ -17,7 +17,7 @@ const (
 	maxBurst    = 128             // events at once
 	refill      = 2 * time.Second // another one
 	maxUnsent   = 384             // of all
-	maxDevices  = 128             // of those about one GPU of a sample: a newer one says more
+	maxDevices  = 128             // of those about one GPU of a sample: newer ones have more detail
 	reportEvery = time.Minute     // how often counts of what was dropped are reported
 )
 

@@ -136,8 +136,8 @@ func read(out io.Reader, lines chan<- []byte, stop <-chan struct{}) {
 	}
 }
 
-// follow takes the probe's lines until it ends, hangs, writes what is no line, takes too much memory or ctx ends. It
-// returns why it is to be ended; "" where it has ended itself.
+// follow takes the probe's lines until it ends, hangs, writes an invalid line, takes too much memory or ctx ends. It
+// returns why to end the probe, or "" if it has ended itself.
 func (s *supervisor) follow(ctx context.Context, pid int, lines <-chan []byte, sampled *bool) string {
 	silence := s.Interval + s.CallDeadline + s.Slack
 	heard := time.Now()
@@ -178,7 +178,7 @@ func (s *supervisor) follow(ctx context.Context, pid int, lines <-chan []byte, s
 	}
 }
 
-// tooBig reports whether the probe has more memory than it may have, and says so.
+// tooBig reports whether the probe exceeds its memory limit, and logs it.
 func (s *supervisor) tooBig(pid int) bool {
 	n := resident(pid)
 	if n <= s.MaxMemory {
@@ -199,7 +199,7 @@ func resident(pid int) int64 {
 	}
 	_, rest, _ := strings.Cut(string(text), " ")
 	pages, _, _ := strings.Cut(rest, " ")
-	n, _ := strconv.ParseInt(pages, 10, 64) // 0 for what is no number
+	n, _ := strconv.ParseInt(pages, 10, 64) // 0 if it is not a number
 	return n * int64(os.Getpagesize())
 }
 
@@ -242,7 +242,7 @@ func (s *supervisor) take(line []byte, pid int, sampled *bool) (stuck bool, err 
 	return false, nil
 }
 
-// say makes an event of the probe's state when it has changed.
+// say makes an event of the probe's state if it has changed.
 func (s *supervisor) say(p report.Probe, of *report.Identity) {
 	was := s.state
 	s.state = p

@@ -78,7 +78,7 @@ func (gs *groups) add(e *diag.RecordEntry, now time.Time, synced bool) {
 		seen: now, synced: synced})
 }
 
-// over is a group that has been quiet, or that has to make room for another one; nil when there is none.
+// over returns a group without recent events, or one that has to make room for another, or nil.
 func (gs *groups) over(now time.Time) *group {
 	if len(gs.list) == 0 {
 		return nil

@@ -65,14 +65,14 @@ func (r *Recorder) recover(now time.Time) bool {
 	was := h.why
 	h.why, h.since = "", now
 	if !r.disk.lent {
-		_ = r.disk.fillReserve() // it may have gone with the files; the summary reports what there is
+		_ = r.disk.fillReserve() // it may have been removed with the files; the summary reports its size
 	}
 	r.cfg.Log.Info("the record is on the disk again", "after", was)
 	r.say(record.DecisionRecovered, diag.OK, "after: "+was, now)
 	return h.why == ""
 }
 
-// say writes what the record has to report of itself, as an entry of its own.
+// say writes an entry about the state of the record itself.
 func (r *Recorder) say(decision string, w diag.Failure, detail string, now time.Time) {
 	e := &diag.RecordEntry{Reason: diag.RecRecordDegraded, About: record.AboutRecord, Decision: decision, Failure: w,
 		Detail: detail}

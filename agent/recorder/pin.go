@@ -86,8 +86,7 @@ func (r *Recorder) occurred(e *diag.RecordEntry) {
 }
 
 // pin copies an entry that is in the ring, and on the disk, to where no storm gets: as its reason's first, or else as
-// its last. fresh is an entry that is not just counted again. That the disk does not take it is no error of the
-// entry's.
+// its last. fresh is an entry that is not just counted again. A failed write does not fail the entry.
 func (r *Recorder) pin(e *diag.RecordEntry, fresh bool, now time.Time) {
 	before := r.seen[e.Reason]
 	r.occurred(e)

@@ -47,7 +47,7 @@ var ErrNotSynced = errors.New("the record's disk does not take writes")
 
 // Config is what a recorder needs to know.
 type Config struct {
-	Dir, Mirror string // folders; an empty Mirror is none
+	Dir, Mirror string // folders; an empty Mirror disables the mirror
 	Boot        string // boot id
 	NodeID      string
 	Instance    string // node instance id
@@ -244,8 +244,8 @@ func (r *Recorder) rewrite(g *group, now time.Time) error {
 	return nil
 }
 
-// refresh writes the count that has been waiting for longest, when it is time. That nothing is due is no error: what
-// represents the decision is on the disk.
+// refresh writes the count that has been waiting for longest, when it is time. It returns nil if nothing is due: the
+// entry of the decision is on the disk.
 func (r *Recorder) refresh(now time.Time) error {
 	if now.Sub(r.refreshed) < refreshGap {
 		return nil

@@ -127,7 +127,7 @@ func TestAFirstIsOfItsEpisode(t *testing.T) {
 	}
 }
 
-// TestAHealthyDay costs a slot a minute, and its last contact is no older than that.
+// TestAHealthyDay: a healthy day costs a slot a minute, and the last contact on the disk is not older than that.
 func TestAHealthyDay(t *testing.T) {
 	disk, c := durabletest.New(false), newClock()
 	r := recorder.Open(c.config(disk, durabletest.New(false)))

@@ -42,9 +42,9 @@ func (l login) has(p Process, h Host) bool {
 }
 
 // look goes through all processes and calls act, where it is given, for each of the login's as soon as it sees it. It
-// returns those; sure means that there was none. A process that was listed and gone before it was read may have been
-// the login's, and have left a child that is not on the list: the list is made again, and only what is new on it is
-// read, until nothing went away in between or ctx is done. One that has ended and waits for its parent is none.
+// returns those; sure reports that the login has no process left. A process that was listed and gone before it was
+// read may have been the login's, and have left a child that is not on the list: the list is made again, and only
+// what is new on it is read, until nothing went away in between or ctx is done. A zombie does not count.
 func (h Host) look(ctx context.Context, l login, act func(login, int)) (found []Process, sure bool, err error) {
 	others := map[int]bool{os.Getpid(): true}
 	for ctx.Err() == nil {

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// nobody and its 16 bit twin are system users above it, and allUsers is no user at all.
+	// nobody and its 16-bit twin are system users above it; allUsers does not name a user.
 	nobody, nobody16, allUsers = 65534, 65535, 1<<32 - 1
 
 	// Patience is how long End tries by default: what a SIGKILL does not end in that time waits for a disk or a driver.

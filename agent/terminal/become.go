@@ -19,7 +19,7 @@ import (
 // Command is the agent's subcommand that becomes a tenant's shell. systemd starts it, in the unit of a session.
 const Command = "session"
 
-// ExitNoShell is its exit status when there is no shell: one that a shell does not have by itself.
+// ExitNoShell is its exit status if the shell cannot be executed: one that a shell does not return by itself.
 const ExitNoShell = 253
 
 // ErrNoShell wraps what kept Become from becoming the shell.
@@ -63,7 +63,7 @@ func (b become) exec() error {
 	}
 	if err := os.Chdir(b.Home); errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) ||
 		errors.Is(err, unix.ENOTDIR) {
-		err = os.Chdir("/") // as login does where there is no home
+		err = os.Chdir("/") // as login does without a home
 		if err != nil {
 			return err
 		}

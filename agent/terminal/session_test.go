@@ -194,7 +194,8 @@ func TestNoGateway(t *testing.T) {
 	}
 }
 
-// TestADecisionHasItsOwnCode: a decision that comes while the login is looked up is no failure of the terminal.
+// TestADecisionHasItsOwnCode: a decision during the look-up of the login is not reported as a failure of the
+// terminal.
 func TestADecisionHasItsOwnCode(t *testing.T) {
 	g := newGateway(t)
 	o := g.options(t)

@@ -93,7 +93,7 @@ func startOn(tty *os.File, u user) (*exec.Cmd, error) {
 	}
 	cmd, err := start(u.Home)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOTDIR) {
-		cmd, err = start("/") // as login does where there is no home; were it the shell, it fails again
+		cmd, err = start("/") // as login does without a home; if the shell is at fault, it fails again
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", u.Shell, err)

@@ -9,7 +9,7 @@ import (
 // maxSaid bounds what is read of a shell that ended: its last lines give the reason.
 const maxSaid = 64 << 10
 
-// said quotes the last lines of a shell that has ended; first is what was read of it already.
+// said quotes the last lines of a shell that has ended; first is the part that was read already.
 func (s *shell) said(first []byte) string {
 	_ = s.master.SetReadDeadline(time.Now().Add(drain))
 	shown, buf := first, make([]byte, 4096)

@@ -18,7 +18,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// MaxCrashes is how many ends of its own a build gets before it has converged. A reboot and an orderly stop are none.
+// MaxCrashes is how many ends of its own a build gets before it has converged. A reboot and an orderly stop do not
+// count.
 const MaxCrashes = 3
 
 // maxProbeFails is how many refusals in a row a probe of the soak may see while the platform answers.
@@ -105,7 +106,7 @@ func (j Journal) clone() Journal {
 	return j
 }
 
-// Active gives the rollout that is under way, nil when there is none.
+// Active returns the rollout in progress, or nil.
 func (j Journal) Active() *Rollout {
 	if j.Rollout == nil || wire.RolloutFinal(j.Rollout.State) {
 		return nil

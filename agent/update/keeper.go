@@ -28,8 +28,8 @@ type Keeper struct {
 	j  Journal
 }
 
-// Open reads the journal and reports the notes of a step that a crash cut off. tell keeps one note where it survives;
-// it may be called twice with one key. A journal that cannot be read is put aside, and a new one begins: the installed
+// Open reads the journal and reports the notes of a step that a crash cut off. tell stores one note durably; it may
+// be called twice with one key. A journal that cannot be read is put aside, and a new one begins: the installed
 // program runs.
 func Open(d durable.Dir, tell func(Note) error) (*Keeper, error) {
 	k := &Keeper{disk: d, tell: tell}
@@ -83,8 +83,8 @@ func (k *Keeper) Do(step func(Journal) Journal) (Journal, error) {
 	return k.j.clone(), k.telling()
 }
 
-// telling hands the notes on, then forgets them. A note that could not be kept stays, and is tried again with the next
-// step and the next start.
+// telling stores the notes, then removes them from the journal. A note that could not be kept stays, and is tried
+// again with the next step and the next start.
 func (k *Keeper) telling() error {
 	if len(k.j.Notes) == 0 {
 		return nil

@@ -171,7 +171,7 @@ func (j Journal) Heard(said wire.Rollout, now time.Time) Journal {
 	return out.due(now)
 }
 
-// Ended notes that the running process announces its end, which is no crash.
+// Ended notes that the running process announces its end, so that it does not count as a crash.
 func (j Journal) Ended() Journal {
 	if j.Run == nil || j.Run.Orderly {
 		return j

@@ -115,7 +115,7 @@ func TestACrashLoopGoesBackAndIsSkipped(t *testing.T) {
 	}
 }
 
-// TestNoCrash has the ends of a target that are no evidence against it.
+// TestNoCrash has the ends of a target that do not count against it.
 func TestNoCrash(t *testing.T) {
 	rebooted := host(keys(old))
 	rebooted.Boot = "boot-2"

@@ -27,7 +27,7 @@ type Limits struct {
 // ErrLimit is wrapped by every refusal of this package.
 var ErrLimit = errors.New("over a limit of this tool")
 
-// LimitError says which limit a document is over. Line is where, from 1; 0 where no line is to blame.
+// LimitError is the limit that a document exceeds. Line is where, from 1, or 0 if no line is to blame.
 type LimitError struct {
 	What string // "bytes", "list elements", "values" or "levels of nesting"
 	Most int
@@ -59,7 +59,7 @@ func Read(r io.Reader, most int) ([]byte, error) {
 // Count is what a document holds.
 type Count struct{ Elements, Values, Depth int }
 
-// Check refuses a JSON document that is over a limit. It does not say whether it is JSON.
+// Check refuses a JSON document that is over a limit. It does not check that the document is valid JSON.
 func Check(data []byte, l Limits) error {
 	_, err := Measure(data, l)
 	return err
@@ -116,7 +116,7 @@ func Measure(data []byte, l Limits) (Count, error) {
 	return n, nil
 }
 
-// maxDepth is what Measure can follow, whatever the limits say.
+// maxDepth bounds the nesting that Measure can follow, whatever the limits.
 const maxDepth = 255
 
 func (n *Count) add(element bool) {

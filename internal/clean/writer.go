@@ -8,8 +8,8 @@ import (
 )
 
 // Writer passes lines of text on, with everything escaped that a terminal would obey but line ends, tabs and, where
-// Colour is set, our own colours. A hidden rune becomes \uNNNN, so that JSON stays the same document. Bytes that are no
-// UTF-8 become U+FFFD: some terminals obey single ones.
+// Colour is set, our own colours. A hidden rune becomes \uNNNN, so that JSON stays the same document. Bytes that are
+// not UTF-8 become U+FFFD: some terminals obey single ones.
 //
 // A rune or a colour that a call cuts in two is kept until the next one; Flush writes what is left.
 type Writer struct {
@@ -62,7 +62,7 @@ func (w *Writer) Flush() error {
 // Unwrap is the writer beneath.
 func (w *Writer) Unwrap() io.Writer { return w.To }
 
-// printable says that text can pass as it is.
+// printable reports whether text can be written unchanged.
 func printable(text []byte) bool {
 	for _, c := range text {
 		if c != '\n' && c != '\t' && (c < 0x20 || c >= 0x7f) {
@@ -72,7 +72,7 @@ func printable(text []byte) bool {
 	return true
 }
 
-// cleaned is in, escaped; rest is what only the next bytes decide, and nothing when there are none.
+// cleaned is in, escaped; rest is the incomplete end that only the next bytes decide, empty at the last call.
 func (w *Writer) cleaned(in []byte, last bool) (out, rest []byte) {
 	out = make([]byte, 0, len(in)+64)
 	for len(in) > 0 {

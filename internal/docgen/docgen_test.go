@@ -22,7 +22,7 @@ import (
 
 const root = "../.."
 
-// TestPagesAreCurrent: what is made from the program is what the program says.
+// TestPagesAreCurrent: generated pages match the program.
 func TestPagesAreCurrent(t *testing.T) {
 	made, err := pages(root)
 	if err != nil {

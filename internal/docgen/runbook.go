@@ -15,7 +15,7 @@ func runbookPage() string {
 	})
 }
 
-// onlyIf says in which reports a step is given, "" in all that leave open what it is about.
+// onlyIf is in which reports a step is given, "" for all that leave its subject open.
 func onlyIf(step diag.Step) string {
 	switch {
 	case step.Side == diag.SidePlatform:

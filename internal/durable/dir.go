@@ -58,7 +58,7 @@ func (d Dir) Write(name string, data []byte, mode fs.FileMode) error {
 }
 
 // Stream makes a file of what from gives, at most limit bytes (io.ErrShortBuffer beyond), and passes it through also.
-// The file has its name only when all of it was written and ok says so.
+// The file gets its name only after all of it was written and ok returned nil.
 func (d Dir) Stream(name string, from io.Reader, limit int64, mode fs.FileMode, also io.Writer, ok func() error) error {
 	return d.replace(name, mode, func(w io.Writer) error {
 		n, err := io.Copy(io.MultiWriter(w, also), io.LimitReader(from, limit+1))

@@ -1,5 +1,5 @@
-// Package durable keeps what must survive a crash: files that are replaced whole, files that grow, and locks. It says
-// when something is on the disk; what a file means, and what is done when it cannot be written, is its callers' matter.
+// Package durable keeps what must survive a crash: files that are replaced whole, files that grow, and locks. It
+// guarantees what is on the disk; what a file means, and what to do if it cannot be written, is up to its callers.
 //
 // All of it goes through FS. Host is a node's; package durabletest has a disk in memory that can lose power, and ways
 // to fail or to die ahead of any change.
@@ -43,7 +43,7 @@ type File interface {
 	Size() (size, real int64, err error)
 	// Gone reports whether the file has no name any more.
 	Gone() (bool, error)
-	// Lock takes the file for this process; an error says that another one has it.
+	// Lock takes the lock for this process; it fails if another process holds it.
 	Lock() error
 	Close() error
 }

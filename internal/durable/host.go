@@ -53,7 +53,7 @@ func (h Host) open(path string, how int, mode fs.FileMode) (File, error) {
 		err = &os.PathError{Op: "open", Path: path, Err: errors.New("not a regular file")}
 	}
 	if err == nil && how&os.O_EXCL != 0 {
-		err = f.Chmod(mode) // whatever the umask says
+		err = f.Chmod(mode) // regardless of the umask
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -16,8 +16,8 @@ func Replace(path string, text []byte, mode fs.FileMode) error {
 	return replace(path, mode, func() ([]byte, error) { return text, nil })
 }
 
-// Rewrite is Replace by a text that depends on the old one, nil where there is none. No other program that calls it
-// changes that meanwhile.
+// Rewrite is Replace by a text that depends on the old one, nil if the file is missing. Concurrent callers, also in
+// other processes, are excluded meanwhile.
 func Rewrite(path string, mode fs.FileMode, next func(old []byte) []byte) error {
 	return replace(path, mode, func() ([]byte, error) {
 		old, err := os.ReadFile(path)

@@ -1,5 +1,4 @@
-// Package goldentest compares what a program says with a file that holds its output as it was last reviewed. Tests
-// call it.
+// Package goldentest compares a program's output with a file that holds it as last reviewed. Tests call it.
 package goldentest
 
 import (
@@ -11,7 +10,7 @@ import (
 
 const variable = "GPUAASCTL_UPDATE_GOLDEN"
 
-// Writing says whether files are to be rewritten instead: GPUAASCTL_UPDATE_GOLDEN is set, as make golden does.
+// Writing reports whether to rewrite the files instead: GPUAASCTL_UPDATE_GOLDEN is set, as by make golden.
 func Writing() bool { return os.Getenv(variable) != "" }
 
 // Check wants the file at path to hold got, byte for byte. A difference is reported by its first line.

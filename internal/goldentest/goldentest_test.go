@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// noted is a test that only notes what is said of it.
+// told is a test that only records its errors.
 type told struct {
 	testing.TB
 	text string

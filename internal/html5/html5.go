@@ -1,6 +1,6 @@
-// Package html5 says whether a page of ours is HTML that every browser reads alike and that can do nothing: known
-// elements and attributes alone, each closed, none moved by a browser, no id, no link, and a policy that allows its one
-// style and nothing else. Tests call it.
+// Package html5 checks that a page of ours is HTML that every browser reads alike and that can do nothing: known
+// elements and attributes alone, each closed, none moved by a browser, no id, no link, and a policy that allows its
+// one style and nothing else. Tests call it.
 package html5
 
 import (
@@ -65,7 +65,7 @@ func policyFor(style string) string {
 		"'; base-uri 'none'; form-action 'none'"
 }
 
-// Check says what is wrong with a page.
+// Check returns what is wrong with a page.
 func Check(page []byte) error {
 	written, err := tags(page)
 	if err != nil {

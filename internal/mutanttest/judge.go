@@ -25,7 +25,7 @@ type event struct {
 // skipReason is what testing prints for t.Skip: "    x_test.go:12: skipped: needs nft".
 var skipReason = regexp.MustCompile(`^\s+\S+\.go:\d+: (?:skipped: )?(.+)`)
 
-// judge reads the output of `go test -json -run ^test$`. why says what the result rests on: for skipped the reason of
+// judge reads the output of `go test -json -run ^test$`. why is the basis of the result: for skipped, the reason of
 // the test or of its first part that was skipped.
 func judge(out []byte, test string) (r result, why string) {
 	ended := map[string]string{} // how each test ended, by its name
@@ -78,7 +78,7 @@ func events(out []byte) []event {
 	return all
 }
 
-// printed is what out says to a reader: the output of the events, and what is no event.
+// printed is the readable part of out: the output in the events, and the lines that are not events.
 func printed(out []byte) string {
 	var b strings.Builder
 	for line := range strings.Lines(string(out)) {

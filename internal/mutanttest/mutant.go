@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Mutant is one way of being wrong, and who must say so.
+// Mutant is one defect, and the test that must detect it.
 type Mutant struct {
 	Name    string   // what is wrong with it
 	File    string   // from the module's root
@@ -28,9 +28,9 @@ type Mutant struct {
 // budget of one mutant: to compile, and to run until something fails.
 const budget = 3 * time.Minute
 
-// Check breaks the module at root once for each mutant. A mutant whose test passes, or does not get as far as to fail,
-// fails this one; so does a text that is no longer to be found. A mutant whose test was skipped is skipped with that
-// test's reason: nothing is known of it.
+// Check breaks the module at root once for each mutant. It fails if the mutant's test passes or does not run, and if
+// the text to replace is missing. A mutant whose test was skipped is skipped with that test's reason: its result is
+// unknown.
 func Check(t *testing.T, root string, mutants []Mutant) {
 	t.Helper()
 	root, err := filepath.Abs(root)
@@ -88,6 +88,6 @@ func run(t *testing.T, root string, m Mutant, overlay string) []byte {
 	args := []string{"test", "-json", "-count=1", "-vet=off", "-overlay", overlay, "-run", "^" + m.Test + "$", m.Package}
 	cmd := exec.CommandContext(ctx, "go", append(args, m.Args...)...)
 	cmd.Dir = root
-	out, _ := cmd.CombinedOutput() // the exit status says nothing that the events do not
+	out, _ := cmd.CombinedOutput() // the events contain the exit status
 	return out
 }

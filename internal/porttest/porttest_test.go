@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestRefused: nobody listens there, and nobody else is given the port: not one of those that the kernel chooses.
+// TestRefused: the port has no listener, and cannot be assigned to another: it is outside the range from which the
+// kernel chooses.
 func TestRefused(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -50,7 +50,7 @@ func drillSchema() (*jsonschema.Schema, error) {
 	return s, nil
 }
 
-// drillName keeps types of one name in two packages apart: what a machine says is of package step.
+// drillName distinguishes types of one name in two packages: a machine's are of package step.
 func drillName(t reflect.Type) string {
 	if t.PkgPath() == reflect.TypeFor[step.Entry]().PkgPath() {
 		return "Machine" + t.Name()

@@ -76,7 +76,7 @@ func Parse(path string, data []byte) (Document, error) {
 	if found := measure(&root); len(found) > 0 {
 		return d, d.Error(found)
 	}
-	// A merge of what is no mapping, for one, is no mistake of a type. Those are looked at later.
+	// A merge of a value that is not a mapping, for example, is not a type error. Type errors are reported later.
 	var types *yaml.TypeError
 	if err := root.Decode(new(any)); err != nil && !errors.As(err, &types) {
 		return d, d.Error(problems(err, nil))

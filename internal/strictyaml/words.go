@@ -40,7 +40,8 @@ func problems(err error, t reflect.Type) []Problem {
 	return found
 }
 
-// typeWords rewrites the decoder's "cannot unmarshal !!str `x` into int". whole says that it read a list or a mapping.
+// typeWords rewrites the decoder's "cannot unmarshal !!str `x` into int". whole reports that the value was a list or
+// a mapping.
 func typeWords(m string, t reflect.Type) (text string, whole bool) {
 	rest, ok := strings.CutPrefix(m, "cannot unmarshal ")
 	got, name, split := strings.Cut(rest, " into ")
@@ -81,7 +82,7 @@ func wanted(t reflect.Type) string {
 	return "a mapping"
 }
 
-// typeNamed finds the type of that name in t and below it; nil where there is none.
+// typeNamed finds the type of that name in t and below it, or nil.
 func typeNamed(t reflect.Type, name string, seen map[reflect.Type]bool) reflect.Type {
 	switch {
 	case t == nil || seen[t]:

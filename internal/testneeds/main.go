@@ -27,7 +27,7 @@ func main() {
 	os.Exit(run(ctx, os.Stdout, os.Stderr, here(), os.Args[1:]))
 }
 
-// host is what decides between installing and saying what is skipped.
+// host decides whether packages are installed, or the skips are listed.
 type host struct {
 	linux, root, apt bool
 	install          bool // INSTALL is not "no"
@@ -132,7 +132,7 @@ func names(tools []hosttools.Tool) string {
 	return strings.Join(all, ", ")
 }
 
-// why says why nothing is installed, and what to do.
+// why returns why nothing is installed, and what to do.
 func (h host) why(missing []hosttools.Tool) string {
 	packages := strings.Join(hosttools.Packages(missing), " ")
 	switch {

@@ -31,7 +31,7 @@ const (
 // patience is how long a peer may take nothing.
 const patience = 10 * time.Second
 
-// CloseError is the end of a connection with a code: the peer's, or what this side had to say of the peer.
+// CloseError is the end of a connection with a code: the peer's, or this side's for a protocol error.
 type CloseError struct {
 	Code   int
 	Reason string
@@ -67,8 +67,8 @@ type Conn struct {
 	gone chan struct{} // closed when the reader has come to the end
 }
 
-// Read gives the next message. It answers pings and the peer's close; its error is a *CloseError where a code was
-// said, and ends the connection.
+// Read gives the next message. It answers pings and the peer's close; any error ends the connection, and is a
+// *CloseError if there was a close code.
 func (c *Conn) Read() (Kind, []byte, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -176,8 +176,8 @@ func (c *Conn) Ping(within time.Duration) error {
 	}
 }
 
-// Close says goodbye, waits for the answer no longer than within, and closes the connection. What still comes before
-// the answer goes to the current reader, else nowhere.
+// Close sends a close frame, waits for the peer's at most within, and closes the connection. Messages that arrive
+// before it go to the current reader, or are dropped.
 func (c *Conn) Close(code int, reason string, within time.Duration) {
 	defer time.AfterFunc(within, c.CloseNow).Stop()
 	for err := c.sayClose(code, reason); err == nil; {

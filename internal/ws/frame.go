@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// Kind says how a message's bytes are meant.
+// Kind is the type of a message: text or binary.
 type Kind byte
 
 // The kinds of messages; they are frames' opcodes.
@@ -37,7 +37,7 @@ type frame struct {
 	payload []byte
 }
 
-// readFrame reads a frame with no more than limit bytes, or says how it breaks the rules.
+// readFrame reads a frame of at most limit bytes; its error names the violated rule.
 func readFrame(r io.Reader, limit int) (frame, error) {
 	var head [8]byte
 	if _, err := io.ReadFull(r, head[:2]); err != nil {
@@ -72,7 +72,7 @@ func readFrame(r io.Reader, limit int) (frame, error) {
 	return f, whole(err)
 }
 
-// whole is the error of a frame's rest, of which a clean end is none.
+// whole turns an EOF within a frame into io.ErrUnexpectedEOF.
 func whole(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

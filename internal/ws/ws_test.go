@@ -168,7 +168,7 @@ type wire struct {
 func (w *wire) Write(b []byte) (int, error) { return w.sent.Write(b) }
 func (w *wire) Close() error                { w.closed = true; return nil }
 
-// said opens a connection over which a server says the frames.
+// said opens a connection to a server that sends the frames.
 func said(t *testing.T, frames string) (*ws.Conn, *wire) {
 	t.Helper()
 	r, err := ws.Request(t.Context(), "http://server")

@@ -1,5 +1,6 @@
-// Package xunit says whether a JUnit file is one that the strictest common reader takes: the rules of the Jenkins xUnit
-// plugin's schema (model/xsd/junit-10.xsd), as a table, and that its counts are those of its cases. Tests call it.
+// Package xunit checks that a JUnit file is one that the strictest common reader takes: the rules of the Jenkins
+// xUnit plugin's schema (model/xsd/junit-10.xsd), as a table, and that its counts are those of its cases. Tests call
+// it.
 package xunit
 
 import (
@@ -75,7 +76,7 @@ func Check(document []byte) error {
 	return errors.Join(wrong...)
 }
 
-// check wants of each element what the table says.
+// check compares each element with the table.
 func (n *node) check(wrong *[]error, at string) {
 	say := func(format string, args ...any) { *wrong = append(*wrong, fmt.Errorf(at+": "+format, args...)) }
 	is, known := elements[n.XMLName.Local]

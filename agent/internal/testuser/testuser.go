@@ -42,7 +42,7 @@ func InstallTenant(t testing.TB) (uid uint32) {
 	return uint32(id)
 }
 
-// process is the folder of a process that a user runs; "" where there is none.
+// process is the folder of a process that a user runs, or "".
 func process(t testing.TB, uid uint32) string {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*")

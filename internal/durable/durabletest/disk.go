@@ -48,7 +48,7 @@ type Disk struct {
 	Fault durable.Hook
 	// FSKind is the file system's name, by default ext4.
 	FSKind string
-	// Inodes is what FreeInodes says; 0 means many, a negative number none.
+	// Inodes is the result of FreeInodes; 0 means many, a negative number none.
 	Inodes int64
 }
 
