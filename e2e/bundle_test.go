@@ -14,8 +14,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab"
 )
 
-// canaryDropIn makes the agent's unit say secrets in its journal each time that it starts, by a program that is called
-// like the agent: lines of another are left out of a bundle where the journal has seen which it was.
+// canaryDropIn makes the agent's unit print secrets to its journal at each start, by a program named like the agent:
+// a bundle leaves out another program's lines where the journal knows which it was.
 const canaryDropIn = `cp /bin/echo ` + canaryProgram + `; d=/etc/systemd/system/gpuaas-node-agent.service.d; mkdir -p $d
 printf '[Service]\nExecStartPre=` + canaryProgram + ` GPUAAS_ENROLLMENT_TOKEN=CanaryTok3nInTheJournal99 ` +
 	`Cookie: sid=canarycookie77\nExecStartPre=` + canaryProgram +
@@ -26,8 +26,8 @@ const canaryProgram = "/usr/local/bin/gpuaas-agent-canary"
 
 var journalCanaries = []string{"CanaryTok3n", "canarycookie", "canaryquery"}
 
-// TestBundle: healthy, with a dead agent, with a dead API, from a machine that is off: what can be had is in the
-// archive, what cannot is said, and it never takes long.
+// TestBundle: healthy, with a dead agent, with a dead API, and from a machine that is off, the archive has all
+// available evidence, lists the missing, and is finished within its budget.
 func TestBundle(t *testing.T) {
 	l := needLab(t)
 	green(t, node)

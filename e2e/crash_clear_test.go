@@ -70,7 +70,7 @@ func (c *crashTrial) nextRun() {
 	}
 }
 
-// byHand uses the program that lies beside the journal, as somebody would who is on the machine.
+// byHand reverts with the program beside the journal, as an operator on the machine would.
 func (c *crashTrial) byHand() {
 	c.t.Helper()
 	c.row.cleared = "hand"

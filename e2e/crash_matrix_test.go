@@ -43,7 +43,7 @@ func crashSteps() []drill.Kind {
 		drill.Reverted, drill.Compared, drill.Closed}
 }
 
-// platform says whether the cell breaks the platform, and with it everybody's walks.
+// platform reports whether the cell breaks the platform, and so the walks of all nodes.
 func (c crashCell) platform() bool { return c.tier == "t3" }
 
 // crashCells is the whole matrix. Those of the platform come first, since nothing else can be tried meanwhile.
@@ -100,9 +100,9 @@ func chosenCells(t *testing.T) []crashCell {
 	return sampleCells(seed)
 }
 
-// TestCrashMatrix: whatever dies, and at whatever step of a drill, the machine is as it was before within the drill's
-// time to live and the grace of its undoing, somebody has written down who reverted it, and nothing is left once it is
-// closed.
+// TestCrashMatrix: whatever process dies, and at whatever step of a drill, the machine is restored within the drill's
+// time to live and the grace of its undoing, the journal or the log names who reverted it, and closing it leaves
+// nothing behind.
 func TestCrashMatrix(t *testing.T) {
 	l := needLab(t)
 	m := &crashMatrix{lab: l, free: make(chan string, len(l.Machines())), fault: renamedFault(t)}
@@ -154,7 +154,7 @@ func renamedFault(t *testing.T) string {
 	return path
 }
 
-// unsure says whether the node must be seen to be well before a cell begins. One of the platform concerns every node.
+// unsure reports whether the node must be healthy before a cell begins. One of the platform concerns every node.
 func (m *crashMatrix) unsure(c *crashTrial) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -178,7 +178,7 @@ type crashRow struct {
 	failed  bool
 }
 
-// say tells of progress: at once where the whole matrix is run, which nobody waits for in silence.
+// say reports progress: immediately if the whole matrix is run, which takes long.
 func (m *crashMatrix) say(t *testing.T, text string) {
 	if wholeMatrix() {
 		fmt.Println(text)

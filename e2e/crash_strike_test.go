@@ -17,7 +17,7 @@ import (
 // strike is one way in which a run can be hit.
 type strike struct {
 	name string
-	hit  func(*crashTrial) (what string, struck bool) // says what was hit, and whether anything was there to be
+	hit  func(*crashTrial) (what string, struck bool) // what was hit, and whether there was a target
 	lift func(*crashTrial)                            // takes the cause away again; nil where it passes by itself
 	// needs is a program of this host without which the strike is skipped; make test-lab installs it.
 	needs string

@@ -147,8 +147,8 @@ func (c *crashTrial) first(kind drill.Kind) *drill.Event {
 	return &c.events[i]
 }
 
-// reach waits until the run tells the step; false when it did not begin at all. What a walk of the cell before has left
-// with the platform, a task that was not taken, may be called stale later than that cell was seen to end well.
+// reach waits until the run reports the step; false if the step did not begin. What a walk of the cell before has
+// left with the platform, a task that was not taken, may be called stale later than that cell was seen to end well.
 func (c *crashTrial) reach() bool {
 	c.t.Helper()
 	for began := time.Now(); time.Since(began) < crashReach; time.Sleep(time.Millisecond) {
@@ -240,7 +240,7 @@ func (c *crashTrial) sessions() int {
 	return len(strings.Fields(out))
 }
 
-// end takes the cause away, lets a tool that is alive come to its end, and says who put the machine back.
+// end removes the cause, lets a living tool finish, and records who reverted the machine.
 func (c *crashTrial) end() {
 	c.t.Helper()
 	c.relieve()
@@ -278,7 +278,7 @@ func (c *crashTrial) relieve() {
 	}
 }
 
-// reverter says who put the machine back, by the machine's journal or the events of the run.
+// reverter reads who reverted the machine from its journal or the run's events.
 func (c *crashTrial) reverter() {
 	c.t.Helper()
 	st := c.status

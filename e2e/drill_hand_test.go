@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab"
 )
 
-// TestDrillByHand: a unit that somebody stops during a drill is left alone until it is started again; one that is down
-// because of the drill is started again.
+// TestDrillByHand: a unit that an operator stops during a drill is left stopped; one that is down because of the
+// drill is started again.
 func TestDrillByHand(t *testing.T) {
 	l := needLab(t)
 	machine := ownNode(t)

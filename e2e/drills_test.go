@@ -23,10 +23,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/scenarios"
 )
 
-// TestDrills runs every built-in drill in an order that is drawn, and wants each to pass and nothing to be left: by
-// what the drills say, and by what independent tools say before the first and after the last. Those that concern more
-// than one node are one game day, the others run on several nodes at once. The seed is printed: GPUAASCTL_DRILL_SEED
-// draws the same order again. With GPUAASCTL_UPDATE_GOLDEN the runs are kept as recordings.
+// TestDrills runs every built-in drill in a drawn order, and requires each to pass and nothing to be left, by the
+// drills' own claims and by independent tools before the first and after the last. Those that concern more than one
+// node are one game day, the others run on several nodes at once. The seed is printed: GPUAASCTL_DRILL_SEED draws the
+// same order again. With GPUAASCTL_UPDATE_GOLDEN the runs are kept as recordings.
 func TestDrills(t *testing.T) {
 	l := needLab(t)
 	green(t, node)

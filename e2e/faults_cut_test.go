@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab"
 )
 
-// cutFaults are terminals that somebody cuts, and a shell that looks like one of them.
+// cutFaults are terminals whose connection is cut, and a shell failure that resembles one.
 func cutFaults(node string) map[string]fault {
 	edgeWaits, edgeBack := nginx("/etc/nginx/edge.d/term.conf", `s,location / {,& proxy_read_timeout 1s;,`)
 	return map[string]fault{

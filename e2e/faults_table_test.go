@@ -276,7 +276,7 @@ func faults(node string) map[string]fault {
 	return f
 }
 
-// silentWebSocket is a service that takes every WebSocket, as a gateway does, and then says nothing.
+// silentWebSocket is a service that accepts every WebSocket, as a gateway does, and then sends nothing.
 const silentWebSocket = `mkdir -p /run/systemd/system
 cat >/run/silent-ws <<'X'
 #!/bin/sh
@@ -303,7 +303,7 @@ systemctl daemon-reload; systemctl start silent-ws.socket
 const endSilence = "systemctl stop silent-ws.socket 'silent-ws@*'; rm -f /run/silent-ws " +
 	"/run/systemd/system/silent-ws.socket /run/systemd/system/silent-ws@.service; systemctl daemon-reload"
 
-// guestAgentDown is what a provider whose machine lost its guest agent says, until the test is over.
+// guestAgentDown sets the provider's status of a machine to a lost guest agent until the test ends.
 func guestAgentDown(t *testing.T, l *lab.Lab, machine string) {
 	t.Helper()
 	say := func(status string) {

@@ -80,7 +80,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// try does the fault, and wants the walk to say what is expected.
+// try injects the fault, and compares the walk with what is expected.
 func (f fault) try(t *testing.T, l *lab.Lab, walked string, want golden.Expect) {
 	if f.prepare != nil {
 		f.prepare(t, l, walked)

@@ -45,7 +45,7 @@ func TestGPUsJudgedHere(t *testing.T) {
 	// Decided by the event, or by the sample in which the driver asks for a reset: whichever the agent has by then.
 	wantWalk(t, machine, own, 3, diag.StatusFail, "the GPUs are unhealthy by the policy default: ", "0000:19:00.0")
 
-	// without a file of the agent the kernel log says what there is to say
+	// without the agent's file the kernel log is the only source
 	alone := judgingProfile(t, "agent: {gpu_state: /run/none.json}\n")
 	status(t, machine, alone, 5, "UNKNOWN")
 	t.Cleanup(func() { on(t, l, machine, "rm -f /dev/kmsg") })

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestHealthyAgainAndAgain: every walk on a healthy lab passes, on evidence that really was measured. Twenty times
-// here; GPUAASCTL_WALKS says otherwise.
+// TestHealthyAgainAndAgain: every walk on a healthy lab passes, on evidence that really was measured. The default is
+// twenty walks; GPUAASCTL_WALKS overrides it.
 func TestHealthyAgainAndAgain(t *testing.T) {
 	l := needLab(t)
 	machine := ownNode(t)

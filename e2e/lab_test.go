@@ -34,7 +34,7 @@ const (
 	settle = 2 * time.Minute
 )
 
-// needLab skips where there is no root, and returns the lab that is up, or brings one up for this run.
+// needLab skips without root, and returns the lab that is up, or starts one for this run.
 func needLab(t *testing.T) *lab.Lab {
 	t.Helper()
 	if os.Getuid() != 0 {

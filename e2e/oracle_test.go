@@ -24,8 +24,9 @@ import (
 )
 
 // oracle starts the bash helper of the benchmark on the same node, and returns a function that waits for its statuses
-// by hop. It looks with curl, openssl and ssh, and shares no code with the tool. nil when this host lacks one of its
-// programs: a skipped subtest says which, for without it nobody but the tool itself says that the tool is right.
+// by hop. It looks with curl, openssl and ssh, and shares no code with the tool. It returns nil if this host lacks
+// one of its programs, and a skipped subtest names that program, since the run then has no independent check of the
+// tool.
 func oracle(t *testing.T, l *lab.Lab, machine string) func() map[diag.HopID]string {
 	t.Helper()
 	if missing := lackedByOracle(); len(missing) > 0 {
@@ -108,8 +109,8 @@ func agree(t *testing.T, l *lab.Lab, machine string, r *diag.Report, statuses ma
 	}
 }
 
-// dissent is what the two say of the hops on which they differ. The heartbeat goes stale while one of them looks, so it
-// is left out.
+// dissent are the hops on which tool and helper differ, with both results. The heartbeat goes stale while one of them
+// looks, so it is left out.
 func dissent(t *testing.T, r *diag.Report, statuses map[diag.HopID]string) map[diag.HopID]string {
 	t.Helper()
 	compared, differ := 0, map[diag.HopID]string{}

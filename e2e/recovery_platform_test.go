@@ -165,13 +165,13 @@ func clonedIdentity(with, without *trial) {
 	without.sameCert(without.serial)
 }
 
-// longOutage: certificates end while nobody is there to renew them. A node with a current token and sound trust gets a
-// new one by itself as soon as there is somebody to ask; one whose certificate still holds just goes on.
+// longOutage: certificates expire while the platform is down. A node with a current token and valid trust gets a new
+// one by itself once the platform is back; one whose certificate is still valid simply continues.
 func longOutage(with, without *trial) {
 	next := token(with)
 	repair := broken(with, platform, "systemctl kill -s TERM nginx; systemctl stop nginx gpuaas-platform",
 		restartPlatform+"; systemctl start nginx")
-	const life = 20 * time.Second // from an agent that meets nobody to one whose certificate has ended
+	const life = 20 * time.Second // from the start of the outage to an expired certificate
 	mintCert(with.t, with.l, with.node, -time.Hour, life)
 	ends := time.Now().Add(life)
 	with.on(stopAgent + "; " + useMaterial)

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab"
 )
 
-// TestRecoveryRecordOfADeadMachine: a node that could not tell the platform why is switched off. Its disk tells, to the
-// tool and, roughly, to anybody with `strings`; and it goes on where it was when it is switched on again.
+// TestRecoveryRecordOfADeadMachine: a node that could not report its reason is switched off. Its disk shows the
+// reason, to the tool and, roughly, to `strings`; and the node continues where it was when it is switched on again.
 func TestRecoveryRecordOfADeadMachine(t *testing.T) {
 	l := needLab(t)
 	c := begin(t, l, "compute-node-02")

@@ -10,9 +10,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// nodeFaults are the cases that concern one node alone. Each one asks four things: does the record say it, does the
-// classifier name it, does the agent do what the drift model allows and nothing else, and does the node come back by
-// itself exactly where it may.
+// nodeFaults are the cases that concern one node alone. Each one checks four things: the record has the reason, the
+// classifier finds it, the agent does only what the drift model allows, and the node recovers by itself exactly where
+// it may.
 var nodeFaults = []struct {
 	name string
 	run  func(c *trial)
@@ -91,7 +91,7 @@ func expiredHeals(c *trial) {
 	c.heals(diag.RecCertExpired)
 }
 
-// expiredWaits: without a token that is current by the node's own reading, nobody is asked for a certificate.
+// expiredWaits: without a token that is current by the node's clock, the agent requests no certificate.
 func expiredWaits(c *trial, token string, reason diag.RecordReason) {
 	mintCert(c.t, c.l, c.node, -25*time.Hour, -time.Hour)
 	c.on(stopAgent + "; " + noToken + "; " + useMaterial)
@@ -170,8 +170,8 @@ func diskFull(c *trial) {
 	c.enrolled(1, 0)
 }
 
-// publicEdge: the node asks the browsers' edge. A token is there, and no enrollment may be tried with it: that the edge
-// never asks for a certificate says nothing about this node's.
+// publicEdge: the node asks the browsers' edge. A token is present and must not be used: that the edge never asks for
+// a certificate is not evidence about this node's.
 func publicEdge(c *trial) {
 	c.giveToken()
 	c.on("sed -i s,^GPUAAS_API_URL=.*,GPUAAS_API_URL=https://api.gpuaas.test, /etc/gpuaas/agent.env; " + restartAgent)

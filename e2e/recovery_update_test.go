@@ -100,7 +100,7 @@ func (c *trial) running() string {
 	return strings.Fields(c.on("sha256sum /proc/$(systemctl show -P MainPID gpuaas-node-agent)/exe"))[0]
 }
 
-// offer puts a program, told apart by a few bytes at its end, where the platform gives packages out.
+// offer stores a program, made unique by a few bytes at its end, where the platform serves packages.
 func (c *trial) offer(program []byte) (sha string) {
 	c.t.Helper()
 	program = append(program[:len(program):len(program)], rand.Text()...)
@@ -129,7 +129,7 @@ func (c *trial) update(sha string) string {
 	return task.ID
 }
 
-// ends waits until the platform says that a rollout has come to its end.
+// ends waits until the platform reports a rollout in its final state.
 func (c *trial) ends(id, state string) {
 	c.t.Helper()
 	var r struct{ State, Result string }

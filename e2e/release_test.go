@@ -15,10 +15,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab"
 )
 
-// TestReleaseIsFreeOnlyWhenEmpty runs the drill release-with-open-terminal, and looks beside it with independent tools,
-// many times a second: the platform never says that the allocation is released while the node has a process of the
-// login, nor that the place is free, since its tenant comes back. Its run is kept as a recording where recordings are
-// written.
+// TestReleaseIsFreeOnlyWhenEmpty runs the drill release-with-open-terminal, and checks many times a second with
+// independent tools: the platform never reports the allocation as released while the node has a process of the login,
+// nor the slot as free, since its tenant comes back. Its run is kept as a recording where recordings are written.
 func TestReleaseIsFreeOnlyWhenEmpty(t *testing.T) {
 	l := needLab(t)
 	green(t, node)
@@ -112,9 +111,8 @@ func whileReleased(t *testing.T, l *lab.Lab, since string) (from, to float64) {
 	return from, to
 }
 
-// TestReleaseOfANodeThatIsAway: the platform ends the tenant's terminals at once and says cleanup, for as long as the
-// node does not answer; the node ends every process of the login when it is back, by itself, and the release is done
-// then.
+// TestReleaseOfANodeThatIsAway: the platform ends the tenant's terminals at once and reports cleanup while the node
+// does not answer; when it is back, the node ends every process of the login by itself, and the release is done.
 func TestReleaseOfANodeThatIsAway(t *testing.T) {
 	l := needLab(t)
 	green(t, node)

@@ -67,8 +67,8 @@ func TestTenantHasAUnitOfItsOwn(t *testing.T) {
 	gone(t, "the session's unit", func() string { return sessionUnits(t, l, machine) })
 }
 
-// TestTenantForgesTheJournal: whatever a tenant logs, and under whatever name, is no line of the agent's to a probe, to
-// a drill's look and to the restart count.
+// TestTenantForgesTheJournal: a tenant's log lines, under any name, never count as the agent's, neither for a probe
+// nor for a drill's probe nor for the restart count.
 func TestTenantForgesTheJournal(t *testing.T) {
 	l := needLab(t)
 	machine := ownNode(t)
@@ -163,7 +163,7 @@ func TestTenantEscapes(t *testing.T) {
 	t.Run("the shell exits", func(t *testing.T) {
 		s := openTerminal(t, l, machine)
 		s.do(escapes)
-		s.write("exit 3\nexit 3\n") // the first only says that there are jobs
+		s.write("exit 3\nexit 3\n") // the first only warns of running jobs
 		t.Logf("the shell says %q", s.rest())
 		gone(t, "processes of the tenant", func() string { return processes(t, l, machine) })
 	})

@@ -27,8 +27,8 @@ const (
 	watched       = 6 * time.Second // how long a silence is watched
 )
 
-// trial is one node on which something is broken by hand, and what the sources reported before: the node's own record,
-// the platform's evidence, the certificate. Only what they say afterwards counts.
+// trial is one node on which something is broken by hand, and what the sources reported before: the node's own
+// record, the platform's evidence, the certificate. Only later entries count.
 type trial struct {
 	t      *testing.T
 	l      *lab.Lab
@@ -110,7 +110,8 @@ func (c *trial) well() {
 	c.t.Fatalf("%s is not well after %s:\n%s", c.node, settle, describe(r))
 }
 
-// unheard fails when the platform heard the node within the last d: it came back, and somebody has to act first.
+// unheard fails if the platform received a heartbeat within the last d: the node came back although an operator has
+// to act first.
 func (c *trial) unheard(d time.Duration) {
 	c.t.Helper()
 	var n struct {
@@ -125,7 +126,7 @@ func (c *trial) unheard(d time.Duration) {
 	}
 }
 
-// serves waits until the agent says of itself that it serves again.
+// serves waits until the agent reports that it serves again.
 func (c *trial) serves() {
 	c.t.Helper()
 	var n struct{ Agent struct{ Posture string } }
@@ -171,7 +172,7 @@ func parseShown(t *testing.T, out []byte) shown {
 	return s
 }
 
-// new are the record's entries since the trial began. An entry that stands for many counts when its last one is new.
+// new are the record's entries since the trial began. A counted entry is new if its last occurrence is.
 func (c *trial) new(s shown) []diag.RecordEntry {
 	var out []diag.RecordEntry
 	for _, e := range s.Record.Entries {
@@ -192,7 +193,7 @@ func decided(entries []diag.RecordEntry, reason diag.RecordReason, decision stri
 	return diag.RecordEntry{}, false
 }
 
-// says waits until the record says that something was decided, and gives the entry.
+// says waits until the record has the decision, and returns the entry.
 func (c *trial) says(reason diag.RecordReason, decision string) diag.RecordEntry {
 	c.t.Helper()
 	var entries []diag.RecordEntry
@@ -207,7 +208,7 @@ func (c *trial) says(reason diag.RecordReason, decision string) diag.RecordEntry
 	return diag.RecordEntry{}
 }
 
-// silent fails where the record says something that must not have been decided.
+// silent fails if the record has a decision that must not have been made.
 func (c *trial) silent(reason diag.RecordReason, decision string) {
 	c.t.Helper()
 	if e, ok := decided(c.new(c.show()), reason, decision); ok {
@@ -225,7 +226,7 @@ func told(entries []diag.RecordEntry) string {
 
 // --- the reason
 
-// verdict is what the classifier has to say.
+// verdict is the classifier's expected result.
 type verdict struct {
 	reason   diag.ReasonCode
 	state    diag.UserState
@@ -326,7 +327,7 @@ func (c *trial) enrolled(granted, refused int) {
 	}
 }
 
-// certSerial is the certificate's serial number, as openssl reads it on the node; "" when there is none to read.
+// certSerial is the certificate's serial number, as openssl reads it on the node, or "".
 func (c *trial) certSerial() string {
 	c.t.Helper()
 	return strings.TrimSpace(c.on("openssl x509 -in /etc/gpuaas/cert.pem -noout -serial 2>/dev/null || true"))
@@ -359,7 +360,7 @@ const healthyRate = 1.0/2 + 1.0/5
 
 // quiet watches the node for a while, and fails when it asks more often than a healthy one. The kernel counts
 // connections at the platform's machine, since those that end in TLS are in no log, and the ingress counts requests.
-// Nobody may walk meanwhile.
+// No walk may run meanwhile.
 func (c *trial) quiet(d time.Duration) {
 	c.t.Helper()
 	table := "watch_" + strings.ReplaceAll(c.node, "-", "_")

@@ -63,7 +63,7 @@ func watch(t *testing.T, w *world) *guard {
 	return g
 }
 
-// allow says what the walk or command of a correlation id may send.
+// allow sets what the walk or command of a correlation id may send.
 func (g *guard) allow(correlation string, m profile.Mapping) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -156,8 +156,8 @@ func seamless(t *testing.T) *world {
 	return w
 }
 
-// TestNothingIsSentToAnAbsentPath: whatever a profile maps to "-", a walk of a healthy world sends nothing to it, fails
-// nowhere, and says in plan and report what was left out and why.
+// TestNothingIsSentToAnAbsentPath: whatever a profile maps to "-", a walk of a healthy world sends nothing to it,
+// fails no hop, and names in plan and report what was left out and why.
 func TestNothingIsSentToAnAbsentPath(t *testing.T) {
 	t.Parallel()
 	seed, drawn := uint64(time.Now().UnixNano()), 20
@@ -205,7 +205,7 @@ func TestNothingIsSentToAnAbsentPath(t *testing.T) {
 	t.Logf("%s", time.Since(began).Round(time.Millisecond))
 }
 
-// wronged lists what a report says that a platform which lacks only what is in set gave no reason for.
+// wronged lists what a report holds that a platform which lacks only the paths in set does not explain.
 func wronged(r *diag.Report, set, judged []string) []string {
 	var out []string
 	if r.Verdict.Outcome == diag.OutcomeFail || r.Verdict.Blame != nil || r.Verdict.Reason != diag.ReasonNone {

@@ -17,7 +17,7 @@ import (
 func TestCorrelation(t *testing.T) {
 	t.Parallel()
 	w := start(t, options{})
-	earlier := w.walk(t) // stands for the user's failing request
+	earlier := w.walk(t) // in place of the user's failing request
 	j := w.prepare(t)
 	j.env.Subject.CorrelationID = earlier.Run.CorrelationID
 	r := j.run(t.Context(), t)
@@ -73,8 +73,8 @@ func checkEvidence(t *testing.T, r *diag.Report, id string) {
 	}
 }
 
-// checkLogs wants the id in the request log of every listener, and in what the agent says of its two tasks. Lines are
-// written when a request is over, which may be a moment after the walk.
+// checkLogs requires the id in the request log of every listener, and in the agent's results of its two tasks. Lines
+// are written when a request is over, which may be a moment after the walk.
 func checkLogs(t *testing.T, w *world, id string) {
 	t.Helper()
 	want := []string{"listener api", "listener gateway", "listener node_api", "listener node_terminal", "type noop",

@@ -47,7 +47,7 @@ func shellOf(t testing.TB, profile string) string {
 	return name
 }
 
-// Profiles of shells: lazy is ready at once and thinks for six seconds about every line; late says nothing for so long.
+// Profiles of shells: lazy is ready at once and takes six seconds for every line; late prints nothing for as long.
 // What cuts is sooner.
 const (
 	lazy = "PS1='lazy> '; set -T; trap 'sleep 6' DEBUG"
@@ -316,7 +316,7 @@ func TestCutBehind(t *testing.T) {
 	}
 }
 
-// TestShellFails: where nothing was cut, the shell is blamed, with what it said.
+// TestShellFails: if nothing was cut, the shell is blamed, with its output.
 func TestShellFails(t *testing.T) {
 	t.Parallel()
 	shell := func(name, profile string, says ...string) cutCase {

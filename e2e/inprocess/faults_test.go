@@ -21,7 +21,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// fault is one way to break a world, and what the walk must say of it.
+// fault is one way to break a world, and the expected verdict.
 type fault struct {
 	name    string
 	options options
@@ -126,7 +126,7 @@ func short(hops ...diag.HopID) func(*profile.Profile) {
 	}
 }
 
-// TestOperatorThrottled: a limiter in front of the API says nothing of the API and of the node.
+// TestOperatorThrottled: a rate limiter in front of the API is not blamed on the API or the node.
 func TestOperatorThrottled(t *testing.T) {
 	t.Parallel()
 	w := start(t, options{})
@@ -163,7 +163,7 @@ func faults() []fault {
 					t.Fatal(err)
 				}
 			},
-			// The gateway is gone as well, which nothing but its own silence tells.
+			// The gateway is down as well, which only its own silence shows.
 			hop: diag.HopControlPlaneAccess, signal: diag.SigControlPlaneUnreachable, confidence: diag.Observed,
 			others: []diag.HopID{diag.HopTerminalPublicRoute, diag.HopNodeTerminalReachability},
 			green:  []diag.HopID{diag.HopNodeReadiness},

@@ -114,7 +114,7 @@ func TestForeignAgent(t *testing.T) {
 				cmd := exec.Command(tool, append(argv, "--profile", w.profile)...)
 				cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
 				if out, err := cmd.CombinedOutput(); err != nil {
-					t.Logf("%v: %v %.300s", argv, err, out) // what they say is other tests' business
+					t.Logf("%v: %v %.300s", argv, err, out) // other tests check their output
 				}
 			}
 			if text, err := os.ReadFile(called); err == nil {
@@ -125,7 +125,7 @@ func TestForeignAgent(t *testing.T) {
 	}
 }
 
-// TestNotOurProgram: the profile says that the agent is gpuaas-agent, and another program lies there.
+// TestNotOurProgram: the profile declares gpuaas-agent, and another program is installed.
 func TestNotOurProgram(t *testing.T) {
 	t.Parallel()
 	called := filepath.Join(t.TempDir(), "called")

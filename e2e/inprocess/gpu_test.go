@@ -158,8 +158,8 @@ func TestGPUHealth(t *testing.T) {
 	}
 }
 
-// TestGPUsNotJudged: a platform without a policy for GPUs is no platform with healthy ones, and where the path is
-// mapped away nothing is sent.
+// TestGPUsNotJudged: a platform without a GPU policy is not reported as healthy, and without the path nothing is
+// sent.
 func TestGPUsNotJudged(t *testing.T) {
 	t.Parallel()
 	w := start(t, options{noAgent: true})

@@ -62,7 +62,7 @@ func makeHost() (dir string, err error) {
 	return dir, nil
 }
 
-// unit is what systemd says of a unit that runs.
+// unit is systemd's state of a running unit.
 type unit struct {
 	name, program, envFile string
 	pid                    int
@@ -86,8 +86,7 @@ func (u unit) run(t testing.TB, state string) {
 	t.Cleanup(func() { _ = os.Remove(path) })
 }
 
-// loop makes the made-up systemd say of u at each question that it was restarted once more, and runs as the next of
-// pids.
+// loop makes the fake systemd report at each query that u was restarted once more, and runs as the next of pids.
 func (u unit) loop(t testing.TB, pids []string) {
 	t.Helper()
 	path := filepath.Join(unitsDir(), u.name)
@@ -101,7 +100,7 @@ func (u unit) loop(t testing.TB, pids []string) {
 	t.Cleanup(func() { _ = os.Remove(path + ".sh") })
 }
 
-// mute makes the made-up systemd answer nobody about u, as on a host that runs none.
+// mute makes the fake systemd fail every query about u, as on a host without systemd.
 func (u unit) mute(t testing.TB) {
 	t.Helper()
 	path := filepath.Join(unitsDir(), u.name+".mute")
@@ -121,7 +120,7 @@ func installAgent(t testing.TB, dir string) string {
 	return path
 }
 
-// mainProcess stands for the agent's main process, which really runs inside this one: a process with the agent's
+// mainProcess plays the agent's main process, which really runs inside this one: a process with the agent's
 // environment, for the probe to read. It ends with the test, or with this process.
 func mainProcess(t testing.TB, env []string) int {
 	t.Helper()

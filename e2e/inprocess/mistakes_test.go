@@ -164,7 +164,7 @@ var mistakes = []mistake{
 	})},
 }
 
-// says answers every question for the API with an error.
+// says answers every request to the API with an error.
 func says(status int, code string) func(http.ResponseWriter, *http.Request) bool {
 	return func(rw http.ResponseWriter, r *http.Request) bool {
 		if strings.HasSuffix(r.URL.Path, "/healthz") {

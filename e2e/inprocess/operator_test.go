@@ -42,18 +42,18 @@ type mistake struct {
 	refused bool // before the walk: exit 2
 	owner   string
 	passes  bool // the mistake does not matter
-	warns   bool // nor does this one, and it is said
+	warns   bool // warns and passes
 }
 
-// operatorsReasons are the reasons that say nothing of the node: an operator and a tenant ask the same gateway.
+// operatorsReasons are the reasons that do not concern the node: an operator and a tenant use the same gateway.
 var operatorsReasons = []diag.ReasonCode{diag.ReasonNone, diag.ReasonTerminalGatewayDown}
 
 // nodesOwners are parts of the owners that work on the node.
 var nodesOwners = []string{"node runtime", "node agent", "bootstrap", "PKI", "enrollment", "security", "provider VM",
 	"sweeper", "user setup", "GPU"}
 
-// TestOperatorsMistakes: what an operator has wrong is never the node's fault, in reason or owner, and it says who can
-// do what about it.
+// TestOperatorsMistakes: an operator's mistake is never blamed on the node, in reason or owner, and the text names
+// the next step and who takes it.
 func TestOperatorsMistakes(t *testing.T) {
 	w := start(t, options{platform: atHome,
 		ssh: sshtest.Config{Accept: func(user string, _ ssh.PublicKey) bool { return user == "root" }}})
@@ -129,7 +129,7 @@ func checkOperators(t *testing.T, r *diag.Report, m mistake) {
 	}
 }
 
-// mistaken walks as somebody with the mistake would; nil where it is refused before that.
+// mistaken walks with the mistake; nil if the walk is refused before it begins.
 func (w *world) mistaken(t *testing.T, m mistake) *diag.Report {
 	t.Helper()
 	p := w.load(t)

@@ -65,7 +65,7 @@ func (r *relay) listen(t testing.TB, url string) string {
 	return r.url
 }
 
-// to is the relay's URL, or url itself where there is none.
+// to is the relay's URL, or url itself without a relay.
 func (r *relay) to(url string) string {
 	if r == nil {
 		return url
@@ -101,7 +101,7 @@ func (c *carried) end() {
 }
 
 // streaming begins to count age and idle, of the sessions that are open now: a busy machine takes its time until one
-// is. Agent and operator are in this process, and a helper's connections, which are not, are no sessions.
+// is. Agent and operator are in this process; a helper's connections are not, and do not count as sessions.
 func (r *relay) streaming(ctx context.Context) {
 	if r == nil {
 		return

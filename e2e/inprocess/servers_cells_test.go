@@ -120,7 +120,7 @@ func certificateCells(version string) []cell {
 	}
 }
 
-// leg is one of the doors with what a walk says of its troubles.
+// leg is one of the listeners with the expected verdict of its faults.
 type leg struct {
 	name                                  string
 	broken, throttled, page, login, http2 verdict
@@ -177,7 +177,7 @@ func answerCells(which int, l leg) []cell {
 	var all []cell
 	backends := []string{deadBackend, garbageBackend, silentBackend}
 	if which == terminalDoor {
-		backends = backends[:1] // the others are the API's again: one server says the same at each of its doors
+		backends = backends[:1] // the others are the API's too: one server answers alike at each of its listeners
 	}
 	for _, kind := range backends {
 		all = append(all, cell{name: l.name + ": backend " + kind, want: l.broken,

@@ -158,7 +158,7 @@ func TestOddIngresses(t *testing.T) {
 	for name, refuse := range refusals {
 		b.odd(t, "drift, "+name, oddIngress{ca: []byte(b.platform.CAPEM), none: closes, shown: refuse},
 			diag.SigIngressCADrift)
-		// Of a certificate that it should take, an ingress says by these alone that it is the certificate.
+		// Only in these cases does an ingress show that it rejected a certificate which it should accept.
 		want := diag.SigAPIUnreachable
 		switch name {
 		case "alert 48": // unknown_ca, and the terminal gateway knows it

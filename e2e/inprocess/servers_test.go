@@ -108,17 +108,17 @@ func (b *behind) revoke(t *testing.T) (list string) {
 	return b.platform.RevocationFile(cert.SerialNumber)
 }
 
-// verdict is what a walk must say, whatever the server is.
+// verdict is the expected verdict of a walk, whatever the server is.
 type verdict struct {
 	outcome diag.Outcome
-	hop     diag.HopID // "" blames nobody
+	hop     diag.HopID // "": no blame
 	signal  diag.Signal
 	owner   string
 	reason  diag.ReasonCode
-	says    string // a regular expression over the blame's text, or over why there is none
+	says    string // a regular expression over the blame's text, or over the reason for its absence
 }
 
-// cell is one row of the table: what is changed, and what the walk must say of it.
+// cell is one row of the table: the change, and the expected verdict of the walk.
 type cell struct {
 	name   string
 	do     func(t *testing.T, b *behind, doors *[3]door)
@@ -126,7 +126,7 @@ type cell struct {
 	want   verdict
 }
 
-// TestServers walks through each server in each cell: one cause has one verdict, whether the server says it by an
+// TestServers walks through each server in each cell: one cause has one verdict, whether the server reports it by an
 // alert, by HTTP or by closing, and a healthy one blames no hop.
 func TestServers(t *testing.T) {
 	t.Parallel()
@@ -173,7 +173,7 @@ func insist(t *testing.T, walk func() []string) {
 	t.Error(strings.Join(wrong, "\n"))
 }
 
-// wrong says how a report differs from the verdict.
+// wrong returns the differences between a report and the verdict.
 func (want verdict) wrong(r *diag.Report) (wrong []string) {
 	v := r.Verdict
 	got, text := verdict{outcome: v.Outcome, owner: v.Owner, reason: v.Reason, says: want.says}, v.Because
@@ -195,7 +195,7 @@ func (want verdict) wrong(r *diag.Report) (wrong []string) {
 	return wrong
 }
 
-// slips are texts that say what no server did.
+// slips are texts that claim what no server did.
 func slips(r *diag.Report) (wrong []string) {
 	for _, h := range r.Hops {
 		if text := h.Text + h.Because; strings.Contains(text, "HTTP 0") {

@@ -53,7 +53,7 @@ func impatient(p *profile.Profile) {
 }
 
 // TestLockedDatabaseIsNoFaultOfTheTerminal: while the platform waits for its database, the API answers nothing. What
-// fails behind it is a symptom, from every side; nobody on the node's side is called.
+// fails behind it is a symptom, from every side; the node's owners are not paged.
 func TestLockedDatabaseIsNoFaultOfTheTerminal(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "platform.db")
@@ -109,7 +109,7 @@ func blamesTheAPI(t *testing.T, r *diag.Report) {
 		}
 	}
 	switch {
-	// its own read met the silence: that is the API's fault, said outright
+	// its own read met the silence, so the API is blamed directly
 	case hop(t, r, diag.HopControlPlaneAccess).Status == diag.StatusFail:
 		if v.Outcome != diag.OutcomeFail || v.Blame == nil || v.Blame.Hop != diag.HopControlPlaneAccess {
 			t.Errorf("outcome %s, blame %+v\n%s", v.Outcome, v.Blame, describe(r))

@@ -89,7 +89,7 @@ func TestFrozenAfterLogin(t *testing.T) {
 	}
 }
 
-// TestNoSystemd: what systemd would have to say is not known, so nothing is claimed: neither health nor a fault.
+// TestNoSystemd: without systemd the state of units is unknown, so neither health nor a fault is claimed.
 func TestNoSystemd(t *testing.T) {
 	t.Parallel()
 	w := start(t, options{})
@@ -109,7 +109,8 @@ func TestNoSystemd(t *testing.T) {
 	}
 }
 
-// TestSubjectUnknown: a node or an allocation that the platform does not have is said, and not made a fault of others.
+// TestSubjectUnknown: a node or an allocation that the platform does not have is reported as unknown, and not blamed
+// on others.
 func TestSubjectUnknown(t *testing.T) {
 	t.Parallel()
 	w := start(t, options{platform: func(o *platformtest.Options) { o.Allocations[0].ID = "alloc-other" }})

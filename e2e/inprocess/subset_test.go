@@ -19,7 +19,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// subsetsDrawn is how many subsets of hops are walked beside all singles and pairs. GPUAASCTL_SUBSETS says otherwise.
+// subsetsDrawn is how many subsets of hops are walked beside all singles and pairs. GPUAASCTL_SUBSETS overrides it.
 const subsetsDrawn = 200
 
 // asked is one way to ask for a walk.
@@ -34,8 +34,8 @@ func (a asked) String() string {
 		o.Session, a.allocation)
 }
 
-// walksAgain is how often a walk is made again that went wrong: on a machine that is busy with other tests, a getent
-// that does not end in time is no false blame, and a false blame comes again.
+// walksAgain is how often a failed walk is repeated: on a busy machine a getent that times out is not a false blame,
+// which would repeat.
 const walksAgain = 4
 
 // suspects are walks that went wrong beside others. They are made again alone, when the others are done.

@@ -71,7 +71,7 @@ func TestTrust(t *testing.T) {
 			w.platform.Ingress.Trust([]byte(w.platform.CAPEM))
 		}},
 		{"ingress not reloaded", "node_cert_accepted_by_ingress", trust.CornerIngress, func(_ *testing.T, w *world) {
-			w.platform.Ingress.Trust([]byte(w.platform.CAPEM)) // the platform's file still says the right one
+			w.platform.Ingress.Trust([]byte(w.platform.CAPEM)) // the platform's file still has the right one
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -95,8 +95,8 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// TestEndpointsOverSSH: the scripts as the node's vantage carries them: what they say comes back whole, though the
-// login greets on the same stream, and an argument is an argument whatever is in it.
+// TestEndpointsOverSSH: the scripts over the node's vantage: their output comes back complete, although the login
+// prints a greeting to the same stream, and an argument is passed unchanged whatever it holds.
 func TestEndpointsOverSSH(t *testing.T) {
 	t.Parallel()
 	w := start(t, options{noAgent: true})

@@ -87,8 +87,8 @@ func TestWatch(t *testing.T) { // not beside others: it reads the environment
 	until(t, watch, "passes when the unit runs", passes)
 }
 
-// changesNothing wants no request of a walk that has an effect there, and says of no hop that was not asked that it is
-// well.
+// changesNothing requires that a walk sent no request with an effect there, and that no hop passes which was not
+// measured.
 func changesNothing(t *testing.T, r *diag.Report) {
 	t.Helper()
 	for _, f := range r.Facts {

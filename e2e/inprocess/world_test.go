@@ -226,8 +226,7 @@ func (w *world) writeProfile(o options) {
 }
 
 // patient gives every hop several times its budget: a walk here shares its machine with its node, its platform and
-// other such worlds, and what they are too busy to answer in time is no finding. A test that wants a silence makes it
-// short.
+// other such worlds, whose late answers are not findings. A test that wants a silence makes it short.
 func patient() map[diag.HopID]time.Duration {
 	all := map[diag.HopID]time.Duration{}
 	for _, h := range preflight.Chain() {
