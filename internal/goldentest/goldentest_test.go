@@ -8,25 +8,25 @@ import (
 	"testing"
 )
 
-// told is a test that only records its errors.
-type told struct {
+// failed is a test that records its failure in place of failing.
+type failed struct {
 	testing.TB
 	text string
 }
 
-func (*told) Helper() {}
+func (*failed) Helper() {}
 
-func (f *told) Errorf(format string, args ...any) { f.text = fmt.Sprintf(format, args...) }
+func (f *failed) Errorf(format string, args ...any) { f.text = fmt.Sprintf(format, args...) }
 
-func (f *told) Fatalf(format string, args ...any) { f.text = fmt.Sprintf(format, args...) }
+func (f *failed) Fatalf(format string, args ...any) { f.text = fmt.Sprintf(format, args...) }
 
-func (f *told) Fatal(args ...any) { f.text = fmt.Sprint(args...) }
+func (f *failed) Fatal(args ...any) { f.text = fmt.Sprint(args...) }
 
 func TestCheck(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b.txt")
 	try := func(update, got string) string {
 		t.Setenv(variable, update)
-		f := &told{TB: t}
+		f := &failed{TB: t}
 		Check(f, path, got)
 		return f.text
 	}
