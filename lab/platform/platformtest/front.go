@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/wire"
@@ -47,7 +48,8 @@ func newFront(tb testing.TB, ca authority, backend string, clientCA []byte) *Fro
 	tb.Helper()
 	pair, cert := serverPair(tb, ca, "gpuaas test front")
 	f := &Front{certPEM: cert, proxy: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: backend})}
-	transport := &http.Transport{}
+	// The platform closes an idle connection after a minute; a POST on one that closes at that moment would be a 502.
+	transport := &http.Transport{IdleConnTimeout: 10 * time.Second}
 	f.proxy.Transport, f.proxy.FlushInterval, f.proxy.ErrorLog = transport, -1, log.New(io.Discard, "", 0)
 	f.proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) {
 		page(w, http.StatusBadGateway, "502 Bad Gateway", "")
