@@ -23,8 +23,10 @@ const insideMark = "inside"
 // systemPath is PATH in the tree, after Go's own folder.
 const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// fromHost are variables that say how this host reaches Go modules and packages; no others get into the tree.
+// fromHost are variables that say how the Makefile compiles, so that Go's cache fits, and how this host reaches Go
+// modules and packages; no others get into the tree.
 var fromHost = [...]string{
+	"GOFLAGS", "CGO_ENABLED",
 	"GOPROXY", "GOSUMDB", "GONOSUMDB", "GONOPROXY", "GOPRIVATE", "GOINSECURE",
 	"http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
 }
@@ -36,7 +38,6 @@ func (t *tree) command(ctx context.Context, out io.Writer, argv ...string) *exec
 	cmd.Env = []string{
 		"HOME=/root", "PATH=" + filepath.Join(t.goRoot, "bin") + ":" + systemPath, "GOTOOLCHAIN=local",
 		"GOROOT=" + t.goRoot, "GOCACHE=" + t.goCache, "GOMODCACHE=" + t.goMods,
-		"GOFLAGS=-trimpath", "CGO_ENABLED=0", // as the Makefile has them, so that Go's cache fits
 	}
 	for _, name := range fromHost {
 		if v, ok := os.LookupEnv(name); ok {

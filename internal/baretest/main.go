@@ -77,19 +77,34 @@ func (t *tree) fast(ctx context.Context, packages []string) (wrong []string) {
 	if len(packages) > 0 {
 		argv = append(argv, "PACKAGES="+strings.Join(packages, " "))
 	}
-	wrong = t.test(ctx, leastOf(packages), argv...)
-	for _, argv := range [][]string{
-		{"go", "run", "./internal/testneeds", "lab"}, // it fails where a program of the table is not brought
-		{"env", "DEBIAN_FRONTEND=noninteractive",
-			"apt-get", "install", "-q", "-y", "--no-install-recommends", "openssh-server"},
-	} {
-		if err := t.command(ctx, os.Stderr, argv...).Run(); err != nil {
-			wrong = append(wrong, fmt.Sprintf("%s: %v", strings.Join(argv, " "), err))
-		}
+	return slices.Concat(
+		t.install(ctx, "go", "run", "./internal/testneeds", "fast"),
+		t.offline(ctx, leastOf(packages), argv...),
+		t.install(ctx, "go", "run", "./internal/testneeds", "lab"), // it fails where a program of the table is not brought
+		t.install(ctx, "env", "DEBIAN_FRONTEND=noninteractive",
+			"apt-get", "install", "-q", "-y", "--no-install-recommends", "openssh-server"),
+		t.offline(ctx, 20, "env", "GPUAASCTL_LAB_TESTS=1", "go", "test", "-count=1", "-json", "./chaos/node"),
+		t.offline(ctx, 3, "go", "test", "-count=1", "-json", "-run", "TestOpenSSH", "./preflight/vantage"))
+}
+
+// install runs argv, and returns what is wrong.
+func (t *tree) install(ctx context.Context, argv ...string) (wrong []string) {
+	if err := t.command(ctx, os.Stderr, argv...).Run(); err != nil {
+		wrong = append(wrong, fmt.Sprintf("%s: %v", strings.Join(argv, " "), err))
 	}
-	onNode := t.test(ctx, 20, "env", "GPUAASCTL_LAB_TESTS=1", "go", "test", "-count=1", "-json", "./chaos/node")
-	overSSH := t.test(ctx, 3, "go", "test", "-count=1", "-json", "-run", "TestOpenSSH", "./preflight/vantage")
-	return slices.Concat(wrong, onNode, overSSH)
+	return wrong
+}
+
+// oneAddress gives a new network namespace loopback, and an address as every machine has one, for agents to report.
+const oneAddress = `ip link set lo up && ip address add 203.0.113.1 dev lo && exec "$@"`
+
+// offline is test in a network namespace of its own: the fast suite needs no network, and does not see a lab that comes
+// and goes on this host.
+func (t *tree) offline(ctx context.Context, least int, argv ...string) (wrong []string) {
+	seen := newSummary(os.Stdout)
+	cmd := t.command(ctx, seen, append([]string{"sh", "-c", oneAddress, "sh"}, argv...)...)
+	cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWNET
+	return judge(cmd, seen, least, argv)
 }
 
 // labScript runs README.md's first command, then on its lab what the lab suite runs of this host's programs: the packet
@@ -107,8 +122,14 @@ func (t *tree) lab(ctx context.Context, _ []string) (wrong []string) {
 // test runs argv, which prints what `go test -json` does, and returns what is wrong with it. At least so many tests
 // must pass.
 func (t *tree) test(ctx context.Context, least int, argv ...string) (wrong []string) {
-	began, seen := time.Now(), newSummary(os.Stdout)
-	err := t.command(ctx, seen, argv...).Run()
+	seen := newSummary(os.Stdout)
+	return judge(t.command(ctx, seen, argv...), seen, least, argv)
+}
+
+// judge runs argv as cmd, which prints to seen, and returns what is wrong.
+func judge(cmd *exec.Cmd, seen *summary, least int, argv []string) (wrong []string) {
+	began := time.Now()
+	err := cmd.Run()
 	fmt.Printf("\n%s\n%s, %s\n\n", strings.Join(argv, " "), seen.counts(), time.Since(began).Round(time.Second))
 	wrong = seen.wrong(least)
 	if err != nil {
