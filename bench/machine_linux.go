@@ -7,10 +7,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/internal/host"
+	"github.com/gpuaas/gpuaasctl/lab"
 )
 
 const (
@@ -77,10 +79,11 @@ func (b *bench) agent(ctx context.Context, t *table) error {
 		last, busy = now, moved
 	}
 	took := time.Since(began)
-	rss, err := residentMiB(pid)
+	status, err := host.This.Status(pid)
 	if err != nil {
 		return err
 	}
+	rss := float64(status.Number("VmRSS")) / 1024
 	milli := float64(last.cpu-first.cpu) / float64(took) * 1000
 	wake := float64(bursts) / took.Seconds()
 	t.aim("agent at rest: RSS", fmt.Sprintf("%.1f MiB, %d threads", rss, last.threads), "<= 10 MiB", rss <= goalRSS)
@@ -94,58 +97,32 @@ func (b *bench) agent(ctx context.Context, t *table) error {
 }
 
 // agentPID is the host's pid of the agent on the node: it is named inside the machine by another one.
-func (b *bench) agentPID(ctx context.Context) (string, error) {
-	out, err := b.lab.Exec(ctx, labNode, "systemctl", "show", "-P", "MainPID", agentUnit)
-	if err != nil {
-		return "", err
+func (b *bench) agentPID(ctx context.Context) (int, error) {
+	out, err1 := b.lab.Exec(ctx, labNode, "systemctl", "show", "-P", "MainPID", agentUnit)
+	first, err2 := b.lab.Leader(labNode)
+	all, err3 := host.This.PIDs(-1)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return 0, err
 	}
-	inner := strings.TrimSpace(out)
-	space, err := os.Readlink("/proc/" + b.leader(ctx, labNode) + "/ns/pid")
+	space, err := os.Readlink(host.This.Path(first, "ns", "pid"))
 	if err != nil {
-		return "", err
+		return 0, err
 	}
-	all, err := filepath.Glob("/proc/[0-9]*/ns/pid")
-	if err != nil {
-		return "", err
-	}
-	for _, link := range all {
-		dir := strings.TrimSuffix(link, "/ns/pid")
-		if s, err := os.Readlink(link); err != nil || s != space {
+	for _, pid := range all {
+		if s, err := os.Readlink(host.This.Path(pid, "ns", "pid")); err != nil || s != space {
 			continue
 		}
-		if f := strings.Fields(statusLine(dir, "NSpid:")); len(f) > 1 && f[len(f)-1] == inner {
-			return filepath.Base(dir), nil
+		status, _ := host.This.Status(pid)
+		if f := strings.Fields(status.Value("NSpid")); len(f) > 1 && f[len(f)-1] == strings.TrimSpace(out) {
+			return pid, nil
 		}
 	}
-	return "", errors.New("the agent's process was not found")
-}
-
-// statusLine is the rest of a line of a process's or thread's status.
-func statusLine(dir, key string) string {
-	data, err := os.ReadFile(dir + "/status")
-	if err != nil {
-		return ""
-	}
-	for _, l := range strings.Split(string(data), "\n") {
-		if rest, ok := strings.CutPrefix(l, key); ok {
-			return strings.TrimSpace(rest)
-		}
-	}
-	return ""
-}
-
-func residentMiB(pid string) (float64, error) {
-	kb, _, _ := strings.Cut(statusLine("/proc/"+pid, "VmRSS:"), " ")
-	n, err := strconv.ParseFloat(kb, 64)
-	if err != nil {
-		return 0, errors.New("the agent's process is gone")
-	}
-	return n / 1024, nil
+	return 0, errors.New("the agent's process was not found")
 }
 
 // usageOf adds up the process's threads.
-func usageOf(pid string) (usage, error) {
-	tasks, err := filepath.Glob("/proc/" + pid + "/task/*")
+func usageOf(pid int) (usage, error) {
+	tasks, err := filepath.Glob(host.This.Path(pid, "task", "*"))
 	if err != nil || len(tasks) == 0 {
 		return usage{}, errors.New("the agent's process is gone")
 	}
@@ -162,9 +139,8 @@ func usageOf(pid string) (usage, error) {
 		}
 		u.cpu += time.Duration(n)
 		u.threads++
-		if n, err := strconv.ParseInt(statusLine(dir, "voluntary_ctxt_switches:"), 10, 64); err == nil {
-			u.switches += n
-		}
+		status, _ := host.Read(dir+"/status", host.Small)
+		u.switches += host.Status(status).Number("voluntary_ctxt_switches")
 	}
 	return u, nil
 }
@@ -182,7 +158,7 @@ func (b *bench) boot(ctx context.Context, t *table) error {
 	var all []time.Duration
 	for range times {
 		t.note("rebooting %s", otherNode)
-		old := b.leader(ctx, otherNode)
+		old, _ := b.lab.Leader(otherNode)
 		watching, stop := context.WithCancel(ctx)
 		done := make(chan time.Duration, 1)
 		go func() { done <- b.watchBoot(watching, old, net.JoinHostPort(m.Address(), "22")) }()
@@ -204,32 +180,20 @@ func (b *bench) boot(ctx context.Context, t *table) error {
 	return nil
 }
 
-// leader is the host's pid of a machine's first process; "" when it is off.
-func (b *bench) leader(ctx context.Context, machine string) string {
-	cmd, err := b.lab.Command(ctx, machine, "true")
-	if err != nil {
-		return ""
-	}
-	if i := slices.Index(cmd.Args, "--target"); i >= 0 {
-		return cmd.Args[i+1]
-	}
-	return ""
-}
-
 // watchBoot waits for another first process than old, then for SSH; 0 when ctx ends first. It looks at the machine's
 // sockets first, since a connection that comes too early makes the host wait a second.
-func (b *bench) watchBoot(ctx context.Context, old, address string) time.Duration {
-	pid := ""
+func (b *bench) watchBoot(ctx context.Context, old int, address string) time.Duration {
+	pid := 0
 	var began time.Time
 	for ctx.Err() == nil {
 		time.Sleep(2 * time.Millisecond)
-		if pid == "" {
-			if now := b.leader(ctx, otherNode); now != "" && now != old {
+		if pid == 0 {
+			if now, err := b.lab.Leader(otherNode); err == nil && now != old {
 				pid, began = now, time.Now()
 			}
 			continue
 		}
-		if !listening(pid, 22) {
+		if !lab.Listens(pid, 22) {
 			continue
 		}
 		c, err := net.DialTimeout("tcp", address, 100*time.Millisecond)
@@ -245,18 +209,4 @@ func (b *bench) watchBoot(ctx context.Context, old, address string) time.Duratio
 		}
 	}
 	return 0
-}
-
-func listening(pid string, port int) bool {
-	data, err := os.ReadFile("/proc/" + pid + "/net/tcp")
-	if err != nil {
-		return false
-	}
-	for _, l := range strings.Split(string(data), "\n") {
-		f := strings.Fields(l) // slot, local address:port in hex, remote, state (0A = listening)
-		if len(f) > 3 && f[3] == "0A" && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", port)) {
-			return true
-		}
-	}
-	return false
 }

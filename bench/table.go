@@ -7,8 +7,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 )
 
 // line is one measured thing beside what was aimed at. Met is nil where nothing was aimed at.
@@ -79,36 +79,18 @@ func (t *table) write(w io.Writer) error {
 		}
 		rows = append(rows, []string{l.What, l.Value, l.Goal, met})
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %d CPUs, %s/%s, %s\n\n", t.Began.UTC().Format(time.DateTime), runtime.NumCPU(), runtime.GOOS,
+	fmt.Fprintf(w, "%s, %d CPUs, %s/%s, %s\n\n", t.Began.UTC().Format(time.DateTime), runtime.NumCPU(), runtime.GOOS,
 		runtime.GOARCH, t.Took)
-	columns(&b, rows)
+	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(columns, strings.TrimRight(strings.Join(row, "\t"), "\t"))
+	}
+	if err := columns.Flush(); err != nil {
+		return err
+	}
 	for _, n := range t.Notes {
-		fmt.Fprintf(&b, "\n- %s", n)
+		fmt.Fprintf(w, "\n- %s", n)
 	}
-	b.WriteString("\n")
-	_, err := io.WriteString(w, b.String())
+	_, err := fmt.Fprintln(w)
 	return err
-}
-
-// columns writes rows as left-aligned columns. A row's last cell may stick out.
-func columns(b *strings.Builder, rows [][]string) {
-	var wide []int
-	for _, row := range rows {
-		for i, cell := range row {
-			if i == len(wide) {
-				wide = append(wide, 0)
-			}
-			if strings.Join(row[i+1:], "") != "" {
-				wide[i] = max(wide[i], utf8.RuneCountInString(cell))
-			}
-		}
-	}
-	for _, row := range rows {
-		text := ""
-		for i, cell := range row {
-			text += cell + strings.Repeat(" ", max(0, wide[i]-utf8.RuneCountInString(cell))+2)
-		}
-		b.WriteString(strings.TrimRight(text, " ") + "\n")
-	}
 }

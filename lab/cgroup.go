@@ -158,11 +158,7 @@ func (g group) kill(ctx context.Context, sub string) error {
 
 // remove deletes the sub-group and the groups below it in both hierarchies.
 func (g group) remove(sub string) error {
-	var errs []error
-	for _, root := range g.roots() {
-		errs = append(errs, removeGroups(filepath.Join(root, g.path, sub)))
-	}
-	return errors.Join(errs...)
+	return forAll(g.roots(), func(root string) error { return removeGroups(filepath.Join(root, g.path, sub)) })
 }
 
 // removeGroups deletes a folder of cgroups, the deepest first. A group whose last process is just being reaped is busy

@@ -50,12 +50,9 @@ func Down(ctx context.Context, opts Options, purge bool) error {
 func (l *Lab) down(ctx context.Context, purge bool) error {
 	return errors.Join(
 		l.stage(ctx, "machines", func(ctx context.Context) (string, error) {
-			var errs []error
 			ms := l.knownMachines()
-			for _, m := range ms {
-				errs = append(errs, l.stopMachine(ctx, m))
-			}
-			return fmt.Sprintf("%d stopped, their disks are gone", len(ms)), errors.Join(errs...)
+			return fmt.Sprintf("%d stopped, their disks are gone", len(ms)),
+				forAll(ms, func(m Machine) error { return l.stopMachine(ctx, m) })
 		}),
 		l.stage(ctx, "network", func(ctx context.Context) (string, error) { return "removed", removeNetwork(ctx) }),
 		l.stage(ctx, "files", func(ctx context.Context) (string, error) { return l.removeFiles(ctx, purge) }),
@@ -82,18 +79,21 @@ func (l *Lab) knownMachines() []Machine {
 
 // stopMachine ends a machine at once and takes its disk away.
 func (l *Lab) stopMachine(ctx context.Context, m Machine) error {
-	var errs []error
-	errs = append(errs, l.killMachine(ctx, m))
+	err := l.killMachine(ctx, m)
 	if host.Booted() {
 		_, _ = command(ctx, "systemctl", "stop", unitOf(m)) // collects the unit; that it is not there is what we want
 	}
 	p := l.place(m)
 	leftovers := append(nspawnLocks(p.root()), filepath.Join(nspawnDir, "propagate", m.container()))
-	errs = append(errs, unmountDisk(p), clearExport(m))
-	for _, path := range leftovers {
-		errs = append(errs, os.RemoveAll(path))
+	return errors.Join(err, unmountDisk(p), clearExport(m), forAll(leftovers, os.RemoveAll), os.RemoveAll(p.dir))
+}
+
+// forAll does something with each of all, whichever fails.
+func forAll[T any](all []T, do func(T) error) error {
+	errs := make([]error, len(all))
+	for i, one := range all {
+		errs[i] = do(one)
 	}
-	errs = append(errs, os.RemoveAll(p.dir))
 	return errors.Join(errs...)
 }
 
@@ -101,11 +101,7 @@ func (l *Lab) stopMachine(ctx context.Context, m Machine) error {
 // leaves it, and the next one refuses to start over it.
 func clearExport(m Machine) error {
 	dir := filepath.Join(nspawnDir, "unix-export", m.container())
-	var errs []error
-	for _, point := range mountsBelow(dir) {
-		errs = append(errs, unmount(point))
-	}
-	return errors.Join(append(errs, os.RemoveAll(dir))...)
+	return errors.Join(forAll(mountsBelow(dir), unmount), os.RemoveAll(dir))
 }
 
 // nspawnLocks names the lock files that a killed systemd-nspawn leaves for a root folder. They bear its device and
@@ -128,9 +124,9 @@ func (l *Lab) removeFiles(ctx context.Context, purge bool) (string, error) {
 			removeEmpty(filepath.Dir(filepath.Dir(l.state.Profile))))
 	}
 	if l.state.MadeNspawnDir {
-		for _, d := range [...]string{"propagate", "unix-export", "locks", ""} {
-			errs = append(errs, removeEmpty(filepath.Join(nspawnDir, d)))
-		}
+		errs = append(errs, forAll([]string{"propagate", "unix-export", "locks", ""}, func(d string) error {
+			return removeEmpty(filepath.Join(nspawnDir, d))
+		}))
 	}
 	if !host.Booted() && l.state.Version != 0 {
 		errs = append(errs, l.removeLabGroups(ctx))
@@ -144,11 +140,8 @@ func (l *Lab) removeFiles(ctx context.Context, purge bool) (string, error) {
 	if purge {
 		images, _ := filepath.Glob(filepath.Join(l.opts.CacheDir, "image-*"))
 		bare, _ := filepath.Glob(filepath.Join(l.opts.CacheDir, bareName+"*"))
-		images = append(images, bare...)
-		for _, dir := range append(images, filepath.Join(l.opts.CacheDir, "building")) {
-			errs = append(errs, removeImage(dir))
-		}
-		errs = append(errs, removeEmpty(l.opts.CacheDir))
+		images = append(append(images, bare...), filepath.Join(l.opts.CacheDir, "building"))
+		errs = append(errs, forAll(images, removeImage), removeEmpty(l.opts.CacheDir))
 		note = "state, profile and image are gone"
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -26,13 +26,9 @@ type Stdio struct {
 
 // Command prepares argv as root on machine, from the host and without SSH: it works when sshd does not.
 func (l *Lab) Command(ctx context.Context, machine string, argv ...string) (*exec.Cmd, error) {
-	m, err := l.Machine(machine)
+	pid, err := l.Leader(machine)
 	if err != nil {
 		return nil, err
-	}
-	pid := l.leader(m)
-	if pid == 0 {
-		return nil, fmt.Errorf("%s: %w", machine, ErrNotRunning)
 	}
 	full := append([]string{"--bounding-set", hostOnly, "--", "nsenter", "--target", strconv.Itoa(pid), "--mount", "--uts",
 		"--ipc", "--net", "--pid", "--time", "--root", "--wd", "--", "env", "-i", "PATH=" + defaultPath, "HOME=/root",
@@ -110,13 +106,9 @@ func (l *Lab) WriteFile(machine, path string, data []byte, mode fs.FileMode) err
 
 // openRoot opens a running machine's root folder; names below it cannot lead out of it.
 func (l *Lab) openRoot(machine string) (*os.Root, error) {
-	m, err := l.Machine(machine)
+	pid, err := l.Leader(machine)
 	if err != nil {
 		return nil, err
-	}
-	pid := l.leader(m)
-	if pid == 0 {
-		return nil, fmt.Errorf("%s: %w", machine, ErrNotRunning)
 	}
 	return os.OpenRoot("/proc/" + strconv.Itoa(pid) + "/root")
 }

@@ -52,14 +52,14 @@ func poll(ctx context.Context, ask func(context.Context) error) error {
 // answersSSH reports whether m can be logged in to. It looks from inside first: a connection that is tried before the
 // machine has its address makes the host wait a second before it asks again for the machine's link address.
 func (l *Lab) answersSSH(ctx context.Context, m Machine) error {
-	if !listens(l.leader(m), 22) {
+	if !Listens(l.leader(m), 22) {
 		return errors.New("nothing listens on port 22")
 	}
 	return dialSSH(ctx, m)
 }
 
-// listens reports whether port is open for TCP over IPv4 in the network namespace of pid.
-func listens(pid, port int) bool {
+// Listens reports whether port is open for TCP over IPv4 in the network namespace of pid.
+func Listens(pid, port int) bool {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp", pid))
 	if err != nil {
 		return false

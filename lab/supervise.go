@@ -160,6 +160,18 @@ func nspawnArgv(m Machine, root string) []string {
 		"--register=no", "--keep-unit", "--link-journal=no", "--resolv-conf=off", "--timezone=off", "--console=pipe"}
 }
 
+// Leader returns the pid of a machine's PID 1 as the host sees it, or ErrNotRunning.
+func (l *Lab) Leader(machine string) (int, error) {
+	m, err := l.Machine(machine)
+	if err != nil {
+		return 0, err
+	}
+	if pid := l.leader(m); pid != 0 {
+		return pid, nil
+	}
+	return 0, fmt.Errorf("%s: %w", machine, ErrNotRunning)
+}
+
 // leader returns the pid of the machine's PID 1 as the host sees it; 0 when it does not run.
 func (l *Lab) leader(m Machine) int {
 	g, err := l.groupOf(m)

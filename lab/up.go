@@ -188,7 +188,7 @@ func (l *Lab) awaitListeners(ctx context.Context, platform Machine) {
 	defer cancel()
 	_ = poll(ctx, func(context.Context) error {
 		for _, port := range platformPorts {
-			if !listens(l.leader(platform), port) {
+			if !Listens(l.leader(platform), port) {
 				return fmt.Errorf("nothing listens on port %d", port)
 			}
 		}
