@@ -57,30 +57,23 @@ func Record(clock Clock, node string, r *diag.RecordFacts) Source {
 
 func recordEvent(e *diag.RecordEntry, node string) Event {
 	words := []string{e.About, e.Decision}
-	add := func(format string, v any) { words = append(words, fmt.Sprintf(format, v)) }
-	if e.Reason != "" {
-		add("because of %s", e.Reason)
-	}
-	if e.Failure != diag.OK {
-		add("(%s)", e.Failure)
-	}
-	if e.Status != 0 {
-		add("HTTP %d", e.Status)
-	}
-	if e.Code != "" {
-		add("%s", e.Code)
-	}
-	if e.Attempt > 0 {
-		add("attempt %d", e.Attempt)
-	}
-	if e.DelayMS > 0 {
-		add("in %s", time.Duration(e.DelayMS)*time.Millisecond)
-	}
-	if e.Count > 1 {
-		add("%d times", e.Count)
-	}
-	if e.Detail != "" {
-		add(": %s", e.Detail)
+	for _, w := range [...]struct {
+		said   bool
+		format string
+		value  any
+	}{
+		{e.Reason != "", "because of %s", e.Reason},
+		{e.Failure != diag.OK, "(%s)", e.Failure},
+		{e.Status != 0, "HTTP %d", e.Status},
+		{e.Code != "", "%s", e.Code},
+		{e.Attempt > 0, "attempt %d", e.Attempt},
+		{e.DelayMS > 0, "in %s", time.Duration(e.DelayMS) * time.Millisecond},
+		{e.Count > 1, "%d times", e.Count},
+		{e.Detail != "", ": %s", e.Detail},
+	} {
+		if w.said {
+			words = append(words, fmt.Sprintf(w.format, w.value))
+		}
 	}
 	said, mono := e.At, e.MonoNS
 	if e.Last.After(said.Time) { // one slot holds several decisions: the newest is shown

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
 // writeJUnit writes one suite for each drill, with one case for each claim: a violated one is a failure, one that was
@@ -119,16 +120,10 @@ func junitClaim(d *drill.Drill, c *drill.Claim) render.JUnitCase {
 
 // junitText is what a CI page shows of a failure.
 func junitText(d *drill.Drill, c *drill.Claim) string {
-	lines := []string{clean(c.Title)}
-	for _, f := range [][2]string{
-		{"why", c.Text}, {"expected", expected(d)}, {"said", saysOf(d)}, {"user saw", sawOf(d)}, {"owner", d.Owner},
-		{"runbook", d.Runbook}, {"log", d.Log},
-	} {
-		if f[1] != "" {
-			lines = append(lines, f[0]+": "+clean(f[1]))
-		}
-	}
-	return strings.Join(lines, "\n")
+	said := func(label, text string) string { return page.After(label+": ", clean(text)) }
+	return strings.Join(page.Kept(clean(c.Title), said("why", c.Text), said("expected", expected(d)),
+		said("said", saysOf(d)), said("user saw", sawOf(d)), said("owner", d.Owner), said("runbook", d.Runbook),
+		said("log", d.Log)), "\n")
 }
 
 func saysOf(d *drill.Drill) string {

@@ -85,13 +85,13 @@ func machineSays(m *drill.MachineResult) string {
 
 // steps are one step of a machine, and those of its changes that the step's own line does not cover.
 func steps(s *step.StepStatus) page.Fields {
-	text := fmt.Sprintf("%s %s (%s, %s)%s", orWord(s.State, "not begun"), s.ID, s.Fault, s.Tier, lead(": ", s.Text))
+	text := fmt.Sprintf("%s %s (%s, %s)%s", orWord(s.State, "not begun"), s.ID, s.Fault, s.Tier, page.After(": ", s.Text))
 	f := page.Fields{marked(StepStatus(s.State), diag.StatusPass, text)}
 	for _, c := range s.Changes {
 		if c.State == step.Reverted || c.State == "" || c.State == step.Planned {
 			continue
 		}
-		text := string(c.State) + " " + c.Place + lead(": ", c.Text)
+		text := string(c.State) + " " + c.Place + page.After(": ", c.Text)
 		if c.By != "" {
 			text += " (by " + string(c.By) + ")"
 		}
@@ -100,13 +100,6 @@ func steps(s *step.StepStatus) page.Fields {
 		f = append(f, change)
 	}
 	return f
-}
-
-func lead(before, s string) string {
-	if s == "" {
-		return ""
-	}
-	return before + s
 }
 
 func orWord[T ~string](s T, otherwise string) string {

@@ -29,7 +29,7 @@ func (s *sheet) page(r *drill.Report, d *drill.Drill, o render.Options) {
 func answer(r *drill.Report, d *drill.Drill, from string, short bool) []page.Block {
 	s := &sheet{}
 	st := Status(d.Verdict.Word)
-	s.Add(page.Para{Text: loud(d.Verdict.Word) + lead(" · ", d.Verdict.Text), Style: page.StatusStyle(st)})
+	s.Add(page.Para{Text: loud(d.Verdict.Word) + page.After(" · ", d.Verdict.Text), Style: page.StatusStyle(st)})
 	if claimOf(d, drill.ClaimDetected).State != drill.Held {
 		text := expected(d)
 		if short {
@@ -72,7 +72,7 @@ func (s *sheet) whole(r *drill.Report, width int) {
 		d := &r.Drills[i]
 		s.Add(page.Heading{Text: Headline(r, d)}, page.Para{Text: d.Title, Indent: 2}, page.Blank{})
 		s.drill(r, d, width)
-		text := loud(d.Verdict.Word) + lead(" · ", d.Verdict.Text)
+		text := loud(d.Verdict.Word) + page.After(" · ", d.Verdict.Text)
 		s.Add(page.Para{Text: text, Style: page.StatusStyle(Status(d.Verdict.Word))})
 		if several {
 			s.Add(page.Blank{})
@@ -96,13 +96,8 @@ func (s *sheet) drill(r *drill.Report, d *drill.Drill, width int) {
 
 // Headline names the drill, its node and allocation, the profile and the severity.
 func Headline(r *drill.Report, d *drill.Drill) string {
-	parts := []string{"drill " + d.Scenario}
-	for _, f := range [][2]string{{"", d.Node}, {"", d.Allocation}, {"profile ", r.Profile}, {"", d.Severity}} {
-		if f[1] != "" {
-			parts = append(parts, f[0]+f[1])
-		}
-	}
-	return strings.Join(parts, " · ")
+	return strings.Join(page.Kept("drill "+d.Scenario, d.Node, d.Allocation, page.After("profile ", r.Profile),
+		d.Severity), " · ")
 }
 
 // claims is what a drill that passes has shown, as a checklist; brief, those that do not hold, and how many do.
@@ -124,7 +119,7 @@ func claims(d *drill.Drill, brief bool) page.Fields {
 		st := ClaimStatus(c.State)
 		f = append(f, page.Field{
 			Label: once(i+len(f), "claims"), Lead: page.Pad(st.Symbol()+" "+stateWords(c.State), 11),
-			Text:  c.Title + lead(": ", c.Text),
+			Text:  c.Title + page.After(": ", c.Text),
 			Style: plainUnless(st, diag.StatusPass),
 		})
 	}
@@ -246,21 +241,13 @@ func (s *sheet) where(r *drill.Report, d *drill.Drill) {
 		s.Field(once(i, "trouble"), t, page.Unsure)
 	}
 	if d.Open() {
-		s.Field("next", "look at the machines: gpuaasctl chaos status"+lead(" --profile ", r.Profile), page.Plain)
+		s.Field("next", "look at the machines: gpuaasctl chaos status"+page.After(" --profile ", r.Profile), page.Plain)
 	}
 	s.Field("owner", d.Owner, page.Plain)
 	s.Field("runbook", d.Runbook, page.Plain)
 	s.Field("evidence", strings.Join(d.Evidence, "; "), page.Faint)
-	var parts []string
-	for _, f := range [][2]string{
-		{"", d.Run}, {"plan ", diag.Digits(d.PlanHash)}, {"", stamp(d)}, {"gpuaasctl ", toolOf(r, d)},
-		{"rendered by gpuaasctl ", r.RenderedBy},
-	} {
-		if f[1] != "" {
-			parts = append(parts, f[0]+f[1])
-		}
-	}
-	s.Field("run", strings.Join(parts, " · "), page.Faint)
+	s.Field("run", strings.Join(page.Kept(d.Run, page.After("plan ", diag.Digits(d.PlanHash)), stamp(d),
+		page.After("gpuaasctl ", toolOf(r, d)), page.After("rendered by gpuaasctl ", r.RenderedBy)), " · "), page.Faint)
 	s.Field("log", d.Log, page.Faint)
 }
 

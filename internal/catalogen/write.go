@@ -91,19 +91,23 @@ func (s instruction) Fields() string {
 func (c *catalogue) step(s step) string {
 	names := c.functions()["names"].(func(string, []string) string)
 	fields := []string{s.Fields()}
-	add := func(is bool, field, value string) {
-		if is {
-			fields = append(fields, field+": "+value)
+	for _, f := range [...]struct {
+		is           bool
+		field, value string
+	}{
+		{len(s.Needs) > 0, "Needs", names("Reliance", s.Needs)},
+		{s.Without != "", "When", c.words["Reliance"][s.Without]},
+		{s.Tries != "", "Tries", c.words["Reliance"][s.Tries]},
+		{len(s.About) > 0, "About", names("Aspect", s.About)},
+		{s.Failure != "", "On", c.words["Failure"][s.Failure]},
+		{s.Side != "", "Side", c.words["Side"][s.Side]},
+		{s.Guess, "Guess", "true"},
+		{len(s.Only) > 0, "Only", texts("[]string", s.Only)},
+		{len(s.Except) > 0, "Except", texts("[]string", s.Except)},
+	} {
+		if f.is {
+			fields = append(fields, f.field+": "+f.value)
 		}
 	}
-	add(len(s.Needs) > 0, "Needs", names("Reliance", s.Needs))
-	add(s.Without != "", "When", c.words["Reliance"][s.Without])
-	add(s.Tries != "", "Tries", c.words["Reliance"][s.Tries])
-	add(len(s.About) > 0, "About", names("Aspect", s.About))
-	add(s.Failure != "", "On", c.words["Failure"][s.Failure])
-	add(s.Side != "", "Side", c.words["Side"][s.Side])
-	add(s.Guess, "Guess", "true")
-	add(len(s.Only) > 0, "Only", texts("[]string", s.Only))
-	add(len(s.Except) > 0, "Except", texts("[]string", s.Except))
 	return "{" + strings.Join(fields, ", ") + "}"
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 
 	"github.com/invopop/jsonschema"
@@ -68,13 +69,14 @@ func drillWords() map[reflect.Type][]any {
 	} {
 		words[t] = all[t]
 	}
-	closed(words, drill.Words()...)
-	closed(words, drill.Held, drill.Violated, drill.NotSeen)
-	closed(words, drill.Before, drill.During, drill.After)
-	closed(words, chaos.RoleNode, chaos.RolePeer, chaos.RolePlatform, "")
-	closed(words, step.Classes()...)
-	closed(words, "", step.Planned, step.Intent, step.Done, step.Verified, step.Reverting, step.Reverted, step.Lost,
-		step.Conflict, step.Failed)
+	maps.Copy(words, byType(
+		closed(drill.Words()...),
+		closed(drill.Held, drill.Violated, drill.NotSeen),
+		closed(drill.Before, drill.During, drill.After),
+		closed(chaos.RoleNode, chaos.RolePeer, chaos.RolePlatform, ""),
+		closed(step.Classes()...),
+		closed("", step.Planned, step.Intent, step.Done, step.Verified, step.Reverting, step.Reverted, step.Lost,
+			step.Conflict, step.Failed)))
 	return words
 }
 

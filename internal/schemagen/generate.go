@@ -60,44 +60,54 @@ func leaf(t reflect.Type, words map[reflect.Type][]any) *jsonschema.Schema {
 
 // closedWords lists the values of every type whose words are closed.
 func closedWords() map[reflect.Type][]any {
-	m := map[reflect.Type][]any{}
-	closed(m, diag.Statuses[:]...)
-	closed(m, diag.Failures[:]...)
-	closed(m, diag.HopIDs()...)
-	closed(m, diag.Ops()...)
-	closed(m, diag.ViewAgent, diag.ViewHost)
-	closed(m, diag.LayerManagement, diag.LayerRuntime, diag.LayerEdge)
-	closed(m, diag.UserNormal, diag.UserTemporary, diag.UserRecovery, diag.UserOperator, diag.UserSecurity,
-		diag.UserUnknown)
-	closed(m, diag.Confidences[:]...)
-	closed(m, diag.P0, diag.P1, diag.P2)
-	closed(m, diag.UserActions[:]...)
-	closed(m, diag.Points[:]...)
-	closed(m, diag.MarkPass, diag.MarkFail, diag.MarkUnknown)
-	closed(m, diag.SideOperator, diag.SidePlatform, diag.SideEdge, diag.SideNodeWay, diag.SideAgent)
-	closed(m, diag.WSEndClose, diag.WSEndEOF, diag.WSEndReset, diag.WSEndError)
-	closed(m, diag.OutcomePass, diag.OutcomeWarn, diag.OutcomeFail, diag.OutcomeInconclusive)
-	closed(m, diag.EndedCompleted, diag.EndedDeadline, diag.EndedInterrupted, diag.EndedError)
-	var signals []diag.Signal
-	for _, row := range diag.Signals() {
-		signals = append(signals, row.Signal)
-	}
-	closed(m, signals...)
-	for _, row := range diag.Changes() {
-		closed(m, row.Kind)
-	}
-	var reasons []diag.ReasonCode
-	for _, row := range diag.Reasons() {
-		reasons = append(reasons, row.Code)
-	}
-	closed(m, reasons...)
-	return m
+	return byType(
+		closed(diag.Statuses[:]...),
+		closed(diag.Failures[:]...),
+		closed(diag.HopIDs()...),
+		closed(diag.Ops()...),
+		closed(diag.ViewAgent, diag.ViewHost),
+		closed(diag.LayerManagement, diag.LayerRuntime, diag.LayerEdge),
+		closed(diag.UserNormal, diag.UserTemporary, diag.UserRecovery, diag.UserOperator, diag.UserSecurity,
+			diag.UserUnknown),
+		closed(diag.Confidences[:]...),
+		closed(diag.P0, diag.P1, diag.P2),
+		closed(diag.UserActions[:]...),
+		closed(diag.Points[:]...),
+		closed(diag.MarkPass, diag.MarkFail, diag.MarkUnknown),
+		closed(diag.SideOperator, diag.SidePlatform, diag.SideEdge, diag.SideNodeWay, diag.SideAgent),
+		closed(diag.WSEndClose, diag.WSEndEOF, diag.WSEndReset, diag.WSEndError),
+		closed(diag.OutcomePass, diag.OutcomeWarn, diag.OutcomeFail, diag.OutcomeInconclusive),
+		closed(diag.EndedCompleted, diag.EndedDeadline, diag.EndedInterrupted, diag.EndedError),
+		closedIn(diag.Signals(), func(row diag.SignalRow) diag.Signal { return row.Signal }),
+		closedIn(diag.Changes(), func(row diag.ChangeRow) diag.ChangeKind { return row.Kind }),
+		closedIn(diag.Reasons(), func(row diag.Reason) diag.ReasonCode { return row.Code }))
 }
 
-func closed[T ~string](m map[reflect.Type][]any, words ...T) {
-	for _, w := range words {
-		m[reflect.TypeFor[T]()] = append(m[reflect.TypeFor[T]()], string(w))
+// wordList is the closed list of a type.
+type wordList struct {
+	of    reflect.Type
+	words []any
+}
+
+func closed[T ~string](words ...T) wordList {
+	return closedIn(words, func(w T) T { return w })
+}
+
+// closedIn is the list in the rows of a table.
+func closedIn[R any, T ~string](rows []R, word func(R) T) wordList {
+	l := wordList{of: reflect.TypeFor[T]()}
+	for _, r := range rows {
+		l.words = append(l.words, string(word(r)))
 	}
+	return l
+}
+
+func byType(lists ...wordList) map[reflect.Type][]any {
+	m := map[reflect.Type][]any{}
+	for _, l := range lists {
+		m[l.of] = append(m[l.of], l.words...)
+	}
+	return m
 }
 
 // pin narrows plain strings whose values are fixed by the contract.

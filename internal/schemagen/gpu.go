@@ -33,11 +33,10 @@ type judgement struct {
 }
 
 func gpuWords() map[reflect.Type][]any {
-	words := map[reflect.Type][]any{}
-	closed(words, policy.Healths()...)
-	closed(words, policy.AboutEvent, policy.AboutGPU, policy.AboutNode)
-	closed(words, policy.Enforce, policy.Shadow)
-	return words
+	return byType(
+		closed(policy.Healths()...),
+		closed(policy.AboutEvent, policy.AboutGPU, policy.AboutNode),
+		closed(policy.Enforce, policy.Shadow))
 }
 
 func gpuReflector(tag string) *jsonschema.Reflector {

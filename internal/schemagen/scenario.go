@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 
 	"github.com/invopop/jsonschema"
@@ -26,7 +27,7 @@ func generateScenario() ([]byte, error) {
 		reflect.TypeFor[diag.Failure]()} {
 		words[t] = all[t]
 	}
-	closed(words, step.Classes()...)
+	maps.Copy(words, byType(closed(step.Classes()...)))
 	r := &jsonschema.Reflector{Anonymous: true, Mapper: func(t reflect.Type) *jsonschema.Schema {
 		return scenarioLeaf(t, words)
 	}}

@@ -108,12 +108,7 @@ func (m drillModel) place() string {
 // head names the drill, and what it is about.
 func (m drillModel) head(f *frame, c *current) {
 	s := &c.story.Plan.Scenario
-	about := []string{c.story.Plan.Node}
-	for _, text := range []string{c.story.Plan.Allocation, s.Metadata.Severity} {
-		if text != "" {
-			about = append(about, text)
-		}
-	}
+	about := page.Kept(c.story.Plan.Node, c.story.Plan.Allocation, s.Metadata.Severity)
 	if m.wide() {
 		about = append(about, "run "+c.story.Plan.Run)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
 // Walk is the report of a walk as a document: the walk as a whole, then every hop. The chosen one is the hop to blame,
@@ -17,10 +18,10 @@ func Walk(r *diag.Report) Document {
 	whole := Item{
 		Name: "the walk: " + string(v.Outcome), Mark: marked(st),
 		Sections: func(o render.Options) []render.Section { return render.AboutWalk(r, o) },
-		Words:    kept(string(v.Reason), string(v.Confidence), string(v.UserState), string(v.Outcome)),
+		Words:    page.Kept(string(v.Reason), string(v.Confidence), string(v.UserState), string(v.Outcome)),
 	}
 	if v.Blame != nil {
-		whole.Words = append(kept(string(v.Blame.Signal), string(v.Blame.Failure)), whole.Words...)
+		whole.Words = append(page.Kept(string(v.Blame.Signal), string(v.Blame.Failure)), whole.Words...)
 	}
 	d.Items = append(d.Items, whole)
 	for i := range r.Hops {
@@ -38,21 +39,11 @@ func Hop(r *diag.Report, i int) Item {
 	item := Item{
 		Name: fmt.Sprintf("%2d %s", i+1, h.ID), Again: string(h.ID),
 		Mark:     marked(h.Status),
-		Words:    kept(string(h.Signal), string(h.Failure), string(h.ID), string(h.Status)),
+		Words:    page.Kept(string(h.Signal), string(h.Failure), string(h.ID), string(h.Status)),
 		Sections: func(o render.Options) []render.Section { return render.AboutHop(r, i, o) },
 	}
 	if b := r.Verdict.Blame; b != nil && b.Hop == h.ID {
 		item.Note = "◀ blame"
 	}
 	return item
-}
-
-// kept are the words that are there.
-func kept(words ...string) (all []string) {
-	for _, w := range words {
-		if w != "" {
-			all = append(all, w)
-		}
-	}
-	return all
 }

@@ -158,15 +158,7 @@ func detail(e *diag.RecordEntry) string {
 	if e.Reason == diag.RecIdentityRevoked { // printed with the reason
 		code = ""
 	}
-	for _, p := range [...]string{code, e.Detail} {
-		if p != "" {
-			parts = append(parts, p)
-		}
-	}
-	if e.TaskID != "" {
-		parts = append(parts, "task "+e.TaskID)
-	}
-	return strings.Join(parts, "; ")
+	return strings.Join(append(parts, page.Kept(code, e.Detail, page.After("task ", e.TaskID))...), "; ")
 }
 
 // storyFields are the lines that sum a record up.

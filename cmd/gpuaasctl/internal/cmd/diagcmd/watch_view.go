@@ -148,11 +148,7 @@ func entryItem(e *diag.RecordEntry) explorer.Item {
 	if e.Count > 1 {
 		item.Note = "x" + strconv.FormatInt(e.Count, 10)
 	}
-	for _, w := range [...]string{string(e.Reason), string(e.Failure), e.Code} {
-		if w != "" {
-			item.Words = append(item.Words, w)
-		}
-	}
+	item.Words = append(item.Words, page.Kept(string(e.Reason), string(e.Failure), e.Code)...)
 	return item
 }
 

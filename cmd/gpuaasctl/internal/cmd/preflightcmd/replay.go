@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/page"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
@@ -117,20 +118,15 @@ func noteOtherVerdict(a *cmdutil.App, path string, recorded, replayed *diag.Repo
 
 // statedWords is a verdict in one line.
 func statedWords(s diag.StatedVerdict) string {
-	words := []string{cmp.Or(string(s.Outcome), "no outcome")}
-	if s.Hop != "" {
-		words = append(words, string(s.Hop), string(s.Signal))
-	}
+	failure, first := "", ""
 	if s.Failure != "" {
-		words = append(words, "("+string(s.Failure)+")")
+		failure = "(" + string(s.Failure) + ")"
 	}
 	if s.FirstFailedHop != s.Hop {
-		words = append(words, "first failed "+cmp.Or(string(s.FirstFailedHop), "none"))
+		first = "first failed " + cmp.Or(string(s.FirstFailedHop), "none")
 	}
-	if s.Confidence != "" {
-		words = append(words, string(s.Confidence))
-	}
-	return strings.Join(append(words, "reason "+cmp.Or(string(s.Reason), "none")), " ")
+	return strings.Join(page.Kept(cmp.Or(string(s.Outcome), "no outcome"), string(s.Hop), string(s.Signal), failure, first,
+		string(s.Confidence), "reason "+cmp.Or(string(s.Reason), "none")), " ")
 }
 
 // compareReplay gives a replayed report a diff, where one is asked for.
