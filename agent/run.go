@@ -272,10 +272,10 @@ func (r *runtime) heartbeat(e SendHeartbeat) wire.HeartbeatRequest {
 	return h
 }
 
-// addresses are this node's own, without loopback and link-local ones; none in a network namespace of the agent's own,
-// whose addresses are not the machine's.
+// addresses are this node's own, without loopback and link-local ones; none where the agent's network is not seen to be
+// the machine's: a namespace of its own has other addresses.
 func addresses() []string {
-	if probe.InOwnNetwork() {
+	if !probe.InMachinesNetwork() {
 		return nil
 	}
 	all, err := net.InterfaceAddrs()

@@ -39,7 +39,7 @@ func (p *Prober) confinement(ctx context.Context, pid int, props host.Unit) *dia
 	if !c.PrivateNetwork {
 		c.JoinsNetworkOf = "" // nothing is joined without a network to share
 	}
-	c.OwnNetwork = otherNetwork(pid)
+	c.OwnNetwork = ownNetwork(pid)
 	if all, err := processEnv(pid); err == nil {
 		for _, name := range proxyNames {
 			if all[name] != "" {
@@ -63,6 +63,39 @@ func (p *Prober) confinement(ctx context.Context, pid int, props host.Unit) *dia
 		return nil
 	}
 	return &c
+}
+
+// InMachinesNetwork reports whether this process is seen to be in the network namespace of the machine's first process.
+func InMachinesNetwork() bool { return inMachinesNetwork(host.This) }
+
+// inMachinesNetwork: a process 1 in our own control group is the first of a container or of a PID namespace, and says
+// nothing about the machine.
+func inMachinesNetwork(proc host.Proc) bool {
+	ours, err := proc.Cgroups(host.Thread)
+	first, errFirst := proc.Cgroups(1)
+	if err != nil || errFirst != nil || reflect.DeepEqual(ours, first) {
+		return false
+	}
+	same, seen := sameNetwork(proc, 1, host.Thread)
+	return same && seen
+}
+
+// ownNetwork reports whether pid is seen to be in another network namespace than the machine's first process: a login
+// may itself be in one of its own.
+func ownNetwork(pid int) bool {
+	same, seen := sameNetwork(host.This, 1, pid)
+	return seen && !same
+}
+
+// sameNetwork compares two processes' network namespaces by a file that each of them has its own of: unlike the links
+// in /proc/PID/ns, every user may see it, unless /proc hides the process.
+func sameNetwork(proc host.Proc, a, b int) (same, seen bool) {
+	one, errOne := os.Stat(proc.Path(a, "net", "dev"))
+	other, errOther := os.Stat(proc.Path(b, "net", "dev"))
+	if errOne != nil || errOther != nil {
+		return false, false
+	}
+	return os.SameFile(one, other), true
 }
 
 // addSlices adds the addresses of the slices above a unit, which systemd adds to its own.

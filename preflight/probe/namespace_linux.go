@@ -10,12 +10,14 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 // childEnd bounds the wait for the child once its input was closed.
@@ -28,6 +30,9 @@ type namespace struct {
 	exec   []string
 	mounts bool // enter its mount namespace
 	net    bool // enter its network namespace
+	pids   bool // enter its PID namespace, whose /proc is the only one that its mounts have
+	own    bool // the network that is entered is the agent's, and not the machine's
+	netOf  int  // whose network namespace is entered: the agent's, or process 1's
 
 	mu     sync.Mutex // guards what follows: the child is started by the first request that needs it
 	begun  bool
@@ -36,13 +41,14 @@ type namespace struct {
 	client *Client
 }
 
-// openNamespaces returns the agent's namespaces where they are not ours, and apart from them its mounts alone where its
-// network is another one as well; else nil, and what to say of requests for the agent's view that are measured here.
+// openNamespaces returns the agent's namespaces where they are not ours, and apart from them its mounts in the
+// machine's network where its own is another one; else nil, and what to say of requests for the agent's view that are
+// measured here.
 func openNamespaces(pid int, cfg Config) (inside, mounts *namespace, view string) {
 	if pid == 0 {
 		return nil, nil, ViewNoProcess
 	}
-	n := &namespace{pid: pid}
+	n := &namespace{pid: pid, netOf: pid}
 	for kind, other := range map[string]*bool{"mnt": &n.mounts, "net": &n.net} {
 		is, err := otherNamespace(pid, kind)
 		switch {
@@ -58,25 +64,35 @@ func openNamespaces(pid int, cfg Config) (inside, mounts *namespace, view string
 	if !n.mounts && !n.net {
 		return nil, nil, ViewEntered
 	}
-	n.exec = []string{"probe", "--in-namespace", strconv.Itoa(pid)}
-	if cfg.Exec != nil {
-		n.exec = cfg.Exec(pid)
+	if n.mounts {
+		_, err := os.Readlink(fmt.Sprintf("/proc/%d/root/proc/self", pid)) // dangling in the /proc of others
+		n.pids = errors.Is(err, os.ErrNotExist)
 	}
-	if n.mounts && n.net {
-		mounts = &namespace{pid: pid, exec: n.exec, mounts: true}
+	n.own = n.net && ownNetwork(pid)
+	inner := pid
+	if n.pids {
+		inner = innerPID(pid)
+	}
+	n.exec = []string{"probe", "--in-namespace", strconv.Itoa(inner)}
+	if cfg.Exec != nil {
+		n.exec = cfg.Exec(inner)
+	}
+	elsewhere := n.own && ownNetwork(host.Thread) // the login's network is not the machine's, either
+	if (n.mounts && n.net) || elsewhere {
+		mounts = &namespace{pid: pid, exec: n.exec, mounts: n.mounts, pids: n.pids, net: elsewhere, netOf: 1}
 	}
 	return n, mounts, ViewEntered
 }
 
-// InOwnNetwork reports whether this process is in another network namespace than the machine's first process.
-func InOwnNetwork() bool { return otherNetwork(1) }
-
-// otherNetwork reports whether pid is in another network namespace than we are, by a file that each of them has its own
-// of: unlike the links in /proc/PID/ns, every user may see it. It is false where /proc hides the process.
-func otherNetwork(pid int) bool {
-	ours, err := os.Stat("/proc/self/net/dev")
-	theirs, errTheirs := os.Stat(fmt.Sprintf("/proc/%d/net/dev", pid))
-	return err == nil && errTheirs == nil && !os.SameFile(ours, theirs)
+// innerPID is pid as its own PID namespace numbers it: 1 where it is outside, and only its children are in there.
+func innerPID(pid int) int {
+	s, _ := host.This.Status(pid)
+	if all := strings.Fields(s.Value("NSpid")); len(all) > 1 {
+		if n, err := strconv.Atoi(all[len(all)-1]); err == nil {
+			return n
+		}
+	}
+	return 1
 }
 
 // otherNamespace reports whether pid is in another namespace of this kind than we are.
@@ -115,7 +131,7 @@ func (n *namespace) answer(ctx context.Context, req diag.Request, plain func() d
 		f.AgentView = "not entered: the child inside ended"
 		return f
 	}
-	f.AgentView, f.OwnNetwork = ViewEntered, n.net
+	f.AgentView, f.OwnNetwork = ViewEntered, n.own
 	if both {
 		mergeHost(&f, <-outside)
 	}
@@ -181,12 +197,16 @@ func (n *namespace) close() error {
 // start runs this very program in pid's namespaces. The thread that enters must not share its root and working folder
 // (setns gives EINVAL), and is never reused: it dies with its goroutine.
 func (n *namespace) start() (*exec.Cmd, *Client, error) {
-	var enter []*os.File // in this order: the mounts decide which /proc is seen
-	for _, kind := range []string{"net", "mnt"} {
-		if (kind == "net" && !n.net) || (kind == "mnt" && !n.mounts) {
+	var enter []*os.File
+	for _, ns := range []struct {
+		wanted bool
+		pid    int
+		kind   string
+	}{{n.net, n.netOf, "net"}, {n.pids, n.pid, "pid_for_children"}, {n.mounts, n.pid, "mnt"}} {
+		if !ns.wanted {
 			continue
 		}
-		ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", n.pid, kind))
+		ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", ns.pid, ns.kind))
 		if err != nil {
 			return nil, nil, err
 		}

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -215,14 +216,15 @@ func TestAgentsNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	for name, flags := range map[string]string{"network": "-n", "network and mounts": "-n -m --propagation private"} {
+	for name, flags := range map[string]string{"network": "-n", "network and mounts": "-n -m --propagation private",
+		"network, mounts and processes": "-n -p -f --mount-proc --kill-child"} {
 		t.Run(name, func(t *testing.T) {
 			setup, want := "ip link set lo up", "real"
-			if strings.Contains(flags, "-m") {
+			if strings.Contains(flags, "-m ") {
 				setup, want = setup+fmt.Sprintf("; mount --bind %s %s", overlay, file), "overlay"
 			}
 			fakes := newFakes(t)
-			pid := waitingIn(t, append([]string{"unshare"}, strings.Fields(flags)...), setup, "GPUAAS_API_URL=x")
+			pid := waitingIn(t, append([]string{"unshare"}, strings.Fields(flags)...), setup, "GPUAAS_API_URL="+file)
 			fakes.unit(t, "agent.service", running(pid)...)
 			c := serving(t, Config{Unit: "agent.service", Exec: insideArgs})
 			to := l.Addr().String()
@@ -233,6 +235,9 @@ func TestAgentsNetwork(t *testing.T) {
 				{ID: "file", Op: diag.OpFile, Target: file},
 				{ID: "file of the machine's network", Op: diag.OpFile, Target: file, Network: diag.ViewHost},
 			})
+			if f := c.Probe(t.Context(), []diag.Request{{Op: diag.OpFile, Target: "${GPUAAS_API_URL}"}})[0]; f.Target != file {
+				t.Errorf("its environment: %+v", f)
+			}
 			for i, wanted := range []struct {
 				word diag.Failure
 				own  bool
@@ -251,4 +256,74 @@ func TestAgentsNetwork(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestInMachinesNetwork: what a process sees of itself, in a tree like /proc, and in namespaces of its own.
+func TestInMachinesNetwork(t *testing.T) {
+	const inUnit, first = "0::/system.slice/agent.service\n", "0::/init.scope\n"
+	for name, tc := range map[string]struct {
+		ours, first string
+		sameNetwork bool
+		want        bool
+	}{
+		"a service of the machine":           {inUnit, first, true, true},
+		"of version 1 control groups":        {"1:name=systemd:/a\n", "1:name=systemd:/init.scope\n", true, true},
+		"a network of its own":               {inUnit, first, false, false},
+		"processes of its own":               {inUnit, inUnit, true, false},
+		"processes and a network of its own": {inUnit, inUnit, false, false},
+		"a container":                        {"0::/\n", "0::/\n", true, false},
+		"process 1 is hidden":                {inUnit, "", true, false},
+	} {
+		proc := t.TempDir()
+		for who, group := range map[string]string{"thread-self": tc.ours, "1": tc.first} {
+			if group == "" {
+				continue
+			}
+			if err := os.MkdirAll(filepath.Join(proc, who, "net"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(proc, who, "cgroup"), []byte(group), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ours, theirs := filepath.Join(proc, "thread-self/net/dev"), filepath.Join(proc, "1/net/dev")
+		if err := os.WriteFile(ours, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case tc.first == "":
+		case tc.sameNetwork:
+			if err := os.Link(ours, theirs); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			if err := os.WriteFile(theirs, nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := inMachinesNetwork(host.Proc(proc)); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestOwnNetworkIsNotMistaken: an agent in namespaces of its own never takes their network for the machine's.
+func TestOwnNetworkIsNotMistaken(t *testing.T) {
+	needsRoot(t)
+	for _, flags := range []string{"-n", "-pf --mount-proc -n", "-pf --mount-proc", "-pf -n", "-pf --mount-proc -n -C"} {
+		argv := append(strings.Fields(flags), os.Args[0], "-test.run=^TestSeenNetwork$", "network")
+		out, err := exec.Command("unshare", argv...).CombinedOutput()
+		if own := strings.Contains(flags, "-n"); err != nil || (own && !strings.Contains(string(out), "machines: false")) {
+			t.Errorf("unshare %s: %v, %s", flags, err, out)
+		}
+	}
+}
+
+// TestSeenNetwork is no test: it is what TestOwnNetworkIsNotMistaken runs in other namespaces.
+func TestSeenNetwork(t *testing.T) {
+	if !slices.Contains(os.Args, "network") {
+		return
+	}
+	fmt.Println("machines:", InMachinesNetwork())
+	os.Exit(0)
 }
