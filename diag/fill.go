@@ -19,7 +19,7 @@ var Placeholders = [...]string{
 	"profile", "node_id", "node_host", "allocation_id", "session_id", "correlation_id",
 	"api_base", "terminal_base", "api_url", "terminal_url", "api_host", "api_addr", "terminal_host", "terminal_addr",
 	"unit", "env_file", "ca_bundle", "cert", "key", "binary", "diag_dir",
-	"os_user", "app_unit", "app_url", "full_dir", "agent_address", "known_as", "known_hosts", "xid",
+	"os_user", "app_unit", "app_url", "full_dir", "agent_address", "agent_pid", "known_as", "known_hosts", "xid",
 }
 
 // placeholderDefaults are the texts of placeholders that were not given. They may name other placeholders.

@@ -205,7 +205,9 @@ var signalRows = [...]SignalRow{
 		Owners: Owners{"operator access"},
 		Recovery: []Step{
 			{Text: "free what the finding says is used up, or raise the limit that it names (of the login, where the probe ran on the node), then walk again", On: HostExhausted},
-			{Text: "see what denies connections here, beginning with what the finding names", Commands: []string{"nft list ruleset", "ip route get ADDRESS"}, On: TCPDenied},
+			{Text: "see what denies connections on this machine, beginning with what the finding names", Commands: []string{"nft list ruleset", "ip route get ADDRESS"}, On: TCPDenied, Network: NetworkOperator},
+			{Text: "see what denies connections on the node, beginning with what the finding names", Commands: []string{"{exec} nft list ruleset", "{exec} ip route get ADDRESS"}, On: TCPDenied, Network: NetworkNode},
+			{Text: "see what denies connections in the agent's network namespace, beginning with what the finding names", Commands: []string{"{exec} nsenter -t {agent_pid} -n nft list ruleset", "{exec} nsenter -t {agent_pid} -n ip route get ADDRESS"}, On: TCPDenied, Network: NetworkAgent},
 			{Text: "do not touch the node or the platform: they were not asked"},
 			{Text: "walk again", Commands: []string{"{preflight}"}},
 		},
@@ -296,7 +298,8 @@ var signalRows = [...]SignalRow{
 		Owners:    Owners{"node runtime"},
 		Dashboard: AgentAPIUnreachable,
 		Recovery: []Step{
-			{Text: "see who holds it, beginning with those that the finding names", Commands: []string{"{exec} ss -s", "{exec} cat /proc/sys/fs/file-nr"}},
+			{Text: "see who holds it, beginning with those that the finding names", Commands: []string{"{exec} ss -s", "{exec} cat /proc/sys/fs/file-nr"}, Network: NetworkNode},
+			{Text: "see who holds it, beginning with those that the finding names, in the agent's network namespace", Commands: []string{"{exec} nsenter -t {agent_pid} -n ss -s", "{exec} cat /proc/sys/fs/file-nr"}, Network: NetworkAgent},
 			{Text: "stop or restart what leaks it; raise the limit that the finding names only where the use is meant"},
 			{Text: "leave the agent running unless it is the one that leaks: it retries by itself"},
 		},
@@ -310,7 +313,8 @@ var signalRows = [...]SignalRow{
 		Recovery: []Step{
 			{Text: "find that setting in the agent's unit or one of its drop-ins", Commands: []string{"{exec} systemctl cat {unit}"}},
 			{Text: "remove or widen it, then reload the unit and restart the agent", Commands: []string{"{exec} systemctl daemon-reload", "{exec} systemctl restart {unit}"}},
-			{Text: "if no unit file has it, look at the node's packet filter and routes", Commands: []string{"{exec} nft list ruleset", "{exec} ip route"}, About: []Aspect{AboutPath}},
+			{Text: "if no unit file has it, look at the node's packet filter and routes", Commands: []string{"{exec} nft list ruleset", "{exec} ip route"}, About: []Aspect{AboutPath}, Network: NetworkNode},
+			{Text: "if no unit file has it, look at the packet filter and routes of the agent's network namespace (the agent was process {agent_pid})", Commands: []string{"{exec} nsenter -t {agent_pid} -n nft list ruleset", "{exec} nsenter -t {agent_pid} -n ip route"}, About: []Aspect{AboutPath}, Network: NetworkAgent},
 		},
 		Proof: RepairProof{Hops: []HopID{HopNodeRuntimeAPI, HopNodeHeartbeat}},
 	},

@@ -16,6 +16,7 @@ type Step struct {
 	About    []Aspect   // what it looks at or repairs: left out where the report rules all of these out
 	On       Failure    // given only for this failure
 	Side     Side       // given only where the fault is on this side; the operator's also where the side is not known
+	Network  Network    // given only where the deciding fact is of this network
 	Guess    bool       // one possible cause: left out where evidence of the walk itself names the cause
 	Only     []string   // given only where the blame has one of these words: failure, reason, side, error code
 	Except   []string   // left out where it has one of these
@@ -80,9 +81,20 @@ const (
 	SideAgent    Side = "agent"         // the node's agent
 )
 
+// Network is whose network namespace a fact is of: packet filter, routes and sockets are a namespace's own.
+type Network string
+
+// The closed list of networks.
+const (
+	NetworkOperator Network = "operator"      // of the machine that this tool runs on
+	NetworkNode     Network = "node"          // of the node's machine
+	NetworkAgent    Network = "agent_network" // of the node's agent, where it has one of its own
+)
+
 // Situation is what a report knows when the steps for its blame are chosen.
 type Situation struct {
 	Side     Side
+	Network  Network    // of the fact that decided
 	Failure  Failure    // of the blame
 	Code     string     // of the blame: the error code of the answer; "" where there is none
 	Broken   []Reliance // what the report states does not work
@@ -161,6 +173,7 @@ func (step *Step) fits(s *Situation) bool {
 		ruledOut = ruledOut && slices.Contains(s.RuledOut, a)
 	}
 	return !ruledOut && step.onSide(s.Side) && (step.On == "" || step.On == s.Failure) &&
+		(step.Network == "" || step.Network == s.Network) &&
 		(step.When == "" || slices.Contains(s.Broken, step.When)) &&
 		(len(step.Only) == 0 || s.has(step.Only)) && !s.has(step.Except) &&
 		!(step.Guess && s.Cause != "")

@@ -120,6 +120,10 @@ func TestStepsOfABlamesWords(t *testing.T) {
 		{SigAPITLSFailed, Situation{Failure: FileMissing}, "node reenroll", "openssl"},
 		{SigConnectingStuck, Situation{Side: SideEdge}, "in front of the gateway", "make the gateway"},
 		{SigConnectingStuck, Situation{}, "make the gateway", "in front of the gateway"},
+		{SigAgentConfined, Situation{Network: NetworkAgent}, "-t {agent_pid} -n nft list", "{exec} nft list"},
+		{SigAgentConfined, Situation{Network: NetworkNode}, "{exec} nft list", "nsenter"},
+		{SigOperatorMachine, Situation{Network: NetworkOperator, Failure: TCPDenied}, "`nft list", "{exec} nft list"},
+		{SigOperatorMachine, Situation{Network: NetworkNode, Failure: TCPDenied}, "{exec} nft list", "`nft list"},
 	} {
 		if got := given(c.sig, c.s); !strings.Contains(got, c.has) || strings.Contains(got, c.lack) {
 			t.Errorf("%s in %+v: want %q and no %q:\n%s", c.sig, c.s, c.has, c.lack, got)

@@ -118,6 +118,61 @@ func TestConfined(t *testing.T) {
 	}
 }
 
+// TestNetworkOfTheSteps: a packet filter, routes and sockets are looked at in the network namespace that the finding is
+// about, and in no other.
+func TestNetworkOfTheSteps(t *testing.T) {
+	process, reach := factID(diag.HopNodeReadiness, stepProcess), factID(diag.HopNodeRuntimeAPI, stepReach)
+	const inAgents = " -- nsenter -t 4242 -n "
+	own := func(f *diag.Fact) {
+		f.Unit.PID, f.Unit.Confined = 4242, &diag.Confinement{OwnNetwork: true, NetworkPath: "/run/netns/x"}
+	}
+	inside := func(change func(*diag.Fact)) func(*diag.Fact) {
+		return func(f *diag.Fact) {
+			change(f)
+			f.OwnNetwork, f.AgentView = true, viewEntered
+		}
+	}
+	filter := diag.DenialFacts{PacketFilters: []string{"nft inet x out: policy drop"}, Seccomp: "off"}
+	login := diag.DenialFacts{Seccomp: "filter"}
+	barredBy := func(own bool) func(*diag.Fact) {
+		return func(f *diag.Fact) {
+			f.Unit.PID, f.Unit.Confined = 4242, &diag.Confinement{OwnNetwork: own, AddressFamilies: "none", Seccomp: "filter"}
+		}
+	}
+	connected := func(f *diag.Fact) { f.TCP = &diag.TCPFacts{Remote: "192.0.2.11:443"} }
+	ports := outOfIt(diag.LocalPorts, diag.ScopeNetwork, "EADDRNOTAVAIL", "tcp")
+	files := outOfIt(diag.OpenFiles, diag.ScopeMachine, "ENFILE", "tcp")
+	for name, tc := range map[string]struct {
+		answers answers
+		look    string // what is looked at: nft list ruleset, or ss -s
+		agents  bool
+	}{
+		"the agent's own network": {answers{process: own, reach: inside(refusedHere("EPERM", filter))}, "nft list ruleset",
+			true},
+		"the machine's": {answers{reach: refusedHere("EPERM", filter)}, "nft list ruleset", false},
+		"its unit, in a network of its own": {answers{process: barredBy(true), reach: inside(connected)}, "nft list ruleset",
+			true},
+		"its unit, in the machine's": {answers{process: barredBy(false), reach: connected}, "nft list ruleset", false},
+		"the login on the node":      {answers{reach: refusedHere("EPERM", login)}, "nft list ruleset", false},
+		"the login in the agent's own network": {answers{process: own, reach: inside(refusedHere("EPERM", login)),
+			reach + "~host-network": refusedHere("EPERM", login)}, "nft list ruleset", true},
+		"local ports of the agent's own network": {answers{process: own, reach: inside(ports)}, "ss -s", true},
+		"local ports of the machine":             {answers{reach: ports}, "ss -s", false},
+		"open files of the machine":              {answers{process: own, reach: inside(files)}, "ss -s", false},
+	} {
+		world := with(silentAgent(), tc.answers)
+		if strings.Contains(name, "login") { // while the platform hears the agent
+			world = tc.answers
+		}
+		r := walkWith(t, world)
+		all := strings.Join(r.Verdict.Recovery, "\n")
+		plain, inNetwork := strings.Contains(all, " -- "+tc.look), strings.Contains(all, inAgents+tc.look)
+		if plain == tc.agents || inNetwork != tc.agents {
+			t.Errorf("%s: %+v\n%s", name, r.Verdict.Blame, all)
+		}
+	}
+}
+
 // TestConfinedFromTheTerminalAlone: the agent reports, and its stream is what its unit denies.
 func TestConfinedFromTheTerminalAlone(t *testing.T) {
 	k := diag.Confinement{IPDeny: []string{"192.0.2.10/32"}, CgroupFilters: []string{"egress"}}

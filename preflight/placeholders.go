@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"cmp"
+	"strconv"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -63,6 +64,7 @@ var placeholderRows = map[string]func(c *Case) string{
 	"app_url":        func(c *Case) string { return allocationField(c, "allocation.app_product_url") },
 	"session_id":     func(c *Case) string { return c.Field(diag.HopTerminalTokenMint, stepMint, "token.session_id") },
 	"correlation_id": func(c *Case) string { return cmp.Or(c.Subject.CorrelationID, c.correlationID) },
+	"agent_pid":      agentPID,
 	"agent_address": func(c *Case) string {
 		return cmp.Or(addresses(readModel(c, "node.agent_addresses"))...)
 	},
@@ -81,6 +83,15 @@ func agentFile(name string) func(c *Case) string {
 		}
 		return ""
 	}
+}
+
+// agentPID is the agent's main process, as systemd on the node names it.
+func agentPID(c *Case) string {
+	f := c.Fact(diag.HopNodeReadiness, stepProcess)
+	if f == nil || f.Unit == nil || f.Unit.PID == 0 {
+		return ""
+	}
+	return strconv.Itoa(f.Unit.PID)
 }
 
 // knownAs is how a known_hosts file names the node's SSH server; "" for its host alone.

@@ -101,7 +101,7 @@ func situation(hops []diag.HopResult, r root, out []excluded, c *Case) diag.Situ
 		if f != nil && f.DNS != nil && f.DNS.Source == "literal" { // there is no name to look up
 			s.RuledOut = append(s.RuledOut, diag.AboutName)
 		}
-		s.Code = code(f)
+		s.Code, s.Network = code(f), networkNamespace(c, f)
 	}
 	if asksForCert(c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)) {
 		s.RuledOut = append(s.RuledOut, diag.AboutListener)
@@ -116,6 +116,22 @@ func situation(hops []diag.HopResult, r root, out []excluded, c *Case) diag.Situ
 		s.RuledOut = append(s.RuledOut, diag.AboutBuild)
 	}
 	return s
+}
+
+// networkNamespace is whose network namespace f is of. What a unit's process runs with is of its agent's, where it has
+// one of its own; of a shortage only one of the network is.
+func networkNamespace(c *Case, f *diag.Fact) diag.Network {
+	switch {
+	case f == nil, f.Vantage == Platform:
+		return ""
+	case f.Vantage != Node || f.Request.Op == diag.OpSSH:
+		return diag.NetworkOperator
+	case f.Shortage != nil && f.Shortage.Scope != diag.ScopeNetwork, f.Unit != nil && f.Unit.Short != nil:
+		return diag.NetworkNode
+	case f.OwnNetwork, ownNetwork(c) && f.Request.Network == "" && f.Request.View != diag.ViewHost:
+		return diag.NetworkAgent
+	}
+	return diag.NetworkNode
 }
 
 // sshAnswered reports whether an SSH server answered, if only to refuse.

@@ -143,6 +143,7 @@ type step struct {
 	About   []string `yaml:"about,omitempty" of:"Aspect"`
 	Failure string   `yaml:"failure,omitempty" of:"Failure"`
 	Side    string   `yaml:"side,omitempty" of:"Side"`
+	Network string   `yaml:"network,omitempty" of:"Network"`
 	Guess   bool     `yaml:"guess,omitempty"`
 	Only    []string `yaml:"only,omitempty"`
 	Except  []string `yaml:"except,omitempty"`

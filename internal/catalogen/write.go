@@ -101,6 +101,7 @@ func (c *catalogue) step(s step) string {
 		{len(s.About) > 0, "About", names("Aspect", s.About)},
 		{s.Failure != "", "On", c.words["Failure"][s.Failure]},
 		{s.Side != "", "Side", c.words["Side"][s.Side]},
+		{s.Network != "", "Network", c.words["Network"][s.Network]},
 		{s.Guess, "Guess", "true"},
 		{len(s.Only) > 0, "Only", texts("[]string", s.Only)},
 		{len(s.Except) > 0, "Except", texts("[]string", s.Except)},

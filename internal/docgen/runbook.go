@@ -17,6 +17,10 @@ func runbookPage() string {
 
 // onlyIf is in which reports a step is given, "" for all that leave its subject open.
 func onlyIf(step diag.Step) string {
+	where := ""
+	if step.Network == diag.NetworkAgent {
+		where = "where the agent has a network namespace of its own: "
+	}
 	switch {
 	case step.Side == diag.SidePlatform:
 		return "if the control plane answers with errors, or not at all: "
@@ -29,7 +33,7 @@ func onlyIf(step diag.Step) string {
 	case step.Side == diag.SideAgent:
 		return "if the agent ended: "
 	case step.On != "":
-		return "for " + string(step.On) + ": "
+		return "for " + string(step.On) + ": " + where
 	case step.When == diag.RelyTasks:
 		return "if the agent takes no tasks: "
 	case len(step.Only) > 0:
@@ -39,7 +43,7 @@ func onlyIf(step diag.Step) string {
 	case step.Guess:
 		return "if no error was recorded: "
 	}
-	return ""
+	return where
 }
 
 func repair(d time.Duration) string {
