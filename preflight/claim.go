@@ -14,6 +14,7 @@ type claimID int
 const (
 	claimPlatformDown claimID = iota
 	claimOperatorWay
+	claimPlatformLives
 	claimNodeWay
 	claimNotThisNode
 	claimOnlyLookup
@@ -45,9 +46,13 @@ var claims = [...]struct {
 	claimOperatorWay: {
 		"; the node API answers the node, so the fault is on the operator's way",
 		func(c *Case, f *diag.Fact) bool {
-			return nodeHears(c) != answeredSide || status(f) != 0 || rung(f.Phase) > rung("tls") ||
-				answeredSomewhere(c, Operator, target(f), f.Phase)
+			reach := c.Fact(diag.HopNodeRuntimeAPI, stepReach)
+			return noOperatorWay(c, f) || reach == nil || hostPortOf(target(reach)) != hostPortOf(target(f))
 		},
+	},
+	claimPlatformLives: {
+		"; the node API, another address, answers the node: the fault is at this one, or on the operator's way to it",
+		noOperatorWay,
 	},
 	claimNodeWay: {
 		"; the operator does, so the fault is on this node's way there",
@@ -100,6 +105,13 @@ var claims = [...]struct {
 			return hungUp(f) || f.Failure == diag.TLSALPN || (status(f) == 0 && !listenerAnswers(c))
 		},
 	},
+}
+
+// noOperatorWay reports whether f, the operator's, speaks against a fault on the operator's way, or the node is no
+// better off.
+func noOperatorWay(c *Case, f *diag.Fact) bool {
+	return nodeHears(c) != answeredSide || status(f) != 0 || rung(f.Phase) > rung("tls") ||
+		answeredSomewhere(c, Operator, target(f), f.Phase)
 }
 
 // claim adds a claim's words to the finding, unless a fact of the walk forbids them, and reports whether it did.

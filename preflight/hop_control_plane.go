@@ -173,8 +173,12 @@ func noAPI(c *Case, f *diag.Fact) diag.Finding {
 		out.Side, out.Culprit = diag.SidePlatform, culpritControlPlane
 		claim(c, &out, claimPlatformDown)
 	case node == answeredSide:
-		out.Side, out.Culprit = diag.SideOperator, culpritOperatorWay
-		claim(c, &out, claimOperatorWay)
+		out.Culprit = culpritOperatorWay
+		if claim(c, &out, claimOperatorWay) {
+			out.Side = diag.SideOperator
+		} else { // the API's listener is not the one that answers the node
+			claim(c, &out, claimPlatformLives)
+		}
 	default:
 		out.Culprit = culpritControlPlane
 	}

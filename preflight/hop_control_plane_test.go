@@ -21,6 +21,7 @@ func TestControlPlaneAccessFitsItsReport(t *testing.T) {
 	alert := func(f *diag.Fact) {
 		failWith(diag.MTLSCertRequired, "mtls")(f)
 	}
+	const elsewhere = "another address, answers the node: the fault is at this one, or on the operator's way to it"
 	const platform, way, down = "control plane API", "on the operator's way", "this is the control plane"
 	ownWay := regexp.MustCompile(`VPN|\bDNS\b|look-up|\broute\b|another network`)
 	for _, tc := range []struct {
@@ -33,12 +34,12 @@ func TestControlPlaneAccessFitsItsReport(t *testing.T) {
 		steps   *regexp.Regexp // no step may say that
 	}{
 		{"the node's DNS is broken as well, and at its address the API answers the node",
-			with(both(timeout), answers{"node_runtime_api_reachability/reach": nodeDNS}), diag.OutcomeFail, "operator access",
-			way, []string{down}, nil},
+			with(both(timeout), answers{"node_runtime_api_reachability/reach": nodeDNS}), diag.OutcomeFail, "operator access, ",
+			elsewhere, []string{down}, nil},
 		{"the node's listener wants a certificate, by an alert",
-			with(both(refused), answers{"node_runtime_api_reachability/reach": alert}), diag.OutcomeFail, "operator access", way,
-			[]string{down}, nil},
-		{"a task wait of 204", both(refused), diag.OutcomeFail, "operator access", way, []string{down}, nil},
+			with(both(refused), answers{"node_runtime_api_reachability/reach": alert}), diag.OutcomeFail, "operator access, ",
+			elsewhere, []string{down}, nil},
+		{"a task wait of 204", both(refused), diag.OutcomeFail, "operator access, ", elsewhere, []string{down}, nil},
 		{"nobody gets an answer", with(both(refused), answers{
 			"node_runtime_api_reachability/reach": refused, "node_runtime_api_reachability/reach~from-operator": refused,
 		}), diag.OutcomeFail, platform, down, []string{way}, ownWay},
@@ -92,5 +93,30 @@ func TestControlPlaneAccessFitsItsReport(t *testing.T) {
 			}
 			replaysToItself(t, r)
 		})
+	}
+}
+
+// TestOperatorsWayIsOfOneAddress: that the node API answers the node shows the operator's way to be at fault where both
+// ask one address, and of another listener it shows nothing.
+func TestOperatorsWayIsOfOneAddress(t *testing.T) {
+	for name, one := range map[string]bool{"one address": true, "two": false} {
+		e := testEnv()
+		asked := func(f *diag.Fact) {
+			if one {
+				f.Target = e.Profile.APIBase
+			}
+		}
+		r := inMadeUpTime(t, func(t *testing.T) *diag.Report {
+			silent := failWith(diag.TCPTimeout, "tcp")
+			return walkFrom(t.Context(), e, map[string]Vantage{Platform: &scripted{name: Platform},
+				Node: &scripted{name: Node, answers: answers{factID(diag.HopNodeRuntimeAPI, stepReach): asked}},
+				Operator: &scripted{name: Operator, answers: answers{
+					"control_plane_access/healthz": silent, "control_plane_access/auth": silent}}})
+		})
+		b := r.Verdict.Blame
+		if b == nil || strings.HasSuffix(b.Text, "so the fault is on the operator's way") != one ||
+			(r.Verdict.Owner == "operator access") != one {
+			t.Errorf("%s: owner %s, %+v", name, r.Verdict.Owner, b)
+		}
 	}
 }
