@@ -75,6 +75,9 @@ func saw(f *diag.Fact) string {
 	switch {
 	case f.Failure == diag.OK && f.HTTP != nil:
 		text = "HTTP " + strconv.Itoa(f.HTTP.Status)
+		if f.HTTP.Location != "" {
+			text += " to " + f.HTTP.Location
+		}
 	case f.Failure != diag.OK && f.Phase != "":
 		text = string(f.Failure) + " in " + f.Phase
 	case f.Failure != diag.OK:
