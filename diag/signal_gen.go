@@ -399,10 +399,14 @@ var signalRows = [...]SignalRow{
 	},
 	{
 		Signal: SigAuthFailed, Reason: ReasonIdentityRejectedRecoverable,
-		Title:     "The platform rejects the node's identity",
-		Owners:    Owners{"PKI", "node enrollment"},
+		Title:  "The platform rejects the node's identity",
+		Owners: Owners{"PKI", "node enrollment"},
+		BySide: []SideOwners{
+			{SidePlatform, Owners{"edge and route profile", "PKI", "node enrollment"}},
+		},
 		Dashboard: AgentAuthFailed,
 		Recovery: []Step{
+			{Text: "where the answer has nothing of the platform, read in the log of what answers there why it refused: a rule of its own (a request filter, a list of addresses) is repaired there; a certificate that it does not take, by the steps that follow", Only: []string{"control_plane"}},
 			{Text: "see what the platform recorded about the node before it refused it", Commands: []string{"gpuaasctl diag timeline {target}"}, Only: []string{"identity_revoked_or_fenced"}},
 			{Text: "if it is to serve again, reactivate it in the platform; do not re-enroll it: its certificate is not what is refused", Only: []string{"identity_revoked_or_fenced"}},
 			{Text: "see which certificate no longer fits, and in which order to repair", Commands: []string{"gpuaasctl diag trust {target}"}, Except: []string{"identity_revoked_or_fenced"}},

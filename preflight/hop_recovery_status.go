@@ -334,6 +334,7 @@ func judgeTaskWait(c *Case) *diag.Finding {
 		out = fail(diag.SigAuthFailed, f,
 			"HTTP %d comes from the ingress at %s, or from what is in front of it: the answer has nothing of "+
 				"the platform, so whether the platform denies this node is not known%s", s, where(f), issued(c, f))
+		out.Side = diag.SidePlatform
 		out.Reason, out.Culprit = diag.ReasonIdentityRejectedRecoverable, "node file "+f.Request.Cert
 	case s >= 500 || (s == 0 && inPhase(f, "dns", "tcp", "tls", "http")):
 		out = fail(diag.SigAPIUnreachable, f, "the node API does not answer the node's task wait: %s", saw(f))
