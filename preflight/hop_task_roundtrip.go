@@ -145,6 +145,8 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 		f := fail(diag.SigTaskClaimFailed, got, "the agent refused the no-op: %s", why)
 		f.Direct = true // it answered, so nothing before it is broken
 		return []diag.Finding{f}
+	case st != "completed" && st != "expired" && !waitedFor(got):
+		return []diag.Finding{undecided(got, "the no-op was %s, and what became of it could not be read: %s", st, saw(got))}
 	case st != "completed" && !claimed && unasked(got, "task.claimed_at"):
 		return []diag.Finding{undecided(got, "the no-op is %s after %d ms, and this platform does not report node claims", st,
 			got.DurationMS)}
@@ -160,6 +162,12 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 		return []diag.Finding{f}
 	}
 	return judgeBacklog(c)
+}
+
+// waitedFor reports whether a poll went on for its whole time: one that an answer of something else, or of nobody, has
+// ended says what was so before that.
+func waitedFor(f *diag.Fact) bool {
+	return f.Passed() || f.Phase == "poll" || f.Failure == diag.HTTPTimeout || f.Failure == diag.Timeout
 }
 
 // judgeBacklog is about a platform that still counts expired tasks as current work after the time of a sweep. A report
