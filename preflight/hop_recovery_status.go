@@ -330,7 +330,7 @@ func judgeTaskWait(c *Case) *diag.Finding {
 	case refusesCert(f) && (!vague(f) || foreignIssuer(c) || badOwnCert(c)):
 		out = fail(diag.SigAuthFailed, f, "the ingress refuses the node's certificate: %s%s", saw(f), issued(c, f))
 		out.Reason, out.Culprit = refusalReason(c, f), "node file "+f.Request.Cert
-	case s == 401 || s == 403:
+	case s == 401 || s == 403 || (s == 400 && refusesCert(f)):
 		out = fail(diag.SigAuthFailed, f,
 			"HTTP %d comes from the ingress at %s, or from what is in front of it: the answer has nothing of "+
 				"the platform, so whether the platform denies this node is not known%s", s, where(f), issued(c, f))

@@ -25,12 +25,16 @@ func refusesCert(f *diag.Fact) bool {
 	case !asksForCert(f) || f.TLS.CertSent == "":
 		return false
 	}
-	return ((s == 400 || s == 401 || s == 403) && !platformSpeaks(f)) || vague(f)
+	return ((s == 400 || s == 401 || s == 403) && !platformSpeaks(f)) || (vague(f) && s != 400)
 }
 
 // vague reports whether a refusal does not say what it is for: the end of the connection, an alert that is about no
-// certificate, a 401 or 403 that may be a rule's. Servers do each of these for a certificate that they do not like.
-func vague(f *diag.Fact) bool { return hungUp(f) || status(f) == 401 || status(f) == 403 }
+// certificate, a 401 or 403 that may be a rule's, a 400 that names no certificate and may be of a limit on requests.
+// Servers do each of these for a certificate that they do not like.
+func vague(f *diag.Fact) bool {
+	s := status(f)
+	return hungUp(f) || s == 401 || s == 403 || (s == 400 && !isMTLS(f.Failure) && f.Failure != diag.MTLSIngress400)
+}
 
 // admitted reports whether the node API took a task wait: a page for people, and a redirect, are of something else.
 func admitted(f *diag.Fact) bool {

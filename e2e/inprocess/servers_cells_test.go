@@ -38,6 +38,11 @@ func cells() []cell {
 		cell{name: "another CA, optional", want: drift, do: distrusting(func(d *door) { d.clients = certOptional })},
 		cell{name: "another CA, refuses in HTTP", want: drift, cannot: noHTTPVerdict,
 			do: distrusting(func(d *door) { d.clients = certOr403 })},
+		cell{name: "ingress: a rule of its own", want: ownRule, do: at(ingressDoor, func(d *door) {
+			d.status, d.page = http.StatusForbidden, "<html><body>Your request was blocked.</body></html>"
+		})},
+		cell{name: "ingress: a limit of its own", want: ownRule,
+			do: at(ingressDoor, func(d *door) { d.status = http.StatusBadRequest })},
 		cell{name: "stale bundle", want: staleBundle, do: func(t *testing.T, b *behind, _ *[3]door) {
 			write(t, filepath.Join(b.node, "ca-bundle.crt"), string(b.platform.SigningCA()))
 		}},
@@ -99,6 +104,8 @@ var (
 	revoked     = denied(diag.ReasonIdentityRejectedRecoverable, "the ingress refuses the node's certificate")
 	staleBundle = blames(diag.HopNodeRuntimeAPI, diag.SigAPITLSFailed, byPKI, diag.ReasonServerTLSUntrusted,
 		"does not trust .* tls_unknown_ca")
+	ownRule = blames(diag.HopNodeRecoveryStatus, diag.SigAuthFailed, "edge and route profile, PKI, node enrollment",
+		diag.ReasonIdentityRejectedRecoverable, "nothing of the platform, so whether the platform denies")
 	noUpgrade = blames(diag.HopBrowserTerminalWS, diag.SigUpgradeFailed, byGateway, diag.ReasonTerminalGatewayDown,
 		"HTTP 426")
 )
@@ -122,8 +129,8 @@ func certificateCells(version string) []cell {
 
 // leg is one of the listeners with the expected verdict of its faults.
 type leg struct {
-	name                                  string
-	broken, throttled, page, login, http2 verdict
+	name                                         string
+	broken, throttled, page, login, moved, http2 verdict
 }
 
 // legs are in the order of the doors.
@@ -134,6 +141,7 @@ var legs = [...]leg{
 		throttled: undecided("operator access, edge and route profile"),
 		page:      undecided(byOperator),
 		login:     undecided(byOperator),
+		moved:     api("HTTP 302 to moved.invalid/elsewhere"),
 		http2:     api("ALPN"),
 	}, {
 		name:      "terminal",
@@ -142,6 +150,7 @@ var legs = [...]leg{
 		page: blames(diag.HopBrowserTerminalWS, diag.SigUpgradeFailed, byGateway, diag.ReasonTerminalGatewayDown,
 			"HTTP 200"),
 		login: undecided(byOperator),
+		moved: route("HTTP 302 to moved.invalid/elsewhere"),
 		http2: route("ALPN"),
 	}, {
 		name:   "ingress",
@@ -150,6 +159,7 @@ var legs = [...]leg{
 			"throttles this node's task wait"),
 		page:  nodeAPI("a page for people in place of the node API: HTTP 200"),
 		login: nodeAPI("a login, which no agent can pass"),
+		moved: undecided(byOperator),
 		http2: nodeAPI("ALPN"),
 	},
 }
@@ -195,6 +205,8 @@ func answerCells(which int, l leg) []cell {
 		cell{name: l.name + ": maintenance page that says 200", want: l.page, do: answers(http.StatusOK, maintenancePage)},
 		cell{name: l.name + ": login", want: l.login,
 			do: at(which, func(d *door) { d.redirect = "https://login.invalid/login" })},
+		cell{name: l.name + ": moved", want: l.moved,
+			do: at(which, func(d *door) { d.redirect = "https://moved.invalid/elsewhere" })},
 		cell{name: l.name + ": HTTP/2 only", want: l.http2, cannot: oneProtocol,
 			do: at(which, func(d *door) { d.h2 = true })},
 	)
