@@ -1,7 +1,7 @@
 package diag
 
-// Diff says what is otherwise in a walk than in an earlier one of the same thing. It is made once, with the baseline at
-// hand, and nothing is judged by it: a replay carries it along as it is.
+// Diff lists what changed in a walk since an earlier one of the same subject. It is computed once, when the baseline
+// is loaded, and does not affect the verdict: a replay copies it unchanged.
 type Diff struct {
 	Baseline   Baseline `json:"baseline"`
 	Comparable bool     `json:"comparable"`
@@ -25,7 +25,8 @@ func (d *Diff) Regressions() int {
 // LastGood is the baseline that history chooses: the newest kept walk of the same thing that ended well.
 const LastGood = "last-good"
 
-// Baseline is the walk that was compared with. Without a run id there was none, and the diff says why.
+// Baseline is the walk to which this one is compared. Without a run id there was no baseline, and Diff.Because has
+// the reason.
 type Baseline struct {
 	From    string  `json:"from"` // last-good, or the file that was given
 	RunID   string  `json:"run_id,omitempty"`
@@ -42,7 +43,7 @@ type Change struct {
 	Field  string     `json:"field"`           // of the first fact, or of the report: tls.chain[0].issuer, plan.policy.KEY
 	Before string     `json:"before,omitempty"`
 	After  string     `json:"after,omitempty"`
-	// Known reports that a kept good walk has seen the later value already, so it is no news.
+	// Known reports that a kept good walk had the later value already.
 	Known      bool         `json:"known,omitempty"`
 	Regression bool         `json:"regression"`
 	Noise      *NoiseBounds `json:"noise,omitempty"` // of timing
@@ -103,10 +104,10 @@ type Gate string
 const (
 	// GateWorse: when the later value is the worse one.
 	GateWorse Gate = "worse"
-	// GateUnseen: whom a node trusts and where it is led must not change unannounced. A value that a kept good walk
-	// has seen is no news.
+	// GateUnseen: trust anchors and the targets of names and routes must not change unannounced. A value of a kept
+	// good walk does not count.
 	GateUnseen Gate = "unseen"
-	// GateNever: renewals, upgrades and settings are what people do.
+	// GateNever: renewals, upgrades and settings are routine work.
 	GateNever Gate = "never"
 )
 

@@ -90,7 +90,7 @@ func Classify(e Evidence) Classification {
 	c.UserState, c.UserText = v.shown(standing, seen)
 	bad := max(grave(c.State), grave(c.UserState)) >= grave(UserOperator)
 	if (c.Reason == ReasonNone && !works) || (c.Reason != ReasonNone && !bad && !v.heard()) {
-		// "normal" is said of what was measured, and "passes by itself" of a node that was seen to work
+		// "normal" needs a measurement, and "passes by itself" a node that was seen to work
 		c.UserState, c.UserText = UserUnknown, ""
 	}
 	return c
@@ -107,8 +107,8 @@ func (v *view) hopFails() bool {
 	return slices.ContainsFunc(v.Probes, func(p Probed) bool { return p.Status == StatusFail })
 }
 
-// unfailed reports whether there was a walk, and neither a hop of it nor a point of the checklist fails. That the
-// platform remembers a task or a task wait that failed is no measurement of now.
+// unfailed reports whether there was a walk, and neither a hop of it nor a point of the checklist fails. The
+// platform's memory of a failed task or task wait is not a measurement of now.
 func (v *view) unfailed() bool {
 	if len(v.Probes) == 0 || v.hopFails() {
 		return false
@@ -190,7 +190,7 @@ func hide(hidden map[ReasonCode]ReasonCode, by ReasonCode) {
 	}
 }
 
-// aside reports why evidence for a reason that does not hold was set aside: "" where there is none.
+// aside reports why evidence for a reason that does not hold was set aside: "" without such evidence.
 func (v *view) aside(code ReasonCode) string {
 	if why := v.record.why(code); why.words != "" {
 		return why.String()

@@ -75,12 +75,12 @@ func cleanupStuck(v *view) []string {
 	return []string{"read model: the allocation is release_failed, occupancy " + orUntyped(v.App.Occupancy)}
 }
 
-// past reports why an entry does not describe the present: what is said of the time at which it was written, and of
-// what came later. The renderers word it.
+// past is the reason why an entry does not describe the present: its time, and what happened later. The renderers
+// word it.
 type past struct {
-	words string // before the time of the entry; "": it does describe the present
+	words string // precede the time of the entry; "": it does describe the present
 	entry *RecordEntry
-	then  string       // behind it
+	then  string       // follows the time of the entry
 	later *RecordEntry // whose time ends the sentence; nil: nothing that came later
 }
 
@@ -94,8 +94,8 @@ func (p past) String() string {
 	return string(text)
 }
 
-// outdated reports why entry i does not describe the present. accepted says how the node's certificate was seen to be
-// accepted just now, "" where it was not.
+// outdated reports why entry i does not describe the present. accepted describes the evidence that the node's
+// certificate is accepted now; "" without such evidence.
 func outdated(entries []*RecordEntry, i int, boot string, points [len(Points)]CheckPoint, accepted string) past {
 	n := entries[i]
 	if n.Reason == RecClonedIdentity {
@@ -136,9 +136,9 @@ func outdated(entries []*RecordEntry, i int, boot string, points [len(Points)]Ch
 	return past{}
 }
 
-// asOf says why an entry that nothing outdates is of its time all the same: of a walk that passes, and of a result that
-// the node could not post before it had good contact again, where a walk looked and found nothing of it. Only a cloned
-// identity is never of its time.
+// asOf returns why an entry that nothing outdates is history nevertheless: the walk passes, or the entry is about a
+// result that the node could not post before its next good contact, and a walk found no trace of it. For a cloned
+// identity it returns no reason.
 func asOf(e *Evidence, entries []*RecordEntry, i int, code ReasonCode) past {
 	n := entries[i]
 	switch {

@@ -33,7 +33,7 @@ type Evidence struct {
 
 // NodeEvidence is the read model of a node.
 type NodeEvidence struct {
-	// of the last heartbeat that was taken in, by the platform's own clock; nil: the platform does not say
+	// since the last accepted heartbeat, by the platform's own clock; nil: the platform does not report it
 	HeartbeatAge *time.Duration
 	ContactAge   *time.Duration // of its last contact with the agent, by any request
 	NeverHeard   bool           // the platform reports that no heartbeat ever came
@@ -42,7 +42,7 @@ type NodeEvidence struct {
 	Identity string     // accepted, or the code with which the node's credentials are denied
 	Posture  string     // the agent's own, when it sent its last heartbeat: serving | recovering | stopped | quarantined
 	Reason   ReasonCode // the platform's own classification
-	// Overtaken says why Reason is history: what the platform made it of was measured since, and is otherwise. "": it
+	// Overtaken is why Reason is history: a later measurement contradicts what the platform derived it from. "": it
 	// holds.
 	Overtaken string
 
@@ -73,7 +73,7 @@ type AppEvidence struct {
 // TrustEvidence is fingerprints.
 type TrustEvidence struct{ SigningCA, IngressCA string }
 
-// Probed is what one hop says: a finding, or a plain pass.
+// Probed is the result of one hop: a finding, or a plain pass.
 type Probed struct {
 	Hop     HopID
 	Status  Status

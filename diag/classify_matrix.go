@@ -6,8 +6,8 @@ import (
 )
 
 // Scenario is a row of the drift model's failure matrix. The rows are in catalogue/scenarios.yaml. Several rows may
-// have one reason: then the evidence tells them apart, and budgets, recovery and the deciding component are the row's.
-// Its name is never an input.
+// have one reason: then the evidence distinguishes them, and budgets, recovery and the deciding component are the
+// row's. Its name is never an input.
 type Scenario struct {
 	ID       string
 	Title    string
@@ -19,9 +19,8 @@ type Scenario struct {
 	Recovery Text          // the next action
 }
 
-// apart are the rules that tell rows of one reason apart, by the id of the row. A row without a rule is taken where
-// none of the others is.
-var apart = [...]struct {
+// rowRules distinguish rows of one reason, by the id of the row. A row without a rule is the default.
+var rowRules = [...]struct {
 	row   string
 	holds func(v *view) bool
 }{
@@ -38,9 +37,9 @@ var apart = [...]struct {
 	}},
 }
 
-// tells is the rule of a row, nil where it has none.
-func tells(row string) func(v *view) bool {
-	for _, r := range apart {
+// rowRule returns the rule of a row, nil for a row without one.
+func rowRule(row string) func(v *view) bool {
+	for _, r := range rowRules {
 		if r.row == row {
 			return r.holds
 		}
@@ -56,7 +55,7 @@ func scenarioOf(code ReasonCode, v *view) *Scenario {
 	for _, general := range []bool{false, true} {
 		for i := range matrix {
 			m := &matrix[i]
-			holds := tells(m.ID)
+			holds := rowRule(m.ID)
 			if slices.Contains(m.Reasons, code) && general == (holds == nil) && (general || holds(v)) {
 				return m
 			}

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// recorded is what a diagnostic record shows of the present, and what it said once.
+// recorded is a diagnostic record's evidence about the present, and its evidence that does not count any more.
 type recorded struct {
 	now  []present // lines of evidence, the newest first
 	then []lapsed  // why older lines do not count: of each reason the newest
 	gone bool      // the node wrote that it has no current recovery token
-	// blocked are lines that say that enrollment itself fails; fresh says that a newly issued certificate was refused.
+	// blocked are lines about failures of enrollment itself; fresh: a newly issued certificate was refused.
 	blocked []string
 	fresh   bool
 	refused *RecordEntry // a heartbeat that the platform answered with a status, while it hears the agent's other requests
@@ -25,7 +25,7 @@ type present struct {
 	line string
 }
 
-// lapsed is why an entry is none.
+// lapsed is why an entry is not evidence about the present.
 type lapsed struct {
 	code ReasonCode
 	why  past
@@ -52,10 +52,10 @@ func (r *recorded) why(code ReasonCode) past {
 	return past{}
 }
 
-// readRecord reads what the node wrote down. An entry is history when the node had good contact later in the same
-// record, when a later entry of the same loop says otherwise, when it is of an earlier boot, or when the point of the
-// checklist that it denies is known to pass. Only a cloned identity is not forgotten by a reboot or a contact, since
-// both machines have them: it ends with a new identity, or when the node wrote that the platform had taken it back.
+// readRecord reads the node's record. An entry is history when the node had good contact later in the same record,
+// when a later entry of the same loop contradicts it, when it is of an earlier boot, or when the point of the
+// checklist that it denies is known to pass. A cloned identity does not end with a reboot or a contact, since both
+// machines have them: it ends with a new identity, or with an entry that the platform released the node.
 func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 	var r recorded
 	entries := e.Record
@@ -113,19 +113,18 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 	return r
 }
 
-// DecisionContact marks the entry that tells of a good contact: the platform answered this node as its own.
+// DecisionContact marks the entry of a good contact: the platform accepted this node's heartbeat.
 const DecisionContact = "contact"
 
-// DecisionDelivered marks the entry that tells that the platform took a task's result. Agents write it since results
-// have a good contact of their own: the one above is a heartbeat's.
+// DecisionDelivered marks the entry of a task's result that the platform accepted. It is separate from
+// DecisionContact, which is about heartbeats.
 const DecisionDelivered = "delivered"
 
-// Released reports whether the entry tells that the platform took a quarantined node back, which is an operator's
-// decision.
+// Released reports whether the platform released a quarantined node, which is an operator's decision.
 func Released(n *RecordEntry) bool { return n.Reason == RecClonedIdentity && n.Decision == "release" }
 
-// refutes is the hop that measures the very thing that an entry of this reason tells of, "" where a probe sees less
-// than the agent: what a probe reaches with the files of today, an agent may fail at with those of its start.
+// refutes returns the hop whose pass refutes an entry of this reason. It is "" where a probe measures less than the
+// agent: a probe uses the current files, an agent those of its start.
 func refutes(n *RecordEntry, code ReasonCode) HopID {
 	switch code {
 	case ReasonEdgeRateLimited:
@@ -144,9 +143,9 @@ func refutes(n *RecordEntry, code ReasonCode) HopID {
 	return ""
 }
 
-// onlyHeartbeat reports whether an entry about an unreachable control plane is of heartbeats alone: a task
-// wait of this walk, or the agent's contact as the platform has it, says that other requests arrive. So the plane as a
-// whole is reachable. What a connection failed at needs both: the walk may get through where the agent does not.
+// onlyHeartbeat reports whether an entry about an unreachable control plane is about heartbeats alone: a task wait of
+// this walk, or the platform's time of the agent's last contact, proves that other requests arrive. An entry about a
+// failed connection needs both, since the walk may get through where the agent does not.
 func (e *Evidence) onlyHeartbeat(n *RecordEntry, code ReasonCode) bool {
 	if code != ReasonControlPlaneUnreachable || n.About != "heartbeat" {
 		return false
@@ -159,12 +158,12 @@ func (e *Evidence) onlyHeartbeat(n *RecordEntry, code ReasonCode) bool {
 	return e.heardLately() && (served || n.Status != 0)
 }
 
-// RefusedHeartbeat is the entry of the node's record by which the platform answers its heartbeats with an HTTP error,
-// while it hears from the agent's other requests. Nil where nothing says so of the present.
+// RefusedHeartbeat is the entry of the node's record that shows that the platform now answers its heartbeats with an
+// HTTP error, and accepts the agent's other requests. Nil without such an entry.
 func (e *Evidence) RefusedHeartbeat() *RecordEntry { return look(e).record.refused }
 
-// accepted reports how the node's certificate was seen to be accepted just now: by a task wait of this walk, or by the
-// platform, unless a task wait was refused. "" where it was not.
+// accepted describes the evidence that the node's certificate is accepted now: a task wait of this walk, or the
+// platform's own state, unless a task wait was refused. "" without such evidence.
 func (e *Evidence) accepted() string {
 	wait, measured := worst(e.Points, PointWait)
 	switch {
@@ -192,8 +191,8 @@ func contact(n *RecordEntry) bool {
 	return n.Decision == DecisionContact || n.Decision == DecisionDelivered || n.Reason == RecSelfUpdateCommitted
 }
 
-// exchange reports whether the entry tells of one try of a loop, of which only the newest counts. What is written about
-// an identity adds up: an expired certificate is still expired when a token is missing, too.
+// exchange reports whether the entry is one attempt of a loop, of which only the newest counts. Entries about an
+// identity accumulate: an expired certificate is still expired when a token is missing, too.
 func exchange(n *RecordEntry) bool {
 	switch n.About {
 	case "heartbeat", "task_wait", "task_result":
@@ -215,7 +214,7 @@ func denies(n *RecordEntry) PointID {
 	return ""
 }
 
-// reasonOfEntry is the operator reason of entry i, "" for one that tells of no trouble.
+// reasonOfEntry is the operator reason of entry i, "" for one that is not about a failure.
 func reasonOfEntry(entries []*RecordEntry, i int) ReasonCode {
 	n := entries[i]
 	if Released(n) {
@@ -248,7 +247,7 @@ func enrolledBefore(entries []*RecordEntry, i int) bool {
 	return false
 }
 
-// recordReasons translates what a node writes. What is not here tells of no trouble.
+// recordReasons maps a node's reasons to operator reasons. A reason that is not listed is not a failure.
 var recordReasons = map[RecordReason]ReasonCode{
 	RecServerTLSUntrusted:        ReasonServerTLSUntrusted,
 	RecEndpointProfileDrift:      ReasonEndpointProfileDrift,

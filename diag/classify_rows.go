@@ -88,7 +88,8 @@ func look(e *Evidence) *view {
 func (v *view) named(code ReasonCode) []string {
 	lines := v.record.lines(code)
 	for _, p := range v.speaks {
-		if p.of == code && (p.By == "" || code == ReasonClonedIdentity) { // which is no symptom of anything
+		// a cloned identity is not a symptom of another failure
+		if p.of == code && (p.By == "" || code == ReasonClonedIdentity) {
 			lines = append(lines, string(p.Hop)+": "+p.Text)
 		}
 	}
@@ -199,8 +200,8 @@ func tokenNeeded(v *view) []string {
 	return lines
 }
 
-// addressMoved needs to know both addresses. A loopback address is no place in a network, and nothing moves from there;
-// a public one, of a node that knows private ones alone, is that of its NAT.
+// addressMoved needs to know both addresses. A loopback address does not count as the address of a machine. A public
+// address of a node that has only private ones is that of its NAT.
 func addressMoved(v *view) []string {
 	n := v.Node
 	if n != nil && translated(n.Address, n.Addresses) {
@@ -224,7 +225,7 @@ func translated(known string, addresses []string) bool {
 	})
 }
 
-// SameVersion reports whether two spellings are of one version: a "v" before it is no part of it.
+// SameVersion reports whether two spellings are of one version: a leading "v" does not count.
 func SameVersion(a, b string) bool { return strings.TrimPrefix(a, "v") == strings.TrimPrefix(b, "v") }
 
 func versionDiffers(v *view) []string {

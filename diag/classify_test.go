@@ -52,7 +52,7 @@ func TestMatrixIsClosed(t *testing.T) {
 			t.Errorf("%s: repair budget %v is weaker than %s", m.ID, m.Repair, m.Severity)
 		}
 	}
-	for _, r := range apart {
+	for _, r := range rowRules {
 		if !seen[r.row] {
 			t.Errorf("a rule is of the row %s, which the matrix does not have", r.row)
 		}
@@ -348,7 +348,7 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// TestNothingKnownIsNotHealthy: no evidence is no complaint, and no health.
+// TestNothingKnownIsNotHealthy: without evidence, a node is neither faulty nor healthy.
 func TestNothingKnownIsNotHealthy(t *testing.T) {
 	c := Classify(Evidence{})
 	if c.Reason != ReasonNone || c.Healthy {
@@ -361,8 +361,8 @@ func TestNothingKnownIsNotHealthy(t *testing.T) {
 	}
 }
 
-// TestOfANodeThatWasNeverSeen: that only this operator is cut off, that the platform never saw the node, and a record
-// of zeros say nothing of the node. One word of its own does.
+// TestOfANodeThatWasNeverSeen: a failure of the operator's own access, a node that the platform never saw, and a
+// record of zeros are not evidence about the node. One entry of its own is.
 func TestOfANodeThatWasNeverSeen(t *testing.T) {
 	refused := []Probed{{Hop: HopControlPlaneAccess, Status: StatusFail, Signal: SigControlPlaneUnreachable,
 		Failure: TCPRefused}}
@@ -483,8 +483,8 @@ func begun(seq uint64, boot string) RecordEntry {
 	return e
 }
 
-// TestStaleRecordDoesNotCount: what the node wrote before its last good contact, in an earlier boot, or before a later
-// word of the same loop is history, and is said to be.
+// TestStaleRecordDoesNotCount: an entry before the last good contact, of an earlier boot, or before a later entry of
+// the same loop is history, and is shown as such.
 func TestStaleRecordDoesNotCount(t *testing.T) {
 	for name, c := range map[string]struct {
 		entries []RecordEntry

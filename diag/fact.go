@@ -111,8 +111,8 @@ type Line struct {
 
 func line(about string, words ...string) Line { return Line{about, words} }
 
-// Trait is one value of a fact that stays the same from walk to walk while nothing changes: no time, no process id, no
-// id of a single run. One without a value is none.
+// Trait is one value of a fact that stays the same from walk to walk while nothing changes: no time, no process id,
+// no id of a single run. A trait without a value does not count.
 type Trait struct {
 	Kind  ChangeKind
 	Field string // wire path in the fact; its first word is the section
@@ -147,7 +147,7 @@ func named(values map[string]string) []Line {
 	return lines
 }
 
-// pair is a value behind its label, nothing when there is no value.
+// pair returns the label and the value, "" for an empty value.
 func pair(label, v string) string {
 	if v == "" {
 		return ""

@@ -2,8 +2,8 @@ package diag
 
 import "slices"
 
-// Failure is a word for what the network or the host did. It is never policy: "tcp_refused" says what the kernel
-// answered, not whose fault it is. The zero value means that nothing failed.
+// Failure is a word for what the network or the host did. It is never policy: "tcp_refused" is the kernel's answer,
+// not whose fault it is. The zero value means that nothing failed.
 type Failure string
 
 // OK is the word of what did not fail. The others are in catalogue/failures.yaml.
@@ -67,7 +67,7 @@ const (
 // Resources lists every resource once.
 var Resources = [...]Resource{OpenFiles, LocalPorts, Processes, Memory, NetworkBuffers}
 
-// Words is the resource as people say it.
+// Words is the resource's name in texts.
 func (r Resource) Words() string {
 	switch r {
 	case OpenFiles:
@@ -116,8 +116,8 @@ type Holder struct {
 	Held int64  `json:"held"`
 }
 
-// DenialFacts is what was read, where and right after a connection was denied, of everything that denies one. It says
-// what there is, not which of it was used.
+// DenialFacts lists everything that could deny a connection, read in its namespace right after it was denied. It does
+// not identify which of them did.
 type DenialFacts struct {
 	// chains of what leaves, whose rules or policy may drop or reject
 	PacketFilters []string `json:"packet_filters,omitempty"`

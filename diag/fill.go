@@ -40,8 +40,8 @@ var placeholderDefaults = map[string]string{
 	"known_hosts": "~/.ssh/known_hosts",
 }
 
-// Values gives the value of a placeholder by its name, "" where there is none. It is asked only for those that a text
-// names. A nil one has no values.
+// Values returns the value of a placeholder by its name, "" where it is unknown. It is called only for placeholders
+// in the text. A nil Values knows none.
 type Values func(name string) string
 
 // Given are values that are all known beforehand.

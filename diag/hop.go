@@ -5,8 +5,8 @@ import "strings"
 // HopID is the runbook's name of a hop.
 type HopID string
 
-// HopRow is what a hop means; package preflight has what it does. The rows are in catalogue/hops.yaml. A profile can
-// bring hops of its own, which have no row here: who asks for one says what holds without it.
+// HopRow is what a hop means; package preflight has what it does. The rows are in catalogue/hops.yaml. A profile's
+// own hops have no row here: the caller provides the default.
 type HopRow struct {
 	ID         HopID
 	Title      string   // what holds when it passes, as one line for people
@@ -66,8 +66,8 @@ func (h HopID) NeedsAllocation() bool {
 	return row.Allocation
 }
 
-// Op names an operation of the prober: one measurement. Its row below says what it reads and what it leaves, its
-// function is in package probe, and its sections say themselves how they read and what of them compares.
+// Op names an operation of the prober: one measurement. Its row below lists its inputs and its sections, its function
+// is in package probe, and each section's type has its text and its comparable traits.
 type Op string
 
 // The operations.
@@ -169,7 +169,7 @@ func Ops() []Op {
 	return ops
 }
 
-// Row is the operation's row, one with its name alone where there is none.
+// Row is the operation's row. For an unknown operation it has the name alone.
 func (op Op) Row() OpRow {
 	for i := range opRows {
 		if opRows[i].Op == op {

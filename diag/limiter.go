@@ -50,7 +50,7 @@ func LimiterCode(code string) bool {
 		strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(code), "-", "_"), " ", "_"))
 }
 
-// limiterTexts are what a plain-text or HTML refusal of a limiter says, beside a Retry-After. Lower case.
+// limiterTexts are phrases of a limiter's plain-text or HTML refusal, which also has a Retry-After. Lower case.
 var limiterTexts = [...]string{"rate limit", "rate-limit", "ratelimit", "too many requests", "being rate limited"}
 
 // challengeMarks are parts of the pages on which a browser has to prove that it is one. Lower case.
@@ -59,8 +59,8 @@ var challengeMarks = [...]string{
 	"g-recaptcha", "google.com/recaptcha/", "h-captcha", "hcaptcha.com/", "px-captcha", "awswafcaptcha", "awswaf.com/",
 }
 
-// LimitedBy names the limiter whose refusal an answer is. A refusal with a code of its own that is not a limiter's is
-// the platform's word and never a limiter's, whatever else the answer looks like; only 429 says the same by itself.
+// LimitedBy names the limiter whose refusal an answer is. A refusal with an error code that is not a limiter's is the
+// platform's, whatever its body looks like; only the status 429 and the headers of a challenge count for more.
 func LimitedBy(r Refusal) Limiter {
 	switch {
 	case r.Header("Cf-Mitigated") == "challenge", wafChallenge(r.Header("X-Amzn-Waf-Action")):
@@ -110,7 +110,7 @@ func limiterJSON(body []byte) bool {
 	if json.Unmarshal(body, &top) != nil {
 		return false
 	}
-	_ = json.Unmarshal(top.Error, &inner) // an error that is no object has no fields
+	_ = json.Unmarshal(top.Error, &inner) // an error that is not an object has no fields
 	for _, doc := range [...]limiterFields{top, inner} {
 		for _, value := range [...]json.RawMessage{
 			doc.Code, doc.ErrorCode, doc.Error, doc.ErrorName, doc.ErrorCategory, doc.Type,

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestOpsAreWhole: every row says what it does and fills, of fields and sections that there are, and none is there
-// twice.
+// TestOpsAreWhole: every row has a text, and its fields and sections exist and occur once.
 func TestOpsAreWhole(t *testing.T) {
 	var inputs, sections []string
 	for i := range reflect.TypeFor[Request]().NumField() {

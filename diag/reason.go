@@ -67,8 +67,8 @@ type Reason struct {
 	NeverReenroll bool
 }
 
-// UserAction is what a user interface does for as long as a reason holds, beside showing its text. One that is not
-// there says nothing: an interface does then what it always does.
+// UserAction is what a user interface does for as long as a reason holds, beside showing its text. Without an action,
+// the interface keeps its default.
 type UserAction string
 
 // The closed list of user actions, as the drift model has them.

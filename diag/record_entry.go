@@ -135,7 +135,7 @@ type DamagedSlot struct {
 	Why string `json:"why"`
 }
 
-// JournalFacts is what a unit said.
+// JournalFacts is a unit's part of the journal.
 type JournalFacts struct {
 	Unit  string        `json:"unit"`
 	Lines []JournalLine `json:"lines,omitempty"` // oldest first

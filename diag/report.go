@@ -28,11 +28,11 @@ type Report struct {
 	// EvidenceCut reports that the platform has older evidence than is here.
 	EvidenceCut bool    `json:"evidence_cut,omitempty"`
 	Verdict     Verdict `json:"verdict"`
-	// Classification is what all evidence together says of the node; Verdict's reason and user state are its.
+	// Classification is derived from all evidence about the node; Verdict's reason and user state are copied from it.
 	Classification *Classification `json:"classification,omitempty"`
 	Dashboard      Dashboard       `json:"dashboard"`
 	Diff           *Diff           `json:"diff,omitempty"` // against a baseline, where one was asked for
-	// Replayed is there where a replay's rules say otherwise than the verdict that the walk's own report stated.
+	// Replayed is present where the verdict of a replay's rules differs from the verdict in the walk's own report.
 	Replayed  *Replayed `json:"replayed,omitempty"`
 	Redaction Redaction `json:"redaction"`
 }
@@ -120,7 +120,7 @@ type PlannedHop struct {
 	Absent string `json:"absent,omitempty"`
 }
 
-// VantageInfo is a place from which was measured; one that could not be had says why in Missing.
+// VantageInfo is a place from which was measured. Missing is why it was not available.
 type VantageInfo struct {
 	ID            string `json:"id"` // operator | node | platform
 	How           string `json:"how"`
@@ -130,7 +130,7 @@ type VantageInfo struct {
 	Missing       string `json:"missing,omitempty"`
 }
 
-// Finding is what a judge says of one hop.
+// Finding is a judge's result about one hop.
 type Finding struct {
 	Status   Status   `json:"status"`
 	Signal   Signal   `json:"signal,omitempty"`
@@ -187,7 +187,7 @@ const (
 	OutcomeInconclusive Outcome = "inconclusive"
 )
 
-// Verdict is what the walk says.
+// Verdict is the result of the walk as a whole.
 type Verdict struct {
 	Outcome        Outcome    `json:"outcome"`
 	FirstFailedHop HopID      `json:"first_failed_hop,omitempty"`
@@ -204,15 +204,15 @@ type Verdict struct {
 	Layer          Layer      `json:"layer,omitempty"`
 	Confidence     Confidence `json:"confidence,omitempty"`
 	Proof          *Proof     `json:"proof,omitempty"`
-	// Unproven reports why a pair of probes that differ in one input is no proof; see Proof.
+	// Unproven is why a pair of probes that differ in one input does not prove the cause; see Proof.
 	Unproven string `json:"unproven,omitempty"`
 	// Observation is the fact that holds the cause itself; it may be there beside a proof.
 	Observation   *Observation `json:"observation,omitempty"`
 	RuledOut      []string     `json:"ruled_out,omitempty"`
 	Severity      string       `json:"severity,omitempty"` // P0 | P1 | P2
 	OtherFindings []Blame      `json:"other_findings,omitempty"`
-	// Because says why a walk without a failing hop decides nothing, where a finding knows it; Owner and Recovery are
-	// then for that.
+	// Because is why a walk without a failing hop is inconclusive, where a finding has the reason; Owner and Recovery
+	// then apply to that reason.
 	Because string `json:"because,omitempty"`
 }
 
@@ -279,8 +279,8 @@ type EvidenceLine struct {
 	WorkflowID    string `json:"workflow_id,omitempty"`
 	SessionID     string `json:"session_id,omitempty"`
 	TaskID        string `json:"task_id,omitempty"`
-	Code          string `json:"code,omitempty"`  // of the error that it tells of
-	Error         string `json:"error,omitempty"` // that error's own words
+	Code          string `json:"code,omitempty"`  // of the reported error
+	Error         string `json:"error,omitempty"` // that error's message
 }
 
 // Redaction reports what was taken out of this report.

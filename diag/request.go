@@ -15,16 +15,16 @@ const (
 )
 
 // Request is one measurement as data: it runs where it is sent. Every field but ID is an input; a proof is a failing
-// and a passing request that differ in exactly one of them; requests that differ in none are one question, asked again.
-// TimeoutMS and Fresh say how it is asked, and are no inputs either. Target and Body may hold ${NAME} for the names in
-// probe.EnvNames; the probe expands them from the running agent's environment.
+// and a passing request that differ in exactly one of them; requests that differ in none are repetitions. TimeoutMS
+// and Fresh are not inputs either. Target and Body may hold ${NAME} for the names in probe.EnvNames; the probe
+// expands them from the running agent's environment.
 type Request struct {
 	ID     string `json:"id"`
 	Op     Op     `json:"op"`
 	Target string `json:"target,omitempty"`
 
 	View       View   `json:"view,omitempty"`
-	Network    View   `json:"network,omitempty"`     // host: the machine's network namespace, with all else as View says
+	Network    View   `json:"network,omitempty"`     // host: the machine's network namespace, with all else as in View
 	Resolve    string `json:"resolve,omitempty"`     // IP address used in place of the look-up
 	Resolver   string `json:"resolver,omitempty"`    // DNS server host:port used in place of the host's own rules
 	ServerName string `json:"server_name,omitempty"` // SNI and verified name in place of Target's host
@@ -79,7 +79,8 @@ type Poll struct {
 	EveryMS int64    `json:"every_ms"`
 }
 
-// noInputs are the fields that are no cause: how long we are willing to wait is none, nor whose connection is used.
+// noInputs are the fields that cannot be the cause of a failure: neither our timeout nor the reuse of a connection
+// can.
 var noInputs = []string{"id", "timeout_ms", "fresh"}
 
 // Inputs returns the request's inputs by wire name; ID is not one.

@@ -13,7 +13,7 @@ import (
 // Nothing in it is a judgement.
 type GPUFacts struct {
 	Path string `json:"path"`
-	// when the agent wrote the file; absent where there is none that can be read
+	// when the agent wrote the file; absent without a readable file
 	WrittenAt Time `json:"written_at,omitzero"`
 	// the file is of an earlier boot, so nothing in it is about now
 	EarlierBoot bool `json:"earlier_boot,omitempty"`
@@ -30,7 +30,7 @@ type GPUFacts struct {
 	CUDA      *GPUReading `json:"cuda,omitempty"`          // that the driver supports, as 12020 for 12.2
 	Module    string      `json:"module,omitempty"`        // version of the kernel's module; absent where none is loaded
 	Count     *GPUReading `json:"count,omitempty"`         // as the driver counts
-	Expected  *int        `json:"expected,omitempty"`      // that the node should have; absent: nobody gave the number
+	Expected  *int        `json:"expected,omitempty"`      // that the node should have; absent: not configured
 	GPUs      []GPUDevice `json:"gpus,omitempty"`
 
 	KernelLog *KernelLogFacts `json:"kernel_log,omitempty"`
@@ -114,7 +114,7 @@ type GPUError struct {
 	Text  string `json:"text,omitempty"`
 }
 
-// Words says the driver, each GPU and each error.
+// Words has a line for the driver, for each GPU and for each error.
 func (g *GPUFacts) Words() []Line {
 	age, expected := "", ""
 	if g.AgeMS != nil {
@@ -177,9 +177,9 @@ func (g *GPUFacts) cuda() string {
 // gpuIdentity is the trait of which GPUs they are; two nodes never share it.
 const gpuIdentity = "gpu.uuids"
 
-// Traits has the driver and the configuration of the GPUs. A value that all GPUs share is one; of others it is said how
-// many GPUs have it and, of all but the most common, which. So neither the order in which the driver counts nor a UUID
-// is a difference between two nodes.
+// Traits has the driver and the configuration of the GPUs. A value that all GPUs share is one trait. Otherwise each
+// value has the number of GPUs and, except for the most common one, their indices. So neither the driver's order nor
+// a UUID is a difference between two nodes.
 func (g *GPUFacts) Traits(*Fact) []Trait {
 	traits := []Trait{
 		{ChangeGPU, "gpu.driver", g.Driver.Words()},

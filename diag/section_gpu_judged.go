@@ -12,7 +12,7 @@ type GPUJudged struct {
 	Document json.RawMessage `json:"document,omitempty"`
 }
 
-// Words says the health, and by which policy.
+// Words is the health and the policy.
 func (j *GPUJudged) Words() []Line {
 	return []Line{line("gpus judged", j.Health, pair("policy ", j.Policy), pair("sha256 ", Digits(j.SHA256)))}
 }

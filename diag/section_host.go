@@ -121,7 +121,7 @@ type UnitFacts struct {
 	Recent *UnitRestarts `json:"recent,omitempty"`
 }
 
-// Words says the unit's state, its process, and its automatic restarts.
+// Words is the unit's state, its process, and its automatic restarts.
 func (u *UnitFacts) Words() []Line {
 	return []Line{line("unit", u.Load, u.Active, u.Sub, u.Result, pair("process ", number(u.PID)),
 		pair("state ", u.ProcessState),
@@ -180,8 +180,8 @@ type BinaryFacts struct {
 	Running string `json:"running_sha256,omitempty"` // digest of /proc/PID/exe, where the unit runs
 
 	Kind   string `json:"kind,omitempty"`    // elf | script
-	GoMain string `json:"go_main,omitempty"` // main package by the Go build info; absent where there is none
-	// the file, or what runs of it, is gpuaas-agent; absent where that cannot be read
+	GoMain string `json:"go_main,omitempty"` // main package by the Go build info; absent without build info
+	// the file, or the process that runs it, is gpuaas-agent; absent where that cannot be read
 	OurAgent *bool `json:"our_agent,omitempty"`
 }
 
@@ -211,7 +211,7 @@ type UserFacts struct {
 	HomeOK  *bool  `json:"home_ok,omitempty"`
 }
 
-// Words says the entry, and what of it is missing.
+// Words is the entry, and which of its paths are missing.
 func (d *UserFacts) Words() []Line {
 	return []Line{line("user", d.Name, fmt.Sprintf("uid %d", d.UID), d.Home, d.Shell, yes(d.ShellOK, "",
 		"shell missing"), yes(d.HomeOK, "", "home missing"))}
@@ -256,7 +256,7 @@ type EnvFacts struct {
 	Secret map[string]string `json:"secrets,omitempty"` // name -> "present" or "present, issued 2h ago"
 }
 
-// Words says each name that was asked for.
+// Words has each requested name.
 func (d *EnvFacts) Words() []Line {
 	lines := []Line{line("env", "of the "+d.Source)}
 	return append(append(lines, named(d.Values)...), named(d.Secret)...)

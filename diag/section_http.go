@@ -29,7 +29,7 @@ type HTTPFacts struct {
 	DurationMS Millis            `json:"duration_ms,omitempty"`
 }
 
-// Words says the answer, and the fields that were taken from it.
+// Words is the answer, and the fields that were read from it.
 func (h *HTTPFacts) Words() []Line {
 	retry := ""
 	if h.RetryAfterS != nil {
@@ -80,10 +80,10 @@ type WSFacts struct {
 	QuietMS  Millis `json:"quiet_ms,omitempty"`
 	PingMS   Millis `json:"ping_ms,omitempty"` // the answer to a ping that was sent after a long silence
 	PingLost bool   `json:"ping_lost,omitempty"`
-	ExitCode *int   `json:"exit_code,omitempty"` // of the shell, as an exit frame says it
+	ExitCode *int   `json:"exit_code,omitempty"` // of the shell, from an exit frame
 }
 
-// Words says the upgrade, the first frame and the end.
+// Words is the upgrade, the first frame and the end.
 func (w *WSFacts) Words() []Line {
 	up := "not upgraded"
 	if w.Upgraded {
@@ -105,13 +105,13 @@ const (
 	WSEndClose WSEnd = "close" // a close frame
 	WSEndEOF   WSEnd = "eof"   // the connection ended without one
 	WSEndReset WSEnd = "reset" // the connection was reset
-	WSEndError WSEnd = "error" // what came is no WebSocket frame
+	WSEndError WSEnd = "error" // the received bytes are not a WebSocket frame
 )
 
 // PTYFacts is a nonce computed by a shell on the far side: an echo is not a shell.
 type PTYFacts struct {
 	NonceOK     bool   `json:"nonce_ok"`
-	Said        string `json:"said,omitempty"` // the last lines of a terminal that failed, scrubbed
+	LastLines   string `json:"said,omitempty"` // the last lines of a terminal that failed, scrubbed
 	FirstByteMS Millis `json:"first_byte_ms,omitempty"`
 	DurationMS  Millis `json:"duration_ms,omitempty"`
 }
@@ -148,7 +148,7 @@ type SSHFacts struct {
 	ExecMS        Millis `json:"exec_ms,omitempty"`
 }
 
-// Words says the login, and how long each part of it took.
+// Words is the login, and the duration of each part.
 func (s *SSHFacts) Words() []Line {
 	return []Line{
 		line("ssh", s.User, s.Banner, pair("host key ", s.HostKeyType), s.HostKeySHA256, pair("by ", s.AuthMethod),

@@ -25,8 +25,8 @@ type DNSFacts struct {
 	Servers []DNSAnswer `json:"servers,omitempty"`
 }
 
-// DNSAnswer is one name server's answer for the addresses of a name. Without a code and a failure there was none by the
-// time that the look-up was over.
+// DNSAnswer is one name server's answer for the addresses of a name. Without a code and a failure, the server had not
+// answered by the end of the look-up.
 type DNSAnswer struct {
 	Server     string   `json:"server"` // host:port
 	Name       string   `json:"name"`   // fully qualified
@@ -50,7 +50,7 @@ func (a *DNSAnswer) words() Line {
 		strings.Join(a.Extended, "; "), took(a.DurationMS))
 }
 
-// Words says the look-up, and what each name server said.
+// Words is the look-up, and each name server's answer.
 func (d *DNSFacts) Words() []Line {
 	lines := []Line{line("dns", d.Name, strings.Join(d.Addresses, " "), pair("from ", d.Source), pair("server ", d.Server),
 		d.SourceLine, d.RCode, took(d.DurationMS))}
@@ -89,7 +89,7 @@ type TCPFacts struct {
 	Attempts []TCPAttempt `json:"attempts,omitempty"`
 }
 
-// Words says the connection, and which addresses were dialled for it.
+// Words is the connection, and the addresses that were dialled.
 func (t *TCPFacts) Words() []Line {
 	again := ""
 	if t.Resent != nil && *t.Resent > 0 {
@@ -164,7 +164,7 @@ type TLSFacts struct {
 	DurationMS    Millis     `json:"duration_ms,omitempty"`
 }
 
-// Words says the handshake, the chain that was shown, and what was asked of a client.
+// Words is the handshake, the server's chain, and its request for a client certificate.
 func (t *TLSFacts) Words() []Line {
 	verified := "not verified"
 	if t.Verified {

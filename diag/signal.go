@@ -39,8 +39,8 @@ type SignalRow struct {
 	BySide    []SideOwners // who is called instead where the fault is known to be on that side
 	Recovery  []Step       // in order; see SignalRow.Steps
 	Proof     RepairProof
-	Dashboard string     // node_agent_status while this is the blame; "" says nothing about the agent
-	Terminal  string     // terminal_readiness while this is the blame; "" says nothing about the terminal
+	Dashboard string     // node_agent_status while this is the blame; "": not about the agent
+	Terminal  string     // terminal_readiness while this is the blame; "": not about the terminal
 	Reason    ReasonCode // the operator reason, where nothing in the facts refines it (see ReasonFor)
 }
 
@@ -104,8 +104,8 @@ func LookupSignal(sig Signal) (SignalRow, bool) {
 	return SignalRow{}, false
 }
 
-// ReasonFor is the operator reason of a signal, refined by what the network or the host said. A rejection by a
-// listener that never asked for the certificate is drift of the profile, never a revoked identity.
+// ReasonFor is the operator reason of a signal, refined by the failure. A rejection by a listener that never
+// requested the certificate is drift of the profile, never a revoked identity.
 func ReasonFor(sig Signal, f Failure) ReasonCode {
 	row, ok := LookupSignal(sig)
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Status is what is said of a hop. Only StatusPass is green; every other word is printed and counted.
+// Status is a hop's result. Only StatusPass is green; every other word is printed and counted.
 type Status string
 
 const (

@@ -10,7 +10,7 @@ import (
 type Step struct {
 	Text     string     // a template for Fill
 	Commands []string   // templates for Fill; where they are printed see Template
-	Needs    []Reliance // what must work for it to be done; what this tool's commands need is known without saying so
+	Needs    []Reliance // what must work before it can be done; those of this tool's own commands are implied
 	When     Reliance   // given only where this does not work
 	Tries    Reliance   // it tries this again, so it may be broken
 	About    []Aspect   // what it looks at or repairs: left out where the report rules all of these out
@@ -97,7 +97,7 @@ type Situation struct {
 	Network  Network    // of the fact that decided
 	Failure  Failure    // of the blame
 	Code     string     // of the blame: the error code of the answer; "" where there is none
-	Broken   []Reliance // what the report states does not work
+	Broken   []Reliance // does not work according to the report
 	RuledOut []Aspect   // what its facts exclude as the cause
 	Cause    string     // the cause, as evidence of this very walk names it; "": none does
 	Reason   ReasonCode // the operator reason: it may forbid steps
@@ -151,7 +151,7 @@ func (r *SignalRow) Steps(s Situation) []*Step {
 	return out
 }
 
-// same reports whether two steps tell to do the same.
+// same reports whether two steps have the same text and commands.
 func (step *Step) same(as *Step) bool {
 	return step.Text == as.Text && slices.Equal(step.Commands, as.Commands)
 }
@@ -259,7 +259,7 @@ func (step *Step) Filled(vars Values) NextStep {
 	return next
 }
 
-// Prose is the step as one sentence: commands that are no part of it follow it.
+// Prose is the step as one sentence, followed by the commands that are not in it.
 func (n *NextStep) Prose() string {
 	text := n.Text
 	for i, c := range n.Commands() {

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Text is what a table says of a node or to its users: clauses, of which a report has only those whose facts were
-// measured. Say is the one function that decides it.
+// Text is a table's text about a node or for its users: clauses, of which a report has only those whose facts were
+// measured. Say alone decides that.
 type Text []Clause
 
-// Clause is one statement in several wordings, the strongest first. The first whose needs hold is said; where none
+// Clause is one statement in several wordings, the strongest first. The first whose needs hold is used; where none
 // does, the clause is left out.
 type Clause []Wording
 
-// Wording is a statement, and what must have been measured for it. One without needs claims nothing about the state of
-// anything: it has no word of the list in text_test.go.
+// Wording is a statement, and the measurements that it needs. A wording without needs does not claim a state: it has
+// no word of the list in text_test.go.
 type Wording struct {
 	Says  string
 	Needs []Need
@@ -40,10 +40,10 @@ const (
 // Seen is how every fact came out that was measured: MarkPass or MarkFail. What is not in it was not measured.
 type Seen map[string]Mark
 
-// Say is the text as far as m bears it; clauses are joined by semicolons.
+// Say returns the clauses that m supports, joined by semicolons.
 func (t Text) Say(m Seen) string { return strings.Join(t.Clauses(m), "; ") }
 
-// Clauses are those that m bears, in order.
+// Clauses are those that m supports, in order.
 func (t Text) Clauses(m Seen) (out []string) {
 	for _, c := range t {
 		for _, w := range c {

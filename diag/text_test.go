@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// stateWords say how something is right now. A wording that has one names the facts that it needs.
+// stateWords are words about the current state of something. A wording that has one names the facts that it needs.
 var stateWords = regexp.MustCompile(
 	`(?i)\b(well|fine|healthy|alive|living|dead|up|down|runs?|running|works?|working|affected|stale|green|current|` +
 		`serving|served|reachable|connected|disconnected|not heard|reach each other|nothing is wrong|nothing to do)\b`)
 
-// harmless are uses of such words that say nothing of a state.
+// harmless are uses of such words that do not claim a state.
 var harmless = []string{"clean-up", "a current recovery token", "slows the node down", "set-up", "a stale observation"}
 
 // tables are all texts of reasons and of the matrix, by where they are.
@@ -29,8 +29,8 @@ func tables() map[string]Text {
 	return out
 }
 
-// TestStateWordsNameTheirFacts: a wording without needs says nothing of how anything is, and a clause's last wording is
-// the only one without.
+// TestStateWordsNameTheirFacts: a wording without needs has no word of state, and only a clause's last wording has no
+// needs.
 func TestStateWordsNameTheirFacts(t *testing.T) {
 	for where, text := range tables() {
 		for _, c := range text {
@@ -127,8 +127,8 @@ func masks(facts []string, each func(Seen)) {
 	}
 }
 
-// TestNothingIsSaidThatWasNotMeasured walks all reasons over all masks of the five points, the workload's hops and what
-// else their texts need: no wording appears whose needs were not measured, in what Classify says.
+// TestNothingIsSaidThatWasNotMeasured walks all reasons over all masks of the five points, the workload's hops and
+// what else their texts need: no wording appears in a classification whose needs were not measured.
 func TestNothingIsSaidThatWasNotMeasured(t *testing.T) {
 	wordings := map[string][][]Need{} // one wording may occur in several places
 	for _, text := range tables() {
@@ -163,7 +163,7 @@ func TestNothingIsSaidThatWasNotMeasured(t *testing.T) {
 	}
 }
 
-// TestWordsOfTheIssue: what was said of a node of which nothing was known.
+// TestWordsOfTheIssue: texts that once appeared for a node of which nothing was known.
 func TestWordsOfTheIssue(t *testing.T) {
 	cut := Probed{Hop: HopNodeOpsAccess, Status: StatusFail, Signal: SigOpsSSHFailed, Failure: SSHAuth, Text: "refused"}
 	if c := Classify(Evidence{Probes: []Probed{cut}}); strings.Contains(c.Title, "agent") {

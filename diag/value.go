@@ -36,7 +36,7 @@ func (s Secret) Reveal() string {
 	return *s.v
 }
 
-// IsZero reports whether there is no secret; `omitzero` uses it.
+// IsZero reports whether the secret is absent; `omitzero` uses it.
 func (s Secret) IsZero() bool { return s.v == nil }
 
 func (s Secret) placeholder() string {
@@ -57,9 +57,9 @@ func (s *Secret) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// BareURL takes out of a URL where other people's links carry logins: user and password, the query, the fragment. It
-// returns what is public, and the query. Text that is no URL, and a URL without any of these, come back as
-// they are with false; what looks like one and cannot be read becomes the placeholder.
+// BareURL removes the parts of a URL that may hold a login: user and password, the query, the fragment. It returns
+// the public rest, and the query. Other text, and a URL without these parts, are returned unchanged with false. A
+// malformed URL becomes the placeholder.
 func BareURL(s string) (bare string, query Secret, cut bool) {
 	scheme, _, absolute := strings.Cut(s, "://")
 	isURL := (absolute && !strings.ContainsAny(scheme, " ?{[\"")) || strings.HasPrefix(s, "/")

@@ -47,19 +47,19 @@ type ClockNote string
 
 const (
 	ClockKnown     ClockNote = ""          // by the operator's clock: the source's offset is known and subtracted
-	ClockAsSaid    ClockNote = "as_said"   // by the source's clock then, whose offset is not known
-	ClockInherited ClockNote = "inherited" // the line says no time: it has that of the line before
-	ClockStepped   ClockNote = "stepped"   // its clock was set since: counted back from the time since its boot
+	ClockOfSource  ClockNote = "as_said"   // by the source's own clock, whose offset is not known
+	ClockInherited ClockNote = "inherited" // the line has no time: it gets the previous line's
+	ClockStepped   ClockNote = "stepped"   // its clock has been set since: computed from the uptime
 )
 
 // Event is what one source recorded. Its JSON is what diag export ships: names are stable, fields are only added.
 type Event struct {
-	ID       string    `json:"id"` // the same for the same thing, however often it is exported: a digest of what was said
-	At       diag.Time `json:"ts,omitzero"`
-	Severity Severity  `json:"severity"`
-	Origin   Origin    `json:"source"`
-	Clock    ClockNote `json:"clock,omitempty"`
-	Said     diag.Time `json:"said_at,omitzero"` // the source's own time, where At is another
+	ID         string    `json:"id"` // a digest of the recorded event: the same in every export
+	At         diag.Time `json:"ts,omitzero"`
+	Severity   Severity  `json:"severity"`
+	Origin     Origin    `json:"source"`
+	Clock      ClockNote `json:"clock,omitempty"`
+	SourceTime diag.Time `json:"said_at,omitzero"` // the source's own time, where At is another
 
 	NodeID        string `json:"node_id,omitempty"`
 	InstanceID    string `json:"node_instance_id,omitempty"`
@@ -76,18 +76,18 @@ type Event struct {
 	Routine bool `json:"routine,omitempty"`
 
 	boot   string // of the source
-	monoNS int64  // since that boot; 0 where it is not said
+	monoNS int64  // since that boot; 0: not known
 	seq    int    // its place among the source's events
 	line   string // as it was written, where it is of a log
 	name   string // its key among others of its origin, where the source numbers its events
 }
 
-// identify gives the event its id. It counts what the source said, and nothing that we found out later or elsewhere.
+// identify sets the event's id. Only what the source recorded goes into it, and nothing that was derived later.
 func (e *Event) identify() {
 	parts := []string{string(e.Origin), e.NodeID, e.boot, e.name}
 	if e.name == "" {
-		said, _ := e.Said.MarshalText()
-		parts = append(parts, string(said), e.CorrelationID, e.TaskID, e.SessionID, e.Message)
+		at, _ := e.SourceTime.MarshalText()
+		parts = append(parts, string(at), e.CorrelationID, e.TaskID, e.SessionID, e.Message)
 	}
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	e.ID = hex.EncodeToString(sum[:12])

@@ -15,7 +15,8 @@ const tarBlock, tarEnd = 512, 1024
 // maxSaid bounds, in bytes, each foreign string in a manifest. There are some thirty.
 const maxSaid = 4 << 10
 
-// clip shortens what others said, so that no node's words keep the rest from being packed.
+// clip shortens texts from nodes and platform, so that an oversized one does not prevent the bundle from being
+// packed.
 func (m *Manifest) clip() {
 	words := []*string{&m.InstanceID, &m.WorkflowID}
 	for i := range m.Sources {
@@ -32,7 +33,7 @@ func (m *Manifest) clip() {
 }
 
 // fit leaves out the files that Open would refuse: those that are too large, and of the rest the largest ones until
-// their number and their sum are within the limits. What a source lacks by that is said of it.
+// their number and their sum are within the limits. The manifest notes each omission at its source.
 func (m *Manifest) fit() {
 	sum := int64(bounded.Manifest().Bytes) + 2*tarBlock + tarEnd // of the manifest, at the most
 	for _, f := range m.Files {
@@ -65,7 +66,7 @@ func archived(f File) int64 {
 	return tarBlock + (int64(len(f.Data))+tarBlock-1)/tarBlock*tarBlock
 }
 
-// leaveOut drops a file, and says so of its source, of the first one that it lacks.
+// leaveOut drops a file. Its source's Why names the first file that was dropped.
 func (m *Manifest) leaveOut(f File, why string) {
 	m.Files = slices.DeleteFunc(m.Files, func(o File) bool { return o.Path == f.Path })
 	m.Whole = false

@@ -169,7 +169,7 @@ func (q Query) knows(id string) bool {
 
 func (c ClockNote) mark() string {
 	switch c {
-	case ClockAsSaid:
+	case ClockOfSource:
 		return "~"
 	case ClockInherited:
 		return "^"
@@ -209,18 +209,18 @@ func (t Timeline) Lines(origins ...Origin) (text []byte, n int) {
 		if e.line == "" || !slices.Contains(origins, e.Origin) {
 			continue
 		}
-		said := e.Said
-		if said.IsZero() {
-			said = e.At
+		written := e.SourceTime
+		if written.IsZero() {
+			written = e.At
 		}
-		at, _ := said.MarshalText()
+		at, _ := written.MarshalText()
 		fmt.Fprintf(&b, "%s %s\n", at, strings.ReplaceAll(e.line, "\n", "\n\t"))
 		n++
 	}
 	return []byte(b.String()), n
 }
 
-// Notes say what the times are worth, and what was left out.
+// Notes explain the marks of uncertain times, and count what was left out.
 func (t Timeline) Notes() []string {
 	notes := []string{
 		"times are the operator's clock; ~ by the clock of the source, whose error is not known; ^ of the line before; " +

@@ -67,8 +67,8 @@ func TestLogLines(t *testing.T) {
 		}
 	}
 	if e := logEvent(FromAgent, "n1",
-		diag.JournalLine{At: at(1000), Text: "time=2026-01-02T12:00:00.500Z msg=x"}); !e.Said.Equal(at(500).Time) {
-		t.Errorf("the line's own time is not taken: %v", e.Said)
+		diag.JournalLine{At: at(1000), Text: "time=2026-01-02T12:00:00.500Z msg=x"}); !e.SourceTime.Equal(at(500).Time) {
+		t.Errorf("the line's own time is not taken: %v", e.SourceTime)
 	}
 }
 

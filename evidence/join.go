@@ -32,8 +32,8 @@ type Timeline struct {
 	Doubles int     `json:"doubles,omitempty"` // the same event, seen more than once
 }
 
-// stepTolerance is by how much two ways of knowing a time may differ before a clock is said to have been set: an
-// uptime is known in whole seconds.
+// stepTolerance is the largest difference between an event's wall time and its time by uptime that does not count as
+// a clock step. Uptimes have a resolution of one second.
 const stepTolerance = 3 * time.Second
 
 // Join makes one history of all sources. It does not matter in which order they are given.
@@ -68,8 +68,8 @@ func Join(q Query, sources ...Source) Timeline {
 	}
 	t.Events = withInstances(q.NodeID, t.Events)
 	for i := range t.Events {
-		if t.Events[i].Said.Equal(t.Events[i].At.Time) {
-			t.Events[i].Said = diag.Time{}
+		if t.Events[i].SourceTime.Equal(t.Events[i].At.Time) {
+			t.Events[i].SourceTime = diag.Time{}
 		}
 	}
 	return t
@@ -105,7 +105,7 @@ func (s Source) timed() []Event {
 		e.seq = i
 		e.At, e.Clock = s.Clock.correct(*e)
 		e.InstanceID = cmp.Or(e.InstanceID, s.Instance)
-		if e.Said.IsZero() && !last.IsZero() {
+		if e.SourceTime.IsZero() && !last.IsZero() {
 			e.At, e.Clock = last, ClockInherited
 		}
 		last = e.At
@@ -113,17 +113,17 @@ func (s Source) timed() []Event {
 	return events
 }
 
-// correct is when an event was by the operator's clock. What was said under another boot was said by a clock of which
-// nothing is known; under this boot the time since it is the better evidence when the clock was set in between.
+// correct returns the event's time by the operator's clock. The clock offset of another boot is not known. Within
+// this boot, the monotonic time is the better evidence when the clock was set in between.
 func (c Clock) correct(e Event) (diag.Time, ClockNote) {
 	switch {
-	case e.Said.IsZero():
+	case e.SourceTime.IsZero():
 		return diag.Time{}, ClockInherited
 	case c.OffsetMS == nil, e.boot != "" && c.BootID != "" && !sameBoot(e.boot, c.BootID):
-		return e.Said, ClockAsSaid
+		return e.SourceTime, ClockOfSource
 	}
 	offset := c.offset()
-	at := e.Said.Add(-offset)
+	at := e.SourceTime.Add(-offset)
 	if e.monoNS > 0 && c.UptimeS != nil && !c.Now.IsZero() && e.boot != "" {
 		ago := time.Duration(*c.UptimeS)*time.Second - time.Duration(e.monoNS)
 		counted := c.Now.Add(-offset - ago)
@@ -134,8 +134,8 @@ func (c Clock) correct(e Event) (diag.Time, ClockNote) {
 	return diag.At(at), ClockKnown
 }
 
-// offset is what is taken off a source's times. A difference that is not larger than what it is uncertain by is none:
-// taking it off would put events of clocks that agree out of order.
+// offset is subtracted from a source's times. It is 0 where the measured difference is within its uncertainty:
+// correcting for it would reorder events of clocks that agree.
 func (c Clock) offset() time.Duration {
 	if c.agrees() {
 		return 0
@@ -207,7 +207,7 @@ func (e *Event) ofNode() bool {
 }
 
 func joinEvent(e Event, sev Severity, format string, args ...any) Event {
-	n := Event{At: e.At, Clock: e.Clock, Said: e.Said, Origin: FromJoin, Severity: sev, NodeID: e.NodeID,
+	n := Event{At: e.At, Clock: e.Clock, SourceTime: e.SourceTime, Origin: FromJoin, Severity: sev, NodeID: e.NodeID,
 		InstanceID: e.InstanceID, Message: fmt.Sprintf(format, args...)}
 	n.identify()
 	return n

@@ -57,7 +57,7 @@ func TestClocksAreCorrected(t *testing.T) {
 	)
 	equal(t, texts(h.Events), "record: task_wait retry", "evidence: node.denied", "record: task_wait stop")
 	for i, want := range []int{0, 1000, 2000} {
-		if !h.Events[i].At.Equal(at(want).Time) || h.Events[i].Clock != ClockKnown || h.Events[i].Said.IsZero() {
+		if !h.Events[i].At.Equal(at(want).Time) || h.Events[i].Clock != ClockKnown || h.Events[i].SourceTime.IsZero() {
 			t.Errorf("event %d: %+v", i, h.Events[i])
 		}
 	}
@@ -86,7 +86,7 @@ func TestClocksThatAgree(t *testing.T) {
 func TestUnknownClocks(t *testing.T) {
 	clock := known("node", 1000)
 	clock.BootID = "b2"
-	// said under another boot
+	// recorded in another boot
 	h := Join(Query{}, Record(clock, "n1", record("i1", diag.RecordEntry{At: at(0), Decision: "retry"})),
 		Journal(Clock{Host: "platform"}, FromPlatform, "",
 			&diag.JournalFacts{Lines: []diag.JournalLine{line(10, "a"), {Text: "without a time"}}}))
@@ -95,7 +95,7 @@ func TestUnknownClocks(t *testing.T) {
 	for _, e := range h.Events {
 		clocks = append(clocks, e.Clock)
 	}
-	if !reflect.DeepEqual(clocks, []ClockNote{ClockAsSaid, ClockAsSaid, ClockInherited}) {
+	if !reflect.DeepEqual(clocks, []ClockNote{ClockOfSource, ClockOfSource, ClockInherited}) {
 		t.Errorf("got %q", clocks)
 	}
 	if !strings.Contains(strings.Join(h.Notes(), "\n"), "clock of platform: not known") {
@@ -103,13 +103,14 @@ func TestUnknownClocks(t *testing.T) {
 	}
 }
 
-// TestSteppedClock: the node's clock was set by an hour after it wrote; the time since its boot tells when that was.
+// TestSteppedClock: the node's clock was set by an hour after it wrote; its monotonic time gives the true time.
 func TestSteppedClock(t *testing.T) {
 	clock := Clock{Host: "node", OffsetMS: offset(0), BootID: "b1", Now: at(60_000), UptimeS: offset(100)}
 	// ten seconds ago
 	r := record("i1", diag.RecordEntry{At: diag.At(noon.Add(-time.Hour)), MonoNS: 90e9, Decision: "retry"})
 	h := Join(Query{}, Record(clock, "n1", r))
-	if e := h.Events[0]; e.Clock != ClockStepped || !e.At.Equal(at(50_000).Time) || !e.Said.Equal(noon.Add(-time.Hour)) {
+	e := h.Events[0]
+	if e.Clock != ClockStepped || !e.At.Equal(at(50_000).Time) || !e.SourceTime.Equal(noon.Add(-time.Hour)) {
 		t.Errorf("%+v", e)
 	}
 }
@@ -146,7 +147,7 @@ func TestDoubles(t *testing.T) {
 // TestTheRecordIsShownInFull: a contact has the number of the entry before it and is shown beside it; of an entry that
 // counts on, what was last counted is shown, and shown again once it is more.
 func TestTheRecordIsShownInFull(t *testing.T) {
-	told := func(count int64, until diag.Time) []Event {
+	repeated := func(count int64, until diag.Time) []Event {
 		r := record("i1", diag.RecordEntry{At: at(0), Decision: "enrolled"}, diag.RecordEntry{At: at(10), Decision: "retry"},
 			diag.RecordEntry{At: at(20), MonoNS: 20e6, Decision: "retry", Count: 2, First: at(10), Last: at(20)})
 		contact, storm := r.Entries[0], r.Entries[2]
@@ -156,7 +157,7 @@ func TestTheRecordIsShownInFull(t *testing.T) {
 		r.Entries[2] = storm
 		return Join(Query{}, Record(known("node", 0), "n1", r)).Events
 	}
-	first, second := told(40, at(1000)), told(80, at(2000))
+	first, second := repeated(40, at(1000)), repeated(80, at(2000))
 	equal(t, texts(first), "record: task_wait enrolled", "record: task_wait contact 7 times", "record: task_wait retry",
 		"record: task_wait retry 40 times")
 	equal(t, texts(second[3:]), "record: task_wait retry 80 times")
@@ -241,12 +242,12 @@ func TestAWalkIsNotItsTask(t *testing.T) {
 // acts again is two machines; the platform's own word about the node, as it knew it then, is not.
 func TestAnotherInstance(t *testing.T) {
 	var items []Item
-	for i, said := range [...][2]string{
+	for i, source := range [...][2]string{
 		{"old", "node.enrolled"}, {"old", "node.booted"}, {"new", "node.enrolled"}, {"old", "node.recovery_changed"},
 		{"old", "task.expired"}, {"", "node.event"}, {"old", "node.heartbeat_changed"}, {"new", "node.event"},
 	} {
 		items = append(items, Item{
-			EvidenceLine: diag.EvidenceLine{At: at(i), Kind: said[1], NodeID: "n1", InstanceID: said[0]},
+			EvidenceLine: diag.EvidenceLine{At: at(i), Kind: source[1], NodeID: "n1", InstanceID: source[0]},
 		})
 	}
 	h := Join(Query{NodeID: "n1"}, Platform(known("platform", 0), items, keep))
@@ -279,7 +280,8 @@ func TestOrderOfSources(t *testing.T) {
 	}
 }
 
-// TestOtherTenants: a line that names another tenant's allocation, session or task and no node is nobody's of ours.
+// TestOtherTenants: a line that names another tenant's allocation, session or task and no node is not part of our
+// history.
 func TestOtherTenants(t *testing.T) {
 	j := &diag.JournalFacts{Lines: []diag.JournalLine{line(0, "msg=closed allocation_id=theirs session_id=s9"),
 		line(1, "msg=closed allocation_id=ours"), line(2, "msg=closed session_id=s1"), line(3, "msg=starts")}}

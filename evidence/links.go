@@ -32,8 +32,8 @@ func (e *Event) linked() [6]*string {
 	return [...]*string{&e.NodeID, &e.WorkflowID, &e.AllocationID, &e.SessionID, &e.TaskID, &e.CorrelationID}
 }
 
-// reach is how many of the linked ids a key tells of: an allocation tells its node and workflow, but has many sessions.
-// A correlation id is a whole walk's, so that what goes out under it is not of its one task, nor of its one session.
+// reach is how many of the linked ids follow from a key. An allocation determines its node and workflow, but has many
+// sessions. A correlation id belongs to a whole walk, which has many tasks and sessions.
 func reach(key string) int {
 	switch {
 	case strings.HasPrefix(key, "allocation "):

@@ -28,7 +28,7 @@ func Journal(clock Clock, origin Origin, node string, j *diag.JournalFacts) Sour
 
 // logEvent reads one line: JSON or key=value, as slog and our nginx write, else just words.
 func logEvent(origin Origin, node string, l diag.JournalLine) Event {
-	e := Event{Origin: origin, Severity: severityOf(l.Priority), Said: l.At, NodeID: node,
+	e := Event{Origin: origin, Severity: severityOf(l.Priority), SourceTime: l.At, NodeID: node,
 		Message: strings.TrimSpace(l.Text), boot: l.Boot, line: l.Text}
 	pairs, ok := parseLine(e.Message)
 	if !ok {
@@ -74,14 +74,14 @@ func (e *Event) ownTime(pairs []pair) {
 		if p.name != "time" || !strings.Contains(p.value, ".") || t.UnmarshalText([]byte(p.value)) != nil {
 			continue
 		}
-		if late := e.Said.Sub(t.Time); e.Said.IsZero() || late.Abs() < lineDelay {
-			e.Said = t
+		if late := e.SourceTime.Sub(t.Time); e.SourceTime.IsZero() || late.Abs() < lineDelay {
+			e.SourceTime = t
 		}
 	}
 }
 
-// routinePath says of a request that succeeded whether it is of those that come all day: heartbeats, task waits, and
-// operators' reads, which change nothing.
+// routinePath reports whether a successful request is routine traffic: heartbeats, task waits, and operators' reads,
+// which change nothing.
 func routinePath(method, path string, status int) bool {
 	switch {
 	case strings.HasSuffix(path, "/heartbeat"), strings.HasSuffix(path, "/tasks/wait"):
@@ -131,7 +131,7 @@ func (e *Event) take(name string) string {
 	return v
 }
 
-// idField is where an id of that name goes; nil for a name that is none.
+// idField returns the field for an id of that name, or nil where the name is not one of an id.
 func (e *Event) idField(name string) *string {
 	switch name {
 	case "node_id":

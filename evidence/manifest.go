@@ -40,7 +40,7 @@ const (
 	GotWhole   = "ok"
 	GotPart    = "partial" // some of it is here
 	GotNothing = "missing"
-	NotAsked   = "not_asked" // there is none here: no failure
+	NotAsked   = "not_asked" // does not apply to this bundle: not a failure
 )
 
 // Gathered is one source: what came of asking it.

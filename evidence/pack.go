@@ -83,7 +83,7 @@ func checkPath(name string) error {
 // ErrBundle is what every finding about a damaged bundle wraps.
 var ErrBundle = errors.New("the bundle is not as it was packed")
 
-// ErrNoBundle is what every refusal of a file wraps that is no bundle at all.
+// ErrNoBundle is wrapped by every error about a file that is not a bundle at all.
 var ErrNoBundle = errors.New("not an evidence bundle")
 
 // Open reads an archive and checks it against its manifest: every file is there, is what it was, and nothing else is.
@@ -224,7 +224,7 @@ func isGzip(r *bufio.Reader) error {
 	return nil
 }
 
-// isTar refuses a whole stream in which there is no tar archive. One that is cut short is not judged by this.
+// isTar returns an error where the stream is not a tar archive. It does not judge a truncated one.
 func isTar(r *bufio.Reader) error {
 	const block, magicAt = 512, 257
 	head, err := r.Peek(block)

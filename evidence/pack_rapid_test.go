@@ -15,16 +15,16 @@ import (
 // being packed, and the archive opens.
 func TestWhateverIsSaidIsPacked(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		said := func(what string) string {
+		drawn := func(what string) string {
 			word := rapid.SampledFrom([]string{"a", "é", "\u202e", "\U000f0000", "\x1b", "\xff", "\u2028", "<", `\`, `"`}).
 				Draw(t, what)
 			return strings.Repeat(word, rapid.SampledFrom([]int{0, 1, 100, maxSaid / 4, maxSaid, bounded.Manifest().Bytes}).
 				Draw(t, "times"))
 		}
 		m := manifest()
-		m.InstanceID, m.WorkflowID = said("instance"), said("workflow")
+		m.InstanceID, m.WorkflowID = drawn("instance"), drawn("workflow")
 		for i := range rapid.IntRange(0, 12).Draw(t, "sources") {
-			m.Sources = append(m.Sources, Gathered{Source: fmt.Sprint(i), Status: GotPart, Why: said("why")})
+			m.Sources = append(m.Sources, Gathered{Source: fmt.Sprint(i), Status: GotPart, Why: drawn("why")})
 			m.Files = append(m.Files,
 				File{Path: fmt.Sprintf("node/%d.log", i), Source: fmt.Sprint(i), Data: []byte(m.Sources[i].Why)})
 		}

@@ -235,7 +235,7 @@ func TestPackRefuses(t *testing.T) {
 	}
 }
 
-// TestNDJSONRoundTrip: what was written can be read, and says the same.
+// TestNDJSONRoundTrip: exported events are equal after they were read again.
 func TestNDJSONRoundTrip(t *testing.T) {
 	h := Join(Query{NodeID: "n1"},
 		Record(known("node", 1), "n1", record("i1", diag.RecordEntry{At: at(0), Decision: "retry", Detail: "a\nb"})))
@@ -253,7 +253,7 @@ func TestNDJSONRoundTrip(t *testing.T) {
 	}
 }
 
-// TestWhatIsPackedOpens: whatever was gathered, the archive can be opened again; what had to be left out is said of its
+// TestWhatIsPackedOpens: an archive of any evidence can be opened again; what had to be left out is noted at its
 // source.
 func TestWhatIsPackedOpens(t *testing.T) {
 	noise := make([]byte, bounded.ArchivedFile+1)

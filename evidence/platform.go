@@ -47,7 +47,7 @@ func (i Item) Words() string {
 func Platform(clock Clock, items []Item, scrub func(string) string) Source {
 	s := Source{Clock: clock}
 	for _, i := range items {
-		e := Event{Origin: originOf(i.Kind), Severity: kindSeverity(i.Kind), Said: i.At, NodeID: i.NodeID,
+		e := Event{Origin: originOf(i.Kind), Severity: kindSeverity(i.Kind), SourceTime: i.At, NodeID: i.NodeID,
 			InstanceID: i.InstanceID, CorrelationID: i.CorrelationID, AllocationID: i.AllocationID, WorkflowID: i.WorkflowID,
 			SessionID: i.SessionID, TaskID: i.TaskID, Message: i.Kind}
 		e.field("kind", i.Kind)
@@ -73,7 +73,7 @@ func originOf(kind string) Origin {
 	return FromEvidence
 }
 
-// bad are the words in a kind of evidence that say that something went wrong.
+// bad are the words in a kind of evidence that mean a failure.
 var bad = [...]string{"failed", "denied", "rejected", "refused", "error", "mismatch", "expired", "late", "clone",
 	"quarantine"}
 

@@ -75,12 +75,12 @@ func recordEvent(e *diag.RecordEntry, node string) Event {
 			words = append(words, fmt.Sprintf(w.format, w.value))
 		}
 	}
-	said, mono := e.At, e.MonoNS
-	if e.Last.After(said.Time) { // one slot holds several decisions: the newest is shown
-		mono += e.Last.Sub(said.Time).Nanoseconds()
-		said = e.Last
+	at, mono := e.At, e.MonoNS
+	if e.Last.After(at.Time) { // one slot holds several decisions: the newest is shown
+		mono += e.Last.Sub(at.Time).Nanoseconds()
+		at = e.Last
 	}
-	ev := Event{Origin: FromRecord, Severity: recordSeverity(e), Said: said, NodeID: cmp.Or(e.NodeID, node),
+	ev := Event{Origin: FromRecord, Severity: recordSeverity(e), SourceTime: at, NodeID: cmp.Or(e.NodeID, node),
 		InstanceID: e.InstanceID, CorrelationID: e.CorrelationID, TaskID: e.TaskID, Message: strings.Join(words, " "),
 		Fields: maps.Clone(e.Facts), boot: e.BootID, monoNS: mono,
 		name: fmt.Sprint("slot ", e.Seq, " ", e.Decision, " ", max(1, e.Count))}
@@ -116,7 +116,7 @@ func (e *Event) field(name, value string) {
 	e.Fields[name] = value
 }
 
-// Preflight is what a walk says: its begin, each hop that did not pass, and the verdict.
+// Preflight returns a walk's events: its start, each hop that did not pass, and the verdict.
 func Preflight(r *diag.Report) Source {
 	s := Source{Clock: Clock{Host: "operator", OffsetMS: new(int64)}}
 	if r == nil {
@@ -124,7 +124,8 @@ func Preflight(r *diag.Report) Source {
 	}
 	event := func(at diag.Time, sev Severity, name, message string) {
 		s.Events = append(s.Events,
-			Event{Origin: FromPreflight, Severity: sev, Said: at, NodeID: r.Subject.NodeID, InstanceID: r.Subject.NodeInstanceID,
+			Event{Origin: FromPreflight, Severity: sev, SourceTime: at,
+				NodeID: r.Subject.NodeID, InstanceID: r.Subject.NodeInstanceID,
 				AllocationID: r.Subject.AllocationID, WorkflowID: r.Subject.WorkflowID, CorrelationID: r.Run.CorrelationID,
 				Message: message, name: r.Run.ID + " " + name})
 	}

@@ -1,6 +1,6 @@
-// Package explain says what every word of this tool's outputs means: hops, signals, failure words, reasons, claims,
-// verdicts, exit codes and the fields of a report. It is made from the catalogue, runs no query and reads no file. Its
-// callers are `gpuaasctl explain` and whatever shows a word and wants to say more of it.
+// Package explain has the meaning of every word in this tool's outputs: hops, signals, failure words, reasons,
+// claims, verdicts, exit codes and the fields of a report. It is made from the catalogue, runs no query and reads no
+// file. Its callers are `gpuaasctl explain` and the views that show a word with its meaning.
 package explain
 
 import (
@@ -23,7 +23,7 @@ type Entry struct {
 	Do       []string `json:"do,omitempty"`     // in order; commands are in backticks
 	Verify   string   `json:"verify,omitempty"` // the command whose pass proves the repair
 	Example  *Example `json:"example,omitempty"`
-	See      []string `json:"see,omitempty"` // words that tell more
+	See      []string `json:"see,omitempty"` // related words
 }
 
 // Example is a word as a recorded walk or drill has it.

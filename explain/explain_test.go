@@ -17,7 +17,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/xid"
 )
 
-// checkMeaning fails where a word has no meaning of the kind, or one that says nothing.
+// checkMeaning fails where a word has no meaning of the kind, or an empty one.
 func checkMeaning(t *testing.T, found []explain.Entry, kind, word string) {
 	t.Helper()
 	if len(found) != 1 {

@@ -22,8 +22,8 @@ import (
 const helloBefore = `{"hello":{"version":"v-before","uid":0,"pid":22333,"agent_pid":0,` +
 	`"boot_id":"d420623a-bed4-4a46-94b7-0c00e299279e","now":"2026-11-22T19:42:25.520Z"}}`
 
-// TestAgentOfVersionBefore: what the agent of the version before answered to its own tool, this one's client reads, and
-// this one's judges say the same of it. before/ has two walks of that version, tool and agent.
+// TestAgentOfVersionBefore: this version's client reads the previous version's agent answers, and its judges reach
+// the same verdict. before/ has two walks of the previous version's tool and agent.
 func TestAgentOfVersionBefore(t *testing.T) {
 	for _, name := range []string{"healthy", "agent-stopped"} {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func answerBefore(in io.Reader, out io.Writer, recorded []map[string]any) {
 			return
 		}
 		var request map[string]any
-		_ = json.Unmarshal(line, &request) // what is none finds no answer
+		_ = json.Unmarshal(line, &request) // a line that is not a request finds no answer
 		id := request["id"]
 		delete(request, "id")
 		answer := map[string]any{"id": id, "error": "reading a request: no such one was made"}

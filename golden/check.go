@@ -7,7 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Check lists what a report says otherwise than expected, its support apart; nothing when it agrees.
+// Check lists the differences between a report and its expectation, without those of support. It is empty when they
+// agree.
 func (e Expect) Check(r *diag.Report) []string {
 	v := r.Verdict
 	var out []string

@@ -22,8 +22,8 @@ import (
 // renews a certificate, one that only the node's own record explains. Of all others the fields are, in drills.txt.
 var pages = []string{"api-egress-blocked", "cert-rotated-live", "node-cert-expired-recovers"}
 
-// TestRecordedDrills tells every drill's recorded run again. The run was made with the drill's file as it is today, and
-// every claim is held.
+// TestRecordedDrills folds every drill's recorded events again. The run was made with the drill's file as it is
+// today, and every claim held.
 func TestRecordedDrills(t *testing.T) {
 	var fields strings.Builder
 	all, err := chaos.Load(scenarios.Files, "scenarios")
@@ -32,7 +32,7 @@ func TestRecordedDrills(t *testing.T) {
 	}
 	for _, s := range all {
 		t.Run(s.Metadata.ID, func(t *testing.T) {
-			d := toldAgain(t, s)
+			d := replayed(t, s)
 			if d.Verdict.Word != drill.Pass {
 				t.Errorf("%s: %s", d.Verdict.Word, d.Verdict.Text)
 			}
@@ -50,8 +50,8 @@ func TestRecordedDrills(t *testing.T) {
 	goldentest.Check(t, "drills.txt", fields.String())
 }
 
-// toldAgain is the drill as its recorded events tell it.
-func toldAgain(t *testing.T, s chaos.Scenario) drill.Drill {
+// replayed folds the recorded events of a drill.
+func replayed(t *testing.T, s chaos.Scenario) drill.Drill {
 	t.Helper()
 	f, err := os.Open(filepath.Join("drills", s.Metadata.ID+".ndjson"))
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package golden holds reports that were recorded on real machines, and what each must say. The expectations are
-// here, apart from the recordings: recording again can change facts and words, never a verdict.
+// Package golden holds reports that were recorded on real machines, and the verdict that each must have. The
+// expectations are kept apart from the recordings: a new recording can change facts and texts, never a verdict.
 package golden
 
 import "github.com/gpuaas/gpuaasctl/diag"
 
-// Expect is what the walk must say about one fault.
+// Expect is the verdict that a walk must reach about one fault.
 type Expect struct {
 	Name    string
 	First   []diag.HopID // any of these; empty: the blamed hop
@@ -73,7 +73,7 @@ func Faults() []Expect {
 			Hop: diag.HopNodeRuntimeAPI, Signal: one(diag.SigAgentConfined), Failure: []diag.Failure{diag.TCPNetUnreachable},
 			Green: workload,
 		},
-		{ // what a probe cannot have is read from the unit: there is no input to change
+		{ // the refusal is read from the unit: no input of the probe can be changed
 			Name: "agent-families-refused", First: []diag.HopID{diag.HopNodeHeartbeat, diag.HopNodeRuntimeAPI},
 			Hop: diag.HopNodeRuntimeAPI, Signal: one(diag.SigAgentConfined), Failure: []diag.Failure{diag.TCPDenied},
 			Green: workload,
@@ -209,7 +209,7 @@ func Faults() []Expect {
 
 func one(s diag.Signal) []diag.Signal { return []diag.Signal{s} }
 
-// management lists the hops that say whether the platform can manage the node.
+// management lists the hops that decide whether the platform can manage the node.
 func management() []diag.HopID { return append([]diag.HopID{}, diag.HopIDs()[:8]...) }
 
 func clone(ids []diag.HopID) []diag.HopID { return append([]diag.HopID{}, ids...) }

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// VerdictFields is what a judged report decides, one field a line: what a reviewer of a changed rule has to read.
-// Facts, timings and layout are no part of it.
+// VerdictFields is what a judged report decides, one field a line: what a reviewer of a changed rule has to read. It
+// has no facts, timings or layout.
 func VerdictFields(name string, r *diag.Report) string {
 	var b fieldWriter
 	v := r.Verdict
@@ -71,7 +71,7 @@ func DrillFields(d drill.Drill) string {
 	return b.String()
 }
 
-// fieldWriter writes a field name and its values; an empty value is left out, and a field without any is no line.
+// fieldWriter writes a field name and its values; empty values are left out, and a field without values gets no line.
 type fieldWriter struct{ strings.Builder }
 
 func (b *fieldWriter) line(name string, values ...string) {

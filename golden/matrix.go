@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// Row is what the classifier must say about one row of the drift model's failure matrix: evidence in; reason, state,
+// Row is the classification that one row of the drift model's failure matrix must get: evidence in; reason, state,
 // severity, detection budget, MTTR target, owner and next action out.
 type Row struct {
 	Scenario  string // of the matrix
@@ -23,8 +23,8 @@ type Row struct {
 	Next      string
 }
 
-// Classify asks the classifier about a judged report. Of a blind spot it gets what it would know there: the platform
-// hears nothing, nobody probes, and only the node's own record tells.
+// Classify classifies a judged report. In the blind spot's row, the evidence is only the node's own record: the
+// platform receives nothing and no probe runs.
 func (w Row) Classify(r *diag.Report) diag.Classification {
 	e := preflight.EvidenceOf(r)
 	if w.Scenario == "pre_auth_blind_spot" {
@@ -33,7 +33,7 @@ func (w Row) Classify(r *diag.Report) diag.Classification {
 	return diag.Classify(e)
 }
 
-// Check lists what a classification says otherwise than expected; nothing when it agrees.
+// Check lists the differences between a classification and the row. It is empty when they agree.
 func (w Row) Check(c diag.Classification) []string {
 	var out []string
 	differs := func(what string, have, want any) {
@@ -53,7 +53,7 @@ func (w Row) Check(c diag.Classification) []string {
 	return out
 }
 
-// Matrix is the failure matrix's 26 rows, in the drift model's order, with what must be said about each.
+// Matrix is the failure matrix's 26 rows, in the drift model's order, with the expected classification of each.
 func Matrix() []Row {
 	const (
 		op, tmp   = diag.UserOperator, diag.UserTemporary

@@ -72,8 +72,8 @@ func typedEvidence() map[string]diag.Evidence {
 	}
 }
 
-// TestNoNameIsAnInput: evidence has no place for a scenario's name, and who asked, when and under which name changes
-// nothing about what is said.
+// TestNoNameIsAnInput: evidence has no field for a scenario's name, and the caller, the time and the report's name do
+// not change the classification.
 func TestNoNameIsAnInput(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	var look func(reflect.Type, string)

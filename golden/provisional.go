@@ -7,8 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// NetworkFaults are the recordings of a way, a name or a port that does not lead where it should. What is cut only
-// after it was answered is none of them: until its time is over it may be a slow shell.
+// NetworkFaults are the recordings of a route, a name or a port that is wrong or blocked. A stream that is cut after
+// its first answer is not one of them: until its deadline it may be a slow shell.
 func NetworkFaults() []string {
 	return []string{
 		"reports/api-egress-blocked.json", "reports/api-egress-rejected.json", "reports/api-dns-broken.json",

@@ -55,7 +55,7 @@ func cut(r *diag.Report, only ...diag.HopID) *diag.Report {
 	return &out
 }
 
-// agrees says what is wrong between a walk's blame, outcome and reason, "" when they are one story.
+// agrees describes a contradiction between a walk's blame, outcome and reason; "" when they are consistent.
 func agrees(r *diag.Report) string {
 	v, k := &r.Verdict, r.Classification
 	row, ok := diag.LookupReason(k.Reason)
@@ -74,9 +74,9 @@ func agrees(r *diag.Report) string {
 	return ""
 }
 
-// TestBlameAndReasonAreOneStory: of every recording, whole and cut to every hop and every pair of hops, reason and
-// blame name one thing, or the reason says how the two go together; and a walk that passes has no reason that needs
-// somebody.
+// TestBlameAndReasonAreOneStory: for every recording, complete and reduced to every hop and every pair of hops,
+// reason and blame name the same cause, or the reason explains the blame. A passing walk has no reason that needs an
+// action.
 func TestBlameAndReasonAreOneStory(t *testing.T) {
 	for name, r := range walks(t) {
 		if why := agrees(r); why != "" {

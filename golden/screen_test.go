@@ -131,7 +131,7 @@ func drillPage(t *testing.T, r *drill.Report, o render.Options) string {
 	return out.String()
 }
 
-// drilled tells a recorded run again.
+// drilled folds a recorded run's events.
 func drilled(t *testing.T, path string) *drill.Report {
 	t.Helper()
 	f, err := os.Open(path)

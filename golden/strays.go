@@ -110,7 +110,8 @@ func asked(f *diag.Fact) string {
 	return cmp.Or(f.Target, f.Request.Target)
 }
 
-// strays says where a request went that nothing names; "" where all is named.
+// strays describes the destination of a request that nothing in the report names; "" where every destination is
+// named.
 func (k *known) strays(f *diag.Fact, servers string) string {
 	if !f.Request.Op.Row().Connects() {
 		return "" // a login goes to the subject's own host; what remains stays on the machine

@@ -20,8 +20,8 @@ func observed() Support { return Support{Word: diag.Observed} }
 
 func neither(word diag.Confidence, why string) Support { return Support{Word: word, Why: why} }
 
-// Check says how the support of a walk's blame differs from what is expected, "" where it does not. Reports made by
-// rules before repeatRules asked each question once: none of them has a proof.
+// Check says how the support of a walk's blame differs from what is expected, "" where it does not. Rules before
+// repeatRules ran each probe once, so their reports have no proof.
 func (s Support) Check(r *diag.Report, madeBy string) string {
 	v := r.Verdict
 	switch {

@@ -28,8 +28,8 @@ func madeBy(t *testing.T, path string) string {
 	return r.Run.Rules
 }
 
-// TestNoFaultLosesItsWord: every recording with a blame is proven, observed, or neither, as the table says, and the
-// table has no other row.
+// TestNoFaultLosesItsWord: every recording with a blame has the support of its row in the table, and the table has no
+// other row.
 func TestNoFaultLosesItsWord(t *testing.T) {
 	table, share, old := Supports(), Share{}, 0
 	for _, path := range recordings(t) {
@@ -58,8 +58,8 @@ func TestNoFaultLosesItsWord(t *testing.T) {
 	t.Logf("%s\n%d to be recorded again, for their proofs", share.String(), old)
 }
 
-// TestSupportReachesItsGoals: what walks of today must say is enough, and each row that is neither proven nor
-// observed, or has an input and no proof, says why.
+// TestSupportReachesItsGoals: enough walks of current rules are proven or observed, and each row that is neither, or
+// has an input and no proof, has a reason.
 func TestSupportReachesItsGoals(t *testing.T) {
 	share := Share{}
 	for path, s := range Supports() {

@@ -1,8 +1,8 @@
-// Package history keeps finished reports on the operator's machine, so that a later walk can say what is otherwise. It
-// is one SQLite file for any number of processes at once.
+// Package history keeps finished reports on the operator's machine, so that a later walk can show what changed. It is
+// one SQLite file for any number of processes at once.
 //
-// It judges nothing and compares nothing: package preflight does, from the reports that are kept here. Whatever is
-// wrong with the file is an error of the caller's choice; no walk depends on it. Its callers are ops and cmd/gpuaasctl.
+// It judges nothing and compares nothing: package preflight does, from the reports that are kept here. The caller
+// decides whether an error of the file matters; no walk depends on it. Its callers are ops and cmd/gpuaasctl.
 package history
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// What is kept: enough to tell noise from news, little enough to be forgotten about.
+// Retention limits: enough reports to recognize noise, few enough that the file needs no maintenance.
 const (
 	PerSubject = 50        // reports
 	TotalBytes = 256 << 20 // of packed reports, over all subjects
@@ -46,7 +46,7 @@ func Path(env func(string) string, root bool) (string, error) {
 	return filepath.Join(base, "gpuaasctl", "reports.db"), nil
 }
 
-// Subject is what reports are kept of. Environment is the profile's name, or the API's base where there is no profile.
+// Subject is the key of the kept reports. Environment is the profile's name, or the API's base URL without a profile.
 type Subject struct{ Environment, Node, Allocation string }
 
 // SubjectOf is the subject of a report.
@@ -107,7 +107,7 @@ func entry(r *diag.Report, good, whole bool) Entry {
 	return e
 }
 
-// pack is a report as it is kept. Secrets marshal as placeholders, so there is none in it.
+// pack encodes a report for the file. Secrets marshal as placeholders, so it has none.
 func pack(r *diag.Report) ([]byte, error) {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)

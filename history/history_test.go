@@ -258,8 +258,8 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestNotOurs: a file that is no database, one that is cut short, and one of a newer version are refused, and left as
-// they are.
+// TestNotOurs: a file that is not a database, a truncated one, and one of a newer version are refused and left
+// unchanged.
 func TestNotOurs(t *testing.T) {
 	made := here(t)
 	save(t, made, walk("n1", 1, diag.OutcomePass))
@@ -314,7 +314,7 @@ func TestNotOurs(t *testing.T) {
 	}
 }
 
-// TestOneDamagedReport: it is passed over as a baseline, and said when it is asked for.
+// TestOneDamagedReport: it is skipped as a baseline, and reported when it is read by its id.
 func TestOneDamagedReport(t *testing.T) {
 	s := here(t)
 	save(t, s, walk("n1", 1, diag.OutcomePass))

@@ -18,8 +18,8 @@ type Limits struct {
 // DefaultLimits are those of every Save.
 func DefaultLimits() Limits { return Limits{PerSubject: PerSubject, Bytes: TotalBytes} }
 
-// Save keeps a finished report, and forgets what is too much by now. good says that it may be a baseline, whole that
-// nothing was left out of it on request. A run that is kept already stays as it is.
+// Save stores a finished report, and deletes those above the limits. good: it may be a baseline. whole: nothing was
+// left out on request. A run that is stored already is not changed.
 func (s *Store) Save(ctx context.Context, r *diag.Report, good, whole bool) error {
 	packed, err := pack(r)
 	if err != nil {

@@ -82,8 +82,8 @@ func OpenExisting(ctx context.Context, path string) (*Store, error) {
 }
 
 func open(ctx context.Context, path string) (*Store, error) {
-	// normal: after a power cut the last report may be missing, and the file is whole. immediate: a transaction that will
-	// write says so at once, and waits in place of failing half-way.
+	// normal: after a power cut the last report may be missing, and the file is whole. immediate: a writing
+	// transaction takes its lock at the start, and waits for it rather than failing half-way.
 	q := url.Values{
 		"_pragma": {fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "synchronous(NORMAL)"},
 		"_txlock": {"immediate"},
@@ -112,7 +112,7 @@ func open(ctx context.Context, path string) (*Store, error) {
 // Close closes the history.
 func (s *Store) Close() error { return s.db.Close() }
 
-// migrate makes the schema where there is none yet.
+// migrate creates the schema in a new file.
 func (s *Store) migrate(ctx context.Context) error {
 	have, err := s.version(ctx, s.db)
 	if err != nil || have == version {
@@ -175,7 +175,7 @@ func (s *Store) try(ctx context.Context, do func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// Damaged reports whether err says that the file is no database any more, or never was.
+// Damaged reports whether err means that the file is not a database, or a corrupt one.
 func Damaged(err error) bool {
 	code := codeOf(err)
 	return code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB
@@ -192,7 +192,7 @@ func codeOf(err error) int {
 	return e.Code() & 0xff
 }
 
-// pause waits a moment, or says that ctx ended.
+// pause waits briefly, or returns ctx's error.
 func pause(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

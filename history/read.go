@@ -96,7 +96,7 @@ func (s *Store) find(ctx context.Context, id string) (string, error) {
 }
 
 // Good are the newest good reports of a subject, at most n, all of one shape: the wanted one, else that of the newest
-// whole walk, else that of the newest. Reports that cannot be read are passed over. None is no error.
+// whole walk, else that of the newest. Unreadable reports are skipped. An empty result is not an error.
 func (s *Store) Good(ctx context.Context, of Subject, shape string, n int) ([]*diag.Report, error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT report FROM reports
 		WHERE good AND environment = ?1 AND node = ?2 AND allocation = ?3 AND shape = (
@@ -123,8 +123,8 @@ func (s *Store) Good(ctx context.Context, of Subject, shape string, n int) ([]*d
 	return out, nil
 }
 
-// LastGood is the newest whole walk of a subject that passed, with or without warnings; nil where there is none, or its
-// report is damaged. It may have been taken out of the baselines.
+// LastGood is the newest whole walk of a subject that passed, with or without warnings; nil without one, or where its
+// report is damaged. It may have been removed from the baselines.
 func (s *Store) LastGood(ctx context.Context, of Subject) (*diag.Report, error) {
 	var packed []byte
 	err := s.db.QueryRowContext(ctx,

@@ -120,8 +120,8 @@ func exitOf(c *Case, f *diag.Fact) string {
 
 // saidBy quotes the last lines of a terminal that failed.
 func saidBy(f *diag.Fact) string {
-	if f.PTY == nil || f.PTY.Said == "" {
+	if f.PTY == nil || f.PTY.LastLines == "" {
 		return ""
 	}
-	return "; it said: " + oneLine(f.PTY.Said)
+	return "; it said: " + oneLine(f.PTY.LastLines)
 }

@@ -202,7 +202,7 @@ func TestShellsOwnEnd(t *testing.T) {
 			before := w["browser_terminal_ws/session"]
 			w["browser_terminal_ws/session"] = func(f *diag.Fact) {
 				before(f)
-				f.PTY = &diag.PTYFacts{Said: "fork: Resource temporarily unavailable"}
+				f.PTY = &diag.PTYFacts{LastLines: "fork: Resource temporarily unavailable"}
 			}
 			r := walkWith(t, w)
 			v := r.Verdict

@@ -88,7 +88,7 @@ func Limiters() []Answer {
 	}
 }
 
-// Others are answers that are no limiter's, however much they look like one.
+// Others are answers that resemble a limiter's, but are not.
 func Others() []Answer {
 	return []Answer{
 		answer("a denial", 403, typeJSON, `{"error":{"code":"revoked"}}`, "revoked", diag.NoLimiter),

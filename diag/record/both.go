@@ -7,11 +7,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// ReadBoth is Read of a record in two folders: on the disk, and its copy in memory, which is given everything first. Of
-// one record both are shown together: what the disk did not take, is behind with or holds damaged, memory has. Where
-// the disk holds no entry, or only what an earlier boot left because it takes none of this one's, memory alone is
-// shown, and Degraded reports why. A copy of another node's record counts for nothing. Source is filled in, and says
-// whose Path is the caller's to fill in.
+// ReadBoth reads a record from two folders: on the disk, and its copy in memory, to which each entry is written
+// first. The result merges both: memory has the entries that the disk refused, has not got yet or holds damaged.
+// Where the disk has no entry, or only those of an earlier boot because it accepts no new ones, the result is memory
+// alone, and Degraded has the reason. A copy of another node's record is ignored. ReadBoth sets Source; the caller
+// sets Path by it.
 func ReadBoth(disk, memory fs.FS) (diag.RecordFacts, error) {
 	d, err := folder(disk)
 	m, errMemory := folder(memory)
@@ -52,7 +52,7 @@ func (r *reading) inMemory() {
 	}
 }
 
-// newest is the entry with the highest number; nil when there is none.
+// newest is the entry with the highest number; nil for an empty record.
 func (r *reading) newest() *diag.RecordEntry {
 	var last *diag.RecordEntry
 	for _, list := range [...][]*diag.RecordEntry{r.pinned, r.ring} {

@@ -70,7 +70,7 @@ func TestReadBoth(t *testing.T) {
 	for name, tc := range map[string]struct {
 		disk, memory fs.FS
 		source, seqs string
-		degraded     string // what it says of that
+		degraded     string // the expected reason
 		damaged      int
 	}{
 		"the disk takes nothing any more": {onDisk, holding(entry("a", 2), entry("b", 3), degraded, entry("b", 5)),

@@ -24,11 +24,11 @@ const (
 	DecisionRecovered = "recovered"
 )
 
-// FactPromise is the name under which a start entry says what its file system cannot promise.
+// FactPromise is the name of a start entry's fact about a guarantee that its file system does not give.
 const FactPromise = "record_promise"
 
-// Read reads both files of a record's folder. Its error means that neither could be read; one alone is read as far as
-// it goes, and Degraded says what is missing. Source and Path are the caller's to fill in.
+// Read reads both files of a record's folder. It returns an error where neither could be read. Where one could,
+// Degraded names what is missing. The caller sets Source and Path.
 func Read(fsys fs.FS) (diag.RecordFacts, error) {
 	r, err := folder(fsys)
 	return r.facts(), err
@@ -98,7 +98,7 @@ type reading struct {
 	lacks   string // what of it could not be read
 }
 
-// file reads the slots of one file; of is the ring that they must say they are of, "" for either.
+// file reads the slots of one file; of is the ring that their entries must name, "" for either.
 func (r *reading) file(fsys fs.FS, name, of string, slots int) error {
 	if st, err := fs.Stat(fsys, name); err != nil { // before it is opened: that of a pipe would wait
 		return err
@@ -182,7 +182,7 @@ func values(entries []*diag.RecordEntry) []diag.RecordEntry {
 	return out
 }
 
-// sorted is by sequence number; of an entry's copies the one that tells of more stays.
+// sorted sorts by sequence number, and keeps the copy of an entry with the higher count.
 func sorted(entries []*diag.RecordEntry) []*diag.RecordEntry {
 	for i := range entries { // a ring is two sorted halves, and small; the generic sort is more code than this package
 		for k := i; k > 0 && before(entries[k], entries[k-1]); k-- {
@@ -196,8 +196,8 @@ func before(a, b *diag.RecordEntry) bool {
 	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Pin, b.Pin), cmp.Compare(b.Count, a.Count)) < 0
 }
 
-// missing counts the sequence numbers of the last round of the ring that no slot holds. An entry that stands for
-// several has two.
+// missing counts the sequence numbers of the last round of the ring that no slot holds. A repeated entry has two
+// slots.
 func missing(ring []*diag.RecordEntry) int {
 	if len(ring) == 0 {
 		return 0
@@ -249,7 +249,7 @@ func complete(pinned, ring []*diag.RecordEntry) []*diag.RecordEntry {
 	var out []*diag.RecordEntry
 	for _, e := range best {
 		if first := best[role(PinFirst, e)]; e.Pin != PinLast || first == nil || first.Seq != e.Seq {
-			out = append(out, e) // what is its reason's first and last is said once
+			out = append(out, e) // an entry that is both first and last of its reason appears once
 		}
 	}
 	return sorted(out)

@@ -47,7 +47,7 @@ const (
 	PinUpdate  = "update"  // the last update attempt
 )
 
-// DecisionContact marks the entry that tells of a good contact; it is pinned, and is not in the ring.
+// DecisionContact marks the entry of the last good contact; it is pinned, and is not in the ring.
 const DecisionContact = "contact"
 
 // Verdict reports what a slot holds. The zero value is an entry.
@@ -68,7 +68,7 @@ func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 const sumKey = " crc32c="
 
-// body is an entry without what the header says of it.
+// body is an entry without the fields of the header.
 type body struct {
 	diag.RecordEntry
 	Seq    *struct{} `json:"seq,omitempty"`
@@ -147,8 +147,8 @@ func Decode(file string, slot int, b []byte) (diag.RecordEntry, Verdict) {
 	return e, Valid
 }
 
-// belongs reports whether a slot is the entry's place. An entry that stands for several is rewritten in two slots in
-// turn: its own and the next.
+// belongs reports whether a slot is the entry's place. A repeated entry is rewritten in two slots in turn: its own
+// and the next.
 func belongs(file string, slot int, e diag.RecordEntry) bool {
 	switch file {
 	case FileRecord:
@@ -162,7 +162,7 @@ func belongs(file string, slot int, e diag.RecordEntry) bool {
 // Place is the slot of the ring where the entry of a sequence number lies.
 func Place(seq uint64) int { return int(seq % Slots) }
 
-// parse takes a line apart, whatever its sum: the entry, the file that it says it is of, and its header.
+// parse splits a line, without checking its sum, into the entry, the file that it names, and its header.
 func parse(b []byte) (e diag.RecordEntry, file, head string, ok bool) {
 	i := bytes.Index(b, []byte(sumKey))
 	if i < 0 || i+len(sumKey)+9 > len(b) {

@@ -49,7 +49,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestLongEntriesAreShortened: an entry always fits, says where text is missing, and keeps what it is about.
+// TestLongEntriesAreShortened: an entry always fits, marks where text was cut, and keeps its subject.
 func TestLongEntriesAreShortened(t *testing.T) {
 	long := entryOf(5)
 	long.Detail = strings.Repeat("wörter\n", 2000)
@@ -80,7 +80,7 @@ func TestLongEntriesAreShortened(t *testing.T) {
 	}
 }
 
-// TestDamage: every flipped bit is found, and every mixture of two writes by sectors; and which it was is said.
+// TestDamage: every flipped bit and every mixture of two writes by sectors is found, and the two are distinguished.
 func TestDamage(t *testing.T) {
 	a, b := entryOf(7), entryOf(7+Slots)
 	a.Detail, b.Detail = strings.Repeat("a", 1500), strings.Repeat("b", 900)
@@ -198,7 +198,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzEncode: whatever an entry says, it is read back: the same, or shortened.
+// FuzzEncode: any entry is read back unchanged or shortened.
 func FuzzEncode(f *testing.F) {
 	f.Add(uint64(7), "boot", "reason", "detail", "fact", "value", 3, int64(4))
 	f.Fuzz(func(t *testing.T, seq uint64, boot, reason, detail, fact, value string, attempt int, count int64) {

@@ -7,16 +7,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Story is what a record tells in three entries. Each is absent where the record has none.
+// Story is a record's summary in three entries. An entry that the record lacks is absent.
 type Story struct {
-	// the first that went wrong since the last good contact
+	// the first failure since the last good contact
 	FirstCause   *diag.RecordEntry `json:"first_cause,omitempty"`
 	LastContact  *diag.RecordEntry `json:"last_contact,omitempty"`  // the platform's last answer to a heartbeat
 	LastDecision *diag.RecordEntry `json:"last_decision,omitempty"` // what the agent was about to do when it last wrote
 	LastUpdate   *diag.RecordEntry `json:"last_update,omitempty"`   // the last update attempt
 }
 
-// Tell finds the story in what was read. The first cause may be older than the ring: pins are looked at, too.
+// Tell finds the story in a record. The first cause may be older than the ring, so pinned entries count, too.
 func Tell(f diag.RecordFacts) Story {
 	var s Story
 	all := slices.Concat(f.Pinned, f.Entries)
@@ -41,7 +41,7 @@ func Tell(f diag.RecordFacts) Story {
 	return s
 }
 
-// wrong reports whether the entry tells of something that went wrong, and not with the record itself.
+// wrong reports whether the entry is about a failure, except one of the record itself.
 func wrong(e *diag.RecordEntry) bool {
 	return (e.Failure != diag.OK || e.Attempt > 0 || e.Code != "") && e.Reason != diag.RecRecordDegraded
 }

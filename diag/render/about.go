@@ -73,7 +73,7 @@ func AboutHop(r *diag.Report, i int, o Options) []Section {
 				s.step(&h.Steps[k], r.Facts, facts)
 			}
 			if len(h.Steps) == 0 {
-				s.Add(page.Para{Text: "Nothing was asked: " + said(&h.Finding), Style: page.Faint})
+				s.Add(page.Para{Text: "Nothing was asked: " + findingText(&h.Finding), Style: page.Faint})
 			}
 		}),
 		section("proof", o, func(s *sheet) {
@@ -98,7 +98,7 @@ func AboutHop(r *diag.Report, i int, o Options) []Section {
 func (s *sheet) hop(r *diag.Report, h *diag.HopResult) {
 	s.Add(page.Heading{Text: number(r.Hops, h.ID) + " " + string(h.ID)}, page.Para{Text: h.Title, Style: page.Faint})
 	s.Field("status", page.Status(h.Status).Text, page.StatusStyle(h.Status))
-	s.Field("seen", said(&h.Finding), page.Plain)
+	s.Field("seen", findingText(&h.Finding), page.Plain)
 	s.Field("signal", string(h.Signal), page.Plain)
 	if h.Failure != diag.OK {
 		s.Field("failure", string(h.Failure)+": "+h.Failure.Words(), page.Plain)
@@ -107,7 +107,7 @@ func (s *sheet) hop(r *diag.Report, h *diag.HopResult) {
 	s.Field("recorded", h.Cause, page.Plain)
 	for k := range h.Also {
 		also := &h.Also[k]
-		s.Field(once(k, "also"), page.Status(also.Status).Text+": "+said(also), page.StatusStyle(also.Status))
+		s.Field(once(k, "also"), page.Status(also.Status).Text+": "+findingText(also), page.StatusStyle(also.Status))
 	}
 	if h.DurationMS > 0 {
 		s.Field("took", Spent(h.DurationMS, h.BudgetMS)+" of its budget", page.Plain)
@@ -120,7 +120,7 @@ func (s *sheet) hop(r *diag.Report, h *diag.HopResult) {
 	}
 }
 
-// notToBlame says why a hop has no proof and no steps of its own.
+// notToBlame adds why a hop has no proof and no steps of its own.
 func (s *sheet) notToBlame(r *diag.Report, h *diag.HopResult) {
 	text := "This hop is not to blame."
 	if by, symptom := parents(r)[h.ID]; symptom {
@@ -277,7 +277,7 @@ func (s *sheet) copyable(v *diag.Verdict) {
 	s.Field("runbook", v.Runbook, page.Faint)
 }
 
-// further says that a blamed hop is a finding beside the blame; "" where it is the blame itself.
+// further returns the suffix of a finding beside the blame; "" for the blame itself.
 func further(v *diag.Verdict, id diag.HopID) string {
 	if v.Blame == nil || v.Blame.Hop == id {
 		return ""

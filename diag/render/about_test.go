@@ -66,7 +66,7 @@ func TestAboutRecordedWalks(t *testing.T) {
 	}
 }
 
-// TestAWaterfallIsToScale: a bar begins and ends where its probe did, and tells where it ran without colour.
+// TestAWaterfallIsToScale: a bar begins and ends where its probe did, and its fill shows the vantage without colour.
 func TestAWaterfallIsToScale(t *testing.T) {
 	for _, tc := range []struct {
 		b    bar

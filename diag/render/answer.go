@@ -59,8 +59,8 @@ func answer(r *diag.Report, o Options) []page.Block {
 	})
 }
 
-// Fitting is the most telling of the pages that build makes whose lines fit, AnswerLines of them: with up to three
-// steps, and with whole sentences or short ones.
+// Fitting returns the most detailed page of build that fits AnswerLines lines: with up to three steps, and with full
+// sentences or short ones.
 func Fitting(o Options, build func(steps int, short bool) []page.Block) []page.Block {
 	var blocks []page.Block
 	for _, try := range [...]struct {
@@ -97,8 +97,8 @@ func one(text string, short bool) string {
 	return strings.TrimSuffix(text[:n], "; ") + " (more with -o full)"
 }
 
-// proofText is why the blame is known: the pair that differs in one input, the fact that holds the cause, or why there
-// is none.
+// proofText is why the blame is known: the pair that differs in one input, the fact that holds the cause, or why
+// neither exists.
 func proofText(v *diag.Verdict) string {
 	switch {
 	case v.Proof != nil && v.Proof.Text != "":

@@ -25,7 +25,7 @@ func Classification(w io.Writer, c *diag.Classification, o Options) error {
 	return s.write(w)
 }
 
-// classification reports what all evidence together says of the node.
+// classification adds the classification of all evidence about the node.
 func (s *sheet) classification(c *diag.Classification) {
 	if c == nil {
 		return

@@ -175,7 +175,7 @@ func millisText(v string) string {
 	return diag.Millis(n).Words()
 }
 
-// uncompared says of everything that does not compare why.
+// uncompared lists what was not compared, each with its reason.
 func uncompared(d *diag.Diff) []string {
 	var lines []string
 	for _, n := range d.NotCompared {
@@ -213,7 +213,7 @@ func uncomparedShort(d *diag.Diff) string {
 	return "not compared: " + strings.Join(parts, "; ")
 }
 
-// diffShort is a diff in a few words, "" where there is nothing to say.
+// diffShort is a diff in a few words, "" for no diff.
 func diffShort(d *diag.Diff) string {
 	switch {
 	case d == nil:
@@ -236,7 +236,7 @@ func diffShort(d *diag.Diff) string {
 	return page.Count(len(d.Changes), "change") + ": " + label
 }
 
-// timesLeftOut reports whether there were too few kept good walks to tell slow from noisy.
+// timesLeftOut reports whether there were too few kept good walks to distinguish slow from noisy.
 func timesLeftOut(d *diag.Diff) bool {
 	return slices.ContainsFunc(d.NotCompared, func(n diag.NotCompared) bool { return n.What == "timing" })
 }

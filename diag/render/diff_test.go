@@ -63,7 +63,7 @@ func TestDiffAlone(t *testing.T) {
 	}
 }
 
-// TestDiffInEveryFormat: each says that there are regressions, and sends a terminal nothing that it would obey.
+// TestDiffInEveryFormat: each format counts the regressions, and has no control sequences of the values.
 func TestDiffInEveryFormat(t *testing.T) {
 	for format, want := range map[Format]string{
 		Table: "4 regressions, 2 other changes", Wide: "4 regressions, 2 other changes",
@@ -81,7 +81,7 @@ func TestDiffInEveryFormat(t *testing.T) {
 	}
 }
 
-// TestNothingToCompare: that is said, and never reads as "nothing changed".
+// TestNothingToCompare: every format states that nothing was compared, and none reads as "nothing changed".
 func TestNothingToCompare(t *testing.T) {
 	none := &diag.Diff{Baseline: diag.Baseline{From: diag.LastGood}, Because: "no good walk is kept"}
 	for _, format := range []Format{Table, Short, Markdown, JUnit} {

@@ -56,7 +56,8 @@ func counters(f *diag.Fact, facts map[string]*diag.Fact) []page.Block {
 	return lines
 }
 
-// labelOf splits a detail at its label, under whose end later lines then begin; a long label is no such column.
+// labelOf splits a detail at its label, so that later lines can be aligned with its value. A long label is not split
+// off.
 func labelOf(l string) (lead, rest string) {
 	const longest = 8
 	inner := strings.TrimLeft(l, " ")

@@ -21,7 +21,7 @@ func OutcomeStatus(o diag.Outcome) diag.Status {
 	return diag.StatusInconclusive
 }
 
-// full adds everything: each hop with its steps and what they measured, and all that the verdict says.
+// full adds everything: each hop with its steps and their measurements, and the complete verdict.
 func (s *sheet) full(r *diag.Report) {
 	s.Add(page.Heading{Text: Headline(&r.Subject)})
 	s.vantages(r, true)
@@ -39,14 +39,14 @@ func (s *sheet) full(r *diag.Report) {
 	s.Add(verdictLine(r, s.o.Width))
 }
 
-// Verdict is all that a report says about its walk as a whole.
+// Verdict is the complete verdict of a report as a page.
 func Verdict(r *diag.Report) []page.Block {
 	s := &sheet{o: Options{Format: Full}}
 	s.verdict(r, index(r.Facts))
 	return s.Blocks
 }
 
-// verdict adds all that the verdict says: what, why, who, what next.
+// verdict adds the complete verdict: outcome, cause, owner, next steps.
 func (s *sheet) verdict(r *diag.Report, facts map[string]*diag.Fact) {
 	v := &r.Verdict
 	s.outcome(r)
@@ -145,7 +145,7 @@ func (s *sheet) outcome(r *diag.Report) {
 	}
 }
 
-// blameStyle tells a fault from a hop that only did not answer.
+// blameStyle distinguishes a fault from a hop that only did not answer.
 func blameStyle(b *diag.Blame) page.Style {
 	if b.Status == diag.StatusInconclusive {
 		return page.Unsure

@@ -150,7 +150,7 @@ func gateCase(r *diag.Report, failOn string) *JUnitCase {
 func junitCase(r *diag.Report, h *diag.HopResult, parent map[diag.HopID]diag.HopID, failOn string) JUnitCase {
 	c := JUnitCase{Name: page.Clean(string(h.ID)), ClassName: "preflight." + page.Clean(string(h.Layer)),
 		Time: secondsOf(h.DurationMS)}
-	message := page.Clean(said(&h.Finding))
+	message := page.Clean(findingText(&h.Finding))
 	by, symptom := parent[h.ID]
 	switch {
 	case h.Status == diag.StatusFail && symptom && !blamed(&r.Verdict, h.ID):
@@ -176,7 +176,7 @@ func junitCase(r *diag.Report, h *diag.HopResult, parent map[diag.HopID]diag.Hop
 
 // junitText is what a CI page shows of a failure: verdict and next steps at the blame, a pointer at its symptoms.
 func junitText(r *diag.Report, h *diag.HopResult) string {
-	lines := []string{page.Clean(said(&h.Finding))}
+	lines := []string{page.Clean(findingText(&h.Finding))}
 	add := func(label, v string) {
 		if v != "" {
 			lines = append(lines, label+": "+page.Clean(v))

@@ -1,8 +1,8 @@
 // Package render turns reports, plans and hop lists into bytes: text, Markdown and HTML from the blocks of package
-// page. It is pure: no clock, no environment, no terminal; the caller says how wide and whether in colour. Status is
-// always a word and a symbol, colour only adds.
+// page. It is pure: no clock, no environment, no terminal; the caller chooses width and colour. Status is always a
+// word and a symbol, colour only adds.
 //
-// It decides nothing: what a report does not say is not said here. Callers are cmd/gpuaasctl, its live table, and
+// It decides nothing: everything in its output is in the report. Callers are cmd/gpuaasctl, its live table, and
 // tests.
 package render
 
@@ -21,7 +21,7 @@ type Format string
 const (
 	Table    Format = "table"    // one row per hop, then the answer in at most AnswerLines lines
 	Wide     Format = "wide"     // table with more columns and every row, of which nothing is cut
-	Full     Format = "full"     // everything: each step and what it measured, and all that the verdict says
+	Full     Format = "full"     // everything: each step and its measurements, and the complete verdict
 	Short    Format = "short"    // one line
 	JSON     Format = "json"     // the report as one document
 	NDJSON   Format = "ndjson"   // one line per hop, then one with the verdict
@@ -33,7 +33,7 @@ const (
 // Formats lists every format, for help and completion.
 var Formats = [...]Format{Table, Wide, Full, Short, JSON, JUnit, NDJSON, Markdown, HTML}
 
-// ParseFormat refuses names that are no format.
+// ParseFormat returns an error for a name that is not a format.
 func ParseFormat(name string) (Format, error) {
 	names := make([]string, len(Formats))
 	for i, f := range Formats {
@@ -45,7 +45,7 @@ func ParseFormat(name string) (Format, error) {
 	return "", fmt.Errorf("no output format %q (one of %s)", name, strings.Join(names, ", "))
 }
 
-// Options say how to write.
+// Options are the format and the page's dimensions.
 type Options struct {
 	Format Format // "" is Table
 	Width  int    // columns of the terminal; 0 is a pipe, on which nothing is wrapped and nothing is cut

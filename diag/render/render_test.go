@@ -38,8 +38,7 @@ func golden(t *testing.T, name, got string) {
 }
 
 // TestGolden compares whole renderings of two reports, of a pass and of a failure with a proof, in every format, and
-// the default page of the others. What any other rendering must say is compared by fields, in
-// TestEveryFormatStatesTheVerdict.
+// the default page of the others. TestEveryFormatStatesTheVerdict compares the fields of all other renderings.
 func TestGolden(t *testing.T) {
 	extension := map[Format]string{Table: "txt", Wide: "wide.txt", Full: "full.txt", Short: "short.txt", JSON: "json",
 		NDJSON: "ndjson", JUnit: "xml", Markdown: "md", HTML: "html"}

@@ -16,8 +16,8 @@ func shortLine(r *diag.Report) page.Line {
 	}
 }
 
-// verdictParts are what one line says beside the outcome. On a page the blame is the hop with its number, and what else
-// the page says is left out.
+// verdictParts are the parts of one line after the outcome. On a page the blame is the hop with its number, and parts
+// that the page has elsewhere are left out.
 func verdictParts(r *diag.Report, onPage bool) []string {
 	v := &r.Verdict
 	parts := []string{subject(&r.Subject)}
@@ -73,7 +73,7 @@ func undecided(r *diag.Report) string {
 	for i := range r.Hops {
 		switch h := &r.Hops[i]; h.Status {
 		case diag.StatusInconclusive, diag.StatusNotReached:
-			return string(h.ID) + ": " + said(&h.Finding)
+			return string(h.ID) + ": " + findingText(&h.Finding)
 		}
 	}
 	return "nothing was measured"
@@ -87,7 +87,7 @@ func passed(r *diag.Report) string {
 			n++
 		case diag.StatusWarn:
 			if warned == "" {
-				warned = string(h.ID) + ": " + said(&h.Finding)
+				warned = string(h.ID) + ": " + findingText(&h.Finding)
 			}
 		}
 	}

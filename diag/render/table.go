@@ -37,7 +37,7 @@ func (s *sheet) page(r *diag.Report) {
 	}
 }
 
-// hops is the table of the hops; folded, without the rows that have nothing to say.
+// hops is the table of the hops; folded, without the unremarkable rows.
 func (s *sheet) hops(r *diag.Report, folded bool) page.Table {
 	t := page.Table{Columns: hopColumns(s.o.Width)}
 	wide, parent := s.o.Format == Wide, parents(r)
@@ -56,7 +56,7 @@ func (s *sheet) hops(r *diag.Report, folded bool) page.Table {
 		h := &r.Hops[i]
 		by, symptom := parent[h.ID]
 		blame := blamed(&r.Verdict, h.ID)
-		if folded && !blame && !symptom && quiet(h) {
+		if folded && !blame && !symptom && unremarkable(h) {
 			continue
 		}
 		row := Done(h)
@@ -67,7 +67,7 @@ func (s *sheet) hops(r *diag.Report, folded bool) page.Table {
 		switch text := row.Text; {
 		case len(t.Columns) == colTime+1:
 		case blame && textColumnAt(t):
-			cells = append(cells, page.Cell{Text: markOf(&r.Verdict, h.ID) + " · " + said(&h.Finding), Style: page.Bad})
+			cells = append(cells, page.Cell{Text: markOf(&r.Verdict, h.ID) + " · " + findingText(&h.Finding), Style: page.Bad})
 		case blame:
 			cells = append(cells, page.Cell{Text: markOf(&r.Verdict, h.ID), Style: page.Bad})
 		case symptom && textColumnAt(t):
@@ -101,8 +101,8 @@ func markOf(v *diag.Verdict, id diag.HopID) string {
 // textColumnAt reports whether a table of hops ends with what was seen.
 func textColumnAt(t page.Table) bool { return t.Columns[len(t.Columns)-1].Title == "what was seen" }
 
-// quiet reports whether a hop has nothing to say: it passed, or was not to be walked.
-func quiet(h *diag.HopResult) bool {
+// unremarkable reports whether a hop's row may be folded: it passed, or was not to be walked.
+func unremarkable(h *diag.HopResult) bool {
 	switch h.Status {
 	case diag.StatusPass, diag.StatusSkipped, diag.StatusNotReached:
 		return len(h.Also) == 0
@@ -118,7 +118,7 @@ const besideText = 82
 // below is the lines beneath a row: a finding that the answer does not cover, and what else was found.
 func (s *sheet) below(h *diag.HopResult, spoken bool) []page.Block {
 	var under []page.Block
-	text := said(&h.Finding)
+	text := findingText(&h.Finding)
 	whole := s.o.Format == Wide || s.o.Width == 0 || (textShown(s.o.Width) &&
 		page.Width(page.Clean(text)) <= s.o.Width-besideText)
 	switch h.Status {
@@ -130,7 +130,7 @@ func (s *sheet) below(h *diag.HopResult, spoken bool) []page.Block {
 	for k := range h.Also {
 		also := &h.Also[k]
 		under = append(under, page.Para{
-			Indent: underIndent, Lead: "└ ", Text: "also " + also.Status.Words() + ": " + said(also),
+			Indent: underIndent, Lead: "└ ", Text: "also " + also.Status.Words() + ": " + findingText(also),
 			Style: page.StatusStyle(also.Status),
 		})
 	}
@@ -185,8 +185,8 @@ func blamed(v *diag.Verdict, id diag.HopID) bool {
 	return false
 }
 
-// said is the sentence of a finding.
-func said(f *diag.Finding) string {
+// findingText is the sentence of a finding.
+func findingText(f *diag.Finding) string {
 	switch {
 	case f.Text != "":
 		return f.Text
@@ -198,7 +198,7 @@ func said(f *diag.Finding) string {
 	return string(f.Signal)
 }
 
-// footnotes say why hops or steps were not run, each reason once.
+// footnotes adds why hops or steps were not run, each reason once.
 func (s *sheet) footnotes(r *diag.Report) {
 	var order []string
 	hops := map[string][]string{}
@@ -212,7 +212,7 @@ func (s *sheet) footnotes(r *diag.Report) {
 		h := &r.Hops[i]
 		switch h.Status {
 		case diag.StatusSkipped, diag.StatusNotReached:
-			add(h.Status.Words()+": "+said(&h.Finding), strconv.Itoa(i+1))
+			add(h.Status.Words()+": "+findingText(&h.Finding), strconv.Itoa(i+1))
 			continue
 		}
 		for _, st := range h.Steps {

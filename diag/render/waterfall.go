@@ -18,7 +18,7 @@ type bar struct {
 	note     string // why it has no bar
 }
 
-// fills tell vantages apart without colour; another vantage than these two has dots.
+// fills distinguish vantages without colour; another vantage than these two has dots.
 var fills = map[string]string{operator: "█", node: "▒"}
 
 const otherFill = "·"
@@ -123,7 +123,7 @@ func (s *sheet) waterfall(bars []bar) {
 	}
 	vantages = min(vantages, len(operator))
 	if s.o.Width > 0 && s.o.Width < barsAlone {
-		vantages = 0 // the bars' fill tells them apart
+		vantages = 0 // the bars' fill distinguishes them
 	}
 	names = min(names, max(s.o.Width*2/5, barNameLeast))
 	room := barDefault

@@ -42,9 +42,9 @@ type Coverage struct {
 
 	Records   uint64 `json:"records"`             // that were read in this boot
 	Lost      uint64 `json:"lost,omitempty"`      // that were not, as far as they are counted
-	Malformed uint64 `json:"malformed,omitempty"` // that are no records
-	Foreign   uint64 `json:"foreign,omitempty"`   // that a program wrote, not the kernel: nothing is taken from them
-	Unkept    uint64 `json:"unkept,omitempty"`    // reports of the driver for which there was no room
+	Malformed uint64 `json:"malformed,omitempty"` // that could not be parsed
+	Foreign   uint64 `json:"foreign,omitempty"`   // that a program wrote, not the kernel: they are ignored
+	Unkept    uint64 `json:"unkept,omitempty"`    // reports of the driver that did not fit
 
 	Blind string `json:"blind,omitempty"` // why nothing is read now; "" while it is
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Path of the kernel log, and of what tells one boot from another.
+// Path of the kernel log, and of the files that identify a boot.
 const (
 	Path       = "/dev/kmsg"
 	bootIDPath = "/proc/sys/kernel/random/boot_id"

@@ -40,8 +40,8 @@ func (f *Finder) Find(text string) (Line, bool) {
 }
 
 // FindInLog is Find for a line of a log file, behind what dmesg, a syslog daemon, journalctl or a copy of /dev/kmsg
-// puts in front. Another program's line that quotes the driver's is none: what is in front must be a time with few
-// words before it, or end as a prefix does, in a bracket, ";" or "kernel:".
+// puts in front. Another program's line that quotes the driver's does not count: what is in front must be a time with
+// few words before it, or end as a prefix does, in a bracket, ";" or "kernel:".
 func (f *Finder) FindInLog(line string) (Line, bool) {
 	if len(line) > maxRecord {
 		line = line[:maxRecord]

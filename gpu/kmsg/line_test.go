@@ -69,7 +69,7 @@ func shapes(t testing.TB) (all []shape) {
 	return append(all, shape{"NVRM: Xid (PCI:0000:3b:00): 79, x\r", "xid 79 0000:3b:00.0", "x"}, shape{"", none, ""})
 }
 
-// TestLines: code, address, instances of MIG, process, root cause and text of each shape; no XID where there is none.
+// TestLines: code, address, instances of MIG, process, root cause and text of each shape; no XID in other lines.
 func TestLines(t *testing.T) {
 	for _, tc := range shapes(t) {
 		var f Finder
@@ -83,8 +83,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestLostOverLines: a lost GPU without an XID is found however its report is broken into lines of a log, and a driver
-// that refuses a GPU in the same words' beginning is none.
+// TestLostOverLines: a lost GPU without an XID is found however its report is broken into lines of a log, and a
+// driver's refusal of a GPU that begins with the same words is not one.
 func TestLostOverLines(t *testing.T) {
 	const indent = "               "
 	for name, tc := range map[string]struct {

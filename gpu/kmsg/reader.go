@@ -67,8 +67,8 @@ func (r *Reader) Coverage() Coverage {
 	return c
 }
 
-// Drain reads what there is, at most limit records (0: a million), and returns what the driver reported in it. An error
-// other than io.EOF leaves the coverage blind; what was found before it is in the batch.
+// Drain reads the available records, at most limit (0: a million), and returns what the driver reported in it. An
+// error other than io.EOF leaves the coverage blind; what was found before it is in the batch.
 func (r *Reader) Drain(limit int) (Batch, error) {
 	if limit <= 0 || limit > maxDrain {
 		limit = maxDrain

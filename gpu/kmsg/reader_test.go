@@ -18,7 +18,7 @@ import (
 
 const xid79 = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 
-// TestNothingFoundIsNotNothingRead: without an error, the coverage says from when until when that is known.
+// TestNothingFoundIsNotNothingRead: without an error, the coverage has the period that was read.
 func TestNothingFoundIsNotNothingRead(t *testing.T) {
 	k := &kernel{t: t, keeps: 100}
 	r := NewReader(k.open(), "boot-1", Coverage{}, nil)

@@ -109,8 +109,8 @@ func number(b []byte) (uint64, error) {
 	return strconv.ParseUint(string(b), 10, 64)
 }
 
-// unescape makes text of a record's bytes, at most most of them: the kernel writes what is not printable as \xNN, the
-// backslash included. Control characters, and bytes that are no UTF-8, become a replacement; a line's end stays one.
+// unescape returns the text of a record's bytes, at most `most` bytes of it. The kernel writes unprintable bytes and
+// the backslash as \xNN. Control characters and invalid UTF-8 become the replacement character; newlines stay.
 func unescape(b []byte, most int) string {
 	if len(b) > most {
 		b = b[:most]

@@ -21,7 +21,7 @@ type Event struct {
 // Tally counts equal reports, in bounded memory. Its zero value is empty.
 type Tally struct {
 	Events []Event // by their first line
-	Unkept uint64  // reports for which there was no room
+	Unkept uint64  // reports that did not fit
 
 	index, folded map[Line]int
 }

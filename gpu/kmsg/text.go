@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// address makes 0000:3b:00.0 of a PCI address as drivers print it: with or without "PCI:", domain and function. "" for
-// what is none.
+// address normalizes a PCI address as drivers print it, with or without "PCI:", domain and function, to the form
+// 0000:3b:00.0. It returns "" for other text.
 func address(s string) string {
 	s = strings.TrimPrefix(s, "PCI:")
 	s, function, dotted := strings.Cut(s, ".")

@@ -157,8 +157,8 @@ func Ask(ctx context.Context, program, version string, q Request) (Reply, error)
 // errTooMuch is that a program writes more than any reply has.
 var errTooMuch = errors.New("it writes more than a reply may have")
 
-// limited keeps what is written up to a limit, and then ends the writer, which would wait for ever. The buffer is no
-// part of it: its ReadFrom would go around the limit.
+// limited buffers writes up to a limit, and then stops the writer, which would otherwise block for ever. The buffer
+// is not embedded, since its ReadFrom would bypass the limit.
 type limited struct {
 	kept bytes.Buffer
 	most int

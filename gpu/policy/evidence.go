@@ -10,8 +10,8 @@ import (
 
 // Evidence is all that is judged about one node at once.
 type Evidence struct {
-	Events   []report.Event // the oldest first; those of an earlier boot are passed over
-	Sample   *report.Sample // the last one; nil: what DeviceEvents and ProbeEvents say counts
+	Events   []report.Event // the oldest first; those of an earlier boot are ignored
+	Sample   *report.Sample // the last one; nil: DeviceEvents and ProbeEvents count instead
 	Expected *int           // GPUs that the node was enrolled with; nil: not given
 	Now      time.Time      // zero: the age of the evidence is not known, and not judged
 }
@@ -19,7 +19,7 @@ type Evidence struct {
 // Limits of evidence.
 const (
 	MaxEvents  = 1000             // of one judgement
-	Stale      = 75 * time.Second // a sample this old says nothing about now: four were missed
+	Stale      = 75 * time.Second // a sample this old is not evidence about now: four were missed
 	StaleEvent = 3 * time.Minute  // the same of a GPU's last event: nodes send one a minute
 )
 
@@ -101,7 +101,7 @@ func (f *facts) floor(s Subject, format string, args ...any) {
 
 func onNode(what string) Subject { return Subject{About: AboutNode, What: what} }
 
-// sample finds the GPUs, and why there are none.
+// sample finds the GPUs, or the reason why none was found.
 func (f *facts) sample() {
 	var probe *report.Probe
 	driver, others := "", ""
@@ -190,7 +190,7 @@ func probeWords(p *report.Probe) string {
 	return words
 }
 
-// coverage finds out whether no event means that there was none.
+// coverage decides whether the absence of events proves that no error was logged.
 func (f *facts) coverage() {
 	var last *report.Coverage
 	var dropped int64

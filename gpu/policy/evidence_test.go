@@ -69,7 +69,7 @@ func TestSampleOfEvents(t *testing.T) {
 	for name, tc := range map[string]struct {
 		events []report.Event
 		gpus   int
-		want   string // in the floors; "" is none
+		want   string // in the floors; "": no floor
 	}{
 		"two":      {two, 2, ""},
 		"again":    {append(slices.Clone(two), device(0, 2, 9, nil)), 2, ""},
@@ -151,7 +151,7 @@ func TestPastEvents(t *testing.T) {
 	}
 }
 
-// TestDriversEventsAreNotTheKernelLog: that the driver's own events are waited for says nothing of the kernel log.
+// TestDriversEventsAreNotTheKernelLog: waiting for the driver's own events does not cover the kernel log.
 func TestDriversEventsAreNotTheKernelLog(t *testing.T) {
 	of := func(source report.Source, blind string) report.Event {
 		e := watched()
@@ -170,7 +170,7 @@ func TestDriversEventsAreNotTheKernelLog(t *testing.T) {
 	}
 }
 
-// TestTooManyEvents: the last are judged, and it is said that the others were not.
+// TestTooManyEvents: the last are judged, and a note counts the others.
 func TestTooManyEvents(t *testing.T) {
 	events := []report.Event{watched()}
 	for range MaxEvents {
@@ -282,8 +282,8 @@ func TestWhyThereIsNoGPU(t *testing.T) {
 	}
 }
 
-// TestRecoveredWhileNobodyLooked: an event that nobody saw does not keep a GPU unhealthy for which the driver asked for
-// a reset and, in a later sample, asks for nothing. Nothing else is taken for a reset.
+// TestRecoveredWhileNobodyLooked: a reset without a recorded event clears a GPU: the driver asked for a reset, and in
+// a later sample asks for nothing. Nothing else counts as a reset.
 func TestRecoveredWhileNobodyLooked(t *testing.T) {
 	ok := map[report.Signal]report.Reading{report.RecoveryAction: report.Of(0)}
 	asks := func(action int64, seconds int) report.Event { return recoveryOf(action, seconds, "GPU-0") }
@@ -317,7 +317,7 @@ func TestRecoveredWhileNobodyLooked(t *testing.T) {
 	}
 }
 
-// TestGPUsOfOthers: a GPU that is passed through, or divided for tenants, is said and judges nothing.
+// TestGPUsOfOthers: a GPU that is passed through, or divided for tenants, is noted and does not affect the judgement.
 func TestGPUsOfOthers(t *testing.T) {
 	one := 1
 	probe := report.Event{Type: report.ProbeEvent, Source: report.FromAgent, At: at(1), Probe: &report.Probe{

@@ -114,8 +114,8 @@ func scopes() []string {
 
 // Value is what a field is for one event, GPU or node: a value, nothing that could be measured, or a failure.
 type Value struct {
-	Of     any    // int64, bool or string; nil where there is none
-	Failed string // why there is none, although there should be one; "" where the event or the GPU does not have it
+	Of     any    // int64, bool or string; nil: no value
+	Failed string // why an expected value is missing; "" where the event or the GPU does not have the field
 }
 
 // Values are the fields of one event, GPU or node by name. A field that is missing does not apply.

@@ -50,16 +50,16 @@ type GPUHealth struct {
 
 // Finding is what came of one event, one GPU or the node.
 type Finding struct {
-	Subject Subject `json:"subject"`
-	Health  Health  `json:"health,omitempty"` // "" for what is not judged
-	Rule    string  `json:"rule,omitempty"`   // the one that decided; "" where none did
-	Why     string  `json:"why,omitempty"`
-	Errors  []Said  `json:"errors,omitempty"` // rules that could not be evaluated
-	Rules   []Said  `json:"rules,omitempty"`  // every rule that was asked, in order, where that was asked for
+	Subject Subject      `json:"subject"`
+	Health  Health       `json:"health,omitempty"` // "" for what is not judged
+	Rule    string       `json:"rule,omitempty"`   // the one that decided; "" where none did
+	Why     string       `json:"why,omitempty"`
+	Errors  []RuleResult `json:"errors,omitempty"` // rules that could not be evaluated
+	Rules   []RuleResult `json:"rules,omitempty"`  // every evaluated rule, in order; only on request
 }
 
-// Said is what one rule came to.
-type Said struct {
+// RuleResult is the evaluation of one rule.
+type RuleResult struct {
 	Rule   string `json:"rule"`
 	Result Health `json:"result"`          // of the rule, whether it holds or not
 	Holds  bool   `json:"holds"`           // its condition is true

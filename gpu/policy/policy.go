@@ -74,7 +74,7 @@ const (
 // About is what a rule or a finding is about.
 type About string
 
-// What there is to judge.
+// The kinds of subjects that a rule is about.
 const (
 	AboutEvent About = "event"
 	AboutGPU   About = "gpu"

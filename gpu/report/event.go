@@ -16,8 +16,8 @@ type Event struct {
 	Type       EventType `json:"type"`
 	Source     Source    `json:"source"`
 	At         time.Time `json:"at"`
-	// BootID is the node's boot in which it was reported; "" where that is not known. What was reported in an earlier boot
-	// says nothing about now.
+	// BootID is the node's boot in which it was reported; "" where that is not known. A report of an earlier boot is
+	// not evidence about now.
 	BootID string `json:"boot_id,omitempty"`
 	// GPU is which one, as far as the source knows. A DeviceEvent has it in its section alone: see Of.
 	GPU *Identity `json:"gpu,omitempty"`

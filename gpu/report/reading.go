@@ -26,9 +26,9 @@ const (
 	NoHandle  Why = "no_handle"  // the GPU has no handle
 	NoLibrary Why = "no_library" // the library could not be loaded or initialised
 	WasLost   Why = "gpu_lost"   // an earlier call about the GPU was answered with GPUIsLost
-	NotThere  Why = "not_there"  // what the question is about is not there: no link, no instance
-	Late      Why = "deadline"   // the sample's time was over
-	NoAnswer  Why = "unreadable" // the answer was no number or text that can be kept
+	NotThere  Why = "not_there"  // the link or instance does not exist
+	Late      Why = "deadline"   // the sample's deadline had passed
+	NoAnswer  Why = "unreadable" // the answer was not a number or text that can be stored
 )
 
 const notSupported = 3 // NVML's return code

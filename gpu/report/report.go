@@ -50,7 +50,7 @@ type Sample struct {
 	Elsewhere []string `json:"elsewhere,omitempty"`
 }
 
-// Others says which GPUs the driver does not have; "" where there are none.
+// Others describes the GPUs that the driver does not have; "" where it has all.
 func (s *Sample) Others() string {
 	if len(s.Elsewhere) == 0 {
 		return ""
@@ -61,7 +61,7 @@ func (s *Sample) Others() string {
 // ExitReloaded is the probe's exit code where the driver was unloaded or reloaded under it.
 const ExitReloaded = 4
 
-// Library is the driver's library and what it said of itself.
+// Library is the state of the driver's library.
 type Library struct {
 	State  LibraryState `json:"state"`
 	Code   int          `json:"rc,omitempty"`     // NVML's return code of Init, where it was not 0

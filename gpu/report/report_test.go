@@ -194,7 +194,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// TestSignalsAreATable: a name has one row, and each row says what it is.
+// TestSignalsAreATable: a name has one row, and each row has a description.
 func TestSignalsAreATable(t *testing.T) {
 	seen := map[Signal]bool{}
 	for _, row := range Signals() {
@@ -249,7 +249,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestEventsAreRefused: what an event must say.
+// TestEventsAreRefused: the fields that an event must have.
 func TestEventsAreRefused(t *testing.T) {
 	n, long := 79, strings.Repeat("x", MaxEvent)
 	for want, e := range map[string]Event{

@@ -86,7 +86,7 @@ const (
 	MemoryTotal     Signal = "memory_total"
 )
 
-// Signals is the table, in the order in which the probe asks: what the driver itself says of the GPU first.
+// Signals is the table, in the order in which the probe reads: the driver's own verdict on the GPU first.
 func Signals() []Info {
 	return []Info{
 		{RecoveryAction, State, "", "what the driver asks for to recover this GPU; see ActionOf"},

@@ -33,8 +33,8 @@ const (
 	maxEvents = 96
 )
 
-// Every is how often an agent writes the file while nothing but gauges and counters change; StaleAfter is when its
-// coverage of the kernel log says nothing about now.
+// Every is how often an agent writes the file while nothing but gauges and counters change; StaleAfter is the age at
+// which its coverage of the kernel log is not evidence about now.
 const (
 	Every      = time.Minute
 	StaleAfter = 3 * time.Minute
@@ -53,7 +53,7 @@ type State struct {
 	Log   *kmsg.Coverage `json:"kernel_log,omitempty"`
 	// Events are the errors of this boot, the oldest first. Of equal ones the last is kept, with their number in Times.
 	Events []report.Event `json:"events,omitempty"`
-	// Forgotten are errors of this boot for which there was no room, by type.
+	// Forgotten are errors of this boot that did not fit, by type.
 	Forgotten map[report.EventType]int64 `json:"forgotten,omitempty"`
 }
 
@@ -98,7 +98,7 @@ func sameRecord(a, b *report.Event) bool {
 		*a.XID.Record == *b.XID.Record && a.XID.BootID == b.XID.BootID && sameError(a, b)
 }
 
-// sameError reports whether a policy could only tell them apart by process, text or number.
+// sameError reports whether two events differ at most in process, text and number.
 func sameError(a, b *report.Event) bool {
 	x, y := a.Of(), b.Of()
 	if a.Type != b.Type || x.UUID != y.UUID || x.PCI != y.PCI || a.Source != b.Source ||

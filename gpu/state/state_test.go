@@ -26,8 +26,8 @@ func codes(s *state.State) (all []string) {
 	return all
 }
 
-// TestAStormDoesNotWashOutTheFirst: equal errors become one with their number; others stay, and one for which there is
-// no room is counted.
+// TestAStormDoesNotWashOutTheFirst: equal errors become one with a count; others stay, and one that does not fit is
+// counted.
 func TestAStormDoesNotWashOutTheFirst(t *testing.T) {
 	s := state.State{BootID: "boot"}
 	record := uint64(0)

@@ -1,8 +1,8 @@
 // Package status decides the operational status of a node: whether it gets new work. It is not health: a node reports
 // evidence, a policy makes a health of it (package gpu/policy), and the control side decides the status here.
 //
-// It is pure: a node's state and what happened give the next state and what to record. It reads no clock and tells
-// nobody; who calls it keeps the state, records the change, and tells the scheduler.
+// It is pure: a node's state and an event give the next state and the change to record. It reads no clock and
+// notifies nothing; the caller keeps the state, records the change, and updates the scheduler.
 package status
 
 import (
@@ -94,7 +94,8 @@ func (n Node) Report(h policy.Health, mode policy.Mode) (Node, Change) {
 	return next, c
 }
 
-// back is what an unhealthy node goes back to. One of which that was not kept gets no new work until somebody asks.
+// back is the status to which an unhealthy node returns. A node whose earlier status was not kept gets no new work
+// until an operator changes it.
 func back(before Status) Status {
 	switch before {
 	case Active, Cordoned, Draining:
@@ -103,7 +104,7 @@ func back(before Status) Status {
 	return Cordoned
 }
 
-// HeartbeatMissing is that nothing comes from the node. It says nothing about its GPUs, and changes nothing.
+// HeartbeatMissing handles a missing heartbeat. It is not evidence about the GPUs, and changes nothing.
 func (n Node) HeartbeatMissing() (Node, Change) {
 	return n, Change{From: n.Now(), To: n.Now(), Asked: AskMissing, Refused: n.Now() == Terminated,
 		Why: "a missing heartbeat says nothing about GPUs"}

@@ -41,7 +41,7 @@ const (
 // Scope is what takes no new work after a code.
 type Scope string
 
-// Scopes, from the smallest. Undecided is none of them: the text of the line or a person decides.
+// Scopes, from the smallest. Undecided is not one of them: the text of the line or a person decides.
 const (
 	None      Scope = "none"
 	GPU       Scope = "gpu"

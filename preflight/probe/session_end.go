@@ -63,7 +63,7 @@ func (t *terminal) account(ctx context.Context) {
 		t.collect()
 	}
 	if said := lastLines(clean(t.c.req, t.out.text), t.typed); said != "" { // cleaned before it is cut
-		t.pty().Said = said
+		t.pty().LastLines = said
 	}
 }
 

@@ -78,7 +78,7 @@ func TestNoRuleIsAboutIt(t *testing.T) {
 	if j.Health != policy.Unknown || !strings.Contains(j.Decided.Why, "no rule") {
 		t.Errorf("%+v", j)
 	}
-	// A lost GPU has no code: asking for it is an error, which nobody takes for "not 79".
+	// A lost GPU has no code: reading it is an error, which does not count as "not 79".
 	j = p.Judge(evidenceOf(t, gpu+"events: [{type: lost}]"), policy.Enforce, false)
 	if j.Health != policy.Unknown || !strings.Contains(j.Decided.Why, "there is no event.code here") {
 		t.Errorf("%+v", j)
@@ -91,7 +91,7 @@ func TestNoRuleIsAboutIt(t *testing.T) {
 	}
 }
 
-// TestNothingTurnsGreen: whatever a policy says, evidence that is not there is not HEALTHY.
+// TestNothingTurnsGreen: with any policy, missing evidence is not HEALTHY.
 func TestNothingTurnsGreen(t *testing.T) {
 	all := load(t, rules("true", "HEALTHY", "node.gpus_lost >= 0", "HEALTHY"))
 	const gpu = "gpus: [{signals: {temperature: 40}}]"
@@ -131,7 +131,7 @@ func TestHealthOfEachGPU(t *testing.T) {
 	}
 }
 
-// TestOverriddenRulesAreNoted: a rule for HEALTHY that goes before a worse one is what its author wants, and is said.
+// TestOverriddenRulesAreNoted: a rule for HEALTHY that precedes a worse one is the author's intent, and is noted.
 func TestOverriddenRulesAreNoted(t *testing.T) {
 	p := load(t, rules("gpu.index == 1", "HEALTHY", "gpu.temperature > 90", "UNHEALTHY"))
 	hot := "gpus: [{signals: {temperature: 40}}, {signals: {temperature: 99}}], gpus_expected: 2"

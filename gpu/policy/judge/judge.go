@@ -84,25 +84,25 @@ func (p *Program) judge(o policy.Observation, node *object, every bool) (f polic
 		if decided && !every && f.Health != policy.Healthy {
 			break
 		}
-		said := policy.Said{Rule: r.Name, Result: r.Result}
+		result := policy.RuleResult{Rule: r.Name, Result: r.Result}
 		out, _, err := r.eval.Eval(vars)
 		switch {
 		case err != nil:
-			said.Error = err.Error()
+			result.Error = err.Error()
 		case out == types.True:
-			said.Holds = true
+			result.Holds = true
 		case out != types.False:
-			said.Error = fmt.Sprintf("is %v, neither true nor false", out)
+			result.Error = fmt.Sprintf("is %v, neither true nor false", out)
 		}
-		f.Rules = append(f.Rules, said)
+		f.Rules = append(f.Rules, result)
 		switch {
-		case said.Error != "" && !decided:
-			f.Errors = append(f.Errors, said)
+		case result.Error != "" && !decided:
+			f.Errors = append(f.Errors, result)
 			open = policy.Worst(open, r.Result)
-		case said.Holds && !decided:
+		case result.Holds && !decided:
 			decided = true
 			f.Health, f.Rule, f.Why = r.Result, r.Name, r.Description
-		case said.Holds && f.Health == policy.Healthy && policy.Worse(r.Result, policy.Healthy) && note == "":
+		case result.Holds && f.Health == policy.Healthy && policy.Worse(r.Result, policy.Healthy) && note == "":
 			note = fmt.Sprintf("%s: the rule %s for HEALTHY goes before %s for %s, which holds, too", o.Subject.What, f.Rule,
 				r.Name, r.Result)
 		}

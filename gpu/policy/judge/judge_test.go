@@ -19,7 +19,7 @@ func load(t *testing.T, text string) *Program {
 	return prog
 }
 
-// TestBuiltinCases: each built-in policy makes of its cases what they say.
+// TestBuiltinCases: each built-in policy judges its cases as expected.
 func TestBuiltinCases(t *testing.T) {
 	for _, name := range policy.Builtins() {
 		text, ok := policy.BuiltinText(name)

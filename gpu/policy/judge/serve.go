@@ -12,8 +12,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
-// Serve answers the requests on in, one a line, until it ends. Its error is of the streams: a request that is wrong
-// gets a reply that says so.
+// Serve answers the requests on in, one a line, until it ends. It returns an error of a stream only: an invalid
+// request gets a reply with the error.
 func Serve(in io.Reader, out io.Writer, version string) error {
 	r := bufio.NewReaderSize(io.LimitReader(in, 1<<40), 64<<10)
 	enc := json.NewEncoder(out)
