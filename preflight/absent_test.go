@@ -133,8 +133,8 @@ func TestNothingIsSentToAnAbsentPath(t *testing.T) {
 		}
 		for _, id := range lacking[n] {
 			planned := (&Case{Plan: r.Plan}).planned(id)
-			if said := fmt.Sprint(planned.Skip, planned.Left, planned.Absent); !strings.Contains(said, n) {
-				t.Errorf("without %s: the plan of %s says %s", n, id, said)
+			if plannedText := fmt.Sprint(planned.Skip, planned.Left, planned.Absent); !strings.Contains(plannedText, n) {
+				t.Errorf("without %s: the plan of %s says %s", n, id, plannedText)
 			}
 			if h := hopOf(r, id); !strings.Contains(fmt.Sprint(h.Because, h.Steps), n) {
 				t.Errorf("without %s: %s is %s: %s %v", n, id, h.Status, h.Because, h.Steps)
@@ -188,8 +188,8 @@ func TestTokenAcceptedByNobody(t *testing.T) {
 }
 
 // TestAgentThatNamesNoListener: an agent that runs without GPUAAS_* in its environment is configured in another way;
-// what cannot be asked is skipped, and is no fault. Ours names its API; that it names no terminal is a fault where
-// there is one.
+// steps that need a value are skipped, and nothing is blamed. Our agent sets its API; a missing terminal URL is a
+// fault where the platform has a terminal.
 func TestAgentThatNamesNoListener(t *testing.T) {
 	unset := func(f *diag.Fact) {
 		*f = diag.Fact{ID: f.ID, Vantage: f.Vantage, Request: f.Request, At: f.At, DurationMS: 1, Failure: diag.FileMissing,

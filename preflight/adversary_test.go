@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestFaultsOffTheList: faults that no table of drills names, found by breaking machines by hand. Each row is the
-// facts as they were measured there, and the one thing that must be said of them.
+// TestFaultsOffTheList: faults that no table of drills names, found by breaking machines by hand. Each row has the
+// facts as they were measured there, and the verdict that they must get.
 func TestFaultsOffTheList(t *testing.T) {
 	missingBundle := failWith(diag.FileMissing, "trust")
 	elsewhereBy := func(source string) func(*diag.Fact) {
@@ -35,7 +35,7 @@ func TestFaultsOffTheList(t *testing.T) {
 		blame   diag.HopID
 		signal  diag.Signal
 		failure diag.Failure
-		says    string // in the blame's text
+		text    string // in the blame's text
 		others  []diag.HopID
 		notPass []diag.HopID
 	}{
@@ -46,31 +46,31 @@ func TestFaultsOffTheList(t *testing.T) {
 			}),
 		}, {
 			name: "a name that points elsewhere", blame: diag.HopNodeRuntimeAPI, signal: diag.SigAPIUnreachable,
-			failure: diag.DNSMismatch, says: "the profile says 192.0.2.11, and there it answers",
+			failure: diag.DNSMismatch, text: "the profile says 192.0.2.11, and there it answers",
 			answers: answers{
 				"node_runtime_api_reachability/reach":           elsewhereBy("hosts_manual"),
 				"node_runtime_api_reachability/reach~host-view": elsewhereBy("hosts_manual"),
 			},
 		}, {
 			name: "a name that points elsewhere for the agent only", blame: diag.HopNodeRuntimeAPI,
-			signal: diag.SigAPIUnreachable, failure: diag.DNSMismatch, says: "something overlays the files that the agent sees",
+			signal: diag.SigAPIUnreachable, failure: diag.DNSMismatch, text: "something overlays the files that the agent sees",
 			answers: answers{"node_runtime_api_reachability/reach": elsewhereBy("hosts_manual")},
 		}, {
 			name: "an operator who is asked for a certificate got through", blame: diag.HopNodeTerminalReachability,
-			signal: diag.SigNodeStreamTimeout, says: "on this node's way there",
+			signal: diag.SigNodeStreamTimeout, text: "on this node's way there",
 			answers: answers{
 				"node_terminal_reachability/stream":               failWith(diag.TCPTimeout, "tcp"),
 				"node_terminal_reachability/stream~from-operator": failWith(diag.MTLSCertRequired, "mtls"),
 			},
 		}, {
 			name: "another node's name", blame: diag.HopNodeRecoveryStatus, signal: diag.SigAuthFailed,
-			failure: diag.FileMismatch, says: "takes itself for node-2",
+			failure: diag.FileMismatch, text: "takes itself for node-2",
 			answers: with(silentAgent(), answers{
 				"node_recovery_status/profile": func(f *diag.Fact) { f.Env.Values["GPUAAS_NODE_ID"] = "node-2" },
 			}),
 		}, {
 			name: "no environment file", blame: diag.HopNodeReadiness, signal: diag.SigProcessDown,
-			says: "environment file is missing", answers: with(silentAgent(), answers{
+			text: "environment file is missing", answers: with(silentAgent(), answers{
 				"node_readiness/process": unitDown,
 				"node_recovery_status/profile": func(f *diag.Fact) {
 					f.Failure, f.Phase, f.Env = diag.FileMissing, "env", nil
@@ -85,10 +85,10 @@ func TestFaultsOffTheList(t *testing.T) {
 				diag.HopNodeTerminalReachability},
 		}, {
 			name: "the machine is gone", answers: silent, blame: diag.HopNodeHeartbeat, signal: diag.SigHeartbeatStale,
-			says: "the machine or its network",
+			text: "the machine or its network",
 		}, {
 			name: "the node goes in the middle of the walk", blame: diag.HopNodeOpsAccess, signal: diag.SigOpsSSHFailed,
-			failure: diag.SSHTransport, says: "in the middle of the walk",
+			failure: diag.SSHTransport, text: "in the middle of the walk",
 			answers: answers{"node_terminal_reachability/stream": func(f *diag.Fact) {
 				failWith(diag.SSHTransport, "ssh")(f)
 				f.TCP, f.Target = nil, ""
@@ -96,7 +96,7 @@ func TestFaultsOffTheList(t *testing.T) {
 			notPass: []diag.HopID{diag.HopNodeTerminalReachability},
 		}, {
 			name: "an edge that swallows the upgrade", blame: diag.HopBrowserTerminalWS, signal: diag.SigConnectingStuck,
-			failure: diag.WSSilent, says: "something before it took the upgrade",
+			failure: diag.WSSilent, text: "something before it took the upgrade",
 			answers: answers{
 				"browser_terminal_ws/session": func(f *diag.Fact) {
 					f.Failure, f.Phase, f.PTY, f.WS = diag.WSSilent, "ws", nil, &diag.WSFacts{Upgraded: true, Status: 101}
@@ -108,7 +108,7 @@ func TestFaultsOffTheList(t *testing.T) {
 			},
 		}, {
 			name: "one edge, nothing answers", blame: diag.HopControlPlaneAccess, signal: diag.SigControlPlaneUnreachable,
-			says: "this is the control plane",
+			text: "this is the control plane",
 			answers: answers{
 				"control_plane_access/healthz":                      failWith(diag.TCPRefused, "tcp"),
 				"terminal_public_route/healthz":                     failWith(diag.TCPRefused, "tcp"),
@@ -134,8 +134,8 @@ func TestFaultsOffTheList(t *testing.T) {
 			if tc.failure != "" && v.Blame.Failure != tc.failure {
 				t.Errorf("failure is %s, want %s", v.Blame.Failure, tc.failure)
 			}
-			if !strings.Contains(v.Blame.Text, tc.says) {
-				t.Errorf("%q does not say %q", v.Blame.Text, tc.says)
+			if !strings.Contains(v.Blame.Text, tc.text) {
+				t.Errorf("%q does not say %q", v.Blame.Text, tc.text)
 			}
 			var others []diag.HopID
 			for _, o := range v.OtherFindings {

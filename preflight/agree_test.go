@@ -196,8 +196,8 @@ func TestReportsAgreeWithThemselves(t *testing.T) {
 	t.Run("texts", func(t *testing.T) { noTextContradictsAPassingFact(t, all) })
 }
 
-// stepsFit: every walk that did not pass says who is called and what is done first; no step needs what the report says
-// does not work, and none looks for what it rules out.
+// stepsFit: every walk that did not pass names an owner and a first step; no step needs what is broken according to
+// the report, and none searches for what it rules out.
 func stepsFit(t *testing.T, all map[string]*diag.Report) {
 	t.Helper()
 	for name, r := range all {
@@ -228,8 +228,8 @@ func stepsFit(t *testing.T, all map[string]*diag.Report) {
 	}
 }
 
-// conclusions are the words by which a text says more than its own fact, and which passing facts of the report forbid
-// it. It knows nothing of the table in claim.go.
+// conclusions are the words with which a text claims more than its own fact, and the passing facts of the report that
+// contradict the claim. It does not use the table in claim.go.
 var conclusions = []struct {
 	words  string
 	denied func(r *diag.Report, f *diag.Fact) string
@@ -296,7 +296,7 @@ func sameEndpointPasses(vantage string) func(*diag.Report, *diag.Fact) string {
 // noTextContradictsAPassingFact: no finding draws a conclusion that a passing fact of its walk forbids.
 func noTextContradictsAPassingFact(t *testing.T, all map[string]*diag.Report) {
 	t.Helper()
-	said := map[string]int{}
+	used := map[string]int{}
 	for name, r := range all {
 		facts := map[string]*diag.Fact{}
 		for i := range r.Facts {
@@ -308,7 +308,7 @@ func noTextContradictsAPassingFact(t *testing.T, all map[string]*diag.Report) {
 					if !strings.Contains(f.Text+f.Because, c.words) {
 						continue
 					}
-					said[c.words]++
+					used[c.words]++
 					if why := c.denied(r, facts[f.Evidence[0]]); why != "" {
 						t.Errorf("%s: %s says %q, and %s speaks against it", name, h.ID, f.Text, why)
 					}
@@ -317,15 +317,15 @@ func noTextContradictsAPassingFact(t *testing.T, all map[string]*diag.Report) {
 		}
 	}
 	for _, c := range conclusions {
-		if said[c.words] == 0 && c.words != "so no stream came" {
+		if used[c.words] == 0 && c.words != "so no stream came" {
 			t.Errorf("nothing here made a walk say %q: the test shows nothing of it", c.words)
 		}
 	}
-	t.Logf("said: %v", said)
+	t.Logf("said: %v", used)
 }
 
-// locating are words that say where a fault is. They belong into the table of claims, where the facts that forbid them
-// are beside them.
+// locating are words that claim the location of a fault. They belong into the table of claims, where the facts that
+// forbid them are beside them.
 var locating = regexp.MustCompile(
 	`so (the fault|the gateway|this is the|it is (the|not)|only the|something|that is the)|the fault is`)
 

@@ -109,10 +109,10 @@ func TestNoWebSocketIsNoFault(t *testing.T) {
 		e := testEnv()
 		e.Profile.App.Websocket = ""
 		e.Subject = NewSubject(e.Profile, "node-1", "", "alloc-1", "")
-		said := answers{"allocation_binding/allocation": setField(fieldWebsocket, word)}
+		declared := answers{"allocation_binding/allocation": setField(fieldWebsocket, word)}
 		vantages := map[string]Vantage{}
 		for _, v := range []string{Operator, Node, Platform} {
-			vantages[v] = &scripted{name: v, answers: said}
+			vantages[v] = &scripted{name: v, answers: declared}
 		}
 		facts, ended := walk(t, e, testPlan(e), vantages, nil)
 		i := slices.IndexFunc(facts, func(f diag.Fact) bool { return f.ID == "app_user_route/"+stepUpgrade })

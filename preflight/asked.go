@@ -10,13 +10,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// inquiry is all that was asked for a step.
+// inquiry has all facts of a step: its own, and those of its counter-probes and repeats.
 type inquiry struct {
 	step   string     // HOP/STEP
-	main   *diag.Fact // of the step itself, whatever it says; nil where it was not asked
-	own    *diag.Fact // the same; nil, too, where it says nothing
+	main   *diag.Fact // of the step itself; nil where it did not run
+	own    *diag.Fact // the same; nil, too, where it is not conclusive
 	runs   []run      // by question, the step's own first
-	family []*asked   // those that were asked for so far, see question
+	family []*asked   // those that were computed so far, see question
 	one    [1]run     // place for the first of runs: most steps have no other
 }
 
@@ -40,8 +40,10 @@ func (r run) compare(with run) int {
 	return cmp.Or(strings.Compare(r.name, with.name), r.n-with.n, strings.Compare(r.fact.ID, with.fact.ID))
 }
 
-// tells leaves out, too, the repeats of a helper that knows none.
-func (r run) tells() bool { return tells(r.fact) && (r.n == 0 || r.fact.Failure != diag.Unsupported) }
+// conclusive also excludes repeats that a helper does not support.
+func (r run) conclusive() bool {
+	return conclusive(r.fact) && (r.n == 0 || r.fact.Failure != diag.Unsupported)
+}
 
 // put adds a run, in place of one with its id.
 func (q *inquiry) put(r run) {
@@ -88,7 +90,7 @@ type asked struct {
 
 func (a *asked) first() *diag.Fact { return a.runs[0] }
 
-// all reports whether every run is as the function says.
+// all reports whether every run satisfies is.
 func (a *asked) all(is func(*diag.Fact) bool) bool {
 	return !slices.ContainsFunc(a.runs, func(f *diag.Fact) bool { return !is(f) })
 }
@@ -139,13 +141,13 @@ func question(c *Case, step, name string) *asked {
 	return nil
 }
 
-// question is that of some runs which tell anything; nil where none does.
+// question is built from the conclusive ones of some runs; nil without any.
 func (q *inquiry) question(runs []run) *asked {
 	i := slices.IndexFunc(q.family, func(a *asked) bool { return a.name == runs[0].name })
 	if i >= 0 {
 		return q.family[i]
 	}
-	silent := func(r run) bool { return !r.tells() }
+	silent := func(r run) bool { return !r.conclusive() }
 	if slices.ContainsFunc(runs, silent) {
 		if runs = slices.DeleteFunc(slices.Clone(runs), silent); len(runs) == 0 {
 			return nil
@@ -156,7 +158,7 @@ func (q *inquiry) question(runs []run) *asked {
 	return &a
 }
 
-// askedBy is the question of some runs: a repeat of another request, or from elsewhere, is none of it.
+// askedBy is the question of some runs, without runs of another request or from another vantage.
 func askedBy(runs []run) asked {
 	first := runs[0].fact
 	a := asked{name: runs[0].name, runs: make([]*diag.Fact, 0, len(runs))}
@@ -165,16 +167,16 @@ func askedBy(runs []run) asked {
 			a.runs = append(a.runs, r.fact)
 		}
 	}
-	// A connection that another request had made shows nothing of its own way: it counts where there is no other.
+	// A reused connection does not measure its route: it counts only where all are reused.
 	if a.name != "" && !a.all(reused) {
 		a.runs = slices.DeleteFunc(a.runs, reused)
 	}
 	return a
 }
 
-// passes reports whether b, a fact of a step's family, is a pass by the judgement of the step's own hop: put in the
-// place of the step's fact, the step passes, and the hop finds no fault in it. That b came further than another fact is
-// no pass. A probe of another kind cannot replace the step's own, and passes by itself.
+// passes reports whether b, a fact of a step's family, is a pass by the judgement of the step's own hop: with b as
+// the step's fact, the step passes and the hop finds no fault. Getting further than another fact is not a pass. A
+// probe of another operation cannot replace the step's own, and is judged by its own result.
 func passes(c *Case, step string, b *diag.Fact) bool {
 	for _, s := range c.substitutes {
 		if s.fact == b && s.step == step {
@@ -195,7 +197,7 @@ type substitute struct {
 
 func passesInPlace(c *Case, step string, b *diag.Fact) bool {
 	main := c.fact(step)
-	if main == nil || !tells(b) || b.Throttled() || b.Failure.Local() {
+	if main == nil || !conclusive(b) || b.Throttled() || b.Failure.Local() {
 		return false
 	}
 	if refusesCert(main) { // a listener that asks for none has let none in

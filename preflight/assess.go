@@ -55,14 +55,14 @@ func assessHop(h *Hop, c *Case, status statuses) diag.HopResult {
 		}
 		return r
 	}
-	// The judge found no fault. What failed all the same, without an excuse, says that something was not measured.
+	// The judge found no fault. A step that failed without an excuse was not measured.
 	for i := range r.Steps {
 		if s := &r.Steps[i]; s.Status == diag.StatusFail {
 			s.Status, s.Because = diag.StatusInconclusive, saw(c.fact(s.Fact))
 		}
 	}
 	r.Finding = unfailed(h, c, r.Steps)
-	if p.Absent != "" && r.Status == diag.StatusPass { // it was asked, and the answer cannot say whether it is well
+	if p.Absent != "" && r.Status == diag.StatusPass { // it was asked, and the answer cannot show whether it works
 		r.Finding = diag.Finding{Status: diag.StatusSkipped, Because: p.Absent, Evidence: r.Evidence}
 	}
 	switch {
@@ -75,8 +75,8 @@ func assessHop(h *Hop, c *Case, status statuses) diag.HopResult {
 	return r
 }
 
-// judge gives the hop's findings. A limiter that turned the operator away says nothing of what is behind it, neither of
-// a route nor of a token: a finding from such an answer is inconclusive, whatever status and words the answer has.
+// judge gives the hop's findings. A limiter's refusal is not evidence about a route or a token behind it: a finding
+// from such an answer is inconclusive, whatever its status and text.
 func judge(h *Hop, c *Case) []diag.Finding {
 	findings := h.Judge(c)
 	for i := range findings {
@@ -100,7 +100,7 @@ func judge(h *Hop, c *Case) []diag.Finding {
 			}
 		}
 	}
-	return append(append(findings, unspoken(h, c, findings)...), familyWarnings(h, c)...)
+	return append(append(findings, uncovered(h, c, findings)...), familyWarnings(h, c)...)
 }
 
 // assessStep reports how far one step came.
@@ -149,7 +149,7 @@ func measured(r diag.StepResult, s *Step, c *Case, f *diag.Fact) diag.StepResult
 	}
 	r.Fact, r.DurationMS, r.Failure = f.ID, f.DurationMS, f.Failure
 	switch {
-	case s.From == Platform && !tells(f):
+	case s.From == Platform && !conclusive(f):
 		r.Status, r.Because = diag.StatusSkipped, "the platform's host was not reached: "+saw(f)
 	case f.Failure == diag.Cancelled:
 		r.Status, r.Because = diag.StatusInconclusive, "cut short: "+cutBy(c)

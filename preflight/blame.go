@@ -157,8 +157,8 @@ func (f *folding) fold(h *diag.HopResult, finding diag.Finding, silent diag.HopI
 	f.roots = append(f.roots, root{hop: *h, finding: finding})
 }
 
-// attach gives every folded hop to the first root that explains it; where there is none, to the silence that explains
-// what would have explained it.
+// attach adds every folded hop to the symptoms of the first root that explains it. Without such a root, the hop is
+// behind the silence that explains its closure.
 func (f *folding) attach(chain []Hop, hops []diag.HopResult) {
 	for _, h := range hops {
 		if !f.folded[h.ID] {
@@ -223,7 +223,7 @@ func toBlame(chain []Hop, hops []diag.HopResult, r root, c *Case) diag.Blame {
 	return b
 }
 
-// fillFromTables adds what the closed tables say about the blame, with this node's values filled in.
+// fillFromTables adds the closed tables' rows for the blame, with this node's values filled in.
 func fillFromTables(v *diag.Verdict, r root, s diag.Situation, c *Case) {
 	row, known := diag.LookupSignal(r.finding.Signal)
 	if !known {

@@ -261,7 +261,8 @@ func TestBlame(t *testing.T) {
 	}
 }
 
-// TestWhoKeepsSilent: that the gateway passed nothing on is said where a ping shows that the way works, and else not.
+// TestWhoKeepsSilent: a verdict blames the gateway for the silence only where a ping shows that the browser's side
+// works.
 func TestWhoKeepsSilent(t *testing.T) {
 	for _, ponged := range []bool{true, false} {
 		r := walkWith(t, answers{"browser_terminal_ws/session": func(f *diag.Fact) {
@@ -336,7 +337,7 @@ func FuzzReplay(f *testing.F) {
 		if json.Unmarshal(data, &r) != nil {
 			return
 		}
-		r.Verdict = diag.Verdict{} // what a stranger says of the proof is refused elsewhere
+		r.Verdict = diag.Verdict{} // a test of its own covers a forged proof
 		once, err := Replay(&r)
 		if err != nil {
 			return

@@ -83,12 +83,12 @@ func (c *Case) put(f *diag.Fact) {
 	if f.ID != id {
 		return
 	}
-	if q.main, q.own = f, f; !tells(f) {
+	if q.main, q.own = f, f; !conclusive(f) {
 		q.own = nil
 	}
 }
 
-// find is where the inquiry of a step is, or would be; -1 where there is no place for it yet.
+// find is the index of a step's inquiry; -1 for an unknown step without facts.
 func (c *Case) find(hop diag.HopID, step string) int {
 	if len(c.inquiries) == 0 { // nothing was asked
 		return -1
@@ -118,7 +118,7 @@ func (c *Case) inquiry(id string) *inquiry {
 	return c.of(diag.HopID(hop), step)
 }
 
-// fact is the fact with an id, whatever it says; nil where there is none.
+// fact is the fact with an id, conclusive or not; nil where it is missing.
 func (c *Case) fact(id string) *diag.Fact {
 	step, _, counter := strings.Cut(id, "~")
 	switch q := c.inquiry(step); {
@@ -131,7 +131,7 @@ func (c *Case) fact(id string) *diag.Fact {
 	}
 }
 
-// about is the fact that a hop's step is about, whatever it says; nil where there is none.
+// about is the fact that a hop's step judges, conclusive or not; nil where it is missing.
 func (c *Case) about(hop diag.HopID, s *Step) *diag.Fact {
 	if s.Uses != "" {
 		return c.fact(s.Uses)
@@ -181,7 +181,7 @@ func caseOf(r *diag.Report) *Case {
 	return c
 }
 
-// Fact returns the measurement of a step, or nil when it was not made, was cut short or is hollow: none says anything.
+// Fact returns the measurement of a step, or nil when it was not made, was cut short or is hollow.
 func (c *Case) Fact(hop diag.HopID, step string) *diag.Fact {
 	if q := c.of(hop, step); q != nil {
 		return q.own
@@ -189,10 +189,10 @@ func (c *Case) Fact(hop diag.HopID, step string) *diag.Fact {
 	return nil
 }
 
-// tells reports whether a fact shows anything of what was asked: it was not cut short, and is neither hollow nor lost.
-func tells(f *diag.Fact) bool { return f.Failure != diag.Cancelled && !f.Hollow() && !lost(f) }
+// conclusive reports whether a fact has a result: it was not cut short, and is neither hollow nor lost.
+func conclusive(f *diag.Fact) bool { return f.Failure != diag.Cancelled && !f.Hollow() && !lost(f) }
 
-// recordFact is the newest reading of the node's record; nil where there is none.
+// recordFact is the newest reading of the node's record; nil without one.
 func (c *Case) recordFact() *diag.Fact {
 	if f := c.Fact(diag.HopNodeTaskRoundtrip, stepRecordAfter); f.Passed() && f.Record != nil {
 		return f
@@ -212,11 +212,11 @@ func (c *Case) hostRecord() []*diag.RecordEntry {
 	return c.record
 }
 
-// lost reports whether a node's question was never answered because the way to the node broke: that says nothing of
-// what was asked.
+// lost reports whether a request to the node was never answered because the SSH connection broke: that is not
+// evidence about its target.
 func lost(f *diag.Fact) bool { return f.Phase == "ssh" && f.Request.Op != diag.OpSSH }
 
-// lostOnTheWay is the first such fact, by id; nil when every question came back.
+// lostOnTheWay is the first such fact, by id; nil when every request was answered.
 func (c *Case) lostOnTheWay() *diag.Fact {
 	var first *diag.Fact
 	for f := range c.all() {
@@ -256,7 +256,7 @@ func (c *Case) URL(hop diag.HopID, step, name string) (string, diag.Secret) {
 	return bare, query
 }
 
-// Time returns such a field as a time; the zero time when it is absent or is none.
+// Time returns such a field as a time; the zero time when it is absent or invalid.
 func (c *Case) Time(hop diag.HopID, step, name string) time.Time {
 	text := c.Field(hop, step, name)
 	if text == "" {

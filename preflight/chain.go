@@ -23,7 +23,7 @@ func Chain() []Hop {
 var (
 	chainOnce sync.Once
 	chain     []Hop
-	numbered  [][]numberedStep // by the length of their ids, which is most of what tells them apart
+	numbered  [][]numberedStep // by the length of their ids, which distinguishes most of them
 	stepCount int              // how many there are
 )
 
@@ -61,7 +61,7 @@ func numberOf(hop diag.HopID, step string) int {
 	return -1
 }
 
-// withMeanings gives hops what the catalogue says of them. A hop that it does not have brings these fields itself.
+// withMeanings sets the catalogue's fields of hops. A hop without a catalogue row sets them itself.
 func withMeanings(chain []Hop) []Hop {
 	for i := range chain {
 		if row, ok := diag.LookupHop(chain[i].ID); ok {

@@ -9,10 +9,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// This file is about what a platform changes while a walk looks: what a verdict rests on is read again before it is
-// said.
+// This file handles changes of the platform's state during a walk: the state on which a verdict rests is read again
+// before the verdict.
 
-// stepAllocationAfter and stepNodeAfter read allocation and node again when everything else was measured.
+// stepAllocationAfter and stepNodeAfter read allocation and node again after all other steps.
 const (
 	stepAllocationAfter = "allocation_after"
 	stepNodeAfter       = "node_after"
@@ -48,15 +48,15 @@ func allocationInDoubt(c *Case) bool {
 	})
 }
 
-// allocationChanged says how the allocation changed between the two looks at it, "" where it did not, or was not active
-// at either.
+// allocationChanged describes how the allocation changed between its two readings; "" where it did not, or was not
+// active in either.
 func allocationChanged(c *Case) string {
 	id := diag.HopAllocationBinding
 	then, now := c.Fact(id, stepAllocation), c.Fact(id, stepAllocationAfter)
 	was := func(name string) string { return c.Field(id, stepAllocation, name) }
 	is := func(name string) string { return c.Field(id, stepAllocationAfter, name) }
 	active, state, first := allocationStates[0], is("allocation.state"), was("allocation.state")
-	says := func(a, b string) string {
+	describe := func(a, b string) string {
 		return fmt.Sprintf("allocation %s changed while this walk looked (%s, then %s): walk again", c.Subject.AllocationID,
 			a, b)
 	}
@@ -64,17 +64,17 @@ func allocationChanged(c *Case) string {
 	case now == nil || !then.Passed():
 		return ""
 	case status(now) == 404 && first == active:
-		return says(first, "unknown to the platform")
+		return describe(first, "unknown to the platform")
 	case !now.Passed():
 		return ""
 	case first != "" && state != "" && (first == active) != (state == active):
-		return says(first, state)
+		return describe(first, state)
 	case first != active && first != "":
 		return ""
 	}
 	for _, name := range changing {
 		if a, b := was(name), is(name); !strings.EqualFold(a, b) {
-			return says(cmp.Or(a, "no")+" "+strings.TrimPrefix(name, "allocation."), cmp.Or(b, "none"))
+			return describe(cmp.Or(a, "no")+" "+strings.TrimPrefix(name, "allocation."), cmp.Or(b, "none"))
 		}
 	}
 	return ""
@@ -108,7 +108,7 @@ func resultsMissing(c *Case) bool {
 	return n != nil && *n > 0
 }
 
-// lostResults is how many results the platform still misses; nil where it did not say so twice.
+// lostResults is the number of results that the platform still misses; nil where the newest reading does not have it.
 func lostResults(c *Case) *int {
 	step := stepReadModel
 	if resultsMissing(c) && c.Fact(diag.HopNodeHeartbeat, stepNodeAfter) != nil {
@@ -135,7 +135,8 @@ func walkAgain(f *diag.Fact, why string) diag.Finding {
 	return out
 }
 
-// changedUnder says what the platform changed while the walk looked of what a failing finding rests on, "" for nothing.
+// changedUnder describes the platform's change during the walk to the state on which a failing finding rests; ""
+// without a change.
 func changedUnder(h *Hop, c *Case, f *diag.Finding) string {
 	if f.Status != diag.StatusFail {
 		return ""

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestAllocationChangesInTheWalk: what a release, a move or a deploy of the allocation breaks while a walk looks is no
-// fault of any hop, whatever word the platform has for it; what stays as it is, is.
+// TestAllocationChangesInTheWalk: a failure that a release, a move or a deploy of the allocation causes during the
+// walk is not blamed on a hop, whatever the platform calls the state; a failure in an unchanged state is.
 func TestAllocationChangesInTheWalk(t *testing.T) {
 	first, again := factID(diag.HopAllocationBinding, stepAllocation),
 		factID(diag.HopAllocationBinding, stepAllocationAfter)
@@ -34,7 +34,7 @@ func TestAllocationChangesInTheWalk(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers answers
 		outcome diag.Outcome
-		says    string // of the allocation's hop, or of the blame
+		text    string // of the allocation's hop, or of the blame
 	}{
 		"released": {
 			answers{again: state("releasing"), unit: stopped, user: noUser, route: failWith(diag.DNSNXDomain, "dns")},
@@ -62,13 +62,13 @@ func TestAllocationChangesInTheWalk(t *testing.T) {
 		"nothing failed": {answers{again: state("releasing")}, diag.OutcomePass, ""},
 	} {
 		r := walkWith(t, c.answers)
-		says := hopOf(r, diag.HopAllocationBinding).Because
+		text := hopOf(r, diag.HopAllocationBinding).Because
 		if b := r.Verdict.Blame; b != nil {
-			says = b.Text
+			text = b.Text
 		}
-		if r.Verdict.Outcome != c.outcome || !strings.Contains(says, c.says) ||
+		if r.Verdict.Outcome != c.outcome || !strings.Contains(text, c.text) ||
 			(c.outcome == diag.OutcomeInconclusive && (r.Verdict.Blame != nil || r.Classification.NeedsSomebody())) {
-			t.Errorf("%s: %s, %q, blame %+v, reason %s\n%s", name, r.Verdict.Outcome, says, r.Verdict.Blame,
+			t.Errorf("%s: %s, %q, blame %+v, reason %s\n%s", name, r.Verdict.Outcome, text, r.Verdict.Blame,
 				r.Classification.Reason, describe(r))
 		}
 		if h := hopOf(r, diag.HopAllocationBinding); h.DurationMS > 10 {
@@ -94,7 +94,8 @@ func TestSecondLookIsAskedOnce(t *testing.T) {
 	}
 }
 
-// TestNodeIsReadAgain: what the platform's read model has against a node is said where it still has it at the end.
+// TestNodeIsReadAgain: a complaint of the platform's read model about a node counts only if it is still there at the
+// end.
 func TestNodeIsReadAgain(t *testing.T) {
 	again := factID(diag.HopNodeHeartbeat, stepNodeAfter)
 	good := func(f *diag.Fact) { healthyAgain(f) }

@@ -64,7 +64,7 @@ func evidenceOf(c *Case, hops []diag.HopResult, v *diag.Verdict) diag.Evidence {
 	return e
 }
 
-// hostEvidence is what the read model and the node itself say of the node, before any hop is judged.
+// hostEvidence is the evidence of the read model and the node itself about the node, before any hop is judged.
 func hostEvidence(c *Case) diag.Evidence {
 	return diag.Evidence{
 		Node: nodeEvidence(c), Token: tokenState(c), BootID: bootID(c), Budgets: budgets(c.Plan.Policy),
@@ -183,14 +183,14 @@ func nodeEvidence(c *Case) *diag.NodeEvidence {
 		expired := !now.Before(end)
 		n.CertExpired = &expired
 	}
-	api, apiNow := toldDrift(c, "node.agent_api_url", "GPUAAS_API_URL", "node_runtime_api_url")
-	term, termNow := toldDrift(c, "node.agent_terminal_url", "GPUAAS_TERMINAL_API_URL", "node_terminal_url")
+	api, apiNow := reportedDrift(c, "node.agent_api_url", "GPUAAS_API_URL", "node_runtime_api_url")
+	term, termNow := reportedDrift(c, "node.agent_terminal_url", "GPUAAS_TERMINAL_API_URL", "node_terminal_url")
 	if apiNow && !bothMeant(c) {
 		n.EndpointDrift = "the agent reports " + endpointOf(readModel(c, "node.agent_api_url")) + ", the profile says " +
 			endpointOf(c.expected("node_runtime_api_url"))
 	}
 	if n.Reason == diag.ReasonEndpointProfileDrift {
-		if term && !apiNow { // the platform cannot tell the two endpoints of a profile apart; which one differs is known here
+		if term && !apiNow { // the walk knows which endpoint differs
 			n.Reason = diag.ReasonTerminalEndpointDrift
 		}
 		if (api || term) && !apiNow && !termNow {
@@ -200,11 +200,11 @@ func nodeEvidence(c *Case) *diag.NodeEvidence {
 	return n
 }
 
-// toldDrift compares an endpoint that the agent reported with the profile's. now: it is not known to be over, as it is
-// where the running agent has the profile's: its report predates its start.
-func toldDrift(c *Case, field, variable, want string) (drifted, now bool) {
-	told, wanted := readModel(c, field), c.expected(want)
-	if told == "" || wanted == "" || sameEndpoint(told, wanted) {
+// reportedDrift compares an endpoint that the agent reported with the profile's. now: the difference may persist. It
+// does not where the running agent has the profile's endpoint: then the report predates its start.
+func reportedDrift(c *Case, field, variable, want string) (drifted, now bool) {
+	reported, wanted := readModel(c, field), c.expected(want)
+	if reported == "" || wanted == "" || sameEndpoint(reported, wanted) {
 		return false, false
 	}
 	f := c.Fact(diag.HopNodeRecoveryStatus, stepProfile)
@@ -286,7 +286,7 @@ func tokenState(c *Case) diag.TokenState {
 	if held == "" || held == "empty" {
 		return diag.TokenGone
 	}
-	if _, until, ok := strings.Cut(held, "until "); ok { // a token that says until when it is current
+	if _, until, ok := strings.Cut(held, "until "); ok { // a token with an expiry date
 		end, err := time.Parse(time.RFC3339, until)
 		now := platformNow(c) // the operator's clock may be wrong, and the platform decides
 		if now.IsZero() {

@@ -14,10 +14,10 @@ const (
 	// fails by the same.
 	culpritConfined = "node agent confined"
 
-	// viewEntered is what a fact's AgentView says that was seen as the agent sees it.
+	// viewEntered is the AgentView of a fact that was measured inside the agent's namespaces.
 	viewEntered = "namespace"
 
-	// counterHostNetwork asks from the machine's network in place of the agent's own.
+	// counterHostNetwork repeats a request from the machine's network namespace.
 	counterHostNetwork = "host-network"
 )
 

@@ -39,7 +39,7 @@ func TestConfined(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		answers answers
-		says    string // "": the agent's confinement is not to blame
+		text    string // "": the agent's confinement is not to blame
 		proven  bool
 	}{
 		{"PrivateNetwork", with(silentAgent(),
@@ -97,7 +97,7 @@ func TestConfined(t *testing.T) {
 	} {
 		r := walkWith(t, tc.answers)
 		v := r.Verdict
-		if tc.says == "" {
+		if tc.text == "" {
 			if v.Blame != nil && v.Blame.Signal == diag.SigAgentConfined {
 				t.Errorf("%s: blames %q\n%s", tc.name, v.Blame.Text, describe(r))
 			}
@@ -108,7 +108,7 @@ func TestConfined(t *testing.T) {
 			t.Errorf("%s: blame %+v of %s\n%s", tc.name, v.Blame, v.Owner, describe(r))
 			continue
 		}
-		if !strings.Contains(v.Blame.Text, tc.says) || (v.Confidence == diag.Proven) != tc.proven ||
+		if !strings.Contains(v.Blame.Text, tc.text) || (v.Confidence == diag.Proven) != tc.proven ||
 			len(v.OtherFindings) > 0 {
 			t.Errorf("%s: %s, %q, others %+v", tc.name, v.Confidence, v.Blame.Text, v.OtherFindings)
 		}
@@ -210,7 +210,7 @@ func TestNetworkThatIsNotEntered(t *testing.T) {
 	}
 }
 
-// TestWorkloadIsTheMachines: where the agent is says nothing about the workload's port.
+// TestWorkloadIsTheMachines: the agent's namespaces do not affect the probe of the workload's port.
 func TestWorkloadIsTheMachines(t *testing.T) {
 	for _, f := range walkWith(t, nil).Facts {
 		if f.ID == factID(diag.HopAppRuntimeLiveness, stepPort) && f.Request.View != diag.ViewHost {
@@ -219,8 +219,8 @@ func TestWorkloadIsTheMachines(t *testing.T) {
 	}
 }
 
-// TestFactsOfTheAgentsNetwork: what was measured in a network of the agent's own is said of that network, and what was
-// measured in the machine's is not said of the agent's.
+// TestFactsOfTheAgentsNetwork: a text names the network namespace in which its fact was measured: the agent's or the
+// machine's.
 func TestFactsOfTheAgentsNetwork(t *testing.T) {
 	process, reach := factID(diag.HopNodeReadiness, stepProcess), factID(diag.HopNodeRuntimeAPI, stepReach)
 	wait := factID(diag.HopNodeRecoveryStatus, stepTaskWait)

@@ -105,11 +105,11 @@ func pinFor(e *Env, f *diag.Fact) string {
 	return byHost
 }
 
-// fromOperator repeats a node's request from the operator, pinned to the address that the node tried: it says where a
-// fault is, and is never a proof of why.
+// fromOperator repeats a node's request from the operator, pinned to the address that the node tried: it locates a
+// fault, and never proves its cause.
 func fromOperator(e *Env, f *diag.Fact, pin string) []Counter {
 	if rung(f.Phase) <= rung("env") || !e.names(target(f)) {
-		return nil // what to ask for is not known, or the node alone says so
+		return nil // the target is not known, or only the node knows it
 	}
 	if pin == "" {
 		pin = remoteIP(f)

@@ -20,7 +20,7 @@ const (
 	cutSomewhere          // at the gateway, or between browser and gateway
 )
 
-// The words of a platform for the end of a session; one of another kind says none of them.
+// The reference platform's words for the end of a session. Other platforms do not use them.
 const (
 	browserLeft = "browser_closed"
 	nodeLeft    = "node_stream_closed"
@@ -33,17 +33,18 @@ const fieldClosedBy = "session.closed_by"
 
 var closers = [...]string{"browser", "node", "gateway", "decision"}
 
-// untold reports whether a question for a session's row waited for who ended it. A row that says nothing is an answer.
-func untold(p *diag.Poll) bool { return p != nil && p.Field == fieldClosedBy }
+// awaitedCloser reports whether a poll of a session's row waited for the side that ended it. For that poll, a row
+// without the field is an answer, too.
+func awaitedCloser(p *diag.Poll) bool { return p != nil && p.Field == fieldClosedBy }
 
-// endedUntold reports whether the far side ended the browser's stream, and no frame said why.
-func endedUntold(c *Case) bool {
+// endedUnexplained reports whether the far side ended the browser's stream without a frame that has a reason.
+func endedUnexplained(c *Case) bool {
 	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
 	return f != nil && f.WS != nil && f.WS.Ended != "" && f.WS.FrameCode == "" && f.WS.ExitCode == nil && !f.Passed()
 }
 
-// fellSilent reports whether an accepted session fell silent, over a browser's side that works: then the gateway closes
-// it as soon as we leave, and says what the node made of its ping.
+// fellSilent reports whether an accepted session fell silent while the browser's side worked: then the gateway closes
+// it as soon as we leave, and reports whether the node answered its ping.
 func fellSilent(c *Case) bool {
 	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
 	return pongCame(f) && !f.WS.PingLost && !f.Passed() && f.WS.Ended == "" && f.WS.FrameCode == ""
@@ -52,7 +53,7 @@ func fellSilent(c *Case) bool {
 // gatewayEnds are the words with which a gateway ends a session that no other side ended.
 var gatewayEnds = map[string]bool{"gateway_shutdown": true, "gateway_restarted": true}
 
-// cutVerdict is of a stream that ended, or fell silent, under an accepted session: where, as both of its ends tell it.
+// cutVerdict is where the stream of an accepted session ended or fell silent, by the evidence of both ends.
 type cutVerdict struct {
 	at     cutPlace
 	text   string
@@ -86,8 +87,8 @@ func (k cutVerdict) finding(c *Case, f *diag.Fact) diag.Finding {
 // cutBefore reports whether the browser's side of the session was cut.
 func cutBefore(c *Case) bool { return streamCut(c).before() }
 
-// streamCut tells a session that was cut from a shell that failed: by how the browser's end of the stream ended,
-// and by what the gateway wrote down of both of its ends.
+// streamCut distinguishes a session that was cut from a shell that failed, by the end of the browser's stream and by
+// the gateway's row about both sides.
 func streamCut(c *Case) cutVerdict {
 	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
 	if !sessionAccepted(c) || f.Passed() || decided(c) != "" {
@@ -98,7 +99,7 @@ func streamCut(c *Case) cutVerdict {
 	}
 	w, reason := f.WS, sessionField(c, "session.close_reason")
 	switch {
-	case strayed(c), userWasTold(w.FrameCode), userWasTold(w.CloseReason), w.ExitCode != nil:
+	case strayed(c), isShellError(w.FrameCode), isShellError(w.CloseReason), w.ExitCode != nil:
 		return cutVerdict{}
 	case w.FrameCode == nodeLeft, w.CloseReason == nodeLeft, reason == nodeLeft:
 		return cutAtNode(c, f)
@@ -111,7 +112,7 @@ func streamCut(c *Case) cutVerdict {
 				"the gateway over the stream that came: data of the node is lost on the way" + nodeSilent(c)}
 	case w.PingLost && w.Ended == "":
 		return silentFront(c, w)
-	case w.FrameCode != "", w.CloseReason == streamLate, reason == shellExit, userWasTold(reason):
+	case w.FrameCode != "", w.CloseReason == streamLate, reason == shellExit, isShellError(reason):
 		return cutVerdict{} // a side reported why
 	case w.Ended != "", w.CloseCode != 0:
 		return cutOff(c, f, reason)
@@ -157,7 +158,7 @@ func silentFront(c *Case, w *diag.WSFacts) cutVerdict {
 	return k
 }
 
-// cutAtNode is the cut of a session whose node's side ended: by the agent where it says so or did not live through it.
+// cutAtNode is the cut of a session whose node's side ended: by the agent where it reports so or did not survive it.
 func cutAtNode(c *Case, f *diag.Fact) cutVerdict {
 	code, detail := sessionField(c, "session.close_code"), oneLine(sessionField(c, "session.close_detail"))
 	text := "the node's stream came, and ended under the session"

@@ -97,7 +97,8 @@ func nodeSilent(c *Case) string {
 	return ""
 }
 
-// streamLasted is how long the gateway had the node's stream, in milliseconds; 0 where its row does not say.
+// streamLasted is how long the gateway had the node's stream, in milliseconds; 0 where its row does not have the
+// times.
 func streamLasted(c *Case) int64 {
 	came, closed := c.Time(diag.HopTerminalOpenTask, stepSessionRow, "session.node_stream_connected_at"),
 		c.Time(diag.HopTerminalOpenTask, stepSessionRow, "session.closed_at")
@@ -107,7 +108,7 @@ func streamLasted(c *Case) int64 {
 	return closed.Sub(came).Milliseconds()
 }
 
-// exitOf says with which code the shell ended.
+// exitOf describes the shell's exit code.
 func exitOf(c *Case, f *diag.Fact) string {
 	if f.WS.ExitCode != nil {
 		return fmt.Sprintf(" with code %d", *f.WS.ExitCode)
@@ -118,8 +119,8 @@ func exitOf(c *Case, f *diag.Fact) string {
 	return ""
 }
 
-// saidBy quotes the last lines of a terminal that failed.
-func saidBy(f *diag.Fact) string {
+// lastLines quotes the last lines of a terminal that failed.
+func lastLines(f *diag.Fact) string {
 	if f.PTY == nil || f.PTY.LastLines == "" {
 		return ""
 	}

@@ -13,7 +13,8 @@ import (
 // stamp is a time of the fixture's day.
 func stamp(d time.Duration) string { return noon.Add(d).Format(time.RFC3339Nano) }
 
-// cutWorld is a walk whose session ended as ws says, and whose gateway's row says so much more than that all went well.
+// cutWorld is a walk whose session ended as in ws, and whose gateway's row has the fields of row in addition to a
+// success's.
 func cutWorld(ws diag.WSFacts, row map[string]string, more ...func(answers)) answers {
 	a := answers{
 		"browser_terminal_ws/session": func(f *diag.Fact) {
@@ -35,10 +36,10 @@ func cutWorld(ws diag.WSFacts, row map[string]string, more ...func(answers)) ans
 	return a
 }
 
-// TestCuts: by what both ends of a stream say, the one that ended it is blamed, and never the tenant's shell.
+// TestCuts: by the evidence of both ends of a stream, the side that ended it is blamed, and never the tenant's shell.
 func TestCuts(t *testing.T) {
 	eof := diag.WSFacts{FirstFrame: "ready", Ended: diag.WSEndEOF, CloseCode: 1006, EndedMS: 1400, QuietMS: 1000}
-	told := diag.WSFacts{FirstFrame: "ready", FrameCode: "node_stream_closed", Ended: diag.WSEndClose, CloseCode: 4502,
+	closed := diag.WSFacts{FirstFrame: "ready", FrameCode: "node_stream_closed", Ended: diag.WSEndClose, CloseCode: 4502,
 		CloseReason: "node_stream_closed"}
 	left := map[string]string{"session.close_reason": "browser_closed", "session.closed_by": "browser",
 		"session.close_code": "1006"}
@@ -84,7 +85,7 @@ func TestCuts(t *testing.T) {
 		world answers
 		hop   diag.HopID
 		owner string
-		says  string
+		text  string
 	}{
 		"edge ends it": {cutWorld(eof, left), diag.HopBrowserTerminalWS, "edge and route profile",
 			"so something between browser and gateway cut it"},
@@ -115,24 +116,24 @@ func TestCuts(t *testing.T) {
 			"edge and route profile", "no ping over it is answered"},
 		"front swallows, row fails": {cutWorld(silent, nil, unread), diag.HopBrowserTerminalWS, "terminal gateway, edge",
 			"could not be read"},
-		"node's side breaks": {cutWorld(told, node("1006", "its connection was reset")), diag.HopGatewayNodeStream,
+		"node's side breaks": {cutWorld(closed, node("1006", "its connection was reset")), diag.HopGatewayNodeStream,
 			"node-facing terminal endpoint", "its connection was reset, as the gateway saw it"},
-		"node's side is closed": {cutWorld(told, node("1000", "bye")), diag.HopGatewayNodeStream,
+		"node's side is closed": {cutWorld(closed, node("1000", "bye")), diag.HopGatewayNodeStream,
 			"node-facing terminal endpoint", "closed with 1000 bye"},
-		"node's side, no details": {cutWorld(told, nil, noField("session.closed_by", "session.close_code")),
+		"node's side, no details": {cutWorld(closed, nil, noField("session.closed_by", "session.close_code")),
 			diag.HopGatewayNodeStream, "node-facing terminal endpoint", "lived through it"},
-		"agent stops": {cutWorld(told, node("1001", "agent_stopping")), diag.HopGatewayNodeStream, "node runtime",
+		"agent stops": {cutWorld(closed, node("1001", "agent_stopping")), diag.HopGatewayNodeStream, "node runtime",
 			"1001 agent_stopping"},
 		"agent is another": {
-			cutWorld(told, node("1006", ""), agent(diag.UnitFacts{Active: "active", Sub: "running", PID: 77}, diag.OK)),
+			cutWorld(closed, node("1006", ""), agent(diag.UnitFacts{Active: "active", Sub: "running", PID: 77}, diag.OK)),
 			diag.HopGatewayNodeStream, "node runtime", "process 42 was replaced by 77",
 		},
 		"agent is gone": {
-			cutWorld(told, node("1006", ""), agent(diag.UnitFacts{Active: "failed", Sub: "failed"}, diag.UnitFailed)),
+			cutWorld(closed, node("1006", ""), agent(diag.UnitFacts{Active: "failed", Sub: "failed"}, diag.UnitFailed)),
 			diag.HopGatewayNodeStream, "node runtime", "failed/failed",
 		},
 		"agent starts again": {
-			cutWorld(told, node("1006", ""),
+			cutWorld(closed, node("1006", ""),
 				agent(diag.UnitFacts{Active: "activating", Sub: "auto-restart"}, diag.UnitInactive)), diag.HopGatewayNodeStream,
 			"node runtime", "auto-restart",
 		},
@@ -147,7 +148,7 @@ func TestCuts(t *testing.T) {
 			r := walkWith(t, tc.world)
 			v := r.Verdict
 			if v.Blame == nil || v.Blame.Hop != tc.hop || v.Blame.Signal != diag.SigStreamCut || v.Owner != tc.owner ||
-				v.Reason != diag.ReasonTerminalStreamCut || !strings.Contains(v.Blame.Text, tc.says) || len(v.OtherFindings) > 0 {
+				v.Reason != diag.ReasonTerminalStreamCut || !strings.Contains(v.Blame.Text, tc.text) || len(v.OtherFindings) > 0 {
 				t.Errorf("%+v, owner %s, reason %s, others %+v\n%s", v.Blame, v.Owner, v.Reason, v.OtherFindings, describe(r))
 			}
 			if h := hopOf(r, diag.HopTerminalStartup); h.Status != diag.StatusInconclusive {
@@ -181,7 +182,7 @@ func TestShellsOwnEnd(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ws   diag.WSFacts
 		row  map[string]string
-		says string
+		text string
 	}{
 		"exits": {exit, map[string]string{"session.close_reason": "exit"}, "ended by itself with code 137"},
 		"exits, untold": {diag.WSFacts{FirstFrame: "ready", Ended: diag.WSEndEOF, CloseCode: 1006},
@@ -207,7 +208,7 @@ func TestShellsOwnEnd(t *testing.T) {
 			r := walkWith(t, w)
 			v := r.Verdict
 			if v.Blame == nil || v.Blame.Hop != diag.HopTerminalStartup || v.Blame.Signal != diag.SigPTYFailed ||
-				!strings.Contains(v.Blame.Text, tc.says) {
+				!strings.Contains(v.Blame.Text, tc.text) {
 				t.Errorf("%+v\n%s", v.Blame, describe(r))
 			}
 			if !strings.Contains(name, "late") &&
@@ -218,8 +219,8 @@ func TestShellsOwnEnd(t *testing.T) {
 	}
 }
 
-// TestCutIsNeverAHealthyShell: whatever mixture of ends a session shows, it blames no two hops, names no shell beside a
-// cut, and is no pass.
+// TestCutIsNeverAHealthyShell: with any combination of ends, a walk blames one hop at most, does not blame the shell
+// beside a cut, and does not pass.
 func TestCutIsNeverAHealthyShell(t *testing.T) {
 	n := 0
 	for _, first := range []string{"", "ready", "data"} {

@@ -25,14 +25,14 @@ func dashboard(hops []diag.HopResult, v diag.Verdict, c *Case, run diag.Run) dia
 // Whole reports whether nothing was left out of the plan by --only or --skip.
 func Whole(p diag.Plan) bool { return !slices.ContainsFunc(p.Hops, leftOutOnRequest) }
 
-// leftOutOnRequest reports whether --only, --skip or a watch left the hop out: such a walk is no successful preflight.
+// leftOutOnRequest reports whether --only, --skip or a watch left the hop out: such a walk does not count as a
+// successful preflight.
 func leftOutOnRequest(h diag.PlannedHop) bool {
 	return h.Skip == skipOnly || h.Skip == skipSkip || h.Skip == skipWatch
 }
 
-// agentStatus is what the faults that were found say of the agent, else what its heartbeat says: a node that cannot
-// authenticate is stale as well, and the first of it is the news. "stale" is said of a heartbeat that was looked at
-// alone.
+// agentStatus is the agent's status by the faults that were found, else by its heartbeat: a node that cannot
+// authenticate is stale as well, and the former matters. "stale" needs a heartbeat that was measured.
 func agentStatus(hops []diag.HopResult, v diag.Verdict) string {
 	heartbeat := hopNamed(hops, diag.HopNodeHeartbeat).Status
 	var signals []diag.Signal
@@ -66,9 +66,9 @@ func looked(s diag.Status) bool {
 	return s == diag.StatusPass || s == diag.StatusWarn || s == diag.StatusFail
 }
 
-// terminalReadiness is the furthest stage that was seen, "failed" when a stage failed, "" when no terminal was tried: a
-// walk whose plan opens no session says nothing of terminals, whatever it finds on the way to one. A shell that
-// computed for the browser is ready, whatever else is broken or could not be looked at.
+// terminalReadiness is the furthest stage that was seen, "failed" when a stage failed, "" when no terminal was tried:
+// a walk whose plan opens no session does not judge terminals, whatever it finds about earlier stages. A shell that
+// computed for the browser is ready, whatever else is broken or was not measured.
 func terminalReadiness(hops []diag.HopResult, c *Case) string {
 	if shellComputed(c) {
 		return diag.TerminalPTYReady

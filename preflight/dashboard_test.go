@@ -6,7 +6,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// walkPart walks a part of the chain against scripted vantages, as --only does, with a session where session says so.
+// walkPart walks a part of the chain against scripted vantages, as --only does, with a session where session is set.
 func walkPart(t *testing.T, session bool, only []diag.HopID, answers map[string]func(*diag.Fact)) *diag.Report {
 	t.Helper()
 	e := testEnv()

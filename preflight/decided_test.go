@@ -8,7 +8,7 @@ import (
 )
 
 // TestReleasedWhileWalking: a walk whose allocation is released, or whose node is shut out, between two of its hops
-// blames no hop for the terminal, wherever the decision met it; and it is no pass.
+// blames no hop for the terminal, whichever hop met the decision; and it does not pass.
 func TestReleasedWhileWalking(t *testing.T) {
 	row := func(f *diag.Fact) {
 		f.HTTP.Fields["session.close_reason"] = "allocation_released"
@@ -53,14 +53,14 @@ func TestReleasedWhileWalking(t *testing.T) {
 			if r.Verdict.Outcome != diag.OutcomeInconclusive {
 				t.Errorf("%s\n%s", r.Verdict.Outcome, describe(r))
 			}
-			told := false
+			noted := false
 			for _, h := range r.Hops {
 				if h.Status == diag.StatusFail {
 					t.Errorf("%s fails: %s", h.ID, h.Text)
 				}
-				told = told || strings.Contains(h.Because, "while this walk looked")
+				noted = noted || strings.Contains(h.Because, "while this walk looked")
 			}
-			if !told {
+			if !noted {
 				t.Errorf("nobody says why\n%s", describe(r))
 			}
 		})

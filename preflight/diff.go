@@ -11,10 +11,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Diff says what is otherwise in now than in base. good are kept walks that ended well, the newest first: by them noise
-// is distinguished from news. It is pure; the caller says in Baseline.From where base came from.
+// Diff lists what changed from base to now. good are kept walks that passed, the newest first: they distinguish noise
+// from changes. It is pure; the caller sets Baseline.From.
 //
-// What only one of the two has measured is listed as not compared: it is neither changed nor a regression.
+// A measurement that only one of the two has is listed as not compared: it is neither a change nor a regression.
 func Diff(base, now *diag.Report, good []*diag.Report) *diag.Diff {
 	d := &diag.Diff{
 		Baseline: diag.Baseline{RunID: base.Run.ID, At: base.Run.StartedAt, Outcome: base.Verdict.Outcome, Runs: len(good)},
@@ -40,8 +40,8 @@ func NoBaseline(from, because string) *diag.Diff {
 	return &diag.Diff{Baseline: diag.Baseline{From: from}, Because: because, Changes: []diag.Change{}}
 }
 
-// incomparable says why two walks cannot be compared, "" when they can: another subject, or a walk that leaves out what
-// the baseline has measured. The other way round, there is more now than can be compared.
+// incomparable is why two walks cannot be compared: another subject, or a walk that leaves out a measurement of the
+// baseline. It is "" when they can, also when now measures more than the baseline.
 func incomparable(base, now *diag.Report) string {
 	if why := Reduced(base); why != "" {
 		return "of the baseline: " + why
@@ -136,7 +136,7 @@ func (c *comparison) add(ch diag.Change, fact string) {
 	c.diff.Changes = append(c.diff.Changes, ch)
 }
 
-// skip notes what does not compare. A hop that does not says it for its facts as well.
+// skip notes what is not compared. A hop's note covers its facts as well.
 func (c *comparison) skip(n diag.NotCompared) {
 	if n.Fact != "" && slices.ContainsFunc(c.diff.NotCompared, func(o diag.NotCompared) bool {
 		return o.Hop == n.Hop && o.Fact == ""
@@ -220,7 +220,7 @@ func (c *comparison) hops() {
 	}
 }
 
-// goodness orders the statuses that say something; 0 is one that was not measured.
+// goodness orders the statuses of measured hops; it is 0 for a hop that was not measured.
 func goodness(s diag.Status) int {
 	return map[diag.Status]int{
 		diag.StatusPass:         4,

@@ -142,13 +142,13 @@ func has(ts []diag.Trait, section string) bool {
 	return slices.ContainsFunc(ts, func(t diag.Trait) bool { return t.Section() == section })
 }
 
-// What tells a slow walk from a noisy one. A time is beyond noise when it is above all of: the slowest kept good walk
-// by half, their median by noiseFloor, noiseFactor medians, and the median by noiseSpread robust standard deviations.
-// One of these alone cries wolf: a walk has some twenty times, five walks show little of their spread, and tails are
-// long. A test counts the false alarms.
+// These bounds distinguish a slow walk from a noisy one. A time is beyond noise when it is above all of: the slowest
+// kept good walk by half, their median by noiseFloor, noiseFactor medians, and the median by noiseSpread robust
+// standard deviations. One of these alone cries wolf: a walk has some twenty times, five walks show little of their
+// spread, and tails are long. A test counts the false alarms.
 const (
-	leastRuns   = 5                // kept good walks; fewer say nothing about noise
-	noiseFloor  = diag.Millis(100) // what a busy machine at either end takes of its own
+	leastRuns   = 5                // kept good walks; fewer do not show the noise
+	noiseFloor  = diag.Millis(100) // the delay of a busy machine at either end
 	noiseFactor = 3
 	noiseSpread = 3      // of madToSigma MAD
 	madToSigma  = 1.4826 // makes a median absolute deviation the standard deviation, where noise is normal
@@ -166,7 +166,7 @@ func (c *comparison) timing(now *diag.Fact) {
 	}
 	worst := whole
 	var grown diag.Millis
-	for _, s := range spans() { // the phase that grew most says where
+	for _, s := range spans() { // the phase that grew most is the location
 		m, b, n := c.bound(now, s)
 		if took := s.of(now); n >= leastRuns && took > b && took-m > grown {
 			worst, grown, median, bound, runs = s, took-m, m, b, n
@@ -179,9 +179,9 @@ func (c *comparison) timing(now *diag.Fact) {
 	}, now.ID)
 }
 
-// MayRegress reports whether Diff could call anything in now a regression from good, whatever other kept walks say:
-// they can show that a change was seen before, and how long things take. No bound of a time is under half more than one
-// of them, nor under noiseFloor.
+// MayRegress reports whether Diff could call anything in now a regression from good, whatever other kept walks
+// contain: those can only show that a change was seen before, and the usual durations. No bound of a time is under
+// half more than one of them, nor under noiseFloor.
 func MayRegress(good, now *diag.Report) bool {
 	d := Diff(good, now, []*diag.Report{good})
 	if !d.Comparable {

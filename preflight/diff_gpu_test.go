@@ -31,7 +31,7 @@ func withGPUs(t *testing.T, change func(*diag.GPUFacts)) *diag.Report {
 	})
 }
 
-// TestGPUsCompareByGPU: a driver, a setting, a link and a GPU are changes; another order of the same GPUs is none.
+// TestGPUsCompareByGPU: a driver, a setting, a link and a GPU are changes; another order of the same GPUs is not.
 // Fewer of something is a regression.
 func TestGPUsCompareByGPU(t *testing.T) {
 	for _, c := range []struct {

@@ -94,7 +94,8 @@ func TestDiffOfItself(t *testing.T) {
 	}
 }
 
-// TestEveryKindOfChange: one thing is changed, and exactly that is said. Every kind of the table has its row here.
+// TestEveryKindOfChange: one value is changed, and the diff has exactly that change. Every kind of the table has its
+// row here.
 func TestEveryKindOfChange(t *testing.T) {
 	seen := map[diag.ChangeKind]bool{}
 	for _, c := range []struct {
@@ -215,16 +216,17 @@ func TestSeenBefore(t *testing.T) {
 	}
 }
 
-// TestNotMeasuredIsNoChange: whatever one of the walks lacks is said to be not compared, and nothing else.
+// TestNotMeasuredIsNoChange: a measurement that one of the walks lacks is listed as not compared, and nothing else
+// is.
 func TestNotMeasuredIsNoChange(t *testing.T) {
 	base := recorded(t, "healthy")
 	for i := range base.Facts {
 		id := base.Facts[i].ID
 		lacks := changed(t, func(r *diag.Report) { r.Facts = slices.Delete(r.Facts, i, i+1) })
 		for _, d := range []*diag.Diff{Diff(base, lacks, nil), Diff(lacks, base, nil)} {
-			said := slices.ContainsFunc(d.NotCompared, func(n diag.NotCompared) bool { return n.Fact == id })
-			if len(d.Changes) != 0 || !said {
-				t.Errorf("without %s: said %v, %+v", id, said, d.Changes)
+			listed := slices.ContainsFunc(d.NotCompared, func(n diag.NotCompared) bool { return n.Fact == id })
+			if len(d.Changes) != 0 || !listed {
+				t.Errorf("without %s: said %v, %+v", id, listed, d.Changes)
 			}
 		}
 	}
@@ -313,8 +315,8 @@ func runs(t *testing.T, n int, noise func() float64) []*diag.Report {
 	return out
 }
 
-// TestSlowerThanNoise: one slow fact among steady ones is found, with the phase that grew; under five good walks
-// nothing is said of times, and that is said.
+// TestSlowerThanNoise: one slow fact among steady ones is found, with the phase that grew; with fewer than five good
+// walks, times are not compared, and the diff notes it.
 func TestSlowerThanNoise(t *testing.T) {
 	steady := func() float64 { return 1 }
 	slow := changed(t, func(r *diag.Report) {
@@ -395,7 +397,8 @@ func TestNoiseIsNoNews(t *testing.T) {
 	}
 }
 
-// TestDiffIsPure: it changes neither report, says the same again, and does not care in which order facts came.
+// TestDiffIsPure: it changes neither report, returns the same diff again, and does not depend on the order of the
+// facts.
 func TestDiffIsPure(t *testing.T) {
 	base, now := recorded(t, "healthy"), recorded(t, "three-faults")
 	text := func(v any) []byte {

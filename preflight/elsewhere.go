@@ -55,7 +55,7 @@ type HopElsewhere struct {
 }
 
 // InputElsewhere is an input of a request, a value of the profile (profile.KEY), or what was measured of trust, names
-// and routes (measured.FIELD), that differs; "" is not set. Of a secret it is said whether it is set.
+// and routes (measured.FIELD), that differs; "" is not set. A secret is shown as set or not set.
 type InputElsewhere struct {
 	Name  string `json:"name"`
 	Here  string `json:"here"`

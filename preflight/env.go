@@ -20,8 +20,8 @@ type Env struct {
 	// Scrub removes secrets from an error text of the platform. Without it such texts are dropped.
 	Scrub  func(string) string
 	NodeCA string // PEM text of Profile.Trust.NodeCA, for a control with the active bundle
-	// ReadOnly leaves the write on the node's disks out. Kept says that the node's vantage has been used by walks before
-	// this one: its requests make connections of their own, so that each walk measures every phase.
+	// ReadOnly leaves the write on the node's disks out. Kept: earlier walks have used the node's vantage. Requests
+	// then make new connections, so that each walk measures every phase.
 	ReadOnly, Kept bool
 }
 
@@ -45,7 +45,7 @@ func (e *Env) at(base, path string, more map[string]string) string {
 	return join(base, filled)
 }
 
-// to is req, addressed to the named path; the zero request where there is none.
+// to is req, addressed to the named path; the zero request where the platform lacks it.
 func (e *Env) to(req diag.Request, base, path string, more map[string]string) diag.Request {
 	if req.Target = e.at(base, path, more); req.Target == "" {
 		return diag.Request{}
@@ -61,7 +61,8 @@ func (e *Env) writes() int {
 	return diagnosticWrite
 }
 
-// URL is the named path of the operator API, with this walk's ids filled in; "" where there is no such path or API.
+// URL is the named path of the operator API, with this walk's ids filled in; "" where the platform lacks the path or
+// the API is not known.
 func (e *Env) URL(path string) string { return e.at(e.Profile.APIBase, path, nil) }
 
 // header is what every request of this walk carries.

@@ -92,7 +92,7 @@ func parseEvidence(raw string, scrub func(string) string) []diag.EvidenceLine {
 		lines[i] = it.EvidenceLine
 		code, _ := it.Detail.Code.(string)
 		message, _ := it.Detail.Message.(string)
-		if scrub != nil { // before the text is cut: half a token is no longer known as one
+		if scrub != nil { // before the text is cut, since half a token would not be recognized
 			lines[i].Code, lines[i].Error = oneLine(scrub(code)), oneLine(scrub(message))
 		}
 	}

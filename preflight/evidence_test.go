@@ -27,7 +27,7 @@ func line(at time.Duration, kind string) diag.EvidenceLine {
 	return diag.EvidenceLine{At: diag.At(noon.Add(at)), Kind: kind}
 }
 
-// TestEvidenceOfTheFailingRequest: it is pulled by every id that the operator named, and said once.
+// TestEvidenceOfTheFailingRequest: it is pulled by every id that the operator named, without duplicates.
 func TestEvidenceOfTheFailingRequest(t *testing.T) {
 	e := testEnv()
 	e.Subject.CorrelationID, e.Subject.SessionID = "failing-1", "sess-0"
@@ -68,7 +68,8 @@ func TestNoEvidenceIsAsked(t *testing.T) {
 	}
 }
 
-// TestEvidenceKeepsTheNewest: what is too much loses its oldest lines, and says so; so does what the platform cut.
+// TestEvidenceKeepsTheNewest: excess evidence loses its oldest lines, with a note; so does evidence that the platform
+// cut.
 func TestEvidenceKeepsTheNewest(t *testing.T) {
 	e := testEnv()
 	var many []diag.EvidenceLine

@@ -11,9 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// This file is about names that have IPv4 and IPv6 addresses. A probe dials them as the agent does, so a dead
-// family hides
-// behind the other one: what it costs is a warning, and where it leads elsewhere, the finding says so.
+// This file is about names that have IPv4 and IPv6 addresses. A probe dials them as the agent does, so the working
+// family hides a dead one: the delay is a warning, and a finding names a family that leads to another host.
 
 // six reports whether an address is IPv6; false for anything that is not an address.
 func six(addr string) bool {
@@ -75,7 +74,7 @@ func familyWarnings(h *Hop, c *Case) []diag.Finding {
 		f := c.Fact(h.ID, s.Name)
 		k := c.fact(factID(h.ID, s.Name) + "~" + counterOtherFamily)
 		if f == nil || k == nil || k.Request.Op != diag.OpTCP || !refusesFamily(k) || warnedBefore(h.ID, c, f) ||
-			(gotNoAnswer(k) && lossSeen(c, k.Vantage) != "") { // one silence of such a way says nothing
+			(gotNoAnswer(k) && lossSeen(c, k.Vantage) != "") { // a single silence on a lossy path does not count
 			continue
 		}
 		dead, alive := k.Request.Resolve, remoteIP(f)
@@ -119,7 +118,7 @@ func familyCost(f *diag.Fact, dead string) string {
 	var lost, won *diag.TCPAttempt
 	for i := range f.TCP.Attempts {
 		a := &f.TCP.Attempts[i]
-		host, _, _ := net.SplitHostPort(a.Remote) // what cannot be split is no address that was dialled
+		host, _, _ := net.SplitHostPort(a.Remote) // text that cannot be split is not a dialled address
 		switch {
 		case a.Connected:
 			won = a
@@ -150,7 +149,7 @@ func strayFamily(c *Case, f *diag.Fact, out *diag.Finding) string {
 		family(k.Request.Resolve), k.Request.Resolve)
 }
 
-// dialled lists the addresses that a failed connection tried, and says where a host has no route for all of them.
+// dialled lists the addresses that a failed connection tried, and adds where a host has no route for all of them.
 func dialled(f *diag.Fact) []string {
 	if len(f.TCP.Attempts) < 2 {
 		return noRouteForSix(f, []string{f.TCP.Remote})

@@ -39,9 +39,8 @@ func dialFails(word diag.Failure) func(*diag.Fact) {
 var blackHole = []diag.TCPAttempt{{Remote: "[" + v6 + "]:443", DurationMS: 301}, {Remote: v4 + ":443",
 	Connected: true, AfterMS: 300, DurationMS: 1}}
 
-// TestDeadFamilyIsAWarning: the walk passes, and says which address does not answer and what that costs; once for
-// one name
-// and place.
+// TestDeadFamilyIsAWarning: the walk passes with a warning that has the address that does not answer and the delay;
+// once per name and vantage.
 func TestDeadFamilyIsAWarning(t *testing.T) {
 	for name, c := range map[string]struct {
 		step  func(*diag.Fact)

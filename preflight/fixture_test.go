@@ -259,8 +259,8 @@ func (s *scripted) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	return facts
 }
 
-// inMadeUpTime calls f where time passes only while all wait for it: a walk asks again what is not answered within a
-// second, and a machine that stalls is none that does not answer.
+// inMadeUpTime calls f in a synctest bubble: a walk repeats a request that is not answered within a second, and a
+// stall of the test machine must not count as one.
 func inMadeUpTime[T any](t *testing.T, f func(t *testing.T) T) (got T) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

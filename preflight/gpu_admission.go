@@ -24,8 +24,8 @@ const (
 // gpuShadow is the mode of a policy on which nothing acts.
 const gpuShadow = "shadow"
 
-// GPUAdmission is what is known about the GPUs of a node, and by which policy: what a gate reads before the node gets
-// work. Who judges them says it; nothing of it is judged here.
+// GPUAdmission is the state of a node's GPUs by a policy, which a gate reads before the node gets work. The judgement
+// is JudgedBy's; nothing is judged here.
 type GPUAdmission struct {
 	Node     string        `json:"node"`
 	JudgedBy string        `json:"judged_by"` // platform | gpuaasctl
@@ -141,10 +141,10 @@ func JudgedHere(node string, judged, facts *diag.Fact) *GPUAdmission {
 	return a
 }
 
-// readList decodes a JSON list; what is none stays as it is.
+// readList decodes a JSON list; for other text, into stays unchanged.
 func readList(text string, into any) {
 	if strings.HasPrefix(text, "[") && text != "[]" {
-		_ = bounded.Unmarshal([]byte(text), into, bounded.Small()) // of a list of another form what fits is taken
+		_ = bounded.Unmarshal([]byte(text), into, bounded.Small()) // fields of another type are skipped
 	}
 }
 

@@ -37,8 +37,8 @@ func nodeGPUs(change func(*diag.GPUFacts)) answers {
 	return answers{gpuNodeID: func(f *diag.Fact) { change(f.GPU) }}
 }
 
-// TestTheNodeAndThePlatformDisagree: what only the node knows keeps the platform's HEALTHY from being a pass, once it
-// had the time to get there; what the node does not say changes nothing.
+// TestTheNodeAndThePlatformDisagree: the node's own evidence keeps the platform's HEALTHY from being a pass, once the
+// platform had time to receive it; missing evidence of the node changes nothing.
 func TestTheNodeAndThePlatformDisagree(t *testing.T) {
 	gone := func(since time.Duration) answers {
 		return nodeGPUs(func(g *diag.GPUFacts) {
@@ -49,7 +49,7 @@ func TestTheNodeAndThePlatformDisagree(t *testing.T) {
 	for name, tc := range map[string]struct {
 		of     answers
 		status diag.Status
-		says   string
+		text   string
 	}{
 		"agree": {nil, diag.StatusPass, "2 GPUs healthy"},
 		"the library is missing": {gone(10 * time.Minute), diag.StatusInconclusive,
@@ -74,7 +74,7 @@ func TestTheNodeAndThePlatformDisagree(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := hopOf(walkWith(t, tc.of), diag.HopGPUHealth)
-			if h.Status != tc.status || !strings.Contains(h.Text+h.Because, tc.says) {
+			if h.Status != tc.status || !strings.Contains(h.Text+h.Because, tc.text) {
 				t.Errorf("%s: %q", h.Status, h.Text+h.Because)
 			}
 			if (h.Signal == diag.SigGPUUnknown) != (tc.status == diag.StatusInconclusive) {
@@ -103,7 +103,7 @@ func TestGPUsJudgedHere(t *testing.T) {
 	for name, tc := range map[string]struct {
 		of     answers
 		status diag.Status
-		says   string
+		text   string
 	}{
 		"healthy": {nil, diag.StatusPass, "2 GPUs healthy by the policy default; last sample 12s ago"},
 		"unhealthy": {judged("UNHEALTHY", "event", "xid 79"), diag.StatusFail,
@@ -122,7 +122,7 @@ func TestGPUsJudgedHere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := walkGPU(t, own, tc.of)
 			h := hopOf(r, diag.HopGPUHealth)
-			if h.Status != tc.status || !strings.Contains(h.Text+h.Because, tc.says) {
+			if h.Status != tc.status || !strings.Contains(h.Text+h.Because, tc.text) {
 				t.Errorf("%s: %q", h.Status, h.Text+h.Because)
 			}
 			if byFact(r.Facts)["gpu_health/admission"] != nil {
@@ -139,7 +139,7 @@ func TestGPUsJudgedHere(t *testing.T) {
 	}
 }
 
-// TestNobodyJudgesGPUs: without a platform that does and without a policy, the facts are said and the hop is skipped.
+// TestNobodyJudgesGPUs: without a judging platform and without a policy, the facts are shown and the hop is skipped.
 func TestNobodyJudgesGPUs(t *testing.T) {
 	r := walkGPU(t, func(p *profile.Profile) { p.Mapping.Paths[profile.PathNodeGPU] = profile.Absent }, nil)
 	h := hopOf(r, diag.HopGPUHealth)

@@ -41,7 +41,7 @@ func butFor(fields map[string]string, more ...string) map[string]string {
 	return fields
 }
 
-// TestGPUHealth: every health, mode and edge of an admission document, and what the walk says of it.
+// TestGPUHealth: every health, mode and edge case of an admission document, and the walk's verdict on it.
 func TestGPUHealth(t *testing.T) {
 	never := map[string]string{"gpu.health": "UNKNOWN", "gpu.gpus": "[]", "gpu.expected": "-", "gpu.sampled_at": "-",
 		"gpu.judged_at": "-", "gpu.decided_what": "the judgement",
@@ -56,7 +56,7 @@ func TestGPUHealth(t *testing.T) {
 		status  diag.Status
 		signal  diag.Signal
 		outcome diag.Outcome
-		says    string // in the text or the reason of the hop
+		text    string // in the text or the reason of the hop
 	}{
 		"healthy": {nil, diag.StatusPass, "", diag.OutcomePass,
 			"2 GPUs healthy by the policy default; last sample 12s ago"},
@@ -110,9 +110,9 @@ func TestGPUHealth(t *testing.T) {
 			h := hopOf(r, diag.HopGPUHealth)
 			text := h.Text + h.Because
 			if h.Status != tc.status || h.Signal != tc.signal || r.Verdict.Outcome != tc.outcome ||
-				!strings.Contains(text, tc.says) {
+				!strings.Contains(text, tc.text) {
 				t.Errorf("%s %s, the walk %s: %q\nwant %s %s, %s, %q", h.Status, h.Signal, r.Verdict.Outcome, text, tc.status,
-					tc.signal, tc.outcome, tc.says)
+					tc.signal, tc.outcome, tc.text)
 			}
 			if len(text) > 1500 || strings.ContainsAny(text, "\x1b\n") {
 				t.Errorf("%d bytes: %q", len(text), text)

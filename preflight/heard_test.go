@@ -7,8 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestOnlyAnAnswerComesAndGoes: what a machine or a helper says by itself is no answer of the far side, and an answer
-// that takes longer than a repeat waits is not lost.
+// TestOnlyAnAnswerComesAndGoes: an error of the own machine or the helper is not an answer of the far side, and an
+// answer that takes longer than a repeat's timeout is not lost.
 func TestOnlyAnAnswerComesAndGoes(t *testing.T) {
 	took := func(ms diag.Millis, do func(*diag.Fact)) func(*diag.Fact) {
 		return func(f *diag.Fact) {

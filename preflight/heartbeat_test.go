@@ -8,8 +8,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestLateHeartbeat: a heartbeat that is just past its limit is waited for, and is late only where it comes: then all
-// that is said of the node is of the second reading. One that is well past it is not waited for.
+// TestLateHeartbeat: the walk waits for a heartbeat that is just past its limit, and reports it as late only if it
+// comes: then all texts about the node are from the second reading. It does not wait for one that is well past the
+// limit.
 func TestLateHeartbeat(t *testing.T) {
 	limit := 120 * time.Second
 	for name, c := range map[string]struct {
@@ -17,7 +18,7 @@ func TestLateHeartbeat(t *testing.T) {
 		next   time.Duration // the same when it was read again; 0: the next one did not come
 		again  bool          // it is read again
 		status diag.Status
-		says   string
+		text   string
 	}{
 		"in time":            {limit, 0, false, diag.StatusPass, "last heartbeat 2m0s ago"},
 		"late":               {limit + time.Second, time.Second, true, diag.StatusPass, "last heartbeat 1s ago"},
@@ -49,7 +50,7 @@ func TestLateHeartbeat(t *testing.T) {
 				},
 			})
 			h := hopOf(r, diag.HopNodeHeartbeat)
-			if h.Status != c.status || !strings.Contains(h.Text, c.says) || asked != c.again {
+			if h.Status != c.status || !strings.Contains(h.Text, c.text) || asked != c.again {
 				t.Errorf("%s, asked again %v: %s", h.Status, asked, h.Text)
 			}
 			if p := r.Classification.Checklist[0]; (p.Status == diag.MarkPass) != (c.status == diag.StatusPass) ||
@@ -60,12 +61,12 @@ func TestLateHeartbeat(t *testing.T) {
 	}
 }
 
-// TestHeartbeatAndLastContactAreTwoFacts: an agent whose heartbeats are refused still waits for tasks. Its last contact
-// is no heartbeat, and where the platform's own checklist differs from what was measured, both are named.
+// TestHeartbeatAndLastContactAreTwoFacts: an agent whose heartbeats are refused still waits for tasks. The last
+// contact is not a heartbeat, and where the platform's own checklist contradicts the measurement, the text has both.
 func TestHeartbeatAndLastContactAreTwoFacts(t *testing.T) {
 	ago := func(d time.Duration) string { return noon.Add(-d).Format(time.RFC3339Nano) }
 	for name, c := range map[string]struct {
-		contact, heartbeat, says string
+		contact, heartbeat, text string
 		status                   diag.Status
 		point                    diag.Mark
 		outcome                  diag.Outcome
@@ -99,7 +100,7 @@ func TestHeartbeatAndLastContactAreTwoFacts(t *testing.T) {
 			}
 			r := walkWith(t, answers{"node_task_roundtrip/task": claims, "node_heartbeat/read_model": func(f *diag.Fact) {
 				for field, value := range map[string]string{"node.last_seen_at": c.contact, "node.last_heartbeat_at": c.heartbeat,
-					"node.check_heartbeat": c.says} {
+					"node.check_heartbeat": c.text} {
 					if f.HTTP.Fields[field] = value; value == "" {
 						delete(f.HTTP.Fields, field)
 					}

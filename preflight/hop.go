@@ -1,5 +1,5 @@
-// Package preflight walks the hop chain from the control plane to a tenant's shell, and says which hop failed first,
-// which one is to blame, and why.
+// Package preflight walks the hop chain from the control plane to a tenant's shell, and decides which hop failed
+// first, which one is to blame, and why.
 //
 // A hop is made of pure functions: each step asks (requests out) and the hop judges (facts in, findings out). The
 // only code that touches a network or a host is a Vantage. So a walk is "send, collect, judge", a replay is "judge
@@ -18,27 +18,27 @@ import (
 )
 
 // Vantage is a place from which is measured. Probe answers every request, in order, run at once, and never blocks
-// past ctx; a place that is not available answers with facts that say why.
+// past ctx; an unavailable place answers with facts that have the reason.
 type Vantage interface {
 	Name() string
 	Probe(ctx context.Context, reqs []diag.Request) []diag.Fact
 	Close() error
 }
 
-// The vantages. Platform is the platform's own host, where the profile says how to log in there: it is asked for what a
-// walk can do without, and a walk that does not get there is none the worse.
+// The vantages. Platform is the platform's own host, where the profile has a login for it. Its measurements are
+// optional: a walk does not fail without them.
 const (
 	Operator = "operator"
 	Node     = "node"
 	Platform = "platform"
 )
 
-// Hop is one link of the chain, with everything that it does: no other code asks which hop it has. Its judge sees facts
-// only: no clock, no network, no environment.
+// Hop is one link of the chain, with everything that it does: no other code depends on a hop's id. Its judge sees
+// facts only: no clock, no network, no environment.
 type Hop struct {
 	ID diag.HopID
 
-	// What the catalogue says of the hop; one that it does not have brings these itself.
+	// From the catalogue; a hop without a catalogue row sets them itself.
 	Title      string
 	Layer      diag.Layer
 	Allocation bool // it is about one allocation: without one it is skipped
@@ -50,27 +50,27 @@ type Hop struct {
 	Budget   time.Duration // for the hop's steps and counter-probes together
 	Patience string        // the policy whose seconds are added to Budget, where one is
 	Steps    []Step
-	NotGiven func(p *profile.Profile) string // what the whole hop would need of the profile, "" where it is there
+	NotGiven func(p *profile.Profile) string // what the profile lacks for the whole hop; "": nothing
 
 	Opens     string // the vantage that a pass opens: questions to it travel behind this hop's
 	Unwatched string // what of it a watch leaves out, where it asks the rest
 	Writes    bool   // the platform's evidence is complete only when this hop is done
-	ReadModel bool   // the classifier reads its answer as it is: what follows from it and no hop found is said here
+	ReadModel bool   // the classifier reads its answer directly: a reason that no hop found is reported at this hop
 
-	Judge   func(c *Case) []diag.Finding // the most telling finding first; none: as far as the steps came
-	Pass    func(c *Case) string         // the text of a pass: what was really measured
+	Judge   func(c *Case) []diag.Finding // the most specific finding first; none: the steps' statuses decide
+	Pass    func(c *Case) string         // the text of a pass: what was measured
 	Counter func(e *Env, c *Case, failing *diag.Fact) []Counter
 
-	Silence   *Silence                    // whose fault it is that nothing answers; nil: no signal says it
+	Silence   *Silence                    // the signal for a missing answer; nil: none
 	Clears    diag.Aspect                 // what a pass rules out as the cause of another hop's failure
-	NotAbout  func(c *Case) []diag.Aspect // what a fault here has nothing to do with
-	NotOfNode func(c *Case) bool          // reports whether a fault here says nothing of the node
-	AgentCame func(c *Case) string        // what shows that the agent itself came to where the hop's probes go
+	NotAbout  func(c *Case) []diag.Aspect // what a fault here is unrelated to
+	NotOfNode func(c *Case) bool          // reports whether a fault here is not evidence about the node
+	AgentCame func(c *Case) string        // evidence that the agent itself reached the target of the hop's probes
 
 	closure []diag.HopID // of ExplainedBy, with what explains those; the chain fills it in
 }
 
-// Silence is what is said of a hop that got no answer.
+// Silence is the finding of a hop that got no answer.
 type Silence struct {
 	Signal diag.Signal
 	Side   diag.Side
@@ -116,25 +116,27 @@ type Step struct {
 	NotGiven func(p *profile.Profile) string
 	NotThere func(m profile.Mapping) string
 
-	// Unless reports why the step is not this subject's affair, known from facts alone: it is skipped then, and the hop
+	// Unless is why the step does not apply to this subject, decided by facts alone: it is skipped then, and the hop
 	// is judged without it.
 	Unless func(c *Case) string
-	// Second is a second look that only a fault asks for: where Unless skips it, the report leaves the step out.
+	// Second: the step runs only after a fault. Where Unless skips it, the report leaves it out.
 	Second bool
-	// Excused reports whether a failing fact is what a sound platform gives here, such as the 400 of a listener that wants
-	// a certificate: then the step passes. A failure that is not excused, and that no judge covers, is no pass.
+	// Excused reports whether a healthy platform gives this failing fact here, such as the 400 of a listener that
+	// requires a certificate: then the step passes. A failure that is not excused, and that no judge covers, is not a
+	// pass.
 	Excused func(c *Case, f *diag.Fact) bool
-	// Last: it is asked when all hops are done, and nothing waits for it.
+	// Last: it runs when all hops are done, and nothing waits for it.
 	Last bool
-	// Optional steps measure what a sound node may lack: without an answer they are skipped, and the hop is kept.
+	// Optional steps measure what a healthy node may lack: without an answer they are skipped, and the hop is judged
+	// without them.
 	Optional bool
-	// Once reports whether asking has an effect there, so that it is never asked twice; requests that are no GET, polls
-	// and sessions are not in any case.
+	// Once reports whether a request has an effect, so that it is never repeated. Requests other than GET, polls and
+	// sessions are never repeated.
 	Once func(req diag.Request) bool
 	// BothFamilies: where the target's name has IPv4 and IPv6 addresses, the family that the step did not use is
 	// dialled, too.
 	BothFamilies bool
-	// Pure steps measure nothing: they judge what there is.
+	// Pure steps measure nothing: they judge existing facts.
 	Pure bool
 }
 

@@ -49,7 +49,7 @@ func allocationBinding() Hop {
 			switch {
 			case status(f) == 404 && f.Failure == diag.HTTPStatus:
 				out := undecided(f, "the platform at %s knows no allocation %s (HTTP 404)", where(f), c.Subject.AllocationID)
-				if !nodeUnknown(c) { // else that is said of the node, and is the greater news
+				if !nodeUnknown(c) { // else the finding about the unknown node matters more
 					out.Signal = diag.SigAllocationUnknown
 				}
 				return []diag.Finding{out}

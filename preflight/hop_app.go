@@ -15,8 +15,8 @@ const (
 	stepUnit = "unit"
 	stepPort = "port"
 
-	// staleObservation is when the platform's last check of a workload is no longer news. It is a warning only: a
-	// missing observation says nothing about the workload.
+	// staleObservation is the age at which the platform's last check of a workload is stale. It is a warning only: a
+	// missing observation is not evidence about the workload.
 	staleObservation = 5 * time.Minute
 )
 
@@ -203,8 +203,8 @@ func unless(value, why string) string {
 	return ""
 }
 
-// elsewhere says that the allocation lives on another node than the one that is looked at, else otherwise: what is not
-// here is not a fault here.
+// elsewhere is the text for an allocation that is on another node than the probed one, so that its absence here is
+// not a fault; otherwise it returns otherwise.
 func elsewhere(c *Case, otherwise string) string {
 	node := c.Field(diag.HopAllocationBinding, stepAllocation, "allocation.node_id")
 	if node != "" && c.Subject.NodeID != "" && !strings.EqualFold(node, c.Subject.NodeID) {

@@ -23,8 +23,9 @@ const (
 )
 
 // appUserRoute: does the workload's product URL lead to it, as a browser uses it? The WebSocket and the headers that
-// the edge adds are asked for only where platform or profile say that there are such. Where the route fails behind its
-// edge, the workload's endpoint from the platform's host, where the proxy is, tells on which side of it the fault is.
+// the edge adds are probed only where platform or profile declare them. Where the route fails behind its edge, a
+// probe of the workload's endpoint from the platform's host, where the proxy is, shows on which side of the proxy the
+// fault is.
 func appUserRoute() Hop {
 	id := diag.HopAppUserRoute
 	needs := []diag.HopID{diag.HopAllocationBinding}
@@ -147,8 +148,8 @@ func routeAnswers(c *Case) string {
 	return "needs a product URL that answers"
 }
 
-// websocketPath is where the workload takes a WebSocket: the profile's word, else the platform's, which may only say
-// that the product URL itself does. "" where none is known to be needed.
+// websocketPath is the path of the workload's WebSocket: from the profile, else from the platform, which may only
+// report that the product URL itself accepts one. "" where none is declared.
 func websocketPath(c *Case) string {
 	if p := c.expected("app_websocket"); p != "" {
 		return p
@@ -237,8 +238,7 @@ func portDown(c *Case) bool {
 // loginFirst reports whether a login is needed first, at an edge or at the workload: what is behind was not seen.
 func loginFirst(f *diag.Fact) bool { return f.Failure == diag.HTTPEdgeAuth }
 
-// judgeUpgrade: the product URL answers a plain request, which says nothing of the WebSocket that the workload lives
-// by.
+// judgeUpgrade: a product URL that answers a plain request may still refuse the WebSocket that the workload needs.
 func judgeUpgrade(c *Case) *diag.Finding {
 	f := c.Fact(diag.HopAppUserRoute, stepUpgrade)
 	if f == nil || f.Passed() {

@@ -34,7 +34,7 @@ func browserTerminalWS() Hop {
 			Needs: []diag.HopID{diag.HopTerminalTokenMint, diag.HopTerminalPublicRoute},
 			After: []string{factID(diag.HopTerminalTokenMint, stepMint)}, Paths: []string{profile.PathTerminalWS},
 			Fields: []string{"token.token", "token.session_id|token.url"}, Ask: askSession,
-			Excused: func(c *Case, f *diag.Fact) bool { return wasTold(f) && !cutBefore(c) },
+			Excused: func(c *Case, f *diag.Fact) bool { return gotShellState(f) && !cutBefore(c) },
 		}},
 		Judge: judgeSession,
 		Pass: func(c *Case) string {
@@ -86,7 +86,7 @@ func shellComputed(c *Case) bool {
 	return f.Passed() && f.PTY != nil && f.PTY.NonceOK
 }
 
-// terminalReady reports whether the browser got the message that its terminal is ready: the agent says so when the
+// terminalReady reports whether the browser got the message that its terminal is ready: the agent sends it when the
 // shell runs.
 func terminalReady(c *Case) bool {
 	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
@@ -101,16 +101,16 @@ func whenAccepted(c *Case) string {
 	return "needs an accepted browser session"
 }
 
-// userWasTold reports whether an error frame is about the workload's user, shell or PTY: then this hop did its work.
-func userWasTold(code string) bool {
+// isShellError reports whether an error frame is about the workload's user, shell or PTY: then this hop did its work.
+func isShellError(code string) bool {
 	return strings.HasPrefix(code, "pty_") || strings.HasPrefix(code, "user_")
 }
 
-// wasTold reports whether the browser received its terminal's state: that it is ready, or why its shell is not. What
-// comes after is the shell's, and judged there.
-func wasTold(f *diag.Fact) bool {
+// gotShellState reports whether the browser received its terminal's state: ready, or an error of its shell. Later
+// failures are the shell's, and judged by its hop.
+func gotShellState(f *diag.Fact) bool {
 	return f.WS != nil && f.WS.Upgraded &&
-		(f.WS.FirstFrame == "ready" || f.WS.FirstFrame == "data" || userWasTold(f.WS.FrameCode))
+		(f.WS.FirstFrame == "ready" || f.WS.FirstFrame == "data" || isShellError(f.WS.FrameCode))
 }
 
 func judgeSession(c *Case) []diag.Finding {
@@ -147,13 +147,13 @@ func judgeSession(c *Case) []diag.Finding {
 		out.Direct = true // no node has a part in it yet
 		return []diag.Finding{out}
 	}
-	if cut := streamCut(c); cut.before() || (cut.at != cutNowhere && !wasTold(f)) {
+	if cut := streamCut(c); cut.before() || (cut.at != cutNowhere && !gotShellState(f)) {
 		out := cut.finding(c, f)
 		out.Direct = cut.direct && cut.before()
 		return []diag.Finding{out}
 	}
 	switch {
-	case wasTold(f):
+	case gotShellState(f):
 		return nil
 	case f.WS.FrameCode == streamLate, strings.Contains(f.WS.CloseReason, streamLate):
 		return []diag.Finding{fail(diag.SigNodeStreamTimeout, f,
@@ -194,7 +194,7 @@ func sessionField(c *Case, name string) string {
 	return c.Field(diag.HopTerminalOpenTask, stepSessionRow, name)
 }
 
-// streamCame and shellReady report what the gateway's row of the session says of the node.
+// streamCame and shellReady read the node's state from the gateway's row of the session.
 func streamCame(c *Case) bool {
 	return !c.Time(diag.HopTerminalOpenTask, stepSessionRow, "session.node_stream_connected_at").IsZero()
 }

@@ -90,7 +90,7 @@ func judgeControlPlane(c *Case) []diag.Finding {
 	case h != nil && h.Failure == diag.HTTPEdgeAuth:
 		return []diag.Finding{undecided(h, "the edge at %s asks for a login in place of the API: nothing of the API was seen",
 			where(h))}
-	case h != nil && !good(h) && anAnswerOfIt(h) && accepted(a): // the API does its work: its health page does not say so
+	case h != nil && !good(h) && anAnswerOfIt(h) && accepted(a): // the API works, its health page does not
 		if closedHealth(h) {
 			return nil
 		}
@@ -121,11 +121,11 @@ func judgeControlPlane(c *Case) []diag.Finding {
 	return []diag.Finding{out}
 }
 
-// good reports whether an answer is a 2xx: health pages say 200 or 204.
+// good reports whether an answer is a 2xx: health pages answer 200 or 204.
 func good(f *diag.Fact) bool { return status(f)/100 == 2 }
 
-// accepted reports whether the API itself answered the operator's token: a page that any client gets at this address
-// has none of the fields that were asked for.
+// accepted reports whether the API itself answered the operator's token: a public page at this address has none of
+// the requested fields.
 func accepted(f *diag.Fact) bool {
 	if !f.Passed() || !good(f) {
 		return false
@@ -152,8 +152,8 @@ func closedHealth(f *diag.Fact) bool {
 	return f != nil && !f.Throttled() && (status(f) == 401 || status(f) == 403) && f.Failure != diag.HTTPEdgeAuth
 }
 
-// noAPI is the finding for an API that the operator gets no answer from, or a wrong one. What answered tells where the
-// fault is: an edge that speaks HTTP was reached, and an answer from another vantage shows that the platform lives.
+// noAPI is the finding for an API that does not answer the operator, or answers wrongly. The answer locates the
+// fault: HTTP shows that an edge was reached, and an answer to another vantage shows that the platform is up.
 func noAPI(c *Case, f *diag.Fact) diag.Finding {
 	out := fail(diag.SigControlPlaneUnreachable, f, "the API at %s does not answer the operator: %s%s", where(f), saw(f),
 		presented(f))

@@ -29,9 +29,9 @@ func TestControlPlaneAccessFitsItsReport(t *testing.T) {
 		answers answers
 		outcome diag.Outcome
 		owner   string // how it begins
-		says    string
+		text    string
 		never   []string
-		steps   *regexp.Regexp // no step may say that
+		steps   *regexp.Regexp // no step may match it
 	}{
 		{"the node's DNS is broken as well, and at its address the API answers the node",
 			with(both(timeout), answers{"node_runtime_api_reachability/reach": nodeDNS}), diag.OutcomeFail, "operator access, ",
@@ -71,16 +71,16 @@ func TestControlPlaneAccessFitsItsReport(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			r := walkWith(t, tc.answers)
 			v, text := r.Verdict, hopOf(r, diag.HopControlPlaneAccess)
-			said := text.Text + text.Because
+			found := text.Text + text.Because
 			if v.Outcome != tc.outcome || !strings.HasPrefix(v.Owner, tc.owner) {
 				t.Errorf("outcome %s, owner %q; want %s, %q\n%s", v.Outcome, v.Owner, tc.outcome, tc.owner, describe(r))
 			}
-			if !strings.Contains(said, tc.says) {
-				t.Errorf("%q does not say %q", said, tc.says)
+			if !strings.Contains(found, tc.text) {
+				t.Errorf("%q does not say %q", found, tc.text)
 			}
 			for _, words := range tc.never {
-				if strings.Contains(said, words) {
-					t.Errorf("%q says %q", said, words)
+				if strings.Contains(found, words) {
+					t.Errorf("%q says %q", found, words)
 				}
 			}
 			if len(v.Recovery) == 0 && tc.outcome != diag.OutcomePass {

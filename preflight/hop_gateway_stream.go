@@ -7,8 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// gatewayNodeStream: did the gateway see the node's WebSocket for the very session that the browser opened? A task
-// that says success is no such proof.
+// gatewayNodeStream: did the gateway see the node's WebSocket for the very session that the browser opened? A
+// successful task does not prove that.
 func gatewayNodeStream() Hop {
 	id := diag.HopGatewayNodeStream
 	row := diag.HopTerminalOpenTask
@@ -52,7 +52,7 @@ func gatewayNodeStream() Hop {
 		Pass: func(c *Case) string {
 			b := c.Time(row, stepSessionRow, "session.browser_connected_at")
 			n := c.Time(row, stepSessionRow, "session.node_stream_connected_at")
-			if b.IsZero() || n.Before(b) { // a platform that does not say when the browser came, or by another clock
+			if b.IsZero() || n.Before(b) { // the platform lacks the browser's time, or has it by another clock
 				return "the gateway saw the node's stream"
 			}
 			return fmt.Sprintf("the node's stream came %d ms after the browser", max(1, n.Sub(b).Milliseconds()))

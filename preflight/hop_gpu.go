@@ -12,7 +12,7 @@ import (
 const (
 	stepAdmission = "admission"
 
-	// maxJudgementAge is from when on a judgement says nothing about now: platforms judge again every few minutes.
+	// maxJudgementAge is the age at which a judgement is stale: platforms judge again every few minutes.
 	maxJudgementAge = 15 * time.Minute
 
 	gpuNotJudged = "gpu_not_judged" // the platform's error code where it judges no GPUs
@@ -76,7 +76,7 @@ func admissionIn(c *Case) *GPUAdmission {
 	return c.gpus.admission
 }
 
-// readGPUs is what is known of the GPUs by the facts that say so.
+// readGPUs is the state of the GPUs, with the facts that it was read from.
 type readGPUs struct {
 	of        [3]*diag.Fact
 	admission *GPUAdmission
@@ -198,7 +198,7 @@ func nodeStatus(a *GPUAdmission) string {
 	return "; the node is " + orUnknown(oneLine(a.Status))
 }
 
-// refusedPolicy says that the policy's file was changed and not taken.
+// refusedPolicy is the text for a policy file that was changed and rejected.
 func refusedPolicy(a *GPUAdmission) string {
 	if len(a.Policy.Refused) == 0 {
 		return ""
@@ -211,8 +211,8 @@ func staleJudgement(a *GPUAdmission) bool {
 	return !a.Judged.IsZero() && !a.Now.IsZero() && a.Now.Sub(a.Judged.Time) > maxJudgementAge
 }
 
-// measuredOnGPU is the cause of a GPU that is unhealthy, where the driver itself reports it: an XID, a recovery action,
-// an error counter. That a GPU is missing from a count says nothing about why.
+// measuredOnGPU is the cause of a GPU that is unhealthy, where the driver itself reports it: an XID, a recovery
+// action, an error counter. A count that lacks a GPU does not show the cause.
 func measuredOnGPU(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 	return gpuReports(f, AdmissionOf("", f))
 }

@@ -142,8 +142,8 @@ func gpuFacts(f *diag.Fact) string {
 	return strings.Join(words, ", ")
 }
 
-// nodeDisagrees is what the node itself knows that a platform which calls its GPUs usable does not say; "" where both
-// agree, or the node's facts may be on their way.
+// nodeDisagrees is the node's own evidence against a platform that calls its GPUs usable; "" where both agree, or the
+// platform may not have received the node's facts yet.
 func nodeDisagrees(a *GPUAdmission, f *diag.Fact) string {
 	if !f.Passed() || f.GPU == nil || f.GPU.EarlierBoot || (a.Health != GPUHealthy && a.Health != GPUDegraded) {
 		return ""

@@ -90,7 +90,7 @@ func nodeHeartbeat() Hop {
 	}
 }
 
-// askReadModel asks for all that the platform says of the node.
+// askReadModel requests the platform's whole read model of the node.
 func askReadModel(e *Env) diag.Request {
 	return e.api("GET", profile.PathNode, nil, "node.id", "node.hostname", "node.now", "node.last_seen_at",
 		"node.last_heartbeat_at", "node.status", "node.health", "node.instance_id", "node.private_ip",
@@ -108,7 +108,7 @@ func askReadModel(e *Env) diag.Request {
 // word on the heartbeat.
 func judgeAges(c *Case, f *diag.Fact) []diag.Finding {
 	age, beat := heartbeatAge(c)
-	says := diag.Mark(readModel(c, "node.check_heartbeat"))
+	mark := diag.Mark(readModel(c, "node.check_heartbeat"))
 	switch {
 	case beat && age > staleAfter(c) && agentAnswered(c) != "" && !ownClock(c), outdated(c):
 		return []diag.Finding{undecided(f,
@@ -130,17 +130,17 @@ func judgeAges(c *Case, f *diag.Fact) []diag.Finding {
 			}
 		}
 		return []diag.Finding{out}
-	case says == diag.MarkFail:
+	case mark == diag.MarkFail:
 		out := warn(diag.SigHeartbeatStale, f, "%s; the platform's own checklist says that the heartbeat is not current",
 			lastHeard(c))
-		out.Reason = diag.ReasonNone // two words of one platform differ; neither says that the agent cannot be reached
+		out.Reason = diag.ReasonNone // the platform contradicts itself; neither value means unreachable
 		return []diag.Finding{out}
 	}
 	return nil
 }
 
-// refusedHeartbeat is the entry of the node's record by which the platform answers heartbeats with an HTTP error, nil
-// where there is none of now.
+// refusedHeartbeat is the entry of the node's record that shows that the platform now answers heartbeats with an HTTP
+// error; nil without one.
 func refusedHeartbeat(c *Case) *diag.RecordEntry {
 	e := hostEvidence(c)
 	e.Points = points(c, nil)
@@ -214,8 +214,9 @@ func otherNodes(c *Case) string {
 	return ""
 }
 
-// heartbeatAge is how old the last heartbeat is that the platform took in, by the platform's own clock: its "now", else
-// the answer's Date, else the operator's time. Platforms that do not say, and older recordings, have none.
+// heartbeatAge is the age of the last heartbeat that the platform accepted, by the platform's own clock: its "now",
+// else the answer's Date, else the operator's time. It is not known on platforms that do not report heartbeats, and
+// in older recordings.
 func heartbeatAge(c *Case) (time.Duration, bool) {
 	beat := agesOf(c).beat
 	return beat.age, beat.known
@@ -261,7 +262,7 @@ func ageOf(c *Case, step, field string) age {
 // platformNow is when the read model was last read, see timeOf.
 func platformNow(c *Case) time.Time { return timeOf(c, lastRead(c)) }
 
-// timeOf is when a step read the node, by the platform's own clock as far as it says; zero when it did not.
+// timeOf is when a step read the node, by the platform's own clock where the answer has it; zero when it did not.
 func timeOf(c *Case, step string) time.Time {
 	f := c.Fact(diag.HopNodeHeartbeat, step)
 	if f == nil {
@@ -297,7 +298,7 @@ func outdated(c *Case) bool {
 	return contact.known && contact.age > staleAfter(c) && agentAnswered(c) != ""
 }
 
-// ownClock reports whether the read model says what time it is: then its times are compared with its own clock.
+// ownClock reports whether the read model has its own time: then its other times are compared with that.
 func ownClock(c *Case) bool {
 	return !c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.now").IsZero()
 }
@@ -311,8 +312,8 @@ func neverHeard(c *Case) bool {
 
 // heardBy returns what shows that the agent is in contact, "" where nothing shows it.
 func heardBy(c *Case) string {
-	if said := agentAnswered(c); said != "" {
-		return said
+	if evidence := agentAnswered(c); evidence != "" {
+		return evidence
 	}
 	if readModel(c, "node.check_heartbeat") == string(diag.MarkPass) {
 		return "the platform's checklist calls its heartbeat current"

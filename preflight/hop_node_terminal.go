@@ -12,7 +12,8 @@ import (
 const (
 	stepStream = "stream"
 
-	// nobody is a session that no gateway has: its 404 proves the whole way, mTLS included, and disturbs no session.
+	// nobody is the id of a session that no gateway has: its 404 proves the whole route, mTLS included, and disturbs
+	// no session.
 	nobody = "preflight-nobody"
 )
 
@@ -67,8 +68,8 @@ func answered(f *diag.Fact) string {
 // letIn reports whether the listener took the node in and looked for the session, which does not exist.
 func letIn(f *diag.Fact) bool { return code(f) == "session_not_found" }
 
-// unnamed404 reports whether the listener took the node in and answered 404, and this platform's errors have no code
-// that would tell whose 404 it is.
+// unnamed404 reports whether the listener accepted the node and answered 404, on a platform whose errors have no code
+// that would identify the 404's origin.
 func unnamed404(f *diag.Fact) bool {
 	return status(f) == 404 && f.Failure == diag.WSUpgradeRejected && unasked(f, "error.code")
 }
@@ -148,7 +149,8 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 }
 
 // byProvider reports what a missing stream means on a node of this provider: a Proxmox worker lives on the platform's
-// side, so a way that leads only one way is no explanation there. Any other node is judged by its own reachability.
+// side, so a route that works in one direction only is not an explanation there. Any other node is judged by its own
+// reachability.
 func byProvider(c *Case) string {
 	class := readModel(c, "node.provider_class")
 	if !strings.Contains(strings.ToLower(class), "proxmox") {

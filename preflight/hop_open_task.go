@@ -27,7 +27,7 @@ func terminalOpenTask() Hop {
 			After: []string{factID(diag.HopBrowserTerminalWS, stepSession)},
 			When:  whenAccepted,
 			Paths: []string{profile.PathTerminalSession}, Fields: []string{"token.session_id"},
-			Excused: func(_ *Case, f *diag.Fact) bool { return status(f) == 200 && untold(f.Request.Poll) },
+			Excused: func(_ *Case, f *diag.Fact) bool { return status(f) == 200 && awaitedCloser(f.Request.Poll) },
 			Ask: func(e *Env, c *Case) diag.Request {
 				req := e.api("GET", profile.PathTerminalSession,
 					map[string]string{"session_id": c.Field(diag.HopTerminalTokenMint, stepMint, "token.session_id")},
@@ -35,7 +35,8 @@ func terminalOpenTask() Hop {
 					"session.closed_at", "session.close_reason", fieldClosedBy, "session.close_code",
 					"session.close_detail", "session.node_answers", "session.task_id", "session.task_status",
 					"session.task_queued_at", "session.task_claimed_at", "session.task_completed_at", "session.task_error_code")
-				if req.Extract[fieldClosedBy] != "" && (endedUntold(c) || fellSilent(c)) { // the gateway may notice a moment later
+				// the gateway may notice a moment later
+				if req.Extract[fieldClosedBy] != "" && (endedUnexplained(c) || fellSilent(c)) {
 					req.Poll = &diag.Poll{Field: fieldClosedBy, Until: closers[:], EveryMS: taskPollEvery.Milliseconds()}
 					return req
 				}
@@ -104,7 +105,7 @@ func judgeOpenTask(c *Case) []diag.Finding {
 			f.DurationMS)}
 	}
 	out := undecided(f, "%s, and not answered yet (task is %s after %d ms)", claimed(c), st, f.DurationMS)
-	out.Failure = diag.OK // the poll's time was up, and that is all that its word says
+	out.Failure = diag.OK // its failure is only the poll's time-out
 	return []diag.Finding{out}
 }
 

@@ -10,7 +10,7 @@ import (
 
 const stepSSH = "ssh"
 
-// nodeOpsAccess: can the operator log in? A broken login says nothing about the agent.
+// nodeOpsAccess: can the operator log in? A broken login is not evidence about the agent.
 func nodeOpsAccess() Hop {
 	id := diag.HopNodeOpsAccess
 	return Hop{

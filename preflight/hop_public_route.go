@@ -80,7 +80,7 @@ func publicFails(f *diag.Fact) string {
 }
 
 // edgeOf is the address and port at which a base is reached, as far as the profile knows: two names are one edge only
-// when it says so.
+// by the profile.
 func edgeOf(base, pin string) string {
 	host, port, err := net.SplitHostPort(hostPortOf(base))
 	if err != nil {

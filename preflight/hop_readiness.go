@@ -187,16 +187,17 @@ func judgeBinary(c *Case) *diag.Finding {
 		out = fail(diag.SigBinaryInvalid, f, "%s starts %s, which is not gpuaas-agent but %s", f.Request.Unit, path,
 			whatItIs(f.Binary))
 		out.Direct = true
-		if said := agentAnswered(c); said != "" && path != f.Request.Target { // a wrapper, or a container's client
+		if evidence := agentAnswered(c); evidence != "" && path != f.Request.Target { // a wrapper, or a container's client
 			out.Status, out.Reason, out.Direct = diag.StatusWarn, diag.ReasonNone, false
-			out.Text += "; " + said + ", so it may start the agent"
+			out.Text += "; " + evidence + ", so it may start the agent"
 		}
 	case diag.BinaryExecFormat, diag.BinaryMissing, diag.BinaryVersion, diag.FileMissing:
 		out = fail(diag.SigBinaryInvalid, f, "the agent's program %s cannot run here: %s", path, saw(f))
 		out.Direct = true
-		if said := agentAnswered(c); said != "" && c.Fact(diag.HopNodeReadiness, stepProcess).Passed() { // replaced under it
+		// the running program's file was replaced
+		if evidence := agentAnswered(c); evidence != "" && c.Fact(diag.HopNodeReadiness, stepProcess).Passed() {
 			out = warn(diag.SigBinaryInvalid, f, "the agent's program %s cannot be started again as it is: %s; %s", path, saw(f),
-				said)
+				evidence)
 			out.Reason = diag.ReasonNone
 		}
 	default:
@@ -214,7 +215,7 @@ func unrunnable(f *diag.Fact) bool {
 	return false
 }
 
-// expectsOurs reports whether the profile that made the request says that the agent is gpuaas-agent.
+// expectsOurs reports whether the agent is gpuaas-agent by the profile behind the request.
 func expectsOurs(r diag.Request) bool {
 	return profile.Agent{Unit: r.Unit, Binary: r.Target, VersionCommand: r.VersionCommand}.IsOurs()
 }

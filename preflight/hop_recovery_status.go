@@ -26,7 +26,7 @@ const (
 	envToken = "GPUAAS_ENROLLMENT_TOKEN"
 )
 
-// nodeRecoveryStatus: who does the node say that it is, whom does it talk to, and does the platform let it in? The
+// nodeRecoveryStatus: which identity and which endpoints does the node have, and does the platform accept it? The
 // proof is a real task wait by mTLS that claims nothing.
 func nodeRecoveryStatus() Hop {
 	id := diag.HopNodeRecoveryStatus
@@ -271,7 +271,7 @@ func judgeIdentity(c *Case) *diag.Finding {
 		admitted(c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)):
 		out = warn(diag.SigAuthFailed, f, "the certificate is bound to %s, and the platform lets it in as %s", f.Cert.BoundTo,
 			c.Subject.NodeID)
-		out.Failure, out.Reason = diag.FileMismatch, diag.ReasonNone // whom a certificate is for is the platform's to say
+		out.Failure, out.Reason = diag.FileMismatch, diag.ReasonNone // the platform decides whose it is
 		return &out
 	case f.Cert != nil && f.Cert.NodeBound != nil && !*f.Cert.NodeBound:
 		out = fail(diag.SigAuthFailed, f, "the certificate is bound to %s, not to %s", f.Cert.BoundTo, c.Subject.NodeID)
@@ -339,13 +339,13 @@ func judgeTaskWait(c *Case) *diag.Finding {
 	case s >= 500 || (s == 0 && inPhase(f, "dns", "tcp", "tls", "http")):
 		out = fail(diag.SigAPIUnreachable, f, "the node API does not answer the node's task wait: %s", saw(f))
 		if claim(c, &out, claimBehindListener) || (s == 0 && f.Failure != diag.TCPReset && f.TLS != nil && f.TLS.Verified) {
-			// The listener answers, with a certificate or without one; or what it said came over its own TLS.
+			// The listener answers, with a certificate or without one; or its answer came over its own TLS.
 			out.Side = diag.SidePlatform
 		}
 		if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz != nil && !hz.Passed() && inPhase(hz, "http") {
 			out.Culprit = culpritControlPlane
 		}
-	case distrusts(f): // the bundle, and hop 6 says so
+	case distrusts(f): // a fault of the bundle, which hop 6 reports
 		out = fail(diag.SigAPITLSFailed, f, "no task wait without a bundle to judge %s by: %s", where(f), saw(f))
 	default:
 		out = undecided(f, "the task wait answers neither yes nor no: %s", saw(f))

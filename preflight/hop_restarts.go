@@ -12,7 +12,7 @@ const (
 	loopRestarts = 3
 	// usualOpenFiles is what a process may have open where no limit was set: what has fewer was given fewer.
 	usualOpenFiles = 1024
-	// youngS is the uptime in seconds that says nothing yet of staying up.
+	// youngS is the uptime in seconds up to which a process may still crash again.
 	youngS = 10
 )
 
@@ -40,12 +40,12 @@ func judgeRestarts(f *diag.Fact) *diag.Finding {
 			seen = fmt.Sprintf("process %d ended within %d ms of this walk", u.PID, l.AfterMS)
 		}
 	}
-	said := fmt.Sprintf("restarted %d times by systemd since it was last started by hand", total)
+	history := fmt.Sprintf("restarted %d times by systemd since it was last started by hand", total)
 	r := u.Recent
 	if r != nil {
-		said = fmt.Sprintf("restarted %d times by systemd in the last %d minutes", r.Count, r.WithinS/60)
+		history = fmt.Sprintf("restarted %d times by systemd in the last %d minutes", r.Count, r.WithinS/60)
 		if r.EveryS != nil {
-			said += fmt.Sprintf(", every %d s", *r.EveryS)
+			history += fmt.Sprintf(", every %d s", *r.EveryS)
 		}
 	}
 	looping := seen != "" && total >= loopRestarts
@@ -56,14 +56,14 @@ func judgeRestarts(f *diag.Fact) *diag.Finding {
 	var out diag.Finding
 	switch {
 	case looping:
-		out = fail(diag.SigProcessDown, f, "%s is in a crash loop: %s; up for %d s", f.Request.Target, said, *u.UptimeS)
+		out = fail(diag.SigProcessDown, f, "%s is in a crash loop: %s; up for %d s", f.Request.Target, history, *u.UptimeS)
 		if seen != "" {
 			out.Text += "; " + seen
 		}
 		out.Text += fewOpenFiles(u)
 		out.Direct = true
 	case recently, r == nil && u.Later != nil && total >= loopRestarts && *u.UptimeS <= youngS:
-		out = warn("", f, "%s was %s; up for %d s now", f.Request.Target, said, *u.UptimeS)
+		out = warn("", f, "%s was %s; up for %d s now", f.Request.Target, history, *u.UptimeS)
 	default:
 		return nil
 	}

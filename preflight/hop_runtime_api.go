@@ -14,13 +14,13 @@ const (
 
 	agentAPI = "${GPUAAS_API_URL}" // what the running agent uses
 
-	// culpritAgentURL is at fault where the running agent uses another API than the profile says: what fails there, and
-	// that it differs, are one fault.
+	// culpritAgentURL is at fault where the running agent uses another API than the profile's: the failure there and
+	// the difference are one fault.
 	culpritAgentURL = "node GPUAAS_API_URL"
 )
 
-// nodeRuntimeAPI: does the node reach the API that its running agent uses, with the agent's own bundle? No certificate
-// is sent, so that the answer tells which listener this is.
+// nodeRuntimeAPI: does the node reach the API that its running agent uses, with the agent's own bundle? No
+// certificate is sent, so that the answer identifies the listener.
 func nodeRuntimeAPI() Hop {
 	id := diag.HopNodeRuntimeAPI
 	return Hop{

@@ -88,18 +88,20 @@ func judgeShell(c *Case) []diag.Finding {
 	case w != "":
 		return byDecision(f, w)
 	case cut.at != cutNowhere:
-		return []diag.Finding{undecided(f, "the stream was cut before the shell could be judged: %s%s", cut.text, saidBy(f))}
-	case userWasTold(f.WS.FrameCode):
+		return []diag.Finding{undecided(f, "the stream was cut before the shell could be judged: %s%s", cut.text,
+			lastLines(f))}
+	case isShellError(f.WS.FrameCode):
 		out := fail(diag.SigPTYFailed, f, "the agent could not start the terminal: %s %s", f.WS.FrameCode, f.WS.FrameMessage)
 		out.Direct = true // it is the agent's own word, over a stream that works
 		return []diag.Finding{out}
 	case f.WS.ExitCode != nil || (f.WS.FirstFrame != "" && sessionField(c, "session.close_reason") == shellExit):
 		out := fail(diag.SigPTYFailed, f, "the shell started, and ended by itself%s before it computed anything: %s%s",
-			exitOf(c, f), saw(f), saidBy(f))
+			exitOf(c, f), saw(f), lastLines(f))
 		out.Direct = true
 		return []diag.Finding{out}
 	case f.WS.FirstFrame == "ready" || f.WS.FirstFrame == "data":
-		out := fail(diag.SigPTYFailed, f, "the terminal is ready, and its shell computes nothing: %s%s", saw(f), saidBy(f))
+		out := fail(diag.SigPTYFailed, f, "the terminal is ready, and its shell computes nothing: %s%s", saw(f),
+			lastLines(f))
 		out.Direct = true
 		return []diag.Finding{out}
 	case streamCame(c) && unasked(row, "session.pty_ready_at"):

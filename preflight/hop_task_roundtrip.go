@@ -32,12 +32,12 @@ const (
 	sweepWithin = 7 * time.Second
 )
 
-// taskStates are the words for a task's status that the judges know. Another one says neither that a task was claimed
-// nor that it was not.
+// taskStates are the words for a task's status that the judges know. Another status does not decide whether a task
+// was claimed.
 var taskStates = [...]string{"queued", "dispatched", "completed", "failed", "expired"}
 
-// refusals are the error codes with which an agent says that it cannot take the no-op: another key signed it, or the
-// agent is of another version.
+// refusals are the error codes of an agent that cannot run the no-op: another key signed it, or the agent is of
+// another version.
 var refusals = [...]string{"task_unverifiable", "task_unsupported", "task_invalid"}
 
 // nodeTaskRoundtrip: does a typed no-op reach the agent, run, and come back?
@@ -215,7 +215,8 @@ func sweepInterval(c *Case) time.Duration {
 	return time.Duration(c.Policy(profile.PolicyTaskSweepInterval)) * time.Second
 }
 
-// staleTasks is how many expired tasks of the node an answer counts as current work; -1 where it does not say.
+// staleTasks is how many expired tasks of the node an answer counts as current work; -1 where it does not have the
+// count.
 func staleTasks(c *Case, hop diag.HopID, step string) int {
 	n, err := strconv.Atoi(c.Field(hop, step, "node.stale_tasks"))
 	if err != nil {
@@ -239,8 +240,8 @@ func resultLate(c *Case) bool {
 	return false
 }
 
-// unclaimed is the reason behind an unclaimed task: the agent's version where that is known to differ. An
-// agent that refuses a task says so; one that does not come for it says nothing of its version.
+// unclaimed is the reason behind an unclaimed task: the agent's version where that is known to differ. An agent that
+// refuses a task reports it; one that does not poll is not evidence about its version.
 func unclaimed(c *Case) diag.ReasonCode {
 	have, want := readModel(c, "node.agent_version"), readModel(c, "node.agent_desired_version")
 	if have != "" && want != "" && !diag.SameVersion(have, want) && !silentNode(c) {
@@ -249,7 +250,8 @@ func unclaimed(c *Case) diag.ReasonCode {
 	return diag.ReasonNodeAgentUnreachable
 }
 
-// observed is a finding from an answer that says what is wrong: that the poll for another one timed out is no failure.
+// observed is a finding from an answer that names the fault: the time-out of a poll for another answer is not its
+// failure.
 func observed(sig diag.Signal, f *diag.Fact, format string, args ...any) diag.Finding {
 	out := fail(sig, f, format, args...)
 	out.Failure = diag.OK

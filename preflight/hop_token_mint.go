@@ -35,7 +35,7 @@ func terminalTokenMint() Hop {
 			case status(f) == 401, status(f) == 403: // the token was accepted elsewhere, so this is about its rights
 				return []diag.Finding{undecided(f, "the API gives this operator's token no terminal token for %s: %s",
 					c.Subject.AllocationID, saw(f))}
-			case status(f) == 409, status(f) == 423: // it conflicts with what there is: another session, say
+			case status(f) == 409, status(f) == 423: // a conflict, for example with another session
 				return []diag.Finding{undecided(f, "the API gives no terminal token for %s as things are now: %s",
 					c.Subject.AllocationID, saw(f))}
 			case !f.Passed():

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// A platform whose fields are not where the mapping says gives no failure: what was not read was not measured.
+// A platform whose fields are not where the mapping has them does not fail a hop: an unread field is not measured.
 func TestUnreadFieldsFailNobody(t *testing.T) {
 	without := func(names ...string) func(*diag.Fact) {
 		return func(f *diag.Fact) {

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// mistaken says why what was seen by SSH is not of the node that is asked about, or not where its agent keeps things:
-// "" where it is. whole: the machine that answered is another one, so that nothing that was seen there is of this node.
+// mistaken is why the facts by SSH are not about the walk's node, or not about its agent's real paths; "" where they
+// are. whole: another machine answered, so that none of its facts is about this node.
 func mistaken(c *Case) (why string, whole bool) {
 	env, id := c.Fact(diag.HopNodeRecoveryStatus, stepProfile), c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
 	if env.Passed() && env.Env != nil && id != nil && id.Cert != nil && c.Subject.NodeID != "" {
@@ -50,7 +50,7 @@ func boundTo(f *diag.CertFacts, name string) bool {
 	return f.BoundTo == name || strings.HasSuffix(f.BoundTo, ":"+name) || slices.Contains(f.Leaf.DNSNames, name)
 }
 
-// excused takes the blame from findings that only say that the profile's words are not of this node.
+// excused clears findings whose only cause is a profile that does not describe this node.
 func excused(c *Case, findings []diag.Finding) []diag.Finding {
 	if !slices.ContainsFunc(findings, func(f diag.Finding) bool { return f.Status == diag.StatusFail }) {
 		return findings

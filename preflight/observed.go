@@ -7,13 +7,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// observedRow says of one kind of finding when the cause itself was measured. It is so where a field of a fact has the
-// fault as its value, and where that fact belongs to what is blamed: it is the one that decided the finding, or one
-// that names the same certificate, unit, task or answer. A conclusion from it is not an observation.
+// observedRow defines for one kind of finding when its cause was measured: a field of a fact has the fault as its
+// value, and that fact decided the finding, or names the same certificate, unit, task or answer. A conclusion from it
+// is not an observation.
 type observedRow struct {
 	signals  signals
 	failures words  // of the finding; none: any
-	field    string // of the fact that holds the cause
+	field    string // of the fact that has the cause
 	holds    holder
 }
 
@@ -22,10 +22,10 @@ type (
 	words   = []diag.Failure
 )
 
-// holder gives the fact that holds the cause of a finding that f decided, and what it says; "" where none does.
+// holder returns the fact that has the cause of a finding that f decided, and the cause's text; "" without one.
 type holder func(c *Case, f *diag.Fact) (at *diag.Fact, text string)
 
-// What a finding's failure may be, in rows that share it.
+// A finding's possible failures, in rows that share them.
 var (
 	noFailure   = words{diag.OK}
 	notRunning  = words{diag.UnitInactive, diag.UnitFailed}
@@ -90,13 +90,14 @@ var observedRows = [...]observedRow{
 	{signals{diag.SigGPUUnhealthy}, noFailure, "gpu_judged.document.decided_by", measuredHere},
 }
 
-// observe is the measured cause of a failing finding; nil where there is none, or where it would be concluded.
+// observe is the measured cause of a failing finding; nil where it was not measured, or only follows from another
+// fact.
 func observe(c *Case, finding *diag.Finding) *diag.Observation {
 	if finding.Status != diag.StatusFail || len(finding.Evidence) == 0 {
 		return nil
 	}
 	f := c.fact(finding.Evidence[0])
-	if f == nil || !tells(f) {
+	if f == nil || !conclusive(f) {
 		return nil
 	}
 	for _, row := range observedRows {

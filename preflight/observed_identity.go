@@ -29,8 +29,8 @@ func serverDates(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	return f, datesWrong(c, f, &f.TLS.Chain[0])
 }
 
-// datesWrong says how a certificate's dates exclude the present, by the clock where f was measured and by another one;
-// "" where one clock would take it, or no second one was read.
+// datesWrong describes how a certificate's dates exclude the present, by the clock where f was measured and by
+// another one; "" where it is valid by one of them, or no second clock was read.
 func datesWrong(c *Case, f *diag.Fact, leaf *diag.CertInfo) string {
 	clocks := clocksOf(c, f)
 	if len(clocks) < 2 {
@@ -87,7 +87,7 @@ func otherKey(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 	return f, fmt.Sprintf("%s is not the key of %s", f.Request.Key, f.Request.Cert)
 }
 
-// otherNode needs a refusal: whom a certificate is for is the platform's to say.
+// otherNode needs a refusal: the platform decides for which node a certificate is.
 func otherNode(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	if f.Cert == nil || f.Cert.NodeBound == nil || *f.Cert.NodeBound || !certificateRefused(c) {
 		return nil, ""
@@ -185,7 +185,7 @@ func answeredAs(words ...string) holder {
 	}
 }
 
-// fromPlatform is a field of the platform's own data: what it says there is what it goes by.
+// fromPlatform is a field of the platform's own data, by which the platform decides.
 func fromPlatform(field string) holder {
 	return func(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 		if f.HTTP == nil || f.HTTP.Fields[field] == "" {
@@ -235,8 +235,8 @@ func notRoot(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 	return f, fmt.Sprintf("what sudo -n started runs as uid %d", *f.SSH.UID)
 }
 
-// moved is a node that says itself that it is not at the address that was dialled, which is the one that the
-// platform has. A public address may be that of a translator.
+// moved is a node whose own addresses do not include the dialled one, which is the address that the platform has. A
+// public address may be that of a NAT.
 func moved(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	at := plainAddress(c.Subject.NodeHost)
 	ip, has := net.ParseIP(at), addresses(readModel(c, "node.agent_addresses"))

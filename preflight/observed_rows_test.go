@@ -39,7 +39,7 @@ func TestMovedNode(t *testing.T) {
 	}
 }
 
-// TestObservedRowsAreClosed: every row names a signal and failures that exist, and a field; no two rows say the same.
+// TestObservedRowsAreClosed: every row names a signal and failures that exist, and a field; no two rows are equal.
 func TestObservedRowsAreClosed(t *testing.T) {
 	seen := map[string]bool{}
 	for _, row := range observedRows {

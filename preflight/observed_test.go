@@ -268,8 +268,8 @@ func TestBacklogIsWhatASweepLeaves(t *testing.T) {
 	}
 }
 
-// TestABacklogHidesNoOtherReason: what the platform says of the node's identity is not lost where the second look at a
-// backlog got no answer, or where no sweep was due.
+// TestABacklogHidesNoOtherReason: the platform's reason about the node's identity is kept where the second reading of
+// a backlog got no answer, or where no sweep was due.
 func TestABacklogHidesNoOtherReason(t *testing.T) {
 	const after = "node_task_roundtrip/backlog_after"
 	revoked := func(f *diag.Fact) {

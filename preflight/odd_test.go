@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// odd is a world that is well and unlike the reference: other words, other names, pages and addresses of its own.
-// No component is to blame in it. Where the walk cannot tell, that is its outcome.
+// odd is a healthy world that differs from the reference platform in words, names, pages and addresses. No component
+// is to blame in it. Where the walk cannot decide, it is inconclusive.
 type odd struct {
 	answers answers
 	want    diag.Outcome
@@ -255,8 +255,8 @@ var oddWorkloads = map[string]odd{
 		stated(noon.Add(-10*time.Minute)))}, diag.OutcomePass},
 }
 
-// TestNobodyIsBlamedInAnOddWorld: what is only unlike the reference platform is no fault of anybody who works on the
-// node or the platform, and where the walk does not know, it says who can tell it.
+// TestNobodyIsBlamedInAnOddWorld: a mere difference from the reference platform is not blamed on node or platform,
+// and where the walk cannot decide, it names who can supply the missing input.
 func TestNobodyIsBlamedInAnOddWorld(t *testing.T) {
 	for group, rows := range map[string]map[string]odd{"edges": oddEdges, "nodes": oddNodes, "words": oddWords,
 		"workloads": oddWorkloads} {

@@ -12,8 +12,8 @@ import (
 
 const loginFact = string(diag.HopNodeOpsAccess) + "/" + stepSSH
 
-// TestOperatorsWords: a login that ended on the operator's side decides nothing about the node, alone or beside an API
-// that this operator does not reach, and says by which command to go on.
+// TestOperatorsWords: a login that ended on the operator's side decides nothing about the node, alone or beside an
+// API that this operator does not reach, and has the next command.
 func TestOperatorsWords(t *testing.T) {
 	for word, want := range map[diag.Failure]struct{ phase, first string }{
 		diag.SSHSetup: {"config", "true`"}, diag.SSHJump: {"tcp", "true`"}, diag.SSHNoKey: {"auth", "`ssh-add`"},
@@ -47,7 +47,7 @@ func TestOperatorsWords(t *testing.T) {
 	}
 }
 
-// TestNodesWords: what the node itself answered, and silence, are no lack of the operator's.
+// TestNodesWords: the node's own refusal, and silence, are not attributed to the operator's setup.
 func TestNodesWords(t *testing.T) {
 	for word, phase := range map[diag.Failure]string{
 		diag.SSHHostKey: "host_key", diag.SSHAuth: "auth", diag.SSHExec: "exec", diag.SSHTransport: "banner",
@@ -79,7 +79,7 @@ func TestNodesWords(t *testing.T) {
 	}
 }
 
-// shifted is what an operator measures whose clock is off by d; dated says whether the platform's answers have a date.
+// shifted is the measurements of an operator whose clock is off by d; dated: the platform's answers have a date.
 func shifted(d, node time.Duration, dated bool) map[string]func(*diag.Fact) {
 	answers := map[string]func(*diag.Fact){}
 	for _, h := range Chain() {
@@ -99,8 +99,8 @@ func shifted(d, node time.Duration, dated bool) map[string]func(*diag.Fact) {
 	return answers
 }
 
-// TestOperatorsClock: a clock of the operator's own that is wrong is no fault of the node's, whose clock is held
-// against the platform's.
+// TestOperatorsClock: a wrong clock of the operator is not blamed on the node, whose clock is compared with the
+// platform's.
 func TestOperatorsClock(t *testing.T) {
 	for _, d := range []time.Duration{-400 * 24 * time.Hour, -time.Hour, -20 * time.Second, 20 * time.Second, time.Hour,
 		400 * 24 * time.Hour} {
@@ -125,7 +125,7 @@ func TestOperatorsClock(t *testing.T) {
 	}
 }
 
-// TestProfileOfAnotherMachine: what is missing where a profile states is no fault of a node that reports.
+// TestProfileOfAnotherMachine: a file that is missing at the profile's path is not a fault of a node that reports.
 func TestProfileOfAnotherMachine(t *testing.T) {
 	gone := func(word diag.Failure, phase string) func(*diag.Fact) {
 		return func(f *diag.Fact) {

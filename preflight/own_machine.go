@@ -23,9 +23,9 @@ func ownMachine(c *Case, f *diag.Fact) *diag.Finding {
 	return nil
 }
 
-// unspoken are the findings of steps that the machine itself ended and that no judge covers: they say neither that
-// all is well nor that something did not answer.
-func unspoken(h *Hop, c *Case, findings []diag.Finding) (out []diag.Finding) {
+// uncovered are the findings of steps that the own machine ended and that no judge covers: they are neither a pass
+// nor a missing answer.
+func uncovered(h *Hop, c *Case, findings []diag.Finding) (out []diag.Finding) {
 	for i := range h.Steps {
 		s := &h.Steps[i]
 		f := c.Fact(h.ID, s.Name)
@@ -65,8 +65,8 @@ func exhausted(c *Case, f *diag.Fact) *diag.Finding {
 }
 
 // denied names what was read of everything that may deny a connection: the node's packet filter and routes are its
-// agent's, too, unless it came there in this very walk: a filter may be for some processes. What holds for the probe's
-// process alone says nothing about the agent.
+// agent's, too, unless it came there in this very walk: a filter may be for some processes. A rule for the probe's
+// process alone is not evidence about the agent.
 func denied(c *Case, f *diag.Fact) *diag.Finding {
 	d := f.Denial
 	if out := apart(c, f); out != nil {
@@ -168,7 +168,7 @@ func askedOf(f *diag.Fact) string {
 	return string(f.Request.Op)
 }
 
-// outOf says a shortage: of what, how much of it is used, where the limit is set and who holds most.
+// outOf describes a shortage: the resource, its use, where the limit is set and the largest consumer.
 func outOf(s *diag.ShortageFacts) string {
 	text := s.Resource.Words()
 	if s.Limit != nil && s.Used != nil {

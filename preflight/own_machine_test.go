@@ -104,7 +104,7 @@ func TestDeniedHere(t *testing.T) {
 			name  string
 			d     diag.DenialFacts
 			nodes bool // the node's own, and its agent's as well
-			says  string
+			text  string
 		}{
 			{"packet filter", filter, true, "packet filter nft inet fault c"},
 			{"route", diag.DenialFacts{Route: "prohibit", Seccomp: "off"}, true, "its routes say prohibit"},
@@ -137,13 +137,13 @@ func TestDeniedHere(t *testing.T) {
 				name := errno + " by " + tc.name + " at " + id
 				if step.From == Node && tc.nodes {
 					if v.Blame == nil || v.Blame.Hop != h.ID || v.Blame.Signal != diag.SigAgentConfined || v.Owner != "node runtime" ||
-						!strings.Contains(v.Blame.Text, tc.says) {
+						!strings.Contains(v.Blame.Text, tc.text) {
 						t.Fatalf("%s: blame %+v of %s\n%s", name, v.Blame, v.Owner, describe(r))
 					}
 					continue
 				}
 				if h.Status != diag.StatusInconclusive || v.Outcome != diag.OutcomeInconclusive || v.Owner != "operator access" ||
-					!strings.Contains(h.Because, tc.says) || v.Reason != diag.ReasonNone {
+					!strings.Contains(h.Because, tc.text) || v.Reason != diag.ReasonNone {
 					t.Fatalf("%s: %s of %s, %s\n%s", name, v.Outcome, v.Owner, v.Reason, describe(r))
 				}
 			}

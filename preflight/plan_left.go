@@ -22,8 +22,8 @@ const (
 // reasons are why hops and steps of a plan in the making are left out, by hop and by fact id.
 type reasons map[string]reason
 
-// reason is why something is left out. root is what it comes down to, where it is left out for another's sake; absent
-// says that this platform does not have it.
+// reason is why a step or hop is left out. root is the original reason, where it depends on another one that is left
+// out; absent: this platform does not support it.
 type reason struct {
 	text, root string
 	absent     bool
@@ -95,8 +95,8 @@ func noTerminalBase(p *profile.Profile) string {
 	return ""
 }
 
-// leftOut says why one step is not run: what the operator did not give, what this platform does not have, then what of
-// the plan it would need and is left out. Its text is "" where it runs.
+// leftOut is why one step does not run: an input that the operator did not give, something that this platform does
+// not support, or a needed step that is left out. Its text is "" where the step runs.
 func (why reasons) leftOut(s Step, p profile.Profile, o Options) reason {
 	if text := notGiven(s, p, o); text != "" {
 		return given(text)

@@ -75,9 +75,9 @@ func pairsOf(c *Case, step string) []pair {
 	return pairs
 }
 
-// prove looks for a pair that holds: each side was asked several times, in turn, and always came out alike, over
-// connections that lost nothing. Without one it says why the first pair is no proof, "" where there is no pair at all.
-// A question that was answered now and then proves that, and no other finding. few: it was only asked too seldom.
+// prove looks for a pair that is stable: both requests were repeated in turn, with the same result each time, over
+// connections that lost nothing. Without one it returns why the first pair does not prove the cause; "" without any
+// pair. A request that was answered only sometimes proves just that. few: the only obstacle is too few repeats.
 func prove(c *Case, signal diag.Signal, failing string) (proof *diag.Proof, why string, few bool) {
 	main := c.fact(failing)
 	if main == nil {
@@ -172,7 +172,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// text says the pair in one sentence.
+// text describes the pair in one sentence.
 func (p *pair) text() string {
 	a, b := p.failing.first(), p.passing.first()
 	failed := string(a.Failure)
@@ -189,7 +189,7 @@ func (p *pair) text() string {
 // readableURL is the longest URL, in bytes, that a proof names with its path.
 const readableURL = 48
 
-// askedAt says where two probes asked: of long URLs, the endpoint, where that is what differs.
+// askedAt returns the targets of two probes; of long URLs, the endpoints, where those differ.
 func askedAt(a, b *diag.Fact) (first, second string) {
 	first, second = target(a), target(b)
 	if x, y := endpointOf(first), endpointOf(second); x != y && max(len(first), len(second)) > readableURL {
@@ -230,7 +230,7 @@ func answerWords(f *diag.Fact) string {
 	return string(f.Failure)
 }
 
-// inWords says one input of a request for people.
+// inWords is one input of a request as text.
 func inWords(r *diag.Request, name string) string {
 	switch {
 	case name == "ca_inline" && r.CAInline != "":

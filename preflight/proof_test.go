@@ -51,8 +51,8 @@ func TestAPassOfAPairIsTheHops(t *testing.T) {
 			if v.Blame == nil || (v.Proof != nil) != tc.proven || (v.Confidence == diag.Proven) != tc.proven {
 				t.Fatalf("%s, proof %+v\n%s", v.Confidence, v.Proof, describe(r))
 			}
-			if said := strings.Contains(v.Blame.Text, "it answers"); said != tc.proven {
-				t.Errorf("the text says so: %t: %s", said, v.Blame.Text)
+			if claimed := strings.Contains(v.Blame.Text, "it answers"); claimed != tc.proven {
+				t.Errorf("the text says so: %t: %s", claimed, v.Blame.Text)
 			}
 			if strings.Contains(v.Blame.Text, "the operator") {
 				t.Errorf("a pinned address is not looked up, so the operator's question says nothing of it: %s", v.Blame.Text)
@@ -74,7 +74,7 @@ func TestTheOperatorIsComparedInOnePhase(t *testing.T) {
 	for name, tc := range map[string]struct {
 		step           string
 		node, operator func(*diag.Fact)
-		says           string
+		text           string
 	}{
 		"both are not connected": {reach, failWith(diag.TCPTimeout, "tcp"), failWith(diag.TCPTimeout, "tcp"),
 			"the operator does not either"},
@@ -93,8 +93,8 @@ func TestTheOperatorIsComparedInOnePhase(t *testing.T) {
 				tc.step + "~from-operator": tc.operator,
 			})
 			text := hopOf(r, diag.HopID(strings.Split(tc.step, "/")[0])).Text
-			if (tc.says == "" && strings.Contains(text, "the operator")) || !strings.Contains(text, tc.says) {
-				t.Errorf("want %q: %s", tc.says, text)
+			if (tc.text == "" && strings.Contains(text, "the operator")) || !strings.Contains(text, tc.text) {
+				t.Errorf("want %q: %s", tc.text, text)
 			}
 		})
 	}
@@ -254,8 +254,8 @@ func TestALateAnswerIsAnAnswer(t *testing.T) {
 	})
 }
 
-// A report from before questions were asked again is read, with what it states, and says likely at most and why; also
-// where its proof took for a pass what only came further.
+// A report of rules without repeats keeps its stated verdict, and replays as likely at most, with the reason; also
+// where its proof counted a mere step further as a pass.
 func TestOlderReportsAreLikelyAtMost(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pinned func(*diag.Fact)
@@ -298,8 +298,8 @@ func TestAConnectionOfAnotherDoesNotCount(t *testing.T) {
 	}
 }
 
-// A host of the same network that is not there is tcp_no_route once the kernel has given up, and tcp_timeout before: a
-// repeat waits no longer than that, and each says the same.
+// A host of the same network that is not there is tcp_no_route once the kernel has given up, and tcp_timeout before:
+// a repeat waits no longer than that, and both results count as equal.
 func TestAHostThatIsNotThereFailsAlike(t *testing.T) {
 	gone := func(f *diag.Fact) {
 		failWith(diag.TCPNoRoute, "tcp")(f)

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Longer than 300 lines: what may be said before a walk has ended is one set of conditions, read together.
+// Longer than 300 lines: the conditions for a provisional blame are one set, read together.
 
 const (
 	// provisionalEvery is how often a walk that is still going on is judged at the most, and only where something new is
@@ -27,15 +27,15 @@ const (
 	leastWait   = 250 * time.Millisecond
 )
 
-// Provisional is the blame that the facts of an unfinished walk allow. The report that follows confirms or corrects
-// it, and says nothing of it.
+// Provisional is the blame that the facts of an unfinished walk allow. The final report confirms or corrects it, and
+// does not mention it.
 type Provisional struct {
-	Blame   *diag.Blame   // without confidence or proof; nil: the facts that came since do not allow the last one any more
+	Blame   *diag.Blame   // without confidence or proof; nil: newer facts contradict the last one
 	Waiting []diag.HopID  // hops that are not done, in chain order
 	At      time.Duration // since the walk's start
 }
 
-// same reports whether both say the same, at whatever time.
+// same reports whether both are equal except for the time.
 func (p *Provisional) same(other *Provisional) bool {
 	if (p.Blame == nil) != (other.Blame == nil) || !slices.Equal(p.Waiting, other.Waiting) {
 		return false
@@ -52,13 +52,13 @@ type unfinished struct {
 	waiting []diag.HopID
 }
 
-// likely judges what there is, by the judge of the final report. There is no blame before the first retransmission had
-// its chance, none that a hop whose facts are still to come may clear, and none from silence on a way on
-// which answers come and go.
+// likely judges the facts so far, by the judge of the final report. It returns no blame before the first
+// retransmission could arrive, none that a hop with outstanding facts may clear, and none from silence on a path with
+// intermittent answers.
 //
-// No fact is made up for a question that is still silent: its first repeat that got no answer replaces it.
-// said is what was said before: it stays for as long as the judge says the same.
-func (u *unfinished) likely(said *diag.Blame) *diag.Blame {
+// A request that is still unanswered gets no invented fact: its first unanswered repeat replaces it. last is the
+// previous provisional blame: it stays for as long as the judge agrees.
+func (u *unfinished) likely(last *diag.Blame) *diag.Blame {
 	if u.at < u.earliest() {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (u *unfinished) likely(said *diag.Blame) *diag.Blame {
 	}
 	b := *v.Blame
 	b.Owner, b.Owners = v.Owner, v.Owners
-	if said != nil && b.Hop == said.Hop && b.Signal == said.Signal {
+	if last != nil && b.Hop == last.Hop && b.Signal == last.Signal {
 		return &b
 	}
 	finding, found := findingOf(hops, &b)
@@ -168,8 +168,8 @@ func decidedBy(f *diag.Finding) string {
 	return f.Evidence[0]
 }
 
-// steady reports whether a silence is no chance of a way that loses packets: others were answered on it at the first
-// try, or so many questions were not that each would have been lost.
+// steady reports whether a silence cannot be explained by packet loss: other requests on the path were answered at
+// the first try, or so many stayed unanswered that each would have been lost.
 func (c *Case) steady(silent *diag.Fact) bool {
 	way := wayOf(silent)
 	if lossSeen(c, way) != "" {
@@ -215,8 +215,8 @@ func (w *walker) rtt() time.Duration {
 	return w.snapshot().rtt()
 }
 
-// rtt is the round trip of the longest way: of each place's connections that lost nothing the quickest, since others
-// may have waited for a busy machine. assumedRTT where there is none.
+// rtt is the round trip of the longest path: the maximum over the vantages of each one's quickest lossless
+// connection, since slower ones may have waited for a busy machine. It is assumedRTT without connections.
 func (c *Case) rtt() time.Duration {
 	quickest := map[string]diag.Millis{}
 	took := func(way string, ms diag.Millis) {
@@ -238,11 +238,12 @@ func (c *Case) rtt() time.Duration {
 	return time.Duration(slices.Max(slices.Collect(maps.Values(quickest)))) * time.Millisecond
 }
 
-// foretell judges the walk while it goes on, and tells the observer what it would blame. It returns when ctx ends.
+// foretell judges the walk while it goes on, and reports the provisional blame to the observer. It returns when ctx
+// ends.
 func (w *walker) foretell(ctx context.Context) {
 	ticker := time.NewTicker(provisionalEvery)
 	defer ticker.Stop()
-	var said forecast
+	var shown forecast
 	for {
 		select {
 		case <-ctx.Done():
@@ -256,19 +257,19 @@ func (w *walker) foretell(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if now := said.next(&u, size); now != nil {
+		if now := shown.next(&u, size); now != nil {
 			w.emit(Event{Kind: LikelySoFar, Provisional: now})
 		}
 	}
 }
 
-// forecast is what was said so far.
+// forecast is the last provisional blame that was reported.
 type forecast struct {
-	size int // of what was judged last
+	size int // number of facts at the last judgement
 	last Provisional
 }
 
-// next is what is to be said now; nil where that is nothing new.
+// next is the provisional blame to report now; nil where it is unchanged.
 func (s *forecast) next(u *unfinished, size int) *Provisional {
 	if size == s.size && u.login == nil { // only the silence of a login grows without a fact
 		return nil
@@ -305,8 +306,7 @@ func (w *walker) unfinished(login *diag.Fact) (u unfinished, size int) {
 	return u, len(w.facts) + len(w.status)
 }
 
-// lookAtLogin is a login that is under way, as far as its vantage has come; nil where there is none. Nothing is sent:
-// a vantage logs in once.
+// lookAtLogin is the progress of a login under way; nil without one. Nothing is sent: a vantage logs in once.
 func (w *walker) lookAtLogin(ctx context.Context) *diag.Fact {
 	for i := range w.chain {
 		h := &w.chain[i]
@@ -329,16 +329,16 @@ func (w *walker) lookAtLogin(ctx context.Context) *diag.Fact {
 	return nil
 }
 
-// Rehearse gives what a recorded walk would have said on its way, from when its facts began and ended.
+// Rehearse returns the provisional blames of a recorded walk, computed from the start and end times of its facts.
 func Rehearse(r *diag.Report) []Provisional {
 	var all []Provisional
-	var said forecast
+	var shown forecast
 	for at := silentFor; at <= time.Duration(r.Run.DurationMS)*time.Millisecond; at += provisionalEvery {
 		u, size := unfinishedAt(r, at)
 		if len(u.waiting) == 0 {
 			break
 		}
-		if now := said.next(&u, size); now != nil {
+		if now := shown.next(&u, size); now != nil {
 			all = append(all, *now)
 		}
 	}

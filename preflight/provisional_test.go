@@ -14,15 +14,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// foretold is a walk with what it said on its way.
+// foretold is a walk with its provisional blames.
 func foretold(ctx context.Context, t *testing.T, vantages map[string]Vantage) (*diag.Report, []Provisional) {
 	t.Helper()
 	e := testEnv()
 	plan := testPlan(e)
-	var said []Provisional
+	var shown []Provisional
 	facts, ended := Walk(ctx, e, plan, vantages, func(ev Event) {
 		if ev.Kind == LikelySoFar {
-			said = append(said, *ev.Provisional)
+			shown = append(shown, *ev.Provisional)
 		}
 	})
 	r := &diag.Report{
@@ -30,18 +30,18 @@ func foretold(ctx context.Context, t *testing.T, vantages map[string]Vantage) (*
 		Run: diag.Run{ID: "run-1", CorrelationID: e.CorrelationID, EndedBy: ended},
 	}
 	Judge(r)
-	for _, p := range said {
+	for _, p := range shown {
 		if b := p.Blame; b != nil && (b.Confidence != "" || b.Proof != nil || b.Observation != nil || b.Unproven != "") {
 			t.Errorf("at %s: a blame with proof: %+v", p.At, b)
 		}
 	}
-	return r, said
+	return r, shown
 }
 
-// corrected is what was said and is not the blame of the report, "" when all was confirmed.
-func corrected(r *diag.Report, said []Provisional) string {
+// corrected is a provisional blame that differs from the report's, "" when all were confirmed.
+func corrected(r *diag.Report, shown []Provisional) string {
 	final := blameOf(r)
-	for _, p := range said {
+	for _, p := range shown {
 		if b := p.Blame; b != nil && (b.Hop != final.Hop || b.Signal != final.Signal) {
 			return fmt.Sprintf("at %s %s %s (%s), in the end %s %s", p.At, b.Hop, b.Signal, b.Text, final.Hop, final.Signal)
 		}
@@ -164,20 +164,20 @@ func TestSilenceIsBlamedInTwoSeconds(t *testing.T) {
 		for _, rtt := range []time.Duration{time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond} {
 			t.Run(fmt.Sprintf("%s, RTT %s", name, rtt), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					r, said := foretold(t.Context(), t, paths(rtt, tc.dropped, ""))
+					r, shown := foretold(t.Context(), t, paths(rtt, tc.dropped, ""))
 					if final := blameOf(r); final.Hop != tc.blame {
 						t.Fatalf("in the end %s %s\n%s", final.Hop, final.Signal, describe(r))
 					}
-					if len(said) == 0 {
+					if len(shown) == 0 {
 						t.Fatalf("nothing was said\n%s", describe(r))
 					}
-					if at := said[0].At; at > 2*time.Second+11*rtt || at < time.Second+2*rtt {
+					if at := shown[0].At; at > 2*time.Second+11*rtt || at < time.Second+2*rtt {
 						t.Errorf("first said at %s", at)
 					}
-					if wrong := corrected(r, said); wrong != "" {
+					if wrong := corrected(r, shown); wrong != "" {
 						t.Error(wrong)
 					}
-					if w := said[0].Waiting; !slices.Contains(w, tc.blame) {
+					if w := shown[0].Waiting; !slices.Contains(w, tc.blame) {
 						t.Errorf("waits for %v", w)
 					}
 				})
@@ -207,9 +207,9 @@ func TestASlowPathIsNotBlamed(t *testing.T) {
 		rtt := ms * time.Millisecond
 		for _, lost := range questions {
 			synctest.Test(t, func(t *testing.T) {
-				r, said := foretold(t.Context(), t, paths(rtt, nil, lost))
-				if len(said) > 0 {
-					t.Errorf("RTT %s, the first SYN of %q lost: at %s %+v", rtt, lost, said[0].At, said[0].Blame)
+				r, shown := foretold(t.Context(), t, paths(rtt, nil, lost))
+				if len(shown) > 0 {
+					t.Errorf("RTT %s, the first SYN of %q lost: at %s %+v", rtt, lost, shown[0].At, shown[0].Blame)
 				}
 				if r.Verdict.Outcome != diag.OutcomePass {
 					t.Errorf("RTT %s, %q: %s\n%s", rtt, lost, r.Verdict.Outcome, describe(r))
@@ -237,8 +237,8 @@ func TestLossIsSeldomBlamed(t *testing.T) {
 					for _, v := range []string{Operator, Node} {
 						vantages[v] = &lossy{scripted{name: v}, n}
 					}
-					r, said := foretold(t.Context(), t, vantages)
-					if text := corrected(r, said); text != "" {
+					r, shown := foretold(t.Context(), t, vantages)
+					if text := corrected(r, shown); text != "" {
 						wrong++
 						t.Logf("loss %.0f%%, walk %d: %s", 100*loss, i, text)
 					}
@@ -253,7 +253,7 @@ func TestLossIsSeldomBlamed(t *testing.T) {
 	}
 }
 
-// TestAWalkIsTheSameWithAnObserver: what is said on the way is no fact, and changes none.
+// TestAWalkIsTheSameWithAnObserver: provisional blames neither add nor change facts.
 func TestAWalkIsTheSameWithAnObserver(t *testing.T) {
 	ids := func(facts []diag.Fact) []string {
 		var all []string

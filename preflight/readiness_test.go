@@ -29,14 +29,14 @@ func readiness(t *testing.T, step string, change func(f *diag.Fact)) diag.HopRes
 		})
 }
 
-// TestCrashLoop: a loop is judged by what bounds it in time, and a restart on purpose is none.
+// TestCrashLoop: a loop is judged by the restarts within a period, and an intended restart does not count.
 func TestCrashLoop(t *testing.T) {
 	num, long := func(n int) *int { return &n }, func(n int64) *int64 { return &n }
 	type unit = diag.UnitFacts
 	for name, c := range map[string]struct {
 		unit unit
 		want diag.Status
-		says string
+		text string
 	}{
 		"never restarted":            {unit{UptimeS: long(0), Restarts: num(0)}, diag.StatusPass, ""},
 		"nothing measured":           {unit{}, diag.StatusPass, ""},
@@ -110,8 +110,8 @@ func TestCrashLoop(t *testing.T) {
 				u.Active, u.Sub, u.PID, u.ProcessState = "active", "running", 42, "S"
 				f.Unit = &u
 			})
-			if r.Status != c.want || !strings.Contains(r.Text, c.says) {
-				t.Errorf("%s %q, want %s %q", r.Status, r.Text, c.want, c.says)
+			if r.Status != c.want || !strings.Contains(r.Text, c.text) {
+				t.Errorf("%s %q, want %s %q", r.Status, r.Text, c.want, c.text)
 			}
 			if c.want == diag.StatusWarn && r.Signal != "" {
 				t.Errorf("a warning of what is over has the signal %s", r.Signal)
@@ -166,14 +166,14 @@ func TestWhoseAgent(t *testing.T) {
 	}
 }
 
-// TestRootDisk: the root file system is judged beside the record's, once, and what a login may not write there or
-// no user may is no fault.
+// TestRootDisk: the root file system is judged beside the record's, once, and missing write permission there is not a
+// fault.
 func TestRootDisk(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(f *diag.Fact)
 		want   diag.Status
 		signal diag.Signal
-		says   string
+		text   string
 	}{
 		"its own file system": {func(*diag.Fact) {}, diag.StatusPass, "", "root file system 50% used"},
 		"the record's": {func(f *diag.Fact) { f.Disk.SameAs, f.Disk.UsedPercent = "/var/lib/gpuaas/diag", 99 },
@@ -200,14 +200,15 @@ func TestRootDisk(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := readiness(t, stepRoot, c.change)
-			if r.Status != c.want || r.Signal != c.signal || !strings.Contains(r.Text, c.says) {
-				t.Errorf("%s %s %q %s, want %s %s %q", r.Status, r.Signal, r.Text, r.Because, c.want, c.signal, c.says)
+			if r.Status != c.want || r.Signal != c.signal || !strings.Contains(r.Text, c.text) {
+				t.Errorf("%s %s %q %s, want %s %s %q", r.Status, r.Signal, r.Text, r.Because, c.want, c.signal, c.text)
 			}
 		})
 	}
 }
 
-// TestALoopThatHasEnded: a warning of what is over needs no action: no reason says that the agent is down.
+// TestALoopThatHasEnded: a warning about a crash loop that has ended needs no action: no reason claims that the agent
+// is down.
 func TestALoopThatHasEnded(t *testing.T) {
 	r := walkWith(t, map[string]func(*diag.Fact){
 		"node_readiness/process": func(f *diag.Fact) {

@@ -8,13 +8,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Blame and reason are two answers: the first fault in chain order, and the most pressing reason of all evidence. This
-// file holds them together: a walk that passes has no reason that needs an operator, and a reason of another fault than
-// the blame says so.
+// Blame and reason are two answers: the first fault in chain order, and the most pressing reason of all evidence.
+// This file keeps them consistent: a walk that passes has no reason that needs an operator, and a reason about
+// another fault than the blame states that.
 
-// unfound adds to a walk that passes the finding for a reason that needs an operator and that no hop found: what the
-// platform itself says of the node or the workload. It is the finding of the hop that read it. It reports whether there
-// was one.
+// unfound adds to a walk that passes the finding for a reason that needs an operator and that no hop found: the
+// platform's own state of the node or the workload. It becomes a finding of the hop that read it. It reports whether
+// one was added.
 func unfound(c *Case, hops []diag.HopResult, v *diag.Verdict, k *diag.Classification) bool {
 	if (v.Outcome != diag.OutcomePass && v.Outcome != diag.OutcomeWarn) || !k.NeedsSomebody() {
 		return false
@@ -55,7 +55,8 @@ func readBy(c *Case, hops []diag.HopResult, k *diag.Classification) int {
 	return slices.IndexFunc(hops, func(h diag.HopResult) bool { return looked(h.Status) })
 }
 
-// signalFor is the signal of a reason that no hop found: the one that points at it, else the one of what the node says.
+// signalFor is the signal of a reason that no hop found: the one that maps to it, else the one for the node's own
+// report.
 func signalFor(code diag.ReasonCode) diag.Signal {
 	if s := signalOfReason(code); s != diag.SigHeartbeatStale {
 		return s

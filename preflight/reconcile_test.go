@@ -7,8 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestReasonsThatContradictedTheBlame: four walks whose reason was about something else than their blame, and said
-// nothing of it.
+// TestReasonsThatContradictedTheBlame: four walks whose reason was about another fault than their blame, without
+// stating it.
 func TestReasonsThatContradictedTheBlame(t *testing.T) {
 	notPosted := diag.RecordEntry{Reason: diag.RecTaskResultPostFailed, About: "task_result", Decision: "retry",
 		Failure: diag.HTTPStatus, Status: 502}
@@ -64,9 +64,9 @@ func TestReasonsThatContradictedTheBlame(t *testing.T) {
 	}
 }
 
-// TestAnEntryIsOfItsTime: what the node wrote of a result that it could not post is no present reason of a walk that
-// passes, whatever it leaves out, and says of when it is. A walk that sees a result stay away has it as its reason all
-// the same.
+// TestAnEntryIsOfItsTime: a node's entry about a result that it could not post is not a present reason of a walk that
+// passes, whatever the walk leaves out, and is shown with its time. A walk that sees a missing result has it as its
+// reason nevertheless.
 func TestAnEntryIsOfItsTime(t *testing.T) {
 	notPosted := diag.RecordEntry{Reason: diag.RecTaskResultPostFailed, About: "task_result", Decision: "retry",
 		Failure: diag.HTTPStatus, Status: 502}

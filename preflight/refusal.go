@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// A server refuses a client certificate by a TLS alert, by HTTP above TLS, or by ending the connection, before or after
-// the handshake: which of them says more of the server than of the certificate. So judges ask these functions.
+// A server refuses a client certificate by a TLS alert, by HTTP above TLS, or by ending the connection, before or
+// after the handshake: the form depends on the server rather than on the certificate. So judges use these functions.
 
 // refusesCert reports whether a listener that asked for the certificate of f and got it did not go on to the platform,
 // and may have done so for the certificate.
@@ -28,9 +28,9 @@ func refusesCert(f *diag.Fact) bool {
 	return ((s == 400 || s == 401 || s == 403) && !platformSpeaks(f)) || (vague(f) && s != 400)
 }
 
-// vague reports whether a refusal does not say what it is for: the end of the connection, an alert that is about no
-// certificate, a 401 or 403 that may be a rule's, a 400 that names no certificate and may be of a limit on requests.
-// Servers do each of these for a certificate that they do not like.
+// vague reports whether a refusal has no stated cause: the end of the connection, an alert that is not about a
+// certificate, a 401 or 403 that may come from a rule, a 400 that names no certificate and may come from a limit on
+// requests. Servers use each of these to reject a certificate.
 func vague(f *diag.Fact) bool {
 	s := status(f)
 	return hungUp(f) || s == 401 || s == 403 || (s == 400 && !isMTLS(f.Failure) && f.Failure != diag.MTLSIngress400)
@@ -42,12 +42,12 @@ func admitted(f *diag.Fact) bool {
 		(good(f) && !strings.HasPrefix(strings.ToLower(f.HTTP.ContentType), "text/html")))
 }
 
-// endedUnshown reports whether a listener asked for a certificate, was shown none, and ended the connection without
-// saying why: load balancers do. What it does with one is for a step to say that shows one.
+// endedUnshown reports whether a listener requested a certificate, got none, and ended the connection without a
+// reason, as load balancers do. Only a step that sends a certificate measures its answer to one.
 func endedUnshown(f *diag.Fact) bool { return asksForCert(f) && f.TLS.CertSent == "" && hungUp(f) }
 
-// hungUp reports whether the listener ended the connection within or after the handshake, before any answer: by closing
-// it, or by an alert that is about no certificate.
+// hungUp reports whether the listener ended the connection within or after the handshake, before any answer: by
+// closing it, or by an alert that is not about a certificate.
 func hungUp(f *diag.Fact) bool {
 	switch f.Failure {
 	case diag.HTTPClosed, diag.TLSClosed, diag.TLSProtocol:
@@ -72,7 +72,7 @@ func certRequested(f *diag.Fact) *bool {
 	return f.TLS.CertRequested
 }
 
-// unlisted reports whether the listener of f names the CAs that it takes, and issuer is none of them.
+// unlisted reports whether the listener of f names its acceptable CAs, and issuer is not one of them.
 func unlisted(f *diag.Fact, issuer string) bool {
 	return f.TLS != nil && len(f.TLS.AcceptableCAs) > 0 && !slices.Contains(f.TLS.AcceptableCAs, issuer)
 }
@@ -83,8 +83,8 @@ func platformSpeaks(f *diag.Fact) bool {
 	return code(f) != "" || (f.HTTP != nil && strings.Contains(f.HTTP.ContentType, "json"))
 }
 
-// refusalReason is the reason of a refusal for which the node's certificate is at fault: "" where the word itself says
-// it. An unknown CA, and a page of the edge, say less than the walk knows.
+// refusalReason is the reason of a refusal for which the node's certificate is at fault; "" where the failure itself
+// implies it. For an unknown CA, and a page of the edge, the walk knows more than the failure.
 func refusalReason(c *Case, f *diag.Fact) diag.ReasonCode {
 	switch {
 	case f.Failure == diag.MTLSCertExpired, f.Failure == diag.MTLSCertNotYetValid,
@@ -112,7 +112,8 @@ func issued(c *Case, f *diag.Fact) string {
 	return text
 }
 
-// culpritDenied is at fault where a listener denies the node by a code: another that says the same code means the same.
+// culpritDenied is at fault where a listener denies the node by a code: the same code from another listener is the
+// same fault.
 func culpritDenied(c *Case, f *diag.Fact) string {
 	if code(f) == "" {
 		return ""
@@ -144,8 +145,8 @@ func isMTLS(f diag.Failure) bool {
 // culpritAgentEnv is at fault where the agent's environment is not known.
 const culpritAgentEnv = "node agent environment"
 
-// narrow adds to a finding of f what its counter-probes say of where the fault is. It reports false when the operator,
-// too, gets no answer where the node got none.
+// narrow adds to a finding of f the location of the fault by its counter-probes. It reports false when the operator,
+// like the node, gets no answer.
 func narrow(c *Case, f *diag.Fact, out *diag.Finding) bool {
 	if misdirected(c, f) {
 		pinned, plain := question(c, f.ID, counterPinned).first(), question(c, f.ID, counterHostView)
@@ -176,14 +177,14 @@ func narrow(c *Case, f *diag.Fact, out *diag.Finding) bool {
 	return true
 }
 
-// replied reports whether a listener gave f an answer, if only to refuse. That a connection came about is none.
+// replied reports whether a listener gave f an answer, even a refusal. A mere connection does not count.
 func replied(f *diag.Fact) bool {
 	return f.Passed() || status(f) != 0 || inPhase(f, "mtls") || endedUnshown(f)
 }
 
-// controls reports whether the operator's question says something about the phase in which the node's failed: it came
-// to that phase, and it showed the same credentials where they matter. The operator has no node's certificate, and a
-// pinned address is not looked up.
+// controls reports whether the operator's request is a control for the phase in which the node's failed: it reached
+// that phase, with the same credentials where they matter. The operator has no node certificate, and a pinned address
+// needs no look-up.
 func controls(f, control *diag.Fact) bool {
 	switch {
 	case inPhase(f, "dns"):
@@ -219,10 +220,10 @@ func distrusts(f *diag.Fact) bool {
 	case diag.TLSUnknownCA, diag.TLSExpired, diag.TLSNotYetValid, diag.TLSNameMismatch:
 		return true
 	}
-	return inPhase(f, "trust") // an alert, and a broken handshake, say nothing of whom the node trusts
+	return inPhase(f, "trust") // an alert, and a broken handshake, are not evidence about the node's trust
 }
 
-// distrust says whom the node does not trust, and by which bundle.
+// distrust describes the server that the node does not trust, and the bundle.
 func distrust(f *diag.Fact) string {
 	if inPhase(f, "trust") {
 		return fmt.Sprintf("the node cannot use its bundle %s to check %s", f.Request.CABundle, where(f))
@@ -252,7 +253,7 @@ func notNamed(f *diag.Fact, variable string) []diag.Finding {
 	}}
 }
 
-// notAllowed reports whether f says only what this login may not read: nothing about the node. Root may read all.
+// notAllowed reports whether f failed only because this login lacks the permission to read. Root may read all.
 func notAllowed(f *diag.Fact) bool {
 	return f.Failure == diag.NotPermitted ||
 		(inPhase(f, "env", "trust", "cert", "key") && (f.Errno == "EACCES" || f.Errno == "EPERM"))

@@ -157,8 +157,8 @@ func (r *rounds) volley(questions []Counter) []Counter {
 	return slices.Repeat(questions, silentVolley)
 }
 
-// worthwhile reports whether a failing question is asked again: not where that does something, where it was refused
-// and would say it again, nor on a host with nothing to compare.
+// worthwhile reports whether a failing request is repeated: not where it has an effect, where a refusal would only
+// repeat, nor on a host without anything to compare.
 func (r *rounds) worthwhile(compare []Counter) bool {
 	s := status(r.failing)
 	switch {
@@ -170,8 +170,8 @@ func (r *rounds) worthwhile(compare []Counter) bool {
 	return true
 }
 
-// sort tells the counter-probes that are worth another round by their first answers: those that passed, and those that
-// did not and are compared with one that did. What the operator gets there is asked again in any case.
+// sort selects the counter-probes that are worth repeating by their first answers: those that passed, and failed ones
+// that are compared with one that passed. The operator's are repeated in any case.
 func (r *rounds) sort(found []diag.Fact) (passed, compared []Counter) {
 	c := r.caseWith(r.failing)
 	var pass, fail []diag.Fact

@@ -76,8 +76,8 @@ func errID(facts []diag.Fact) error {
 	return fmt.Errorf("%w: facts[%d] has the id %q, which is empty or used twice", ErrInvalidReport, i, facts[i].ID)
 }
 
-// AsToday is a kept walk as these rules judge its facts. A tool of other rules may have kept it, at the same time: what
-// the two say differently of the same facts is no change of the node. One that cannot be judged again stays.
+// AsToday judges a kept walk's facts again by these rules. A tool of other rules may have kept it: a different
+// verdict on the same facts is not a change of the node. A walk that cannot be judged again is returned unchanged.
 func AsToday(kept *diag.Report) *diag.Report {
 	if kept.Run.RulesVersion == RulesVersion {
 		return kept
@@ -86,7 +86,7 @@ func AsToday(kept *diag.Report) *diag.Report {
 	if err != nil {
 		return kept
 	}
-	again.Run.RulesVersion = kept.Run.RulesVersion // the diff says that the rules changed
+	again.Run.RulesVersion = kept.Run.RulesVersion // so that the diff reports the change of rules
 	return again
 }
 
@@ -103,14 +103,14 @@ func Stated(r *diag.Report) diag.StatedVerdict {
 	return s
 }
 
-// SameVerdict reports whether two verdicts say the same; the rules that gave them may differ.
+// SameVerdict reports whether two verdicts are equal except for the version of their rules.
 func SameVerdict(a, b diag.StatedVerdict) bool {
 	a.RulesVersion, b.RulesVersion = "", ""
 	return a == b
 }
 
-// Compared notes in a replay what the walk's own report stated, where today's rules say otherwise. A replay of a replay
-// is compared with the walk's own, so that it is the same document again.
+// Compared notes in a replay the verdict of the walk's own report, where today's rules reach another one. A replay of
+// a replay is compared with the walk's own report, so that it is the same document again.
 func Compared(recorded, replayed *diag.Report) {
 	stated := Stated(recorded)
 	if recorded.Replayed != nil {
@@ -141,8 +141,8 @@ func checkProof(c *Case, p *diag.Proof) error {
 	return nil
 }
 
-// learn copies into s what the platform said of the node and the allocation that were asked about. What it did not say
-// stays as it is.
+// learn copies the platform's data about the requested node and allocation into s. Values that it lacks stay
+// unchanged.
 func learn(s *diag.Subject, c *Case) {
 	for _, l := range []struct {
 		to    *string

@@ -98,7 +98,7 @@ func situation(hops []diag.HopResult, r root, out []excluded, c *Case) diag.Situ
 	}
 	if len(r.finding.Evidence) > 0 {
 		f := c.fact(r.finding.Evidence[0])
-		if f != nil && f.DNS != nil && f.DNS.Source == "literal" { // there is no name to look up
+		if f != nil && f.DNS != nil && f.DNS.Source == "literal" { // a literal address needs no look-up
 			s.RuledOut = append(s.RuledOut, diag.AboutName)
 		}
 		s.Code, s.Network = code(f), networkNamespace(c, f)
@@ -164,7 +164,7 @@ func broken(hops []diag.HopResult, c *Case) []diag.Reliance {
 	return out
 }
 
-// unheard is the finding of a hop that did not answer, as a blame says it.
+// unheard is the finding of a hop that did not answer, in the form of a blame.
 func unheard(h *diag.HopResult, c *Case) diag.Finding {
 	f := silentFact(h, c)
 	row := hopIn(Chain(), h.ID).Silence

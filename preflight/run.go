@@ -130,7 +130,7 @@ func (j *Job) evidence(ctx context.Context, early *earlyPull, facts []diag.Fact,
 	return have
 }
 
-// places says from where was measured: in the vantages' own words where they have some, with the resolver of the facts.
+// places lists the vantages: by their own description where they have one, with the resolver of the facts.
 func places(vantages map[string]Vantage, facts []diag.Fact) []diag.VantageInfo {
 	infos := []diag.VantageInfo{}
 	for _, id := range []string{Operator, Node, Platform} {

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// described is a scripted vantage that says where it is.
+// described is a scripted vantage with a description of its place.
 type described struct {
 	scripted
 	info diag.VantageInfo
@@ -56,14 +56,14 @@ func TestRunIsAWholeReport(t *testing.T) {
 	}
 }
 
-// deaf is a vantage that breaks its contract: one question blocks, whatever becomes of ctx.
-type deaf struct {
+// stuck is a vantage that breaks its contract: one request blocks and ignores ctx.
+type stuck struct {
 	scripted
 	question string
 	release  chan struct{}
 }
 
-func (d *deaf) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
+func (d *stuck) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	if slices.ContainsFunc(reqs, func(r diag.Request) bool { return r.ID == d.question }) {
 		<-d.release
 	}
@@ -74,7 +74,7 @@ func (d *deaf) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 func TestRunDoesNotWaitForADeafVantage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		node := &deaf{scripted: scripted{name: Node}, question: "node_ops_access/ssh", release: make(chan struct{})}
+		node := &stuck{scripted: scripted{name: Node}, question: "node_ops_access/ssh", release: make(chan struct{})}
 		j := testJob(map[string]Vantage{Operator: &scripted{name: Operator}, Node: node})
 		defer close(node.release)
 		var mu sync.Mutex // guards ended
@@ -166,15 +166,15 @@ func (m *mute) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	select {
 	case <-time.After(own):
 		failWith(diag.TCPTimeout, "tcp")(&facts[0])
-	case <-ctx.Done(): // as the vantage says it
+	case <-ctx.Done(): // in the vantage's form
 		failWith(diag.Cancelled, "ssh")(&facts[0])
 		facts[0].TCP, facts[0].Target = nil, ""
 	}
 	return facts
 }
 
-// A small budget is no broken way to the node: what is asked there says itself how far it came, and a node that says
-// nothing within it is no fault of SSH's.
+// A small budget does not mean a broken login: the request's own fact has its progress, and a node that does not
+// answer within the budget is not a fault of SSH.
 func TestASmallBudgetBlamesNoLogin(t *testing.T) {
 	const question = "node_runtime_api_reachability/reach"
 	for _, never := range []bool{false, true} {

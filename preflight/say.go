@@ -23,15 +23,14 @@ func undecided(f *diag.Fact, format string, args ...any) diag.Finding {
 	}
 }
 
-// unmapped is undecided for an answer without a field that the profile maps: the text says which.
+// unmapped is undecided for an answer without a field that the profile maps: the text names the field.
 func unmapped(f *diag.Fact, format string, args ...any) diag.Finding {
 	out := undecided(f, format+" (see mapping.fields in the profile)", args...)
 	out.Lack = diag.LackMapping
 	return out
 }
 
-// unknownWord is the finding for a state that only another platform has: it says neither that all is well nor that it
-// is not.
+// unknownWord is the finding for a state that only another platform has: it is neither a pass nor a failure.
 func unknownWord(f *diag.Fact, what, word string, known []string) diag.Finding {
 	return unmapped(f, "%s is %q, a word that decides nothing here; known: %s", what, word,
 		strings.Join(known, ", "))
@@ -115,8 +114,8 @@ func throttled(f *diag.Fact, what string) diag.Finding {
 	return out
 }
 
-// cookieOf says what is wrong with the operator's cookie where an edge asks for a login. One that was given and is not
-// accepted is the operator's, too: cookies expire.
+// cookieOf describes the fault of the operator's cookie where an edge asks for a login. A rejected cookie is the
+// operator's fault, too: cookies expire.
 func cookieOf(f *diag.Fact) string {
 	if f.Request.Cookie.IsZero() {
 		return "no edge cookie was given (auth.edge_cookie_file)"
@@ -124,7 +123,7 @@ func cookieOf(f *diag.Fact) string {
 	return "the edge cookie of auth.edge_cookie_file is not accepted there; it may have expired"
 }
 
-// pauseOf reports how long a limiter wants no further request, "" where it does not say.
+// pauseOf is how long a limiter asks to wait, "" where it does not specify it.
 func pauseOf(f *diag.Fact) string {
 	if f.HTTP == nil || f.HTTP.RetryAfterS == nil {
 		return ""

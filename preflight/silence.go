@@ -25,8 +25,8 @@ func unanswered(hops []diag.HopResult, c *Case) []diag.HopID {
 	return ids
 }
 
-// silentFact is the fact of an inconclusive hop that got no answer; nil where the hop is something else, or its judge
-// names by a signal what the operator lacked to ask at all, or says that what it asked about changed.
+// silentFact is the fact of an inconclusive hop that got no answer; nil for another hop, or one whose judge names by
+// a signal what the operator lacked for the request, or whose subject changed during the walk.
 func silentFact(h *diag.HopResult, c *Case) *diag.Fact {
 	if h.Status != diag.StatusInconclusive || h.Signal != "" || h.Lack == diag.LackTime {
 		return nil
@@ -116,7 +116,7 @@ func stepNeeds(chain []Hop, id diag.HopID) []diag.HopID {
 
 // ownFault reports whether the facts show a fault at the finding's own place, which no silence elsewhere explains: a
 // phase below http failed, a pair of probes proves it, or the platform reports it. A 5xx, and silence over a
-// connection that works, are no such word: what waits for the platform sounds like that.
+// connection that works, do not count: a component that waits for the platform has the same symptoms.
 func ownFault(c *Case, f *diag.Finding) bool {
 	if len(f.Evidence) == 0 {
 		return true

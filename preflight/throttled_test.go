@@ -45,8 +45,8 @@ func throttledSteps(from string) []string {
 
 var limiterStatuses = []int{400, 401, 403, 404, 409, 429, 503}
 
-// TestThrottledOperatorIsNoFault: a limiter that turns the operator away at any one exchange is no finding against
-// anything, whatever its status; it is said, and the walk is no pass.
+// TestThrottledOperatorIsNoFault: a limiter that refuses the operator at any one exchange does not cause a failing
+// finding, whatever its status; it is reported, and the walk does not pass.
 func TestThrottledOperatorIsNoFault(t *testing.T) {
 	steps := throttledSteps(Operator)
 	if len(steps) < 10 {

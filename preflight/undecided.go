@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// fillUndecided says of an inconclusive walk that blames no hop why it decides nothing, and who can do what about that:
-// the first inconclusive finding, in chain order, that has a signal; without one, who supplies what the walk lacked.
+// fillUndecided fills in the cause, owner and steps of an inconclusive walk without a blame: from the first
+// inconclusive finding, in chain order, that has a signal; without one, from what the walk lacked.
 func fillUndecided(v *diag.Verdict, hops []diag.HopResult, c *Case) {
 	for _, h := range hops {
 		row, ok := diag.LookupSignal(h.Signal)
@@ -47,8 +47,8 @@ func targetOf(c *Case) string {
 	return pasted(diag.Command(argv...), targetLine())
 }
 
-// decisions is what a platform reports of a terminal that a decision ended or forbids: nothing failed. A platform of
-// another kind says none of these words.
+// decisions are the reference platform's reasons for a terminal that a decision ended or forbids: nothing failed.
+// Other platforms do not use these words.
 var decisions = map[string]string{
 	"allocation_released":    "the allocation was released",
 	"allocation_not_active":  "the allocation is not active any more",
@@ -61,8 +61,8 @@ var decisions = map[string]string{
 	"session_idle_limit":     "the session reached the platform's limit of idle time",
 }
 
-// decided gives the word of decisions that the platform said of this walk's session: as it refused it, over it, or in
-// its row; "" when it said none.
+// decided returns the key of decisions that the platform gave for this walk's session: in its refusal, over the
+// stream, or in its row; "" without one.
 func decided(c *Case) string {
 	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
 	words := [...]string{code(c.Fact(diag.HopTerminalTokenMint, stepMint)), code(f),

@@ -92,8 +92,8 @@ func gotNoAnswer(f *diag.Fact) bool {
 	return f.Failure.Silent() && f.Failure != diag.Unknown && f.Request.Op.Row().Ladder
 }
 
-// fromAfar reports whether a remote host answered a question, if only to refuse: what its own machine or the
-// helper there said of it is none.
+// fromAfar reports whether a remote host answered a request, even by a refusal. An error of the probing machine or
+// its helper does not count.
 func fromAfar(f *diag.Fact) bool {
 	switch f.Failure {
 	case diag.Cancelled, diag.Unsupported, diag.NotPermitted, diag.TCPNoRoute, diag.TCPNetUnreachable:
@@ -103,8 +103,8 @@ func fromAfar(f *diag.Fact) bool {
 		(f.Passed() || (rung(f.Phase) >= rung("dns") && !inPhase(f, "trust", "cert")))
 }
 
-// lossSeen says what shows that packets or answers are lost on a vantage's way: a connection that was answered and had
-// to send segments again, or a question that was answered one time and another time was not. "" where nothing does.
+// lossSeen describes the evidence that packets or answers are lost on a vantage's path: a connection with
+// retransmitted segments, or a request that was answered one time and not another time. "" without evidence.
 func lossSeen(c *Case, vantage string) string {
 	for _, known := range c.losses {
 		if known.vantage == vantage {
@@ -116,10 +116,10 @@ func lossSeen(c *Case, vantage string) string {
 	return found.words
 }
 
-// loss is what lossSeen says of a vantage.
+// loss is the result of lossSeen for a vantage.
 type loss struct{ vantage, words string }
 
-// lossIn works lossSeen out.
+// lossIn computes lossSeen.
 func lossIn(c *Case, vantage string) string {
 	var again *diag.Fact // the first by id that had to send again
 	unsteady, words := "", ""
@@ -149,7 +149,7 @@ func lossIn(c *Case, vantage string) string {
 	return words
 }
 
-// seenFrom are the facts of runs that came from a vantage and are as the function says.
+// seenFrom are the facts of runs from a vantage that satisfy is.
 func seenFrom(runs []run, vantage string, is func(*diag.Fact) bool) []*diag.Fact {
 	var facts []*diag.Fact
 	for _, r := range runs {
@@ -201,7 +201,7 @@ func judgeStability(c *Case, f *diag.Fact, out *diag.Finding) {
 
 func lossOf(vantage string) string { return vantage + " network unstable" }
 
-// legOf says between whom the silent runs were lost: the one leg that they share, else the whole way.
+// legOf names the endpoints between which the silent runs were lost: the leg that they share, else the whole path.
 func legOf(f *diag.Fact, unheard []*diag.Fact) string {
 	inDNS := 0
 	server, remote := "", ""

@@ -16,7 +16,7 @@ const (
 	silentFor = time.Second
 	// counterReserve is how much of a hop's budget its steps leave for counter-probes at the least.
 	counterReserve = time.Second
-	// counterLeast is the least time in which a counter-probe can say something: one that is cut short proves nothing.
+	// counterLeast is the least time for a counter-probe: one that is cut short proves nothing.
 	counterLeast = 500 * time.Millisecond
 	// endGrace is how long after its end a walk waits for its vantages: after Ctrl-C the whole must end within a second.
 	endGrace = 800 * time.Millisecond
@@ -259,7 +259,7 @@ func (w *walker) within(budget *budgeted, login diag.HopID) (context.Context, co
 		case <-ctx.Done():
 			return
 		}
-		if w.failed(login) { // there is no login to travel behind
+		if w.failed(login) { // without a login, they cannot be sent
 			cancel(errBudget)
 			return
 		}
@@ -303,11 +303,11 @@ func (w *walker) waitFor(names []string, done map[string]chan struct{}) bool {
 	return true
 }
 
-// probe asks a vantage. A failure that only says "time is up" after the walk was ended says nothing about the far side,
-// and is recorded as cancelled. So is a node that had not answered when the hop's budget ended.
+// probe asks a vantage. A time-out after the walk was ended is not evidence about the far side, and is recorded as
+// cancelled. So is a request to a node that had not answered when the hop's budget ended.
 func (w *walker) probe(ctx context.Context, from string, reqs []diag.Request) []diag.Fact {
 	place := w.vantages[from]
-	if place == nil { // the caller has no way there
+	if place == nil { // the caller has no such vantage
 		place = nowhere(from)
 	}
 	facts := place.Probe(ctx, reqs)

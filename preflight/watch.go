@@ -76,13 +76,13 @@ type WatchState struct {
 	Owner  string      `json:"owner,omitempty"`
 }
 
-// same reports whether two walks say the same: times and numbers in texts differ in every walk.
+// same reports whether two states have the same verdict: times and numbers in texts differ in every walk.
 func (s WatchState) same(o WatchState) bool {
 	return s.Status == o.Status && s.Hop == o.Hop && s.Signal == o.Signal
 }
 
-// WatchChanges lists what is otherwise in now than in the walk before it (nil: there is none): the verdict first, then
-// hops in chain order. Of a first walk these are the verdict and the hops that were asked and do not pass.
+// WatchChanges lists what changed from the previous walk to now: the verdict first, then hops in chain order. For a
+// first walk (before is nil) these are the verdict and the hops that ran and do not pass.
 func WatchChanges(before, now *diag.Report) []WatchChange {
 	head := WatchChange{Head: diag.NewHead(KindChange), RunID: now.Run.ID, NodeID: now.Subject.NodeID,
 		At: now.Run.EndedAt}

@@ -10,7 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// wrong lists what a report says that its facts do not show. It reads the facts by itself, with no code of the judges.
+// wrong lists the claims of a report that its facts do not support. It reads the facts without any code of the
+// judges.
 func wrong(w *world, r *diag.Report) (all []string) {
 	bad := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	byID, groups := map[string]*diag.Fact{}, map[string][]*diag.Fact{}
@@ -131,9 +132,9 @@ func wrong(w *world, r *diag.Report) (all []string) {
 			{"from the machine's network it does", counterHostNetwork, replied},
 		} {
 			for q, facts := range groups {
-				said := strings.Contains(b.Text, tc.words) && strings.HasPrefix(q, string(b.Hop)+"/") &&
+				claims := strings.Contains(b.Text, tc.words) && strings.HasPrefix(q, string(b.Hop)+"/") &&
 					strings.HasSuffix(q, "~"+tc.counter)
-				if said && slices.ContainsFunc(facts, func(f *diag.Fact) bool { return !tc.as(f) }) {
+				if claims && slices.ContainsFunc(facts, func(f *diag.Fact) bool { return !tc.as(f) }) {
 					bad("%s says %q, and %s does not: %s", b.Hop, tc.words, q, b.Text)
 				}
 			}

@@ -120,7 +120,7 @@ const maxID = 128
 
 func clipID(id string) string { return id[:min(len(id), maxID)] }
 
-// retryAfter reads both forms of the header; a date counts from the server's own clock. Nil when there is none.
+// retryAfter reads both forms of the header; a date is relative to the server's own clock. Nil without the header.
 func retryAfter(v string, now time.Time) *int64 {
 	if n, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64); err == nil && n >= 0 {
 		return &n
@@ -185,7 +185,7 @@ func (c *climb) extract(h *diag.HTTPFacts, body []byte) {
 	}
 }
 
-// A server that speaks HTTP/2 only says so by an alert, by a frame of HTTP/2, or by ending the connection.
+// A server that speaks HTTP/2 only answers with an alert, with a frame of HTTP/2, or by ending the connection.
 
 var errHTTP2 = errors.New("the server speaks HTTP/2 only, and HTTP/1.1 was offered (ALPN)")
 

@@ -129,8 +129,8 @@ func identify(ctx context.Context, b *diag.BinaryFacts, running string) {
 	}
 }
 
-// askVersion runs the profile's own words and keeps the first line that they print. That they fail says nothing of the
-// agent's program: the version is then not known.
+// askVersion runs the profile's version_command and keeps the first line of its output. A failure of the command is
+// not evidence about the agent's program: the version is then not known.
 func (p *Prober) askVersion(ctx context.Context, req diag.Request, f *diag.Fact) {
 	if !p.Commands {
 		f.Detail = joinDetail(f.Detail,

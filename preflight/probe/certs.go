@@ -157,7 +157,7 @@ func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, name string, n
 	return dateWord(leaf, now, diag.TLSUnknownCA), err
 }
 
-// dateWord says on which side of its time c is, or other when now is within it.
+// dateWord returns the failure for a certificate that is not valid at now, or other when it is.
 func dateWord(c *x509.Certificate, now time.Time, other diag.Failure) diag.Failure {
 	switch {
 	case now.Before(c.NotBefore):

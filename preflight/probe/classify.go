@@ -33,7 +33,7 @@ func timedOut(ctx context.Context, err error) bool {
 	}
 	var e syscall.Errno
 	if errors.As(err, &e) {
-		return e == syscall.ETIMEDOUT // Timeout is true of EAGAIN, too, which says that something was used up
+		return e == syscall.ETIMEDOUT // Timeout is true of EAGAIN, too, which means an exhausted resource
 	}
 	var t interface{ Timeout() bool }
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) ||
@@ -49,7 +49,7 @@ var errnoWords = map[syscall.Errno]diag.Failure{
 	syscall.EPIPE:         diag.TCPReset,
 	syscall.EHOSTUNREACH:  diag.TCPNoRoute,
 	syscall.EHOSTDOWN:     diag.TCPNoRoute,
-	syscall.EINVAL:        diag.TCPNoRoute, // what connect says of a blackhole route
+	syscall.EINVAL:        diag.TCPNoRoute, // connect's error for a blackhole route
 	syscall.ENETUNREACH:   diag.TCPNetUnreachable,
 	syscall.ENETDOWN:      diag.TCPNetUnreachable,
 	syscall.EADDRNOTAVAIL: diag.TCPNetUnreachable,
@@ -58,8 +58,8 @@ var errnoWords = map[syscall.Errno]diag.Failure{
 	syscall.EAFNOSUPPORT:  diag.TCPDenied,
 }
 
-// errnoWord is what the kernel's answer to a network call is called; "" where it has no word. An errno alone is no
-// story: what it was answered to, and what this machine has, count.
+// errnoWord is the failure for the kernel's error of a network call; "" where none is defined. An errno alone is
+// ambiguous: the call and the state of this machine count, too.
 func errnoWord(err error) diag.Failure {
 	var e syscall.Errno
 	switch {
@@ -146,8 +146,8 @@ type clientCert struct {
 	notBefore time.Time
 }
 
-// alertWord names an alert. Servers call a certificate that is not valid yet "expired", and some say "handshake
-// failure" or "bad certificate" where there was none at all.
+// alertWord names an alert. Servers call a certificate that is not valid yet "expired", and some answer a missing one
+// with "handshake failure" or "bad certificate".
 func alertWord(alert uint8, cert clientCert, now time.Time) diag.Failure {
 	if cert.requested && !cert.sent {
 		switch alert {
@@ -176,7 +176,7 @@ func alertWord(alert uint8, cert clientCert, now time.Time) diag.Failure {
 	return diag.TLSProtocol
 }
 
-// alertPhase tells the server's word on the client from its word on the handshake.
+// alertPhase distinguishes alerts about the client's certificate from those about the handshake.
 func alertPhase(alert uint8, cert clientCert) string {
 	switch alertWord(alert, cert, time.Time{}) {
 	case diag.TLSProtocol, diag.TLSALPN:

@@ -64,8 +64,8 @@ func (c *Client) Hello(ctx context.Context) (Hello, error) {
 	return *c.hello, nil
 }
 
-// Close ends the transport and waits for the client's goroutines. A reader or writer that is no io.Closer must have
-// been ended by the caller.
+// Close ends the transport and waits for the client's goroutines. The caller must have ended a reader or writer that
+// is not an io.Closer.
 func (c *Client) Close() error {
 	var errs []error
 	for _, end := range []any{c.w, c.r} {
@@ -166,7 +166,7 @@ func (c *Client) forget(id string) {
 	delete(c.pending, id)
 }
 
-// giveUp tells the far side, if that can be done at once.
+// giveUp cancels the request at the far side, if that does not block.
 func (c *Client) giveUp(id string) {
 	line, err := json.Marshal(map[string]string{"cancel": id})
 	if err != nil {
@@ -245,7 +245,7 @@ func (c *Client) hasGreeted() bool {
 	return c.hello != nil
 }
 
-// take handles one line; false when it is no line of the protocol.
+// take handles one line; false when it is not one of the protocol.
 func (c *Client) take(line []byte) bool {
 	if len(line) == 0 || line[0] != '{' || !bytes.HasSuffix(line, []byte("}")) {
 		return false

@@ -25,7 +25,7 @@ const (
 	sourceDNS          = "dns"
 )
 
-// noSuchName is said when every source was asked and none is a DNS server.
+// noSuchName is the failure when no source has the name and none is a DNS server.
 const noSuchName = diag.DNSNXDomain
 
 // familyGrace is how long the second address family is waited for once the first has answered: a server that drops
@@ -113,8 +113,8 @@ type question struct {
 	attempts int
 }
 
-// weight orders the ways in which a look-up fails: what is no answer outweighs a "no", and "no address" outweighs
-// "no such name".
+// weight orders the failures of a look-up: a missing answer outweighs a negative one, and "no address" outweighs "no
+// such name".
 func (f found) weight() int {
 	switch f.word {
 	case diag.OK:

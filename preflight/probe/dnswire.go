@@ -101,7 +101,7 @@ func readFramed(c net.Conn) ([]byte, error) {
 	return msg, err
 }
 
-// errDamaged reports that a message ends before it should, or that its parts are not as long as they say.
+// errDamaged reports a message that is too short, or whose parts do not have their stated lengths.
 var errDamaged = errors.New("the answer is damaged")
 
 // parseReply reads a message; ours is false for an answer to another question, and for a question. Of a truncated one

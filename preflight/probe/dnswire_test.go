@@ -57,7 +57,7 @@ func TestANoIsBelieved(t *testing.T) {
 	}
 }
 
-// TestCutOffForGood: an answer that is cut off over TCP, too, is no answer, and no "no".
+// TestCutOffForGood: an answer that is truncated over TCP, too, counts as missing and not as negative.
 func TestCutOffForGood(t *testing.T) {
 	noLeaks(t)
 	server := dnstest.Serve(t, func(w dns.ResponseWriter, q *dns.Msg) {

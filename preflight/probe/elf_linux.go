@@ -22,8 +22,8 @@ var kernelNames = [...]struct {
 	{"s390x", elf.EM_S390}, {"i686", elf.EM_386}, {"armv7l", elf.EM_ARM}, {"loongarch64", elf.EM_LOONGARCH},
 }
 
-// runsOn reports whether a kernel of the machine host may run a program of m: its own, or its 32-bit forebear's, where
-// only running it tells.
+// runsOn reports whether a kernel of the machine host may run a program of m: its own, or its 32-bit predecessor's,
+// where only an execution can decide it.
 func runsOn(m, host elf.Machine) bool {
 	return m == host || (m == elf.EM_386 && host == elf.EM_X86_64) || (m == elf.EM_ARM && host == elf.EM_AARCH64)
 }
@@ -42,8 +42,8 @@ func hostMachine() (elf.Machine, bool) {
 	return 0, false
 }
 
-// program is what the headers of an ELF file say. The layouts are debug/elf's; its reader, and that of debug/buildinfo,
-// bring DWARF, zstd and the formats of four other systems: 0.3 MB of an agent that has 8.5.
+// program has the fields of an ELF file's headers. The layouts are debug/elf's; its reader, and that of
+// debug/buildinfo, bring DWARF, zstd and the formats of four other systems: 0.3 MB of an agent that has 8.5.
 type program struct {
 	kind     elf.Type
 	machine  elf.Machine
@@ -53,8 +53,8 @@ type program struct {
 // segmentTable bounds the segments' headers, as the kernel does.
 const segmentTable = 64 << 10
 
-// readProgram reads the headers of a file of size bytes. An error says why no kernel executes it; what was read before
-// is returned with it.
+// readProgram reads the headers of a file of size bytes. An error is why no kernel executes it; the fields that were
+// read before it are returned, too.
 func readProgram(r io.ReaderAt, size int64) (p program, err error) {
 	file := io.NewSectionReader(r, 0, size)
 	var ident [elf.EI_NIDENT]byte

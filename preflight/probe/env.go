@@ -33,8 +33,8 @@ func isSecretName(name string) bool {
 // restart.
 const keyToken = "GPUAAS_ENROLLMENT_TOKEN"
 
-// env tells the names in Env of the environment that the agent (or Unit) was started with; its token as its file has
-// it, where that was changed since. A name that is not set is absent. Words: file_missing (no process and no file),
+// env reads the names in Env from the environment that the agent (or Unit) was started with; the token from its file,
+// where that has changed since. A name that is not set is absent. Words: file_missing (no process and no file),
 // not_permitted, file_unreadable.
 func (p *Prober) env(ctx context.Context, req diag.Request, f *diag.Fact) {
 	agent := p.Agent
@@ -78,7 +78,7 @@ func (p *Prober) env(ctx context.Context, req diag.Request, f *diag.Fact) {
 		fail(f, "env", word, err)
 		return
 	}
-	tell(f.Env, only(all, req.Env), age)
+	splitSecrets(f.Env, only(all, req.Env), age)
 	if agent.PID > 0 && slices.Contains(req.Env, keyToken) && changedSinceStart(agent.EnvFile, agent.PID) {
 		if now, err := readEnvFiles([]string{agent.EnvFile}); err == nil {
 			delete(f.Env.Secret, keyToken)
@@ -132,8 +132,8 @@ func startedAt(stat host.Stat) (t time.Time, err error) {
 // gone reports whether a process ended between being found and being read.
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) }
 
-// tell splits the variables into those that may be shown and those of which only presence and age are.
-func tell(e *diag.EnvFacts, vars map[string]string, age string) {
+// splitSecrets splits the variables into those that may be shown and those of which only presence and age may be.
+func splitSecrets(e *diag.EnvFacts, vars map[string]string, age string) {
 	e.Values, e.Secret = map[string]string{}, map[string]string{}
 	for name, value := range vars {
 		switch {
@@ -159,10 +159,10 @@ func secretWords(value, age string) string {
 	return text
 }
 
-// claimsPrefix begins a token that says what it is for: prefix, base64url of the claims, dot, secret.
+// claimsPrefix begins a token with claims: prefix, base64url of the claims, dot, secret.
 const claimsPrefix = "grt1."
 
-// until reports when a token ends, "" for one that does not say. Its claims are no secret; the rest is not looked at.
+// until is when a token expires, "" for one without claims. The claims are not secret; the rest is not read.
 func until(value string) string {
 	claims, _, dotted := strings.Cut(strings.TrimPrefix(value, claimsPrefix), ".")
 	text, err := base64.RawURLEncoding.DecodeString(claims)

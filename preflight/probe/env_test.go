@@ -24,7 +24,7 @@ func TestATokenTellsUntilWhen(t *testing.T) {
 		"grt1.x.canary":                     "present, issued 2h ago",
 	} {
 		var e diag.EnvFacts
-		tell(&e, map[string]string{"GPUAAS_ENROLLMENT_TOKEN": value}, "issued 2h ago")
+		splitSecrets(&e, map[string]string{"GPUAAS_ENROLLMENT_TOKEN": value}, "issued 2h ago")
 		got := e.Secret["GPUAAS_ENROLLMENT_TOKEN"]
 		if got != want || strings.Contains(got, "canary") {
 			t.Errorf("%q is reported as %q, want %q", value, got, want)

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// resourceOf names what this machine was out of by the error of a system call; "" where it says no such thing. EAGAIN
-// and EADDRNOTAVAIL have other meanings as well, so there the call counts, and what else this machine has.
+// resourceOf is the resource that this machine was out of, by the error of a system call; "" for other errors. EAGAIN
+// and EADDRNOTAVAIL have other meanings as well, so there the call and the state of this machine count.
 func resourceOf(err error) diag.Resource {
 	var e syscall.Errno
 	if !errors.As(err, &e) {
@@ -58,8 +58,8 @@ func refusedCall(err error) diag.Resource {
 }
 
 // hasSource reports whether this machine has an address to reach addr from: the kernel chooses one for a socket that
-// sends nothing. Then what a TCP connection found not to be available is a port. EAGAIN says that even this socket got
-// none.
+// sends nothing. If so, the EADDRNOTAVAIL of a TCP connection means that no port is free. EAGAIN means that this
+// socket, too, got no port.
 func hasSource(addr net.Addr) bool {
 	conn, err := net.DialTimeout("udp", addr.String(), time.Second)
 	if err == nil {
@@ -91,7 +91,7 @@ type named struct {
 func (s named) Error() string { return s.words }
 func (s named) Unwrap() error { return s.Errno }
 
-// spokenErrnos are those that say something of this machine and not of a DNS server.
+// spokenErrnos are the errnos that are about this machine and not about a DNS server.
 var spokenErrnos = [...]syscall.Errno{
 	syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EAGAIN,
 	syscall.EPERM, syscall.EACCES, syscall.EAFNOSUPPORT, syscall.ENETUNREACH, syscall.ENETDOWN, syscall.EHOSTUNREACH,
@@ -174,8 +174,8 @@ func (o *own) once(key string, read func() look) look {
 	return l
 }
 
-// Shortage reads what the machine of this process was out of when a dial to remote failed with err; nil where the error
-// says no such thing. It is for those that dial other things than probes do.
+// Shortage reads what the machine of this process was out of when a dial to remote failed with err; nil for other
+// errors. It is for callers that dial without a probe.
 func Shortage(err error, remote string) *diag.ShortageFacts {
 	r := resourceOf(err)
 	if r == "" {

@@ -22,7 +22,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestShortChild is no test: it is a process that gives itself a limit, uses it up and measures.
+// TestShortChild is not a test: it is the process that sets its own limit, exhausts it and measures.
 func TestShortChild(t *testing.T) {
 	at := slices.Index(os.Args, "short")
 	if at < 0 {
@@ -141,9 +141,9 @@ func holdPorts() {
 	}
 }
 
-// TestOutOfFiles: a process that may open nothing more says so of every kind of probe, and blames no peer.
+// TestOutOfFiles: a process without free file descriptors reports that for every operation, and blames no peer.
 func TestOutOfFiles(t *testing.T) {
-	newFakes(t).script(t, "systemctl", "exit 1") // one to start: there is none where systemd is not installed
+	newFakes(t).script(t, "systemctl", "exit 1") // a program to start, also where systemd is not installed
 	for name, req := range map[string]diag.Request{
 		"tcp":   {Op: diag.OpTCP, Target: "127.0.0.1:9"},
 		"dns":   {Op: diag.OpDNS, Target: "api.gpuaas.test", Resolver: "127.0.0.1:53"},
@@ -195,7 +195,7 @@ func TestOutOfPorts(t *testing.T) {
 	if len(s.Holders) == 0 || !strings.HasPrefix(s.Holders[0].Name, "probe.test") || s.Holders[0].Held != 8 {
 		t.Errorf("held by %+v", s.Holders)
 	}
-	// The ports of datagrams are others: a look-up finds them used up with EAGAIN, which is no time-out.
+	// Datagrams have their own ports: for a look-up, exhaustion is EAGAIN, which is not a time-out.
 	f = inNet(t, fewPorts, "ports", diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", Resolver: "127.0.0.2:53"})
 	if f.Failure != diag.HostExhausted || f.Errno != "EAGAIN" || f.Shortage == nil ||
 		f.Shortage.Resource != diag.LocalPorts || *f.Shortage.Used != 8 {
@@ -248,10 +248,10 @@ func TestNoAddressIsNoExhaustion(t *testing.T) {
 
 func TestDenied(t *testing.T) {
 	for name, tc := range map[string]struct {
-		setup string
-		req   diag.Request
-		errno string
-		says  func(d *diag.DenialFacts) bool
+		setup   string
+		req     diag.Request
+		errno   string
+		matches func(d *diag.DenialFacts) bool
 	}{
 		"a route that is prohibited": {
 			"ip route add prohibit 192.0.2.0/24", diag.Request{Op: diag.OpTCP, Target: "192.0.2.1:443"}, "EACCES",
@@ -297,7 +297,7 @@ func TestDenied(t *testing.T) {
 			if f.Failure != diag.TCPDenied || f.Errno != tc.errno || f.Denial == nil {
 				t.Fatalf("%s in %s (%s): %s", f.Failure, f.Phase, f.Errno, f.Detail)
 			}
-			if !tc.says(f.Denial) {
+			if !tc.matches(f.Denial) {
 				t.Errorf("%+v", f.Denial)
 			}
 			t.Logf("%+v", f.Denial)
@@ -305,7 +305,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// TestDeniedBySeccomp: the errno is the filter's choice, and /proc says that there is one.
+// TestDeniedBySeccomp: the errno is the filter's choice, and /proc shows the filter.
 func TestDeniedBySeccomp(t *testing.T) {
 	for what, errno := range map[string]string{"no sockets": "EAFNOSUPPORT", "no connections": "EPERM"} {
 		for _, req := range []diag.Request{
@@ -364,7 +364,7 @@ func TestErrnoWords(t *testing.T) {
 	}
 }
 
-// TestResolverErrno: Go's resolver gives words in place of an errno; they are no story of the DNS server.
+// TestResolverErrno: Go's resolver returns a text in place of an errno; it must not be blamed on the DNS server.
 func TestResolverErrno(t *testing.T) {
 	for e, want := range map[syscall.Errno]diag.Failure{
 		syscall.EMFILE: diag.HostExhausted, syscall.EAGAIN: diag.HostExhausted, syscall.EPERM: diag.TCPDenied,

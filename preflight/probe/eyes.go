@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// What Fact.AgentView says of a request that asked for the agent's view.
+// Values of Fact.AgentView for a request with the agent's view.
 const (
 	ViewEntered      = "namespace"     // seen as the agent sees, whether in a namespace of its own or in the host's
 	ViewNoProcess    = "no process"    // no agent runs: plain files
@@ -29,7 +29,7 @@ type eyes struct {
 	prober  *Prober
 	inside  *namespace     // nil when everything is measured in this process
 	mounts  *namespace     // its mounts without its network, where both are others
-	view    string         // what to say of agent-view requests that are measured in this process
+	view    string         // AgentView of agent-view requests that are measured in this process
 	started uint64         // the agent's start time, so that a reused PID is not taken for it
 	found   time.Time      // when the looking ended
 	took    time.Duration  // the looking

@@ -173,7 +173,7 @@ func listenAs(t *testing.T, domain, port int, how string) bool {
 	case err != nil:
 		return false
 	}
-	if how == "" { // the port is nobody's
+	if how == "" { // the port has no listener
 		return true
 	}
 	backlog := 64

@@ -66,7 +66,7 @@ func octal(st fs.FileInfo) string {
 	return fmt.Sprintf("%04o", st.Mode().Perm())
 }
 
-// digest is the SHA-256 of a regular file, lower-case hex. It never waits on what is no regular file.
+// digest is the SHA-256 of a regular file, lower-case hex. It never blocks on another type of file.
 func digest(ctx context.Context, path string) (string, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -106,7 +106,7 @@ func wired(t *testing.T, serve func(net.Conn)) (addr string) {
 	return ln.Addr().String()
 }
 
-// untilClosed reads for as long as the peer is there: a server that says nothing.
+// untilClosed reads until the peer closes: a server that does not answer.
 func untilClosed(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
 // slam ends a connection by a reset.

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// gpuPaths are where the kernel says something about GPUs; the zero value is the kernel's own.
+// gpuPaths are the kernel's files about GPUs; the zero value is the real ones.
 type gpuPaths struct{ log, module string }
 
 const (
@@ -91,7 +91,7 @@ func (p *Prober) gpuEvidence(f *diag.Fact, s *state.State, boot string) {
 	}
 }
 
-// nvidiaModule is the version of the kernel's module, "" where none is loaded or it does not say.
+// nvidiaModule is the version of the kernel's module, "" where none is loaded or the file is not readable.
 func (p *Prober) nvidiaModule() string {
 	file, err := os.OpenFile(cmp.Or(p.gpus.module, nvidiaModule), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -105,7 +105,7 @@ func (p *Prober) nvidiaModule() string {
 	return strings.ToValidUTF8(strings.TrimSpace(string(text)), "?")
 }
 
-// describe fills in what the file says.
+// describe fills in the fields of the file.
 func describe(g *diag.GPUFacts, s *state.State, now time.Time) {
 	if s.At.IsZero() {
 		return
@@ -147,7 +147,7 @@ func pairOf(label, v string) string {
 	return label + v
 }
 
-// gpuReading is a reading of a sample. Both types say the same.
+// gpuReading converts a reading of a sample.
 func gpuReading(r report.Reading) *diag.GPUReading {
 	return &diag.GPUReading{Value: r.Value, Text: r.Text, NotSupported: r.Unsupported, Failed: r.Failed,
 		NotAsked: string(r.NotAsked)}
@@ -194,8 +194,8 @@ func gpuErrorsOf(s *state.State) (newest []diag.GPUError, all int) {
 	return newest[max(0, all-gpuErrors):], all
 }
 
-// gpuJudge has the policy Target judge Events as of Since. Words: unsupported (nobody judges here), unknown (there is
-// no judgement, and why).
+// gpuJudge has the policy Target judge Events as of Since. Words: unsupported (no judge on this side), unknown (no
+// judgement, with the reason).
 func (p *Prober) gpuJudge(ctx context.Context, req diag.Request, f *diag.Fact) {
 	if p.JudgeGPUs == nil {
 		fail(f, "judge", diag.Unsupported, errors.New("GPUs are judged on the operator's side alone"))

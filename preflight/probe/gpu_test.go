@@ -177,7 +177,7 @@ func TestGPUEvidence(t *testing.T) {
 	}
 }
 
-// TestGPUFileIsHostile: whatever is in its place, the measurement ends, says so, and knows no GPU.
+// TestGPUFileIsHostile: with any file in its place, the measurement ends with an error and without a GPU.
 func TestGPUFileIsHostile(t *testing.T) {
 	newer := gpuState(t, 1)
 	text, err := json.Marshal(newer)

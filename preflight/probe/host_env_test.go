@@ -120,7 +120,7 @@ func TestEnvironmentOfAProcessThatComesOrGoes(t *testing.T) {
 	}
 }
 
-// putInPlace replaces a file by one that says that it was written two hours ago.
+// putInPlace replaces a file by one whose modification time is two hours ago.
 func putInPlace(t *testing.T, file, text string) {
 	t.Helper()
 	then := time.Now().Add(-2 * time.Hour)
@@ -133,13 +133,13 @@ func putInPlace(t *testing.T, file, text string) {
 
 var seconds = regexp.MustCompile(`2h0m\d+s ago`)
 
-// secretsSaid is what a fact says of secrets, without the seconds that the test took since putInPlace.
-func secretsSaid(f diag.Fact) map[string]string {
-	said := map[string]string{}
+// secretTexts are a fact's texts about secrets, without the seconds that the test took since putInPlace.
+func secretTexts(f diag.Fact) map[string]string {
+	texts := map[string]string{}
 	for name, text := range f.Env.Secret {
-		said[name] = seconds.ReplaceAllString(text, "2h0m ago")
+		texts[name] = seconds.ReplaceAllString(text, "2h0m ago")
 	}
-	return said
+	return texts
 }
 
 func TestEnv(t *testing.T) {
@@ -162,7 +162,7 @@ func TestEnv(t *testing.T) {
 			map[string]string{"GPUAAS_NODE_ID": "n", "GPUAAS_TASK_SIGNING_PUBKEYS": "k:v", "HTTPS_PROXY": "http://proxy:3128"}) {
 		t.Errorf("values = %v", f.Env.Values)
 	}
-	if !maps.Equal(secretsSaid(f),
+	if !maps.Equal(secretTexts(f),
 		map[string]string{"GPUAAS_ENROLLMENT_TOKEN": "present, written 2h0m ago",
 			"DB_PASSWORD": "present, written 2h0m ago", "API_KEY": "empty"}) {
 		t.Errorf("secrets = %v", f.Env.Secret)
@@ -179,7 +179,7 @@ func TestEnv(t *testing.T) {
 		putInPlace(t, file, text)
 		f = p.Run(patient(t), ask)
 		if f.Env == nil || f.Env.Source != "process" || f.Env.Values["GPUAAS_NODE_ID"] != "n" ||
-			secretsSaid(f)["GPUAAS_ENROLLMENT_TOKEN"] != want || f.Env.Secret["DB_PASSWORD"] == "empty" {
+			secretTexts(f)["GPUAAS_ENROLLMENT_TOKEN"] != want || f.Env.Secret["DB_PASSWORD"] == "empty" {
 			t.Errorf("after the rotation to %q: %+v", text, f.Env)
 		}
 	}
@@ -188,7 +188,7 @@ func TestEnv(t *testing.T) {
 	fakes.unit(t, "agent.service", "MainPID=0")
 	f = p.Run(patient(t), ask)
 	if f.Env == nil || f.Env.Source != "env_file" || f.Env.Values["GPUAAS_NODE_ID"] != "file" ||
-		secretsSaid(f)["GPUAAS_ENROLLMENT_TOKEN"] != "present, written 2h0m ago" {
+		secretTexts(f)["GPUAAS_ENROLLMENT_TOKEN"] != "present, written 2h0m ago" {
 		t.Errorf("%+v %+v", f, f.Env)
 	}
 

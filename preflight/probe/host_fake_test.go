@@ -12,8 +12,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// fakes is a folder first in PATH, so that systemctl and getent are scripts of the test's: there is no systemd where
-// tests run, and no users to break.
+// fakes is a folder first in PATH, so that systemctl and getent are scripts of the test: test machines have no
+// systemd, and no users that may be broken.
 type fakes struct{ dir string }
 
 func newFakes(t *testing.T) fakes {

@@ -102,8 +102,8 @@ func rootsFolder(t *testing.T) string {
 
 func TestJournalOfAUnit(t *testing.T) {
 	f := newFakes(t)
-	said := filepath.Join(f.dir, "argv")
-	f.script(t, "journalctl", "echo \"$@\" >"+said+"\ncat <<'END'\n"+strings.Join([]string{ // newest first
+	argvFile := filepath.Join(f.dir, "argv")
+	f.script(t, "journalctl", "echo \"$@\" >"+argvFile+"\ncat <<'END'\n"+strings.Join([]string{ // newest first
 		entry(1_800_000_005_000_000,
 			`"level=WARN correlation_id=preflight-20261121T062435Z-abcd1234 node_id=compute-node-01 token=`+canary+`"`),
 		entry(1_800_000_004_000_000, `"-----END PRIVATE KEY-----"`),
@@ -117,7 +117,7 @@ func TestJournalOfAUnit(t *testing.T) {
 	if !fact.Passed() {
 		t.Fatalf("%+v", fact)
 	}
-	argv, err := os.ReadFile(said)
+	argv, err := os.ReadFile(argvFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,19 +146,19 @@ func TestJournalOfAUnit(t *testing.T) {
 // TestJournalSearch: only the lines that were meant, whether journalctl can search or not.
 func TestJournalSearch(t *testing.T) {
 	f := newFakes(t)
-	said := filepath.Join(f.dir, "argv")
+	argvFile := filepath.Join(f.dir, "argv")
 	ask := func() diag.Fact {
 		return (&Prober{}).Run(patient(t),
 			diag.Request{Op: diag.OpJournal, Target: "a.service", Match: []string{"node-01", "c.1"}})
 	}
 	lines := "cat <<'END'\n" + entry(2, `"about node-01"`) + "\n" + entry(1, `"about c.1"`) + "\n" +
 		entry(1, `"about cx1 and node-02"`) + "\nEND"
-	f.script(t, "journalctl", `case "$*" in *--grep*) echo "$@" >`+said+
+	f.script(t, "journalctl", `case "$*" in *--grep*) echo "$@" >`+argvFile+
 		`; echo "Compiled without pattern matching support" >&2; exit 1;; esac; `+lines)
 	if fact := ask(); !fact.Passed() || len(fact.Journal.Lines) != 2 || fact.Journal.Lines[0].Text != "about c.1" {
 		t.Errorf("without a search: %+v", fact)
 	}
-	if argv, err := os.ReadFile(said); err != nil || !strings.Contains(string(argv), `--grep=node-01|c\.1`) {
+	if argv, err := os.ReadFile(argvFile); err != nil || !strings.Contains(string(argv), `--grep=node-01|c\.1`) {
 		t.Errorf("it was not asked to search: %s %v", argv, err)
 	}
 	f.script(t, "journalctl", "echo '-- No entries --'; exit 1")
@@ -222,7 +222,7 @@ func TestLogLineTimes(t *testing.T) {
 	}
 }
 
-// TestLinesAreBounded: what does not fit is the oldest, and it is said.
+// TestLinesAreBounded: the oldest lines are dropped, and the fact notes it.
 func TestLinesAreBounded(t *testing.T) {
 	var lines []diag.JournalLine
 	for i := range 600 {

@@ -170,8 +170,8 @@ func TestReadStamp(t *testing.T) {
 	}
 }
 
-// TestVersionCommand: the profile's own words are run where an operator asks, within their time, and their output is
-// bounded; that they fail says nothing of the program.
+// TestVersionCommand: the profile's command runs only where an operator started the helper, with a time limit, and
+// its output is bounded; its failure is not one of the program.
 func TestVersionCommand(t *testing.T) {
 	fakes := newFakes(t)
 	agent := fakes.script(t, "fleetd", "exit 99")
@@ -233,7 +233,7 @@ func TestBinaryCannotRun(t *testing.T) {
 	for _, c := range []struct {
 		name, path string
 		word       diag.Failure
-		say        string
+		text       string
 	}{
 		{"missing", filepath.Join(dir, "none"), diag.BinaryMissing, ""},
 		{"a folder", dir, diag.BinaryExecFormat, ""},
@@ -255,8 +255,8 @@ func TestBinaryCannotRun(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := measure(t, diag.Request{Op: diag.OpBinary, Target: c.path})
 			wantWord(t, f, c.word)
-			if !strings.Contains(f.Detail, c.say) {
-				t.Errorf("detail = %q, want %q in it", f.Detail, c.say)
+			if !strings.Contains(f.Detail, c.text) {
+				t.Errorf("detail = %q, want %q in it", f.Detail, c.text)
 			}
 		})
 	}

@@ -50,8 +50,8 @@ func asked(n int) []diag.Request {
 	return reqs
 }
 
-// TestALineOfElements: a line of 4 MiB that would decode into a GiB is refused for its elements, and says so in the
-// fact of its request; the connection goes on.
+// TestALineOfElements: a line of 4 MiB that would decode into a GiB is refused for its elements, with the reason in
+// the fact of its request; the connection goes on.
 func TestALineOfElements(t *testing.T) {
 	const ceiling = 64 << 20
 	for name, head := range map[string]string{
@@ -86,7 +86,8 @@ func TestALineOfElements(t *testing.T) {
 	}
 }
 
-// TestAnOverLongListIsNamed: the fact of the request says which limit its answer is over, and the next one is answered.
+// TestAnOverLongListIsNamed: the fact of the request names the limit that its answer exceeds, and the next one is
+// answered.
 func TestAnOverLongListIsNamed(t *testing.T) {
 	times := 0
 	c := hostile(t, func(id string) string {

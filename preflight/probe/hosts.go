@@ -181,8 +181,8 @@ func lookupFile(path, name string) found {
 	return f
 }
 
-// lookupNSS asks one source that only the C library knows (resolve, mdns, sss, ...). A "no" tells nothing: it may as
-// well not run.
+// lookupNSS asks one source that only the C library knows (resolve, mdns, sss, ...). A negative answer does not
+// count: the service may not run at all.
 func lookupNSS(ctx context.Context, getent, service, name string) found {
 	a, err := host.Command{}.Run(ctx, getent, "-s", "hosts:"+service, "ahosts", name)
 	f := found{source: sourceNSS}
@@ -198,7 +198,8 @@ func lookupNSS(ctx context.Context, getent, service, name string) found {
 	return f
 }
 
-// unasked is what a source of names says that could not be asked: nothing, unless this machine is out of what it takes.
+// unasked is the result of a source that could not be queried: empty, unless this machine is out of a resource for
+// the query.
 func unasked(err error) found {
 	if resourceOf(err) == "" {
 		return found{}

@@ -20,7 +20,7 @@ const maxBody = 1 << 20
 // minPoll keeps a poll without a pause from becoming a flood.
 const minPoll = 50 * time.Millisecond
 
-// userAgent tells an access log who asked.
+// userAgent identifies the tool in access logs.
 const userAgent = "gpuaasctl-probe"
 
 // answer is one HTTP answer, its body read and bounded.
@@ -78,7 +78,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// ask makes one exchange, or writes why there is no answer.
+// ask makes one exchange, or records why it got no answer.
 func (c *climb) ask(ctx context.Context, polls int) (*answer, bool) {
 	warm, ok := c.arrive(ctx)
 	if !ok {
@@ -187,8 +187,8 @@ func (c *climb) headers(r *http.Request) {
 // roundTrip writes r and reads the head of the answer. The body, if any, is read from the link.
 func (l *link) roundTrip(r *http.Request) (*http.Response, error) {
 	writeErr := r.Write(l.conn)
-	// A server that turns a client away may have ended the connection before it read the request; what it said
-	// before that is still there to read.
+	// A server that turns a client away may have ended the connection before it read the request; its answer can
+	// still be read.
 	if _, err := l.br.Peek(1); err != nil {
 		if _, alert := remoteAlert(err); writeErr != nil && !alert {
 			err = writeErr

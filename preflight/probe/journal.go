@@ -111,7 +111,7 @@ func searchJournal(ctx context.Context, argv, match []string) (host.Answer, erro
 	if err == nil && s.Code != 0 && strings.Contains(s.Complaint(), "attern") {
 		return runCommand(ctx, host.Command{Most: journalInput}, argv...)
 	}
-	if s.Code == 1 && s.Complaint() == "" { // that is how it says that nothing was found
+	if s.Code == 1 && s.Complaint() == "" { // exit code 1 without an error text means no matches
 		s.Code = 0
 	}
 	return s, err
@@ -136,7 +136,7 @@ func matches(line string, match []string) bool {
 	return len(match) == 0
 }
 
-// journalEntry reads one entry of journalctl's JSON. A text with bytes that are no characters comes as a list of them.
+// journalEntry reads one entry of journalctl's JSON. A text with bytes that are not UTF-8 is a list of numbers there.
 func journalEntry(entry map[string]json.RawMessage) (l diag.JournalLine) {
 	get := func(name string) string { s, _ := jsonText(entry[name]); return s }
 	l.Text, l.Boot = get("MESSAGE"), get("_BOOT_ID")
@@ -160,7 +160,7 @@ func ofBytes(list string) string {
 	return string(b)
 }
 
-// tailLog reads the end of a log file, newest first. Lines before Since are left out where they say their time.
+// tailLog reads the end of a log file, newest first. Lines before Since are left out where they have a time.
 func tailLog(req diag.Request, limit int, f *diag.Fact) []diag.JournalLine {
 	data, err := readTail(req.Target, f.Journal)
 	if err != nil {
@@ -190,7 +190,7 @@ func tailLog(req diag.Request, limit int, f *diag.Fact) []diag.JournalLine {
 	return lines
 }
 
-// errNoLog refuses what is no log file: naming a key file must not print the key.
+// errNoLog refuses files outside the log folder: a request for a key file must not print the key.
 var errNoLog = errors.New("a log file is a regular file below " + logFolder)
 
 // readTail is the end of a log file, from a line's begin on.
@@ -223,7 +223,7 @@ func readTail(path string, j *diag.JournalFacts) ([]byte, error) {
 	return data, err
 }
 
-// timeOf is a log line's own time: RFC 3339 at its begin, as nginx and slog write theirs; zero where it says none.
+// timeOf is a log line's own time: RFC 3339 at its begin, as nginx and slog write theirs; zero where it has none.
 func timeOf(line string) diag.Time {
 	head := line[:min(len(line), 64)]
 	for _, mark := range [...]string{`"time":"`, "time="} {

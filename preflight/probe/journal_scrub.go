@@ -149,7 +149,7 @@ func showIDs(s string, ids []string) string {
 	return s
 }
 
-// isID tells an id from a token by its form. What we take for tokens mixes cases.
+// isID distinguishes an id from a token by its form: tokens mix upper and lower case.
 func isID(s string) bool {
 	if len(s) == len("agent-")+26 && strings.HasPrefix(s, "agent-") {
 		return ids().agents.MatchString(s)

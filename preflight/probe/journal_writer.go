@@ -18,8 +18,8 @@ import (
 const nobodyKnown = 1<<32 - 1
 
 // writer is the process whose lines are a unit's: its program, by its user. A line in a unit's control group may also
-// be by a tenant (logger, systemd-cat), or by a set-user-id program that a tenant made say something as root (sudo logs
-// the command that it refuses). What is compared are journald's own fields, which no sender can set. _COMM is not among
+// be a tenant's (logger, systemd-cat), or a set-user-id program's that logs a tenant's text as root (sudo logs the
+// command that it refuses). The comparison uses journald's own fields, which no sender can set. _COMM is not among
 // them: a link's name decides what a set-user-id program is called.
 type writer struct {
 	unit    string
@@ -28,8 +28,8 @@ type writer struct {
 	uid     uint32
 }
 
-// writerOf asks systemd who writes a unit's lines. What it does not say is not known, and then only a system user's
-// program in a place that is root's is believed.
+// writerOf asks systemd who writes a unit's lines. Fields that it lacks are not known, and then only lines of a
+// system user's program in a folder of root count.
 func (p *Prober) writerOf(ctx context.Context, unit string) writer {
 	w := writer{unit: unit, uid: nobodyKnown}
 	if !strings.Contains(unit, ".") {

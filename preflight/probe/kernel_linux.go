@@ -10,7 +10,7 @@ import (
 // staUnsync is STA_UNSYNC of adjtimex(2): the clock is not disciplined.
 const staUnsync = 0x40
 
-// kernelClock adds what only the kernel knows; what it does not tell (a container may not ask) stays absent.
+// kernelClock adds the values that only the kernel has; one that cannot be read (as in a container) stays absent.
 func kernelClock(c *diag.ClockFacts) {
 	c.BootID = host.This.BootID()
 	if up, err := host.This.Uptime(); err == nil {
@@ -24,8 +24,8 @@ func kernelClock(c *diag.ClockFacts) {
 	}
 }
 
-// resent is how many segments the kernel sent again on a connection because they, or what said that they had come, were
-// lost. A segment that the far side reports to have twice was not lost: it was sent again too early.
+// resent is how many segments of a connection the kernel retransmitted because they, or their acknowledgements, were
+// lost. A segment that the far side reports as a duplicate was not lost: it was retransmitted too early.
 func resent(fd uintptr) (int64, bool) {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {

@@ -38,7 +38,7 @@ type target struct {
 }
 
 // climb is one request on its way up the ladder dns, tcp, tls, http, ws, session. Each rung fills its section of the
-// fact and says whether the next may be tried. It belongs to one goroutine.
+// fact and reports whether the next may be tried. It belongs to one goroutine.
 type climb struct {
 	p     *Prober
 	req   diag.Request
@@ -165,7 +165,7 @@ func (c *climb) countResent() {
 	if err != nil {
 		return
 	}
-	_ = rc.Control(func(fd uintptr) { // of one that is closed nothing can be said
+	_ = rc.Control(func(fd uintptr) { // a closed connection has no count
 		total, ok := resent(fd)
 		if !ok {
 			return

@@ -91,7 +91,7 @@ var errOverBudget = errors.New(
 	"the node's answers are larger than this tool keeps for one connection (16 MiB at once, " +
 		"a list element counted as 1 KiB)")
 
-// budget is what the answers of one connection may still cost, as bounded.LinkBudget says. It grows with time, since a
+// budget is the remaining size of one connection's answers, see bounded.LinkBudget. It grows with time, since a
 // connection may be kept for days.
 type budget struct {
 	left int

@@ -18,7 +18,7 @@ import (
 )
 
 // Lookup finds the value at a path of Request.Extract in a JSON document, as text: a string without its quotes,
-// everything else as it is written. There is none where the document lacks it, or has a null.
+// everything else as it is written. found is false where the document lacks it, or has a null.
 type Lookup func(doc []byte, path string) (value string, found bool)
 
 // plainPath reports whether path is names and list indices joined by dots: all that a node looks up.
@@ -45,11 +45,11 @@ func lookup(doc []byte, path string) (string, bool) {
 	return jsonText(doc)
 }
 
-// child is an object's member or a list's element; nil where there is none.
+// child is an object's member or a list's element; nil where it is missing.
 func child(doc []byte, step string) []byte {
 	if !bytes.HasPrefix(doc, []byte("[")) {
 		var members map[string]json.RawMessage
-		_ = bounded.Unmarshal(doc, &members, bounded.Answer()) // what is no object has no members
+		_ = bounded.Unmarshal(doc, &members, bounded.Answer()) // other values have no members
 		return members[step]
 	}
 	var list []json.RawMessage
@@ -130,7 +130,7 @@ func (p *Prober) askEach(ctx context.Context, q question) func(found bool) []dia
 // maxExtended bounds the text of one extended DNS error.
 const maxExtended = 200
 
-// resolvConf is what resolv.conf(5) says, with the C library's defaults and limits.
+// resolvConf has the settings of resolv.conf(5), with the C library's defaults and limits.
 type resolvConf struct {
 	servers  []string // host:port
 	search   []string

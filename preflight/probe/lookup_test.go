@@ -37,7 +37,7 @@ func TestPlainPath(t *testing.T) {
 	}
 }
 
-// A node that does not understand a path says so before it asks any server: a missing field would be a lie.
+// A node that does not support a path fails before it contacts any server: an absent field would be a wrong result.
 func TestProberWithoutALookupRefusesItsLanguage(t *testing.T) {
 	f := run(t, diag.Request{Op: diag.OpHTTP, Target: "http://127.0.0.1:1",
 		Extract: map[string]string{"error.code": "errors.#.code"}})

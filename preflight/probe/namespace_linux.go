@@ -42,7 +42,7 @@ type namespace struct {
 }
 
 // openNamespaces returns the agent's namespaces where they are not ours, and apart from them its mounts in the
-// machine's network where its own is another one; else nil, and what to say of requests for the agent's view that are
+// machine's network where its own is another one; else nil, and the AgentView of requests for the agent's view that are
 // measured here.
 func openNamespaces(pid int, cfg Config) (inside, mounts *namespace, view string) {
 	if pid == 0 {
@@ -189,7 +189,7 @@ func (n *namespace) close() error {
 	kill := time.AfterFunc(childEnd, func() { _ = n.cmd.Process.Kill() })
 	defer kill.Stop()
 	_ = n.client.Close()
-	_ = n.cmd.Wait() // its status says nothing: it was cut off
+	_ = n.cmd.Wait() // its status does not matter: it was cut off
 	n.client, n.err = nil, errors.New("closed")
 	return nil
 }

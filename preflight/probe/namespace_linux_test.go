@@ -22,8 +22,8 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// TestInsideChild is no test: it is what the child inside a namespace runs, since the program that re-executes itself
-// is the test binary here.
+// TestInsideChild is not a test: the child inside a namespace runs it, since the program that re-executes itself is
+// the test binary here.
 func TestInsideChild(t *testing.T) {
 	at := slices.Index(os.Args, "inside")
 	if at < 0 {
@@ -127,7 +127,7 @@ func TestAgentsView(t *testing.T) {
 	if d := at["disk"].Disk; d.FSType != "tmpfs" || d.TotalBytes != 1<<20 {
 		t.Errorf("disk: %+v", d)
 	}
-	// Both have one serial number; the key tells which pair it is.
+	// Both have one serial number; the key identifies the pair.
 	if f := at["cert"].Cert; !*f.KeyMatches || f.Leaf.Fingerprint == fingerprint(t, c, cert) {
 		t.Errorf("cert: %+v", f)
 	}
@@ -206,8 +206,8 @@ func TestSpareThreadIsNeverTheFirst(t *testing.T) {
 	}
 }
 
-// A network namespace of the agent's own is entered, alone and with its mounts; and only the network is left out where
-// a request says so.
+// A network namespace of the agent's own is entered, alone and with its mounts; and a request can leave out the
+// network alone.
 func TestAgentsNetwork(t *testing.T) {
 	needsRoot(t)
 	file, overlay := write(t, "real"), write(t, "overlay")

@@ -46,7 +46,7 @@ func attributes(b []byte) map[uint16][][]byte {
 	return out
 }
 
-// one is the first attribute of a kind; nil where there is none.
+// one is the first attribute of a kind; nil where it is missing.
 func one(a map[uint16][][]byte, kind uint16) []byte {
 	if len(a[kind]) == 0 {
 		return nil

@@ -28,7 +28,7 @@ type units struct{}
 func kernelClock(*diag.ClockFacts) {}
 func startTime(int) uint64         { return 0 }
 
-// DiscoverAgent finds no agent: there is none but on Linux.
+// DiscoverAgent finds no agent: agents run on Linux only.
 func DiscoverAgent(_ context.Context, unit, envFile string) AgentView {
 	return AgentView{Unit: unit, EnvFile: envFile}
 }

@@ -19,9 +19,9 @@ const (
 	PageChallenge = string(diag.LimiterChallenge) // an edge wants a captcha or a script solved
 )
 
-// judgePage classifies an answer by itself: the platform's, or that of something in front of it. json says that
-// fields of a JSON answer were asked for, code is the error's own. OK is every 2xx, and a redirect that is not a login:
-// whether a status is what was hoped for is for a judge to say.
+// judgePage classifies an answer: the platform's, or that of an edge in front of it. json: fields of a JSON answer
+// were requested; code is the error's code. OK is every 2xx, and a redirect that is not to a login: the hop's judge
+// decides whether the status is the expected one.
 func judgePage(resp *http.Response, body []byte, json bool, code string) (page string, word diag.Failure) {
 	if p := nginxSSLPage(resp.StatusCode, body); p != "" {
 		return p, diag.MTLSIngress400

@@ -33,11 +33,11 @@ type Prober struct {
 	Lookup Lookup
 
 	// AskServer asks one name server for a fully qualified name, and reports more than the host's own look-up would.
-	// Without one no server is asked by itself. An error is why there is no answer.
+	// Without it, no server is queried individually. An error is why no answer came.
 	AskServer func(ctx context.Context, server, name string) (diag.DNSAnswer, error)
 
-	// JudgeGPUs has a policy judge raw events about a node's GPUs, as of now by the node's clock. Only an operator's side
-	// has one: a node judges nothing.
+	// JudgeGPUs has a policy judge raw events about a node's GPUs, as of now by the node's clock. Only the operator's
+	// side sets it: a node judges nothing.
 	JudgeGPUs func(ctx context.Context, policy string, events []json.RawMessage, now time.Time) (diag.GPUJudged, error)
 
 	Agent AgentView // node side only
@@ -48,7 +48,7 @@ type Prober struct {
 
 	names  nameFiles // tests have files of their own
 	mirror string    // and a folder of the record's copy in memory
-	gpus   gpuPaths  // and paths of what the kernel says of GPUs
+	gpus   gpuPaths  // and paths of the kernel's files about GPUs
 	pool   pool      // connections kept between requests of one prober
 	units  units     // questions to systemd, asked together
 
@@ -93,7 +93,7 @@ func (p *Prober) measure(ctx context.Context, req diag.Request,
 		measure(p, ctx, expanded, &f)
 	}
 	p.own.explain(&f)
-	f.Detail = clean(req, f.Detail) // also what a file, a command or a panic said
+	f.Detail = clean(req, f.Detail) // also texts of a file, a command or a panic
 	f.DurationMS = diag.Measured(time.Since(began))
 	return f
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// startTime identifies a process together with its PID; 0 when there is none, or none any more.
+// startTime identifies a process together with its PID; 0 when it does not exist.
 func startTime(pid int) uint64 {
 	if pid <= 0 {
 		return 0
@@ -56,7 +56,7 @@ func rssOf(pid int) *int64 {
 	return &size
 }
 
-// cgroupOf is a process's folder of the unified hierarchy, and of the freezer of the old one; "" where there is none.
+// cgroupOf is a process's folder of the unified hierarchy, and of the freezer of the old one; "" where it has none.
 func cgroupOf(pid int) (unified, freezer string) {
 	groups, err := host.This.Cgroups(pid)
 	if err != nil {
@@ -99,7 +99,7 @@ func frozen(pid int) bool {
 		if err == nil && strings.Contains("\n"+string(b), "\nfrozen 1") {
 			return true
 		}
-		// Until the last task has stopped, events says 0 while freeze says 1.
+		// Until the last task has stopped, cgroup.events has 0 and cgroup.freeze 1.
 		b, err = os.ReadFile(filepath.Join(unified, "cgroup.freeze"))
 		if err == nil && strings.TrimSpace(string(b)) == "1" {
 			return true
@@ -113,7 +113,7 @@ func frozen(pid int) bool {
 }
 
 // cgroupPIDs lists the processes of a unit by its main one: everything in and under its unified control group, or the
-// main process alone where there is no such group of its own. At most 512.
+// main process alone where it has no group of its own. At most 512.
 func cgroupPIDs(main int, controlGroup string) []int {
 	unified, _ := cgroupOf(main)
 	// The root group, or that of a session, holds processes of others.

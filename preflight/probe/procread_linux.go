@@ -33,7 +33,7 @@ func numbers(path string) (out []int64) {
 	return out
 }
 
-// field is the number that follows a name; 0 where there is none.
+// field is the number that follows a name; 0 where it is missing.
 func field(text, name string) int64 {
 	words := strings.Fields(text)
 	if i := slices.Index(words, name); i >= 0 && i+1 < len(words) {

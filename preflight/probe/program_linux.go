@@ -47,7 +47,7 @@ type format struct {
 	machine elf.Machine
 }
 
-// readFormat reads a program's head; an error says why no kernel executes it.
+// readFormat reads a program's head; an error is why no kernel executes it.
 func readFormat(path string) (format, error) {
 	file, st, err := openProgram(path)
 	if err != nil {
@@ -121,7 +121,7 @@ func (p *program) check(r io.ReaderAt, path string, size int64) error {
 // identity is what a build left in a program. Both are empty for a program that is not Go's.
 type identity struct {
 	goMain  string // path of the main package
-	version string // "gpuaas-agent v1.2"; "" where there is no stamp
+	version string // "gpuaas-agent v1.2"; "" without a stamp
 }
 
 // readIdentity reads a program of at most maxDigest bytes.
@@ -148,7 +148,7 @@ func readIdentity(path string) (identity, error) {
 	return id, nil
 }
 
-// readStamp finds the version that the build wrote for name; "" when there is none.
+// readStamp finds the version that the build wrote for name; "" without one.
 func readStamp(r io.Reader, name string) string {
 	prefix, suffix, _ := strings.Cut(Stamped(name, "\x00"), "\x00")
 	longest := len(prefix) + maxVersion + len(suffix)

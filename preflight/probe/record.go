@@ -14,7 +14,7 @@ import (
 const (
 	// recordMirror is where the agent keeps the record's copy in memory.
 	recordMirror = "/run/gpuaas/diag"
-	// recordEntries is how many entries are given where the request does not say.
+	// recordEntries is the number of entries for a request without a limit.
 	recordEntries = 32
 )
 

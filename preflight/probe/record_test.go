@@ -98,7 +98,7 @@ func TestRecordOutsideOfTheAgentsMounts(t *testing.T) {
 	}
 }
 
-// TestRecordWithoutItsPins: what is missing is said in words of our own.
+// TestRecordWithoutItsPins: the reason for the missing file is our own text.
 func TestRecordWithoutItsPins(t *testing.T) {
 	dir := recordIn(t, 3)
 	if err := os.Remove(filepath.Join(dir, record.FilePinned)); err != nil {

@@ -77,8 +77,8 @@ func (r *redaction) apply(s string) (string, int) {
 // shortestToken is the length from which a run of characters may be a token.
 const shortestToken = 24
 
-// opaque tells a token from a path, a host name or a UUID: it mixes upper case, lower case and digits, or it is one
-// long piece with digits in it.
+// opaque reports whether run is a token rather than a path, a host name or a UUID: it mixes upper case, lower case
+// and digits, or is one long run with digits.
 func opaque(run string) bool {
 	if len(strings.TrimRight(run, "=")) < shortestToken {
 		return false

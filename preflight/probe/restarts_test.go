@@ -96,8 +96,8 @@ func TestUnitRestarts(t *testing.T) {
 	}
 }
 
-// TestMainProcessGone: a main process that ended between two questions is looked for again; that it is gone is said
-// only where systemd goes on to name it.
+// TestMainProcessGone: a main process that ended between two queries is looked up again; it is reported as gone only
+// where systemd still names it.
 func TestMainProcessGone(t *testing.T) {
 	fakes := newFakes(t)
 	cmd := sleeper(t)
@@ -124,8 +124,8 @@ func TestMainProcessGone(t *testing.T) {
 	}
 }
 
-// TestMainProcessStarts: a main process that systemd has not executed yet is no running program, and the next look has
-// what came of it. One that stays like that is there.
+// TestMainProcessStarts: a main process that systemd has not executed yet does not count as running, and the next
+// reading has its result. One that stays in that state counts as present.
 func TestMainProcessStarts(t *testing.T) {
 	fakes := newFakes(t)
 	sh, err := exec.LookPath("sh") // it is the same under every name

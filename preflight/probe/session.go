@@ -43,7 +43,7 @@ type terminal struct {
 	c       *climb
 	ws      *ws.Conn
 	frames  chan frame
-	gone    chan struct{} // closed when frames are no longer taken
+	gone    chan struct{} // closed when frames are no longer read
 	opened  time.Time
 	upgrade time.Duration // how long that took
 	last    time.Time     // when the last frame came

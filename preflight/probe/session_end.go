@@ -22,7 +22,7 @@ const (
 	// pingSpare is what is left after a pong that did not come.
 	pingSpare = 200 * time.Millisecond
 	// maxSaid bounds what is kept of a terminal's last lines, in runes.
-	maxSaid = 300
+	maxLastLines = 300
 )
 
 // ended names the end of the connection.
@@ -56,14 +56,14 @@ func (t *terminal) closing(err error) {
 	}
 }
 
-// account says of a session that failed how long the far side had been quiet, and what its terminal said last.
+// account adds to a failed session how long the far side had been quiet, and the last lines of its terminal.
 func (t *terminal) account(ctx context.Context) {
 	t.c.f.WS.QuietMS = since(t.last)
 	if ctx.Err() != nil {
 		t.collect()
 	}
-	if said := lastLines(clean(t.c.req, t.out.text), t.typed); said != "" { // cleaned before it is cut
-		t.pty().LastLines = said
+	if last := lastLines(clean(t.c.req, t.out.text), t.typed); last != "" { // cleaned before it is cut
+		t.pty().LastLines = last
 	}
 }
 
@@ -107,7 +107,7 @@ func (t *terminal) ping(ctx context.Context) pong {
 	}
 	began, wait := time.Now(), time.Until(end)-min(pingSpare, lead/4)
 	if wait < lead/2 {
-		return pong{} // this machine is late: too short to say that a pong is lost
+		return pong{} // this machine is late: the wait is too short to count a pong as lost
 	}
 	switch err := t.ws.Ping(wait); {
 	case err == nil:
@@ -142,9 +142,9 @@ func lastLines(text string, typed []string) string {
 			lines = append(lines, line)
 		}
 	}
-	said := []rune(strings.Join(lines, " | "))
-	if over := len(said) - maxSaid; over > 0 {
-		return "..." + string(said[over:])
+	last := []rune(strings.Join(lines, " | "))
+	if over := len(last) - maxLastLines; over > 0 {
+		return "..." + string(last[over:])
 	}
-	return string(said)
+	return string(last)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// readShortage reads the limit that was reached: its size, its use and who holds it. errno tells one file limit from
-// the other, udp one kind of local port from the other, and remote is where the port was to lead.
+// readShortage reads the limit that was reached: its size, its use and who holds it. errno distinguishes the file
+// limits, udp the kinds of local ports, and remote is the address that was dialled.
 func readShortage(r diag.Resource, errno string, udp bool, remote string) diag.ShortageFacts {
 	s := diag.ShortageFacts{Resource: r}
 	switch r {
@@ -37,8 +37,8 @@ func set(s *diag.ShortageFacts, scope diag.Scope, setting string, limit, used in
 	s.Scope, s.Setting, s.Limit, s.Used = scope, setting, &limit, &used
 }
 
-// openFiles: EMFILE says that every number under this process's own limit is taken, and nothing more can be opened to
-// look; ENFILE is the machine's.
+// openFiles: EMFILE means that this process's own limit is reached, so that no file can be opened to read it; ENFILE
+// is the machine's limit.
 func openFiles(s *diag.ShortageFacts, errno string) {
 	if errno == "EMFILE" {
 		var l unix.Rlimit

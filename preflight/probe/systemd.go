@@ -31,7 +31,7 @@ var properties = strings.Join([]string{
 	"IPAddressAllow", "SystemCallFilter", "LimitNOFILE", "TasksMax", "TasksCurrent",
 }, ",")
 
-// showUnit asks systemd. A unit that does not exist is no error: its LoadState says so.
+// showUnit asks systemd. A missing unit is not an error: its LoadState is not-found.
 func showUnit(ctx context.Context, unit string) (host.Unit, error) {
 	if !isUnitName(unit) {
 		return nil, fmt.Errorf("%q is no unit name", unit)
@@ -63,7 +63,7 @@ func showUnits(ctx context.Context, units ...string) ([]host.Unit, error) {
 	return all, nil
 }
 
-// number is a property that is a number; nil when it is none.
+// number is a numeric property; nil for another value.
 func number(u host.Unit, name string) *int {
 	n, ok := u.Number(name)
 	if !ok {
@@ -125,7 +125,7 @@ type unitBatch struct {
 	done   chan struct{}
 	all    []host.Unit
 	err    error
-	gaveUp bool // the one who asked had no more time: that says nothing of systemd
+	gaveUp bool // the caller's time was over: that is not a failure of systemd
 }
 
 // show answers like showUnit. Where the common question fails, each asks for itself, since one unit's trouble or the
@@ -168,7 +168,7 @@ func (u *units) ask(ctx context.Context, b *unitBatch) {
 	close(b.done)
 }
 
-// join adds unit to the question that is about to go out; leads says that the caller is the one who sends it.
+// join adds unit to the next query; leads: the caller must send it.
 func (u *units) join(unit string) (b *unitBatch, leads bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -68,9 +68,9 @@ func lanes(addrs []netip.Addr, now time.Time) []*lane {
 	return []*lane{first, second}
 }
 
-// race dials the addresses as Go's dialer does, the second family fallbackDelay after the first or as soon as that has
-// failed, and within a family each address a stagger after the one before it. It returns the first connection, or the
-// failure that says most (an address family that this host does not have says little), and every attempt in order.
+// race dials the addresses as Go's dialer does, the second family fallbackDelay after the first or as soon as that
+// has failed, and within a family each address a stagger after the one before it. It returns the first connection, or
+// the most specific failure (an address family that this host lacks is the least), and every attempt in order.
 func (c *climb) race(ctx context.Context) (attempt, []diag.TCPAttempt) {
 	r := race{c: c, began: time.Now(), results: make(chan attempt)}
 	r.lanes = lanes(c.addrs, r.began)
@@ -111,7 +111,7 @@ type race struct {
 // idle is how long a race without a next address waits at a time.
 const idle = time.Minute
 
-// start dials what is due, and says when the next address is.
+// start dials the addresses that are due, and returns the time until the next one.
 func (r *race) start(ctx context.Context) (next time.Duration) {
 	next = idle
 	if r.best.conn != nil || ctx.Err() != nil {

@@ -62,7 +62,7 @@ func TestBrokenFamily(t *testing.T) {
 	}
 }
 
-// TestMissingFamilyIsNotTheFailure: a host without IPv6 says so at once, and that is not why the connection failed.
+// TestMissingFamilyIsNotTheFailure: the immediate error of a host without IPv6 is not why the connection failed.
 func TestMissingFamilyIsNotTheFailure(t *testing.T) {
 	noLeaks(t)
 	p := twoFamilies(t, func(_ context.Context, six bool, _ string) (net.Conn, error) {

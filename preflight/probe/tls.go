@@ -19,7 +19,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// errUnverified ends a handshake whose chain did not verify, before anything was said over it.
+// errUnverified ends a handshake whose chain did not verify, before any data was sent over it.
 var errUnverified = errors.New("the server's certificate does not verify")
 
 // handshake is what one handshake brings to light, filled by its callbacks.
@@ -125,7 +125,7 @@ const maxPEM = 1 << 20
 
 // cert checks the credential pair Cert and Key; the key is compared here and never leaves. Words: file_missing,
 // file_unreadable, file_unparseable, file_mismatch (the key is another certificate's), mtls_cert_not_yet_valid,
-// mtls_cert_expired. A certificate of another node is no failure here: NodeBound says it.
+// mtls_cert_expired. A certificate of another node is not a failure here: NodeBound shows it.
 func (p *Prober) cert(_ context.Context, req diag.Request, f *diag.Fact) {
 	text, err := readPEM(req.Cert)
 	if err != nil {
@@ -180,7 +180,7 @@ func checkKey(leaf *x509.Certificate, file string, f *diag.Fact) bool {
 	return matches
 }
 
-// readPEM reads a small regular file. It never waits on what is none.
+// readPEM reads a small regular file. It never blocks on another type of file.
 func readPEM(name string) ([]byte, error) {
 	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -45,7 +45,8 @@ func TestBadChainIsShownAndNotUsed(t *testing.T) {
 	}
 }
 
-// TestLookGoesOnWithoutSecrets: a look at a bad chain reads the answer, the failure holds, and nothing secret is said.
+// TestLookGoesOnWithoutSecrets: a request over a bad chain reads the answer, the failure holds, and no secret is
+// sent.
 func TestLookGoesOnWithoutSecrets(t *testing.T) {
 	noLeaks(t)
 	headers := make(chan http.Header, 1)
@@ -189,7 +190,7 @@ func TestFileWord(t *testing.T) {
 	}
 }
 
-// TestJumpWords quotes what x/crypto/ssh says of a channel that a jump host could not open.
+// TestJumpWords quotes x/crypto/ssh's errors for a channel that a jump host could not open.
 func TestJumpWords(t *testing.T) {
 	for text, want := range map[string]diag.Failure{
 		"ssh: rejected: connect failed (Connection refused)":             diag.TCPRefused,

@@ -76,7 +76,7 @@ func unitFacts(props host.Unit) *diag.UnitFacts {
 	return u
 }
 
-// mainState is what there is of a unit's main process. One that /proc hides from this login is there.
+// mainState is the state of a unit's main process. One that /proc hides from this login counts as present.
 type mainState int
 
 const (
@@ -166,8 +166,9 @@ const (
 	restartMessage = "5eb03494b6584870a536b337290809b3"
 )
 
-// settled measures whether the unit stays up, where systemd has restarted it not long ago: its restarts by the journal,
-// and a second look. NRestarts alone says nothing of the time, since it counts from the last start by hand.
+// settled measures whether the unit stays up, where systemd has restarted it not long ago: its restarts by the
+// journal, and a second reading. NRestarts alone does not show when they happened, since it counts from the last
+// manual start.
 func (p *Prober) settled(ctx context.Context, unit string, u *diag.UnitFacts) {
 	if u.Restarts == nil || *u.Restarts == 0 || u.UptimeS == nil || *u.UptimeS > int64(restartWindow.Seconds()) {
 		return

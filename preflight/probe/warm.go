@@ -11,11 +11,11 @@ import (
 )
 
 // suspicion is how long a kept connection may be silent before a new one is tried beside it. Most answers come within
-// it, and what is left of a request's time is enough to tell a dead network from a slow server.
+// it, and the rest of a request's time is enough to distinguish a dead network from a slow server.
 const suspicion = 500 * time.Millisecond
 
 // Warm opens a connection for req and keeps it for the next request that goes the same way: a WebSocket whose token
-// is still being minted finds its handshake done. The fact tells how the connection was made.
+// is still being minted finds its handshake done. The fact describes how the connection was made.
 func (p *Prober) Warm(ctx context.Context, req diag.Request) diag.Fact {
 	return p.measure(ctx, req, (*Prober).warm)
 }
@@ -69,11 +69,10 @@ func (c *climb) park() {
 	c.leave()
 }
 
-// overKept makes one exchange over the climb's link. On a kept connection two things may be wrong that a new one would
-// have shown: the peer ended it in the meantime, and then a new one takes its place where asking again does no harm; or
-// the network is gone, which looks like a server that thinks. So a second connection is tried beside a silent one, and
-// its failure is the one to tell. It returns the exchange's error, or
-// not ok with the failure written.
+// overKept makes one exchange over the climb's link. A kept connection hides two faults that a new one would show:
+// the peer ended it in the meantime, and then a new one replaces it if a repeat is harmless; or the network is gone,
+// which looks like a slow server. So a second connection is tried beside a silent one, and its failure is reported.
+// It returns the exchange's error, or not ok with the failure recorded.
 func (c *climb) overKept(ctx context.Context, warm bool, exchange func() error) (ok bool, err error) {
 	if !warm {
 		return true, exchange()

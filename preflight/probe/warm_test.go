@@ -177,7 +177,8 @@ func TestKeptConnectionHidesNoName(t *testing.T) {
 	}
 }
 
-// TestKeptConnectionHidesNoDeadNetwork: silence on a kept connection is told apart, by a new one beside it.
+// TestKeptConnectionHidesNoDeadNetwork: a new connection beside a silent kept one distinguishes a dead network from a
+// slow server.
 func TestKeptConnectionHidesNoDeadNetwork(t *testing.T) {
 	noLeaks(t)
 	for name, c := range map[string]struct {

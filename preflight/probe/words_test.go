@@ -30,7 +30,7 @@ type misfortune struct {
 	fact  func(t *testing.T) diag.Fact
 }
 
-// misfortunes covers the failure words that the ladder says.
+// misfortunes covers the failure words of the ladder.
 func misfortunes() []misfortune {
 	return slices.Concat(dnsMisfortunes, tcpMisfortunes, tlsMisfortunes, mtlsMisfortunes, httpMisfortunes, wsMisfortunes,
 		fileMisfortunes)
@@ -115,7 +115,7 @@ var dnsMisfortunes = []misfortune{
 		lookupOf(func(w dns.ResponseWriter, _ *dns.Msg) { _, _ = w.Write([]byte("no")) })},
 }
 
-// dialed fails every connection attempt with what a kernel would say.
+// dialed fails every connection attempt with a kernel's error.
 func dialed(errno syscall.Errno) func(t *testing.T) diag.Fact {
 	return func(t *testing.T) diag.Fact {
 		p := newProber(t)
@@ -369,7 +369,7 @@ var wsMisfortunes = []misfortune{
 			"/"})
 	}},
 	{diag.WSSubprotocol, "ws", "none chosen",
-		terminalBy(&websocket.AcceptOptions{InsecureSkipVerify: true}, says(`{"type":"ready"}`))},
+		terminalBy(&websocket.AcceptOptions{InsecureSkipVerify: true}, sendTexts(`{"type":"ready"}`))},
 	{diag.WSSubprotocol, "ws", "the token chosen", refusedUpgrade(func(w http.ResponseWriter, r *http.Request) {
 		c, err := websocket.Accept(w, r,
 			&websocket.AcceptOptions{Subprotocols: []string{"bearer." + canary}, InsecureSkipVerify: true})
@@ -383,22 +383,22 @@ var wsMisfortunes = []misfortune{
 		terminalOf(func(_ context.Context, c *websocket.Conn) { _ = c.Close(4001, "session replaced") })},
 	{diag.WSClosed, "ws", "broken", terminalOf(func(_ context.Context, c *websocket.Conn) { _ = c.CloseNow() })},
 	{diag.WSClosed, "ws", "an error of the gateway",
-		terminalOf(says(`{"type":"error","code":"node_stream_timeout","message":"no stream"}`))},
+		terminalOf(sendTexts(`{"type":"error","code":"node_stream_timeout","message":"no stream"}`))},
 	{diag.WSClosed, "pty", "closed before the shell answered", terminalOf(func(ctx context.Context, c *websocket.Conn) {
-		says(`{"type":"ready"}`)(ctx, c)
+		sendTexts(`{"type":"ready"}`)(ctx, c)
 		_ = c.Close(1011, "gone")
 	})},
 	{diag.UserMissing, "pty", "no such user",
-		terminalOf(says(`{"type":"error","code":"user_missing","message":"no user"}`))},
-	{diag.ShellMissing, "pty", "no such shell", terminalOf(says(`{"type":"error","code":"user_shell_missing"}`))},
-	{diag.PTYFailed, "pty", "no PTY", terminalOf(says(`{"type":"error","code":"pty_failed"}`))},
+		terminalOf(sendTexts(`{"type":"error","code":"user_missing","message":"no user"}`))},
+	{diag.ShellMissing, "pty", "no such shell", terminalOf(sendTexts(`{"type":"error","code":"user_shell_missing"}`))},
+	{diag.PTYFailed, "pty", "no PTY", terminalOf(sendTexts(`{"type":"error","code":"pty_failed"}`))},
 	{diag.PTYFailed, "pty", "the shell ends at once",
-		terminalOf(says(`{"type":"ready"}`, `{"type":"exit","code":"pty_exited"}`))},
+		terminalOf(sendTexts(`{"type":"ready"}`, `{"type":"exit","code":"pty_exited"}`))},
 	{diag.PTYFailed, "pty", "said by the close frame only",
 		terminalOf(func(_ context.Context, c *websocket.Conn) { _ = c.Close(1011, "pty_failed") })},
 	silence(diag.PTYSilent, "pty", "an echo is not a shell", echo),
 	silence(diag.PTYSilent, "pty", "ready and nothing more", func(ctx context.Context, c *websocket.Conn) {
-		says(`{"type":"ready"}`)(ctx, c)
+		sendTexts(`{"type":"ready"}`)(ctx, c)
 		for ctx.Err() == nil {
 			if _, _, err := c.Read(ctx); err != nil {
 				return

@@ -83,8 +83,8 @@ func (c *climb) upgrade(ctx context.Context) *ws.Conn {
 	return conn
 }
 
-// rejected names an answer that is no upgrade. Who answered counts for more than that it was no: an edge that limits,
-// asks for a login, wants a certificate or is broken itself never let the gateway see the request.
+// rejected names an answer that is not an upgrade. The origin of the answer counts for more than the refusal: an edge
+// that limits, asks for a login, requires a certificate or is broken itself did not pass the request to the gateway.
 func (c *climb) rejected(a *answer) {
 	word := c.describe(a)
 	switch word {
@@ -144,7 +144,7 @@ func (s stream) Close() error {
 	return nil
 }
 
-// codeWord names what a terminal's error frame or close reason says. The codes of the shell's own troubles are the
+// codeWord is the failure for a terminal's error frame or close reason. The codes of the shell's own failures are the
 // same on every leg; any other code is kept as evidence beside ws_closed.
 func codeWord(code string) (phase string, word diag.Failure) {
 	switch {

@@ -85,8 +85,8 @@ func terminalBy(accept *websocket.AcceptOptions,
 	}
 }
 
-// says sends text frames, and leaves the connection to the peer.
-func says(texts ...string) func(context.Context, *websocket.Conn) {
+// sendTexts sends text frames, and leaves the connection to the peer.
+func sendTexts(texts ...string) func(context.Context, *websocket.Conn) {
 	return func(ctx context.Context, c *websocket.Conn) {
 		for _, text := range texts {
 			_ = c.Write(ctx, websocket.MessageText, []byte(text))
@@ -99,7 +99,7 @@ func says(texts ...string) func(context.Context, *websocket.Conn) {
 
 // echo is what a PTY without a shell does.
 func echo(ctx context.Context, c *websocket.Conn) {
-	says(`{"type":"ready"}`)(ctx, c)
+	sendTexts(`{"type":"ready"}`)(ctx, c)
 	for {
 		_, b, err := c.Read(ctx)
 		if err != nil || c.Write(ctx, websocket.MessageBinary, b) != nil {
@@ -212,7 +212,7 @@ func TestHoldSession(t *testing.T) {
 		t.Errorf("nobody ended it: opened %v, %+v", opened, f.WS)
 	}
 	opened = false
-	if f := hold(says(`{"type":"error","code":"user_missing"}`), 60_000, func() { opened = true }); opened ||
+	if f := hold(sendTexts(`{"type":"error","code":"user_missing"}`), 60_000, func() { opened = true }); opened ||
 		f.Failure != diag.UserMissing {
 		t.Errorf("never a shell: opened %v, %s", opened, f.Failure)
 	}

@@ -58,7 +58,7 @@ func (c *credentials) close() {
 	}
 }
 
-// why reports what can be said of keys that were not offered.
+// why lists the keys that were not offered, with the reasons.
 func (c *credentials) why() string { return strings.Join(c.missing, "; ") }
 
 // method is "agent" or "key": where the key lay that signed last.
@@ -140,7 +140,7 @@ func (c *credentials) unsigned() string {
 		", and the SSH agent has not signed with it in time (does it wait for a confirmation?)"
 }
 
-// fromAgent lists the agent's keys. No agent is no error.
+// fromAgent lists the agent's keys. A missing agent is not an error.
 func (c *credentials) fromAgent(ctx context.Context, socket string, within time.Duration) []ssh.Signer {
 	if socket == "" {
 		return nil

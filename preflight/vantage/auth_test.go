@@ -163,7 +163,7 @@ func TestAgentThatDoesNotSign(t *testing.T) {
 	}
 }
 
-// An agent that accepts and says nothing costs its own time, not the walk's.
+// An agent that accepts and does not answer costs its own timeout, not the walk's.
 func TestSilentAgent(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "agent")
 	ln, err := net.Listen("unix", socket)

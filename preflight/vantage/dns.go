@@ -22,8 +22,8 @@ const dnsPayload = 1232
 // for thousands, and a report keeps what every server reports.
 const dnsMost = 32
 
-// askServer asks one name server for both families of a name's addresses, with EDNS: it then says why it refuses. It is
-// the operator's alone, for its library is no part of the node's helper.
+// askServer asks one name server for both families of a name's addresses, with EDNS, whose extended errors have the
+// reason of a refusal. Only the operator's side uses it, so that the node's helper does not link its library.
 func askServer(ctx context.Context, server, name string) (diag.DNSAnswer, error) {
 	type outcome struct {
 		msg *dns.Msg

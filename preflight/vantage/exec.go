@@ -20,16 +20,16 @@ const (
 	// doubtWait is how long a server may take to answer a question that needs no command. One that has a call given up
 	// on it, and takes longer, is frozen or cut off.
 	doubtWait = 3 * time.Second
-	// keptOutput is what is kept of a program's output when the script does not say.
+	// keptOutput is the limit of a program's kept output, in bytes, for a script without its own.
 	keptOutput = 64 << 10
 	// maxNotes and maxNoteBytes bound the notes of one script: the longest of ours has some forty.
 	maxNotes, maxNoteBytes = 256, 64 << 10
 )
 
-// ErrUnsent says of an error that the script was not sent, so nothing was done by it.
+// ErrUnsent is wrapped by errors of a script that was not sent, and so did nothing.
 var ErrUnsent = errors.New("nothing was sent")
 
-// unsent is an error that is ErrUnsent, in its own words.
+// unsent is an error that is ErrUnsent, with its own text.
 type unsent struct{ error }
 
 func (u unsent) Unwrap() error        { return u.error }
@@ -42,8 +42,8 @@ type Answer struct {
 	Words  string   // what else came on stderr, for a detail
 }
 
-// Note gives what follows word in the note that begins with it.
-func (a Answer) Note(word string) (rest string, said bool) {
+// Note returns the rest of the first note that begins with word.
+func (a Answer) Note(word string) (rest string, found bool) {
 	for _, n := range a.Notes {
 		if first, rest, _ := strings.Cut(n, " "); first == word {
 			return rest, true
@@ -58,7 +58,7 @@ func (a Answer) Note(word string) (rest string, said bool) {
 //
 // When ctx ends, or the script's own time does, the call is given up and its channel is closed; other calls over the
 // same connection go on, unless the server does not answer any more: then the connection ends for all of them. An
-// error that is ErrUnsent says that nothing can have been done.
+// error that is ErrUnsent means that the script cannot have run.
 func (n *Node) Exec(ctx context.Context, s Script) (Answer, error) {
 	l, err := n.loggedIn(ctx)
 	if err != nil {
@@ -113,7 +113,7 @@ func (l *link) doubt() {
 
 // call is one script's conversation.
 type call struct {
-	over chan struct{} // closed when the script has said that its program ended
+	over chan struct{} // closed when the script has reported its program's end
 
 	mu    sync.Mutex // guards what follows
 	out   capped
@@ -123,7 +123,7 @@ type call struct {
 	line  []byte // of stderr, not yet whole
 }
 
-// run sends the script and collects what it says.
+// run sends the script and collects its output.
 func (c *call) run(ctx context.Context, l *link, client *ssh.Client, cmd string, input []byte) error {
 	session, err := client.NewSession()
 	if err != nil {
@@ -160,7 +160,7 @@ func (c *call) run(ctx context.Context, l *link, client *ssh.Client, cmd string,
 	return session.Wait()
 }
 
-// answer is what was said, or why nothing was.
+// answer is the script's notes, or why none came.
 func (c *call) answer(err error, sudo bool) (Answer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -77,8 +77,8 @@ func configRefusal(ctx context.Context, err error) *refusal {
 	return &refusal{word: diag.SSHSetup, phase: phaseConfig, detail: err.Error()}
 }
 
-// atJump is a refusal by a jump host, or by what keeps us from it: the node was not asked. That the caller gave up, or
-// that this machine is out of something, says nothing of the jump host, and stays so.
+// atJump marks a refusal as a jump host's, or one on the path to it: the node was not reached. A refusal because the
+// caller gave up, or because this machine is out of a resource, is not about the jump host and stays unchanged.
 func (r *refusal) atJump(name string) *refusal {
 	if name == "" || r.word == diag.Cancelled || r.word == diag.HostExhausted {
 		return r
@@ -102,7 +102,7 @@ func dialRefusal(ctx context.Context, t *target, err error) *refusal {
 		shortage: probe.Shortage(err, t.address())}
 }
 
-// handshakeRefusal names a login that failed in phase, with what the peer had said first.
+// handshakeRefusal names a login that failed in phase, with the peer's text before its banner.
 func handshakeRefusal(ctx context.Context, phase string, w *wire, t *target, keys *credentials, err error) *refusal {
 	if r := penalty(w); phase == phaseBanner && r != nil {
 		return r
@@ -139,13 +139,13 @@ func handshakeRefusal(ctx context.Context, phase string, w *wire, t *target, key
 		detail: "the key exchange broke off: " + foreign(reason(err))}
 }
 
-// penaltyWords is what OpenSSH says when it turns a connection away before its banner: 9.8 and later to an address
-// that misbehaved, every version with too many unfinished logins.
+// penaltyWords are OpenSSH's texts when it refuses a connection before its banner: 9.8 and later for an address with
+// a penalty, every version with too many unfinished logins.
 var penaltyWords = [...]string{"not allowed at this time", "exceeded maxstartups"}
 
-// penalty is what a server reports that turns us away; nil when it said something else, or nothing.
+// penalty is the refusal of a server that sent one of penaltyWords; nil for another text, or none.
 func penalty(w *wire) *refusal {
-	_, words := w.said()
+	_, words := w.firstText()
 	text := foreign(string(words))
 	for _, p := range penaltyWords {
 		if strings.Contains(strings.ToLower(text), p) {
@@ -156,7 +156,7 @@ func penalty(w *wire) *refusal {
 }
 
 func bannerRefusal(w *wire, err error) *refusal {
-	_, words := w.said()
+	_, words := w.firstText()
 	r := &refusal{word: diag.SSHTransport, phase: phaseBanner, errno: probeErrno(err)}
 	if len(words) > 0 {
 		r.detail = fmt.Sprintf("what answers is no SSH server; it says %q", foreign(string(words)))
@@ -224,7 +224,7 @@ func silence(phase string, t *target) string {
 	return t.address() + " logged us in and did not start the helper"
 }
 
-// reason is err in as few words as say it.
+// reason is err's shortest text that still has the cause.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):

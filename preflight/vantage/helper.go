@@ -33,7 +33,7 @@ type trial struct {
 	helloAt time.Time
 	uname   string
 	missing bool
-	why     string // when there is no hello
+	why     string // why no hello came
 }
 
 // startHelper runs the helper over client and opens the gate to it: one of ours that is pushed or installed there, else
@@ -71,7 +71,7 @@ func (l *link) startHelper(ctx context.Context, client *ssh.Client, mine []Progr
 	}{greeting, t.s.facts}, t.s.ch, t.sent)
 }
 
-// noteHelper keeps what the hello said; the caller holds mu.
+// noteHelper copies the hello's fields into the facts; the caller holds mu.
 func (l *link) noteHelper(t *trial, took diag.Millis) {
 	uid := t.hello.UID
 	l.ssh.Helper, l.ssh.HelperPath, l.ssh.HelperVersion = t.start.how, t.start.path, t.hello.Version
@@ -86,8 +86,8 @@ func (l *link) suits(t *trial) bool {
 }
 
 // try starts the helper once. An error means that the login itself cannot run commands; a helper that is missing or
-// ends without a hello is no error.
-// anyBuild also starts an installed gpuaas-agent that is none of mine.
+// ends without a hello is not an error. anyBuild also starts an installed gpuaas-agent of another build than those of
+// mine.
 func (l *link) try(ctx context.Context, client *ssh.Client, sudo bool, mine []Program, anyBuild bool) (*trial, error) {
 	first := l.gate.first(inlineLimit)
 	args := []string{"", l.cfg.binary(), l.cfg.unit(), l.cfg.envFile(), string(bytes.TrimRight(first, "\n")), ""}

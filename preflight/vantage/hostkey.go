@@ -93,7 +93,7 @@ func (k *knownKeys) algorithms(t *target) []string {
 	return algos
 }
 
-// check says in an operator's words why key is not accepted; nil when it is.
+// check is why key is not accepted, as an error for operators; nil when it is.
 func (k *knownKeys) check(t *target, remote net.Addr, key ssh.PublicKey) error {
 	err := k.db.HostKeyCallback()(t.keyAddress(), remote, key)
 	var keyErr *xknownhosts.KeyError

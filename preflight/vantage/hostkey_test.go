@@ -24,9 +24,9 @@ func TestUnknownHostKeyThenTrusted(t *testing.T) {
 	f := loginFact(ctx, open(t, cfg))
 	wantFailure(t, f, diag.SSHHostKeyUnknown, "host_key")
 	sum := ssh.FingerprintSHA256(s.HostKey.PublicKey())
-	for _, says := range []string{sum, "gpuaasctl ssh trust node-1", "does not exist"} {
-		if !strings.Contains(f.Detail, says) {
-			t.Errorf("detail %q does not say %q", f.Detail, says)
+	for _, want := range []string{sum, "gpuaasctl ssh trust node-1", "does not exist"} {
+		if !strings.Contains(f.Detail, want) {
+			t.Errorf("detail %q does not say %q", f.Detail, want)
 		}
 	}
 	if f.SSH == nil || f.SSH.HostKeySHA256 != sum {
@@ -69,10 +69,10 @@ func TestChangedHostKeyIsNeverReplaced(t *testing.T) {
 	ctx := within(t, 30*time.Second)
 	f := loginFact(ctx, open(t, cfg))
 	wantFailure(t, f, diag.SSHHostKey, "host_key")
-	for _, says := range []string{"CHANGED", ssh.FingerprintSHA256(other), ssh.FingerprintSHA256(s.HostKey.PublicKey()),
+	for _, want := range []string{"CHANGED", ssh.FingerprintSHA256(other), ssh.FingerprintSHA256(s.HostKey.PublicKey()),
 		"ssh-keygen"} {
-		if !strings.Contains(f.Detail, says) {
-			t.Errorf("detail %q does not say %q", f.Detail, says)
+		if !strings.Contains(f.Detail, want) {
+			t.Errorf("detail %q does not say %q", f.Detail, want)
 		}
 	}
 	if _, err := TrustFirstKey(ctx, cfg); err == nil {

@@ -114,7 +114,7 @@ func (l *link) loginThrough(ctx context.Context, t *target) (*ssh.Client, error)
 	return l.login(ctx, t, through, &l.ssh)
 }
 
-// loginJumps returns the connection to the last jump host; nil when there is none.
+// loginJumps returns the connection to the last jump host; nil without jump hosts.
 func (l *link) loginJumps(ctx context.Context, jumps []target) (*ssh.Client, error) {
 	var through *ssh.Client
 	for i := range jumps {
@@ -133,7 +133,7 @@ func (l *link) loginJumps(ctx context.Context, jumps []target) (*ssh.Client, err
 // login connects to t and authenticates. note, when not nil, receives what was learnt on the way.
 func (l *link) login(ctx context.Context, t *target, through *ssh.Client, note *diag.SSHFacts) (*ssh.Client, error) {
 	trust := l.cfg.trustCommand()
-	if note == nil { // a jump host is no node: OpenSSH shows its key, and asks
+	if note == nil { // a jump host's key is trusted by OpenSSH, which shows it and asks
 		trust = diag.Command("ssh", "-o", "UserKnownHostsFile="+t.knownHosts[0], "-p", t.port, t.user+"@"+t.host, "true")
 	}
 	known, err := readKnownKeys(t, trust)
@@ -188,7 +188,7 @@ func refuseChannels(c ssh.Conn) { _, _, _ = c.SendRequest("keepalive@openssh.com
 
 // noteHandshake fills in banner and times; the caller holds mu.
 func (l *link) noteHandshake(note *diag.SSHFacts, w *wire, connected time.Time, keys *credentials) {
-	note.Banner, _ = w.said()
+	note.Banner, _ = w.firstText()
 	if at := w.heardAt(); !at.IsZero() {
 		note.BannerMS = diag.Measured(at.Sub(connected))
 		if l.phase == phaseAuth {

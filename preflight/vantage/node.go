@@ -113,8 +113,7 @@ func (n *Node) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	return facts
 }
 
-// login answers OpSSH. The first time it tells how the login went; later it also asks whether the server still
-// answers.
+// login answers OpSSH. The first fact describes the login; later ones also test whether the server still answers.
 func (n *Node) login(ctx context.Context, l *link, req diag.Request) diag.Fact {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, timeout(req, l.cfg.connectTimeout()+l.cfg.execWait()))
@@ -157,7 +156,7 @@ func (n *Node) ask(ctx context.Context, l *link, req diag.Request) diag.Fact {
 	if r := l.refusal(); r != nil {
 		return n.refused(req, r, phaseSSH, began)
 	}
-	// the login is under way: ready would come too late to say so, for the answer is passed on before
+	// the login is under way: ready would be too late, since the answer is passed on before it
 	if !l.gate.isOpen() {
 		if asked.Err() == nil {
 			return f // refused here, before anything was sent
@@ -165,7 +164,7 @@ func (n *Node) ask(ctx context.Context, l *link, req diag.Request) diag.Fact {
 		return n.refused(req, l.pending(asked), phaseSSH, began)
 	}
 	if asked.Err() != nil && f.Phase == "" && (f.Failure == diag.Timeout || f.Failure == diag.Cancelled) {
-		// timeout: our own patience ended, so the way is broken; cancelled: the caller's did, which says nothing
+		// timeout: our own time-out, so the connection is broken; cancelled: the caller's, which is not evidence
 		f.Phase = phaseSSH
 		f.Detail = fmt.Sprintf("the helper on the node gave no answer within %s; the connection was open",
 			received.Sub(began).Round(time.Millisecond))

@@ -31,7 +31,7 @@ type sshd struct {
 	log *bytes.Buffer
 }
 
-// startSSHD runs sshd on host, on a free port. It skips the test where there is no sshd, or no root.
+// startSSHD runs sshd on host, on a free port. It skips the test without sshd or without root.
 func startSSHD(t testing.TB, host string, extra ...string) *sshd {
 	t.Helper()
 	program := "/usr/sbin/sshd"

@@ -51,7 +51,7 @@ func TestOperatorsOwn(t *testing.T) {
 	}
 	defer silent.Close()
 	for _, tc := range []struct {
-		name, says string
+		name, text string
 		do         func(t *testing.T, s *sshtest.Server, cfg *NodeConfig)
 		word       diag.Failure
 	}{
@@ -106,8 +106,8 @@ func TestOperatorsOwn(t *testing.T) {
 			cfg := configFor(t, s)
 			tc.do(t, s, &cfg)
 			f := loginFact(within(t, 30*time.Second), open(t, cfg))
-			if f.Failure != tc.word || !f.Failure.Operator() || !strings.Contains(f.Detail, tc.says) {
-				t.Errorf("%q at %s, want %q, and %q in %q", f.Failure, f.Phase, tc.word, tc.says, f.Detail)
+			if f.Failure != tc.word || !f.Failure.Operator() || !strings.Contains(f.Detail, tc.text) {
+				t.Errorf("%q at %s, want %q, and %q in %q", f.Failure, f.Phase, tc.word, tc.text, f.Detail)
 			}
 			if s.Logins() != 0 {
 				t.Error("somebody logged in")
@@ -116,7 +116,7 @@ func TestOperatorsOwn(t *testing.T) {
 	}
 }
 
-// TestJumpIsWaitedFor: who gives up while a jump host is silent does not say that of the node.
+// TestJumpIsWaitedFor: a time-out while a jump host is silent is not attributed to the node.
 func TestJumpIsWaitedFor(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

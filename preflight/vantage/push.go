@@ -25,7 +25,7 @@ type Program struct {
 	Path    string // here
 	Name    string // there: gpuaas-agent-<first 16 digits of sum>
 	Sum     string // sha256, hex
-	Machine string // as uname -m says it
+	Machine string // as printed by uname -m
 }
 
 // machines are uname's words for the ELF machines that helpers are built for.
@@ -52,8 +52,8 @@ func HelperDirs(libexec string) []string {
 // findHelpers lists one helper per machine type.
 func findHelpers(dirs []string) []Program { return Programs(dirs, "gpuaas-agent") }
 
-// Programs lists one program per machine type, from files called name or name-linux-ARCH. A file that is no program for
-// Linux is passed over.
+// Programs lists one program per machine type, from files called name or name-linux-ARCH. A file that is not a
+// program for Linux is skipped.
 func Programs(dirs []string, name string) []Program {
 	var found []Program
 	for _, dir := range dirs {
@@ -100,7 +100,7 @@ type noHelper struct{ text string }
 
 func (e *noHelper) Error() string { return e.text }
 
-// push puts our helper for the node's machine type on the node. Its error says why not, in an operator's words.
+// push puts our helper for the node's machine type on the node. Its error is a text for operators.
 func (l *link) push(ctx context.Context, client *ssh.Client, sudo bool, mine []Program, old *trial) error {
 	if len(mine) == 0 {
 		return &noHelper{"and there is none here to push (looked for gpuaas-agent; see --libexec)"}

@@ -111,7 +111,7 @@ func TestWhatCannotBePushed(t *testing.T) {
 	for name, c := range map[string]struct {
 		installed string
 		prepare   func(t *testing.T, m *machine, cfg *NodeConfig)
-		says      string
+		text      string
 		word      diag.Failure
 	}{
 		"nothing here": {"", func(_ *testing.T, _ *machine, cfg *NodeConfig) { cfg.HelperDirs = nil }, "none here to push",
@@ -141,8 +141,8 @@ func TestWhatCannotBePushed(t *testing.T) {
 			c.prepare(t, m, &cfg)
 			f := loginFact(within(t, 2*time.Minute), open(t, cfg))
 			wantFailure(t, f, c.word, "exec")
-			if !strings.Contains(f.Detail, c.says) {
-				t.Errorf("detail %q does not say %q", f.Detail, c.says)
+			if !strings.Contains(f.Detail, c.text) {
+				t.Errorf("detail %q does not say %q", f.Detail, c.text)
 			}
 		})
 	}

@@ -14,8 +14,8 @@ import (
 // clientVersion names us in the server's log.
 const clientVersion = "SSH-2.0-gpuaasctl"
 
-// reach connects to t, from here or from a jump host, and says when it was connected. note, when not nil, and the
-// link's DNS and TCP sections receive what was learnt.
+// reach connects to t, from here or from a jump host, and returns the time of the connection. It fills in note, when
+// not nil, and the link's DNS and TCP sections.
 func (l *link) reach(ctx context.Context, t *target, through *ssh.Client,
 	note *diag.SSHFacts) (net.Conn, time.Time, error) {
 	began := time.Now()
@@ -48,7 +48,7 @@ func (l *link) reach(ctx context.Context, t *target, through *ssh.Client,
 	return conn, connected, nil
 }
 
-// watchLookup makes the phase say whether a name is looked up or an address connected to, and keeps the answer.
+// watchLookup sets the phase to the look-up of a name or the connection to an address, and keeps the answer.
 func (l *link) watchLookup(ctx context.Context, t *target, keep bool) context.Context {
 	if _, err := netip.ParseAddr(t.host); err == nil {
 		return ctx

@@ -19,9 +19,9 @@ const (
 	runOutput = 4 << 20
 )
 
-// Script is one of the tool's own shell scripts, for what no probe may do: change something on a node. Its text is a
-// constant; what varies are its arguments, which are quoted, and its input, which is on no command line. It says what
-// it has to say in lines that begin with the sentinel.
+// Script is one of the tool's own shell scripts. Unlike probes, scripts may change a node. Its text is a constant;
+// only its arguments, which are quoted, and its input, which is not on a command line, vary. Its results are lines
+// that begin with the sentinel.
 type Script struct {
 	Text   string
 	Args   []string
@@ -32,9 +32,9 @@ type Script struct {
 
 func (s *Script) within() time.Duration { return cmp.Or(s.Within, runTimeout) }
 
-// Run runs a script on the node by sh, as root where this login may be root, and returns what it said: each line
-// without the sentinel. Whatever else came over the same stream (a greeting) is passed over. Like a probe it shares the
-// vantage's one connection, which ends when ctx does before the script.
+// Run runs a script on the node by sh, as root where this login may be root, and returns its result lines without the
+// sentinel. Other output of the same stream (a greeting) is ignored. Like a probe it shares the vantage's one
+// connection, which ends when ctx does before the script.
 func (n *Node) Run(ctx context.Context, s Script) ([]string, error) {
 	l, err := n.loggedIn(ctx)
 	if err != nil {
@@ -84,15 +84,15 @@ func (l *link) run(ctx context.Context, client *ssh.Client, cmd string, input []
 	if ctx.Err() != nil {
 		return nil, stopped(ctx, phaseExec, silence(phaseExec, &l.target))
 	}
-	var said []string
+	var lines []string
 	for line := range strings.Lines(out.kept.String()) {
 		if rest, ours := strings.CutPrefix(strings.TrimRight(line, "\r\n"), sentinel+" "); ours {
-			said = append(said, rest)
+			lines = append(lines, rest)
 		}
 	}
 	switch {
-	case len(said) > 0:
-		return said, nil
+	case len(lines) > 0:
+		return lines, nil
 	case words.kept.Len() > 0:
 		return nil, fmt.Errorf("the script said nothing: %s", foreign(words.kept.String()))
 	case err != nil:
@@ -101,8 +101,8 @@ func (l *link) run(ctx context.Context, client *ssh.Client, cmd string, input []
 	return nil, errors.New("the script said nothing")
 }
 
-// capped keeps the first bytes that are written to it, and drops the rest. It is no bytes.Buffer with a bound: io.Copy
-// would find that one's ReadFrom, which has none.
+// capped keeps the first bytes that are written to it, and drops the rest. It does not embed a bytes.Buffer: io.Copy
+// would use its ReadFrom, which is not bounded.
 type capped struct {
 	kept bytes.Buffer
 	most int

@@ -15,9 +15,9 @@ const pushDir = "/run/gpuaasctl"
 // runScript starts the helper: a pushed one of ours by name, else the installed one where it is one of ours by its
 // digest. Nothing else is ever started, whatever lies at the installed path. Arguments: sudo or "", installed path,
 // unit, environment file, first requests (lines, may be empty), "any" or "", then name and sha256 of each of our
-// helpers. With "any" a gpuaas-agent of another build will do: an ELF program whose Go build info, found behind its
-// 16-byte mark, says so. At most 64 MiB are read, by openssl where it is there: three times as fast as most builds of
-// sha256sum. It says which one before it starts it, and how it ended.
+// helpers. With "any" a gpuaas-agent of another build is accepted: an ELF program with that name in its Go build
+// info, which follows a 16-byte mark. At most 64 MiB are read, by openssl where it is there: three times as fast as
+// most builds of sha256sum. It prints which one it starts, and how that ended.
 //
 // First requests travel in the command because an OpenSSH server gives a channel no window before the command runs:
 // sent as data they would cost one more round trip.
@@ -114,7 +114,7 @@ type note struct {
 	text  string // of failed
 }
 
-// parseNote reads a line; false when it is none of ours.
+// parseNote reads a line; false when it is not a note.
 func parseNote(line string) (note, bool) {
 	rest, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), sentinel+" ")
 	if !ok {

@@ -26,7 +26,7 @@ const (
 	lineBuffer = 64 << 10
 )
 
-// event is something that a remote command said: a note, a greeting, or that its output ended.
+// event is a remote command's note, its helper's hello, or the end of its output.
 type event struct {
 	note  note
 	hello *probe.Hello
@@ -40,7 +40,7 @@ type session struct {
 	sent   time.Time // when the exec request went out
 	events chan event
 	facts  *io.PipeReader // lines after the hello
-	over   chan struct{}  // closed when stderr and the server's requests have ended: nothing more is said
+	over   chan struct{}  // closed when stderr and the server's requests have ended: no more events come
 
 	mu       sync.Mutex // guards what follows
 	greeting []byte     // lines that are not ours
@@ -69,7 +69,7 @@ func (l *link) exec(ctx context.Context, client *ssh.Client, cmd string) (*sessi
 	}
 	var to *io.PipeWriter
 	s.facts, to = io.Pipe()
-	l.own(s.facts.Close) // facts may come that are no longer taken, because the link was closed right now
+	l.own(s.facts.Close) // facts may arrive after the link was closed
 	l.wg.Go(func() {
 		defer close(s.over)
 		var beside sync.WaitGroup
@@ -96,7 +96,7 @@ func (s *session) listen(to *io.PipeWriter) {
 			case starts && ours:
 				s.set(func() { s.last = n })
 				if !greeted || n.word == "exit" {
-					s.tell(event{note: n})
+					s.notify(event{note: n})
 				}
 				if n.word == "exit" {
 					err = io.EOF // the script may still wait for our input's end
@@ -113,7 +113,7 @@ func (s *session) listen(to *io.PipeWriter) {
 		}
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			_ = to.CloseWithError(io.EOF)
-			s.tell(event{ended: true})
+			s.notify(event{ended: true})
 			return
 		}
 	}
@@ -129,12 +129,12 @@ func (s *session) isHello(line []byte) bool {
 	if bounded.Unmarshal(line, &h, bounded.Small()) != nil || h.Hello == nil {
 		return false
 	}
-	s.tell(event{hello: h.Hello, line: bytes.Clone(line)})
+	s.notify(event{hello: h.Hello, line: bytes.Clone(line)})
 	return true
 }
 
-// tell never blocks: a script says no more than a handful of things, and there may be no listener any more.
-func (s *session) tell(e event) {
+// notify never blocks: a script has few events, and the receiver may have left.
+func (s *session) notify(e event) {
 	select {
 	case s.events <- e:
 	default:
@@ -189,8 +189,8 @@ func (s *session) collectStatus(reqs <-chan *ssh.Request) {
 	}
 }
 
-// settle waits until all words are there. stderr and the exit status travel beside the output, and are read beside it,
-// so the output's end says nothing about them. It ends the command's input, for which a script may wait.
+// settle waits for the end of stderr and for the exit status. Both are read concurrently with the output, so they may
+// come after its end. It ends the command's input, for which a script may wait.
 func (s *session) settle(ctx context.Context) {
 	_ = s.ch.CloseWrite()
 	timer := time.NewTimer(wordsTimeout)
@@ -202,7 +202,7 @@ func (s *session) settle(ctx context.Context) {
 	}
 }
 
-// words is what the remote side said that is not ours, for a detail. After settle these are all of them.
+// words is the remote side's other output, for a detail. After settle it is complete.
 func (s *session) words() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -70,9 +70,9 @@ func here(file string) place {
 	return p
 }
 
-// CheckFiles refuses files that a profile names for SSH and that cannot be what it says: an identity without a key of
-// either half, a known_hosts that is there and cannot be read. One that is not there yet is made by the first key that
-// is accepted. The error names the profile's key.
+// CheckFiles refuses unusable SSH files of a profile: an identity without a private or public key, and an existing
+// known_hosts that cannot be read. A missing known_hosts is created with the first accepted key. The error names the
+// profile's key.
 func CheckFiles(s profile.SSH) error {
 	p := here("none")
 	// a token is known only with the host

@@ -29,9 +29,9 @@ type Exit struct {
 // ErrTooMuch ends a program that prints more than Command.Most.
 var ErrTooMuch = errors.New("the program prints more than is taken")
 
-// Stream runs a program on the node, as root where this login may be root, and passes on what it prints. An error says
-// that how the program ended is not known: it was not started, the connection ended, or ctx did. Then it is asked to
-// end, and the connection with it.
+// Stream runs a program on the node, as root where this login may be root, and passes on what it prints. An error
+// means that the program's exit is not known: it was not started, the connection ended, or ctx did. Then the program
+// gets a signal, and its channel is closed.
 func (n *Node) Stream(ctx context.Context, p Command) (Exit, error) {
 	l, err := n.loggedIn(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func (n *Node) Stream(ctx context.Context, p Command) (Exit, error) {
 		return Exit{}, l.execError(ctx, "opening a channel", err)
 	}
 	defer func() { _ = session.Close() }()
-	end := func() { // asked first: without a terminal a server tells a program nothing when its channel ends
+	end := func() { // signal first: without a terminal a program does not notice that its channel was closed
 		_ = session.Signal(ssh.SIGTERM)
 		_ = session.Close()
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 )
 
-// bare opens a vantage on which nothing is put, as a login that is no root where sudo says so.
+// bare opens a vantage that does not push a helper and does not use sudo.
 func bare(t *testing.T, s *sshtest.Server) *Node {
 	t.Helper()
 	cfg := configFor(t, s)

@@ -33,8 +33,8 @@ func AcceptHostKey(ctx context.Context, cfg NodeConfig) (fingerprint, line strin
 	return t.Fingerprint, t.Line, err
 }
 
-// TrustFirstKey reads the node's host key and appends it to the operator's known_hosts file, when nothing is known
-// of the host yet. It never replaces a key: one that changed is an error that says what is known.
+// TrustFirstKey reads the node's host key and appends it to the operator's known_hosts file, when nothing is known of
+// the host yet. It never replaces a key: a changed key is an error that has the known one.
 func TrustFirstKey(ctx context.Context, cfg NodeConfig) (Trusted, error) {
 	t, err := lookAtKey(ctx, &cfg)
 	if err != nil || t.Already {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// bannerKept bounds what is kept of the words that a peer says before or in place of its version line.
+// bannerKept bounds the text that is kept of a peer before or in place of its version line, in bytes.
 const bannerKept = 512
 
-// wire is the connection under SSH. It notes what the peer says first, and on Linux asks for acknowledgements at once:
+// wire is the connection under SSH. It keeps the peer's first text, and on Linux requests immediate acknowledgements:
 // a server that has not switched Nagle off waits for them, and a delayed one costs 40 ms in every cold exec.
 type wire struct {
 	net.Conn
@@ -90,8 +90,9 @@ func (w *wire) atEnd(last func()) {
 
 // Write sends p. Sending makes the kernel delay acknowledgements again, so it is asked once more not to.
 //
-// The SSH library speaks first, and a server that turns us away may have said why and gone before we do. So before its
-// version line a write never fails: the reading goes on to what it said, and ends with the write's error.
+// The SSH library writes first, and a server that refuses us may have sent its reason and closed before that. So a
+// write before the peer's version line never fails: reading continues to that reason, and ends with the write's
+// error.
 func (w *wire) Write(p []byte) (int, error) {
 	n, err := w.Conn.Write(p)
 	quickAck(w.tcp)
@@ -117,8 +118,8 @@ func (w *wire) listen(p []byte) {
 	}
 }
 
-// said returns the peer's version line, or, where none came, whatever it said.
-func (w *wire) said() (banner string, words []byte) {
+// firstText returns the peer's version line, or, where none came, its other text.
+func (w *wire) firstText() (banner string, words []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if line, ok := versionLine(w.first); ok {

@@ -12,14 +12,14 @@ import (
 // late holds back the end of a connection from its reader, as a busy machine does.
 type late struct {
 	*wire
-	ended, tell chan struct{}
+	ended, release chan struct{}
 }
 
 func (l *late) Read(p []byte) (int, error) {
 	n, err := l.wire.Read(p)
 	if err != nil {
 		close(l.ended)
-		<-l.tell
+		<-l.release
 	}
 	return n, err
 }
@@ -39,7 +39,7 @@ func TestNoChannelOfAnEndedConnection(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l := &late{wire: newWire(conn, nil), ended: make(chan struct{}), tell: make(chan struct{})}
+			l := &late{wire: newWire(conn, nil), ended: make(chan struct{}), release: make(chan struct{})}
 			c, chans, reqs, err := ssh.NewClientConn(l, s.Addr, &ssh.ClientConfig{User: "root",
 				Auth:            []ssh.AuthMethod{ssh.PublicKeys(sshtest.NewKey(t))},
 				HostKeyCallback: ssh.FixedHostKey(s.HostKey.PublicKey())})
@@ -63,7 +63,7 @@ func TestNoChannelOfAnEndedConnection(t *testing.T) {
 			case <-time.After(60 * time.Second):
 				t.Error("the channel is waited for")
 			}
-			close(l.tell)
+			close(l.release)
 			_ = client.Wait()
 		})
 	}

@@ -22,7 +22,7 @@ func TestFailureWords(t *testing.T) {
 		words string
 		word  diag.Failure
 		phase string
-		says  string
+		text  string
 	}{
 		{"silent after accept", sshtest.Silent, "", diag.Timeout, "banner", "no SSH banner"},
 		{"penalised", sshtest.Words, "Not allowed at this time\r\n", diag.SSHPenalty, "banner", "Not allowed"},
@@ -58,8 +58,8 @@ func TestFailureWords(t *testing.T) {
 			}
 			wantFailure(t, facts[0], c.word, c.phase)
 			wantFailure(t, facts[1], c.word, "ssh")
-			if !strings.Contains(facts[0].Detail, c.says) {
-				t.Errorf("detail %q does not say %q", facts[0].Detail, c.says)
+			if !strings.Contains(facts[0].Detail, c.text) {
+				t.Errorf("detail %q does not say %q", facts[0].Detail, c.text)
 			}
 			if n.Info().Missing == "" {
 				t.Error("the vantage does not say that it is missing")
@@ -71,7 +71,7 @@ func TestFailureWords(t *testing.T) {
 	}
 }
 
-// The words may come with the end of the connection, before the library has said its own version line.
+// The text may come with the end of the connection, before the library has sent its own version line.
 func TestPenaltyIsHeardOnABrokenConnection(t *testing.T) {
 	w := newWire(&broken{words: strings.NewReader("Not allowed at this time\r\n")}, nil)
 	_, _, _, err := ssh.NewClientConn(w, "node:22", &ssh.ClientConfig{HostKeyCallback: ssh.FixedHostKey(nil)})

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 )
 
-// Version is what a helper made of a test binary says in its hello.
+// Version is the version in the hello of a helper that is a test binary.
 const Version = "test"
 
 // HelperMain lets a test binary be the node's helper: TestMain calls it first. When the process was started as

@@ -29,8 +29,8 @@ func KnownHosts(t testing.TB, servers ...*Server) string {
 	return file
 }
 
-// Login is how a profile logs in to s as root: with a new key, and with s's host key known. What ssh_config and the
-// SSH agent of the machine that runs the test say must be kept out by the caller.
+// Login is how a profile logs in to s as root: with a new key, and with s's host key known. The caller must exclude
+// the ssh_config and the SSH agent of the machine that runs the test.
 func (s *Server) Login(t testing.TB) profile.SSH {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
@@ -62,7 +62,7 @@ func NewKey(t testing.TB) ssh.Signer {
 	return signer
 }
 
-// Nobody is the address of a server that is not there, on a port that nobody else is given until the test ends.
+// Nobody is the address of a missing server, on a port that stays reserved until the test ends.
 func Nobody(t testing.TB) *Server {
 	t.Helper()
 	a, err := net.ResolveTCPAddr("tcp", porttest.TCP(t))

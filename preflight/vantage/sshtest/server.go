@@ -19,9 +19,9 @@ type Fault int
 // The faults, in the order of a login.
 const (
 	None          Fault = iota
-	Silent              // accepts and says nothing, as a stopped sshd does
-	Words               // says Config.Words in place of a banner, and closes
-	CloseAtOnce         // closes without a word
+	Silent              // accepts and sends nothing, like a stopped sshd
+	Words               // sends Config.Words in place of a banner, and closes
+	CloseAtOnce         // closes without sending anything
 	HangAtKex           // sends its banner, then nothing
 	RejectAuth          // accepts no key
 	PasswordsOnly       // takes no public keys at all, but passwords
@@ -32,9 +32,9 @@ const (
 	RefuseOpen          // logs in and opens no channel
 	RefuseExec          // opens channels and runs nothing
 	CloseAtExec         // closes the channel in place of running anything
-	SilentExec          // says that it runs the command, and does not
+	SilentExec          // reports the command as started, and does not run it
 	ForcedCommand       // runs Config.Words by the shell whatever is asked
-	FreezeAtWords       // passes on the first that the command says, and is frozen from then on, as by Freeze
+	FreezeAtWords       // passes on the command's first output, and freezes then, as by Freeze
 )
 
 // Config is how a server is set up. The zero value accepts any key and runs commands with this process's PATH.
