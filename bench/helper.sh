@@ -440,7 +440,7 @@ terminal_open_task() {
       say terminal_open_task skip "claimed, and not answered yet (task is $state)"
     fi
     ;;
-  *) say terminal_open_task fail "nobody claimed terminal.open (task is $state)" ;;
+  *) say terminal_open_task fail "no agent claimed terminal.open (task is $state)" ;;
   esac
 }
 

@@ -379,7 +379,7 @@ func TestOfANodeThatWasNeverSeen(t *testing.T) {
 		"never heard, no backlog": {Evidence{Node: &NodeEvidence{NeverHeard: true, StaleTasks: new(int)}},
 			ReasonNodeAgentUnreachable, UserUnknown},
 		"never heard, no claim": {Evidence{Node: &NodeEvidence{NeverHeard: true}, Probes: []Probed{
-			{Hop: HopNodeTaskRoundtrip, Status: StatusFail, Signal: SigTaskClaimFailed, Text: "nobody claimed the no-op"},
+			{Hop: HopNodeTaskRoundtrip, Status: StatusFail, Signal: SigTaskClaimFailed, Text: "no agent claimed the no-op"},
 			{Hop: HopTerminalPublicRoute, Status: StatusPass},
 		}}, ReasonNodeAgentUnreachable, UserUnknown},
 		"never heard, and revoked": {Evidence{Node: &NodeEvidence{NeverHeard: true, Identity: "revoked"}},

@@ -18,7 +18,7 @@ const (
 var exitRows = [...]ExitRow{
 	{ExitPass, "pass; warnings are allowed"},
 	{ExitInternal, "internal error"},
-	{ExitUsage, "usage or configuration; the platform knows no node or allocation of this name; for replay also a file that is no valid report"},
+	{ExitUsage, "usage or configuration; the platform knows no node or allocation of this name; for replay also a file that is not a valid report"},
 	{ExitFailed, "a hop failed, and no unanswered hop explains it; a drill did not go as it must (`not_injected`, `not_detected`, `wrong_hop`, `late`, `collateral`, `no_recovery`, `reverted_early`)"},
 	{ExitWarned, "warnings, under `--fail-on warn`"},
 	{ExitInconclusive, "inconclusive: something that was planned could not be measured (an operator without an SSH key, or without a known host key, is an example), what failed may all follow from a hop that got no answer, or the deadline ended the walk; under `--fail-on regression` also a pass that had nothing to compare with. A drill decided nothing (`infra`, `conflict`, `aborted_guard`)"},

@@ -222,7 +222,7 @@ var failureWords = [len(Failures)]string{
 	"user does not exist",
 	"login shell missing",
 	"no PTY or shell",
-	"the shell says nothing",
+	"the shell prints nothing",
 	"clock is off",
 	"this machine is out of a resource",
 	"the same question is answered only now and then",

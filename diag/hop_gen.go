@@ -28,7 +28,7 @@ const (
 var hopRows = [...]HopRow{
 	{
 		ID: HopControlPlaneAccess, Title: "operator reaches the control plane", Layer: LayerManagement,
-		About:   "A pass means: the API's health page answered 200 here, and the token was accepted by a read. Without a token only the first is shown, and the text says so.",
+		About:   "A pass means: the API's health page answered 200 here, and the token was accepted by a read. Without a token only the first is shown, and the text notes it.",
 		Signals: []Signal{SigControlPlaneUnreachable, SigOperatorAuthFailed, SigNetworkUnstable},
 	},
 	{
@@ -38,22 +38,22 @@ var hopRows = [...]HopRow{
 	},
 	{
 		ID: HopNodeHeartbeat, Title: "node heartbeat is current", Layer: LayerManagement,
-		About:   "A pass means: the last heartbeat that the platform took in is younger than `node.heartbeat_stale_after_seconds`, by the platform's own clock. A platform that gives no time of it (`node.last_heartbeat_at`) is judged by its last contact of any kind, and the text says so. That the platform's own checklist says otherwise is a warning that names both. A stale heartbeat says nothing about the workload.",
+		About:   "A pass means: the last heartbeat that the platform took in is younger than `node.heartbeat_stale_after_seconds`, by the platform's own clock. A platform that gives no time of it (`node.last_heartbeat_at`) is judged by its last contact of any kind, and the text notes it. A platform's own checklist that contradicts this is a warning that has both. A stale heartbeat is not evidence about the workload.",
 		Signals: []Signal{SigHeartbeatStale, SigNodeUnknown, SigNetworkUnstable},
 	},
 	{
 		ID: HopNodeOpsAccess, Title: "operator logs in to the node", Layer: LayerManagement,
-		About:   "A pass means: TCP, banner, host key, login and an exec channel worked, and `gpuaas-agent probe` answers on it. A failure here says nothing about the agent; the heartbeat does. What this operator lacks (a key, a known host key, a route, a jump host) is `inconclusive`, and the operator's to repair.",
+		About:   "A pass means: TCP, banner, host key, login and an exec channel worked, and `gpuaas-agent probe` answers on it. A failure here is not evidence about the agent; the heartbeat is. What this operator lacks (a key, a known host key, a route, a jump host) is `inconclusive`, and the operator's to repair.",
 		Signals: []Signal{SigOpsSSHFailed, SigOpsAccessUnhealthy, SigOperatorKeyMissing, SigOperatorHostKeyUnknown, SigOperatorPathBroken, SigOperatorHelperMissing},
 	},
 	{
 		ID: HopNodeReadiness, Title: "node is ready: disk, agent, clock", Layer: LayerManagement,
-		About:   "A pass means: 8 KiB were really written, synced and removed again where the agent keeps its diagnostics (or at the nearest folder above), the same at `/` where that is another file system (a login that may not write there measures its usage alone; a read-only root is no fault), both disks are below `node.disk_pressure_percent`, the agent's unit is active, its process is not stopped and systemd does not restart it again and again, its program is whole, made for this machine and, where the profile says so, gpuaas-agent (it is read and never run), and the clock is within 5 s of the operator's. Where the two differ, the platform's clock decides which is wrong.",
+		About:   "A pass means: 8 KiB were really written, synced and removed again where the agent keeps its diagnostics (or at the nearest folder above), the same at `/` where that is another file system (a login that may not write there measures its usage alone; a read-only root is not a fault), both disks are below `node.disk_pressure_percent`, the agent's unit is active, its process is not stopped and systemd does not restart it repeatedly, its program is whole, made for this machine and, where the profile says so, gpuaas-agent (it is read and never run), and the clock is within 5 s of the operator's. Where the two differ, the platform's clock decides which is wrong.",
 		Signals: []Signal{SigDiskFull, SigDiskPressure, SigProcessDown, SigBinaryInvalid, SigClockSkew, SigNodeExhausted, SigProfileMismatch, SigOperatorClockSkew},
 	},
 	{
 		ID: HopNodeRuntimeAPI, Title: "node reaches its runtime API", Layer: LayerManagement,
-		About:   "A pass means: from the node, the API of the running agent's own environment was looked up, connected and verified with the agent's own bundle, and answered. No client certificate is sent, so the answer tells which listener this is: the 400 of a node ingress is a pass.",
+		About:   "A pass means: from the node, the API of the running agent's own environment was looked up, connected and verified with the agent's own bundle, and answered. No client certificate is sent, so the answer identifies the listener: the 400 of a node ingress is a pass.",
 		Signals: []Signal{SigAPIUnreachable, SigAPITLSFailed, SigAgentConfined, SigNodeExhausted, SigEdgeRateLimited, SigProfileMismatch, SigNetworkUnstable},
 	},
 	{
@@ -78,7 +78,7 @@ var hopRows = [...]HopRow{
 	},
 	{
 		ID: HopBrowserTerminalWS, Title: "browser terminal gets an answer", Layer: LayerEdge, Allocation: true, Tenants: "terminal",
-		About:   "A pass means: the gateway took the browser's WebSocket and said something in time: ready, or an error about the workload's user or shell. The second is a pass because the user got a message; the fault is shown at `workload_terminal_startup_failure`. A session that was cut on the browser's side fails here, whatever its shell did.",
+		About:   "A pass means: the gateway took the browser's WebSocket and sent a message in time: ready, or an error about the workload's user or shell. The second is a pass because the user got a message; the fault is shown at `workload_terminal_startup_failure`. A session that was cut on the browser's side fails here, whatever its shell did.",
 		Signals: []Signal{SigUpgradeFailed, SigNodeStreamTimeout, SigConnectingStuck, SigStreamCut, SigAuthFailed, SigNetworkUnstable},
 	},
 	{
@@ -93,22 +93,22 @@ var hopRows = [...]HopRow{
 	},
 	{
 		ID: HopGatewayNodeStream, Title: "gateway sees the node's stream", Layer: LayerEdge, Allocation: true,
-		About:   "A pass means: the gateway saw the node's WebSocket for the very session that this walk opened. A task that says success is no such proof. A stream that came and was cut on the node's side fails here; the agent's process is then looked at once more.",
+		About:   "A pass means: the gateway saw the node's WebSocket for the very session that this walk opened. A successful task does not prove that. A stream that came and was cut on the node's side fails here; the agent's process is then looked at once more.",
 		Signals: []Signal{SigOpenWithoutStream, SigNodeStreamMTLS, SigStreamCut},
 	},
 	{
 		ID: HopTerminalStartup, Title: "terminal startup: user, shell, PTY", Layer: LayerEdge, Allocation: true, Tenants: "terminal",
-		About:   "The name is the runbook's; the hop is terminal startup. A pass means: the allocation's user and shell exist as the agent sees them, and the shell computed a nonce in a process of its own through the browser's terminal. An echo is not a shell, and neither is one that cannot fork. Where the stream was cut the shell is `inconclusive`. With `--run-ws-smoke=false` only user and shell are looked at, and the text says so.",
+		About:   "The name is the runbook's; the hop is terminal startup. A pass means: the allocation's user and shell exist as the agent sees them, and the shell computed a nonce in a process of its own through the browser's terminal. An echo is not a shell, and neither is one that cannot fork. Where the stream was cut the shell is `inconclusive`. With `--run-ws-smoke=false` only user and shell are looked at, and the text notes it.",
 		Signals: []Signal{SigPTYFailed},
 	},
 	{
 		ID: HopAppRuntimeLiveness, Title: "workload runs on the node", Layer: LayerRuntime, Allocation: true,
-		About:   "A pass means: the workload's unit runs and its port answers on the node. The platform's last look at it being old is a warning (`app_observation_stale`), never a failure; that the platform says again and again that its credential is refused is one (`app_credential_failing`).",
+		About:   "A pass means: the workload's unit runs and its port answers on the node. An old last check by the platform is a warning (`app_observation_stale`), never a failure; a credential that the platform repeatedly reports as refused is one (`app_credential_failing`).",
 		Signals: []Signal{SigAppStopped, SigAppCredentialFailing, SigAppObservationStale, SigNetworkUnstable},
 	},
 	{
 		ID: HopAppUserRoute, Title: "workload's product URL answers", Layer: LayerEdge, Allocation: true, Tenants: "product URL",
-		About:   "A pass means: the workload's product URL answered through the public edge without an error status. Where platform or profile say so, a WebSocket upgrade was taken there as well, and the workload received the headers that the edge has to inject. The step from the platform's host (`platform_ssh`) tells on which side of the proxy a fault is; where there is no way to that host it is skipped.",
+		About:   "A pass means: the workload's product URL answered through the public edge without an error status. Where platform or profile declare it, a WebSocket upgrade was accepted there as well, and the workload received the headers that the edge has to inject. The step from the platform's host (`platform_ssh`) shows on which side of the proxy a fault is; without a login on that host it is skipped.",
 		Signals: []Signal{SigAppRouteFailed, SigNetworkUnstable},
 	},
 	{

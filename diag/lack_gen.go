@@ -12,7 +12,7 @@ const (
 	LackMapping Lack = "mapping" // the answer lacks a field that the profile maps
 	LackPlan    Lack = "plan"    // nothing was planned, or nothing of it could begin
 	LackNode    Lack = "node"    // the node did not answer a question over a login that works
-	LackAnswer  Lack = "answer"  // an answer came, and does not say what was asked
+	LackAnswer  Lack = "answer"  // an answer came without the requested value
 )
 
 var lackRows = [...]LackRow{

@@ -183,7 +183,7 @@ var signalRows = [...]SignalRow{
 		Title:  "This operator's way to the node's SSH server is broken",
 		Owners: Owners{"operator access"},
 		Recovery: []Step{
-			{Text: "run the same login again, and by hand, and see where it stops (ssh -v says more)", Commands: []string{"{exec} true", "{ssh} true"}, Tries: RelyLogin},
+			{Text: "run the same login again, and by hand, and see where it stops (ssh -v shows more)", Commands: []string{"{exec} true", "{ssh} true"}, Tries: RelyLogin},
 			{Text: "repair what the finding names: the settings, the jump host, the name or the route on this side"},
 			{Text: "do not touch the node: it was not contacted"},
 		},
@@ -560,7 +560,7 @@ var signalRows = [...]SignalRow{
 			{Text: "see which address the node gets for {terminal_host}", Commands: []string{"{exec} getent ahosts {terminal_host}"}, About: []Aspect{AboutName}},
 			{Text: "repair the name look-up of {terminal_host} on the node", About: []Aspect{AboutName}},
 			{Text: "try the connection from the node", Commands: []string{"{exec} curl -sS -m 5 -o /dev/null {terminal_url}"}},
-			{Text: "repair route, port or firewall between the node and {terminal_addr}; a public edge is no substitute", About: []Aspect{AboutPath}},
+			{Text: "repair route, port or firewall between the node and {terminal_addr}; a public edge is not a substitute", About: []Aspect{AboutPath}},
 			{Text: "restore the terminal gateway behind the listener: what it waits for is in its log, by the correlation id {correlation_id}", Side: SidePlatform},
 		},
 		Proof: RepairProof{Hops: []HopID{HopNodeTerminalReachability}},

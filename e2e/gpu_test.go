@@ -35,7 +35,8 @@ func TestGPUsJudgedHere(t *testing.T) {
 	})
 
 	a := agreed(t, machine, own, 0, "HEALTHY", "GPU 1")
-	if len(a.GPUs) != 2 || a.Expected != nil || !strings.Contains(strings.Join(a.Notes, " "), "nobody gave the number") {
+	if len(a.GPUs) != 2 || a.Expected != nil ||
+		!strings.Contains(strings.Join(a.Notes, " "), "number of GPUs is not configured") {
 		t.Errorf("%+v", a)
 	}
 	wantWalk(t, machine, own, 0, diag.StatusPass, "2 GPUs healthy by the policy default")

@@ -152,7 +152,7 @@ func unpack(r io.Reader) (*Manifest, map[string][]byte, error) {
 		case m == nil && h.Name != ManifestName:
 			return nil, nil, withoutManifest(t)
 		case h.Typeflag != tar.TypeReg:
-			return nil, nil, fmt.Errorf("%w: %s is no plain file", ErrBundle, h.Name)
+			return nil, nil, fmt.Errorf("%w: %s is not a regular file", ErrBundle, h.Name)
 		}
 		data, err := unpackFile(t, h, limited.N, len(found))
 		if err != nil {

@@ -118,7 +118,7 @@ func TestOpenFindsChanges(t *testing.T) {
 			"x is not in the manifest"},
 		"a file twice": {func(f []tampered) []tampered { return append(f, f[1]) }, "twice"},
 		"a link": {func(f []tampered) []tampered { return append(f, tampered{"l", "", tar.TypeSymlink}) },
-			"no plain file"},
+			"not a regular file"},
 		"manifest last": {func(f []tampered) []tampered { return append(f[1:], f[0]) }, "does not begin with its manifest"},
 		"a file elsewhere": {func(f []tampered) []tampered {
 			f[0].data = strings.Replace(f[0].data, `"a.txt"`, `"../a.txt"`, 1)

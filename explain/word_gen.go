@@ -6,7 +6,7 @@ import "github.com/gpuaas/gpuaasctl/diag"
 
 // vocabRows are the words that have no rows of their own elsewhere.
 var vocabRows = [...]vocab{
-	{"outcome", "what a walk says as a whole", []meaning{
+	{"outcome", "the result of a walk as a whole", []meaning{
 		{"pass", "every planned hop was measured, and each is green"},
 		{"warn", "nothing failed, and something should be looked at; exit code 0, or 4 under --fail-on warn"},
 		{"fail", "a hop failed, and no unanswered hop explains it; the verdict names the one to blame; exit code 3"},
@@ -88,7 +88,7 @@ var vocabRows = [...]vocab{
 		{"dns", "the name look-up, by the resolver of the place that asks; a pinned or literal address has none"},
 		{"tcp", "the connection attempt, with the kernel's own error or the time that it was waited for"},
 		{"tls", "the handshake, verified by the bundle that this place really uses"},
-		{"mtls", "what the server says of the client's certificate: an alert, HTTP 400, or the end of the connection"},
+		{"mtls", "the server's answer to the client's certificate: an alert, HTTP 400, or the end of the connection"},
 		{"http", "the request and its answer: status, type, the platform's own words, headers of edges and limiters"},
 		{"ws", "the upgrade to a WebSocket and its first frame"},
 		{"pty", "the shell: a nonce that it computes in a process of its own comes back"},
@@ -114,7 +114,7 @@ var vocabRows = [...]vocab{
 		{"internal_error", "an error of this tool ended it: the report is partial"},
 	}},
 	{"checklist point", "one of the five points that make a node healthy", []meaning{
-		{"heartbeat_current", "the last heartbeat is younger than the policy says"},
+		{"heartbeat_current", "the last heartbeat is younger than the policy's limit"},
 		{"cert_issuer_trusted_by_ingress", "the node ingress accepts certificates of the CA that signs the node's"},
 		{"task_wait_succeeds", "a task wait with the node's own certificate is let in"},
 		{"task_completes", "a typed no-op was claimed by the agent, and its result came back"},
@@ -129,7 +129,7 @@ var vocabRows = [...]vocab{
 		{"close", "by a close frame, whose code and reason are beside it"},
 		{"eof", "the connection ended without one"},
 		{"reset", "the connection was reset"},
-		{"error", "what came was no WebSocket frame"},
+		{"error", "the received bytes are not a WebSocket frame"},
 	}},
 	{"resource", "what a machine ran out of", []meaning{
 		{"open_files", "file descriptors"},
@@ -357,7 +357,7 @@ var failureCauses = [len(diag.Failures)]string{
 	"renewal failed or was not possible: no token, no API, a stopped agent",
 	"the node's or the listener's clock is wrong",
 	"a revoked or fenced identity, another node's certificate, or a wrong usage",
-	"this is no node ingress: a public edge, or another environment's address",
+	"this is not a node ingress: a public edge, or another environment's address",
 	"an ingress that does not trust the certificate's issuer, or got none",
 	"a refusal or an error of the server itself; the platform's own code is beside it",
 	"a limiter at the edge: too many requests, or a rule that matches the node",
@@ -454,7 +454,7 @@ var causeRows = [...]trustCause{
 		{Text: "look again before any node is touched", Commands: []string{"gpuaasctl diag trust {target}"}},
 		{Text: "leave the nodes alone until the control plane matches; then re-enroll only those that are still refused", Commands: []string{"gpuaasctl node reenroll {target} --reason \"trust repaired\" --apply --confirm {node_id}"}},
 	}},
-	{"control_plane_cas", "signing CA and ingress CA differ, and nothing says which of them moved", diag.SigIngressCADrift, []diag.Step{
+	{"control_plane_cas", "signing CA and ingress CA differ, and which of them moved is not known", diag.SigIngressCADrift, []diag.Step{
 		{Text: "find out which of the two was changed last; render one CA into the API's signing config, the bootstrap bundle and the ingress's trust secret, then restart or reload both; a reload that keeps an old file repairs nothing"},
 		{Text: "look again before any node is touched", Commands: []string{"gpuaasctl diag trust {target}"}},
 		{Text: "pin both, so that the next time one can be named: trust.signing_ca_fingerprint, trust.ingress_ca_fingerprint"},
@@ -467,7 +467,7 @@ var causeRows = [...]trustCause{
 	{"terminal_ca", "the terminal listener: its certificate or its list of CAs is another one than the node API's", diag.SigNodeStreamMTLS, []diag.Step{
 		{Text: "render the signing CA and the listener's certificate into the terminal gateway as into the node API's ingress, and restart it"},
 	}},
-	{"profile_pins", "nothing but the pins: all sides agree, and the profile says otherwise", diag.SigIngressCADrift, []diag.Step{
+	{"profile_pins", "only the pins differ: all sides agree with each other, not with the profile", diag.SigIngressCADrift, []diag.Step{
 		{Text: "find out whether the change was meant; if it was, set trust.signing_ca_fingerprint and trust.ingress_ca_fingerprint to what is active; if not, this is an incident: nothing on the nodes is to be changed"},
 	}},
 }
@@ -893,8 +893,8 @@ var fieldRows = [...]field{
 	{"rules_version", "Run", "the version of the rules that judged"},
 	{"run", "Report", "this walk: ids, times, how it ended"},
 	{"run_id", "Baseline", "the id of a walk"},
-	{"runbook", "Classification", "where more is said: a command, or a URL with runbook_base in the profile"},
-	{"runbook", "Verdict", "where more is said: a command, or a URL with runbook_base in the profile"},
+	{"runbook", "Classification", "where to read more: a command, or a URL with runbook_base in the profile"},
+	{"runbook", "Verdict", "where to read more: a command, or a URL with runbook_base in the profile"},
 	{"running_sha256", "BinaryFacts", "digest of /proc/PID/exe, where the unit runs"},
 	{"runs", "Baseline", "kept good walks, by which noise was set apart from news"},
 	{"runs", "NoiseBounds", "how many earlier walks were looked at"},
@@ -1031,7 +1031,7 @@ var fieldRows = [...]field{
 	{"vantage", "StepResult", "the place that measured: operator, node or platform"},
 	{"vantages", "Report", "the places that measured"},
 	{"vantages", "PlannedHop", "the places that measured"},
-	{"verdict", "Report", "what the walk says"},
+	{"verdict", "Report", "the result of the walk"},
 	{"verified", "TLSFacts", "whether the certificate verifies by the bundle that was used"},
 	{"version", "BinaryFacts", "its version"},
 	{"version", "TLSFacts", "e.g. \"TLS 1.3\""},
@@ -1104,7 +1104,7 @@ var exampleRows = [...]Example{
 	{"identity_rejected_after_profile_change", "matrix/identity_rejected_after_profile_change", "the ingress refuses the node's certificate: mtls_ingress_400 in http (HTTP 400) after 29 ms; it was issued by CN=another environment's node CA, and certificates of CN=GPUaaS lab node signing CA,O=GPUaaS lab are asked for"},
 	{"identity_rejected_recoverable", "matrix/identity_rejected_after_profile_change", "the ingress refuses the node's certificate: mtls_ingress_400 in http (HTTP 400) after 29 ms; it was issued by CN=another environment's node CA, and certificates of CN=GPUaaS lab node signing CA,O=GPUaaS lab are asked for"},
 	{"identity_revoked_or_fenced", "matrix/identity_revoked_or_fenced", "the platform denies this node: HTTP 403 fenced"},
-	{"inconclusive", "agent-killed-in-session", "the stream was cut before the shell could be judged: the node's stream came, and ended under the session after 4134 ms: the agent's unit was activating/auto-restart after that; it said: welcome"},
+	{"inconclusive", "agent-killed-in-session", "the stream was cut before the shell could be judged: the node's stream came, and ended under the session after 4134 ms: the agent's unit was activating/auto-restart after that; its last output: welcome"},
 	{"ingress_trust_ca_drift", "ingress-ca-drift", "node certificates are signed by cc0596c53c8d3496..., and the node ingress trusts f4327f0f819fbb8c..."},
 	{"ip_route_drift", "matrix/ip_route_drift", "no login on 10.231.77.101: tcp_timeout in tcp (10.231.77.101:22) after 10004 ms: dial tcp 10.231.77.101:22: i/o timeout; the agent itself reports, so it is not down"},
 	{"likely", "agent-killed-in-session", "the node's stream came, and ended under the session after 4134 ms: the agent's unit was activating/auto-restart after that"},
@@ -1113,7 +1113,7 @@ var exampleRows = [...]Example{
 	{"mtls_ingress_400", "matrix/identity_rejected_after_profile_change", "the ingress refuses the node's certificate: mtls_ingress_400 in http (HTTP 400) after 29 ms; it was issued by CN=another environment's node CA, and certificates of CN=GPUaaS lab node signing CA,O=GPUaaS lab are asked for"},
 	{"mtls_not_requested", "wrong-public-edge", "https://api.gpuaas.test did not ask for the node's certificate: it is a public edge, not the node listener; the profile says https://node-api.gpuaas.test"},
 	{"mtls_unknown_ca", "terminal-mtls-rejected", "https://term.gpuaas.test:18443 refuses this node's certificate: mtls_unknown_ca in mtls after 9 ms"},
-	{"network", "agent-network-other", "the agent is in a network namespace of its own (NetworkNamespacePath=/run/netns/fault), and https://node-api.gpuaas.test does not answer there: tcp_net_unreachable in dns (ENETUNREACH, asked 10.231.77.10:53) after 2 ms; from the machine's network it does"},
+	{"network", "agent-network-other", "the agent is in its own network namespace (NetworkNamespacePath=/run/netns/fault), and https://node-api.gpuaas.test does not answer there: tcp_net_unreachable in dns (ENETUNREACH, asked 10.231.77.10:53) after 2 ms; from the machine's network it does"},
 	{"no_expired_tasks_current", "agent-addresses-denied", "the agent's unit keeps it from 10.231.77.10, which https://node-api.gpuaas.test needs: IPAddressDeny=0.0.0.0/0, ::/0, and its control group has a filter on what it sends; a probe, which the unit does not bind, gets there"},
 	{"node_agent_api_tls_failed", "ca-bundle-missing", "the node cannot use its bundle /etc/gpuaas/ca-bundle.crt to check https://node-api.gpuaas.test: file_missing in trust (ENOENT) after 7 ms"},
 	{"node_agent_api_unreachable", "api-dns-broken", "the node gets no answer from https://node-api.gpuaas.test: dns_timeout in dns (asked 10.231.77.10:53) after 4001 ms; at 10.231.77.11 it answers, so only the look-up is at fault"},
@@ -1136,7 +1136,7 @@ var exampleRows = [...]Example{
 	{"node_recovery_status", "agent-network-other", "task_wait: needs node_runtime_api_reachability, which is fail"},
 	{"node_runtime_api_reachability", "agent-addresses-denied", "the agent's unit keeps it from 10.231.77.10, which https://node-api.gpuaas.test needs: IPAddressDeny=0.0.0.0/0, ::/0, and its control group has a filter on what it sends; a probe, which the unit does not bind, gets there"},
 	{"node_task_backlog_stale", "matrix/task_backlog_after_outage", "2 expired tasks still count as current work"},
-	{"node_task_claim_failed", "agent-addresses-denied", "nobody claimed terminal.open (task is expired)"},
+	{"node_task_claim_failed", "agent-addresses-denied", "no agent claimed terminal.open (task is expired)"},
 	{"node_task_result_post_failed", "agent-addresses-denied", "the agent claimed the no-op, and its result has not come (task is dispatched after 6001 ms)"},
 	{"node_task_roundtrip", "agent-addresses-denied", "the agent claimed the no-op, and its result has not come (task is dispatched after 6001 ms)"},
 	{"node_terminal_reachability", "agent-addresses-denied", "the agent's unit keeps it from 10.231.77.10, which https://term.gpuaas.test:18443 needs: IPAddressDeny=0.0.0.0/0, ::/0, and its control group has a filter on what it sends; a probe, which the unit does not bind, gets there"},
@@ -1149,7 +1149,7 @@ var exampleRows = [...]Example{
 	{"pass", "agent-addresses-denied", "the agent's unit keeps it from 10.231.77.10, which https://node-api.gpuaas.test needs: IPAddressDeny=0.0.0.0/0, ::/0, and its control group has a filter on what it sends; a probe, which the unit does not bind, gets there"},
 	{"possible", "guest-agent-down", "no login on 10.231.77.101: tcp_timeout in tcp (10.231.77.101:22) after 10001 ms: 10.231.77.101:22 did not answer the connection; the provider says that the guest agent is down; the agent itself reports, so it is not down"},
 	{"process_stopped", "agent-frozen", "the agent's process 12336 is stopped (state T): it exists and answers nothing"},
-	{"proven", "agent-network-other", "the agent is in a network namespace of its own (NetworkNamespacePath=/run/netns/fault), and https://node-api.gpuaas.test does not answer there: tcp_net_unreachable in dns (ENETUNREACH, asked 10.231.77.10:53) after 2 ms; from the machine's network it does"},
+	{"proven", "agent-network-other", "the agent is in its own network namespace (NetworkNamespacePath=/run/netns/fault), and https://node-api.gpuaas.test does not answer there: tcp_net_unreachable in dns (ENETUNREACH, asked 10.231.77.10:53) after 2 ms; from the machine's network it does"},
 	{"pty_failed", "pty-shell-broken", "the agent could not start the terminal: pty_exited the shell ended at once with code 1"},
 	{"pty_ready", "api-name-unknown", "the node gets no answer from https://node-api.gpuaas.test: dns_nxdomain in dns (asked 10.231.77.10:53) after 10 ms; at 10.231.77.11 it answers, so only the look-up is at fault"},
 	{"pty_silent", "pty-delayed", "the node's stream came, and its shell did not start in time: ws_closed in ws (HTTP 101) after 5007 ms; the platform's evidence says about this task: wait for the shell: context deadline exceeded"},
@@ -1169,7 +1169,7 @@ var exampleRows = [...]Example{
 	{"task_result_post_failed", "result-post-blocked", "the agent claimed the no-op, and its result has not come (task is dispatched after 6001 ms); the agent's record says about this task: http_status (HTTP 503)"},
 	{"task_wait_succeeds", "agent-addresses-denied", "the agent's unit keeps it from 10.231.77.10, which https://node-api.gpuaas.test needs: IPAddressDeny=0.0.0.0/0, ::/0, and its control group has a filter on what it sends; a probe, which the unit does not bind, gets there"},
 	{"tcp_denied", "agent-addresses-denied", "the agent's unit keeps it from 10.231.77.10, which https://node-api.gpuaas.test needs: IPAddressDeny=0.0.0.0/0, ::/0, and its control group has a filter on what it sends; a probe, which the unit does not bind, gets there"},
-	{"tcp_net_unreachable", "agent-network-other", "the agent is in a network namespace of its own (NetworkNamespacePath=/run/netns/fault), and https://node-api.gpuaas.test does not answer there: tcp_net_unreachable in dns (ENETUNREACH, asked 10.231.77.10:53) after 2 ms; from the machine's network it does"},
+	{"tcp_net_unreachable", "agent-network-other", "the agent is in its own network namespace (NetworkNamespacePath=/run/netns/fault), and https://node-api.gpuaas.test does not answer there: tcp_net_unreachable in dns (ENETUNREACH, asked 10.231.77.10:53) after 2 ms; from the machine's network it does"},
 	{"tcp_refused", "api-egress-rejected", "the node gets no answer from https://node-api.gpuaas.test: tcp_refused in tcp (ECONNREFUSED, 10.231.77.11:443) after 5 ms; the operator does, so the fault is on this node's way there"},
 	{"tcp_timeout", "api-egress-blocked", "the node gets no answer from https://node-api.gpuaas.test: tcp_timeout in tcp (10.231.77.11:443) after 4001 ms; the operator does, so the fault is on this node's way there"},
 	{"temporary", "agent-addresses-denied", "the agent's unit keeps it from 10.231.77.10, which https://node-api.gpuaas.test needs: IPAddressDeny=0.0.0.0/0, ::/0, and its control group has a filter on what it sends; a probe, which the unit does not bind, gets there"},
@@ -1180,7 +1180,7 @@ var exampleRows = [...]Example{
 	{"terminal_gateway_upgrade_failed", "redis-binding-lost", "the WebSocket is refused before anything else: ws_upgrade_rejected in ws (HTTP 503, session_store_unavailable) after 5 ms"},
 	{"terminal_node_stream_mtls_failed", "ca-bundle-missing", "the node cannot use its bundle /etc/gpuaas/ca-bundle.crt to check https://term.gpuaas.test:18443: file_missing in trust (ENOENT) after 7 ms"},
 	{"terminal_node_stream_timeout", "agent-addresses-denied", "the gateway waited for the node's stream and gave up after 5002 ms"},
-	{"terminal_open_task", "agent-addresses-denied", "nobody claimed terminal.open (task is expired)"},
+	{"terminal_open_task", "agent-addresses-denied", "no agent claimed terminal.open (task is expired)"},
 	{"terminal_open_without_stream", "agent-addresses-denied", "terminal.open is expired, and the gateway saw no stream of the node (node_stream_timeout)"},
 	{"terminal_pty_failed", "agent-addresses-denied", "no shell was reached: ws_closed in ws (HTTP 101) after 5006 ms"},
 	{"terminal_public_route", "terminal-route-missing", "https://term.gpuaas.test/healthz is not there: http_edge_page in http (HTTP 404) after 24 ms; the same edge answers for https://api.gpuaas.test"},

@@ -111,7 +111,7 @@ func assessStep(h *Hop, s *Step, c *Case, p *diag.PlannedHop, status statuses) d
 		return r
 	}
 	if s.Pure {
-		r.Status, r.Because = diag.StatusPass, "judged from what there is"
+		r.Status, r.Because = diag.StatusPass, "judged from the available facts"
 		return r
 	}
 	if f := c.about(h.ID, s); f != nil {

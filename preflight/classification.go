@@ -162,7 +162,8 @@ func nodeEvidence(c *Case) *diag.NodeEvidence {
 	if ownNetwork(c) {
 		n.Addresses = nil // they are of the agent's own network, and the platform cannot know them
 		if n.Reason == diag.ReasonIPRouteDrift {
-			n.Overtaken = "the addresses that the agent reports are of a network of its own" + byUnit(c) + ", not the machine's"
+			n.Overtaken = "the addresses that the agent reports are of its own network namespace" + byUnit(c) +
+				", not the machine's"
 		}
 	}
 	if age, known := heartbeatAge(c); known {

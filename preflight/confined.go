@@ -38,7 +38,7 @@ func apart(c *Case, f *diag.Fact) *diag.Finding {
 	if other == nil || !other.all(passing(c, f.ID)) || (gotNoAnswer(f) && lossSeen(c, f.Vantage) != "") {
 		return nil
 	}
-	out := fail(diag.SigAgentConfined, f, "the agent is in a network namespace of its own%s, "+
+	out := fail(diag.SigAgentConfined, f, "the agent is in its own network namespace%s, "+
 		"and %s does not answer there: %s; from the machine's network it does", byUnit(c), where(f), saw(f))
 	out.Culprit, out.Direct = culpritConfined, true
 	return &out
@@ -57,7 +57,7 @@ func byUnit(c *Case) string {
 	case k.PrivateNetwork:
 		return " (PrivateNetwork=yes)"
 	}
-	return " (no setting of its unit says so)"
+	return " (its unit does not set it)"
 }
 
 // ownNetwork reports whether the agent has a network of its own: as the kernel shows it, or by its unit, where a login
@@ -106,7 +106,7 @@ func outside(c *Case, f *diag.Fact, unheard bool) *diag.Finding {
 	if f.Request.Network != "" || f.OwnNetwork || f.AgentView == viewEntered {
 		return nil
 	}
-	out := undecided(f, "the agent's unit gives it a network of its own%s, which this login does not enter (%s): "+
+	out := undecided(f, "the agent's unit gives it its own network namespace%s, which this login does not enter (%s): "+
 		"what the agent gets from %s was not seen", byUnit(c), f.AgentView, where(f))
 	out.Signal = diag.SigAgentConfined
 	return &out

@@ -241,7 +241,7 @@ func TestFactsOfTheAgentsNetwork(t *testing.T) {
 	} {
 		r := walkWith(t, answers{readModelFact: drifted, process: unit(k)})
 		if k := r.Classification; k.Reason != diag.ReasonNone || len(k.Losers) != 1 ||
-			!strings.Contains(k.Losers[0].Why, "a network of its own") {
+			!strings.Contains(k.Losers[0].Why, "its own network namespace") {
 			t.Errorf("%s: the agent's own addresses are %s, losers %+v", name, k.Reason, k.Losers)
 		}
 	}
@@ -286,7 +286,7 @@ func TestFactsOfTheAgentsNetwork(t *testing.T) {
 		factID(diag.HopAppRuntimeLiveness, stepPort): failWith(diag.TCPRefused, "tcp"),
 		factID(diag.HopAppUserRoute, stepRoute):      failWith(diag.HTTPEdgePage, "http")})
 	if h := hopOf(r, diag.HopAppRuntimeLiveness); h.Status != diag.StatusFail ||
-		!strings.Contains(h.Text, "app.service runs in a network of its own") {
+		!strings.Contains(h.Text, "app.service runs in its own network namespace") {
 		t.Errorf("a workload that listens in a network of its own: %s %s", h.Status, h.Text)
 	}
 }

@@ -129,9 +129,10 @@ func cutOff(c *Case, f *diag.Fact, reason string) cutVerdict {
 	what := endOf(w)
 	switch {
 	case status(row) != 200:
-		return cutVerdict{at: cutSomewhere, text: what + "; the session's row, which would say by whom, could not be read"}
+		return cutVerdict{at: cutSomewhere, text: what +
+			"; the session's row, which has the side that ended it, could not be read"}
 	case unasked(row, "session.close_reason"):
-		return cutVerdict{at: cutSomewhere, text: what + "; this platform does not say who ends a session"}
+		return cutVerdict{at: cutSomewhere, text: what + "; this platform does not report who ends a session"}
 	case reason == browserLeft:
 		return cutVerdict{at: cutFront, direct: true, text: what + browserAsSeen(c)}
 	case reason == "":

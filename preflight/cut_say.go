@@ -56,7 +56,7 @@ func endOf(w *diag.WSFacts) string {
 	case w.Ended == diag.WSEndEOF || (w.Ended == "" && w.CloseCode == 1006):
 		what = "the browser's stream ended without a close frame"
 	case w.Ended == diag.WSEndError:
-		what = "the browser's stream brought what is no WebSocket frame"
+		what = "the browser's stream had bytes that are not a WebSocket frame"
 	default:
 		what = "the browser's stream was closed with " + byCode(fmt.Sprint(w.CloseCode), w.CloseReason)
 	}
@@ -124,5 +124,5 @@ func lastLines(f *diag.Fact) string {
 	if f.PTY == nil || f.PTY.LastLines == "" {
 		return ""
 	}
-	return "; it said: " + oneLine(f.PTY.LastLines)
+	return "; its last output: " + oneLine(f.PTY.LastLines)
 }

@@ -103,7 +103,7 @@ func TestCuts(t *testing.T) {
 		"still open by the row": {cutWorld(eof, map[string]string{"session.closed_at": ""}), diag.HopBrowserTerminalWS,
 			"terminal gateway, edge", "still open"},
 		"row without reasons": {cutWorld(eof, nil, noField("session.close_reason", "session.closed_by")),
-			diag.HopBrowserTerminalWS, "terminal gateway, edge", "does not say who"},
+			diag.HopBrowserTerminalWS, "terminal gateway, edge", "does not report who"},
 		"row not read": {cutWorld(eof, nil, unread), diag.HopBrowserTerminalWS, "terminal gateway, edge",
 			"could not be read"},
 		"a word of another kind": {cutWorld(eof, map[string]string{"session.close_reason": "evicted"}),
@@ -212,7 +212,7 @@ func TestShellsOwnEnd(t *testing.T) {
 				t.Errorf("%+v\n%s", v.Blame, describe(r))
 			}
 			if !strings.Contains(name, "late") &&
-				!strings.Contains(v.Blame.Text, "it said: fork: Resource temporarily unavailable") {
+				!strings.Contains(v.Blame.Text, "its last output: fork: Resource temporarily unavailable") {
 				t.Errorf("what the shell said is not in %q", v.Blame.Text)
 			}
 		})

@@ -143,7 +143,7 @@ func TestGPUsJudgedHere(t *testing.T) {
 func TestNobodyJudgesGPUs(t *testing.T) {
 	r := walkGPU(t, func(p *profile.Profile) { p.Mapping.Paths[profile.PathNodeGPU] = profile.Absent }, nil)
 	h := hopOf(r, diag.HopGPUHealth)
-	if h.Status != diag.StatusSkipped || !strings.Contains(h.Because, "nobody judges GPUs here") ||
+	if h.Status != diag.StatusSkipped || !strings.Contains(h.Because, "GPUs are not judged here") ||
 		!strings.Contains(h.Because, "the node itself: GPUs 2, driver 535.161.08, probe sampling") {
 		t.Errorf("%s: %q", h.Status, h.Because)
 	}

@@ -87,7 +87,7 @@ func judgeWorkload(c *Case) []diag.Finding {
 	case port != nil && !port.Passed():
 		out := fail(diag.SigAppStopped, port, "the workload's port %s does not answer on the node: %s", appPort(c), saw(port))
 		if unit.Passed() && listensApart(unit) {
-			out.Text += fmt.Sprintf("; %s runs in a network of its own", unit.Request.Target)
+			out.Text += fmt.Sprintf("; %s runs in its own network namespace", unit.Request.Target)
 		}
 		return []diag.Finding{out}
 	case unit != nil && !unit.Passed():

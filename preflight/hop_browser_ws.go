@@ -43,7 +43,7 @@ func browserTerminalWS() Hop {
 				return "accepted"
 			}
 			if f.WS.FirstFrame == "error" {
-				return fmt.Sprintf("accepted, and told %s after %d ms", f.WS.FrameCode, f.WS.FirstFrameMS)
+				return fmt.Sprintf("accepted, and the browser got %s after %d ms", f.WS.FrameCode, f.WS.FirstFrameMS)
 			}
 			return fmt.Sprintf("accepted, %s after %d ms", f.WS.FirstFrame, f.WS.FirstFrameMS)
 		},
@@ -122,7 +122,7 @@ func judgeSession(c *Case) []diag.Finding {
 		return byDecision(f, w)
 	}
 	if c.Fact(diag.HopTerminalTokenMint, stepMint) == nil {
-		return []diag.Finding{undecided(f, "no session was minted in this walk, so a refusal says nothing: %s", saw(f))}
+		return []diag.Finding{undecided(f, "no session was minted in this walk, so a refusal proves nothing: %s", saw(f))}
 	}
 	if f.Failure == diag.HTTPEdgeAuth {
 		return []diag.Finding{undecided(f, "the edge asks for a login, and %s: not the browser-equivalent proof",

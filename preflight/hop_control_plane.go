@@ -73,11 +73,11 @@ func controlPlaneAccess() Hop {
 			case a == nil:
 				return text + "; no token, so nothing is read through it"
 			case noTrustPage(a):
-				return text + fmt.Sprintf("; there is no trust page (HTTP %d), so nobody said that the token is accepted",
+				return text + fmt.Sprintf("; there is no trust page (HTTP %d), so the token is not verified",
 					status(a))
 			case !accepted(a):
 				return text + fmt.Sprintf(
-					"; the trust page answers HTTP %d without a word of the API, so nobody said that the token is accepted", status(a))
+					"; the trust page answers HTTP %d without a field of the API, so the token is not verified", status(a))
 			}
 			return text + ", the token is accepted"
 		},

@@ -47,7 +47,7 @@ func gpuNodeSteps() []Step {
 				case c.Fact(id, stepAdmission).Passed():
 					return "no login on the node, and the platform judges its GPUs"
 				case gpusUnjudged(c):
-					return "no login on the node, and nobody judges its GPUs"
+					return "no login on the node, and its GPUs are not judged"
 				}
 				return ""
 			},
@@ -84,7 +84,7 @@ func platformJudges(p *profile.Profile) string {
 // NobodyJudges is why the GPUs of a node are not judged where neither the platform takes events about them nor the
 // profile names a policy.
 func NobodyJudges() string {
-	return fmt.Sprintf("nobody judges GPUs here: the platform takes no events about them (mapping.paths.%s: %q in the "+
+	return fmt.Sprintf("GPUs are not judged here: the platform takes no events about them (mapping.paths.%s: %q in the "+
 		"profile), and the profile names no policy for gpuaasctl (gpu.policy)", profile.PathNodeGPU, profile.Absent)
 }
 

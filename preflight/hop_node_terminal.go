@@ -143,7 +143,7 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 		narrow(c, f, &out)
 		out.Text += byProvider(c)
 	default:
-		out = fail(diag.SigTerminalProfileDrift, f, "%s is no terminal gateway for nodes: %s", where(f), saw(f))
+		out = fail(diag.SigTerminalProfileDrift, f, "%s is not a terminal gateway for nodes: %s", where(f), saw(f))
 	}
 	return []diag.Finding{out}
 }

@@ -86,9 +86,10 @@ func judgeOpenTask(c *Case) []diag.Finding {
 		return []diag.Finding{undecided(f,
 			"a shell computed in this session, and the platform's row has its terminal.open %s and not claimed", st)}
 	case open && unasked(f, "session.task_claimed_at"):
-		return []diag.Finding{undecided(f, "terminal.open is %s, and this platform does not say whether it was claimed", st)}
+		return []diag.Finding{undecided(f, "terminal.open is %s, and this platform does not report whether it was claimed",
+			st)}
 	case open:
-		out := fail(diag.SigTaskClaimFailed, f, "nobody claimed terminal.open (task is %s)", st)
+		out := fail(diag.SigTaskClaimFailed, f, "no agent claimed terminal.open (task is %s)", st)
 		out.Reason = unclaimed(c)
 		return []diag.Finding{out}
 	case shellComputed(c): // its work is done, and the browser has seen it

@@ -106,7 +106,7 @@ func judgeShell(c *Case) []diag.Finding {
 		return []diag.Finding{out}
 	case streamCame(c) && unasked(row, "session.pty_ready_at"):
 		return []diag.Finding{undecided(f,
-			"the node's stream came, and this platform does not say whether its shell started: %s", saw(f))}
+			"the node's stream came, and this platform does not report whether its shell started: %s", saw(f))}
 	case streamCame(c) && (!shellReady(c) || f.WS.FrameCode == streamLate): // ready after that was too late
 		out := fail(diag.SigPTYFailed, f, "the node's stream came, and its shell did not start in time: %s", saw(f))
 		out.Failure, out.Direct = diag.PTYSilent, true
@@ -115,10 +115,10 @@ func judgeShell(c *Case) []diag.Finding {
 	switch {
 	case status(row) != 200:
 		return []diag.Finding{undecided(f,
-			"no shell was reached, and the session's row, which would say why, could not be read: %s", saw(f))}
+			"no shell was reached, and the session's row, which has the cause, could not be read: %s", saw(f))}
 	case streamCame(c): // its delivery is judged at browser_terminal_ws
 		return []diag.Finding{undecided(f,
-			"the node's shell is ready by the gateway's own row, and the browser was not told: %s", saw(f))}
+			"the node's shell is ready by the gateway's own row, and the browser got no message: %s", saw(f))}
 	}
 	out := fail(diag.SigPTYFailed, f, "no shell was reached: %s", saw(f))
 	if strayed(c) {

@@ -80,7 +80,7 @@ func nodeTaskRoundtrip() Hop {
 					if resultLate(c) {
 						return ""
 					}
-					return "the task's result came, or nobody claimed it"
+					return "the task's result came, or no agent claimed it"
 				},
 			},
 			{
@@ -154,7 +154,7 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 		return []diag.Finding{observed(diag.SigResultPostFailed, got,
 			"the agent claimed the no-op, and its result has not come (task is %s after %d ms)", st, got.DurationMS)}
 	case st != "completed":
-		f := observed(diag.SigTaskClaimFailed, got, "nobody claimed the no-op (task is %s after %d ms)", st, got.DurationMS)
+		f := observed(diag.SigTaskClaimFailed, got, "no agent claimed the no-op (task is %s after %d ms)", st, got.DurationMS)
 		f.Reason = unclaimed(c)
 		if silentNode(c) {
 			f.Culprit = culpritSilentNode

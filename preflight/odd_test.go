@@ -326,7 +326,7 @@ func TestAcceptedIsSaidOfTheAPIAlone(t *testing.T) {
 		h := hopOf(walkWith(t, answers{authFact: change}), diag.HopControlPlaneAccess)
 		if h.Status != diag.StatusPass || h.Text != "https://api.test answers 200; the trust page answers HTTP "+
 			map[string]string{"a redirect": "301", "a page for everything": "200"}[name]+
-			" without a word of the API, so nobody said that the token is accepted" {
+			" without a field of the API, so the token is not verified" {
 			t.Errorf("%s: %s: %q", name, h.Status, h.Text)
 		}
 	}

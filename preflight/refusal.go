@@ -233,7 +233,7 @@ func distrust(f *diag.Fact) string {
 
 // noURL is the text for a target that the agent's environment should have named.
 func noURL(f *diag.Fact, name string) string {
-	return fmt.Sprintf("nobody can say which %s the agent uses: %s", name, f.Detail)
+	return fmt.Sprintf("which %s the agent uses is not known: %s", name, f.Detail)
 }
 
 // foreignAgent reports whether the agent's process runs and knows nothing of GPUAAS_API_URL, without which ours does

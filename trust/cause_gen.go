@@ -16,7 +16,7 @@ const (
 	CornerCredential  Corner = "node_certificate"             // the node's certificate: dates, key, binding, or of an earlier CA
 	CornerSigning     Corner = "signing_ca"                   // the platform signs with another CA than before
 	CornerIngress     Corner = "ingress_ca"                   // the ingress takes another CA's certificates
-	CornerControl     Corner = "control_plane_cas"            // signing and ingress CA differ, and nothing says which one moved
+	CornerControl     Corner = "control_plane_cas"            // signing and ingress CA differ, and which one moved is not known
 	CornerDenied      Corner = "node_identity_denied"         // certificates match; the platform denies this node
 	CornerTerminal    Corner = "terminal_ca"                  // the terminal listener takes other certificates than the ingress
 	CornerPins        Corner = "profile_pins"                 // all agree with each other, and not with what the profile pins
@@ -185,7 +185,7 @@ var cornerRows = [...]cornerInfo{
 	},
 	{
 		corner: CornerControl, signal: diag.SigIngressCADrift,
-		moved: "signing CA and ingress CA differ, and nothing says which of them moved",
+		moved: "signing CA and ingress CA differ, and which of them moved is not known",
 		repair: []repairStep{
 			{
 				where: atControlPlane,
@@ -231,7 +231,7 @@ var cornerRows = [...]cornerInfo{
 	},
 	{
 		corner: CornerPins, signal: diag.SigIngressCADrift,
-		moved: "nothing but the pins: all sides agree, and the profile says otherwise",
+		moved: "only the pins differ: all sides agree with each other, not with the profile",
 		repair: []repairStep{
 			{
 				where: atProfile,

@@ -34,7 +34,7 @@ var claimRows = [...]ClaimRow{
 	},
 	{
 		ID: ClaimProbes, Title: "probes can tell the fault from its absence", Else: []Word{AbortedGuard},
-		Held: "the probe of the fault failed before injection, the control probe passed before it, and the proof of repair failed during the fault: each can tell the two apart",
+		Held: "the probe of the fault failed before injection, the control probe passed before it, and the proof of repair failed during the fault: each distinguishes the two",
 	},
 	{
 		ID: ClaimArmed, Title: "undo armed on every machine before injection", Else: []Word{Infra},
@@ -50,7 +50,7 @@ var claimRows = [...]ClaimRow{
 	},
 	{
 		ID: ClaimDetected, Title: "fault detected and blamed as expected", Else: []Word{NotDetected, WrongHop, Collateral},
-		Held: "a walk blamed the hop, the signal and the failure that are expected, with all further findings and the reason, the platform's own row of a session that reached it does not say that it ended well, and what the node's agent wrote of the walk's tasks has the walk's id",
+		Held: "a walk blamed the hop, the signal and the failure that are expected, with all further findings and the reason, the platform's own row of a session that reached it has no successful end, and the agent's log lines about the walk's tasks have the walk's id",
 	},
 	{
 		ID: ClaimInTime, Title: "detected within budget", Else: []Word{Late},
@@ -78,7 +78,7 @@ var claimRows = [...]ClaimRow{
 	},
 	{
 		ID: ClaimGreenAfter, Title: "chain green after revert", Else: []Word{NoRecovery},
-		Held: "so many green walks in a row as `recovery.green` says, in time",
+		Held: "as many consecutive green walks as `recovery.green` requires, in time",
 	},
 	{
 		ID: ClaimClean, Title: "machines identical to before", Else: []Word{Residue, Infra},

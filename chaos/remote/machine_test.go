@@ -133,7 +133,7 @@ func TestNoAnswer(t *testing.T) {
 		"turned away": {func(_ *testing.T, b *bench) { b.Set(sshtest.RejectAuth) }, "arm", "ssh_auth"},
 		"no channel":  {func(_ *testing.T, b *bench) { b.Set(sshtest.RefuseOpen) }, "arm", "no more sessions"},
 		"another command is run": {func(_ *testing.T, b *bench) { b.Set(sshtest.CloseAtExec) }, "arm",
-			"the script said nothing"},
+			"the script printed nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

@@ -262,7 +262,7 @@ func handedOver(t *testing.T, b *built) {
 			return known && got == int64(n) && s.At.After(now)
 		})
 		got := said(s)
-		if len(s.GPUs) != int(n) || !strings.Contains(got, "nobody gave the number of GPUs") ||
+		if len(s.GPUs) != int(n) || !strings.Contains(got, "the expected number of GPUs is not configured") ||
 			strings.Contains(got, "the driver counts no GPU") != (n == 0) {
 			t.Errorf("%d GPUs, %d are listed: %s", n, len(s.GPUs), got)
 		}

@@ -126,7 +126,7 @@ func (s *sheet) notToBlame(r *diag.Report, h *diag.HopResult) {
 	if by, symptom := parents(r)[h.ID]; symptom {
 		text = "This hop follows from " + number(r.Hops, by) + " " + string(by) + "."
 	} else if blamed(&r.Verdict, h.ID) {
-		text = "This hop is a finding of its own; the steps are those for the verdict."
+		text = "This hop is a separate finding; the steps are those for the verdict."
 	}
 	s.Add(page.Para{Text: text, Style: page.Faint})
 }

@@ -96,7 +96,7 @@ func Detail(f *diag.Fact) []string {
 		add("seen as the agent:", f.AgentView)
 	}
 	if f.Errno != "" || f.Detail != "" {
-		add("said", f.Errno, f.Detail)
+		add("detail", f.Errno, f.Detail)
 	}
 	return lines
 }

@@ -215,9 +215,9 @@ func (f *facts) coverage() {
 	log := onNode("the kernel log")
 	switch {
 	case last == nil:
-		f.floor(log, "nobody was looking at the kernel log: no event does not mean that there was none")
+		f.floor(log, "the kernel log was not watched: the absence of events does not prove that none occurred")
 	case last.Blind != "":
-		f.floor(log, "nobody is looking at the kernel log: %s", last.Blind)
+		f.floor(log, "the kernel log is not watched: %s", last.Blind)
 	case last.Lost > 0 || len(last.Gaps) > 0 || dropped > 0:
 		words := fmt.Sprintf("%d records of the kernel log were not seen, and %d events were dropped", last.Lost, dropped)
 		if f.actions {
@@ -249,7 +249,7 @@ func (f *facts) count() {
 	}
 	switch {
 	case f.ev.Expected == nil:
-		f.Notes = append(f.Notes, "nobody gave the number of GPUs that the node should have, so a missing one is not seen")
+		f.Notes = append(f.Notes, "the expected number of GPUs is not configured, so a missing one is not detected")
 	case f.counted != nil && *f.counted < *f.ev.Expected:
 		f.floor(onNode("the count"), "the node should have %d GPUs, and the driver counts %d", *f.ev.Expected, *f.counted)
 	}

@@ -86,7 +86,7 @@ func TestSampleOfEvents(t *testing.T) {
 			"NVIDIA's library is driver_not_loaded, return code 9"},
 		"recovered": {append(slices.Clone(two), probe(report.Stuck, "", 0), probe(report.Sampling, report.Loaded, 0)), 2,
 			""},
-		"not watched": {two[1:], 2, "nobody was looking at the kernel log"},
+		"not watched": {two[1:], 2, "the kernel log was not watched"},
 	} {
 		f := FactsOf(Evidence{Events: tc.events, Expected: &expected, Now: at(10)})
 		if got := floors(f); len(f.GPUs) != tc.gpus || (tc.want == "") != (got == "") || !strings.Contains(got, tc.want) {
@@ -159,7 +159,7 @@ func TestDriversEventsAreNotTheKernelLog(t *testing.T) {
 		return e
 	}
 	for name, tc := range map[string]struct{ log, driver, want string }{
-		"the log is blind":        {"it cannot be opened", "", "nobody is looking at the kernel log: it cannot be opened"},
+		"the log is blind":        {"it cannot be opened", "", "the kernel log is not watched: it cannot be opened"},
 		"the driver has no event": {"", "refused with 3", ""},
 	} {
 		f := FactsOf(Evidence{Events: []report.Event{device(0, 1, 1, nil), of(report.FromKernelLog, tc.log),

@@ -57,7 +57,7 @@ func Fields() []Field {
 
 		{AboutNode, "driver", Text, nil, "version of the driver"},
 		{AboutNode, "gpus", Int, nil, "GPUs that the driver counts"},
-		{AboutNode, "gpus_expected", Int, nil, "GPUs that the node was enrolled with, where somebody gave the number"},
+		{AboutNode, "gpus_expected", Int, nil, "GPUs that the node was enrolled with, if configured"},
 		{AboutNode, "gpus_lost", Int, nil, "GPUs of the sample that are lost"},
 
 		{AboutGPU, "index", Int, nil, "as the driver counts"},

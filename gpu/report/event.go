@@ -237,7 +237,7 @@ func (e *Event) checkSection() error {
 	case e.Coverage != nil && (e.Coverage.From.IsZero() || e.Coverage.To.Before(e.Coverage.From)):
 		return errors.New("its coverage ends before it begins")
 	case e.Dropped != nil && (e.Dropped.Since.IsZero() || len(e.Dropped.Count) == 0 || e.Dropped.Why == ""):
-		return errors.New("it does not say what was dropped")
+		return errors.New("it does not name what was dropped")
 	}
 	return nil
 }

@@ -225,7 +225,7 @@ func (s *State) check() error {
 		}
 	}
 	if p := s.Probe; p != nil && (p.Type != report.ProbeEvent || p.Check() != nil) {
-		return errors.New("the probe's state is no event of it")
+		return errors.New("the probe's state is not an event of it")
 	}
 	for t, n := range s.Forgotten {
 		if n < 0 || len(t) > 64 {

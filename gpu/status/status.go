@@ -107,7 +107,7 @@ func back(before Status) Status {
 // HeartbeatMissing handles a missing heartbeat. It is not evidence about the GPUs, and changes nothing.
 func (n Node) HeartbeatMissing() (Node, Change) {
 	return n, Change{From: n.Now(), To: n.Now(), Asked: AskMissing, Refused: n.Now() == Terminated,
-		Why: "a missing heartbeat says nothing about GPUs"}
+		Why: "a missing heartbeat is not evidence about GPUs"}
 }
 
 // Cordon, Uncordon, Drain and Terminate are what an operator asks for. None of the first three makes an unhealthy node

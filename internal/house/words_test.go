@@ -43,8 +43,6 @@ var asWritten = map[string]string{
 	"a CA that nobody knows":        "the name in the certificate of drills, which a drill's probe looks for",
 	"the watchdog was told to stop": "in journals of machines and recordings",
 	"the platform was told that":    "a line of recorded runs",
-	"accepted, and told":            "in recorded reports",
-	"the browser was not told:":     "in recorded reports",
 	"watchdog-told-to-stop":         "the name of a recording", "`told`": "an id", "id: told": "an id",
 }
 

@@ -61,7 +61,7 @@ func lookProgram(ctx context.Context, f *diag.Fact, running string) bool {
 		fail(f, "stat", diag.NotPermitted, err)
 		return false
 	case !st.Mode().IsRegular():
-		fail(f, "stat", diag.BinaryExecFormat, fmt.Errorf("%s is no regular file", b.Path))
+		fail(f, "stat", diag.BinaryExecFormat, fmt.Errorf("%s is not a regular file", b.Path))
 		return false
 	}
 	b.Size = st.Size()

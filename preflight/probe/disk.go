@@ -36,7 +36,7 @@ func (p *Prober) disk(ctx context.Context, req diag.Request, f *diag.Fact) {
 		return
 	}
 	if dir != filepath.Clean(req.Target) {
-		f.Detail = req.Target + " is no folder: measured at " + dir
+		f.Detail = req.Target + " is not a folder: measured at " + dir
 	}
 	if f.Disk, err = statDisk(dir); err != nil {
 		fail(f, "stat", diskWord(err, nil), err)

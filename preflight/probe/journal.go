@@ -54,7 +54,7 @@ func (p *Prober) journal(ctx context.Context, req diag.Request, f *diag.Fact) {
 // the unit's name are counted and left out.
 func (p *Prober) readJournal(ctx context.Context, req diag.Request, limit int, f *diag.Fact) []diag.JournalLine {
 	if !isUnitName(req.Target) {
-		fail(f, "journal", diag.Unsupported, fmt.Errorf("%q is no unit name", req.Target))
+		fail(f, "journal", diag.Unsupported, fmt.Errorf("%q is not a unit name", req.Target))
 		return nil
 	}
 	argv := []string{"journalctl", "--unit=" + req.Target, "--output=json",
@@ -66,7 +66,7 @@ func (p *Prober) readJournal(ctx context.Context, req diag.Request, limit int, f
 	s, err := searchJournal(ctx, argv, req.Match)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		fail(f, "journal", diag.Unsupported, errors.New("there is no journalctl"))
+		fail(f, "journal", diag.Unsupported, errors.New("journalctl is not installed"))
 	case err != nil:
 		fail(f, "journal", systemdWord(err), fmt.Errorf("asking journalctl: %w", err))
 	case strings.Contains(s.Complaint(), "insufficient permissions"),

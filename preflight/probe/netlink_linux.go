@@ -103,7 +103,7 @@ func netlinkAsk(protocol int, kind, flags uint16, body []byte) ([][]byte, error)
 			part = part[min(len(part), (size+3)&^3):]
 		}
 	}
-	return out, errors.New("netlink has more to say than is read")
+	return out, errors.New("the answer of netlink exceeds the limit")
 }
 
 // The words of nf_tables that are read; see linux/netfilter/nf_tables.h.

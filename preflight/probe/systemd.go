@@ -34,7 +34,7 @@ var properties = strings.Join([]string{
 // showUnit asks systemd. A missing unit is not an error: its LoadState is not-found.
 func showUnit(ctx context.Context, unit string) (host.Unit, error) {
 	if !isUnitName(unit) {
-		return nil, fmt.Errorf("%q is no unit name", unit)
+		return nil, fmt.Errorf("%q is not a unit name", unit)
 	}
 	blocks, err := showUnits(ctx, unit)
 	if err != nil {

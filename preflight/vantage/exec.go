@@ -180,11 +180,11 @@ func (c *call) answer(err error, sudo bool) (Answer, error) {
 	case sudo && strings.Contains(a.Words, "sudo:"):
 		return Answer{}, fmt.Errorf("the login is not root, and may not become root without a password: %s", a.Words)
 	case a.Words != "":
-		return Answer{}, fmt.Errorf("the script said nothing: %s", a.Words)
+		return Answer{}, fmt.Errorf("the script printed nothing: %s", a.Words)
 	case err != nil:
-		return Answer{}, fmt.Errorf("the script said nothing: %w", err)
+		return Answer{}, fmt.Errorf("the script printed nothing: %w", err)
 	}
-	return Answer{}, errors.New("the script said nothing")
+	return Answer{}, errors.New("the script printed nothing")
 }
 
 func (c *call) print(p []byte) {

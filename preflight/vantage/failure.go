@@ -159,7 +159,7 @@ func bannerRefusal(w *wire, err error) *refusal {
 	_, words := w.firstText()
 	r := &refusal{word: diag.SSHTransport, phase: phaseBanner, errno: probeErrno(err)}
 	if len(words) > 0 {
-		r.detail = fmt.Sprintf("what answers is no SSH server; it says %q", foreign(string(words)))
+		r.detail = fmt.Sprintf("the peer is not an SSH server; it sent %q", foreign(string(words)))
 		return r
 	}
 	r.detail = "the connection was closed before any banner (" + foreign(reason(err)) +
@@ -215,7 +215,7 @@ func silence(phase string, t *target) string {
 	case phaseTCP:
 		return t.address() + " did not answer the connection"
 	case phaseBanner:
-		return t.address() + " accepted the connection and then said nothing: no SSH banner"
+		return t.address() + " accepted the connection and sent no SSH banner"
 	case phaseHostKey:
 		return t.address() + " sent its banner and did not finish the key exchange"
 	case phaseAuth:

@@ -147,7 +147,7 @@ func noCommand(s *session) error {
 			detail: "the login ran something else than our command (its shell, or a forced command): " + words}
 	}
 	return &refusal{word: diag.SSHExec, phase: phaseExec,
-		detail: "the channel was closed before our command said anything"}
+		detail: "the channel was closed before our command printed anything"}
 }
 
 func withWords(what, words string) string {

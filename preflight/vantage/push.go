@@ -103,7 +103,7 @@ func (e *noHelper) Error() string { return e.text }
 // push puts our helper for the node's machine type on the node. Its error is a text for operators.
 func (l *link) push(ctx context.Context, client *ssh.Client, sudo bool, mine []Program, old *trial) error {
 	if len(mine) == 0 {
-		return &noHelper{"and there is none here to push (looked for gpuaas-agent; see --libexec)"}
+		return &noHelper{"and none is available here to push (looked for gpuaas-agent; see --libexec)"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, pushTimeout)
 	defer cancel()
@@ -117,7 +117,7 @@ func (l *link) push(ctx context.Context, client *ssh.Client, sudo bool, mine []P
 	}
 	i := slices.IndexFunc(mine, func(p Program) bool { return p.Machine == uname })
 	if i < 0 {
-		return &noHelper{"and there is none for " + uname + " here to push"}
+		return &noHelper{"and none for " + uname + " is available here to push"}
 	}
 	h := mine[i]
 	f, err := os.Open(h.Path)

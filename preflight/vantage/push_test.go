@@ -114,7 +114,7 @@ func TestWhatCannotBePushed(t *testing.T) {
 		text      string
 		word      diag.Failure
 	}{
-		"nothing here": {"", func(_ *testing.T, _ *machine, cfg *NodeConfig) { cfg.HelperDirs = nil }, "none here to push",
+		"nothing here": {"", func(_ *testing.T, _ *machine, cfg *NodeConfig) { cfg.HelperDirs = nil }, "here to push",
 			diag.SSHSetup},
 		"another machine type": {"", func(t *testing.T, m *machine, _ *NodeConfig) {
 			m.program(t, "uname", "#!/bin/sh\necho riscv64\n")
@@ -127,7 +127,7 @@ func TestWhatCannotBePushed(t *testing.T) {
 		}, "another digest", diag.SSHExec},
 		"nothing here, and another's program there": {daemon, func(_ *testing.T, _ *machine, cfg *NodeConfig) {
 			cfg.HelperDirs = nil
-		}, "none here to push", diag.SSHSetup},
+		}, "here to push", diag.SSHSetup},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)

@@ -94,11 +94,11 @@ func (l *link) run(ctx context.Context, client *ssh.Client, cmd string, input []
 	case len(lines) > 0:
 		return lines, nil
 	case words.kept.Len() > 0:
-		return nil, fmt.Errorf("the script said nothing: %s", foreign(words.kept.String()))
+		return nil, fmt.Errorf("the script printed nothing: %s", foreign(words.kept.String()))
 	case err != nil:
-		return nil, fmt.Errorf("the script said nothing: %w", err)
+		return nil, fmt.Errorf("the script printed nothing: %w", err)
 	}
-	return nil, errors.New("the script said nothing")
+	return nil, errors.New("the script printed nothing")
 }
 
 // capped keeps the first bytes that are written to it, and drops the rest. It does not embed a bytes.Buffer: io.Copy

@@ -111,14 +111,14 @@ func (p *provider) NewValue(name string, fields map[string]ref.Val) ref.Val {
 // The methods of a value of CEL. An object is equal to itself, and becomes nothing else.
 
 func (o *object) ConvertToNative(t reflect.Type) (any, error) {
-	return nil, fmt.Errorf("the %s is no %s", o.about, t)
+	return nil, fmt.Errorf("the %s is not a %s", o.about, t)
 }
 
 func (o *object) ConvertToType(t ref.Type) ref.Val {
 	if t == types.TypeType {
 		return types.NewObjectType(typeName(o.about))
 	}
-	return types.NewErr("the %s is no %s", o.about, t.TypeName())
+	return types.NewErr("the %s is not a %s", o.about, t.TypeName())
 }
 
 func (o *object) Equal(other ref.Val) ref.Val { return types.Bool(ref.Val(o) == other) }
