@@ -85,7 +85,7 @@ func initCost(ctx context.Context, tool string, t *table) error {
 		}
 	}
 	if name == "" {
-		return errors.New("inittrace said nothing")
+		return errors.New("inittrace printed nothing")
 	}
 	t.aim("costliest package initialisation", fmt.Sprintf("%.2f ms (%s)", most, name), "<= 1 ms", most <= goalInit)
 	return nil

@@ -74,7 +74,7 @@ func ParseRead(said []string) (State, error) {
 		s.Left = nil
 	}
 	if !read {
-		return State{}, errors.New("the node said nothing of its hosts file")
+		return State{}, errors.New("read the node's hosts file: the node sent no answer; try again")
 	}
 	return s, nil
 }
@@ -108,5 +108,5 @@ func ParseApply(said []string, after string) error {
 				"the file was replaced, and holds something else now (%.12s, not %.12s): another program writes it", rest, after)
 		}
 	}
-	return errors.New("the node did not say whether the file was replaced")
+	return errors.New("replace the hosts file: the node did not confirm it; run the command again without --apply to see the file")
 }

@@ -54,7 +54,7 @@ const ApplyScript = checks + `want=$2 new=$3 log=$4 line=$5
 umask 077
 mkdir -p "${log%/*}" || fail "no folder for the audit log ${log%/*}: nothing was changed"
 exec 9>>"$log.lock" || fail "no lock beside $log: nothing was changed"
-flock -w 5 9 || fail "somebody else is at work on $f (lock $log.lock)"
+flock -w 5 9 || fail "another process holds $log.lock, which guards $f"
 digest() { sha256sum <"$1" | cut -d' ' -f1; }
 have=$(digest "$f")
 [ "$have" = "$want" ] || { say "moved $have"; exit 0; }

@@ -109,7 +109,7 @@ func startUnit(tty *os.File, u user, limits Limits) (*exec.Cmd, Confinement, err
 	spec, err := json.Marshal(become{User: u.Name, Home: u.Home, Shell: u.Shell, UID: u.UID, GID: u.GID,
 		Groups: u.groups, Agent: os.Getpid()})
 	if err != nil {
-		return nil, c, fmt.Errorf("say who is to have the shell: %w", err)
+		return nil, c, fmt.Errorf("set the user of the shell: %w", err)
 	}
 	// A link to the running build: an update may have replaced its file. The text is encoded since systemd expands $ in
 	// it.

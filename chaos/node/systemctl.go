@@ -54,7 +54,7 @@ func showUnit(ctx context.Context, unit string) (unitState, error) {
 		Exit: number("ActiveExitTimestampMonotonic"), MainExit: number("ExecMainExitTimestampMonotonic"),
 	}
 	if u.Load == "" {
-		return u, fmt.Errorf("systemd says nothing of %s", unit)
+		return u, fmt.Errorf("systemd returned no properties of %s", unit)
 	}
 	return u, nil
 }

@@ -376,7 +376,7 @@ func TestRuns(t *testing.T) {
 	if err != nil || len(all) != 4 {
 		t.Fatalf("%v %v", all, err)
 	}
-	for i, want := range []string{"", "there is no drill r2", "its program says: cannot execute",
+	for i, want := range []string{"", "there is no drill r2", "its program printed: cannot execute",
 		"its folder has no program"} {
 		if all[i].Run != fmt.Sprint("r", i+1) || (all[i].Status == nil) != (want != "") ||
 			!strings.Contains(all[i].Error, want) {

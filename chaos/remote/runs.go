@@ -52,7 +52,7 @@ func found(run, said string) Found {
 	case said == "":
 		f.Error = "its folder has no program"
 	case err != nil || r.Schema != step.ReplySchema:
-		f.Error = "its program says: " + said[:min(len(said), 200)]
+		f.Error = "its program printed: " + said[:min(len(said), 200)]
 	case r.Refused != nil:
 		f.Error = r.Refused.Text
 	case r.Error != "":

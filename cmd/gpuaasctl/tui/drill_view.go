@@ -235,7 +235,7 @@ func (m drillModel) doing() string {
 		return "arming the machines"
 	}
 	if len(c.story.Walks) > 0 {
-		return "checking whether the independent probes can tell"
+		return "checking the independent probes before the fault"
 	}
 	return "walking the chain: it must be green"
 }

@@ -25,7 +25,7 @@ type BaselineFlag struct{ ops.Baseline }
 
 // Add declares --baseline.
 func (b *BaselineFlag) Add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&b.Name, "baseline", "", "say what changed since `FILE` (a report) or "+diag.LastGood)
+	cmd.Flags().StringVar(&b.Name, "baseline", "", "show what changed since `FILE` (a report) or "+diag.LastGood)
 	err := cmd.RegisterFlagCompletionFunc("baseline",
 		func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{diag.LastGood}, cobra.ShellCompDirectiveDefault

@@ -197,7 +197,7 @@ func (m *model) typed(msg tea.KeyPressMsg) tea.Cmd {
 func (m *model) copy(name string) tea.Cmd {
 	all := m.doc.Commands
 	if len(all) == 0 {
-		m.status = "there is no command to copy"
+		m.status = "nothing to copy: this item has no command"
 		return nil
 	}
 	n := int(name[0] - '0')

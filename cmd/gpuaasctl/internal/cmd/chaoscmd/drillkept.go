@@ -155,7 +155,7 @@ func readEvents(data []byte) ([]drill.Event, bool, error) {
 		return nil, false, err
 	}
 	if len(events) == 0 || events[0].Plan == nil {
-		return nil, false, errors.New("it ends before it says which run it is of: nothing was touched by then")
+		return nil, false, errors.New("the log ends before the run's id: nothing was changed by then")
 	}
 	return events, torn, nil
 }

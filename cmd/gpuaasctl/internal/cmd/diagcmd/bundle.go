@@ -73,15 +73,15 @@ func newDiagBundle(a *cmdutil.App,
 	cmd := &cobra.Command{
 		Use:   "bundle [NODE [ALLOCATION]]",
 		Short: "Gather all evidence about a node into one archive",
-		Long: `Asks everybody who can have seen something (the node, its agent's record and journal, the platform's API, evidence and
+		Long: `Collects evidence from all sources (the node, its agent's record and journal, the platform's API, evidence and
 logs, the ingress), walks the hop chain once, joins it all into one timeline and packs it with a manifest of digests.
-README.txt in the archive tells the story. Secrets are taken out where they are read, and the manifest says where.
+README.txt in the archive is the summary. Secrets are redacted where they are read, and the manifest lists where.
 
-A source that does not answer costs its own deadline only; what is missing is listed. Existing files are never replaced.
+A source that does not answer delays the bundle by its own deadline at most; missing sources are listed. Existing files are never replaced.
 
-Exit codes: 0 every source answered, 1 it could be written nowhere (what was heard is listed), 2 usage or configuration,
-3 neither the node nor the platform said anything (what little there is was written), 5 a partial bundle was written, or
-FILE could not be and it is in $TMPDIR under a name that is said, 130 interrupted (a partial bundle was written).`,
+Exit codes: 0 every source answered, 1 it could not be written (what was gathered is listed), 2 usage or configuration,
+3 neither the node nor the platform answered (the rest was written), 5 a partial bundle was written, or FILE could not
+be written and the bundle is in $TMPDIR under the printed name, 130 interrupted (a partial bundle was written).`,
 		Example: `  gpuaasctl diag bundle compute-node-01 alloc-01
   gpuaasctl diag bundle compute-node-01 --correlation-id ID --since 6h -O case-4711.tar.gz`,
 		Args: cmdutil.Args(0, 2),

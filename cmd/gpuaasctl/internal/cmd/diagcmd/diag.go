@@ -13,14 +13,14 @@ func New(a *cmdutil.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diag",
 		Short: "Read a node's record, name the reason, collect the evidence",
-		Long: `What to ask about a node that is not heard, in this order:
+		Long: `For a node that sends no heartbeats, run in this order:
 
-  show       what its agent decided, and why; decode where only the disk is left, watch to follow
+  show       what its agent decided, and why; decode for a disk without its machine, watch to follow
   classify   the one reason, its owner, and what to do
-  trust      who trusts whom, and the first link that does not match
-  bundle     everything for those who have to know; timeline and export for the history alone
+  trust      the trust between node and platform, and the first link that does not match
+  bundle     all evidence in one archive, for a ticket; timeline and export for the history alone
 
-None of them changes anything on the node. What to do then is in "gpuaasctl node --help".`,
+None of them changes anything on the node. For repairs see "gpuaasctl node --help".`,
 		Args: cmdutil.KnownCommand,
 
 		SuggestionsMinimumDistance: 2,

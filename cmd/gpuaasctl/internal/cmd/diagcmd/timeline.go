@@ -21,10 +21,10 @@ func newDiagTimeline(a *cmdutil.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "timeline [NODE [ALLOCATION] | BUNDLE]",
 		Short: "Join the evidence of all sources of a node into one timeline",
-		Long: `Joins the node's record and journal, the ingress, the platform's logs and what it wrote down into one history, by node,
+		Long: `Joins the node's record and journal, the ingress, the platform's logs and its evidence into one history, by node,
 instance, correlation id, allocation and workflow. The clocks of node and platform are compared with this machine's, and
-what they are off by is taken off. A node that was reimaged keeps its history: the change of instance is a line.
-Nothing is walked and nothing is changed. BUNDLE is a file of diag bundle, which is checked first.
+their offsets are corrected. A node that was reimaged keeps its history: the change of instance is a line.
+It walks no hops and changes nothing. BUNDLE is a file of diag bundle, which is checked first.
 
 Exit codes: 0 every source answered, 2 usage or configuration, 3 none had evidence, 5 some did not answer (they are
 named), 130 interrupted.`,

@@ -21,10 +21,10 @@ func newDiagTrust(a *cmdutil.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trust [NODE|REPORT]",
 		Short: "Compare what a node and its platform trust, and name the first broken link",
-		Long: `Shows what the node API presents, what the node judges it by, who signed the node and whom the ingress takes, with
-fingerprints and dates, and compares neighbours in order. The first link that does not match is named, with what moved
-and how to put it right, the control plane before the nodes. What could not be measured is "-" and never counts as good.
-REPORT, a recorded report of preflight or of this command (- is stdin), is explained in place of measuring.
+		Long: `Shows the certificate of the node API, the node's CA bundle, the issuer of the node's certificate and the CAs that the
+ingress accepts, with fingerprints and dates, and compares neighbours in order. It names the first link that does not
+match, what changed and how to repair it, the control plane before the nodes. What could not be measured is "-" and never counts as good.
+REPORT, a recorded report of preflight or of this command (- is stdin), is explained instead of measuring.
 
 Exit codes: 0 all links match, 2 usage or configuration, 3 a link does not match, 5 something could not be measured,
 130 interrupted.`,

@@ -33,9 +33,9 @@ func New(a *cmdutil.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain [WORD]",
 		Short: "Explain a word of any output, and what to do about it",
-		Long: `Says what a word means that any output has: what it says, how it is measured, what usually causes it, what to do, and
-where a recording has it. WORD is an id as reports have it; a hop also by its number, an exit code as 3, a field also
-as verdict.blame.hop. Without WORD it lists the kinds of words. It needs no network: all of it is in this program.
+		Long: `Explains a word of any output: its meaning, how it is measured, its usual causes, what to do, and a recording that
+contains it. WORD is an id as in reports; a hop also by its number, an exit code as 3, a field also as
+verdict.blame.hop. Without WORD it lists the kinds of words. It works offline.
 
 Exit codes: 0 explained, 2 no such word.`,
 		Example: `  gpuaasctl explain node_agent_auth_failed
@@ -150,7 +150,7 @@ func kindPage(kinds []explain.Kind) []page.Block {
 		t.Rows = append(t.Rows, page.Cells(k.Name, fmt.Sprint(len(k.Words)), k.About))
 	}
 	return []page.Block{
-		t, page.Blank{}, page.Para{Text: "gpuaasctl explain WORD says what a word means, explain --kind KIND lists the " +
+		t, page.Blank{}, page.Para{Text: "gpuaasctl explain WORD explains a word, explain --kind KIND lists the " +
 			"words of a kind."},
 	}
 }

@@ -57,10 +57,10 @@ func newPolicyValidate(a *cmdutil.App) *cobra.Command {
 	k, output := &asker{app: a}, ""
 	cmd := &cobra.Command{
 		Use:   "validate POLICY",
-		Short: "Check a policy: its YAML, its CEL, and what its rules ask for",
+		Short: "Check a policy: its YAML, its CEL, and the fields of its rules",
 		Long: `Checks a policy without evidence. Each mistake is named with file and line: a field that does not exist, a condition
-that is not CEL, is not true or false, asks for a field that there is not or for a word that a field never is, or may
-take too long; a result that is not a health; two rules of one name; no rules.
+that is not CEL, is not true or false, uses an unknown field or compares a field with a word that it cannot have, or
+may take too long; a result that is not a health; two rules with one name; no rules.
 
 Exit codes: 0 valid, 2 not valid, or the file cannot be read.`,
 		Example: `  gpuaasctl gpu policy validate mine.yaml
@@ -123,7 +123,7 @@ func newPolicyTest(a *cmdutil.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test POLICY",
 		Short: "Judge cases with a policy, and compare with what they expect",
-		Long: `A file of cases has events and samples with the health, and the rule, that the policy must come to. Without --cases a
+		Long: `A file of cases has events and samples with the health, and the rule, that the policy must give. Without --cases a
 built-in policy is tested with its own; "gpu policy show default --cases" prints those.
 
 Exit codes: 0 every case is as expected, 2 a file is not valid, 3 a case is not as expected.`,

@@ -29,7 +29,7 @@ func newStatus(a *cmdutil.App) *cobra.Command {
 	o, output := &cmdutil.TargetOptions{}, ""
 	cmd := &cobra.Command{
 		Use:   "status [NODE]",
-		Short: "Show what a policy makes of a node's GPUs, and why",
+		Short: "Show the health of a node's GPUs under a policy, and why",
 		Long: `Shows the health of a node's GPUs as the platform judges it: by which policy, what decided it, each GPU, and when a GPU
 was last looked at. The node itself is not touched. Where the profile has gpuaasctl judge (gpu.policy), the node is asked
 for what its agent keeps of the GPUs, and the policy is evaluated here. As JSON it is the document that a gate reads

@@ -20,8 +20,8 @@ func newHistoryDiff(a *cmdutil.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff BEFORE AFTER",
 		Short: "Show what changed between two reports",
-		Long: `Says what is otherwise in the report AFTER than in BEFORE, each a kept RUN or a FILE. Kept good walks of the same
-subject tell noise from news.
+		Long: `Shows what changed from report BEFORE to report AFTER, each a kept RUN or a FILE. Values that also varied between kept
+good walks of the same subject are marked as noise.
 
 Exit codes: 0 compared, 2 usage, or a report that cannot be read, 5 the two do not compare and 6 a regression, both under
 --fail-on regression.`,
@@ -74,9 +74,9 @@ func newHistoryAccept(a *cmdutil.App) *cobra.Command {
 	var not bool
 	cmd := &cobra.Command{
 		Use:   "accept RUN",
-		Short: "Make a kept walk that passed a baseline, though it regressed",
-		Long: `A walk that passed, and regressed against the last good one, is kept and is no baseline: a gate stays red until
-an operator looks. This command confirms that the change was intended. --not takes a walk out of the baselines.`,
+		Short: "Accept a kept walk as a baseline although it regressed",
+		Long: `A walk that passed, but regressed against the last good one, is kept and not used as a baseline: a gate stays red until
+an operator accepts it. This command confirms that the change was intended. --not excludes a walk from the baselines.`,
 		Example:           `  gpuaasctl history accept 4ede6c6e`,
 		Args:              cmdutil.Args(1, 1),
 		ValidArgsFunction: completeRuns(a, 1),

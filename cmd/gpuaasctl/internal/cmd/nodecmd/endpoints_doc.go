@@ -54,7 +54,7 @@ func endpointsOutcome(d *ops.Endpoints) string {
 	case d.Applied:
 		return "changed, and the node still gets other addresses: see where from"
 	case d.Action == ops.EndpointsPlan && d.Changed && len(d.Plan.Conflicts()) > 0:
-		return "apply would refuse: a line by hand says otherwise"
+		return "apply would refuse: a manual line contradicts the plan"
 	case d.Action == ops.EndpointsPlan && d.Changed:
 		return "apply would change this"
 	case d.AsWanted():

@@ -61,7 +61,7 @@ Exit codes: 0 done, 2 usage or configuration, 3 refused, or the node did not com
 	f.BoolVar(&o.apply, "apply", false, "carry the bundle to the node and restart its agent")
 	f.StringVar(&o.confirm, "confirm", "", "with --apply: `NODE` once more")
 	cmdutil.OutFlag(cmd, &o.out, "write the bundle to this new `FILE`, for its owner alone")
-	f.BoolVar(&o.force, "force", false, "also while signing CA and ingress CA differ; the reason must say why")
+	f.BoolVar(&o.force, "force", false, "also while signing CA and ingress CA differ; the reason must explain it")
 	cmdutil.PageFlag(cmd, &o.output)
 	return cmd
 }

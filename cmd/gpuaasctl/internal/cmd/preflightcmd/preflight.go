@@ -140,7 +140,7 @@ func (o *preflightOptions) flags(a *cmdutil.App, cmd *cobra.Command) {
 		"`WHICH` facts JSON has: all, or blame for those that the verdict rests on", factsAll, diag.FactsBlame)
 	o.baseline.Add(cmd)
 	f.StringVar(&o.compare, "compare", "",
-		"say what differs from the same walk in another environment: `PROFILE[,NODE[,ALLOCATION]]`, or a recorded report")
+		"show what differs from the same walk in another environment: `PROFILE[,NODE[,ALLOCATION]]`, or a recorded report")
 	f.BoolVar(&o.noSave, "no-save", false, "do not keep this report in the history")
 	cmdutil.Group(f, cmdutil.HeadOutput, "out", "facts", "baseline", "compare", "no-save")
 }

@@ -25,11 +25,11 @@ func New(a *cmdutil.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "profile",
 		Short: "Write, choose, show and check profiles of environments",
-		Long: `A profile is a strict YAML file that says how an environment is reached, what is expected of it, and how its API is
-spelled. Flags win over GPUAASCTL_* variables, and these over the file.
+		Long: `A profile is a strict YAML file with an environment's addresses, what is expected of it, and the paths and fields of its
+API. Flags take precedence over GPUAASCTL_* variables, and these over the file.
 
-The profile of a command is that of --profile, else of GPUAASCTL_PROFILE, else of "profile use", else the only one that
-there is. The last two choose none where --api-base or GPUAASCTL_API_BASE says by itself where the API is.`,
+The profile of a command is that of --profile, else of GPUAASCTL_PROFILE, else of "profile use", else the only one
+that exists. The last two do not apply if --api-base or GPUAASCTL_API_BASE is set.`,
 		Args:                       cmdutil.KnownCommand,
 		SuggestionsMinimumDistance: 2,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -61,7 +61,7 @@ func newProfileShow(a *cmdutil.App) *cobra.Command {
 		},
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().BoolVar(&origin, "origin", false, "say where each value comes from")
+	cmd.Flags().BoolVar(&origin, "origin", false, "show where each value comes from")
 	cmd.Flags().BoolVar(&all, "all", false, "also print every default: places on the node, policy, mapping")
 	cmdutil.FormatFlag(cmd, &output, "yaml", "yaml", "json")
 	f.Add(a, cmd)

@@ -39,7 +39,7 @@ func newSSHTrust(a *cmdutil.App) *cobra.Command {
 	o := &trustOptions{}
 	cmd := &cobra.Command{
 		Use:   "trust [NODE]",
-		Short: "Show a node's host key and accept it, when none is known yet",
+		Short: "Show a node's host key and accept it if none is known yet",
 		Long: `Shows the fingerprint of a node's host key and, when the node's name is typed (or given by --confirm), adds the key to
 the known_hosts file of the profile, or of ssh_config. NODE is a node of the profile, or a host. A key that differs from
 a known one is never accepted here: find out why it changed first.`,
@@ -107,7 +107,7 @@ func askTrust(a *cmdutil.App, ctx context.Context, cfg vantage.NodeConfig, node 
 		return "", &cmdutil.FailedError{Err: err}
 	}
 	cmdutil.Note(a.Stderr, "%s (%s) shows the host key %s", node, cfg.Host, fingerprint)
-	cmdutil.Note(a.Stderr, "compare it with what the node's console or its provider says, then type %s to accept it:",
+	cmdutil.Note(a.Stderr, "compare it with the one on the node's console or from its provider, then type %s to accept it:",
 		node)
 	answer, err := bufio.NewReader(a.Stdin).ReadString('\n')
 	if err != nil && answer == "" {
