@@ -108,5 +108,6 @@ func ParseApply(said []string, after string) error {
 				"the file was replaced, and holds something else now (%.12s, not %.12s): another program writes it", rest, after)
 		}
 	}
-	return errors.New("replace the hosts file: the node did not confirm it; run the command again without --apply to see the file")
+	return errors.New("replace the hosts file: the node did not confirm it; " +
+		"run the command again without --apply to see the file")
 }

@@ -107,8 +107,8 @@ func askTrust(a *cmdutil.App, ctx context.Context, cfg vantage.NodeConfig, node 
 		return "", &cmdutil.FailedError{Err: err}
 	}
 	cmdutil.Note(a.Stderr, "%s (%s) shows the host key %s", node, cfg.Host, fingerprint)
-	cmdutil.Note(a.Stderr, "compare it with the one on the node's console or from its provider, then type %s to accept it:",
-		node)
+	cmdutil.Note(a.Stderr,
+		"compare it with the one on the node's console or from its provider, then type %s to accept it:", node)
 	answer, err := bufio.NewReader(a.Stdin).ReadString('\n')
 	if err != nil && answer == "" {
 		return "", cmdutil.Usagef("no answer: the key was not accepted")
