@@ -113,7 +113,7 @@ func (b *bench) agentPID(ctx context.Context) (int, error) {
 			continue
 		}
 		status, _ := host.This.Status(pid)
-		if f := strings.Fields(status.Value("NSpid")); len(f) > 1 && f[len(f)-1] == strings.TrimSpace(out) {
+		if n := status.InnerPID(); n > 0 && strconv.Itoa(n) == strings.TrimSpace(out) {
 			return pid, nil
 		}
 	}

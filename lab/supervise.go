@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -179,22 +178,11 @@ func (l *Lab) leader(m Machine) int {
 		return 0
 	}
 	for _, pid := range g.pids(machineGroup + "/payload/init.scope") {
-		if innerPID(pid) == 1 {
+		if s, _ := host.This.Status(pid); s.InnerPID() == 1 {
 			return pid
 		}
 	}
 	return 0
-}
-
-// innerPID returns what pid is called in its own pid namespace; 0 when it is gone.
-func innerPID(pid int) int {
-	s, err := host.This.Status(pid)
-	f := strings.Fields(s.Value("NSpid"))
-	if err != nil || len(f) < 2 {
-		return 0
-	}
-	n, _ := strconv.Atoi(f[len(f)-1])
-	return n
 }
 
 // running reports whether m has a supervisor: it boots, runs, or reboots.

@@ -111,6 +111,16 @@ func (s Status) Number(name string) int64 {
 	return n
 }
 
+// InnerPID is the process's number in its own PID namespace; 0 where that is ours, or the process is gone.
+func (s Status) InnerPID() int {
+	f := strings.Fields(s.Value("NSpid"))
+	if len(f) < 2 {
+		return 0
+	}
+	n, _ := strconv.Atoi(f[len(f)-1])
+	return n
+}
+
 // UIDs are the real, effective, saved and file system user id.
 func (s Status) UIDs() (ids [4]uint32, ok bool) {
 	fields := strings.Fields(s.Value("Uid"))

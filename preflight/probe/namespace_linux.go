@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -71,7 +70,8 @@ func openNamespaces(pid int, cfg Config) (inside, mounts *namespace, view string
 	n.own = n.net && ownNetwork(pid)
 	inner := pid
 	if n.pids {
-		inner = innerPID(pid)
+		s, _ := host.This.Status(pid)
+		inner = max(1, s.InnerPID()) // one that is outside has only its children in there
 	}
 	n.exec = []string{"probe", "--in-namespace", strconv.Itoa(inner)}
 	if cfg.Exec != nil {
@@ -82,17 +82,6 @@ func openNamespaces(pid int, cfg Config) (inside, mounts *namespace, view string
 		mounts = &namespace{pid: pid, exec: n.exec, mounts: n.mounts, pids: n.pids, net: elsewhere, netOf: 1}
 	}
 	return n, mounts, ViewEntered
-}
-
-// innerPID is pid as its own PID namespace numbers it: 1 where it is outside, and only its children are in there.
-func innerPID(pid int) int {
-	s, _ := host.This.Status(pid)
-	if all := strings.Fields(s.Value("NSpid")); len(all) > 1 {
-		if n, err := strconv.Atoi(all[len(all)-1]); err == nil {
-			return n
-		}
-	}
-	return 1
 }
 
 // otherNamespace reports whether pid is in another namespace of this kind than we are.
