@@ -16,10 +16,14 @@ var ErrInvalidReport = errors.New("not a valid report")
 
 // Judge fills a report's hops, verdict and dashboard from its subject, plan, facts and ending, and its subject with
 // what the facts show of it.
-func Judge(r *diag.Report) { judgeCase(r, caseOf(r)) }
-
-func judgeCase(r *diag.Report, c *Case) {
+func Judge(r *diag.Report) {
+	c := caseOf(r)
 	learn(&r.Subject, c)
+	judgeCase(r, c)
+}
+
+// judgeCase is Judge of a report whose subject has what learn adds to it.
+func judgeCase(r *diag.Report, c *Case) {
 	c.Subject = r.Subject
 	chain := Chain()
 	r.Hops = append(assess(chain, c), brought(r.Hops, chain)...)
@@ -61,6 +65,7 @@ func Replay(r *diag.Report) (*diag.Report, error) {
 		}
 	}
 	again := *r
+	learn(&again.Subject, c)
 	judgeCase(&again, c)
 	return &again, nil
 }
