@@ -179,8 +179,8 @@ func TestOneRolloutAtATime(t *testing.T) {
 	}
 }
 
-// TestRolloutOfAnotherNode: a host that used to be another node reports that node's rollout. It is heard as itself,
-// and the rollout stays the other's.
+// TestRolloutOfAnotherNode: a host that used to be another node reports that node's rollout. Its heartbeat counts for
+// itself, and the rollout still belongs to the other node.
 func TestRolloutOfAnotherNode(t *testing.T) {
 	f := newFleet(t)
 	id := f.order(map[string]any{"version": "v2", "sha256": targeted.SHA256})
