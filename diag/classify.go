@@ -66,9 +66,12 @@ func Classify(e Evidence) Classification {
 	next := row.NextAction
 	c.UserActions = row.UserActions
 	c.Owners, c.Layer, c.Runbook = row.Owners, row.Layer, row.Runbook(e.RunbookBase)
-	if c.Reason == ReasonNodeAgentUnreachable && v.record.refused != nil {
+	if n := v.record.refused; c.Reason == ReasonNodeAgentUnreachable && n != nil { // the agent does what it should
 		late, _ := LookupSignal(SigHeartbeatStale)
-		c.Owners = late.OwnersOn(SidePlatform) // the agent does what it should
+		c.Owners = late.OwnersOn(SidePlatform)
+		if NotPassedOn(n.Code) != "" {
+			c.Owners = late.OwnersOn(SideEdge)
+		}
 	}
 	c.Severity, c.State = row.Severity, v.state(&row)
 	budget := Budget{row.Detect, row.Repair}

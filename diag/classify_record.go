@@ -222,7 +222,10 @@ func reasonOfEntry(entries []*RecordEntry, i int) ReasonCode {
 	}
 	switch n.Reason {
 	case RecIdentityRejected:
-		if enrolledBefore(entries, i) {
+		switch {
+		case NotPassedOn(n.Code) != "": // no certificate was judged
+			return ReasonControlPlaneUnreachable
+		case enrolledBefore(entries, i):
 			return ReasonCertUntrustedByIngress
 		}
 	case RecTaskPollFailed:

@@ -76,7 +76,7 @@ type Side string
 const (
 	SideOperator Side = "operator"      // the operator's own way, login or rights
 	SidePlatform Side = "control_plane" // the control plane, or the edge in front of it
-	SideEdge     Side = "edge"          // between a browser and the terminal gateway
+	SideEdge     Side = "edge"          // in front of a listener of the platform, which itself works
 	SideNodeWay  Side = "node_way"      // between the terminal gateway and the node
 	SideAgent    Side = "agent"         // the node's agent
 )

@@ -127,6 +127,10 @@ func judgeAges(c *Case, f *diag.Fact) []diag.Finding {
 				out.Side = diag.SidePlatform
 				out.Text += fmt.Sprintf("; the node's record says that the platform answers heartbeats with HTTP %d, as of %s",
 					n.Status, n.At.UTC().Format(time.RFC3339))
+				if unseen := diag.NotPassedOn(n.Code); unseen != "" {
+					out.Side = diag.SideEdge
+					out.Text += fmt.Sprintf("; the edge does not pass them on as the node sent them: %s (%s)", unseen, n.Code)
+				}
 			}
 		}
 		return []diag.Finding{out}

@@ -124,6 +124,13 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 			"%s did not ask for the node's certificate: it is not the node-facing listener", where(f))
 	case f.Throttled(): // also with 401 or 403: nothing behind the limiter has seen the certificate
 		out = throttled(f, "this node's terminal stream")
+	case edgeWithholds(c, f):
+		out = heldBack(diag.SigNodeStreamMTLS, f, diag.ReasonTerminalGatewayDown)
+	case (status(f) == 401 || status(f) == 403) && !platformSpeaks(f) && !badOwnCert(c):
+		out = fail(diag.SigNodeStreamMTLS, f, "HTTP %d comes from the terminal listener at %s, or from what is in front of "+
+			"it: the answer has nothing of the gateway, so whether it refuses the node's certificate is not known", status(f),
+			where(f))
+		out.Side, out.Reason = diag.SidePlatform, diag.ReasonTerminalGatewayDown
 	case inPhase(f, "cert"), isMTLS(f.Failure), f.Failure == diag.MTLSIngress400, status(f) == 401, status(f) == 403,
 		vague(f) && refusesCert(f) && badOwnCert(c):
 		out = fail(diag.SigNodeStreamMTLS, f, "%s refuses this node's certificate: %s", where(f), saw(f))

@@ -324,7 +324,9 @@ func judgeTaskWait(c *Case) *diag.Finding {
 		out.Side = diag.SidePlatform
 	case f.Throttled(): // also with 401 or 403: nothing behind the limiter has seen the certificate
 		out = throttled(f, "this node's task wait")
-	case (s == 401 || s == 403) && platformSpeaks(f):
+	case edgeWithholds(c, f):
+		out = heldBack(diag.SigAuthFailed, f, diag.ReasonControlPlaneUnreachable)
+	case (s == 401 || s == 403) && platformSpeaks(f) && !withheld(f):
 		out = fail(diag.SigAuthFailed, f, "the platform denies this node: HTTP %d %s", s, code(f))
 		out.Reason, out.Culprit = denialReason(code(f)), culpritDenied(c, f)
 	case refusesCert(f) && (!vague(f) || foreignIssuer(c) || badOwnCert(c)):

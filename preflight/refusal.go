@@ -24,9 +24,36 @@ func refusesCert(f *diag.Fact) bool {
 		return true
 	case !asksForCert(f) || f.TLS.CertSent == "":
 		return false
+	case withheld(f):
+		return true
 	}
 	return ((s == 400 || s == 401 || s == 403) && !platformSpeaks(f)) || (vague(f) && s != 400)
 }
+
+// withheld reports whether a listener requested the certificate of f and got it, and the platform behind that listener
+// reports that it did not get it. The platform judged no certificate then.
+func withheld(f *diag.Fact) bool {
+	return asksForCert(f) && f.TLS.CertSent != "" && !f.Throttled() && diag.NotPassedOn(code(f)) != ""
+}
+
+// edgeWithholds reports whether an edge alone explains f: the certificate did not get through, and nothing shows that
+// the edge may hold it back because it does not trust it.
+func edgeWithholds(c *Case, f *diag.Fact) bool {
+	id := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
+	return withheld(f) && !badOwnCert(c) && !foreignIssuer(c) &&
+		(id == nil || id.Cert == nil || !unlisted(f, id.Cert.Leaf.Issuer))
+}
+
+// heldBack is the finding for what edgeWithholds: both listeners of a platform may be one edge's.
+func heldBack(sig diag.Signal, f *diag.Fact, reason diag.ReasonCode) diag.Finding {
+	out := fail(sig, f, "%s requests the node's certificate, gets it, and does not pass it on: %s (%s)", where(f),
+		diag.NotPassedOn(code(f)), saw(f))
+	out.Side, out.Reason, out.Culprit = diag.SideEdge, reason, culpritEdgeKeeps
+	return out
+}
+
+// culpritEdgeKeeps is at fault where the platform does not get what its edge was sent.
+const culpritEdgeKeeps = "edge that ends the node's TLS"
 
 // vague reports whether a refusal has no stated cause: the end of the connection, an alert that is not about a
 // certificate, a 401 or 403 that may come from a rule, a 400 that names no certificate and may come from a limit on

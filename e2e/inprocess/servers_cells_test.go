@@ -43,6 +43,10 @@ func cells() []cell {
 		})},
 		cell{name: "ingress: a limit of its own", want: ownRule,
 			do: at(ingressDoor, func(d *door) { d.status = http.StatusBadRequest })},
+		cell{name: "certificate not passed on", want: notPassedOn("the platform behind it saw no certificate"),
+			do: at(ingressDoor, func(d *door) { d.withholds = true })},
+		cell{name: "ingress's secret not passed on", want: notPassedOn("not recognize the request as its ingress's"),
+			do: at(ingressDoor, func(d *door) { d.secretly = true })},
 		cell{name: "stale bundle", want: staleBundle, do: func(t *testing.T, b *behind, _ *[3]door) {
 			write(t, filepath.Join(b.node, "ca-bundle.crt"), string(b.platform.SigningCA()))
 		}},
@@ -93,6 +97,12 @@ func undecided(owner string) verdict {
 // denied is a verdict about the node's certificate.
 func denied(reason diag.ReasonCode, says string) verdict {
 	return blames(diag.HopNodeRecoveryStatus, diag.SigAuthFailed, "PKI, node enrollment", reason, says)
+}
+
+// notPassedOn is a verdict about an edge that keeps to itself what the platform has to see.
+func notPassedOn(says string) verdict {
+	return blames(diag.HopNodeRecoveryStatus, diag.SigAuthFailed, byEdge+", control plane API",
+		diag.ReasonControlPlaneUnreachable, "requests the node's certificate, gets it, and does not pass it on: .*"+says)
 }
 
 var (

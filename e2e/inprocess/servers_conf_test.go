@@ -34,6 +34,8 @@ type door struct {
 	redirect  string // 302 to there
 	noUpgrade bool   // requests are passed on without their Upgrade header
 	impatient bool   // waits a moment only for the backend
+	withholds bool   // the certificate, though the secret comes with the request
+	secretly  bool   // passes on the certificate, and no secret
 }
 
 const (
@@ -63,9 +65,13 @@ func nginxConf(dir, _ string, doors []door) (map[string]string, []string) {
 		}[d.clients]
 		if verify != "" {
 			c.add("ssl_client_certificate %s;\nssl_verify_client %s;", d.ca, verify)
-			c.add("proxy_set_header %s $ssl_client_verify;", headerVerify)
-			c.add("proxy_set_header %s $ssl_client_escaped_cert;", headerCert)
-			c.add("proxy_set_header %s %s;", headerIngress, d.secret)
+			if !d.withholds {
+				c.add("proxy_set_header %s $ssl_client_verify;", headerVerify)
+				c.add("proxy_set_header %s $ssl_client_escaped_cert;", headerCert)
+			}
+			if !d.secretly {
+				c.add("proxy_set_header %s %s;", headerIngress, d.secret)
+			}
 		}
 		if d.crl != "" {
 			c.add("ssl_crl %s;", d.crl)
@@ -114,8 +120,10 @@ func haproxyConf(dir, _ string, doors []door) (map[string]string, []string) {
 		case certOr403:
 			c.add("  http-request deny deny_status 403 if !{ ssl_c_used } or { ssl_c_verify gt 0 }")
 		}
-		if d.clients != "" {
+		if d.clients != "" && !d.secretly {
 			c.add("  http-request set-header %s %s", headerIngress, d.secret)
+		}
+		if d.clients != "" && !d.withholds {
 			c.add("  http-request set-header %s SUCCESS if { ssl_c_used }", headerVerify)
 			c.add("  http-request set-header %s NONE if !{ ssl_c_used }", headerVerify)
 			const begin, end = "-----BEGIN%%%%20CERTIFICATE-----%%%%0A", "%%%%0A-----END%%%%20CERTIFICATE-----%%%%0A"
@@ -186,9 +194,13 @@ func apacheConf(dir, program string, doors []door) (map[string]string, []string)
 		verify := map[string]string{certRequired: "require", certOptional: "optional", certOr403: "optional_no_ca"}[d.clients]
 		if verify != "" {
 			c.add("SSLVerifyClient %s\nSSLCACertificateFile %s", verify, d.ca)
-			c.add("RequestHeader set %s %s", headerIngress, d.secret)
-			c.add("RequestHeader set %s expr=%%{SSL_CLIENT_VERIFY}", headerVerify)
-			c.add("RequestHeader set %s expr=%%{escape:%%{SSL_CLIENT_CERT}}", headerCert)
+			if !d.secretly {
+				c.add("RequestHeader set %s %s", headerIngress, d.secret)
+			}
+			if !d.withholds {
+				c.add("RequestHeader set %s expr=%%{SSL_CLIENT_VERIFY}", headerVerify)
+				c.add("RequestHeader set %s expr=%%{escape:%%{SSL_CLIENT_CERT}}", headerCert)
+			}
 		}
 		if d.crl != "" {
 			c.add("SSLCARevocationFile %s\nSSLCARevocationCheck leaf", d.crl)
@@ -266,7 +278,11 @@ func caddyConf(dir, _ string, doors []door) (map[string]string, []string) {
 // caddyPass passes d's requests on.
 func caddyPass(c *conf, d door) {
 	if d.clients != "" {
-		c.add("\trequest_header %s %s", headerIngress, d.secret)
+		if !d.secretly {
+			c.add("\trequest_header %s %s", headerIngress, d.secret)
+		}
+	}
+	if d.clients != "" && !d.withholds {
 		c.add("\trequest_header @some %s SUCCESS\n\trequest_header @none %s NONE", headerVerify, headerVerify)
 		const begin, end = "-----BEGIN%%20CERTIFICATE-----%%0A", "%%0A-----END%%20CERTIFICATE-----%%0A"
 		c.add("\trequest_header @some %s \""+begin+"{http.request.tls.client.certificate_der_base64}"+end+"\"", headerCert)

@@ -189,7 +189,12 @@ func (d door) rewrite(r *httputil.ProxyRequest) {
 	if d.clients == "" {
 		return
 	}
-	r.Out.Header.Set(headerIngress, d.secret)
+	if !d.secretly {
+		r.Out.Header.Set(headerIngress, d.secret)
+	}
+	if d.withholds {
+		return
+	}
 	r.Out.Header.Set(headerVerify, "NONE")
 	if certs := r.In.TLS.PeerCertificates; len(certs) > 0 {
 		r.Out.Header.Set(headerVerify, "SUCCESS")
