@@ -54,28 +54,27 @@ const allocationColumns = `SELECT id, node_id, state, os_user, workflow_id, app_
 	app_observed_at, app_probe_failed_at, app_probe_failures, credential, recovery_reason, recovery_state, recovery_since, updated_at, uncleaned,
 	release_until FROM allocations `
 
-func readAllocation(row scanner) (Allocation, error) {
-	var a Allocation
-	err := row.Scan(&a.ID, &a.NodeID, &a.State, &a.OSUser, &a.WorkflowID, &a.App.Kind, &a.App.Unit, &a.App.Port,
+func allocationFields(a *Allocation) []any {
+	return []any{&a.ID, &a.NodeID, &a.State, &a.OSUser, &a.WorkflowID, &a.App.Kind, &a.App.Unit, &a.App.Port,
 		&a.App.ProductURL, &a.App.Status, moment{&a.App.ObservedAt}, moment{&a.App.ProbeFailedAt}, &a.App.ProbeFailures,
 		jsonText{&a.Credentials}, &a.RecoveryReason, &a.RecoveryState, moment{&a.RecoverySince}, moment{&a.UpdatedAt},
-		&a.Uncleaned, moment{&a.ReleaseUntil})
-	return a, err
+		&a.Uncleaned, moment{&a.ReleaseUntil}}
 }
 
 // Allocation returns an allocation, or ErrNotFound.
 func (s *Store) Allocation(ctx context.Context, id string) (Allocation, error) {
-	return one(readAllocation(s.db.QueryRowContext(ctx, allocationColumns+"WHERE id = ?", id)))
+	return one(ctx, s.db, allocationFields, allocationColumns+"WHERE id = ?", id)
 }
 
 // ActiveApps returns the active allocations that have a unit to look at.
 func (s *Store) ActiveApps(ctx context.Context) ([]Allocation, error) {
-	return all(ctx, s.db, readAllocation, allocationColumns+"WHERE state = ? AND app_unit != '' ORDER BY id", StateActive)
+	return all(ctx, s.db, allocationFields, allocationColumns+"WHERE state = ? AND app_unit != '' ORDER BY id",
+		StateActive)
 }
 
 // AllocationsOn returns a node's allocations.
 func (s *Store) AllocationsOn(ctx context.Context, nodeID string) ([]Allocation, error) {
-	return all(ctx, s.db, readAllocation, allocationColumns+"WHERE node_id = ? ORDER BY id", nodeID)
+	return all(ctx, s.db, allocationFields, allocationColumns+"WHERE node_id = ? ORDER BY id", nodeID)
 }
 
 // Place is the state that decides whether the allocation's place can be given away: what is released and not known to

@@ -51,12 +51,7 @@ type Audit struct {
 // Failed counts one more occurrence of a failure at a.At. Its row is the first, or a summary when the last row is
 // older than the window; between them a repetition is counted and gives none.
 func (s *Store) Failed(ctx context.Context, a Audit, window time.Duration) (Audit, error) {
-	err := s.tx(ctx, func(tx *sql.Tx) error {
-		var err error
-		a, err = failed(ctx, tx, a, window)
-		return err
-	})
-	return a, err
+	return inTx(ctx, s, func(tx *sql.Tx) (Audit, error) { return failed(ctx, tx, a, window) })
 }
 
 func failed(ctx context.Context, q querier, a Audit, window time.Duration) (Audit, error) {
@@ -94,44 +89,35 @@ func (s *Store) Recovered(ctx context.Context, k AuditKey, correlationID string,
 	const where = "FROM audit_open WHERE actor_type = ?1 AND actor_id = ?2 AND action = ?3 AND app_instance_id = ?4 AND " +
 		"(?5 = '' OR credential_id = ?5)"
 	args := []any{k.ActorType, k.ActorID, k.Action, k.AppInstanceID, k.CredentialID}
-	var any int
-	err := s.db.QueryRowContext(ctx, "SELECT 1 "+where+" LIMIT 1", args...).Scan(&any)
-	if errors.Is(err, sql.ErrNoRows) { // nearly always: do not block the writers
-		return nil, nil
-	}
-	if err != nil {
+	// nearly always there are none: do not block the writers
+	if failing, err := one(ctx, s.db, value[bool], "SELECT EXISTS (SELECT 1 "+where+")", args...); err != nil || !failing {
 		return nil, err
 	}
-	var rows []Audit
-	err = s.tx(ctx, func(tx *sql.Tx) error {
-		if rows, err = all(ctx, tx, readOpenAudit,
+	return inTx(ctx, s, func(tx *sql.Tx) ([]Audit, error) {
+		rows, err := all(ctx, tx, openAuditFields,
 			`SELECT actor_type, actor_id, app_instance_id, credential_id, action, reason, node_id,
-			first_seen_at, last_seen_at, count `+where, args...); err != nil {
-			return err
+			first_seen_at, last_seen_at, count `+where, args...)
+		if err != nil {
+			return nil, err
 		}
 		for i := range rows {
 			rows[i].Phase, rows[i].At, rows[i].CorrelationID = AuditRecovery, at, correlationID
 			if err := addAudit(ctx, tx, rows[i]); err != nil {
-				return err
+				return rows, err
 			}
 		}
-		return exec(ctx, tx, "DELETE "+where, args...)
+		return rows, exec(ctx, tx, "DELETE "+where, args...)
 	})
-	return rows, err
 }
 
 // OpenFailures counts the failures that last.
 func (s *Store) OpenFailures(ctx context.Context) (int, error) {
-	var n int
-	err := s.db.QueryRowContext(ctx, "SELECT count(*) FROM audit_open").Scan(&n)
-	return n, err
+	return one(ctx, s.db, value[int], "SELECT count(*) FROM audit_open")
 }
 
-func readOpenAudit(row scanner) (Audit, error) {
-	var a Audit
-	err := row.Scan(&a.ActorType, &a.ActorID, &a.AppInstanceID, &a.CredentialID, &a.Action, &a.Reason, &a.NodeID,
-		moment{&a.FirstSeenAt}, moment{&a.LastSeenAt}, &a.Count)
-	return a, err
+func openAuditFields(a *Audit) []any {
+	return []any{&a.ActorType, &a.ActorID, &a.AppInstanceID, &a.CredentialID, &a.Action, &a.Reason, &a.NodeID,
+		moment{&a.FirstSeenAt}, moment{&a.LastSeenAt}, &a.Count}
 }
 
 // decided adds the row of a decision.
@@ -157,17 +143,14 @@ type AuditQuery struct {
 
 // AuditRows returns the newest rows, oldest first.
 func (s *Store) AuditRows(ctx context.Context, q AuditQuery) ([]Audit, error) {
-	rows, err := all(ctx, s.db, readAudit,
+	return all(ctx, s.db, auditFields,
 		`SELECT * FROM (SELECT id, at, phase, actor_type, actor_id, app_instance_id, credential_id, action, reason, node_id,
 		correlation_id, first_seen_at, last_seen_at, count, remote FROM audit WHERE at >= ?1 AND (?2 = '' OR node_id = ?2) AND (?3 = '' OR app_instance_id = ?3)
 		AND (?4 = '' OR action = ?4) AND (?5 = '' OR correlation_id = ?5) ORDER BY at DESC, id DESC LIMIT ?6) ORDER BY at, id`,
 		ms(q.Since), q.NodeID, q.AppInstanceID, q.Action, q.CorrelationID, q.Limit)
-	return rows, err
 }
 
-func readAudit(row scanner) (Audit, error) {
-	var a Audit
-	err := row.Scan(&a.ID, moment{&a.At}, &a.Phase, &a.ActorType, &a.ActorID, &a.AppInstanceID, &a.CredentialID, &a.Action,
-		&a.Reason, &a.NodeID, &a.CorrelationID, moment{&a.FirstSeenAt}, moment{&a.LastSeenAt}, &a.Count, &a.Remote)
-	return a, err
+func auditFields(a *Audit) []any {
+	return []any{&a.ID, moment{&a.At}, &a.Phase, &a.ActorType, &a.ActorID, &a.AppInstanceID, &a.CredentialID, &a.Action,
+		&a.Reason, &a.NodeID, &a.CorrelationID, moment{&a.FirstSeenAt}, moment{&a.LastSeenAt}, &a.Count, &a.Remote}
 }

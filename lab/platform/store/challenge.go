@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -38,21 +37,19 @@ type Answer struct {
 	Second *Link // of another process that was alive at the same time, nil for none
 }
 
-const linkColumns = "SELECT id, digest, parent, line, instance_id, remote, held, at, echoed_at FROM challenges "
+const linkColumns = "SELECT id, digest, parent, CASE line WHEN 0 THEN id ELSE line END, instance_id, remote, held, " +
+	"at, echoed_at FROM challenges "
 
 // Links returns the node's challenges since the last decision on its identity, the oldest first.
 func (s *Store) Links(ctx context.Context, n Node) ([]Link, error) { return links(ctx, s.db, n) }
 
 func links(ctx context.Context, q querier, n Node) ([]Link, error) {
-	return all(ctx, q, readLink, linkColumns+"WHERE node_id = ? AND at > ? ORDER BY id", n.ID, ms(n.IdentityAt))
+	return all(ctx, q, linkFields, linkColumns+"WHERE node_id = ? AND at > ? ORDER BY id", n.ID, ms(n.IdentityAt))
 }
 
-func readLink(row scanner) (Link, error) {
-	var l Link
-	err := row.Scan(&l.ID, &l.Digest, &l.Parent, &l.Line, &l.InstanceID, &l.Remote, &l.Held, moment{&l.At},
-		moment{&l.EchoedAt})
-	l.Line = cmp.Or(l.Line, l.ID)
-	return l, err
+func linkFields(l *Link) []any {
+	return []any{&l.ID, &l.Digest, &l.Parent, &l.Line, &l.InstanceID, &l.Remote, &l.Held, moment{&l.At},
+		moment{&l.EchoedAt}}
 }
 
 // answer judges a heartbeat's echo, and stores the challenge that its answer gives.
@@ -103,11 +100,10 @@ func forgetLinks(ctx context.Context, q querier, nodeID string) error {
 // reports whether the same source was recorded within the window.
 func (s *Store) OtherSource(ctx context.Context, nodeID, via string, from Source,
 	window time.Duration) (known bool, err error) {
-	var n int
-	err = s.db.QueryRowContext(ctx,
+	n, err := one(ctx, s.db, value[int],
 		`SELECT count(*) FROM heartbeats WHERE node_id = ?1 AND via = ?2 AND at > ?3 AND instance_id = ?4 AND cert_serial = ?5
 		AND remote = ?6 AND id > COALESCE((SELECT id FROM heartbeats WHERE node_id = ?1 AND via = '' ORDER BY at DESC, id DESC LIMIT 1), 0)`,
-		nodeID, via, ms(from.At.Add(-window)), from.InstanceID, from.Serial, from.Remote).Scan(&n)
+		nodeID, via, ms(from.At.Add(-window)), from.InstanceID, from.Serial, from.Remote)
 	if err != nil || n > 0 {
 		return n > 0, err
 	}
@@ -123,16 +119,15 @@ func (s *Store) OtherSource(ctx context.Context, nodeID, via string, from Source
 
 // LastBeat returns the source of the node's newest heartbeat, or ErrNotFound.
 func (s *Store) LastBeat(ctx context.Context, nodeID string) (Source, error) {
-	return one(readSource(s.db.QueryRowContext(ctx,
+	return one(ctx, s.db, sourceFields,
 		`SELECT at, node_time, instance_id, boot_id, cert_serial, generation, remote, named FROM heartbeats
-		WHERE node_id = ? AND via = '' ORDER BY at DESC, id DESC LIMIT 1`, nodeID)))
+		WHERE node_id = ? AND via = '' ORDER BY at DESC, id DESC LIMIT 1`, nodeID)
 }
 
 // NewerUsed returns when the first certificate of the node that is newer than the generation was first used in a
 // heartbeat, the zero time when none was. One that was revoked or superseded ends nothing.
-func (s *Store) NewerUsed(ctx context.Context, nodeID string, generation int64) (at time.Time, err error) {
-	err = s.db.QueryRowContext(ctx,
+func (s *Store) NewerUsed(ctx context.Context, nodeID string, generation int64) (time.Time, error) {
+	return one(ctx, s.db, func(at *time.Time) []any { return []any{moment{at}} },
 		`SELECT COALESCE(min(used_at), 0) FROM certs WHERE node_id = ? AND generation > ? AND used_at > 0 AND revoked_at = 0
-		AND superseded_at = 0`, nodeID, generation).Scan(moment{&at})
-	return at, err
+		AND superseded_at = 0`, nodeID, generation)
 }

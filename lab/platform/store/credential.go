@@ -56,10 +56,8 @@ func addToken(ctx context.Context, q querier, t Token) error {
 
 // CurrentToken reports whether the node could enroll with a token that it may have: unused and not expired.
 func (s *Store) CurrentToken(ctx context.Context, nodeID string, now time.Time) (bool, error) {
-	var n int
-	err := s.db.QueryRowContext(ctx,
-		"SELECT count(*) FROM tokens WHERE node_id = ? AND consumed_at = 0 AND expires_at > ?", nodeID, ms(now)).Scan(&n)
-	return n > 0, err
+	return one(ctx, s.db, value[bool],
+		"SELECT count(*) > 0 FROM tokens WHERE node_id = ? AND consumed_at = 0 AND expires_at > ?", nodeID, ms(now))
 }
 
 // endTokens makes every unused token of a node expire now, but for the one of a digest.
@@ -200,13 +198,13 @@ const certColumns = "SELECT serial, node_id, generation, fingerprint, issuer_fin
 
 // Cert returns the certificate of a serial, or ErrNotFound.
 func (s *Store) Cert(ctx context.Context, serial string) (Cert, error) {
-	return one(readCert(s.db.QueryRowContext(ctx, certColumns+"WHERE serial = ?", serial)))
+	return one(ctx, s.db, certFields, certColumns+"WHERE serial = ?", serial)
 }
 
 // NewestCert returns the newest certificate issued to a node, or ErrNotFound.
 func (s *Store) NewestCert(ctx context.Context, nodeID string) (Cert, error) {
-	return one(readCert(s.db.QueryRowContext(ctx, certColumns+"WHERE node_id = ? ORDER BY generation DESC LIMIT 1",
-		nodeID)))
+	return one(ctx, s.db, certFields, certColumns+"WHERE node_id = ? ORDER BY generation DESC LIMIT 1",
+		nodeID)
 }
 
 // RevokeCert revokes one certificate.
@@ -214,9 +212,7 @@ func (s *Store) RevokeCert(ctx context.Context, serial string, at time.Time) err
 	return s.touch(ctx, "UPDATE certs SET revoked_at = ? WHERE serial = ?", ms(at), serial)
 }
 
-func readCert(row scanner) (Cert, error) {
-	var c Cert
-	err := row.Scan(&c.Serial, &c.NodeID, &c.Generation, &c.Fingerprint, &c.IssuerFingerprint, moment{&c.NotBefore},
-		moment{&c.NotAfter}, moment{&c.IssuedAt}, moment{&c.RevokedAt}, moment{&c.SupersededAt})
-	return c, err
+func certFields(c *Cert) []any {
+	return []any{&c.Serial, &c.NodeID, &c.Generation, &c.Fingerprint, &c.IssuerFingerprint, moment{&c.NotBefore},
+		moment{&c.NotAfter}, moment{&c.IssuedAt}, moment{&c.RevokedAt}, moment{&c.SupersededAt}}
 }

@@ -18,13 +18,12 @@ func (s *Store) Watermark(ctx context.Context, nodeID, instanceID string) (uint6
 }
 
 func watermark(ctx context.Context, q querier, nodeID, instanceID string) (uint64, error) {
-	var seq int64
-	err := q.QueryRowContext(ctx, "SELECT seq FROM watermarks WHERE node_id = ? AND instance_id = ?", nodeID, instanceID).
-		Scan(&seq)
-	if errors.Is(err, sql.ErrNoRows) {
+	mark, err := one(ctx, q, value[uint64], "SELECT seq FROM watermarks WHERE node_id = ? AND instance_id = ?", nodeID,
+		instanceID)
+	if errors.Is(err, ErrNotFound) {
 		return 0, nil
 	}
-	return uint64(max(seq, 0)), err
+	return mark, err
 }
 
 // ErrSequence is returned for a sequence number that cannot be one.
@@ -32,34 +31,32 @@ var ErrSequence = errors.New("a sequence number is 1 or more")
 
 // AddEvents stores a node's events, each once, and returns the watermark; when it returns, the events are durable.
 func (s *Store) AddEvents(ctx context.Context, nodeID string, r wire.EventsRequest, now time.Time) (uint64, error) {
-	var mark uint64
-	err := s.tx(ctx, func(tx *sql.Tx) error {
-		var err error
-		if mark, err = watermark(ctx, tx, nodeID, r.NodeInstanceID); err != nil {
-			return err
+	return inTx(ctx, s, func(tx *sql.Tx) (uint64, error) {
+		mark, err := watermark(ctx, tx, nodeID, r.NodeInstanceID)
+		if err != nil {
+			return mark, err
 		}
 		if mark, err = lost(ctx, tx, nodeID, mark, r, now); err != nil {
-			return err
+			return mark, err
 		}
 		for _, e := range r.Events {
 			if e.Seq == 0 || e.Seq > math.MaxInt64 {
-				return ErrSequence
+				return mark, ErrSequence
 			}
 			if e.Seq <= mark { // confirmed, and perhaps forgotten since
 				continue
 			}
 			if err := addEvent(ctx, tx, nodeID, r.NodeInstanceID, e, now); err != nil {
-				return err
+				return mark, err
 			}
 		}
 		if mark, err = advance(ctx, tx, nodeID, r.NodeInstanceID, mark); err != nil {
-			return err
+			return mark, err
 		}
-		return exec(ctx, tx, `INSERT INTO watermarks (node_id, instance_id, seq, told_at) VALUES (?,?,?,?)
+		return mark, exec(ctx, tx, `INSERT INTO watermarks (node_id, instance_id, seq, told_at) VALUES (?,?,?,?)
 			ON CONFLICT (node_id, instance_id) DO UPDATE SET seq = excluded.seq, told_at = excluded.told_at`, nodeID,
 			r.NodeInstanceID, int64(mark), ms(now))
 	})
-	return mark, err
 }
 
 // addEvent stores one event, with its evidence the first time.
@@ -91,16 +88,14 @@ func addEvent(ctx context.Context, q querier, nodeID, instanceID string, e wire.
 
 // advance moves the watermark over every stored successor.
 func advance(ctx context.Context, q querier, nodeID, instanceID string, mark uint64) (uint64, error) {
-	next, err := all(ctx, q, func(row scanner) (int64, error) {
-		var n int64
-		return n, row.Scan(&n)
-	}, "SELECT seq FROM events WHERE node_id = ? AND instance_id = ? AND seq > ? ORDER BY seq", nodeID, instanceID,
+	next, err := all(ctx, q, value[uint64],
+		"SELECT seq FROM events WHERE node_id = ? AND instance_id = ? AND seq > ? ORDER BY seq", nodeID, instanceID,
 		int64(mark))
 	if err != nil {
 		return 0, err
 	}
 	for _, n := range next {
-		if uint64(n) != mark+1 {
+		if n != mark+1 {
 			break
 		}
 		mark++

@@ -102,7 +102,7 @@ func (s *Store) EvidenceBy(ctx context.Context, correlationID, sessionID string)
 	if id == "" {
 		query, id = evidenceColumns+"WHERE session_id = ?"+newestFirst, sessionID
 	}
-	rows, err := all(ctx, s.db, readEvidence, query, id, evidenceLimit)
+	rows, err := all(ctx, s.db, evidenceFields, query, id, evidenceLimit)
 	slices.Reverse(rows)
 	return rows, err
 }
@@ -115,19 +115,17 @@ func (s *Store) EvidenceOf(ctx context.Context, nodeID, allocationID string, sin
 	if id == "" {
 		query, id = evidenceColumns+"WHERE allocation_id = ? AND at >= ?"+newestFirst, allocationID
 	}
-	rows, err := all(ctx, s.db, readEvidence, query, id, ms(since), n)
+	rows, err := all(ctx, s.db, evidenceFields, query, id, ms(since), n)
 	slices.Reverse(rows)
 	return rows, err
 }
 
 // Recent returns the newest n of a kind, newest first.
 func (s *Store) Recent(ctx context.Context, kind string, n int) ([]Evidence, error) {
-	return all(ctx, s.db, readEvidence, evidenceColumns+"WHERE kind = ?"+newestFirst, kind, n)
+	return all(ctx, s.db, evidenceFields, evidenceColumns+"WHERE kind = ?"+newestFirst, kind, n)
 }
 
-func readEvidence(row scanner) (Evidence, error) {
-	var e Evidence
-	err := row.Scan(moment{&e.At}, &e.Kind, &e.CorrelationID, &e.NodeID, &e.AllocationID, &e.SessionID, &e.TaskID,
-		jsonText{&e.Detail}, &e.InstanceID, &e.WorkflowID)
-	return e, err
+func evidenceFields(e *Evidence) []any {
+	return []any{moment{&e.At}, &e.Kind, &e.CorrelationID, &e.NodeID, &e.AllocationID, &e.SessionID, &e.TaskID,
+		jsonText{&e.Detail}, &e.InstanceID, &e.WorkflowID}
 }

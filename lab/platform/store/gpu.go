@@ -56,17 +56,13 @@ type GPUEvent struct {
 
 const gpuNodeColumns = "SELECT node_id, boot_id, seq, status, judged, due FROM gpu_nodes "
 
-func readGPUNode(row scanner) (GPUNode, error) {
-	var n GPUNode
-	var seq int64
-	err := row.Scan(&n.NodeID, &n.Boot, &seq, jsonText{&n.Status}, jsonText{&n.Judged}, jsonText{&n.Due})
-	n.Seq = uint64(max(seq, 0))
-	return n, err
+func gpuNodeFields(n *GPUNode) []any {
+	return []any{&n.NodeID, &n.Boot, &n.Seq, jsonText{&n.Status}, jsonText{&n.Judged}, jsonText{&n.Due}}
 }
 
 // GPUNodes returns every node that has reported something about GPUs.
 func (s *Store) GPUNodes(ctx context.Context) ([]GPUNode, error) {
-	return all(ctx, s.db, readGPUNode, gpuNodeColumns+"WHERE seq > 0 ORDER BY node_id")
+	return all(ctx, s.db, gpuNodeFields, gpuNodeColumns+"WHERE seq > 0 ORDER BY node_id")
 }
 
 // GPUNode returns one, or ErrNotFound.
@@ -75,28 +71,19 @@ func (s *Store) GPUNode(ctx context.Context, nodeID string) (GPUNode, error) {
 }
 
 func gpuNode(ctx context.Context, q querier, nodeID string) (GPUNode, error) {
-	return one(readGPUNode(q.QueryRowContext(ctx, gpuNodeColumns+"WHERE node_id = ?", nodeID)))
+	return one(ctx, q, gpuNodeFields, gpuNodeColumns+"WHERE node_id = ?", nodeID)
 }
 
 // GPUDropped returns what in its newest boot a node did not report, or what was lost or could not be read, by reason.
 func (s *Store) GPUDropped(ctx context.Context, nodeID string) ([]gpu.Dropped, error) {
-	return all(ctx, s.db, func(row scanner) (gpu.Dropped, error) {
-		var e gpu.Event
-		if err := row.Scan(jsonText{&e}); err != nil || e.Dropped == nil {
-			return gpu.Dropped{}, err
-		}
-		return *e.Dropped, nil
-	}, "SELECT detail FROM gpu_events WHERE node_id = ? AND slot >= 'dropped ' AND slot < 'dropped!' ORDER BY slot",
-		nodeID)
+	return all(ctx, s.db, func(d *gpu.Dropped) []any { return []any{jsonText{&gpu.Event{Dropped: d}}} },
+		"SELECT detail FROM gpu_events WHERE node_id = ? AND slot >= 'dropped ' AND slot < 'dropped!' ORDER BY slot", nodeID)
 }
 
 // GPUEvents returns what a node is judged by, the oldest first.
 func (s *Store) GPUEvents(ctx context.Context, nodeID string) ([]GPUEvent, error) {
-	return all(ctx, s.db, func(row scanner) (GPUEvent, error) {
-		var e GPUEvent
-		err := row.Scan(moment{&e.ReceivedAt}, jsonText{&e.Event})
-		return e, err
-	}, "SELECT received_at, detail FROM gpu_events WHERE node_id = ? ORDER BY seq", nodeID)
+	return all(ctx, s.db, func(e *GPUEvent) []any { return []any{moment{&e.ReceivedAt}, jsonText{&e.Event}} },
+		"SELECT received_at, detail FROM gpu_events WHERE node_id = ? ORDER BY seq", nodeID)
 }
 
 // actorPolicy is who changes a status by a judgement.
@@ -200,7 +187,7 @@ func NoticeOf(d Decision, c status.Change) Notice {
 
 // NodesWithNotice returns the nodes of which the coordinator has something to know.
 func (s *Store) NodesWithNotice(ctx context.Context) ([]GPUNode, error) {
-	return all(ctx, s.db, readGPUNode, gpuNodeColumns+"WHERE due <> '' ORDER BY node_id")
+	return all(ctx, s.db, gpuNodeFields, gpuNodeColumns+"WHERE due <> '' ORDER BY node_id")
 }
 
 // NoticeTaken notes that the coordinator took a notice. One that is newer stays due.
@@ -242,9 +229,9 @@ func (s *Store) KeepGPUPolicy(ctx context.Context, p GPUPolicy) error {
 }
 
 // GPUPolicy returns it, or ErrNotFound.
-func (s *Store) GPUPolicy(ctx context.Context) (p GPUPolicy, err error) {
-	err = s.db.QueryRowContext(ctx, "SELECT path, digest, text FROM gpu_policy").Scan(&p.Path, &p.Digest, &p.Text)
-	return one(p, err)
+func (s *Store) GPUPolicy(ctx context.Context) (GPUPolicy, error) {
+	return one(ctx, s.db, func(p *GPUPolicy) []any { return []any{&p.Path, &p.Digest, &p.Text} },
+		"SELECT path, digest, text FROM gpu_policy")
 }
 
 // changeStatus makes what was decided on a node's status known: in the read model, as evidence and in the audit.

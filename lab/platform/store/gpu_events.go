@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -89,25 +88,24 @@ func reportsGPUs(ctx context.Context, q querier, nodeID string) (bool, error) {
 // sameBoot notes the newest event. One of another host or boot than before ends what was kept, except what was lost
 // right before it: that may have been of this boot.
 func sameBoot(ctx context.Context, q querier, nodeID, instanceID, boot string, seq uint64) error {
-	var wasInstance, wasBoot string
-	err := q.QueryRowContext(ctx, "SELECT instance_id, boot_id FROM gpu_nodes WHERE node_id = ?", nodeID).
-		Scan(&wasInstance, &wasBoot)
+	was, err := one(ctx, q, func(i *Instance) []any { return []any{&i.ID, &i.BootID} },
+		"SELECT instance_id, boot_id FROM gpu_nodes WHERE node_id = ?", nodeID)
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
+	case errors.Is(err, ErrNotFound):
 	case err != nil:
 		return err
-	case wasInstance != instanceID:
+	case was.ID != instanceID:
 		if err := exec(ctx, q, "DELETE FROM gpu_events WHERE node_id = ?", nodeID); err != nil {
 			return err
 		}
-	case boot != "" && wasBoot != "" && boot != wasBoot:
+	case boot != "" && was.BootID != "" && boot != was.BootID:
 		if err := exec(ctx, q, "DELETE FROM gpu_events WHERE node_id = ? AND NOT (seq = ? AND slot = ?)", nodeID,
 			int64(seq)-1, slotLost); err != nil {
 			return err
 		}
 	}
-	if boot == "" && wasInstance == instanceID {
-		boot = wasBoot
+	if boot == "" && was.ID == instanceID {
+		boot = was.BootID
 	}
 	return exec(ctx, q, `INSERT INTO gpu_nodes (node_id, instance_id, boot_id, seq) VALUES (?1,?2,?3,?4)
 		ON CONFLICT (node_id) DO UPDATE SET instance_id = ?2, boot_id = ?3, seq = ?4`, nodeID, instanceID, boot, int64(seq))
@@ -148,20 +146,20 @@ func putGPU(ctx context.Context, q querier, nodeID, slot string, seq uint64, e *
 }
 
 // kept are the events of a slot with their numbers, the oldest first.
-func kept(ctx context.Context, q querier, nodeID, slot string) (seqs []int64, events []gpu.Event, err error) {
-	_, err = all(ctx, q, func(row scanner) (none struct{}, err error) {
-		var seq int64
-		var e gpu.Event
-		err = row.Scan(&seq, jsonText{&e})
-		seqs, events = append(seqs, seq), append(events, e)
-		return none, err
-	}, "SELECT seq, detail FROM gpu_events WHERE node_id = ? AND slot = ? ORDER BY seq", nodeID, slot)
-	return seqs, events, err
+func kept(ctx context.Context, q querier, nodeID, slot string) ([]keptEvent, error) {
+	return all(ctx, q, func(k *keptEvent) []any { return []any{&k.seq, jsonText{&k.Event}} },
+		"SELECT seq, detail FROM gpu_events WHERE node_id = ? AND slot = ? ORDER BY seq", nodeID, slot)
+}
+
+// keptEvent is an event with its number.
+type keptEvent struct {
+	gpu.Event
+	seq int64
 }
 
 // mergeDropped adds what was dropped before for the same reason.
 func mergeDropped(ctx context.Context, q querier, nodeID, slot string, d *gpu.Dropped) error {
-	_, before, err := kept(ctx, q, nodeID, slot)
+	before, err := kept(ctx, q, nodeID, slot)
 	for i := range before {
 		was := before[i].Dropped
 		d.Since = was.Since
@@ -174,13 +172,13 @@ func mergeDropped(ctx context.Context, q querier, nodeID, slot string, d *gpu.Dr
 
 // foldSame makes room for one more of the same error: the oldest of the last ones is counted in it.
 func foldSame(ctx context.Context, q querier, nodeID, slot string, e *gpu.Event) error {
-	seqs, before, err := kept(ctx, q, nodeID, slot)
-	if err != nil || len(seqs) < keepFirst+keepLast {
+	before, err := kept(ctx, q, nodeID, slot)
+	if err != nil || len(before) < keepFirst+keepLast {
 		return err
 	}
 	if x := before[keepFirst].XID; x != nil && e.XID != nil {
 		e.XID.Times += x.Times
 	}
 	return exec(ctx, q, "DELETE FROM gpu_events WHERE node_id = ? AND slot = ? AND seq = ?", nodeID, slot,
-		seqs[keepFirst])
+		before[keepFirst].seq)
 }

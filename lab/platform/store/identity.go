@@ -58,21 +58,17 @@ func (d Decision) detail() map[string]any {
 
 // Decide carries a decision out, with its operation, its evidence and its audit row, and returns the node after it.
 func (s *Store) Decide(ctx context.Context, d Decision) (Node, error) {
-	var n Node
-	err := s.tx(ctx, func(tx *sql.Tx) error {
+	return inTx(ctx, s, func(tx *sql.Tx) (Node, error) {
 		if err := decide(ctx, tx, d); err != nil {
-			return err
+			return Node{}, err
 		}
 		if err := addOperation(ctx, tx,
 			Operation{NodeID: d.NodeID, Type: d.Action, Status: wire.TaskCompleted, CorrelationID: d.CorrelationID,
 				CreatedAt: d.At, ExpiresAt: d.At}); err != nil {
-			return err
+			return Node{}, err
 		}
-		var err error
-		n, err = node(ctx, tx, d.NodeID)
-		return err
+		return node(ctx, tx, d.NodeID)
 	})
-	return n, err
 }
 
 // decide is Decide without the operation, for decisions that are part of a larger one.
@@ -135,14 +131,13 @@ func reactivate(ctx context.Context, q querier, n Node, d Decision) error {
 // deny shuts the node out, and its unused tokens with it.
 func deny(ctx context.Context, q querier, d Decision) error {
 	if d.Action == Retire {
-		var used int
-		err := q.QueryRowContext(ctx,
-			"SELECT count(*) FROM allocations WHERE node_id = ? AND (state NOT IN (?, ?) OR release_until != 0)", d.NodeID,
-			StateReleased, StateRequested).Scan(&used)
+		used, err := one(ctx, q, value[bool],
+			"SELECT count(*) > 0 FROM allocations WHERE node_id = ? AND (state NOT IN (?, ?) OR release_until != 0)", d.NodeID,
+			StateReleased, StateRequested)
 		switch {
 		case err != nil:
 			return err
-		case used > 0:
+		case used:
 			return ErrInUse
 		}
 	}

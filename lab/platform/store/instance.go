@@ -23,25 +23,21 @@ type Instance struct {
 
 const instanceColumns = `SELECT node_id, instance_id, boot_id, cert_serial, remote, hostname, first_seen_at, last_seen_at, fenced_at FROM instances `
 
-func readInstance(row scanner) (Instance, error) {
-	var i Instance
-	err := row.Scan(&i.NodeID, &i.ID, &i.BootID, &i.CertSerial, &i.Remote, &i.Hostname, moment{&i.FirstSeenAt},
-		moment{&i.LastSeenAt}, moment{&i.FencedAt})
-	return i, err
+func instanceFields(i *Instance) []any {
+	return []any{&i.NodeID, &i.ID, &i.BootID, &i.CertSerial, &i.Remote, &i.Hostname, moment{&i.FirstSeenAt},
+		moment{&i.LastSeenAt}, moment{&i.FencedAt}}
 }
 
 // Instances returns the hosts that spoke as the node, the newest first.
 func (s *Store) Instances(ctx context.Context, nodeID string) ([]Instance, error) {
-	return all(ctx, s.db, readInstance, instanceColumns+"WHERE node_id = ? ORDER BY last_seen_at DESC, instance_id",
+	return all(ctx, s.db, instanceFields, instanceColumns+"WHERE node_id = ? ORDER BY last_seen_at DESC, instance_id",
 		nodeID)
 }
 
 // KnownInstance reports whether the host ever spoke as the node.
 func (s *Store) KnownInstance(ctx context.Context, nodeID, instanceID string) (bool, error) {
-	var n int
-	err := s.db.QueryRowContext(ctx, "SELECT count(*) FROM instances WHERE node_id = ? AND instance_id = ?", nodeID,
-		instanceID).Scan(&n)
-	return n > 0, err
+	return one(ctx, s.db, value[bool], "SELECT count(*) > 0 FROM instances WHERE node_id = ? AND instance_id = ?", nodeID,
+		instanceID)
 }
 
 // seen notes that an instance spoke. An empty field keeps what was known.
@@ -65,13 +61,11 @@ func (s *Store) Fenced(ctx context.Context, nodeID string, from Source) (bool, e
 }
 
 func fenced(ctx context.Context, q querier, nodeID string, from Source) (bool, error) {
-	var n int
-	err := q.QueryRowContext(ctx, `WITH others AS (SELECT * FROM instances WHERE node_id = ?1 AND fenced_at = 0)
-		SELECT count(*) FROM instances f WHERE f.node_id = ?1 AND f.fenced_at > 0 AND (f.instance_id = ?2 OR ?2 NOT IN (SELECT instance_id FROM others) AND (
+	return one(ctx, q, value[bool], `WITH others AS (SELECT * FROM instances WHERE node_id = ?1 AND fenced_at = 0)
+		SELECT count(*) > 0 FROM instances f WHERE f.node_id = ?1 AND f.fenced_at > 0 AND (f.instance_id = ?2 OR ?2 NOT IN (SELECT instance_id FROM others) AND (
 			?4 != '' AND f.cert_serial = ?4 AND ?4 NOT IN (SELECT cert_serial FROM others) OR
 			?2 = '' AND f.remote = ?3 AND ?3 NOT IN (SELECT remote FROM others)))`, nodeID, from.InstanceID, from.Remote,
-		from.Serial).Scan(&n)
-	return n > 0, err
+		from.Serial)
 }
 
 // formerNode returns the other node as which the host was seen last, and whether it is that node still: neither

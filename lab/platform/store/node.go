@@ -62,19 +62,17 @@ const nodeColumns = `SELECT id, status, identity, hostname, private_ip, provider
 func (s *Store) Node(ctx context.Context, id string) (Node, error) { return node(ctx, s.db, id) }
 
 func node(ctx context.Context, q querier, id string) (Node, error) {
-	return one(readNode(q.QueryRowContext(ctx, nodeColumns+"WHERE id = ?", id)))
+	return one(ctx, q, nodeFields, nodeColumns+"WHERE id = ?", id)
 }
 
-func readNode(row scanner) (Node, error) {
-	var n Node
-	err := row.Scan(&n.ID, &n.Status, &n.Identity, &n.Hostname, &n.PrivateIP, &n.ProviderClass, &n.GuestAgentStatus,
+func nodeFields(n *Node) []any {
+	return []any{&n.ID, &n.Status, &n.Identity, &n.Hostname, &n.PrivateIP, &n.ProviderClass, &n.GuestAgentStatus,
 		moment{&n.GuestAgentAt}, &n.GuestAgentWas, moment{&n.GuestAgentWasAt}, moment{&n.GuestAgentUntil},
 		&n.EnvironmentProfile, moment{&n.CreatedAt}, &n.InstanceID, &n.BootID, &n.AgentVersion, &n.APIURL, &n.TerminalURL,
 		&n.CertSerial, &n.ReportedHostname, jsonText{&n.Addresses}, jsonText{&n.Counters}, jsonText{&n.Record}, &n.Posture,
 		&n.CertIssuer, &n.ReportedProfile, moment{&n.IdentityAt}, &n.RecoveryReason, &n.RecoveryState,
 		moment{&n.RecoverySince}, &n.Generation, moment{&n.LastSeenAt}, moment{&n.LastHeartbeatAt}, moment{&n.LastWaitAt},
-		moment{&n.LastDeniedAt}, &n.LastDenial)
-	return n, err
+		moment{&n.LastDeniedAt}, &n.LastDenial}
 }
 
 // SeedNode creates n unless its id exists.
@@ -116,8 +114,7 @@ func (s *Store) OtherProfileNamed(ctx context.Context, nodeID, profile string) e
 
 // NodeIDs returns the ids of all nodes, in order.
 func (s *Store) NodeIDs(ctx context.Context) ([]string, error) {
-	return all(ctx, s.db, func(row scanner) (id string, err error) { return id, row.Scan(&id) },
-		"SELECT id FROM nodes ORDER BY id")
+	return all(ctx, s.db, value[string], "SELECT id FROM nodes ORDER BY id")
 }
 
 // touch runs an update that must hit one row.
@@ -172,21 +169,21 @@ func (b Beat) source() Source {
 // Heartbeat stores a node's report of itself. What changed since the last report (instance, boot, version, endpoints,
 // certificate) is recorded as evidence. What the judges see is not older than the window nor than the last decision on
 // the node's identity. When one of them shows a second host the node is marked cloned, and its report is not taken.
-func (s *Store) Heartbeat(ctx context.Context, b Beat, window time.Duration, judge Judges) (heard Heard, err error) {
-	err = s.tx(ctx, func(tx *sql.Tx) error {
+func (s *Store) Heartbeat(ctx context.Context, b Beat, window time.Duration, judge Judges) (Heard, error) {
+	return inTx(ctx, s, func(tx *sql.Tx) (Heard, error) {
 		n, err := node(ctx, tx, b.NodeID)
 		if err != nil {
-			return err
+			return Heard{}, err
 		}
 		since := b.ReceivedAt.Add(-window)
 		if n.IdentityAt.After(since) {
 			since = n.IdentityAt
 		}
-		last, err := all(ctx, tx, readSource,
+		last, err := all(ctx, tx, sourceFields,
 			`SELECT at, node_time, instance_id, boot_id, cert_serial, generation, remote, named FROM heartbeats
 			WHERE node_id = ? AND at > ? ORDER BY at DESC, id DESC LIMIT 256`, b.NodeID, ms(since))
 		if err != nil {
-			return err
+			return Heard{}, err
 		}
 		if err := errors.Join(
 			seen(ctx, tx, Instance{NodeID: b.NodeID, ID: b.NodeInstanceID, BootID: b.BootID, CertSerial: b.Serial,
@@ -195,32 +192,30 @@ func (s *Store) Heartbeat(ctx context.Context, b Beat, window time.Duration, jud
 				`INSERT INTO heartbeats (node_id, at, instance_id, boot_id, cert_serial, generation, remote, node_time, named)
 				VALUES (?,?,?,?,?,?,?,?,?)`, b.NodeID, ms(b.ReceivedAt), b.NodeInstanceID, b.BootID, b.Serial, b.Generation,
 				b.Remote, ms(b.At), b.Named)); err != nil {
-			return err
+			return Heard{}, err
 		}
 		a, err := answer(ctx, tx, n, b, judge.Echo)
 		if err != nil {
-			return err
+			return Heard{}, err
 		}
 		other := judge.Clone(last, b.source())
 		if other == nil && a.Second != nil {
 			other = &Source{At: a.Second.At, InstanceID: a.Second.InstanceID, Remote: a.Second.Remote}
 		}
-		if heard = (Heard{Cloned: other != nil, Again: a.Again}); other != nil {
-			return markCloned(ctx, tx, doubt{b.NodeID, b.CorrelationID, "heartbeat_correlator", b.source(), *other})
+		heard := Heard{Cloned: other != nil, Again: a.Again}
+		if heard.Cloned {
+			return heard, markCloned(ctx, tx, doubt{b.NodeID, b.CorrelationID, "heartbeat_correlator", b.source(), *other})
 		}
-		return errors.Join(
+		return heard, errors.Join(
 			exec(ctx, tx, "UPDATE certs SET used_at = ? WHERE serial = ? AND used_at = 0", ms(b.ReceivedAt),
 				b.Serial),
 			report(ctx, tx, n, b))
 	})
-	return heard, err
 }
 
-func readSource(row scanner) (Source, error) {
-	var v Source
-	err := row.Scan(moment{&v.At}, moment{&v.NodeTime}, &v.InstanceID, &v.BootID, &v.Serial, &v.Generation, &v.Remote,
-		&v.Named)
-	return v, err
+func sourceFields(v *Source) []any {
+	return []any{moment{&v.At}, moment{&v.NodeTime}, &v.InstanceID, &v.BootID, &v.Serial, &v.Generation, &v.Remote,
+		&v.Named}
 }
 
 // report takes a heartbeat's words over.

@@ -40,22 +40,19 @@ const latestOf = 256
 // LatestOperation returns a node's newest operation that has not expired: an expired one is history. ErrNotFound if
 // none of its newest latestOf qualifies.
 func (s *Store) LatestOperation(ctx context.Context, nodeID string, now time.Time) (Operation, error) {
-	row := s.db.QueryRowContext(ctx, operationColumns+
+	return one(ctx, s.db, operationFields, operationColumns+
 		`WHERE o.rowid IN (SELECT rowid FROM operations WHERE node_id = ?1 ORDER BY created_at DESC, rowid DESC LIMIT ?5)
 		AND o.type != ?4 AND (o.status != '' OR t.status != ?2) AND NOT (coalesce(t.status, '') IN ('queued', 'dispatched') AND o.expires_at <= ?3)
 		ORDER BY o.created_at DESC, o.rowid DESC LIMIT 1`, nodeID, wire.TaskExpired, ms(now), OperationSweep, latestOf)
-	return one(readOperation(row))
 }
 
-func readOperation(row scanner) (Operation, error) {
-	var o Operation
-	err := row.Scan(&o.ID, &o.NodeID, &o.Type, &o.TaskID, &o.Status, &o.CorrelationID, moment{&o.CreatedAt},
-		moment{&o.ExpiresAt})
-	return o, err
+func operationFields(o *Operation) []any {
+	return []any{&o.ID, &o.NodeID, &o.Type, &o.TaskID, &o.Status, &o.CorrelationID, moment{&o.CreatedAt},
+		moment{&o.ExpiresAt}}
 }
 
 // Operations returns a node's newest n operations, newest first.
 func (s *Store) Operations(ctx context.Context, nodeID string, n int) ([]Operation, error) {
-	return all(ctx, s.db, readOperation, operationColumns+
+	return all(ctx, s.db, operationFields, operationColumns+
 		"WHERE o.node_id = ? ORDER BY o.created_at DESC, o.rowid DESC LIMIT ?", nodeID, n)
 }

@@ -108,7 +108,7 @@ func (s *Store) quiet(ctx context.Context, now time.Time) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		const over = "FROM audit_open WHERE last_seen_at < ?1 OR key_hash IN (SELECT key_hash FROM audit_open ORDER BY " +
 			"last_seen_at DESC LIMIT -1 OFFSET ?2)"
-		rows, err := all(ctx, tx, readOpenAudit,
+		rows, err := all(ctx, tx, openAuditFields,
 			`SELECT actor_type, actor_id, app_instance_id, credential_id, action, reason, node_id,
 			first_seen_at, last_seen_at, count `+over, ms(now.Add(-QuietAfter)), MaxOpenFailures)
 		if err != nil || len(rows) == 0 {

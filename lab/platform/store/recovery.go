@@ -61,7 +61,7 @@ func (s *Store) setRecovery(ctx context.Context, read, write, id string, r Recov
 
 // RecoveryTrail returns the newest n records of what a tenant could read, newest first.
 func (s *Store) RecoveryTrail(ctx context.Context, allocationID string, n int) ([]Evidence, error) {
-	return all(ctx, s.db, readEvidence, evidenceColumns+"WHERE allocation_id = ? AND kind = '"+AllocationRecovery+"'"+
+	return all(ctx, s.db, evidenceFields, evidenceColumns+"WHERE allocation_id = ? AND kind = '"+AllocationRecovery+"'"+
 		newestFirst, allocationID, n)
 }
 
@@ -102,11 +102,10 @@ func (a Allocation) Credential() *Credential {
 // another.
 func (s *Store) ReportCredential(ctx context.Context, allocationID, correlationID string,
 	c Credential) (Allocation, error) {
-	var a Allocation
-	err := s.tx(ctx, func(tx *sql.Tx) error {
-		var err error
-		if a, err = one(readAllocation(tx.QueryRowContext(ctx, allocationColumns+"WHERE id = ?", allocationID))); err != nil {
-			return err
+	return inTx(ctx, s, func(tx *sql.Tx) (Allocation, error) {
+		a, err := one(ctx, tx, allocationFields, allocationColumns+"WHERE id = ?", allocationID)
+		if err != nil {
+			return a, err
 		}
 		changed := true
 		c.FirstSeenAt, c.Count = c.LastSeenAt, 1
@@ -123,13 +122,12 @@ func (s *Store) ReportCredential(ctx context.Context, allocationID, correlationI
 		}
 		list = append([]Credential{c}, list...)
 		a.Credentials = list[:min(len(list), maxCredentials)]
-		if _, err := tx.ExecContext(ctx, "UPDATE allocations SET credential = ? WHERE id = ?", toJSON(a.Credentials),
+		if err := exec(ctx, tx, "UPDATE allocations SET credential = ? WHERE id = ?", toJSON(a.Credentials),
 			a.ID); err != nil || !changed {
-			return err
+			return a, err
 		}
-		return record(ctx, tx, Evidence{At: c.LastSeenAt, Kind: CredentialReported, CorrelationID: correlationID,
+		return a, record(ctx, tx, Evidence{At: c.LastSeenAt, Kind: CredentialReported, CorrelationID: correlationID,
 			NodeID: a.NodeID, AllocationID: a.ID,
 			Detail: map[string]any{"credential_id": c.ID, "healthy": c.Healthy, "reason": c.Reason}})
 	})
-	return a, err
 }

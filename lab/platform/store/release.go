@@ -40,10 +40,9 @@ func (s *Store) Release(ctx context.Context, cleanup Task, d Decision, until tim
 // sparing marks a clean-up's payload if another active allocation on the node uses the same login: the clean-up must
 // not end that login's processes.
 func sparing(ctx context.Context, q querier, a Allocation, payload []byte) ([]byte, error) {
-	var others int
-	err := q.QueryRowContext(ctx,
+	others, err := one(ctx, q, value[int],
 		"SELECT count(*) FROM allocations WHERE node_id = ? AND os_user = ? AND id != ? AND state = ?", a.NodeID, a.OSUser,
-		a.ID, StateActive).Scan(&others)
+		a.ID, StateActive)
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +95,8 @@ func (s *Store) askAgain(ctx context.Context, q querier, a Allocation, cleanup T
 	if err := exec(ctx, q, "UPDATE allocations SET uncleaned = ? WHERE id = ?", !cleaned, a.ID); err != nil {
 		return err
 	}
-	open, err := all(ctx, q, readTask, taskColumns+"WHERE status = ? AND type = ? AND allocation_id = ?", wire.TaskQueued,
-		wire.TaskCleanup, a.ID)
+	open, err := all(ctx, q, taskFields, taskColumns+"WHERE status = ? AND type = ? AND allocation_id = ?",
+		wire.TaskQueued, wire.TaskCleanup, a.ID)
 	if err != nil {
 		return err
 	}
@@ -118,21 +117,20 @@ func (s *Store) askAgain(ctx context.Context, q querier, a Allocation, cleanup T
 // move is an operator's step of an allocation from one of the states to another, with its audit; more does the rest.
 func (s *Store) move(ctx context.Context, id string, from []string, to string, d Decision,
 	more func(querier, *Allocation) error) (Allocation, error) {
-	var a Allocation
-	err := s.tx(ctx, func(tx *sql.Tx) error {
-		var err error
-		if a, err = one(readAllocation(tx.QueryRowContext(ctx, allocationColumns+"WHERE id = ?", id))); err != nil {
-			return err
+	return inTx(ctx, s, func(tx *sql.Tx) (Allocation, error) {
+		a, err := one(ctx, tx, allocationFields, allocationColumns+"WHERE id = ?", id)
+		if err != nil {
+			return a, err
 		}
 		if !slices.Contains(from, a.State) || (a.State == StateReleased && !a.Uncleaned) {
-			return ErrState
+			return a, ErrState
 		}
-		return errors.Join(
+		err = errors.Join(
 			setState(ctx, tx, &a, to, d.CorrelationID, "", d.At),
 			more(tx, &a),
 			decided(ctx, tx, d.ofAllocation(a)))
+		return a, err
 	})
-	return a, err
 }
 
 func setState(ctx context.Context, q querier, a *Allocation, to, correlationID, why string, at time.Time) error {
@@ -152,7 +150,7 @@ func setState(ctx context.Context, q querier, a *Allocation, to, correlationID, 
 
 // cleaned draws the consequence of a clean-up's end: only one that completed in time releases.
 func cleaned(ctx context.Context, q querier, t Task, now time.Time) error {
-	a, err := one(readAllocation(q.QueryRowContext(ctx, allocationColumns+"WHERE id = ?", t.AllocationID)))
+	a, err := one(ctx, q, allocationFields, allocationColumns+"WHERE id = ?", t.AllocationID)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return nil

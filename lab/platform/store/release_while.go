@@ -24,7 +24,7 @@ func setReleaseUntil(ctx context.Context, q querier, a *Allocation, until time.T
 // no temporary release, or its clean-up failed.
 func (s *Store) releaseForGood(ctx context.Context, id string, d Decision) (a Allocation, was bool, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
-		if a, err = one(readAllocation(tx.QueryRowContext(ctx, allocationColumns+"WHERE id = ?", id))); err != nil {
+		if a, err = one(ctx, tx, allocationFields, allocationColumns+"WHERE id = ?", id); err != nil {
 			return err
 		}
 		if was = !a.ReleaseUntil.IsZero() && (a.State == StateReleasing || a.State == StateReleased); !was {
@@ -49,43 +49,40 @@ func (d Decision) ofAllocation(a Allocation) Audit {
 // the node has not taken is withdrawn; one that it has taken gives ErrCleaning. Without such a release nothing
 // changes.
 func (s *Store) EndRelease(ctx context.Context, id string, d Decision) (Allocation, error) {
-	var a Allocation
-	err := s.tx(ctx, func(tx *sql.Tx) error {
-		var err error
-		if a, err = one(readAllocation(tx.QueryRowContext(ctx, allocationColumns+"WHERE id = ?", id))); err != nil ||
-			a.ReleaseUntil.IsZero() {
-			return err
+	return inTx(ctx, s, func(tx *sql.Tx) (Allocation, error) {
+		a, err := one(ctx, tx, allocationFields, allocationColumns+"WHERE id = ?", id)
+		if err != nil || a.ReleaseUntil.IsZero() {
+			return a, err
 		}
 		const open = "WHERE type = ? AND allocation_id = ? AND status IN (?, ?)"
-		tasks, err := all(ctx, tx, readTask, taskColumns+open, wire.TaskCleanup, id, wire.TaskQueued, wire.TaskDispatched)
+		tasks, err := all(ctx, tx, taskFields, taskColumns+open, wire.TaskCleanup, id, wire.TaskQueued, wire.TaskDispatched)
 		if err != nil {
-			return err
+			return a, err
 		}
 		if err := setReleaseUntil(ctx, tx, &a, time.Time{}); err != nil {
-			return err
+			return a, err
 		}
 		// The status that the clean-up observed is outdated.
 		const unseen = "UPDATE allocations SET app_status = '', app_observed_at = 0 WHERE id = ? AND app_status = 'stopped'"
 		if err := errors.Join(
 			exec(ctx, tx, unseen, id),
 			setState(ctx, tx, &a, StateActive, d.CorrelationID, "the release was for a while", d.At)); err != nil {
-			return err
+			return a, err
 		}
 		for i := range tasks {
 			if tasks[i].Status == wire.TaskDispatched {
-				return ErrCleaning
+				return a, ErrCleaning
 			}
 			if err := expireOne(ctx, tx, &tasks[i], "", d.At); err != nil {
-				return err
+				return a, err
 			}
 		}
-		return decided(ctx, tx, d.ofAllocation(a))
+		return a, decided(ctx, tx, d.ofAllocation(a))
 	})
-	return a, err
 }
 
 // ReleasesOver returns the allocations whose release for a while is over at now.
 func (s *Store) ReleasesOver(ctx context.Context, now time.Time) ([]Allocation, error) {
-	return all(ctx, s.db, readAllocation, allocationColumns+"WHERE release_until != 0 AND release_until <= ? ORDER BY id",
-		ms(now))
+	return all(ctx, s.db, allocationFields,
+		allocationColumns+"WHERE release_until != 0 AND release_until <= ? ORDER BY id", ms(now))
 }

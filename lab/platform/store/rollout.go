@@ -32,15 +32,13 @@ type Rollout struct {
 
 const rolloutColumns = "SELECT node_id, instance_id, body, created_at, updated_at FROM rollouts "
 
-func readRollout(row scanner) (Rollout, error) {
-	var r Rollout
-	err := row.Scan(&r.NodeID, &r.InstanceID, jsonText{&r.Rollout}, moment{&r.CreatedAt}, moment{&r.UpdatedAt})
-	return r, err
+func rolloutFields(r *Rollout) []any {
+	return []any{&r.NodeID, &r.InstanceID, jsonText{&r.Rollout}, moment{&r.CreatedAt}, moment{&r.UpdatedAt}}
 }
 
 // Rollout returns a rollout, or ErrNotFound.
 func (s *Store) Rollout(ctx context.Context, id string) (Rollout, error) {
-	return one(readRollout(s.db.QueryRowContext(ctx, rolloutColumns+"WHERE id = ?", id)))
+	return one(ctx, s.db, rolloutFields, rolloutColumns+"WHERE id = ?", id)
 }
 
 // NewestRollout returns a node's newest rollout, or ErrNotFound.
@@ -49,8 +47,8 @@ func (s *Store) NewestRollout(ctx context.Context, nodeID string) (Rollout, erro
 }
 
 func newestRollout(ctx context.Context, q querier, nodeID string) (Rollout, error) {
-	return one(readRollout(q.QueryRowContext(ctx,
-		rolloutColumns+"WHERE node_id = ? ORDER BY created_at DESC, rowid DESC LIMIT 1", nodeID)))
+	return one(ctx, q, rolloutFields,
+		rolloutColumns+"WHERE node_id = ? ORDER BY created_at DESC, rowid DESC LIMIT 1", nodeID)
 }
 
 // Refusals of a rollout.
@@ -63,21 +61,19 @@ var (
 // no end yet.
 func (s *Store) OrderRollout(ctx context.Context, t Task, r wire.Rollout, e Evidence) (Rollout, error) {
 	begun := Rollout{Rollout: r, NodeID: t.NodeID, CreatedAt: e.At, UpdatedAt: e.At}
-	err := s.tx(ctx, func(tx *sql.Tx) error {
+	return inTx(ctx, s, func(tx *sql.Tx) (Rollout, error) {
 		newest, err := newestRollout(ctx, tx, t.NodeID)
 		switch {
 		case err == nil && !wire.RolloutFinal(newest.State):
-			begun = newest
-			return ErrRolloutActive
+			return newest, ErrRolloutActive
 		case err != nil && !errors.Is(err, ErrNotFound):
-			return err
+			return begun, err
 		}
-		return errors.Join(
+		return begun, errors.Join(
 			enqueue(ctx, tx, t, false),
 			putRollout(ctx, tx, begun),
 			record(ctx, tx, e))
 	})
-	return begun, err
 }
 
 // ChangeRollout changes a node's rollout in one transaction with the evidence of it. known is false for an unknown
@@ -85,19 +81,18 @@ func (s *Store) OrderRollout(ctx context.Context, t Task, r wire.Rollout, e Evid
 // rollout's operation. ErrOtherNode: the id is that of another node's, which stays as it is.
 func (s *Store) ChangeRollout(ctx context.Context, nodeID, id string, now time.Time,
 	change func(old Rollout, known bool) (Rollout, []Evidence)) (Rollout, error) {
-	var r Rollout
-	err := s.tx(ctx, func(tx *sql.Tx) error {
-		old, err := one(readRollout(tx.QueryRowContext(ctx, rolloutColumns+"WHERE id = ?", id)))
+	return inTx(ctx, s, func(tx *sql.Tx) (r Rollout, err error) {
+		old, err := one(ctx, tx, rolloutFields, rolloutColumns+"WHERE id = ?", id)
 		known := err == nil
 		switch {
 		case known && old.NodeID != nodeID:
-			return ErrOtherNode
+			return r, ErrOtherNode
 		case err != nil && !errors.Is(err, ErrNotFound):
-			return err
+			return r, err
 		}
-		var said []Evidence
-		if r, said = change(old, known); len(said) == 0 {
-			return nil
+		r, said := change(old, known)
+		if len(said) == 0 {
+			return r, nil
 		}
 		r.ID, r.NodeID, r.UpdatedAt = id, nodeID, now
 		if r.CreatedAt.IsZero() {
@@ -113,9 +108,8 @@ func (s *Store) ChangeRollout(ctx context.Context, nodeID, id string, now time.T
 				err = record(ctx, tx, e)
 			}
 		}
-		return err
+		return r, err
 	})
-	return r, err
 }
 
 func putRollout(ctx context.Context, q querier, r Rollout) error {
@@ -157,17 +151,15 @@ func (s *Store) BootReport(ctx context.Context, nodeID string) (wire.BootReport,
 }
 
 func boot(ctx context.Context, q querier, nodeID string) (wire.BootReport, error) {
-	var b wire.BootReport
-	err := q.QueryRowContext(ctx, "SELECT report FROM boots WHERE node_id = ?", nodeID).Scan(jsonText{&b})
-	return one(b, err)
+	return one(ctx, q, func(b *wire.BootReport) []any { return []any{jsonText{b}} },
+		"SELECT report FROM boots WHERE node_id = ?", nodeID)
 }
 
 // OpenByCorrelation counts a node's open tasks of a type under a correlation id.
-func (s *Store) OpenByCorrelation(ctx context.Context, nodeID, taskType, correlationID string) (n int, err error) {
-	err = s.db.QueryRowContext(ctx,
+func (s *Store) OpenByCorrelation(ctx context.Context, nodeID, taskType, correlationID string) (int, error) {
+	return one(ctx, s.db, value[int],
 		`SELECT count(*) FROM tasks WHERE status IN ('queued', 'dispatched') AND node_id = ? AND type = ?
-		AND correlation_id = ?`, nodeID, taskType, correlationID).Scan(&n)
-	return n, err
+		AND correlation_id = ?`, nodeID, taskType, correlationID)
 }
 
 // lost moves a watermark past events that the node reports as lost.

@@ -42,13 +42,11 @@ const sessionColumns = `SELECT id, allocation_id, node_id, os_user, token_digest
 	browser_connected_at, node_stream_connected_at, pty_ready_at, closed_at, close_reason,
 	closed_by, close_code, close_detail, node_answers FROM sessions `
 
-func readSession(row scanner) (Session, error) {
-	var v Session
-	err := row.Scan(&v.ID, &v.AllocationID, &v.NodeID, &v.OSUser, &v.TokenDigest, &v.CorrelationID, &v.TaskID,
+func sessionFields(v *Session) []any {
+	return []any{&v.ID, &v.AllocationID, &v.NodeID, &v.OSUser, &v.TokenDigest, &v.CorrelationID, &v.TaskID,
 		moment{&v.CreatedAt}, moment{&v.ExpiresAt}, moment{&v.BrowserConnectedAt}, moment{&v.NodeStreamConnectedAt},
 		moment{&v.PTYReadyAt}, moment{&v.ClosedAt}, &v.CloseReason, &v.Closing.By, &v.Closing.Code, &v.Closing.Detail,
-		&v.Closing.NodeAnswers)
-	return v, err
+		&v.Closing.NodeAnswers}
 }
 
 func (v Session) evidence(kind string, at time.Time, detail map[string]any) Evidence {
@@ -58,17 +56,16 @@ func (v Session) evidence(kind string, at time.Time, detail map[string]any) Evid
 
 // Session returns a session, or ErrNotFound.
 func (s *Store) Session(ctx context.Context, id string) (Session, error) {
-	return one(readSession(s.db.QueryRowContext(ctx, sessionColumns+"WHERE id = ?", id)))
+	return one(ctx, s.db, sessionFields, sessionColumns+"WHERE id = ?", id)
 }
 
 // LatestSession returns the node's newest session that a browser used or still can use; ErrNotFound if none of its
 // newest latestOf qualifies.
 func (s *Store) LatestSession(ctx context.Context, nodeID string, now time.Time) (Session, error) {
-	return one(readSession(s.db.QueryRowContext(ctx,
-		sessionColumns+
-			`WHERE rowid IN (SELECT rowid FROM sessions WHERE node_id = ? ORDER BY created_at DESC, rowid DESC LIMIT ?)
+	return one(ctx, s.db, sessionFields, sessionColumns+
+		`WHERE rowid IN (SELECT rowid FROM sessions WHERE node_id = ? ORDER BY created_at DESC, rowid DESC LIMIT ?)
 		AND (browser_connected_at > 0 OR expires_at > ?) ORDER BY created_at DESC, rowid DESC LIMIT 1`, nodeID, latestOf,
-		ms(now))))
+		ms(now))
 }
 
 // Mint stores a new session.
@@ -143,7 +140,7 @@ func (s *Store) CloseSession(ctx context.Context, v Session, reason string, how 
 
 // CloseOrphans ends the sessions that a former process left open.
 func (s *Store) CloseOrphans(ctx context.Context, now time.Time) error {
-	open, err := all(ctx, s.db, readSession, sessionColumns+"WHERE browser_connected_at > 0 AND closed_at = 0")
+	open, err := all(ctx, s.db, sessionFields, sessionColumns+"WHERE browser_connected_at > 0 AND closed_at = 0")
 	if err != nil {
 		return err
 	}

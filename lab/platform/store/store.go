@@ -55,8 +55,8 @@ func (s *Store) Close() error { return s.db.Close() }
 
 // migrate applies the migrations that the database has not seen, each in a transaction of its own.
 func (s *Store) migrate(ctx context.Context) error {
-	var have int
-	if err := s.db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil {
+	have, err := one(ctx, s.db, value[int], "PRAGMA user_version")
+	if err != nil {
 		return err
 	}
 	if have > len(migrations) {
@@ -93,6 +93,15 @@ func (s *Store) tx(ctx context.Context, do func(*sql.Tx) error) error {
 	return nil
 }
 
+// inTx returns what do returns, run in a transaction that is committed unless do fails.
+func inTx[T any](ctx context.Context, s *Store, do func(*sql.Tx) (T, error)) (v T, err error) {
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		v, err = do(tx)
+		return err
+	})
+	return v, err
+}
+
 // querier is what *sql.DB and *sql.Tx have in common.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
@@ -119,11 +128,8 @@ func hit(ctx context.Context, q querier, missing error, query string, args ...an
 	return missing
 }
 
-// scanner is what *sql.Row and *sql.Rows have in common.
-type scanner interface{ Scan(dest ...any) error }
-
-// all reads every row of a query by one function.
-func all[T any](ctx context.Context, q querier, read func(scanner) (T, error), query string, args ...any) ([]T, error) {
+// all returns every row of a query; fields are the places in a T of the columns that the query selects.
+func all[T any](ctx context.Context, q querier, fields func(*T) []any, query string, args ...any) ([]T, error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
@@ -131,8 +137,8 @@ func all[T any](ctx context.Context, q querier, read func(scanner) (T, error), q
 	defer rows.Close()
 	var out []T
 	for rows.Next() {
-		v, err := read(rows)
-		if err != nil {
+		var v T
+		if err := rows.Scan(fields(&v)...); err != nil {
 			return nil, err
 		}
 		out = append(out, v)
@@ -140,13 +146,18 @@ func all[T any](ctx context.Context, q querier, read func(scanner) (T, error), q
 	return out, rows.Err()
 }
 
-// one reads one row, or ErrNotFound.
-func one[T any](v T, err error) (T, error) {
+// one returns the first row of a query, as all does, or ErrNotFound.
+func one[T any](ctx context.Context, q querier, fields func(*T) []any, query string, args ...any) (T, error) {
+	var v T
+	err := q.QueryRowContext(ctx, query, args...).Scan(fields(&v)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return v, ErrNotFound
 	}
 	return v, err
 }
+
+// value is the only field of a row.
+func value[T any](v *T) []any { return []any{v} }
 
 // NewID returns prefix and 128 random bits.
 func NewID(prefix string) string {
@@ -157,8 +168,7 @@ func NewID(prefix string) string {
 
 // Digest is how a token is stored and compared: the hex of its sha256. Tokens have 256 random bits, so no salt.
 func Digest(token string) string {
-	sum := sha256.Sum256([]byte(token))
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(token)))
 }
 
 // ms is t as stored: Unix milliseconds, 0 for never.

@@ -24,13 +24,13 @@ func (s *Store) Reclaim(ctx context.Context, claimedBefore, now time.Time) ([]Ta
 	const query = taskColumns +
 		`WHERE status = 'dispatched' AND type IN ('noop', 'probe', 'status.probe') AND reclaims = 0 AND claimed_at <= ? AND expires_at > ? ORDER BY claimed_at`
 	// without a write lock: hardly ever there is one
-	tasks, err := all(ctx, s.db, readTask, query, ms(claimedBefore), ms(now))
-	if err != nil || len(tasks) == 0 {
+	if found, err := all(ctx, s.db, taskFields, query, ms(claimedBefore), ms(now)); err != nil || len(found) == 0 {
 		return nil, err
 	}
-	err = s.tx(ctx, func(tx *sql.Tx) error {
-		if tasks, err = all(ctx, tx, readTask, query, ms(claimedBefore), ms(now)); err != nil {
-			return err
+	return inTx(ctx, s, func(tx *sql.Tx) ([]Task, error) {
+		tasks, err := all(ctx, tx, taskFields, query, ms(claimedBefore), ms(now))
+		if err != nil {
+			return nil, err
 		}
 		for i := range tasks {
 			t := &tasks[i]
@@ -41,12 +41,11 @@ func (s *Store) Reclaim(ctx context.Context, claimedBefore, now time.Time) ([]Ta
 				exec(ctx, tx, "UPDATE tasks SET status = ?, claimed_at = 0, reclaims = ? WHERE id = ?", t.Status, t.Reclaims,
 					t.ID),
 				record(ctx, tx, e)); err != nil {
-				return fmt.Errorf("reclaim task %s: %w", t.ID, err)
+				return tasks, fmt.Errorf("reclaim task %s: %w", t.ID, err)
 			}
 		}
-		return nil
+		return tasks, nil
 	})
-	return tasks, err
 }
 
 // Expire moves every open task past its time to expired and returns those. For each node that lost more than
@@ -63,25 +62,25 @@ func (s *Store) Withdraw(ctx context.Context, taskID string, now time.Time) ([]T
 
 // expire expires the tasks that query returns; sweep is the correlation id of a sweep, or "".
 func (s *Store) expire(ctx context.Context, now time.Time, sweep, query string, arg any) ([]Task, error) {
-	tasks, err := all(ctx, s.db, readTask, query, arg) // without a write lock, as in Reclaim
-	if err != nil || len(tasks) == 0 {
+	// without a write lock, as in Reclaim
+	if found, err := all(ctx, s.db, taskFields, query, arg); err != nil || len(found) == 0 {
 		return nil, err
 	}
-	err = s.tx(ctx, func(tx *sql.Tx) error {
-		if tasks, err = all(ctx, tx, readTask, query, arg); err != nil {
-			return err
+	return inTx(ctx, s, func(tx *sql.Tx) ([]Task, error) {
+		tasks, err := all(ctx, tx, taskFields, query, arg)
+		if err != nil {
+			return nil, err
 		}
 		for i := range tasks {
 			if err := expireOne(ctx, tx, &tasks[i], sweep, now); err != nil {
-				return fmt.Errorf("expire task %s: %w", tasks[i].ID, err)
+				return tasks, fmt.Errorf("expire task %s: %w", tasks[i].ID, err)
 			}
 		}
 		if sweep == "" {
-			return nil
+			return tasks, nil
 		}
-		return swept(ctx, tx, tasks, sweep, now)
+		return tasks, swept(ctx, tx, tasks, sweep, now)
 	})
-	return tasks, err
 }
 
 func expireOne(ctx context.Context, q querier, t *Task, sweep string, now time.Time) error {

@@ -31,12 +31,10 @@ type Task struct {
 const taskColumns = `SELECT id, node_id, type, payload, correlation_id, session_id, allocation_id, status, queued_at, claimed_at,
 	completed_at, expires_at, reclaims, late_at, result FROM tasks `
 
-func readTask(row scanner) (Task, error) {
-	var t Task
-	err := row.Scan(&t.ID, &t.NodeID, &t.Type, &t.Payload, &t.CorrelationID, &t.SessionID, &t.AllocationID, &t.Status,
+func taskFields(t *Task) []any {
+	return []any{&t.ID, &t.NodeID, &t.Type, &t.Payload, &t.CorrelationID, &t.SessionID, &t.AllocationID, &t.Status,
 		moment{&t.QueuedAt}, moment{&t.ClaimedAt}, moment{&t.CompletedAt}, moment{&t.ExpiresAt}, &t.Reclaims,
-		moment{&t.LateAt}, jsonText{&t.Result})
-	return t, err
+		moment{&t.LateAt}, jsonText{&t.Result}}
 }
 
 func (t Task) evidence(kind string, at time.Time) Evidence {
@@ -46,7 +44,7 @@ func (t Task) evidence(kind string, at time.Time) Evidence {
 
 // Task returns a task, or ErrNotFound.
 func (s *Store) Task(ctx context.Context, id string) (Task, error) {
-	return one(readTask(s.db.QueryRowContext(ctx, taskColumns+"WHERE id = ?", id)))
+	return one(ctx, s.db, taskFields, taskColumns+"WHERE id = ?", id)
 }
 
 // Enqueue stores a queued task with its operation; ErrNotFound when the node does not exist. observation: the task
@@ -73,31 +71,23 @@ func enqueue(ctx context.Context, q querier, t Task, observation bool) error {
 // Claim hands out the node's oldest queued task; ErrNotFound if its queue is empty.
 func (s *Store) Claim(ctx context.Context, nodeID string, now time.Time) (Task, error) {
 	// Looking first without a write lock keeps idle polls off the writers' way.
-	var any int
-	err := s.db.QueryRowContext(ctx, "SELECT 1 FROM tasks WHERE status = ? AND node_id = ? LIMIT 1", wire.TaskQueued,
-		nodeID).Scan(&any)
-	if errors.Is(err, sql.ErrNoRows) {
-		return Task{}, ErrNotFound
-	}
-	if err != nil {
+	if _, err := one(ctx, s.db, value[int], "SELECT 1 FROM tasks WHERE status = ? AND node_id = ? LIMIT 1",
+		wire.TaskQueued, nodeID); err != nil {
 		return Task{}, err
 	}
-	var t Task
-	err = s.tx(ctx, func(tx *sql.Tx) error {
-		var err error
-		t, err = one(readTask(tx.QueryRowContext(ctx,
-			taskColumns+"WHERE status = ? AND node_id = ? AND expires_at > ? ORDER BY queued_at, rowid LIMIT 1", wire.TaskQueued,
-			nodeID, ms(now))))
+	return inTx(ctx, s, func(tx *sql.Tx) (Task, error) {
+		t, err := one(ctx, tx, taskFields,
+			taskColumns+"WHERE status = ? AND node_id = ? AND expires_at > ? ORDER BY queued_at, rowid LIMIT 1",
+			wire.TaskQueued, nodeID, ms(now))
 		if err != nil {
-			return err
+			return t, err
 		}
 		t.Status, t.ClaimedAt = wire.TaskDispatched, now
-		return errors.Join(
+		return t, errors.Join(
 			exec(ctx, tx, "UPDATE tasks SET status = ?, claimed_at = ? WHERE id = ?", t.Status, ms(now),
 				t.ID),
 			record(ctx, tx, t.evidence(TaskDispatched, now)))
 	})
-	return t, err
 }
 
 // Requeue takes a claim back: its answer could not be delivered.
@@ -118,8 +108,7 @@ var ErrNotClaimed = errors.New("task was not handed out")
 func (s *Store) Finish(ctx context.Context, nodeID, taskID string, r wire.TaskResult,
 	now time.Time) (t Task, news bool, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
-		t, err = one(readTask(tx.QueryRowContext(ctx, taskColumns+"WHERE id = ? AND node_id = ?", taskID, nodeID)))
-		if err != nil {
+		if t, err = one(ctx, tx, taskFields, taskColumns+"WHERE id = ? AND node_id = ?", taskID, nodeID); err != nil {
 			return err
 		}
 		switch {
@@ -173,45 +162,41 @@ func settle(ctx context.Context, q querier, t Task, now time.Time) error {
 }
 
 // StaleTasks counts a node's open tasks that are past their time, not swept yet.
-func (s *Store) StaleTasks(ctx context.Context, nodeID string, now time.Time) (n int, err error) {
-	err = s.db.QueryRowContext(ctx,
+func (s *Store) StaleTasks(ctx context.Context, nodeID string, now time.Time) (int, error) {
+	return one(ctx, s.db, value[int],
 		"SELECT count(*) FROM tasks WHERE status IN ('queued', 'dispatched') AND node_id = ? AND expires_at <= ?", nodeID,
-		ms(now)).Scan(&n)
-	return n, err
+		ms(now))
 }
 
 // LostResults counts a node's operations that were handed out and have no result: observations that were claimed
 // before the lease's start, and desired states that expired after the given time, whose result may come late. A
 // status probe does not count: it is a missing observation.
 func (s *Store) LostResults(ctx context.Context, nodeID string, claimedBefore,
-	expiredAfter time.Time) (n int, err error) {
-	err = s.db.QueryRowContext(ctx,
+	expiredAfter time.Time) (int, error) {
+	return one(ctx, s.db, value[int],
 		`SELECT (SELECT count(*) FROM tasks WHERE node_id = ?1 AND status = 'dispatched' AND claimed_at > 0 AND claimed_at <= ?2
 			AND result = '' AND type IN ('noop', 'probe'))
 		+ (SELECT count(*) FROM tasks WHERE node_id = ?1 AND completed_at > ?3 AND status = 'expired' AND claimed_at > 0
 			AND result = '' AND type NOT IN ('noop', 'probe', 'status.probe', 'terminal.open'))`,
-		nodeID, ms(claimedBefore), ms(expiredAfter)).Scan(&n)
-	return n, err
+		nodeID, ms(claimedBefore), ms(expiredAfter))
 }
 
 // OpenTasks returns what a node has claimed and not finished, oldest first.
 func (s *Store) OpenTasks(ctx context.Context, nodeID string, now time.Time) ([]Task, error) {
-	return all(ctx, s.db, readTask,
+	return all(ctx, s.db, taskFields,
 		taskColumns+"WHERE status = 'dispatched' AND node_id = ? AND expires_at > ? ORDER BY queued_at", nodeID, ms(now))
 }
 
 // LastSettled returns the node's newest task of any of the proving types (no-op, probe, status probe, terminal open)
 // that completed, failed or expired, or ErrNotFound.
 func (s *Store) LastSettled(ctx context.Context, nodeID string) (Task, error) {
-	return one(readTask(s.db.QueryRowContext(ctx, taskColumns+`WHERE node_id = ? AND completed_at > 0
-		AND type IN ('noop', 'probe', 'status.probe', 'terminal.open') ORDER BY completed_at DESC LIMIT 1`, nodeID)))
+	return one(ctx, s.db, taskFields, taskColumns+`WHERE node_id = ? AND completed_at > 0
+		AND type IN ('noop', 'probe', 'status.probe', 'terminal.open') ORDER BY completed_at DESC LIMIT 1`, nodeID)
 }
 
 // ProbeInFlight reports whether a status probe of the allocation is still open.
 func (s *Store) ProbeInFlight(ctx context.Context, allocationID string) (bool, error) {
-	var n int
-	err := s.db.QueryRowContext(ctx,
-		`SELECT count(*) FROM tasks WHERE status IN ('queued', 'dispatched') AND type = 'status.probe'
-		AND allocation_id = ?`, allocationID).Scan(&n)
-	return n > 0, err
+	return one(ctx, s.db, value[bool],
+		`SELECT count(*) > 0 FROM tasks WHERE status IN ('queued', 'dispatched') AND type = 'status.probe'
+		AND allocation_id = ?`, allocationID)
 }
