@@ -34,8 +34,7 @@ func (r *runtime) bootReport() *wire.BootReport {
 	if b.heard.Load() && j.Active() == nil {
 		return nil
 	}
-	report := j.Report(b.Running, b.out.Next())
-	return &report
+	return new(j.Report(b.Running, b.out.Next()))
 }
 
 // answered takes the platform's word. The gate opens only after it, so workers never start on a journal that is behind.

@@ -127,8 +127,7 @@ func issuer(pair *tls.Certificate, bundle string) (fingerprint, problem string) 
 	}
 	for _, ca := range candidates {
 		if pair.Leaf.CheckSignatureFrom(ca) == nil {
-			sum := sha256.Sum256(ca.Raw)
-			return hex.EncodeToString(sum[:]), ""
+			return fmt.Sprintf("%x", sha256.Sum256(ca.Raw)), ""
 		}
 	}
 	if beside > 0 {

@@ -66,8 +66,7 @@ func runStatusProbe(ctx context.Context, r *runtime, task *wire.Task) (any, func
 	}
 	result := wire.StatusProbeResult{State: state, Running: state == "active"}
 	if p.Port > 0 {
-		ok := answers(ctx, r, p.Port)
-		result.PortOK = &ok
+		result.PortOK = new(answers(ctx, r, p.Port))
 	}
 	return result, nil, nil
 }

@@ -121,12 +121,9 @@ func (s *Scenario) NeedsAllocation() bool {
 		}
 	}
 	// The hop that must fail has to be walked. Of those that must stay green, the ones that are not walked are not judged.
-	for _, f := range append(s.Expect.Others, s.Expect.Blame.Finding) {
-		if len(f.Hop) > 0 && !slices.ContainsFunc(f.Hop, func(h diag.HopID) bool { return !h.NeedsAllocation() }) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(append(s.Expect.Others, s.Expect.Blame.Finding), func(f Finding) bool {
+		return len(f.Hop) > 0 && !slices.ContainsFunc(f.Hop, func(h diag.HopID) bool { return !h.NeedsAllocation() })
+	})
 }
 
 // Ask is what must still be known about m: questions that m has no answer to. It is called again with the answers,

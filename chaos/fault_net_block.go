@@ -76,8 +76,7 @@ func makeNetBlock(p *netBlockParams, c *Case) (Made, *step.Refusal) {
 		if no != nil {
 			return Made{}, no
 		}
-		uid := uint32(u.UID)
-		b.UID = &uid
+		b.UID = new(uint32(u.UID))
 	}
 	made := Made{
 		Title:   p.Verdict + " what goes to " + strings.Join(p.To, ", ") + ports(p.Ports),

@@ -3,7 +3,6 @@ package chaos
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -51,8 +50,7 @@ func hash(p Plan) string {
 	if err != nil {
 		return ""
 	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256(b))
 }
 
 // planner is the making of one plan.

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"os"
@@ -64,8 +63,7 @@ func (s *Scenario) MayRunHere(trusted []string) error {
 
 // sourceOf returns where the text of an opened file came from; that of a file which this program carries is its own.
 func sourceOf(f fs.File, text []byte) Source {
-	sum := sha256.Sum256(text)
-	s := Source{SHA256: hex.EncodeToString(sum[:])}
+	s := Source{SHA256: fmt.Sprintf("%x", sha256.Sum256(text))}
 	opened, ok := f.(*os.File)
 	if !ok {
 		s.Builtin = true

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -140,12 +141,7 @@ func lookupVar(name string, vars Values) string {
 }
 
 func isPlaceholder(name string) bool {
-	for _, p := range Placeholders {
-		if p == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(Placeholders[:], name)
 }
 
 func unsafeValue(v string) bool {

@@ -133,15 +133,8 @@ func refusesForNow(r Refusal) bool {
 
 // exhausted reports whether a refusal comes with a request budget of zero.
 func exhausted(r Refusal) bool {
-	if !refusesForNow(r) {
-		return false
-	}
-	for _, name := range [...]string{"X-Ratelimit-Remaining", "Ratelimit-Remaining", "X-Rate-Limit-Remaining"} {
-		if r.Header(name) == "0" {
-			return true
-		}
-	}
-	return false
+	return refusesForNow(r) && (r.Header("X-Ratelimit-Remaining") == "0" || r.Header("Ratelimit-Remaining") == "0" ||
+		r.Header("X-Rate-Limit-Remaining") == "0")
 }
 
 // edgeRatePage knows Cloudflare's page 1015 in its forms: bare text, and HTML with the number in an element of its own.
@@ -161,12 +154,7 @@ func asksToLogIn(body string) bool {
 }
 
 func containsOneOf(s string, parts []string) bool {
-	for _, part := range parts {
-		if strings.Contains(s, part) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) })
 }
 
 // Throttled reports whether f ended at a limiter. Reports of older builds have a limiter's code under http_status and

@@ -1,6 +1,7 @@
 package diag
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -217,9 +218,7 @@ func (g *GPUFacts) shared(of func(*GPUDevice) string) string {
 	has := map[string][]string{} // the PCI addresses by value
 	for i := range g.GPUs {
 		v := of(&g.GPUs[i])
-		if v == "" {
-			v = "not reported"
-		}
+		v = cmp.Or(v, "not reported")
 		has[v] = append(has[v], g.GPUs[i].PCI)
 	}
 	values := slices.SortedFunc(maps.Keys(has), func(a, b string) int {

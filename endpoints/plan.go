@@ -2,7 +2,6 @@ package endpoints
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -37,8 +36,7 @@ func (p Plan) Conflicts() []Manual {
 
 // Hash is the digest by which a hosts file is known between plan and apply: sha256, lower-case hex.
 func Hash(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
 }
 
 // ErrDamaged is wrapped by every refusal of a text whose markers do not pair: where the block ends is a guess then, and

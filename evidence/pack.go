@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,8 +66,7 @@ func put(t *tar.Writer, name string, data []byte, at time.Time) error {
 }
 
 func digest(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256(data))
 }
 
 // checkPath refuses names that could lead out of the folder that a bundle is unpacked in.

@@ -3,6 +3,7 @@ package golden
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -140,10 +141,5 @@ func (k *known) strays(f *diag.Fact, servers string) string {
 
 // anywhere reports whether an address belongs to any name that is known.
 func (k *known) anywhere(address string) bool {
-	for _, at := range k.addresses {
-		if slices.Contains(at, address) {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(slices.Concat(slices.Collect(maps.Values(k.addresses))...), address)
 }

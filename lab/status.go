@@ -65,8 +65,7 @@ func (l *Lab) machineStatus(ctx context.Context, m Machine) MachineStatus {
 	out, err := l.Exec(ctx, m.Name, "cat", "/proc/uptime", "/proc/sys/kernel/random/boot_id")
 	if f := strings.Fields(out); err == nil && len(f) == 3 {
 		if up, err := strconv.ParseFloat(f[0], 64); err == nil {
-			secs := int64(time.Duration(up * float64(time.Second)).Seconds())
-			s.UptimeSeconds = &secs
+			s.UptimeSeconds = new(int64(time.Duration(up * float64(time.Second)).Seconds()))
 		}
 		s.BootID = f[2]
 	}

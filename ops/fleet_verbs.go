@@ -116,8 +116,7 @@ func search(ctx context.Context, on *remote.Machine, m *FleetMachine) error {
 			r.Residue = append(r.Residue, step.Residue{Class: step.ClassOwn, Key: p, After: "file"})
 		}
 	}
-	clean := r.Clean != nil && *r.Clean && len(r.Residue) == 0
-	m.Residue, m.Clean = r.Residue, &clean
+	m.Residue, m.Clean = r.Residue, new(r.Clean != nil && *r.Clean && len(r.Residue) == 0)
 	return nil
 }
 

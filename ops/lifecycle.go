@@ -87,6 +87,5 @@ func milliseconds(d *time.Duration) *int64 {
 	if d == nil {
 		return nil
 	}
-	ms := d.Milliseconds()
-	return &ms
+	return new(d.Milliseconds())
 }

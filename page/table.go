@@ -2,6 +2,7 @@ package page
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 )
 
@@ -106,12 +107,7 @@ func (t Table) cleaned() Table {
 }
 
 func (t Table) titled() bool {
-	for _, c := range t.Columns {
-		if c.Title != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Title != "" })
 }
 
 // fit chooses columns and widths for a line of limit columns, 0 for no bound.

@@ -66,8 +66,7 @@ func asStated(r *diag.Report) (*diag.Report, error) {
 				ErrInvalidReport, p.Changed, p.Failing, p.Passing, changed)
 		}
 	}
-	same := *r
-	return &same, nil
+	return new(*r), nil
 }
 
 // proofsOf are the proofs of a verdict.

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -166,10 +167,5 @@ func unasked(f *diag.Fact, name string) bool {
 
 // inPhase reports whether f failed in one of the phases.
 func inPhase(f *diag.Fact, names ...string) bool {
-	for _, n := range names {
-		if f.Phase == n {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(names, f.Phase)
 }

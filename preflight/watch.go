@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -102,15 +103,13 @@ func WatchChanges(before, now *diag.Report) []WatchChange {
 	if before == nil {
 		add("", nil, verdictState(&now.Verdict))
 	} else {
-		was := verdictState(&before.Verdict)
-		add("", &was, verdictState(&now.Verdict))
+		add("", new(verdictState(&before.Verdict)), verdictState(&now.Verdict))
 	}
 	for i := range now.Hops {
 		is := hopState(&now.Hops[i])
 		switch {
 		case before != nil:
-			was := hopState(hopNamed(before.Hops, now.Hops[i].ID))
-			add(now.Hops[i].ID, &was, is)
+			add(now.Hops[i].ID, new(hopState(hopNamed(before.Hops, now.Hops[i].ID))), is)
 		case is.Status != diag.StatusPass && is.Status != diag.StatusSkipped:
 			add(now.Hops[i].ID, nil, is)
 		}
@@ -139,9 +138,7 @@ func verdictState(v *diag.Verdict) WatchState {
 
 func hopState(h *diag.HopResult) WatchState {
 	s := WatchState{Status: h.Status, Signal: h.Signal, Text: h.Text}
-	if s.Text == "" {
-		s.Text = h.Because
-	}
+	s.Text = cmp.Or(s.Text, h.Because)
 	return s
 }
 

@@ -124,8 +124,7 @@ func verifies(f *diag.Fact) *bool {
 	if f == nil || !hasTLS(f) {
 		return nil
 	}
-	yes := f.TLS.Verified || dates(f.Failure)
-	return &yes
+	return new(f.TLS.Verified || dates(f.Failure))
 }
 
 // verdict names the first link that does not match. Links behind it that fail by the same cause are one fault.

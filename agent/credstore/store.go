@@ -210,12 +210,7 @@ func (s Store) add(set Set) (string, error) {
 
 // linked reports whether all plain paths are this store's symlinks.
 func (s Store) linked() bool {
-	for _, name := range plain {
-		if !s.Linked(name) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(plain[:], func(name string) bool { return !s.Linked(name) })
 }
 
 // contentName names a set by what it holds. The key does not enter: its public half is in the certificate.

@@ -154,8 +154,7 @@ func (s *supervisor) follow(ctx context.Context, pid int, lines <-chan []byte, s
 		case <-ctx.Done():
 			return "the agent ends"
 		case <-late.C:
-			began := heard.UTC()
-			s.say(report.Probe{State: report.Stuck, PID: pid, Since: &began, Why: "no sample came"}, nil)
+			s.say(report.Probe{State: report.Stuck, PID: pid, Since: new(heard.UTC()), Why: "no sample came"}, nil)
 			return "no sample came"
 		case line, open := <-lines:
 			if !open {
@@ -228,8 +227,7 @@ func (s *supervisor) take(line []byte, pid int, sampled *bool) (stuck bool, err 
 	}
 	p.Why = short(p.Why)
 	if n, ok := sample.Count.Number(); ok {
-		count := int(n)
-		p.Count = &count
+		p.Count = new(int(n))
 	} else if p.State == report.Sampling {
 		p.State, p.Why = report.Garbled, "the GPUs could not be counted: "+sample.Count.String()
 	}

@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -175,12 +176,7 @@ func (r *Recorder) room(n int, now time.Time) {
 
 // isLast reports whether the ring has nothing newer of that reason.
 func (r *Recorder) isLast(h held) bool {
-	for _, other := range r.ring {
-		if other.reason == h.reason && h.olderThan(other) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.ring[:], func(other held) bool { return other.reason == h.reason && h.olderThan(other) })
 }
 
 // pinFirsts pins the first of every reason that has none: a creation, or a write, was cut off before it could.

@@ -99,8 +99,7 @@ func (j Journal) clone() Journal {
 		j.Rollout = &r
 	}
 	if j.Run != nil {
-		run := *j.Run
-		j.Run = &run
+		j.Run = new(*j.Run)
 	}
 	j.Skip, j.Notes = slices.Clone(j.Skip), slices.Clone(j.Notes)
 	return j
@@ -144,8 +143,7 @@ func (j Journal) Skipped(sha string) string {
 func (j Journal) Report(running wire.Build, nextSeq uint64) wire.BootReport {
 	b := wire.BootReport{Running: running, Package: j.Package, NextSeq: nextSeq, Hold: j.Hold()}
 	if j.Rollout != nil {
-		r := j.clone().Rollout.Rollout
-		b.Rollout = &r
+		b.Rollout = new(j.clone().Rollout.Rollout)
 	}
 	for _, s := range j.Skip {
 		b.Skipped = append(b.Skipped, s.Build)

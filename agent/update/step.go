@@ -1,6 +1,7 @@
 package update
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -29,8 +30,7 @@ func (j Journal) Begin(a Accepted, now time.Time) Journal {
 		SoakSeconds: soak, VerifierSet: a.Keys.Version(), Token: "unchanged",
 	}}
 	if j.Current != nil {
-		task := j.Current.Task
-		r.PriorTask = &task
+		r.PriorTask = new(j.Current.Task)
 	}
 	if keys, err := wire.ParseVerifiers(a.Payload.Verifiers); err == nil && len(keys) > 0 {
 		r.VerifierSet = keys.Version()
@@ -208,16 +208,13 @@ func (j *Journal) note(now time.Time, reason diag.RecordReason, decision, text s
 		n.Kind = wire.EventBoot
 	}
 	if r := j.Rollout; r != nil {
-		said := j.clone().Rollout.Rollout
-		n.Rollout, n.TaskID, n.Correlation = &said, r.ID, r.CorrelationID
+		n.Rollout, n.TaskID, n.Correlation = new(j.clone().Rollout.Rollout), r.ID, r.CorrelationID
 		n.Facts = map[string]string{
 			"requested_version": r.Target.Version, "package_sha256": r.Target.SHA256, "verifier_set": r.VerifierSet,
 			"token": r.Token, "state": r.State, "result": r.Result, "rollback_hint": r.RollbackHint,
 			"prior_version": r.Prior.Version, "prior_sha256": r.Prior.SHA256,
 		}
-		if n.Facts["result"] == "" {
-			n.Facts["result"] = "under way"
-		}
+		n.Facts["result"] = cmp.Or(n.Facts["result"], "under way")
 		if r.Attempts > 0 {
 			n.Facts["crashes"] = strconv.Itoa(r.Attempts)
 		}

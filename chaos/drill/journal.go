@@ -173,8 +173,7 @@ func (t *teller) tell(j Journal) []Event {
 
 // say adds an event with the machine's current state.
 func (t *teller) say(e Event) {
-	st := t.ledger.Status()
-	e.Machine, e.MS, e.Status = t.part.ID, t.now, &st
+	e.Machine, e.MS, e.Status = t.part.ID, t.now, new(t.ledger.Status())
 	t.events = append(t.events, e)
 }
 

@@ -63,8 +63,8 @@ func (k *Keeper) spot(s *step.StepLedger, n int) Spot {
 }
 
 func (k *Keeper) change(at Spot, state step.State, text string, note json.RawMessage) error {
-	n := at.N
-	return k.write(step.Entry{Event: step.EventChange, Step: at.Step, Change: &n, State: state, Text: text, Note: note})
+	return k.write(step.Entry{Event: step.EventChange, Step: at.Step, Change: new(at.N), State: state, Text: text,
+		Note: note})
 }
 
 // Plan writes the drill and, for each of its changes, how the place looks now. Nothing is touched.

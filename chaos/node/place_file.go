@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -139,8 +138,7 @@ func (p *filePlace) ours(id *fileID) bool {
 	}
 	digest := f.SHA256
 	if digest == "" {
-		sum := sha256.Sum256([]byte(text))
-		digest = hex.EncodeToString(sum[:])
+		digest = fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
 	}
 	return id.Mode&unix.S_IFMT == kind && id.Digest == digest
 }

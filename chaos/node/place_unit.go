@@ -57,8 +57,7 @@ func (u *unitPlace) look(ctx context.Context) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		before := file.(fileNote)
-		note.DropIn = &before
+		note.DropIn = new(file.(fileNote))
 	}
 	return note, nil
 }

@@ -98,14 +98,7 @@ func decodeEntry(b []byte) (Entry, int) {
 	return e, size
 }
 
-func zeros(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
-}
+func zeros(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
 
 // RedactEntries are entries without the texts that the drill calls secret: what leaves the machine.
 func RedactEntries(entries []Entry) []Entry {

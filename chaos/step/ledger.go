@@ -3,6 +3,7 @@ package step
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
@@ -84,8 +85,7 @@ func (l *Ledger) Add(e Entry) {
 	case EventRevert:
 		l.Why = cmp.Or(l.Why, e.Text)
 	case EventClean:
-		clean := e.State == Reverted
-		l.Clean = &clean
+		l.Clean = new(e.State == Reverted)
 	case EventClosed:
 		l.Closed = true
 	}
@@ -166,12 +166,7 @@ func (c ChangeLedger) Touched() bool {
 }
 
 func (s StepLedger) touched() bool {
-	for _, c := range s.Changes {
-		if c.Touched() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Changes, ChangeLedger.Touched)
 }
 
 // State is that of the step which asks most for attention.
@@ -187,12 +182,7 @@ func (l Ledger) State() State {
 
 // Touched reports whether anything is injected, or may be.
 func (l Ledger) Touched() bool {
-	for _, s := range l.Steps {
-		if s.touched() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.Steps, StepLedger.touched)
 }
 
 // Held reports whether something is injected that lasts only while the watchdog keeps it.
@@ -306,8 +296,7 @@ func (l Ledger) Status() Status {
 		State: l.State(), Phase: l.Phase(), Why: l.Why, Reverter: l.Reverter, Steps: []StepStatus{},
 	}
 	if l.Armed {
-		at := l.ArmedAt
-		st.ArmedAt = &at
+		st.ArmedAt = new(l.ArmedAt)
 	}
 	for _, s := range l.Steps {
 		row := StepStatus{ID: s.Step.ID, Fault: s.Step.Fault, Tier: s.Step.Tier, State: s.State(), Text: s.Text,

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"strings"
 	"sync"
 	"time"
@@ -53,9 +54,7 @@ func newDriver(o options, stuck func(call)) *driver {
 func (d *driver) open() report.Library {
 	l := report.Library{State: report.Loaded, Path: d.library}
 	name := d.library
-	if name == "" {
-		name = systemLibrary
-	}
+	name = cmp.Or(name, systemLibrary)
 	if d.table == nil {
 		table := dl.New(name, dl.RTLD_LAZY|dl.RTLD_GLOBAL)
 		var err error

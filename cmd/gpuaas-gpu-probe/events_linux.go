@@ -211,8 +211,7 @@ func (l *listener) took(data nvml.EventData, gpus []listened) error {
 	switch data.EventType {
 	case nvml.EventTypeXidCriticalError:
 		e := event(report.XIDEvent, time.Now())
-		code := int(min(data.EventData, 1<<31-1))
-		e.GPU, e.XID = &id, &report.XID{Code: &code, Times: 1}
+		e.GPU, e.XID = &id, &report.XID{Code: new(int(min(data.EventData, 1<<31-1))), Times: 1}
 		return l.w.write(e)
 	case nvml.EventTypeGpuRecoveryAction:
 		if from == nil || !l.lookUp("nvmlDeviceGetFieldValues") {

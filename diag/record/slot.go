@@ -200,11 +200,4 @@ func parse(b []byte) (e diag.RecordEntry, file, head string, ok bool) {
 	return e, file, head, errs == [3]error{}
 }
 
-func zeros(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
-}
+func zeros(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }

@@ -162,9 +162,7 @@ func (s *sheet) step(st *diag.StepResult, all []diag.Fact, facts map[string]*dia
 			word = string(c.Failure)
 		}
 		differs := strings.Join(diag.Changed(&f.Request, &c.Request), ", ")
-		if differs == "" {
-			differs = "nothing, asked again"
-		}
+		differs = cmp.Or(differs, "nothing, asked again")
 		s.Field(once(i, "also asked"), fmt.Sprintf("%s from %s, %s: %s (differs in %s)", strings.TrimPrefix(c.ID, f.ID+"~"),
 			c.Vantage, c.DurationMS.Words(), word, differs), page.Faint)
 	}

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -72,9 +73,7 @@ func (s *sheet) proofOf(
 // comes first, has a mark, and is named in words.
 func (s *sheet) columns(pr *diag.Proof, facts map[string]*diag.Fact) {
 	text := pr.Text
-	if text == "" {
-		text = "differs in " + pr.Changed
-	}
+	text = cmp.Or(text, "differs in "+pr.Changed)
 	s.Add(page.Para{Text: text}, page.Blank{})
 	a, b := facts[pr.Failing], facts[pr.Passing]
 	if a == nil || b == nil {
@@ -145,12 +144,8 @@ type pairSheet struct {
 
 // input adds the name of an input and its two values.
 func (p *pairSheet) input(name, left, right string, st page.Style) {
-	if left == "" {
-		left = "not given"
-	}
-	if right == "" {
-		right = "not given"
-	}
+	left = cmp.Or(left, "not given")
+	right = cmp.Or(right, "not given")
 	p.Add(page.Line{{Text: name, Style: st}})
 	p.row(left, right, st)
 }

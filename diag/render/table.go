@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -174,15 +175,8 @@ func number(hops []diag.HopResult, id diag.HopID) string {
 
 // blamed reports whether the verdict is about the hop itself.
 func blamed(v *diag.Verdict, id diag.HopID) bool {
-	if v.Blame != nil && v.Blame.Hop == id {
-		return true
-	}
-	for i := range v.OtherFindings {
-		if v.OtherFindings[i].Hop == id {
-			return true
-		}
-	}
-	return false
+	return (v.Blame != nil && v.Blame.Hop == id) ||
+		slices.ContainsFunc(v.OtherFindings, func(b diag.Blame) bool { return b.Hop == id })
 }
 
 // findingText is the sentence of a finding.

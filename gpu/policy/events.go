@@ -102,8 +102,7 @@ func (f *facts) identity(id report.Identity) report.Identity {
 	for i := range f.gpus {
 		g := &f.gpus[i]
 		if (id.PCI != "" && id.PCI == g.PCI) || (id.UUID != "" && id.UUID == g.UUID) {
-			index := g.Index
-			id.Index, id.UUID, id.PCI = &index, cmp.Or(id.UUID, g.UUID), cmp.Or(id.PCI, g.PCI)
+			id.Index, id.UUID, id.PCI = new(g.Index), cmp.Or(id.UUID, g.UUID), cmp.Or(id.PCI, g.PCI)
 			return id
 		}
 	}

@@ -3,7 +3,6 @@ package policy
 import (
 	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,8 +44,7 @@ type file struct {
 // Load reads the file of a policy. Its error is a line "FILE:LINE: MISTAKE" for each mistake. Whether the conditions
 // are CEL is not looked at: package judge does.
 func Load(path string, data []byte) (Policy, error) {
-	sum := sha256.Sum256(data)
-	p := Policy{Name: path, Digest: hex.EncodeToString(sum[:])}
+	p := Policy{Name: path, Digest: fmt.Sprintf("%x", sha256.Sum256(data))}
 	doc, err := strictyaml.Parse(path, data)
 	if err != nil {
 		return p, err

@@ -41,9 +41,7 @@ func (s *State) devices() (all []report.Event) {
 
 func (s *State) event(t report.EventType, at time.Time, e report.Event) report.Event {
 	e.APIVersion, e.Kind, e.Type, e.At, e.BootID = report.APIVersion, report.KindEvent, t, at.UTC(), s.BootID
-	if e.Source == "" {
-		e.Source = report.FromAgent
-	}
+	e.Source = cmp.Or(e.Source, report.FromAgent)
 	return e
 }
 
@@ -63,8 +61,7 @@ func KernelEvent(e *kmsg.Event, now time.Time, up time.Duration) *report.Event {
 		Port: known(e.Port), Times: int64(max(e.Count, 1)), Record: &e.Seq, BootID: e.BootID}
 	x.Code = known(e.Code)
 	if e.Recovery != kmsg.Absent {
-		n := int64(e.Recovery)
-		x.Recovery = &n
+		x.Recovery = new(int64(e.Recovery))
 	}
 	types := map[kmsg.Kind]report.EventType{kmsg.XID: report.XIDEvent, kmsg.SXID: report.SXIDEvent,
 		kmsg.Lost: report.LostEvent}
@@ -103,8 +100,7 @@ func CoverageOf(so kmsg.Coverage, began, now time.Time, up time.Duration) *repor
 		}
 		gap := report.Gap{Cause: string(g.Cause), From: wall(max(g.From, 0), now, up), Lost: g.Lost}
 		if g.To != kmsg.Forever {
-			to := wall(g.To, now, up)
-			gap.To = &to
+			gap.To = new(wall(g.To, now, up))
 		}
 		c.Gaps = append(c.Gaps, gap)
 	}

@@ -150,8 +150,7 @@ func recordedDrill(root string) ([]drill.Event, *drill.Story, error) {
 	if err != nil || len(events) == 0 {
 		return nil, nil, fmt.Errorf("read the run of %s: %d events, %w", drillOf, len(events), err)
 	}
-	story := drill.Tell(events)
-	return events, &story, nil
+	return events, new(drill.Tell(events)), nil
 }
 
 func split(text string) []string { return strings.Split(strings.TrimRight(text, "\n"), "\n") }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -44,10 +45,5 @@ func unescape(s string) string {
 
 // HasSuper reports whether the file system has an option, which for a control group is a controller.
 func (m Mount) HasSuper(option string) bool {
-	for o := range strings.SplitSeq(m.Super, ",") {
-		if o == option {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(strings.Split(m.Super, ","), option)
 }

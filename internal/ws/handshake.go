@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -74,10 +75,7 @@ func accept(key string) string {
 
 // lists reports whether a header's comma-separated list has the word, in whatever case.
 func lists(h http.Header, name, word string) bool {
-	for _, v := range strings.Split(strings.Join(h[name], ","), ",") {
-		if strings.EqualFold(strings.TrimSpace(v), word) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(strings.Split(strings.Join(h[name], ","), ","), func(v string) bool {
+		return strings.EqualFold(strings.TrimSpace(v), word)
+	})
 }

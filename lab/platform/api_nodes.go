@@ -212,8 +212,7 @@ func nodeRead(o observation) nodeView {
 	}
 	v.Rollout, v.Boot = viewRollout(o.rollout), o.boot
 	if op := o.operation; op != nil {
-		latest := operationRead(*op)
-		v.LatestOperation = &latest
+		v.LatestOperation = new(operationRead(*op))
 	}
 	return v
 }

@@ -106,8 +106,7 @@ func (p *Platform) getSession(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return notFound(err, "task")
 		}
-		view := p.taskView(t)
-		v.Task = &view
+		v.Task = new(p.taskView(t))
 	}
 	return web.Answer(w, http.StatusOK, v)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -97,8 +96,7 @@ func (p *Platform) readPolicy(ctx context.Context, path string) {
 		}
 		file.Text = text
 	}
-	sum := sha256.Sum256(text)
-	digest := hex.EncodeToString(sum[:])
+	digest := fmt.Sprintf("%x", sha256.Sum256(text))
 	switch digest {
 	case g.digest:
 		g.refuse("")

@@ -11,7 +11,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/lab/platform/queue"
@@ -86,8 +86,7 @@ func loadPKI(f PKIFiles) (*pki, error) {
 
 // fingerprint is the sha256 of a certificate as lower-case hex.
 func fingerprint(c *x509.Certificate) string {
-	sum := sha256.Sum256(c.Raw)
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256(c.Raw))
 }
 
 func certPEM(c *x509.Certificate) []byte {
@@ -221,15 +220,8 @@ func (p *pki) sign(nodeID string, generation int64, key any, now time.Time,
 
 // boundTo reports whether a certificate names the node in its CN and its SAN URI.
 func boundTo(c *x509.Certificate, nodeID string) bool {
-	if c.Subject.CommonName != nodeID {
-		return false
-	}
-	for _, u := range c.URIs {
-		if u.String() == nodeURIScheme+nodeID {
-			return true
-		}
-	}
-	return false
+	return c.Subject.CommonName == nodeID &&
+		slices.ContainsFunc(c.URIs, func(u *url.URL) bool { return u.String() == nodeURIScheme+nodeID })
 }
 
 // loadSigningKey reads the ed25519 key that signs tasks.

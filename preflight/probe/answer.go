@@ -53,8 +53,7 @@ func (c *climb) describe(a *answer) diag.Failure {
 	h := headFacts(a.resp)
 	c.f.HTTP = h
 	h.DurationMS = diag.Measured(a.took)
-	size := int64(len(a.body))
-	h.BodyBytes = &size
+	h.BodyBytes = new(int64(len(a.body)))
 	h.Correlation = withoutSecrets(h.Correlation, secretsOf(c.req)...)
 	c.extract(h, a.body)
 	var word diag.Failure
@@ -126,8 +125,7 @@ func retryAfter(v string, now time.Time) *int64 {
 		return &n
 	}
 	if t, err := http.ParseTime(v); err == nil && !now.IsZero() {
-		n := max(0, int64(t.Sub(now)/time.Second))
-		return &n
+		return new(max(0, int64(t.Sub(now)/time.Second)))
 	}
 	return nil
 }

@@ -146,13 +146,11 @@ func (o *own) explain(f *diag.Fact) {
 	case f.Failure == diag.HostExhausted && f.Shortage != nil:
 		r, udp := f.Shortage.Resource, f.TCP == nil
 		f.Shortage = o.once(string(r)+" "+f.Errno+" "+remote, func() look {
-			facts := readShortage(r, f.Errno, udp, remote)
-			return look{shortage: &facts}
+			return look{shortage: new(readShortage(r, f.Errno, udp, remote))}
 		}).shortage
 	case f.Failure == diag.TCPDenied:
 		f.Denial = o.once("denied "+remote, func() look {
-			facts := readDenial(remote)
-			return look{denial: &facts}
+			return look{denial: new(readDenial(remote))}
 		}).denial
 	}
 }
@@ -181,8 +179,7 @@ func Shortage(err error, remote string) *diag.ShortageFacts {
 	if r == "" {
 		return nil
 	}
-	facts := readShortage(r, errnoName(err), false, remote)
-	return &facts
+	return new(readShortage(r, errnoName(err), false, remote))
 }
 
 // fail writes what stopped a host measurement into f: the word, the phase, and of err the errno and its own words.

@@ -119,8 +119,7 @@ func describe(g *diag.GPUFacts, s *state.State, now time.Time) {
 	if s.Sample != nil {
 		sample := s.Sample
 		g.SampledAt, g.Library = diag.At(sample.At), string(sample.Library.State)
-		age := max(now.Sub(sample.At).Milliseconds(), 0)
-		g.AgeMS = &age
+		g.AgeMS = new(max(now.Sub(sample.At).Milliseconds(), 0))
 		g.Driver, g.NVML, g.CUDA = gpuReading(sample.Library.Driver), gpuReading(sample.Library.NVML),
 			gpuReading(sample.Library.CUDA)
 		g.Count = gpuReading(sample.Count)

@@ -3,6 +3,7 @@ package probe
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -25,9 +26,7 @@ func (n nameFiles) withDefaults() nameFiles {
 		value string
 	}{{&n.hosts, "/etc/hosts"}, {&n.resolv, "/etc/resolv.conf"}, {&n.nsswitch, "/etc/nsswitch.conf"},
 		{&n.getent, "getent"}} {
-		if *d.field == "" {
-			*d.field = d.value
-		}
+		*d.field = cmp.Or(*d.field, d.value)
 	}
 	return n
 }

@@ -14,13 +14,11 @@ const staUnsync = 0x40
 func kernelClock(c *diag.ClockFacts) {
 	c.BootID = host.This.BootID()
 	if up, err := host.This.Uptime(); err == nil {
-		secs := int64(up.Seconds())
-		c.UptimeS = &secs
+		c.UptimeS = new(int64(up.Seconds()))
 	}
 	var t unix.Timex // Modes 0: only read
 	if state, err := unix.Adjtimex(&t); err == nil {
-		synced := state != unix.TIME_ERROR && t.Status&staUnsync == 0
-		c.Synchronized = &synced
+		c.Synchronized = new(state != unix.TIME_ERROR && t.Status&staUnsync == 0)
 	}
 }
 

@@ -170,8 +170,7 @@ func (c *climb) countResent() {
 		if !ok {
 			return
 		}
-		n := total - before
-		c.f.TCP.Resent = &n
+		c.f.TCP.Resent = new(total - before)
 		if c.link != nil {
 			c.link.resent = total
 		}

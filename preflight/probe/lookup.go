@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,12 +24,9 @@ type Lookup func(doc []byte, path string) (value string, found bool)
 
 // plainPath reports whether path is names and list indices joined by dots: all that a node looks up.
 func plainPath(path string) bool {
-	for _, step := range strings.Split(path, ".") {
-		if step == "" || strings.TrimLeftFunc(step, nameRune) != "" {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(strings.Split(path, "."), func(step string) bool {
+		return step == "" || strings.TrimLeftFunc(step, nameRune) != ""
+	})
 }
 
 func nameRune(c rune) bool { return alphanum(c) || c == '_' || c == '-' }

@@ -3,6 +3,7 @@ package probe
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -119,10 +120,5 @@ func isHTML(resp *http.Response) bool {
 }
 
 func containsAny(s string, parts []string) bool {
-	for _, p := range parts {
-		if strings.Contains(s, p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) })
 }

@@ -34,8 +34,7 @@ func uptimeOf(s host.Stat) *int64 {
 	if err != nil {
 		return nil
 	}
-	secs := max(0, int64(age.Seconds()))
-	return &secs
+	return new(max(0, int64(age.Seconds())))
 }
 
 // rssOf is a process's resident memory in bytes; nil when it is unknown.
@@ -52,8 +51,7 @@ func rssOf(pid int) *int64 {
 	if err != nil {
 		return nil
 	}
-	size := pages * int64(os.Getpagesize())
-	return &size
+	return new(pages * int64(os.Getpagesize()))
 }
 
 // cgroupOf is a process's folder of the unified hierarchy, and of the freezer of the old one; "" where it has none.

@@ -69,8 +69,7 @@ func number(u host.Unit, name string) *int {
 	if !ok {
 		return nil
 	}
-	i := int(n)
-	return &i
+	return new(int(n))
 }
 
 // execOf is the path of the last ExecStart: "{ path=/usr/bin/x ; argv[]=/usr/bin/x run ; ... }".

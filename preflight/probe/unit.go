@@ -222,8 +222,7 @@ func recentRestarts(ctx context.Context, unit string, most int) *diag.UnitRestar
 	}
 	r := &diag.UnitRestarts{WithinS: int64(restartWindow.Seconds()), Count: len(at)}
 	if n := len(at); n > 1 {
-		every := int64(math.Round(float64(at[0]-at[n-1]) / float64(n-1) / 1e6))
-		r.EveryS = &every
+		r.EveryS = new(int64(math.Round(float64(at[0]-at[n-1]) / float64(n-1) / 1e6)))
 	}
 	return r
 }

@@ -123,8 +123,7 @@ func (c *credentials) signed(err error) {
 		c.signing.Store(nil)
 		return
 	}
-	why := err.Error()
-	c.unsign.Store(&why)
+	c.unsign.Store(new(err.Error()))
 }
 
 // unsigned reports which key was to sign and did not, or has not yet; "" where every key that was asked signed.

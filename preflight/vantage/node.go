@@ -130,8 +130,7 @@ func (n *Node) login(ctx context.Context, l *link, req diag.Request) diag.Fact {
 	f := n.fact(req, began)
 	f.Vantage = nodeName
 	l.mu.Lock()
-	section := l.ssh
-	f.SSH, f.DNS, f.TCP = &section, l.dns, l.tcp
+	f.SSH, f.DNS, f.TCP = new(l.ssh), l.dns, l.tcp
 	if t := l.target.String(); l.target.host != "" && t != req.Target {
 		f.Target = t
 	}

@@ -132,8 +132,7 @@ func observed(hops []hop, e preflight.Event) []hop {
 		case preflight.CountersDone:
 			h.asking -= e.Count
 		case preflight.HopDone:
-			r := e.Result
-			h.result = &r
+			h.result = new(e.Result)
 		}
 	}
 	return next

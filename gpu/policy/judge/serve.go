@@ -166,15 +166,13 @@ func judge(q *policy.Request, prog *Program, r *policy.Reply) error {
 	if err != nil {
 		return err
 	}
-	j := prog.Judge(e, policy.Enforce, true)
-	r.Judgement = &j
+	r.Judgement = new(prog.Judge(e, policy.Enforce, true))
 	if q.Shadow != nil {
 		other, err := program(*q.Shadow)
 		if err != nil {
 			return err
 		}
-		s := other.Judge(e, policy.Shadow, true)
-		r.Shadow = &s
+		r.Shadow = new(other.Judge(e, policy.Shadow, true))
 	}
 	return nil
 }

@@ -114,16 +114,14 @@ func (g *Gateway) serve(ctx context.Context, s *session, browser *websocket.Conn
 	var end *ending
 	select {
 	case reason := <-s.over: // decided since the browser was let in: the node is not asked any more
-		e := s.decided(reason)
-		end = &e
+		end = new(s.decided(reason))
 	default:
 		end = g.open(ctx, s)
 	}
 	if end == nil {
 		wg.Go(func() { s.ends <- s.fromBrowser(io, browser) })
 		wg.Go(func() { s.ends <- keepAlive(io, browser, reasonBrowserClosed) })
-		e := g.await(ctx, io, s, browser, &wg)
-		end = &e
+		end = new(g.await(ctx, io, s, browser, &wg))
 	}
 	g.finish(ctx, s, browser, *end, cut)
 	wg.Wait()

@@ -249,8 +249,7 @@ func (m *model) walked(msg againMsg) {
 	}
 	was := &m.doc.Items[msg.item]
 	if was.report == nil {
-		first := *was
-		was.report = &first
+		was.report = new(*was)
 	}
 	*was = was.report.joined(msg.fresh)
 	m.cache.of = nil

@@ -110,8 +110,7 @@ func classifyJSON(a *cmdutil.App, data []byte) (*classified, error) {
 // classifyRecord knows nothing of the platform, nor of the node's current boot: the newest one of the record counts.
 func classifyRecord(f *diag.RecordFacts) *classified {
 	record := f.InTime()
-	c := diag.Classify(diag.Evidence{Record: record})
-	doc := &classified{From: "record", Classification: &c}
+	doc := &classified{From: "record", Classification: new(diag.Classify(diag.Evidence{Record: record}))}
 	for _, e := range record {
 		doc.NodeID = cmp.Or(e.NodeID, doc.NodeID)
 	}
@@ -155,7 +154,6 @@ func classifyBundle(a *cmdutil.App, data []byte) (*classified, error) {
 	if !known {
 		return nil, errors.New("the bundle holds neither a report nor a record")
 	}
-	c := diag.Classify(e)
-	doc.Classification = &c
+	doc.Classification = new(diag.Classify(e))
 	return doc, nil
 }

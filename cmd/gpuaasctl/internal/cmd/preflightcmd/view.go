@@ -1,6 +1,7 @@
 package preflightcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,9 +126,7 @@ func (o *preflightOptions) notAgain(a *cmdutil.App, cmd *cobra.Command, r *diag.
 func (o *preflightOptions) explore(a *cmdutil.App, cmd *cobra.Command, r *diag.Report, not string) error {
 	shown := *r
 	if shown.Diff == nil || cmd.Flags().Changed("baseline") {
-		if o.baseline.Name == "" {
-			o.baseline.Name = diag.LastGood
-		}
+		o.baseline.Name = cmp.Or(o.baseline.Name, diag.LastGood)
 		if err := compareReplay(a, cmd.Context(), &shown, o.failOn, &o.baseline); err != nil {
 			return err
 		}
@@ -160,8 +159,7 @@ func (o *preflightOptions) again(
 	r := s.Walk(ctx, walk, nil)
 	for i := range r.Hops {
 		if string(r.Hops[i].ID) == hop {
-			item := explorer.Hop(r, i)
-			return &item, nil
+			return new(explorer.Hop(r, i)), nil
 		}
 	}
 	return nil, fmt.Errorf("%s was not walked", hop)
