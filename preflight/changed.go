@@ -111,7 +111,10 @@ func resultsMissing(c *Case) bool {
 // lostResults is the number of results that the platform still misses; nil where the newest reading does not have it.
 func lostResults(c *Case) *int {
 	step := stepReadModel
-	if resultsMissing(c) && c.Fact(diag.HopNodeHeartbeat, stepNodeAfter) != nil {
+	if after := c.Fact(diag.HopNodeHeartbeat, stepNodeAfter); resultsMissing(c) && after != nil {
+		if !waitedFor(after) {
+			return nil
+		}
 		step = stepNodeAfter
 	}
 	return count(c.Field(diag.HopNodeHeartbeat, step, "node.lost_results"))

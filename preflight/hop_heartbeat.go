@@ -114,6 +114,9 @@ func judgeAges(c *Case, f *diag.Fact) []diag.Finding {
 		return []diag.Finding{undecided(f,
 			"the platform's read model says %s, and %s: the read model, or the clock that it is "+
 				"compared with, is not of now", lastHeard(c), agentAnswered(c))}
+	case nextUnread(c):
+		return []diag.Finding{undecided(f, "%s, and whether the next one came could not be read: %s", lastHeard(c),
+			saw(c.Fact(diag.HopNodeHeartbeat, stepReadAgain)))}
 	case silentNode(c):
 		out := fail(diag.SigHeartbeatStale, f, "%s", lastHeard(c))
 		out.Culprit = culpritSilentNode
@@ -180,18 +183,29 @@ func staleAfter(c *Case) time.Duration {
 
 // justLate is the time of the last heartbeat, else that of the last contact, and the field that has it, where it is
 // past its limit by less than the agent's interval: the next one may be on its way. Both are "" where it is not.
-func justLate(c *Case) (last, field string) {
+func justLate(c *Case) (last, field string) { return lateAt(c, stepReadModel) }
+
+// lateAt is justLate of another reading of the node.
+func lateAt(c *Case, step string) (last, field string) {
 	field = "node.last_heartbeat_at"
-	late := ageOf(c, stepReadModel, field)
+	late := ageOf(c, step, field)
 	if !late.known {
 		field = "node.last_seen_at"
-		late = ageOf(c, stepReadModel, field)
+		late = ageOf(c, step, field)
 	}
 	interval := time.Duration(c.Policy(profile.PolicyHeartbeatInterval)) * time.Second
 	if by := late.age - staleAfter(c); !late.known || by <= 0 || by > min(interval, staleAfter(c)/2) {
 		return "", ""
 	}
-	return c.Field(diag.HopNodeHeartbeat, stepReadModel, field), field
+	return c.Field(diag.HopNodeHeartbeat, step, field), field
+}
+
+// nextUnread reports whether the poll for the next heartbeat broke, and the last one is still just late.
+func nextUnread(c *Case) bool {
+	again := c.Fact(diag.HopNodeHeartbeat, stepReadAgain)
+	_, field := lateAt(c, lastRead(c))
+	return field != "" && again != nil &&
+		(!waitedFor(again) || c.Field(diag.HopNodeHeartbeat, stepReadAgain, field) == "")
 }
 
 // lastRead is the step whose reading of the node counts: the last one that was answered as it asked.

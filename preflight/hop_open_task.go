@@ -82,6 +82,8 @@ func judgeOpenTask(c *Case) []diag.Finding {
 		return byDecision(f, decided(c))
 	case cutBefore(c):
 		return []diag.Finding{undecided(f, "terminal.open is %s, and the session was cut at the browser's side", st)}
+	case st != "expired" && !waitedFor(f):
+		return []diag.Finding{undecided(f, "terminal.open was %s, and what became of it could not be read: %s", st, saw(f))}
 	case open && shellComputed(c):
 		return []diag.Finding{undecided(f,
 			"a shell computed in this session, and the platform's row has its terminal.open %s and not claimed", st)}

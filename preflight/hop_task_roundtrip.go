@@ -164,10 +164,11 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 	return judgeBacklog(c)
 }
 
-// waitedFor reports whether a poll went on for its whole time: one that an answer of something else, or of nobody, has
-// ended says what was so before that.
+// waitedFor reports whether a poll went on for its whole time. Where another answer, a broken connection or the silence
+// of the API ended it, its last reading is older than its end.
 func waitedFor(f *diag.Fact) bool {
-	return f.Passed() || f.Phase == "poll" || f.Failure == diag.HTTPTimeout || f.Failure == diag.Timeout
+	return f.Passed() || f.Phase == "poll" ||
+		(f.Phase != "http" && (f.Failure == diag.HTTPTimeout || f.Failure == diag.Timeout))
 }
 
 // judgeBacklog is about a platform that still counts expired tasks as current work after the time of a sweep. A report
@@ -181,7 +182,7 @@ func judgeBacklog(c *Case) []diag.Finding {
 	if lookedAgain(c) {
 		hop, step = diag.HopNodeTaskRoundtrip, stepBacklogAfter
 		switch n := staleTasks(c, hop, step); {
-		case n < 0:
+		case n < 0, n > 0 && !waitedFor(c.Fact(hop, step)):
 			return []diag.Finding{undecided(c.Fact(diag.HopNodeHeartbeat, stepReadModel), "%d expired tasks counted as current "+
 				"work, and whether the next sweep took them is not known", first)}
 		case n == 0:

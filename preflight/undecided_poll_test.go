@@ -3,6 +3,7 @@ package preflight
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -21,6 +22,73 @@ func TestPollThatBroke(t *testing.T) {
 			h := hopOf(r, diag.HopNodeTaskRoundtrip)
 			if h.Status != diag.StatusInconclusive || !strings.Contains(h.Because, "could not be read") {
 				t.Errorf("%s, %s: %s\n%s", state, word, h.Status, describe(r))
+			}
+		}
+	}
+}
+
+// brokenPolls has the ways in which a poll ends before its time.
+var brokenPolls = map[diag.Failure]string{
+	diag.HTTPEdgePage: "http", diag.TCPReset: "http", diag.HTTPStatus: "http", diag.TCPRefused: "tcp",
+	diag.HTTPTimeout: "http", // the API fell silent after it had answered
+}
+
+// TestOtherPollsThatBroke: the same of each other poll of a walk. Each also shows that the poll's state is blamed where
+// the whole time was waited.
+func TestOtherPollsThatBroke(t *testing.T) {
+	beats := func(step string, ago time.Duration) answers {
+		return answers{"node_heartbeat/" + step: func(f *diag.Fact) {
+			f.HTTP.Fields["node.last_heartbeat_at"] = noon.Add(-ago).Format(time.RFC3339Nano)
+			f.HTTP.Fields["node.last_seen_at"] = f.HTTP.Fields["node.last_heartbeat_at"]
+		}}
+	}
+	late := staleAfter(&Case{Plan: testPlan(testEnv())}) + time.Second
+	row := func(state string) func(*diag.Fact) {
+		return func(f *diag.Fact) {
+			noStream(f)
+			f.HTTP.Fields["session.task_status"] = state
+			if state == "queued" {
+				delete(f.HTTP.Fields, "session.task_claimed_at")
+			}
+		}
+	}
+	backlog := func(f *diag.Fact) { f.HTTP.Fields["node.stale_tasks"] = "3" }
+	for name, p := range map[string]struct {
+		poll    string // the fact that ends as broken has it
+		answers answers
+		hop     diag.HopID
+		signal  diag.Signal
+	}{
+		"heartbeat": {"node_heartbeat/read_again", with(silentAgent(), with(beats(stepReadModel, late),
+			beats(stepReadAgain, late))),
+			diag.HopNodeHeartbeat, diag.SigHeartbeatStale},
+		"session's row, unclaimed": {"terminal_open_task/session", answers{"terminal_open_task/session": row("queued"),
+			"browser_terminal_ws/session": streamTimeout}, diag.HopTerminalOpenTask, diag.SigTaskClaimFailed},
+		"session's row, no result": {"terminal_open_task/session", answers{"terminal_open_task/session": func(f *diag.Fact) {
+			f.HTTP.Fields["session.task_status"] = "dispatched"
+		}}, diag.HopTerminalOpenTask, diag.SigResultPostFailed},
+		"backlog": {"node_task_roundtrip/backlog_after", answers{"node_heartbeat/read_model": backlog,
+			"node_heartbeat/node_after": backlog, "node_task_roundtrip/backlog_after": backlog},
+			diag.HopNodeTaskRoundtrip, diag.SigTaskBacklogStale},
+		"no-op": {"node_task_roundtrip/task", answers{"node_task_roundtrip/task": func(f *diag.Fact) {
+			f.HTTP.Fields["task.status"] = "dispatched"
+		}}, diag.HopNodeTaskRoundtrip, diag.SigResultPostFailed},
+	} {
+		judged := func(word diag.Failure, phase string) *diag.Report {
+			inner := p.answers[p.poll]
+			return walkWith(t, with(p.answers, answers{p.poll: func(f *diag.Fact) {
+				inner(f)
+				f.Failure, f.Phase = word, phase
+			}}))
+		}
+		r := judged(diag.HTTPTimeout, "poll")
+		if h := hopOf(r, p.hop); h.Status != diag.StatusFail || h.Signal != p.signal {
+			t.Errorf("%s, waited for: %s %s\n%s", name, h.Status, h.Signal, describe(r))
+		}
+		for word, phase := range brokenPolls {
+			r := judged(word, phase)
+			if h := hopOf(r, p.hop); h.Status != diag.StatusInconclusive || h.Because == "" {
+				t.Errorf("%s, %s in %s: %s %s\n%s", name, word, phase, h.Status, h.Signal, describe(r))
 			}
 		}
 	}

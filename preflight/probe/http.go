@@ -20,6 +20,10 @@ const maxBody = 1 << 20
 // minPoll keeps a poll without a pause from becoming a flood.
 const minPoll = 50 * time.Millisecond
 
+// hungAfter is how long a poll's last question may be unanswered when its time is up: after that it is the answer that
+// did not come, and not the awaited value.
+const hungAfter = time.Second
+
 // userAgent identifies the tool in access logs.
 const userAgent = "gpuaasctl-probe"
 
@@ -85,6 +89,7 @@ func (c *climb) ask(ctx context.Context, polls int) (*answer, bool) {
 		return nil, false
 	}
 	var a *answer
+	began := time.Now()
 	ok, err := c.overKept(ctx, warm, func() (err error) {
 		a, err = c.exchange(ctx)
 		return err
@@ -94,7 +99,7 @@ func (c *climb) ask(ctx context.Context, polls int) (*answer, bool) {
 	}
 	if err != nil {
 		phase, word := exchangeWord(c.orHTTP2(ctx, err), c.link.cert, time.Now())
-		if polls > 1 && phase == phaseHTTP && timedOut(ctx, err) {
+		if polls > 1 && phase == phaseHTTP && timedOut(ctx, err) && time.Since(began) < hungAfter {
 			phase = phasePoll
 		}
 		c.stopped(ctx, phase, diag.HTTPTimeout, word, err)

@@ -139,9 +139,31 @@ func TestPollUntil(t *testing.T) {
 	f = outOfTime(func(ms int64) diag.Fact {
 		req.TimeoutMS = ms
 		return run(t, req)
-	}, func(f diag.Fact) bool { return f.HTTP != nil && f.HTTP.Polls > 1 })
+	}, func(f diag.Fact) bool { return f.HTTP != nil && f.HTTP.Polls > 1 && f.Phase == "poll" })
 	if f.Failure != diag.HTTPTimeout || f.Phase != "poll" || f.HTTP == nil || f.HTTP.Fields["status"] != "queued" ||
 		f.HTTP.Polls < 2 {
+		t.Errorf("%s in %s: %+v", f.Failure, f.Phase, f.HTTP)
+	}
+}
+
+// TestPollThatIsHungUpon: where the server falls silent, it is the answer that did not come, and not the awaited value.
+func TestPollThatIsHungUpon(t *testing.T) {
+	noLeaks(t)
+	var asked atomic.Int32
+	ca := newAuthority(t, "ca")
+	s := site(t, ca.leaf(t, leafOf{}), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) > 1 {
+			<-r.Context().Done()
+			return
+		}
+		page(200, jsonType, `{"status":"queued"}`)(w, r)
+	}))
+	f := outOfTime(func(ms int64) diag.Fact {
+		asked.Store(0)
+		return run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem, TimeoutMS: ms,
+			Extract: map[string]string{"status": "status"}, Poll: &diag.Poll{Field: "status", Until: []string{"completed"}}})
+	}, func(f diag.Fact) bool { return asked.Load() == 2 && f.Phase == "http" })
+	if f.Failure != diag.HTTPTimeout || f.Phase != "http" || f.HTTP == nil || f.HTTP.Fields["status"] != "queued" {
 		t.Errorf("%s in %s: %+v", f.Failure, f.Phase, f.HTTP)
 	}
 }
