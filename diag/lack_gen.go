@@ -4,15 +4,16 @@ package diag
 
 // The closed list of lacks, the most telling first.
 const (
-	LackTime    Lack = "time"    // the walk was ended before it was done
-	LackLogin   Lack = "login"   // an edge asks for a login, and the operator gave none
-	LackLimit   Lack = "limit"   // a limiter turned the operator away
-	LackRights  Lack = "rights"  // the operator's token, or the login on the node, may not read what was asked
-	LackSubject Lack = "subject" // the platform does not know what was asked about
-	LackMapping Lack = "mapping" // the answer lacks a field that the profile maps
-	LackPlan    Lack = "plan"    // nothing was planned, or nothing of it could begin
-	LackNode    Lack = "node"    // the node did not answer a question over a login that works
-	LackAnswer  Lack = "answer"  // an answer came without the requested value
+	LackTime     Lack = "time"     // the walk was ended before it was done
+	LackLogin    Lack = "login"    // an edge asks for a login, and the operator gave none
+	LackLimit    Lack = "limit"    // a limiter turned the operator away
+	LackPlatform Lack = "platform" // a server on the way answered with a page, in place of the platform
+	LackRights   Lack = "rights"   // the operator's token, or the login on the node, may not read what was asked
+	LackSubject  Lack = "subject"  // the platform does not know what was asked about
+	LackMapping  Lack = "mapping"  // the answer lacks a field that the profile maps
+	LackPlan     Lack = "plan"     // nothing was planned, or nothing of it could begin
+	LackNode     Lack = "node"     // the node did not answer a question over a login that works
+	LackAnswer   Lack = "answer"   // an answer came without the requested value
 )
 
 var lackRows = [...]LackRow{
@@ -34,6 +35,13 @@ var lackRows = [...]LackRow{
 		Recovery: []Step{
 			{Text: "wait as long as the limiter asks, then walk again", Commands: []string{"{preflight}"}},
 			{Text: "if it goes on, ask the edge's owner which rule matched, by the correlation id {correlation_id}"},
+		},
+	},
+	{
+		Lack: LackPlatform, Owners: Owners{"edge and route profile", "operator access"},
+		Recovery: []Step{
+			{Text: "read in the log of the server that answered why it did not pass the request on (a request filter, a list of addresses, a route, a page of its maintenance); the text names its address"},
+			{Text: "walk again", Commands: []string{"{preflight}"}},
 		},
 	},
 	{

@@ -504,13 +504,17 @@ var signalRows = [...]SignalRow{
 	},
 	{
 		Signal: SigTokenMintFailed, Reason: ReasonTerminalGatewayDown,
-		Title:    "No terminal token is issued",
-		Owners:   Owners{"control plane API", "allocation lifecycle"},
+		Title:  "No terminal token is issued",
+		Owners: Owners{"control plane API", "allocation lifecycle"},
+		BySide: []SideOwners{
+			{SideEdge, Owners{"edge and route profile", "control plane API"}},
+		},
 		Terminal: TerminalFailed,
 		Recovery: []Step{
-			{Text: "follow the correlation id {correlation_id} in the API's log; the error code of the answer says which check refused"},
-			{Text: "repair session, role or project context of the request"},
-			{Text: "repair the allocation's state", About: []Aspect{AboutAllocation}},
+			{Text: "find out what answers in front of the API at {api_base} in its place, and let it pass requests by POST on (a request filter, a list of addresses, a route)", Side: SideEdge},
+			{Text: "follow the correlation id {correlation_id} in the API's log; the error code of the answer says which check refused", Except: []string{"edge"}},
+			{Text: "repair session, role or project context of the request", Except: []string{"edge"}},
+			{Text: "repair the allocation's state", About: []Aspect{AboutAllocation}, Except: []string{"edge"}},
 			{Text: "see what every source recorded about this request", Commands: []string{"gpuaasctl diag timeline {target} --correlation-id {correlation_id}"}},
 		},
 		Proof: RepairProof{Hops: []HopID{HopTerminalTokenMint}, Allocation: true},

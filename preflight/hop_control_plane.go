@@ -97,14 +97,19 @@ func judgeControlPlane(c *Case) []diag.Finding {
 		return []diag.Finding{warn("", h,
 			"the health page at %s is not well (%s), and the API answers this operator's token; "+
 				"where the platform has another health page or none, say so in mapping.paths.healthz", where(h), saw(h))}
+	case closedHealth(h) && foreignPage(h):
+		return []diag.Finding{undecided(h, "%s in place of the API's health page: nothing of the API was seen", pageFrom(h))}
 	case closedHealth(h):
 		return []diag.Finding{undecided(h,
-			"the API at %s answers, and its health page wants a login (HTTP %d): whether it works was not seen; "+
-				"name an open page, or \"-\", as mapping.paths.healthz", where(h), status(h))}
+			"the API at %s answers, and its health page %s: whether it works was not seen; "+
+				"name an open page, or \"-\", as mapping.paths.healthz", where(h), closes(h))}
 	case h != nil && (!h.Passed() || !good(h)):
 		return []diag.Finding{noAPI(c, h)}
 	case a == nil:
 		return nil
+	case status(a) == 403 && foreignPage(a):
+		return []diag.Finding{undecided(a, "%s in place of the API's: whether the API takes the operator's token was not "+
+			"seen", pageFrom(a))}
 	case status(a) == 401 || status(a) == 403:
 		return []diag.Finding{fail(diag.SigOperatorAuthFailed, a, "the API refuses the operator's token: %s", saw(a))}
 	case a.Failure == diag.HTTPEdgeAuth:
@@ -150,6 +155,14 @@ func anAnswerOfIt(f *diag.Fact) bool {
 // keeps no page open, and no fault.
 func closedHealth(f *diag.Fact) bool {
 	return f != nil && !f.Throttled() && (status(f) == 401 || status(f) == 403) && f.Failure != diag.HTTPEdgeAuth
+}
+
+// closes describes what closedHealth reports: only a 401 is about a login.
+func closes(f *diag.Fact) string {
+	if status(f) == 401 {
+		return "wants a login (HTTP 401)"
+	}
+	return fmt.Sprintf("refuses a request without a token (HTTP %d)", status(f))
 }
 
 // noAPI is the finding for an API that does not answer the operator, or answers wrongly. The answer locates the

@@ -33,10 +33,13 @@ func terminalPublicRoute() Hop {
 			switch {
 			case f == nil || (f.Passed() && good(f)): // a redirect is an answer, too, and not of the gateway
 				return nil
+			case closedHealth(f) && foreignPage(f):
+				return []diag.Finding{warn("", f, "%s in place of the gateway's health page: whether the gateway works was not "+
+					"seen by it", pageFrom(f))}
 			case closedHealth(f):
 				return []diag.Finding{warn("", f,
-					"%s answers, and its health page wants a login (HTTP %d): whether the gateway works was not seen by it; "+
-						"name an open page, or \"-\", as mapping.paths.terminal_healthz", where(f), status(f))}
+					"%s answers, and its health page %s: whether the gateway works was not seen by it; "+
+						"name an open page, or \"-\", as mapping.paths.terminal_healthz", where(f), closes(f))}
 			case f.Failure == diag.HTTPEdgeAuth:
 				return []diag.Finding{undecided(f, "the edge at %s asks for a login, and %s: not the browser-equivalent proof",
 					where(f), cookieOf(f))}

@@ -126,6 +126,10 @@ func enqueueNoop(e *Env, _ *Case) diag.Request {
 func judgeRoundtrip(c *Case) []diag.Finding {
 	id := diag.HopNodeTaskRoundtrip
 	put, got := c.Fact(id, stepEnqueue), c.Fact(id, stepTask)
+	if put != nil && c.Field(id, stepEnqueue, "task.id") == "" && foreignPage(put) {
+		return []diag.Finding{undecided(put, "no task was taken: %s in place of the platform's: nothing of the platform is "+
+			"in it", pageFrom(put))}
+	}
 	if put != nil && c.Field(id, stepEnqueue, "task.id") == "" {
 		return []diag.Finding{undecided(put, "the platform took no task: %s", saw(put))}
 	}

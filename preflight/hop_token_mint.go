@@ -32,6 +32,11 @@ func terminalTokenMint() Hop {
 			case f.Failure == diag.HTTPEdgeAuth:
 				return []diag.Finding{undecided(f, "the edge at %s asks for a login in place of a terminal token, and %s", where(f),
 					cookieOf(f))}
+			case foreignPage(f): // the API takes other requests of this operator
+				out := fail(diag.SigTokenMintFailed, f, "no terminal token for %s: %s in place of the API's: nothing of the "+
+					"API is in it", c.Subject.AllocationID, pageFrom(f))
+				out.Side = diag.SideEdge
+				return []diag.Finding{out}
 			case status(f) == 401, status(f) == 403: // the token was accepted elsewhere, so this is about its rights
 				return []diag.Finding{undecided(f, "the API gives this operator's token no terminal token for %s: %s",
 					c.Subject.AllocationID, saw(f))}

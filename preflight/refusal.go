@@ -110,6 +110,19 @@ func platformSpeaks(f *diag.Fact) bool {
 	return code(f) != "" || (f.HTTP != nil && strings.Contains(f.HTTP.ContentType, "json"))
 }
 
+// foreignPage reports whether a page for people came in place of the platform's answer: a request filter, a proxy or
+// another server on the way answered. A 5xx does not count: a proxy shows its own page for a platform that is down.
+func foreignPage(f *diag.Fact) bool {
+	s := status(f)
+	return s >= 200 && s < 500 && s/100 != 3 && f.Failure != diag.HTTPEdgeAuth && !f.Throttled() && !platformSpeaks(f) &&
+		(f.Failure == diag.HTTPEdgePage || strings.HasPrefix(strings.ToLower(f.HTTP.ContentType), "text/html"))
+}
+
+// pageFrom names the server that answered with a page, as far as it is known.
+func pageFrom(f *diag.Fact) string {
+	return fmt.Sprintf("what answers at %s, or in front of it, answers with a page (%s)", where(f), saw(f))
+}
+
 // refusalReason is the reason of a refusal for which the node's certificate is at fault; "" where the failure itself
 // implies it. For an unknown CA, and a page of the edge, the walk knows more than the failure.
 func refusalReason(c *Case, f *diag.Fact) diag.ReasonCode {

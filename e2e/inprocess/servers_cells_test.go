@@ -47,6 +47,8 @@ func cells() []cell {
 			do: at(ingressDoor, func(d *door) { d.withholds = true })},
 		cell{name: "ingress's secret not passed on", want: notPassedOn("not recognize the request as its ingress's"),
 			do: at(ingressDoor, func(d *door) { d.secretly = true })},
+		cell{name: "api: a rule of its own", want: undecided(byEdge + ", operator access"),
+			do: at(apiDoor, func(d *door) { d.status, d.page = http.StatusForbidden, maintenancePage })},
 		cell{name: "stale bundle", want: staleBundle, do: func(t *testing.T, b *behind, _ *[3]door) {
 			write(t, filepath.Join(b.node, "ca-bundle.crt"), string(b.platform.SigningCA()))
 		}},
@@ -149,7 +151,7 @@ var legs = [...]leg{
 		name:      "api",
 		broken:    api(`answers \S+ in http \(HTTP 50[234]\)|http_not_http`),
 		throttled: undecided("operator access, edge and route profile"),
-		page:      undecided(byOperator),
+		page:      undecided(byEdge + ", operator access"),
 		login:     undecided(byOperator),
 		moved:     api("HTTP 302 to moved.invalid/elsewhere"),
 		http2:     api("ALPN"),
