@@ -48,41 +48,53 @@ func (a *App) NoteUnknown(kind, version string, unknown []string) {
 		more)
 }
 
-// ReadAll reads a file, or stdin for "-". It stops waiting for a pipe or a terminal when ctx ends.
-func (a *App) ReadAll(ctx context.Context, path string) ([]byte, error) {
-	type text struct {
-		data []byte
-		err  error
+// Read is what parse makes of a file, or of stdin for "-". Whatever is wrong with it is the caller's to repair: exit 2.
+func Read[T any](ctx context.Context, a *App, path string, parse func([]byte) (T, error)) (v T, err error) {
+	data, err := a.ReadAll(ctx, path)
+	if err != nil {
+		return v, &UsageError{Err: err}
 	}
-	done := make(chan text, 1)
-	go func() {
-		data, err := a.readFile(path)
-		done <- text{data, err}
-	}()
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case t := <-done:
-		return t.data, t.err
+	if v, err = parse(data); err != nil {
+		return v, &UsageError{Err: fmt.Errorf("%s: %w", path, err)}
 	}
+	return v, nil
 }
 
-// readFile reads at most as much as a report may have.
-func (a *App) readFile(path string) ([]byte, error) {
+// ReadAll reads at most as much of a file, or of stdin for "-", as a report may have.
+func (a *App) ReadAll(ctx context.Context, path string) ([]byte, error) {
+	return From(ctx, a, "report", path, func(in io.Reader) ([]byte, error) {
+		return bounded.Read(in, bounded.DocumentBytes)
+	})
+}
+
+// From is what read makes of a file, which holds what, or of stdin for "-". It stops waiting for a pipe or a terminal
+// when ctx ends.
+func From[T any](ctx context.Context, a *App, what, path string, read func(io.Reader) (T, error)) (v T, err error) {
 	in := a.Stdin
 	if path != "-" {
 		f, err := OpenFile(path)
 		if err != nil {
-			return nil, fmt.Errorf("read report: %w", err)
+			return v, &UsageError{Err: fmt.Errorf("read %s: %w", what, err)}
 		}
 		defer func() { _ = f.Close() }()
 		in = f
 	}
-	data, err := bounded.Read(in, bounded.DocumentBytes)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+	failed := make(chan error, 1)
+	got := new(T)
+	go func() {
+		var err error
+		*got, err = read(in)
+		failed <- err
+	}()
+	select {
+	case <-ctx.Done():
+		return v, ctx.Err()
+	case err = <-failed:
 	}
-	return data, nil
+	if err != nil {
+		return v, fmt.Errorf("read %s: %w", path, err)
+	}
+	return *got, nil
 }
 
 // OpenFile opens a file to read. A folder is refused, and a pipe without a writer reads as empty in place of

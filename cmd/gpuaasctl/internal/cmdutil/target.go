@@ -65,10 +65,7 @@ func (a *App) About(cmd *cobra.Command, o *TargetOptions, t ops.Target) (*ops.Se
 
 func (a *App) about(cmd *cobra.Command, o *TargetOptions, p *profile.Profile, t ops.Target) (*ops.Session, error) {
 	t.Host = o.NodeHost
-	if err := CheckIDs(t); err != nil {
-		return nil, &UsageError{Err: err, Command: cmd.CommandPath()}
-	}
-	if err := CheckDeadline(o.Deadline); err != nil {
+	if err := errors.Join(CheckIDs(t), CheckDeadline(o.Deadline)); err != nil {
 		return nil, &UsageError{Err: err, Command: cmd.CommandPath()}
 	}
 	site, err := a.Site(cmd.Context(), *p, o.Profile.Name, o.libexec, !o.Nobody)

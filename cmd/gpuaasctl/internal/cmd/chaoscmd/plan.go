@@ -3,7 +3,6 @@ package chaoscmd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -102,7 +101,7 @@ func planDrill(a *cmdutil.App, cmd *cobra.Command, o *drillOptions, name string,
 	}
 	run := ops.NewDrillID(time.Now())
 	if factsFile != "" {
-		facts, err := readFacts(factsFile)
+		facts, err := readFacts(cmd.Context(), a, factsFile)
 		if err != nil {
 			return chaos.Plan{}, err
 		}
@@ -158,19 +157,12 @@ func drillOn(s *ops.Session, on chaos.Subject, scenario chaos.Scenario) (ops.Dri
 }
 
 // readFacts takes the facts out of a plan.
-func readFacts(path string) (chaos.Facts, error) {
-	f, err := cmdutil.OpenFile(path)
+func readFacts(ctx context.Context, a *cmdutil.App, path string) (chaos.Facts, error) {
+	p, err := cmdutil.Read(ctx, a, path, func(data []byte) (p chaos.Plan, err error) {
+		return p, bounded.Unmarshal(data, &p, bounded.Document())
+	})
 	if err != nil {
-		return chaos.Facts{}, &cmdutil.UsageError{Err: fmt.Errorf("--facts: %w", err)}
-	}
-	defer func() { _ = f.Close() }()
-	data, err := bounded.Read(f, bounded.DocumentBytes)
-	if err != nil {
-		return chaos.Facts{}, &cmdutil.UsageError{Err: fmt.Errorf("--facts: read %s: %w", path, err)}
-	}
-	var p chaos.Plan
-	if err := bounded.Unmarshal(data, &p, bounded.Document()); err != nil {
-		return chaos.Facts{}, &cmdutil.UsageError{Err: fmt.Errorf("--facts: %s: %w", path, err)}
+		return chaos.Facts{}, cmdutil.Usagef("--facts: %w", err)
 	}
 	if p.Kind != chaos.PlanKind || p.Facts == nil {
 		return chaos.Facts{}, &cmdutil.UsageError{

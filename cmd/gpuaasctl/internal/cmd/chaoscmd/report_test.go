@@ -128,7 +128,7 @@ func TestFactsAreBounded(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readFacts(path); cmdutil.CodeOf(err) != cmdutil.ExitUsage ||
+	if _, err := readFacts(t.Context(), &cmdutil.App{}, path); cmdutil.CodeOf(err) != cmdutil.ExitUsage ||
 		!strings.Contains(err.Error(), "list elements") || !strings.Contains(err.Error(), path) {
 		t.Errorf("facts of a plan: %v", err)
 	}

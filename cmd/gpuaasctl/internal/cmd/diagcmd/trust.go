@@ -67,13 +67,9 @@ Exit codes: 0 all links match, 2 usage or configuration, 3 a link does not match
 
 // replayTrust explains a report of `preflight` or of this command once more. Nothing is measured.
 func replayTrust(a *cmdutil.App, ctx context.Context, path, output string) error {
-	data, err := a.ReadAll(ctx, path)
+	r, err := cmdutil.Read(ctx, a, path, func(data []byte) (*trust.Report, error) { return recordedTrust(a, data) })
 	if err != nil {
-		return &cmdutil.UsageError{Err: err}
-	}
-	r, err := recordedTrust(a, data)
-	if err != nil {
-		return &cmdutil.UsageError{Err: fmt.Errorf("%s: %w", path, err)}
+		return err
 	}
 	return showTrust(a, r, output)
 }

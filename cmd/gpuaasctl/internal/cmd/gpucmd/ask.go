@@ -3,6 +3,7 @@ package gpucmd
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 
@@ -58,33 +59,13 @@ func (k *asker) file(ctx context.Context, path string) (*policy.File, error) {
 	if path == "" {
 		return nil, nil
 	}
-	type text struct {
-		data []byte
-		err  error
+	text, err := cmdutil.From(ctx, k.app, "the file", path, func(in io.Reader) ([]byte, error) {
+		return bounded.Read(in, maxFile)
+	})
+	if err != nil {
+		return nil, &cmdutil.UsageError{Err: err}
 	}
-	in := k.app.Stdin
-	if path != "-" {
-		f, err := cmdutil.OpenFile(path)
-		if err != nil {
-			return nil, &cmdutil.UsageError{Err: err}
-		}
-		defer func() { _ = f.Close() }()
-		in = f
-	}
-	done := make(chan text, 1)
-	go func() {
-		data, err := bounded.Read(in, maxFile)
-		done <- text{append([]byte{}, data...), err}
-	}()
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case t := <-done:
-		if t.err != nil {
-			return nil, cmdutil.Usagef("read %s: %w", path, t.err)
-		}
-		return &policy.File{Path: path, Text: t.data}, nil
-	}
+	return &policy.File{Path: path, Text: append([]byte{}, text...)}, nil
 }
 
 // maxFile bounds a file: three of them, as base64, are a request.

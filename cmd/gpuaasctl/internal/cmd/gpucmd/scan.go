@@ -88,61 +88,41 @@ func (doc *Scan) read(ctx context.Context, a *cmdutil.App, path string) (*kmsg.T
 	if path == kmsg.Path {
 		return doc.readKernel()
 	}
-	in := a.Stdin
-	if path != "-" {
-		f, err := cmdutil.OpenFile(path)
-		if err != nil {
-			return nil, &cmdutil.UsageError{Err: fmt.Errorf("read the log: %w", err)}
-		}
-		defer func() { _ = f.Close() }()
-		in = f
-	}
-	type result struct {
-		tally *kmsg.Tally
-		lines int
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() {
-		t, n, err := readLog(in)
-		done <- result{t, n, err}
-	}()
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case r := <-done:
-		doc.Lines = r.lines
-		if r.err != nil {
-			return nil, fmt.Errorf("read the log %s: %w", path, r.err)
-		}
-		return r.tally, nil
-	}
+	r, err := cmdutil.From(ctx, a, "the log", path, readLog)
+	doc.Lines = r.lines
+	return r.tally, err
+}
+
+// counted is what a log has.
+type counted struct {
+	tally *kmsg.Tally
+	lines int
 }
 
 // maxLine bounds a line; what is behind it is left out.
 const maxLine = 8 << 10
 
 // readLog reads a log of any length in bounded memory.
-func readLog(in io.Reader) (*kmsg.Tally, int, error) {
+func readLog(in io.Reader) (counted, error) {
 	var f kmsg.Finder
-	t, n := &kmsg.Tally{}, 0
+	c := counted{tally: &kmsg.Tally{}}
 	r := bufio.NewReaderSize(in, maxLine)
 	for {
 		line, err := r.ReadSlice('\n')
 		if len(line) > 0 {
-			n++
+			c.lines++
 			if l, ok := f.FindInLog(strings.TrimRight(string(line), "\r\n")); ok {
-				t.Add(kmsg.Event{Line: l, Count: 1})
+				c.tally.Add(kmsg.Event{Line: l, Count: 1})
 			}
 		}
 		for errors.Is(err, bufio.ErrBufferFull) {
 			_, err = r.ReadSlice('\n')
 		}
 		if errors.Is(err, io.EOF) {
-			return t, n, nil
+			return c, nil
 		}
 		if err != nil {
-			return nil, n, err
+			return c, err
 		}
 	}
 }

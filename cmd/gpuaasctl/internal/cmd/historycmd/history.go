@@ -149,15 +149,7 @@ func keptOrFile(a *cmdutil.App, ctx context.Context, arg string) (*diag.Report, 
 		}
 		return preflight.AsToday(r), nil
 	}
-	data, err := a.ReadAll(ctx, arg)
-	if err != nil {
-		return nil, &cmdutil.UsageError{Err: err}
-	}
-	r, err := a.JudgeAgain(data)
-	if err != nil {
-		return nil, cmdutil.Usagef("%s: %w", arg, err)
-	}
-	return r, nil
+	return cmdutil.Read(ctx, a, arg, a.JudgeAgain)
 }
 
 func newHistoryPrune(a *cmdutil.App) *cobra.Command {

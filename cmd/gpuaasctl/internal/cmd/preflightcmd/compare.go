@@ -55,13 +55,9 @@ func (o *preflightOptions) compareRecorded(a *cmdutil.App, cmd *cobra.Command, p
 
 // recorded is a report, judged by today's rules.
 func recorded(ctx context.Context, a *cmdutil.App, path string) (*diag.Report, error) {
-	data, err := a.ReadAll(ctx, path)
+	r, err := cmdutil.Read(ctx, a, path, a.JudgeAgain)
 	if err != nil {
-		return nil, &cmdutil.UsageError{Err: err}
-	}
-	r, err := a.JudgeAgain(data)
-	if err != nil {
-		return nil, cmdutil.Usagef("%s: %w", path, err)
+		return nil, err
 	}
 	if why := preflight.Reduced(r); why != "" {
 		return nil, cmdutil.Usagef("%s cannot be compared: %s", path, why)

@@ -71,13 +71,9 @@ func (o *preflightOptions) replay(a *cmdutil.App, cmd *cobra.Command, path strin
 // replay reads, judges and renders. Whatever is wrong with the file is the caller's to repair: exit 2.
 func replay(a *cmdutil.App, ctx context.Context, path, out, output, fail, facts string,
 	baseline *cmdutil.BaselineFlag) error {
-	data, err := a.ReadAll(ctx, path)
+	recorded, err := cmdutil.Read(ctx, a, path, a.ParseReport)
 	if err != nil {
-		return &cmdutil.UsageError{Err: err}
-	}
-	recorded, err := a.ParseReport(data)
-	if err != nil {
-		return &cmdutil.UsageError{Err: fmt.Errorf("%s: %w", path, err)}
+		return err
 	}
 	report, err := preflight.Replay(recorded)
 	if err != nil {

@@ -77,14 +77,7 @@ func (o *preflightOptions) view(a *cmdutil.App, cmd *cobra.Command, args []strin
 // viewed is the report that args mean.
 func (o *preflightOptions) viewed(a *cmdutil.App, ctx context.Context, args []string) (r *diag.Report, err error) {
 	if len(args) > 0 && cmdutil.IsRecording(args[0]) {
-		data, err := a.ReadAll(ctx, args[0])
-		if err == nil {
-			r, err = a.ParseReport(data)
-		}
-		if err != nil {
-			return nil, cmdutil.Usagef("%s: %w", args[0], err)
-		}
-		return r, nil
+		return cmdutil.Read(ctx, a, args[0], a.ParseReport)
 	}
 	err = a.WithHistory(ctx, func(ctx context.Context, s *history.Store) error {
 		id := ""
