@@ -82,30 +82,6 @@ func wake(loop chan<- struct{}) {
 	}
 }
 
-// gpuLoop judges whatever is new until ctx is done.
-func (p *Platform) gpuLoop(ctx context.Context) {
-	if p.cfg.GPU.Policy == "" {
-		p.first.Done()
-		return
-	}
-	ticker := time.NewTicker(gpuRound)
-	defer ticker.Stop()
-	for first := true; ; first = false {
-		if err := p.JudgeGPUs(ctx); err != nil && ctx.Err() == nil {
-			p.log.Error("judge GPUs", "error", err)
-		}
-		if first {
-			p.first.Done()
-		}
-		select {
-		case <-ticker.C:
-		case <-p.gpus.wake:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
 // JudgeGPUs judges every node of which something is new: an event, the policy, or that nothing came for a while. The
 // platform does so by itself when events come.
 func (p *Platform) JudgeGPUs(ctx context.Context) error {

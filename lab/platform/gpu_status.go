@@ -74,27 +74,9 @@ func backTo(was status.Node) statusAsk {
 	return status.Node.Cordon // also if the answer was not stored: no new work until an uncordon
 }
 
-// coordinatorLoop gives the coordinator what it has to know, until ctx is done: what a policy made of a node, and what
-// an operator asked of a platform that ended before the coordinator had it. It is tried until the coordinator takes it.
-func (p *Platform) coordinatorLoop(ctx context.Context) {
-	p.first.Done() // a start does not wait for a coordinator that does not answer
-	ticker := time.NewTicker(gpuRound)
-	defer ticker.Stop()
-	for {
-		if err := p.NotifyCoordinator(ctx); err != nil && ctx.Err() == nil {
-			p.log.Error("the coordinator does not know a node's status", "error", err)
-		}
-		select {
-		case <-ticker.C:
-		case <-p.gpus.changed:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// NotifyCoordinator gives the coordinator what it has to know now. The platform does so by itself when a status
-// changes.
+// NotifyCoordinator gives the coordinator what it has to know now: what a policy made of a node, and what an operator
+// asked of a platform that ended before the coordinator had it. The platform does so by itself when a status changes,
+// and again until the coordinator takes it.
 func (p *Platform) NotifyCoordinator(ctx context.Context) error {
 	nodes, err := p.store.NodesWithNotice(ctx)
 	if err != nil {

@@ -3,7 +3,9 @@ package platform
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/lab/platform/queue"
@@ -38,61 +40,63 @@ func (p *Platform) Sweep(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// sweepLoop expires tasks, looks at the trust again and makes changed reasons known, until ctx is done.
-func (p *Platform) sweepLoop(ctx context.Context) {
-	p.every(ctx, seconds(p.cfg.Policy.TaskStaleSweepInterval), func() {
-		n, err := p.Sweep(ctx)
-		switch {
-		case err != nil && ctx.Err() == nil:
-			p.log.Error("sweep failed", "error", err)
-		case n > 0:
-			p.log.Info("tasks expired", "count", n)
-		}
-		p.checkTrust(ctx, false)
-		p.gateway.Review(ctx, "") // what no decision's own call ended
-		if err := p.Reclassify(ctx); err != nil && ctx.Err() == nil {
-			p.log.Error("reclassify failed", "error", err)
-		}
-	})
+// loop is work that is done at the start, then once per interval, and when it is woken.
+type loop struct {
+	work     string // its name in the log
+	interval time.Duration
+	wake     <-chan struct{} // nil: the interval alone counts
+	do       func(context.Context) error
+	apart    bool // FirstRound does not wait for it
 }
 
-// pruneLoop forgets what is not kept any longer until ctx is done.
-func (p *Platform) pruneLoop(ctx context.Context) {
-	p.every(ctx, time.Hour, func() {
-		if err := p.store.Prune(ctx, p.now()); err != nil && ctx.Err() == nil {
-			p.log.Error("prune failed", "error", err)
-		}
-	})
-}
-
-// probeLoop asks for the status of every active workload until ctx is done.
-func (p *Platform) probeLoop(ctx context.Context) {
-	interval := seconds(p.cfg.Policy.AppStatusProbeInterval)
-	if interval == 0 {
-		p.first.Done()
-		return
+// repeated is what Run repeats beside the listeners.
+func (p *Platform) repeated() []loop {
+	all := []loop{
+		{work: "sweep", interval: seconds(p.cfg.Policy.TaskStaleSweepInterval), do: p.sweepRound},
+		{work: "prune", interval: time.Hour, do: func(ctx context.Context) error { return p.store.Prune(ctx, p.now()) }},
+		{work: "notify the coordinator", interval: gpuRound, wake: p.gpus.changed, do: p.NotifyCoordinator,
+			apart: true}, // it may not answer
 	}
-	p.every(ctx, interval, func() {
-		if err := p.ProbeApps(ctx); err != nil && ctx.Err() == nil {
-			p.log.Error("status probes failed", "error", err)
-		}
-	})
+	if s := p.cfg.Policy.AppStatusProbeInterval; s > 0 {
+		all = append(all, loop{work: "probe workloads", interval: seconds(s), do: p.ProbeApps})
+	}
+	if p.cfg.GPU.Policy != "" {
+		all = append(all, loop{work: "judge GPUs", interval: gpuRound, wake: p.gpus.wake, do: p.JudgeGPUs})
+	}
+	return all
 }
 
-// every calls do now and then once per interval until ctx is done.
-func (p *Platform) every(ctx context.Context, interval time.Duration, do func()) {
-	ticker := time.NewTicker(interval)
+// repeat runs a loop until ctx is done.
+func (p *Platform) repeat(ctx context.Context, l loop) {
+	ticker := time.NewTicker(l.interval)
 	defer ticker.Stop()
-	do()
-	p.first.Done()
+	begun := sync.OnceFunc(p.first.Done)
+	if l.apart {
+		begun()
+	}
 	for {
+		if err := l.do(ctx); err != nil && ctx.Err() == nil {
+			p.log.Error(l.work+" failed", "error", err)
+		}
+		begun()
 		select {
 		case <-ticker.C:
-			do()
+		case <-l.wake:
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// sweepRound expires tasks, checks the trust again and makes changed reasons known.
+func (p *Platform) sweepRound(ctx context.Context) error {
+	n, err := p.Sweep(ctx)
+	if err == nil && n > 0 {
+		p.log.Info("tasks expired", "count", n)
+	}
+	p.checkTrust(ctx, false)
+	p.gateway.Review(ctx, "") // what no decision's own call ended
+	return errors.Join(err, p.Reclassify(ctx))
 }
 
 // FirstRound waits, once Run was called, until each loop has gone round: what a test does afterwards, and to its clock,

@@ -36,8 +36,6 @@ const (
 	// requestTime bounds one request of the node terminal, body and answer included, unless it becomes a stream: then HTTP
 	// lets go of the connection and of its deadlines.
 	requestTime = 30 * time.Second
-	// loops is how many run beside the listeners.
-	loops = 5
 )
 
 // Deps are the platform's ties to its surroundings; the zero value is production.
@@ -78,6 +76,7 @@ type Platform struct {
 	gpus        gpuJudge
 	version     string
 
+	loops      []loop
 	first      sync.WaitGroup // the first round of each loop
 	mistrusted bool           // by the ingress, when it was last looked at; checkTrust's own
 	servers    []server
@@ -96,7 +95,6 @@ func New(cfg Config, deps Deps) (*Platform, error) {
 		return nil, err
 	}
 	p := &Platform{cfg: cfg, log: deps.Log, now: deps.Now, version: deps.Version}
-	p.first.Add(loops)
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
@@ -107,6 +105,8 @@ func New(cfg Config, deps Deps) (*Platform, error) {
 		deps.Listen = func(_, address string) (net.Listener, error) { return net.Listen("tcp", address) }
 	}
 	p.openGPUs()
+	p.loops = p.repeated()
+	p.first.Add(len(p.loops))
 	if err := p.open(deps); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
@@ -210,9 +210,8 @@ func (p *Platform) Run(ctx context.Context) error {
 			}
 		})
 	}
-	for _, loop := range [loops]func(context.Context){p.sweepLoop, p.pruneLoop, p.probeLoop, p.gpuLoop,
-		p.coordinatorLoop} {
-		wg.Go(func() { loop(ctx) })
+	for _, l := range p.loops {
+		wg.Go(func() { p.repeat(ctx, l) })
 	}
 	var err error
 	select {
