@@ -179,9 +179,8 @@ func (r *runtime) endProcesses(ctx context.Context, login string) (int, error) {
 		}
 	}
 	n, err := tenant.Host{First: r.cfg.TenantUIDMin}.End(ctx, login, uid)
-	var left *tenant.Left
 	switch {
-	case errors.As(err, &left):
+	case errors.As(err, new(*tenant.Left)):
 		err = &taskError{code: wire.CodeProcessesLeft, err: fmt.Errorf("end the processes of login %q: %w", login, err)}
 	case errors.Is(err, tenant.ErrProtected):
 		err = &taskError{code: wire.CodeUserProtected, err: fmt.Errorf("end the processes of login %q: %w", login, err)}

@@ -121,8 +121,7 @@ func (b *Boot) prepare(ctx context.Context, get fetcher, a update.Accepted) erro
 func (b *Boot) fetch(ctx context.Context, sha string, get fetcher) error {
 	for pause := fetchPause; ; pause = min(2*pause, time.Minute) {
 		err := b.packages.Fetch(sha, func(take func(io.Reader) error) error { return get(ctx, sha, take) })
-		var broken *transferError
-		if err == nil || !errors.As(err, &broken) {
+		if err == nil || !errors.As(err, new(*transferError)) {
 			return err
 		}
 		select {

@@ -217,7 +217,7 @@ func (b *bench) run(ctx context.Context, id string) (time.Duration, drill.Drill,
 	if err != nil {
 		return 0, drill.Drill{}, err
 	}
-	defer func() { _ = f.Close() }()
+	defer f.Close()
 	events, _, err := drill.ReadEvents(f)
 	if err != nil {
 		return 0, drill.Drill{}, err

@@ -102,8 +102,7 @@ func runSlow(ctx context.Context, argv ...string) (ran, error) {
 	if ctx.Err() != nil {
 		return r, fmt.Errorf("%s: %w", filepath.Base(argv[0]), ctx.Err())
 	}
-	var exited *exec.ExitError
-	if err != nil && !errors.As(err, &exited) {
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
 		return r, err
 	}
 	return r, nil

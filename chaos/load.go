@@ -108,7 +108,7 @@ func readSource(files fs.FS, name string) ([]byte, Source, error) {
 	if err != nil {
 		return nil, Source{}, err
 	}
-	defer func() { _ = f.Close() }()
+	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	return data, sourceOf(f, data), err
 }

@@ -62,8 +62,7 @@ func readAnyState(dir string) (State, error) {
 	if err != nil {
 		return st, err
 	}
-	var form *json.UnmarshalTypeError
-	if err := json.Unmarshal(data, &st); err != nil && !errors.As(err, &form) {
+	if err := json.Unmarshal(data, &st); err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) {
 		return st, fmt.Errorf("read the lab's state in %s: %w", dir, err)
 	}
 	st.Nodes = min(max(st.Nodes, 0), MaxNodes)

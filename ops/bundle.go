@@ -103,7 +103,7 @@ func (s *Session) post(ctx context.Context, url string, body any) (status int, t
 	if err != nil {
 		return 0, nil, wrote.Load(), err
 	}
-	defer func() { _ = resp.Body.Close() }()
+	defer resp.Body.Close()
 	text, err = bounded.Read(resp.Body, bounded.Answer().Bytes)
 	return resp.StatusCode, text, true, err
 }

@@ -48,7 +48,7 @@ func (s *Session) Exec(ctx context.Context, c Command) error {
 		cfg.SSH.Sudo = new(bool)
 	}
 	node := vantage.NewNode(cfg)
-	defer func() { _ = node.Close() }()
+	defer node.Close()
 	exit, err := node.Stream(ctx, vantage.Command{
 		Argv: c.Argv, Stdin: c.Stdin, Out: c.Out, Errors: c.Errors, Most: MostOutput,
 	})

@@ -82,7 +82,7 @@ func readPolicy(path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the policy: %w", err)
 	}
-	defer func() { _ = f.Close() }() // it was read only
+	defer f.Close() // it was read only
 	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
 		return nil, errors.Join(err, fmt.Errorf("read the policy: %s is not a regular file", path))
 	}

@@ -15,7 +15,7 @@ func InUse(dir string) string { return filepath.Join(filepath.Dir(dir), "profile
 // where there are several, or none.
 func Default(dir string) string {
 	if f, err := openOwn(context.Background(), InUse(dir)); err == nil {
-		defer func() { _ = f.Close() }()
+		defer f.Close()
 		if data, err := f.read(bounded.YAML); err == nil && len(strings.TrimSpace(string(data))) > 0 {
 			return strings.TrimSpace(string(data))
 		}

@@ -23,7 +23,7 @@ func ReadFile(path string) (Profile, map[string]int, error) {
 	if err != nil {
 		return Profile{}, nil, fmt.Errorf("read profile: %w", err)
 	}
-	defer func() { _ = f.Close() }()
+	defer f.Close()
 	data, err := f.read(bounded.YAML)
 	if err != nil {
 		return Profile{}, nil, fmt.Errorf("read profile: %w", err)

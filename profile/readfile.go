@@ -25,7 +25,7 @@ func ReadOwn(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }()
+	defer f.Close()
 	return f.read(maxFile)
 }
 

@@ -43,7 +43,7 @@ func ReadSecret(ctx context.Context, path string) (diag.Secret, error) {
 	if err != nil {
 		return diag.Secret{}, fmt.Errorf("read secret: %w", err)
 	}
-	defer func() { _ = f.Close() }()
+	defer f.Close()
 	info, err := f.Stat() // of what was opened, so that it cannot be swapped between check and use
 	if err != nil {
 		return diag.Secret{}, fmt.Errorf("read secret: %w", err)

@@ -92,8 +92,7 @@ func (h Host) free(ctx context.Context) error {
 	}
 	for _, id := range ids {
 		r, err := h.Open(id)
-		var refused *step.Refusal
-		if errors.As(err, &refused) || (err == nil && r.Journal.Ledger.Last == 0) {
+		if errors.As(err, new(*step.Refusal)) || (err == nil && r.Journal.Ledger.Last == 0) {
 			// no journal yet, or nothing in it: the process that armed it is dead, for the lock is ours
 			if err := h.discard(ctx, id); err != nil {
 				return err
@@ -184,8 +183,7 @@ func (h Host) keepSecrets(id string, texts map[string]string) error {
 
 // refusal makes what a place has against its change a refusal.
 func refusal(err error) error {
-	var r *step.Refusal
-	if errors.As(err, &r) {
+	if errors.As(err, new(*step.Refusal)) {
 		return err
 	}
 	return step.Refuse(step.RefusedUnsupported, "%v", err)

@@ -190,14 +190,13 @@ func (h Host) Abandon(ctx context.Context, id string) error {
 	}
 	defer unlock()
 	r, err := h.Open(id)
-	var refused *step.Refusal
 	switch {
 	case err == nil && r.Journal.Ledger.Known:
 		return errors.Join(step.Refuse(step.RefusedState, "drill %s is %s: it is reverted and closed, not abandoned", id,
 			r.Journal.Ledger.Phase()), r.Shut())
 	case err == nil:
 		err = r.Shut()
-	case errors.As(err, &refused):
+	case errors.As(err, new(*step.Refusal)):
 		err = nil
 	}
 	if err != nil {

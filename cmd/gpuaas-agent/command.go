@@ -73,14 +73,13 @@ func command(ctx context.Context, args []string, sys system) int {
 		return exitUsage
 	}
 	err := cmd(ctx, args[1:], sys)
-	var use *usageError
 	switch {
 	case errors.Is(err, terminal.ErrNoShell):
 		fmt.Fprintln(sys.err, err) // to the tenant's terminal
 		return terminal.ExitNoShell
 	case err == nil, errors.Is(err, flag.ErrHelp):
 		return exitOK
-	case errors.As(err, &use):
+	case errors.As(err, new(*usageError)):
 		fmt.Fprintln(sys.err, "gpuaas-agent:", err)
 		return exitUsage
 	}

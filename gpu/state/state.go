@@ -167,7 +167,7 @@ func Read(path string) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // it was read only
+	defer f.Close() // it was read only
 	st, err := f.Stat()
 	if err != nil {
 		return nil, err

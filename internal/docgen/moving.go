@@ -145,7 +145,7 @@ func recordedDrill(root string) ([]drill.Event, *drill.Story, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	defer func() { _ = f.Close() }()
+	defer f.Close()
 	events, _, err := drill.ReadEvents(f)
 	if err != nil || len(events) == 0 {
 		return nil, nil, fmt.Errorf("read the run of %s: %d events, %w", drillOf, len(events), err)

@@ -77,8 +77,7 @@ func Parse(path string, data []byte) (Document, error) {
 		return d, d.Error(found)
 	}
 	// A merge of a value that is not a mapping, for example, is not a type error. Type errors are reported later.
-	var types *yaml.TypeError
-	if err := root.Decode(new(any)); err != nil && !errors.As(err, &types) {
+	if err := root.Decode(new(any)); err != nil && !errors.As(err, new(*yaml.TypeError)) {
 		return d, d.Error(problems(err, nil))
 	}
 	if len(root.Content) > 0 && (root.Content[0].Kind != yaml.ScalarNode || root.Content[0].Tag != "!!null") {

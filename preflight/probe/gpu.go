@@ -97,7 +97,7 @@ func (p *Prober) nvidiaModule() string {
 	if err != nil {
 		return ""
 	}
-	defer func() { _ = file.Close() }() // it was read only
+	defer file.Close() // it was read only
 	text, err := bounded.Read(file, maxModule)
 	if err != nil {
 		return ""

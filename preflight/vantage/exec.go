@@ -127,14 +127,13 @@ type call struct {
 func (c *call) run(ctx context.Context, l *link, client *ssh.Client, cmd string, input []byte) error {
 	session, err := client.NewSession()
 	if err != nil {
-		var refused *ssh.OpenChannelError
-		if ctx.Err() == nil && !errors.As(err, &refused) { // the connection ended; the next caller should know
-			l.kill()
+		if ctx.Err() == nil && !errors.As(err, new(*ssh.OpenChannelError)) {
+			l.kill() // the connection ended; the next caller should know
 			<-l.ended
 		}
 		return unsent{l.execError(ctx, "opening a channel", err)}
 	}
-	defer func() { _ = session.Close() }()
+	defer session.Close()
 	unhook := context.AfterFunc(ctx, func() { _ = session.Close() })
 	defer unhook()
 	session.Stdin, session.Stdout, session.Stderr = bytes.NewReader(input), writer(c.print), writer(c.note)

@@ -219,8 +219,7 @@ func (l *link) execError(ctx context.Context, doing string, err error) error {
 		return stopped(ctx, phaseExec, silence(phaseExec, &l.target))
 	}
 	word := diag.SSHTransport
-	var open *ssh.OpenChannelError
-	if errors.As(err, &open) {
+	if errors.As(err, new(*ssh.OpenChannelError)) {
 		word = diag.SSHExec
 	}
 	return &refusal{word: word, phase: phaseExec, detail: doing + ": " + foreign(reason(err))}

@@ -77,7 +77,7 @@ func (l *link) run(ctx context.Context, client *ssh.Client, cmd string, input []
 	if err != nil {
 		return nil, l.execError(ctx, "opening a channel", err)
 	}
-	defer func() { _ = session.Close() }()
+	defer session.Close()
 	out, words := &capped{most: runOutput}, &capped{most: greetingKept}
 	session.Stdin, session.Stdout, session.Stderr = bytes.NewReader(input), out, words
 	err = session.Run(cmd)

@@ -44,7 +44,7 @@ func (n *Node) Stream(ctx context.Context, p Command) (Exit, error) {
 	if err != nil {
 		return Exit{}, l.execError(ctx, "opening a channel", err)
 	}
-	defer func() { _ = session.Close() }()
+	defer session.Close()
 	end := func() { // signal first: without a terminal a program does not notice that its channel was closed
 		_ = session.Signal(ssh.SIGTERM)
 		_ = session.Close()

@@ -116,8 +116,7 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 func ReadJSON(w http.ResponseWriter, r *http.Request, v any) error {
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
-		var large *http.MaxBytesError
-		if errors.As(err, &large) {
+		if errors.As(err, new(*http.MaxBytesError)) {
 			return Errorf(http.StatusRequestEntityTooLarge, "body_too_large", "a body has at most %d bytes", maxBody)
 		}
 		return &Error{Status: http.StatusBadRequest, Code: "body_unreadable", Message: "the body could not be read", Err: err}

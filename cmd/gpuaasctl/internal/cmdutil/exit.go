@@ -48,12 +48,6 @@ func (e *FailedError) Unwrap() error { return e.Err }
 // CodeOf turns an error into the exit code.
 func CodeOf(err error) int {
 	var verdict *VerdictError
-	var usage *UsageError
-	var failed *FailedError
-	var file *profile.FileError
-	var input *profile.InputError
-	var missing *profile.NotFoundError
-	var asked *ops.InputError
 	switch {
 	case err == nil:
 		return ExitPass
@@ -61,10 +55,11 @@ func CodeOf(err error) int {
 		return verdict.Code
 	case errors.Is(err, context.Canceled): // also where a file was waited for
 		return ExitInterrupted
-	case errors.As(err, &usage), errors.As(err, &file), errors.As(err, &input), errors.As(err, &missing),
-		errors.As(err, &asked):
+	case errors.As(err, new(*UsageError)), errors.As(err, new(*profile.FileError)),
+		errors.As(err, new(*profile.InputError)), errors.As(err, new(*profile.NotFoundError)),
+		errors.As(err, new(*ops.InputError)):
 		return ExitUsage
-	case errors.As(err, &failed):
+	case errors.As(err, new(*FailedError)):
 		return ExitFailed
 	}
 	return ExitInternal
@@ -193,11 +188,10 @@ func WordCode(w drill.Word) int {
 
 // Unread returns the error of a command that could read nothing. The exit code is that of what was not measured.
 func (a *App) Unread(err error) error {
-	var other *ops.OtherRecordError
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
-	case errors.As(err, &other):
+	case errors.As(err, new(*ops.OtherRecordError)):
 		err = fmt.Errorf("--dir: %w", err)
 	}
 	Note(a.Stderr, "%v", err)

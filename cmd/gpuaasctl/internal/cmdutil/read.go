@@ -76,7 +76,7 @@ func From[T any](ctx context.Context, a *App, what, path string, read func(io.Re
 		if err != nil {
 			return v, &UsageError{Err: fmt.Errorf("read %s: %w", what, err)}
 		}
-		defer func() { _ = f.Close() }()
+		defer f.Close()
 		in = f
 	}
 	failed := make(chan error, 1)

@@ -14,9 +14,8 @@ import (
 
 // SayError writes err to w, one line per mistake, and the command that helps.
 func SayError(w io.Writer, err error) {
-	var verdict *VerdictError
 	switch {
-	case err == nil, errors.As(err, &verdict):
+	case err == nil, errors.As(err, new(*VerdictError)):
 		return
 	case errors.Is(err, context.Canceled):
 		Note(w, "interrupted")

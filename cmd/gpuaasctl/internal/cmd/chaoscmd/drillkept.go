@@ -144,7 +144,7 @@ func readBounded(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }()
+	defer f.Close()
 	return bounded.Read(f, bounded.DocumentBytes)
 }
 

@@ -209,8 +209,7 @@ Exit codes: 0 it is as it was packed, 2 usage, or it cannot be read or is not a 
 		Args:    cmdutil.Args(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			m, damage := openBundle(args[0])
-			var failed *cmdutil.FailedError
-			if damage != nil && !errors.As(damage, &failed) {
+			if damage != nil && !errors.As(damage, new(*cmdutil.FailedError)) {
 				return damage
 			}
 			said := page.Para{}
@@ -251,7 +250,7 @@ func openBundle(path string) (*evidence.Manifest, error) {
 	if err != nil {
 		return nil, &cmdutil.UsageError{Err: fmt.Errorf("read the bundle: %w", err)}
 	}
-	defer func() { _ = f.Close() }()
+	defer f.Close()
 	m, err := evidence.Open(f)
 	switch {
 	case errors.Is(err, evidence.ErrBundle):

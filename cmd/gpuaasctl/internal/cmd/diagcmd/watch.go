@@ -153,8 +153,7 @@ func (w *watch) contact(pinned []diag.RecordEntry) []diag.RecordEntry {
 
 // tell reports once that reads of the record fail; it returns false if err ends the watch.
 func (w *watch) tell(err error) bool {
-	var write *stdoutError
-	if errors.Is(err, context.Canceled) || errors.As(err, &write) {
+	if errors.Is(err, context.Canceled) || errors.As(err, new(*stdoutError)) {
 		return false
 	}
 	if !w.broken {

@@ -44,9 +44,8 @@ func (k *asker) ask(ctx context.Context, q policy.Request) (policy.Reply, error)
 		return policy.Reply{}, cmdutil.Usagef("%w; see --libexec", err)
 	}
 	r, err := policy.Ask(ctx, program, k.app.ToolVersion(), q)
-	var said *policy.ReplyError
 	switch {
-	case errors.As(err, &said):
+	case errors.As(err, new(*policy.ReplyError)):
 		return r, &cmdutil.UsageError{Err: err}
 	case err == nil && len(r.Mistakes) > 0:
 		return r, &cmdutil.UsageError{Err: mistaken(r.Mistakes)}

@@ -137,7 +137,7 @@ func (doc *Scan) readKernel() (*kmsg.Tally, error) {
 	if err != nil {
 		return nil, &cmdutil.UsageError{Err: err}
 	}
-	defer func() { _ = d.Close() }()
+	defer d.Close()
 	r := kmsg.NewReader(d, boot, kmsg.Coverage{}, kmsg.Uptime)
 	b, err := r.Drain(0)
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -64,11 +64,10 @@ func runExec(a *cmdutil.App, cmd *cobra.Command, args []string, o *execOptions) 
 	}
 	err = s.Exec(ctx, c)
 	var ended *ops.EndedError
-	var unread *ops.UnreadError
 	switch {
 	case errors.As(err, &ended):
 		return &cmdutil.FailedError{Err: ended}
-	case errors.As(err, &unread):
+	case errors.As(err, new(*ops.UnreadError)):
 		return a.Unread(err)
 	}
 	return err
