@@ -47,7 +47,7 @@ func (l login) has(p Process, h Host) bool {
 // what is new on it is read, until nothing went away in between or ctx is done. A zombie does not count.
 func (h Host) look(ctx context.Context, l login, act func(login, int)) (found []Process, sure bool, err error) {
 	others := map[int]bool{os.Getpid(): true}
-	for ctx.Err() == nil {
+	for {
 		pids, err := h.Proc.PIDs(-1)
 		if err != nil {
 			return nil, false, fmt.Errorf("list processes: %w", err)
@@ -73,8 +73,10 @@ func (h Host) look(ctx context.Context, l login, act func(login, int)) (found []
 		if sure || len(found) > 0 {
 			return found, sure && len(found) == 0, nil
 		}
+		if ctx.Err() != nil {
+			return nil, false, nil
+		}
 	}
-	return nil, false, nil
 }
 
 // standing is how a process fares.
