@@ -4,7 +4,6 @@ package inprocess
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -151,11 +150,7 @@ func TestCrashLoop(t *testing.T) {
 	t.Parallel()
 	w := start(t, options{})
 	w.agent.run(t, "active/running")
-	var pids []string
-	for range 40 {
-		pids = append(pids, fmt.Sprint(mainProcess(t, []string{"A=1"})))
-	}
-	w.agent.loop(t, pids)
+	w.agent.loop(t)
 	r := w.walk(t)
 	if b := r.Verdict.Blame; b == nil || b.Hop != diag.HopNodeReadiness || b.Signal != diag.SigProcessDown {
 		t.Errorf("blame %+v\n%s", b, describe(r))

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
@@ -86,18 +87,29 @@ func (u unit) run(t testing.TB, state string) {
 	t.Cleanup(func() { _ = os.Remove(path) })
 }
 
-// loop makes the fake systemd report at each query that u was restarted once more, and runs as the next of pids.
-func (u unit) loop(t testing.TB, pids []string) {
+// loop makes the fake systemd restart u at each query: a new process, which has just been started however late the query
+// comes, and ends with the test.
+func (u unit) loop(t testing.TB) {
 	t.Helper()
 	path := filepath.Join(unitsDir(), u.name)
 	turns := t.TempDir() // a folder for each question: two at the same time are two turns
-	text := "set -- " + strings.Join(pids, " ") + "\nn=0\nwhile ! mkdir '" + turns +
-		"/'$n 2>/dev/null; do n=$((n+1)); done\n" +
-		"shift $((n % $#))\nsed -e \"s/^MainPID=.*/MainPID=$1/\" -e \"s/^NRestarts=.*/NRestarts=$((n+3))/\" '" + path + "'\n"
+	life := filepath.Join(turns, "life")
+	if err := syscall.Mkfifo(life, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	alive, err := os.OpenFile(life, os.O_RDWR, 0) // a process that reads from it ends when this is closed
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "n=0\nwhile ! mkdir '" + turns + "/'$n 2>/dev/null; do n=$((n+1)); done\n" +
+		"env -i A=1 \"$(command -v cat)\" '" + life + "' >/dev/null 2>&1 </dev/null &\npid=$!\n" +
+		// before that, a process in the middle of exec has another environment
+		"while [ \"$(tr -d '\\0' </proc/$pid/environ)\" != A=1 ]; do sleep 0.01; done\n" +
+		"sed -e \"s/^MainPID=.*/MainPID=$pid/\" -e \"s/^NRestarts=.*/NRestarts=$((n+3))/\" '" + path + "'\n"
 	if err := os.WriteFile(path+".sh", []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.Remove(path + ".sh") })
+	t.Cleanup(func() { _, _ = os.Remove(path+".sh"), alive.Close() })
 }
 
 // mute makes the fake systemd fail every query about u, as on a host without systemd.
