@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,11 +10,29 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/agent/internal/testuser"
+	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // TestSilentShellHoldsUpNoRelease: a tenant whose shell prints nothing does not make the release of its allocation
-// wait, nor fail, by opening a terminal right before it.
+// wait, nor fail, by opening a terminal right before it. A release that waits for the shell's first words has the order
+// of the terminal last as long as the agent waits for those, each time; a slow machine does so now and then.
 func TestSilentShellHoldsUpNoRelease(t *testing.T) {
+	const firstWordsWithin = 10 * time.Second // of agent/terminal
+	for range 3 {
+		var took time.Duration
+		t.Run("release", func(t *testing.T) { took = releasedWhileSilent(t) })
+		if took < firstWordsWithin {
+			return
+		}
+		t.Logf("terminal.open took %s", took)
+	}
+	t.Error("the release waited for the shell's first words")
+}
+
+// releasedWhileSilent releases an allocation whose shell has just been started and prints nothing, and returns how long
+// the agent worked on the order of that terminal.
+func releasedWhileSilent(t *testing.T) time.Duration {
+	t.Helper()
 	p, uid := tenantPlatform(t)
 	entry, err := exec.Command("getent", "passwd", "--", testuser.Name).Output()
 	if err != nil {
@@ -28,27 +47,40 @@ func TestSilentShellHoldsUpNoRelease(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(home, ".profile"), []byte("exec sleep 600\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	dialSession(t, p)
-	for end := time.Now().Add(10 * time.Second); runs(t, uid) == 0; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the tenant's shell does not run")
+	until := func(what string, is func() bool) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s: not within a minute; %+v", what, stateOf(p))
+			}
 		}
 	}
+	id, _ := dialSession(t, p)
+	until("the tenant's shell runs", func() bool { return runs(t, uid) > 0 })
 	release(t, p)
-	began := time.Now()
-	for ; ; time.Sleep(20 * time.Millisecond) {
+	until("the allocation is released", func() bool {
 		a := stateOf(p)
-		if a.State == "released" {
-			break
+		if a.State != "released" && a.State != "releasing" {
+			t.Fatalf("after the release: %+v", a)
 		}
-		if a.State != "releasing" || time.Since(began) > 30*time.Second {
-			t.Fatalf("%s after the release: %+v", time.Since(began), a)
-		}
-	}
-	if took := time.Since(began); took > 8*time.Second { // the agent waits ten for a shell's first word
-		t.Errorf("the release took %s", took)
-	}
+		return a.State == "released"
+	})
 	if n := runs(t, uid); n != 0 {
 		t.Errorf("the former tenant runs %d processes", n)
 	}
+	var row struct {
+		Task struct {
+			Result      wire.TaskResult `json:"result"`
+			CompletedAt string          `json:"completed_at"`
+		} `json:"task"`
+	}
+	until("terminal.open is answered", func() bool {
+		p.Do(http.MethodGet, "/v1/admin/terminal/sessions/"+id, nil, &row)
+		return row.Task.CompletedAt != ""
+	})
+	res := row.Task.Result
+	if res.Error == nil {
+		t.Error("a terminal of a released allocation was opened")
+	}
+	return res.FinishedAt.Sub(res.StartedAt)
 }

@@ -87,8 +87,8 @@ func (u unit) run(t testing.TB, state string) {
 	t.Cleanup(func() { _ = os.Remove(path) })
 }
 
-// loop makes the fake systemd restart u at each query: a new process, which has just been started however late the query
-// comes, and ends with the test.
+// loop makes the fake systemd restart u at each query: a new process, which has just been started however late the
+// query comes, and ends with the test.
 func (u unit) loop(t testing.TB) {
 	t.Helper()
 	path := filepath.Join(unitsDir(), u.name)
