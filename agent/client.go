@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -101,9 +102,7 @@ func (a *api) do(ctx context.Context, c call) Outcome {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	o := Outcome{Correlation: c.correlation}
-	if o.Correlation == "" {
-		o.Correlation = "agent-" + rand.Text()
-	}
+	o.Correlation = cmp.Or(o.Correlation, "agent-"+rand.Text())
 	asked := false
 	req, err := a.request(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn:      func(info httptrace.GotConnInfo) { asked = askedForCert(info.Conn) },

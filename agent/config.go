@@ -220,9 +220,7 @@ func (c Config) withDefaults() Config {
 	if c.TerminalLimits == (terminal.Limits{}) {
 		c.TerminalLimits = terminal.DefaultLimits()
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Recorder == nil {
 		c.Recorder = LogRecorder{c.Log}
 	}
@@ -244,9 +242,7 @@ func (c Config) withFolders() Config {
 	}
 	c.StateDir = cmp.Or(c.StateDir, state)
 	c.MirrorDir = cmp.Or(c.MirrorDir, mirror)
-	if c.EnvFile == "" {
-		c.EnvFile = filepath.Join(c.Dir, "agent.env")
-	}
+	c.EnvFile = cmp.Or(c.EnvFile, filepath.Join(c.Dir, "agent.env"))
 	return c
 }
 

@@ -160,8 +160,7 @@ func (e enrollment) verifies(ctx context.Context, bundle []byte) bool {
 	if !d.pool.AppendCertsFromPEM(bundle) {
 		return false
 	}
-	port := e.cfg.APIURL.Port()
-	port = cmp.Or(port, "443")
+	port := cmp.Or(e.cfg.APIURL.Port(), "443")
 	c, err := d.DialTLS(ctx, "tcp", net.JoinHostPort(e.cfg.APIURL.Hostname(), port))
 	if err != nil {
 		return false

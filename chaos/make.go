@@ -73,9 +73,7 @@ func build(s *Scenario, p profile.Profile, on Subject, facts Facts, run string, 
 			DetectWithin: s.Expect.DetectWithin, RecoverWithin: s.Recovery.Within,
 		},
 	}
-	if b.Budgets.Lease == 0 {
-		b.Budgets.Lease = min(Duration(step.DefaultLease), s.Guards.TTL)
-	}
+	b.Budgets.Lease = cmp.Or(b.Budgets.Lease, min(Duration(step.DefaultLease), s.Guards.TTL))
 	b.environment()
 	for _, m := range facts.Machines {
 		b.machine(m)

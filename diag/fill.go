@@ -135,8 +135,7 @@ func lookupVar(name string, vars Values) string {
 	if what == "host" {
 		return u.Hostname()
 	}
-	port := u.Port()
-	port = cmp.Or(port, "443")
+	port := cmp.Or(u.Port(), "443")
 	return net.JoinHostPort(u.Hostname(), port)
 }
 

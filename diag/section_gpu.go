@@ -217,8 +217,7 @@ func (g *GPUFacts) Traits(*Fact) []Trait {
 func (g *GPUFacts) shared(of func(*GPUDevice) string) string {
 	has := map[string][]string{} // the PCI addresses by value
 	for i := range g.GPUs {
-		v := of(&g.GPUs[i])
-		v = cmp.Or(v, "not reported")
+		v := cmp.Or(of(&g.GPUs[i]), "not reported")
 		has[v] = append(has[v], g.GPUs[i].PCI)
 	}
 	values := slices.SortedFunc(maps.Keys(has), func(a, b string) int {

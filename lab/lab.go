@@ -45,8 +45,7 @@ const upBudget = 2 * time.Minute
 // withDefaults fills in what the caller left open. It reads the environment only here.
 func (o Options) withDefaults() (Options, error) {
 	if o.StateDir == "" {
-		base := os.Getenv("XDG_STATE_HOME")
-		base = cmp.Or(base, "/var/lib")
+		base := cmp.Or(os.Getenv("XDG_STATE_HOME"), "/var/lib")
 		o.StateDir = filepath.Join(base, "gpuaasctl", "lab")
 	}
 	o.CacheDir = cmp.Or(o.CacheDir, "/var/cache/gpuaasctl")
@@ -57,15 +56,9 @@ func (o Options) withDefaults() (Options, error) {
 		}
 		o.Program = exe
 	}
-	if o.Libexec == "" {
-		o.Libexec = filepath.Dir(o.Program)
-	}
-	if o.Profile == "" {
-		o.Profile = profile.Path("lab", profile.Dir(os.Getenv))
-	}
-	if o.Progress == nil {
-		o.Progress = io.Discard
-	}
+	o.Libexec = cmp.Or(o.Libexec, filepath.Dir(o.Program))
+	o.Profile = cmp.Or(o.Profile, profile.Path("lab", profile.Dir(os.Getenv)))
+	o.Progress = cmp.Or(o.Progress, io.Discard)
 	if o.Nodes < 0 || o.Nodes > MaxNodes {
 		return o, fmt.Errorf("%d nodes: want 1 to %d", o.Nodes, MaxNodes)
 	}

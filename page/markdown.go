@@ -112,8 +112,7 @@ func StepMarkdown(s string) string {
 }
 
 func (h Heading) markdown(m *markdown) {
-	level := h.Level
-	level = cmp.Or(level, 2)
+	level := cmp.Or(h.Level, 2)
 	m.line(strings.Repeat("#", level) + " " + Escaped(h.Text))
 }
 

@@ -111,9 +111,7 @@ func fromOperator(e *Env, f *diag.Fact, pin string) []Counter {
 	if rung(f.Phase) <= rung("env") || !e.names(target(f)) {
 		return nil // the target is not known, or only the node knows it
 	}
-	if pin == "" {
-		pin = remoteIP(f)
-	}
+	pin = cmp.Or(pin, remoteIP(f))
 	req := f.Request
 	req.Target, req.View, req.Cert, req.Key, req.CABundle = target(f), "", "", "", ""
 	req.CAInline, req.Resolve, req.TimeoutMS = e.NodeCA, pin, counterTimeoutMS

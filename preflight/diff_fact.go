@@ -105,8 +105,7 @@ func (c *comparison) seen(id string, t diag.Trait) bool {
 // whereTo is what a fact was measured at: of a URL only scheme and host, since paths hold ids of single runs; of a
 // file, a unit or a user all of it.
 func whereTo(f *diag.Fact) string {
-	target := f.Target
-	target = cmp.Or(target, f.Request.Target)
+	target := cmp.Or(f.Target, f.Request.Target)
 	if u, err := url.Parse(target); err == nil && u.Host != "" {
 		return u.Scheme + "://" + u.Host
 	}

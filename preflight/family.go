@@ -156,8 +156,7 @@ func dialled(f *diag.Fact) []string {
 	}
 	var out []string
 	for _, a := range f.TCP.Attempts {
-		word := string(a.Failure)
-		word = cmp.Or(word, "no answer")
+		word := cmp.Or(string(a.Failure), "no answer")
 		out = append(out, a.Remote+" "+word)
 	}
 	return noRouteForSix(f, out)

@@ -176,8 +176,7 @@ func outOf(s *diag.ShortageFacts) string {
 	}
 	var holders []string
 	for _, h := range s.Holders {
-		name := h.Name
-		name = cmp.Or(name, "closed connections")
+		name := cmp.Or(h.Name, "closed connections")
 		holders = append(holders, fmt.Sprintf("%s %s", name, amount(s.Resource, h.Held)))
 	}
 	if len(holders) > 0 {

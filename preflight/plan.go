@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -26,9 +27,7 @@ type Options struct {
 
 // NewSubject is who is asked about, with the profile's expectations.
 func NewSubject(p profile.Profile, nodeID, nodeHost, allocationID, sessionID string) diag.Subject {
-	if nodeHost == "" {
-		nodeHost = p.Nodes[nodeID].Host
-	}
+	nodeHost = cmp.Or(nodeHost, p.Nodes[nodeID].Host)
 	s := diag.Subject{
 		NodeID: nodeID, NodeHost: nodeHost, AllocationID: allocationID, SessionID: sessionID,
 		EnvironmentProfile: p.Name, Expected: map[string]string{},

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -178,10 +179,7 @@ func judgeStability(c *Case, f *diag.Fact, out *diag.Finding) {
 	}
 	switch u := instability(c, step); {
 	case u.silent():
-		reason := out.Reason
-		if reason == "" {
-			reason = diag.ReasonFor(out.Signal, out.Failure)
-		}
+		reason := cmp.Or(out.Reason, diag.ReasonFor(out.Signal, out.Failure))
 		*out = diag.Finding{
 			Status: out.Status, Signal: diag.SigNetworkUnstable, Failure: diag.Unstable, Evidence: out.Evidence,
 			Text: fmt.Sprintf("the %s asked %s %s: %s; between %s, both included, something is unstable",

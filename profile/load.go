@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -62,9 +63,7 @@ func Load(name string, src Sources) (Profile, Origins, error) {
 	if env == nil {
 		env = func(string) string { return "" }
 	}
-	if name == "" {
-		name = env(EnvProfile)
-	}
+	name = cmp.Or(name, env(EnvProfile))
 	p, origins := Profile{}, Origins{}
 	if name != "" {
 		path := Path(name, src.Dir)

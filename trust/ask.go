@@ -75,10 +75,7 @@ func AskNext(subject diag.Subject, facts []diag.Fact) []Question {
 		return nil
 	}
 	qs := []Question{{node, diag.Request{ID: factRecoveryBundle, Op: diag.OpCert, Cert: path, TimeoutMS: timeoutMS}}}
-	url := s.env(envRecoveryAPI)
-	if url == "" {
-		url = s.env(envAPI)
-	}
+	url := cmp.Or(s.env(envRecoveryAPI), s.env(envAPI))
 	if url != "" {
 		qs = append(qs, Question{node, diag.Request{
 			ID: factRecoveryAPI, Op: diag.OpTLS, Target: url, CABundle: path, TLSLook: true, TimeoutMS: timeoutMS,
@@ -89,7 +86,6 @@ func AskNext(subject diag.Subject, facts []diag.Fact) []Question {
 
 // agentFile is a path in the agent's folder on the node.
 func agentFile(s diag.Subject, name string) string {
-	dir := s.Expected["agent_dir"]
-	dir = cmp.Or(dir, "/etc/gpuaas")
+	dir := cmp.Or(s.Expected["agent_dir"], "/etc/gpuaas")
 	return strings.TrimRight(dir, "/") + "/" + name
 }

@@ -241,7 +241,6 @@ func endpoint(raw string) string {
 	if err != nil || u.Hostname() == "" {
 		return ""
 	}
-	port := u.Port()
-	port = cmp.Or(port, "443")
+	port := cmp.Or(u.Port(), "443")
 	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }

@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -89,10 +90,7 @@ func (l Link) by(facts ...*diag.Fact) Link {
 
 func (s *inputs) endpointLink() Link {
 	have, want := s.env(envAPI), s.subject.Expected["node_runtime_api_url"]
-	env := s.facts[factEnv]
-	if env == nil {
-		env = s.facts[factProfile]
-	}
+	env := cmp.Or(s.facts[factEnv], s.facts[factProfile])
 	asked := s.api
 	switch {
 	case asked != nil && asked.TLS != nil && asked.TLS.CertRequested != nil && !*asked.TLS.CertRequested &&

@@ -14,6 +14,7 @@
 package recorder
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"slices"
@@ -112,9 +113,7 @@ func Open(cfg Config) *Recorder {
 	if cfg.Mono == nil {
 		cfg.Mono = boottime
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	r := &Recorder{cfg: cfg, disk: &folder{fs: cfg.FS, dir: cfg.Dir}, mirror: &folder{fs: cfg.FS, dir: cfg.Mirror},
 		seen: map[diag.RecordReason]time.Time{}}
 	r.mu.Lock()

@@ -20,10 +20,7 @@ type Accepted struct {
 // Begin writes an accepted task down: state pending. Nothing is changed by it yet.
 func (j Journal) Begin(a Accepted, now time.Time) Journal {
 	j = j.clone()
-	soak := a.Payload.SoakSeconds
-	if soak == 0 {
-		soak = int64(wire.DefaultSoak / time.Second)
-	}
+	soak := cmp.Or(a.Payload.SoakSeconds, int64(wire.DefaultSoak/time.Second))
 	r := &Rollout{Task: a.Task, PriorKeys: a.Keys, Rollout: wire.Rollout{
 		ID: a.Task.ID, CorrelationID: a.Task.CorrelationID, State: wire.RolloutPending, Prior: j.Committed(),
 		Target:      wire.Build{Version: a.Payload.Version, SHA256: a.Payload.SHA256},

@@ -3,6 +3,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os/exec"
@@ -27,10 +28,7 @@ type outcome struct {
 
 // said is the first line of its standard error.
 func (o outcome) said() string {
-	text := strings.TrimSpace(o.err)
-	if text == "" {
-		text = strings.TrimSpace(o.out)
-	}
+	text := cmp.Or(strings.TrimSpace(o.err), strings.TrimSpace(o.out))
 	line, _, _ := strings.Cut(text, "\n")
 	return line
 }

@@ -111,8 +111,7 @@ func near(key, a, b string, scope step.Scope) bool {
 	}
 	x, err := strconv.ParseInt(a, 10, 64)
 	y, err2 := strconv.ParseInt(b, 10, 64)
-	limit := scope.Bytes
-	limit = cmp.Or(limit, tolerateBytes)
+	limit := cmp.Or(scope.Bytes, tolerateBytes)
 	if strings.HasSuffix(key, " inodes") {
 		if limit = scope.Inodes; limit == 0 {
 			limit = tolerateInodes

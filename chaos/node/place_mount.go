@@ -95,8 +95,7 @@ func (m *mountPlace) look(ctx context.Context) (any, error) {
 }
 
 func (m *mountPlace) writeSource() error {
-	mode := m.Change.Mount.Mode
-	mode = cmp.Or(mode, 0o644)
+	mode := cmp.Or(m.Change.Mount.Mode, 0o644)
 	text, err := reveal(m.secrets, m.Change.Mount.Text, m.Change.Mount.SHA256)
 	if err != nil {
 		return err

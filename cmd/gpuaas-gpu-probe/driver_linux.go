@@ -53,8 +53,7 @@ func newDriver(o options, stuck func(call)) *driver {
 // text. A library that cannot be loaded and a driver that is not loaded are two states.
 func (d *driver) open() report.Library {
 	l := report.Library{State: report.Loaded, Path: d.library}
-	name := d.library
-	name = cmp.Or(name, systemLibrary)
+	name := cmp.Or(d.library, systemLibrary)
 	if d.table == nil {
 		table := dl.New(name, dl.RTLD_LAZY|dl.RTLD_GLOBAL)
 		var err error

@@ -161,8 +161,7 @@ func (s *sheet) step(st *diag.StepResult, all []diag.Fact, facts map[string]*dia
 		if c.Failure != diag.OK {
 			word = string(c.Failure)
 		}
-		differs := strings.Join(diag.Changed(&f.Request, &c.Request), ", ")
-		differs = cmp.Or(differs, "nothing, asked again")
+		differs := cmp.Or(strings.Join(diag.Changed(&f.Request, &c.Request), ", "), "nothing, asked again")
 		s.Field(once(i, "also asked"), fmt.Sprintf("%s from %s, %s: %s (differs in %s)", strings.TrimPrefix(c.ID, f.ID+"~"),
 			c.Vantage, c.DurationMS.Words(), word, differs), page.Faint)
 	}

@@ -83,8 +83,7 @@ func Detail(f *diag.Fact) []string {
 			lines = append(lines, what+" "+strings.Join(kept, ", "))
 		}
 	}
-	target := f.Target
-	target = cmp.Or(target, f.Request.Target)
+	target := cmp.Or(f.Target, f.Request.Target)
 	add(page.Clean(string(f.Request.Op)), target)
 	for _, section := range f.Sections() {
 		for _, l := range section.Words() {

@@ -180,8 +180,7 @@ func (s *sheet) proof(label string, pr *diag.Proof, facts map[string]*diag.Fact)
 	if pr == nil {
 		return
 	}
-	text := pr.Text
-	text = cmp.Or(text, "differs in "+pr.Changed)
+	text := cmp.Or(pr.Text, "differs in "+pr.Changed)
 	if label == "" {
 		text = "proof: " + text
 	}

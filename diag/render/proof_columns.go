@@ -72,8 +72,7 @@ func (s *sheet) proofOf(
 // columns adds the failing and the passing question beside each other, each input under its name. The one that differs
 // comes first, has a mark, and is named in words.
 func (s *sheet) columns(pr *diag.Proof, facts map[string]*diag.Fact) {
-	text := pr.Text
-	text = cmp.Or(text, "differs in "+pr.Changed)
+	text := cmp.Or(pr.Text, "differs in "+pr.Changed)
 	s.Add(page.Para{Text: text}, page.Blank{})
 	a, b := facts[pr.Failing], facts[pr.Passing]
 	if a == nil || b == nil {

@@ -154,8 +154,7 @@ func (s *sheet) waterfall(bars []bar) {
 
 // draw is the bar in n columns of the scale, at least one column wide.
 func (b *bar) draw(from, to int64, n int) string {
-	fill := fills[b.vantage]
-	fill = cmp.Or(fill, otherFill)
+	fill := cmp.Or(fills[b.vantage], otherFill)
 	all := max(to-from, 1)
 	start := min(int((b.from-from)*int64(n)/all), n-1)
 	long := min(max(int((b.to-b.from)*int64(n)/all), 1), n-start)

@@ -43,9 +43,7 @@ func (f *Finder) Find(text string) (Line, bool) {
 // puts in front. Another program's line that quotes the driver's does not count: what is in front must be a time with
 // few words before it, or end as a prefix does, in a bracket, ";" or "kernel:".
 func (f *Finder) FindInLog(line string) (Line, bool) {
-	if len(line) > maxRecord {
-		line = line[:maxRecord]
-	}
+	line = line[:min(len(line), maxRecord)]
 	for _, mark := range [...]string{"NVRM:", "nvidia-nvswitch"} {
 		i := strings.Index(line, mark)
 		if i < 0 || !isPrefix(line[:i]) {

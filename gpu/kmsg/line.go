@@ -46,9 +46,7 @@ type Line struct {
 // ParseLine parses one line as the driver printed it: without a prefix, see Finder.FindInLog. The second result is
 // false for a line that reports none of the three.
 func ParseLine(text string) (Line, bool) {
-	if len(text) > maxRecord {
-		text = text[:maxRecord]
-	}
+	text = text[:min(len(text), maxRecord)]
 	text = strings.TrimLeft(text, " \t")
 	if rest, ok := strings.CutPrefix(text, "NVRM:"); ok {
 		rest = strings.TrimLeft(rest, " ")

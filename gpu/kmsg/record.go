@@ -38,9 +38,7 @@ type Record struct {
 // and dictionary lines below it that begin with a blank), and returns the text and the dictionary as the kernel wrote
 // them. Fields behind those that it knows are ignored, as the kernel's documentation asks.
 func parseHead(b []byte) (Record, []byte, error) {
-	if len(b) > maxRecord {
-		b = b[:maxRecord]
-	}
+	b = b[:min(len(b), maxRecord)]
 	head, body, ok := bytes.Cut(b, []byte{';'})
 	if !ok {
 		return Record{}, nil, errMalformed
@@ -112,9 +110,7 @@ func number(b []byte) (uint64, error) {
 // unescape returns the text of a record's bytes, at most `most` bytes of it. The kernel writes unprintable bytes and
 // the backslash as \xNN. Control characters and invalid UTF-8 become the replacement character; newlines stay.
 func unescape(b []byte, most int) string {
-	if len(b) > most {
-		b = b[:most]
-	}
+	b = b[:min(len(b), most)]
 	plain := true
 	for _, c := range b {
 		if c < ' ' || c >= 0x7f || c == '\\' {

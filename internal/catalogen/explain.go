@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -129,10 +130,7 @@ func jsonName(f *ast.Field) string {
 
 // commentOf is the comment beside a field, else the one above it, on one line.
 func commentOf(f *ast.Field) string {
-	text := f.Comment.Text()
-	if text == "" {
-		text = f.Doc.Text()
-	}
+	text := cmp.Or(f.Comment.Text(), f.Doc.Text())
 	text = strings.TrimSpace(strings.ReplaceAll(text, "\n", " "))
 	if name := f.Names[0].Name + " is "; strings.HasPrefix(text, name) {
 		text = strings.TrimPrefix(text, name)

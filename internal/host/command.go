@@ -51,8 +51,7 @@ func (a Answer) Complaint() string {
 
 // SearchPath is the caller's PATH, with the places where a machine's tools are.
 func SearchPath() string {
-	path := os.Getenv("PATH")
-	path = cmp.Or(path, "/usr/local/sbin:/usr/local/bin")
+	path := cmp.Or(os.Getenv("PATH"), "/usr/local/sbin:/usr/local/bin")
 	return path + ":/usr/sbin:/usr/bin:/sbin:/bin"
 }
 
@@ -64,9 +63,7 @@ func (c Command) Run(ctx context.Context, argv ...string) (Answer, error) {
 		ctx, cancel = context.WithTimeout(ctx, c.Limit)
 		defer cancel()
 	}
-	if c.Path == "" {
-		c.Path = SearchPath()
-	}
+	c.Path = cmp.Or(c.Path, SearchPath())
 	c.Most = cmp.Or(c.Most, 256<<10)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = []string{"LC_ALL=C", "SYSTEMD_PAGER=", "SYSTEMD_COLORS=0", "PATH=" + c.Path}

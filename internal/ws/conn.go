@@ -7,6 +7,7 @@ package ws
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -108,9 +109,7 @@ func (c *Conn) message() (kind Kind, message []byte, err error) {
 		case (f.op == opMore) != (kind != 0):
 			return 0, nil, violation("a message begins within another, or ends without one")
 		default:
-			if kind == 0 {
-				kind = Kind(f.op)
-			}
+			kind = cmp.Or(kind, Kind(f.op))
 			if message = append(message, f.payload...); f.final {
 				return kind, message, nil
 			}

@@ -1,6 +1,7 @@
 package platform
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -45,9 +46,7 @@ func (p *Platform) postTask(w http.ResponseWriter, r *http.Request) error {
 	case in.TTLSeconds == 0:
 		ttl = defaultTaskTTL
 	}
-	if in.CorrelationID == "" {
-		in.CorrelationID = web.CorrelationID(r.Context())
-	}
+	in.CorrelationID = cmp.Or(in.CorrelationID, web.CorrelationID(r.Context()))
 	if !web.ValidCorrelationID(in.CorrelationID) {
 		return web.Errorf(http.StatusBadRequest, "correlation_id_invalid",
 			"a correlation id has 1 to 128 printable characters")

@@ -95,9 +95,7 @@ func New(cfg Config, deps Deps) (*Platform, error) {
 		return nil, err
 	}
 	p := &Platform{cfg: cfg, log: deps.Log, now: deps.Now, version: deps.Version}
-	if p.log == nil {
-		p.log = slog.New(slog.DiscardHandler)
-	}
+	p.log = cmp.Or(p.log, slog.New(slog.DiscardHandler))
 	if p.now == nil {
 		p.now = time.Now
 	}

@@ -3,6 +3,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,10 +91,7 @@ func statDisk(dir string) (*diag.DiskFacts, error) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return nil, &os.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	unit := uint64(st.Frsize)
-	if unit == 0 {
-		unit = uint64(st.Bsize)
-	}
+	unit := cmp.Or(uint64(st.Frsize), uint64(st.Bsize))
 	d := &diag.DiskFacts{
 		FSType: fsType(dir), TotalBytes: st.Blocks * unit, FreeBytes: st.Bavail * unit,
 		TotalInodes: st.Files, FreeInodes: st.Ffree, ReadOnly: st.Flags&unix.ST_RDONLY != 0,

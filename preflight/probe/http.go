@@ -158,8 +158,7 @@ func (c *climb) publicEdge() {
 
 // request builds the HTTP request. Secrets go only over a connection that was verified, or that has no TLS.
 func (c *climb) request(ctx context.Context) (*http.Request, error) {
-	method := c.req.Method
-	method = cmp.Or(method, http.MethodGet)
+	method := cmp.Or(c.req.Method, http.MethodGet)
 	r, err := http.NewRequestWithContext(ctx, method, c.to.url.String(), strings.NewReader(c.req.Body))
 	if err != nil {
 		return nil, errors.New("the request cannot be written")

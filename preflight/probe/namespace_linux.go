@@ -148,8 +148,7 @@ func mergeHost(f *diag.Fact, host diag.Fact) {
 		}
 	}
 	if f.Failure != host.Failure {
-		word := string(host.Failure)
-		word = cmp.Or(word, "it passes")
+		word := cmp.Or(string(host.Failure), "it passes")
 		f.Detail = joinDetail(f.Detail, "outside of the agent's mounts: "+word)
 	}
 }

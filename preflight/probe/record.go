@@ -36,8 +36,7 @@ func (p *Prober) record(_ context.Context, req diag.Request, f *diag.Fact) {
 	if facts.Source == record.SourceMirror {
 		facts.Path = mirror
 	}
-	limit := req.Limit
-	limit = cmp.Or(limit, recordEntries)
+	limit := cmp.Or(req.Limit, recordEntries)
 	facts = record.Newest(facts, limit)
 	for _, list := range [...][]diag.RecordEntry{facts.Entries, facts.Pinned} {
 		for i := range list {

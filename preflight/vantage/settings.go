@@ -108,10 +108,7 @@ func (p place) resolve(ctx context.Context, host string, s profile.SSH) (target,
 		return target{}, err
 	}
 	t := p.merge(host, s, look)
-	jump := s.Jump
-	if jump == "" {
-		jump = look.get("proxyjump")
-	}
+	jump := cmp.Or(s.Jump, look.get("proxyjump"))
 	if jump == "" || strings.EqualFold(jump, "none") {
 		if cmd := look.get("proxycommand"); cmd != "" && !strings.EqualFold(cmd, "none") && s.Jump == "" {
 			return target{}, fmt.Errorf(

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,12 +35,8 @@ type Drills func(ctx context.Context, observe func(ops.Progress)) *drill.Report
 // nothing can be drawn, there is only the report. The report is returned also when drawing or writing it failed.
 func RunDrills(ctx context.Context, o DrillOptions, run Drills,
 	finish func(w io.Writer, width int, r *drill.Report) error) (*drill.Report, error) {
-	if o.In == nil {
-		o.In = os.Stdin
-	}
-	if o.Out == nil {
-		o.Out = os.Stdout
-	}
+	o.In = cmp.Or(o.In, os.Stdin)
+	o.Out = cmp.Or(o.Out, os.Stdout)
 	var report *drill.Report
 	var err error
 	if Possible(o.In, o.Out) {

@@ -126,8 +126,7 @@ const stateWidth = 15
 func (m drillModel) step(c *current, p *drill.Part, t chaos.PlannedMachine, s step.Step) []page.Cell {
 	cell := m.stepState(c, p, t, s.ID)
 	cell.Text = page.Pad(cell.Text, stateWidth)
-	title := s.Title
-	title = cmp.Or(title, s.Fault)
+	title := cmp.Or(s.Title, s.Fault)
 	cells := []page.Cell{plain("  "), cell, faint("  " + s.Tier + " "), plain(s.ID + ": " + title)}
 	if m.wide() {
 		cells = append(cells, faint("  "+tierWords(s.Tier)))
@@ -253,7 +252,6 @@ func (m drillModel) seen(l *drill.Look, goes, absent bool) page.Cell {
 
 // tool is a look's command, and where it runs.
 func tool(l chaos.Look) string {
-	where := l.Machine
-	where = cmp.Or(where, "here")
+	where := cmp.Or(l.Machine, "here")
 	return strings.TrimSpace(l.Check.Exec.Line()) + " (" + where + ")"
 }

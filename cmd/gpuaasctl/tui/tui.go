@@ -9,6 +9,7 @@ package tui
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -66,12 +67,8 @@ func Run(ctx context.Context, o Options, walk Walk) (*diag.Report, error) {
 }
 
 func (o Options) withDefaults() Options {
-	if o.In == nil {
-		o.In = os.Stdin
-	}
-	if o.Out == nil {
-		o.Out = os.Stdout
-	}
+	o.In = cmp.Or(o.In, os.Stdin)
+	o.Out = cmp.Or(o.Out, os.Stdout)
 	return o
 }
 

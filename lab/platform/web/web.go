@@ -218,9 +218,7 @@ const maxName = 64
 
 // Clipped is a name that a caller made up, made fit to be kept: at most maxName plain characters.
 func Clipped(s string) string {
-	if len(s) > maxName {
-		s = s[:maxName]
-	}
+	s = s[:min(len(s), maxName)]
 	return strings.Map(func(r rune) rune {
 		if r > ' ' && r < 0x7f && r != '"' && r != '\\' {
 			return r

@@ -2,6 +2,7 @@ package cmdutil
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 
@@ -13,12 +14,7 @@ import (
 // Look is how stdout is drawn: the terminal's width and height, colour if it is wanted, and the characters of the
 // locale.
 func (a *App) Look(format string) render.Options {
-	locale := a.Env("LC_ALL")
-	for _, name := range [...]string{"LC_CTYPE", "LANG"} {
-		if locale == "" {
-			locale = a.Env(name)
-		}
-	}
+	locale := cmp.Or(a.Env("LC_ALL"), a.Env("LC_CTYPE"), a.Env("LANG"))
 	width, height := a.Size(a.Stdout)
 	return render.Options{
 		Format: render.Format(format), Width: width, Height: height, Color: a.colour(a.Stdout),

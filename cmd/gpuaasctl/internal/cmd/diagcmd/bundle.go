@@ -100,9 +100,8 @@ func bundle(a *cmdutil.App, cmd *cobra.Command, o *bundleOptions, args []string)
 	if err != nil {
 		return err
 	}
-	if o.file == "" {
-		o.file = fmt.Sprintf("evidence-%s-%s.tar.gz", s.Subject().NodeID, s.Began.UTC().Format("20060102T150405Z"))
-	}
+	o.file = cmp.Or(o.file,
+		fmt.Sprintf("evidence-%s-%s.tar.gz", s.Subject().NodeID, s.Began.UTC().Format("20060102T150405Z")))
 	if err := cmdutil.CheckNewFile("--out", o.file); err != nil {
 		return &cmdutil.UsageError{Err: err, Command: cmd.CommandPath()}
 	}
