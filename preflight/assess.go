@@ -114,7 +114,7 @@ func assessStep(h *Hop, s *Step, c *Case, p *diag.PlannedHop, status statuses) d
 		r.Status, r.Because = diag.StatusPass, "judged from the available facts"
 		return r
 	}
-	if f := c.about(h.ID, s); f != nil {
+	if f := c.about(s); f != nil {
 		return measured(r, s, c, f)
 	}
 	if s.Last {
@@ -226,7 +226,7 @@ func span(h *Hop, c *Case) (took diag.Millis) {
 	for at := int64(-1); ; { // the time until which it is counted
 		from, until := int64(-1), int64(-1)
 		for i := range h.Steps {
-			f := c.about(h.ID, &h.Steps[i])
+			f := c.about(&h.Steps[i])
 			if f == nil || h.Steps[i].Last || f.OffsetMS+int64(f.DurationMS) <= at {
 				continue
 			}

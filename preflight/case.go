@@ -131,12 +131,12 @@ func (c *Case) fact(id string) *diag.Fact {
 	}
 }
 
-// about is the fact that a hop's step judges, conclusive or not; nil where it is missing.
-func (c *Case) about(hop diag.HopID, s *Step) *diag.Fact {
+// about is the fact that a step of the chain judges, conclusive or not; nil where it is missing.
+func (c *Case) about(s *Step) *diag.Fact {
 	if s.Uses != "" {
 		return c.fact(s.Uses)
 	}
-	if q := c.of(hop, s.Name); q != nil {
+	if q := c.inquiries[s.number]; q != nil {
 		return q.main
 	}
 	return nil
@@ -227,10 +227,12 @@ func (c *Case) lostOnTheWay() *diag.Fact {
 	return first
 }
 
-// Field returns a field that a step extracted from an HTTP answer, "" when it is absent. The word of a state or a
-// status comes in lower case, as the judges know it: platforms differ in that.
-func (c *Case) Field(hop diag.HopID, step, name string) string {
-	f := c.Fact(hop, step)
+// Field returns a field that a step extracted from an HTTP answer, see fieldOf.
+func (c *Case) Field(hop diag.HopID, step, name string) string { return fieldOf(c.Fact(hop, step), name) }
+
+// fieldOf is a field of an HTTP answer, "" when it is absent. The word of a state or a status comes in lower case, as
+// the judges know it: platforms differ in that.
+func fieldOf(f *diag.Fact, name string) string {
 	if f == nil || f.HTTP == nil {
 		return ""
 	}
@@ -257,8 +259,11 @@ func (c *Case) URL(hop diag.HopID, step, name string) (string, diag.Secret) {
 }
 
 // Time returns such a field as a time; the zero time when it is absent or invalid.
-func (c *Case) Time(hop diag.HopID, step, name string) time.Time {
-	text := c.Field(hop, step, name)
+func (c *Case) Time(hop diag.HopID, step, name string) time.Time { return timeOf(c.Fact(hop, step), name) }
+
+// timeOf is a field of an HTTP answer as a time.
+func timeOf(f *diag.Fact, name string) time.Time {
+	text := fieldOf(f, name)
 	if text == "" {
 		return time.Time{}
 	}

@@ -14,7 +14,7 @@ func Chain() []Hop {
 		for i := range chain {
 			chain[i].closure = slices.Clip(explainers(chain, chain[i].ID))
 		}
-		numbered, stepCount = numberedIn(chain)
+		number(chain)
 	})
 	return chain
 }
@@ -23,8 +23,8 @@ func Chain() []Hop {
 var (
 	chainOnce sync.Once
 	chain     []Hop
-	numbered  [][]numberedStep // by the length of their ids, which distinguishes most of them
-	stepCount int              // how many there are
+	numbered  [slots][]numberedStep
+	stepCount int // how many there are
 )
 
 // numberedStep is the number of a step among all of the chain, by which a case keeps its facts.
@@ -34,28 +34,34 @@ type numberedStep struct {
 	n    int
 }
 
-// numberedIn numbers the steps of a chain.
-func numberedIn(chain []Hop) (all [][]numberedStep, n int) {
+// slot is where a step's number is kept: lengths and the last letter distinguish nearly all steps.
+func slot(hop diag.HopID, step string) int {
+	if step == "" {
+		return 0
+	}
+	return (3*len(hop) + 16*len(step) + int(step[len(step)-1])) % slots
+}
+
+const slots = 128
+
+// number numbers the steps of the chain.
+func number(chain []Hop) {
 	for i := range chain {
-		for _, s := range chain[i].Steps {
-			at := len(chain[i].ID) + len(s.Name)
-			for len(all) <= at {
-				all = append(all, nil)
-			}
-			all[at] = append(all[at], numberedStep{chain[i].ID, s.Name, n})
-			n++
+		for k := range chain[i].Steps {
+			s, at := &chain[i].Steps[k], slot(chain[i].ID, chain[i].Steps[k].Name)
+			s.number = stepCount
+			numbered[at] = append(numbered[at], numberedStep{chain[i].ID, s.Name, stepCount})
+			stepCount++
 		}
 	}
-	return all, n
 }
 
 // numberOf is the number of a step, -1 for one that the chain does not have.
 func numberOf(hop diag.HopID, step string) int {
-	if at := len(hop) + len(step); at < len(numbered) {
-		for i := range numbered[at] {
-			if s := &numbered[at][i]; s.step == step && s.hop == hop {
-				return s.n
-			}
+	in := numbered[slot(hop, step)]
+	for i := range in {
+		if s := &in[i]; s.step == step && s.hop == hop {
+			return s.n
 		}
 	}
 	return -1

@@ -3,7 +3,6 @@ package preflight
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -40,12 +39,16 @@ func allocationAfter(first Step) Step {
 
 // allocationInDoubt reports whether a question about the allocation did not pass.
 func allocationInDoubt(c *Case) bool {
-	return slices.ContainsFunc(Chain(), func(h Hop) bool {
-		return h.Allocation && slices.ContainsFunc(h.Steps, func(s Step) bool {
-			f := c.about(h.ID, &s)
-			return f != nil && !f.Passed()
-		})
-	})
+	chain := Chain()
+	for i := range chain {
+		for k := range chain[i].Steps {
+			f := c.about(&chain[i].Steps[k])
+			if chain[i].Allocation && f != nil && !f.Passed() {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // allocationChanged describes how the allocation changed between its two readings; "" where it did not, or was not
@@ -123,10 +126,11 @@ func lostResults(c *Case) *int {
 // cameBack reports whether the platform had lost the agent when the walk began, and hears from it by now: the agent was
 // started, or its network repaired, while the walk looked.
 func cameBack(c *Case) bool {
-	if lastRead(c) != stepNodeAfter || !contactFresh(c) {
+	f := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
+	if !c.Fact(diag.HopNodeHeartbeat, stepNodeAfter).Passed() || !contactFresh(c) {
 		return false
 	}
-	seen, beat := ageOf(c, stepReadModel, "node.last_seen_at"), ageOf(c, stepReadModel, "node.last_heartbeat_at")
+	seen, beat := ageOf(f, "node.last_seen_at"), ageOf(f, "node.last_heartbeat_at")
 	return (seen.known || beat.known) && (!seen.known || seen.age > staleAfter(c)) &&
 		(!beat.known || beat.age > staleAfter(c))
 }

@@ -129,7 +129,7 @@ func points(c *Case, hops []diag.HopResult) []diag.CheckPoint {
 // readModel reads a field of the node's read model. Its word on a backlog is that of the second look where there was
 // one, and none where that got no answer or no sweep was due; its word on anything else is not lost with it.
 func readModel(c *Case, name string) string {
-	word := c.Field(diag.HopNodeHeartbeat, lastRead(c), name)
+	word := fieldOf(lastRead(c), name)
 	if !slices.Contains(backlogFields[:], name) || !lookedAgain(c) {
 		return word
 	}
@@ -179,8 +179,8 @@ func nodeEvidence(c *Case) *diag.NodeEvidence {
 	if agentAnswered(c) != "" && !contactKnown(c) { // an age that this walk refutes
 		n.HeartbeatAge, n.ContactAge = nil, nil
 	}
-	if end, now := c.Time(diag.HopNodeHeartbeat, lastRead(c), "node.cert_not_after"),
-		platformNow(c); !end.IsZero() && !now.IsZero() {
+	read := lastRead(c)
+	if end, now := timeOf(read, "node.cert_not_after"), readAt(read); !end.IsZero() && !now.IsZero() {
 		expired := !now.Before(end)
 		n.CertExpired = &expired
 	}
@@ -263,8 +263,8 @@ func denials(c *Case) []diag.Denial {
 		}
 		out = append(out, d)
 	}
-	at, seen := c.Time(diag.HopNodeHeartbeat, lastRead(c), "node.last_denial_at"),
-		c.Time(diag.HopNodeHeartbeat, lastRead(c), "node.last_seen_at")
+	read := lastRead(c)
+	at, seen := timeOf(read, "node.last_denial_at"), timeOf(read, "node.last_seen_at")
 	if word := readModel(c, "node.last_denial_code"); word != "" && !diag.LimiterCode(word) && at.After(seen) {
 		out = append(out, diag.Denial{Source: "read model", Code: word})
 	}

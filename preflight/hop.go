@@ -138,6 +138,8 @@ type Step struct {
 	BothFamilies bool
 	// Pure steps measure nothing: they judge existing facts.
 	Pure bool
+
+	number int // among all steps; the chain fills it in
 }
 
 // sharedStep reads what another hop measured.

@@ -183,39 +183,40 @@ func staleAfter(c *Case) time.Duration {
 
 // justLate is the time of the last heartbeat, else that of the last contact, and the field that has it, where it is
 // past its limit by less than the agent's interval: the next one may be on its way. Both are "" where it is not.
-func justLate(c *Case) (last, field string) { return lateAt(c, stepReadModel) }
+func justLate(c *Case) (last, field string) {
+	return lateAt(c, c.Fact(diag.HopNodeHeartbeat, stepReadModel))
+}
 
 // lateAt is justLate of another reading of the node.
-func lateAt(c *Case, step string) (last, field string) {
+func lateAt(c *Case, f *diag.Fact) (last, field string) {
 	field = "node.last_heartbeat_at"
-	late := ageOf(c, step, field)
+	late := ageOf(f, field)
 	if !late.known {
 		field = "node.last_seen_at"
-		late = ageOf(c, step, field)
+		late = ageOf(f, field)
 	}
 	interval := time.Duration(c.Policy(profile.PolicyHeartbeatInterval)) * time.Second
 	if by := late.age - staleAfter(c); !late.known || by <= 0 || by > min(interval, staleAfter(c)/2) {
 		return "", ""
 	}
-	return c.Field(diag.HopNodeHeartbeat, step, field), field
+	return fieldOf(f, field), field
 }
 
 // nextUnread reports whether the poll for the next heartbeat broke, and the last one is still just late.
 func nextUnread(c *Case) bool {
 	again := c.Fact(diag.HopNodeHeartbeat, stepReadAgain)
 	_, field := lateAt(c, lastRead(c))
-	return field != "" && again != nil &&
-		(!waitedFor(again) || c.Field(diag.HopNodeHeartbeat, stepReadAgain, field) == "")
+	return field != "" && again != nil && (!waitedFor(again) || fieldOf(again, field) == "")
 }
 
-// lastRead is the step whose reading of the node counts: the last one that was answered as it asked.
-func lastRead(c *Case) string {
+// lastRead is the reading of the node that counts: the last one that was answered as it asked; nil without any.
+func lastRead(c *Case) *diag.Fact {
 	for _, step := range [...]string{stepNodeAfter, stepReadAgain} {
-		if c.Fact(diag.HopNodeHeartbeat, step).Passed() {
-			return step
+		if f := c.Fact(diag.HopNodeHeartbeat, step); f.Passed() {
+			return f
 		}
 	}
-	return stepReadModel
+	return c.Fact(diag.HopNodeHeartbeat, stepReadModel)
 }
 
 // nodeUnknown reports whether the platform reports that it knows no such node.
@@ -261,32 +262,30 @@ type age struct {
 }
 
 func agesOf(c *Case) *readAges {
-	step := lastRead(c)
-	if f := c.Fact(diag.HopNodeHeartbeat, step); f != c.ages.of {
-		c.ages = readAges{of: f, beat: ageOf(c, step, "node.last_heartbeat_at"), contact: ageOf(c, step, "node.last_seen_at")}
+	if f := lastRead(c); f != c.ages.of {
+		c.ages = readAges{of: f, beat: ageOf(f, "node.last_heartbeat_at"), contact: ageOf(f, "node.last_seen_at")}
 	}
 	return &c.ages
 }
 
-// ageOf is how old a time was when a step read it.
-func ageOf(c *Case, step, field string) age {
-	at := c.Time(diag.HopNodeHeartbeat, step, field)
+// ageOf is how old a time was when the node was read.
+func ageOf(f *diag.Fact, field string) age {
+	at := timeOf(f, field)
 	if at.IsZero() {
 		return age{}
 	}
-	return age{timeOf(c, step).Sub(at), true}
+	return age{readAt(f).Sub(at), true}
 }
 
-// platformNow is when the read model was last read, see timeOf.
-func platformNow(c *Case) time.Time { return timeOf(c, lastRead(c)) }
+// platformNow is when the read model was last read, see readAt.
+func platformNow(c *Case) time.Time { return readAt(lastRead(c)) }
 
-// timeOf is when a step read the node, by the platform's own clock where the answer has it; zero when it did not.
-func timeOf(c *Case, step string) time.Time {
-	f := c.Fact(diag.HopNodeHeartbeat, step)
+// readAt is when the node was read, by the platform's own clock where the answer has it; zero when it was not.
+func readAt(f *diag.Fact) time.Time {
 	if f == nil {
 		return time.Time{}
 	}
-	now := c.Time(diag.HopNodeHeartbeat, step, "node.now")
+	now := timeOf(f, "node.now")
 	if now.IsZero() && f.HTTP != nil {
 		now = f.HTTP.Date.Time
 	}
@@ -379,8 +378,7 @@ func sameNode(c *Case, name string) bool {
 // ReadModel is the platform's row of the node as a walk last read it: the fields of its answer, none where it was not
 // read.
 func ReadModel(r *diag.Report) map[string]string {
-	c := caseOf(r)
-	f := c.Fact(diag.HopNodeHeartbeat, lastRead(c))
+	f := lastRead(caseOf(r))
 	if f == nil || f.HTTP == nil {
 		return nil
 	}

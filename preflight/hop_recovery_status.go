@@ -106,12 +106,10 @@ func nodeRecoveryStatus() Hop {
 
 // judgeCloned reads the platform's own word: only it sees two machines with one identity.
 func judgeCloned(c *Case) *diag.Finding {
-	f := c.Fact(diag.HopNodeHeartbeat, lastRead(c))
-	wait := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
-	reason := c.Field(diag.HopNodeHeartbeat, lastRead(c), "node.recovery_reason")
+	f, wait := lastRead(c), c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
 	if code(wait) == "cloned" {
 		f = wait
-	} else if reason != string(diag.ReasonClonedIdentity) {
+	} else if fieldOf(f, "node.recovery_reason") != string(diag.ReasonClonedIdentity) {
 		return nil
 	}
 	out := fail(diag.SigIdentityCloned, f, "the platform sees more than one machine with the identity of %s",

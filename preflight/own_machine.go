@@ -28,9 +28,12 @@ func ownMachine(c *Case, f *diag.Fact) *diag.Finding {
 func uncovered(h *Hop, c *Case, findings []diag.Finding) (out []diag.Finding) {
 	for i := range h.Steps {
 		s := &h.Steps[i]
-		f := c.Fact(h.ID, s.Name)
+		if s.Uses != "" || s.Optional {
+			continue
+		}
+		f := c.about(s)
 		own := ownMachine(c, f)
-		if own == nil || s.Optional || slices.ContainsFunc(append(findings, out...), func(o diag.Finding) bool {
+		if own == nil || slices.ContainsFunc(append(findings, out...), func(o diag.Finding) bool {
 			return slices.Contains(o.Evidence, f.ID) || (o.Signal == own.Signal && o.Status == own.Status)
 		}) {
 			continue
