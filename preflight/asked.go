@@ -237,16 +237,8 @@ func (c *Case) with(step string, b *diag.Fact) *Case {
 // declared finds a step by the id of its fact; nil for a fact that no step makes.
 func declared(id string) (*Hop, *Step) {
 	hop, name, _ := strings.Cut(id, "/")
-	chain := Chain()
-	for i := range chain {
-		if string(chain[i].ID) != hop {
-			continue
-		}
-		for k := range chain[i].Steps {
-			if s := &chain[i].Steps[k]; s.Name == name && s.Uses == "" {
-				return &chain[i], s
-			}
-		}
+	if p := declaredStep(diag.HopID(hop), name); p.step != nil && p.step.Uses == "" {
+		return p.hop, p.step
 	}
 	return nil, nil
 }

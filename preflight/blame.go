@@ -41,11 +41,8 @@ func blameFor(chain []Hop, hops []diag.HopResult, c *Case) (diag.Verdict, advice
 	if v.Outcome == diag.OutcomeFail && !slices.ContainsFunc(roots, func(r root) bool { return !r.silent }) {
 		v.Outcome = diag.OutcomeInconclusive // every failure may follow from a silence
 	}
-	for _, h := range hops {
-		if h.Status == diag.StatusFail {
-			v.FirstFailedHop = h.ID
-			break
-		}
+	if i := slices.IndexFunc(hops, failed); i >= 0 {
+		v.FirstFailedHop = hops[i].ID
 	}
 	switch {
 	case len(roots) > 0:
@@ -79,8 +76,8 @@ func blameFor(chain []Hop, hops []diag.HopResult, c *Case) (diag.Verdict, advice
 // outcomeOf is fail when anything failed, and pass only when everything that was planned was measured and is green.
 func outcomeOf(hops []diag.HopResult, endedBy diag.EndedBy) diag.Outcome {
 	n := map[diag.Status]int{}
-	for _, h := range hops {
-		n[h.Status]++
+	for i := range hops {
+		n[hops[i].Status]++
 	}
 	switch {
 	case n[diag.StatusFail] > 0:
@@ -160,7 +157,8 @@ func (f *folding) fold(h *diag.HopResult, finding diag.Finding, silent diag.HopI
 // attach adds every folded hop to the symptoms of the first root that explains it. Without such a root, the hop is
 // behind the silence that explains its closure.
 func (f *folding) attach(chain []Hop, hops []diag.HopResult) {
-	for _, h := range hops {
+	for k := range hops {
+		h := &hops[k]
 		if !f.folded[h.ID] {
 			continue
 		}

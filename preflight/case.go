@@ -93,11 +93,12 @@ func (c *Case) find(hop diag.HopID, step string) int {
 	if len(c.inquiries) == 0 { // nothing was asked
 		return -1
 	}
-	if n := numberOf(hop, step); n >= 0 {
-		return n
+	if s := declaredStep(hop, step).step; s != nil {
+		return s.number
 	}
+	id := factID(hop, step)
 	for i, q := range c.inquiries[stepCount:] {
-		if q.step == string(hop)+"/"+step {
+		if q.step == id {
 			return stepCount + i
 		}
 	}
@@ -129,6 +130,18 @@ func (c *Case) fact(id string) *diag.Fact {
 	default:
 		return q.main
 	}
+}
+
+// counter is the first fact of a step's counter-probe, conclusive or not; nil where it is missing.
+func (c *Case) counter(hop diag.HopID, step, name string) *diag.Fact {
+	if q := c.of(hop, step); q != nil {
+		for _, r := range q.runs {
+			if r.name == name && r.n == 0 {
+				return r.fact
+			}
+		}
+	}
+	return nil
 }
 
 // about is the fact that a step of the chain judges, conclusive or not; nil where it is missing.
@@ -228,7 +241,9 @@ func (c *Case) lostOnTheWay() *diag.Fact {
 }
 
 // Field returns a field that a step extracted from an HTTP answer, see fieldOf.
-func (c *Case) Field(hop diag.HopID, step, name string) string { return fieldOf(c.Fact(hop, step), name) }
+func (c *Case) Field(hop diag.HopID, step, name string) string {
+	return fieldOf(c.Fact(hop, step), name)
+}
 
 // fieldOf is a field of an HTTP answer, "" when it is absent. The word of a state or a status comes in lower case, as
 // the judges know it: platforms differ in that.
@@ -259,7 +274,9 @@ func (c *Case) URL(hop diag.HopID, step, name string) (string, diag.Secret) {
 }
 
 // Time returns such a field as a time; the zero time when it is absent or invalid.
-func (c *Case) Time(hop diag.HopID, step, name string) time.Time { return timeOf(c.Fact(hop, step), name) }
+func (c *Case) Time(hop diag.HopID, step, name string) time.Time {
+	return timeOf(c.Fact(hop, step), name)
+}
 
 // timeOf is a field of an HTTP answer as a time.
 func timeOf(f *diag.Fact, name string) time.Time {

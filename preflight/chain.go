@@ -23,23 +23,22 @@ func Chain() []Hop {
 var (
 	chainOnce sync.Once
 	chain     []Hop
-	numbered  [slots][]numberedStep
-	stepCount int // how many there are
+	bySlot    [slots][]chainStep // by slot
+	stepCount int                // how many steps there are
 )
 
-// numberedStep is the number of a step among all of the chain, by which a case keeps its facts.
-type numberedStep struct {
-	hop  diag.HopID
-	step string
-	n    int
+// chainStep is a step and its hop.
+type chainStep struct {
+	hop  *Hop
+	step *Step
 }
 
-// slot is where a step's number is kept: lengths and the last letter distinguish nearly all steps.
-func slot(hop diag.HopID, step string) int {
+// slot is where a step is looked up: lengths and the last letter distinguish nearly all.
+func slot(hop diag.HopID, step string) uint {
 	if step == "" {
 		return 0
 	}
-	return (3*len(hop) + 16*len(step) + int(step[len(step)-1])) % slots
+	return (3*uint(len(hop)) + 16*uint(len(step)) + uint(step[len(step)-1])) % slots
 }
 
 const slots = 128
@@ -48,23 +47,23 @@ const slots = 128
 func number(chain []Hop) {
 	for i := range chain {
 		for k := range chain[i].Steps {
-			s, at := &chain[i].Steps[k], slot(chain[i].ID, chain[i].Steps[k].Name)
-			s.number = stepCount
-			numbered[at] = append(numbered[at], numberedStep{chain[i].ID, s.Name, stepCount})
+			p := chainStep{&chain[i], &chain[i].Steps[k]}
+			at := slot(p.hop.ID, p.step.Name)
+			bySlot[at] = append(bySlot[at], p)
+			p.step.number = stepCount
 			stepCount++
 		}
 	}
 }
 
-// numberOf is the number of a step, -1 for one that the chain does not have.
-func numberOf(hop diag.HopID, step string) int {
-	in := numbered[slot(hop, step)]
-	for i := range in {
-		if s := &in[i]; s.step == step && s.hop == hop {
-			return s.n
+// declaredStep finds a step of the chain; the zero value where it does not have it.
+func declaredStep(hop diag.HopID, step string) chainStep {
+	for _, p := range bySlot[slot(hop, step)] {
+		if p.step.Name == step && p.hop.ID == hop {
+			return p
 		}
 	}
-	return -1
+	return chainStep{}
 }
 
 // withMeanings sets the catalogue's fields of hops. A hop without a catalogue row sets them itself.

@@ -346,6 +346,9 @@ func plainAddress(text string) string {
 }
 
 func count(text string) *int {
+	if text == "" {
+		return nil
+	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
 		return nil

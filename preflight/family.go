@@ -71,8 +71,7 @@ func familyWarnings(h *Hop, c *Case) []diag.Finding {
 		if !s.BothFamilies {
 			continue
 		}
-		f := c.Fact(h.ID, s.Name)
-		k := c.fact(factID(h.ID, s.Name) + "~" + counterOtherFamily)
+		f, k := c.Fact(h.ID, s.Name), c.counter(h.ID, s.Name, counterOtherFamily)
 		if f == nil || k == nil || k.Request.Op != diag.OpTCP || !refusesFamily(k) || warnedBefore(h.ID, c, f) ||
 			(gotNoAnswer(k) && lossSeen(c, k.Vantage) != "") { // a single silence on a lossy path does not count
 			continue

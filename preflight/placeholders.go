@@ -24,13 +24,16 @@ func ofFact(f *diag.Fact, values diag.Values) diag.Values {
 	}
 }
 
-// placeholders are this node's values for the tables' templates.
+// placeholders are this node's values for the tables' templates, each found once.
 func placeholders(c *Case) diag.Values {
+	found := map[string]string{}
 	return func(name string) string {
-		if value := placeholderRows[name]; value != nil {
-			return value(c)
+		value, known := found[name]
+		if find := placeholderRows[name]; !known && find != nil {
+			value = find(c)
+			found[name] = value
 		}
-		return ""
+		return value
 	}
 }
 

@@ -37,7 +37,7 @@ func judgeCase(r *diag.Report, c *Case) {
 func brought(hops []diag.HopResult, chain []Hop) []diag.HopResult {
 	var own []diag.HopResult
 	for i := range hops {
-		if position(chain, hops[i].ID) == len(chain) {
+		if (i >= len(chain) || hops[i].ID != chain[i].ID) && position(chain, hops[i].ID) == len(chain) {
 			own = append(own, hops[i])
 		}
 	}

@@ -18,7 +18,7 @@ func platformReads() []diag.HopID {
 func unanswered(hops []diag.HopResult, c *Case) []diag.HopID {
 	var ids []diag.HopID
 	for i := range hops {
-		if hopIn(Chain(), hops[i].ID).Silence != nil && silentFact(&hops[i], c) != nil {
+		if silentFact(&hops[i], c) != nil && hopIn(Chain(), hops[i].ID).Silence != nil {
 			ids = append(ids, hops[i].ID)
 		}
 	}
@@ -86,7 +86,8 @@ func needsOf(chain []Hop, id diag.HopID, f *diag.Finding) []diag.HopID {
 	var all []diag.HopID
 	found := false
 	for i := range chain {
-		for _, s := range chain[i].Steps {
+		for k := range chain[i].Steps {
+			s := &chain[i].Steps[k]
 			if s.Uses == "" && factID(chain[i].ID, s.Name) == decided {
 				all, found = append(all, s.Needs...), true
 			}

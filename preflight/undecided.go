@@ -71,7 +71,7 @@ func decided(c *Case) string {
 		words[3], words[4] = f.WS.FrameCode, f.WS.CloseReason
 	}
 	for _, w := range words {
-		if decisions[w] != "" {
+		if w != "" && decisions[w] != "" {
 			return w
 		}
 	}
