@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -42,6 +43,8 @@ type GPUAdmission struct {
 	Sampled  diag.Time     `json:"sampled_at,omitzero"` // the newest sample of a GPU
 	Judged   diag.Time     `json:"judged_at,omitzero"`
 	Now      diag.Time     `json:"now,omitzero"` // by the clock of the two above
+
+	listed int // how many GPUs it lists
 }
 
 // GPUPolicy is the policy that judged.
@@ -83,6 +86,17 @@ type GPUHealthOf struct {
 // AdmissionOf reads an admission document out of a fact; nil where the fact has none. A list that is longer than any
 // document has, or that is not a list, is left out.
 func AdmissionOf(node string, f *diag.Fact) *GPUAdmission {
+	a := headOf(node, f)
+	if a != nil {
+		readList(f.HTTP.Fields["gpu.gpus"], &a.GPUs)
+		readList(f.HTTP.Fields["gpu.findings"], &a.Findings)
+		readList(f.HTTP.Fields["gpu.notes"], &a.Notes)
+	}
+	return a
+}
+
+// headOf is AdmissionOf without what the hop's judge does not need: each GPU, each finding and the notes.
+func headOf(node string, f *diag.Fact) *GPUAdmission {
 	if !f.Passed() || f.HTTP == nil || f.HTTP.Fields["gpu.health"] == "" {
 		return nil
 	}
@@ -102,10 +116,10 @@ func AdmissionOf(node string, f *diag.Fact) *GPUAdmission {
 	if decided.Subject.What != "" || decided.Why != "" {
 		a.Decided = &decided
 	}
-	readList(v["gpu.gpus"], &a.GPUs)
-	readList(v["gpu.findings"], &a.Findings)
-	readList(v["gpu.notes"], &a.Notes)
 	readList(v["gpu.policy_refused"], &a.Policy.Refused)
+	var gpus []json.RawMessage
+	readList(v["gpu.gpus"], &gpus)
+	a.listed = len(gpus)
 	return a
 }
 
@@ -134,6 +148,7 @@ func JudgedHere(node string, judged, facts *diag.Fact) *GPUAdmission {
 		return nil
 	}
 	a.Decided, a.Notes = doc.Decided, doc.Notes
+	a.listed = len(doc.GPUs)
 	a.GPUs, a.Findings = append(a.GPUs, doc.GPUs...), append(a.Findings, doc.Findings...)
 	if facts != nil && facts.GPU != nil && !facts.GPU.EarlierBoot {
 		a.Sampled, a.Expected = facts.GPU.SampledAt, facts.GPU.Expected
@@ -214,12 +229,12 @@ func (s *GPUSubject) gpu() string {
 
 // absent reports whether nothing was ever judged about the node, and no GPU is expected there: nothing is missing.
 func (a *GPUAdmission) absent() bool {
-	return a.Health == GPUUnknown && a.Judged.IsZero() && a.Sampled.IsZero() && len(a.GPUs) == 0 && !a.expects()
+	return a.Health == GPUUnknown && a.Judged.IsZero() && a.Sampled.IsZero() && a.listed == 0 && !a.expects()
 }
 
 // none reports whether the node is known to have no GPU: none is expected, and none was seen.
 func (a *GPUAdmission) none() bool {
-	return a.Health == GPUUnknown && len(a.GPUs) == 0 && a.Expected != nil && *a.Expected == 0
+	return a.Health == GPUUnknown && a.listed == 0 && a.Expected != nil && *a.Expected == 0
 }
 
 // expects reports whether the node should have GPUs.

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -68,7 +69,7 @@ func admissionIn(c *Case) *GPUAdmission {
 	id := diag.HopGPUHealth
 	platform, judged, node := c.Fact(id, stepAdmission), c.Fact(id, stepGPUJudged), c.Fact(id, stepGPUNode)
 	if of := [...]*diag.Fact{platform, judged, node}; of != c.gpus.of {
-		c.gpus = readGPUs{of, AdmissionOf(c.Subject.NodeID, platform)}
+		c.gpus = readGPUs{of, headOf(c.Subject.NodeID, platform)}
 		if c.gpus.admission == nil {
 			c.gpus.admission = JudgedHere(c.Subject.NodeID, judged, node)
 		}
@@ -83,7 +84,11 @@ type readGPUs struct {
 }
 
 // GPUsOf is what a walk read about the node's GPUs; nil where it read nothing.
-func GPUsOf(r *diag.Report) *GPUAdmission { return admissionIn(caseOf(r)) }
+func GPUsOf(r *diag.Report) *GPUAdmission {
+	c, id := caseOf(r), diag.HopGPUHealth
+	return cmp.Or(AdmissionOf(c.Subject.NodeID, c.Fact(id, stepAdmission)),
+		JudgedHere(c.Subject.NodeID, c.Fact(id, stepGPUJudged), c.Fact(id, stepGPUNode)))
+}
 
 // decidingXID is the XID or SXID that decided the GPUs' health, "" where something else did.
 func decidingXID(c *Case) string {
@@ -172,11 +177,11 @@ func gpuCause(a *GPUAdmission) string {
 
 // gpuCount is how many GPUs were looked at, and how many there should be.
 func gpuCount(a *GPUAdmission) string {
-	n := fmt.Sprintf("%d GPUs", len(a.GPUs))
-	if len(a.GPUs) == 1 {
+	n := fmt.Sprintf("%d GPUs", a.listed)
+	if a.listed == 1 {
 		n = "1 GPU"
 	}
-	if a.expects() && *a.Expected != len(a.GPUs) {
+	if a.expects() && *a.Expected != a.listed {
 		n += fmt.Sprintf(" of %d", *a.Expected)
 	}
 	return n
@@ -214,7 +219,7 @@ func staleJudgement(a *GPUAdmission) bool {
 // measuredOnGPU is the cause of a GPU that is unhealthy, where the driver itself reports it: an XID, a recovery
 // action, an error counter. A count that lacks a GPU does not show the cause.
 func measuredOnGPU(_ *Case, f *diag.Fact) (*diag.Fact, string) {
-	return gpuReports(f, AdmissionOf("", f))
+	return gpuReports(f, headOf("", f))
 }
 
 // measuredHere is the same where this tool judged.

@@ -155,7 +155,7 @@ func nodeDisagrees(a *GPUAdmission, f *diag.Fact) string {
 		}
 		return ""
 	}
-	if n, counted := g.Count.Number(); counted && n < int64(len(a.GPUs)) {
+	if n, counted := g.Count.Number(); counted && n < int64(a.listed) {
 		return fmt.Sprintf("its driver counts %d", n)
 	}
 	for i := range g.GPUs {
