@@ -94,9 +94,11 @@ func (p past) String() string {
 	return string(text)
 }
 
-// outdated reports why entry i does not describe the present. accepted describes the evidence that the node's
-// certificate is accepted now; "" without such evidence.
-func outdated(entries []*RecordEntry, i int, boot string, points [len(Points)]CheckPoint, accepted string) past {
+// outdated reports why entry i, whose reason is code, does not describe the present. accepted describes the evidence
+// that the node's certificate is accepted now; "" without such evidence.
+func outdated(entries []*RecordEntry, i int, code ReasonCode, boot string, points [len(Points)]CheckPoint,
+	accepted string,
+) past {
 	n := entries[i]
 	if n.Reason == RecClonedIdentity {
 		for _, later := range entries[i+1:] {
@@ -123,7 +125,7 @@ func outdated(entries []*RecordEntry, i int, boot string, points [len(Points)]Ch
 	if begun := beganAgain(entries, i); begun != nil {
 		return past{wroteIt, n, ", and has not again since its agent began again at ", begun}
 	}
-	if accepted != "" && (n.About == "identity" || identityReason(reasonOfEntry(entries, i))) {
+	if accepted != "" && (n.About == "identity" || identityReason(code)) {
 		return past{wroteIt, n, ", and " + accepted, nil}
 	}
 	if p := denies(n); p != "" {

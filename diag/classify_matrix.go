@@ -55,8 +55,10 @@ func scenarioOf(code ReasonCode, v *view) *Scenario {
 	for _, general := range []bool{false, true} {
 		for i := range matrix {
 			m := &matrix[i]
-			holds := rowRule(m.ID)
-			if slices.Contains(m.Reasons, code) && general == (holds == nil) && (general || holds(v)) {
+			if !slices.Contains(m.Reasons, code) {
+				continue
+			}
+			if holds := rowRule(m.ID); general == (holds == nil) && (general || holds(v)) {
 				return m
 			}
 		}

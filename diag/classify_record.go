@@ -83,7 +83,7 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 			continue
 		}
 		newest = append(newest, loop{code, n.About})
-		why := outdated(entries, i, boot, points, accepted)
+		why := outdated(entries, i, code, boot, points, accepted)
 		if hop := refutes(n, code); why.words == "" && hop != "" && passes(e.Probes, hop) {
 			why = past{wroteIt, n, ", and " + string(hop) + " passes", nil}
 		}

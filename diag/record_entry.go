@@ -3,6 +3,7 @@ package diag
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // RecordEntry is one slot of a node's diagnostic record: a decision that the agent wrote down and synced before it
@@ -123,7 +124,7 @@ func byNumber(a, b *RecordEntry) int {
 	if a.Seq != b.Seq { // most often
 		return cmp.Compare(a.Seq, b.Seq)
 	}
-	return cmp.Or(cmp.Compare(a.BootID, b.BootID), cmp.Compare(a.Decision, b.Decision),
+	return cmp.Or(strings.Compare(a.BootID, b.BootID), strings.Compare(a.Decision, b.Decision),
 		cmp.Compare(b.MonoNS, a.MonoNS), cmp.Compare(b.Count, a.Count))
 }
 

@@ -218,8 +218,9 @@ func (r *SignalRow) causeStep(cause string) (Step, bool) {
 	if cause == "" {
 		return Step{}, false
 	}
+	cause = strings.ToLower(cause)
 	for _, c := range causeSteps {
-		if strings.Contains(strings.ToLower(cause), c.says) {
+		if strings.Contains(cause, c.says) {
 			return c.step, true
 		}
 	}

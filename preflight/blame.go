@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -110,14 +111,28 @@ func rootsOf(chain []Hop, hops []diag.HopResult, c *Case) []root {
 		if h.Status != diag.StatusFail {
 			continue
 		}
-		for _, finding := range append([]diag.Finding{h.Finding}, h.Also...) {
+		for finding := range findingsOf(h) {
 			if finding.Status == diag.StatusFail {
-				f.fold(h, finding, explainer(chain, h, &finding, silent, c))
+				f.fold(h, *finding, explainer(chain, h, finding, silent, c))
 			}
 		}
 	}
 	f.attach(chain, hops)
 	return append(f.roots, f.silences(hops, silent, c)...)
+}
+
+// findingsOf are all findings of a hop, its own first.
+func findingsOf(h *diag.HopResult) iter.Seq[*diag.Finding] {
+	return func(yield func(*diag.Finding) bool) {
+		if !yield(&h.Finding) {
+			return
+		}
+		for i := range h.Also {
+			if !yield(&h.Also[i]) {
+				return
+			}
+		}
+	}
 }
 
 // folding is the work of rootsOf: what was found so far, and which hops something else explains.

@@ -101,18 +101,8 @@ func newChain() []Hop {
 
 // hopsThrough lists the ids of the chain from a to b, both included.
 func hopsThrough(a, b diag.HopID) []diag.HopID {
-	var ids []diag.HopID
-	in := false
-	for _, id := range diag.HopIDs() {
-		in = in || id == a
-		if in {
-			ids = append(ids, id)
-		}
-		if id == b {
-			break
-		}
-	}
-	return ids
+	ids := diag.HopIDs()
+	return slices.Clip(ids[slices.Index(ids, a) : slices.Index(ids, b)+1])
 }
 
 // closure lists every hop that may explain a failure of id, directly or through others; never id itself.

@@ -54,10 +54,8 @@ func evidenceOf(c *Case, hops []diag.HopResult, v *diag.Verdict) diag.Evidence {
 			diag.Probed{Hop: b.Hop, Status: diag.StatusFail, Signal: b.Signal, Failure: b.Failure, Text: b.Text})
 	}
 	e.App = appEvidence(c)
-	e.Trust = &diag.TrustEvidence{
-		SigningCA: signingCA(c),
-		IngressCA: ingressCA(c),
-	}
+	signing, ingress := trustedCAs(c)
+	e.Trust = &diag.TrustEvidence{SigningCA: signing, IngressCA: ingress}
 	e.Denials = denials(c)
 	e.Passed = v.Outcome == diag.OutcomePass || v.Outcome == diag.OutcomeWarn
 	e.CertGood = certGood(c)
@@ -81,13 +79,13 @@ func probed(c *Case, hops []diag.HopResult, v *diag.Verdict) []diag.Probed {
 			out = append(out, diag.Probed{Hop: h.ID, Status: diag.StatusPass})
 			continue
 		}
-		for _, f := range append([]diag.Finding{h.Finding}, h.Also...) {
+		for f := range findingsOf(h) {
 			if f.Status != diag.StatusFail && f.Status != diag.StatusWarn {
 				continue
 			}
 			p := diag.Probed{Hop: h.ID, Status: f.Status, Signal: f.Signal, Failure: f.Failure, Reason: f.Reason, Text: f.Text}
 			if f.Status == diag.StatusFail {
-				p.By = explainedBy(v, h.ID, &f)
+				p.By = explainedBy(v, h.ID, f)
 			}
 			if hop := hopIn(Chain(), h.ID); hop.NotOfNode != nil && hop.NotOfNode(c) {
 				p.Reason = diag.ReasonNone
@@ -100,7 +98,7 @@ func probed(c *Case, hops []diag.HopResult, v *diag.Verdict) []diag.Probed {
 
 // points are those of the checklist that this walk measured itself.
 func points(c *Case, hops []diag.HopResult) []diag.CheckPoint {
-	var out []diag.CheckPoint
+	out := make([]diag.CheckPoint, 0, 3)
 	add := func(id diag.PointID, ok bool, text string) {
 		mark := diag.MarkFail
 		if ok {

@@ -196,7 +196,11 @@ func refusesFamilyOf(families string, to netip.Addr) bool {
 		want = "AF_INET6"
 	}
 	list, refused := strings.CutPrefix(families, "~")
-	return slices.Contains(strings.Fields(list), want) == refused
+	listed := false
+	for word := range strings.FieldsSeq(list) {
+		listed = listed || word == want
+	}
+	return listed == refused
 }
 
 func within(prefixes []string, a netip.Addr) bool {

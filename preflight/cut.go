@@ -186,10 +186,11 @@ func cutAtNode(c *Case, f *diag.Fact) cutVerdict {
 // lostReady reports whether the agent posted that the terminal is open while the gateway still waited for its ready
 // frame. What the agent posted as late as the gateway gave up is a shell that was slow.
 func lostReady(c *Case) bool {
-	done, closed := c.Time(diag.HopTerminalOpenTask, stepSessionRow, "session.task_completed_at"),
-		c.Time(diag.HopTerminalOpenTask, stepSessionRow, "session.closed_at")
 	row := c.Fact(diag.HopTerminalOpenTask, stepSessionRow)
-	return streamCame(c) && !shellReady(c) && !unasked(row, "session.pty_ready_at") &&
-		sessionField(c, "session.task_status") == "completed" &&
-		!done.IsZero() && !closed.IsZero() && closed.Sub(done) > time.Second
+	if fieldOf(row, "session.task_status") != "completed" || unasked(row, "session.pty_ready_at") ||
+		!streamCame(c) || shellReady(c) {
+		return false
+	}
+	done, closed := timeOf(row, "session.task_completed_at"), timeOf(row, "session.closed_at")
+	return !done.IsZero() && !closed.IsZero() && closed.Sub(done) > time.Second
 }

@@ -113,20 +113,21 @@ func sameEndpoint(a, b string) bool {
 	if a == "" || b == "" || errA != nil || errB != nil {
 		return true
 	}
-	return secure(ua.Scheme) == secure(ub.Scheme) && hostPort(ua) == hostPort(ub)
+	return secure(ua.Scheme) == secure(ub.Scheme) && portOf(ua) == portOf(ub) &&
+		strings.EqualFold(ua.Hostname(), ub.Hostname())
 }
 
 func secure(scheme string) bool { return scheme == "https" || scheme == "wss" }
 
-func hostPort(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = "80"
-		if secure(u.Scheme) {
-			port = "443"
-		}
+// portOf is the port of a URL, that of its scheme where it names none.
+func portOf(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case secure(u.Scheme):
+		return "443"
 	}
-	return strings.ToLower(u.Hostname()) + ":" + port
+	return "80"
 }
 
 // endpointOf is the scheme, host and port of a URL, for people.
@@ -153,7 +154,7 @@ func hostPortOf(raw string) string {
 	if err != nil || u.Host == "" {
 		return ""
 	}
-	return hostPort(u)
+	return strings.ToLower(u.Hostname()) + ":" + portOf(u)
 }
 
 func join(base, path string) string { return strings.TrimRight(base, "/") + path }

@@ -122,7 +122,7 @@ func judgeCloned(c *Case) *diag.Finding {
 // fingerprints, and by the names that the ingress lists in its handshake.
 func judgeTrustDrift(c *Case) *diag.Finding {
 	trust := c.Fact(diag.HopControlPlaneAccess, stepAuth)
-	signing, ingress := signingCA(c), ingressCA(c)
+	signing, ingress := trustedCAs(c)
 	if signing != "" && ingress != "" && signing != ingress {
 		out := fail(diag.SigIngressCADrift, trust,
 			"node certificates are signed by %.16s..., and the node ingress trusts %.16s...", signing, ingress)
@@ -154,23 +154,20 @@ func judgeTrustDrift(c *Case) *diag.Finding {
 	return &out
 }
 
-// ingressCA is the CA whose certificates the node ingress takes: the signing one where the platform reports that it is
-// among them. While a CA is replaced the ingress takes old and new, and the platform names the first.
-func ingressCA(c *Case) string {
-	signing, wait := signingCA(c), c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
+// trustedCAs are the CA that signs node certificates now, and the one whose certificates the node ingress takes: the
+// signing one where the platform reports that it is among them. While a CA is replaced the ingress takes old and new,
+// and the platform names the first.
+func trustedCAs(c *Case) (signing, ingress string) {
+	trust, wait := c.Fact(diag.HopControlPlaneAccess, stepAuth), c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
+	signing = diag.Fingerprint(fieldOf(trust, "trust.signing_ca"))
 	letIn := admitted(wait) && asksForCert(wait)
 	switch {
-	case c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.ingress_trusts_signing_ca") == "true",
+	case fieldOf(trust, "trust.ingress_trusts_signing_ca") == "true",
 		// it was seen to take one
 		letIn && signing != "" && diag.Fingerprint(readModel(c, "node.cert_issuer_fingerprint")) == signing:
-		return signing
+		return signing, signing
 	}
-	return diag.Fingerprint(c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.ingress_ca"))
-}
-
-// signingCA is the CA that signs node certificates now.
-func signingCA(c *Case) string {
-	return diag.Fingerprint(c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.signing_ca"))
+	return signing, diag.Fingerprint(fieldOf(trust, "trust.ingress_ca"))
 }
 
 // foreignIssuer reports whether the terminal gateway, too, knows nothing of the CA that signed the node's certificate:

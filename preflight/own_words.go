@@ -86,12 +86,16 @@ func (r *ownRow) words(c *Case) (who, words string) {
 			break
 		}
 	}
-	for _, l := range slices.Backward(c.evidence) {
+	for i := len(c.evidence) - 1; i >= 0; i-- {
+		l := &c.evidence[i]
+		if l.Error == "" || !mine(l.TaskID, l.CorrelationID) {
+			continue
+		}
 		named := task != "" && l.TaskID == task // a line of any code must name the task: the walk has more than one
 		fits := func(beginning string) bool {
 			return strings.HasPrefix(l.Code, beginning) && (beginning != "" || named)
 		}
-		if l.Error != "" && mine(l.TaskID, l.CorrelationID) && slices.ContainsFunc(r.codes, fits) {
+		if slices.ContainsFunc(r.codes, fits) {
 			return "the platform's evidence", oneLine(l.Error)
 		}
 	}

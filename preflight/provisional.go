@@ -153,9 +153,9 @@ func (u *unfinished) undecided(chain []Hop, h *Hop, at diag.HopID) bool {
 // findingOf is the finding that a blame was made of.
 func findingOf(hops []diag.HopResult, b *diag.Blame) (diag.Finding, bool) {
 	h := hopNamed(hops, b.Hop)
-	for _, f := range append([]diag.Finding{h.Finding}, h.Also...) {
+	for f := range findingsOf(h) {
 		if f.Signal == b.Signal && f.Text == b.Text {
-			return f, true
+			return *f, true
 		}
 	}
 	return diag.Finding{}, false

@@ -44,7 +44,8 @@ func readBy(c *Case, hops []diag.HopResult, k *diag.Classification) int {
 		first = row.With[i]
 	}
 	// by the trust page
-	if k.Reason == diag.ReasonCertUntrustedByIngress && signingCA(c) != "" && signingCA(c) != ingressCA(c) {
+	signing, ingress := trustedCAs(c)
+	if k.Reason == diag.ReasonCertUntrustedByIngress && signing != "" && signing != ingress {
 		first = diag.HopControlPlaneAccess
 	}
 	for _, id := range append([]diag.HopID{first}, row.With...) {

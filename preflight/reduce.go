@@ -20,7 +20,7 @@ func Reduce(r *diag.Report) *diag.Report {
 	cited := map[string]bool{}
 	for i := range r.Hops {
 		h := &r.Hops[i]
-		for _, f := range append([]diag.Finding{h.Finding}, h.Also...) {
+		for f := range findingsOf(h) {
 			switch f.Status {
 			case diag.StatusFail, diag.StatusWarn, diag.StatusInconclusive:
 				for _, id := range f.Evidence {
