@@ -141,6 +141,18 @@ func question(c *Case, step, name string) *asked {
 	return nil
 }
 
+// counter is the first fact of a step's counter-probe, conclusive or not; nil where it is missing.
+func (c *Case) counter(hop diag.HopID, step, name string) *diag.Fact {
+	if q := c.of(hop, step); q != nil {
+		for _, r := range q.runs {
+			if r.name == name && r.n == 0 {
+				return r.fact
+			}
+		}
+	}
+	return nil
+}
+
 // question is built from the conclusive ones of some runs; nil without any.
 func (q *inquiry) question(runs []run) *asked {
 	i := slices.IndexFunc(q.family, func(a *asked) bool { return a.name == runs[0].name })
@@ -237,7 +249,7 @@ func (c *Case) with(step string, b *diag.Fact) *Case {
 // declared finds a step by the id of its fact; nil for a fact that no step makes.
 func declared(id string) (*Hop, *Step) {
 	hop, name, _ := strings.Cut(id, "/")
-	if p := declaredStep(diag.HopID(hop), name); p.step != nil && p.step.Uses == "" {
+	if p := declaredStep(diag.HopID(hop), name); p != nil && p.step.Uses == "" {
 		return p.hop, p.step
 	}
 	return nil, nil

@@ -93,8 +93,8 @@ func (c *Case) find(hop diag.HopID, step string) int {
 	if len(c.inquiries) == 0 { // nothing was asked
 		return -1
 	}
-	if s := declaredStep(hop, step).step; s != nil {
-		return s.number
+	if s := declaredStep(hop, step); s != nil {
+		return s.n
 	}
 	id := factID(hop, step)
 	for i, q := range c.inquiries[stepCount:] {
@@ -130,18 +130,6 @@ func (c *Case) fact(id string) *diag.Fact {
 	default:
 		return q.main
 	}
-}
-
-// counter is the first fact of a step's counter-probe, conclusive or not; nil where it is missing.
-func (c *Case) counter(hop diag.HopID, step, name string) *diag.Fact {
-	if q := c.of(hop, step); q != nil {
-		for _, r := range q.runs {
-			if r.name == name && r.n == 0 {
-				return r.fact
-			}
-		}
-	}
-	return nil
 }
 
 // about is the fact that a step of the chain judges, conclusive or not; nil where it is missing.

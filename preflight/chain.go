@@ -27,8 +27,11 @@ var (
 	stepCount int                // how many steps there are
 )
 
-// chainStep is a step and its hop.
+// chainStep is a step and its hop, with their names, so that a look-up reads nothing else.
 type chainStep struct {
+	id   diag.HopID
+	name string
+	n    int // the step's number
 	hop  *Hop
 	step *Step
 }
@@ -47,23 +50,24 @@ const slots = 128
 func number(chain []Hop) {
 	for i := range chain {
 		for k := range chain[i].Steps {
-			p := chainStep{&chain[i], &chain[i].Steps[k]}
-			at := slot(p.hop.ID, p.step.Name)
-			bySlot[at] = append(bySlot[at], p)
-			p.step.number = stepCount
+			h, s := &chain[i], &chain[i].Steps[k]
+			at := slot(h.ID, s.Name)
+			bySlot[at] = append(bySlot[at], chainStep{h.ID, s.Name, stepCount, h, s})
+			s.number = stepCount
 			stepCount++
 		}
 	}
 }
 
-// declaredStep finds a step of the chain; the zero value where it does not have it.
-func declaredStep(hop diag.HopID, step string) chainStep {
-	for _, p := range bySlot[slot(hop, step)] {
-		if p.step.Name == step && p.hop.ID == hop {
-			return p
+// declaredStep finds a step of the chain; nil where it does not have it.
+func declaredStep(hop diag.HopID, step string) *chainStep {
+	in := bySlot[slot(hop, step)]
+	for i := range in {
+		if s := &in[i]; s.name == step && s.id == hop {
+			return s
 		}
 	}
-	return chainStep{}
+	return nil
 }
 
 // withMeanings sets the catalogue's fields of hops. A hop without a catalogue row sets them itself.
