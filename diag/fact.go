@@ -25,8 +25,8 @@ type Fact struct {
 	Errno   string  `json:"errno,omitempty"`  // symbolic, e.g. ECONNREFUSED
 	Detail  string  `json:"detail,omitempty"` // the error's own words, scrubbed of secrets and URL queries
 
-	// AgentView reports how ViewAgent was honoured: "" not asked or plain host, "namespace" entered, or why not
-	// ("no process", "not permitted").
+	// AgentView reports how the view was honoured: "" not asked or plain host, "namespace" entered, or why not
+	// ("no process", "not permitted"; "login's network": the login has its own, and may not leave it).
 	AgentView string `json:"agent_view,omitempty"`
 
 	// OwnNetwork: measured in a network namespace that is the agent's and not the machine's.

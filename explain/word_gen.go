@@ -486,7 +486,7 @@ var fieldRows = [...]field{
 	{"after_ms", "UnitLook", "milliseconds after the first look"},
 	{"after_ms", "TCPAttempt", "when it was begun, after the first one"},
 	{"agent", "RecordEntry", "version"},
-	{"agent_view", "Fact", "AgentView reports how ViewAgent was honoured: \"\" not asked or plain host, \"namespace\" entered, or why not (\"no process\", \"not permitted\")"},
+	{"agent_view", "Fact", "AgentView reports how the view was honoured: \"\" not asked or plain host, \"namespace\" entered, or why not (\"no process\", \"not permitted\"; \"login's network\": the login has its own, and may not leave it)"},
 	{"aliases", "DNSAnswer", "the CNAMEs in order; the last has the addresses"},
 	{"allocation_id", "Subject", "the allocation, by the platform's id"},
 	{"allocation_id", "EvidenceLine", "the allocation, by the platform's id"},

@@ -86,6 +86,8 @@ func judge(h *Hop, c *Case) []diag.Finding {
 		f := c.fact(findings[i].Evidence[0])
 		if own := ownMachine(c, f); own != nil {
 			findings[i] = *own
+		} else if out := ofLogin(f); out != nil {
+			findings[i] = *out
 		} else if findings[i].Status == diag.StatusWarn {
 			continue
 		} else if f.Throttled() && f.Vantage == Operator {

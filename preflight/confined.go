@@ -17,6 +17,9 @@ const (
 	// viewEntered is the AgentView of a fact that was measured inside the agent's namespaces.
 	viewEntered = "namespace"
 
+	// viewLoginNetwork is the AgentView of a fact that was measured in a network namespace of the login's own.
+	viewLoginNetwork = "login's network"
+
 	// counterHostNetwork repeats a request from the machine's network namespace.
 	counterHostNetwork = "host-network"
 )
@@ -29,6 +32,18 @@ func hostNetwork(f *diag.Fact) []Counter {
 	req := f.Request
 	req.Network, req.TimeoutMS = diag.ViewHost, counterTimeoutMS
 	return []Counter{{Name: counterHostNetwork, From: f.Vantage, Request: req}}
+}
+
+// ofLogin is the finding of a probe that failed in a network namespace of the login's own: neither the machine nor its
+// agent is known to be there. nil for any other.
+func ofLogin(f *diag.Fact) *diag.Finding {
+	if f == nil || f.AgentView != viewLoginNetwork || f.Passed() {
+		return nil
+	}
+	out := undecided(f, "this login is in its own network namespace, which is not the machine's, and may not leave it: "+
+		"what the machine and its agent get from %s was not seen; from the login's network: %s", where(f), saw(f))
+	out.Lack = diag.LackRights
+	return &out
 }
 
 // apart is the finding where only the agent's network namespace keeps it from what f asked. Where the machine's network

@@ -14,6 +14,10 @@ const (
 	ViewEntered      = "namespace"     // seen as the agent sees, whether in a namespace of its own or in the host's
 	ViewNoProcess    = "no process"    // no agent runs: plain files
 	ViewNotPermitted = "not permitted" // we may not enter (not root): plain files
+
+	// ViewLoginNetwork is of a request over the network, whatever its view: the login is in a network namespace of its
+	// own that is neither the machine's nor the agent's, and may not leave it.
+	ViewLoginNetwork = "login's network"
 )
 
 // relook is how long "no agent runs" is believed, and relookTimes how many times as long as it took to find out: a
@@ -29,6 +33,7 @@ type eyes struct {
 	prober  *Prober
 	inside  *namespace     // nil when everything is measured in this process
 	mounts  *namespace     // its mounts without its network, where both are others
+	machine *namespace     // the machine's network, where this process is in another one
 	view    string         // AgentView of agent-view requests that are measured in this process
 	started uint64         // the agent's start time, so that a reused PID is not taken for it
 	found   time.Time      // when the looking ended
@@ -43,6 +48,7 @@ func (s *server) look(ctx context.Context) *eyes {
 	agent := AgentView{Unit: s.cfg.Unit, EnvFile: s.cfg.EnvFile, PID: s.cfg.Inside}
 	if s.cfg.Inside == 0 {
 		agent = DiscoverAgent(ctx, s.cfg.Unit, s.cfg.EnvFile)
+		e.machine = machinesNetwork(agent.PID, s.cfg)
 		e.inside, e.mounts, e.view = openNamespaces(agent.PID, s.cfg)
 	} else {
 		e.view = ViewEntered
@@ -91,7 +97,7 @@ func (e *eyes) namespaceFor(req diag.Request) *namespace {
 // close ends what the eyes keep open.
 func (e *eyes) close() error {
 	e.prober.Close()
-	return errors.Join(e.inside.close(), e.mounts.close())
+	return errors.Join(e.inside.close(), e.mounts.close(), e.machine.close())
 }
 
 // AgentView is the running agent as the node's probe sees it. The zero value is "no agent known".

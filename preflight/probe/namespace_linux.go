@@ -84,6 +84,19 @@ func openNamespaces(pid int, cfg Config) (inside, mounts *namespace, view string
 	return n, mounts, ViewEntered
 }
 
+// machinesNetwork is the machine's network for an agent that runs as pid, 0 for none; nil where this process is in it,
+// or is not seen to be in another one.
+func machinesNetwork(pid int, cfg Config) *namespace {
+	if !ownNetwork(host.Thread) {
+		return nil
+	}
+	n := &namespace{pid: pid, net: true, netOf: 1, exec: []string{"probe", "--in-namespace", strconv.Itoa(pid)}}
+	if cfg.Exec != nil {
+		n.exec = cfg.Exec(pid)
+	}
+	return n
+}
+
 // otherNamespace reports whether pid is in another namespace of this kind than we are.
 func otherNamespace(pid int, kind string) (bool, error) {
 	ours, err := os.Readlink("/proc/self/ns/" + kind)

@@ -165,17 +165,32 @@ func (s *server) answer(ctx context.Context, req diag.Request) diag.Fact {
 	e, done := s.current(ctx)
 	defer done()
 	if req.View == diag.ViewHost || req.Op.Row().Plain {
-		return s.plain(ctx, e.prober, req)
+		return s.here(ctx, e, req, "")
 	}
 	inside := e.namespaceFor(req)
 	if inside == nil {
-		f := s.plain(ctx, e.prober, req)
-		f.AgentView = e.view
-		return f
+		return s.here(ctx, e, req, e.view)
 	}
 	began := time.Now()
 	f := inside.answer(ctx, req, func() diag.Fact { return s.plain(ctx, e.prober, req) })
 	f.OffsetMS = began.Sub(s.start).Milliseconds() // the child counts from its own start
+	return f
+}
+
+// here measures req outside of the agent's namespaces, for an AgentView: in this process, or where that is in a network
+// of the login's own, in the machine's. An agent that is where the login is has the login's.
+func (s *server) here(ctx context.Context, e *eyes, req diag.Request, view string) diag.Fact {
+	plain := func() diag.Fact { return s.plain(ctx, e.prober, req) }
+	if e.machine == nil || !req.Op.Row().Ladder || view == ViewEntered {
+		f := plain()
+		f.AgentView = view
+		return f
+	}
+	f := e.machine.answer(ctx, req, plain)
+	if f.AgentView != ViewEntered {
+		view = ViewLoginNetwork
+	}
+	f.AgentView = view
 	return f
 }
 

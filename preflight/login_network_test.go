@@ -1,0 +1,32 @@
+package preflight
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// TestOfTheLoginsNetwork: what failed in a network namespace of the login's own is not a failure of the machine, of its
+// workload or of its way to the platform.
+func TestOfTheLoginsNetwork(t *testing.T) {
+	refused := func(f *diag.Fact) {
+		failWith(diag.TCPRefused, "tcp")(f)
+		f.AgentView = viewLoginNetwork
+	}
+	for hop, fact := range map[diag.HopID]string{
+		diag.HopAppRuntimeLiveness:       "app_runtime_liveness/port",
+		diag.HopNodeRuntimeAPI:           "node_runtime_api_reachability/reach",
+		diag.HopNodeTerminalReachability: "node_terminal_reachability/stream",
+	} {
+		r := walkWith(t, answers{fact: refused, fact + "~bare": refused,
+			"browser_terminal_ws/session": streamTimeout, "terminal_open_task/session": noStream})
+		h := hopOf(r, hop)
+		if h.Status != diag.StatusInconclusive || !strings.Contains(h.Because, "this login is in its own network namespace") {
+			t.Errorf("%s: %s %s%s", hop, h.Status, h.Text, h.Because)
+		}
+		if b := r.Verdict.Blame; b != nil && b.Hop == hop {
+			t.Errorf("%s is blamed: %s", hop, b.Text)
+		}
+	}
+}
