@@ -49,6 +49,9 @@ func cells() []cell {
 			do: at(ingressDoor, func(d *door) { d.secretly = true })},
 		cell{name: "api: a rule of its own", want: undecided(byEdge + ", operator access"),
 			do: at(apiDoor, func(d *door) { d.status, d.page = http.StatusForbidden, maintenancePage })},
+		cell{name: "api: backend " + halfBackend, want: api(`http_closed in http \(HTTP 200\)|HTTP 50[234]`),
+			do:     func(t *testing.T, _ *behind, doors *[3]door) { doors[apiDoor].backend = serve(t, halfBackend) },
+			cannot: map[string]string{"caddy": "it marks half an answer as whole"}},
 		cell{name: "stale bundle", want: staleBundle, do: func(t *testing.T, b *behind, _ *[3]door) {
 			write(t, filepath.Join(b.node, "ca-bundle.crt"), string(b.platform.SigningCA()))
 		}},

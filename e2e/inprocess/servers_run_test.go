@@ -279,6 +279,7 @@ const (
 	deadBackend    = "refuses connections"
 	garbageBackend = "answers no HTTP"
 	silentBackend  = "answers nothing"
+	halfBackend    = "breaks off each answer"
 )
 
 // serve gives the address of such a backend. It ends with the test.
@@ -301,6 +302,11 @@ func serve(t *testing.T, kind string) string {
 			go func() {
 				defer c.Close()
 				_, _ = c.Read(make([]byte, 4096))
+				if kind == halfBackend {
+					_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"+
+						"Transfer-Encoding: chunked\r\n\r\n5\r\n{\"id\"\r\n")
+					return
+				}
 				if kind == garbageBackend {
 					_, _ = c.Write(bytes.Repeat([]byte{'\x00', '\xff'}, 64))
 					return

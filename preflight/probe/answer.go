@@ -55,11 +55,17 @@ func (c *climb) describe(a *answer) diag.Failure {
 	h.DurationMS = diag.Measured(a.took)
 	h.BodyBytes = new(int64(len(a.body)))
 	h.Correlation = withoutSecrets(h.Correlation, secretsOf(c.req)...)
-	c.extract(h, a.body)
+	half := a.cut && !json.Valid(a.body)
+	if !half { // a field of half an answer may be half a value
+		c.extract(h, a.body)
+	}
 	var word diag.Failure
 	h.Page, word = judgePage(a.resp, a.body, len(c.req.Extract) > 0, h.ErrorCode)
 	if word == diag.OK && h.Status/100 == 2 && isHTML(a.resp) && c.wantsFields() {
 		return diag.HTTPEdgePage // a page for people in place of the API's answer
+	}
+	if word == diag.OK && h.Status/100 == 2 && half && c.wantsFields() {
+		return diag.HTTPClosed
 	}
 	return word
 }

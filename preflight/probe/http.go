@@ -31,6 +31,7 @@ const userAgent = "gpuaasctl-probe"
 type answer struct {
 	resp *http.Response
 	body []byte
+	cut  bool // the connection ended before the body did
 	took time.Duration
 }
 
@@ -131,11 +132,12 @@ func (c *climb) exchange(ctx context.Context) (*answer, error) {
 	c.link.whole = false
 	resp, err := c.link.roundTrip(r)
 	var body []byte
+	cut := false
 	if err == nil {
 		body, err = io.ReadAll(io.LimitReader(resp.Body, maxBody))
 		// A body that broke off is still an answer: its status and headers came.
 		if err != nil && !timedOut(ctx, err) && ctx.Err() == nil {
-			resp.Close, err = true, nil
+			resp.Close, cut, err = true, true, nil
 		}
 	}
 	if !release() && err == nil {
@@ -145,7 +147,7 @@ func (c *climb) exchange(ctx context.Context) (*answer, error) {
 		return nil, err
 	}
 	c.link.whole = true
-	return &answer{resp: resp, body: body, took: time.Since(began)}, nil
+	return &answer{resp: resp, body: body, cut: cut, took: time.Since(began)}, nil
 }
 
 // publicEdge notes that a certificate was to be shown to a listener that never asked for one: whatever it answers,

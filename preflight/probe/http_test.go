@@ -184,6 +184,25 @@ func TestPollEndsWithTheFirstRefusal(t *testing.T) {
 	}
 }
 
+// TestHalfAnAnswer: fields of an answer that broke off are not read, and it is not one without them. What is whole
+// counts although its end was not marked.
+func TestHalfAnAnswer(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+	for text, want := range map[string]struct {
+		word   diag.Failure
+		status string
+	}{
+		head + "10\r\n{\"status\":\"queue\r\n":     {diag.HTTPClosed, ""},
+		head + "13\r\n{\"status\":\"queued\"}\r\n": {diag.OK, "queued"},
+	} {
+		addr := wired(t, func(c net.Conn) { readSome(c); _, _ = c.Write([]byte(text)) })
+		f := run(t, diag.Request{Op: diag.OpHTTP, Target: "http://" + addr + "/", Extract: map[string]string{"s": "status"}})
+		if f.Failure != want.word || f.HTTP == nil || f.HTTP.Fields["s"] != want.status {
+			t.Errorf("%q: %q in %s, %+v", text, f.Failure, f.Phase, f.HTTP)
+		}
+	}
+}
+
 func TestBodyIsBounded(t *testing.T) {
 	noLeaks(t)
 	ca := newAuthority(t, "ca")
