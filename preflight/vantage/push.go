@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -86,13 +87,44 @@ func readProgram(path, name string) (Program, error) {
 	if p.Machine == "" {
 		return Program{}, fmt.Errorf("%s is for %s", path, e.Machine)
 	}
-	sum := sha256.New()
-	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, 1<<62)); err != nil {
+	if p.Sum, err = sumOf(f); err != nil {
 		return Program{}, fmt.Errorf("reading %s: %w", path, err)
 	}
-	p.Sum = hex.EncodeToString(sum.Sum(nil))
 	p.Name = name + "-" + p.Sum[:16]
 	return p, nil
+}
+
+// sums are the sums of programs that this process has read: every walk of a fleet needs that of the same helper.
+var sums sync.Map // version -> string
+
+// version is one content of a program's file.
+type version struct {
+	path string
+	size int64
+	at   time.Time
+}
+
+// sumOf returns the sha256 of f, in hex.
+func sumOf(f *os.File) (string, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	path, err := filepath.EvalSymlinks(f.Name())
+	if err != nil {
+		return "", err
+	}
+	of := version{path, st.Size(), st.ModTime()}
+	if sum, ok := sums.Load(of); ok {
+		return sum.(string), nil
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, io.NewSectionReader(f, 0, 1<<62)); err != nil {
+		return "", err
+	}
+	sum := hex.EncodeToString(h.Sum(nil))
+	sums.Store(of, sum)
+	return sum, nil
 }
 
 // noHelper is that this operator has no program to push.

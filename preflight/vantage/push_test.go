@@ -2,10 +2,12 @@ package vantage
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -57,6 +59,33 @@ func ours(t testing.TB) []string {
 		t.Fatal(err)
 	}
 	return []string{dir}
+}
+
+// A program that is replaced while this process runs gets the sum of what is there now, and one that is not keeps its.
+func TestSumFollowsTheFile(t *testing.T) {
+	program, err := os.ReadFile(sshtest.Helper(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "gpuaas-agent")
+	sum := func() string {
+		t.Helper()
+		found := Programs([]string{dir}, "gpuaas-agent")
+		if len(found) != 1 {
+			t.Fatalf("%d programs, want 1", len(found))
+		}
+		return found[0].Sum
+	}
+	for _, content := range [][]byte{program, append(slices.Clone(program), 0), append(slices.Clone(program), 1)} {
+		sshtest.Program(t, path, string(content))
+		want := fmt.Sprintf("%x", sha256.Sum256(content))
+		for range 2 {
+			if got := sum(); got != want {
+				t.Errorf("sum of %d bytes: %s, want %s", len(content), got, want)
+			}
+		}
+	}
 }
 
 func TestPush(t *testing.T) {
