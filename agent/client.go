@@ -2,7 +2,6 @@ package agent
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -102,7 +101,9 @@ func (a *api) do(ctx context.Context, c call) Outcome {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	o := Outcome{Correlation: c.correlation}
-	o.Correlation = cmp.Or(o.Correlation, "agent-"+rand.Text())
+	if o.Correlation == "" {
+		o.Correlation = "agent-" + rand.Text()
+	}
 	asked := false
 	req, err := a.request(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn:      func(info httptrace.GotConnInfo) { asked = askedForCert(info.Conn) },

@@ -211,11 +211,7 @@ func refusesFamilyOf(families string, to netip.Addr) bool {
 		want = "AF_INET6"
 	}
 	list, refused := strings.CutPrefix(families, "~")
-	listed := false
-	for word := range strings.FieldsSeq(list) {
-		listed = listed || word == want
-	}
-	return listed == refused
+	return slices.Contains(strings.Fields(list), want) == refused
 }
 
 func within(prefixes []string, a netip.Addr) bool {

@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -85,9 +84,11 @@ type readGPUs struct {
 
 // GPUsOf is what a walk read about the node's GPUs; nil where it read nothing.
 func GPUsOf(r *diag.Report) *GPUAdmission {
-	c, id := caseOf(r), diag.HopGPUHealth
-	return cmp.Or(AdmissionOf(c.Subject.NodeID, c.Fact(id, stepAdmission)),
-		JudgedHere(c.Subject.NodeID, c.Fact(id, stepGPUJudged), c.Fact(id, stepGPUNode)))
+	c := caseOf(r)
+	if a := AdmissionOf(c.Subject.NodeID, c.Fact(diag.HopGPUHealth, stepAdmission)); a != nil {
+		return a
+	}
+	return admissionIn(c)
 }
 
 // decidingXID is the XID or SXID that decided the GPUs' health, "" where something else did.
