@@ -27,7 +27,7 @@ func onlyIf(step diag.Step) string {
 	case step.Side == diag.SideOperator:
 		return "if there is no sign of a control plane fault: "
 	case step.Side == diag.SideEdge:
-		return "if it is cut between browser and gateway: "
+		return "if an edge in front of the listener is at fault: "
 	case step.Side == diag.SideNodeWay:
 		return "if it is cut between gateway and node: "
 	case step.Side == diag.SideAgent:
