@@ -38,6 +38,7 @@ const (
 	HTTPClosed          Failure = "http_closed"    // the connection was closed before a whole answer
 	HTTPEdgePage        Failure = "http_edge_page" // an edge's own page, not the API
 	HTTPEdgeAuth        Failure = "http_edge_auth" // the edge asks for a login
+	HTTPMalformed       Failure = "http_malformed" // a good status, and a body that is not the JSON that its type or the request promises
 	WSUpgradeRejected   Failure = "ws_upgrade_rejected"
 	WSSubprotocol       Failure = "ws_subprotocol"
 	WSClosed            Failure = "ws_closed"
@@ -115,6 +116,7 @@ var Failures = [...]Failure{
 	HTTPClosed,
 	HTTPEdgePage,
 	HTTPEdgeAuth,
+	HTTPMalformed,
 	WSUpgradeRejected,
 	WSSubprotocol,
 	WSClosed,
@@ -192,6 +194,7 @@ var failureWords = [len(Failures)]string{
 	"the connection was closed before a whole answer",
 	"an edge's own page in place of the API",
 	"the edge asks for a login",
+	"the answer is not the JSON that it should be",
 	"WebSocket upgrade rejected",
 	"WebSocket subprotocol not accepted",
 	"WebSocket closed by the far side",

@@ -366,6 +366,7 @@ var failureCauses = [len(diag.Failures)]string{
 	"a proxy that lost its backend, or a server that restarts",
 	"the request arrived at a public edge or its error page, not at the API",
 	"a login edge before the service, and no cookie of its session",
+	"a proxy that marks half an answer of its backend as whole, an edge that answers 200 for names that it does not serve, or a server that writes nonsense",
 	"an edge without Upgrade headers, a refused token, or a session that is not known",
 	"an edge that strips Sec-WebSocket-Protocol, or a gateway of another version",
 	"the gateway or something before it ended the stream; code and reason are beside it",

@@ -142,7 +142,8 @@ func accepted(f *diag.Fact) bool {
 // people.
 func noTrustPage(f *diag.Fact) bool {
 	s := status(f)
-	return s == 404 || s == 405 || s == 501 || (s/100 == 2 && f.Failure == diag.HTTPEdgePage)
+	return s == 404 || s == 405 || s == 501 || (s/100 == 2 && (f.Failure == diag.HTTPEdgePage ||
+		(f.Failure == diag.HTTPMalformed && !platformSpeaks(f))))
 }
 
 // anAnswerOfIt reports whether a request came to what is behind the name, and to no edge in place of it that wants a

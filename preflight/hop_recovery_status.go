@@ -333,7 +333,7 @@ func judgeTaskWait(c *Case) *diag.Finding {
 				"the platform, so whether the platform denies this node is not known%s", s, where(f), issued(c, f))
 		out.Side = diag.SidePlatform
 		out.Reason, out.Culprit = diag.ReasonIdentityRejectedRecoverable, "node file "+f.Request.Cert
-	case s >= 500 || (s == 0 && inPhase(f, "dns", "tcp", "tls", "http")):
+	case s >= 500 || good(f) || (s == 0 && inPhase(f, "dns", "tcp", "tls", "http")):
 		out = fail(diag.SigAPIUnreachable, f, "the node API does not answer the node's task wait: %s", saw(f))
 		if claim(c, &out, claimBehindListener) || (s == 0 && f.Failure != diag.TCPReset && f.TLS != nil && f.TLS.Verified) {
 			// The listener answers, with a certificate or without one; or its answer came over its own TLS.

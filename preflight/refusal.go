@@ -78,7 +78,7 @@ func endedUnshown(f *diag.Fact) bool { return asksForCert(f) && f.TLS.CertSent =
 func hungUp(f *diag.Fact) bool {
 	switch f.Failure {
 	case diag.HTTPClosed, diag.TLSClosed, diag.TLSProtocol:
-		return true
+		return status(f) == 0
 	case diag.TCPReset:
 		return inPhase(f, "tls", "http", "ws")
 	}

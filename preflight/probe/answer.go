@@ -55,19 +55,33 @@ func (c *climb) describe(a *answer) diag.Failure {
 	h.DurationMS = diag.Measured(a.took)
 	h.BodyBytes = new(int64(len(a.body)))
 	h.Correlation = withoutSecrets(h.Correlation, secretsOf(c.req)...)
-	half := a.cut && !json.Valid(a.body)
-	if !half { // a field of half an answer may be half a value
+	valid := json.Valid(a.body)
+	if valid { // a field of half an answer may be half a value
 		c.extract(h, a.body)
 	}
 	var word diag.Failure
 	h.Page, word = judgePage(a.resp, a.body, len(c.req.Extract) > 0, h.ErrorCode)
-	if word == diag.OK && h.Status/100 == 2 && isHTML(a.resp) && c.wantsFields() {
-		return diag.HTTPEdgePage // a page for people in place of the API's answer
-	}
-	if word == diag.OK && h.Status/100 == 2 && half && c.wantsFields() {
-		return diag.HTTPClosed
+	if word == diag.OK && h.Status/100 == 2 {
+		return c.judgeBody(a, valid)
 	}
 	return word
+}
+
+// judgeBody names what is wrong with the body of a good answer where fields were asked for, or where a node shows its
+// certificate: its agent reads the body. A page without fields, such as a health page, may be anything.
+func (c *climb) judgeBody(a *answer, valid bool) diag.Failure {
+	wants, node, says := c.wantsFields(), c.req.Cert != "", strings.Contains(a.resp.Header.Get("Content-Type"), "json")
+	switch {
+	case wants && isHTML(a.resp):
+		return diag.HTTPEdgePage // a page for people in place of the API's answer
+	case valid, !wants && !node, len(a.body) == maxBody:
+		return diag.OK
+	case a.cut:
+		return diag.HTTPClosed
+	case len(a.body) == 0 && (node || says || a.resp.StatusCode == http.StatusNoContent), !wants && !says:
+		return diag.OK
+	}
+	return diag.HTTPMalformed
 }
 
 // wantsFields reports whether more was asked for than the parts of an error and lists of names, which any page may
@@ -136,11 +150,9 @@ func retryAfter(v string, now time.Time) *int64 {
 	return nil
 }
 
-// extract pulls the fields that were asked for, and the error envelope of a refusal. A null counts as absent.
+// extract pulls from valid JSON the fields that were asked for, and the error envelope of a refusal. A null counts as
+// absent.
 func (c *climb) extract(h *diag.HTTPFacts, body []byte) {
-	if !json.Valid(body) {
-		return
-	}
 	get := c.p.Lookup
 	if get == nil {
 		get = lookup

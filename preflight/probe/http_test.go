@@ -184,16 +184,20 @@ func TestPollEndsWithTheFirstRefusal(t *testing.T) {
 	}
 }
 
-// TestHalfAnAnswer: fields of an answer that broke off are not read, and it is not one without them. What is whole
-// counts although its end was not marked.
+// TestHalfAnAnswer: fields of an answer that broke off are not read, and it is not one without them, also where a proxy
+// marked it as whole. What is whole counts although its end was not marked.
 func TestHalfAnAnswer(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+	const whole = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 	for text, want := range map[string]struct {
 		word   diag.Failure
 		status string
 	}{
-		head + "10\r\n{\"status\":\"queue\r\n":     {diag.HTTPClosed, ""},
-		head + "13\r\n{\"status\":\"queued\"}\r\n": {diag.OK, "queued"},
+		head + "10\r\n{\"status\":\"queue\r\n":                  {diag.HTTPClosed, ""},
+		head + "13\r\n{\"status\":\"queued\"}\r\n":              {diag.OK, "queued"},
+		whole + "Content-Length: 16\r\n\r\n{\"status\":\"queue": {diag.HTTPMalformed, ""}, // by a proxy's own end
+		"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n":          {diag.HTTPMalformed, ""}, // of a name that is not served
+		"HTTP/1.1 204 No Content\r\n\r\n":                       {diag.OK, ""},
 	} {
 		addr := wired(t, func(c net.Conn) { readSome(c); _, _ = c.Write([]byte(text)) })
 		f := run(t, diag.Request{Op: diag.OpHTTP, Target: "http://" + addr + "/", Extract: map[string]string{"s": "status"}})

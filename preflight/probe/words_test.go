@@ -322,6 +322,12 @@ var httpMisfortunes = []misfortune{
 		}), TimeoutMS: ms})
 	}),
 	{diag.HTTPNotHTTP, "http", "1xx without an end", replied(strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 1000))},
+	{diag.HTTPMalformed, "http", "half a JSON that is marked as whole", func(t *testing.T) diag.Fact {
+		ca := newAuthority(t, "ca")
+		s := site(t, ca.leaf(t, leafOf{}), page(200, jsonType, `{"status":"queue`))
+		return run(t, diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem,
+			Extract: map[string]string{"status": "status"}})
+	}},
 	{diag.HTTPClosed, "http", "closed without a word", replied("")},
 	{diag.HTTPClosed, "http", "closed within a header", replied("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n")},
 	{diag.TLSALPN, "http", "HTTP/2 settings", replied("\x00\x00\x00\x04\x00\x00\x00\x00\x00")},
