@@ -7,7 +7,7 @@ const (
 	LackTime     Lack = "time"     // the walk was ended before it was done
 	LackLogin    Lack = "login"    // an edge asks for a login, and the operator gave none
 	LackLimit    Lack = "limit"    // a limiter turned the operator away
-	LackPlatform Lack = "platform" // a server on the way answered with a page, in place of the platform
+	LackPlatform Lack = "platform" // a server on the way answered in place of the platform
 	LackRights   Lack = "rights"   // the operator's token, or the login on the node, may not read what was asked
 	LackSubject  Lack = "subject"  // the platform does not know what was asked about
 	LackMapping  Lack = "mapping"  // the answer lacks a field that the profile maps
@@ -40,7 +40,7 @@ var lackRows = [...]LackRow{
 	{
 		Lack: LackPlatform, Owners: Owners{"edge and route profile", "operator access"},
 		Recovery: []Step{
-			{Text: "read in the log of the server that answered why it did not pass the request on (a request filter, a list of addresses, a route, a page of its maintenance); the text names its address"},
+			{Text: "read in the log of the server that answered why it did not pass the request on (a request filter, a limit on requests, a list of addresses, a route, a redirect, a page of its maintenance); the text names its address"},
 			{Text: "walk again", Commands: []string{"{preflight}"}},
 		},
 	},

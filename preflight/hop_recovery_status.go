@@ -306,9 +306,8 @@ func judgeTaskWait(c *Case) *diag.Finding {
 	}
 	var out diag.Finding
 	switch s := status(f); {
-	case f.Passed() && !good(f):
-		out = undecided(f, "%s sends the task wait elsewhere: HTTP %d to %s; nothing of the node API was seen", where(f), s,
-			orUnknown(f.HTTP.Location))
+	case redirects(f):
+		out = redirected(f)
 	case f.Passed(), f.Failure == diag.HTTPEdgeAuth:
 		what := "a page for people"
 		if f.Failure == diag.HTTPEdgeAuth {

@@ -126,12 +126,8 @@ func enqueueNoop(e *Env, _ *Case) diag.Request {
 func judgeRoundtrip(c *Case) []diag.Finding {
 	id := diag.HopNodeTaskRoundtrip
 	put, got := c.Fact(id, stepEnqueue), c.Fact(id, stepTask)
-	if put != nil && c.Field(id, stepEnqueue, "task.id") == "" && foreignPage(put) {
-		return []diag.Finding{undecided(put, "no task was taken: %s in place of the platform's: nothing of the platform is "+
-			"in it", pageFrom(put))}
-	}
 	if put != nil && c.Field(id, stepEnqueue, "task.id") == "" {
-		return []diag.Finding{undecided(put, "the platform took no task: %s", saw(put))}
+		return []diag.Finding{notTaken(put)}
 	}
 	if got == nil {
 		return nil
@@ -166,6 +162,18 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 		return []diag.Finding{f}
 	}
 	return judgeBacklog(c)
+}
+
+// notTaken is the finding for a task that the platform did not take.
+func notTaken(put *diag.Fact) diag.Finding {
+	switch {
+	case foreignPage(put):
+		return undecided(put, "no task was taken: %s in place of the platform's: nothing of the platform is in it",
+			pageFrom(put))
+	case redirects(put):
+		return redirected(put)
+	}
+	return undecided(put, "the platform took no task: %s", saw(put))
 }
 
 // waitedFor reports whether a poll went on for its whole time. Where another answer, a broken connection or the silence

@@ -1,10 +1,50 @@
 package preflight
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
+
+// TestRedirectsLackNothing: a redirect in place of an answer is of a server on the way, and no mistake of the mapping.
+func TestRedirectsLackNothing(t *testing.T) {
+	for id, hop := range map[string]diag.HopID{
+		"allocation_binding/allocation":  diag.HopAllocationBinding,
+		"node_heartbeat/read_model":      diag.HopNodeHeartbeat,
+		"node_task_roundtrip/enqueue":    diag.HopNodeTaskRoundtrip,
+		"terminal_token_mint/mint":       diag.HopTerminalTokenMint,
+		"node_recovery_status/task_wait": diag.HopNodeRecoveryStatus,
+	} {
+		r := walkWith(t, answers{id: func(f *diag.Fact) {
+			f.HTTP = &diag.HTTPFacts{Status: 301, Location: "api.test/elsewhere/"}
+		}})
+		h := hopOf(r, hop)
+		if h.Status != diag.StatusInconclusive || !strings.Contains(h.Because, "HTTP 301 to api.test/elsewhere/") ||
+			strings.Contains(h.Because, "mapping") || r.Verdict.Owner != "edge and route profile, operator access" {
+			t.Errorf("%s: owner %q: %s", id, r.Verdict.Owner, describe(r))
+		}
+	}
+}
+
+// TestOthersAnswersLackNothing: neither does an answer with nothing of the platform in it.
+func TestOthersAnswersLackNothing(t *testing.T) {
+	for name, answer := range map[string]func(*diag.Fact){
+		"an empty 200": func(f *diag.Fact) {
+			f.Failure, f.Phase, f.HTTP = diag.HTTPMalformed, "http", &diag.HTTPFacts{Status: 200}
+		},
+		"a limit on headers": func(f *diag.Fact) {
+			f.Failure, f.Phase, f.HTTP = diag.HTTPStatus, "http", &diag.HTTPFacts{Status: 431}
+		},
+	} {
+		for _, id := range []string{"allocation_binding/allocation", "node_heartbeat/read_model"} {
+			r := walkWith(t, answers{id: answer})
+			if r.Verdict.Outcome != diag.OutcomeInconclusive || r.Verdict.Owners[0] != "edge and route profile" {
+				t.Errorf("%s, %s: owner %q: %s", id, name, r.Verdict.Owner, describe(r))
+			}
+		}
+	}
+}
 
 // TestHalfAnAnswerToTheNode: a node whose task waits are answered by halves is not let in, and its certificate has no
 // part in it.

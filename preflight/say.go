@@ -24,8 +24,12 @@ func undecided(f *diag.Fact, format string, args ...any) diag.Finding {
 	}
 }
 
-// unmapped is undecided for an answer without a field that the profile maps: the text names the field.
+// unmapped is undecided for an answer without a field that the profile maps: the text names the field. A redirect is no
+// such answer.
 func unmapped(f *diag.Fact, format string, args ...any) diag.Finding {
+	if redirects(f) {
+		return redirected(f)
+	}
 	out := undecided(f, format+" (see mapping.fields in the profile)", args...)
 	out.Lack = diag.LackMapping
 	return out

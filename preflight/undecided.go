@@ -131,6 +131,18 @@ func lackAt(h *diag.HopResult, c *Case) diag.Lack {
 		return diag.LackNode
 	case f.Failure == diag.Cancelled:
 		return diag.LackTime
+	case status(f)/100 == 4 && !platformSpeaks(f):
+		return diag.LackPlatform
 	}
 	return diag.LackAnswer
+}
+
+// redirects reports whether f was answered with a redirect, and not with one to a login.
+func redirects(f *diag.Fact) bool { return f.Passed() && status(f)/100 == 3 }
+
+// redirected is the finding for a question that was sent elsewhere: no answer lacks anything.
+func redirected(f *diag.Fact) diag.Finding {
+	out := undecided(f, "%s sends the request elsewhere: %s; nothing of the platform was seen", where(f), saw(f))
+	out.Lack = diag.LackPlatform
+	return out
 }

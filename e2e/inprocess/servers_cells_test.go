@@ -174,7 +174,7 @@ var legs = [...]leg{
 			"throttles this node's task wait"),
 		page:  nodeAPI("a page for people in place of the node API: HTTP 200"),
 		login: nodeAPI("a login, which no agent can pass"),
-		moved: undecided(byOperator),
+		moved: undecided(byEdge + ", operator access"),
 		http2: nodeAPI("ALPN"),
 	},
 }
