@@ -94,7 +94,7 @@ func streamCut(c *Case) cutVerdict {
 	if !sessionAccepted(c) || f.Passed() || decided(c) != "" {
 		return cutVerdict{}
 	}
-	if f.Failure == diag.Cancelled || f.Failure == diag.WSSubprotocol {
+	if f.Failure == diag.Cancelled {
 		return cutVerdict{}
 	}
 	w, reason := f.WS, sessionField(c, "session.close_reason")

@@ -74,10 +74,11 @@ func askSession(e *Env, c *Case) diag.Request {
 	}
 }
 
-// sessionAccepted reports whether the gateway took the browser's WebSocket.
+// sessionAccepted reports whether the gateway took the browser's WebSocket, and the browser its answer: one without the
+// subprotocol ends it before anything came over it.
 func sessionAccepted(c *Case) bool {
 	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
-	return f != nil && f.WS != nil && f.WS.Upgraded
+	return f != nil && f.WS != nil && f.WS.Upgraded && f.Failure != diag.WSSubprotocol
 }
 
 // shellComputed reports whether a shell computed through the session that this walk opened.
@@ -141,6 +142,9 @@ func judgeSession(c *Case) []diag.Finding {
 			out = cutVerdict{at: cutFront,
 				text: "the gateway has a browser in this session already: an upgrade of this walk came to it, " +
 					"and its answer was cut off on the way back: " + saw(f)}.finding(c, f)
+		case f.WS != nil && f.WS.Status == 101:
+			out.Text = fmt.Sprintf("the WebSocket's upgrade is answered, and not as a browser takes it (%s): %s", f.Detail,
+				saw(f))
 		case status(f) == 0:
 			out.Text = "the upgrade of the browser's WebSocket gets no answer: " + saw(f)
 		}
@@ -163,7 +167,9 @@ func judgeSession(c *Case) []diag.Finding {
 		out.Direct = slices.Contains([]string{"session_store_unavailable", "session_not_found"}, f.WS.FrameCode)
 		return []diag.Finding{out}
 	case f.Failure == diag.WSSubprotocol:
-		out := fail(diag.SigUpgradeFailed, f, "the gateway did not take the terminal's subprotocol: %s", saw(f))
+		out := fail(diag.SigUpgradeFailed, f, "the answer to the upgrade takes no subprotocol that was "+
+			"offered, so a browser leaves: an edge strips Sec-WebSocket-Protocol, or the gateway is of another version: %s",
+			saw(f))
 		out.Direct = true
 		return []diag.Finding{out}
 	case f.Failure == diag.WSClosed:

@@ -46,6 +46,40 @@ func TestOthersAnswersLackNothing(t *testing.T) {
 	}
 }
 
+// TestSubprotocolKeptBack: a browser leaves an upgrade whose answer takes no subprotocol, so the gateway needs no
+// stream of the node, and that none came is no second fault.
+func TestSubprotocolKeptBack(t *testing.T) {
+	r := walkWith(t, answers{
+		"browser_terminal_ws/session": func(f *diag.Fact) {
+			f.Failure, f.Phase, f.PTY = diag.WSSubprotocol, "ws", nil
+			f.WS = &diag.WSFacts{Upgraded: true, Status: 101}
+		},
+		"terminal_open_task/session": func(f *diag.Fact) {
+			f.HTTP.Fields["session.task_status"], f.HTTP.Fields["session.close_reason"] = "failed", browserLeft
+			delete(f.HTTP.Fields, "session.node_stream_connected_at")
+		},
+	})
+	if b := r.Verdict.Blame; b == nil || b.Signal != diag.SigUpgradeFailed || len(r.Verdict.OtherFindings) > 0 {
+		t.Errorf("blame %+v, others %v\n%s", b, r.Verdict.OtherFindings, describe(r))
+	}
+	for _, id := range []diag.HopID{diag.HopGatewayNodeStream, diag.HopTerminalStartup} {
+		if h := hopOf(r, id); h.Status == diag.StatusFail {
+			t.Errorf("%s fails: %s", id, h.Text)
+		}
+	}
+}
+
+// TestUpgradeWithoutItsKey: a 101 that is no answer to this handshake is not called a refusal.
+func TestUpgradeWithoutItsKey(t *testing.T) {
+	r := walkWith(t, answers{"browser_terminal_ws/session": func(f *diag.Fact) {
+		f.Failure, f.Phase, f.PTY, f.WS = diag.WSUpgradeRejected, "ws", nil, &diag.WSFacts{Status: 101}
+	}})
+	h := hopOf(r, diag.HopBrowserTerminalWS)
+	if h.Signal != diag.SigUpgradeFailed || strings.Contains(h.Text, "refused") {
+		t.Error(h.Signal, h.Text)
+	}
+}
+
 // TestHalfAnAnswerToTheNode: a node whose task waits are answered by halves is not let in, and its certificate has no
 // part in it.
 func TestHalfAnAnswerToTheNode(t *testing.T) {
