@@ -176,7 +176,7 @@ var failureWords = [len(Failures)]string{
 	"server certificate expired",
 	"server certificate not yet valid",
 	"server certificate is for another name",
-	"no common TLS version or cipher",
+	"the TLS handshake was refused",
 	"the listener does not speak TLS",
 	"connection closed during the TLS handshake",
 	"the server takes no protocol that was offered (ALPN), such as HTTP/2 only",

@@ -348,7 +348,7 @@ var failureCauses = [len(diag.Failures)]string{
 	"a certificate that was not renewed, or a clock that is ahead",
 	"a clock that is behind, or a certificate issued for later",
 	"another listener answers: a wrong address, a default virtual host, a SAN that lacks the name",
-	"an old server, a policy that forbids what the other side has, or TLS 1.3 alone on one side",
+	"no common version or cipher, a server that knows no such name (SNI) or has no certificate for it, or one that is broken; the alert is beside it",
 	"a plain HTTP listener, or another service on this port",
 	"a proxy or load balancer without a backend, or SNI routing that knows no such name",
 	"an edge that is set to HTTP/2 only, or to another protocol",

@@ -111,6 +111,9 @@ func unreachableAPI(c *Case, f *diag.Fact) diag.Finding {
 		return out
 	}
 	if !narrow(c, f, &out) {
+		if inPhase(f, "tls") { // a connection comes about from both places, and what takes it ends it
+			out.Side = diag.SidePlatform
+		}
 		if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz != nil && !hz.Passed() {
 			out.Culprit = culpritControlPlane
 		}

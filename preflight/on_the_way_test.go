@@ -98,3 +98,20 @@ func TestHalfAnAnswerToTheNode(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedHandshakes: where no handshake of the node's or the operator's succeeds at a listener that takes both
+// connections, the way to it is not at fault.
+func TestRefusedHandshakes(t *testing.T) {
+	const alert = "remote error: tls: unrecognized name"
+	refuse := func(f *diag.Fact) { f.Failure, f.Phase, f.Detail, f.HTTP = diag.TLSProtocol, "tls", alert, nil }
+	for operator, owner := range map[bool]string{true: "control plane API", false: "environment networking"} {
+		given := answers{"node_runtime_api_reachability/reach": refuse}
+		if operator {
+			given["node_runtime_api_reachability/reach~from-operator"] = refuse
+		}
+		r := walkWith(t, given)
+		if h := hopOf(r, diag.HopNodeRuntimeAPI); r.Verdict.Owners[0] != owner || !strings.Contains(h.Text, alert) {
+			t.Errorf("operator refused: %v, owner %q: %s", operator, r.Verdict.Owner, describe(r))
+		}
+	}
+}

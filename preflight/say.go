@@ -100,6 +100,9 @@ func saw(f *diag.Fact) string {
 	if f.Failure == diag.TLSALPN {
 		more = append(more, "it does not take HTTP/1.1, which was offered by ALPN")
 	}
+	if f.Failure == diag.TLSProtocol && f.Detail != "" { // which alert it was
+		more = append(more, oneLine(f.Detail))
+	}
 	if f.DNS != nil && f.Phase == "dns" && f.DNS.Server != "" {
 		more = append(more, "asked "+f.DNS.Server)
 	}
