@@ -175,6 +175,9 @@ func noAPI(c *Case, f *diag.Fact) diag.Finding {
 	switch {
 	// the operator's trust, or the certificate: neither is the node's path
 	case f.Phase == "tls" && status(f) == 0 && distrusts(f):
+	case isMTLS(f.Failure), f.Failure == diag.MTLSIngress400:
+		out.Text = fmt.Sprintf("the listener at %s wants a client certificate, and an operator's request has none: a node "+
+			"ingress in place of the API (api_base), or an edge for other clients: %s", where(f), saw(f))
 	case status(f) != 0 || inPhase(f, "http"): // name, path and certificate are sound
 		out.Side, out.Culprit = diag.SidePlatform, culpritControlPlane
 		if status(f) != 0 {

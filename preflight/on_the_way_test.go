@@ -115,3 +115,14 @@ func TestRefusedHandshakes(t *testing.T) {
 		}
 	}
 }
+
+// TestClientCertificateOfAnOperator: an API that wants a client certificate of an operator is not broken.
+func TestClientCertificateOfAnOperator(t *testing.T) {
+	for phase, word := range map[string]diag.Failure{"mtls": diag.MTLSCertRequired, "http": diag.MTLSIngress400} {
+		r := walkWith(t, answers{"control_plane_access/healthz": func(f *diag.Fact) { f.Failure, f.Phase = word, phase }})
+		h := hopOf(r, diag.HopControlPlaneAccess)
+		if !strings.Contains(h.Text, "wants a client certificate") || r.Verdict.Owners[0] != "operator access" {
+			t.Errorf("%s: owner %q: %s", word, r.Verdict.Owner, h.Text)
+		}
+	}
+}
