@@ -99,6 +99,14 @@ func TestHalfAnAnswerToTheNode(t *testing.T) {
 	}
 }
 
+// TestLoginDeniesNoNode: the 401 of a page for people is no refusal of the node's identity.
+func TestLoginDeniesNoNode(t *testing.T) {
+	r := walkWith(t, answers{"node_recovery_status/task_wait": pageOf(401, diag.HTTPEdgeAuth)})
+	if got := r.Verdict.Reason; got != diag.ReasonControlPlaneUnreachable {
+		t.Errorf("%s: %s", got, describe(r))
+	}
+}
+
 // TestRefusedHandshakes: where no handshake of the node's or the operator's succeeds at a listener that takes both
 // connections, the way to it is not at fault.
 func TestRefusedHandshakes(t *testing.T) {
