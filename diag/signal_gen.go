@@ -482,10 +482,14 @@ var signalRows = [...]SignalRow{
 	},
 	{
 		Signal: SigTaskClaimFailed, Reason: ReasonAgentVersionDrift,
-		Title:     "The node polls but does not take tasks",
-		Owners:    Owners{"control plane", "node agent version"},
+		Title:  "The node polls but does not take tasks",
+		Owners: Owners{"control plane", "node agent version"},
+		BySide: []SideOwners{
+			{SideEdge, Owners{"edge and route profile", "control plane API"}},
+		},
 		Dashboard: AgentTaskResultFailed,
 		Recovery: []Step{
+			{Text: "make the edge wait longer for answers of the node API than the agent waits for a task (GPUAAS_TASK_WAIT, 25 s by default), or the agent shorter", Side: SideEdge},
 			{Text: "read what the agent decided about the tasks", Commands: []string{"gpuaasctl diag show {target}"}},
 			{Text: "read why the agent refuses", Commands: []string{"{exec} journalctl -u {unit} -n 100 --no-pager"}},
 			{Text: "bring signing key and verifier keys together (old and new overlap), or roll the agent to a build that knows the task type"},

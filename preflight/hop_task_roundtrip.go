@@ -158,6 +158,10 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 		f.Reason = unclaimed(c)
 		if silentNode(c) {
 			f.Culprit = culpritSilentNode
+		} else if e := cutWait(c); e != nil {
+			f.Side, f.Reason = diag.SideEdge, diag.ReasonControlPlaneUnreachable
+			f.Text += fmt.Sprintf("; the node's record says that its task waits are cut off, as of %s: %s; the walk's own, "+
+				"which is answered at once, is let in", e.At.UTC().Format(time.RFC3339), entryWords(e))
 		}
 		return []diag.Finding{f}
 	}

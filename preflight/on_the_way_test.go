@@ -3,6 +3,7 @@ package preflight
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -131,6 +132,44 @@ func TestClientCertificateOfAnOperator(t *testing.T) {
 		h := hopOf(r, diag.HopControlPlaneAccess)
 		if !strings.Contains(h.Text, "wants a client certificate") || r.Verdict.Owners[0] != "operator access" {
 			t.Errorf("%s: owner %q: %s", word, r.Verdict.Owner, h.Text)
+		}
+	}
+}
+
+// TestWaitsThatAreCutOff: where the node's record says that its task waits are cut off now, and the walk's own is let
+// in, the agent that claims nothing is not at fault.
+func TestWaitsThatAreCutOff(t *testing.T) {
+	cut := diag.RecordEntry{Seq: 1, BootID: "boot-1", At: diag.At(noon.Add(-20 * time.Second)), Decision: "retry",
+		Reason: diag.RecTaskPollFailed, About: "task_wait", Failure: diag.HTTPStatus, Status: 504}
+	contact := diag.RecordEntry{Seq: 2, BootID: "boot-1", At: diag.At(noon.Add(-time.Second)), MonoNS: 1,
+		Reason: diag.RecProcessAlive, About: "heartbeat", Decision: diag.DecisionContact}
+	for name, c := range map[string]struct {
+		entry func(e *diag.RecordEntry)
+		edge  bool
+	}{
+		"HTTP 504":       {func(*diag.RecordEntry) {}, true},
+		"closed":         {func(e *diag.RecordEntry) { e.Failure, e.Status = diag.HTTPClosed, 0 }, true},
+		"a refusal":      {func(e *diag.RecordEntry) { e.Status = 409 }, false},
+		"an hour ago":    {func(e *diag.RecordEntry) { e.At = diag.At(noon.Add(-time.Hour)) }, false},
+		"before a boot":  {func(e *diag.RecordEntry) { e.BootID = "boot-0" }, false},
+		"works again":    {func(e *diag.RecordEntry) { e.Reason = diag.RecProcessAlive }, false},
+		"of its results": {func(e *diag.RecordEntry) { e.About = "task_result" }, false},
+	} {
+		r := walkWith(t, answers{
+			"node_task_roundtrip/task": func(f *diag.Fact) {
+				f.Failure, f.Phase = diag.HTTPTimeout, "poll"
+				f.HTTP.Fields = map[string]string{"task.status": "queued"}
+			},
+			"node_recovery_status/host_record": func(f *diag.Fact) {
+				e := cut
+				c.entry(&e)
+				f.Record = &diag.RecordFacts{Entries: []diag.RecordEntry{e, contact}}
+			},
+		})
+		b := r.Verdict.Blame
+		if b == nil || b.Signal != diag.SigTaskClaimFailed || (r.Verdict.Owners[0] == "edge and route profile") != c.edge ||
+			strings.Contains(b.Text, "cut off") != c.edge {
+			t.Errorf("%s: %s", name, describe(r))
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -113,6 +114,30 @@ func entryWords(e *diag.RecordEntry) string {
 		return oneLine(e.Code)
 	}
 	return string(e.Failure)
+}
+
+// waitsWithin is longer than an agent's task wait and the pause after it, which are 25 s and at most 30 s by default.
+const waitsWithin = 2 * time.Minute
+
+// cutWait is the newest word of the node's record on its task waits where that is that they are cut off: what is on the
+// way waits less for an answer than the agent for a task. It is nil where the walk's own wait was not let in either.
+func cutWait(c *Case) *diag.RecordEntry {
+	record := c.hostRecord()
+	if !admitted(c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)) {
+		return nil
+	}
+	for _, e := range slices.Backward(record) {
+		if e.About != "task_wait" {
+			continue
+		}
+		last := record[len(record)-1]
+		if e.Reason == diag.RecTaskPollFailed && (e.Status == 0 || e.Status >= 500) && e.BootID == last.BootID &&
+			last.At.Sub(e.At.Time) < waitsWithin {
+			return e
+		}
+		break
+	}
+	return nil
 }
 
 // oneLine is text on one line of bounded length, without characters that a terminal obeys or that change how others
