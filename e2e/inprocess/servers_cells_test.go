@@ -49,12 +49,18 @@ func cells() []cell {
 			do: at(ingressDoor, func(d *door) { d.secretly = true })},
 		cell{name: "api: a rule of its own", want: undecided(byEdge + ", operator access"),
 			do: at(apiDoor, func(d *door) { d.status, d.page = http.StatusForbidden, maintenancePage })},
-		cell{name: "api: backend " + halfBackend, want: api(`http_closed in http \(HTTP 200\)|HTTP 50[234]`),
-			do:     func(t *testing.T, _ *behind, doors *[3]door) { doors[apiDoor].backend = serve(t, halfBackend) },
-			cannot: map[string]string{"caddy": "it marks half an answer as whole"}},
+		cell{name: "api: backend " + halfBackend, want: api(halfAnAnswer), do: breaksOff(apiDoor)},
+		cell{name: "ingress: backend " + halfBackend, want: nodeAPI(halfAnAnswer), do: breaksOff(ingressDoor)},
+		cell{name: "ingress: no such name", want: blames(diag.HopNodeRuntimeAPI, diag.SigAPIUnreachable,
+			byAPI, diag.ReasonControlPlaneUnreachable, "no TLS connection .*: (unrecognized name|internal error)"),
+			do: at(ingressDoor, func(d *door) { d.unnamed = true }), cannot: everyName},
+		cell{name: "ingress: 401", want: nodeAPI("a login, which no agent can pass"),
+			do: at(ingressDoor, func(d *door) { d.status, d.page = http.StatusUnauthorized, "<html>Log in.</html>" })},
 		cell{name: "stale bundle", want: staleBundle, do: func(t *testing.T, b *behind, _ *[3]door) {
 			write(t, filepath.Join(b.node, "ca-bundle.crt"), string(b.platform.SigningCA()))
 		}},
+		cell{name: "subprotocol kept back", want: noChoice, cannot: keepsHead,
+			do: at(terminalDoor, func(d *door) { d.noChoice = true })},
 		cell{name: "upgrade refused", want: noUpgrade, do: at(terminalDoor, func(d *door) { d.noUpgrade = true })},
 	)
 	for which, l := range legs {
@@ -123,7 +129,23 @@ var (
 		diag.ReasonIdentityRejectedRecoverable, "nothing of the platform, so whether the platform denies")
 	noUpgrade = blames(diag.HopBrowserTerminalWS, diag.SigUpgradeFailed, byGateway, diag.ReasonTerminalGatewayDown,
 		"HTTP 426")
+	noChoice = blames(diag.HopBrowserTerminalWS, diag.SigUpgradeFailed, byGateway, diag.ReasonTerminalGatewayDown,
+		"takes no subprotocol that was offered")
 )
+
+// halfAnAnswer is what comes of an answer that broke off: some servers mark it as whole.
+const halfAnAnswer = `http_(closed|malformed) in http \(HTTP 200\)|HTTP 50[234]`
+
+// breaksOff gives a door a backend that breaks off each answer.
+func breaksOff(which int) func(*testing.T, *behind, *[3]door) {
+	return func(t *testing.T, _ *behind, doors *[3]door) { doors[which].backend = serve(t, halfBackend) }
+}
+
+// keepsHead is for servers that pass on the head of an answer to an upgrade as it is.
+var keepsHead = map[string]string{"apache2": "it changes no header of a 101", "caddy": "it changes no header of a 101"}
+
+// everyName is for servers that have a certificate for whatever name they are asked for.
+var everyName = map[string]string{"apache2": "it has a default host", "caddy": "it has a default certificate"}
 
 // certificateCells are about the node's certificate at an ingress that wants one in the handshake.
 func certificateCells(version string) []cell {
@@ -200,11 +222,9 @@ var oneProtocol = map[string]string{
 // answerCells are about what a door answers that leads to no platform.
 func answerCells(which int, l leg) []cell {
 	var all []cell
-	backends := []string{deadBackend, garbageBackend, silentBackend}
-	if which == terminalDoor {
-		backends = backends[:1] // the others are the API's too: one server answers alike at each of its listeners
-	}
-	for _, kind := range backends {
+	// One server answers alike at each of its listeners.
+	backends := [...]string{deadBackend, garbageBackend, silentBackend}
+	for _, kind := range backends[:[...]int{apiDoor: 3, terminalDoor: 1, ingressDoor: 2}[which]] {
 		all = append(all, cell{name: l.name + ": backend " + kind, want: l.broken,
 			do: func(t *testing.T, _ *behind, doors *[3]door) {
 				doors[which].backend, doors[which].impatient = serve(t, kind), true
@@ -213,10 +233,12 @@ func answerCells(which int, l leg) []cell {
 	answers := func(status int, page string) func(*testing.T, *behind, *[3]door) {
 		return at(which, func(d *door) { d.status, d.page = status, page })
 	}
+	if which == apiDoor {
+		all = append(all, cell{name: l.name + ": maintenance page", want: l.broken,
+			do: answers(http.StatusServiceUnavailable, maintenancePage)})
+	}
 	return append(all,
 		cell{name: l.name + ": throttled", want: l.throttled, do: answers(http.StatusTooManyRequests, "")},
-		cell{name: l.name + ": maintenance page", want: l.broken,
-			do: answers(http.StatusServiceUnavailable, maintenancePage)},
 		cell{name: l.name + ": maintenance page that says 200", want: l.page, do: answers(http.StatusOK, maintenancePage)},
 		cell{name: l.name + ": login", want: l.login,
 			do: at(which, func(d *door) { d.redirect = "https://login.invalid/login" })},

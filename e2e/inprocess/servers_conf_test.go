@@ -33,6 +33,8 @@ type door struct {
 	page      string
 	redirect  string // 302 to there
 	noUpgrade bool   // requests are passed on without their Upgrade header
+	noChoice  bool   // an answer to an upgrade is passed on without its Sec-WebSocket-Protocol header
+	unnamed   bool   // no handshake is for a name that it knows
 	impatient bool   // waits a moment only for the backend
 	withholds bool   // the certificate, though the secret comes with the request
 	secretly  bool   // passes on the certificate, and no secret
@@ -60,6 +62,9 @@ func nginxConf(dir, _ string, doors []door) (map[string]string, []string) {
 	for _, d := range doors {
 		c.add("server {\nlisten 127.0.0.1:%d ssl;\nssl_protocols TLSv%s;", d.port, d.tls)
 		c.add("ssl_certificate %s;\nssl_certificate_key %s;", d.cert, d.key)
+		if d.unnamed {
+			c.add("ssl_reject_handshake on;")
+		}
 		verify := map[string]string{
 			certRequired: "on", certOptional: "optional", certOrClose: "optional", certOr403: "optional_no_ca",
 		}[d.clients]
@@ -82,6 +87,9 @@ func nginxConf(dir, _ string, doors []door) (map[string]string, []string) {
 		c.add("proxy_http_version 1.1;\nproxy_set_header Host $http_host;")
 		if !d.noUpgrade {
 			c.add("proxy_set_header Upgrade $http_upgrade;\nproxy_set_header Connection $on_upgrade;")
+		}
+		if d.noChoice {
+			c.add("proxy_hide_header Sec-WebSocket-Protocol;")
 		}
 		c.add("location / {")
 		switch d.clients {
@@ -140,6 +148,9 @@ func haproxyConf(dir, _ string, doors []door) (map[string]string, []string) {
 		if d.noUpgrade {
 			c.add("  http-request del-header Upgrade")
 		}
+		if d.noChoice {
+			c.add("  http-response del-header Sec-WebSocket-Protocol")
+		}
 		patience := "60s"
 		if d.impatient {
 			patience = "300ms"
@@ -157,6 +168,9 @@ func haproxyBind(d door) string {
 		bind += " alpn h2 proto h2"
 	} else {
 		bind += " alpn http/1.1"
+	}
+	if d.unnamed {
+		bind += " strict-sni"
 	}
 	switch d.clients {
 	case "":

@@ -115,6 +115,9 @@ func runGo(t *testing.T, doors []door) (end func()) {
 		if d.h2 {
 			cfg.NextProtos = []string{"h2"}
 		}
+		if d.unnamed {
+			cfg.Certificates = nil
+		}
 		if d.clients != "" {
 			d.verifyClients(t, cfg)
 		}
@@ -132,6 +135,9 @@ func runGo(t *testing.T, doors []door) (end func()) {
 				}
 				w.WriteHeader(http.StatusBadGateway)
 			}}
+		if d.noChoice {
+			proxy.ModifyResponse = func(r *http.Response) error { r.Header.Del("Sec-WebSocket-Protocol"); return nil }
+		}
 		s := &http.Server{Handler: d.handler(proxy), ErrorLog: quiet, ReadHeaderTimeout: time.Minute}
 		all = append(all, s)
 		go func() { _ = s.Serve(ln); transport.CloseIdleConnections() }()
