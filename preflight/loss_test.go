@@ -93,8 +93,10 @@ func (l *lossy) ask(ctx context.Context, req diag.Request) diag.Fact {
 		failWith(diag.TCPTimeout, "tcp")(&f)
 	case took > limit && phase == "tls":
 		failWith(diag.Timeout, "tls")(&f)
+		f.TCP = remote
 	case took > limit:
 		failWith(diag.HTTPTimeout, "http")(&f)
+		f.TCP = remote
 	}
 	return f
 }

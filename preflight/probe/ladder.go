@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
-	"syscall"
+	"sync/atomic"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -151,30 +151,52 @@ func (c *climb) stopped(ctx context.Context, phase string, late, word diag.Failu
 	c.failed(phase, word, err)
 }
 
+// counted is a connection that reads how many segments it had to send again before it is closed: the end of a request's
+// time closes it, and then the kernel knows no more of it.
+type counted struct {
+	*net.TCPConn
+	last atomic.Pointer[int64] // as it was closed
+}
+
+// Close implements net.Conn.
+func (k *counted) Close() error {
+	if n, ok := k.ask(); ok {
+		k.last.Store(&n)
+	}
+	return k.TCPConn.Close()
+}
+
+// ask is how many segments were sent again so far; false where the kernel does not say.
+func (k *counted) ask() (n int64, ok bool) {
+	rc, err := k.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	_ = rc.Control(func(fd uintptr) { n, ok = resent(fd) })
+	return n, ok
+}
+
 // countResent notes how many segments the connection had to send again during this request.
 func (c *climb) countResent() {
 	conn, before := c.raw, int64(0)
 	if c.link != nil {
 		conn, before = c.link.raw, c.link.resent
 	}
-	sc, ok := conn.(syscall.Conn)
+	k, ok := conn.(*counted)
 	if !ok || c.f.TCP == nil {
 		return
 	}
-	rc, err := sc.SyscallConn()
-	if err != nil {
+	total, ok := k.ask()
+	if last := k.last.Load(); !ok && last != nil {
+		total, ok = *last, true
+	}
+	if !ok {
 		return
 	}
-	_ = rc.Control(func(fd uintptr) { // a closed connection has no count
-		total, ok := resent(fd)
-		if !ok {
-			return
-		}
-		c.f.TCP.Resent = new(total - before)
-		if c.link != nil {
-			c.link.resent = total
-		}
-	})
+	c.f.TCP.Resent = new(total - before)
+	if c.link != nil {
+		c.link.resent = total
+	}
 }
 
 // leave closes what is still open.

@@ -1,8 +1,11 @@
 package probe
 
 import (
+	"encoding/pem"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"syscall"
@@ -52,6 +55,39 @@ func TestSegmentsSentAgainAreCounted(t *testing.T) {
 	f := ask()
 	if f.Failure != diag.OK || f.TCP.Resent == nil || *f.TCP.Resent < 1 || f.DurationMS < 900 {
 		t.Errorf("%s after %d ms, %+v", f.Failure, f.DurationMS, f.TCP)
+	}
+}
+
+// A server that is silent has the connection, and its kernel has all that was sent: nothing was sent again. That is
+// known of a request whose time ended its connection, too, in the handshake and behind it.
+func TestSilentServerLosesNothing(t *testing.T) {
+	// Nothing accepts what its queue takes, as of a process that is stopped.
+	stopped, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stopped.Close()
+	over := make(chan struct{})
+	slow := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-over }))
+	defer slow.Close()
+	defer close(over)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: slow.Certificate().Raw})
+	p := &Prober{Vantage: "operator"}
+	defer p.Close()
+	for _, tc := range []struct {
+		op         diag.Op
+		url, phase string
+	}{
+		{diag.OpTLS, "https://" + stopped.Addr().String(), "tls"}, {diag.OpHTTP, "https://" + stopped.Addr().String(), "tls"},
+		{diag.OpHTTP, slow.URL, "http"}, {diag.OpWS, slow.URL, "ws"},
+	} {
+		var f diag.Fact
+		for ms := int64(300); ms < 60_000 && f.Phase != tc.phase; ms *= 2 { // a busy machine comes later to that phase
+			f = p.Run(t.Context(), diag.Request{ID: "a", Op: tc.op, Target: tc.url, CAInline: string(ca), TimeoutMS: ms})
+		}
+		if !f.Failure.Silent() || f.Phase != tc.phase || f.TCP == nil || f.TCP.Resent == nil || *f.TCP.Resent != 0 {
+			t.Errorf("%s %s: %s in phase %q, %+v: %s", tc.op, tc.url, f.Failure, f.Phase, f.TCP, f.Detail)
+		}
 	}
 }
 

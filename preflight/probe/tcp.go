@@ -44,6 +44,9 @@ func (c *climb) connect(ctx context.Context) bool {
 		c.f.TCP.Local = a.String()
 	}
 	c.raw = got.conn
+	if conn, ok := got.conn.(*net.TCPConn); ok {
+		c.raw = &counted{TCPConn: conn}
+	}
 	return true
 }
 
