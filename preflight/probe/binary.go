@@ -123,6 +123,7 @@ func identify(ctx context.Context, b *diag.BinaryFacts, running string) {
 	if !ours && known {
 		self, err := digest(ctx, "/proc/self/exe")
 		ours = err == nil && (self == b.SHA256 || self == b.Running)
+		known = ctx.Err() == nil // else the programs were not read to their ends
 	}
 	if ours || known {
 		b.OurAgent = &ours

@@ -4,6 +4,7 @@ package probe
 
 import (
 	"bytes"
+	"context"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -90,6 +91,22 @@ func buildProgram(t *testing.T, main, stamp, called string) string {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	return path
+}
+
+// TestProgramThatCouldNotBeRead: programs that were not read within the time are not told apart.
+func TestProgramThatCouldNotBeRead(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	for _, path := range []string{self, "/bin/sleep"} {
+		b := &diag.BinaryFacts{Path: path, Kind: kindELF}
+		if identify(ctx, b, ""); b.OurAgent != nil {
+			t.Errorf("%s: ours: %t", path, *b.OurAgent)
+		}
+	}
 }
 
 // TestWhoseProgram: ours is known by its main package, whatever its module and its file are called, and by being the
