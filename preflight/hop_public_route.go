@@ -15,7 +15,7 @@ import (
 func terminalPublicRoute() Hop {
 	id := diag.HopTerminalPublicRoute
 	return Hop{
-		ID: id, Budget: 7 * time.Second,
+		ID: id, Behind: platformReads(), Budget: 7 * time.Second,
 		NotGiven: noTerminalBase,
 		Silence:  &Silence{diag.SigPublicRouteMissing, "", "the public terminal route did not answer"},
 		Steps: []Step{{

@@ -42,16 +42,6 @@ func lockDatabase(t *testing.T, path string) {
 	})
 }
 
-// impatient gives hops that ask the platform alone little time. The login and what needs it keep theirs: a busy machine
-// takes seconds for an SSH handshake.
-func impatient(p *profile.Profile) {
-	for _, h := range preflight.Chain() {
-		if !slices.Contains(h.From(), preflight.Node) {
-			p.Budgets[h.ID] = 2500 * time.Millisecond
-		}
-	}
-}
-
 // TestLockedDatabaseIsNoFaultOfTheTerminal: while the platform waits for its database, the API answers nothing. What
 // fails behind it is a symptom, from every side; the node's owners are not paged.
 func TestLockedDatabaseIsNoFaultOfTheTerminal(t *testing.T) {
@@ -63,7 +53,9 @@ func TestLockedDatabaseIsNoFaultOfTheTerminal(t *testing.T) {
 			o.Config = func(c *platform.Config) { inner(c); c.Database = path }
 		},
 		profile: func(p *profile.Profile) {
-			impatient(p)
+			for _, id := range append(asksTheAPI, diag.HopControlPlaneAccess, diag.HopTerminalTokenMint) {
+				p.Budgets[id] = 2500 * time.Millisecond
+			}
 		},
 	})
 	lockDatabase(t, path)
