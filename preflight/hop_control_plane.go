@@ -178,6 +178,8 @@ func noAPI(c *Case, f *diag.Fact) diag.Finding {
 	case isMTLS(f.Failure), f.Failure == diag.MTLSIngress400:
 		out.Text = fmt.Sprintf("the listener at %s wants a client certificate, and an operator's request has none: a node "+
 			"ingress in place of the API (api_base), or an edge for other clients: %s", where(f), saw(f))
+	case gotNoAnswer(f) && arrived(f) && !inPhase(f, "http"): // a slow server, or a way that loses what is large
+		out.Culprit = culpritControlPlane
 	case status(f) != 0 || inPhase(f, "http"): // name, path and certificate are sound
 		out.Side, out.Culprit = diag.SidePlatform, culpritControlPlane
 		if status(f) != 0 {

@@ -83,7 +83,7 @@ func prove(c *Case, signal diag.Signal, failing string) (proof *diag.Proof, why 
 	if main == nil {
 		return nil, "", false
 	}
-	if u := instability(c, failing); u.silent() && signal == diag.SigNetworkUnstable {
+	if u := instability(c, failing); u.unstable() && signal == diag.SigNetworkUnstable {
 		return u.proof(), "", false
 	} else if u.mixed() || signal == diag.SigNetworkUnstable {
 		return nil, "", false
@@ -119,12 +119,39 @@ func (p *pair) doubt(c *Case, step string, main *diag.Fact) string {
 		return "the second, asked again, came out otherwise"
 	case !p.passing.all(clean):
 		return "the second came over a connection that lost packets, or was not its own"
+	case p.hasty():
+		return "the first waited less than the second took"
 	case loss != "":
 		return "from the same place " + loss
 	case min(len(p.failing.runs), len(p.passing.runs)) < p.enough():
 		return p.few()
 	}
 	return ""
+}
+
+// hasty reports whether a silent run of the failing question waited less than one of the passing question took to come
+// through the same phase: a server that is slow makes that difference, too.
+func (p *pair) hasty() bool {
+	return slices.ContainsFunc(p.failing.runs, func(a *diag.Fact) bool {
+		return gotNoAnswer(a) && !p.passing.all(func(b *diag.Fact) bool { return through(b, a.Phase) <= a.DurationMS })
+	})
+}
+
+// through is when a probe had come through a phase, since its start.
+func through(f *diag.Fact, phase string) (at diag.Millis) {
+	if rung(phase) > rung("tls") {
+		return f.DurationMS
+	}
+	if f.DNS != nil {
+		at += f.DNS.DurationMS
+	}
+	if f.TCP != nil && rung(phase) >= rung("tcp") {
+		at += f.TCP.DurationMS
+	}
+	if f.TLS != nil && rung(phase) >= rung("tls") {
+		at += f.TLS.DurationMS
+	}
+	return at
 }
 
 // failsLike reports whether b failed as a did. Errors of a server are alike, and so is a host of the same network that

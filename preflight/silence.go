@@ -123,7 +123,10 @@ func ownFault(c *Case, f *diag.Finding) bool {
 		return true
 	}
 	fact := c.fact(f.Evidence[0])
-	if fact == nil || len(pairsOf(c, fact.ID)) > 0 {
+	if fact == nil {
+		return true
+	}
+	if proof, _, few := prove(c, f.Signal, fact.ID); proof != nil || few {
 		return true
 	}
 	if status(fact) >= 500 || (fact.WS != nil && fact.WS.Status >= 500) {

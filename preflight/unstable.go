@@ -14,7 +14,7 @@ import (
 type instable struct {
 	passed, failed []*diag.Fact
 	unheard        []*diag.Fact // those of failed that nothing answered
-	lossy          string       // what else shows that packets are lost, see lossSeen
+	lossy          loss         // what was seen from the same place
 }
 
 // instability counts how a step's own question came out, each time that it was asked.
@@ -39,7 +39,7 @@ func instability(c *Case, step string) instable {
 		if len(u.passed) > 0 {
 			u.unheard = waited(u.unheard, u.passed)
 		}
-		u.lossy = lossSeen(c, q.first().Vantage)
+		u.lossy = lossFrom(c, q.first().Vantage)
 	}
 	return u
 }
@@ -47,8 +47,37 @@ func instability(c *Case, step string) instable {
 // mixed reports whether the question passed now and then.
 func (u *instable) mixed() bool { return len(u.passed) > 0 && len(u.failed) > 0 }
 
-// silent reports whether it was answered now and then, and not always.
-func (u *instable) silent() bool { return len(u.passed) > 0 && len(u.unheard) > 0 }
+// unstable reports whether it was answered now and then, and most of what got no answer was lost on the way.
+func (u *instable) unstable() bool {
+	return len(u.passed) > 0 && len(u.unheard) > 0 && 2*howMany(u.unheard, lostOnTheWay) >= len(u.unheard)
+}
+
+// late describes a question that was answered now and then although all of it arrived each time; "" for another.
+func (u *instable) late() string {
+	if len(u.passed) == 0 || len(u.unheard) == 0 || howMany(u.unheard, arrived) < len(u.unheard) {
+		return ""
+	}
+	return "; all that was sent arrived, which points at a slow server, or one of several, and not at the network"
+}
+
+func howMany(facts []*diag.Fact, is func(*diag.Fact) bool) (n int) {
+	for _, f := range facts {
+		if is(f) {
+			n++
+		}
+	}
+	return n
+}
+
+// lostOnTheWay reports whether packets of a question that got no answer were lost: nothing answered the look-up or the
+// connection attempt, or the kernel had to send again.
+func lostOnTheWay(f *diag.Fact) bool { return inPhase(f, "dns", "tcp") || resent(f) }
+
+// arrived reports whether the far kernel had taken the connection, and had acknowledged all that was sent. Where the
+// near one cannot be asked, that is not known.
+func arrived(f *diag.Fact) bool {
+	return !inPhase(f, "dns", "tcp") && f.TCP != nil && f.TCP.Resent != nil && *f.TCP.Resent == 0
+}
 
 // proof is the same question with both outcomes.
 func (u *instable) proof() *diag.Proof {
@@ -106,24 +135,30 @@ func fromAfar(f *diag.Fact) bool {
 
 // lossSeen describes the evidence that packets or answers are lost on a vantage's path: a connection with
 // retransmitted segments, or a request that was answered one time and not another time. "" without evidence.
-func lossSeen(c *Case, vantage string) string {
+func lossSeen(c *Case, vantage string) string { return lossFrom(c, vantage).words }
+
+// lossFrom is lossSeen, and whether it is the way that loses something.
+func lossFrom(c *Case, vantage string) loss {
 	for _, known := range c.losses {
 		if known.vantage == vantage {
-			return known.words
+			return known
 		}
 	}
-	found := loss{vantage, lossIn(c, vantage)}
+	found := lossIn(c, vantage)
 	c.losses = append(c.losses, found)
-	return found.words
+	return found
 }
 
 // loss is the result of lossSeen for a vantage.
-type loss struct{ vantage, words string }
+type loss struct {
+	vantage, words string
+	onTheWay       bool // packets, and not only answers
+}
 
-// lossIn computes lossSeen.
-func lossIn(c *Case, vantage string) string {
+// lossIn computes lossFrom.
+func lossIn(c *Case, vantage string) loss {
 	var again *diag.Fact // the first by id that had to send again
-	unsteady, words := "", ""
+	found, unsteady := loss{vantage: vantage}, ""
 	for q := range c.asked() {
 		for runs := range byQuestion(q.runs) {
 			silent := seenFrom(runs, vantage, gotNoAnswer)
@@ -132,11 +167,14 @@ func lossIn(c *Case, vantage string) string {
 			}
 			heard := seenFrom(runs, vantage, fromAfar)
 			step, name, _ := splitID(runs[0].fact.ID)
-			n, m, id := len(heard), len(waited(silent, heard)), step+"~"+name
-			if n > 0 && m > 0 && (unsteady == "" || id < unsteady) {
-				unsteady = id
-				words = fmt.Sprintf("answers come and go: %s was answered %d of %d times", strings.TrimSuffix(id, "~"), n, n+m)
+			unheard, id := waited(silent, heard), step+"~"+name
+			n, m, lost := len(heard), len(unheard), slices.ContainsFunc(unheard, lostOnTheWay)
+			known := unsteady != "" && ((found.onTheWay && !lost) || (found.onTheWay == lost && unsteady < id))
+			if n == 0 || m == 0 || known {
+				continue
 			}
+			unsteady, found.onTheWay = id, lost
+			found.words = fmt.Sprintf("answers come and go: %s was answered %d of %d times", strings.TrimSuffix(id, "~"), n, n+m)
 		}
 		for _, f := range seenFrom(q.runs, vantage, resent) {
 			if fromAfar(f) && (again == nil || f.ID < again.ID) {
@@ -144,10 +182,12 @@ func lossIn(c *Case, vantage string) string {
 			}
 		}
 	}
-	if words == "" && again != nil {
-		return fmt.Sprintf("packets are lost: %s was answered after %d segments were sent again", again.ID, *again.TCP.Resent)
+	if again != nil && !found.onTheWay {
+		found.onTheWay = true
+		found.words = fmt.Sprintf("packets are lost: %s was answered after %d segments were sent again", again.ID,
+			*again.TCP.Resent)
 	}
-	return words
+	return found
 }
 
 // seenFrom are the facts of runs from a vantage that satisfy is.
@@ -169,16 +209,16 @@ func waited(silent, heard []*diag.Fact) []*diag.Fact {
 	})
 }
 
-// judgeStability turns a finding from a question that was answered now and then into that: what a lossy network does to
-// one probe is the cause of nothing else. One that could not be asked again, and was silent while others from the same
-// place were answered now and then, has the same culprit.
+// judgeStability turns a finding from a question that was lost now and then into that: what a lossy network does to one
+// probe is the cause of nothing else. One that could not be asked again, and was lost while others from the same place
+// were answered now and then, has the same culprit. A server that is slow is no network that loses.
 func judgeStability(c *Case, f *diag.Fact, out *diag.Finding) {
 	step, name, repeat := splitID(f.ID)
 	if name != "" || repeat != 0 || !f.Request.Op.Row().Ladder {
 		return
 	}
 	switch u := instability(c, step); {
-	case u.silent():
+	case u.unstable():
 		reason := cmp.Or(out.Reason, diag.ReasonFor(out.Signal, out.Failure))
 		*out = diag.Finding{
 			Status: out.Status, Signal: diag.SigNetworkUnstable, Failure: diag.Unstable, Evidence: out.Evidence,
@@ -190,10 +230,13 @@ func judgeStability(c *Case, f *diag.Fact, out *diag.Finding) {
 			out.Side, out.Reason = diag.SideOperator, diag.ReasonNone
 		}
 	case u.mixed():
-		out.Text += fmt.Sprintf("; asked %s, it comes and goes: %s", times(len(u.passed)+len(u.failed)), u.words())
-	case u.lossy != "" && gotNoAnswer(f):
-		out.Text += "; from the same place " + u.lossy + ", and this silence may be no more than that"
-		out.Culprit = lossOf(f.Vantage)
+		out.Text += fmt.Sprintf("; asked %s, it comes and goes: %s%s", times(len(u.passed)+len(u.failed)), u.words(),
+			u.late())
+	case u.lossy.words != "" && gotNoAnswer(f):
+		out.Text += "; from the same place " + u.lossy.words + ", and this silence may be no more than that"
+		if u.lossy.onTheWay {
+			out.Culprit = lossOf(f.Vantage)
+		}
 	}
 }
 
