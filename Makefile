@@ -120,10 +120,12 @@ test-mutants: ## that the tests of drills find mistakes
 # The race detector needs cgo, so a C compiler. It makes a test five times as slow and finds races in code, not in rows of
 # a table: -short leaves rows out, and no test. go vet has seen the sources in the other runs. Where code shares no memory
 # of ours between goroutines, it is compiled without the detector: SQLite, which is C translated to Go, regular expressions,
-# ciphers and the widths of characters. The tests of the platform need less than half of the time without it, those of
-# the live table a ninth.
-COMPUTES = modernc.org/... regexp/... crypto/internal/... math/big unicode/... \
+# ciphers, compression and the widths of characters. The tests of the platform need less than half of the time without it,
+# those of the live table a ninth.
+COMPUTES = modernc.org/... regexp/... crypto/internal/... math/big compress/... hash/... unicode/... \
 	github.com/charmbracelet/x/ansi/... github.com/clipperhouse/...
+# At its end a program waits a second for races that are still to be found, and tests start thousands of them.
+test-race: export GORACE ?= atexit_sleep_ms=20
 RACE = -race -short -vet=off $(COMPUTES:%=-gcflags=%=-race=false)
 
 # Their tests start no goroutine and link nothing of ours that does, so there is no race to find; a test of internal/house

@@ -17,7 +17,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gpuaas/gpuaasctl/internal/leaktest"
-	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 )
 
 // worldsAtOnce is how many worlds may run at once: most of them wait for a silence to be noticed. The race detector's
@@ -38,7 +37,6 @@ func brief[T any](rows []T, most int) []T {
 }
 
 func TestMain(m *testing.M) {
-	sshtest.HelperMain()
 	flag.Parse()
 	if flag.Lookup("test.parallel").Value.String() == flag.Lookup("test.parallel").DefValue {
 		worlds := worldsAtOnce

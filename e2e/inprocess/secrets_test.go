@@ -206,9 +206,7 @@ func build(t *testing.T) string {
 	if err != nil {
 		t.Fatalf("building gpuaasctl: %v\n%s", err, out)
 	}
-	if err := os.Symlink(sshtest.Helper(t), filepath.Join(filepath.Dir(path), "gpuaas-agent")); err != nil {
-		t.Fatal(err)
-	}
+	installAgent(t, filepath.Dir(path))
 	return path
 }
 
