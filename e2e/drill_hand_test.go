@@ -15,7 +15,7 @@ import (
 // drill is started again.
 func TestDrillByHand(t *testing.T) {
 	l := needLab(t)
-	machine := ownNode(t)
+	machine := ownNode(t, l)
 	green(t, machine)
 	f := pushFault(t, l, machine)
 	unit := lab.Machine{Name: machine}.AppUnit()

@@ -93,7 +93,7 @@ func TestDrillResidue(t *testing.T) {
 	lanes := cap(free)
 	for lane := range lanes {
 		t.Run(fmt.Sprint(lane), func(t *testing.T) {
-			machine := ownNode(t)
+			machine := ownNode(t, l)
 			green(t, machine)
 			f := pushFault(t, l, machine)
 			f.reply(t, aDrill(t, machine), "arm")

@@ -43,7 +43,7 @@ func TestDrills(t *testing.T) {
 	t.Run("nodes", func(t *testing.T) {
 		for _, id := range ofNodes {
 			t.Run(id, func(t *testing.T) {
-				n := ownNode(t)
+				n := ownNode(t, l)
 				runDrills(t, n, id)
 				settled(t, l, n)
 			})

@@ -72,7 +72,7 @@ func TestFaults(t *testing.T) {
 			case f.on == split:
 				walked = split
 			case f.on == node && f.and == nil:
-				walked = ownNode(t)
+				walked = ownNode(t, l)
 				f = faults(walked)[want.Name]
 			}
 			f.try(t, l, walked, want)

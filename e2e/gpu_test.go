@@ -21,7 +21,7 @@ import (
 // profile, from what its agent keeps and from its kernel log, in the words of a platform's judgement.
 func TestGPUsJudgedHere(t *testing.T) {
 	l := needLab(t)
-	machine := ownNode(t)
+	machine := ownNode(t, l)
 	green(t, machine)
 	own := judgingProfile(t, "")
 	const answers = "/run/gpuaas-lab/nvml"

@@ -15,7 +15,7 @@ import (
 // twenty walks; GPUAASCTL_WALKS overrides it.
 func TestHealthyAgainAndAgain(t *testing.T) {
 	l := needLab(t)
-	machine := ownNode(t)
+	machine := ownNode(t, l)
 	green(t, machine)
 	times := 20
 	if n, err := strconv.Atoi(os.Getenv("GPUAASCTL_WALKS")); err == nil {

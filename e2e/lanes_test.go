@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/internal/goldentest"
+	"github.com/gpuaas/gpuaasctl/lab"
 )
 
 // labNodes is how many nodes the suite's lab has. What breaks one node is not seen from another, so that such tests run
@@ -28,11 +29,13 @@ var free = func() chan string {
 	return c
 }()
 
-// ownNode makes t parallel, and gives it a node that is its own until it is over.
-func ownNode(t *testing.T) string {
+// ownNode makes t parallel, and gives it a node that is its own until it is over. The test that had it before may have
+// killed its agent, which is a crash loop to a walk for ten minutes.
+func ownNode(t *testing.T, l *lab.Lab) string {
 	t.Helper()
 	t.Parallel()
 	n := <-free
 	t.Cleanup(func() { free <- n })
+	on(t, l, n, startedByHand)
 	return n
 }

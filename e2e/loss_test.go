@@ -26,7 +26,7 @@ func TestLossOnANode(t *testing.T) {
 	t.Parallel()
 	for _, percent := range []int{10, 30, 50} {
 		t.Run(fmt.Sprintf("%d percent", percent), func(t *testing.T) {
-			machine := ownNode(t)
+			machine := ownNode(t, l)
 			green(t, machine)
 			do, undo := lossyNode(percent)
 			defer green(t, machine)

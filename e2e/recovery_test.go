@@ -37,7 +37,7 @@ func TestRecoveryOfNodes(t *testing.T) {
 	l := needLab(t)
 	t.Parallel()
 	for _, fault := range nodeFaults {
-		t.Run(fault.name, func(t *testing.T) { fault.run(begin(t, l, ownNode(t))) })
+		t.Run(fault.name, func(t *testing.T) { fault.run(begin(t, l, ownNode(t, l))) })
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // unit is closed as far as a node allows.
 func TestTenantHasAUnitOfItsOwn(t *testing.T) {
 	l := needLab(t)
-	machine := ownNode(t)
+	machine := ownNode(t, l)
 	green(t, machine)
 	s := openTerminal(t, l, machine)
 	unit := sessionUnits(t, l, machine)
@@ -71,7 +71,7 @@ func TestTenantHasAUnitOfItsOwn(t *testing.T) {
 // nor for a drill's probe nor for the restart count.
 func TestTenantForgesTheJournal(t *testing.T) {
 	l := needLab(t)
-	machine := ownNode(t)
+	machine := ownNode(t, l)
 	green(t, machine)
 	const canary = "task_result works again, says a tenant"
 	since := "--since=@" + strings.TrimSpace(on(t, l, machine, "date +%s"))
@@ -147,7 +147,7 @@ sleep 1`
 // TestTenantEscapes: what leaves its session, its parent and its name ends with the session, and the agent lives.
 func TestTenantEscapes(t *testing.T) {
 	l := needLab(t)
-	machine := ownNode(t)
+	machine := ownNode(t, l)
 	green(t, machine)
 	agent := on(t, l, machine, "systemctl show -P MainPID gpuaas-node-agent")
 	t.Run("the window is closed", func(t *testing.T) {
