@@ -254,8 +254,7 @@ func denials(c *Case) []diag.Denial {
 	if _, whole := mistaken(c); whole {
 		return nil // another machine was refused
 	}
-	w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
-	if (status(w) == 401 || status(w) == 403) && !w.Throttled() && w.Failure != diag.HTTPEdgeAuth {
+	if w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait); deniesAccess(w) {
 		d := diag.Denial{Source: "task wait", Code: code(w)}
 		if w.TLS != nil {
 			d.Asked = w.TLS.CertRequested

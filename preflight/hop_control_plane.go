@@ -91,15 +91,15 @@ func judgeControlPlane(c *Case) []diag.Finding {
 		return []diag.Finding{undecided(h, "the edge at %s asks for a login in place of the API: nothing of the API was seen",
 			where(h))}
 	case h != nil && !good(h) && anAnswerOfIt(h) && accepted(a): // the API works, its health page does not
-		if closedHealth(h) {
+		if deniesAccess(h) {
 			return nil
 		}
 		return []diag.Finding{warn("", h,
 			"the health page at %s is not well (%s), and the API answers this operator's token; "+
 				"where the platform has another health page or none, say so in mapping.paths.healthz", where(h), saw(h))}
-	case closedHealth(h) && foreignPage(h):
+	case deniesAccess(h) && foreignPage(h):
 		return []diag.Finding{undecided(h, "%s in place of the API's health page: nothing of the API was seen", pageFrom(h))}
-	case closedHealth(h):
+	case deniesAccess(h):
 		return []diag.Finding{undecided(h,
 			"the API at %s answers, and its health page %s: whether it works was not seen; "+
 				"name an open page, or \"-\", as mapping.paths.healthz", where(h), closes(h))}
@@ -152,13 +152,13 @@ func anAnswerOfIt(f *diag.Fact) bool {
 	return (status(f) != 0 || inPhase(f, "http")) && f.Failure != diag.HTTPEdgeAuth
 }
 
-// closedHealth reports whether the health page, which is asked without a token, wants one: an answer of a platform that
-// keeps no page open, and no fault.
-func closedHealth(f *diag.Fact) bool {
+// deniesAccess reports whether an answer refuses who asked: it is no page of a login, and no limiter's. That of a
+// health page, which is asked without a token, is of a platform that keeps no page open, and no fault.
+func deniesAccess(f *diag.Fact) bool {
 	return f != nil && !f.Throttled() && (status(f) == 401 || status(f) == 403) && f.Failure != diag.HTTPEdgeAuth
 }
 
-// closes describes what closedHealth reports: only a 401 is about a login.
+// closes describes what deniesAccess reports: only a 401 is about a login.
 func closes(f *diag.Fact) string {
 	if status(f) == 401 {
 		return "wants a login (HTTP 401)"

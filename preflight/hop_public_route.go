@@ -20,7 +20,7 @@ func terminalPublicRoute() Hop {
 		Silence:  &Silence{diag.SigPublicRouteMissing, "", "the public terminal route did not answer"},
 		Steps: []Step{{
 			Name: stepHealthz, From: Operator, NoAPI: true, Timeout: 4 * time.Second, BothFamilies: true,
-			Paths: []string{profile.PathTerminalHealthz}, Excused: func(_ *Case, f *diag.Fact) bool { return closedHealth(f) },
+			Paths: []string{profile.PathTerminalHealthz}, Excused: func(_ *Case, f *diag.Fact) bool { return deniesAccess(f) },
 			Ask: func(e *Env, _ *Case) diag.Request {
 				return e.to(diag.Request{
 					Op: diag.OpHTTP, Resolve: e.Profile.TerminalResolveAddress, CABundle: e.Profile.Trust.OperatorCA,
@@ -33,10 +33,10 @@ func terminalPublicRoute() Hop {
 			switch {
 			case f == nil || (f.Passed() && good(f)): // a redirect is an answer, too, and not of the gateway
 				return nil
-			case closedHealth(f) && foreignPage(f):
+			case deniesAccess(f) && foreignPage(f):
 				return []diag.Finding{warn("", f, "%s in place of the gateway's health page: whether the gateway works was not "+
 					"seen by it", pageFrom(f))}
-			case closedHealth(f):
+			case deniesAccess(f):
 				return []diag.Finding{warn("", f,
 					"%s answers, and its health page %s: whether the gateway works was not seen by it; "+
 						"name an open page, or \"-\", as mapping.paths.terminal_healthz", where(f), closes(f))}

@@ -233,11 +233,7 @@ func TestLossIsSeldomBlamed(t *testing.T) {
 			for i := range walks {
 				synctest.Test(t, func(t *testing.T) {
 					n := &network{rng: rand.New(rand.NewPCG(seed, uint64(i))), loss: loss, reorder: reorder, noNames: i%2 == 0}
-					vantages := map[string]Vantage{Platform: &scripted{name: Platform}}
-					for _, v := range []string{Operator, Node} {
-						vantages[v] = &lossy{scripted{name: v}, n}
-					}
-					r, shown := foretold(t.Context(), t, vantages)
+					r, shown := foretold(t.Context(), t, bothAlong(n.pass))
 					if text := corrected(r, shown); text != "" {
 						wrong++
 						t.Logf("loss %.0f%%, walk %d: %s", 100*loss, i, text)

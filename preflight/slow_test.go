@@ -3,13 +3,10 @@ package preflight
 import (
 	"context"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -81,79 +78,43 @@ func halts(still, runs time.Duration) lateness {
 	}
 }
 
-// served is a vantage whose questions to others go to servers that are slow.
-type served struct {
-	scripted
-	servers *servers
-}
-
-func (v *served) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
-	return eachAtOnce(ctx, reqs, v.ask)
-}
-
-func (v *served) ask(ctx context.Context, req diag.Request) diag.Fact {
-	f := v.scripted.Probe(ctx, []diag.Request{req})[0]
-	if !req.Op.Row().Ladder {
-		return f
-	}
-	limit := 5 * time.Second
-	if req.TimeoutMS > 0 {
-		limit = time.Duration(req.TimeoutMS) * time.Millisecond
-	}
+// pass takes a question to the servers: it ends in the phase that its time does not suffice for.
+func (s *servers) pass(req diag.Request, limit time.Duration) passage {
 	begun, connected := time.Now(), 2*time.Millisecond
-	took, phase, handshake := connected, "", time.Duration(0)
-	if req.Op != diag.OpTCP {
-		for _, phase = range []string{"tls", "http"} {
-			if slices.Contains(v.servers.waits, phase) {
-				took += v.servers.wait(begun.Add(took))
-			}
-			if took > limit {
-				break
-			}
-			if phase == "tls" {
-				handshake = took - connected
-			}
+	p := passage{took: connected, tcp: diag.TCPFacts{Remote: "192.0.2.11:443", Resent: new(int64),
+		DurationMS: diag.Measured(connected)}}
+	if req.Op == diag.OpTCP {
+		p.passed = func(*diag.Fact) {}
+		return p
+	}
+	handshake := time.Duration(0)
+	for _, p.phase = range []string{"tls", "http"} {
+		if slices.Contains(s.waits, p.phase) {
+			p.took += s.wait(begun.Add(p.took))
 		}
-		if phase == "http" && req.Op == diag.OpWS {
-			phase = "ws"
+		if p.took > limit {
+			break
+		}
+		if p.phase == "tls" {
+			handshake = p.took - connected
 		}
 	}
-	select {
-	case <-time.After(min(took, limit)):
-	case <-ctx.Done():
-		f.Failure, f.Phase, f.HTTP, f.WS, f.PTY = diag.Cancelled, "", nil, nil, nil
-		return f
+	if p.phase == "http" && req.Op == diag.OpWS {
+		p.phase = "ws"
 	}
-	none := int64(0)
-	remote := &diag.TCPFacts{Remote: "192.0.2.11:443", Resent: &none, DurationMS: diag.Measured(connected)}
-	f.DurationMS = diag.Measured(min(took, limit))
-	switch {
-	case took <= limit && req.Op != diag.OpTCP:
-		if f.TCP = remote; f.TLS == nil {
+	p.passed = func(f *diag.Fact) {
+		if f.TCP = &p.tcp; f.TLS == nil {
 			f.TLS = &diag.TLSFacts{Verified: true}
 		}
 		f.TLS.DurationMS = diag.Measured(handshake)
-	case took <= limit:
-	case phase == "tls":
-		failWith(diag.Timeout, phase)(&f)
-		f.TCP = remote
-	default:
-		failWith(diag.HTTPTimeout, phase)(&f)
-		f.TCP = remote
 	}
-	return f
+	return p
 }
 
 // TestSlowServersLoseNothing walks a healthy platform whose servers are slow, over a network that is well. Which hops
 // fail is chance; that nothing was lost is not, and neither is that no input of a request makes it fail.
 func TestSlowServersLoseNothing(t *testing.T) {
-	walks := 50
-	if testing.Short() { // the race detector's run: the code is the same
-		walks = 5
-	}
-	if n, err := strconv.Atoi(os.Getenv("GPUAASCTL_SLOW_WALKS")); err == nil {
-		walks = n
-	}
+	walks := howOften(t, "GPUAASCTL_SLOW_WALKS", 50, 5)
 	const ms = time.Millisecond
 	for name, late := range map[string]func() lateness{
 		"some are late":          func() lateness { return someLate(0.6) },
@@ -166,43 +127,18 @@ func TestSlowServersLoseNothing(t *testing.T) {
 		for _, waits := range [][]string{{"http"}, {"tls"}, {"tls", "http"}} {
 			t.Run(name+" in "+strings.Join(waits, " and "), func(t *testing.T) {
 				t.Parallel()
-				seed := rand.Uint64()
-				t.Logf("seed %d", seed)
-				words := map[string]int{}
-				for i := range walks {
-					synctest.Test(t, func(t *testing.T) {
-						s := &servers{rng: rand.New(rand.NewPCG(seed, uint64(i))), start: time.Now(), late: late(), waits: waits}
-						r := walkBehind(s)
-						words[string(r.Verdict.Outcome)+" "+string(r.Verdict.Confidence)]++
-						for _, b := range append(r.Verdict.OtherFindings, blameOf(r)) {
-							if b.Signal == diag.SigNetworkUnstable {
-								t.Errorf("seed %d, walk %d: %s %s: %s", seed, i, b.Hop, b.Signal, b.Text)
-							}
-							if b.Confidence == diag.Proven {
-								t.Errorf("seed %d, walk %d: %s %s is proven: %s\n%s", seed, i, b.Hop, b.Signal, b.Proof.Text, b.Text)
-							}
-						}
-						if _, err := Replay(r); err != nil {
-							t.Errorf("seed %d, walk %d: %v", seed, i, err)
-						}
-					})
-				}
-				t.Log(words)
+				words := seeded(t, walks, func(_ *testing.T, _ int, dice *rand.Rand) *diag.Report {
+					s := &servers{rng: dice, start: time.Now(), late: late(), waits: waits}
+					return walkFrom(context.Background(), testEnv(), bothAlong(s.pass))
+				}, func(b diag.Blame) bool {
+					return b.Confidence == diag.Proven || b.Signal == diag.SigNetworkUnstable
+				})
 				if walks > 20 && words["fail possible"]+words["inconclusive possible"] == 0 {
 					t.Errorf("every walk passed: the test shows nothing")
 				}
 			})
 		}
 	}
-}
-
-// walkBehind walks with the operator and the node before the same servers.
-func walkBehind(s *servers) *diag.Report {
-	vantages := map[string]Vantage{Platform: &scripted{name: Platform}}
-	for _, v := range []string{Operator, Node} {
-		vantages[v] = &served{scripted{name: v}, s}
-	}
-	return walkFrom(context.Background(), testEnv(), vantages)
 }
 
 // TestSilentHandshakeIsNotTheWay: where the connection was taken and all that was sent arrived, an answer to the node

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,10 +28,8 @@ func policyProgram(t *testing.T) string {
 		t.Skip("skipped: builds a binary")
 	}
 	path := filepath.Join(t.TempDir(), policy.Program)
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", path, "../../cmd/gpuaas-gpu-policy")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	if err := compile(path, policy.Program); err != nil {
+		t.Fatal(err)
 	}
 	return path
 }

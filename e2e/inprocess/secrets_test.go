@@ -20,7 +20,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
-	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -195,16 +194,12 @@ func TestNoSecretFromTheProgram(t *testing.T) {
 	}
 }
 
-// build builds the tool, of the helper's version so that it takes the node's as it is.
+// build builds the tool, with the agent beside it.
 func build(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "gpuaasctl")
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags",
-		"-s -w -X main.version="+sshtest.Version, "-o", path, "../../cmd/gpuaasctl")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // the race detector's run has cgo, and would compile all once more
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("building gpuaasctl: %v\n%s", err, out)
+	if err := compile(path, "gpuaasctl"); err != nil {
+		t.Fatal(err)
 	}
 	installAgent(t, filepath.Dir(path))
 	return path

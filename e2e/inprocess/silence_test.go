@@ -42,6 +42,15 @@ func lockDatabase(t *testing.T, path string) {
 	})
 }
 
+// impatient gives hops that meet silence little time. The other hops' answers come, however busy the machine is.
+func impatient(hops []diag.HopID) func(*profile.Profile) {
+	return func(p *profile.Profile) {
+		for _, id := range hops {
+			p.Budgets[id] = 2500 * time.Millisecond
+		}
+	}
+}
+
 // TestLockedDatabaseIsNoFaultOfTheTerminal: while the platform waits for its database, the API answers nothing. What
 // fails behind it is a symptom, from every side; the node's owners are not paged.
 func TestLockedDatabaseIsNoFaultOfTheTerminal(t *testing.T) {
@@ -52,11 +61,7 @@ func TestLockedDatabaseIsNoFaultOfTheTerminal(t *testing.T) {
 			inner := o.Config
 			o.Config = func(c *platform.Config) { inner(c); c.Database = path }
 		},
-		profile: func(p *profile.Profile) {
-			for _, id := range append(asksTheAPI, diag.HopControlPlaneAccess, diag.HopTerminalTokenMint) {
-				p.Budgets[id] = 2500 * time.Millisecond
-			}
-		},
+		profile: impatient(append(asksTheAPI, diag.HopControlPlaneAccess, diag.HopTerminalTokenMint)),
 	})
 	lockDatabase(t, path)
 	r := w.walk(t)
@@ -66,11 +71,7 @@ func TestLockedDatabaseIsNoFaultOfTheTerminal(t *testing.T) {
 // TestStalledAPIIsNoFaultOfTheTerminal: single requests of the API hang, and so does the terminal listener's work.
 func TestStalledAPIIsNoFaultOfTheTerminal(t *testing.T) {
 	t.Parallel()
-	w := start(t, options{profile: func(p *profile.Profile) {
-		for _, id := range asksTheAPI { // the other hops' answers come, however busy the machine is
-			p.Budgets[id] = 2500 * time.Millisecond
-		}
-	}})
+	w := start(t, options{profile: impatient(asksTheAPI)})
 	stall := func(paths ...string) func(http.ResponseWriter, *http.Request) bool {
 		return func(_ http.ResponseWriter, req *http.Request) bool {
 			if !slices.ContainsFunc(paths, func(p string) bool { return strings.Contains(req.URL.Path, p) }) {

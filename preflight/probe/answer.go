@@ -70,7 +70,7 @@ func (c *climb) describe(a *answer) diag.Failure {
 // judgeBody names what is wrong with the body of a good answer where fields were asked for, or where a node shows its
 // certificate: its agent reads the body. A page without fields, such as a health page, may be anything.
 func (c *climb) judgeBody(a *answer, valid bool) diag.Failure {
-	wants, node, says := c.wantsFields(), c.req.Cert != "", strings.Contains(a.resp.Header.Get("Content-Type"), "json")
+	wants, node, says := c.wantsFields(), c.req.Cert != "", isJSON(a.resp)
 	switch {
 	case wants && isHTML(a.resp):
 		return diag.HTTPEdgePage // a page for people in place of the API's answer

@@ -103,7 +103,7 @@ var edgeMarks = [...]string{
 }
 
 func edgeError(resp *http.Response, body []byte) bool {
-	if strings.Contains(resp.Header.Get("Content-Type"), "json") {
+	if isJSON(resp) {
 		return false
 	}
 	if resp.Header.Get("Cf-Mitigated") != "" {
@@ -113,6 +113,10 @@ func edgeError(resp *http.Response, body []byte) bool {
 		return true
 	}
 	return containsAny(strings.ToLower(string(body)), edgeMarks[:])
+}
+
+func isJSON(resp *http.Response) bool {
+	return strings.Contains(resp.Header.Get("Content-Type"), "json")
 }
 
 func isHTML(resp *http.Response) bool {
