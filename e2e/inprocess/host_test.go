@@ -123,11 +123,11 @@ func (u unit) mute(t testing.TB) {
 	t.Cleanup(func() { _ = os.Remove(path) })
 }
 
-// compile builds a program of this project, in the version that tests walk with, so that the tool takes the node's as
-// it is. The race detector's run has cgo, and would compile all once more.
-func compile(path, program string) error {
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags",
-		"-s -w -X main.version="+sshtest.Version, "-o", path, "../../cmd/"+program)
+// compile builds a program of this project in some version. The race detector's run has cgo, and would compile all once
+// more.
+func compile(path, program, version string) error {
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+version,
+		"-o", path, "../../cmd/"+program)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s: %w\n%s", program, err, out)
@@ -139,7 +139,7 @@ func compile(path, program string) error {
 // and without the race detector: a login reads all of it, and runs it.
 var agentProgram = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(unitsDir()), "gpuaas-agent")
-	return path, compile(path, "gpuaas-agent")
+	return path, compile(path, "gpuaas-agent", sshtest.Version)
 })
 
 // installAgent puts the agent's program into dir, for its `probe`.

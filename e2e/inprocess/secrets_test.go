@@ -20,6 +20,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -194,11 +195,11 @@ func TestNoSecretFromTheProgram(t *testing.T) {
 	}
 }
 
-// build builds the tool, with the agent beside it.
+// build builds the tool, with the agent beside it, of one version: the tool takes the node's as it is.
 func build(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "gpuaasctl")
-	if err := compile(path, "gpuaasctl"); err != nil {
+	if err := compile(path, "gpuaasctl", sshtest.Version); err != nil {
 		t.Fatal(err)
 	}
 	installAgent(t, filepath.Dir(path))
