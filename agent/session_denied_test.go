@@ -148,16 +148,16 @@ func wantClosed(t *testing.T, c *websocket.Conn, reason string) {
 // meanwhile.
 func TestSessionsOfAnAllocation(t *testing.T) {
 	var s sessions
-	own, err := s.hold(t.Context(), "a", 0)
+	own, releaseOwn, err := s.hold(t.Context(), "a", 0)
 	must(t, err)
-	other, err := s.hold(t.Context(), "b", 0)
+	other, releaseOther, err := s.hold(t.Context(), "b", 0)
 	must(t, err)
 	gone, done := s.clear("a", wire.EndAllocationReleased)
-	if len(gone) != 1 || context.Cause(own.ctx) != error(terminal.Decided(wire.EndAllocationReleased)) ||
-		other.ctx.Err() != nil {
-		t.Errorf("%d ended, %v, the other %v", len(gone), context.Cause(own.ctx), other.ctx.Err())
+	if len(gone) != 1 || context.Cause(own) != error(terminal.Decided(wire.EndAllocationReleased)) ||
+		other.Err() != nil {
+		t.Errorf("%d ended, %v, the other %v", len(gone), context.Cause(own), other.Err())
 	}
-	if _, err := s.hold(t.Context(), "a", 0); err == nil {
+	if _, _, err := s.hold(t.Context(), "a", 0); err == nil {
 		t.Error("a terminal begins in an allocation that is being cleaned up")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -165,17 +165,17 @@ func TestSessionsOfAnAllocation(t *testing.T) {
 	if allGone(ctx, gone) {
 		t.Error("a terminal that has not ended is said to be gone")
 	}
-	own.release()
+	releaseOwn()
 	if !allGone(t.Context(), gone) {
 		t.Error("a terminal that has ended is said to be left")
 	}
 	done()
-	again, err := s.hold(t.Context(), "a", 0)
+	_, again, err := s.hold(t.Context(), "a", 0)
 	must(t, err)
-	again.release()
+	again()
 	s.endAll(wire.EndNodeRevoked)
-	if context.Cause(other.ctx) != error(terminal.Decided(wire.EndNodeRevoked)) {
-		t.Errorf("the other ended by %v", context.Cause(other.ctx))
+	if context.Cause(other) != error(terminal.Decided(wire.EndNodeRevoked)) {
+		t.Errorf("the other ended by %v", context.Cause(other))
 	}
-	other.release()
+	releaseOther()
 }

@@ -21,30 +21,30 @@ type sessions struct {
 	closing map[string]int // allocations that are being cleaned up, how often; guarded by mu
 }
 
-// held is one terminal. Its ctx ends it, with a terminal.Decided as cause; gone is closed when it has ended.
+// held is one terminal: end cancels its context, and gone is closed when it has ended.
 type held struct {
-	ctx        context.Context
 	end        context.CancelCauseFunc
 	allocation string
 	gone       chan struct{}
-	release    func() // must be called once, when the terminal has ended
 }
 
-// hold begins a terminal of an allocation, for at most limit where that is not 0. It is refused while the allocation is
-// being cleaned up.
-func (s *sessions) hold(ctx context.Context, allocation string, limit time.Duration) (*held, error) {
+// hold begins a terminal of an allocation, for at most limit where that is not 0. Whatever ends the terminal cancels
+// life, with a terminal.Decided as cause; release must be called once, when it has ended. A terminal is refused while
+// its allocation is being cleaned up.
+func (s *sessions) hold(ctx context.Context, allocation string, limit time.Duration) (
+	life context.Context, release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing[allocation] > 0 {
-		return nil, &taskError{code: wire.EndAllocationReleased, err: terminal.Decided(wire.EndAllocationReleased)}
+		return nil, nil, &taskError{code: wire.EndAllocationReleased, err: terminal.Decided(wire.EndAllocationReleased)}
 	}
 	stop := context.CancelFunc(func() {})
 	if limit > 0 {
 		ctx, stop = context.WithTimeoutCause(ctx, limit, terminal.Decided(wire.EndSessionLimit))
 	}
 	h := &held{allocation: allocation, gone: make(chan struct{})}
-	h.ctx, h.end = context.WithCancelCause(ctx)
-	h.release = func() {
+	life, h.end = context.WithCancelCause(ctx)
+	release = func() {
 		h.end(nil)
 		stop()
 		s.mu.Lock()
@@ -56,7 +56,7 @@ func (s *sessions) hold(ctx context.Context, allocation string, limit time.Durat
 		s.held = map[*held]bool{}
 	}
 	s.held[h] = true
-	return h, nil
+	return life, release, nil
 }
 
 // endAll ends every terminal and waits for none.

@@ -28,19 +28,19 @@ func runTerminalOpen(ctx context.Context, r *runtime, task *wire.Task) (any, fun
 			err: fmt.Errorf("%s is not set", KeyTerminalURL)}
 	}
 	path := strings.Replace(wire.PathNodeTerminal, "{session_id}", url.PathEscape(p.SessionID), 1)
-	held, err := r.sessions.hold(r.work, p.AllocationID, time.Duration(p.MaxSeconds)*time.Second)
+	life, release, err := r.sessions.hold(r.work, p.AllocationID, time.Duration(p.MaxSeconds)*time.Second)
 	if err != nil {
 		return nil, nil, err
 	}
 	opened := false
 	defer func() {
 		if !opened {
-			held.release()
+			release()
 		}
 	}()
 	opening, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(held.ctx, func() { cancel(context.Cause(held.ctx)) })()
+	defer context.AfterFunc(life, func() { cancel(context.Cause(life)) })()
 	header := http.Header{}
 	r.api.identify(header)
 	session, err := terminal.Open(opening, terminal.Options{
@@ -57,8 +57,8 @@ func runTerminalOpen(ctx context.Context, r *runtime, task *wire.Task) (any, fun
 		"not_enforced", strings.Join(c.NotEnforced, ","))
 	bounds := wire.TerminalOpenResult{Unit: c.Unit, Unconfined: c.Unconfined, NotEnforced: c.NotEnforced}
 	return bounds, func(context.Context) string {
-		defer held.release()
-		end := session.Run(held.ctx)
+		defer release()
+		end := session.Run(life)
 		if end.Why == "shell_exited" {
 			return fmt.Sprintf("%s with code %d", end.Why, end.ExitCode)
 		}

@@ -44,7 +44,7 @@ type rounds struct {
 }
 
 // beside begins to ask a question again once it has been silent for a while. The caller ends it, or finishes it.
-func (w *walker) beside(ctx context.Context, h *Hop, s Step, req diag.Request, budget *budgeted) *rounds {
+func (w *walker) beside(walk, ctx context.Context, h *Hop, s Step, req diag.Request, budget *budgeted) *rounds {
 	r := &rounds{w: w, h: h, step: s, req: req, budget: budget, stopped: make(chan struct{}), asked: map[string]int{}}
 	ctx, r.cancel = context.WithCancel(ctx)
 	if s.Last || !repeatable(s, req) || !req.Op.Row().Ladder { // a second look is itself a repeat
@@ -67,13 +67,13 @@ func (w *walker) beside(ctx context.Context, h *Hop, s Step, req diag.Request, b
 		case <-ctx.Done():
 			return
 		}
-		if _, stop := w.mayRun(s, false); stop {
+		if _, stop := w.mayRun(ctx, s, false); stop {
 			return
 		}
 		r.mu.Lock()
 		r.begun = ctx.Err() == nil
 		r.mu.Unlock()
-		r.run(ctx)
+		r.run(walk, ctx)
 	}()
 	return r
 }
@@ -94,31 +94,31 @@ func (r *rounds) end() {
 }
 
 // finish asks again a question that failed, or waits until that is done where it began beside it.
-func (r *rounds) finish(ctx context.Context, f *diag.Fact) {
+func (r *rounds) finish(walk, ctx context.Context, f *diag.Fact) {
 	r.mu.Lock()
 	begun := r.begun
 	r.mu.Unlock()
 	if !begun {
 		r.end()
 		r.failing = f
-		r.run(ctx)
+		r.run(walk, ctx)
 		return
 	}
 	<-r.stopped
 	r.cancel()
 	if r.failing == nil || !failsAlike(r.failing, f) { // the question itself ended in another way than its repeats
-		r.ask(ctx, r.countersOf(f))
+		r.ask(walk, ctx, r.countersOf(f))
 	}
 }
 
 // run makes the rounds. While the question itself is silent, its first repeat that fails shows what to compare it with.
-func (r *rounds) run(ctx context.Context) {
+func (r *rounds) run(walk, ctx context.Context) {
 	open := r.failing == nil
 	var compare []Counter
 	if !open {
 		compare = r.countersOf(r.failing)
 		if !r.worthwhile(compare) {
-			r.ask(ctx, compare)
+			r.ask(walk, ctx, compare)
 			return
 		}
 	}
@@ -126,7 +126,7 @@ func (r *rounds) run(ctx context.Context) {
 	n, most := 0, repeats          // rounds of the counter-probes
 	for round := 0; round <= most && n < most && r.hasTime() && ctx.Err() == nil; round++ {
 		again := []Counter{{From: r.step.From, Request: r.req}}
-		for _, f := range r.ask(ctx, r.volley(append(again, compared...))) {
+		for _, f := range r.ask(walk, ctx, r.volley(append(again, compared...))) {
 			// Only the question itself was asked so far.
 			if r.failing == nil && f.Failure != diag.OK && f.Failure != diag.Unsupported {
 				f.ID = r.req.ID
@@ -137,14 +137,14 @@ func (r *rounds) run(ctx context.Context) {
 		case r.failing == nil:
 		case n == 0:
 			n = 1
-			found := r.ask(ctx, compare)
+			found := r.ask(walk, ctx, compare)
 			if slices.ContainsFunc(found, func(f diag.Fact) bool { return reused(&f) }) {
 				most++ // that one does not count
 			}
 			passed, compared = r.sort(found)
 		default:
 			n++
-			r.ask(ctx, r.volley(passed))
+			r.ask(walk, ctx, r.volley(passed))
 		}
 	}
 }
@@ -229,7 +229,7 @@ func (r *rounds) countersOf(f *diag.Fact) []Counter {
 
 // ask asks counter-probes, and the question itself once more, all at once, where there is time for them. It records
 // what came of them: not what was cut short, since the question itself was answered meanwhile.
-func (r *rounds) ask(ctx context.Context, counters []Counter) []diag.Fact {
+func (r *rounds) ask(walk, ctx context.Context, counters []Counter) []diag.Fact {
 	if !r.hasTime() {
 		return nil
 	}
@@ -267,7 +267,7 @@ func (r *rounds) ask(ctx context.Context, counters []Counter) []diag.Fact {
 	)
 	for i := range reqs {
 		wg.Go(func() { // each by itself: what is answered at once is known at once
-			f := r.w.probe(ctx, from[i], reqs[i:i+1])[0]
+			f := r.w.probe(walk, ctx, from[i], reqs[i:i+1])[0]
 			if f.Failure == diag.Cancelled {
 				return
 			}

@@ -61,7 +61,7 @@ func Walk(ctx context.Context, e *Env, plan diag.Plan, vantages map[string]Vanta
 	observe func(Event)) ([]diag.Fact, diag.EndedBy) {
 	chain := Chain()
 	w := &walker{
-		ctx: ctx, env: e, chain: chain, plan: plan, vantages: vantages, observe: observe, start: time.Now(),
+		env: e, chain: chain, plan: plan, vantages: vantages, observe: observe, start: time.Now(),
 		facts: map[string]*diag.Fact{}, status: map[diag.HopID]diag.Status{},
 		hopDone: map[string]chan struct{}{}, factDone: map[string]chan struct{}{},
 	}
@@ -73,7 +73,7 @@ func Walk(ctx context.Context, e *Env, plan diag.Plan, vantages map[string]Vanta
 	}
 	var wg sync.WaitGroup
 	for i := range chain {
-		wg.Go(func() { w.runHop(&chain[i]) })
+		wg.Go(func() { w.runHop(ctx, &chain[i]) })
 	}
 	telling, quiet := context.WithCancel(ctx)
 	defer quiet()
@@ -85,7 +85,7 @@ func Walk(ctx context.Context, e *Env, plan diag.Plan, vantages map[string]Vanta
 	go func() {
 		defer close(done)
 		wg.Wait()
-		w.lookAgain()
+		w.lookAgain(ctx)
 		quiet()
 		teller.Wait()
 	}()
@@ -100,11 +100,11 @@ func Walk(ctx context.Context, e *Env, plan diag.Plan, vantages map[string]Vanta
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.observe = nil
-	return w.inOrder(chain), w.ended()
+	return w.inOrder(chain), endedByNow(ctx)
 }
 
 // runHop runs a hop's steps, then its counter-probes, then judges it.
-func (w *walker) runHop(h *Hop) {
+func (w *walker) runHop(ctx context.Context, h *Hop) {
 	defer close(w.hopDone[string(h.ID)])
 	planned := (&Case{Plan: w.plan}).planned(h.ID)
 	if planned.Skip == "" {
@@ -123,7 +123,7 @@ func (w *walker) runHop(h *Hop) {
 			wg.Go(func() {
 				defer close(w.factDone[factID(h.ID, s.Name)])
 				if planned.Left[s.Name] == "" && !s.Pure {
-					w.runStep(h, s, begun, budget)
+					w.runStep(ctx, h, s, begun, budget)
 				}
 			})
 		}
@@ -133,11 +133,11 @@ func (w *walker) runHop(h *Hop) {
 			close(w.factDone[factID(h.ID, s.Name)])
 		}
 	}
-	w.finishHop(h)
+	w.finishHop(ctx, h)
 }
 
 // lookAgain takes the second looks that wait for everything else.
-func (w *walker) lookAgain() {
+func (w *walker) lookAgain(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for i := range w.chain {
@@ -146,7 +146,7 @@ func (w *walker) lookAgain() {
 		for _, s := range h.Steps {
 			if s.Last && planned.Skip == "" && planned.Left[s.Name] == "" {
 				budget := &budgeted{total: time.Duration(planned.BudgetMS) * time.Millisecond}
-				wg.Go(func() { w.runStep(h, s, func() {}, budget) })
+				wg.Go(func() { w.runStep(ctx, h, s, func() {}, budget) })
 			}
 		}
 	}
@@ -170,13 +170,13 @@ func (b *budgeted) end() time.Time {
 //
 // A node's step does not wait for its needs: its question travels behind the login, which saves a round trip for each
 // need, and its answer is dropped when a need turns out not to pass.
-func (w *walker) runStep(h *Hop, s Step, begun func(), budget *budgeted) {
+func (w *walker) runStep(walk context.Context, h *Hop, s Step, begun func(), budget *budgeted) {
 	login := w.opening(s)
 	early := login != ""
-	if !w.waitFor(s.After, w.factDone) || (!early && !w.waitFor(hopNames(s.Needs), w.hopDone)) {
+	if !waitFor(walk, s.After, w.factDone) || (!early && !waitFor(walk, hopNames(s.Needs), w.hopDone)) {
 		return
 	}
-	c, stop := w.mayRun(s, early)
+	c, stop := w.mayRun(walk, s, early)
 	if stop {
 		return
 	}
@@ -184,7 +184,7 @@ func (w *walker) runStep(h *Hop, s Step, begun func(), budget *budgeted) {
 	if s.Uses != "" {
 		return
 	}
-	ctx, cancel := w.within(budget, login)
+	ctx, cancel := w.within(walk, budget, login)
 	defer cancel()
 	req := s.Ask(w.env, c)
 	if req.Op == "" { // this platform lacks what would be asked: nothing is sent
@@ -193,15 +193,15 @@ func (w *walker) runStep(h *Hop, s Step, begun func(), budget *budgeted) {
 	req.ID = factID(h.ID, s.Name)
 	req.TimeoutMS = h.patience(s, budget.total).Milliseconds()
 	req.Fresh = req.Fresh || (w.env.Kept && s.From == Node && req.Op.Row().Ladder)
-	rounds := w.beside(ctx, h, s, req, budget)
-	f := w.probe(ctx, s.From, []diag.Request{req})[0]
+	rounds := w.beside(walk, ctx, h, s, req, budget)
+	f := w.probe(walk, ctx, s.From, []diag.Request{req})[0]
 	if early {
-		if !w.waitFor(hopNames(s.Needs), w.hopDone) {
+		if !waitFor(walk, hopNames(s.Needs), w.hopDone) {
 			rounds.end()
 			w.record(f)
 			return
 		}
-		if _, stop := w.mayRun(s, false); stop {
+		if _, stop := w.mayRun(walk, s, false); stop {
 			rounds.end()
 			return
 		}
@@ -212,6 +212,7 @@ func (w *walker) runStep(h *Hop, s Step, begun func(), budget *budgeted) {
 	w.record(f)
 	w.mu.Lock()
 	c = w.snapshot()
+	c.EndedBy = endedBy(walk)
 	step := assessStep(h, &s, c, (&Case{Plan: w.plan}).planned(h.ID), w.judged)
 	w.mu.Unlock()
 	if s.Last {
@@ -224,10 +225,10 @@ func (w *walker) runStep(h *Hop, s Step, begun func(), budget *budgeted) {
 		len(h.Judge(c)) == 0 {
 		rounds.end()
 	} else {
-		rounds.finish(ctx, &f)
+		rounds.finish(walk, ctx, &f)
 	}
 	if k, ok := familyCounter(s, &f); ok {
-		rounds.ask(ctx, []Counter{k})
+		rounds.ask(walk, ctx, []Counter{k})
 	}
 }
 
@@ -246,11 +247,12 @@ func (w *walker) opening(s Step) diag.HopID {
 
 // within bounds a step by its hop's budget, which begins with the hop's first step, and for a question that travels
 // behind a login when that is done.
-func (w *walker) within(budget *budgeted, login diag.HopID) (context.Context, context.CancelFunc) {
+func (w *walker) within(walk context.Context, budget *budgeted, login diag.HopID) (
+	context.Context, context.CancelFunc) {
 	if login == "" {
-		return context.WithDeadline(w.ctx, budget.end())
+		return context.WithDeadline(walk, budget.end())
 	}
-	ctx, cancel := context.WithCancelCause(w.ctx)
+	ctx, cancel := context.WithCancelCause(walk)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -282,21 +284,21 @@ func (w *walker) failed(id diag.HopID) bool {
 }
 
 // mayRun checks needs (unless they are still open) and conditions; the case is what is known so far.
-func (w *walker) mayRun(s Step, needsOpen bool) (*Case, bool) {
+func (w *walker) mayRun(ctx context.Context, s Step, needsOpen bool) (*Case, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.snapshot()
-	stop := w.ctx.Err() != nil || (!needsOpen && blocked(c, &s, w.judged) != "") ||
+	stop := ctx.Err() != nil || (!needsOpen && blocked(c, &s, w.judged) != "") ||
 		(s.Unless != nil && s.Unless(c) != "") || (s.When != nil && s.When(c) != "")
 	return c, stop
 }
 
 // waitFor blocks until all of the named things are done, and reports whether the walk still goes on.
-func (w *walker) waitFor(names []string, done map[string]chan struct{}) bool {
+func waitFor(walk context.Context, names []string, done map[string]chan struct{}) bool {
 	for _, name := range names {
 		select {
 		case <-done[name]:
-		case <-w.ctx.Done():
+		case <-walk.Done():
 			return false
 		}
 	}
@@ -305,7 +307,7 @@ func (w *walker) waitFor(names []string, done map[string]chan struct{}) bool {
 
 // probe asks a vantage. A time-out after the walk was ended is not evidence about the far side, and is recorded as
 // cancelled. So is a request to a node that had not answered when the hop's budget ended.
-func (w *walker) probe(ctx context.Context, from string, reqs []diag.Request) []diag.Fact {
+func (w *walker) probe(walk, ctx context.Context, from string, reqs []diag.Request) []diag.Fact {
 	place := w.vantages[from]
 	if place == nil { // the caller has no such vantage
 		place = nowhere(from)
@@ -317,7 +319,7 @@ func (w *walker) probe(ctx context.Context, from string, reqs []diag.Request) []
 			facts[i].Failure = diag.Timeout
 		}
 	}
-	if ended := w.ended(); ended != diag.EndedCompleted {
+	if ended := endedByNow(walk); ended != diag.EndedCompleted {
 		for i := range facts {
 			if facts[i].Failure.Silent() {
 				facts[i].Failure = diag.Cancelled
@@ -329,9 +331,11 @@ func (w *walker) probe(ctx context.Context, from string, reqs []diag.Request) []
 }
 
 // finishHop judges the hop on what is known so far, for those that need it and for the eye.
-func (w *walker) finishHop(h *Hop) {
+func (w *walker) finishHop(walk context.Context, h *Hop) {
 	w.mu.Lock()
-	r := assessHop(h, w.snapshot(), w.judged)
+	c := w.snapshot()
+	c.EndedBy = endedBy(walk)
+	r := assessHop(h, c, w.judged)
 	w.status[h.ID] = r.Status
 	w.mu.Unlock()
 	w.emit(Event{Kind: HopDone, Hop: h.ID, Result: r})

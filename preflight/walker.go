@@ -12,7 +12,6 @@ import (
 
 // walker is the state of one walk.
 type walker struct {
-	ctx      context.Context // of the walk: that of a step ends sooner
 	env      *Env
 	chain    []Hop
 	plan     diag.Plan
@@ -44,13 +43,12 @@ func (n nowhere) Probe(_ context.Context, reqs []diag.Request) []diag.Fact {
 	return facts
 }
 
-// ended is how the walk ended by now, completed while it goes on. A socket may notice the walk's deadline before its
-// context does.
-func (w *walker) ended() diag.EndedBy {
-	if deadline, ok := w.ctx.Deadline(); ok && w.ctx.Err() == nil && !time.Now().Before(deadline) {
+// endedByNow is endedBy by the clock: a socket may notice the walk's deadline before its context does.
+func endedByNow(walk context.Context) diag.EndedBy {
+	if deadline, ok := walk.Deadline(); ok && walk.Err() == nil && !time.Now().Before(deadline) {
 		return diag.EndedDeadline
 	}
-	return endedBy(w.ctx)
+	return endedBy(walk)
 }
 
 func (w *walker) record(f diag.Fact) {
@@ -68,9 +66,10 @@ func (w *walker) expect(reqs []diag.Request) {
 	}
 }
 
-// snapshot is the current case; the caller holds mu. Facts are immutable, so only the index is copied.
+// snapshot is the current case of a walk that still runs; the caller holds mu. Facts are immutable, so only the index
+// is copied.
 func (w *walker) snapshot() *Case {
-	c := newCase(w.env.Subject, w.plan, endedBy(w.ctx))
+	c := newCase(w.env.Subject, w.plan, diag.EndedCompleted)
 	for _, f := range w.facts {
 		c.put(f)
 	}
@@ -106,8 +105,9 @@ func (w *walker) inOrder(chain []Hop) []diag.Fact {
 	return facts
 }
 
-func endedBy(ctx context.Context) diag.EndedBy {
-	switch err := context.Cause(ctx); {
+// endedBy is how a walk with that context ended, EndedCompleted while it still runs.
+func endedBy(walk context.Context) diag.EndedBy {
+	switch err := context.Cause(walk); {
 	case err == nil:
 		return diag.EndedCompleted
 	case errors.Is(err, context.DeadlineExceeded):
