@@ -44,7 +44,7 @@ func assessHop(h *Hop, c *Case, status statuses) diag.HopResult {
 	}
 	r.DurationMS = span(h, c)
 	findings := excused(c, judge(h, c))
-	withOwnWords(c, h.ID, findings)
+	h.Words.addTo(findings, c)
 	decided := func(f diag.Finding) bool { return f.Status != diag.StatusWarn }
 	if slices.ContainsFunc(findings, decided) {
 		r.Finding, r.Also = findings[0], findings[1:]

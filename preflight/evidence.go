@@ -21,7 +21,7 @@ const (
 
 // Evidence pulls back what the platform recorded under this walk's correlation id and, when the operator named them,
 // under the failing request's and its terminal session's: the newest of it, in time order, and whether there is more.
-// It is shown, and an error in it that belongs to a step of this walk is quoted there (see withOwnWords). A platform
+// It is shown, and an error in it that belongs to a step of this walk is quoted there (see ownWords). A platform
 // that keeps none gives none.
 func Evidence(ctx context.Context, e *Env, operator Vantage) (lines []diag.EvidenceLine, cut bool) {
 	reqs := evidenceRequests(e)

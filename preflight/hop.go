@@ -60,6 +60,7 @@ type Hop struct {
 	Judge   func(c *Case) []diag.Finding // the most specific finding first; none: the steps' statuses decide
 	Pass    func(c *Case) string         // the text of a pass: what was measured
 	Counter func(e *Env, c *Case, failing *diag.Fact) []Counter
+	Words   *ownWords // errors recorded about the hop's own task; nil: none
 
 	Silence   *Silence                    // the signal for a missing answer; nil: none
 	Clears    diag.Aspect                 // what a pass rules out as the cause of another hop's failure

@@ -22,6 +22,7 @@ func browserTerminalWS() Hop {
 	id := diag.HopBrowserTerminalWS
 	return Hop{
 		ID: id, Behind: platformReads(), Budget: sessionMargin + 2*time.Second,
+		Words: wordsOfStream(diag.SigNodeStreamTimeout, diag.SigConnectingStuck),
 		ExplainedBy: append(hopsThrough(diag.HopNodeReadiness, diag.HopNodeTaskRoundtrip),
 			diag.HopTerminalOpenTask, diag.HopNodeTerminalReachability, diag.HopGatewayNodeStream,
 			// A shell that starts too late looks like a stream that never came.

@@ -14,6 +14,7 @@ func gatewayNodeStream() Hop {
 	row := diag.HopTerminalOpenTask
 	return Hop{
 		ID: id, Behind: platformReads(), Budget: 5 * time.Second,
+		Words:       wordsOfStream(diag.SigOpenWithoutStream, diag.SigNodeStreamMTLS),
 		ExplainedBy: []diag.HopID{diag.HopTerminalOpenTask, diag.HopNodeTerminalReachability},
 		Steps:       []Step{streamStep(), agentStep()},
 		Judge: func(c *Case) []diag.Finding {

@@ -16,6 +16,7 @@ func terminalOpenTask() Hop {
 	id := diag.HopTerminalOpenTask
 	return Hop{
 		ID: id, Behind: platformReads(), Budget: 5 * time.Second,
+		Words:       wordsOfTask(sessionTask, "task_"),
 		ExplainedBy: hopsThrough(diag.HopNodeReadiness, diag.HopNodeTaskRoundtrip),
 		Fields:      []string{"session.task_status"},
 		Writes:      true,

@@ -13,9 +13,8 @@ import (
 // maxCause bounds what a finding quotes, in runes: the end of an error is its most specific part, so that is kept.
 const maxCause = 200
 
-// ownRow reports which of the words that node and platform wrote down about this walk belong to a hop's findings.
-type ownRow struct {
-	hop     diag.HopID
+// ownWords selects the errors that node and platform recorded about the task of a hop's step.
+type ownWords struct {
 	signals []diag.Signal // of the findings that they explain
 	task    func(c *Case) string
 	reasons []diag.RecordReason // of the agent's record
@@ -23,40 +22,31 @@ type ownRow struct {
 	codes []string
 }
 
-// ownRows has a row for every hop whose step is a task under the walk's own id.
-var ownRows = func() []ownRow {
-	session := func(c *Case) string { return sessionField(c, "session.task_id") }
-	noop := func(c *Case) string { return c.Field(diag.HopNodeTaskRoundtrip, stepEnqueue, "task.id") }
-	posts := []diag.RecordReason{diag.RecTaskResultPostFailed, diag.RecTaskClaimFailed}
-	tasks := []diag.Signal{diag.SigResultPostFailed, diag.SigTaskClaimFailed}
-	stream := []diag.RecordReason{diag.RecTerminalStreamFailed}
-	pty := []diag.RecordReason{diag.RecTerminalPTYFailed}
-	noStream := []string{"node_stream_failed", "node_stream_mtls", "task_"}
-	return []ownRow{
-		{diag.HopNodeTaskRoundtrip, tasks, noop, posts, []string{""}},
-		{diag.HopBrowserTerminalWS, []diag.Signal{diag.SigNodeStreamTimeout, diag.SigConnectingStuck}, session, stream,
-			noStream},
-		{diag.HopTerminalOpenTask, tasks, session, posts, []string{"task_"}},
-		{diag.HopGatewayNodeStream, []diag.Signal{diag.SigOpenWithoutStream, diag.SigNodeStreamMTLS}, session, stream,
-			noStream},
-		{diag.HopTerminalStartup, []diag.Signal{diag.SigPTYFailed}, session, pty, []string{"pty_", "user_", "task_"}},
-	}
-}()
+// wordsOfTask are those about the claim and the result of a task.
+func wordsOfTask(task func(c *Case) string, codes ...string) *ownWords {
+	return &ownWords{[]diag.Signal{diag.SigResultPostFailed, diag.SigTaskClaimFailed}, task,
+		[]diag.RecordReason{diag.RecTaskResultPostFailed, diag.RecTaskClaimFailed}, codes}
+}
 
-// withOwnWords adds to a hop's failing findings the error that the node, or else the platform, wrote down for that very
-// step of this walk: it is nearer to the cause than any guess.
-func withOwnWords(c *Case, hop diag.HopID, findings []diag.Finding) {
-	i := slices.IndexFunc(ownRows, func(r ownRow) bool { return r.hop == hop })
-	if i < 0 {
-		return
-	}
+// wordsOfStream are those about the node's stream of the walk's session.
+func wordsOfStream(signals ...diag.Signal) *ownWords {
+	return &ownWords{signals, sessionTask, []diag.RecordReason{diag.RecTerminalStreamFailed},
+		[]string{"node_stream_failed", "node_stream_mtls", "task_"}}
+}
+
+// sessionTask is the id of the task that opens the walk's session.
+func sessionTask(c *Case) string { return sessionField(c, "session.task_id") }
+
+// addTo adds to a hop's failing findings the error that the node, or else the platform, recorded for that very step of
+// this walk: it is closer to the cause than any guess. A nil receiver adds nothing.
+func (w *ownWords) addTo(findings []diag.Finding, c *Case) {
 	explained := func(f diag.Finding) bool {
-		return f.Status == diag.StatusFail && slices.Contains(ownRows[i].signals, f.Signal)
+		return f.Status == diag.StatusFail && slices.Contains(w.signals, f.Signal)
 	}
-	if !slices.ContainsFunc(findings, explained) {
+	if w == nil || !slices.ContainsFunc(findings, explained) {
 		return
 	}
-	who, words := ownRows[i].words(c)
+	who, words := w.find(c)
 	if words == "" {
 		return
 	}
@@ -70,9 +60,9 @@ func withOwnWords(c *Case, hop diag.HopID, findings []diag.Finding) {
 	}
 }
 
-// words is who wrote down an error for the row's task, and that error; the newest one.
-func (r *ownRow) words(c *Case) (who, words string) {
-	task := r.task(c)
+// find returns the newest error recorded for the task, and its source.
+func (w *ownWords) find(c *Case) (who, words string) {
+	task := w.task(c)
 	mine := func(taskID, correlationID string) bool {
 		if task != "" && taskID != "" {
 			return taskID == task
@@ -80,7 +70,7 @@ func (r *ownRow) words(c *Case) (who, words string) {
 		return correlationID != "" && correlationID == c.correlationID
 	}
 	for _, e := range slices.Backward(c.hostRecord()) {
-		if slices.Contains(r.reasons, e.Reason) && mine(e.TaskID, e.CorrelationID) {
+		if slices.Contains(w.reasons, e.Reason) && mine(e.TaskID, e.CorrelationID) {
 			if words = entryWords(e); words != "" {
 				return "the agent's record", words
 			}
@@ -96,7 +86,7 @@ func (r *ownRow) words(c *Case) (who, words string) {
 		fits := func(beginning string) bool {
 			return strings.HasPrefix(l.Code, beginning) && (beginning != "" || named)
 		}
-		if slices.ContainsFunc(r.codes, fits) {
+		if slices.ContainsFunc(w.codes, fits) {
 			return "the platform's evidence", oneLine(l.Error)
 		}
 	}
