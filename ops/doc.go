@@ -2,8 +2,9 @@
 // knows it, a Session is one run about one of its nodes, and every verb is a method that takes options and returns a
 // document.
 //
-// It knows no command line, no terminal and no format: options come in as values, progress goes out as events, what
-// went wrong is a typed error. Any number of sessions may run at once. Callers are cmd/gpuaasctl, and whatever walks
+// It knows no flags, no terminal and no format: options come in as values, progress goes out as events, and an error
+// that a caller acts on has a type. Documents hold commands to paste, as the steps of a report do. Any number of sessions
+// may run at once. Callers are cmd/gpuaasctl, and whatever walks
 // many nodes.
 //
 // More than 25 files: each verb has its own.

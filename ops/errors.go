@@ -23,7 +23,7 @@ type NoHostError struct {
 }
 
 func (e *NoHostError) Error() string {
-	return fmt.Sprintf("it is not known where %s is reached", e.Node)
+	return fmt.Sprintf("no SSH host is known for %s", e.Node)
 }
 
 // UnknownNodeError is a node that the platform does not know, and of which nothing else is known either.

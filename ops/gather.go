@@ -78,7 +78,7 @@ func (e *Evidence) fromFact(source string, f diag.Fact, has bool, more string) {
 func (e *Evidence) fromNode(source string, f diag.Fact, has bool, more string) {
 	if f.Request.Op == "" {
 		e.came(source, evidence.GotNothing,
-			"where the node is reached is not known: give --node-host, or name it under nodes in the profile", 0)
+			"no SSH host of the node is known: name it under nodes in the profile", 0)
 		return
 	}
 	e.fromFact(source, f, has, more)
@@ -192,7 +192,7 @@ func (e *Evidence) hostLogs() {
 func (e *Evidence) readModel(source string, f diag.Fact, wanted bool) {
 	switch {
 	case !wanted:
-		e.came(source, evidence.NotAsked, "no --allocation-id was given", 0)
+		e.came(source, evidence.NotAsked, "no allocation was given", 0)
 	case f.Request.Op == "":
 		e.came(source, evidence.NotAsked, "this platform has no path for it (mapping.paths), or the profile has no API", 0)
 	default:

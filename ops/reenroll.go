@@ -94,8 +94,8 @@ func (s *Session) canReenroll(o ReenrollOptions) error {
 		return errNoBundles
 	case o.Save == nil && (s.env.URL(profile.PathNode) == "" || m.Field("node.last_seen_at") == ""):
 		return fmt.Errorf(
-			"--apply waits until the platform hears the node again, and this platform does not say when it did "+
-				"(mapping.paths.%s, mapping.fields node.last_seen_at): use --out", profile.PathNode)
+			"this platform does not report when it last heard a node (mapping.paths.%s, mapping.fields node.last_seen_at), so "+
+				"whether a bundle helped cannot be confirmed: write the bundle to a file instead", profile.PathNode)
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func (s *Session) checkControlPlane(ctx context.Context, place preflight.Vantage
 		d.ControlPlane = "differs"
 	}
 	if link.Status == trust.Fail && !force {
-		return fmt.Errorf("never re-enroll alone: %s. Fix the control plane first: %s (or --force, with the reason why)",
+		return fmt.Errorf("never re-enroll alone: %s. Fix the control plane first: %s (or force it, with the reason why)",
 			link.Text, s.Command("diag", "trust"))
 	}
 	return nil
