@@ -3,8 +3,8 @@
 // document.
 //
 // It knows no flags, no terminal and no format: options come in as values, progress goes out as events, and an error
-// that a caller acts on has a type. Documents hold commands to paste, as the steps of a report do. Any number of sessions
-// may run at once. Callers are cmd/gpuaasctl, and whatever walks
+// that a caller acts on has a type. Documents hold commands to paste, as the steps of a report do. Any number of
+// sessions may run at once. Callers are cmd/gpuaasctl, and whatever walks
 // many nodes.
 //
 // More than 25 files: each verb has its own.
