@@ -10,17 +10,17 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// inquiry has all facts of a step: its own, and those of its counter-probes and repeats.
+// inquiry holds all facts of one step: its own, and those of its counter-probes and repeats.
 type inquiry struct {
 	step   string     // HOP/STEP
-	main   *diag.Fact // of the step itself; nil where it did not run
-	own    *diag.Fact // the same; nil, too, where it is not conclusive
-	runs   []run      // by question, the step's own first
-	family []*asked   // those that were computed so far, see question
-	one    [1]run     // place for the first of runs: most steps have no other
+	main   *diag.Fact // the step's own fact; nil if the step did not run
+	own    *diag.Fact // main if it is conclusive, else nil
+	runs   []run      // sorted by request; the step's own request ("") comes first
+	family []*asked   // cache of the question method
+	one    [1]run     // backing array of runs: most steps have a single run
 }
 
-// inquiriesAtOnce is for how many room is made: most walks have two or three times as many.
+// inquiriesAtOnce is the size of the first allocation; most walks have two or three times as many inquiries.
 const inquiriesAtOnce = 12
 
 func (c *Case) newInquiry(step string) *inquiry {
@@ -29,9 +29,9 @@ func (c *Case) newInquiry(step string) *inquiry {
 	return q
 }
 
-// run is one fact of a step's inquiry: of which question it is, and which repeat.
+// run is one fact of an inquiry: the request that it answers, and the number of the repeat.
 type run struct {
-	name string // of the counter-probe, "" for the step's own
+	name string // name of the counter-probe; "" for the step's own request
 	n    int
 	fact *diag.Fact
 }
@@ -40,12 +40,12 @@ func (r run) compare(with run) int {
 	return cmp.Or(strings.Compare(r.name, with.name), r.n-with.n, strings.Compare(r.fact.ID, with.fact.ID))
 }
 
-// conclusive also excludes repeats that a helper does not support.
+// conclusive is the function conclusive, except that it also rejects repeats that the node's helper does not support.
 func (r run) conclusive() bool {
 	return conclusive(r.fact) && (r.n == 0 || r.fact.Failure != diag.Unsupported)
 }
 
-// put adds a run, in place of one with its id.
+// put adds r, replacing a run of the same request, number and fact id.
 func (q *inquiry) put(r run) {
 	q.family = nil
 	i, known := slices.BinarySearchFunc(q.runs, r, run.compare)
@@ -65,7 +65,7 @@ func (q *inquiry) fact(id string) *diag.Fact {
 	return nil
 }
 
-// byQuestion are some runs, which are in order, question by question.
+// byQuestion yields the runs of one request at a time; runs must be sorted.
 func byQuestion(runs []run) iter.Seq[[]run] {
 	return func(yield func([]run) bool) {
 		for len(runs) > 0 {
@@ -81,10 +81,10 @@ func byQuestion(runs []run) iter.Seq[[]run] {
 	}
 }
 
-// asked is one question of a step's family, as often as it was asked: the step's own probe with its repeats, or one of
-// its counter-probes with theirs.
+// asked is one request of a step's family with all of its runs: the step's own probe or one counter-probe, each with
+// its repeats.
 type asked struct {
-	name string // of the counter-probe, "" for the step's own
+	name string // name of the counter-probe; "" for the step's own request
 	runs []*diag.Fact
 }
 
@@ -95,11 +95,11 @@ func (a *asked) all(is func(*diag.Fact) bool) bool {
 	return !slices.ContainsFunc(a.runs, func(f *diag.Fact) bool { return !is(f) })
 }
 
-// repeatID is the id of the n-th time that a question is asked; the first is the question's own.
+// repeatID returns the fact id of the n-th run of a request; the first run has the plain id.
 func repeatID(id string, n int) string { return id + "~" + strconv.Itoa(n) }
 
-// splitID takes a fact's id apart: its step, the counter-probe's name ("" for the step's own question), and which
-// repeat it is.
+// splitID splits a fact's id into the step, the counter-probe's name ("" for the step's own request) and the number of
+// the repeat (0 for the first run).
 func splitID(id string) (step, name string, repeat int) {
 	step, name, counter := strings.Cut(id, "~")
 	if !counter {
@@ -114,7 +114,7 @@ func splitID(id string) (step, name string, repeat int) {
 	return step, name, 0
 }
 
-// familyOf lists the questions that were asked for a step, its own first, each with its runs in their order.
+// familyOf returns the requests that were sent for a step, its own first, each with its conclusive runs in order.
 func familyOf(c *Case, step string) []*asked {
 	q := c.inquiry(step)
 	if q == nil {
@@ -129,7 +129,7 @@ func familyOf(c *Case, step string) []*asked {
 	return family
 }
 
-// question is one of a step's family; nil when it was not asked.
+// question returns one request of a step's family by name; nil if it has no conclusive run.
 func question(c *Case, step, name string) *asked {
 	if q := c.inquiry(step); q != nil {
 		for runs := range byQuestion(q.runs) {
@@ -141,7 +141,7 @@ func question(c *Case, step, name string) *asked {
 	return nil
 }
 
-// counter is the first fact of a step's counter-probe, conclusive or not; nil where it is missing.
+// counter returns the first fact of a step's counter-probe, conclusive or not; nil if there is none.
 func (c *Case) counter(hop diag.HopID, step, name string) *diag.Fact {
 	if q := c.of(hop, step); q != nil {
 		for _, r := range q.runs {
@@ -153,7 +153,7 @@ func (c *Case) counter(hop diag.HopID, step, name string) *diag.Fact {
 	return nil
 }
 
-// question is built from the conclusive ones of some runs; nil without any.
+// question returns the request of runs, which share one name, with the conclusive runs only; nil if there are none.
 func (q *inquiry) question(runs []run) *asked {
 	i := slices.IndexFunc(q.family, func(a *asked) bool { return a.name == runs[0].name })
 	if i >= 0 {
@@ -170,7 +170,7 @@ func (q *inquiry) question(runs []run) *asked {
 	return &a
 }
 
-// askedBy is the question of some runs, without runs of another request or from another vantage.
+// askedBy returns the request of the first run, and drops runs of another request or from another vantage.
 func askedBy(runs []run) asked {
 	first := runs[0].fact
 	a := asked{name: runs[0].name, runs: make([]*diag.Fact, 0, len(runs))}
@@ -179,16 +179,16 @@ func askedBy(runs []run) asked {
 			a.runs = append(a.runs, r.fact)
 		}
 	}
-	// A reused connection does not measure its route: it counts only where all are reused.
+	// A run over a reused connection does not test the route: such runs count only if all runs are such.
 	if a.name != "" && !a.all(reused) {
 		a.runs = slices.DeleteFunc(a.runs, reused)
 	}
 	return a
 }
 
-// passes reports whether b, a fact of a step's family, is a pass by the judgement of the step's own hop: with b as
-// the step's fact, the step passes and the hop finds no fault. Getting further than another fact is not a pass. A
-// probe of another operation cannot replace the step's own, and is judged by its own result.
+// passes reports whether b would pass as the step's fact: with b in place of the step's own fact, the step passes and
+// its hop finds no fault. Getting further than another probe is not a pass. A probe with another operation cannot
+// replace the step's own, so only its own result counts.
 func passes(c *Case, step string, b *diag.Fact) bool {
 	for _, s := range c.substitutes {
 		if s.fact == b && s.step == step {
@@ -200,7 +200,7 @@ func passes(c *Case, step string, b *diag.Fact) bool {
 	return s.passed
 }
 
-// substitute is a fact in the place of a step's own.
+// substitute is a cached result of passes: whether fact passes in place of the step's own.
 type substitute struct {
 	step   string
 	fact   *diag.Fact
@@ -212,7 +212,7 @@ func passesInPlace(c *Case, step string, b *diag.Fact) bool {
 	if main == nil || !conclusive(b) || b.Throttled() || b.Failure.Local() {
 		return false
 	}
-	if refusesCert(main) { // a listener that asks for none has let none in
+	if refusesCert(main) { // a listener that does not ask for a certificate has not accepted one
 		return tookCertificate(b)
 	}
 	h, s := declared(step)
@@ -227,12 +227,12 @@ func passesInPlace(c *Case, step string, b *diag.Fact) bool {
 	})
 }
 
-// passing is passes of a step, to ask of each run.
+// passing returns passes for one step, as a predicate on runs.
 func passing(c *Case, step string) func(*diag.Fact) bool {
 	return func(b *diag.Fact) bool { return passes(c, step, b) }
 }
 
-// with is the case in which a fact replaces a step's own, and nothing else was asked for that step.
+// with returns a copy of the case in which b is the only fact of the step.
 func (c *Case) with(step string, b *diag.Fact) *Case {
 	if b.ID != step {
 		named := *b
@@ -246,7 +246,7 @@ func (c *Case) with(step string, b *diag.Fact) *Case {
 	return &as
 }
 
-// declared finds a step by the id of its fact; nil for a fact that no step makes.
+// declared returns the hop and the step that produce the fact with this id; nil if no step does.
 func declared(id string) (*Hop, *Step) {
 	hop, name, _ := strings.Cut(id, "/")
 	if p := declaredStep(diag.HopID(hop), name); p != nil && p.step.Uses == "" {

@@ -8,29 +8,29 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Case is everything that a judge may read: who was asked about, what was planned, and the facts. It belongs to one
-// goroutine, since it remembers what was worked out from the facts.
+// Case is everything that a judge may read: the subject, the plan and the facts. It caches what it derives from the
+// facts, so only one goroutine may use it.
 type Case struct {
 	Subject diag.Subject
 	Plan    diag.Plan
 	EndedBy diag.EndedBy
 
-	inquiries []*inquiry // by the number of the step; behind those of the chain, the ones that it does not have
-	room      *room      // for what is made of them; cases of the same facts share it
+	inquiries []*inquiry // by step number, followed by steps that the chain does not have
+	room      *room      // allocator, shared by all cases derived from this one
 
-	record   []*diag.RecordEntry // see hostRecord
-	recordOf *diag.Fact          // whose entries they are
-	ages     readAges            // see agesOf
-	gpus     readGPUs            // see admissionIn
+	record   []*diag.RecordEntry // cache of hostRecord
+	recordOf *diag.Fact          // the fact that record was read from
+	ages     readAges            // cache of agesOf
+	gpus     readGPUs            // cache of admissionIn
 
-	substitutes []substitute // see passes: what was found out so far
-	losses      []loss       // see lossSeen: the same
+	substitutes []substitute // cache of passes
+	losses      []loss       // cache of lossFrom
 
-	correlationID string              // of the walk; "" while it goes on
-	evidence      []diag.EvidenceLine // what the platform wrote down under it
+	correlationID string              // of the walk; "" until it has ended
+	evidence      []diag.EvidenceLine // what the platform recorded under correlationID
 }
 
-// NewCase sorts facts by the steps that they were asked for. Facts are read only from then on.
+// NewCase indexes facts by step. The facts must not change afterwards.
 func NewCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy, facts []diag.Fact) *Case {
 	c := newCase(subject, plan, endedBy)
 	for i := range facts {
@@ -44,17 +44,17 @@ func newCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy) *Case {
 	return &Case{Subject: subject, Plan: plan, EndedBy: endedBy, inquiries: make([]*inquiry, stepCount), room: &room{}}
 }
 
-// room is memory for what a case makes many of: judging costs less where they lie together.
+// room allocates in blocks what a case has many of: judging is cheaper if they are contiguous.
 type room struct {
 	inquiries shelf[inquiry]
 	steps     shelf[diag.StepResult]
 	ids       shelf[string]
 }
 
-// shelf gives parts of a few long slices.
+// shelf hands out parts of a few long slices.
 type shelf[T any] []T
 
-// take gives an empty slice with room for n. It is never nil.
+// take returns an empty slice, never nil, with room for n elements. A new block has room for at least more elements.
 func (s *shelf[T]) take(n, more int) []T {
 	if *s == nil || len(*s) < n {
 		*s = make([]T, max(n, more))
@@ -64,7 +64,7 @@ func (s *shelf[T]) take(n, more int) []T {
 	return part
 }
 
-// put adds a fact, in place of one with its id.
+// put adds a fact, replacing one with the same id.
 func (c *Case) put(f *diag.Fact) {
 	id, name, n := splitID(f.ID)
 	hop, step, _ := strings.Cut(id, "/")
@@ -88,9 +88,9 @@ func (c *Case) put(f *diag.Fact) {
 	}
 }
 
-// find is the index of a step's inquiry; -1 for an unknown step without facts.
+// find returns the index of a step's inquiry; -1 for a step that the chain does not have and that has no facts.
 func (c *Case) find(hop diag.HopID, step string) int {
-	if len(c.inquiries) == 0 { // nothing was asked
+	if len(c.inquiries) == 0 { // a Case that has only a plan
 		return -1
 	}
 	if s := declaredStep(hop, step); s != nil {
@@ -105,7 +105,7 @@ func (c *Case) find(hop diag.HopID, step string) int {
 	return -1
 }
 
-// of is all that was asked for a step; nil where nothing was.
+// of returns the inquiry of a step; nil if nothing was asked.
 func (c *Case) of(hop diag.HopID, step string) *inquiry {
 	if i := c.find(hop, step); i >= 0 {
 		return c.inquiries[i]
@@ -113,13 +113,13 @@ func (c *Case) of(hop diag.HopID, step string) *inquiry {
 	return nil
 }
 
-// inquiry is all that was asked for a step; nil where nothing was.
+// inquiry returns the inquiry of the step with this fact id; nil if nothing was asked.
 func (c *Case) inquiry(id string) *inquiry {
 	hop, step, _ := strings.Cut(id, "/")
 	return c.of(diag.HopID(hop), step)
 }
 
-// fact is the fact with an id, conclusive or not; nil where it is missing.
+// fact returns the fact with this id, conclusive or not; nil if there is none.
 func (c *Case) fact(id string) *diag.Fact {
 	step, _, counter := strings.Cut(id, "~")
 	switch q := c.inquiry(step); {
@@ -132,7 +132,7 @@ func (c *Case) fact(id string) *diag.Fact {
 	}
 }
 
-// about is the fact that a step of the chain judges, conclusive or not; nil where it is missing.
+// about returns the fact that a step of the chain judges, conclusive or not; nil if there is none.
 func (c *Case) about(s *Step) *diag.Fact {
 	if s.Uses != "" {
 		return c.fact(s.Uses)
@@ -143,7 +143,7 @@ func (c *Case) about(s *Step) *diag.Fact {
 	return nil
 }
 
-// size is how many facts there are, each id once.
+// size returns the number of facts with different ids.
 func (c *Case) size() (n int) {
 	for q := range c.asked() {
 		n += len(q.runs)
@@ -151,7 +151,7 @@ func (c *Case) size() (n int) {
 	return n
 }
 
-// asked are the inquiries that there are, in no order.
+// asked yields all inquiries, in no order.
 func (c *Case) asked() iter.Seq[*inquiry] {
 	return func(yield func(*inquiry) bool) {
 		for _, q := range c.inquiries {
@@ -162,7 +162,7 @@ func (c *Case) asked() iter.Seq[*inquiry] {
 	}
 }
 
-// all are the facts, in no order.
+// all yields all facts, in no order.
 func (c *Case) all() iter.Seq[*diag.Fact] {
 	return func(yield func(*diag.Fact) bool) {
 		for q := range c.asked() {
@@ -175,7 +175,7 @@ func (c *Case) all() iter.Seq[*diag.Fact] {
 	}
 }
 
-// caseOf is the case of a whole report.
+// caseOf returns the case of a finished report.
 func caseOf(r *diag.Report) *Case {
 	c := NewCase(r.Subject, r.Plan, r.Run.EndedBy, r.Facts)
 	c.correlationID, c.evidence = r.Run.CorrelationID, r.Evidence
@@ -193,7 +193,7 @@ func (c *Case) Fact(hop diag.HopID, step string) *diag.Fact {
 // conclusive reports whether a fact has a result: it was not cut short, and is neither hollow nor lost.
 func conclusive(f *diag.Fact) bool { return f.Failure != diag.Cancelled && !f.Hollow() && !lost(f) }
 
-// recordFact is the newest reading of the node's record; nil without one.
+// recordFact returns the newest reading of the node's record; nil if there is none.
 func (c *Case) recordFact() *diag.Fact {
 	if f := c.Fact(diag.HopNodeTaskRoundtrip, stepRecordAfter); f.Passed() && f.Record != nil {
 		return f
@@ -201,7 +201,7 @@ func (c *Case) recordFact() *diag.Fact {
 	return c.Fact(diag.HopNodeRecoveryStatus, stepHostRecord)
 }
 
-// hostRecord are the entries of the node's record, in time; none where it could not be read.
+// hostRecord returns the entries of the node's record in time order; none if it could not be read.
 func (c *Case) hostRecord() []*diag.RecordEntry {
 	f := c.recordFact()
 	if !f.Passed() {
@@ -217,7 +217,7 @@ func (c *Case) hostRecord() []*diag.RecordEntry {
 // evidence about its target.
 func lost(f *diag.Fact) bool { return f.Phase == "ssh" && f.Request.Op != diag.OpSSH }
 
-// lostOnTheWay is the first such fact, by id; nil when every request was answered.
+// lostOnTheWay returns the first lost fact, by id, of operator and node; nil if none was lost.
 func (c *Case) lostOnTheWay() *diag.Fact {
 	var first *diag.Fact
 	for f := range c.all() {
@@ -228,13 +228,13 @@ func (c *Case) lostOnTheWay() *diag.Fact {
 	return first
 }
 
-// Field returns a field that a step extracted from an HTTP answer, see fieldOf.
+// Field returns a field that a step extracted from an HTTP answer; see fieldOf.
 func (c *Case) Field(hop diag.HopID, step, name string) string {
 	return fieldOf(c.Fact(hop, step), name)
 }
 
-// fieldOf is a field of an HTTP answer, "" when it is absent. The word of a state or a status comes in lower case, as
-// the judges know it: platforms differ in that.
+// fieldOf returns a field of an HTTP answer, "" if it is absent. States and statuses are in lower case, as the judges
+// expect them: platforms differ in that.
 func fieldOf(f *diag.Fact, name string) string {
 	if f == nil || f.HTTP == nil {
 		return ""
@@ -246,8 +246,8 @@ func fieldOf(f *diag.Fact, name string) string {
 	return v
 }
 
-// URL returns a field that holds a URL: what a report may show of it, and its query, which may hold a login. A user and
-// password in it are not sent. On replay the query is gone.
+// URL returns a field that holds a URL, without its query, and the query, which may hold a login and is not reported. A
+// user and a password in the URL are dropped. A replayed report has no query.
 func (c *Case) URL(hop diag.HopID, step, name string) (string, diag.Secret) {
 	f := c.Fact(hop, step)
 	if f == nil || f.HTTP == nil {
@@ -261,12 +261,12 @@ func (c *Case) URL(hop diag.HopID, step, name string) (string, diag.Secret) {
 	return bare, query
 }
 
-// Time returns such a field as a time; the zero time when it is absent or invalid.
+// Time returns a field of an HTTP answer as a time; zero if it is absent or invalid.
 func (c *Case) Time(hop diag.HopID, step, name string) time.Time {
 	return timeOf(c.Fact(hop, step), name)
 }
 
-// timeOf is a field of an HTTP answer as a time.
+// timeOf returns a field of an HTTP answer as a time; zero if it is absent or invalid.
 func timeOf(f *diag.Fact, name string) time.Time {
 	text := fieldOf(f, name)
 	if text == "" {
@@ -285,7 +285,7 @@ func (c *Case) Policy(key string) int64 { return c.Plan.Policy[key] }
 // expected returns a profile value by its key, "" when the operator gave none.
 func (c *Case) expected(key string) string { return c.Subject.Expected[key] }
 
-// planned returns the plan's row of a hop.
+// planned returns the plan's row of a hop; for a hop that the plan does not have, a row that skips it.
 func (c *Case) planned(id diag.HopID) *diag.PlannedHop {
 	for i := range c.Plan.Hops {
 		if c.Plan.Hops[i].ID == id {

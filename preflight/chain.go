@@ -7,7 +7,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Chain is THE ordered chain. A new hop is one file, its test, and one line here.
+// Chain returns the hops in their order. A new hop is one file, its test, and one line in newChain.
 func Chain() []Hop {
 	chainOnce.Do(func() {
 		chain = withMeanings(newChain())
@@ -19,15 +19,16 @@ func Chain() []Hop {
 	return chain
 }
 
-// A judge asks the chain for its own step, so that it cannot be made where it is declared.
+// The chain is built on first use: judges look up their own steps in it, so a package-level initializer would be a
+// cycle.
 var (
 	chainOnce sync.Once
 	chain     []Hop
-	bySlot    [slots][]chainStep // by slot
-	stepCount int                // how many steps there are
+	bySlot    [slots][]chainStep // hash buckets, see slot
+	stepCount int                // number of steps in the chain
 )
 
-// chainStep is a step and its hop, with their names, so that a look-up reads nothing else.
+// chainStep is a step and its hop, with copies of their names, so that a look-up reads no other memory.
 type chainStep struct {
 	id   diag.HopID
 	name string
@@ -36,7 +37,7 @@ type chainStep struct {
 	step *Step
 }
 
-// slot is where a step is looked up: lengths and the last letter distinguish nearly all.
+// slot is the hash of a step: lengths and the last letter distinguish nearly all steps.
 func slot(hop diag.HopID, step string) uint {
 	if step == "" {
 		return 0
@@ -46,7 +47,7 @@ func slot(hop diag.HopID, step string) uint {
 
 const slots = 128
 
-// number numbers the steps of the chain.
+// number numbers the steps of the chain, and fills bySlot.
 func number(chain []Hop) {
 	for i := range chain {
 		for k := range chain[i].Steps {
@@ -59,7 +60,7 @@ func number(chain []Hop) {
 	}
 }
 
-// declaredStep finds a step of the chain; nil where it does not have it.
+// declaredStep returns a step of the chain; nil if the chain does not have it.
 func declaredStep(hop diag.HopID, step string) *chainStep {
 	in := bySlot[slot(hop, step)]
 	for i := range in {
@@ -70,7 +71,7 @@ func declaredStep(hop diag.HopID, step string) *chainStep {
 	return nil
 }
 
-// withMeanings sets the catalogue's fields of hops. A hop without a catalogue row sets them itself.
+// withMeanings copies title, layer and Allocation from the catalogue. A hop without a catalogue row sets them itself.
 func withMeanings(chain []Hop) []Hop {
 	for i := range chain {
 		if row, ok := diag.LookupHop(chain[i].ID); ok {
@@ -103,7 +104,7 @@ func newChain() []Hop {
 	}
 }
 
-// hopsThrough lists the ids of the chain from a to b, both included.
+// hopsThrough returns the ids of the chain from a to b, both included.
 func hopsThrough(a, b diag.HopID) []diag.HopID {
 	ids := diag.HopIDs()
 	return slices.Clip(ids[slices.Index(ids, a) : slices.Index(ids, b)+1])
@@ -112,7 +113,7 @@ func hopsThrough(a, b diag.HopID) []diag.HopID {
 // closure lists every hop that may explain a failure of id, directly or through others; never id itself.
 func closure(chain []Hop, id diag.HopID) []diag.HopID { return hopIn(chain, id).closure }
 
-// explainers works the closure out.
+// explainers computes the closure of a hop.
 func explainers(chain []Hop, id diag.HopID) []diag.HopID {
 	all := []diag.HopID{id}
 	for i := 0; i < len(all); i++ {

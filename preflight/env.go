@@ -10,31 +10,32 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// Env is what a step may ask with: the profile, the secrets, the ids of this walk. Judges never see it.
+// Env is what a step may ask with: the profile, the secrets and the ids of this walk. Judges never see it.
 type Env struct {
 	Profile       profile.Profile // with defaults
 	Subject       diag.Subject
 	CorrelationID string
 	Token         diag.Secret // operator bearer token
 	Cookie        diag.Secret // edge cookie
-	// Scrub removes secrets from an error text of the platform. Without it such texts are dropped.
+	// Scrub removes secrets from an error text of the platform; if it is nil, such texts are dropped.
 	Scrub  func(string) string
-	NodeCA string // PEM text of Profile.Trust.NodeCA, for a control with the active bundle
-	// ReadOnly leaves the write on the node's disks out. Kept: earlier walks have used the node's vantage. Requests
-	// then make new connections, so that each walk measures every phase.
+	NodeCA string // PEM text of Profile.Trust.NodeCA, for counter-probes with the active bundle
+	// ReadOnly leaves out the test writes to the node's disks. Kept: earlier walks have used the node's vantage, so
+	// requests make new connections, and each walk measures every phase.
 	ReadOnly, Kept bool
 }
 
-// vars are the values for path templates.
+// vars returns the values for path templates.
 func (e *Env) vars() map[string]string {
 	return map[string]string{
 		"node_id": e.Subject.NodeID, "allocation_id": e.Subject.AllocationID, "correlation_id": e.CorrelationID,
 	}
 }
 
-// at is the one place where a request to the platform gets its URL: base and the named path, filled with this walk's
-// ids and more. It is "" where the profile has no such base, or the platform no such path: then nothing may be sent. A
-// session's id is never this walk's by default: --session-id names the session of a failing request.
+// at returns the URL of a request to the platform, and is the only function that does: base and the named path, filled
+// with this walk's ids and more. It is "" if the profile has no such base or the platform no such path: then nothing
+// may be sent. A session's id comes only from more: --session-id names the session of a failing request, not this
+// walk's.
 func (e *Env) at(base, path string, more map[string]string) string {
 	v := e.vars()
 	maps.Copy(v, more)
@@ -45,7 +46,7 @@ func (e *Env) at(base, path string, more map[string]string) string {
 	return join(base, filled)
 }
 
-// to is req, addressed to the named path; the zero request where the platform lacks it.
+// to returns req, addressed to the named path; the zero request if the platform lacks the path.
 func (e *Env) to(req diag.Request, base, path string, more map[string]string) diag.Request {
 	if req.Target = e.at(base, path, more); req.Target == "" {
 		return diag.Request{}
@@ -53,7 +54,7 @@ func (e *Env) to(req diag.Request, base, path string, more map[string]string) di
 	return req
 }
 
-// writes is how many bytes this walk may write on a disk to try it.
+// writes returns the size of the test write to a disk, in bytes; 0 for none.
 func (e *Env) writes() int {
 	if e.ReadOnly {
 		return 0
@@ -61,17 +62,17 @@ func (e *Env) writes() int {
 	return diagnosticWrite
 }
 
-// URL is the named path of the operator API, with this walk's ids filled in; "" where the platform lacks the path or
+// URL returns the named path of the operator API, with this walk's ids filled in; "" if the platform lacks the path or
 // the API is not known.
 func (e *Env) URL(path string) string { return e.at(e.Profile.APIBase, path, nil) }
 
-// header is what every request of this walk carries.
+// header returns the headers of every request of this walk.
 func (e *Env) header() map[string]string {
 	return map[string]string{"X-Correlation-Id": e.CorrelationID, "X-GPUaaS-Probe": "preflight"}
 }
 
-// api is a request to the operator API, with the token and the envelope's fields extracted; the zero request where this
-// platform has no such path, or the profile no API.
+// api returns a request to the operator API, with the token, that extracts fields and the error envelope; the zero
+// request if this platform has no such path, or the profile no API.
 func (e *Env) api(method, path string, vars map[string]string, fields ...string) diag.Request {
 	return e.to(diag.Request{
 		Op: diag.OpHTTP, Method: method,
@@ -81,14 +82,15 @@ func (e *Env) api(method, path string, vars map[string]string, fields ...string)
 	}, e.Profile.APIBase, path, vars)
 }
 
-// API is a GET of a named path of the operator API, for commands that read beside a walk; the zero Request where this
-// platform has no such path, or the profile no API.
+// API returns a GET of a named path of the operator API, for commands that read outside a walk; the zero Request if
+// this platform has no such path, or the profile no API.
 func (e *Env) API(path string, vars map[string]string, fields ...string) diag.Request {
 	return e.api("GET", path, vars, fields...)
 }
 
-// asAgent is a request that a node sends as its agent would: with the agent's bundle and certificate, to a path of an
-// endpoint that the running agent's environment names; the zero request where this platform has no such path.
+// asAgent returns a request that a node sends as its agent would: with the agent's bundle and certificate, to a path
+// below the URL in the variable endpoint of the running agent's environment; the zero request if this platform has no
+// such path.
 func (e *Env) asAgent(op diag.Op, endpoint, path string, vars map[string]string) diag.Request {
 	return e.to(diag.Request{
 		Op:       op,
@@ -102,8 +104,8 @@ func (e *Env) agentFile(name string) string {
 	return strings.TrimRight(e.Profile.Agent.Dir, "/") + "/" + name
 }
 
-// sameEndpoint reports whether two URLs name the same scheme, host and port. What cannot be compared is the same:
-// nothing is claimed of it.
+// sameEndpoint reports whether two URLs name the same scheme, host and port. URLs that cannot be compared count as the
+// same, so that no difference is claimed.
 func sameEndpoint(a, b string) bool {
 	if a == b {
 		return true
@@ -119,7 +121,7 @@ func sameEndpoint(a, b string) bool {
 
 func secure(scheme string) bool { return scheme == "https" || scheme == "wss" }
 
-// portOf is the port of a URL, that of its scheme where it names none.
+// portOf returns the port of a URL, or its scheme's if it names none.
 func portOf(u *url.URL) string {
 	switch {
 	case u.Port() != "":
@@ -130,7 +132,7 @@ func portOf(u *url.URL) string {
 	return "80"
 }
 
-// endpointOf is the scheme, host and port of a URL, for people.
+// endpointOf returns the scheme, host and port of a URL, for people.
 func endpointOf(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
@@ -139,7 +141,7 @@ func endpointOf(raw string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// pathOf is the path of a URL, "/" where it has none.
+// pathOf returns the path of a URL, "/" if it has none.
 func pathOf(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Path == "" {
@@ -148,7 +150,7 @@ func pathOf(raw string) string {
 	return u.EscapedPath()
 }
 
-// hostPortOf is host:port of a URL, "" when it has none.
+// hostPortOf returns host:port of a URL, "" if it has no host.
 func hostPortOf(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
@@ -168,20 +170,20 @@ func clip(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// MintTerminal is the request for a terminal of the subject's allocation; the zero Request where this platform mints
-// none.
+// MintTerminal returns the request for a terminal of the subject's allocation; the zero Request if this platform has no
+// terminals.
 func MintTerminal(e *Env) diag.Request {
 	return named(mintTerminal(e), diag.HopTerminalTokenMint, stepMint)
 }
 
-// OpenTerminal is the request that opens the terminal which a MintTerminal was answered with, as a browser does; the
-// zero Request where the answer names none.
+// OpenTerminal returns the request that opens, as a browser does, the terminal of mint, the answer to MintTerminal; the
+// zero Request if the answer names none.
 func OpenTerminal(e *Env, mint diag.Fact) diag.Request {
 	c := NewCase(e.Subject, diag.Plan{}, "", []diag.Fact{mint})
 	return named(askSession(e, c), diag.HopBrowserTerminalWS, stepSession)
 }
 
-// named is r under the id that a step's request has in a walk; a zero Request stays so.
+// named sets the id that a step's request has in a walk; a zero Request stays zero.
 func named(r diag.Request, hop diag.HopID, step string) diag.Request {
 	if r.Op != "" {
 		r.ID = factID(hop, step)

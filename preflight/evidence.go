@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// evidenceTimeout bounds the read of what the far side recorded: it is an extra, never a reason to wait.
+	// evidenceTimeout bounds the read of the platform's evidence: it is an extra, never a reason to wait.
 	evidenceTimeout = 2 * time.Second
-	// maxEvidence bounds what one report carries of it.
+	// maxEvidence bounds the lines of evidence in one report.
 	maxEvidence = 200
 
 	evidenceItems, evidenceTruncated = "evidence.items", "evidence.truncated"
 )
 
-// Evidence pulls back what the platform recorded under this walk's correlation id and, when the operator named them,
-// under the failing request's and its terminal session's: the newest of it, in time order, and whether there is more.
-// It is shown, and an error in it that belongs to a step of this walk is quoted there (see ownWords). A platform
-// that keeps none gives none.
+// Evidence returns what the platform recorded under this walk's correlation id and, if the operator named them, under
+// the failing request's and its terminal session's: the newest lines, in time order, and whether there are more. An
+// error that belongs to a step of this walk is quoted in its finding (see ownWords). A platform that records no
+// evidence gives none.
 func Evidence(ctx context.Context, e *Env, operator Vantage) (lines []diag.EvidenceLine, cut bool) {
 	reqs := evidenceRequests(e)
 	if len(reqs) == 0 {
@@ -38,7 +38,7 @@ func Evidence(ctx context.Context, e *Env, operator Vantage) (lines []diag.Evide
 		cut = cut || f.HTTP.Fields[evidenceTruncated] == "true"
 		items := parseEvidence(f.HTTP.Fields[evidenceItems], e.Scrub)
 		for _, l := range items {
-			if !seen[l] { // a session's evidence is that of its request, too
+			if !seen[l] { // a session's evidence repeats that of its request
 				lines = append(lines, l)
 			}
 		}
@@ -53,7 +53,7 @@ func Evidence(ctx context.Context, e *Env, operator Vantage) (lines []diag.Evide
 	return lines, cut
 }
 
-// evidenceRequests asks for one id each, as far as this platform can be asked.
+// evidenceRequests returns one request for each id, as far as this platform supports them.
 func evidenceRequests(e *Env) []diag.Request {
 	var reqs []diag.Request
 	add := func(path, name, id string) {
@@ -74,8 +74,8 @@ func evidenceRequests(e *Env) []diag.Request {
 	return reqs
 }
 
-// parseEvidence reads a JSON list; what is not of the known form is left out, not guessed. Of an item's detail the
-// error is kept, in bounded words and without secrets; it is dropped where scrub, which removes them, is nil.
+// parseEvidence parses a JSON list of evidence; other text gives none. Of an item's detail it keeps code and message,
+// shortened and without the secrets that scrub removes; if scrub is nil, they are dropped.
 func parseEvidence(raw string, scrub func(string) string) []diag.EvidenceLine {
 	var items []struct {
 		diag.EvidenceLine

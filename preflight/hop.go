@@ -17,16 +17,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// Vantage is a place from which is measured. Probe answers every request, in order, run at once, and never blocks
-// past ctx; an unavailable place answers with facts that have the reason.
+// Vantage is a place that probes run from. Probe runs all requests at once, returns a fact for each in the order of
+// reqs, and never blocks past ctx; if the place is not available, the facts have the reason.
 type Vantage interface {
 	Name() string
 	Probe(ctx context.Context, reqs []diag.Request) []diag.Fact
 	Close() error
 }
 
-// The vantages. Platform is the platform's own host, where the profile has a login for it. Its measurements are
-// optional: a walk does not fail without them.
+// The vantages. Platform is the platform's own host, if the profile has a login for it. Its measurements are optional:
+// a walk does not fail without them.
 const (
 	Operator = "operator"
 	Node     = "node"
@@ -41,19 +41,19 @@ type Hop struct {
 	// From the catalogue; a hop without a catalogue row sets them itself.
 	Title      string
 	Layer      diag.Layer
-	Allocation bool // it is about one allocation: without one it is skipped
+	Allocation bool // about one allocation: skipped without one
 
 	ExplainedBy []diag.HopID // hops whose failure makes a failure here a symptom; applied transitively
-	// hops whose silence explains a failure here that shows no fault of its own; see platformReads
+	// hops whose missing answer explains a failure here, unless it is the hop's own fault; see platformReads, ownFault
 	Behind   []diag.HopID
-	Fields   []string      // fields of an answer without which the hop is asked and not judged, see Step.Fields
+	Fields   []string      // fields that the judge needs: without one, the hop runs and is not judged. See Step.Fields
 	Budget   time.Duration // for the hop's steps and counter-probes together
-	Patience string        // the policy whose seconds are added to Budget, where one is
+	Patience string        // policy key of the seconds that are added to Budget; "": none
 	Steps    []Step
 	NotGiven func(p *profile.Profile) string // what the profile lacks for the whole hop; "": nothing
 
-	Opens     string // the vantage that a pass opens: questions to it travel behind this hop's
-	Unwatched string // what of it a watch leaves out, where it asks the rest
+	Opens     string // the vantage that a pass opens: its requests are sent behind this hop's
+	Unwatched string // the part that a watch leaves out, if it runs the rest
 	Writes    bool   // the platform's evidence is complete only when this hop is done
 	ReadModel bool   // the classifier reads its answer directly: a reason that no hop found is reported at this hop
 
@@ -62,13 +62,13 @@ type Hop struct {
 	Counter func(e *Env, c *Case, failing *diag.Fact) []Counter
 	Words   *ownWords // errors recorded about the hop's own task; nil: none
 
-	Silence   *Silence                    // the signal for a missing answer; nil: none
+	Silence   *Silence                    // the finding for a missing answer; nil: none
 	Clears    diag.Aspect                 // what a pass rules out as the cause of another hop's failure
 	NotAbout  func(c *Case) []diag.Aspect // what a fault here is unrelated to
 	NotOfNode func(c *Case) bool          // reports whether a fault here is not evidence about the node
 	AgentCame func(c *Case) string        // evidence that the agent itself reached the target of the hop's probes
 
-	closure []diag.HopID // of ExplainedBy, with what explains those; the chain fills it in
+	closure []diag.HopID // transitive closure of ExplainedBy; Chain fills it in
 }
 
 // Silence is the finding of a hop that got no answer.
@@ -78,9 +78,9 @@ type Silence struct {
 	Text   string
 }
 
-// patience is how long one of the hop's steps may take, of a budget: its own time, and as many times more as a profile
-// gives the hop more than its own. A network that needs more time needs it in every step. It never takes all of a
-// budget: the far side must have time to report how far it came, and the answer must travel.
+// patience returns how long one request of the step may take, within a hop's budget: its timeout, stretched by the
+// factor by which the profile enlarges the budget, since a slow network is slow in every step. Part of the budget is
+// left over: the far side must have time to report how far it came, and the answer must travel.
 func (h *Hop) patience(s Step, budget time.Duration) time.Duration {
 	within := max(budget-counterReserve, budget/2)
 	switch {
@@ -96,68 +96,68 @@ func (h *Hop) patience(s Step, budget time.Duration) time.Duration {
 type Step struct {
 	Name    string
 	From    string
-	Timeout time.Duration // of one request, see patience; leaves the hop's budget room for counter-probes
-	Needs   []diag.HopID  // hops without whose pass this step does not run; a hop that is skipped has not passed
-	After   []string      // ids of facts that this step asks with: the plan must have them, and they come first
-	When    func(c *Case) string
+	Timeout time.Duration        // of one request, see patience; must leave time in the hop's budget for counter-probes
+	Needs   []diag.HopID         // hops that must pass before this step runs; a skipped hop has not passed
+	After   []string             // ids of facts that Ask reads: the plan must have them, and they are measured first
+	When    func(c *Case) string // why the step cannot run, by the facts; "": it can
 	Ask     func(e *Env, c *Case) diag.Request
-	Uses    string // id of another hop's fact, looked at here in place of a measurement of its own
+	Uses    string // id of another hop's fact that this step judges; it then measures nothing
 
-	// Paths are the platform's paths (profile.Path...) that the step asks. Fields are the fields of answers without
-	// which there is nothing to ask for; "a|b" wants one of the two. A step whose platform lacks one is left out of the
-	// plan.
+	// Paths are the platform's paths (profile.Path...) that the step requests. Fields are the fields of answers that it
+	// needs; for "a|b" one of the two is enough. A step whose platform lacks one is left out of the plan.
 	Paths, Fields []string
 
-	// Token: it asks in the operator's name. Session: it is a part of a terminal session, and is skipped where none is
-	// opened. NoAPI: it is asked where no API is known, too.
+	// Token: the step sends the operator's token. Session: it is part of a terminal session, and skipped if none is
+	// opened. NoAPI: it runs even if no API is known.
 	Token, Session, NoAPI bool
-	// Changes: asking it leaves something there, such as a task or a terminal session's token. A watch does not ask it.
+	// Changes: the request leaves something on the platform, such as a task or a terminal session's token. A watch does
+	// not send it.
 	Changes bool
-	// NotGiven is what the step would need of the profile, NotThere what of the platform; "" where it is there.
+	// NotGiven returns what the profile lacks for the step, NotThere what the platform lacks; "" if nothing.
 	NotGiven func(p *profile.Profile) string
 	NotThere func(m profile.Mapping) string
 
-	// Unless is why the step does not apply to this subject, decided by facts alone: it is skipped then, and the hop
-	// is judged without it.
+	// Unless returns why the step does not apply to this subject, by facts alone: it is then skipped, and the hop is
+	// judged without it.
 	Unless func(c *Case) string
-	// Second: the step runs only after a fault. Where Unless skips it, the report leaves it out.
+	// Second: the step runs only after a fault. If Unless skips it, the report leaves it out.
 	Second bool
 	// Excused reports whether a healthy platform gives this failing fact here, such as the 400 of a listener that
-	// requires a certificate: then the step passes. A failure that is not excused, and that no judge covers, is not a
+	// requires a certificate: then the step passes. A failure that is neither excused nor covered by a judge is not a
 	// pass.
 	Excused func(c *Case, f *diag.Fact) bool
-	// Last: it runs when all hops are done, and nothing waits for it.
+	// Last: the step runs when all hops are done, and nothing waits for it.
 	Last bool
-	// Optional steps measure what a healthy node may lack: without an answer they are skipped, and the hop is judged
-	// without them.
+	// Optional: a healthy node may lack what the step measures. Without an answer the step is skipped, and the hop is
+	// judged without it.
 	Optional bool
-	// Once reports whether a request has an effect, so that it is never repeated. Requests other than GET, polls and
+	// Once reports whether a request has an effect, so that it must not be repeated. Requests other than GET, polls and
 	// sessions are never repeated.
 	Once func(req diag.Request) bool
-	// BothFamilies: where the target's name has IPv4 and IPv6 addresses, the family that the step did not use is
-	// dialled, too.
+	// BothFamilies: if the target's name has IPv4 and IPv6 addresses, the family that the step did not use is dialled
+	// as well.
 	BothFamilies bool
-	// Pure steps measure nothing: they judge existing facts.
+	// Pure: the step measures nothing, and judges existing facts.
 	Pure bool
 
-	number int // among all steps; the chain fills it in
+	number int // index among all steps; Chain fills it in
 }
 
-// sharedStep reads what another hop measured.
+// sharedStep returns a step that judges a fact of another hop.
 func sharedStep(name string, hop diag.HopID, step string, when func(*Case) string) Step {
 	id := factID(hop, step)
 	return Step{Name: name, From: Operator, Token: true, After: []string{id}, When: when, Uses: id}
 }
 
-// Built reports whether the hop has anything to ask.
+// Built reports whether the hop has any step.
 func (h *Hop) Built() bool { return len(h.Steps) > 0 }
 
-// session reports whether the hop is a part of a terminal session with all that it measures.
+// session reports whether every measuring step of the hop is part of a terminal session.
 func (h *Hop) session() bool {
 	return h.Built() && !slices.ContainsFunc(h.Steps, func(s Step) bool { return !s.Session && !s.Pure })
 }
 
-// hopIn is the hop of a chain by its id, a hop without anything where the chain has none.
+// hopIn returns the hop of a chain with this id, or an empty hop if the chain has none.
 func hopIn(chain []Hop, id diag.HopID) *Hop {
 	if i := position(chain, id); i < len(chain) {
 		return &chain[i]
@@ -165,7 +165,7 @@ func hopIn(chain []Hop, id diag.HopID) *Hop {
 	return &Hop{ID: id}
 }
 
-// position is where a hop is in the chain; what the chain does not have comes last.
+// position returns the index of a hop in the chain; len(chain) if the chain does not have it.
 func position(chain []Hop, id diag.HopID) int {
 	for i := range chain {
 		if chain[i].ID == id {
@@ -175,7 +175,7 @@ func position(chain []Hop, id diag.HopID) int {
 	return len(chain)
 }
 
-// fact is the id of the fact that the step is about.
+// fact returns the id of the fact that the step judges.
 func (s Step) fact(hop diag.HopID) string {
 	if s.Uses != "" {
 		return s.Uses
@@ -183,7 +183,7 @@ func (s Step) fact(hop diag.HopID) string {
 	return factID(hop, s.Name)
 }
 
-// Counter is a probe that differs in one input from a failing one, or is a baseline to compare such a probe with.
+// Counter is a counter-probe: it differs from a failing probe in one input, or is the baseline for one that does.
 type Counter struct {
 	Name    string
 	From    string
@@ -193,7 +193,7 @@ type Counter struct {
 // factID names the fact of a step.
 func factID(hop diag.HopID, step string) string { return string(hop) + "/" + step }
 
-// places are the vantages of a hop by its plan: the platform's host only where a step is asked from there in any case.
+// places returns the vantages of a planned hop: the platform's host only if a step runs there unconditionally.
 func (h *Hop) places(p diag.PlannedHop) []string {
 	there := func(s Step) bool {
 		return s.From == Platform && !s.Second && p.Left[s.Name] == "" && slices.Contains(p.Steps, s.Name)
@@ -204,7 +204,7 @@ func (h *Hop) places(p diag.PlannedHop) []string {
 	return slices.DeleteFunc(h.From(), func(v string) bool { return v == Platform })
 }
 
-// From lists the vantages of the hop's steps, operator first.
+// From returns the vantages of the hop's steps, operator first.
 func (h *Hop) From() []string {
 	from := []string{} // a report has no null list
 	for _, v := range []string{Operator, Node, Platform} {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// ofFact are values in which those of the deciding fact override the profile's.
+// ofFact returns values in which those of the deciding fact override the profile's.
 func ofFact(f *diag.Fact, values diag.Values) diag.Values {
 	return func(name string) string {
 		switch {
@@ -17,14 +17,14 @@ func ofFact(f *diag.Fact, values diag.Values) diag.Values {
 			if name == "full_dir" {
 				return rootFolder
 			}
-		case name == "binary" && f.Binary != nil && f.Binary.Path != "": // what the unit starts
+		case name == "binary" && f.Binary != nil && f.Binary.Path != "": // the program that the unit starts
 			return f.Binary.Path
 		}
 		return values(name)
 	}
 }
 
-// placeholders are this node's values for the tables' templates, each found once.
+// placeholders returns this node's values for the tables' templates; each is computed once.
 func placeholders(c *Case) diag.Values {
 	found := map[string]string{}
 	return func(name string) string {
@@ -37,7 +37,7 @@ func placeholders(c *Case) diag.Values {
 	}
 }
 
-// placeholderRows have the function that finds this node's value of a placeholder.
+// placeholderRows has the function that computes this node's value of each placeholder.
 var placeholderRows = map[string]func(c *Case) string{
 	"node_id":       func(c *Case) string { return c.Subject.NodeID },
 	"node_host":     func(c *Case) string { return c.Subject.NodeHost },
@@ -73,12 +73,12 @@ var placeholderRows = map[string]func(c *Case) string{
 	},
 }
 
-// profiled is a value of the profile.
+// profiled returns the value of a profile key.
 func profiled(key string) func(c *Case) string {
 	return func(c *Case) string { return c.expected(key) }
 }
 
-// agentFile is a file in the agent's folder.
+// agentFile returns a path in the agent's folder.
 func agentFile(name string) func(c *Case) string {
 	return func(c *Case) string {
 		if dir := c.expected("agent_dir"); dir != "" {
@@ -88,7 +88,7 @@ func agentFile(name string) func(c *Case) string {
 	}
 }
 
-// agentPID is the agent's main process, as systemd on the node names it.
+// agentPID returns the agent's main process id, as systemd on the node reports it.
 func agentPID(c *Case) string {
 	f := c.Fact(diag.HopNodeReadiness, stepProcess)
 	if f == nil || f.Unit == nil || f.Unit.PID == 0 {
@@ -97,7 +97,7 @@ func agentPID(c *Case) string {
 	return strconv.Itoa(f.Unit.PID)
 }
 
-// knownAs is how a known_hosts file names the node's SSH server; "" for its host alone.
+// knownAs returns how a known_hosts file names the node's SSH server; "" if by its host alone.
 func knownAs(c *Case) string {
 	if _, rest, found := strings.Cut(pasted(c.expected("ssh"), loginLine()), " -p "); found {
 		port, _, _ := strings.Cut(rest, " ")
@@ -106,7 +106,7 @@ func knownAs(c *Case) string {
 	return ""
 }
 
-// knownHosts is the file in which the node's host key is known, "" where the profile leaves that to ssh_config.
+// knownHosts returns the file that has the node's host key, "" if the profile leaves that to ssh_config.
 func knownHosts(c *Case) string {
 	login := pasted(c.expected("ssh"), loginLine())
 	if _, rest, found := strings.Cut(login, " -o 'UserKnownHostsFile="); found {

@@ -14,18 +14,18 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// Options is what an operator asks of one walk, beside the profile.
+// Options is what an operator chooses for one walk, in addition to the profile.
 type Options struct {
 	Only    []diag.HopID // empty: all
 	Skip    []diag.HopID
 	Session bool // open one real terminal session (the runbook's ws smoke)
-	Token   bool // a token is at hand
+	Token   bool // a token was given
 	SSH     bool // a node host is known
 	// Watch leaves out what changes anything: tasks, terminal sessions and their tokens.
 	Watch bool
 }
 
-// NewSubject is who is asked about, with the profile's expectations.
+// NewSubject returns the subject of a walk, with the profile's expectations.
 func NewSubject(p profile.Profile, nodeID, nodeHost, allocationID, sessionID string) diag.Subject {
 	nodeHost = cmp.Or(nodeHost, p.Nodes[nodeID].Host)
 	s := diag.Subject{
@@ -57,11 +57,11 @@ func NewSubject(p profile.Profile, nodeID, nodeHost, allocationID, sessionID str
 	return s
 }
 
-// sudoWords is how a login's command ends that becomes root on the node.
+// sudoWords is the end of a login command that becomes root on the node.
 const sudoWords = " sudo -n"
 
-// A report is untrusted input, and its commands are printed for pasting: only lines of the forms that NewPlan's
-// callers and sshCommand make are printed, of words without shell syntax. A word does not begin with a dash.
+// A report is untrusted input, and its commands are printed for pasting. Only lines of the forms that NewPlan's callers
+// and sshCommand make are printed, and only with words that have no shell syntax and do not begin with a dash.
 const word = `(?:[\w@%+=:,./][\w@%+=:,./-]*|'[^'-][^']*'(?:\\''[^']*')*)`
 
 var (
@@ -77,7 +77,7 @@ var (
 	})
 )
 
-// pasted is a command line of a report, "" where it is not of the form.
+// pasted returns a command line of a report, "" if it does not have the form.
 func pasted(line string, form *regexp.Regexp) string {
 	if form.MatchString(line) {
 		return line
@@ -85,7 +85,8 @@ func pasted(line string, form *regexp.Regexp) string {
 	return ""
 }
 
-// sshOf is the login to type in front of a command for the node. A user from ssh_config is known only after a login.
+// sshOf returns the login to type in front of a command for the node. A user from ssh_config is known only after a
+// login.
 func sshOf(c *Case) string {
 	login := pasted(c.expected("ssh"), loginLine())
 	f := c.Fact(diag.HopNodeOpsAccess, stepSSH)
@@ -99,7 +100,7 @@ func sshOf(c *Case) string {
 	return login
 }
 
-// sshCommand is the login that this walk uses, as far as the profile knows it, as a person would type it.
+// sshCommand returns the login that this walk uses, as far as the profile knows it, as a person would type it.
 func sshCommand(c profile.SSH, host string) string {
 	argv := []string{"ssh"}
 	if c.Identity != "" {
@@ -141,14 +142,14 @@ func NewPlan(p profile.Profile, subject diag.Subject, o Options) diag.Plan {
 	return plan
 }
 
-// Reaches reports whether a walk by the plan goes to a vantage: the hop that opens it is not left out.
+// Reaches reports whether a walk by the plan uses a vantage: the hop that opens it is not left out.
 func Reaches(p diag.Plan, vantage string) bool {
 	return slices.ContainsFunc(p.Hops, func(row diag.PlannedHop) bool {
 		return row.Skip == "" && hopIn(Chain(), row.ID).Opens == vantage
 	})
 }
 
-// withNeeds adds the hops that the named ones need, and theirs; none stays none, which means all.
+// withNeeds adds the hops that the named ones need, transitively. An empty list stays empty, which means all hops.
 func withNeeds(chain []Hop, only []diag.HopID) []diag.HopID {
 	only = slices.Clone(only)
 	for i := 0; i < len(only); i++ {
@@ -163,7 +164,7 @@ func withNeeds(chain []Hop, only []diag.HopID) []diag.HopID {
 	return only
 }
 
-// wants are the hops that the step needs, or asks with the facts of.
+// wants returns the hops that the step needs, or whose facts it asks with.
 func (s Step) wants() []diag.HopID {
 	ids := slices.Clone(s.Needs)
 	for _, fact := range s.After {
@@ -183,7 +184,7 @@ func budget(p profile.Profile, h *Hop) time.Duration {
 	return h.Budget + time.Duration(p.PolicyValue(h.Patience))*time.Second
 }
 
-// CheckHops refuses names that are not hops; the error names the flag.
+// CheckHops returns names as hop ids; the error for an unknown name has the flag.
 func CheckHops(flag string, names []string) ([]diag.HopID, error) {
 	var ids []diag.HopID
 	for _, n := range names {

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// Why a hop is skipped on request, or a step for want of a token or a session.
+// Why a hop is skipped on request, or a step for lack of a token or a session.
 const (
 	skipOnly    = "not in --only"
 	skipSkip    = "in --skip"
@@ -19,11 +19,11 @@ const (
 	skipWatch     = "not asked: a watch changes nothing (--full asks it)"
 )
 
-// reasons are why hops and steps of a plan in the making are left out, by hop and by fact id.
+// reasons has, while a plan is made, why hops and steps are left out, by hop id and by fact id.
 type reasons map[string]reason
 
-// reason is why a step or hop is left out. root is the original reason, where it depends on another one that is left
-// out; absent: this platform does not support it.
+// reason is why a step or hop is left out. root is the original reason if it depends on another one that is left out;
+// absent means that this platform does not support it.
 type reason struct {
 	text, root string
 	absent     bool
@@ -31,7 +31,7 @@ type reason struct {
 
 func given(text string) reason { return reason{text: text, root: text} }
 
-// planned is the plan's row of h; the rows before it are known.
+// planned returns the plan's row of h; the rows before it must be known.
 func (why reasons) planned(h *Hop, p profile.Profile, s diag.Subject, o Options) diag.PlannedHop {
 	row := diag.PlannedHop{ID: h.ID, Vantages: h.From(), BudgetMS: budget(p, h).Milliseconds(), Steps: []string{}}
 	whole := given(skipped(h, p, s, o))
@@ -87,7 +87,7 @@ func skipped(h *Hop, p profile.Profile, s diag.Subject, o Options) string {
 	return ""
 }
 
-// noTerminalBase is what a hop lacks that asks the browser's terminal gateway.
+// noTerminalBase returns what the profile lacks for a hop that uses the browser's terminal gateway.
 func noTerminalBase(p *profile.Profile) string {
 	if p.TerminalBase == "" {
 		return "no terminal base given"
@@ -95,8 +95,8 @@ func noTerminalBase(p *profile.Profile) string {
 	return ""
 }
 
-// leftOut is why one step does not run: an input that the operator did not give, something that this platform does
-// not support, or a needed step that is left out. Its text is "" where the step runs.
+// leftOut returns why one step does not run: an input that the operator did not give, something that this platform does
+// not support, or a needed step that is left out. Its text is "" if the step runs.
 func (why reasons) leftOut(s Step, p profile.Profile, o Options) reason {
 	if text := notGiven(s, p, o); text != "" {
 		return given(text)
@@ -121,7 +121,7 @@ func (why reasons) leftOut(s Step, p profile.Profile, o Options) reason {
 	return reason{}
 }
 
-// notGiven is what the operator did not give for a step.
+// notGiven returns what the operator did not give for a step, "" if nothing.
 func notGiven(s Step, p profile.Profile, o Options) string {
 	if s.NotGiven != nil {
 		if text := s.NotGiven(&p); text != "" {
@@ -145,7 +145,7 @@ func notGiven(s Step, p profile.Profile, o Options) string {
 	return ""
 }
 
-// notThere is what this platform does not have for a step.
+// notThere returns what this platform does not have for a step, "" if nothing.
 func notThere(s Step, m profile.Mapping) string {
 	if s.NotThere != nil {
 		if text := s.NotThere(m); text != "" {
@@ -155,7 +155,7 @@ func notThere(s Step, m profile.Mapping) string {
 	return lacks(m, s.Paths, s.Fields)
 }
 
-// lacks names the first of the paths and fields that a mapping does not have; of "a|b" one is enough.
+// lacks names the first of the paths and fields that a mapping does not have; for "a|b" one of the two is enough.
 func lacks(m profile.Mapping, paths, fields []string) string {
 	for _, path := range paths {
 		if m.Path(path, nil) == "" {

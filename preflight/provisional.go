@@ -14,15 +14,15 @@ import (
 // Longer than 300 lines: the conditions for a provisional blame are one set, read together.
 
 const (
-	// provisionalEvery is how often a walk that is still going on is judged at the most, and only where something new is
-	// known. A judgement takes less than a millisecond.
+	// provisionalEvery is the least time between two judgements of a walk that still runs; each needs new facts, and
+	// takes less than a millisecond.
 	provisionalEvery = 100 * time.Millisecond
 	// provisionalLook bounds one wait for a login that is under way.
 	provisionalLook = 50 * time.Millisecond
 	// assumedRTT is the round trip of a walk that has measured none.
 	assumedRTT = 100 * time.Millisecond
 	// answerTrips are the round trips of an answer on a new connection: name, TCP, TLS (two in 1.2), HTTP. A repeat
-	// that waited for less is no sign of silence; nor is one that waited less than leastWait.
+	// that waited less than that, or less than leastWait, does not show a silence.
 	answerTrips = 5
 	leastWait   = 250 * time.Millisecond
 )
@@ -43,21 +43,21 @@ func (p *Provisional) same(other *Provisional) bool {
 	return p.Blame == nil || (p.Blame.Hop == other.Blame.Hop && p.Blame.Signal == other.Blame.Signal)
 }
 
-// unfinished is what a walk knows at one moment.
+// unfinished is what a running walk knows at one moment.
 type unfinished struct {
 	c       *Case
 	at      time.Duration
-	login   *diag.Fact           // a login that is under way, as far as it has come; nil where none is
-	done    func(id string) bool // reports whether no fact of this step is to come any more
+	login   *diag.Fact           // a login that is under way, with its progress; nil if there is none
+	done    func(id string) bool // reports whether this step gets no more facts
 	waiting []diag.HopID
 }
 
-// likely judges the facts so far, by the judge of the final report. It returns no blame before the first
-// retransmission could arrive, none that a hop with outstanding facts may clear, and none from silence on a path with
-// intermittent answers.
+// likely judges the facts so far, by the judge of the final report. It returns no blame before the first retransmission
+// could arrive, none that a hop with outstanding facts may change, and none for a silence on a path that is answered
+// only sometimes.
 //
-// A request that is still unanswered gets no invented fact: its first unanswered repeat replaces it. last is the
-// previous provisional blame: it stays for as long as the judge agrees.
+// An open request gets no invented fact: its first silent repeat takes its place. last is the previous provisional
+// blame, which stays for as long as the judge agrees.
 func (u *unfinished) likely(last *diag.Blame) *diag.Blame {
 	if u.at < u.earliest() {
 		return nil
@@ -85,14 +85,13 @@ func (u *unfinished) likely(last *diag.Blame) *diag.Blame {
 	return &b
 }
 
-// earliest is when the first retransmission of the walk's first segments had its chance.
+// earliest is when the first retransmission of the walk's first segments could have been answered.
 func (u *unfinished) earliest() time.Duration { return silentFor + 2*u.c.rtt() }
 
-// silences puts a fact in the place of every silent question whose repeats all ended alike, and of a login that gets no
-// answer.
+// silences adds a fact for every open request whose repeats were all silent alike, and for a login that gets no answer.
 func (u *unfinished) silences(rtt time.Duration) {
 	for q := range u.c.asked() {
-		if q.runs[0].name != "" || q.runs[0].n == 0 { // it has ended
+		if q.runs[0].name != "" || q.runs[0].n == 0 { // the request has ended
 			continue
 		}
 		again := askedBy(q.runs)
@@ -115,8 +114,8 @@ func (u *unfinished) silences(rtt time.Duration) {
 	}
 }
 
-// settled reports whether no fact that is still to come may give the blame to another hop: one before it in the chain
-// that it would not explain, one that explains it, or its own.
+// settled reports whether no outstanding fact may move the blame from the hop at: to an earlier hop that at does not
+// explain, to a hop that explains at, or to another finding of at.
 func (u *unfinished) settled(chain []Hop, at diag.HopID, f *diag.Finding) bool {
 	explains := append(needsOf(chain, at, f), closure(chain, at)...)
 	if !ownFault(u.c, f) {
@@ -131,8 +130,8 @@ func (u *unfinished) settled(chain []Hop, at diag.HopID, f *diag.Finding) bool {
 	return true
 }
 
-// undecided reports whether a fact of a hop is still to come that may take the blame from the hop at. Where at explains
-// the hop, or explains what the hop waits for itself, none does.
+// undecided reports whether an outstanding fact of h may take the blame from the hop at. None may if at explains h, or
+// explains the hop that h waits for.
 func (u *unfinished) undecided(chain []Hop, h *Hop, at diag.HopID) bool {
 	p := u.c.planned(h.ID)
 	if p.Skip != "" || slices.Contains(h.closure, at) {
@@ -150,7 +149,7 @@ func (u *unfinished) undecided(chain []Hop, h *Hop, at diag.HopID) bool {
 	})
 }
 
-// findingOf is the finding that a blame was made of.
+// findingOf returns the finding that a blame was made from.
 func findingOf(hops []diag.HopResult, b *diag.Blame) (diag.Finding, bool) {
 	h := hopNamed(hops, b.Hop)
 	for f := range findingsOf(h) {
@@ -168,8 +167,8 @@ func decidedBy(f *diag.Finding) string {
 	return f.Evidence[0]
 }
 
-// steady reports whether a silence cannot be explained by packet loss: other requests on the path were answered at
-// the first try, or so many stayed unanswered that each would have been lost.
+// steady reports whether packet loss cannot explain a silence: other requests on the path were answered at the first
+// try, or so many were silent that loss of each is unlikely.
 func (c *Case) steady(silent *diag.Fact) bool {
 	way := wayOf(silent)
 	if lossSeen(c, way) != "" {
@@ -191,7 +190,7 @@ func (c *Case) steady(silent *diag.Fact) bool {
 	return (otherwise == 0 && alike >= 3*silentVolley) || silent.Request.Op == diag.OpSSH
 }
 
-// loopback reports whether a connection stayed on its machine.
+// loopback reports whether a connection stayed on its machine, or none was made.
 func loopback(f *diag.Fact) bool {
 	if f.TCP == nil {
 		return true // none was made
@@ -200,7 +199,7 @@ func loopback(f *diag.Fact) bool {
 	return err == nil && a.Addr().IsLoopback()
 }
 
-// wayOf is the vantage whose way a question travelled: a login starts at the operator.
+// wayOf returns the vantage whose network path a request took: a login starts at the operator.
 func wayOf(f *diag.Fact) string {
 	if f.Request.Op == diag.OpSSH {
 		return Operator
@@ -208,14 +207,14 @@ func wayOf(f *diag.Fact) string {
 	return f.Vantage
 }
 
-// rtt is what a question that is asked now has to reckon with: see Case.rtt.
+// rtt returns the round trip by the facts so far: see Case.rtt.
 func (w *walker) rtt() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.snapshot().rtt()
 }
 
-// rtt is the round trip of the longest path: the maximum over the vantages of each one's quickest lossless
+// rtt returns the round trip of the slowest path: the maximum over the vantages of each one's quickest lossless
 // connection, since slower ones may have waited for a busy machine. It is assumedRTT without connections.
 func (c *Case) rtt() time.Duration {
 	quickest := map[string]diag.Millis{}
@@ -238,8 +237,7 @@ func (c *Case) rtt() time.Duration {
 	return time.Duration(slices.Max(slices.Collect(maps.Values(quickest)))) * time.Millisecond
 }
 
-// foretell judges the walk while it goes on, and reports the provisional blame to the observer. It returns when ctx
-// ends.
+// foretell judges the walk while it runs, and reports the provisional blame to the observer. It returns when ctx ends.
 func (w *walker) foretell(ctx context.Context) {
 	ticker := time.NewTicker(provisionalEvery)
 	defer ticker.Stop()
@@ -269,9 +267,9 @@ type forecast struct {
 	last Provisional
 }
 
-// next is the provisional blame to report now; nil where it is unchanged.
+// next returns the provisional blame to report now; nil if it is unchanged.
 func (s *forecast) next(u *unfinished, size int) *Provisional {
-	if size == s.size && u.login == nil { // only the silence of a login grows without a fact
+	if size == s.size && u.login == nil { // without a new fact, only the silence of a login grows
 		return nil
 	}
 	if u.at >= u.earliest() {
@@ -285,7 +283,7 @@ func (s *forecast) next(u *unfinished, size int) *Provisional {
 	return &now
 }
 
-// unfinished is what the walk knows by now, and how much that is.
+// unfinished returns what the walk knows by now, and the number of facts and judged hops.
 func (w *walker) unfinished(login *diag.Fact) (u unfinished, size int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -306,7 +304,7 @@ func (w *walker) unfinished(login *diag.Fact) (u unfinished, size int) {
 	return u, len(w.facts) + len(w.status)
 }
 
-// lookAtLogin is the progress of a login under way; nil without one. Nothing is sent: a vantage logs in once.
+// lookAtLogin returns the progress of a login under way; nil if there is none. Nothing is sent: a vantage logs in once.
 func (w *walker) lookAtLogin(ctx context.Context) *diag.Fact {
 	for i := range w.chain {
 		h := &w.chain[i]
@@ -345,7 +343,7 @@ func Rehearse(r *diag.Report) []Provisional {
 	return all
 }
 
-// unfinishedAt is what a recorded walk knew at a time.
+// unfinishedAt returns what a recorded walk knew at a time after its start, and the number of its facts.
 func unfinishedAt(r *diag.Report, at time.Duration) (u unfinished, size int) {
 	u = unfinished{c: newCase(r.Subject, r.Plan, diag.EndedCompleted), at: at}
 	open, busy := map[string]bool{}, map[string]bool{}

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Reduced reports why a report is neither judged again nor compared, "" where it can be.
+// Reduced returns why a report can be neither judged again nor compared, "" if it can be.
 func Reduced(r *diag.Report) string {
 	if r.FactsKept == "" {
 		return ""
@@ -14,8 +14,8 @@ func Reduced(r *diag.Report) string {
 	return "it keeps only the facts that its verdict rests on (--facts " + r.FactsKept + ")"
 }
 
-// Reduce is r with only the facts that its verdict rests on: what failing, warning and undecided hops cite, proofs, and
-// observations. Everything that was judged stays, and r is not changed.
+// Reduce returns r with only the facts that its verdict rests on: those that failing, warning and inconclusive hops
+// cite, proofs, and observations. Everything that was judged stays, and r is not changed.
 func Reduce(r *diag.Report) *diag.Report {
 	cited := map[string]bool{}
 	for i := range r.Hops {
@@ -48,7 +48,7 @@ func Reduce(r *diag.Report) *diag.Report {
 	return &small
 }
 
-// asStated is a reduced report as it was judged. Proofs that its facts refute are refused.
+// asStated returns a reduced report as it was judged, or an error if its facts refute a proof.
 func asStated(r *diag.Report) (*diag.Report, error) {
 	facts := byFact(r.Facts)
 	for _, p := range proofsOf(r) {
@@ -69,7 +69,7 @@ func asStated(r *diag.Report) (*diag.Report, error) {
 	return new(*r), nil
 }
 
-// proofsOf are the proofs of a verdict.
+// proofsOf returns the proofs of a verdict.
 func proofsOf(r *diag.Report) (all []*diag.Proof) {
 	if p := r.Verdict.Proof; p != nil {
 		all = append(all, p)

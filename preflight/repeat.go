@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// repeatTimeout bounds one repeat of a failing question, and repeatPassing one of its counter-probes, while the
-	// question itself is silent: the first is shorter than a kernel's patience with its first segment, so that one loss
-	// is one silence. The first repeats, which show what is silent there, have firstRepeat and the time of an answer.
+	// repeatTimeout bounds a repeat of a failing request, repeatPassing a counter-probe of a silent one. The former is
+	// shorter than a kernel's first retransmission, so one lost packet is one silent repeat. The first repeats, which
+	// show whether there is silence, have firstRepeat and the time of an answer.
 	repeatTimeout = 900 * time.Millisecond
 	firstRepeat   = 300 * time.Millisecond
 	repeatPassing = 1500 * time.Millisecond
-	// silentVolley is how many of a silent question are asked at once, and volley how many of another: of two servers
-	// behind one name one may be well.
+	// silentVolley is how many copies of a silent request are sent at once, and volley how many of any other: of two
+	// servers behind one name, one may work.
 	silentVolley, volley = 4, 2
 )
 
-// rounds asks a failing question again, in turn with those that differ from it in one input: failing, passing, failing,
-// passing. Those of a silent question begin while it is still open, and run beside it.
+// rounds repeats a failing request in turn with those that differ from it in one input: failing, passing, failing,
+// passing. The repeats of a silent request begin while it is still open, and run beside it.
 type rounds struct {
 	w      *walker
 	h      *Hop
@@ -32,18 +32,18 @@ type rounds struct {
 	budget *budgeted
 
 	cancel  context.CancelFunc
-	stopped chan struct{} // closed when nothing runs beside the question any more
+	stopped chan struct{} // closed when no repeat runs beside the request any more
 
 	mu    sync.Mutex // guards begun
-	begun bool       // beside the question
+	begun bool       // repeats have begun while the request was open
 
-	// Of the goroutine that asks beside the question, and then of the step's.
-	counters []Counter      // that were asked
-	failing  *diag.Fact     // with what they are compared
-	asked    map[string]int // how often, by counter-probe; "" is the question itself, again
+	// Used by the goroutine of the repeats until stopped is closed, then by the step's.
+	counters []Counter      // counter-probes that were sent
+	failing  *diag.Fact     // the fact that they are compared with
+	asked    map[string]int // runs by counter-probe; "" is the request itself
 }
 
-// beside begins to ask a question again once it has been silent for a while. The caller ends it, or finishes it.
+// beside starts to repeat a request once it has been silent for silentFor. The caller must call end or finish.
 func (w *walker) beside(walk, ctx context.Context, h *Hop, s Step, req diag.Request, budget *budgeted) *rounds {
 	r := &rounds{w: w, h: h, step: s, req: req, budget: budget, stopped: make(chan struct{}), asked: map[string]int{}}
 	ctx, r.cancel = context.WithCancel(ctx)
@@ -78,8 +78,8 @@ func (w *walker) beside(walk, ctx context.Context, h *Hop, s Step, req diag.Requ
 	return r
 }
 
-// repeatable reports whether a request may be asked again: it does nothing where it is asked. What mints, claims, opens
-// or waits for something is asked once.
+// repeatable reports whether a request has no effect and so may be sent again. A request that mints, claims, opens or
+// waits for something is sent once.
 func repeatable(s Step, req diag.Request) bool {
 	if (s.Once != nil && s.Once(req)) || req.Poll != nil || req.Op.Row().Once {
 		return false
@@ -87,13 +87,13 @@ func repeatable(s Step, req diag.Request) bool {
 	return req.Method == "" || req.Method == "GET"
 }
 
-// end stops what runs beside the question.
+// end stops the repeats that run beside the request.
 func (r *rounds) end() {
 	r.cancel()
 	<-r.stopped
 }
 
-// finish asks again a question that failed, or waits until that is done where it began beside it.
+// finish repeats a request that failed, or waits for the repeats that began while it was open.
 func (r *rounds) finish(walk, ctx context.Context, f *diag.Fact) {
 	r.mu.Lock()
 	begun := r.begun
@@ -106,12 +106,12 @@ func (r *rounds) finish(walk, ctx context.Context, f *diag.Fact) {
 	}
 	<-r.stopped
 	r.cancel()
-	if r.failing == nil || !failsAlike(r.failing, f) { // the question itself ended in another way than its repeats
+	if r.failing == nil || !failsAlike(r.failing, f) { // the request ended in another way than its repeats
 		r.ask(walk, ctx, r.countersOf(f))
 	}
 }
 
-// run makes the rounds. While the question itself is silent, its first repeat that fails shows what to compare it with.
+// run makes the rounds. While the request itself is silent, its first failing repeat is what is compared.
 func (r *rounds) run(walk, ctx context.Context) {
 	open := r.failing == nil
 	var compare []Counter
@@ -127,7 +127,7 @@ func (r *rounds) run(walk, ctx context.Context) {
 	for round := 0; round <= most && n < most && r.hasTime() && ctx.Err() == nil; round++ {
 		again := []Counter{{From: r.step.From, Request: r.req}}
 		for _, f := range r.ask(walk, ctx, r.volley(append(again, compared...))) {
-			// Only the question itself was asked so far.
+			// Only the request itself was sent so far.
 			if r.failing == nil && f.Failure != diag.OK && f.Failure != diag.Unsupported {
 				f.ID = r.req.ID
 				r.failing, compare = &f, r.countersOf(&f)
@@ -139,7 +139,7 @@ func (r *rounds) run(walk, ctx context.Context) {
 			n = 1
 			found := r.ask(walk, ctx, compare)
 			if slices.ContainsFunc(found, func(f diag.Fact) bool { return reused(&f) }) {
-				most++ // that one does not count
+				most++ // an answer over a reused connection does not count
 			}
 			passed, compared = r.sort(found)
 		default:
@@ -149,7 +149,7 @@ func (r *rounds) run(walk, ctx context.Context) {
 	}
 }
 
-// volley is each question several times at once: a network that loses packets makes any single one come out either way.
+// volley returns copies of each request to send at once: on a lossy network, one alone may come out either way.
 func (r *rounds) volley(questions []Counter) []Counter {
 	if r.failing != nil && !gotNoAnswer(r.failing) && !unreached(r.failing) {
 		return slices.Repeat(questions, volley)
@@ -157,8 +157,8 @@ func (r *rounds) volley(questions []Counter) []Counter {
 	return slices.Repeat(questions, silentVolley)
 }
 
-// worthwhile reports whether a failing request is repeated: not where it has an effect, where a refusal would only
-// repeat, nor on a host without anything to compare.
+// worthwhile reports whether a failing request is repeated: not if it has an effect, nor if a limiter refused it, nor
+// for an operation on a host that has no counter-probe.
 func (r *rounds) worthwhile(compare []Counter) bool {
 	s := status(r.failing)
 	switch {
@@ -171,7 +171,7 @@ func (r *rounds) worthwhile(compare []Counter) bool {
 }
 
 // sort selects the counter-probes that are worth repeating by their first answers: those that passed, and failed ones
-// that are compared with one that passed. The operator's are repeated in any case.
+// that are compared with one that passed. The operator's are always repeated.
 func (r *rounds) sort(found []diag.Fact) (passed, compared []Counter) {
 	c := r.caseWith(r.failing)
 	var pass, fail []diag.Fact
@@ -197,7 +197,7 @@ func (r *rounds) sort(found []diag.Fact) (passed, compared []Counter) {
 	return passed, compared
 }
 
-// caseWith is what is known, with f as the question's own fact.
+// caseWith returns the case of the facts so far, with f as the request's own.
 func (r *rounds) caseWith(f *diag.Fact) *Case {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
@@ -206,8 +206,8 @@ func (r *rounds) caseWith(f *diag.Fact) *Case {
 	return c
 }
 
-// countersOf lists the probes that differ in one input from a failing one, without those that were asked before. What
-// the judge holds against no hop needs no counter-probe.
+// countersOf returns the probes that differ from a failing one in one input, without those that were sent before. A
+// fact for which the judge has no finding needs none.
 func (r *rounds) countersOf(f *diag.Fact) []Counter {
 	if f.Failure == diag.HostExhausted {
 		return nil // more probes would use up more
@@ -227,8 +227,8 @@ func (r *rounds) countersOf(f *diag.Fact) []Counter {
 	return counters
 }
 
-// ask asks counter-probes, and the question itself once more, all at once, where there is time for them. It records
-// what came of them: not what was cut short, since the question itself was answered meanwhile.
+// ask sends counter-probes, or the request itself again, all at once, if there is time. It records their facts, except
+// those that were cancelled because the request itself was answered meanwhile.
 func (r *rounds) ask(walk, ctx context.Context, counters []Counter) []diag.Fact {
 	if !r.hasTime() {
 		return nil
@@ -250,7 +250,7 @@ func (r *rounds) ask(walk, ctx context.Context, counters []Counter) []diag.Fact 
 		if again {
 			req.ID = repeatID(req.ID, n)
 		}
-		// A helper of an older release refuses a fresh one, and answers the first.
+		// An older helper refuses Fresh, so the first run of a counter-probe goes without it.
 		req.Fresh, req.TimeoutMS = again && req.Op.Row().Ladder, min(r.patience(k).Milliseconds(), left.Milliseconds()-50)
 		from, reqs = append(from, k.From), append(reqs, req)
 	}
@@ -266,7 +266,7 @@ func (r *rounds) ask(walk, ctx context.Context, counters []Counter) []diag.Fact 
 		facts []diag.Fact
 	)
 	for i := range reqs {
-		wg.Go(func() { // each by itself: what is answered at once is known at once
+		wg.Go(func() { // one call for each: a quick answer is recorded at once
 			f := r.w.probe(walk, ctx, from[i], reqs[i:i+1])[0]
 			if f.Failure == diag.Cancelled {
 				return
@@ -282,7 +282,7 @@ func (r *rounds) ask(walk, ctx context.Context, counters []Counter) []diag.Fact 
 	return facts
 }
 
-// patience is how long one repeat or counter-probe may take.
+// patience returns how long one repeat or counter-probe may take.
 func (r *rounds) patience(k Counter) time.Duration {
 	limit := time.Duration(k.Request.TimeoutMS) * time.Millisecond
 	switch {
@@ -296,5 +296,5 @@ func (r *rounds) patience(k Counter) time.Duration {
 	return r.h.patience(Step{Timeout: limit}, r.budget.total)
 }
 
-// hasTime reports whether the hop's budget has room for another question.
+// hasTime reports whether the hop's budget has time for another request.
 func (r *rounds) hasTime() bool { return time.Until(r.budget.end()) >= counterLeast }

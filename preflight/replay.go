@@ -14,15 +14,15 @@ const RulesVersion = "5"
 // ErrInvalidReport is wrapped by every refusal of Replay.
 var ErrInvalidReport = errors.New("not a valid report")
 
-// Judge fills a report's hops, verdict and dashboard from its subject, plan, facts and ending, and its subject with
-// what the facts show of it.
+// Judge fills in a report's hops, verdict and dashboard from its subject, plan, facts and ending, and completes its
+// subject from the facts.
 func Judge(r *diag.Report) {
 	c := caseOf(r)
 	learn(&r.Subject, c)
 	judgeCase(r, c)
 }
 
-// judgeCase is Judge of a report whose subject has what learn adds to it.
+// judgeCase is Judge for a report whose subject is complete.
 func judgeCase(r *diag.Report, c *Case) {
 	c.Subject = r.Subject
 	chain := Chain()
@@ -32,8 +32,8 @@ func judgeCase(r *diag.Report, c *Case) {
 	r.Run.RulesVersion = RulesVersion
 }
 
-// brought are the hops of a report that this chain does not have, as a profile brings them: what was found there
-// is kept.
+// brought returns the hops of a report that this chain does not have, such as hops of a profile: their results are
+// kept.
 func brought(hops []diag.HopResult, chain []Hop) []diag.HopResult {
 	var own []diag.HopResult
 	for i := range hops {
@@ -95,7 +95,7 @@ func AsToday(kept *diag.Report) *diag.Report {
 	return again
 }
 
-// Stated is the verdict of a report as it can be compared with another one of the same facts.
+// Stated returns the verdict of a report in the form in which it is compared with another one of the same facts.
 func Stated(r *diag.Report) diag.StatedVerdict {
 	v := &r.Verdict
 	s := diag.StatedVerdict{
@@ -114,8 +114,8 @@ func SameVerdict(a, b diag.StatedVerdict) bool {
 	return a == b
 }
 
-// Compared notes in a replay the verdict of the walk's own report, where today's rules reach another one. A replay of
-// a replay is compared with the walk's own report, so that it is the same document again.
+// Compared records in a replay the verdict of the walk's own report, if today's rules reach another one. A replay of a
+// replay is compared with the walk's own report as well, so it gives the same document again.
 func Compared(recorded, replayed *diag.Report) {
 	stated := Stated(recorded)
 	if recorded.Replayed != nil {
@@ -137,7 +137,7 @@ func checkProof(c *Case, p *diag.Proof) error {
 	if len(changed) == 0 {
 		changed = []string{diag.ChangedNothing}
 	}
-	// Rules before this one took what came further for a pass; such a report is read, and judged by today's.
+	// Earlier rules took a probe that came further for a pass; such a report is accepted, and judged by today's rules.
 	step, _, _ := splitID(a.ID)
 	if len(changed) != 1 || changed[0] != p.Changed || (!passes(c, step, b) && !further(b, a)) || a.Vantage != b.Vantage {
 		return fmt.Errorf("%w: the proof says that %s changed between %q and %q; really changed: %v", ErrInvalidReport,

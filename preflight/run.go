@@ -10,22 +10,22 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Job is one walk, ready to go: what is asked, from where, and under which name it is reported.
+// Job describes one walk: what is asked, from where, and under which name it is reported.
 type Job struct {
 	Env      Env
 	Plan     diag.Plan
-	Vantages map[string]Vantage // Operator, Node, and Platform where the profile has it; the caller closes them
+	Vantages map[string]Vantage // Operator, Node, and Platform if the profile has it; the caller closes them
 	RunID    string             // see NewID
 	Began    time.Time          // when the walk's preparation began; facts' offsets count from here
 	Tool     string             // version of the program that walks
 	Observe  func(Event)        // of progress, called from one goroutine at a time; may be nil
-	// when the newest kept walk of a report's subject ended well; called after the walk, when the subject has what the
-	// platform reports of it; may be nil
+	// when the newest kept walk of a report's subject ended well; called after the walk, when the subject is complete;
+	// may be nil
 	LastGood func(*diag.Report) diag.Time
 }
 
-// Run walks, pulls back what the platform wrote down about it, and judges. The report is there whatever happened, and
-// within about a second of ctx's end; it shares the job's plan and subject.
+// Run walks, reads what the platform recorded about the walk, and judges. It always returns a report, within about a
+// second of ctx's end; the report shares the job's plan and subject.
 func Run(ctx context.Context, j *Job) *diag.Report {
 	early := &earlyPull{open: writers()}
 	began := time.Now()
@@ -65,10 +65,10 @@ func (j *Job) pull(ctx context.Context) pulled {
 	return pulled{lines, cut}
 }
 
-// earlyPull is the evidence that is pulled while the walk still goes on.
+// earlyPull is the evidence that is read while the walk still runs.
 type earlyPull struct {
-	open int         // hops that are to be done first
-	got  chan pulled // nil until it has begun; of one value
+	open int         // hops that must be done before the pull begins
+	got  chan pulled // nil until the pull begins; gets one value
 }
 
 // writers counts the hops that make the platform write evidence.
@@ -81,8 +81,8 @@ func writers() (n int) {
 	return n
 }
 
-// await gives what was pulled. A pull ends with ctx: one that has begun is waited for, unless a vantage breaks its
-// word.
+// await returns the evidence of the early pull. A pull ends with ctx: one that has begun is waited for, for at most
+// pullGrace more.
 func (e *earlyPull) await(ctx context.Context) (have pulled) {
 	select {
 	case have = <-e.got:
@@ -98,8 +98,8 @@ func (e *earlyPull) await(ctx context.Context) (have pulled) {
 	return have
 }
 
-// pullingEarly observes for the job, and pulls the evidence as soon as the hops are done that make the platform write
-// some (Hop.Writes), while the node still answers.
+// pullingEarly returns the job's observer, which also starts to read the evidence as soon as all hops with Writes are
+// done, while the node still answers.
 func (j *Job) pullingEarly(ctx context.Context, early *earlyPull) func(Event) {
 	return func(ev Event) {
 		if ev.Kind == HopDone && hopIn(Chain(), ev.Hop).Writes {
@@ -115,7 +115,7 @@ func (j *Job) pullingEarly(ctx context.Context, early *earlyPull) func(Event) {
 	}
 }
 
-// evidence is what was pulled early, or after a walk that found a fault all that the platform knows by now.
+// evidence returns the early evidence or, after a walk that found a fault, all that the platform has by now.
 func (j *Job) evidence(ctx context.Context, early *earlyPull, facts []diag.Fact, ended diag.EndedBy) pulled {
 	have := early.await(ctx)
 	if ctx.Err() != nil {
@@ -123,14 +123,14 @@ func (j *Job) evidence(ctx context.Context, early *earlyPull, facts []diag.Fact,
 	}
 	c := NewCase(j.Env.Subject, j.Plan, ended, facts)
 	if o := outcomeOf(assess(Chain(), c), ended); o == diag.OutcomeFail || o == diag.OutcomeInconclusive {
-		if now := j.pull(ctx); len(now.lines) >= len(have.lines) { // less is a platform that did not answer this time
+		if now := j.pull(ctx); len(now.lines) >= len(have.lines) { // fewer: the platform did not answer now
 			have = now
 		}
 	}
 	return have
 }
 
-// places lists the vantages: by their own description where they have one, with the resolver of the facts.
+// places describes the vantages: by their own description if they have one, with the resolver of the facts.
 func places(vantages map[string]Vantage, facts []diag.Fact) []diag.VantageInfo {
 	infos := []diag.VantageInfo{}
 	for _, id := range []string{Operator, Node, Platform} {
@@ -152,7 +152,7 @@ func places(vantages map[string]Vantage, facts []diag.Fact) []diag.VantageInfo {
 	return infos
 }
 
-// redaction counts what is not in the report because it is secret.
+// redaction counts the secrets that are not in the report.
 func redaction(facts []diag.Fact) diag.Redaction {
 	r := diag.Redaction{
 		Rules: []string{"secrets are written as " + diag.Redacted, "answers are kept as named fields only",
@@ -175,7 +175,7 @@ func redaction(facts []diag.Fact) diag.Redaction {
 	return r
 }
 
-// NewID is a fresh id that sorts by time: what, second, and 4 random bytes.
+// NewID returns a new id that sorts by time: what, second, and 4 random bytes.
 func NewID(what string) string {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // never fails

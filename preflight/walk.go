@@ -12,33 +12,34 @@ import (
 // Longer than 300 lines: the scheduling of steps is one state under one lock.
 
 const (
-	// silentFor is how long a question may go without an answer before it is asked again beside itself.
+	// silentFor is how long a request may go without an answer before its repeats begin.
 	silentFor = time.Second
-	// counterReserve is how much of a hop's budget its steps leave for counter-probes at the least.
+	// counterReserve is the least part of a hop's budget that its steps leave for counter-probes.
 	counterReserve = time.Second
 	// counterLeast is the least time for a counter-probe: one that is cut short proves nothing.
 	counterLeast = 500 * time.Millisecond
-	// endGrace is how long after its end a walk waits for its vantages: after Ctrl-C the whole must end within a second.
+	// endGrace is how long a walk waits for its vantages after its end: after Ctrl-C the whole must end within a
+	// second.
 	endGrace = 800 * time.Millisecond
-	// pullGrace is how long, behind that, it waits for evidence that is being pulled.
+	// pullGrace is how long it then waits for evidence that is being read.
 	pullGrace = 100 * time.Millisecond
 )
 
 // errBudget ends a step whose hop has no time left.
 var errBudget = errors.New("the hop's budget is used up")
 
-// EventKind reports what a walk just did.
+// EventKind is what a walk just did.
 type EventKind int
 
 // The events, in the order in which one hop sends them.
 const (
 	HopStarted EventKind = iota
 	StepDone
-	CountersStarted // of a step that failed: what differs in one input is asked now
+	CountersStarted // of a step that failed: its counter-probes are sent now
 	CountersDone
 	HopDone
-	EvidenceAwaited // of no hop: all are done, and the platform's evidence is pulled in
-	LikelySoFar     // of no hop: what the walk would blame by what it knows
+	EvidenceAwaited // of no hop: all are done, and the platform's evidence is being read
+	LikelySoFar     // of no hop: the provisional blame has changed
 )
 
 // Event is one line of progress. At counts from the start of the walk.
@@ -46,17 +47,17 @@ type Event struct {
 	Kind   EventKind
 	Hop    diag.HopID
 	Step   diag.StepResult // of StepDone
-	Count  int             // of CountersStarted and CountersDone: how many
+	Count  int             // number of requests, of CountersStarted and CountersDone
 	Result diag.HopResult  // of HopDone; provisional: the report is judged once more over all facts
 	At     time.Duration
 
 	Provisional *Provisional // of LikelySoFar
 }
 
-// Walk runs every step of the plan as soon as its needs have passed, and returns the facts in chain order with how the
-// walk ended: completed, by ctx's deadline, or interrupted. observe, when not nil, is called from one goroutine at a
-// time, and no more once Walk has returned. Walk returns within a second of ctx's end, with what was measured by then,
-// also when a vantage breaks its word and blocks; only then do goroutines outlive it, until that vantage returns.
+// Walk runs every step of the plan as soon as its needs have passed. It returns the facts in chain order, and how the
+// walk ended: completed, by ctx's deadline, or interrupted. If observe is not nil, it is called from one goroutine at a
+// time, and never after Walk has returned. Walk returns within a second of ctx's end, with what was measured by then,
+// even if a vantage blocks past ctx; only then do goroutines outlive it, until that vantage returns.
 func Walk(ctx context.Context, e *Env, plan diag.Plan, vantages map[string]Vantage,
 	observe func(Event)) ([]diag.Fact, diag.EndedBy) {
 	chain := Chain()
@@ -117,7 +118,7 @@ func (w *walker) runHop(ctx context.Context, h *Hop) {
 				continue
 			}
 			budget := hopBudget
-			if w.opening(s) != "" && len(s.After) == 0 { // what else the hop asks need not wait for a login
+			if w.opening(s) != "" && len(s.After) == 0 { // the hop's other steps need not wait for a login
 				budget = behind
 			}
 			wg.Go(func() {
@@ -136,7 +137,7 @@ func (w *walker) runHop(ctx context.Context, h *Hop) {
 	w.finishHop(ctx, h)
 }
 
-// lookAgain takes the second looks that wait for everything else.
+// lookAgain runs the Last steps, when all hops are done.
 func (w *walker) lookAgain(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -152,8 +153,8 @@ func (w *walker) lookAgain(ctx context.Context) {
 	}
 }
 
-// budgeted is one hop's time, which begins with its first step. What waits for nothing but a login has as much of its
-// own, from the login on.
+// budgeted is one hop's time budget, which begins with its first step. Steps that wait only for a login have a budget
+// of the same size, which begins when the login is done.
 type budgeted struct {
 	once  sync.Once
 	total time.Duration
@@ -165,11 +166,11 @@ func (b *budgeted) end() time.Time {
 	return b.until
 }
 
-// runStep waits for what the step needs, asks, and records the fact; on a failure, or while nothing answers, it asks
-// again and runs the counter-probes.
+// runStep waits for what the step needs, sends its request, and records the fact; on a failure, or while there is no
+// answer, it also sends repeats and counter-probes.
 //
-// A node's step does not wait for its needs: its question travels behind the login, which saves a round trip for each
-// need, and its answer is dropped when a need turns out not to pass.
+// A node's step does not wait for its needs: its request is sent behind the login, which saves a round trip for each
+// need, and its answer is dropped if a need does not pass.
 func (w *walker) runStep(walk context.Context, h *Hop, s Step, begun func(), budget *budgeted) {
 	login := w.opening(s)
 	early := login != ""
@@ -187,7 +188,7 @@ func (w *walker) runStep(walk context.Context, h *Hop, s Step, begun func(), bud
 	ctx, cancel := w.within(walk, budget, login)
 	defer cancel()
 	req := s.Ask(w.env, c)
-	if req.Op == "" { // this platform lacks what would be asked: nothing is sent
+	if req.Op == "" { // this platform lacks what the step needs: nothing is sent
 		return
 	}
 	req.ID = factID(h.ID, s.Name)
@@ -219,8 +220,8 @@ func (w *walker) runStep(walk context.Context, h *Hop, s Step, begun func(), bud
 		return // its hop is done
 	}
 	w.emit(Event{Kind: StepDone, Hop: h.ID, Step: step})
-	// What the judge holds against no hop (the 400 of a listener that wants a certificate) needs no second look, and a
-	// limiter that turned the operator away must not be asked more.
+	// A fact without a finding (the 400 of a listener that wants a certificate) needs no repeats, and a limiter that
+	// refused the operator must not get more requests.
 	if f.Failure == diag.OK || f.Failure == diag.Cancelled || (f.Vantage == Operator && f.Throttled()) ||
 		len(h.Judge(c)) == 0 {
 		rounds.end()
@@ -232,10 +233,10 @@ func (w *walker) runStep(walk context.Context, h *Hop, s Step, begun func(), bud
 	}
 }
 
-// judged is the status of a hop that has ended.
+// judged returns the status of a hop that has ended.
 func (w *walker) judged(id diag.HopID) diag.Status { return w.status[id] }
 
-// opening is the hop that opens the vantage of a step that needs it, "" where the step travels behind none.
+// opening returns the needed hop that opens the vantage of a step; "" if the step is not sent behind a login.
 func (w *walker) opening(s Step) diag.HopID {
 	for _, id := range s.Needs {
 		if hopIn(w.chain, id).Opens == s.From {
@@ -245,8 +246,8 @@ func (w *walker) opening(s Step) diag.HopID {
 	return ""
 }
 
-// within bounds a step by its hop's budget, which begins with the hop's first step, and for a question that travels
-// behind a login when that is done.
+// within bounds a step by its hop's budget, which begins with the hop's first step or, for a request behind a login,
+// when the login is done.
 func (w *walker) within(walk context.Context, budget *budgeted, login diag.HopID) (
 	context.Context, context.CancelFunc) {
 	if login == "" {
@@ -261,7 +262,7 @@ func (w *walker) within(walk context.Context, budget *budgeted, login diag.HopID
 		case <-ctx.Done():
 			return
 		}
-		if w.failed(login) { // without a login, they cannot be sent
+		if w.failed(login) { // without a login, the request cannot be sent
 			cancel(errBudget)
 			return
 		}
@@ -283,7 +284,8 @@ func (w *walker) failed(id diag.HopID) bool {
 	return blocked(&Case{Plan: w.plan}, &Step{Needs: []diag.HopID{id}}, w.judged) != ""
 }
 
-// mayRun checks needs (unless they are still open) and conditions; the case is what is known so far.
+// mayRun checks the step's needs (unless they are still open) and conditions. It returns the case of the facts so far,
+// and whether the step must not run.
 func (w *walker) mayRun(ctx context.Context, s Step, needsOpen bool) (*Case, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -293,7 +295,7 @@ func (w *walker) mayRun(ctx context.Context, s Step, needsOpen bool) (*Case, boo
 	return c, stop
 }
 
-// waitFor blocks until all of the named things are done, and reports whether the walk still goes on.
+// waitFor blocks until all named hops or facts are done, and reports whether the walk still goes on.
 func waitFor(walk context.Context, names []string, done map[string]chan struct{}) bool {
 	for _, name := range names {
 		select {
@@ -305,8 +307,8 @@ func waitFor(walk context.Context, names []string, done map[string]chan struct{}
 	return true
 }
 
-// probe asks a vantage. A time-out after the walk was ended is not evidence about the far side, and is recorded as
-// cancelled. So is a request to a node that had not answered when the hop's budget ended.
+// probe sends requests to a vantage. A time-out after the walk has ended is not evidence about the far side, and is
+// recorded as cancelled. A request that the end of its hop's budget cancelled is recorded as a time-out.
 func (w *walker) probe(walk, ctx context.Context, from string, reqs []diag.Request) []diag.Fact {
 	place := w.vantages[from]
 	if place == nil { // the caller has no such vantage
@@ -330,7 +332,7 @@ func (w *walker) probe(walk, ctx context.Context, from string, reqs []diag.Reque
 	return facts
 }
 
-// finishHop judges the hop on what is known so far, for those that need it and for the eye.
+// finishHop judges the hop by the facts so far, for the hops that need it and for the live view.
 func (w *walker) finishHop(walk context.Context, h *Hop) {
 	w.mu.Lock()
 	c := w.snapshot()

@@ -28,7 +28,7 @@ type walker struct {
 	observe func(Event)
 }
 
-// nowhere is a vantage that the walk was not given.
+// nowhere is a vantage that the caller did not provide.
 type nowhere string
 
 func (n nowhere) Name() string { return string(n) }
@@ -57,7 +57,7 @@ func (w *walker) record(f diag.Fact) {
 	w.facts[f.ID] = &f
 }
 
-// expect notes counter-probes in the order in which the report has them.
+// expect records the order of counter-probes in the report.
 func (w *walker) expect(reqs []diag.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,8 +66,8 @@ func (w *walker) expect(reqs []diag.Request) {
 	}
 }
 
-// snapshot is the current case of a walk that still runs; the caller holds mu. Facts are immutable, so only the index
-// is copied.
+// snapshot returns the case of a walk that still runs, with the facts so far; the caller holds mu. Facts are immutable,
+// so only the index is copied.
 func (w *walker) snapshot() *Case {
 	c := newCase(w.env.Subject, w.plan, diag.EndedCompleted)
 	for _, f := range w.facts {
@@ -105,7 +105,7 @@ func (w *walker) inOrder(chain []Hop) []diag.Fact {
 	return facts
 }
 
-// endedBy is how a walk with that context ended, EndedCompleted while it still runs.
+// endedBy returns how the walk with this context ended, EndedCompleted while it still runs.
 func endedBy(walk context.Context) diag.EndedBy {
 	switch err := context.Cause(walk); {
 	case err == nil:

@@ -7,13 +7,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// KindWatch heads a Watched, and KindChange a WatchChange.
+// The kinds of Watched and WatchChange documents.
 const (
 	KindWatch  = "PreflightWatch"
 	KindChange = "PreflightChange"
 )
 
-// Watched is what the walks of a watch ask, and what they leave out: nothing is known of that.
+// Watched lists what the walks of a watch measure, and what they leave out and so leave unknown.
 type Watched struct {
 	diag.Head
 
@@ -23,14 +23,14 @@ type Watched struct {
 	NotAsked []NotAsked   `json:"not_asked"`
 }
 
-// NotAsked is a hop, or a part of one, that no walk of a watch asks.
+// NotAsked is a hop, or a part of one, that no walk of a watch measures.
 type NotAsked struct {
 	Hop     diag.HopID `json:"hop"`
 	What    string     `json:"what,omitempty"` // absent: the whole hop
 	Because string     `json:"because"`
 }
 
-// NewWatched is what walks by the plan ask; full ones change things as any walk does.
+// NewWatched returns what walks by the plan measure. full is for walks that may change things, as any other walk does.
 func NewWatched(p diag.Plan, node string, everyMS int64, full bool) *Watched {
 	w := &Watched{Head: diag.NewHead(KindWatch), NodeID: node, EveryMS: everyMS, Asked: []diag.HopID{},
 		NotAsked: []NotAsked{}}
@@ -52,7 +52,7 @@ func NewWatched(p diag.Plan, node string, everyMS int64, full bool) *Watched {
 	return w
 }
 
-// WatchChange is a hop, or without one the verdict, that is otherwise than in the walk before.
+// WatchChange is a change since the previous walk: of a hop or, if Hop is empty, of the verdict.
 type WatchChange struct {
 	diag.Head
 
@@ -62,7 +62,7 @@ type WatchChange struct {
 	Hop    diag.HopID  `json:"hop,omitempty"`
 	Before *WatchState `json:"before,omitempty"` // absent: this is the first walk
 	Now    WatchState  `json:"now"`
-	// of a verdict: how many hops it is about, of how many, and how many steps of them are left out
+	// of a verdict: hops that were measured, hops in the plan, and steps left out of the measured hops
 	Asked int `json:"asked,omitempty"`
 	Of    int `json:"of,omitempty"`
 	Left  int `json:"left,omitempty"`
@@ -77,7 +77,7 @@ type WatchState struct {
 	Owner  string      `json:"owner,omitempty"`
 }
 
-// same reports whether two states have the same verdict: times and numbers in texts differ in every walk.
+// same reports whether two states are equal except for owner and text: times and numbers in texts differ in every walk.
 func (s WatchState) same(o WatchState) bool {
 	return s.Status == o.Status && s.Hop == o.Hop && s.Signal == o.Signal
 }
@@ -117,7 +117,7 @@ func WatchChanges(before, now *diag.Report) []WatchChange {
 	return out
 }
 
-// coverage counts the hops that are not left out, and the steps of them that are.
+// coverage returns the number of hops that are not skipped, and of their steps that are left out.
 func coverage(p diag.Plan) (hops, left int) {
 	for _, h := range p.Hops {
 		if h.Skip == "" {
@@ -142,7 +142,7 @@ func hopState(h *diag.HopResult) WatchState {
 	return s
 }
 
-// Unreached reports whether a walk did not get to the node, or lost it: a connection that carried it is of no use.
+// Unreached reports whether a walk did not reach the node, or lost it: its connection must not be used again.
 func Unreached(r *diag.Report) bool {
 	return slices.ContainsFunc(r.Facts, func(f diag.Fact) bool {
 		return f.Vantage == Node && (lost(&f) || (f.Request.Op == diag.OpSSH && !f.Passed()))
