@@ -17,7 +17,7 @@ func assess(chain []Hop, c *Case) []diag.HopResult {
 	return results
 }
 
-// statuses gives the status of a hop that was judged before, "" where it was not.
+// statuses returns the status of a hop that was judged before, "" if it was not.
 type statuses func(diag.HopID) diag.Status
 
 // assessHop judges one hop, given the statuses of the hops before it.
@@ -34,7 +34,7 @@ func assessHop(h *Hop, c *Case, status statuses) diag.HopResult {
 	for i := range h.Steps {
 		s := &h.Steps[i]
 		if !slices.Contains(p.Steps, s.Name) {
-			continue // it came later than this report
+			continue // the step is newer than this report
 		}
 		step := assessStep(h, s, c, p, status)
 		if s.Second && step.Status == diag.StatusSkipped && p.Left[s.Name] == "" {
@@ -49,34 +49,35 @@ func assessHop(h *Hop, c *Case, status statuses) diag.HopResult {
 	if slices.ContainsFunc(findings, decided) {
 		r.Finding, r.Also = findings[0], findings[1:]
 		for i := range r.Steps {
-			if s := &r.Steps[i]; r.Status == diag.StatusSkipped && s.Status == diag.StatusFail { // there was nothing to ask
+			if s := &r.Steps[i]; r.Status == diag.StatusSkipped && s.Status == diag.StatusFail { // nothing to ask
 				s.Status, s.Because = diag.StatusSkipped, r.Because
 			}
 		}
 		return r
 	}
-	// The judge found no fault. A step that failed without an excuse was not measured.
+	// The judge found no fault, so a step that failed without an excuse counts as not measured.
 	for i := range r.Steps {
 		if s := &r.Steps[i]; s.Status == diag.StatusFail {
 			s.Status, s.Because = diag.StatusInconclusive, saw(c.fact(s.Fact))
 		}
 	}
 	r.Finding = unfailed(h, c, r.Steps)
-	if p.Absent != "" && r.Status == diag.StatusPass { // it was asked, and the answer cannot show whether it works
+	if p.Absent != "" && r.Status == diag.StatusPass { // the answer lacks a field that the judge needs (Hop.Fields)
 		r.Finding = diag.Finding{Status: diag.StatusSkipped, Because: p.Absent, Evidence: r.Evidence}
 	}
 	switch {
 	case len(findings) == 0:
 	case r.Status == diag.StatusPass:
 		r.Finding, r.Also = findings[0], findings[1:]
-	default: // a warning makes nothing measured
+	default: // a warning does not turn an unmeasured hop into a measured one
 		r.Also = findings
 	}
 	return r
 }
 
-// judge gives the hop's findings. A limiter's refusal is not evidence about a route or a token behind it: a finding
-// from such an answer is inconclusive, whatever its status and text.
+// judge returns the hop's findings, corrected for what any hop may meet: a shortage or a policy of the probing machine,
+// a login in its own network namespace, a rate limiter, a change during the walk, an unstable network. A limiter's
+// answer to the operator is not evidence about the route or the token behind it, so its finding is inconclusive.
 func judge(h *Hop, c *Case) []diag.Finding {
 	findings := h.Judge(c)
 	for i := range findings {
@@ -105,7 +106,7 @@ func judge(h *Hop, c *Case) []diag.Finding {
 	return append(append(findings, uncovered(h, c, findings)...), familyWarnings(h, c)...)
 }
 
-// assessStep reports how far one step came.
+// assessStep returns the status of one step, and why.
 func assessStep(h *Hop, s *Step, c *Case, p *diag.PlannedHop, status statuses) diag.StepResult {
 	r := diag.StepResult{Name: s.Name, Vantage: s.From}
 	if why := p.Left[s.Name]; why != "" {
@@ -143,11 +144,11 @@ func assessStep(h *Hop, s *Step, c *Case, p *diag.PlannedHop, status statuses) d
 	return r
 }
 
-// measured reports how far a step came whose fact is f.
+// measured returns the status of a step whose fact is f.
 func measured(r diag.StepResult, s *Step, c *Case, f *diag.Fact) diag.StepResult {
 	why := ""
 	if s.Uses != "" && s.When != nil {
-		why = s.When(c) // another hop's fact may never have come to what this step is about
+		why = s.When(c) // another hop's fact may have failed before it reached what this step judges
 	}
 	r.Fact, r.DurationMS, r.Failure = f.ID, f.DurationMS, f.Failure
 	switch {
@@ -171,7 +172,7 @@ func measured(r diag.StepResult, s *Step, c *Case, f *diag.Fact) diag.StepResult
 	return r
 }
 
-// cutBy reports what ended a question before its answer.
+// cutBy returns what ended a cancelled request.
 func cutBy(c *Case) string {
 	if c.EndedBy == diag.EndedCompleted {
 		return "no answer within the hop's budget"
@@ -179,8 +180,8 @@ func cutBy(c *Case) string {
 	return string(c.EndedBy)
 }
 
-// blocked names the need that did not pass, "" when the step may run. A hop that was skipped has not passed, for
-// whatever reason; only a hop that this platform does not have (PlannedHop.Absent) is not waited for.
+// blocked names the need that did not pass, "" if the step may run. A skipped hop counts as not passed, whatever the
+// reason, unless this platform does not have it (PlannedHop.Absent).
 func blocked(c *Case, s *Step, status statuses) string {
 	for _, need := range s.Needs {
 		st := status(need)
@@ -192,8 +193,7 @@ func blocked(c *Case, s *Step, status statuses) string {
 	return ""
 }
 
-// unfailed is the finding of a hop in whose facts the judge found no fault: a pass only if every planned step was
-// measured. "Not measured" is never a pass.
+// unfailed returns the finding of a hop whose judge found no fault: a pass only if every planned step was measured.
 func unfailed(h *Hop, c *Case, steps []diag.StepResult) diag.Finding {
 	f := diag.Finding{Status: diag.StatusPass, Evidence: c.room.ids.take(len(steps), stepCount)}
 	n := 0
@@ -222,10 +222,10 @@ func unfailed(h *Hop, c *Case, steps []diag.StepResult) diag.Finding {
 	return f
 }
 
-// span is how long the hop's own steps took: what runs at once counts once, and a wait for another hop, as that for a
-// login, does not count.
+// span returns how long the hop's own steps took, in milliseconds. Overlapping steps count once; a wait for another
+// hop, such as the login, does not count.
 func span(h *Hop, c *Case) (took diag.Millis) {
-	for at := int64(-1); ; { // the time until which it is counted
+	for at := int64(-1); ; { // end of the time that is counted so far
 		from, until := int64(-1), int64(-1)
 		for i := range h.Steps {
 			f := c.about(&h.Steps[i])

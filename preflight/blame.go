@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// root is one fault: a failing finding that no other hop explains, and the hops that it explains. A silent one is a hop
-// that did not answer: nothing is known to have failed there, and what failed later may follow from it.
+// root is one fault: a failing finding that no other hop explains, and the hops that it explains. A silent root is a
+// hop that got no answer: it is not known to have failed, but later failures may follow from it.
 type root struct {
 	hop      diag.HopResult
 	finding  diag.Finding
@@ -17,8 +17,9 @@ type root struct {
 	silent   bool
 }
 
-// decide makes the verdict from the judged hops, and the classification from all evidence. Blame is the first fault in
-// chain order; the reason is the most pressing one that the evidence allows, so of several faults it may be another.
+// decide returns the verdict on the judged hops, and the classification of all evidence. The blame is the first fault
+// in chain order; the reason is the most urgent one that the evidence allows, so with several faults the two may
+// differ.
 func decide(chain []Hop, hops []diag.HopResult, c *Case) (diag.Verdict, *diag.Classification) {
 	v, advise := blameFor(chain, hops, c)
 	k := diag.Classify(evidenceOf(c, hops, &v))
@@ -32,15 +33,15 @@ func decide(chain []Hop, hops []diag.HopResult, c *Case) (diag.Verdict, *diag.Cl
 	return v, &k
 }
 
-// advice adds to a verdict what is to be done, which its reason may forbid.
+// advice adds the steps to a verdict. It needs the reason, which may rule steps out.
 type advice func(*diag.Verdict, diag.ReasonCode)
 
-// blameFor is the verdict without reason and user state, and the advice for it.
+// blameFor returns the verdict without reason and user state, and the advice for it.
 func blameFor(chain []Hop, hops []diag.HopResult, c *Case) (diag.Verdict, advice) {
 	roots := rootsOf(chain, hops, c)
 	v := diag.Verdict{Outcome: outcomeOf(hops, c.EndedBy)}
 	if v.Outcome == diag.OutcomeFail && !slices.ContainsFunc(roots, func(r root) bool { return !r.silent }) {
-		v.Outcome = diag.OutcomeInconclusive // every failure may follow from a silence
+		v.Outcome = diag.OutcomeInconclusive // every failure may follow from an unanswered hop
 	}
 	if i := slices.IndexFunc(hops, failed); i >= 0 {
 		v.FirstFailedHop = hops[i].ID
@@ -94,8 +95,8 @@ func outcomeOf(hops []diag.HopResult, endedBy diag.EndedBy) diag.Outcome {
 
 // rootsOf folds failing findings under those that explain them, and returns the rest in chain order, the silent ones
 // last. A finding is explained by a hop that it needs and that did not answer, by a failing hop in the closure of
-// ExplainedBy (unless its own facts show the fault right here), or by an earlier finding with the same culprit. Where
-// nothing failed, the first hop that did not answer is the one root.
+// ExplainedBy (unless the finding is Direct), or by an earlier finding with the same culprit. If nothing failed, the
+// first hop that did not answer is the only root.
 func rootsOf(chain []Hop, hops []diag.HopResult, c *Case) []root {
 	f := folding{
 		chain: chain, failing: map[diag.HopID]bool{}, folded: map[diag.HopID]bool{}, behind: map[diag.HopID]diag.HopID{},
@@ -121,7 +122,7 @@ func rootsOf(chain []Hop, hops []diag.HopResult, c *Case) []root {
 	return append(f.roots, f.silences(hops, silent, c)...)
 }
 
-// findingsOf are all findings of a hop, its own first.
+// findingsOf yields all findings of a hop, the primary one first.
 func findingsOf(h *diag.HopResult) iter.Seq[*diag.Finding] {
 	return func(yield func(*diag.Finding) bool) {
 		if !yield(&h.Finding) {
@@ -135,7 +136,7 @@ func findingsOf(h *diag.HopResult) iter.Seq[*diag.Finding] {
 	}
 }
 
-// folding is the work of rootsOf: what was found so far, and which hops something else explains.
+// folding is the state of rootsOf: the roots so far, and the hops whose findings something else explains.
 type folding struct {
 	chain   []Hop
 	roots   []root
@@ -144,7 +145,8 @@ type folding struct {
 	behind  map[diag.HopID]diag.HopID // hops with a finding that a silent hop explains, and which one
 }
 
-// fold puts one failing finding where it belongs.
+// fold makes a failing finding a new root, or attributes it to the silent hop, to the failing hop that explains it, or
+// to a root with the same culprit.
 func (f *folding) fold(h *diag.HopResult, finding diag.Finding, silent diag.HopID) {
 	same := func(r root) bool { return finding.Culprit != "" && r.finding.Culprit == finding.Culprit }
 	switch {
@@ -157,7 +159,7 @@ func (f *folding) fold(h *diag.HopResult, finding diag.Finding, silent diag.HopI
 	}
 	if i := slices.IndexFunc(f.roots, same); i >= 0 {
 		r, symptom := &f.roots[i], h.ID
-		// What shows it goes over what may follow from it.
+		// The finding that shows the unstable network replaces one that may follow from it.
 		if finding.Signal == diag.SigNetworkUnstable && r.finding.Signal != finding.Signal {
 			symptom, r.hop, r.finding = r.hop.ID, *h, finding
 		}
@@ -170,7 +172,7 @@ func (f *folding) fold(h *diag.HopResult, finding diag.Finding, silent diag.HopI
 }
 
 // attach adds every folded hop to the symptoms of the first root that explains it. Without such a root, the hop is
-// behind the silence that explains its closure.
+// attributed to the silent hop that explains its closure.
 func (f *folding) attach(chain []Hop, hops []diag.HopResult) {
 	for k := range hops {
 		h := &hops[k]
@@ -194,8 +196,8 @@ func (f *folding) attach(chain []Hop, hops []diag.HopResult) {
 	}
 }
 
-// silences are the silent hops that explain a failure, each with its symptoms; the first of all silent hops where
-// nothing failed.
+// silences returns a root with its symptoms for each silent hop that explains a failure or, if nothing failed, for the
+// first silent hop.
 func (f *folding) silences(hops []diag.HopResult, silent []diag.HopID, c *Case) []root {
 	var roots []root
 	for i := range hops {
@@ -236,7 +238,7 @@ func toBlame(chain []Hop, hops []diag.HopResult, r root, c *Case) diag.Blame {
 	return b
 }
 
-// fillFromTables adds the closed tables' rows for the blame, with this node's values filled in.
+// fillFromTables adds the steps, the proof of repair and the runbook of the blame's signal, with this node's values.
 func fillFromTables(v *diag.Verdict, r root, s diag.Situation, c *Case) {
 	row, known := diag.LookupSignal(r.finding.Signal)
 	if !known {

@@ -11,17 +11,17 @@ import (
 // This file handles changes of the platform's state during a walk: the state on which a verdict rests is read again
 // before the verdict.
 
-// stepAllocationAfter and stepNodeAfter read allocation and node again after all other steps.
+// stepAllocationAfter and stepNodeAfter read the allocation and the node again, after all other steps.
 const (
 	stepAllocationAfter = "allocation_after"
 	stepNodeAfter       = "node_after"
 )
 
-// changing are the fields of an allocation on which other hops rest.
+// changing are the fields of an allocation that other hops depend on.
 var changing = [...]string{"allocation.node_id", "allocation.os_user", "allocation.app_unit", "allocation.app_port",
 	"allocation.app_endpoint", "allocation.app_product_url"}
 
-// allocationAfter is the second look at the allocation, where it is not active or anything that rests on it failed.
+// allocationAfter reads the allocation again if it is not active here, or if something that depends on it failed.
 func allocationAfter(first Step) Step {
 	first.Name, first.Optional, first.Second, first.Last = stepAllocationAfter, true, true, true
 	first.Unless = func(c *Case) string {
@@ -37,7 +37,7 @@ func allocationAfter(first Step) Step {
 	return first
 }
 
-// allocationInDoubt reports whether a question about the allocation did not pass.
+// allocationInDoubt reports whether a step that is about the allocation did not pass.
 func allocationInDoubt(c *Case) bool {
 	chain := Chain()
 	for i := range chain {
@@ -51,8 +51,8 @@ func allocationInDoubt(c *Case) bool {
 	return false
 }
 
-// allocationChanged describes how the allocation changed between its two readings; "" where it did not, or was not
-// active in either.
+// allocationChanged describes how the allocation changed between its two readings; "" if it did not change, or was
+// active in neither.
 func allocationChanged(c *Case) string {
 	id := diag.HopAllocationBinding
 	then, now := c.Fact(id, stepAllocation), c.Fact(id, stepAllocationAfter)
@@ -83,7 +83,7 @@ func allocationChanged(c *Case) string {
 	return ""
 }
 
-// nodeAfter is the second look at the node, where the first has a complaint.
+// nodeAfter reads the node again if the first reading shows a problem.
 func nodeAfter(first Step) Step {
 	first.Name, first.Optional, first.Second, first.Last = stepNodeAfter, true, true, true
 	first.Unless = func(c *Case) string {
@@ -105,13 +105,14 @@ func nodeAfter(first Step) Step {
 	return first
 }
 
-// resultsMissing reports whether the platform missed results when the node was first read: they may be on their way.
+// resultsMissing reports whether the platform lacked task results when the node was first read: they may still arrive.
 func resultsMissing(c *Case) bool {
 	n := count(c.Field(diag.HopNodeHeartbeat, stepReadModel, "node.lost_results"))
 	return n != nil && *n > 0
 }
 
-// lostResults is the number of results that the platform still misses; nil where the newest reading does not have it.
+// lostResults returns the number of task results that the platform still lacks; nil if the newest reading does not have
+// it.
 func lostResults(c *Case) *int {
 	step := stepReadModel
 	if after := c.Fact(diag.HopNodeHeartbeat, stepNodeAfter); resultsMissing(c) && after != nil {
@@ -123,8 +124,8 @@ func lostResults(c *Case) *int {
 	return count(c.Field(diag.HopNodeHeartbeat, step, "node.lost_results"))
 }
 
-// cameBack reports whether the platform had lost the agent when the walk began, and hears from it by now: the agent was
-// started, or its network repaired, while the walk looked.
+// cameBack reports whether the platform had lost the agent when the walk began, and hears from it now: the agent was
+// started, or its network repaired, during the walk.
 func cameBack(c *Case) bool {
 	f := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
 	if !c.Fact(diag.HopNodeHeartbeat, stepNodeAfter).Passed() || !contactFresh(c) {
@@ -135,15 +136,14 @@ func cameBack(c *Case) bool {
 		(!beat.known || beat.age > staleAfter(c))
 }
 
-// walkAgain is undecided for what changed while the walk looked.
+// walkAgain is undecided for a state that changed during the walk.
 func walkAgain(f *diag.Fact, why string) diag.Finding {
 	out := undecided(f, "%s", why)
 	out.Lack = diag.LackTime
 	return out
 }
 
-// changedUnder describes the platform's change during the walk to the state on which a failing finding rests; ""
-// without a change.
+// changedUnder describes how the state that a failing finding rests on changed during the walk; "" if it did not.
 func changedUnder(h *Hop, c *Case, f *diag.Finding) string {
 	if f.Status != diag.StatusFail {
 		return ""
@@ -165,8 +165,8 @@ func changedUnder(h *Hop, c *Case, f *diag.Finding) string {
 	return ""
 }
 
-// stoppedForAWhile reports whether the agent's unit was inactive, and its no-op came back in the same walk. A crash
-// loop is another state than this one, and its no-op comes back between two crashes.
+// stoppedForAWhile reports whether the agent's unit was inactive although its no-op came back in the same walk. A unit
+// in a crash loop is not inactive: its no-op may come back between two crashes.
 func stoppedForAWhile(c *Case) bool {
 	f := c.Fact(diag.HopNodeReadiness, stepProcess)
 	return taskStatus(c) == "completed" && f != nil && f.Failure == diag.UnitInactive && f.Unit != nil &&

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// A claim is a conclusion that a finding's text draws from more than its own fact. Its words are in this table and
-// nowhere else, beside the facts that forbid it: so no text can contradict a passing fact of the same walk.
+// A claimID names a conclusion that a finding's text draws from more than its own fact. The text of a claim is only in
+// claims, beside the facts that forbid it, so that no finding contradicts a passing fact of the same walk.
 type claimID int
 
 const (
@@ -29,8 +29,8 @@ const (
 	claimCutFront
 )
 
-// claims has a row for every claim. words is a template of fmt; forbidden reports whether a fact of the walk speaks
-// against it, f being the fact that decided the finding.
+// claims has a row for every claim. words is a template of fmt; forbidden reports whether a fact of the walk
+// contradicts the claim (nil: none can), where f is the fact that decided the finding.
 var claims = [...]struct {
 	words     string
 	forbidden func(c *Case, f *diag.Fact) bool
@@ -38,7 +38,7 @@ var claims = [...]struct {
 	claimPlatformDown: {
 		"; nor does the node API answer the node, so this is the control plane, not the operator's way to it",
 		func(c *Case, _ *diag.Fact) bool {
-			// the API, by the same edge
+			// the API, asked at the edge of the terminal route
 			other := c.fact(factID(diag.HopTerminalPublicRoute, stepHealthz) + "~" + counterOtherRoute)
 			return nodeHears(c) != silentSide || other.Passed() || answeredSomewhere(c, Operator, c.expected("api_base"), "http")
 		},
@@ -107,19 +107,19 @@ var claims = [...]struct {
 	},
 }
 
-// noOperatorWay reports whether f, the operator's, speaks against a fault on the operator's way, or the node is no
-// better off.
+// noOperatorWay reports whether f, a fact of the operator, contradicts a fault on the operator's path, or whether the
+// node gets no answer either.
 func noOperatorWay(c *Case, f *diag.Fact) bool {
 	return nodeHears(c) != answeredSide || status(f) != 0 || rung(f.Phase) > rung("tls") ||
 		answeredSomewhere(c, Operator, target(f), f.Phase)
 }
 
-// claim adds a claim's words to the finding, unless a fact of the walk forbids them, and reports whether it did.
+// claim adds the text of a claim to the finding, unless a fact of the walk forbids it, and reports whether it did.
 func claim(c *Case, out *diag.Finding, id claimID, args ...any) bool {
 	row := claims[id]
 	if len(out.Evidence) > 0 {
 		if f := c.fact(out.Evidence[0]); f != nil && gotNoAnswer(f) && lossSeen(c, f.Vantage) != "" {
-			return false // a silence over a way that loses packets is not a ground for any
+			return false // silence on a lossy path supports no claim
 		}
 	}
 	if row.forbidden != nil && (len(out.Evidence) == 0 || row.forbidden(c, c.fact(out.Evidence[0]))) {
@@ -133,8 +133,8 @@ func claim(c *Case, out *diag.Finding, id claimID, args ...any) bool {
 	return true
 }
 
-// answeredSomewhere reports whether a step from a vantage got past a phase at an endpoint: the very thing that a
-// failing probe there could not do. Counter-probes do not count: they ask with another input.
+// answeredSomewhere reports whether a step's probe from a vantage got past a phase at an endpoint, which is what a
+// failing probe there could not do. Counter-probes do not count: they have another input.
 func answeredSomewhere(c *Case, vantage, endpoint, phase string) bool {
 	at := hostPortOf(endpoint)
 	if at == "" {
@@ -153,7 +153,7 @@ func answeredSomewhere(c *Case, vantage, endpoint, phase string) bool {
 	return false
 }
 
-// passedFrom reports whether any question to a vantage was answered well.
+// passedFrom reports whether any probe from a vantage passed.
 func passedFrom(c *Case, vantage string) bool {
 	for f := range c.all() {
 		if f.Vantage == vantage && f.Passed() && !f.Hollow() {
@@ -163,7 +163,7 @@ func passedFrom(c *Case, vantage string) bool {
 	return false
 }
 
-// agentDown reports whether the agent's unit was seen not to run.
+// agentDown reports whether the agent's unit was found not running.
 func agentDown(c *Case) bool {
 	f := c.Fact(diag.HopNodeReadiness, stepProcess)
 	if f == nil {
@@ -176,7 +176,7 @@ func agentDown(c *Case) bool {
 	return false
 }
 
-// listenerAnswers reports whether the node's own question without a certificate was answered.
+// listenerAnswers reports whether the node's request without a certificate was answered.
 func listenerAnswers(c *Case) bool {
 	reach := c.Fact(diag.HopNodeRuntimeAPI, stepReach)
 	return reach != nil && (reach.Passed() || anAnswer(c, reach))

@@ -11,15 +11,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// Longer than 300 lines: one evidence, filled in the order of its fields.
+// Longer than 300 lines: it fills one diag.Evidence, in the order of its fields.
 
-// EvidenceOf is everything that a judged report states to the classifier. It is a function of the report's facts and
+// EvidenceOf returns all evidence that a judged report has for the classifier. It depends on the report's facts and
 // findings alone.
 func EvidenceOf(r *diag.Report) diag.Evidence {
 	return evidenceOf(caseOf(r), r.Hops, &r.Verdict)
 }
 
-// explainedBy is the hop that explains a failing finding of hop, "" for one that is a fault of its own.
+// explainedBy returns the hop that explains a failing finding of hop, "" if the finding is a fault itself.
 func explainedBy(v *diag.Verdict, hop diag.HopID, f *diag.Finding) diag.HopID {
 	var by diag.HopID
 	for _, b := range faults(v) {
@@ -33,7 +33,7 @@ func explainedBy(v *diag.Verdict, hop diag.HopID, f *diag.Finding) diag.HopID {
 	return by
 }
 
-// faults are the blame and the other findings.
+// faults returns the blame and the other findings.
 func faults(v *diag.Verdict) []diag.Blame {
 	if v.Blame == nil {
 		return nil
@@ -43,13 +43,13 @@ func faults(v *diag.Verdict) []diag.Blame {
 	return append([]diag.Blame{first}, v.OtherFindings...)
 }
 
-// evidenceOf gathers the evidence of a case whose hops were judged.
+// evidenceOf returns the evidence of a case whose hops were judged.
 func evidenceOf(c *Case, hops []diag.HopResult, v *diag.Verdict) diag.Evidence {
 	e := hostEvidence(c)
 	e.Points = points(c, hops)
 	e.Probes = probed(c, hops, v)
 	if b := v.Blame; b != nil && b.Status == diag.StatusInconclusive && b.Signal == diag.SigControlPlaneUnreachable {
-		// A caller that asks for the reason gets what the blame names, and not what follows from it.
+		// The reason must name the control plane, as the blame does, and not a symptom of its silence.
 		e.Probes = append(e.Probes,
 			diag.Probed{Hop: b.Hop, Status: diag.StatusFail, Signal: b.Signal, Failure: b.Failure, Text: b.Text})
 	}
@@ -62,7 +62,8 @@ func evidenceOf(c *Case, hops []diag.HopResult, v *diag.Verdict) diag.Evidence {
 	return e
 }
 
-// hostEvidence is the evidence of the read model and the node itself about the node, before any hop is judged.
+// hostEvidence returns the evidence about the node from the read model and from the node itself, before any hop is
+// judged.
 func hostEvidence(c *Case) diag.Evidence {
 	return diag.Evidence{
 		Node: nodeEvidence(c), Token: tokenState(c), BootID: bootID(c), Budgets: budgets(c.Plan.Policy),
@@ -70,12 +71,12 @@ func hostEvidence(c *Case) diag.Evidence {
 	}
 }
 
-// probed lists what the hops found: their faults, with what explains them, and which passed.
+// probed lists the hops that passed, and the failures and warnings of the others with the hop that explains them.
 func probed(c *Case, hops []diag.HopResult, v *diag.Verdict) []diag.Probed {
 	out := make([]diag.Probed, 0, len(hops))
 	for i := range hops {
 		h := &hops[i]
-		if h.Status == diag.StatusPass || (h.Status == diag.StatusWarn && h.Signal == "") { // what only costs time
+		if h.Status == diag.StatusPass || (h.Status == diag.StatusWarn && h.Signal == "") { // works, with a warning
 			out = append(out, diag.Probed{Hop: h.ID, Status: diag.StatusPass})
 			continue
 		}
@@ -96,7 +97,7 @@ func probed(c *Case, hops []diag.HopResult, v *diag.Verdict) []diag.Probed {
 	return out
 }
 
-// points are those of the checklist that this walk measured itself.
+// points returns the checklist points that this walk measured itself.
 func points(c *Case, hops []diag.HopResult) []diag.CheckPoint {
 	out := make([]diag.CheckPoint, 0, 3)
 	add := func(id diag.PointID, ok bool, text string) {
@@ -124,8 +125,9 @@ func points(c *Case, hops []diag.HopResult) []diag.CheckPoint {
 	return out
 }
 
-// readModel reads a field of the node's read model. Its word on a backlog is that of the second look where there was
-// one, and none where that got no answer or no sweep was due; its word on anything else is not lost with it.
+// readModel returns a field of the newest reading of the node. Fields about the backlog come from the second reading of
+// the backlog if there was one, and are "" if that got no answer or no sweep was due; other fields then keep the value
+// of the first.
 func readModel(c *Case, name string) string {
 	word := fieldOf(lastRead(c), name)
 	if !slices.Contains(backlogFields[:], name) || !lookedAgain(c) {
@@ -142,7 +144,7 @@ func readModel(c *Case, name string) string {
 	return word
 }
 
-// nodeEvidence is the read model, nil when it was not read.
+// nodeEvidence returns the read model as evidence; nil if it was not read.
 func nodeEvidence(c *Case) *diag.NodeEvidence {
 	f := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
 	if !f.Passed() || f.HTTP == nil || len(f.HTTP.Fields) == 0 {
@@ -158,7 +160,7 @@ func nodeEvidence(c *Case) *diag.NodeEvidence {
 		LostResults: lostResults(c), Checklist: platformPoints(c),
 	}
 	if ownNetwork(c) {
-		n.Addresses = nil // they are of the agent's own network, and the platform cannot know them
+		n.Addresses = nil // addresses in the agent's own network namespace, which the platform cannot know
 		if n.Reason == diag.ReasonIPRouteDrift {
 			n.Overtaken = "the addresses that the agent reports are of its own network namespace" + byUnit(c) +
 				", not the machine's"
@@ -174,7 +176,7 @@ func nodeEvidence(c *Case) *diag.NodeEvidence {
 		n.Overtaken = "results were missing when the walk began, and were not found to be missing again"
 	}
 	n.NeverHeard = neverHeard(c)
-	if agentAnswered(c) != "" && !contactKnown(c) { // an age that this walk refutes
+	if agentAnswered(c) != "" && !contactKnown(c) { // the agent answered in this walk, so the ages are wrong
 		n.HeartbeatAge, n.ContactAge = nil, nil
 	}
 	read := lastRead(c)
@@ -199,8 +201,8 @@ func nodeEvidence(c *Case) *diag.NodeEvidence {
 	return n
 }
 
-// reportedDrift compares an endpoint that the agent reported with the profile's. now: the difference may persist. It
-// does not where the running agent has the profile's endpoint: then the report predates its start.
+// reportedDrift compares an endpoint that the agent reported with the profile's. now is false if the running agent has
+// the profile's endpoint: then the report predates the agent's start.
 func reportedDrift(c *Case, field, variable, want string) (drifted, now bool) {
 	reported, wanted := readModel(c, field), c.expected(want)
 	if reported == "" || wanted == "" || sameEndpoint(reported, wanted) {
@@ -211,7 +213,7 @@ func reportedDrift(c *Case, field, variable, want string) (drifted, now bool) {
 	return true, !over
 }
 
-// platformPoints is the platform's own checklist.
+// platformPoints returns the platform's own checklist.
 func platformPoints(c *Case) []diag.CheckPoint {
 	out := make([]diag.CheckPoint, 0, len(diag.Points))
 	for _, p := range [...]struct {
@@ -247,8 +249,8 @@ func appEvidence(c *Case) *diag.AppEvidence {
 	return a
 }
 
-// denials are refusals of the node's identity: what the task wait was answered, and what the platform remembers of the
-// time since it last heard from the node.
+// denials returns the refusals of the node's identity: the answer to the task wait, and the denial that the platform
+// recorded since its last contact with the node.
 func denials(c *Case) []diag.Denial {
 	var out []diag.Denial
 	if _, whole := mistaken(c); whole {
@@ -269,7 +271,8 @@ func denials(c *Case) []diag.Denial {
 	return out
 }
 
-// tokenState is what is known of the node's recovery token: what lies on the node, and what the platform issued.
+// tokenState returns the state of the node's recovery token, by the token on the node and the one that the platform
+// issued.
 func tokenState(c *Case) diag.TokenState {
 	state := diag.TokenUnknown
 	if issued, err := strconv.ParseBool(readModel(c, "node.recovery_current_token")); err == nil {
@@ -295,14 +298,14 @@ func tokenState(c *Case) diag.TokenState {
 		case err != nil:
 		case !now.Before(end):
 			return diag.TokenGone
-		case state == diag.TokenUnknown: // the platform cannot be asked; the node will try with what it holds
+		case state == diag.TokenUnknown: // the platform did not say; the node will try the token that it has
 			return diag.TokenCurrent
 		}
 	}
 	return state
 }
 
-// bootID is the node's current boot, as a probe saw it.
+// bootID returns the id of the node's current boot, as a probe read it.
 func bootID(c *Case) string {
 	f := c.Fact(diag.HopNodeReadiness, stepClock)
 	if f == nil || f.Clock == nil {
@@ -311,8 +314,8 @@ func bootID(c *Case) string {
 	return f.Clock.BootID
 }
 
-// certGood reports whether the node's certificate was seen to be in order: file, dates, key and name, and that the
-// ingress asks for certificates of its issuer.
+// certGood reports whether the node's certificate is known to be good: file, dates, key and name are right, and the
+// ingress accepts certificates of its issuer.
 func certGood(c *Case) bool {
 	id, wait := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity), c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
 	if !id.Passed() || id.Cert == nil || (id.Cert.NodeBound != nil && !*id.Cert.NodeBound) || wait == nil ||
@@ -322,7 +325,7 @@ func certGood(c *Case) bool {
 	return slices.Contains(wait.TLS.AcceptableCAs, id.Cert.Leaf.Issuer)
 }
 
-// addresses reads a JSON list, or names with commas between them.
+// addresses parses a JSON list, or addresses separated by commas or spaces.
 func addresses(text string) []string {
 	var out []string
 	if bounded.Unmarshal([]byte(text), &out, bounded.Answer()) != nil {
@@ -334,7 +337,7 @@ func addresses(text string) []string {
 	return out
 }
 
-// plainAddress is an address in its one canonical spelling, without a prefix length.
+// plainAddress returns an address in canonical form, without a prefix length; other text is returned as it is.
 func plainAddress(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "/")
 	if a, err := netip.ParseAddr(text); err == nil {
@@ -354,7 +357,7 @@ func count(text string) *int {
 	return &n
 }
 
-// Policy keys of a profile's own budgets, by severity.
+// budgets returns a profile's own times for detection and repair, by severity.
 func budgets(policy map[string]int64) map[diag.Severity]diag.Budget {
 	out := map[diag.Severity]diag.Budget{}
 	for _, of := range [...]struct {

@@ -10,10 +10,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// counterTimeoutMS bounds one counter-probe: it is asked of something that should answer at once.
+// counterTimeoutMS bounds one counter-probe: its target should answer at once.
 const counterTimeoutMS = 2500
 
-// The counter-probes that judges read, beside the search for a proof.
+// Names of counter-probes that judges read, in addition to the search for a proof.
 const (
 	counterHostView     = "host-view"
 	counterPinned       = "pinned"
@@ -26,9 +26,9 @@ const (
 	counterOtherListener = "other-listener"
 )
 
-// ladderCounters are the counter-probes that any failing network probe deserves, by the phase in which it failed: a
-// pinned address and other name servers for the look-up, another listener for the connection, the active bundle and the
-// login's view for the trust. Each is the failing request with one input changed.
+// ladderCounters returns the counter-probes for a failing network probe, by the phase in which it failed: a pinned
+// address and other name servers for the look-up, another listener for the connection, the active bundle and the
+// login's view for the trust. Each changes one input of the failing request.
 func ladderCounters(e *Env, f *diag.Fact) []Counter {
 	if op := f.Request.Op.Row(); !op.Connects() || op.Once {
 		return nil
@@ -47,7 +47,7 @@ func ladderCounters(e *Env, f *diag.Fact) []Counter {
 		return append(append(counters, nameCounters(e, f, req)...), tcpCounters(e, f)...)
 	case "trust", "tls":
 		named := nameCounters(e, f, req)
-		if len(named) == 0 { // else the login's view is among them
+		if len(named) == 0 { // otherwise the login's view is among them
 			named = hostView(f)
 		}
 		counters = append(counters, named...)
@@ -57,15 +57,15 @@ func ladderCounters(e *Env, f *diag.Fact) []Counter {
 			counters = append(counters, Counter{Name: counterOtherFamily, From: f.Vantage, Request: pinned})
 		}
 		if f.Vantage == Node && e.NodeCA != "" {
-			req.CAInline = e.NodeCA // takes the place of the bundle's path
+			req.CAInline = e.NodeCA // replaces the bundle's path
 			counters = append(counters, Counter{Name: "active-bundle", From: f.Vantage, Request: req})
 		}
 	}
 	return counters
 }
 
-// nameCounters pin the address that the profile knows, where the name has none or another one, and on a node look the
-// name up as a login does, which sees the files that nothing was bound over.
+// nameCounters returns the counter-probes for a name that has no address, or not the profile's: the profile's address,
+// pinned, and on a node the look-up in a login's view, without the mounts that cover files for the agent.
 func nameCounters(e *Env, f *diag.Fact, req diag.Request) []Counter {
 	pin := pinFor(e, f)
 	if req.Resolve != "" || f.DNS == nil || f.DNS.Source == "literal" || slices.Contains(f.DNS.Addresses, pin) {
@@ -84,7 +84,7 @@ func nameCounters(e *Env, f *diag.Fact, req diag.Request) []Counter {
 	return counters
 }
 
-// pinFor is the address that the profile knows for the endpoint of f, or else for its host at another port.
+// pinFor returns the profile's address for the endpoint of f, or else for its host at another port.
 func pinFor(e *Env, f *diag.Fact) string {
 	p, asked := e.Profile, target(f)
 	byHost := ""
@@ -129,7 +129,7 @@ func remoteIP(f *diag.Fact) string {
 	return host
 }
 
-// target is what was really asked for, with ${NAME} expanded.
+// target returns the target that was really asked, with ${NAME} expanded.
 func target(f *diag.Fact) string {
 	return cmp.Or(f.Target, f.Request.Target)
 }
@@ -142,17 +142,17 @@ func hostOf(raw string) string {
 	return u.Hostname()
 }
 
-// This file has the counter-probes that change the listener, the route or the kind of a request. None asks at an
-// address and port that neither the profile nor an answer names: behind a load balancer another port is another
-// machine, and to others such a question is a port scan.
+// The counter-probes below change the listener, the route or the kind of a request. None goes to an address and port
+// that neither the profile nor an answer names: behind a load balancer another port is another machine, and such a
+// request looks like a port scan.
 
-// maxServers bounds how many of the profile's name servers are asked.
+// maxServers bounds how many of the profile's name servers are queried.
 const maxServers = 3
 
-// pinned is one endpoint of the profile, and the address that it knows for it.
+// pinned is one endpoint of the profile, and the profile's address for it.
 type pinned struct{ url, pin string }
 
-// listeners are the profile's endpoints that a vantage has business with.
+// listeners returns the profile's endpoints that a vantage uses.
 func (e *Env) listeners(vantage string) []pinned {
 	p := e.Profile
 	if vantage == Node {
@@ -197,7 +197,7 @@ func tcpCounters(e *Env, f *diag.Fact) []Counter {
 	return nil
 }
 
-// hostView is a node's request as a login sees its files: the agent's may be bound over.
+// hostView repeats a node's request with the files as a login sees them: mounts may cover the agent's.
 func hostView(f *diag.Fact) []Counter {
 	if f.Vantage != Node || f.Request.View != "" {
 		return nil
@@ -207,7 +207,7 @@ func hostView(f *diag.Fact) []Counter {
 	return []Counter{{Name: counterHostView, From: Node, Request: req}}
 }
 
-// nameServers ask each of the profile's name servers by itself.
+// nameServers returns a counter-probe for each of the profile's name servers, at most maxServers, for a node.
 func nameServers(e *Env, f *diag.Fact, req diag.Request) []Counter {
 	var counters []Counter
 	for i, server := range e.Profile.NodeNameServers {
@@ -220,9 +220,9 @@ func nameServers(e *Env, f *diag.Fact, req diag.Request) []Counter {
 	return counters
 }
 
-// otherListener shows the node's certificate, which f's listener refuses, to the other one.
+// otherListener presents the node's certificate, which f's listener refuses, to the other listener.
 func (e *Env) otherListener(f *diag.Fact, base, path string, vars map[string]string) []Counter {
-	asked := f.Failure != diag.MTLSNotRequested // else f's listener is at fault, whatever the other one does
+	asked := f.Failure != diag.MTLSNotRequested // otherwise f's listener is at fault, whatever the other one does
 	if !asked || !refusesCert(f) || base == "" || sameEndpoint(target(f), base) {
 		return nil
 	}
@@ -231,14 +231,15 @@ func (e *Env) otherListener(f *diag.Fact, base, path string, vars map[string]str
 	return []Counter{{Name: counterOtherListener, From: f.Vantage, Request: req}}
 }
 
-// tookCertificate reports whether a listener asked for a certificate, got one, and answered what it answers to nodes
-// that it lets in.
+// tookCertificate reports whether a listener asked for a certificate, got one, and gave an answer that only accepted
+// nodes get.
 func tookCertificate(f *diag.Fact) bool {
 	return asksForCert(f) && f.TLS.CertSent != "" && (good(f) || letIn(f) || code(f) == "upgrade_required")
 }
 
-// otherRoute asks the edge that answered f for another name of the profile: the route, and not the edge, is at fault
-// where that is answered. Nothing is asked where the two may be two edges, and no query is shown to another name.
+// otherRoute requests another name of the profile from the edge that answered f: if that is answered, the route is at
+// fault, and not the edge. It returns none if the names may be at two edges, or if the request has a query, which
+// another name must not see.
 func (e *Env) otherRoute(f *diag.Fact, pin, base, basePin, path string) []Counter {
 	if f.HTTP == nil || base == "" || edgeOf(target(f), pin) != edgeOf(base, basePin) ||
 		hostPortOf(target(f)) == hostPortOf(base) ||
@@ -250,7 +251,7 @@ func (e *Env) otherRoute(f *diag.Fact, pin, base, basePin, path string) []Counte
 	return []Counter{{Name: counterOtherRoute, From: f.Vantage, Request: req}}
 }
 
-// plainly asks by a plain request what an upgrade was asked for.
+// plainly repeats an upgrade request as a plain request.
 func plainly(f *diag.Fact) []Counter {
 	if f.Request.Op != diag.OpWS {
 		return nil
@@ -260,7 +261,7 @@ func plainly(f *diag.Fact) []Counter {
 	return []Counter{{Name: "plain", From: f.Vantage, Request: req}}
 }
 
-// opWords reports what kind of request an op is, in the text of a proof.
+// opWords names the kind of a request, for the text of a proof.
 func opWords(op diag.Op) string {
 	switch op {
 	case diag.OpWS:

@@ -6,14 +6,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// dashboard shows the verdict in the runbook's dashboard words.
+// dashboard returns the verdict in the terms of the runbook's dashboard.
 func dashboard(hops []diag.HopResult, v diag.Verdict, c *Case, run diag.Run) diag.Dashboard {
 	d := diag.Dashboard{
 		CorrelationID: run.CorrelationID, ExpectedTerminalEndpoint: c.expected("node_terminal_url"),
 		NodeAgentStatus: agentStatus(hops, v), TerminalReadiness: terminalReadiness(hops, c),
 		LastSuccessfulPreflightAt: run.LastGoodAt,
 	}
-	if v.Blame != nil && v.Blame.Status == "" { // a silence is not a failure
+	if v.Blame != nil && v.Blame.Status == "" { // a missing answer is not a failure
 		d.LastFailureReason = v.Blame.Signal
 	}
 	if Whole(c.Plan) && (v.Outcome == diag.OutcomePass || v.Outcome == diag.OutcomeWarn) {
@@ -22,7 +22,7 @@ func dashboard(hops []diag.HopResult, v diag.Verdict, c *Case, run diag.Run) dia
 	return d
 }
 
-// Whole reports whether nothing was left out of the plan by --only or --skip.
+// Whole reports whether the plan has every hop: --only, --skip or a watch left none out.
 func Whole(p diag.Plan) bool { return !slices.ContainsFunc(p.Hops, leftOutOnRequest) }
 
 // leftOutOnRequest reports whether --only, --skip or a watch left the hop out: such a walk does not count as a
@@ -31,8 +31,8 @@ func leftOutOnRequest(h diag.PlannedHop) bool {
 	return h.Skip == skipOnly || h.Skip == skipSkip || h.Skip == skipWatch
 }
 
-// agentStatus is the agent's status by the faults that were found, else by its heartbeat: a node that cannot
-// authenticate is stale as well, and the former matters. "stale" needs a heartbeat that was measured.
+// agentStatus returns the agent's status by the faults that were found, else by its heartbeat: a node that cannot
+// authenticate is stale as well, and authentication matters more. "stale" needs a heartbeat that was measured.
 func agentStatus(hops []diag.HopResult, v diag.Verdict) string {
 	heartbeat := hopNamed(hops, diag.HopNodeHeartbeat).Status
 	var signals []diag.Signal
@@ -61,20 +61,20 @@ func agentStatus(hops []diag.HopResult, v diag.Verdict) string {
 	return diag.AgentUnknown
 }
 
-// looked reports whether a hop came to a word of its own.
+// looked reports whether a hop passed, warned or failed.
 func looked(s diag.Status) bool {
 	return s == diag.StatusPass || s == diag.StatusWarn || s == diag.StatusFail
 }
 
-// terminalReadiness is the furthest stage that was seen, "failed" when a stage failed, "" when no terminal was tried:
-// a walk whose plan opens no session does not judge terminals, whatever it finds about earlier stages. A shell that
-// computed for the browser is ready, whatever else is broken or was not measured.
+// terminalReadiness returns the furthest stage that was reached, "failed" if a stage failed, "" if none was tried.
+// Without a session, only the token is judged. A shell that computed for the browser is ready, whatever else is broken
+// or was not measured.
 func terminalReadiness(hops []diag.HopResult, c *Case) string {
 	if shellComputed(c) {
 		return diag.TerminalPTYReady
 	}
 	stages := []diag.HopID{diag.HopTerminalTokenMint}
-	if hopNamed(hops, diag.HopBrowserTerminalWS).Status != diag.StatusSkipped { // one was tried
+	if hopNamed(hops, diag.HopBrowserTerminalWS).Status != diag.StatusSkipped { // a session was tried
 		stages = hopsThrough(diag.HopTerminalTokenMint, diag.HopTerminalStartup)
 	}
 	for _, id := range stages {
@@ -96,7 +96,7 @@ func terminalReadiness(hops []diag.HopResult, c *Case) string {
 	return ""
 }
 
-// hopNamed is the result of a hop, an empty one where the report does not have it.
+// hopNamed returns the result of a hop, or an empty one if the report does not have it.
 func hopNamed(hops []diag.HopResult, id diag.HopID) *diag.HopResult {
 	for i := range hops {
 		if hops[i].ID == id {

@@ -35,13 +35,13 @@ func Diff(base, now *diag.Report, good []*diag.Report) *diag.Diff {
 	return d
 }
 
-// NoBaseline is the diff of a walk that was to be compared, and has nothing to be compared with.
+// NoBaseline returns the diff of a walk for which there is no baseline.
 func NoBaseline(from, because string) *diag.Diff {
 	return &diag.Diff{Baseline: diag.Baseline{From: from}, Because: because, Changes: []diag.Change{}}
 }
 
-// incomparable is why two walks cannot be compared: another subject, or a walk that leaves out a measurement of the
-// baseline. It is "" when they can, also when now measures more than the baseline.
+// incomparable returns why two walks cannot be compared: their subjects differ, or now leaves out a measurement of the
+// baseline. It is "" if they can be, also if now measures more than the baseline.
 func incomparable(base, now *diag.Report) string {
 	if why := Reduced(base); why != "" {
 		return "of the baseline: " + why
@@ -80,18 +80,19 @@ func incomparable(base, now *diag.Report) string {
 	return ""
 }
 
-// expectedCA is the profile's key of the CA that signs the nodes' certificates.
+// expectedCA is the profile's key for the fingerprint of the CA that signs node certificates.
 const expectedCA = "signing_ca_fingerprint"
 
-// SameEnvironment reports whether two walks are of one environment. Where both the signing CA and the machine are known
-// to differ, it is another one of the same name, such as a new lab. One of them alone is a rotation, or a new machine.
+// SameEnvironment reports whether two walks are of one environment. If both the signing CA and the machine are known to
+// differ, it is another environment of the same name, such as a new lab. One of them alone is a rotated CA or a new
+// machine.
 func SameEnvironment(a, b *diag.Report) bool {
 	differ := func(x, y string) bool { return x != "" && y != "" && x != y }
 	return !differ(a.Subject.Expected[expectedCA], b.Subject.Expected[expectedCA]) ||
 		!differ(a.Subject.NodeInstanceID, b.Subject.NodeInstanceID)
 }
 
-// sameHere reports whether both walks began on the same machine: what is seen from here compares only then.
+// sameHere reports whether both walks began on the same machine: the operator's measurements compare only then.
 func sameHere(base, now *diag.Report) bool {
 	return vantageHost(base) == vantageHost(now)
 }
@@ -113,7 +114,7 @@ type comparison struct {
 	diff      *diag.Diff
 }
 
-// add notes a change. One that another fact saw as well is folded into it.
+// add appends a change, or folds it into the same change of another fact.
 func (c *comparison) add(ch diag.Change, fact string) {
 	row, _ := diag.LookupChange(ch.Kind)
 	if row.Gate == diag.GateUnseen {
@@ -136,7 +137,7 @@ func (c *comparison) add(ch diag.Change, fact string) {
 	c.diff.Changes = append(c.diff.Changes, ch)
 }
 
-// skip notes what is not compared. A hop's note covers its facts as well.
+// skip records what is not compared. An entry for a hop covers its facts as well.
 func (c *comparison) skip(n diag.NotCompared) {
 	if n.Fact != "" && slices.ContainsFunc(c.diff.NotCompared, func(o diag.NotCompared) bool {
 		return o.Hop == n.Hop && o.Fact == ""
@@ -146,7 +147,7 @@ func (c *comparison) skip(n diag.NotCompared) {
 	c.diff.NotCompared = append(c.diff.NotCompared, n)
 }
 
-// plans compares what the walks set out with: expectations, policy, budgets, and the tool itself.
+// plans compares the inputs of the walks: expectations, policy, budgets, and the version of the tool.
 func (c *comparison) plans() {
 	c.maps(diag.ChangeProfile, "subject.expected.", c.base.Subject.Expected, c.now.Subject.Expected)
 	c.maps(diag.ChangePolicy, "plan.policy.", numbers(c.base.Plan.Policy), numbers(c.now.Plan.Policy))
@@ -197,7 +198,7 @@ func numbers(m map[string]int64) map[string]string {
 	return out
 }
 
-// hops compares what was judged.
+// hops compares the statuses of the hops.
 func (c *comparison) hops() {
 	for i := range c.now.Hops {
 		is := &c.now.Hops[i]
@@ -237,8 +238,8 @@ func because(h *diag.HopResult) string {
 	return ": " + h.Because
 }
 
-// order puts regressions first, and what may be a cause before what came of it: statuses and times; then the order of
-// the chain, then that of the table.
+// order puts regressions first, and possible causes before effects (statuses and times); then the order of the chain,
+// then that of the table of changes.
 func order(a, b diag.Change) int {
 	last := func(is bool) int {
 		if is {

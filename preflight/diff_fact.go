@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// facts compares what was measured. Counter-probes are not compared: a walk makes them only where something failed.
+// facts compares the measurements. Counter-probes are not compared: a walk makes them only after a failure.
 func (c *comparison) facts() {
 	was, is := byFact(c.base.Facts), byFact(c.now.Facts)
 	timed := len(c.good) >= leastRuns
@@ -43,7 +43,8 @@ func (c *comparison) facts() {
 	}
 }
 
-// fact compares one measurement. Where it was sent elsewhere, that is the change, and the rest is another thing.
+// fact compares one measurement. If it was sent to another target, only that is a change: the rest measures something
+// else.
 func (c *comparison) fact(before, after *diag.Fact) {
 	if from, to := whereTo(before), whereTo(after); from != to {
 		c.add(diag.Change{Kind: diag.ChangeEndpoint, Hop: ofHop(after.ID), Field: "target", Before: from, After: to,
@@ -83,12 +84,12 @@ func (c *comparison) fact(before, after *diag.Fact) {
 	}
 }
 
-// known reports whether a kept good walk's fact is as it should be.
+// known reports whether a kept good walk's fact satisfies is.
 func (c *comparison) known(id string, is func(*diag.Fact) bool) bool {
 	return slices.ContainsFunc(c.good, func(run map[string]*diag.Fact) bool { return run[id] != nil && is(run[id]) })
 }
 
-// seen reports whether kept good walks have seen a trait. Of a name's addresses each may have been in another answer: a
+// seen reports whether kept good walks have seen a trait. Each of a name's addresses may come from another answer: a
 // pool gives some of them each time.
 func (c *comparison) seen(id string, t diag.Trait) bool {
 	if t.Field != diag.TraitAddresses {
@@ -102,8 +103,8 @@ func (c *comparison) seen(id string, t diag.Trait) bool {
 	return true
 }
 
-// whereTo is what a fact was measured at: of a URL only scheme and host, since paths hold ids of single runs; of a
-// file, a unit or a user all of it.
+// whereTo returns the target of a fact: of a URL only scheme and host, since paths hold ids of single runs; of a file,
+// a unit or a user all of it.
 func whereTo(f *diag.Fact) string {
 	target := cmp.Or(f.Target, f.Request.Target)
 	if u, err := url.Parse(target); err == nil && u.Host != "" {
@@ -112,8 +113,8 @@ func whereTo(f *diag.Fact) string {
 	return target
 }
 
-// worseTrait reports that a change of GateWorse is one for the worse: an older protocol, another program under the same
-// version, a credential's generation that runs backwards.
+// worseTrait reports whether a change of GateWorse is a regression: an older protocol, another program of the same
+// version, fewer GPUs, a credential's generation that decreased.
 func worseTrait(was, is diag.Trait, before, after *diag.Fact) bool {
 	switch {
 	case was.Kind == diag.ChangeTLSVersion:
@@ -130,7 +131,7 @@ func worseTrait(was, is diag.Trait, before, after *diag.Fact) bool {
 	return false
 }
 
-// fewer reports whether a count is smaller than it was. What is not one number for all GPUs is smaller where one was.
+// fewer reports whether a count decreased. A count that differs between GPUs now, and did not before, has decreased.
 func fewer(was, is string) bool {
 	a, errA := strconv.Atoi(was)
 	b, errB := strconv.Atoi(is)
@@ -141,16 +142,16 @@ func has(ts []diag.Trait, section string) bool {
 	return slices.ContainsFunc(ts, func(t diag.Trait) bool { return t.Section() == section })
 }
 
-// These bounds distinguish a slow walk from a noisy one. A time is beyond noise when it is above all of: the slowest
-// kept good walk by half, their median by noiseFloor, noiseFactor medians, and the median by noiseSpread robust
-// standard deviations. One of these alone cries wolf: a walk has some twenty times, five walks show little of their
-// spread, and tails are long. A test counts the false alarms.
+// These bounds distinguish a slow walk from a noisy one. A time is a regression if it exceeds all of: the slowest kept
+// good walk by half, their median by noiseFloor, noiseFactor medians, and the median by noiseSpread robust standard
+// deviations. One bound alone gives false alarms: a walk has some twenty times, five walks show little of their spread,
+// and tails are long. A test counts the false alarms.
 const (
 	leastRuns   = 5                // kept good walks; fewer do not show the noise
 	noiseFloor  = diag.Millis(100) // the delay of a busy machine at either end
 	noiseFactor = 3
-	noiseSpread = 3      // of madToSigma MAD
-	madToSigma  = 1.4826 // makes a median absolute deviation the standard deviation, where noise is normal
+	noiseSpread = 3      // robust standard deviations, of madToSigma MAD each
+	madToSigma  = 1.4826 // scales a median absolute deviation to the standard deviation of normal noise
 )
 
 // timing compares one fact's time with those of the kept good walks.
@@ -178,9 +179,9 @@ func (c *comparison) timing(now *diag.Fact) {
 	}, now.ID)
 }
 
-// MayRegress reports whether Diff could call anything in now a regression from good, whatever other kept walks
-// contain: those can only show that a change was seen before, and the usual durations. No bound of a time is under
-// half more than one of them, nor under noiseFloor.
+// MayRegress reports whether Diff could call anything in now a regression from good, whatever other kept walks contain:
+// those can only show that a change was seen before, and usual durations. No bound of a time is less than half above
+// one of them, nor less than noiseFloor.
 func MayRegress(good, now *diag.Report) bool {
 	d := Diff(good, now, []*diag.Report{good})
 	if !d.Comparable {
@@ -196,7 +197,7 @@ func MayRegress(good, now *diag.Report) bool {
 
 func ms(d diag.Millis) string { return strconv.FormatInt(int64(d), 10) }
 
-// sample is one time of a fact; 0 where it was not measured.
+// sample is one time of a fact; of returns 0 if it was not measured.
 type sample struct {
 	field string
 	of    func(*diag.Fact) diag.Millis
@@ -241,8 +242,8 @@ func in[T any](section *T, of func(*T) diag.Millis) diag.Millis {
 	return of(section)
 }
 
-// bound is the median of what good walks took, and the most that is noise. Like is compared with like: the same end, a
-// connection of its own or another process's, a helper that was there or had to be pushed.
+// bound returns the median of what good walks took, and the largest time that is noise. Only similar facts are
+// compared: the same result, a new or a reused connection, a helper that was there or had to be pushed.
 func (c *comparison) bound(now *diag.Fact, s sample) (median, bound diag.Millis, runs int) {
 	var took []diag.Millis
 	for _, run := range c.good {

@@ -13,24 +13,23 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// KindElsewhere heads an Elsewhere.
+// KindElsewhere is the kind of an Elsewhere document.
 const KindElsewhere = "PreflightComparison"
 
-// Elsewhere is what a walk here has against one of another environment, where the same hop passes: it decides nothing,
-// and names the inputs by which the two differ.
+// Elsewhere compares a walk here with one of another environment, where the same hop passes. It decides nothing: it
+// lists the inputs in which the two differ.
 type Elsewhere struct {
 	diag.Head
 
 	Here  WalkedSide `json:"here"`
 	There WalkedSide `json:"there"`
-	// Hops pass there and fail here, in chain order, and follow from no other. The first is the first such hop.
+	// Hops pass there and fail here, in chain order, and are no symptoms of another hop.
 	Hops []HopElsewhere `json:"hops"`
-	// Symptoms pass there as well, and follow here from another hop.
+	// Symptoms pass there, and are symptoms of another hop here.
 	Symptoms []diag.HopID `json:"symptoms,omitempty"`
-	// Unknown fail here and fail or warn there, too.
+	// Unknown fail here, and fail or warn there.
 	Unknown []diag.HopID `json:"unknown,omitempty"`
-	// NotMeasured fail here, and there nothing was measured of them: skipped, not reached, inconclusive, or no hop of that
-	// walk.
+	// NotMeasured fail here, and were not measured there: skipped, not reached, inconclusive, or not in that walk.
 	NotMeasured []diag.HopID `json:"not_measured,omitempty"`
 }
 
@@ -43,8 +42,8 @@ type WalkedSide struct {
 	Blame   diag.HopID   `json:"blame,omitempty"`
 }
 
-// HopElsewhere is a hop that passes there and fails here. Fact is the one that decided here; Inputs are empty where
-// nothing of the same was asked there.
+// HopElsewhere is a hop that passes there and fails here. Fact decided the failure here; Inputs is empty if there was
+// no request for the same fact there.
 type HopElsewhere struct {
 	Hop     diag.HopID       `json:"hop"`
 	Signal  diag.Signal      `json:"signal"`
@@ -54,8 +53,8 @@ type HopElsewhere struct {
 	Inputs  []InputElsewhere `json:"inputs"`
 }
 
-// InputElsewhere is an input of a request, a value of the profile (profile.KEY), or what was measured of trust, names
-// and routes (measured.FIELD), that differs; "" is not set. A secret is shown as set or not set.
+// InputElsewhere is an input of a request, a value of the profile (profile.KEY), or a measured trait (measured.FIELD),
+// by default one of trust, names or routes, that differs; "" is not set. A secret is shown as set or not set.
 type InputElsewhere struct {
 	Name  string `json:"name"`
 	Here  string `json:"here"`
@@ -87,7 +86,7 @@ func CompareElsewhere(here, there *diag.Report) *Elsewhere {
 		}
 		of := HopElsewhere{Hop: h.ID, Signal: h.Signal, Failure: h.Failure, Text: h.Text}
 		for _, id := range h.Evidence {
-			asked, _, _ := strings.Cut(id, "~") // the question that a counter-probe was made of
+			asked, _, _ := strings.Cut(id, "~") // the request that the counter-probe varies
 			f := byFact(here.Facts)[asked]
 			if g := facts[asked]; f != nil && g != nil {
 				of.Fact = asked
@@ -115,7 +114,7 @@ func sideOf(r *diag.Report) WalkedSide {
 	return s
 }
 
-// differentInputs are the inputs by which two requests differ, but for who is meant.
+// differentInputs returns the inputs in which two requests differ, apart from the ids of node, allocation and walk.
 func differentInputs(of, other *diag.Report, here, there *diag.Fact) []InputElsewhere {
 	var all []InputElsewhere
 	a, b := here.Request.Inputs(), there.Request.Inputs()
@@ -131,10 +130,10 @@ func differentInputs(of, other *diag.Report, here, there *diag.Fact) []InputElse
 	return all
 }
 
-// ownID is an id that a walk made, or was given.
+// ownID matches an id that was generated for a walk.
 var ownID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`-[0-9a-f]{16,}`) })
 
-// withoutIDs is text without the ids that are of this walk, its node and its allocation.
+// withoutIDs replaces the generated ids, and those of the node and the allocation.
 func withoutIDs(r *diag.Report, text string) string {
 	text = ownID().ReplaceAllString(text, "-ID")
 	for _, id := range [...]string{r.Subject.NodeID, r.Subject.AllocationID} {
@@ -145,7 +144,7 @@ func withoutIDs(r *diag.Report, text string) string {
 	return text
 }
 
-// inputText is an input in a line.
+// inputText formats an input on one line, and a secret as "set".
 func inputText(name string, v any) string {
 	switch text, isText := v.(string); {
 	case v == nil:
@@ -164,7 +163,8 @@ func inputText(name string, v any) string {
 	return string(b)
 }
 
-// differentTraits are what both facts have of whom is trusted and where it leads, or of whatever, and differs.
+// differentTraits returns the traits that both facts have and that differ: those of trust, names and routes, or with
+// whatever all of them.
 func differentTraits(here, there *diag.Fact, whatever bool) []InputElsewhere {
 	was := map[string]string{}
 	for _, t := range there.Traits() {
@@ -183,7 +183,7 @@ func differentTraits(here, there *diag.Fact, whatever bool) []InputElsewhere {
 	return all
 }
 
-// differentProfile are the values that one profile sets, and the other does not.
+// differentProfile returns the values that only one of the two profiles sets.
 func differentProfile(here, there *diag.Report) []InputElsewhere {
 	a, b := here.Subject.Expected, there.Subject.Expected
 	both := maps.Clone(a)

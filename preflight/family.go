@@ -28,8 +28,8 @@ func family(addr string) string {
 	return "IPv4"
 }
 
-// otherFamily is the first address of the family that f's connection did not use, "" where the name has none or the
-// address was not looked up.
+// otherFamily returns the first address of the family that f's connection did not use; "" if the name has none, or if
+// the address was not looked up.
 func otherFamily(f *diag.Fact) string {
 	used := remoteIP(f)
 	if f.DNS == nil || f.Request.Resolve != "" || used == "" {
@@ -42,8 +42,7 @@ func otherFamily(f *diag.Fact) string {
 	return f.DNS.Addresses[i]
 }
 
-// familyCounter is a bare connection to the other address family of a step that got a connection, and an answer
-// over it.
+// familyCounter returns a bare connection to the other address family, for a step that got an answer over its own.
 func familyCounter(s Step, f *diag.Fact) (Counter, bool) {
 	if !s.BothFamilies || (f.Failure != diag.OK && rung(f.Phase) <= rung("tls")) {
 		return Counter{}, false
@@ -62,8 +61,8 @@ func familyCounter(s Step, f *diag.Fact) (Counter, bool) {
 	}}, true
 }
 
-// familyWarnings reports which address family of a name does not answer, at the first hop of the chain that measured it
-// from there. A host that has no route for a family does not use it, and nothing is wrong with that.
+// familyWarnings warns of an address family of a name that does not answer, at the first hop of the chain that measured
+// it from that vantage. A host without a route for a family does not use it, which is not a fault.
 func familyWarnings(h *Hop, c *Case) []diag.Finding {
 	var out []diag.Finding
 	for i := range h.Steps {
@@ -86,7 +85,7 @@ func familyWarnings(h *Hop, c *Case) []diag.Finding {
 	return out
 }
 
-// refusesFamily reports whether the far side, or the way there, is why a connection failed.
+// refusesFamily reports whether a connection failed because of its far side or the path to it.
 func refusesFamily(k *diag.Fact) bool {
 	switch k.Failure {
 	case diag.TCPTimeout, diag.TCPRefused, diag.TCPReset, diag.TCPNoRoute, diag.TCPDenied:
@@ -95,7 +94,7 @@ func refusesFamily(k *diag.Fact) bool {
 	return false
 }
 
-// warnedBefore reports whether an earlier hop saw the same of the same name from the same place.
+// warnedBefore reports whether an earlier hop saw the same of this name from the same vantage.
 func warnedBefore(hop diag.HopID, c *Case, f *diag.Fact) bool {
 	for k := range c.all() {
 		base, is := strings.CutSuffix(k.ID, "~"+counterOtherFamily)
@@ -112,7 +111,7 @@ func warnedBefore(hop diag.HopID, c *Case, f *diag.Fact) bool {
 	return false
 }
 
-// familyCost reports what the dead address costs a connection, as far as it was measured.
+// familyCost describes what the dead address costs a connection, as far as it was measured.
 func familyCost(f *diag.Fact, dead string) string {
 	var lost, won *diag.TCPAttempt
 	for i := range f.TCP.Attempts {
@@ -136,7 +135,8 @@ func familyCost(f *diag.Fact, dead string) string {
 	return ""
 }
 
-// strayFamily reports that f's failure is one address family's: the name's other one comes past it.
+// strayFamily returns the text that f fails at one address family only, while the name's other one passes; ""
+// otherwise.
 func strayFamily(c *Case, f *diag.Fact, out *diag.Finding) string {
 	q := question(c, f.ID, counterOtherFamily)
 	if out.Status != diag.StatusFail || q == nil || q.first().Request.Op != f.Request.Op || !q.all(passing(c, f.ID)) {
@@ -148,7 +148,7 @@ func strayFamily(c *Case, f *diag.Fact, out *diag.Finding) string {
 		family(k.Request.Resolve), k.Request.Resolve)
 }
 
-// dialled lists the addresses that a failed connection tried, and adds where a host has no route for all of them.
+// dialled returns the addresses that a failed connection tried, and notes a host without any route for them.
 func dialled(f *diag.Fact) []string {
 	if len(f.TCP.Attempts) < 2 {
 		return noRouteForSix(f, []string{f.TCP.Remote})

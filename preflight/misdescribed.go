@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// mistaken is why the facts by SSH are not about the walk's node, or not about its agent's real paths; "" where they
-// are. whole: another machine answered, so that none of its facts is about this node.
+// mistaken returns why the facts by SSH are not about the walk's node, or not about its agent's real paths; "" if they
+// are. whole: another machine answered, so none of its facts is about this node.
 func mistaken(c *Case) (why string, whole bool) {
 	env, id := c.Fact(diag.HopNodeRecoveryStatus, stepProfile), c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
 	if env.Passed() && env.Env != nil && id != nil && id.Cert != nil && c.Subject.NodeID != "" {
@@ -42,7 +42,7 @@ func mistaken(c *Case) (why string, whole bool) {
 	return "", false
 }
 
-// boundTo reports whether the certificate is of the node with that name, and not of the one that was asked about.
+// boundTo reports whether a certificate is that of the node with this name, and not of the walk's node.
 func boundTo(f *diag.CertFacts, name string) bool {
 	if f.NodeBound == nil || *f.NodeBound {
 		return false
@@ -50,7 +50,7 @@ func boundTo(f *diag.CertFacts, name string) bool {
 	return f.BoundTo == name || strings.HasSuffix(f.BoundTo, ":"+name) || slices.Contains(f.Leaf.DNSNames, name)
 }
 
-// excused clears findings whose only cause is a profile that does not describe this node.
+// excused makes failing findings inconclusive if their only cause is a profile that does not describe this node.
 func excused(c *Case, findings []diag.Finding) []diag.Finding {
 	if !slices.ContainsFunc(findings, func(f diag.Finding) bool { return f.Status == diag.StatusFail }) {
 		return findings
@@ -76,7 +76,7 @@ func excused(c *Case, findings []diag.Finding) []diag.Finding {
 	return out
 }
 
-// absent reports whether f found that something is not there.
+// absent reports whether f found something missing.
 func absent(f *diag.Fact) bool {
 	switch f.Failure {
 	case diag.UnitMissing, diag.FileMissing, diag.BinaryMissing:
@@ -85,8 +85,8 @@ func absent(f *diag.Fact) bool {
 	return inPhase(f, "env")
 }
 
-// platformOffset is the platform's clock minus the operator's, by the platform's answers to this operator, and how far
-// that may be wrong; unknown without an answer that has a date.
+// platformOffset returns the platform's clock minus the operator's, by the dates of its answers to this operator, and
+// the margin of error; known is false if no answer has a date.
 func platformOffset(c *Case) (offset, margin time.Duration, known bool) {
 	for _, at := range [...]struct {
 		hop  diag.HopID
@@ -103,8 +103,8 @@ func platformOffset(c *Case) (offset, margin time.Duration, known bool) {
 	return 0, 0, false
 }
 
-// clockOfOperator is the finding where the operator's clock, which the node's was compared with, is wrong itself, or
-// where it is not known which of the two is: nil where it is the node's.
+// clockOfOperator is the finding if the operator's clock, with which the node's was compared, is the wrong one, or if
+// it is not known which of the two is. It is nil if the node's is wrong.
 func clockOfOperator(c *Case, f *diag.Fact, node, margin time.Duration) *diag.Finding {
 	platform, give, known := platformOffset(c)
 	var out diag.Finding

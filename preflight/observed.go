@@ -8,8 +8,8 @@ import (
 )
 
 // observedRow defines for one kind of finding when its cause was measured: a field of a fact has the fault as its
-// value, and that fact decided the finding, or names the same certificate, unit, task or answer. A conclusion from it
-// is not an observation.
+// value, and that fact decided the finding, or is about the same certificate, unit, task or answer. A conclusion from
+// the value is not an observation.
 type observedRow struct {
 	signals  signals
 	failures words  // of the finding; none: any
@@ -22,10 +22,10 @@ type (
 	words   = []diag.Failure
 )
 
-// holder returns the fact that has the cause of a finding that f decided, and the cause's text; "" without one.
+// holder returns the fact that has the cause of a finding that f decided, and the cause as text; "" if there is none.
 type holder func(c *Case, f *diag.Fact) (at *diag.Fact, text string)
 
-// A finding's possible failures, in rows that share them.
+// Failures and signals that several rows share.
 var (
 	noFailure   = words{diag.OK}
 	notRunning  = words{diag.UnitInactive, diag.UnitFailed}
@@ -38,8 +38,8 @@ var (
 	}
 )
 
-// observedRows is the closed list. It names no cause that rests on the profile alone: that something is not at the
-// place that the profile names may be the profile's mistake.
+// observedRows is the closed list. No row rests on the profile alone: if something is not where the profile says, the
+// profile may be wrong.
 var observedRows = [...]observedRow{
 	{signals{diag.SigProcessDown}, notRunning, "unit.active", unlessHeard(agentEnded)},
 	{signals{diag.SigProcessDown}, words{diag.ProcessStopped}, "unit.process_state", unlessHeard(processStopped)},
@@ -90,7 +90,7 @@ var observedRows = [...]observedRow{
 	{signals{diag.SigGPUUnhealthy}, noFailure, "gpu_judged.document.decided_by", measuredHere},
 }
 
-// observe is the measured cause of a failing finding; nil where it was not measured, or only follows from another
+// observe returns the measured cause of a failing finding; nil if it was not measured, or only follows from another
 // fact.
 func observe(c *Case, finding *diag.Finding) *diag.Observation {
 	if finding.Status != diag.StatusFail || len(finding.Evidence) == 0 {
@@ -112,9 +112,9 @@ func observe(c *Case, finding *diag.Finding) *diag.Observation {
 	return nil
 }
 
-// support fills in how a root is supported. A finding that another hop's failure would explain has no support while
-// that hop was not measured, unless its own fact shows the fault right here: a pair then proves what fails, and not
-// that it is the cause.
+// support fills in the confidence, the proof and the observation of a root. A finding that another hop's failure would
+// explain gets neither proof nor observation while that hop was not measured, unless it is Direct: a pair then proves
+// what fails, but not that it is the cause.
 func support(chain []Hop, hops []diag.HopResult, r *root, c *Case, b *diag.Blame) {
 	f, few := &r.finding, false
 	if f.Direct || !explainersUnmeasured(chain, hops, r.hop.ID) {
@@ -154,7 +154,7 @@ func explainersUnmeasured(chain []Hop, hops []diag.HopResult, id diag.HopID) boo
 	})
 }
 
-// unlessHeard gives no cause of an agent's silence while the agent answers: what was measured is then no cause.
+// unlessHeard drops a cause of the agent's silence if the agent answers.
 func unlessHeard(holds holder) holder {
 	return func(c *Case, f *diag.Fact) (*diag.Fact, string) {
 		if agentAnswered(c) != "" || (c.Fact(diag.HopNodeRecoveryStatus,
@@ -165,7 +165,7 @@ func unlessHeard(holds holder) holder {
 	}
 }
 
-// workloadDown gives no cause of a dead workload while its port or its route answers: another process serves it.
+// workloadDown drops a cause of a dead workload if its port or its route answers: another process serves it.
 func workloadDown(holds holder) holder {
 	return func(c *Case, f *diag.Fact) (*diag.Fact, string) {
 		if c.Fact(diag.HopAppRuntimeLiveness, stepPort).Passed() || c.Fact(diag.HopAppUserRoute, stepRoute).Passed() {
@@ -175,8 +175,8 @@ func workloadDown(holds holder) holder {
 	}
 }
 
-// agentEnded leaves out an agent that ended by itself while something that it needs fails as well: that may be why
-// it ends.
+// agentEnded gives no cause for an agent that exited by itself while something that it needs fails as well: that may be
+// why it exits.
 func agentEnded(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	if u := f.Unit; u != nil && u.Load != "masked" && u.Active != "inactive" && !hasItsNeeds(c) {
 		return nil, ""
@@ -184,7 +184,7 @@ func agentEnded(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	return unitEnded(c, f)
 }
 
-// hasItsNeeds reports whether the node's API answers the node and its credential is well.
+// hasItsNeeds reports whether the node's API answers the node, and its credential is valid.
 func hasItsNeeds(c *Case) bool {
 	reach, id := c.Fact(diag.HopNodeRuntimeAPI, stepReach), c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
 	return reach != nil && (reach.Passed() || anAnswer(c, reach)) && id.Passed()
@@ -206,7 +206,7 @@ func unitEnded(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 	return nil, ""
 }
 
-// processStopped leaves out a process that a debugger holds for a moment, and one that has ended and is not reaped
+// processStopped leaves out a process that a debugger stops for a moment, and one that has exited and is not reaped
 // yet.
 func processStopped(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 	if f.Unit == nil || f.Unit.PID == 0 || (f.Unit.ProcessState != "T" && f.Unit.ProcessState != "frozen") {
@@ -227,7 +227,7 @@ func restarting(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	return nil, ""
 }
 
-// statusExec is what systemd reports of a process that the kernel refused to execute.
+// statusExec is the exit status that systemd reports for a program that the kernel refused to execute.
 const statusExec = 203
 
 func notExecuted(c *Case, _ *diag.Fact) (*diag.Fact, string) {
@@ -269,8 +269,8 @@ func overLimit(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	return f, fmt.Sprintf("%d%% of the disk at %s is used", f.Disk.UsedPercent, f.Request.Target)
 }
 
-// clockOff needs a third clock that agrees with the operator's: of two that differ neither is known to be wrong, and a
-// cached answer has an old date.
+// clockOff requires a third clock that agrees with the operator's: of two clocks that differ, neither is known to be
+// wrong. A cached answer has an old date.
 func clockOff(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	platform, margin, known := platformOffset(c)
 	if !known || platform.Abs() > maxClockSkew+margin || f.Clock == nil || f.Clock.OffsetMS == nil {

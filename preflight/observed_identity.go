@@ -10,9 +10,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// This file has the holders of causes that are a certificate, a decision, or the word of the side that measured it.
+// The holders of this file are for causes that are a certificate, a decision, or a report of the side that measured it.
 
-// certDates is of the certificate that was looked at, or that f sent: its dates are wrong by every clock of the walk.
+// certDates holds if the node's certificate, as it was read or as f sent it, has wrong dates by every clock of the
+// walk.
 func certDates(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	id := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
 	if id == nil || id.Cert == nil || (f != id && (f.TLS == nil || f.TLS.CertSent != id.Cert.Leaf.Serial)) {
@@ -21,7 +22,7 @@ func certDates(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	return id, datesWrong(c, id, &id.Cert.Leaf)
 }
 
-// serverDates is of the certificate that the far side of f presented.
+// serverDates holds if the certificate that the far side of f presented has wrong dates.
 func serverDates(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	if f.TLS == nil || len(f.TLS.Chain) == 0 {
 		return nil, ""
@@ -29,8 +30,8 @@ func serverDates(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	return f, datesWrong(c, f, &f.TLS.Chain[0])
 }
 
-// datesWrong describes how a certificate's dates exclude the present, by the clock where f was measured and by
-// another one; "" where it is valid by one of them, or no second clock was read.
+// datesWrong describes how a certificate's dates exclude the present, by the clock where f was measured and by another
+// one; "" if the certificate is valid by one of them, or if no second clock was read.
 func datesWrong(c *Case, f *diag.Fact, leaf *diag.CertInfo) string {
 	clocks := clocksOf(c, f)
 	if len(clocks) < 2 {
@@ -48,7 +49,7 @@ func datesWrong(c *Case, f *diag.Fact, leaf *diag.CertInfo) string {
 	return ""
 }
 
-// clocksOf is the time of f by the clocks of operator, node and platform, as far as they were read.
+// clocksOf returns the time of f by the clocks of operator, node and platform, as far as they were read.
 func clocksOf(c *Case, f *diag.Fact) []time.Time {
 	var clocks []time.Time
 	operator, known := f.At.Time, f.Vantage == Operator
@@ -87,7 +88,7 @@ func otherKey(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 	return f, fmt.Sprintf("%s is not the key of %s", f.Request.Key, f.Request.Cert)
 }
 
-// otherNode needs a refusal: the platform decides for which node a certificate is.
+// otherNode requires a refusal: the platform decides which node a certificate is for.
 func otherNode(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	if f.Cert == nil || f.Cert.NodeBound == nil || *f.Cert.NodeBound || !certificateRefused(c) {
 		return nil, ""
@@ -95,7 +96,7 @@ func otherNode(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	return f, fmt.Sprintf("%s is bound to %s", f.Request.Cert, f.Cert.BoundTo)
 }
 
-// otherName is of the running agent's process: what a file states may never have been read.
+// otherName requires the environment of the running process: a file may never have been read.
 func otherName(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 	if f.Env == nil || f.Env.Source != "process" || f.Env.Values["GPUAAS_NODE_ID"] == "" {
 		return nil, ""
@@ -103,15 +104,15 @@ func otherName(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 	return f, "GPUAAS_NODE_ID of the running agent is " + f.Env.Values["GPUAAS_NODE_ID"]
 }
 
-// certificateRefused reports whether the node's task wait was refused, and not lost.
+// certificateRefused reports whether the node's task wait was refused, rather than lost.
 func certificateRefused(c *Case) bool {
 	w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
 	s := status(w)
 	return w != nil && !w.Throttled() && (s == 400 || s == 401 || s == 403 || isMTLS(w.Failure))
 }
 
-// unlistedIssuer gives f where its listener lists whose certificates it takes, and no issuer of the one that it was
-// sent is among them. A name that is listed proves nothing: a CA with a new key may keep the old name.
+// unlistedIssuer holds if f's listener lists the CAs that it accepts, and none of them issued the certificate that it
+// was sent. A listed name proves nothing: a CA with a new key may keep the old name.
 func unlistedIssuer(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	id := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
 	if f.TLS == nil || len(f.TLS.AcceptableCAs) == 0 || id == nil || id.Cert == nil ||
@@ -127,8 +128,8 @@ func unlistedIssuer(c *Case, f *diag.Fact) (*diag.Fact, string) {
 		clip(f.TLS.AcceptableCAs), id.Cert.Leaf.Issuer)
 }
 
-// foreignCertificate is at fault, and not what the listener trusts, where the platform reports that the listener trusts
-// the CA that signs.
+// foreignCertificate holds if the platform reports that the listener trusts the signing CA: the certificate is then at
+// fault, and not the listener's trust.
 func foreignCertificate(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	if c.Field(diag.HopControlPlaneAccess, stepAuth, "trust.ingress_trusts_signing_ca") != "true" {
 		return nil, ""
@@ -136,7 +137,7 @@ func foreignCertificate(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	return unlistedIssuer(c, f)
 }
 
-// platformSaysDrift needs the refusal that follows from it.
+// platformSaysDrift requires a task wait that was refused because of the drift.
 func platformSaysDrift(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	if f.HTTP == nil || f.HTTP.Fields["trust.ingress_trusts_signing_ca"] != "false" || !certificateRefused(c) {
 		return nil, ""
@@ -144,7 +145,7 @@ func platformSaysDrift(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	return f, "the platform says that the node ingress does not trust the CA that signs node certificates"
 }
 
-// listenersDiffer needs the other listener, which lets the same certificate in.
+// listenersDiffer requires that the other listener lets the same certificate in.
 func listenersDiffer(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	if t := c.Fact(diag.HopNodeTerminalReachability, stepStream); t == nil || !letIn(t) {
 		return nil, ""
@@ -152,7 +153,7 @@ func listenersDiffer(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	return unlistedIssuer(c, f)
 }
 
-// neverAsked needs the profile's listener beside it, which asks: some servers ask only once they know the path.
+// neverAsked requires that the profile's listener does ask: some servers ask only once they know the path.
 func neverAsked(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	if !asksForNoCert(f) || !asksForCert(c.fact(f.ID+"~"+counterProfileURL)) || bothMeant(c) {
 		return nil, ""
@@ -160,7 +161,7 @@ func neverAsked(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	return f, where(f) + " asked for no certificate in its handshake"
 }
 
-// decidedAs is a refusal by the platform, which decides it, in one of these codes.
+// decidedAs holds for a refusal by the platform with one of these codes, which stand for its own decisions.
 func decidedAs(words ...string) holder {
 	return func(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 		word := strings.TrimPrefix(code(f), "node_")
@@ -171,7 +172,7 @@ func decidedAs(words ...string) holder {
 	}
 }
 
-// answeredAs is the word of the far side about itself, or about what it was sent.
+// answeredAs holds if the far side answers with one of these codes, about itself or about what it was sent.
 func answeredAs(words ...string) holder {
 	return func(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 		word := code(f)
@@ -185,7 +186,7 @@ func answeredAs(words ...string) holder {
 	}
 }
 
-// fromPlatform is a field of the platform's own data, by which the platform decides.
+// fromPlatform holds for a field of the platform's own data, by which the platform itself decides.
 func fromPlatform(field string) holder {
 	return func(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 		if f.HTTP == nil || f.HTTP.Fields[field] == "" {
@@ -209,7 +210,8 @@ func limited(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 	return f, fmt.Sprintf("%s answers HTTP %d, which is its limiter's", where(f), status(f))
 }
 
-// edgeGaveUp is a proxy's own word that what is behind it gave no answer. A 503 may be a page for maintenance.
+// edgeGaveUp holds if a proxy reports that its upstream gave no answer. A 503 does not count: it may be a maintenance
+// page.
 func edgeGaveUp(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	if s := status(f); (s != 502 && s != 504) || f.HTTP.Page != "edge_error" || nodeHears(c) != silentSide {
 		return nil, ""
@@ -217,7 +219,7 @@ func edgeGaveUp(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	return f, fmt.Sprintf("the edge at %s answers HTTP %d: what is behind it gave it no good answer", where(f), status(f))
 }
 
-// otherHostKey has the key that was shown; a host whose key was never known has another failure.
+// otherHostKey has the host key that was presented; a host whose key was never known has another failure.
 func otherHostKey(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 	if f.SSH == nil || f.SSH.HostKeySHA256 == "" {
 		return nil, ""
@@ -235,8 +237,8 @@ func notRoot(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 	return f, fmt.Sprintf("what sudo -n started runs as uid %d", *f.SSH.UID)
 }
 
-// moved is a node whose own addresses do not include the dialled one, which is the address that the platform has. A
-// public address may be that of a NAT.
+// moved holds if a node's own addresses do not include the dialled one, which is the address that the platform has. A
+// public address does not count: it may be that of a NAT.
 func moved(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	at := plainAddress(c.Subject.NodeHost)
 	ip, has := net.ParseIP(at), addresses(readModel(c, "node.agent_addresses"))
@@ -257,7 +259,7 @@ func heartbeatRefused(c *Case, _ *diag.Fact) (*diag.Fact, string) {
 	return record, fmt.Sprintf("the agent's heartbeats are answered HTTP %d", e.Status)
 }
 
-// shellWord is the agent's own word about user and shell, over a stream that the gateway knows of.
+// shellWord holds if the agent reports a fault of user or shell, over a stream that the gateway has in its row.
 func shellWord(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	if f.WS == nil || !streamCame(c) {
 		return nil, ""

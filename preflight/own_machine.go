@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// ownMachine is the finding of a probe that the machine itself ended before anything left it: for want of a resource,
-// or by a policy. nil where f is not such a fact, or where nothing was read of the policy, as in older reports.
+// ownMachine is the finding for a probe that the probing machine itself ended before anything left it: for lack of a
+// resource, or by a policy. It is nil for any other fact, and if no policy was read, as in older reports.
 func ownMachine(c *Case, f *diag.Fact) *diag.Finding {
 	switch {
 	case f == nil, lost(f):
@@ -23,8 +23,8 @@ func ownMachine(c *Case, f *diag.Fact) *diag.Finding {
 	return nil
 }
 
-// uncovered are the findings of steps that the own machine ended and that no judge covers: they are neither a pass
-// nor a missing answer.
+// uncovered returns the findings for steps that the probing machine ended and that no judge covers: they are neither a
+// pass nor a missing answer.
 func uncovered(h *Hop, c *Case, findings []diag.Finding) (out []diag.Finding) {
 	for i := range h.Steps {
 		s := &h.Steps[i]
@@ -43,8 +43,8 @@ func uncovered(h *Hop, c *Case, findings []diag.Finding) (out []diag.Finding) {
 	return out
 }
 
-// exhausted blames the node only for a limit that its agent shares. One of the probe's own process, user or control
-// group is the operator's: on the node it is the login's.
+// exhausted blames the node only for a limit that its agent shares. A limit of the probe's own process, user or control
+// group is the operator's: on the node, that of the login.
 func exhausted(c *Case, f *diag.Fact) *diag.Finding {
 	s := f.Shortage
 	if s == nil {
@@ -67,9 +67,9 @@ func exhausted(c *Case, f *diag.Fact) *diag.Finding {
 	return &out
 }
 
-// denied names what was read of everything that may deny a connection: the node's packet filter and routes are its
-// agent's, too, unless it came there in this very walk: a filter may be for some processes. A rule for the probe's
-// process alone is not evidence about the agent.
+// denied is the finding for a connection that a local policy denied, with all policies that were found. The node's
+// packet filter and routes apply to its agent as well, unless the agent got there in this walk: a filter may apply to
+// some processes only. A rule for the probe's process alone is not evidence about the agent.
 func denied(c *Case, f *diag.Fact) *diag.Finding {
 	d := f.Denial
 	if out := apart(c, f); out != nil {
@@ -94,7 +94,7 @@ func denied(c *Case, f *diag.Fact) *diag.Finding {
 	return &out
 }
 
-// networkOf names the network that a probe of a node was in.
+// networkOf names the network in which a probe of the node ran.
 func networkOf(c *Case, f *diag.Fact) string {
 	if f.OwnNetwork {
 		return "the agent's network namespace" + byUnit(c)
@@ -102,7 +102,7 @@ func networkOf(c *Case, f *diag.Fact) string {
 	return "the node"
 }
 
-// agentHeard reports what shows that the agent itself came in this walk to where a probe of the node was denied.
+// agentHeard describes what shows that the agent itself, in this walk, reached what a probe of the node was denied.
 func agentHeard(c *Case, f *diag.Fact) string {
 	if hop := hopIn(Chain(), ofHop(f.ID)); hop.AgentCame != nil {
 		return hop.AgentCame(c)
@@ -110,7 +110,7 @@ func agentHeard(c *Case, f *diag.Fact) string {
 	return ""
 }
 
-// ranOut is the finding of an agent that has used up a limit of its own: a warning while the platform hears from it.
+// ranOut is the finding for an agent that has used up a limit of its own: a warning while the platform hears from it.
 func ranOut(c *Case, f *diag.Fact) *diag.Finding {
 	if f.Unit == nil || f.Unit.Short == nil {
 		return nil
@@ -124,7 +124,7 @@ func ranOut(c *Case, f *diag.Fact) *diag.Finding {
 	return &out
 }
 
-// deniers reports which policies were found, and which were not looked at. Which of several refused is not known.
+// deniers describes which policies were found, and which were not read. It is not known which of several refused.
 func deniers(d *diag.DenialFacts) string {
 	var found []string
 	if d.Route != "" {
@@ -152,7 +152,7 @@ func deniers(d *diag.DenialFacts) string {
 	return text
 }
 
-// proberOf is what a probe ran on, where that is the operator's or the platform's.
+// proberOf names what a probe ran on, if it is not the node itself.
 func proberOf(f *diag.Fact) string {
 	switch {
 	case f.Vantage == Node && f.Request.Op != diag.OpSSH:
@@ -163,7 +163,7 @@ func proberOf(f *diag.Fact) string {
 	return "this operator's machine"
 }
 
-// askedOf is what a probe was to ask: an endpoint, or what is named on the machine itself.
+// askedOf names what a probe was to ask: an endpoint, or the operation.
 func askedOf(f *diag.Fact) string {
 	if t := where(f); t != "" {
 		return t
@@ -171,7 +171,7 @@ func askedOf(f *diag.Fact) string {
 	return string(f.Request.Op)
 }
 
-// outOf describes a shortage: the resource, its use, where the limit is set and the largest consumer.
+// outOf describes a shortage: the resource, its use, the setting with its limit, and the largest consumers.
 func outOf(s *diag.ShortageFacts) string {
 	text := s.Resource.Words()
 	if s.Limit != nil && s.Used != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// maxCause bounds what a finding quotes, in runes: the end of an error is its most specific part, so that is kept.
+// maxCause bounds what a finding quotes, in runes. The end of an error is its most specific part, so the end is kept.
 const maxCause = 200
 
 // ownWords selects the errors that node and platform recorded about the task of a hop's step.
@@ -18,7 +18,7 @@ type ownWords struct {
 	signals []diag.Signal // of the findings that they explain
 	task    func(c *Case) string
 	reasons []diag.RecordReason // of the agent's record
-	// beginnings of error codes in the platform's evidence; the gateway's own time-out does not count as a cause
+	// prefixes of error codes in the platform's evidence; the gateway's own time-out does not count as a cause
 	codes []string
 }
 
@@ -82,7 +82,7 @@ func (w *ownWords) find(c *Case) (who, words string) {
 		if l.Error == "" || !mine(l.TaskID, l.CorrelationID) {
 			continue
 		}
-		named := task != "" && l.TaskID == task // a line of any code must name the task: the walk has more than one
+		named := task != "" && l.TaskID == task // any code fits an empty prefix, so the line must name the task
 		fits := func(beginning string) bool {
 			return strings.HasPrefix(l.Code, beginning) && (beginning != "" || named)
 		}
@@ -93,7 +93,7 @@ func (w *ownWords) find(c *Case) (who, words string) {
 	return "", ""
 }
 
-// entryWords is the error of an entry of the record: its own words, else its codes.
+// entryWords returns the error of an entry of the record: its text, else its codes.
 func entryWords(e *diag.RecordEntry) string {
 	switch {
 	case e.Detail != "":
@@ -106,11 +106,11 @@ func entryWords(e *diag.RecordEntry) string {
 	return string(e.Failure)
 }
 
-// waitsWithin is longer than an agent's task wait and the pause after it, which are 25 s and at most 30 s by default.
+// waitsWithin exceeds an agent's task wait and the pause after it, by default 25 s and at most 30 s.
 const waitsWithin = 2 * time.Minute
 
-// cutWait is the newest word of the node's record on its task waits where that is that they are cut off: what is on the
-// way waits less for an answer than the agent for a task. It is nil where the walk's own wait was not let in either.
+// cutWait returns the newest entry of the node's record about task waits if it shows that they are cut off: something
+// on the path has a shorter time-out than the agent. It is nil if the walk's own task wait was not let in either.
 func cutWait(c *Case) *diag.RecordEntry {
 	record := c.hostRecord()
 	if !admitted(c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)) {
@@ -130,8 +130,8 @@ func cutWait(c *Case) *diag.RecordEntry {
 	return nil
 }
 
-// oneLine is text on one line of bounded length, without characters that a terminal obeys or that change how others
-// read.
+// oneLine returns text on one line of bounded length, without characters that control a terminal or change how others
+// are displayed.
 func oneLine(text string) string {
 	obeyed := func(r rune) bool { return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) }
 	if len(text) <= maxCause && !strings.ContainsFunc(text, obeyed) {

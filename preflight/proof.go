@@ -8,9 +8,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// repeats is how often each side of a proof is asked at the least, and silentRepeats where the failing side gets no
-// answer: a network that loses half of its packets gives three that fail and three that pass once in a hundred tries or
-// so.
+// repeats is the least number of runs on each side of a proof, and silentRepeats if the failing side gets no answer: on
+// a network that loses half of its packets, three runs that fail and three that pass happen by chance about once in a
+// hundred tries.
 const (
 	repeats       = 3
 	silentRepeats = 9
@@ -39,19 +39,20 @@ func further(b, a *diag.Fact) bool {
 	return rung(a.Phase) >= 0 && rung(b.Phase) > rung(a.Phase)
 }
 
-// failsAlike reports whether b failed as a did.
+// failsAlike reports whether b has the same failure as a, in the same phase.
 func failsAlike(b, a *diag.Fact) bool {
 	return a.Failure != diag.OK && a.Failure != diag.Cancelled && b.Failure == a.Failure && b.Phase == a.Phase
 }
 
-// pair is a failing and a passing question of one step, asked from one place, that differ in exactly one input.
+// pair is a failing and a passing request of one step, from one vantage, that differ in exactly one input.
 type pair struct {
 	failing, passing asked
 	changed          string
 }
 
-// pairsOf lists the pairs of a step's family: one question fails as the step's probe did, the other one passes. Another
-// vantage shows where, never why, and makes no pair; nor does a probe of another step, which asks about another thing.
+// pairsOf returns the pairs of a step's family: one request fails as the step's probe did, the other one passes. A
+// request from another vantage shows where a fault is, never why, and makes no pair; nor does a probe of another step,
+// which measures something else.
 func pairsOf(c *Case, step string) []pair {
 	main := c.fact(step)
 	if main == nil || !failsAlike(main, main) {
@@ -75,9 +76,9 @@ func pairsOf(c *Case, step string) []pair {
 	return pairs
 }
 
-// prove looks for a pair that is stable: both requests were repeated in turn, with the same result each time, over
-// connections that lost nothing. Without one it returns why the first pair does not prove the cause; "" without any
-// pair. A request that was answered only sometimes proves just that. few: the only obstacle is too few repeats.
+// prove looks for a stable pair: both requests were repeated in turn, with the same result each time, over connections
+// that lost nothing. Without one, why is what the first pair lacks for a proof; "" if there is no pair. A request that
+// was answered only sometimes proves only that. few: the only obstacle is too few repeats.
 func prove(c *Case, signal diag.Signal, failing string) (proof *diag.Proof, why string, few bool) {
 	main := c.fact(failing)
 	if main == nil {
@@ -104,7 +105,7 @@ func prove(c *Case, signal diag.Signal, failing string) (proof *diag.Proof, why 
 	return nil, why, few
 }
 
-// doubt reports why a pair is not a proof, "" where it is one.
+// doubt returns why a pair is not a proof, "" if it is one.
 func (p *pair) doubt(c *Case, step string, main *diag.Fact) string {
 	loss := ""
 	if p.silent() {
@@ -129,15 +130,15 @@ func (p *pair) doubt(c *Case, step string, main *diag.Fact) string {
 	return ""
 }
 
-// hasty reports whether a silent run of the failing question waited less than one of the passing question took to come
-// through the same phase: a server that is slow makes that difference, too.
+// hasty reports whether a silent run of the failing request waited less than a run of the passing request took to get
+// through the same phase: a slow server makes that difference as well.
 func (p *pair) hasty() bool {
 	return slices.ContainsFunc(p.failing.runs, func(a *diag.Fact) bool {
 		return gotNoAnswer(a) && !p.passing.all(func(b *diag.Fact) bool { return through(b, a.Phase) <= a.DurationMS })
 	})
 }
 
-// through is when a probe had come through a phase, since its start.
+// through returns how long after its start a probe had passed a phase.
 func through(f *diag.Fact, phase string) (at diag.Millis) {
 	if rung(phase) > rung("tls") {
 		return f.DurationMS
@@ -154,8 +155,8 @@ func through(f *diag.Fact, phase string) (at diag.Millis) {
 	return at
 }
 
-// failsLike reports whether b failed as a did. Errors of a server are alike, and so is a host of the same network that
-// is not there: a short wait ends before its kernel gives up asking for it.
+// failsLike reports whether b failed as a did. Server errors are alike, and so are a time-out and no route to a host of
+// the same network: a short wait ends before the kernel gives up on the host.
 func failsLike(b, a *diag.Fact) bool {
 	sameAnswer := status(a) == status(b) || (status(a) >= 500 && status(b) >= 500)
 	return (failsAlike(b, a) && sameAnswer) || (unreached(a) && unreached(b))
@@ -165,7 +166,7 @@ func unreached(f *diag.Fact) bool {
 	return f.Failure == diag.TCPTimeout || f.Failure == diag.TCPNoRoute
 }
 
-// enough is how often each side must have been asked.
+// enough returns how often each side must have run.
 func (p *pair) enough() int {
 	if p.silent() {
 		return silentRepeats
@@ -173,10 +174,10 @@ func (p *pair) enough() int {
 	return repeats
 }
 
-// silent reports whether a run of the failing question got no answer.
+// silent reports whether a run of the failing request got no answer.
 func (p *pair) silent() bool { return slices.ContainsFunc(p.failing.runs, gotNoAnswer) }
 
-// few reports that the pair was asked too seldom, as in reports from before questions were asked again.
+// few describes a pair with too few runs, as in reports from before requests were repeated.
 func (p *pair) few() string {
 	a, b := len(p.failing.runs), len(p.passing.runs)
 	if a == 1 && b == 1 {
@@ -185,7 +186,8 @@ func (p *pair) few() string {
 	return fmt.Sprintf("they were asked %s and %s, and a proof asks each %d times", times(a), times(b), p.enough())
 }
 
-// clean reports whether a probe's own connection lost nothing, as far as the kernel could be asked.
+// clean reports whether a probe used its own connection, and no segment was sent again, as far as the kernel reports
+// it.
 func clean(f *diag.Fact) bool { return !reused(f) && !resent(f) }
 
 func reused(f *diag.Fact) bool { return f.TCP != nil && f.TCP.Reused }
@@ -216,7 +218,7 @@ func (p *pair) text() string {
 // readableURL is the longest URL, in bytes, that a proof names with its path.
 const readableURL = 48
 
-// askedAt returns the targets of two probes; of long URLs, the endpoints, where those differ.
+// askedAt returns the targets of two probes, for a proof; long URLs are cut to their endpoints if these differ.
 func askedAt(a, b *diag.Fact) (first, second string) {
 	first, second = target(a), target(b)
 	if x, y := endpointOf(first), endpointOf(second); x != y && max(len(first), len(second)) > readableURL {
@@ -228,7 +230,7 @@ func askedAt(a, b *diag.Fact) (first, second string) {
 	return "with " + first, "with " + second
 }
 
-// often reports how often a question came out so, where it was asked more than once.
+// often returns how often a request had its result, if it ran more than once.
 func often(a *asked) string {
 	if len(a.runs) < 2 {
 		return ""
@@ -246,7 +248,7 @@ func outcome(f, a *diag.Fact) string {
 	return "is answered (" + answerWords(f) + ")"
 }
 
-// answerWords is the answer that a hop takes for a pass although the probe calls it a failure.
+// answerWords describes the answer that a hop accepts as a pass although the probe reports a failure.
 func answerWords(f *diag.Fact) string {
 	switch {
 	case code(f) != "":

@@ -8,13 +8,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Blame and reason are two answers: the first fault in chain order, and the most pressing reason of all evidence.
-// This file keeps them consistent: a walk that passes has no reason that needs an operator, and a reason about
-// another fault than the blame states that.
+// Blame and reason are two answers: the first fault in chain order, and the most urgent reason by all evidence. This
+// file keeps them consistent: a walk that passes has no reason that needs an operator, and a reason that is about
+// another fault than the blame says so.
 
-// unfound adds to a walk that passes the finding for a reason that needs an operator and that no hop found: the
-// platform's own state of the node or the workload. It becomes a finding of the hop that read it. It reports whether
-// one was added.
+// unfound fails a walk that passes if the platform's own state of the node or the workload gives a reason that needs an
+// operator and that no hop found. The finding is added to the hop that read that state. It reports whether one was
+// added.
 func unfound(c *Case, hops []diag.HopResult, v *diag.Verdict, k *diag.Classification) bool {
 	if (v.Outcome != diag.OutcomePass && v.Outcome != diag.OutcomeWarn) || !k.NeedsSomebody() {
 		return false
@@ -35,15 +35,15 @@ func unfound(c *Case, hops []diag.HopResult, v *diag.Verdict, k *diag.Classifica
 	return true
 }
 
-// readBy is the index of the hop that read the evidence of a reason: the first of its own that came to a word, else the
-// first of all. -1 where none did.
+// readBy returns the index of the hop that read the evidence of a reason: the first of the reason's hops with a result,
+// else the first of all hops with one; -1 if there is none.
 func readBy(c *Case, hops []diag.HopResult, k *diag.Classification) int {
 	row, _ := diag.LookupReason(k.Reason)
 	first := diag.HopNodeHeartbeat
 	if i := slices.IndexFunc(row.With, func(id diag.HopID) bool { return hopIn(Chain(), id).ReadModel }); i >= 0 {
 		first = row.With[i]
 	}
-	// by the trust page
+	// the trust page shows it
 	signing, ingress := trustedCAs(c)
 	if k.Reason == diag.ReasonCertUntrustedByIngress && signing != "" && signing != ingress {
 		first = diag.HopControlPlaneAccess
@@ -56,8 +56,8 @@ func readBy(c *Case, hops []diag.HopResult, k *diag.Classification) int {
 	return slices.IndexFunc(hops, func(h diag.HopResult) bool { return looked(h.Status) })
 }
 
-// signalFor is the signal of a reason that no hop found: the one that maps to it, else the one for the node's own
-// report.
+// signalFor returns the signal for a reason that no hop found: the one for the node's own report, else the first one in
+// the table with that reason, else a stale heartbeat.
 func signalFor(code diag.ReasonCode) diag.Signal {
 	if s := signalOfReason(code); s != diag.SigHeartbeatStale {
 		return s
@@ -70,7 +70,7 @@ func signalFor(code diag.ReasonCode) diag.Signal {
 	return diag.SigHeartbeatStale
 }
 
-// beside reports how a reason goes with a blame that is about something else, "" where they are about the same.
+// beside describes how a reason relates to a blame that is about something else, "" if both are about the same.
 func beside(v *diag.Verdict, k *diag.Classification) string {
 	if v.Blame == nil || k.Reason == diag.ReasonNone {
 		return ""
@@ -96,7 +96,7 @@ func beside(v *diag.Verdict, k *diag.Classification) string {
 	return fmt.Sprintf("%s; this reason is a different fault, named by %s", blame, namedBy(k.Because[0]))
 }
 
-// namedBy is who names a reason, by the head of its evidence.
+// namedBy returns the source that names a reason, by the head of its evidence.
 func namedBy(line string) string {
 	for _, s := range [...]struct{ head, who string }{
 		{"host record", "the node's own record"}, {"read model", "the platform's read model"},

@@ -12,8 +12,8 @@ import (
 // A server refuses a client certificate by a TLS alert, by HTTP above TLS, or by ending the connection, before or
 // after the handshake: the form depends on the server rather than on the certificate. So judges use these functions.
 
-// refusesCert reports whether a listener that asked for the certificate of f and got it did not go on to the platform,
-// and may have done so for the certificate.
+// refusesCert reports whether a listener that asked for and got the certificate of f did not let the request through,
+// and may have done so because of the certificate.
 func refusesCert(f *diag.Fact) bool {
 	if f == nil || f.Passed() || f.Throttled() {
 		return false
@@ -30,21 +30,21 @@ func refusesCert(f *diag.Fact) bool {
 	return ((s == 400 || s == 401 || s == 403) && !platformSpeaks(f)) || (vague(f) && s != 400)
 }
 
-// withheld reports whether a listener requested the certificate of f and got it, and the platform behind that listener
-// reports that it did not get it. The platform judged no certificate then.
+// withheld reports whether a listener asked for and got the certificate of f, but the platform behind it reports that
+// it did not get it. The platform then judged no certificate.
 func withheld(f *diag.Fact) bool {
 	return asksForCert(f) && f.TLS.CertSent != "" && !f.Throttled() && diag.NotPassedOn(code(f)) != ""
 }
 
-// edgeWithholds reports whether an edge alone explains f: the certificate did not get through, and nothing shows that
-// the edge may hold it back because it does not trust it.
+// edgeWithholds reports whether an edge alone explains f: it did not pass the certificate on, and nothing shows that it
+// may distrust it.
 func edgeWithholds(c *Case, f *diag.Fact) bool {
 	id := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
 	return withheld(f) && !badOwnCert(c) && !foreignIssuer(c) &&
 		(id == nil || id.Cert == nil || !unlisted(f, id.Cert.Leaf.Issuer))
 }
 
-// heldBack is the finding for what edgeWithholds: both listeners of a platform may be one edge's.
+// heldBack is the finding for edgeWithholds. Both listeners of a platform may be behind one edge, hence the culprit.
 func heldBack(sig diag.Signal, f *diag.Fact, reason diag.ReasonCode) diag.Finding {
 	out := fail(sig, f, "%s requests the node's certificate, gets it, and does not pass it on: %s (%s)", where(f),
 		diag.NotPassedOn(code(f)), saw(f))
@@ -52,7 +52,7 @@ func heldBack(sig diag.Signal, f *diag.Fact, reason diag.ReasonCode) diag.Findin
 	return out
 }
 
-// culpritEdgeKeeps is at fault where the platform does not get what its edge was sent.
+// culpritEdgeKeeps is the culprit if an edge does not pass on the certificate that it got.
 const culpritEdgeKeeps = "edge that ends the node's TLS"
 
 // vague reports whether a refusal has no stated cause: the end of the connection, an alert that is not about a
@@ -63,14 +63,14 @@ func vague(f *diag.Fact) bool {
 	return hungUp(f) || s == 401 || s == 403 || (s == 400 && !isMTLS(f.Failure) && f.Failure != diag.MTLSIngress400)
 }
 
-// admitted reports whether the node API took a task wait: a page for people, and a redirect, are of something else.
+// admitted reports whether the node API accepted a task wait: an HTML page or a redirect comes from something else.
 func admitted(f *diag.Fact) bool {
 	return f.Passed() && (f.HTTP == nil ||
 		(good(f) && !strings.HasPrefix(strings.ToLower(f.HTTP.ContentType), "text/html")))
 }
 
-// endedUnshown reports whether a listener requested a certificate, got none, and ended the connection without a
-// reason, as load balancers do. Only a step that sends a certificate measures its answer to one.
+// endedUnshown reports whether a listener asked for a certificate, got none, and ended the connection without a reason,
+// as load balancers do. Only a step that sends a certificate measures the answer to one.
 func endedUnshown(f *diag.Fact) bool { return asksForCert(f) && f.TLS.CertSent == "" && hungUp(f) }
 
 // hungUp reports whether the listener ended the connection within or after the handshake, before any answer: by
@@ -91,7 +91,7 @@ func asksForCert(f *diag.Fact) bool { asked := certRequested(f); return asked !=
 // asksForNoCert reports whether the listener of f is known to have asked for none.
 func asksForNoCert(f *diag.Fact) bool { asked := certRequested(f); return asked != nil && !*asked }
 
-// certRequested is nil where no handshake came so far as to show it.
+// certRequested is nil if no handshake got far enough to show it.
 func certRequested(f *diag.Fact) *bool {
 	if f == nil || f.TLS == nil {
 		return nil
@@ -99,32 +99,32 @@ func certRequested(f *diag.Fact) *bool {
 	return f.TLS.CertRequested
 }
 
-// unlisted reports whether the listener of f names its acceptable CAs, and issuer is not one of them.
+// unlisted reports whether the listener of f names the CAs that it accepts, and issuer is not one of them.
 func unlisted(f *diag.Fact, issuer string) bool {
 	return f.TLS != nil && len(f.TLS.AcceptableCAs) > 0 && !slices.Contains(f.TLS.AcceptableCAs, issuer)
 }
 
-// platformSpeaks reports whether an answer is the platform's own: it has an error code, or is JSON. A page, and an
-// empty answer, may be of any server on the way.
+// platformSpeaks reports whether an answer is the platform's own: it has an error code, or is JSON. A page or an empty
+// answer may come from any server on the path.
 func platformSpeaks(f *diag.Fact) bool {
 	return code(f) != "" || (f.HTTP != nil && strings.Contains(f.HTTP.ContentType, "json"))
 }
 
-// foreignPage reports whether a page for people came in place of the platform's answer: a request filter, a proxy or
-// another server on the way answered. A 5xx does not count: a proxy shows its own page for a platform that is down.
+// foreignPage reports whether an HTML page came in place of the platform's answer: a request filter, a proxy or another
+// server on the path answered. A 5xx does not count: a proxy shows its own page for a platform that is down.
 func foreignPage(f *diag.Fact) bool {
 	s := status(f)
 	return s >= 200 && s < 500 && s/100 != 3 && f.Failure != diag.HTTPEdgeAuth && !f.Throttled() && !platformSpeaks(f) &&
 		(f.Failure == diag.HTTPEdgePage || strings.HasPrefix(strings.ToLower(f.HTTP.ContentType), "text/html"))
 }
 
-// pageFrom names the server that answered with a page, as far as it is known.
+// pageFrom describes the server that answered with a page, as far as it is known.
 func pageFrom(f *diag.Fact) string {
 	return fmt.Sprintf("what answers at %s, or in front of it, answers with a page (%s)", where(f), saw(f))
 }
 
-// refusalReason is the reason of a refusal for which the node's certificate is at fault; "" where the failure itself
-// implies it. For an unknown CA, and a page of the edge, the walk knows more than the failure.
+// refusalReason returns the reason for a refusal because of the node's certificate; "" if the failure itself implies
+// it. For an unknown CA, and a page of the edge, the walk knows more than the failure.
 func refusalReason(c *Case, f *diag.Fact) diag.ReasonCode {
 	switch {
 	case f.Failure == diag.MTLSCertExpired, f.Failure == diag.MTLSCertNotYetValid,
@@ -134,7 +134,7 @@ func refusalReason(c *Case, f *diag.Fact) diag.ReasonCode {
 	return diag.ReasonIdentityRejectedRecoverable
 }
 
-// issued reports who issued the node's certificate, and whose certificates the listener of f takes.
+// issued describes who issued the node's certificate, and which CAs the listener of f accepts.
 func issued(c *Case, f *diag.Fact) string {
 	id := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
 	if id == nil || id.Cert == nil {
@@ -152,8 +152,8 @@ func issued(c *Case, f *diag.Fact) string {
 	return text
 }
 
-// culpritDenied is at fault where a listener denies the node by a code: the same code from another listener is the
-// same fault.
+// culpritDenied is the culprit if a listener denies the node by a code: the same code from another listener is the same
+// fault.
 func culpritDenied(c *Case, f *diag.Fact) string {
 	if code(f) == "" {
 		return ""
@@ -182,10 +182,10 @@ func isMTLS(f diag.Failure) bool {
 	return false
 }
 
-// culpritAgentEnv is at fault where the agent's environment is not known.
+// culpritAgentEnv is the culprit if the agent's environment is not known.
 const culpritAgentEnv = "node agent environment"
 
-// narrow adds to a finding of f the location of the fault by its counter-probes. It reports false when the operator,
+// narrow adds the location of the fault, by the counter-probes of f, to its finding. It returns false if the operator,
 // like the node, gets no answer.
 func narrow(c *Case, f *diag.Fact, out *diag.Finding) bool {
 	if misdirected(c, f) {
@@ -222,8 +222,8 @@ func replied(f *diag.Fact) bool {
 	return f.Passed() || status(f) != 0 || inPhase(f, "mtls") || endedUnshown(f)
 }
 
-// controls reports whether the operator's request is a control for the phase in which the node's failed: it reached
-// that phase, with the same credentials where they matter. The operator has no node certificate, and a pinned address
+// controls reports whether the operator's request is comparable in the phase in which the node's failed: it reached
+// that phase, with the same credentials if they matter. The operator has no node certificate, and a pinned address
 // needs no look-up.
 func controls(f, control *diag.Fact) bool {
 	switch {
@@ -237,13 +237,13 @@ func controls(f, control *diag.Fact) bool {
 	return f.Request.Cert == "" && rung(f.Phase) > rung("tls")
 }
 
-// misdirected reports whether f gets further at the address that the profile knows for its name.
+// misdirected reports whether f passes at the address that the profile has for its name.
 func misdirected(c *Case, f *diag.Fact) bool {
 	pinned := question(c, f.ID, counterPinned)
 	return pinned != nil && f.DNS != nil && pinned.all(passing(c, f.ID))
 }
 
-// source reports where an address came from.
+// source describes where an address came from.
 func source(d *diag.DNSFacts) string {
 	var parts []string
 	for _, s := range []string{d.Source, d.SourceLine, d.Server} {
@@ -254,7 +254,7 @@ func source(d *diag.DNSFacts) string {
 	return strings.Join(parts, " ")
 }
 
-// distrusts reports whether f ended at the server's certificate, or at the bundle to judge it by.
+// distrusts reports whether f failed at the server's certificate, or at the bundle to verify it with.
 func distrusts(f *diag.Fact) bool {
 	switch f.Failure {
 	case diag.TLSUnknownCA, diag.TLSExpired, diag.TLSNotYetValid, diag.TLSNameMismatch:
@@ -271,21 +271,20 @@ func distrust(f *diag.Fact) string {
 	return fmt.Sprintf("the node does not trust %s with its bundle %s", where(f), f.Request.CABundle)
 }
 
-// noURL is the text for a target that the agent's environment should have named.
+// noURL is the text for a target that the agent's environment should name.
 func noURL(f *diag.Fact, name string) string {
 	return fmt.Sprintf("which %s the agent uses is not known: %s", name, f.Detail)
 }
 
-// foreignAgent reports whether the agent's process runs and knows nothing of GPUAAS_API_URL, without which ours does
-// not start: it is configured in another way, and these names do not show what it talks to.
+// foreignAgent reports whether the agent's process runs without GPUAAS_API_URL, which gpuaas-agent needs to start: it
+// is configured in another way, and these variables do not show what it talks to.
 func foreignAgent(c *Case) bool {
 	reach := c.Fact(diag.HopNodeRuntimeAPI, stepReach)
 	return reach != nil && inPhase(reach, "env") && !notAllowed(reach) &&
 		c.Fact(diag.HopNodeReadiness, stepProcess).Passed()
 }
 
-// notNamed is the finding of a hop whose listener the agent's environment does not name, by the variable that it would
-// name it by.
+// notNamed is the finding of a hop whose listener should be in this variable of the agent's environment, and is not.
 func notNamed(f *diag.Fact, variable string) []diag.Finding {
 	return []diag.Finding{{
 		Status: diag.StatusSkipped, Evidence: []string{f.ID},

@@ -8,15 +8,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// excluded is one thing that the facts exclude as the cause, in words, and as the aspect that steps name ("" where none
+// excluded is one thing that the facts exclude as the cause: as text, and as the aspect that steps name ("" if none
 // does).
 type excluded struct {
 	about diag.Aspect
 	text  string
 }
 
-// ruledOut lists what the facts exclude as the cause: the phases that the failing probe came through, the
-// counter-probes that failed just the same, and the hops that could have explained it and passed.
+// ruledOut lists what the facts exclude as the cause: phases that the failing probe passed, counter-probes that failed
+// the same way, and hops that could have explained it and passed.
 func ruledOut(chain []Hop, hops []diag.HopResult, r root, c *Case) []excluded {
 	var out []excluded
 	if len(r.finding.Evidence) > 0 {
@@ -43,8 +43,8 @@ func ruledOut(chain []Hop, hops []diag.HopResult, r root, c *Case) []excluded {
 	return out
 }
 
-// phasesPassed lists the phases that the failing probe came through. A name that leads elsewhere was looked up, and is
-// the fault all the same; so is the path to where it leads.
+// phasesPassed lists the phases that the failing probe came through; none for a name that leads elsewhere, since
+// neither its look-up nor the path to where it leads is sound.
 func phasesPassed(f *diag.Fact, as diag.Failure) []excluded {
 	if as == diag.DNSMismatch {
 		return nil
@@ -88,7 +88,7 @@ func sameFailure(f *diag.Fact, c *Case) []string {
 	return out
 }
 
-// situation is what the report knows when the steps for its blame are chosen.
+// situation returns what the report knows when the steps for a blame are chosen.
 func situation(hops []diag.HopResult, r root, out []excluded, c *Case) diag.Situation {
 	s := diag.Situation{Side: r.finding.Side, Failure: r.finding.Failure, Cause: r.finding.Cause, Broken: broken(hops, c)}
 	for _, e := range out {
@@ -112,14 +112,14 @@ func situation(hops []diag.HopResult, r root, out []excluded, c *Case) diag.Situ
 	if hop := hopIn(Chain(), r.hop.ID); hop.NotAbout != nil {
 		s.RuledOut = append(s.RuledOut, hop.NotAbout(c)...)
 	}
-	if sessionField(c, "session.task_status") == "failed" { // the agent reported so: its build hides nothing
+	if sessionField(c, "session.task_status") == "failed" { // the agent reported it: its build is not the cause
 		s.RuledOut = append(s.RuledOut, diag.AboutBuild)
 	}
 	return s
 }
 
-// networkNamespace is whose network namespace f is of. What a unit's process runs with is of its agent's, where it has
-// one of its own; of a shortage only one of the network is.
+// networkNamespace returns whose network namespace f is about: the operator's, the node's, or the agent's own if it has
+// one. A shortage is the agent's network's only if that is its scope.
 func networkNamespace(c *Case, f *diag.Fact) diag.Network {
 	switch {
 	case f == nil, f.Vantage == Platform:
@@ -146,7 +146,7 @@ func sshAnswered(f *diag.Fact) bool {
 	return false
 }
 
-// broken lists what steps may rely on and the report states does not work.
+// broken lists what does not work by this report, and steps may not rely on.
 func broken(hops []diag.HopResult, c *Case) []diag.Reliance {
 	is := func(id diag.HopID, of ...diag.Status) bool { return slices.Contains(of, hopNamed(hops, id).Status) }
 	var out []diag.Reliance
@@ -164,7 +164,7 @@ func broken(hops []diag.HopResult, c *Case) []diag.Reliance {
 	return out
 }
 
-// unheard is the finding of a hop that did not answer, in the form of a blame.
+// unheard is the finding of a hop that got no answer, in the form of a blame.
 func unheard(h *diag.HopResult, c *Case) diag.Finding {
 	f := silentFact(h, c)
 	row := hopIn(Chain(), h.ID).Silence

@@ -17,15 +17,15 @@ func fail(sig diag.Signal, f *diag.Fact, format string, args ...any) diag.Findin
 	}
 }
 
-// undecided is a finding for facts that answer another question than the one asked.
+// undecided is an inconclusive finding whose deciding fact is f: the fact does not answer what the hop asks.
 func undecided(f *diag.Fact, format string, args ...any) diag.Finding {
 	return diag.Finding{
 		Status: diag.StatusInconclusive, Failure: f.Failure, Evidence: []string{f.ID}, Because: fmt.Sprintf(format, args...),
 	}
 }
 
-// unmapped is undecided for an answer without a field that the profile maps: the text names the field. A redirect is no
-// such answer.
+// unmapped is undecided for an answer that lacks a field which the profile maps; the text names the field. A redirect
+// is reported as a redirect instead.
 func unmapped(f *diag.Fact, format string, args ...any) diag.Finding {
 	if redirects(f) {
 		return redirected(f)
@@ -35,7 +35,8 @@ func unmapped(f *diag.Fact, format string, args ...any) diag.Finding {
 	return out
 }
 
-// unknownWord is the finding for a state that only another platform has: it is neither a pass nor a failure.
+// unknownWord is the finding for a state that this tool does not know, as other platforms have: neither a pass nor a
+// failure.
 func unknownWord(f *diag.Fact, what, word string, known []string) diag.Finding {
 	return unmapped(f, "%s is %q, a word that decides nothing here; known: %s", what, word,
 		strings.Join(known, ", "))
@@ -48,7 +49,7 @@ func warn(sig diag.Signal, f *diag.Fact, format string, args ...any) diag.Findin
 	return w
 }
 
-// culprit names the shared thing at fault in a failing network probe: two probes that fail on it are one fault.
+// culprit names the shared thing at fault in a failing network probe: two probes with the same culprit are one fault.
 func culprit(f *diag.Fact) string {
 	if f.Request.CABundle != "" && (f.Failure == diag.TLSUnknownCA || inPhase(f, "trust")) {
 		return f.Vantage + " file " + f.Request.CABundle
@@ -70,7 +71,7 @@ func culprit(f *diag.Fact) string {
 	return ""
 }
 
-// saw reports what a fact measured, in a few words: the failure, what exactly, after how long.
+// saw describes what a fact measured: the failure, its details, and how long it took.
 func saw(f *diag.Fact) string {
 	if f == nil {
 		return "not measured"
@@ -115,15 +116,15 @@ func saw(f *diag.Fact) string {
 	return text + " after " + strconv.FormatInt(int64(f.DurationMS), 10) + " ms"
 }
 
-// throttled is the finding of a node's probe that ended at a limiter: never a word on the node's identity.
+// throttled is the finding for a node's probe that a rate limiter refused. It says nothing about the node's identity.
 func throttled(f *diag.Fact, what string) diag.Finding {
 	out := fail(diag.SigEdgeRateLimited, f, "%s throttles %s: %s%s", where(f), what, saw(f), pauseOf(f))
 	out.Culprit = f.Vantage + " throttled by " + hostOf(target(f))
 	return out
 }
 
-// cookieOf describes the fault of the operator's cookie where an edge asks for a login. A rejected cookie is the
-// operator's fault, too: cookies expire.
+// cookieOf describes the operator's fault if an edge asks for a login: no cookie, or one that is rejected, since
+// cookies expire.
 func cookieOf(f *diag.Fact) string {
 	if f.Request.Cookie.IsZero() {
 		return "no edge cookie was given (auth.edge_cookie_file)"
@@ -131,7 +132,7 @@ func cookieOf(f *diag.Fact) string {
 	return "the edge cookie of auth.edge_cookie_file is not accepted there; it may have expired"
 }
 
-// pauseOf is how long a limiter asks to wait, "" where it does not specify it.
+// pauseOf describes how long a limiter asks to wait, "" if it does not say.
 func pauseOf(f *diag.Fact) string {
 	if f.HTTP == nil || f.HTTP.RetryAfterS == nil {
 		return ""
@@ -139,7 +140,7 @@ func pauseOf(f *diag.Fact) string {
 	return fmt.Sprintf("; it asks for a pause of %d s", *f.HTTP.RetryAfterS)
 }
 
-// where is the endpoint that a fact is about, without path and query.
+// where returns the endpoint that a fact is about, without path and query.
 func where(f *diag.Fact) string {
 	if f == nil {
 		return "it"
@@ -147,7 +148,7 @@ func where(f *diag.Fact) string {
 	return endpointOf(target(f))
 }
 
-// status is the HTTP status of a fact, 0 when no answer came.
+// status returns the HTTP status of a fact, 0 if no answer came.
 func status(f *diag.Fact) int {
 	if f == nil || f.HTTP == nil {
 		return 0
@@ -155,7 +156,7 @@ func status(f *diag.Fact) int {
 	return f.HTTP.Status
 }
 
-// code is the error code of the answer's envelope.
+// code returns the error code of an answer.
 func code(f *diag.Fact) string {
 	if f == nil || f.HTTP == nil {
 		return ""
@@ -166,8 +167,8 @@ func code(f *diag.Fact) string {
 	return f.HTTP.ErrorCode
 }
 
-// unasked reports whether f did not ask for the named field, since this platform does not have it: that it is not in
-// the answer shows nothing.
+// unasked reports whether f did not ask for the named field, since this platform does not have it: the field's absence
+// then shows nothing.
 func unasked(f *diag.Fact, name string) bool {
 	return f != nil && f.Request.Op != "" && f.Request.Extract[name] == ""
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// platformReads are the hops that ask the API for something that it must look up or write down. A hop that rests on the
-// platform lists them in Behind: while one of them gets no answer, a failure there may be no fault of its own.
+// platformReads returns the hops that ask the API for something that it must look up or record. A hop that rests on the
+// platform lists them in Behind: while one of them gets no answer, that may be the cause of a failure there.
 func platformReads() []diag.HopID {
 	return []diag.HopID{diag.HopAllocationBinding, diag.HopNodeHeartbeat, diag.HopNodeTaskRoundtrip,
 		diag.HopTerminalOpenTask}
 }
 
-// unanswered lists the hops that decided nothing because what they asked did not answer, in chain order.
+// unanswered lists the hops that are inconclusive because their request got no answer, in chain order.
 func unanswered(hops []diag.HopResult, c *Case) []diag.HopID {
 	var ids []diag.HopID
 	for i := range hops {
@@ -25,8 +25,8 @@ func unanswered(hops []diag.HopResult, c *Case) []diag.HopID {
 	return ids
 }
 
-// silentFact is the fact of an inconclusive hop that got no answer; nil for another hop, or one whose judge names by
-// a signal what the operator lacked for the request, or whose subject changed during the walk.
+// silentFact returns the fact of an inconclusive hop that got no answer; nil for any other hop, for one whose judge set
+// a signal for what the operator lacked, and for one whose subject changed during the walk.
 func silentFact(h *diag.HopResult, c *Case) *diag.Fact {
 	if h.Status != diag.StatusInconclusive || h.Signal != "" || h.Lack == diag.LackTime {
 		return nil
@@ -42,8 +42,8 @@ func silentFact(h *diag.HopResult, c *Case) *diag.Fact {
 	return nil
 }
 
-// noAnswer reports whether f got no answer where one was due. A refusal is an answer, and what the end of the walk cut
-// short was never waited for.
+// noAnswer reports whether f got no answer although one was due. A refusal is an answer, and a request that the end of
+// the walk cut short is not due.
 func noAnswer(f *diag.Fact, ended diag.EndedBy) bool {
 	switch {
 	case f.Passed(), lost(f), notAllowed(f), f.Failure.Local(), f.Failure == diag.Unknown, f.Failure == diag.HTTPEdgeAuth,
@@ -57,8 +57,8 @@ func noAnswer(f *diag.Fact, ended diag.EndedBy) bool {
 	return f.Phase == "" || inPhase(f, "dns", "tcp", "tls", "http", "poll")
 }
 
-// explainer is the first hop that did not answer and so explains a finding of h; "" where none does. What the failing
-// step itself needs explains whatever it found; what h merely rests on explains only what shows no fault of its own.
+// explainer returns the first unanswered hop that explains a finding of h; "" if none does. A hop that the failing step
+// needs explains any finding; a hop in Behind explains only a finding that shows no fault of its own.
 func explainer(chain []Hop, h *diag.HopResult, f *diag.Finding, silent []diag.HopID, c *Case) diag.HopID {
 	if len(silent) == 0 {
 		return ""
@@ -76,8 +76,8 @@ func explainer(chain []Hop, h *diag.HopResult, f *diag.Finding, silent []diag.Ho
 	return ""
 }
 
-// needsOf lists the hops without which the finding's deciding step cannot be judged, directly or through others. A fact
-// that no step of the chain made replaces all steps of its hop.
+// needsOf returns the hops without which the finding's deciding step cannot be judged, directly or through others. A
+// fact that no step of the chain made counts as all steps of its hop.
 func needsOf(chain []Hop, id diag.HopID, f *diag.Finding) []diag.HopID {
 	decided := ""
 	if len(f.Evidence) > 0 {
@@ -106,7 +106,7 @@ func needsOf(chain []Hop, id diag.HopID, f *diag.Finding) []diag.HopID {
 	return all
 }
 
-// stepNeeds lists what any step of a hop needs.
+// stepNeeds returns what the steps of a hop need.
 func stepNeeds(chain []Hop, id diag.HopID) []diag.HopID {
 	var all []diag.HopID
 	for _, s := range hopIn(chain, id).Steps {
@@ -115,9 +115,9 @@ func stepNeeds(chain []Hop, id diag.HopID) []diag.HopID {
 	return all
 }
 
-// ownFault reports whether the facts show a fault at the finding's own place, which no silence elsewhere explains: a
-// phase below http failed, a pair of probes proves it, or the platform reports it. A 5xx, and silence over a
-// connection that works, do not count: a component that waits for the platform has the same symptoms.
+// ownFault reports whether the facts show a fault at the finding's own place, which no missing answer elsewhere
+// explains: a phase below http failed, a pair of probes proves it, or the platform reports it. A 5xx, and silence over
+// a connection that works, do not count: a component that waits for the platform has the same symptoms.
 func ownFault(c *Case, f *diag.Finding) bool {
 	if len(f.Evidence) == 0 {
 		return true

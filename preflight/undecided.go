@@ -9,7 +9,7 @@ import (
 )
 
 // fillUndecided fills in the cause, owner and steps of an inconclusive walk without a blame: from the first
-// inconclusive finding, in chain order, that has a signal; without one, from what the walk lacked.
+// inconclusive finding in chain order that has a signal, else from what the walk lacked.
 func fillUndecided(v *diag.Verdict, hops []diag.HopResult, c *Case) {
 	for _, h := range hops {
 		row, ok := diag.LookupSignal(h.Signal)
@@ -31,8 +31,8 @@ func fillUndecided(v *diag.Verdict, hops []diag.HopResult, c *Case) {
 	}
 }
 
-// targetOf is the node as this tool's commands take it, with the profile and the host of this walk. It is empty where
-// no node is named.
+// targetOf returns the node as this tool's commands take it, with the profile and the host of this walk; "" if no node
+// is named.
 func targetOf(c *Case) string {
 	if c.Subject.NodeID == "" {
 		return ""
@@ -47,8 +47,8 @@ func targetOf(c *Case) string {
 	return pasted(diag.Command(argv...), targetLine())
 }
 
-// decisions are the reference platform's reasons for a terminal that a decision ended or forbids: nothing failed.
-// Other platforms do not use these words.
+// decisions are the reference platform's reasons for a terminal that a decision ended or forbids, so that nothing
+// failed. Other platforms do not use these words.
 var decisions = map[string]string{
 	"allocation_released":    "the allocation was released",
 	"allocation_not_active":  "the allocation is not active any more",
@@ -78,17 +78,17 @@ func decided(c *Case) string {
 	return ""
 }
 
-// byDecision is the finding of a terminal hop that did not pass because of a decision made while the walk looked: no
-// fault of any hop, and no proof that the terminal works.
+// byDecision is the finding of a terminal hop that did not pass because of a decision during the walk: no hop is at
+// fault, and nothing proves that the terminal works.
 func byDecision(f *diag.Fact, word string) []diag.Finding {
 	out := undecided(f, "%s",
 		fmt.Sprintf("%s while this walk looked (the platform says %s), so no terminal is given: read the allocation and "+
 			"the node again", decisions[word], word))
-	out.Failure = diag.OK // its word is of the ending, which was meant
+	out.Failure = diag.OK // the failure is the end of the session, which was intended
 	return []diag.Finding{out}
 }
 
-// lackOf is what the walk lacked: for its end if that cut it short, else for the first hop that decided nothing.
+// lackOf returns what the walk lacked: time if it was cut short, else what its first inconclusive hop lacked.
 func lackOf(hops []diag.HopResult, c *Case) diag.Lack {
 	if c.EndedBy != diag.EndedCompleted {
 		return diag.LackTime
@@ -101,7 +101,7 @@ func lackOf(hops []diag.HopResult, c *Case) diag.Lack {
 	return diag.LackPlan
 }
 
-// lackAt is what one inconclusive hop lacked.
+// lackAt returns what one inconclusive hop lacked.
 func lackAt(h *diag.HopResult, c *Case) diag.Lack {
 	var f *diag.Fact
 	for _, s := range h.Steps {
@@ -137,10 +137,10 @@ func lackAt(h *diag.HopResult, c *Case) diag.Lack {
 	return diag.LackAnswer
 }
 
-// redirects reports whether f was answered with a redirect, and not with one to a login.
+// redirects reports whether f was answered with a redirect, other than one to a login.
 func redirects(f *diag.Fact) bool { return f.Passed() && status(f)/100 == 3 }
 
-// redirected is the finding for a question that was sent elsewhere: no answer lacks anything.
+// redirected is the finding for a request that was redirected: no answer lacks a field.
 func redirected(f *diag.Fact) diag.Finding {
 	out := undecided(f, "%s sends the request elsewhere: %s; nothing of the platform was seen", where(f), saw(f))
 	out.Lack = diag.LackPlatform

@@ -10,14 +10,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// instable is what became of one question that was asked several times.
+// instable holds the results of one request that ran several times.
 type instable struct {
 	passed, failed []*diag.Fact
-	unheard        []*diag.Fact // those of failed that nothing answered
-	lossy          loss         // what was seen from the same place
+	unheard        []*diag.Fact // those of failed that got no answer
+	lossy          loss         // loss seen from the same vantage
 }
 
-// instability counts how a step's own question came out, each time that it was asked.
+// instability returns the results of a step's own request and its repeats.
 func instability(c *Case, step string) instable {
 	var u instable
 	q := question(c, step, "")
@@ -44,15 +44,17 @@ func instability(c *Case, step string) instable {
 	return u
 }
 
-// mixed reports whether the question passed now and then.
+// mixed reports whether only some of the runs passed.
 func (u *instable) mixed() bool { return len(u.passed) > 0 && len(u.failed) > 0 }
 
-// unstable reports whether it was answered now and then, and most of what got no answer was lost on the way.
+// unstable reports whether only some of the runs were answered, and at least half of the silent ones were lost on the
+// path.
 func (u *instable) unstable() bool {
 	return len(u.passed) > 0 && len(u.unheard) > 0 && 2*howMany(u.unheard, lostOnTheWay) >= len(u.unheard)
 }
 
-// late describes a question that was answered now and then although all of it arrived each time; "" for another.
+// late describes a request of which only some runs were answered although everything arrived each time; "" for any
+// other.
 func (u *instable) late() string {
 	if len(u.passed) == 0 || len(u.unheard) == 0 || howMany(u.unheard, arrived) < len(u.unheard) {
 		return ""
@@ -69,17 +71,17 @@ func howMany(facts []*diag.Fact, is func(*diag.Fact) bool) (n int) {
 	return n
 }
 
-// lostOnTheWay reports whether packets of a question that got no answer were lost: nothing answered the look-up or the
-// connection attempt, or the kernel had to send again.
+// lostOnTheWay reports whether packets of an unanswered request were lost: the look-up or the connection attempt got no
+// answer, or the kernel had to send again.
 func lostOnTheWay(f *diag.Fact) bool { return inPhase(f, "dns", "tcp") || resent(f) }
 
-// arrived reports whether the far kernel had taken the connection, and had acknowledged all that was sent. Where the
-// near one cannot be asked, that is not known.
+// arrived reports whether the far kernel accepted the connection and acknowledged all that was sent; false if the near
+// kernel does not report that.
 func arrived(f *diag.Fact) bool {
 	return !inPhase(f, "dns", "tcp") && f.TCP != nil && f.TCP.Resent != nil && *f.TCP.Resent == 0
 }
 
-// proof is the same question with both outcomes.
+// proof returns the proof of instability: the same request with both outcomes.
 func (u *instable) proof() *diag.Proof {
 	return &diag.Proof{
 		Failing: u.unheard[0].ID, Passing: u.passed[0].ID, Changed: diag.ChangedNothing,
@@ -88,7 +90,7 @@ func (u *instable) proof() *diag.Proof {
 	}
 }
 
-// words reports how the runs came out: "3 got no answer (dns_timeout 2, tcp_timeout 1), 4 passed".
+// words describes the results of the runs: "3 got no answer (dns_timeout 2, tcp_timeout 1), 4 passed".
 func (u *instable) words() string {
 	parts := []string{}
 	if n := len(u.unheard); n > 0 {
@@ -104,7 +106,7 @@ func without(all, some []*diag.Fact) []*diag.Fact {
 	return slices.DeleteFunc(slices.Clone(all), func(f *diag.Fact) bool { return slices.Contains(some, f) })
 }
 
-// tally counts failure words.
+// tally counts the failures: "dns_timeout 2, tcp_timeout 1".
 func tally(facts []*diag.Fact) string {
 	n := map[diag.Failure]int{}
 	for _, f := range facts {
@@ -117,7 +119,7 @@ func tally(facts []*diag.Fact) string {
 	return strings.Join(parts, ", ")
 }
 
-// gotNoAnswer reports whether a question to a remote host got no answer.
+// gotNoAnswer reports whether a network request got no answer.
 func gotNoAnswer(f *diag.Fact) bool {
 	return f.Failure.Silent() && f.Failure != diag.Unknown && f.Request.Op.Row().Ladder
 }
@@ -137,7 +139,7 @@ func fromAfar(f *diag.Fact) bool {
 // retransmitted segments, or a request that was answered one time and not another time. "" without evidence.
 func lossSeen(c *Case, vantage string) string { return lossFrom(c, vantage).words }
 
-// lossFrom is lossSeen, and whether it is the way that loses something.
+// lossFrom is lossSeen with whether packets or only answers are lost; it caches its results.
 func lossFrom(c *Case, vantage string) loss {
 	for _, known := range c.losses {
 		if known.vantage == vantage {
@@ -149,10 +151,10 @@ func lossFrom(c *Case, vantage string) loss {
 	return found
 }
 
-// loss is the result of lossSeen for a vantage.
+// loss is the result of lossFrom for a vantage.
 type loss struct {
 	vantage, words string
-	onTheWay       bool // packets, and not only answers
+	onTheWay       bool // packets are lost, and not only answers
 }
 
 // lossIn computes lossFrom.
@@ -190,7 +192,7 @@ func lossIn(c *Case, vantage string) loss {
 	return found
 }
 
-// seenFrom are the facts of runs from a vantage that satisfy is.
+// seenFrom returns the facts of runs from a vantage that satisfy is.
 func seenFrom(runs []run, vantage string, is func(*diag.Fact) bool) []*diag.Fact {
 	var facts []*diag.Fact
 	for _, r := range runs {
@@ -201,17 +203,17 @@ func seenFrom(runs []run, vantage string, is func(*diag.Fact) bool) []*diag.Fact
 	return facts
 }
 
-// waited are the silent runs of a question that waited as long as its quickest answer took: a slow answer loses
-// nothing.
+// waited returns the silent runs that waited at least as long as the request's quickest answer took: a shorter wait
+// shows no loss.
 func waited(silent, heard []*diag.Fact) []*diag.Fact {
 	return slices.DeleteFunc(slices.Clone(silent), func(f *diag.Fact) bool {
 		return !slices.ContainsFunc(heard, func(h *diag.Fact) bool { return h.DurationMS <= f.DurationMS })
 	})
 }
 
-// judgeStability turns a finding from a question that was lost now and then into that: what a lossy network does to one
-// probe is the cause of nothing else. One that could not be asked again, and was lost while others from the same place
-// were answered now and then, has the same culprit. A server that is slow is no network that loses.
+// judgeStability replaces the finding of a request of which only some runs were answered by one of an unstable network:
+// what a lossy network does to one probe is the cause of nothing else. A silent request gets the same culprit if others
+// from its vantage lost packets. A slow server is not an unstable network.
 func judgeStability(c *Case, f *diag.Fact, out *diag.Finding) {
 	step, name, repeat := splitID(f.ID)
 	if name != "" || repeat != 0 || !f.Request.Op.Row().Ladder {
