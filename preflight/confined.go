@@ -10,21 +10,21 @@ import (
 )
 
 const (
-	// culpritConfined is at fault where the node's own settings keep the agent from the network: every hop over it
-	// fails by the same.
+	// culpritConfined is the culprit if the node's own settings keep the agent from the network: every hop over it
+	// fails for the same reason.
 	culpritConfined = "node agent confined"
 
 	// viewEntered is the AgentView of a fact that was measured inside the agent's namespaces.
 	viewEntered = "namespace"
 
-	// viewLoginNetwork is the AgentView of a fact that was measured in a network namespace of the login's own.
+	// viewLoginNetwork is the AgentView of a fact that was measured in the login's own network namespace.
 	viewLoginNetwork = "login's network"
 
 	// counterHostNetwork repeats a request from the machine's network namespace.
 	counterHostNetwork = "host-network"
 )
 
-// hostNetwork repeats a probe that failed in a network namespace of the agent's own from the machine's.
+// hostNetwork repeats, in the machine's network namespace, a probe that failed in the agent's own.
 func hostNetwork(f *diag.Fact) []Counter {
 	if !f.OwnNetwork || !inPhase(f, "dns", "tcp", "tls", "http", "ws") {
 		return nil
@@ -34,8 +34,8 @@ func hostNetwork(f *diag.Fact) []Counter {
 	return []Counter{{Name: counterHostNetwork, From: f.Vantage, Request: req}}
 }
 
-// ofLogin is the finding of a probe that failed in a network namespace of the login's own: neither the machine nor its
-// agent is known to be there. nil for any other.
+// ofLogin is the finding for a probe that failed in the login's own network namespace, which neither the machine nor
+// its agent is known to use. It is nil for any other fact.
 func ofLogin(f *diag.Fact) *diag.Finding {
 	if f == nil || f.AgentView != viewLoginNetwork || f.Passed() {
 		return nil
@@ -46,8 +46,8 @@ func ofLogin(f *diag.Fact) *diag.Finding {
 	return &out
 }
 
-// apart is the finding where only the agent's network namespace keeps it from what f asked. Where the machine's network
-// fails as well, or loses packets, the namespace is not the cause.
+// apart is the finding that only the agent's network namespace prevents what f asked: the machine's network passes. It
+// is nil if the machine's network fails as well, or loses packets.
 func apart(c *Case, f *diag.Fact) *diag.Finding {
 	other := question(c, f.ID, counterHostNetwork)
 	if other == nil || !other.all(passing(c, f.ID)) || (gotNoAnswer(f) && lossSeen(c, f.Vantage) != "") {
@@ -59,7 +59,7 @@ func apart(c *Case, f *diag.Fact) *diag.Finding {
 	return &out
 }
 
-// byUnit names the unit's settings that give its process a network of its own.
+// byUnit names the unit's setting that gives its process its own network namespace.
 func byUnit(c *Case) string {
 	k := confinementOf(c)
 	switch {
@@ -75,8 +75,8 @@ func byUnit(c *Case) string {
 	return " (its unit does not set it)"
 }
 
-// ownNetwork reports whether the agent has a network of its own: as the kernel shows it, or by its unit, where a login
-// may not look.
+// ownNetwork reports whether the agent has its own network namespace: by the kernel or, if a login may not read that,
+// by its unit.
 func ownNetwork(c *Case) bool {
 	k := confinementOf(c)
 	return k != nil && (k.OwnNetwork || k.PrivateNetwork || k.NetworkPath != "")
@@ -90,9 +90,9 @@ func confinementOf(c *Case) *diag.Confinement {
 	return f.Unit.Confined
 }
 
-// barred is the finding where the agent's unit keeps it from what a probe reaches, which its settings do not bind. An
-// agent that is in contact (unheard is false) is kept from nothing, whatever its unit states by now; and one that has a
-// proxy does not go there itself.
+// barred is the finding that the agent's unit keeps it from an address that a probe, which the unit does not restrict,
+// can reach. It is nil while the platform hears from the agent (unheard is false), whatever its unit says now, and for
+// an agent with a proxy, which does not connect there itself.
 func barred(c *Case, f *diag.Fact, unheard bool) *diag.Finding {
 	k, process := confinementOf(c), c.Fact(diag.HopNodeReadiness, stepProcess)
 	if k == nil || f == nil || len(k.Proxies) > 0 || !unheard {
@@ -112,8 +112,8 @@ func barred(c *Case, f *diag.Fact, unheard bool) *diag.Finding {
 	return nil
 }
 
-// outside is the finding of a probe that passes in the machine's network, where the agent's unit gives the agent
-// another one that this login may not enter: what the agent gets there was not seen.
+// outside is the finding for a probe that passes in the machine's network, while the agent's unit gives the agent its
+// own network namespace that this login may not enter: what the agent gets there was not measured.
 func outside(c *Case, f *diag.Fact, unheard bool) *diag.Finding {
 	if f == nil || !unheard || !ownNetwork(c) {
 		return nil
@@ -127,8 +127,9 @@ func outside(c *Case, f *diag.Fact, unheard bool) *diag.Finding {
 	return &out
 }
 
-// agentUnheard reports whether the platform heard nothing from the agent: for long, or of what came of a task of this
-// walk, which is newer than its last contact. (That it was claimed may be the last that an ended agent had asked for.)
+// agentUnheard reports whether the platform has not heard from the agent: it has no result of this walk's task or,
+// without a task, no recent contact. A claim is not enough: it may be the last request of an agent that has ended
+// since.
 func agentUnheard(c *Case) bool {
 	switch c.Field(diag.HopNodeTaskRoundtrip, stepTask, "task.status") {
 	case "completed", "failed":
@@ -139,12 +140,12 @@ func agentUnheard(c *Case) bool {
 	return silentNode(c)
 }
 
-// streamMissing reports whether the gateway waited for the agent's stream in vain.
+// streamMissing reports whether the gateway gave up waiting for the agent's stream.
 func streamMissing(c *Case) bool {
 	return sessionField(c, "session.close_reason") == streamLate && !streamCame(c)
 }
 
-// addressesOf lists the addresses that a probe needed: its DNS server, and what it connected to.
+// addressesOf returns the addresses that a probe needed: its DNS server, and the one that it connected to.
 func addressesOf(f *diag.Fact) (all []netip.Addr) {
 	var found []string
 	if f.DNS != nil {
@@ -161,8 +162,8 @@ func addressesOf(f *diag.Fact) (all []netip.Addr) {
 	return all
 }
 
-// refusedBy names the unit's setting that keeps its process from an address; "" where none does. A property of
-// systemd's is in force only as far as the kernel shows it: a unit may have been changed since its process was started.
+// refusedBy names the unit's setting that keeps its process from an address; "" if none does. A systemd property counts
+// only as far as the kernel shows it in force: a unit may have changed since its process was started.
 func refusedBy(k *diag.Confinement, to netip.Addr) string {
 	denied, why := within(k.IPDeny, to) && !within(k.IPAllow, to), "IPAddressDeny="+clip(k.IPDeny)
 	filtered := k.Seccomp == "filter" || k.Seccomp == "strict" || k.Seccomp == ""
@@ -179,8 +180,8 @@ func refusedBy(k *diag.Confinement, to netip.Addr) string {
 	return ""
 }
 
-// unitRefuses gives the unit's own fact where what keeps its agent from an address is in force, and not only written
-// down.
+// unitRefuses returns the unit's fact if a setting that keeps the agent from an address is in force, and not only
+// configured.
 func unitRefuses(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	k := confinementOf(c)
 	if k == nil || f.Unit == nil || k.FiltersUnread != "" {
@@ -201,7 +202,7 @@ func unitRefuses(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	return nil, ""
 }
 
-// refusesFamilyOf reports whether a RestrictAddressFamilies has no socket for an address.
+// refusesFamilyOf reports whether RestrictAddressFamilies excludes the family of an address.
 func refusesFamilyOf(families string, to netip.Addr) bool {
 	if families == "" {
 		return false

@@ -16,11 +16,11 @@ const (
 	cutFront              // between browser and gateway
 	cutByGateway          // the gateway ended it
 	cutBack               // between gateway and node
-	cutByAgent            // the agent ended it, or ended itself
+	cutByAgent            // the agent closed it, or exited
 	cutSomewhere          // at the gateway, or between browser and gateway
 )
 
-// The reference platform's words for the end of a session. Other platforms do not use them.
+// Reasons for the end of a session. Only the reference platform has them.
 const (
 	browserLeft = "browser_closed"
 	nodeLeft    = "node_stream_closed"
@@ -28,29 +28,29 @@ const (
 	streamLate  = "node_stream_timeout"
 )
 
-// fieldClosedBy reports who ended a session: one of closers.
+// fieldClosedBy is the field with the side that ended a session, one of closers.
 const fieldClosedBy = "session.closed_by"
 
 var closers = [...]string{"browser", "node", "gateway", "decision"}
 
-// awaitedCloser reports whether a poll of a session's row waited for the side that ended it. For that poll, a row
-// without the field is an answer, too.
+// awaitedCloser reports whether p polls a session's row for the side that ended it. For that poll, a row without the
+// field is an answer as well.
 func awaitedCloser(p *diag.Poll) bool { return p != nil && p.Field == fieldClosedBy }
 
-// endedUnexplained reports whether the far side ended the browser's stream without a frame that has a reason.
+// endedUnexplained reports whether the far side ended the browser's stream without a frame that gives a reason.
 func endedUnexplained(c *Case) bool {
 	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
 	return f != nil && f.WS != nil && f.WS.Ended != "" && f.WS.FrameCode == "" && f.WS.ExitCode == nil && !f.Passed()
 }
 
-// fellSilent reports whether an accepted session fell silent while the browser's side worked: then the gateway closes
+// fellSilent reports whether an accepted session fell silent while the browser's side worked: the gateway then closes
 // it as soon as we leave, and reports whether the node answered its ping.
 func fellSilent(c *Case) bool {
 	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
 	return pongCame(f) && !f.WS.PingLost && !f.Passed() && f.WS.Ended == "" && f.WS.FrameCode == ""
 }
 
-// gatewayEnds are the words with which a gateway ends a session that no other side ended.
+// gatewayEnds are the reasons of a gateway that ended a session by itself.
 var gatewayEnds = map[string]bool{"gateway_shutdown": true, "gateway_restarted": true}
 
 // cutVerdict is where the stream of an accepted session ended or fell silent, by the evidence of both ends.
@@ -60,13 +60,14 @@ type cutVerdict struct {
 	direct bool // the facts of both ends agree on the place
 }
 
-// before reports whether the cut is on the browser's side of the session, behind whether it is on the node's.
+// before reports whether the cut is at the gateway or on the browser's side of it; behind, whether it is on the node's
+// side.
 func (k cutVerdict) before() bool {
 	return k.at == cutFront || k.at == cutByGateway || k.at == cutSomewhere
 }
 func (k cutVerdict) behind() bool { return k.at == cutBack || k.at == cutByAgent }
 
-// finding is the cut as a hop's finding, decided by f.
+// finding returns the cut as a hop's finding that f decided.
 func (k cutVerdict) finding(c *Case, f *diag.Fact) diag.Finding {
 	out := fail(diag.SigStreamCut, f, "%s", k.text)
 	out.Direct = k.direct
@@ -87,8 +88,8 @@ func (k cutVerdict) finding(c *Case, f *diag.Fact) diag.Finding {
 // cutBefore reports whether the browser's side of the session was cut.
 func cutBefore(c *Case) bool { return streamCut(c).before() }
 
-// streamCut distinguishes a session that was cut from a shell that failed, by the end of the browser's stream and by
-// the gateway's row about both sides.
+// streamCut tells a session that was cut from a shell that failed, by the end of the browser's stream and the gateway's
+// row about both sides.
 func streamCut(c *Case) cutVerdict {
 	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
 	if !sessionAccepted(c) || f.Passed() || decided(c) != "" {
@@ -123,7 +124,7 @@ func streamCut(c *Case) cutVerdict {
 	return cutVerdict{}
 }
 
-// cutOff is the cut of a session whose far side ended it without a reason that is known.
+// cutOff locates the cut of a session that its far side ended without a known reason.
 func cutOff(c *Case, f *diag.Fact, reason string) cutVerdict {
 	w, row := f.WS, c.Fact(diag.HopTerminalOpenTask, stepSessionRow)
 	what := endOf(w)
@@ -141,7 +142,7 @@ func cutOff(c *Case, f *diag.Fact, reason string) cutVerdict {
 	return cutVerdict{at: cutSomewhere, text: fmt.Sprintf("%s; the gateway's row says %s", what, reason)}
 }
 
-// silentFront is the cut of a session over which not even a ping is answered.
+// silentFront locates the cut of a session in which not even a ping is answered.
 func silentFront(c *Case, w *diag.WSFacts) cutVerdict {
 	k := cutVerdict{at: cutSomewhere, text: fmt.Sprintf(
 		"the accepted session is silent, for %d ms by now, and no ping over it is answered", w.QuietMS)}
@@ -150,7 +151,7 @@ func silentFront(c *Case, w *diag.WSFacts) cutVerdict {
 	case status(row) != 200:
 		k.text += "; the session's row could not be read"
 	case unasked(row, "session.close_reason"):
-	case reason == "", reason == browserLeft: // the gateway does its work, and does not miss the browser
+	case reason == "", reason == browserLeft: // the gateway works, and did not end the session
 		k.at, k.direct = cutFront, true
 	default:
 		k.at, k.direct = cutFront, true
@@ -159,7 +160,8 @@ func silentFront(c *Case, w *diag.WSFacts) cutVerdict {
 	return k
 }
 
-// cutAtNode is the cut of a session whose node's side ended: by the agent where it reports so or did not survive it.
+// cutAtNode locates the cut of a session that ended on the node's side: at the agent if it reports so or exited, else
+// on the path to it.
 func cutAtNode(c *Case, f *diag.Fact) cutVerdict {
 	code, detail := sessionField(c, "session.close_code"), oneLine(sessionField(c, "session.close_detail"))
 	text := "the node's stream came, and ended under the session"
@@ -183,8 +185,8 @@ func cutAtNode(c *Case, f *diag.Fact) cutVerdict {
 		text: text}
 }
 
-// lostReady reports whether the agent posted that the terminal is open while the gateway still waited for its ready
-// frame. What the agent posted as late as the gateway gave up is a shell that was slow.
+// lostReady reports whether the agent reported the terminal open more than a second before the gateway gave up waiting
+// for its ready frame. A later report means a slow shell.
 func lostReady(c *Case) bool {
 	row := c.Fact(diag.HopTerminalOpenTask, stepSessionRow)
 	if fieldOf(row, "session.task_status") != "completed" || unasked(row, "session.pty_ready_at") ||

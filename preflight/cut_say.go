@@ -10,8 +10,7 @@ import (
 
 const stepAgent = "agent"
 
-// agentStep asks for the agent's process once more when the node's side of the session ended: whether the agent lived
-// through it.
+// agentStep reads the agent's unit again if the node's side of the session ended, to see whether the agent survived.
 func agentStep() Step {
 	return Step{
 		Name: stepAgent, From: Node, Timeout: 3 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess}, Session: true,
@@ -27,7 +26,7 @@ func agentStep() Step {
 	}
 }
 
-// agentGone reports how the agent's process ended under the session, "" where it did not, or it is not known.
+// agentGone describes how the agent's process ended during the session; "" if it did not, or if that is not known.
 func agentGone(c *Case) string {
 	f, first := c.Fact(diag.HopGatewayNodeStream, stepAgent), c.Fact(diag.HopNodeReadiness, stepProcess)
 	session := c.Fact(diag.HopBrowserTerminalWS, stepSession)
@@ -47,7 +46,7 @@ func agentGone(c *Case) string {
 	return ""
 }
 
-// endOf reports how the far side ended the browser's stream, and when.
+// endOf describes how and when the far side ended the browser's stream.
 func endOf(w *diag.WSFacts) string {
 	var what string
 	switch {
@@ -63,7 +62,7 @@ func endOf(w *diag.WSFacts) string {
 	return what + " " + afterMS(w)
 }
 
-// afterMS reports when a session ended, and how long it had been quiet by then.
+// afterMS describes when a session ended, and how long it had been silent by then.
 func afterMS(w *diag.WSFacts) string {
 	if w.EndedMS == 0 { // a report made before this was measured
 		return "under the session"
@@ -74,7 +73,7 @@ func afterMS(w *diag.WSFacts) string {
 	return fmt.Sprintf("after %d ms, %d ms after its last frame", w.EndedMS, w.QuietMS)
 }
 
-// browserAsSeen is how the gateway saw the browser leave.
+// browserAsSeen describes how the gateway saw the browser leave.
 func browserAsSeen(c *Case) string {
 	code, detail := sessionField(c, "session.close_code"), oneLine(sessionField(c, "session.close_detail"))
 	switch {
@@ -86,10 +85,10 @@ func browserAsSeen(c *Case) string {
 	return "; the gateway has it closed by the browser"
 }
 
-// byCode writes a close code and its reason.
+// byCode joins a close code and its reason.
 func byCode(code, reason string) string { return strings.TrimSpace(code + " " + reason) }
 
-// nodeSilent adds that the node did not answer the gateway's ping, where that is so.
+// nodeSilent returns the text for a node that did not answer the gateway's ping; "" for any other.
 func nodeSilent(c *Case) string {
 	if sessionField(c, "session.node_answers") == "no" {
 		return ", and the node answers no ping over it"
@@ -97,7 +96,7 @@ func nodeSilent(c *Case) string {
 	return ""
 }
 
-// streamLasted is how long the gateway had the node's stream, in milliseconds; 0 where its row does not have the
+// streamLasted returns how long the gateway had the node's stream, in milliseconds; 0 if its row does not have the
 // times.
 func streamLasted(c *Case) int64 {
 	came, closed := c.Time(diag.HopTerminalOpenTask, stepSessionRow, "session.node_stream_connected_at"),
@@ -108,7 +107,7 @@ func streamLasted(c *Case) int64 {
 	return closed.Sub(came).Milliseconds()
 }
 
-// exitOf describes the shell's exit code.
+// exitOf describes how the shell exited: its exit code, or the gateway's detail.
 func exitOf(c *Case, f *diag.Fact) string {
 	if f.WS.ExitCode != nil {
 		return fmt.Sprintf(" with code %d", *f.WS.ExitCode)

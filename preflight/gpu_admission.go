@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// Words of a GPU's or a node's health, by a policy.
+// Health of a GPU or of a node, as a policy judges it.
 const (
 	GPUHealthy   = "HEALTHY"
 	GPUDegraded  = "DEGRADED"
@@ -22,17 +22,17 @@ const (
 	GPUUnknown   = "UNKNOWN"
 )
 
-// gpuShadow is the mode of a policy on which nothing acts.
+// gpuShadow is the mode of a policy whose judgement has no effect.
 const gpuShadow = "shadow"
 
-// GPUAdmission is the state of a node's GPUs by a policy, which a gate reads before the node gets work. The judgement
-// is JudgedBy's; nothing is judged here.
+// GPUAdmission is a policy's judgement of a node's GPUs, for a gate that decides whether the node gets work. JudgedBy
+// judged; this type only holds the result.
 type GPUAdmission struct {
 	Node     string        `json:"node"`
 	JudgedBy string        `json:"judged_by"` // platform | gpuaasctl
 	Health   string        `json:"health"`
 	Status   string        `json:"status,omitempty"` // whether the node gets new work, by the platform
-	Before   string        `json:"before,omitempty"` // of an unhealthy node: what it goes back to
+	Before   string        `json:"before,omitempty"` // of an unhealthy node: the status that it returns to
 	Policy   GPUPolicy     `json:"policy"`
 	Tables   string        `json:"xid_tables,omitempty"` // digest of the tables of XIDs and SXIDs
 	Decided  *GPUFinding   `json:"decided_by,omitempty"`
@@ -42,20 +42,20 @@ type GPUAdmission struct {
 	Notes    []string      `json:"notes,omitempty"`
 	Sampled  diag.Time     `json:"sampled_at,omitzero"` // the newest sample of a GPU
 	Judged   diag.Time     `json:"judged_at,omitzero"`
-	Now      diag.Time     `json:"now,omitzero"` // by the clock of the two above
+	Now      diag.Time     `json:"now,omitzero"` // by the clock of Sampled and Judged
 
-	listed int // how many GPUs it lists
+	listed int // number of GPUs in the document
 }
 
-// GPUPolicy is the policy that judged.
+// GPUPolicy is the policy that was applied.
 type GPUPolicy struct {
 	Name    string   `json:"name,omitempty"`
 	SHA256  string   `json:"sha256,omitempty"`
 	Mode    string   `json:"mode,omitempty"`
-	Refused []string `json:"refused,omitempty"` // what is wrong with the policy's file now; the one before judges
+	Refused []string `json:"refused,omitempty"` // errors of the present policy file; the previous one is applied
 }
 
-// Shadow reports whether nothing acts on what the policy makes of the GPUs.
+// Shadow reports whether the policy's judgement has no effect.
 func (p *GPUPolicy) Shadow() bool { return p.Mode == gpuShadow }
 
 // GPUSubject is what a finding is about.
@@ -67,11 +67,11 @@ type GPUSubject struct {
 	PCI   string `json:"pci,omitempty"`
 }
 
-// GPUFinding is one thing that was found.
+// GPUFinding is one finding of the policy.
 type GPUFinding struct {
 	Subject GPUSubject `json:"subject"`
 	Health  string     `json:"health,omitempty"`
-	Rule    string     `json:"rule,omitempty"` // of the policy; "" where none decided
+	Rule    string     `json:"rule,omitempty"` // of the policy; "" if no rule decided
 	Why     string     `json:"why,omitempty"`
 }
 
@@ -83,8 +83,8 @@ type GPUHealthOf struct {
 	Why    string `json:"why,omitempty"`
 }
 
-// AdmissionOf reads an admission document out of a fact; nil where the fact has none. A list that is longer than any
-// document has, or that is not a list, is left out.
+// AdmissionOf returns the admission document of a fact; nil if the fact has none. Text that is not a list, or is too
+// long for one, is left out.
 func AdmissionOf(node string, f *diag.Fact) *GPUAdmission {
 	a := headOf(node, f)
 	if a != nil {
@@ -95,7 +95,7 @@ func AdmissionOf(node string, f *diag.Fact) *GPUAdmission {
 	return a
 }
 
-// headOf is AdmissionOf without what the hop's judge does not need: each GPU, each finding and the notes.
+// headOf is AdmissionOf without the GPUs, the findings and the notes, which the hop's judge does not need.
 func headOf(node string, f *diag.Fact) *GPUAdmission {
 	if !f.Passed() || f.HTTP == nil || f.HTTP.Fields["gpu.health"] == "" {
 		return nil
@@ -123,13 +123,13 @@ func headOf(node string, f *diag.Fact) *GPUAdmission {
 	return a
 }
 
-// Who judged.
+// Values of GPUAdmission.JudgedBy.
 const (
 	judgedByPlatform = "platform"
 	judgedHere       = "gpuaasctl"
 )
 
-// JudgedHere is the admission document where this tool judged the node's own facts; nil where it did not.
+// JudgedHere returns the admission document of this tool's own judgement of the node's facts; nil if it made none.
 func JudgedHere(node string, judged, facts *diag.Fact) *GPUAdmission {
 	if !judged.Passed() || judged.GPUJudged == nil {
 		return nil
@@ -171,7 +171,7 @@ func timeIn(text string) diag.Time {
 	return diag.At(t)
 }
 
-// XID is the number of the XID or SXID that a finding is about, "" where it is about something else.
+// XID returns the number of the XID or SXID that a finding is about, "" if it is about something else.
 func (f *GPUFinding) XID() string {
 	if f == nil {
 		return ""
@@ -182,10 +182,10 @@ func (f *GPUFinding) XID() string {
 	return ""
 }
 
-// xidWords is how a finding names an error.
+// xidWords matches the name of an XID or SXID at the start of a finding's subject.
 var xidWords = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^s?xid (\d{1,6})\b`) })
 
-// Words is a finding for people: what, of which GPU, by which rule.
+// Words describes a finding for people: what, on which GPU, by which rule.
 func (f *GPUFinding) Words() string {
 	if f == nil {
 		return "no finding is named"
@@ -203,7 +203,7 @@ func (f *GPUFinding) Words() string {
 	return words
 }
 
-// gpu names the GPU of a finding by all that is known of it, "" where it is about none.
+// gpu names the GPU of a finding by index, PCI address and UUID, as far as known; "" if the finding is about no GPU.
 func (s *GPUSubject) gpu() string {
 	var ids []string
 	name := ""
@@ -227,7 +227,7 @@ func (s *GPUSubject) gpu() string {
 	return "(" + strings.Join(ids, ", ") + ")"
 }
 
-// absent reports whether nothing was ever judged about the node, and no GPU is expected there: nothing is missing.
+// absent reports whether nothing was ever judged or sampled on the node, and no GPU is expected there.
 func (a *GPUAdmission) absent() bool {
 	return a.Health == GPUUnknown && a.Judged.IsZero() && a.Sampled.IsZero() && a.listed == 0 && !a.expects()
 }
@@ -240,7 +240,7 @@ func (a *GPUAdmission) none() bool {
 // expects reports whether the node should have GPUs.
 func (a *GPUAdmission) expects() bool { return a.Expected != nil && *a.Expected > 0 }
 
-// known reports whether the health is one of the words that decide something.
+// known reports whether the judge knows the health, see gpuHealths.
 func (a *GPUAdmission) known() bool { return slices.Contains(gpuHealths(), a.Health) }
 
 func gpuHealths() []string { return []string{GPUHealthy, GPUDegraded, GPUUnhealthy, GPUUnknown} }

@@ -12,7 +12,7 @@ import (
 
 const stepAllocation = "allocation"
 
-// allocationStates are the words for an allocation's state that the judge knows: the first is that of one in use.
+// allocationStates are the states of an allocation that the judge knows; the first is that of one in use.
 var allocationStates = [...]string{
 	"active", "requested", "pending", "provisioning", "releasing", "released", "release_failed", "failed", "suspended",
 	"stopped", "terminated", "deleted", "expired", "inactive",

@@ -41,7 +41,7 @@ func appRuntimeLiveness() Hop {
 				Fields: []string{"allocation.app_port|allocation.app_endpoint"},
 				When:   func(c *Case) string { return elsewhere(c, unless(appPort(c), "the workload's port is not known")) },
 				Ask: func(_ *Env, c *Case) diag.Request {
-					// The workload is the machine's, wherever the agent is.
+					// The workload listens in the machine's network namespace, even if the agent has its own.
 					return diag.Request{Op: diag.OpTCP, Target: net.JoinHostPort("127.0.0.1", appPort(c)), View: diag.ViewHost}
 				},
 				Excused: func(c *Case, _ *diag.Fact) bool {
@@ -113,7 +113,7 @@ func judgeWorkload(c *Case) []diag.Finding {
 		"the workload runs; the platform's last look at it is %s old", diag.Age(age))}
 }
 
-// platformTime is when an answer of the platform was given, by its own clock as far as that is known.
+// platformTime returns when the platform gave an answer, by its own clock if that is known.
 func platformTime(c *Case, f *diag.Fact) time.Time {
 	if f.HTTP != nil && !f.HTTP.Date.IsZero() {
 		return f.HTTP.Date.Time
@@ -124,12 +124,12 @@ func platformTime(c *Case, f *diag.Fact) time.Time {
 	return f.At.Time
 }
 
-// allocationField reads a field of the allocation's row.
+// allocationField returns a field of the allocation, as the walk first read it.
 func allocationField(c *Case, name string) string {
 	return c.Field(diag.HopAllocationBinding, stepAllocation, name)
 }
 
-// appUnit is the workload's unit: as the platform names it, else by the convention of the reference agent.
+// appUnit returns the workload's unit: the platform's name for it, else the reference agent's convention.
 func appUnit(c *Case) string {
 	if u := allocationField(c, "allocation.app_unit"); u != "" {
 		return u
@@ -140,15 +140,15 @@ func appUnit(c *Case) string {
 	return "gpuaas-app-" + c.Subject.AllocationID + ".service"
 }
 
-// guessedUnit reports whether the workload's unit is the convention's and not the platform's word.
+// guessedUnit reports whether the platform does not name the workload's unit, so that appUnit is only the convention.
 func guessedUnit(c *Case) bool { return allocationField(c, "allocation.app_unit") == "" }
 
-// listensApart reports whether a unit's listeners are in a network namespace of its own, where the machine has none.
+// listensApart reports whether a unit has its own network namespace, so that it listens on none of the machine's ports.
 func listensApart(unit *diag.Fact) bool {
 	return unit.Unit != nil && unit.Unit.Confined != nil && unit.Unit.Confined.OwnNetwork
 }
 
-// listensAt reports whether a unit's processes listen on the machine's port, at whatever address.
+// listensAt reports whether a unit's processes listen on the machine's port, at any address.
 func listensAt(unit *diag.Fact, port string) bool {
 	if unit == nil || unit.Unit == nil || listensApart(unit) {
 		return false
@@ -159,7 +159,7 @@ func listensAt(unit *diag.Fact, port string) bool {
 	})
 }
 
-// servedBy reports where a workload answers that does not at the loopback address.
+// servedBy describes where a workload answers that does not answer at the loopback address.
 func servedBy(c *Case, unit *diag.Fact) string {
 	if listensAt(unit, appPort(c)) {
 		return "a listener at " + strings.Join(unit.Unit.Listening, ", ")
@@ -167,8 +167,8 @@ func servedBy(c *Case, unit *diag.Fact) string {
 	return fmt.Sprintf("the product URL, which answers HTTP %d", status(c.Fact(diag.HopAppUserRoute, stepRoute)))
 }
 
-// inTransition reports whether systemd is about to start or to stop a unit, as in a deploy: neither up nor down. A
-// restart after a crash is another thing.
+// inTransition reports whether systemd is starting or stopping a unit, as in a deploy: it is neither up nor down. A
+// restart after a crash does not count.
 func inTransition(f *diag.Fact) bool {
 	u := f.Unit
 	if u == nil || (u.Result != "" && u.Result != "success") {
@@ -183,7 +183,7 @@ func starting(f *diag.Fact) diag.Finding {
 		f.Request.Target, f.Unit.Active, f.Unit.Sub)
 }
 
-// appPort is the workload's port: as the platform names it, else that of its endpoint.
+// appPort returns the workload's port: the one that the platform names, else that of its endpoint.
 func appPort(c *Case) string {
 	if p := allocationField(c, "allocation.app_port"); p != "" && p != "0" {
 		return p
@@ -195,7 +195,7 @@ func appPort(c *Case) string {
 	return port
 }
 
-// unless returns why when value is empty.
+// unless returns why if value is empty, else "".
 func unless(value, why string) string {
 	if value == "" {
 		return why
@@ -203,8 +203,8 @@ func unless(value, why string) string {
 	return ""
 }
 
-// elsewhere is the text for an allocation that is on another node than the probed one, so that its absence here is
-// not a fault; otherwise it returns otherwise.
+// elsewhere returns the text for an allocation on another node than the probed one, whose absence here is not a fault;
+// for any other it returns otherwise.
 func elsewhere(c *Case, otherwise string) string {
 	node := c.Field(diag.HopAllocationBinding, stepAllocation, "allocation.node_id")
 	if node != "" && c.Subject.NodeID != "" && !strings.EqualFold(node, c.Subject.NodeID) {

@@ -23,8 +23,8 @@ const (
 )
 
 // appUserRoute: does the workload's product URL lead to it, as a browser uses it? The WebSocket and the headers that
-// the edge adds are probed only where platform or profile declare them. Where the route fails behind its edge, a
-// probe of the workload's endpoint from the platform's host, where the proxy is, shows on which side of the proxy the
+// the edge adds are probed only if the platform or the profile declares them. If the route fails behind its edge, a
+// probe of the workload's endpoint from the platform's host, which has the proxy, shows on which side of the proxy the
 // fault is.
 func appUserRoute() Hop {
 	id := diag.HopAppUserRoute
@@ -85,7 +85,8 @@ func appUserRoute() Hop {
 				Ask: func(_ *Env, c *Case) diag.Request {
 					return diag.Request{Op: diag.OpTCP, Target: appEndpoint(c), View: diag.ViewHost}
 				},
-				// The proxy need not be on that host: where the route works, nothing is wrong. Older walks asked in any case.
+				// If the route works, nothing is wrong: the proxy need not be on that host. Older walks probed it in
+				// any case.
 				Excused: func(c *Case, _ *diag.Fact) bool { return c.Fact(id, stepRoute).Passed() },
 			},
 		},
@@ -123,8 +124,8 @@ func askApp(e *Env, c *Case, op diag.Op, path string) diag.Request {
 	}
 }
 
-// answersBehindEdge reports why the workload's endpoint needs no look: only a route that fails behind its edge asks for
-// one, and that is worth a login on the platform's host.
+// answersBehindEdge returns why the workload's endpoint is not probed, "" if it is: only a route that fails behind its
+// edge is worth a login on the platform's host.
 func answersBehindEdge(c *Case) string {
 	switch f := c.Fact(diag.HopAppUserRoute, stepRoute); {
 	case f == nil:
@@ -137,10 +138,10 @@ func answersBehindEdge(c *Case) string {
 	return ""
 }
 
-// edgeNotReached reports whether a route failed before its edge: a dead workload is behind that and cannot break this.
+// edgeNotReached reports whether a route failed before its edge. A dead workload is behind the edge, and not the cause.
 func edgeNotReached(f *diag.Fact) bool { return inPhase(f, "dns", "tcp", "tls") }
 
-// routeAnswers is the need "the product URL answers".
+// routeAnswers is the condition that the product URL answers.
 func routeAnswers(c *Case) string {
 	if c.Fact(diag.HopAppUserRoute, stepRoute).Passed() {
 		return ""
@@ -148,8 +149,8 @@ func routeAnswers(c *Case) string {
 	return "needs a product URL that answers"
 }
 
-// websocketPath is the path of the workload's WebSocket: from the profile, else from the platform, which may only
-// report that the product URL itself accepts one. "" where none is declared.
+// websocketPath returns the path of the workload's WebSocket: from the profile, else from the platform, which may only
+// report that the product URL itself accepts one. It is "" if none is declared.
 func websocketPath(c *Case) string {
 	if p := c.expected("app_websocket"); p != "" {
 		return p
@@ -163,7 +164,8 @@ func websocketPath(c *Case) string {
 	return ""
 }
 
-// appEndpoint is the workload's endpoint as host:port, "" where the platform names none, or another node's.
+// appEndpoint returns the workload's endpoint as host:port; "" if the platform names none, or if the allocation is on
+// another node.
 func appEndpoint(c *Case) string {
 	v := allocationField(c, "allocation.app_endpoint")
 	if v == "" || elsewhere(c, "") != "" {
@@ -178,7 +180,7 @@ func appEndpoint(c *Case) string {
 	return v
 }
 
-// injected are the names of the headers that the edge must add.
+// injected returns the names of the headers that the edge must add.
 func injected(c *Case) []string {
 	return strings.FieldsFunc(c.expected("app_injected_headers"), func(r rune) bool { return r == ',' })
 }
@@ -205,7 +207,7 @@ func routeFails(c *Case, f *diag.Fact) diag.Finding {
 		return undecided(f, "the edge or the workload asks for a login at %s, and %s: not the browser-equivalent proof",
 			where(f), cookieOf(f))
 	}
-	// no edge's page: the workload may mean it
+	// not an edge's own page: the workload may answer so
 	if s := status(f); s >= 400 && s < 500 && f.Failure == diag.HTTPStatus && !portDown(c) {
 		out := undecided(f,
 			"the product URL at %s answers HTTP %d, which may be the workload's own word: some answer nothing at "+
@@ -229,16 +231,16 @@ func routeFails(c *Case, f *diag.Fact) diag.Finding {
 	return out
 }
 
-// portDown reports whether the workload was seen not to answer on its node.
+// portDown reports whether the workload's port was probed on its node and failed, and its unit does not listen there.
 func portDown(c *Case) bool {
 	f := c.Fact(diag.HopAppRuntimeLiveness, stepPort)
 	return f != nil && !f.Passed() && !listensAt(c.Fact(diag.HopAppRuntimeLiveness, stepUnit), appPort(c))
 }
 
-// loginFirst reports whether a login is needed first, at an edge or at the workload: what is behind was not seen.
+// loginFirst reports whether an edge or the workload asks for a login, so that nothing behind it was measured.
 func loginFirst(f *diag.Fact) bool { return f.Failure == diag.HTTPEdgeAuth }
 
-// judgeUpgrade: a product URL that answers a plain request may still refuse the WebSocket that the workload needs.
+// judgeUpgrade judges the WebSocket upgrade, which a product URL that answers a plain request may still refuse.
 func judgeUpgrade(c *Case) *diag.Finding {
 	f := c.Fact(diag.HopAppUserRoute, stepUpgrade)
 	if f == nil || f.Passed() {

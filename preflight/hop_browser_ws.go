@@ -13,7 +13,7 @@ import (
 const (
 	stepSession = "session"
 
-	// sessionMargin is the time beyond the gateway's own patience in which its answer must have come.
+	// sessionMargin is how much longer than the gateway's own time-out its answer may take.
 	sessionMargin = 3 * time.Second
 )
 
@@ -27,7 +27,7 @@ func browserTerminalWS() Hop {
 			diag.HopTerminalOpenTask, diag.HopNodeTerminalReachability, diag.HopGatewayNodeStream,
 			// A shell that starts too late looks like a stream that never came.
 			diag.HopTerminalStartup),
-		Patience: policyNodeStream, // the gateway's own, and then time to receive its answer
+		Patience: policyNodeStream, // the gateway's own time-out; Budget is the time to receive its answer
 		NotGiven: noTerminalBase,
 		Silence:  &Silence{diag.SigUpgradeFailed, "", "the terminal gateway did not answer in time"},
 		Steps: []Step{{
@@ -51,7 +51,8 @@ func browserTerminalWS() Hop {
 	}
 }
 
-// askSession opens the session that this walk minted, by the URL that came with it where that is the profile's gateway.
+// askSession returns the request that opens the session that this walk minted: at the URL of the token's answer if that
+// is at the profile's gateway, else at the profile's.
 func askSession(e *Env, c *Case) diag.Request {
 	mint := c.Fact(diag.HopTerminalTokenMint, stepMint)
 	if mint == nil || mint.HTTP == nil || mint.HTTP.Kept.IsZero() {
@@ -75,27 +76,26 @@ func askSession(e *Env, c *Case) diag.Request {
 	}
 }
 
-// sessionAccepted reports whether the gateway took the browser's WebSocket, and the browser its answer: one without the
-// subprotocol ends it before anything came over it.
+// sessionAccepted reports whether the gateway accepted the browser's WebSocket, and the browser the gateway's answer: a
+// browser leaves if the answer lacks the subprotocol.
 func sessionAccepted(c *Case) bool {
 	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
 	return f != nil && f.WS != nil && f.WS.Upgraded && f.Failure != diag.WSSubprotocol
 }
 
-// shellComputed reports whether a shell computed through the session that this walk opened.
+// shellComputed reports whether a shell computed the walk's nonce through the session that this walk opened.
 func shellComputed(c *Case) bool {
 	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
 	return f.Passed() && f.PTY != nil && f.PTY.NonceOK
 }
 
-// terminalReady reports whether the browser got the message that its terminal is ready: the agent sends it when the
-// shell runs.
+// terminalReady reports whether the browser got the ready message, which the agent sends when the shell runs.
 func terminalReady(c *Case) bool {
 	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
 	return f != nil && f.WS != nil && f.WS.Upgraded && f.WS.FirstFrame == "ready"
 }
 
-// whenAccepted is the need "browser_terminal_ws was accepted".
+// whenAccepted is the condition that the gateway accepted the browser's session.
 func whenAccepted(c *Case) string {
 	if sessionAccepted(c) {
 		return ""
@@ -103,13 +103,13 @@ func whenAccepted(c *Case) string {
 	return "needs an accepted browser session"
 }
 
-// isShellError reports whether an error frame is about the workload's user, shell or PTY: then this hop did its work.
+// isShellError reports whether an error frame is about the workload's user, shell or PTY, so that this hop passes.
 func isShellError(code string) bool {
 	return strings.HasPrefix(code, "pty_") || strings.HasPrefix(code, "user_")
 }
 
-// gotShellState reports whether the browser received its terminal's state: ready, or an error of its shell. Later
-// failures are the shell's, and judged by its hop.
+// gotShellState reports whether the browser received its terminal's state: ready, data, or an error of its shell. The
+// shell's hop judges later failures.
 func gotShellState(f *diag.Fact) bool {
 	return f.WS != nil && f.WS.Upgraded &&
 		(f.WS.FirstFrame == "ready" || f.WS.FirstFrame == "data" || isShellError(f.WS.FrameCode))
@@ -139,7 +139,7 @@ func judgeSession(c *Case) []diag.Finding {
 	if f.WS == nil || !f.WS.Upgraded {
 		out := fail(diag.SigUpgradeFailed, f, "the WebSocket is refused before anything else: %s", saw(f))
 		switch {
-		case code(f) == "session_attached": // by this very walk: the session is of its own mint
+		case code(f) == "session_attached": // by this walk, which minted the session
 			out = cutVerdict{at: cutFront,
 				text: "the gateway has a browser in this session already: an upgrade of this walk came to it, " +
 					"and its answer was cut off on the way back: " + saw(f)}.finding(c, f)
@@ -149,7 +149,7 @@ func judgeSession(c *Case) []diag.Finding {
 		case status(f) == 0:
 			out.Text = "the upgrade of the browser's WebSocket gets no answer: " + saw(f)
 		}
-		out.Direct = true // no node has a part in it yet
+		out.Direct = true // no node is involved yet
 		return []diag.Finding{out}
 	}
 	if cut := streamCut(c); cut.before() || (cut.at != cutNowhere && !gotShellState(f)) {
@@ -190,18 +190,18 @@ func judgeSession(c *Case) []diag.Finding {
 	return []diag.Finding{out}
 }
 
-// pongCame reports whether a ping over the session was answered late in its silence: what keeps silent is not the way.
+// pongCame reports whether a ping was answered while the session was silent, so that the path works.
 func pongCame(f *diag.Fact) bool { return f != nil && f.WS != nil && f.WS.PingMS > 0 }
 
-// culpritEdgeTook is at fault where an upgrade was answered and never reached the gateway.
+// culpritEdgeTook is the culprit if an upgrade was answered and never reached the gateway.
 const culpritEdgeTook = "edge took the upgrade"
 
-// sessionField reads the gateway's row of this walk's session.
+// sessionField returns a field of the gateway's row of this walk's session.
 func sessionField(c *Case, name string) string {
 	return c.Field(diag.HopTerminalOpenTask, stepSessionRow, name)
 }
 
-// streamCame and shellReady read the node's state from the gateway's row of the session.
+// streamCame and shellReady report whether the gateway's row of the session has the node's stream, and its ready shell.
 func streamCame(c *Case) bool {
 	return !c.Time(diag.HopTerminalOpenTask, stepSessionRow, "session.node_stream_connected_at").IsZero()
 }

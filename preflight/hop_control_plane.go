@@ -13,9 +13,9 @@ const (
 	stepHealthz = "healthz"
 	stepAuth    = "auth"
 
-	// culpritControlPlane is at fault when neither the operator nor the node gets an answer.
+	// culpritControlPlane is the culprit if neither the operator nor the node gets an answer.
 	culpritControlPlane = "control plane"
-	// culpritOperatorWay is at fault when the platform answers the node, and nothing of it can be reached from here.
+	// culpritOperatorWay is the culprit if the platform answers the node, and the operator cannot reach any of it.
 	culpritOperatorWay = "operator's way"
 )
 
@@ -129,8 +129,8 @@ func judgeControlPlane(c *Case) []diag.Finding {
 // good reports whether an answer is a 2xx: health pages answer 200 or 204.
 func good(f *diag.Fact) bool { return status(f)/100 == 2 }
 
-// accepted reports whether the API itself answered the operator's token: a public page at this address has none of
-// the requested fields.
+// accepted reports whether the API itself answered the operator's token: a public page at this address has none of the
+// requested fields.
 func accepted(f *diag.Fact) bool {
 	if !f.Passed() || !good(f) {
 		return false
@@ -138,27 +138,25 @@ func accepted(f *diag.Fact) bool {
 	return len(f.HTTP.Fields) > 0 || strings.Contains(f.HTTP.ContentType, "json")
 }
 
-// noTrustPage reports whether a platform has no trust page: there is nothing at its path, or nothing but a page for
-// people.
+// noTrustPage reports whether a platform has no trust page: its path does not exist, or gives only an HTML page.
 func noTrustPage(f *diag.Fact) bool {
 	s := status(f)
 	return s == 404 || s == 405 || s == 501 || (s/100 == 2 && (f.Failure == diag.HTTPEdgePage ||
 		(f.Failure == diag.HTTPMalformed && !platformSpeaks(f))))
 }
 
-// anAnswerOfIt reports whether a request came to what is behind the name, and to no edge in place of it that wants a
-// login.
+// anAnswerOfIt reports whether the server behind the name answered, and not an edge that asks for a login.
 func anAnswerOfIt(f *diag.Fact) bool {
 	return (status(f) != 0 || inPhase(f, "http")) && f.Failure != diag.HTTPEdgeAuth
 }
 
-// deniesAccess reports whether an answer refuses who asked: it is no page of a login, and no limiter's. That of a
-// health page, which is asked without a token, is of a platform that keeps no page open, and no fault.
+// deniesAccess reports whether f was refused with 401 or 403; a login page and a rate limiter's answer do not count. A
+// health page is requested without a token: a platform may close it, which is not a fault.
 func deniesAccess(f *diag.Fact) bool {
 	return f != nil && !f.Throttled() && (status(f) == 401 || status(f) == 403) && f.Failure != diag.HTTPEdgeAuth
 }
 
-// closes describes what deniesAccess reports: only a 401 is about a login.
+// closes describes an answer for which deniesAccess is true; only a 401 is about a login.
 func closes(f *diag.Fact) string {
 	if status(f) == 401 {
 		return "wants a login (HTTP 401)"
@@ -173,12 +171,12 @@ func noAPI(c *Case, f *diag.Fact) diag.Finding {
 		presented(f))
 	node := nodeHears(c)
 	switch {
-	// the operator's trust, or the certificate: neither is the node's path
+	// The operator does not trust the certificate: the node's path says nothing about that.
 	case f.Phase == "tls" && status(f) == 0 && distrusts(f):
 	case isMTLS(f.Failure), f.Failure == diag.MTLSIngress400:
 		out.Text = fmt.Sprintf("the listener at %s wants a client certificate, and an operator's request has none: a node "+
 			"ingress in place of the API (api_base), or an edge for other clients: %s", where(f), saw(f))
-	case gotNoAnswer(f) && arrived(f) && !inPhase(f, "http"): // a slow server, or a way that loses what is large
+	case gotNoAnswer(f) && arrived(f) && !inPhase(f, "http"): // a slow server, or a path that loses large packets
 		out.Culprit = culpritControlPlane
 	case status(f) != 0 || inPhase(f, "http"): // name, path and certificate are sound
 		out.Side, out.Culprit = diag.SidePlatform, culpritControlPlane
@@ -204,15 +202,15 @@ func noAPI(c *Case, f *diag.Fact) diag.Finding {
 	return out
 }
 
-// What each side receives from the platform.
+// Results of nodeHears.
 const (
 	unknownSide = iota
 	answeredSide
 	silentSide
 )
 
-// nodeHears reports whether the node gets an answer from its API. A refusal is an answer, also by TLS; so is what a
-// counter-probe got that looked the name up elsewhere. A question that never left the node is not evidence.
+// nodeHears reports whether the node gets an answer from its API. A refusal is an answer, also by TLS; so is the answer
+// to a counter-probe that used another address or view. A request that never left the node is not evidence.
 func nodeHears(c *Case) int {
 	hears := func(f *diag.Fact) int {
 		switch {
@@ -239,7 +237,7 @@ func nodeHears(c *Case) int {
 		}
 	}
 	if c.fact(reach.ID + "~" + counterBare).Passed() {
-		return unknownSide // a connection that came about now is neither an answer nor silence
+		return unknownSide // a connection that opens now is neither an answer nor silence
 	}
 	return hears(reach)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// gatewayNodeStream: did the gateway see the node's WebSocket for the very session that the browser opened? A
-// successful task does not prove that.
+// gatewayNodeStream: did the gateway see the node's WebSocket for the session that the browser opened? A successful
+// task does not prove that.
 func gatewayNodeStream() Hop {
 	id := diag.HopGatewayNodeStream
 	row := diag.HopTerminalOpenTask
@@ -61,8 +61,8 @@ func gatewayNodeStream() Hop {
 	}
 }
 
-// streamStep reads the session's row. That its task was not answered in time is terminal.open's affair: the stream
-// is there or it is not.
+// streamStep reads the session's row for the node's stream. Whether terminal.open was answered in time is judged by its
+// own hop.
 func streamStep() Step {
 	s := sharedStep(stepSessionRow, diag.HopTerminalOpenTask, stepSessionRow, whenAccepted)
 	s.Session, s.Fields = true, []string{"session.node_stream_connected_at"}

@@ -12,14 +12,14 @@ import (
 const (
 	stepAdmission = "admission"
 
-	// maxJudgementAge is the age at which a judgement is stale: platforms judge again every few minutes.
+	// maxJudgementAge is the age at which a judgement is stale: platforms judge every few minutes.
 	maxJudgementAge = 15 * time.Minute
 
-	gpuNotJudged = "gpu_not_judged" // the platform's error code where it judges no GPUs
+	gpuNotJudged = "gpu_not_judged" // the platform's error code if it judges no GPUs
 )
 
-// gpuHealth: what does the platform's policy make of what the node reports about its GPUs? No failure of another hop
-// follows from it: a GPU is not why a terminal fails. One that is not judged is neither healthy nor failed.
+// gpuHealth: how does the platform's policy judge the GPUs, by what the node reports? It explains no failure of another
+// hop: no GPU breaks a terminal. A GPU that is not judged is neither healthy nor failed.
 func gpuHealth() Hop {
 	id := diag.HopGPUHealth
 	return Hop{
@@ -63,7 +63,7 @@ func gpuHealth() Hop {
 	}
 }
 
-// admissionIn is what the walk read about the node's GPUs; nil where it read nothing.
+// admissionIn returns what the walk read about the node's GPUs; nil if it read nothing.
 func admissionIn(c *Case) *GPUAdmission {
 	id := diag.HopGPUHealth
 	platform, judged, node := c.Fact(id, stepAdmission), c.Fact(id, stepGPUJudged), c.Fact(id, stepGPUNode)
@@ -76,13 +76,13 @@ func admissionIn(c *Case) *GPUAdmission {
 	return c.gpus.admission
 }
 
-// readGPUs is the state of the GPUs, with the facts that it was read from.
+// readGPUs is the result of admissionIn, with the facts that it was read from.
 type readGPUs struct {
 	of        [3]*diag.Fact
 	admission *GPUAdmission
 }
 
-// GPUsOf is what a walk read about the node's GPUs; nil where it read nothing.
+// GPUsOf returns what a walk read about the node's GPUs; nil if it read nothing.
 func GPUsOf(r *diag.Report) *GPUAdmission {
 	c := caseOf(r)
 	if a := AdmissionOf(c.Subject.NodeID, c.Fact(diag.HopGPUHealth, stepAdmission)); a != nil {
@@ -91,7 +91,7 @@ func GPUsOf(r *diag.Report) *GPUAdmission {
 	return admissionIn(c)
 }
 
-// decidingXID is the XID or SXID that decided the GPUs' health, "" where something else did.
+// decidingXID returns the XID or SXID that decided the GPUs' health, "" if something else did.
 func decidingXID(c *Case) string {
 	if a := admissionIn(c); a != nil {
 		return a.Decided.XID()
@@ -99,7 +99,7 @@ func decidingXID(c *Case) string {
 	return ""
 }
 
-// judgeAdmission judges the platform's answer; nil where the GPUs are healthy.
+// judgeAdmission judges the platform's answer; nil if the GPUs are healthy.
 func judgeAdmission(c *Case, f *diag.Fact) *diag.Finding {
 	a := admissionIn(c)
 	node, disagrees := c.Fact(diag.HopGPUHealth, stepGPUNode), ""
@@ -149,15 +149,15 @@ func judgeAdmission(c *Case, f *diag.Fact) *diag.Finding {
 	return &out
 }
 
-// unjudged is the finding where the node's GPUs are not judged, or nothing acts on it.
+// unjudged is the finding if the node's GPUs are not judged, or the judgement has no effect.
 func unjudged(f *diag.Fact, format string, args ...any) diag.Finding {
 	return diag.Finding{Status: diag.StatusSkipped, Because: fmt.Sprintf(format, args...), Evidence: []string{f.ID}}
 }
 
-// HasNoAdmission reports whether a platform answered that it has nothing about the GPUs of a node, or no such path.
+// HasNoAdmission reports whether a platform answered that it has nothing about a node's GPUs, or no such path.
 func HasNoAdmission(f *diag.Fact) bool { return noTrustPage(f) }
 
-// whyUnjudged is why the platform has no such document.
+// whyUnjudged returns why the platform has no admission document.
 func whyUnjudged(c *Case, f *diag.Fact) string {
 	switch {
 	case code(f) == gpuNotJudged:
@@ -168,7 +168,7 @@ func whyUnjudged(c *Case, f *diag.Fact) string {
 	return "this platform has nothing about GPUs at its node_gpu path: " + saw(f)
 }
 
-// gpuCause is what decided the health.
+// gpuCause describes the finding that decided the health.
 func gpuCause(a *GPUAdmission) string {
 	if a.Decided == nil {
 		return ""
@@ -176,7 +176,7 @@ func gpuCause(a *GPUAdmission) string {
 	return ": " + a.Decided.Words()
 }
 
-// gpuCount is how many GPUs were looked at, and how many there should be.
+// gpuCount describes how many GPUs the document has, and how many there should be.
 func gpuCount(a *GPUAdmission) string {
 	n := fmt.Sprintf("%d GPUs", a.listed)
 	if a.listed == 1 {
@@ -188,7 +188,7 @@ func gpuCount(a *GPUAdmission) string {
 	return n
 }
 
-// sampleAge is how old the newest sample is, by the platform's clock.
+// sampleAge describes how old the newest sample is, by the platform's clock.
 func sampleAge(a *GPUAdmission) string {
 	if a.Sampled.IsZero() || a.Now.IsZero() {
 		return "; when a GPU was last looked at is not known"
@@ -196,7 +196,7 @@ func sampleAge(a *GPUAdmission) string {
 	return fmt.Sprintf("; last sample %s ago", diag.Age(a.Now.Sub(a.Sampled.Time)))
 }
 
-// nodeStatus is what follows for the node, where a platform judges.
+// nodeStatus describes the status that the platform gives the node, if the platform judges.
 func nodeStatus(a *GPUAdmission) string {
 	if a.JudgedBy != judgedByPlatform {
 		return ""
@@ -217,13 +217,13 @@ func staleJudgement(a *GPUAdmission) bool {
 	return !a.Judged.IsZero() && !a.Now.IsZero() && a.Now.Sub(a.Judged.Time) > maxJudgementAge
 }
 
-// measuredOnGPU is the cause of a GPU that is unhealthy, where the driver itself reports it: an XID, a recovery
-// action, an error counter. A count that lacks a GPU does not show the cause.
+// measuredOnGPU returns the cause of an unhealthy GPU if the driver itself reports it: an XID, a recovery action, an
+// error counter. A count that lacks a GPU does not show the cause.
 func measuredOnGPU(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 	return gpuReports(f, headOf("", f))
 }
 
-// measuredHere is the same where this tool judged.
+// measuredHere is measuredOnGPU for this tool's own judgement.
 func measuredHere(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 	return gpuReports(f, JudgedHere("", f, nil))
 }

@@ -14,18 +14,19 @@ const (
 	stepGPUNode   = "node"
 	stepGPUJudged = "judged"
 
-	// gpuGrace is how long a node may know more than the platform: its events travel, and are judged every minute.
+	// gpuGrace is how long a node may know more than the platform: events take time to arrive, and are judged every
+	// minute.
 	gpuGrace = 4 * time.Minute
 )
 
-// ReadGPUs asks a node for what its agent keeps of the GPUs; raw events with it where this tool judges them.
+// ReadGPUs returns the request for a node's GPU facts as its agent stores them, with raw events if this tool judges.
 func ReadGPUs(e *Env) diag.Request {
 	return diag.Request{ID: factID(diag.HopGPUHealth, stepGPUNode), Op: diag.OpGPU, Target: e.Profile.Agent.GPUState,
 		Evidence: e.Profile.GPU.Policy != ""}
 }
 
-// JudgeGPUs asks for a judgement of what a node has answered; the zero Request where the profile names no policy, or
-// the node gave nothing to judge.
+// JudgeGPUs returns the request to judge a node's answer; the zero Request if the profile names no policy, or if the
+// node gave nothing to judge.
 func JudgeGPUs(e *Env, node *diag.Fact) diag.Request {
 	if e.Profile.GPU.Policy == "" || node == nil || node.GPU == nil || len(node.GPU.Evidence) == 0 {
 		return diag.Request{}
@@ -34,7 +35,7 @@ func JudgeGPUs(e *Env, node *diag.Fact) diag.Request {
 		Since: node.At, Events: node.GPU.Evidence}
 }
 
-// gpuNodeSteps read the node's own facts, and have them judged where the profile names a policy.
+// gpuNodeSteps read the node's own facts, and judge them if the profile names a policy.
 func gpuNodeSteps() []Step {
 	id := diag.HopGPUHealth
 	return []Step{
@@ -73,7 +74,7 @@ func gpuNodeSteps() []Step {
 	}
 }
 
-// platformJudges is why the platform is not asked; "" where it is.
+// platformJudges returns why the platform is not asked about GPUs; "" if it is.
 func platformJudges(p *profile.Profile) string {
 	if p.GPU.Policy != "" {
 		return "the profile has gpuaasctl judge GPUs, by " + p.GPU.Policy + " (gpu.policy)"
@@ -81,15 +82,15 @@ func platformJudges(p *profile.Profile) string {
 	return ""
 }
 
-// NobodyJudges is why the GPUs of a node are not judged where neither the platform takes events about them nor the
-// profile names a policy.
+// NobodyJudges returns the text for GPUs that are not judged: the platform takes no events about them, and the profile
+// names no policy.
 func NobodyJudges() string {
 	return fmt.Sprintf("GPUs are not judged here: the platform takes no events about them (mapping.paths.%s: %q in the "+
 		"profile), and the profile names no policy for gpuaasctl (gpu.policy)", profile.PathNodeGPU, profile.Absent)
 }
 
-// judgeNodeAlone is the finding where no admission was read: what this tool made of the node's facts is judged as a
-// platform's document is, and facts that are not judged are shown.
+// judgeNodeAlone returns the finding if no admission was read: this tool's own judgement is judged like a platform's
+// document, and facts without a judgement are only shown.
 func judgeNodeAlone(c *Case) *diag.Finding {
 	var out diag.Finding
 	judged, node := c.Fact(diag.HopGPUHealth, stepGPUJudged), c.Fact(diag.HopGPUHealth, stepGPUNode)
@@ -108,13 +109,13 @@ func judgeNodeAlone(c *Case) *diag.Finding {
 	return &out
 }
 
-// gpusUnjudged reports whether the plan has the GPUs judged neither by the platform nor by this tool.
+// gpusUnjudged reports whether the plan has neither the platform nor this tool judge the GPUs.
 func gpusUnjudged(c *Case) bool {
 	left := c.planned(diag.HopGPUHealth).Left
 	return left[stepAdmission] != "" && left[stepGPUJudged] != ""
 }
 
-// gpuFacts is what a node knows of its GPUs, in a line.
+// gpuFacts describes what a node knows about its GPUs, on one line.
 func gpuFacts(f *diag.Fact) string {
 	if !f.Passed() || f.GPU == nil {
 		return "nothing is known (" + saw(f) + ")"
@@ -142,8 +143,8 @@ func gpuFacts(f *diag.Fact) string {
 	return strings.Join(words, ", ")
 }
 
-// nodeDisagrees is the node's own evidence against a platform that calls its GPUs usable; "" where both agree, or the
-// platform may not have received the node's facts yet.
+// nodeDisagrees describes the node's own evidence against a platform that calls its GPUs usable; "" if both agree, or
+// if the platform may not have received the node's facts yet.
 func nodeDisagrees(a *GPUAdmission, f *diag.Fact) string {
 	if !f.Passed() || f.GPU == nil || f.GPU.EarlierBoot || (a.Health != GPUHealthy && a.Health != GPUDegraded) {
 		return ""
@@ -169,5 +170,5 @@ func nodeDisagrees(a *GPUAdmission, f *diag.Fact) string {
 	return ""
 }
 
-// sampledAgo is the age of the last sample by the node's own clock.
+// sampledAgo returns the age of the last sample, by the node's own clock.
 func sampledAgo(g *diag.GPUFacts) time.Duration { return time.Duration(*g.AgeMS) * time.Millisecond }

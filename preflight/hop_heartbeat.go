@@ -9,20 +9,20 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// Longer than 300 lines: a hop owns all that it asks and judges.
+// Longer than 300 lines: a hop's requests and its judge are in one file.
 
 const (
 	stepReadModel = "read_model"
-	// stepReadAgain waits for the next heartbeat where the last one is just past its limit: a busy machine is late.
+	// stepReadAgain waits for the next heartbeat if the last one is just past its limit: a busy machine is late.
 	stepReadAgain = "read_again"
 )
 
-// beatPollEvery is short against an agent's interval.
+// beatPollEvery is short compared with an agent's interval.
 const beatPollEvery = 200 * time.Millisecond
 
-// nodeHeartbeat: how old is the last heartbeat that the platform took in? Its last contact with the agent, by any
-// request, is another fact: an agent whose heartbeats are refused may still wait for tasks. A stale heartbeat is never
-// a dead workload.
+// nodeHeartbeat: how old is the last heartbeat that the platform accepted? Its last contact with the agent, by any
+// request, is a separate fact: an agent whose heartbeats are refused may still wait for tasks. A stale heartbeat does
+// not mean a dead workload.
 func nodeHeartbeat() Hop {
 	id := diag.HopNodeHeartbeat
 	read := Step{
@@ -33,12 +33,12 @@ func nodeHeartbeat() Hop {
 	return Hop{
 		ID: id, Budget: 5 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus},
-		Behind:      []diag.HopID{diag.HopNodeTaskRoundtrip}, // a platform that takes no task writes down no heartbeat either
+		Behind:      []diag.HopID{diag.HopNodeTaskRoundtrip}, // a platform that accepts no task records no heartbeat either
 		Fields:      []string{"node.last_seen_at"}, ReadModel: true,
 		Silence: &Silence{diag.SigControlPlaneUnreachable, diag.SidePlatform,
 			"the API did not answer when the node was read"},
 		NotAbout: func(c *Case) []diag.Aspect {
-			if refusedHeartbeat(c) != nil { // it sends them
+			if refusedHeartbeat(c) != nil { // the agent sends heartbeats
 				return []diag.Aspect{diag.AboutAgent}
 			}
 			return nil
@@ -105,7 +105,7 @@ func askReadModel(e *Env) diag.Request {
 }
 
 // judgeAges compares the ages of the last heartbeat and the last contact with the policy, and with the platform's own
-// word on the heartbeat.
+// checklist.
 func judgeAges(c *Case, f *diag.Fact) []diag.Finding {
 	age, beat := heartbeatAge(c)
 	mark := diag.Mark(readModel(c, "node.check_heartbeat"))
@@ -146,15 +146,15 @@ func judgeAges(c *Case, f *diag.Fact) []diag.Finding {
 	return nil
 }
 
-// refusedHeartbeat is the entry of the node's record that shows that the platform now answers heartbeats with an HTTP
-// error; nil without one.
+// refusedHeartbeat returns the entry of the node's record by which the platform answers heartbeats with an HTTP error
+// now; nil if there is none.
 func refusedHeartbeat(c *Case) *diag.RecordEntry {
 	e := hostEvidence(c)
 	e.Points = points(c, nil)
 	return e.RefusedHeartbeat()
 }
 
-// lastHeard reports when the platform last took in a heartbeat, and when it last had any contact.
+// lastHeard describes when the platform last accepted a heartbeat, and when it last had any contact.
 func lastHeard(c *Case) string {
 	stale := fmt.Sprintf("stale after %s", staleAfter(c))
 	beat, hasBeat := heartbeatAge(c)
@@ -176,18 +176,18 @@ func lastHeard(c *Case) string {
 	return text
 }
 
-// staleAfter is the policy for heartbeats and for contacts.
+// staleAfter returns the age at which heartbeats and contacts are stale, by policy.
 func staleAfter(c *Case) time.Duration {
 	return time.Duration(c.Policy(policyStaleAfter)) * time.Second
 }
 
-// justLate is the time of the last heartbeat, else that of the last contact, and the field that has it, where it is
-// past its limit by less than the agent's interval: the next one may be on its way. Both are "" where it is not.
+// justLate returns the time of the last heartbeat, else of the last contact, and its field, if it is past its limit by
+// less than the agent's interval: the next one may be on its way. Both are "" otherwise.
 func justLate(c *Case) (last, field string) {
 	return lateAt(c, c.Fact(diag.HopNodeHeartbeat, stepReadModel))
 }
 
-// lateAt is justLate of another reading of the node.
+// lateAt is justLate for a given reading of the node.
 func lateAt(c *Case, f *diag.Fact) (last, field string) {
 	field = "node.last_heartbeat_at"
 	late := ageOf(f, field)
@@ -202,14 +202,15 @@ func lateAt(c *Case, f *diag.Fact) (last, field string) {
 	return fieldOf(f, field), field
 }
 
-// nextUnread reports whether the poll for the next heartbeat broke, and the last one is still just late.
+// nextUnread reports whether the poll for the next heartbeat failed, while the last one is still just late.
 func nextUnread(c *Case) bool {
 	again := c.Fact(diag.HopNodeHeartbeat, stepReadAgain)
 	_, field := lateAt(c, lastRead(c))
 	return field != "" && again != nil && (!waitedFor(again) || fieldOf(again, field) == "")
 }
 
-// lastRead is the reading of the node that counts: the last one that was answered as it asked; nil without any.
+// lastRead returns the newest reading of the node that was answered as requested, else the first reading; nil if the
+// node was not read.
 func lastRead(c *Case) *diag.Fact {
 	for _, step := range [...]string{stepNodeAfter, stepReadAgain} {
 		if f := c.Fact(diag.HopNodeHeartbeat, step); f.Passed() {
@@ -219,13 +220,13 @@ func lastRead(c *Case) *diag.Fact {
 	return c.Fact(diag.HopNodeHeartbeat, stepReadModel)
 }
 
-// nodeUnknown reports whether the platform reports that it knows no such node.
+// nodeUnknown reports whether the platform answers that it does not know the node.
 func nodeUnknown(c *Case) bool {
 	f := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
 	return status(f) == 404 && f.Failure == diag.HTTPStatus
 }
 
-// otherNodes offers names in place of an unknown one, as far as the profile has any.
+// otherNodes suggests nodes of the profile in place of an unknown one.
 func otherNodes(c *Case) string {
 	if near := c.expected("other_nodes"); near != "" {
 		return "; nodes of the profile: " + near
@@ -233,15 +234,15 @@ func otherNodes(c *Case) string {
 	return ""
 }
 
-// heartbeatAge is the age of the last heartbeat that the platform accepted, by the platform's own clock: its "now",
-// else the answer's Date, else the operator's time. It is not known on platforms that do not report heartbeats, and
-// in older recordings.
+// heartbeatAge returns the age of the last heartbeat that the platform accepted, by the platform's own clock: its
+// "now", else the answer's Date, else the operator's time. It is unknown on platforms that do not report heartbeats,
+// and in older recordings.
 func heartbeatAge(c *Case) (time.Duration, bool) {
 	beat := agesOf(c).beat
 	return beat.age, beat.known
 }
 
-// contactAge is how old the platform's last contact with the agent is, by any request, by the same clock.
+// contactAge returns the age of the platform's last contact with the agent, by any request and by the same clock.
 func contactAge(c *Case) (time.Duration, bool) {
 	ages := agesOf(c)
 	if ages.beat.known && (!ages.contact.known || ages.beat.age < ages.contact.age) {
@@ -250,7 +251,7 @@ func contactAge(c *Case) (time.Duration, bool) {
 	return ages.contact.age, ages.contact.known
 }
 
-// readAges are how old the times of a read model were when it was read.
+// readAges holds the ages of a read model's times, as of its reading.
 type readAges struct {
 	of            *diag.Fact // the reading that counts
 	beat, contact age        // of the last heartbeat, and of the last contact
@@ -268,7 +269,7 @@ func agesOf(c *Case) *readAges {
 	return &c.ages
 }
 
-// ageOf is how old a time was when the node was read.
+// ageOf returns how old a time was when the node was read.
 func ageOf(f *diag.Fact, field string) age {
 	at := timeOf(f, field)
 	if at.IsZero() {
@@ -277,10 +278,10 @@ func ageOf(f *diag.Fact, field string) age {
 	return age{readAt(f).Sub(at), true}
 }
 
-// platformNow is when the read model was last read, see readAt.
+// platformNow returns when the read model was last read, see readAt.
 func platformNow(c *Case) time.Time { return readAt(lastRead(c)) }
 
-// readAt is when the node was read, by the platform's own clock where the answer has it; zero when it was not.
+// readAt returns when the node was read, by the platform's own clock if the answer has it; zero if f is nil.
 func readAt(f *diag.Fact) time.Time {
 	if f == nil {
 		return time.Time{}
@@ -295,13 +296,13 @@ func readAt(f *diag.Fact) time.Time {
 	return now
 }
 
-// contactFresh reports whether the platform hears from the agent, by whatever request, as far as is known.
+// contactFresh reports whether the platform's last contact with the agent is known, and not stale.
 func contactFresh(c *Case) bool {
 	age, known := contactAge(c)
 	return known && age <= staleAfter(c)
 }
 
-// agentAnswered reports what the platform heard from the agent in this very walk, "" where it heard nothing.
+// agentAnswered describes what the platform heard from the agent in this walk, "" if nothing.
 func agentAnswered(c *Case) string {
 	if c.Field(diag.HopNodeTaskRoundtrip, stepTask, "task.status") == "completed" {
 		return "the agent answered a no-op in this walk"
@@ -315,19 +316,19 @@ func outdated(c *Case) bool {
 	return contact.known && contact.age > staleAfter(c) && agentAnswered(c) != ""
 }
 
-// ownClock reports whether the read model has its own time: then its other times are compared with that.
+// ownClock reports whether the read model has its own time, with which its other times are compared.
 func ownClock(c *Case) bool {
 	return !c.Time(diag.HopNodeHeartbeat, stepReadModel, "node.now").IsZero()
 }
 
-// neverHeard reports whether the platform has no time of any contact, and nothing shows that there was one.
+// neverHeard reports whether the platform has no time of any contact, and nothing else shows that there was one.
 func neverHeard(c *Case) bool {
 	f := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
 	_, known := contactAge(c)
 	return !known && readModel(c, "node.last_seen_at") == "" && !unasked(f, "node.last_seen_at") && heardBy(c) == ""
 }
 
-// heardBy returns what shows that the agent is in contact, "" where nothing shows it.
+// heardBy describes what shows that the agent is in contact, "" if nothing does.
 func heardBy(c *Case) string {
 	if evidence := agentAnswered(c); evidence != "" {
 		return evidence
@@ -344,8 +345,8 @@ func heardBy(c *Case) string {
 	return ""
 }
 
-// culpritSilentNode is at fault where the platform hears nothing from a node, and nothing better is known: what else is
-// missing from such a node is the same fault.
+// culpritSilentNode is the culprit if the platform hears nothing from a node and no better cause is known: its other
+// missing answers are the same fault.
 const culpritSilentNode = "node silent"
 
 // silentNode reports whether the platform no longer hears from the node.
@@ -354,7 +355,7 @@ func silentNode(c *Case) bool {
 	return known && !contactFresh(c)
 }
 
-// sshSilent reports whether nothing at all answers SSH on a node that the platform no longer hears: no refusal either.
+// sshSilent reports whether SSH gets no answer, not even a refusal, from a node that the platform no longer hears from.
 func sshSilent(c *Case) bool {
 	f := c.Fact(diag.HopNodeOpsAccess, stepSSH)
 	if f == nil || !silentNode(c) {
@@ -369,14 +370,13 @@ func contactKnown(c *Case) bool {
 	return known && !outdated(c) && (age <= staleAfter(c) || ownClock(c))
 }
 
-// sameNode reports whether a name is of the node that is asked about: platforms have more than one name for a node.
+// sameNode reports whether name is the node of this walk: platforms have more than one name for a node.
 func sameNode(c *Case, name string) bool {
 	is := func(known string) bool { return known != "" && strings.EqualFold(name, known) }
 	return is(c.Subject.NodeID) || is(readModel(c, "node.id")) || is(readModel(c, "node.hostname"))
 }
 
-// ReadModel is the platform's row of the node as a walk last read it: the fields of its answer, none where it was not
-// read.
+// ReadModel returns the platform's fields of the node, as a walk last read them; nil if it did not read them.
 func ReadModel(r *diag.Report) map[string]string {
 	f := lastRead(caseOf(r))
 	if f == nil || f.HTTP == nil {

@@ -12,8 +12,8 @@ import (
 const (
 	stepStream = "stream"
 
-	// nobody is the id of a session that no gateway has: its 404 proves the whole route, mTLS included, and disturbs
-	// no session.
+	// nobody is the id of a session that no gateway has: the 404 for it proves the whole route, mTLS included, and
+	// disturbs no session.
 	nobody = "preflight-nobody"
 )
 
@@ -65,24 +65,24 @@ func answered(f *diag.Fact) string {
 	return fmt.Sprintf("HTTP %d", status(f))
 }
 
-// letIn reports whether the listener took the node in and looked for the session, which does not exist.
+// letIn reports whether the listener accepted the node and looked up the session, which does not exist.
 func letIn(f *diag.Fact) bool { return code(f) == "session_not_found" }
 
 // unnamed404 reports whether the listener accepted the node and answered 404, on a platform whose errors have no code
-// that would identify the 404's origin.
+// that would show who answered.
 func unnamed404(f *diag.Fact) bool {
 	return status(f) == 404 && f.Failure == diag.WSUpgradeRejected && unasked(f, "error.code")
 }
 
-// lettingIn reports whether a refusal is about a session that does not exist: in this walk the gateway took the node's
-// stream for one that is real.
+// lettingIn reports whether a refusal is about the session, which does not exist, and not about the node: the gateway
+// accepted the node's stream for a real session in this walk.
 func lettingIn(c *Case, f *diag.Fact) bool {
 	s := status(f)
 	return s >= 400 && s < 500 && f.Failure == diag.WSUpgradeRejected && !f.Throttled() && streamCame(c) &&
 		elsewhere(c, "") == ""
 }
 
-// streamsElsewhere reports whether f asked another terminal listener than the profile's: the running agent's own.
+// streamsElsewhere reports whether f asked a terminal listener other than the profile's, namely the running agent's.
 func streamsElsewhere(c *Case, f *diag.Fact) bool {
 	want := c.expected("node_terminal_url")
 	return want != "" && f.Target != "" && !sameEndpoint(f.Target, want)
@@ -155,9 +155,8 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 	return []diag.Finding{out}
 }
 
-// byProvider reports what a missing stream means on a node of this provider: a Proxmox worker lives on the platform's
-// side, so a route that works in one direction only is not an explanation there. Any other node is judged by its own
-// reachability.
+// byProvider returns what a missing stream means for a node of this provider: a Proxmox worker is on the platform's
+// side, so a route that works in one direction only cannot explain it. For other providers it returns "".
 func byProvider(c *Case) string {
 	class := readModel(c, "node.provider_class")
 	if !strings.Contains(strings.ToLower(class), "proxmox") {
@@ -168,7 +167,8 @@ func byProvider(c *Case) string {
 		"a network that leads one way"
 }
 
-// badOwnCert reports whether the node's credential is known to be invalid, from whichever vantage.
+// badOwnCert reports whether the node's credential is known to be invalid: by its files, or because both listeners
+// refuse it.
 func badOwnCert(c *Case) bool {
 	f, wait := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity), c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
 	switch {

@@ -11,7 +11,7 @@ import (
 
 const stepSessionRow = "session"
 
-// terminalOpenTask: was the session's terminal.open queued, claimed and answered? An honest failure is an answer.
+// terminalOpenTask: was the session's terminal.open queued, claimed and answered? A reported failure is an answer.
 func terminalOpenTask() Hop {
 	id := diag.HopTerminalOpenTask
 	return Hop{
@@ -36,7 +36,7 @@ func terminalOpenTask() Hop {
 					"session.closed_at", "session.close_reason", fieldClosedBy, "session.close_code",
 					"session.close_detail", "session.node_answers", "session.task_id", "session.task_status",
 					"session.task_queued_at", "session.task_claimed_at", "session.task_completed_at", "session.task_error_code")
-				// the gateway may notice a moment later
+				// the gateway may notice the end a moment later
 				if req.Extract[fieldClosedBy] != "" && (endedUnexplained(c) || fellSilent(c)) {
 					req.Poll = &diag.Poll{Field: fieldClosedBy, Until: closers[:], EveryMS: taskPollEvery.Milliseconds()}
 					return req
@@ -44,7 +44,7 @@ func terminalOpenTask() Hop {
 				if req.Extract["session.task_status"] == "" {
 					return req
 				}
-				// The browser has its message before the agent has posted its result: give that a moment.
+				// The browser gets its message before the agent posts its result: wait for the result.
 				req.Poll = &diag.Poll{
 					Field: "session.task_status", Until: []string{"completed", "failed", "expired"},
 					EveryMS: taskPollEvery.Milliseconds(),
@@ -79,7 +79,7 @@ func judgeOpenTask(c *Case) []diag.Finding {
 		return []diag.Finding{unknownWord(f, "the status of terminal.open", st, taskStates[:])}
 	case st == "completed", st == "failed":
 		return nil
-	case decided(c) != "" && !shellComputed(c): // the platform withdraws an unclaimed order
+	case decided(c) != "" && !shellComputed(c): // the platform withdraws an unclaimed task
 		return byDecision(f, decided(c))
 	case cutBefore(c):
 		return []diag.Finding{undecided(f, "terminal.open is %s, and the session was cut at the browser's side", st)}
@@ -95,11 +95,11 @@ func judgeOpenTask(c *Case) []diag.Finding {
 		out := fail(diag.SigTaskClaimFailed, f, "no agent claimed terminal.open (task is %s)", st)
 		out.Reason = unclaimed(c)
 		return []diag.Finding{out}
-	case shellComputed(c): // its work is done, and the browser has seen it
+	case shellComputed(c): // terminal.open did its work: the browser saw the shell compute
 		return []diag.Finding{observed(diag.SigResultPostFailed, f,
 			"the shell computes, and the agent's result for terminal.open never came (%s, task is %s after %d ms)", claimed(c),
 			st, f.DurationMS)}
-	case terminalReady(c): // so is it where the shell then is silent
+	case terminalReady(c): // terminal.open did its work, even if the shell is silent then
 		return []diag.Finding{observed(diag.SigResultPostFailed, f,
 			"the terminal is ready, and the agent's result for terminal.open never came (%s, task is %s after %d ms)",
 			claimed(c), st, f.DurationMS)}
@@ -113,7 +113,7 @@ func judgeOpenTask(c *Case) []diag.Finding {
 	return []diag.Finding{out}
 }
 
-// claimed reports how fast the session's terminal.open was claimed, where the platform reports so.
+// claimed describes how fast the session's terminal.open was claimed, if the platform reports the times.
 func claimed(c *Case) string {
 	row := diag.HopTerminalOpenTask
 	q, d := c.Time(row, stepSessionRow, "session.task_queued_at"), c.Time(row, stepSessionRow, "session.task_claimed_at")

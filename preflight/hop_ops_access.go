@@ -73,8 +73,8 @@ func nodeOpsAccess() Hop {
 	}
 }
 
-// operatorsOwn is the finding of a login that ended on the operator's side, or may have: the node is not blamed for it.
-// nil where the node's own answer, a changed key or silence ended it.
+// operatorsOwn is the finding of a login that ended, or may have ended, on the operator's side, which is not the node's
+// fault. It is nil if the node's own answer, a changed key or silence ended the login.
 func operatorsOwn(c *Case, f *diag.Fact) *diag.Finding {
 	sig, why := diag.SigOperatorPathBroken, "the node was not contacted"
 	switch {
@@ -108,7 +108,7 @@ func operatorsOwn(c *Case, f *diag.Fact) *diag.Finding {
 	return &out
 }
 
-// sudoRefused reports whether the login should have become root on the node, and did not.
+// sudoRefused reports whether the login should have become root on the node, but did not.
 func sudoRefused(c *Case, f *diag.Fact) bool {
 	return f.SSH != nil && f.SSH.UID != nil && *f.SSH.UID != 0 &&
 		(f.SSH.SudoRefused || strings.HasSuffix(c.expected("ssh"), sudoWords))

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// terminalPublicRoute: does the browser's way to the terminal gateway exist? Its /healthz is asked, since its root may
-// honestly be a 404.
+// terminalPublicRoute: is there a public route to the terminal gateway? Its /healthz is requested, since its root may
+// be a proper 404.
 func terminalPublicRoute() Hop {
 	id := diag.HopTerminalPublicRoute
 	return Hop{
@@ -31,7 +31,7 @@ func terminalPublicRoute() Hop {
 		Judge: func(c *Case) []diag.Finding {
 			f := c.Fact(id, stepHealthz)
 			switch {
-			case f == nil || (f.Passed() && good(f)): // a redirect is an answer, too, and not of the gateway
+			case f == nil || (f.Passed() && good(f)): // not good: a redirect passes, but is not the gateway's answer
 				return nil
 			case deniesAccess(f) && foreignPage(f):
 				return []diag.Finding{warn("", f, "%s in place of the gateway's health page: whether the gateway works was not "+
@@ -51,7 +51,7 @@ func terminalPublicRoute() Hop {
 				case hz.Passed():
 					out.Text += "; the same edge answers for " + where(hz)
 				case inPhase(f, "tcp") && hz.Failure == f.Failure && inPhase(hz, "tcp"):
-					if out.Culprit = culpritControlPlane; nodeHears(c) == answeredSide { // one edge, and nothing of it can be reached
+					if out.Culprit = culpritControlPlane; nodeHears(c) == answeredSide { // one edge, which is not reached at all
 						out.Culprit = culpritOperatorWay
 					}
 				}
@@ -62,14 +62,15 @@ func terminalPublicRoute() Hop {
 			return fmt.Sprintf("%s/healthz answers %d", where(c.Fact(id, stepHealthz)), status(c.Fact(id, stepHealthz)))
 		},
 		Counter: func(e *Env, _ *Case, failing *diag.Fact) []Counter {
-			// The same edge by another name: the route, and not the edge, is what is missing.
+			// If the same edge answers for another name, the route is missing, and not the edge.
 			p := e.Profile
 			return e.otherRoute(failing, p.TerminalResolveAddress, p.APIBase, p.APIResolveAddress, profile.PathHealthz)
 		},
 	}
 }
 
-// publicFails reports how the public route fails, as far as its answer shows it: only what is not found is not there.
+// publicFails describes how the public route fails, as far as its answer shows: only a 404 or 410 means a missing
+// route.
 func publicFails(f *diag.Fact) string {
 	switch s := status(f); {
 	case s == 404 || s == 410:
@@ -82,8 +83,8 @@ func publicFails(f *diag.Fact) string {
 	return "gives " + gets(f)
 }
 
-// edgeOf is the address and port at which a base is reached, as far as the profile knows: two names are one edge only
-// by the profile.
+// edgeOf returns the address and port of a base URL, by the profile's pinned address if there is one: only the profile
+// can show that two names are one edge.
 func edgeOf(base, pin string) string {
 	host, port, err := net.SplitHostPort(hostPortOf(base))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// Longer than 300 lines: a hop owns all that it asks and judges.
+// Longer than 300 lines: a hop's requests and its judge are in one file.
 
 const (
 	stepDisk    = "disk"
@@ -18,17 +18,17 @@ const (
 	stepBinary  = "binary"
 	stepClock   = "clock"
 
-	// diagnosticWrite is really written: a full disk takes zero bytes without a word.
+	// diagnosticWrite is the size of the test write, in bytes. It is not 0, since a full disk accepts an empty write.
 	diagnosticWrite = 8 << 10
 
-	// maxClockSkew is what certificates, tokens of a minute and task expiry bear without trouble.
+	// maxClockSkew is the skew that certificates, tokens valid for a minute and task expiry tolerate.
 	maxClockSkew = 5 * time.Second
 
-	// rootFolder is the node's root file system, as a login sees it: the agent's unit may well see it read-only.
+	// rootFolder is the node's root file system, as a login sees it: the agent's unit may see it read-only.
 	rootFolder = "/"
 )
 
-// nodeReadiness: has the node room to write, does the agent run and answer, is its program right, is its clock?
+// nodeReadiness: does the node have room to write, does the agent run and answer, are its program and the clock right?
 func nodeReadiness() Hop {
 	id := diag.HopNodeReadiness
 	needs := []diag.HopID{diag.HopNodeOpsAccess}
@@ -89,7 +89,7 @@ func nodeReadiness() Hop {
 	}
 }
 
-// judgeReadiness gives one finding for each thing that is wrong.
+// judgeReadiness returns a finding for each fault.
 func judgeReadiness(c *Case) []diag.Finding {
 	var out []diag.Finding
 	for _, judge := range []func(*Case) *diag.Finding{judgeDisk, judgeRoot, judgeBinary, judgeProcess, judgeClock} {
@@ -111,7 +111,7 @@ func judgeDisk(c *Case) *diag.Finding {
 	if f == nil {
 		return nil
 	}
-	// no write was tried, and none would succeed
+	// No write was tried, but none would succeed.
 	if f.Passed() && f.Request.Write == 0 && f.Disk != nil && f.Disk.ReadOnly {
 		seen := *f
 		seen.Failure = diag.DiskReadOnly
@@ -120,14 +120,14 @@ func judgeDisk(c *Case) *diag.Finding {
 	return judgeSpace(c, f)
 }
 
-// judgeRoot judges the root file system where it is another one than the record's.
+// judgeRoot judges the root file system if it is not the record's.
 func judgeRoot(c *Case) *diag.Finding {
 	f := c.Fact(diag.HopNodeReadiness, stepRoot)
 	switch {
 	case f == nil, f.Disk != nil && f.Disk.SameAs != "":
-		return nil // judged where it is the record's
+		return nil // judged by judgeDisk
 	case usageAlone(c, f) && (f.Disk.ReadOnly || f.Failure == diag.DiskReadOnly):
-		return nil // an image's: full by design, and nothing is ever written there
+		return nil // the file system of an image: full by design, and never written
 	case usageAlone(c, f):
 		seen := *f
 		seen.Failure = diag.OK
@@ -136,8 +136,8 @@ func judgeRoot(c *Case) *diag.Finding {
 	return judgeSpace(c, f)
 }
 
-// usageAlone reports whether a disk's usage was measured where this login may not write (the root folder is root's), or
-// no user may: many systems mount their root file system read-only.
+// usageAlone reports whether only a disk's usage was measured: this login may not write there (the root folder is
+// root's), or nobody may, as many systems mount their root file system read-only.
 func usageAlone(_ *Case, f *diag.Fact) bool {
 	if f.Disk == nil {
 		return false
@@ -145,7 +145,7 @@ func usageAlone(_ *Case, f *diag.Fact) bool {
 	return f.Failure == diag.NotPermitted || f.Failure == diag.DiskReadOnly || (f.Passed() && f.Disk.ReadOnly)
 }
 
-// judgeSpace judges one file system's usage and the write that was tried there.
+// judgeSpace judges one file system's usage, and the test write to it.
 func judgeSpace(c *Case, f *diag.Fact) *diag.Finding {
 	d := f.Disk
 	limit := int(c.Policy(policyDiskPressure))
@@ -157,7 +157,7 @@ func judgeSpace(c *Case, f *diag.Fact) *diag.Finding {
 		out = fail(diag.SigDiskFull, f, "%s takes no write: its file system is read-only", f.Request.Target)
 	case !f.Passed():
 		out = undecided(f, "the disk could not be tried: %s %s", saw(f), f.Detail)
-	case d != nil && d.FreeBytes == 0 && d.TotalBytes > 0: // some file systems count nothing
+	case d != nil && d.FreeBytes == 0 && d.TotalBytes > 0: // some file systems report no sizes
 		out = fail(diag.SigDiskFull, f, "no byte is free at %s", f.Request.Target)
 	case d != nil && d.UsedPercent > limit:
 		out = fail(diag.SigDiskPressure, f, "%d%% of the disk at %s is used, the limit is %d%%", d.UsedPercent,
@@ -194,7 +194,7 @@ func judgeBinary(c *Case) *diag.Finding {
 	case diag.BinaryExecFormat, diag.BinaryMissing, diag.BinaryVersion, diag.FileMissing:
 		out = fail(diag.SigBinaryInvalid, f, "the agent's program %s cannot run here: %s", path, saw(f))
 		out.Direct = true
-		// the running program's file was replaced
+		// The running program's file was replaced.
 		if evidence := agentAnswered(c); evidence != "" && c.Fact(diag.HopNodeReadiness, stepProcess).Passed() {
 			out = warn(diag.SigBinaryInvalid, f, "the agent's program %s cannot be started again as it is: %s; %s", path, saw(f),
 				evidence)
@@ -206,7 +206,7 @@ func judgeBinary(c *Case) *diag.Finding {
 	return &out
 }
 
-// unrunnable reports whether a program's file was seen, or seen not to be there, and cannot be started.
+// unrunnable reports whether a program's file is missing or cannot be started.
 func unrunnable(f *diag.Fact) bool {
 	switch f.Failure {
 	case diag.BinaryExecFormat, diag.BinaryMissing, diag.BinaryVersion, diag.FileMissing:
@@ -215,12 +215,12 @@ func unrunnable(f *diag.Fact) bool {
 	return false
 }
 
-// expectsOurs reports whether the agent is gpuaas-agent by the profile behind the request.
+// expectsOurs reports whether the agent should be gpuaas-agent, by the profile's values in the request.
 func expectsOurs(r diag.Request) bool {
 	return profile.Agent{Unit: r.Unit, Binary: r.Target, VersionCommand: r.VersionCommand}.IsOurs()
 }
 
-// whatItIs reports what was read of a program.
+// whatItIs describes a program that is not gpuaas-agent.
 func whatItIs(b *diag.BinaryFacts) string {
 	switch {
 	case b.GoMain != "":
@@ -276,7 +276,7 @@ func judgeProcess(c *Case) *diag.Finding {
 	return &out
 }
 
-// ended reports how a unit's process ended last, and how often it was started again.
+// ended describes how a unit's process last ended, and how often it was restarted.
 func ended(u *diag.UnitFacts) string {
 	text := ""
 	if u.ExecStatus != nil && *u.ExecStatus != 0 {

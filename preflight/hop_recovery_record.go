@@ -7,8 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// judgeRecord reads what the node recorded. Where the platform does not hear a node and no probe finds anything, its
-// own record is the only source; while the platform hears from it, only a cloned identity is news.
+// judgeRecord judges the node's own record. It is the only source about a node that the platform does not hear from and
+// in which no probe finds a fault; while the platform hears from the node, only a cloned identity counts.
 func judgeRecord(c *Case) *diag.Finding {
 	f, record := c.recordFact(), c.hostRecord()
 	if !f.Passed() || f.Record == nil || (!silentNode(c) && !saysCloned(record)) {
@@ -25,7 +25,7 @@ func judgeRecord(c *Case) *diag.Finding {
 	return &out
 }
 
-// saysCloned reports whether a record's last word on its identity is that it is cloned: the one word of it that counts
+// saysCloned reports whether the record's last entry about its identity says that it is cloned. No other entry counts
 // while the platform hears from the node.
 func saysCloned(record []*diag.RecordEntry) bool {
 	for _, e := range slices.Backward(record) {
@@ -39,9 +39,9 @@ func saysCloned(record []*diag.RecordEntry) bool {
 	return false
 }
 
-// signalOfReason is the signal of hop 7 for a reason that the node itself names.
+// signalOfReason returns the signal of hop 7 for a reason that the node itself names.
 func signalOfReason(code diag.ReasonCode) diag.Signal {
-	// else it is silent, and why is in the reason
+	// Any other reason means a silent node; the finding's reason says why.
 	return cmp.Or(map[diag.ReasonCode]diag.Signal{
 		diag.ReasonClonedIdentity:              diag.SigIdentityCloned,
 		diag.ReasonIdentityRevokedOrFenced:     diag.SigAuthFailed,
@@ -57,8 +57,8 @@ func signalOfReason(code diag.ReasonCode) diag.Signal {
 	}[code], diag.SigHeartbeatStale)
 }
 
-// judgeVersion compares the agent's version with the one that the platform wants. It is a warning: an old agent that
-// cannot do its work fails where it cannot.
+// judgeVersion compares the agent's version with the one that the platform wants. It only warns: an agent too old for
+// its work fails at that work.
 func judgeVersion(c *Case) *diag.Finding {
 	have, want := readModel(c, "node.agent_version"), readModel(c, "node.agent_desired_version")
 	if have == "" || want == "" || diag.SameVersion(have, want) {

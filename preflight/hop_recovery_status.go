@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// Longer than 300 lines: a hop owns all that it asks and judges.
+// Longer than 300 lines: a hop's requests and its judge are in one file.
 
 const (
 	stepIdentity = "identity"
@@ -19,7 +19,7 @@ const (
 	stepHostRecord = "host_record"
 	stepClassifier = "classifier"
 
-	// recordLimit is how many of a record's newest entries are read, beside the pinned ones: a day against a dead
+	// recordLimit is how many of the record's newest entries are read, in addition to the pinned ones: a day without a
 	// platform, since repeats are folded.
 	recordLimit = 64
 
@@ -104,7 +104,7 @@ func nodeRecoveryStatus() Hop {
 	}
 }
 
-// judgeCloned reads the platform's own word: only it sees two machines with one identity.
+// judgeCloned judges by the platform's word: only the platform sees two machines with one identity.
 func judgeCloned(c *Case) *diag.Finding {
 	f, wait := lastRead(c), c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
 	if code(wait) == "cloned" {
@@ -118,8 +118,8 @@ func judgeCloned(c *Case) *diag.Finding {
 	return &out
 }
 
-// judgeTrustDrift compares what signs node certificates with what the ingress trusts for them: by the platform's
-// fingerprints, and by the names that the ingress lists in its handshake.
+// judgeTrustDrift compares the CA that signs node certificates with those that the ingress trusts: by the platform's
+// fingerprints, and by the names in the ingress's handshake.
 func judgeTrustDrift(c *Case) *diag.Finding {
 	trust := c.Fact(diag.HopControlPlaneAccess, stepAuth)
 	signing, ingress := trustedCAs(c)
@@ -127,7 +127,7 @@ func judgeTrustDrift(c *Case) *diag.Finding {
 		out := fail(diag.SigIngressCADrift, trust,
 			"node certificates are signed by %.16s..., and the node ingress trusts %.16s...", signing, ingress)
 		if wait := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait); wait != nil && refusesCert(wait) {
-			out.Evidence = append(out.Evidence, wait.ID) // what follows from it
+			out.Evidence = append(out.Evidence, wait.ID) // the refusal that follows
 		}
 		out.Direct = true
 		return &out
@@ -154,24 +154,24 @@ func judgeTrustDrift(c *Case) *diag.Finding {
 	return &out
 }
 
-// trustedCAs are the CA that signs node certificates now, and the one whose certificates the node ingress takes: the
-// signing one where the platform reports that it is among them. While a CA is replaced the ingress takes old and new,
-// and the platform names the first.
+// trustedCAs returns the CA that signs node certificates now, and the CA that the node ingress trusts: the signing CA
+// if the platform reports it as trusted, or if a certificate of it was let in. While a CA is replaced the ingress
+// trusts the old and the new one, and trust.ingress_ca names only the first.
 func trustedCAs(c *Case) (signing, ingress string) {
 	trust, wait := c.Fact(diag.HopControlPlaneAccess, stepAuth), c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
 	signing = diag.Fingerprint(fieldOf(trust, "trust.signing_ca"))
 	letIn := admitted(wait) && asksForCert(wait)
 	switch {
 	case fieldOf(trust, "trust.ingress_trusts_signing_ca") == "true",
-		// it was seen to take one
+		// or a certificate of that CA was let in
 		letIn && signing != "" && diag.Fingerprint(readModel(c, "node.cert_issuer_fingerprint")) == signing:
 		return signing, signing
 	}
 	return signing, diag.Fingerprint(fieldOf(trust, "trust.ingress_ca"))
 }
 
-// foreignIssuer reports whether the terminal gateway, too, knows nothing of the CA that signed the node's certificate:
-// then the certificate is at fault, and not what one listener trusts.
+// foreignIssuer reports whether the terminal gateway does not know the CA of the node's certificate either: then the
+// certificate is at fault, and not the trust of one listener.
 func foreignIssuer(c *Case) bool {
 	f, id := c.Fact(diag.HopNodeTerminalReachability, stepStream), c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
 	if f == nil || f.Failure == diag.MTLSUnknownCA {
@@ -180,8 +180,8 @@ func foreignIssuer(c *Case) bool {
 	return refusesCert(f) && id != nil && id.Cert != nil && unlisted(f, id.Cert.Leaf.Issuer)
 }
 
-// judgeProfileDrift asks whom the running agent talks to. A denial by a listener that did not ask for the certificate
-// is drift, never revocation.
+// judgeProfileDrift compares the endpoint and the node name that the running agent uses with the expected ones. A
+// denial by a listener that did not ask for the certificate is drift, never revocation.
 func judgeProfileDrift(c *Case) *diag.Finding {
 	env, wait := c.Fact(diag.HopNodeRecoveryStatus, stepProfile), c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
 	want := c.expected("node_runtime_api_url")
@@ -222,13 +222,14 @@ func judgeProfileDrift(c *Case) *diag.Finding {
 	return &out
 }
 
-// bothMeant reports whether this platform serves the node at the endpoint that its agent uses, so that another one in
+// bothMeant reports whether the platform serves the node at the endpoint that its agent uses, so that another one in
 // the profile does not show that the node's is wrong.
 func bothMeant(c *Case) bool {
 	return admitted(c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)) && contactFresh(c)
 }
 
-// judgeIdentity checks the certificate and key on the node: missing, unreadable, not a pair, not this node's, dates.
+// judgeIdentity judges the certificate and key on the node: missing, unreadable, not a pair, another node's, or with
+// wrong dates.
 func judgeIdentity(c *Case) *diag.Finding {
 	f := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
 	if f == nil {
@@ -278,13 +279,13 @@ func judgeIdentity(c *Case) *diag.Finding {
 	return &out
 }
 
-// shownAndAdmitted reports whether a listener asked for the certificate that f is about, and let the node in with it.
+// shownAndAdmitted reports whether a listener asked for the certificate of f, and let the node in with it.
 func shownAndAdmitted(c *Case, f *diag.Fact) bool {
 	wait := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
 	return admitted(wait) && asksForCert(wait) && wait.Request.Cert == f.Request.Cert
 }
 
-// datedAndAdmitted reports whether a platform takes a certificate that fails by its dates.
+// datedAndAdmitted reports whether the platform accepts a certificate that fails by its dates.
 func datedAndAdmitted(c *Case, f *diag.Fact) bool { return wrongDated(f) && shownAndAdmitted(c, f) }
 
 // wrongDated reports whether a certificate was read, and fails by its dates.
@@ -298,7 +299,7 @@ func boundToSubject(c *Case, cert *diag.CertFacts) bool {
 	return sameNode(c, cert.BoundTo) || sameNode(c, last)
 }
 
-// judgeTaskWait reads the answer to the real task wait.
+// judgeTaskWait judges the answer to the real task wait.
 func judgeTaskWait(c *Case) *diag.Finding {
 	f := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
 	if f == nil || admitted(f) {
@@ -335,7 +336,7 @@ func judgeTaskWait(c *Case) *diag.Finding {
 	case s >= 500 || good(f) || (s == 0 && inPhase(f, "dns", "tcp", "tls", "http")):
 		out = fail(diag.SigAPIUnreachable, f, "the node API does not answer the node's task wait: %s", saw(f))
 		if claim(c, &out, claimBehindListener) || (s == 0 && f.Failure != diag.TCPReset && f.TLS != nil && f.TLS.Verified) {
-			// The listener answers, with a certificate or without one; or its answer came over its own TLS.
+			// The listener answers other requests, or this connection completed a verified handshake.
 			out.Side = diag.SidePlatform
 		}
 		if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz != nil && !hz.Passed() && inPhase(hz, "http") {
@@ -349,7 +350,8 @@ func judgeTaskWait(c *Case) *diag.Finding {
 	return &out
 }
 
-// judgeIssuerWord compares the platform's own word on the issuer with a task wait that was let in: both are of now.
+// judgeIssuerWord compares the platform's checklist about the issuer with a task wait that was let in; both are
+// current.
 func judgeIssuerWord(c *Case) *diag.Finding {
 	w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
 	if !admitted(w) || !asksForCert(w) || readModel(c, "node.check_issuer") != string(diag.MarkFail) {

@@ -7,18 +7,18 @@ import (
 )
 
 const (
-	// loopRestarts is how many automatic restarts make a loop. One or two are a crash, a kill or a drill, and systemd's
-	// restart has mended it.
+	// loopRestarts is how many automatic restarts make a loop. One or two are a crash, a kill or a drill that systemd's
+	// restart has repaired.
 	loopRestarts = 3
-	// usualOpenFiles is what a process may have open where no limit was set: what has fewer was given fewer.
+	// usualOpenFiles is the limit of open files if none was set: a lower limit was set on purpose.
 	usualOpenFiles = 1024
 	// youngS is the uptime in seconds up to which a process may still crash again.
 	youngS = 10
 )
 
-// judgeRestarts judges an agent that runs right now, and was restarted automatically since its last start by hand. The
-// restarts must be bounded in time, by a second look or by the journal: systemd's counter has none. It fails what is
-// looping now, and warns of a loop that may have ended: without a signal, since the agent runs.
+// judgeRestarts judges an agent that runs right now, and was restarted automatically since its last manual start. The
+// restarts must be dated, by a second reading or by the journal: systemd's counter has no times. A loop that goes on is
+// a failure. One that may have ended is a warning without a signal, since the agent runs.
 func judgeRestarts(f *diag.Fact) *diag.Finding {
 	u := f.Unit
 	if u == nil || u.Restarts == nil || *u.Restarts == 0 || u.UptimeS == nil {
@@ -28,7 +28,7 @@ func judgeRestarts(f *diag.Fact) *diag.Finding {
 	if l := u.Later; l != nil {
 		switch {
 		case l.Restarts != nil && *l.Restarts < total:
-			return nil // it was started by hand just now
+			return nil // it was just started manually
 		case l.Restarts != nil && *l.Restarts > total:
 			total = *l.Restarts
 			seen = fmt.Sprintf("process %d was replaced by %d", u.PID, l.PID)
@@ -50,7 +50,7 @@ func judgeRestarts(f *diag.Fact) *diag.Finding {
 	}
 	looping := seen != "" && total >= loopRestarts
 	recently := r != nil && r.Count >= loopRestarts && r.EveryS != nil
-	if recently && *u.UptimeS <= 2*(*r.EveryS+1) { // it has not yet outlived two of its crashes
+	if recently && *u.UptimeS <= 2*(*r.EveryS+1) { // it has not yet run for twice the time between two crashes
 		looping = true
 	}
 	var out diag.Finding
@@ -70,8 +70,8 @@ func judgeRestarts(f *diag.Fact) *diag.Finding {
 	return &out
 }
 
-// fewOpenFiles names the limit of open files that a unit itself sets, where it is lower than usual: an agent that needs
-// more ends as it starts, and holds none when it is looked at.
+// fewOpenFiles names the limit of open files that the unit itself sets, if it is lower than usual: an agent that needs
+// more exits at its start, and holds no files when it is probed.
 func fewOpenFiles(u *diag.UnitFacts) string {
 	if u.MaxOpenFiles == nil || *u.MaxOpenFiles >= usualOpenFiles {
 		return ""

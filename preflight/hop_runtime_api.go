@@ -12,9 +12,9 @@ import (
 const (
 	stepReach = "reach"
 
-	agentAPI = "${GPUAAS_API_URL}" // what the running agent uses
+	agentAPI = "${GPUAAS_API_URL}" // the URL that the running agent uses
 
-	// culpritAgentURL is at fault where the running agent uses another API than the profile's: the failure there and
+	// culpritAgentURL is the culprit if the running agent uses another API than the profile's: the failure there and
 	// the difference are one fault.
 	culpritAgentURL = "node GPUAAS_API_URL"
 )
@@ -35,7 +35,7 @@ func nodeRuntimeAPI() Hop {
 				if http := e.to(req, agentAPI, profile.PathHealthz, nil); http.Op != "" {
 					return http
 				}
-				req.Op, req.Target, req.Header = diag.OpTLS, agentAPI, nil // no path to ask for: it ends after the handshake
+				req.Op, req.Target, req.Header = diag.OpTLS, agentAPI, nil // no path to request: it ends after the handshake
 				return req
 			},
 		}},
@@ -87,17 +87,18 @@ func unnamedAPI(c *Case, f *diag.Fact) bool {
 	return unknown && inPhase(f, "env") && c.expected("node_runtime_api_url") == ""
 }
 
-// anAnswer reports whether a listener answered, if only to refuse: a 400 of a node ingress, its alert, the end of a
-// connection that came without a certificate, a 404, a login page.
+// anAnswer reports whether a listener answered, even with a refusal: a node ingress's 400 or alert, the end of a
+// connection without a certificate, a 404, a login page.
 func anAnswer(_ *Case, f *diag.Fact) bool {
 	s := status(f)
 	if f.Request.Op == diag.OpTLS && f.Failure == diag.TLSNotTLS && strings.HasPrefix(f.Target, "http://") {
-		return true // a plain listener, and no path to request of it
+		return true // a plain listener, and no path to request
 	}
 	return !f.Throttled() && (inPhase(f, "mtls") || (s > 0 && s < 500) || endedUnshown(f))
 }
 
-// unreachableAPI names the node, or the control plane when the operator gets no answer from there either.
+// unreachableAPI is the finding for a node's API that does not answer; the control plane is the culprit if the operator
+// gets no answer from it either.
 func unreachableAPI(c *Case, f *diag.Fact) diag.Finding {
 	out := fail(diag.SigAPIUnreachable, f, "the node gets %s from %s: %s", gets(f), where(f), saw(f))
 	out.Side = behindListener(f)
@@ -111,7 +112,7 @@ func unreachableAPI(c *Case, f *diag.Fact) diag.Finding {
 		return out
 	}
 	if !narrow(c, f, &out) {
-		if inPhase(f, "tls") { // a connection comes about from both places, and what takes it ends it
+		if inPhase(f, "tls") { // both vantages can connect, and the server ends the connection
 			out.Side = diag.SidePlatform
 		}
 		if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz != nil && !hz.Passed() {
@@ -121,7 +122,7 @@ func unreachableAPI(c *Case, f *diag.Fact) diag.Finding {
 	return out
 }
 
-// gets reports what came of a question that was not answered as it should be, in words that what came allows.
+// gets describes what a failed request got.
 func gets(f *diag.Fact) string {
 	switch {
 	case status(f) != 0:
@@ -136,7 +137,7 @@ func gets(f *diag.Fact) string {
 	return "no answer"
 }
 
-// behindListener is the platform's side where the connection came about and nothing good came over it.
+// behindListener returns the platform's side if the connection was made but no valid answer came over it, else "".
 func behindListener(f *diag.Fact) diag.Side {
 	if status(f) != 0 || inPhase(f, "http", "ws") {
 		return diag.SidePlatform
@@ -144,13 +145,13 @@ func behindListener(f *diag.Fact) diag.Side {
 	return ""
 }
 
-// usesOtherAPI reports whether f asked another API than the profile's: the running agent's own.
+// usesOtherAPI reports whether f asked an API other than the profile's, namely the running agent's.
 func usesOtherAPI(c *Case, f *diag.Fact) bool {
 	want := c.expected("node_runtime_api_url")
 	return want != "" && f.Target != "" && !sameEndpoint(f.Target, want)
 }
 
-// profileURL repeats a failing probe with the profile's URL in place of the running agent's, where they differ.
+// profileURL repeats a failing probe with the profile's URL in place of the running agent's, if they differ.
 func (e *Env) profileURL(f *diag.Fact, expected, path string, vars map[string]string) []Counter {
 	if expected == "" || sameEndpoint(target(f), expected) {
 		return nil
@@ -165,7 +166,7 @@ func (e *Env) profileURL(f *diag.Fact, expected, path string, vars map[string]st
 	return []Counter{{Name: counterProfileURL, From: f.Vantage, Request: req}}
 }
 
-// listener reports which kind of listener answered a request without a certificate.
+// listener describes the kind of listener that answered a request without a certificate.
 func listener(f *diag.Fact) string {
 	switch {
 	case f.Request.Op == diag.OpTLS && f.Passed():
@@ -186,7 +187,7 @@ func listener(f *diag.Fact) string {
 	return fmt.Sprintf("HTTP %d", status(f))
 }
 
-// presented reports whose certificate the server showed.
+// presented describes the server's certificate.
 func presented(f *diag.Fact) string {
 	if f.TLS == nil || len(f.TLS.Chain) == 0 {
 		return ""

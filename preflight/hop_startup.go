@@ -9,8 +9,8 @@ import (
 
 const stepUser = "user"
 
-// terminalStartup: has the allocation its user and shell, and does that shell compute through the browser's terminal?
-// An echo is not a shell.
+// terminalStartup: does the allocation have its user and shell, and does that shell compute a nonce through the
+// browser's terminal? An echo does not prove a shell.
 func terminalStartup() Hop {
 	id := diag.HopTerminalStartup
 	return Hop{
@@ -49,14 +49,14 @@ func terminalStartup() Hop {
 				return nil
 			}
 			other, plain := failing.Request, failing.Request
-			other.Target, other.TimeoutMS = "root", counterTimeoutMS // look-ups work at all
+			other.Target, other.TimeoutMS = "root", counterTimeoutMS // shows whether look-ups work at all
 			plain.View, plain.TimeoutMS = diag.ViewHost, counterTimeoutMS
 			return []Counter{{Name: "host-view", From: Node, Request: plain}, {Name: "root", From: Node, Request: other}}
 		},
 	}
 }
 
-// shellStep reads the session that the browser's hop opened.
+// shellStep judges the session that the browser's hop opened.
 func shellStep() Step {
 	s := sharedStep("shell", diag.HopBrowserTerminalWS, stepSession, whenAccepted)
 	s.Session = true
@@ -78,7 +78,7 @@ func userText(f *diag.Fact) string {
 	return fmt.Sprintf("the shell %s of the allocation's user %s cannot be used", shell, f.Request.Target)
 }
 
-// judgeShell reads the session that the browser hop opened.
+// judgeShell judges the shell in the session that the browser's hop opened.
 func judgeShell(c *Case) []diag.Finding {
 	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
 	if f == nil || f.WS == nil || !f.WS.Upgraded || f.Passed() {
@@ -94,7 +94,7 @@ func judgeShell(c *Case) []diag.Finding {
 			lastLines(f))}
 	case isShellError(f.WS.FrameCode):
 		out := fail(diag.SigPTYFailed, f, "the agent could not start the terminal: %s %s", f.WS.FrameCode, f.WS.FrameMessage)
-		out.Direct = true // it is the agent's own word, over a stream that works
+		out.Direct = true // the agent itself reports it, over a stream that works
 		return []diag.Finding{out}
 	case f.WS.ExitCode != nil || (f.WS.FirstFrame != "" && sessionField(c, "session.close_reason") == shellExit):
 		out := fail(diag.SigPTYFailed, f, "the shell started, and ended by itself%s before it computed anything: %s%s",

@@ -17,27 +17,28 @@ const (
 	stepEnqueue = "enqueue"
 	stepTask    = "task"
 
-	// stepRecordAfter reads the record again, when a result did not come: the agent wrote down its refusal since.
+	// stepRecordAfter reads the record again if a result did not come: the agent may have recorded why.
 	stepRecordAfter = "record_after"
-	// stepBacklogAfter asks again for expired tasks: a sound platform has them, too, from a task's end to its next sweep.
+	// stepBacklogAfter reads the number of expired tasks again: a healthy platform has some, from a task's end to its
+	// next sweep.
 	stepBacklogAfter = "backlog_after"
 
-	// roundtripBudget is the hop's own; a profile may give it more.
+	// roundtripBudget is the hop's own budget; a profile may give it more.
 	roundtripBudget = 10 * time.Second
-	// noopGrace is how much longer than the hop's budget the platform may keep the no-op before it is history.
+	// noopGrace is how long the no-op outlives the hop's budget before it expires.
 	noopGrace = 5 * time.Second
-	// taskPollEvery is short against any round trip that people notice, and long against the platform's store.
+	// taskPollEvery is short compared with a round trip that people notice, and long compared with a read of the
+	// platform's store.
 	taskPollEvery = 60 * time.Millisecond
-	// sweepWithin is how long a platform is given to sweep what it counted; the lab's does so every 5 s.
+	// sweepWithin is how long the walk waits for the platform to sweep expired tasks; the lab's sweeps every 5 s.
 	sweepWithin = 7 * time.Second
 )
 
-// taskStates are the words for a task's status that the judges know. Another status does not decide whether a task
-// was claimed.
+// taskStates are the task statuses that the judges know. Any other status leaves open whether a task was claimed.
 var taskStates = [...]string{"queued", "dispatched", "completed", "failed", "expired"}
 
-// refusals are the error codes of an agent that cannot run the no-op: another key signed it, or the agent is of
-// another version.
+// refusals are the error codes of an agent that cannot run the no-op: another key signed it, or the agent has another
+// version.
 var refusals = [...]string{"task_unverifiable", "task_unsupported", "task_invalid"}
 
 // nodeTaskRoundtrip: does a typed no-op reach the agent, run, and come back?
@@ -169,7 +170,7 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 	return judgeBacklog(c)
 }
 
-// notTaken is the finding for a task that the platform did not take.
+// notTaken is the finding for a task that the platform did not accept.
 func notTaken(put *diag.Fact) diag.Finding {
 	switch {
 	case foreignPage(put):
@@ -181,15 +182,15 @@ func notTaken(put *diag.Fact) diag.Finding {
 	return undecided(put, "the platform took no task: %s", saw(put))
 }
 
-// waitedFor reports whether a poll went on for its whole time. Where another answer, a broken connection or the silence
-// of the API ended it, its last reading is older than its end.
+// waitedFor reports whether a poll went on for its whole time. If another answer, a broken connection or a silent API
+// ended it sooner, its last reading is out of date.
 func waitedFor(f *diag.Fact) bool {
 	return f.Passed() || f.Phase == "poll" ||
 		(f.Phase != "http" && (f.Failure == diag.HTTPTimeout || f.Failure == diag.Timeout))
 }
 
-// judgeBacklog is about a platform that still counts expired tasks as current work after the time of a sweep. A report
-// from before the second look has the first one alone.
+// judgeBacklog judges expired tasks that the platform still counts as current work after a sweep was due. A report from
+// before the second reading existed has only the first one.
 func judgeBacklog(c *Case) []diag.Finding {
 	hop, step := diag.HopNodeHeartbeat, stepReadModel
 	first := staleTasks(c, hop, step)
@@ -215,26 +216,25 @@ func judgeBacklog(c *Case) []diag.Finding {
 	return []diag.Finding{f}
 }
 
-// backlogFields are what a second look at the backlog asks for: they replace those of the first.
+// backlogFields are the fields of the second reading of the backlog, which replace those of the first.
 var backlogFields = [...]string{"node.stale_tasks", "node.check_backlog", "node.recovery_reason", "node.recovery_state"}
 
-// lookedAgain reports whether the walk's word on the backlog is that of its second look, also where that got no answer.
+// lookedAgain reports whether the second reading of the backlog counts, also if it got no answer.
 func lookedAgain(c *Case) bool {
 	p := c.planned(diag.HopNodeTaskRoundtrip)
 	return staleTasks(c, diag.HopNodeHeartbeat, stepReadModel) > 0 && taskStatus(c) == "completed" &&
 		slices.Contains(p.Steps, stepBacklogAfter) && p.Left[stepBacklogAfter] == ""
 }
 
-// sweptSince reports whether a sweep was due between the two looks. Where none was, what they both saw may be what the
-// next sweep takes.
+// sweptSince reports whether a sweep was due between the two readings. If none was, the next one may remove what both
+// counted.
 func sweptSince(c *Case) bool { return sweepInterval(c) <= sweepWithin }
 
 func sweepInterval(c *Case) time.Duration {
 	return time.Duration(c.Policy(profile.PolicyTaskSweepInterval)) * time.Second
 }
 
-// staleTasks is how many expired tasks of the node an answer counts as current work; -1 where it does not have the
-// count.
+// staleTasks returns how many expired tasks of the node an answer counts as current work; -1 if it has no count.
 func staleTasks(c *Case, hop diag.HopID, step string) int {
 	n, err := strconv.Atoi(c.Field(hop, step, "node.stale_tasks"))
 	if err != nil {
@@ -249,7 +249,7 @@ func taskClaimed(c *Case) bool {
 	return taskStatus(c) == "dispatched" || !c.Time(diag.HopNodeTaskRoundtrip, stepTask, "task.claimed_at").IsZero()
 }
 
-// resultLate reports whether the agent claimed the no-op, and its result is not there.
+// resultLate reports whether the agent claimed the no-op, and its result has not come.
 func resultLate(c *Case) bool {
 	switch taskStatus(c) {
 	case "dispatched", "queued", "expired":
@@ -258,8 +258,9 @@ func resultLate(c *Case) bool {
 	return false
 }
 
-// unclaimed is the reason behind an unclaimed task: the agent's version where that is known to differ. An agent that
-// refuses a task reports it; one that does not poll is not evidence about its version.
+// unclaimed returns the reason for an unclaimed task: version drift if the agent's version is known to differ and the
+// node is heard, else an unreachable agent. An agent that refuses a task reports it; one that does not poll is not
+// evidence about its version.
 func unclaimed(c *Case) diag.ReasonCode {
 	have, want := readModel(c, "node.agent_version"), readModel(c, "node.agent_desired_version")
 	if have != "" && want != "" && !diag.SameVersion(have, want) && !silentNode(c) {
@@ -268,8 +269,8 @@ func unclaimed(c *Case) diag.ReasonCode {
 	return diag.ReasonNodeAgentUnreachable
 }
 
-// observed is a finding from an answer that names the fault: the time-out of a poll for another answer is not its
-// failure.
+// observed is a failing finding for an answer that itself names the fault, so the time-out of the poll for another
+// answer is not its failure.
 func observed(sig diag.Signal, f *diag.Fact, format string, args ...any) diag.Finding {
 	out := fail(sig, f, format, args...)
 	out.Failure = diag.OK
@@ -280,7 +281,8 @@ func orUnknown(s string) string {
 	return cmp.Or(s, "no reason given")
 }
 
-// resultRefused is what the agent wrote down of the post of this very task's result.
+// resultRefused returns the node's record if the agent wrote there that the post of this task's result was answered
+// with an error.
 func resultRefused(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	task := c.Field(diag.HopNodeTaskRoundtrip, stepEnqueue, "task.id")
 	record := c.recordFact()
