@@ -15,8 +15,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// mappedOnly is a healthy vantage that answers with the fields that it is asked for, and fails the test on a request
-// that no mapped path makes.
+// mappedOnly is a healthy vantage that answers with the fields that are requested, and fails the test if a request's
+// target is not made from a mapped path.
 type mappedOnly struct {
 	scripted
 	t       *testing.T
@@ -24,7 +24,7 @@ type mappedOnly struct {
 	mapping profile.Mapping
 }
 
-// answeredAt are the bases of a platform's listeners, as the two vantages name them, and the paths that each answers.
+// answeredAt has the paths that each listener of a platform serves, by the listener's base URL at either vantage.
 var answeredAt = map[string][]string{
 	"https://api.test": {
 		profile.PathHealthz, profile.PathAllocation, profile.PathNode, profile.PathNodeGPU, profile.PathNodeTasks,
@@ -38,7 +38,7 @@ var answeredAt = map[string][]string{
 
 var placeholder = regexp.MustCompile(`\\\{\w+\\\}`)
 
-// mapped reports whether a mapped path of the listener makes a request's target.
+// mapped reports whether a request's target is made from a mapped path of its listener.
 func (v *mappedOnly) mapped(req diag.Request) bool {
 	for base, names := range answeredAt {
 		rest, ok := strings.CutPrefix(req.Target, base)
@@ -107,9 +107,9 @@ func walkWithout(t *testing.T, set []string, o Options) *diag.Report {
 	return r
 }
 
-// TestNothingIsSentToAnAbsentPath: with every path and field mapped away, singly, all together and in drawn sets, a
-// healthy platform sees no request that no mapped path makes, nothing fails, and no action is due; a walk that lacks
-// one thing is a pass, and its plan and report name that thing wherever it leaves a step or a hop out.
+// TestNothingIsSentToAnAbsentPath walks a healthy platform without paths and fields of the mapping: each alone, all,
+// and random sets. Every request goes to a mapped path, nothing fails, and no action is due. A walk that lacks one
+// thing passes, and its plan and report name that thing wherever they leave out a step or a hop.
 func TestNothingIsSentToAnAbsentPath(t *testing.T) {
 	d := profile.DefaultMapping()
 	paths, fields := slices.Sorted(maps.Keys(d.Paths)), slices.Sorted(maps.Keys(d.Fields))
@@ -156,7 +156,7 @@ func TestNothingIsSentToAnAbsentPath(t *testing.T) {
 	}
 }
 
-// wanted is which hops have a step or a judgement that the platform's path or field is needed for.
+// wanted returns, by path and field of the platform, the hops that need it for a step or a judgement.
 func wanted() map[string][]diag.HopID {
 	out := map[string][]diag.HopID{}
 	for _, h := range Chain() {
@@ -171,7 +171,8 @@ func wanted() map[string][]diag.HopID {
 	return out
 }
 
-// TestTokenAcceptedByNobody: the token is accepted only where a mapped path answered a request that carried it.
+// TestTokenAcceptedByNobody: the report calls the token accepted only if a mapped path answered a request with the
+// token.
 func TestTokenAcceptedByNobody(t *testing.T) {
 	for set, want := range map[string]string{"": "the token is accepted", profile.PathTrust: "mapping.paths.trust",
 		profile.PathHealthz: "the token is accepted"} {
@@ -188,8 +189,8 @@ func TestTokenAcceptedByNobody(t *testing.T) {
 }
 
 // TestAgentThatNamesNoListener: an agent that runs without GPUAAS_* in its environment is configured in another way;
-// steps that need a value are skipped, and nothing is blamed. Our agent sets its API; a missing terminal URL is a
-// fault where the platform has a terminal.
+// steps that need a value are skipped, and nothing is blamed. Our own agent sets its API; a missing terminal URL is a
+// fault if the platform has a terminal.
 func TestAgentThatNamesNoListener(t *testing.T) {
 	unset := func(f *diag.Fact) {
 		*f = diag.Fact{ID: f.ID, Vantage: f.Vantage, Request: f.Request, At: f.At, DurationMS: 1, Failure: diag.FileMissing,

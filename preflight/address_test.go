@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// TestOnePlaceAddressesThePlatform: a request gets its URL from Env.at, which knows what this platform does not have,
-// and nowhere else. The task of a drill is addressed by its machine's own words for the API.
+// TestOnePlaceAddressesThePlatform: only Env.at makes the URL of a request, since it knows what this platform does not
+// have. The task of a drill takes the API's URL from its machine.
 func TestOnePlaceAddressesThePlatform(t *testing.T) {
 	own := map[string]bool{"preflight/env.go": true, "preflight/plan_left.go": true, "chaos/fault_tasks.go": true,
-		"chaos/fault_guest_agent.go": true, "chaos/fault_release.go": true, // they refuse where the path is absent
+		"chaos/fault_guest_agent.go": true, "chaos/fault_release.go": true, // they refuse if the path is absent
 	}
 	filled := regexp.MustCompile(`\b(Mapping|m|mapping)\.Path\(`)
 	seen := 0

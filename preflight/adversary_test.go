@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestFaultsOffTheList: faults that no table of drills names, found by breaking machines by hand. Each row has the
-// facts as they were measured there, and the verdict that they must get.
+// TestFaultsOffTheList has faults that no table of drills has, found by breaking machines by hand. Each row has the
+// facts as they were measured there, and the verdict that they must give.
 func TestFaultsOffTheList(t *testing.T) {
 	missingBundle := failWith(diag.FileMissing, "trust")
 	elsewhereBy := func(source string) func(*diag.Fact) {

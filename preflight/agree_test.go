@@ -18,7 +18,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// recordings are all recorded walks, judged by today's rules.
+// recordings returns all recorded walks, judged by today's rules.
 func recordings(t *testing.T) map[string]*diag.Report {
 	t.Helper()
 	out := map[string]*diag.Report{}
@@ -46,7 +46,7 @@ func recordings(t *testing.T) map[string]*diag.Report {
 	return out
 }
 
-// breaks are ways in which a measurement goes wrong, as any probe reports them.
+// breaks are ways in which a measurement fails, as any probe reports them.
 var breaks = []struct {
 	name string
 	do   func(*diag.Fact)
@@ -87,8 +87,8 @@ func answerOf(code int, failure diag.Failure) func(*diag.Fact) {
 	}
 }
 
-// masked is a healthy walk with some of its facts broken, judged: every need that its facts have is there, also where a
-// walk would never have asked.
+// masked returns the judged report of a healthy walk in which some facts are broken. It has all other facts, even those
+// that a walk would not have measured after the failure.
 func masked(t testing.TB, healthyFacts []diag.Fact, broken map[string]func(*diag.Fact)) *diag.Report {
 	t.Helper()
 	e := testEnv()
@@ -109,8 +109,8 @@ func masked(t testing.TB, healthyFacts []diag.Fact, broken map[string]func(*diag
 	return r
 }
 
-// drawn are walks with one to three things broken, of which most are walked step by step and some are judged as they
-// are.
+// drawn returns random reports with one to three things broken: most are walked step by step, and some are judged as
+// they are.
 func drawn(t *testing.T, n int) map[string]*diag.Report {
 	t.Helper()
 	out := map[string]*diag.Report{}
@@ -129,7 +129,7 @@ func drawn(t *testing.T, n int) map[string]*diag.Report {
 				broken["node_heartbeat/read_model"] = setField("node.last_seen_at", "2026-01-02T11:00:00Z")
 				name += "and stale; "
 			}
-			if rng.IntN(3) == 0 { // what is asked of one endpoint mostly breaks together
+			if rng.IntN(3) == 0 { // requests to one endpoint mostly break together
 				for _, k := range base {
 					if k.Vantage == f.Vantage && hostPortOf(target(&k)) != "" && hostPortOf(target(&k)) == hostPortOf(target(&f)) {
 						broken[k.ID] = b.do
@@ -142,7 +142,7 @@ func drawn(t *testing.T, n int) map[string]*diag.Report {
 			out[name+"as it is"] = masked(t, base, broken)
 			continue
 		}
-		for _, id := range slices.Sorted(maps.Keys(broken)) { // a counter-probe mostly fares as its probe did
+		for _, id := range slices.Sorted(maps.Keys(broken)) { // a counter-probe mostly gets the result of its probe
 			do := broken[id]
 			if rng.IntN(3) > 0 {
 				for _, k := range []string{counterPinned, counterHostView, counterFromOperator, counterProfileURL} {
@@ -156,7 +156,7 @@ func drawn(t *testing.T, n int) map[string]*diag.Report {
 	return out
 }
 
-// everyReport is what the rules of this file are held against.
+// everyReport returns the reports to which the rules of this file apply.
 func everyReport(t *testing.T) map[string]*diag.Report {
 	t.Helper()
 	draws := 500
@@ -175,10 +175,10 @@ func everyReport(t *testing.T) map[string]*diag.Report {
 	return out
 }
 
-// orders are wordings of steps to take by the platform's API.
+// orders match steps that use the platform's API.
 var orders = regexp.MustCompile(`recovery bundle|re-enroll|self-update task|app runtime`)
 
-// repeated are words of steps that look for what a line of ruled_out excludes.
+// repeated match a line of ruled_out, and steps that look for what it excludes.
 var repeated = []struct{ line, step *regexp.Regexp }{
 	{regexp.MustCompile(`^name look-up: `), regexp.MustCompile(`\bDNS\b|look-up|getent ahosts|resolver`)},
 	{regexp.MustCompile(`^network path: `), regexp.MustCompile(`\broute\b|\bVPN\b|firewall`)},
@@ -189,15 +189,15 @@ var repeated = []struct{ line, step *regexp.Regexp }{
 	{regexp.MustCompile(`^node_runtime_api_reachability: `), regexp.MustCompile(`repair route, DNS`)},
 }
 
-// TestReportsAgreeWithThemselves: over all recordings, and over walks with things broken at random.
+// TestReportsAgreeWithThemselves checks all recordings, and walks with random breaks.
 func TestReportsAgreeWithThemselves(t *testing.T) {
 	all := everyReport(t)
 	t.Run("steps", func(t *testing.T) { stepsFit(t, all) })
 	t.Run("texts", func(t *testing.T) { noTextContradictsAPassingFact(t, all) })
 }
 
-// stepsFit: every walk that did not pass names an owner and a first step; no step needs what is broken according to
-// the report, and none searches for what it rules out.
+// stepsFit: every walk that did not pass names an owner and a first step; no step needs what the report says is broken,
+// and none looks for what it rules out.
 func stepsFit(t *testing.T, all map[string]*diag.Report) {
 	t.Helper()
 	for name, r := range all {
@@ -228,8 +228,8 @@ func stepsFit(t *testing.T, all map[string]*diag.Report) {
 	}
 }
 
-// conclusions are the words with which a text claims more than its own fact, and the passing facts of the report that
-// contradict the claim. It does not use the table in claim.go.
+// conclusions are words with which a text claims more than its own fact, and a function that finds a passing fact that
+// contradicts the claim. It does not use the table in claim.go.
 var conclusions = []struct {
 	words  string
 	denied func(r *diag.Report, f *diag.Fact) string
@@ -324,12 +324,12 @@ func noTextContradictsAPassingFact(t *testing.T, all map[string]*diag.Report) {
 	t.Logf("said: %v", used)
 }
 
-// locating are words that claim the location of a fault. They belong into the table of claims, where the facts that
-// forbid them are beside them.
+// locating matches words that claim the location of a fault. They belong in the table of claims, beside the facts that
+// forbid them.
 var locating = regexp.MustCompile(
 	`so (the fault|the gateway|this is the|it is (the|not)|only the|something|that is the)|the fault is`)
 
-// TestClaimsAreInTheirTable: no judge writes such words by itself.
+// TestClaimsAreInTheirTable: no judge has such words in its own code.
 func TestClaimsAreInTheirTable(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -362,7 +362,7 @@ func TestClaimsAreInTheirTable(t *testing.T) {
 	}
 }
 
-// needsBySteps are the hops that any step of a hop needs, through others as well; and what the hop rests on.
+// needsBySteps returns the hops that any step of a hop needs, directly or through others, and the hops in its Behind.
 func needsBySteps(chain []Hop, id diag.HopID) []diag.HopID {
 	var all []diag.HopID
 	next := []diag.HopID{id}
@@ -384,9 +384,9 @@ func needsBySteps(chain []Hop, id diag.HopID) []diag.HopID {
 	return all
 }
 
-// TestSilenceOfANeedIsNoBlameOfWhatNeedsIt: every hop is broken in every way, while each hop that it needs or that may
-// explain it does not answer. The blame never lies at a hop one of whose needs was silent, and a silence is never a
-// fail.
+// TestSilenceOfANeedIsNoBlameOfWhatNeedsIt breaks every hop in every way, while each hop that it needs, or that may
+// explain it, gives no answer. The blame is never a hop with a need that gave no answer, and a missing answer is never
+// a fail.
 func TestSilenceOfANeedIsNoBlameOfWhatNeedsIt(t *testing.T) {
 	chain := Chain()
 	base := walkWith(t, nil).Facts
@@ -426,7 +426,7 @@ func TestSilenceOfANeedIsNoBlameOfWhatNeedsIt(t *testing.T) {
 	t.Logf("%d masks, %d blame a silence", masks, silentBlames)
 }
 
-// checkSilence reports whether the verdict blames a silence.
+// checkSilence reports whether the verdict blames a hop that gave no answer.
 func checkSilence(t *testing.T, name string, chain []Hop, r *diag.Report, quiet string) bool {
 	t.Helper()
 	v, hops := r.Verdict, byID(r.Hops)

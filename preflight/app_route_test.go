@@ -9,13 +9,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// planned gives the plan's steps of hop 17 that are left out, by why.
+// leftOfApp returns the steps of hop 17 that the plan leaves out, with the reasons.
 func leftOfApp(p profile.Profile) map[string]string {
 	plan := NewPlan(p, NewSubject(p, "node-1", "", "alloc-1", ""), Options{Session: true, Token: true, SSH: true})
 	return (&Case{Plan: plan}).planned(diag.HopAppUserRoute).Left
 }
 
-// TestAppStepsAreAskedFor: what is not known of the workload is not asked, with the reason in the plan.
+// TestAppStepsAreAskedFor: a step about something that is not known of the workload is left out, with the reason in the
+// plan.
 func TestAppStepsAreAskedFor(t *testing.T) {
 	p := testProfile()
 	if left := leftOfApp(p); len(left) > 0 {
@@ -32,8 +33,8 @@ func TestAppStepsAreAskedFor(t *testing.T) {
 	}
 }
 
-// TestAppRoute is what a browser's way to a workload may come to. Only a route that fails behind its edge is worth a
-// login on the platform's host.
+// TestAppRoute has the results of a browser's requests to a workload. Only a route that fails behind its edge is worth
+// a login on the platform's host.
 func TestAppRoute(t *testing.T) {
 	const hop = "app_user_route/"
 	refused := func(f *diag.Fact) {
@@ -102,7 +103,8 @@ func TestAppRoute(t *testing.T) {
 	}
 }
 
-// TestNoWebSocketIsNoFault: where neither profile nor platform reports that the workload takes one, none is asked for.
+// TestNoWebSocketIsNoFault: if neither profile nor platform reports that the workload uses a WebSocket, none is
+// requested.
 func TestNoWebSocketIsNoFault(t *testing.T) {
 	for word, want := range map[string]string{"": "", "false": "", "true": "https://a.apps.test/",
 		"/api/ws": "https://a.apps.test/api/ws"} {

@@ -13,7 +13,7 @@ import (
 
 type answers = map[string]func(*diag.Fact)
 
-// silentAgent is what the platform sees of any agent that no longer talks to it.
+// silentAgent returns what the platform sees of an agent that no longer talks to it.
 func silentAgent() answers {
 	return answers{
 		"node_heartbeat/read_model": setField("node.last_seen_at", "2026-01-02T11:00:00Z"),
@@ -64,7 +64,7 @@ func unitDown(f *diag.Fact) {
 		&diag.UnitFacts{Load: "loaded", Active: "inactive", Sub: "dead", Result: "success"}
 }
 
-// TestBlame: facts in, verdict out, one row for each kind of fault.
+// TestBlame has facts and the verdict that they must give, one row for each kind of fault.
 func TestBlame(t *testing.T) {
 	unreachable := with(silentAgent(), answers{
 		"node_runtime_api_reachability/reach":                failWith(diag.TCPTimeout, "tcp"),
@@ -261,7 +261,7 @@ func TestBlame(t *testing.T) {
 	}
 }
 
-// TestWhoKeepsSilent: a verdict blames the gateway for the silence only where a ping shows that the browser's side
+// TestWhoKeepsSilent: a verdict blames the gateway for a silent session only if a ping shows that the browser's side
 // works.
 func TestWhoKeepsSilent(t *testing.T) {
 	for _, ponged := range []bool{true, false} {
@@ -278,7 +278,7 @@ func TestWhoKeepsSilent(t *testing.T) {
 	}
 }
 
-// replaysToItself marshals, reads back, judges again and compares byte for byte.
+// replaysToItself marshals a report, reads it again, judges it again and compares byte for byte.
 func replaysToItself(t *testing.T, r *diag.Report) {
 	t.Helper()
 	first, err := json.Marshal(r)
@@ -327,7 +327,7 @@ func TestAProofThatDoesNotHoldIsRefused(t *testing.T) {
 	}
 }
 
-// FuzzReplay: any report that can be read and is judged once is judged the same ever after, and never panics.
+// FuzzReplay: a report that can be read and judged once is judged the same every time after, and never panics.
 func FuzzReplay(f *testing.F) {
 	seed := walkSeed(f)
 	f.Add(seed)
@@ -337,7 +337,7 @@ func FuzzReplay(f *testing.F) {
 		if json.Unmarshal(data, &r) != nil {
 			return
 		}
-		r.Verdict = diag.Verdict{} // a test of its own covers a forged proof
+		r.Verdict = diag.Verdict{} // another test covers a forged proof
 		once, err := Replay(&r)
 		if err != nil {
 			return

@@ -2,7 +2,7 @@ package preflight
 
 import "testing"
 
-// TestShelvedSlicesAreApart: a slice that grows over its room does not write into the next one's.
+// TestShelvedSlicesAreApart: a slice that grows beyond its capacity does not overwrite the next one.
 func TestShelvedSlicesAreApart(t *testing.T) {
 	var s shelf[int]
 	for n := range 20 {

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestAllocationChangesInTheWalk: a failure that a release, a move or a deploy of the allocation causes during the
-// walk is not blamed on a hop, whatever the platform calls the state; a failure in an unchanged state is.
+// TestAllocationChangesInTheWalk: a failure that is due to a release, a move or a deploy of the allocation during the
+// walk is not blamed on a hop, whatever the platform calls the state. A failure without such a change is.
 func TestAllocationChangesInTheWalk(t *testing.T) {
 	first, again := factID(diag.HopAllocationBinding, stepAllocation),
 		factID(diag.HopAllocationBinding, stepAllocationAfter)
@@ -77,8 +77,8 @@ func TestAllocationChangesInTheWalk(t *testing.T) {
 	}
 }
 
-// TestSecondLookIsAskedOnce: a second look that gets no answer has neither repeats nor counter-probes, which nothing
-// would wait for.
+// TestSecondLookIsAskedOnce: a second reading that gets no answer has neither repeats nor counter-probes, since nothing
+// would wait for them.
 func TestSecondLookIsAskedOnce(t *testing.T) {
 	again := factID(diag.HopAllocationBinding, stepAllocationAfter)
 	r := walkWith(t, answers{factID(diag.HopAppRuntimeLiveness, stepUnit): unitIs(diag.UnitInactive, "inactive", "dead")},
@@ -94,8 +94,7 @@ func TestSecondLookIsAskedOnce(t *testing.T) {
 	}
 }
 
-// TestNodeIsReadAgain: a complaint of the platform's read model about a node counts only if it is still there at the
-// end.
+// TestNodeIsReadAgain: a problem in the platform's read model of a node counts only if it is still there at the end.
 func TestNodeIsReadAgain(t *testing.T) {
 	again := factID(diag.HopNodeHeartbeat, stepNodeAfter)
 	good := func(f *diag.Fact) { healthyAgain(f) }
@@ -142,13 +141,13 @@ func TestNodeIsReadAgain(t *testing.T) {
 	}
 }
 
-// healthyAgain makes an answer that of a node without a complaint.
+// healthyAgain makes an answer that of a node without a problem.
 func healthyAgain(f *diag.Fact) {
 	h := healthy(diag.Request{ID: factID(diag.HopNodeHeartbeat, stepReadModel)})
 	f.HTTP = h.HTTP
 }
 
-// lostStill is a poll for results that did not come.
+// lostStill is the answer to a poll for results that did not come.
 func lostStill(f *diag.Fact) {
 	f.HTTP.Fields["node.lost_results"], f.HTTP.Fields["node.recovery_reason"] = "1", "dispatched_result_lost"
 	f.Failure, f.Phase = diag.HTTPTimeout, "poll"

@@ -33,7 +33,7 @@ func stepOf(r *diag.Report, hop diag.HopID, name string) diag.StepResult {
 	return diag.StepResult{}
 }
 
-// TestAnAgentWithoutARecordIsNoFault: what cannot be read was not measured, and the walk passes.
+// TestAnAgentWithoutARecordIsNoFault: a record that cannot be read was not measured, and the walk passes.
 func TestAnAgentWithoutARecordIsNoFault(t *testing.T) {
 	for _, word := range []diag.Failure{diag.FileMissing, diag.Unsupported, diag.NotPermitted, diag.FileUnreadable} {
 		r := walkWith(t, map[string]func(*diag.Fact){
@@ -50,7 +50,7 @@ func TestAnAgentWithoutARecordIsNoFault(t *testing.T) {
 	}
 }
 
-// TestAPlatformWithoutRecordsIsNotAskedForThem.
+// TestAPlatformWithoutRecordsIsNotAskedForThem: the step host_record is not planned.
 func TestAPlatformWithoutRecordsIsNotAskedForThem(t *testing.T) {
 	p := testProfile()
 	p.Mapping.Record = new(bool)
@@ -62,7 +62,8 @@ func TestAPlatformWithoutRecordsIsNotAskedForThem(t *testing.T) {
 	}
 }
 
-// TestASilentNodeSpeaksThroughItsRecord: no probe finds anything, the platform hears nothing, and the record shows why.
+// TestASilentNodeSpeaksThroughItsRecord: no probe finds a fault, the platform hears nothing, and the record shows the
+// cause.
 func TestASilentNodeSpeaksThroughItsRecord(t *testing.T) {
 	trouble := diag.RecordEntry{Reason: diag.RecServerTLSUntrusted, About: "heartbeat", Decision: "retry",
 		Failure: diag.TLSUnknownCA}
@@ -90,7 +91,7 @@ func TestASilentNodeSpeaksThroughItsRecord(t *testing.T) {
 	}
 }
 
-// TestOnlyThisOperatorIsCutOff: the node is let in, so nothing contradicts it; but not all five points were
+// TestOnlyThisOperatorIsCutOff: the node is let in, so the API is not unreachable for it; but not all five points were
 // measured.
 func TestOnlyThisOperatorIsCutOff(t *testing.T) {
 	r := walkWith(t, map[string]func(*diag.Fact){"control_plane_access/healthz": failWith(diag.TCPTimeout, "tcp")})
@@ -100,8 +101,8 @@ func TestOnlyThisOperatorIsCutOff(t *testing.T) {
 	}
 }
 
-// TestAReportOfBeforeTheRepair: the platform keeps what the agent reported before it was restarted; the running
-// agent's own environment is newer.
+// TestAReportOfBeforeTheRepair: the platform still has what the agent reported before its restart; the running agent's
+// own environment is newer.
 func TestAReportOfBeforeTheRepair(t *testing.T) {
 	for name, c := range map[string]struct {
 		read, variable, running string
@@ -130,7 +131,7 @@ func TestAReportOfBeforeTheRepair(t *testing.T) {
 	}
 }
 
-// TestAnOldAgentIsAWarning.
+// TestAnOldAgentIsAWarning: a walk with an agent of another version warns, and does not fail.
 func TestAnOldAgentIsAWarning(t *testing.T) {
 	r := walkWith(t, map[string]func(*diag.Fact){"node_heartbeat/read_model": func(f *diag.Fact) {
 		f.HTTP.Fields["node.agent_version"], f.HTTP.Fields["node.agent_desired_version"] = "v1", "v2"
@@ -140,7 +141,7 @@ func TestAnOldAgentIsAWarning(t *testing.T) {
 	}
 }
 
-// TestTokenState: the platform's word and the node's own together.
+// TestTokenState combines what the platform issued with what the node has.
 func TestTokenState(t *testing.T) {
 	for _, c := range []struct {
 		issued, held string

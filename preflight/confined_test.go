@@ -7,7 +7,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestConfined: an agent that its own unit keeps from the network, and those that only look like it.
+// TestConfined has agents that their own unit keeps from the network, and agents that only look like it.
 func TestConfined(t *testing.T) {
 	process, reach := factID(diag.HopNodeReadiness, stepProcess), factID(diag.HopNodeRuntimeAPI, stepReach)
 	stream := factID(diag.HopNodeTerminalReachability, stepStream)
@@ -118,7 +118,7 @@ func TestConfined(t *testing.T) {
 	}
 }
 
-// TestNetworkOfTheSteps: a packet filter, routes and sockets are looked at in the network namespace that the finding is
+// TestNetworkOfTheSteps: steps inspect packet filter, routes and sockets in the network namespace that the finding is
 // about, and in no other.
 func TestNetworkOfTheSteps(t *testing.T) {
 	process, reach := factID(diag.HopNodeReadiness, stepProcess), factID(diag.HopNodeRuntimeAPI, stepReach)
@@ -144,7 +144,7 @@ func TestNetworkOfTheSteps(t *testing.T) {
 	files := outOfIt(diag.OpenFiles, diag.ScopeMachine, "ENFILE", "tcp")
 	for name, tc := range map[string]struct {
 		answers answers
-		look    string // what is looked at: nft list ruleset, or ss -s
+		look    string // what a step inspects: nft list ruleset, or ss -s
 		agents  bool
 	}{
 		"the agent's own network": {answers{process: own, reach: inside(refusedHere("EPERM", filter))}, "nft list ruleset",
@@ -173,7 +173,7 @@ func TestNetworkOfTheSteps(t *testing.T) {
 	}
 }
 
-// TestConfinedFromTheTerminalAlone: the agent reports, and its stream is what its unit denies.
+// TestConfinedFromTheTerminalAlone: the agent reports to the platform, and its unit denies only its stream.
 func TestConfinedFromTheTerminalAlone(t *testing.T) {
 	k := diag.Confinement{IPDeny: []string{"192.0.2.10/32"}, CgroupFilters: []string{"egress"}}
 	world := answers{
@@ -192,7 +192,7 @@ func TestConfinedFromTheTerminalAlone(t *testing.T) {
 	}
 }
 
-// TestNetworkThatIsNotEntered: a login without the right to enter the agent's network has not seen it pass.
+// TestNetworkThatIsNotEntered: a login that may not enter the agent's network has not seen it pass.
 func TestNetworkThatIsNotEntered(t *testing.T) {
 	world := answers{
 		factID(diag.HopNodeReadiness, stepProcess): func(f *diag.Fact) {
@@ -219,7 +219,7 @@ func TestWorkloadIsTheMachines(t *testing.T) {
 	}
 }
 
-// TestFactsOfTheAgentsNetwork: a text names the network namespace in which its fact was measured: the agent's or the
+// TestFactsOfTheAgentsNetwork: a text names the network namespace in which its fact was measured, the agent's or the
 // machine's.
 func TestFactsOfTheAgentsNetwork(t *testing.T) {
 	process, reach := factID(diag.HopNodeReadiness, stepProcess), factID(diag.HopNodeRuntimeAPI, stepReach)

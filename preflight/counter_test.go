@@ -7,7 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// One name may resolve to two listeners at two addresses; which one is pinned must not depend on chance.
+// TestPinIsOfTheEndpoint: one name may have two listeners at two addresses, and the endpoint decides which one is
+// pinned.
 func TestPinIsOfTheEndpoint(t *testing.T) {
 	e := &Env{Profile: profile.Profile{
 		TerminalBase: "https://term.test", TerminalResolveAddress: "192.0.2.1",
@@ -31,7 +32,7 @@ func TestPinIsOfTheEndpoint(t *testing.T) {
 	}
 }
 
-// A command to paste names this node's files, not the usual ones.
+// TestPlaceholdersAreTheProfiles: a command to paste names this node's files, not the default ones.
 func TestPlaceholdersAreTheProfiles(t *testing.T) {
 	p := profile.Profile{Agent: profile.Agent{
 		Unit: "agent.service", EnvFile: "/srv/env", Dir: "/srv/agent/", Binary: "/srv/bin/agent", Record: "/srv/record",

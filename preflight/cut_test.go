@@ -10,11 +10,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// stamp is a time of the fixture's day.
+// stamp returns a time of the fixture's day.
 func stamp(d time.Duration) string { return noon.Add(d).Format(time.RFC3339Nano) }
 
-// cutWorld is a walk whose session ended as in ws, and whose gateway's row has the fields of row in addition to a
-// success's.
+// cutWorld returns the answers of a walk whose session ended as in ws; row overrides fields of the gateway's row of a
+// successful session.
 func cutWorld(ws diag.WSFacts, row map[string]string, more ...func(answers)) answers {
 	a := answers{
 		"browser_terminal_ws/session": func(f *diag.Fact) {
@@ -36,7 +36,7 @@ func cutWorld(ws diag.WSFacts, row map[string]string, more ...func(answers)) ans
 	return a
 }
 
-// TestCuts: by the evidence of both ends of a stream, the side that ended it is blamed, and never the tenant's shell.
+// TestCuts: the side that ended the stream, by the evidence of both ends, is blamed, and never the tenant's shell.
 func TestCuts(t *testing.T) {
 	eof := diag.WSFacts{FirstFrame: "ready", Ended: diag.WSEndEOF, CloseCode: 1006, EndedMS: 1400, QuietMS: 1000}
 	closed := diag.WSFacts{FirstFrame: "ready", FrameCode: "node_stream_closed", Ended: diag.WSEndClose, CloseCode: 4502,
@@ -161,7 +161,7 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-// TestUpgradeAnswerIsCut: a gateway that has the browser of this walk already refuses nothing.
+// TestUpgradeAnswerIsCut: a gateway that already has the browser of this walk did not refuse it.
 func TestUpgradeAnswerIsCut(t *testing.T) {
 	r := walkWith(t, answers{"browser_terminal_ws/session": func(f *diag.Fact) {
 		f.Failure, f.Phase, f.PTY, f.WS = diag.WSUpgradeRejected, "ws", nil, &diag.WSFacts{Status: 409}
@@ -172,7 +172,7 @@ func TestUpgradeAnswerIsCut(t *testing.T) {
 	}
 }
 
-// TestShellsOwnEnd: where the stream was not cut, the shell is blamed, with its last lines.
+// TestShellsOwnEnd: if the stream was not cut, the shell is blamed, with its last lines.
 func TestShellsOwnEnd(t *testing.T) {
 	code := 137
 	exit := diag.WSFacts{FirstFrame: "ready", ExitCode: &code, Ended: diag.WSEndClose, CloseCode: 1000,
@@ -219,8 +219,8 @@ func TestShellsOwnEnd(t *testing.T) {
 	}
 }
 
-// TestCutIsNeverAHealthyShell: with any combination of ends, a walk blames one hop at most, does not blame the shell
-// beside a cut, and does not pass.
+// TestCutIsNeverAHealthyShell: with any combination of ends, a walk blames at most one hop, does not blame the shell in
+// addition to a cut, and does not pass.
 func TestCutIsNeverAHealthyShell(t *testing.T) {
 	n := 0
 	for _, first := range []string{"", "ready", "data"} {

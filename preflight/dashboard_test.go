@@ -6,7 +6,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// walkPart walks a part of the chain against scripted vantages, as --only does, with a session where session is set.
+// walkPart walks the hops of only, as --only does, against scripted vantages; session opens a session.
 func walkPart(t *testing.T, session bool, only []diag.HopID, answers map[string]func(*diag.Fact)) *diag.Report {
 	t.Helper()
 	e := testEnv()
@@ -20,8 +20,8 @@ func walkPart(t *testing.T, session bool, only []diag.HopID, answers map[string]
 	return r
 }
 
-// TestDashboardSaysNothingOfWhatWasLeftOut: no "failed" of a terminal that the walk meant not to open, no "stale" of a
-// heartbeat that it meant not to look at.
+// TestDashboardSaysNothingOfWhatWasLeftOut: the dashboard has no "failed" for a terminal, and no "stale" for a
+// heartbeat, that the walk left out on purpose.
 func TestDashboardSaysNothingOfWhatWasLeftOut(t *testing.T) {
 	refused := map[string]func(*diag.Fact){"node_terminal_reachability/stream": failWith(diag.TCPTimeout, "tcp")}
 	dead := map[string]func(*diag.Fact){"node_readiness/process": func(f *diag.Fact) {

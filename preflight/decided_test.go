@@ -7,8 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestReleasedWhileWalking: a walk whose allocation is released, or whose node is shut out, between two of its hops
-// blames no hop for the terminal, whichever hop met the decision; and it does not pass.
+// TestReleasedWhileWalking: a walk during which its allocation is released, or its node fenced, blames no hop for the
+// terminal, whichever hop met the decision, and does not pass.
 func TestReleasedWhileWalking(t *testing.T) {
 	row := func(f *diag.Fact) {
 		f.HTTP.Fields["session.close_reason"] = "allocation_released"
@@ -67,7 +67,7 @@ func TestReleasedWhileWalking(t *testing.T) {
 	}
 }
 
-// TestDecisionAfterTheProof: a shell that computed before the decision has proven what was asked.
+// TestDecisionAfterTheProof: a shell that computed before the decision is enough for a pass.
 func TestDecisionAfterTheProof(t *testing.T) {
 	r := walkWith(t, answers{"terminal_open_task/session": func(f *diag.Fact) {
 		f.HTTP.Fields["session.close_reason"] = "allocation_released"

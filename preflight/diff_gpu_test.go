@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// withGPUs is a walk of a node with eight GPUs.
+// withGPUs returns a walk of a node with eight GPUs.
 func withGPUs(t *testing.T, change func(*diag.GPUFacts)) *diag.Report {
 	t.Helper()
 	number := func(n int64) diag.GPUReading { return diag.GPUReading{Value: &n} }
@@ -31,8 +31,8 @@ func withGPUs(t *testing.T, change func(*diag.GPUFacts)) *diag.Report {
 	})
 }
 
-// TestGPUsCompareByGPU: a driver, a setting, a link and a GPU are changes; another order of the same GPUs is not.
-// Fewer of something is a regression.
+// TestGPUsCompareByGPU: another driver, setting, link or GPU is a change; the same GPUs in another order are not. Fewer
+// of something is a regression.
 func TestGPUsCompareByGPU(t *testing.T) {
 	for _, c := range []struct {
 		name       string

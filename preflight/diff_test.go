@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// recorded is a report of a real machine.
+// recorded returns a report of a real machine.
 func recorded(t *testing.T, name string) *diag.Report {
 	t.Helper()
 	data, err := os.ReadFile("../golden/reports/" + name + ".json")
@@ -28,7 +28,7 @@ func recorded(t *testing.T, name string) *diag.Report {
 	return r
 }
 
-// changed is the healthy recording, changed.
+// changed returns the healthy recording after change.
 func changed(t *testing.T, change func(r *diag.Report)) *diag.Report {
 	t.Helper()
 	r := recorded(t, "healthy")
@@ -36,7 +36,7 @@ func changed(t *testing.T, change func(r *diag.Report)) *diag.Report {
 	return r
 }
 
-// factOf is one fact of r.
+// factOf returns one fact of r.
 func factOf(t *testing.T, r *diag.Report, id string) *diag.Fact {
 	t.Helper()
 	f := byFact(r.Facts)[id]
@@ -54,7 +54,7 @@ const (
 )
 
 // TestDiffNamesWhatWasBroken: between a healthy machine and a broken one, the thing that was broken is among the
-// changes, and is listed before the hops that failed of it.
+// changes, and is listed before the hops that fail because of it.
 func TestDiffNamesWhatWasBroken(t *testing.T) {
 	base := recorded(t, "healthy")
 	for _, c := range []struct {
@@ -185,7 +185,7 @@ func TestEveryKindOfChange(t *testing.T) {
 	}
 }
 
-// TestSeenBefore: what a good walk has seen already is a change, and no regression; an upgrade is neither.
+// TestSeenBefore: a change that a good walk has already seen is not a regression; an upgrade is not one either.
 func TestSeenBefore(t *testing.T) {
 	base := recorded(t, "healthy")
 	moved := changed(t, func(r *diag.Report) { factOf(t, r, reachID).DNS.Addresses = []string{"10.231.77.12"} })
@@ -216,8 +216,7 @@ func TestSeenBefore(t *testing.T) {
 	}
 }
 
-// TestNotMeasuredIsNoChange: a measurement that one of the walks lacks is listed as not compared, and nothing else
-// is.
+// TestNotMeasuredIsNoChange: a measurement that one of the walks lacks is listed as not compared, and is not a change.
 func TestNotMeasuredIsNoChange(t *testing.T) {
 	base := recorded(t, "healthy")
 	for i := range base.Facts {
@@ -248,7 +247,7 @@ func TestNotMeasuredIsNoChange(t *testing.T) {
 }
 
 // TestOnlyTheSameCompares: another subject, or a walk that leaves out what the baseline has, is not comparable; a walk
-// that has more is.
+// that has more is comparable.
 func TestOnlyTheSameCompares(t *testing.T) {
 	base := recorded(t, "healthy")
 	for _, c := range []struct {
@@ -298,7 +297,7 @@ func TestOnlyTheSameCompares(t *testing.T) {
 	}
 }
 
-// runs are n healthy walks whose times are base's, multiplied by noise.
+// runs returns n healthy walks whose times are base's, multiplied by noise.
 func runs(t *testing.T, n int, noise func() float64) []*diag.Report {
 	t.Helper()
 	base := recorded(t, "healthy")
@@ -316,7 +315,7 @@ func runs(t *testing.T, n int, noise func() float64) []*diag.Report {
 }
 
 // TestSlowerThanNoise: one slow fact among steady ones is found, with the phase that grew; with fewer than five good
-// walks, times are not compared, and the diff notes it.
+// walks times are not compared, which the diff states.
 func TestSlowerThanNoise(t *testing.T) {
 	steady := func() float64 { return 1 }
 	slow := changed(t, func(r *diag.Report) {
@@ -339,7 +338,7 @@ func TestSlowerThanNoise(t *testing.T) {
 		}) {
 		t.Errorf("from four samples: %+v", few)
 	}
-	reused := changed(t, func(r *diag.Report) { // a connection of its own is not like another's
+	reused := changed(t, func(r *diag.Report) { // a new connection is not compared with a reused one
 		f := factOf(t, r, reachID)
 		f.DurationMS, f.TCP.Reused = 300, true
 	})
@@ -348,7 +347,7 @@ func TestSlowerThanNoise(t *testing.T) {
 	}
 }
 
-// TestNoiseIsNoNews draws walks of one noisy distribution and counts how often a gate would stop at its own noise, and
+// TestNoiseIsNoNews draws walks from one noisy distribution, and counts how often a gate would give a false alarm, and
 // how often it would miss a hop that takes five times as long and 200 ms more.
 func TestNoiseIsNoNews(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2)) // the same draws in every run
@@ -397,7 +396,7 @@ func TestNoiseIsNoNews(t *testing.T) {
 	}
 }
 
-// TestDiffIsPure: it changes neither report, returns the same diff again, and does not depend on the order of the
+// TestDiffIsPure: Diff changes neither report, returns the same diff each time, and does not depend on the order of the
 // facts.
 func TestDiffIsPure(t *testing.T) {
 	base, now := recorded(t, "healthy"), recorded(t, "three-faults")
@@ -422,7 +421,7 @@ func TestDiffIsPure(t *testing.T) {
 	}
 }
 
-// TestReplayKeepsTheDiff: a diff is carried along, and the time of the last good walk comes from the report.
+// TestReplayKeepsTheDiff: a replay keeps the diff, and the time of the last good walk comes from the report.
 func TestReplayKeepsTheDiff(t *testing.T) {
 	r := recorded(t, "stale-ca-bundle")
 	r.Run.LastGoodAt = diag.At(noon)

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// TestElsewhereNamesTheRoots: every recorded fault against the healthy walk: what is named first is a root and never a
-// symptom, the blamed hop is named where it passes there, and its input does not differ by an id of the walk. Nothing
-// differs from itself.
+// TestElsewhereNamesTheRoots compares every recorded fault with the healthy walk: the first hop in the result is a root
+// and never a symptom, the blamed hop is in it if it passes there, and no id of the walk counts as a different input. A
+// walk does not differ from itself.
 func TestElsewhereNamesTheRoots(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("..", "golden", "reports", "*.json"))
 	if err != nil || len(files) < 20 {

@@ -27,7 +27,7 @@ func line(at time.Duration, kind string) diag.EvidenceLine {
 	return diag.EvidenceLine{At: diag.At(noon.Add(at)), Kind: kind}
 }
 
-// TestEvidenceOfTheFailingRequest: it is pulled by every id that the operator named, without duplicates.
+// TestEvidenceOfTheFailingRequest: evidence is requested by every id that the operator named, and has no duplicates.
 func TestEvidenceOfTheFailingRequest(t *testing.T) {
 	e := testEnv()
 	e.Subject.CorrelationID, e.Subject.SessionID = "failing-1", "sess-0"
@@ -53,8 +53,7 @@ func TestEvidenceOfTheFailingRequest(t *testing.T) {
 	}
 }
 
-// TestNoEvidenceIsAsked: of a platform that keeps none, no id is asked for, unless its session path is mapped by
-// itself.
+// TestNoEvidenceIsAsked: a platform that has no evidence path gets no request, unless its session path is mapped.
 func TestNoEvidenceIsAsked(t *testing.T) {
 	e := testEnv()
 	e.Subject.CorrelationID, e.Subject.SessionID = "failing-1", "sess-0"
@@ -68,8 +67,8 @@ func TestNoEvidenceIsAsked(t *testing.T) {
 	}
 }
 
-// TestEvidenceKeepsTheNewest: excess evidence loses its oldest lines, with a note; so does evidence that the platform
-// cut.
+// TestEvidenceKeepsTheNewest: if there is too much evidence, the oldest lines are dropped, and the report says so, also
+// if the platform dropped them.
 func TestEvidenceKeepsTheNewest(t *testing.T) {
 	e := testEnv()
 	var many []diag.EvidenceLine
@@ -89,7 +88,7 @@ func TestEvidenceKeepsTheNewest(t *testing.T) {
 	}
 }
 
-// TestEvidencePulledBeforeTheEndIsKept: ctx ends after the walk, and what had come by then stays.
+// TestEvidencePulledBeforeTheEndIsKept: ctx ends after the walk, and the evidence that had come by then is kept.
 func TestEvidencePulledBeforeTheEndIsKept(t *testing.T) {
 	for range 50 { // a choice between two that are ready is made by chance
 		ctx, cancel := context.WithCancel(t.Context())
@@ -103,8 +102,8 @@ func TestEvidencePulledBeforeTheEndIsKept(t *testing.T) {
 	}
 }
 
-// TestAPullIsWaitedFor: what is being pulled as the walk is interrupted comes to its end before the walk's, also where
-// it ends a little late; what never ends is left after a while, and what never began is not waited for.
+// TestAPullIsWaitedFor: a pull that runs when the walk is interrupted is waited for, even if it ends a little late; one
+// that never ends is given up after a while, and one that never began is not waited for.
 func TestAPullIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

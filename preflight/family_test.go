@@ -13,7 +13,7 @@ const (
 	reachAPI = "node_runtime_api_reachability/reach"
 )
 
-// dual gives a fact a name with both families, of which one was connected.
+// dual gives a fact a name with addresses of both families, one of which was connected.
 func dual(used string, attempts ...diag.TCPAttempt) func(*diag.Fact) {
 	remote := used + ":443"
 	if six(used) {
@@ -39,8 +39,8 @@ func dialFails(word diag.Failure) func(*diag.Fact) {
 var blackHole = []diag.TCPAttempt{{Remote: "[" + v6 + "]:443", DurationMS: 301}, {Remote: v4 + ":443",
 	Connected: true, AfterMS: 300, DurationMS: 1}}
 
-// TestDeadFamilyIsAWarning: the walk passes with a warning that has the address that does not answer and the delay;
-// once per name and vantage.
+// TestDeadFamilyIsAWarning: the walk passes with a warning that has the dead address and the delay, once per name and
+// vantage.
 func TestDeadFamilyIsAWarning(t *testing.T) {
 	for name, c := range map[string]struct {
 		step  func(*diag.Fact)
@@ -68,7 +68,7 @@ func TestDeadFamilyIsAWarning(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := answers{healthz: c.step, healthz + "~other-family": c.other}
-			again := "terminal_public_route/healthz" // the same name from the same place
+			again := "terminal_public_route/healthz" // the same name from the same vantage
 			all[again], all[again+"~other-family"] = c.step, c.other
 			r := walkWith(t, all)
 			h := hopOf(r, diag.HopControlPlaneAccess)
@@ -92,8 +92,8 @@ func TestDeadFamilyIsAWarning(t *testing.T) {
 	}
 }
 
-// TestOneFamilyLeadsElsewhere: where one address of a name has another certificate, the other one proves it by one
-// input.
+// TestOneFamilyLeadsElsewhere: if one address of a name has another certificate, the other address proves it by that
+// one input.
 func TestOneFamilyLeadsElsewhere(t *testing.T) {
 	wrong := func(f *diag.Fact) {
 		dual(v6)(f)
@@ -114,7 +114,7 @@ func TestOneFamilyLeadsElsewhere(t *testing.T) {
 	}
 }
 
-// TestIPv6OnlyNameOnAHostWithout reports why nothing could be dialled.
+// TestIPv6OnlyNameOnAHostWithout: the text says why nothing could be dialled.
 func TestIPv6OnlyNameOnAHostWithout(t *testing.T) {
 	r := walkWith(t, answers{reachAPI: func(f *diag.Fact) {
 		f.Failure, f.Phase, f.Errno, f.HTTP = diag.TCPNetUnreachable, "tcp", "ENETUNREACH", nil

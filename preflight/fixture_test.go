@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// noon is when every fixture was measured.
+// noon is the time at which every fixture was measured.
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func testProfile() profile.Profile {
@@ -133,7 +133,7 @@ func healthy(req diag.Request) diag.Fact {
 	return f
 }
 
-// healthyNodeGPUs is what a node with two GPUs that are well knows of them.
+// healthyNodeGPUs returns the GPU facts of a node with two healthy GPUs.
 func healthyNodeGPUs() *diag.GPUFacts {
 	n, age, driver := int64(2), int64(12_000), "535.161.08"
 	return &diag.GPUFacts{Path: "/var/lib/gpuaas/agent/gpu.json", WrittenAt: diag.At(noon), Probe: "sampling",
@@ -144,7 +144,7 @@ func healthyNodeGPUs() *diag.GPUFacts {
 		Evidence: []json.RawMessage{json.RawMessage(`{}`)}}
 }
 
-// healthyGPUs are the fields of an admission document of a node with two GPUs that are well.
+// healthyGPUs returns the fields of an admission document of a node with two healthy GPUs.
 func healthyGPUs() map[string]string {
 	return map[string]string{
 		"gpu.health": "HEALTHY", "gpu.node_status": "ACTIVE", "gpu.policy": "default", "gpu.mode": "enforce",
@@ -204,14 +204,14 @@ func healthyIdentity(f *diag.Fact, step string) {
 	}
 }
 
-// secondLooks are the steps that see what another saw, unless they have an answer of their own.
+// secondLooks are the steps that get the answer of another step, unless the test gives them one.
 var secondLooks = map[string]string{
 	factID(diag.HopAllocationBinding, stepAllocationAfter): factID(diag.HopAllocationBinding, stepAllocation),
 	factID(diag.HopNodeHeartbeat, stepNodeAfter):           factID(diag.HopNodeHeartbeat, stepReadModel),
 }
 
-// scripted is a vantage whose answers are written down: by fact id, else healthy. It fails the test on a request that
-// no plan would send.
+// scripted is a vantage with scripted answers by fact id, healthy by default. It fails the test on a request that no
+// plan would send.
 type scripted struct {
 	name    string
 	answers map[string]func(*diag.Fact)
@@ -241,7 +241,7 @@ func (s *scripted) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 			f = diag.Fact{At: f.At, DurationMS: 3, TCP: &diag.TCPFacts{Remote: req.Target}}
 		}
 		f.ID, f.Request, f.Vantage = req.ID, req, s.name
-		change := s.answers[req.ID] // of this very repeat
+		change := s.answers[req.ID] // of this repeat
 		if change == nil {
 			change = s.answers[asked]
 		}
@@ -270,7 +270,7 @@ func inMadeUpTime[T any](t *testing.T, f func(t *testing.T) T) (got T) {
 	return got
 }
 
-// walked is what came of a walk in made-up time.
+// walked is the result of a walk in made-up time.
 type walked struct {
 	facts []diag.Fact
 	ended diag.EndedBy
@@ -292,7 +292,7 @@ func walkWith(t *testing.T, answers map[string]func(*diag.Fact), hang ...string)
 	return inMadeUpTime(t, func(t *testing.T) *diag.Report { return walkUntil(t.Context(), answers, hang...) })
 }
 
-// walkUntil is walkWith where time is made up already, and ends with ctx.
+// walkUntil is walkWith for a caller whose time is made up already; the walk ends with ctx.
 func walkUntil(ctx context.Context, answers map[string]func(*diag.Fact), hang ...string) *diag.Report {
 	e := testEnv()
 	stuck := map[string]bool{}
@@ -359,7 +359,7 @@ func nobodyClaims(f *diag.Fact) {
 	delete(f.HTTP.Fields, "task.completed_at")
 }
 
-// eachAtOnce asks every request in a goroutine of its own, as a vantage does.
+// eachAtOnce answers every request in its own goroutine, as a vantage does.
 func eachAtOnce(
 	ctx context.Context, reqs []diag.Request, ask func(context.Context, diag.Request) diag.Fact,
 ) []diag.Fact {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// pageOf is an answer of a server on the way: a page for people.
+// pageOf is the answer of a server on the path: an HTML page.
 func pageOf(status int, failure diag.Failure) func(*diag.Fact) {
 	return func(f *diag.Fact) {
 		f.Failure, f.Phase = failure, "http"
@@ -16,8 +16,8 @@ func pageOf(status int, failure diag.Failure) func(*diag.Fact) {
 	}
 }
 
-// TestPagesAreOfAServerOnTheWay: a page with nothing of the platform in it shows no fault of the platform, of its queue
-// or of the operator's token, and only a 401 is about a login: the server that answered is named.
+// TestPagesAreOfAServerOnTheWay: a page that does not come from the platform shows no fault of the platform, its queue
+// or the operator's token, and only a 401 is about a login; the text names the server that answered.
 func TestPagesAreOfAServerOnTheWay(t *testing.T) {
 	const edge = "edge and route profile"
 	for name, c := range map[string]struct {
@@ -62,7 +62,7 @@ func TestPagesAreOfAServerOnTheWay(t *testing.T) {
 	}
 }
 
-// TestClosedHealthPages: what the platform itself answers a request without a token.
+// TestClosedHealthPages has the platform's own refusals of a request without a token.
 func TestClosedHealthPages(t *testing.T) {
 	for _, c := range []struct {
 		status int

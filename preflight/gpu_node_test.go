@@ -13,7 +13,7 @@ import (
 
 const gpuNodeID, gpuJudgedID = "gpu_health/node", "gpu_health/judged"
 
-// walkGPU walks an environment whose profile is changed.
+// walkGPU walks an environment with a changed profile.
 func walkGPU(t *testing.T, change func(*profile.Profile), of answers) *diag.Report {
 	t.Helper()
 	return inMadeUpTime(t, func(t *testing.T) *diag.Report {
@@ -38,7 +38,7 @@ func nodeGPUs(change func(*diag.GPUFacts)) answers {
 }
 
 // TestTheNodeAndThePlatformDisagree: the node's own evidence keeps the platform's HEALTHY from being a pass, once the
-// platform had time to receive it; missing evidence of the node changes nothing.
+// platform had time to receive it. Missing evidence of the node changes nothing.
 func TestTheNodeAndThePlatformDisagree(t *testing.T) {
 	gone := func(since time.Duration) answers {
 		return nodeGPUs(func(g *diag.GPUFacts) {
@@ -89,8 +89,8 @@ func TestTheNodeAndThePlatformDisagree(t *testing.T) {
 	}
 }
 
-// TestGPUsJudgedHere: by a policy of the profile, what the node knows is judged in the words of a platform's judgement;
-// the platform is not asked.
+// TestGPUsJudgedHere: if the profile names a policy, the node's facts are judged by it, with the texts of a platform's
+// judgement, and the platform is not asked.
 func TestGPUsJudgedHere(t *testing.T) {
 	own := func(p *profile.Profile) { p.GPU.Policy = "strict" }
 	judged := func(health, about, what string) answers {
@@ -150,7 +150,7 @@ func TestNobodyJudgesGPUs(t *testing.T) {
 	if r.Verdict.Outcome != diag.OutcomePass || byFact(r.Facts)[gpuNodeID].Request.Evidence {
 		t.Errorf("%s", r.Verdict.Outcome)
 	}
-	// no login: that they are not judged does not follow from it
+	// Without a login the finding is the same.
 	r = walkGPU(t, func(p *profile.Profile) { p.Mapping.Paths[profile.PathNodeGPU] = profile.Absent },
 		answers{"node_ops_access/ssh": failWith(diag.SSHAuth, "ssh")})
 	if h := hopOf(r, diag.HopGPUHealth); h.Status != diag.StatusSkipped {
@@ -158,7 +158,7 @@ func TestNobodyJudgesGPUs(t *testing.T) {
 	}
 }
 
-// late is a node on which a login takes its time: everything that is asked there waits for it, and takes some itself.
+// late is a node with a slow login: every request waits for it, and then takes some time itself.
 type late struct {
 	scripted
 	login <-chan struct{}
@@ -180,8 +180,8 @@ func (l *late) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	return facts
 }
 
-// TestASlowLoginCostsNoGPUs: the platform's answer is there long before the login, which takes longer than the hop's
-// budget. What is asked behind it has its own time.
+// TestASlowLoginCostsNoGPUs: the platform answers long before the login, which takes longer than the hop's budget. A
+// request behind the login has its own time.
 func TestASlowLoginCostsNoGPUs(t *testing.T) {
 	r := inMadeUpTime(t, func(t *testing.T) *diag.Report {
 		login := make(chan struct{})
@@ -193,7 +193,7 @@ func TestASlowLoginCostsNoGPUs(t *testing.T) {
 	if h.Status != diag.StatusPass || len(h.Steps) < 2 || h.Steps[1].Status != diag.StatusPass {
 		t.Errorf("%s %s, %+v", h.Status, h.Because, h.Steps)
 	}
-	// What is shown as the hop's time is what its own steps took.
+	// The hop's time is that of its own steps.
 	byFact(r.Facts)[gpuNodeID].OffsetMS = 8000
 	Judge(r)
 	if h = hopOf(r, diag.HopGPUHealth); int64(h.DurationMS) > h.BudgetMS || h.DurationMS < 1 {

@@ -26,7 +26,7 @@ func refusedGPUs(status int, code string) answers {
 	}}
 }
 
-// fatalXID is what a GPU that has fallen off the bus makes of a document.
+// fatalXID returns the fields of a document about a GPU that has fallen off the bus.
 func fatalXID() map[string]string {
 	return map[string]string{"gpu.health": "UNHEALTHY", "gpu.node_status": "UNHEALTHY", "gpu.decided_about": "event",
 		"gpu.decided_what": "xid 79", "gpu.decided_index": "3", "gpu.decided_uuid": "GPU-c",
@@ -128,8 +128,8 @@ func TestGPUHealth(t *testing.T) {
 	}
 }
 
-// TestGPUBlame: a GPU that has failed is the blame of a walk where nothing else fails, observed, with a command that
-// explains its XID. A count that is too low names no cause.
+// TestGPUBlame: a failed GPU is the blame of a walk in which nothing else fails, observed, with a command that explains
+// its XID. A GPU count that is too low is no cause.
 func TestGPUBlame(t *testing.T) {
 	v := walkWith(t, gpuAnswer(fatalXID())).Verdict
 	if v.Blame == nil || v.Blame.Hop != diag.HopGPUHealth || v.Reason != diag.ReasonGPUUnhealthy ||
@@ -149,7 +149,8 @@ func TestGPUBlame(t *testing.T) {
 	}
 }
 
-// TestGPUAndTerminal: neither a failed nor a degraded GPU is to blame for a terminal, and neither is hidden by it.
+// TestGPUAndTerminal: neither a failed nor a degraded GPU is blamed for a terminal, and a terminal's fault hides
+// neither.
 func TestGPUAndTerminal(t *testing.T) {
 	mint := func(f *diag.Fact) {
 		f.Failure, f.Phase, f.HTTP = diag.HTTPStatus, "http", &diag.HTTPFacts{Status: 500, ErrorCode: "internal"}
@@ -175,7 +176,7 @@ func TestGPUAndTerminal(t *testing.T) {
 	}
 }
 
-// TestGPUWarning: a degraded GPU is a warning of P2, with which the node works.
+// TestGPUWarning: a degraded GPU is a warning of P2, and needs no action.
 func TestGPUWarning(t *testing.T) {
 	r := walkWith(t, gpuAnswer(butFor(fatalXID(), "gpu.health", "DEGRADED")))
 	k := r.Classification
@@ -185,7 +186,7 @@ func TestGPUWarning(t *testing.T) {
 	}
 }
 
-// TestGPUStepIsEarly: the document is read as soon as the API is known to answer, beside the node's read model.
+// TestGPUStepIsEarly: the document is read as soon as the API is known to answer, together with the node's read model.
 func TestGPUStepIsEarly(t *testing.T) {
 	gpu, beat := hopIn(Chain(), diag.HopGPUHealth).Steps[0], hopIn(Chain(), diag.HopNodeHeartbeat).Steps[0]
 	if !slices.Equal(gpu.Needs, beat.Needs) || len(gpu.After) > 0 || gpu.From != beat.From {

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestOnlyAnAnswerComesAndGoes: an error of the own machine or the helper is not an answer of the far side, and an
-// answer that takes longer than a repeat's timeout is not lost.
+// TestOnlyAnAnswerComesAndGoes: an error of the probing machine or its helper is not an answer of the far side, and an
+// answer that takes longer than a repeat's time-out is not lost.
 func TestOnlyAnAnswerComesAndGoes(t *testing.T) {
 	took := func(ms diag.Millis, do func(*diag.Fact)) func(*diag.Fact) {
 		return func(f *diag.Fact) {
@@ -44,8 +44,7 @@ func TestOnlyAnAnswerComesAndGoes(t *testing.T) {
 	}
 }
 
-// TestInstabilityProvesItselfOnly: a finding about something else is not proven by a fact among its evidence that comes
-// and goes.
+// TestInstabilityProvesItselfOnly: an unstable fact among the evidence of another finding does not prove that finding.
 func TestInstabilityProvesItselfOnly(t *testing.T) {
 	c := NewCase(diag.Subject{}, diag.Plan{}, "", nil)
 	for _, id := range []string{reach, reach + "~2"} {
@@ -63,8 +62,8 @@ func TestInstabilityProvesItselfOnly(t *testing.T) {
 	}
 }
 
-// TestANetworkThatOnlyComesFurtherIsNoPass: the agent's network is at fault where the machine's own answers, and where
-// that merely ends later it is not.
+// TestANetworkThatOnlyComesFurtherIsNoPass: the agent's network is at fault if the machine's network gets an answer,
+// and not if it only fails in a later phase.
 func TestANetworkThatOnlyComesFurtherIsNoPass(t *testing.T) {
 	apart := func(f *diag.Fact) {
 		failWith(diag.TCPTimeout, "tcp")(f)
@@ -85,7 +84,7 @@ func TestANetworkThatOnlyComesFurtherIsNoPass(t *testing.T) {
 	}
 }
 
-// TestADenialOfTheLoginIsNotTheAgents: a filter that lets the agent through keeps nothing from it.
+// TestADenialOfTheLoginIsNotTheAgents: a filter that lets the agent through is not the agent's fault.
 func TestADenialOfTheLoginIsNotTheAgents(t *testing.T) {
 	for name, d := range map[string]*diag.DenialFacts{
 		"nothing found": {Seccomp: "none"}, "a filter": {PacketFilters: []string{"inet x reject"}},

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestRefusedHeartbeatsAreThePlatforms: where the node's record has the HTTP error that its heartbeats are answered
-// with, and its other requests work, the control plane is reachable and the agent does what it should.
+// TestRefusedHeartbeatsAreThePlatforms: if the node's record has the HTTP error that answers its heartbeats, and its
+// other requests work, the control plane is reachable and the agent is not at fault.
 func TestRefusedHeartbeatsAreThePlatforms(t *testing.T) {
 	restart := func(s string) bool { return strings.Contains(s, "systemctl restart") }
 	for name, c := range map[string]struct {

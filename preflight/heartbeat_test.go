@@ -8,9 +8,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestLateHeartbeat: the walk waits for a heartbeat that is just past its limit, and reports it as late only if it
-// comes: then all texts about the node are from the second reading. It does not wait for one that is well past the
-// limit.
+// TestLateHeartbeat: the walk waits for a heartbeat that is just past its limit, and does not wait for one that is well
+// past it. If the next one comes, all texts about the node are from the second reading.
 func TestLateHeartbeat(t *testing.T) {
 	limit := 120 * time.Second
 	for name, c := range map[string]struct {
@@ -61,8 +60,8 @@ func TestLateHeartbeat(t *testing.T) {
 	}
 }
 
-// TestHeartbeatAndLastContactAreTwoFacts: an agent whose heartbeats are refused still waits for tasks. The last
-// contact is not a heartbeat, and where the platform's own checklist contradicts the measurement, the text has both.
+// TestHeartbeatAndLastContactAreTwoFacts: an agent whose heartbeats are refused still waits for tasks. The last contact
+// is not a heartbeat, and if the platform's own checklist contradicts the measurement, the text has both.
 func TestHeartbeatAndLastContactAreTwoFacts(t *testing.T) {
 	ago := func(d time.Duration) string { return noon.Add(-d).Format(time.RFC3339Nano) }
 	for name, c := range map[string]struct {

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestControlPlaneAccessFitsItsReport: what the operator sees of the API, beside what the node sees of it: text, owner
-// and steps of one report never contradict each other.
+// TestControlPlaneAccessFitsItsReport combines what operator and node see of the API: text, owner and steps of one
+// report never contradict each other.
 func TestControlPlaneAccessFitsItsReport(t *testing.T) {
 	both := func(do func(*diag.Fact)) answers {
 		return answers{"control_plane_access/healthz": do, "control_plane_access/auth": do}
@@ -28,7 +28,7 @@ func TestControlPlaneAccessFitsItsReport(t *testing.T) {
 		name    string
 		answers answers
 		outcome diag.Outcome
-		owner   string // how it begins
+		owner   string // prefix
 		text    string
 		never   []string
 		steps   *regexp.Regexp // no step may match it
@@ -96,8 +96,8 @@ func TestControlPlaneAccessFitsItsReport(t *testing.T) {
 	}
 }
 
-// TestOperatorsWayIsOfOneAddress: that the node API answers the node shows the operator's way to be at fault where both
-// ask one address, and of another listener it shows nothing.
+// TestOperatorsWayIsOfOneAddress: an answer of the node API to the node puts the fault on the operator's path only if
+// both request one address; for another listener it shows nothing.
 func TestOperatorsWayIsOfOneAddress(t *testing.T) {
 	for name, one := range map[string]bool{"one address": true, "two": false} {
 		e := testEnv()

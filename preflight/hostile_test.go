@@ -7,7 +7,7 @@ import (
 )
 
 // A report may come from anywhere: facts without their sections, sections without their values, plans that leave out
-// what a judge would read. None of it is a panic.
+// what a judge would read. No judge panics on any of it.
 func TestHollowFactsArePanicFree(t *testing.T) {
 	e := testEnv()
 	hollow := map[string]func(*diag.Fact){
@@ -52,7 +52,7 @@ func TestHollowFactsArePanicFree(t *testing.T) {
 	}
 }
 
-// Every step left out of the plan, one at a time, while all the others pass.
+// Each step in turn is left out of the plan, while all the others pass.
 func TestAnyStepMayBeLeftOut(t *testing.T) {
 	whole := walkWith(t, nil)
 	for _, h := range Chain() {

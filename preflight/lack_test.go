@@ -7,7 +7,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestLackIsNoWordOfAText: what a walk lacked is a field of its finding, whatever words an answer brings into the text.
+// TestLackIsNoWordOfAText: what a walk lacked is a field of its finding, whatever text an answer has.
 func TestLackIsNoWordOfAText(t *testing.T) {
 	refused := func(f *diag.Fact) {
 		f.Failure, f.Phase = diag.HTTPStatus, "http"

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestOfTheLoginsNetwork: what failed in a network namespace of the login's own is not a failure of the machine, of its
-// workload or of its way to the platform.
+// TestOfTheLoginsNetwork: a failure in the login's own network namespace is not a failure of the machine, its workload
+// or its path to the platform.
 func TestOfTheLoginsNetwork(t *testing.T) {
 	refused := func(f *diag.Fact) {
 		failWith(diag.TCPRefused, "tcp")(f)

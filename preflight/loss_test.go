@@ -13,11 +13,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// network is a way that loses and reorders packets, and is well otherwise: all that fails over it is its loss.
+// network is a path that loses and reorders packets, between healthy ends: every failure over it is due to the loss.
 type network struct {
 	mu      sync.Mutex // guards rng
 	rng     *rand.Rand
-	loss    float64 // of one packet, either way
+	loss    float64 // share of lost packets, in either direction
 	reorder float64
 	noNames bool // the hosts file has them all
 }
@@ -34,8 +34,8 @@ func (n *network) late() bool {
 	return n.rng.Float64() < n.reorder
 }
 
-// send is one segment of a connection: how long until it is there, and how often it was sent again, by the sender's
-// timer that doubles.
+// send returns how long one segment of a connection takes to arrive, and how often it was sent again, with a timer that
+// doubles.
 func (n *network) send(timer time.Duration) (took time.Duration, again int64) {
 	took = 2 * time.Millisecond
 	for n.lost() && again < 12 {
@@ -46,13 +46,13 @@ func (n *network) send(timer time.Duration) (took time.Duration, again int64) {
 	if n.late() {
 		took += 15 * time.Millisecond
 		if n.late() {
-			again++ // the sender took it for lost
+			again++ // the sender believed it lost
 		}
 	}
 	return took, again
 }
 
-// pass takes a question over the network. Where its time ends, it ends in the phase that took longest.
+// pass sends a request over the network. If its time ends, it failed in the phase that took longest.
 func (n *network) pass(req diag.Request, _ time.Duration) passage {
 	var p passage
 	worst, again := time.Duration(-1), int64(0) // again: the client's own segments
@@ -66,7 +66,7 @@ func (n *network) pass(req diag.Request, _ time.Duration) passage {
 		!n.noNames {
 		d := 2 * time.Millisecond
 		if asked, answered := !n.lost(), !n.lost(); !asked || !answered {
-			d += 5 * time.Second // a resolver's patience
+			d += 5 * time.Second // a resolver's time-out
 		}
 		phase("dns", d)
 	}
@@ -93,8 +93,8 @@ func (n *network) pass(req diag.Request, _ time.Duration) passage {
 	return p
 }
 
-// TestLossProvesNothingElse walks a healthy platform over networks that lose packets: whatever fails is the loss, so
-// nothing else may be proven, neither as the blame nor beside it.
+// TestLossProvesNothingElse walks a healthy platform over lossy networks: every failure is due to the loss, so nothing
+// else may be proven, neither as the blame nor as another finding.
 func TestLossProvesNothingElse(t *testing.T) {
 	walks := howOften(t, "GPUAASCTL_LOSSY_WALKS", 167, 40) // of each of six lossy networks: a thousand
 	for _, tc := range []struct{ loss, reorder float64 }{{0.1, 0}, {0.3, 0}, {0.5, 0}, {0.1, 0.3}, {0.3, 0.3}, {0.5, 0.3},

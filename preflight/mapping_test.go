@@ -6,7 +6,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// A platform whose fields are not where the mapping has them does not fail a hop: an unread field is not measured.
+// TestUnreadFieldsFailNobody: a platform whose fields are not where the mapping says fails no hop, since an unread
+// field is not measured.
 func TestUnreadFieldsFailNobody(t *testing.T) {
 	without := func(names ...string) func(*diag.Fact) {
 		return func(f *diag.Fact) {

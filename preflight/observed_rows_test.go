@@ -8,8 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestMovedNode: an address that the running agent does not have is why SSH is silent, unless it may be a
-// translator's.
+// TestMovedNode: SSH is silent because the running agent does not have the dialled address, unless that may be a NAT's.
 func TestMovedNode(t *testing.T) {
 	for _, tc := range []struct {
 		dialled, books, agent string

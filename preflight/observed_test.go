@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// silentBy is a node that the platform no longer hears from, with one more fact.
+// silentBy returns the answers of a node that the platform no longer hears from, with one more changed fact.
 func silentBy(id string, change func(*diag.Fact)) answers {
 	return with(silentAgent(), answers{id: change})
 }
@@ -18,14 +18,14 @@ func unit(u diag.UnitFacts, word diag.Failure) func(*diag.Fact) {
 	return func(f *diag.Fact) { f.Failure, f.Phase, f.Unit = word, "systemctl", &u }
 }
 
-// dated sets the dates of a certificate that was looked at, by the node's clock.
+// dated sets the end of a certificate that was read on the node.
 func dated(notAfter time.Time) func(*diag.Fact) {
 	return func(f *diag.Fact) {
 		f.Failure, f.Phase, f.Cert.Leaf.NotAfter = diag.MTLSCertExpired, "dates", diag.At(notAfter)
 	}
 }
 
-// ahead is a node whose clock is that much ahead of the operator's.
+// ahead is a node whose clock is d ahead of the operator's.
 func ahead(d time.Duration) func(*diag.Fact) {
 	ms := d.Milliseconds()
 	return func(f *diag.Fact) { f.Clock = &diag.ClockFacts{OffsetMS: &ms} }
@@ -34,7 +34,7 @@ func ahead(d time.Duration) func(*diag.Fact) {
 // dateOf gives the platform's answers a date.
 func dateOf(t time.Time) func(*diag.Fact) { return func(f *diag.Fact) { f.HTTP.Date = diag.At(t) } }
 
-// TestObserved: a fact that holds the cause makes its blame observed, and one that only looks like it does not.
+// TestObserved: a fact that has the cause makes its blame observed; one that only looks like the cause does not.
 func TestObserved(t *testing.T) {
 	const process, identity, wait = "node_readiness/process", "node_recovery_status/identity",
 		"node_recovery_status/task_wait"
@@ -172,7 +172,7 @@ func TestObserved(t *testing.T) {
 	}
 }
 
-// TestObservationIsOfTheBlamedCause: what is wrong beside the blame is not its observation.
+// TestObservationIsOfTheBlamedCause: another fault than the blame is not its observation.
 func TestObservationIsOfTheBlamedCause(t *testing.T) {
 	expired := func(f *diag.Fact) {
 		f.Failure, f.Phase, f.HTTP, f.WS = diag.TLSExpired, "tls", nil, nil
@@ -236,8 +236,8 @@ func TestObservationIsOfTheBlamedCause(t *testing.T) {
 	})
 }
 
-// TestBacklogIsWhatASweepLeaves: a platform counts what expired until its next sweep; only what is left after that is a
-// backlog, and without the second look neither is known.
+// TestBacklogIsWhatASweepLeaves: a platform counts expired tasks until its next sweep. Only those that are left after
+// it are a backlog, and without the second reading that is not known.
 func TestBacklogIsWhatASweepLeaves(t *testing.T) {
 	const after = "node_task_roundtrip/backlog_after"
 	counted := answers{"node_heartbeat/read_model": setField("node.stale_tasks", "1")}
@@ -268,8 +268,8 @@ func TestBacklogIsWhatASweepLeaves(t *testing.T) {
 	}
 }
 
-// TestABacklogHidesNoOtherReason: the platform's reason about the node's identity is kept where the second reading of
-// a backlog got no answer, or where no sweep was due.
+// TestABacklogHidesNoOtherReason: the platform's reason about the node's identity is kept if the second reading of a
+// backlog got no answer, or if no sweep was due.
 func TestABacklogHidesNoOtherReason(t *testing.T) {
 	const after = "node_task_roundtrip/backlog_after"
 	revoked := func(f *diag.Fact) {
@@ -287,7 +287,7 @@ func TestABacklogHidesNoOtherReason(t *testing.T) {
 	}
 }
 
-// TestNoSupportWhileAnExplanationIsOpen: a route that fails is not proven to be at fault before it was measured whether
+// TestNoSupportWhileAnExplanationIsOpen: a failing route is not proven to be at fault while it was not measured whether
 // its workload runs.
 func TestNoSupportWhileAnExplanationIsOpen(t *testing.T) {
 	broken := func(f *diag.Fact) {

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// odd is a healthy world that differs from the reference platform in words, names, pages and addresses. No component
-// is to blame in it. Where the walk cannot decide, it is inconclusive.
+// odd is a healthy world that differs from the reference platform in words, names, pages or addresses. Nothing in it is
+// to blame; if the walk cannot decide, it is inconclusive.
 type odd struct {
 	answers answers
 	want    diag.Outcome
@@ -34,7 +34,7 @@ func allOf(changes ...func(*diag.Fact)) func(*diag.Fact) {
 
 func statusIs(code int) func(*diag.Fact) { return func(f *diag.Fact) { f.HTTP.Status = code } }
 
-// refusal is an answer of the platform or the workload itself, and not of an edge.
+// refusal is an answer of the platform or the workload itself, rather than of an edge.
 func refusal(code int, word string) func(*diag.Fact) {
 	return func(f *diag.Fact) {
 		f.Failure, f.Phase = diag.HTTPStatus, "http"
@@ -57,7 +57,7 @@ func unitIs(word diag.Failure, active, sub string) func(*diag.Fact) {
 	}
 }
 
-// unended is a poll whose time was up at a status.
+// unended is a poll that timed out at a status.
 func unended(status string) func(*diag.Fact) {
 	return func(f *diag.Fact) {
 		f.HTTP.Fields["task.status"], f.Failure, f.Phase = status, diag.HTTPTimeout, "poll"
@@ -85,7 +85,7 @@ const (
 	streamFact     = "node_terminal_reachability/stream"
 )
 
-// at is a time that far from noon, as platforms write it.
+// at returns a time that is d from noon, as platforms write it.
 func at(d time.Duration) string { return noon.Add(d).Format(time.RFC3339Nano) }
 
 func stated(date time.Time) func(*diag.Fact) {
@@ -94,7 +94,7 @@ func stated(date time.Time) func(*diag.Fact) {
 
 var expired = diag.NewSecret("sid=of-yesterday")
 
-// oddEdges are logins, health pages and operators' rights.
+// oddEdges has logins, health pages and operators' rights.
 var oddEdges = map[string]odd{
 	"an expired cookie at the terminal's edge": {answers{publicFact: login(expired)}, diag.OutcomeInconclusive},
 	"an expired cookie at the WebSocket":       {answers{sessionFact: login(expired)}, diag.OutcomeInconclusive},
@@ -116,7 +116,7 @@ var oddEdges = map[string]odd{
 	"a gateway's health page behind a login": {answers{publicFact: refusal(401, "")}, diag.OutcomeWarn},
 }
 
-// oddNodes are clocks, names, addresses and programs.
+// oddNodes has clocks, names, addresses and programs.
 var oddNodes = map[string]odd{
 	"no time of a contact": {answers{readModelFact: omits("node.last_seen_at", "node.now")}, diag.OutcomeInconclusive},
 	"a read model with a version alone": {answers{taskFact: nobodyClaims, "node_task_roundtrip/enqueue": refusal(404, ""),
@@ -199,7 +199,7 @@ var oddNodes = map[string]odd{
 	},
 }
 
-// oddWords are states that the reference platform does not have, and answers to a session that does not exist.
+// oddWords has states that the reference platform does not have, and answers to a session that does not exist.
 var oddWords = map[string]odd{
 	"an allocation that is running": {answers{allocationFact: setField("allocation.state", "running")},
 		diag.OutcomeInconclusive},
@@ -234,7 +234,7 @@ const (
 	appPortFact = "app_runtime_liveness/port"
 )
 
-// oddWorkloads are workloads without a unit, at another address, with a login or a start of their own.
+// oddWorkloads has workloads without a unit, at another address, with their own login, or with a slow start.
 var oddWorkloads = map[string]odd{
 	"no unit": {answers{allocationFact: omits("allocation.app_unit"),
 		appUnitFact: unitIs(diag.UnitMissing, "inactive", "dead")}, diag.OutcomePass},
@@ -255,8 +255,8 @@ var oddWorkloads = map[string]odd{
 		stated(noon.Add(-10*time.Minute)))}, diag.OutcomePass},
 }
 
-// TestNobodyIsBlamedInAnOddWorld: a mere difference from the reference platform is not blamed on node or platform,
-// and where the walk cannot decide, it names who can supply the missing input.
+// TestNobodyIsBlamedInAnOddWorld: a mere difference from the reference platform is not blamed on node or platform. If
+// the walk cannot decide, it names who can supply the missing input.
 func TestNobodyIsBlamedInAnOddWorld(t *testing.T) {
 	for group, rows := range map[string]map[string]odd{"edges": oddEdges, "nodes": oddNodes, "words": oddWords,
 		"workloads": oddWorkloads} {
@@ -277,7 +277,7 @@ func TestNobodyIsBlamedInAnOddWorld(t *testing.T) {
 	}
 }
 
-// TestFaultsBesideTheOddOnes: the nearest real fault to each odd world keeps its blame.
+// TestFaultsBesideTheOddOnes: the nearest real fault to each odd world is still blamed.
 func TestFaultsBesideTheOddOnes(t *testing.T) {
 	issuer := allOf(setField("trust.signing_ca", "aa"), setField("trust.ingress_ca", "bb"))
 	gone := unitIs(diag.UnitMissing, "inactive", "dead")
@@ -318,7 +318,7 @@ func TestFaultsBesideTheOddOnes(t *testing.T) {
 	}
 }
 
-// TestAcceptedIsSaidOfTheAPIAlone: a page that every client is shown at the API's address accepts no token.
+// TestAcceptedIsSaidOfTheAPIAlone: a page that the API's address shows to any client does not accept a token.
 func TestAcceptedIsSaidOfTheAPIAlone(t *testing.T) {
 	html := func(f *diag.Fact) { f.HTTP = &diag.HTTPFacts{Status: 200, ContentType: "text/html"} }
 	moved := func(f *diag.Fact) { f.HTTP = &diag.HTTPFacts{Status: 301} }
@@ -332,7 +332,7 @@ func TestAcceptedIsSaidOfTheAPIAlone(t *testing.T) {
 	}
 }
 
-// TestOneFindingIsNoOtherFault: a reason whose evidence is the blame's own finding is not called that of another fault.
+// TestOneFindingIsNoOtherFault: a reason whose evidence is the blame's own finding is not reported as another fault.
 func TestOneFindingIsNoOtherFault(t *testing.T) {
 	r := walkWith(t, answers{allocationFact: answerOf(502, diag.HTTPEdgePage)})
 	if k := r.Classification; k.Reason != diag.ReasonControlPlaneUnreachable ||
@@ -341,7 +341,7 @@ func TestOneFindingIsNoOtherFault(t *testing.T) {
 	}
 }
 
-// TestNoLookUpOfAnAddress: a step that looks a name up does not help where an address is dialled.
+// TestNoLookUpOfAnAddress: no step looks a name up if an address is dialled.
 func TestNoLookUpOfAnAddress(t *testing.T) {
 	const reach = "node_runtime_api_reachability/reach"
 	seen := map[bool]bool{}

@@ -8,7 +8,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestRedirectsLackNothing: a redirect in place of an answer is of a server on the way, and no mistake of the mapping.
+// TestRedirectsLackNothing: a redirect in place of an answer comes from a server on the path, and is not a mistake of
+// the mapping.
 func TestRedirectsLackNothing(t *testing.T) {
 	for id, hop := range map[string]diag.HopID{
 		"allocation_binding/allocation":  diag.HopAllocationBinding,
@@ -28,7 +29,7 @@ func TestRedirectsLackNothing(t *testing.T) {
 	}
 }
 
-// TestOthersAnswersLackNothing: neither does an answer with nothing of the platform in it.
+// TestOthersAnswersLackNothing: an answer that does not come from the platform is not a mistake of the mapping.
 func TestOthersAnswersLackNothing(t *testing.T) {
 	for name, answer := range map[string]func(*diag.Fact){
 		"an empty 200": func(f *diag.Fact) {
@@ -47,8 +48,8 @@ func TestOthersAnswersLackNothing(t *testing.T) {
 	}
 }
 
-// TestSubprotocolKeptBack: a browser leaves an upgrade whose answer takes no subprotocol, so the gateway needs no
-// stream of the node, and that none came is no second fault.
+// TestSubprotocolKeptBack: a browser leaves if the answer to its upgrade lacks the subprotocol. The gateway then needs
+// no stream of the node, so its absence is not a second fault.
 func TestSubprotocolKeptBack(t *testing.T) {
 	r := walkWith(t, answers{
 		"browser_terminal_ws/session": func(f *diag.Fact) {
@@ -70,7 +71,7 @@ func TestSubprotocolKeptBack(t *testing.T) {
 	}
 }
 
-// TestUpgradeWithoutItsKey: a 101 that is no answer to this handshake is not called a refusal.
+// TestUpgradeWithoutItsKey: a 101 that does not answer this handshake is not called a refusal.
 func TestUpgradeWithoutItsKey(t *testing.T) {
 	r := walkWith(t, answers{"browser_terminal_ws/session": func(f *diag.Fact) {
 		f.Failure, f.Phase, f.PTY, f.WS = diag.WSUpgradeRejected, "ws", nil, &diag.WSFacts{Status: 101}
@@ -81,8 +82,8 @@ func TestUpgradeWithoutItsKey(t *testing.T) {
 	}
 }
 
-// TestHalfAnAnswerToTheNode: a node whose task waits are answered by halves is not let in, and its certificate has no
-// part in it.
+// TestHalfAnAnswerToTheNode: a node whose task wait gets an incomplete answer is not let in, and its certificate is not
+// the cause.
 func TestHalfAnAnswerToTheNode(t *testing.T) {
 	yes := true
 	for _, word := range []diag.Failure{diag.HTTPClosed, diag.HTTPMalformed} {
@@ -100,7 +101,7 @@ func TestHalfAnAnswerToTheNode(t *testing.T) {
 	}
 }
 
-// TestLoginDeniesNoNode: the 401 of a page for people is no refusal of the node's identity.
+// TestLoginDeniesNoNode: the 401 of a login page does not refuse the node's identity.
 func TestLoginDeniesNoNode(t *testing.T) {
 	r := walkWith(t, answers{"node_recovery_status/task_wait": pageOf(401, diag.HTTPEdgeAuth)})
 	if got := r.Verdict.Reason; got != diag.ReasonControlPlaneUnreachable {
@@ -108,8 +109,8 @@ func TestLoginDeniesNoNode(t *testing.T) {
 	}
 }
 
-// TestRefusedHandshakes: where no handshake of the node's or the operator's succeeds at a listener that takes both
-// connections, the way to it is not at fault.
+// TestRefusedHandshakes: if a listener accepts the connections of node and operator but fails both handshakes, the path
+// to it is not at fault.
 func TestRefusedHandshakes(t *testing.T) {
 	const alert = "remote error: tls: unrecognized name"
 	refuse := func(f *diag.Fact) { f.Failure, f.Phase, f.Detail, f.HTTP = diag.TLSProtocol, "tls", alert, nil }
@@ -125,7 +126,7 @@ func TestRefusedHandshakes(t *testing.T) {
 	}
 }
 
-// TestClientCertificateOfAnOperator: an API that wants a client certificate of an operator is not broken.
+// TestClientCertificateOfAnOperator: an API that wants a client certificate from the operator is not broken.
 func TestClientCertificateOfAnOperator(t *testing.T) {
 	for phase, word := range map[string]diag.Failure{"mtls": diag.MTLSCertRequired, "http": diag.MTLSIngress400} {
 		r := walkWith(t, answers{"control_plane_access/healthz": func(f *diag.Fact) { f.Failure, f.Phase = word, phase }})
@@ -136,8 +137,8 @@ func TestClientCertificateOfAnOperator(t *testing.T) {
 	}
 }
 
-// TestWaitsThatAreCutOff: where the node's record says that its task waits are cut off now, and the walk's own is let
-// in, the agent that claims nothing is not at fault.
+// TestWaitsThatAreCutOff: if the node's record says that its task waits are cut off now, and the walk's own is let in,
+// the agent that claims nothing is not at fault.
 func TestWaitsThatAreCutOff(t *testing.T) {
 	cut := diag.RecordEntry{Seq: 1, BootID: "boot-1", At: diag.At(noon.Add(-20 * time.Second)), Decision: "retry",
 		Reason: diag.RecTaskPollFailed, About: "task_wait", Failure: diag.HTTPStatus, Status: 504}

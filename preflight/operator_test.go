@@ -12,8 +12,8 @@ import (
 
 const loginFact = string(diag.HopNodeOpsAccess) + "/" + stepSSH
 
-// TestOperatorsWords: a login that ended on the operator's side decides nothing about the node, alone or beside an
-// API that this operator does not reach, and has the next command.
+// TestOperatorsWords: a login that ended on the operator's side decides nothing about the node, whether or not the
+// operator reaches the API, and the report has the next command.
 func TestOperatorsWords(t *testing.T) {
 	for word, want := range map[diag.Failure]struct{ phase, first string }{
 		diag.SSHSetup: {"config", "true`"}, diag.SSHJump: {"tcp", "true`"}, diag.SSHNoKey: {"auth", "`ssh-add`"},
@@ -47,7 +47,7 @@ func TestOperatorsWords(t *testing.T) {
 	}
 }
 
-// TestNodesWords: the node's own refusal, and silence, are not attributed to the operator's setup.
+// TestNodesWords: a refusal by the node, or its silence, is not attributed to the operator's setup.
 func TestNodesWords(t *testing.T) {
 	for word, phase := range map[diag.Failure]string{
 		diag.SSHHostKey: "host_key", diag.SSHAuth: "auth", diag.SSHExec: "exec", diag.SSHTransport: "banner",
@@ -69,7 +69,7 @@ func TestNodesWords(t *testing.T) {
 		h.Signal != diag.SigOperatorKeyMissing {
 		t.Errorf("keys that were not offered: %s %s", h.Status, h.Signal)
 	}
-	// No route to a node that the platform does not hear from is the node's, or its network's.
+	// If the platform does not hear from the node either, no route to it is a fault of the node or its network.
 	stale := setField("node.last_seen_at", noon.Add(-time.Hour).Format(time.RFC3339))
 	r = walkWith(t, map[string]func(*diag.Fact){
 		loginFact: failWith(diag.TCPNoRoute, "tcp"), factID(diag.HopNodeHeartbeat, stepReadModel): stale,
@@ -79,7 +79,8 @@ func TestNodesWords(t *testing.T) {
 	}
 }
 
-// shifted is the measurements of an operator whose clock is off by d; dated: the platform's answers have a date.
+// shifted returns the measurements of an operator whose clock is off by d; with dated, the platform's answers have a
+// date.
 func shifted(d, node time.Duration, dated bool) map[string]func(*diag.Fact) {
 	answers := map[string]func(*diag.Fact){}
 	for _, h := range Chain() {
@@ -157,7 +158,7 @@ func TestProfileOfAnotherMachine(t *testing.T) {
 			}
 		}
 	}
-	// A node whose setting alone names another one is at fault.
+	// A node whose environment alone names another node is at fault.
 	r := walkWith(t, map[string]func(*diag.Fact){
 		factID(diag.HopNodeRecoveryStatus, stepProfile): func(f *diag.Fact) { f.Env.Values["GPUAAS_NODE_ID"] = "node-2" },
 	})
@@ -166,7 +167,7 @@ func TestProfileOfAnotherMachine(t *testing.T) {
 	}
 }
 
-// TestNamesNearAnUnknownOne: at most five, and none for a node that the profile has.
+// TestNamesNearAnUnknownOne: at most five names are suggested, and none for a node that the profile has.
 func TestNamesNearAnUnknownOne(t *testing.T) {
 	p := profile.Profile{Nodes: map[string]profile.Node{}}
 	for _, id := range []string{"gpu-7", "a", "b", "c", "node-1", "node-2", "node-11"} {

@@ -6,8 +6,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestOverlapIsNoDrift: an ingress that takes the new CA and the old one, while one replaces the other, has not
-// drifted.
+// TestOverlapIsNoDrift: an ingress that accepts the old CA and the new one during a replacement has not drifted.
 func TestOverlapIsNoDrift(t *testing.T) {
 	for _, tc := range []struct {
 		word  string

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag/render"
 )
 
-// TestReplayKeepsOwnHops: a hop that only another tool's profile has is neither dropped nor taken for a pass, wherever
+// TestReplayKeepsOwnHops: a hop that only another tool's profile has is neither dropped nor counted as a pass, wherever
 // it is in the report.
 func TestReplayKeepsOwnHops(t *testing.T) {
 	const own = diag.HopID("x.vpn")

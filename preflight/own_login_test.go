@@ -6,7 +6,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// TestTheLoginOfANodeOfItsOwn: steps that are to be typed on a node log in as that node is reached.
+// TestTheLoginOfANodeOfItsOwn: a command to type on a node uses that node's own login settings.
 func TestTheLoginOfANodeOfItsOwn(t *testing.T) {
 	p := profile.Profile{SSH: profile.SSH{User: "ops"}, Nodes: map[string]profile.Node{
 		"n1": {Host: "a"}, "n2": {Host: "b", Port: 2222}, "n3": {Host: "c", Port: 2223, User: "root"},

@@ -10,7 +10,7 @@ import (
 
 func figure(n int64) *int64 { return &n }
 
-// outOfIt is a probe that its machine was out of something for.
+// outOfIt is a probe that failed because its machine was out of a resource.
 func outOfIt(r diag.Resource, scope diag.Scope, errno, phase string) func(*diag.Fact) {
 	return func(f *diag.Fact) {
 		failWith(diag.HostExhausted, phase)(f)
@@ -25,7 +25,7 @@ func outOfIt(r diag.Resource, scope diag.Scope, errno, phase string) func(*diag.
 	}
 }
 
-// refusedHere is a probe that its machine denied.
+// refusedHere is a probe that its own machine denied.
 func refusedHere(errno string, d diag.DenialFacts) func(*diag.Fact) {
 	return func(f *diag.Fact) {
 		failWith(diag.TCPDenied, "tcp")(f)
@@ -33,7 +33,7 @@ func refusedHere(errno string, d diag.DenialFacts) func(*diag.Fact) {
 	}
 }
 
-// measurable lists every step of the chain that measures something, by its fact.
+// measurable returns every step of the chain that measures something, by its fact id.
 func measurable() map[string]Step {
 	out := map[string]Step{}
 	for _, h := range Chain() {
@@ -46,8 +46,8 @@ func measurable() map[string]Step {
 	return out
 }
 
-// TestOutOfIt: whatever a machine is out of, at whatever step, only the machine is named: the operator's by
-// any limit, a login's by its own, and the node by a limit that its agent shares.
+// TestOutOfIt: whatever a machine is out of, at whatever step, only that machine is named: the operator's for any
+// limit, a login's for its own, and the node for a limit that its agent shares.
 func TestOutOfIt(t *testing.T) {
 	kinds := []struct {
 		resource diag.Resource
@@ -95,7 +95,7 @@ func TestOutOfIt(t *testing.T) {
 	t.Logf("%d cells", cells)
 }
 
-// TestDeniedHere: which policy denied is derived from what was read, on both sides.
+// TestDeniedHere: the text names the policy that was read, on both sides.
 func TestDeniedHere(t *testing.T) {
 	filter := diag.DenialFacts{PacketFilters: []string{"nft inet fault c: rules that may drop or reject: 1"},
 		Seccomp: "off"}
@@ -123,7 +123,7 @@ func TestDeniedHere(t *testing.T) {
 					continue // they do not connect
 				}
 				world := answers{id: refusedHere(errno, tc.d)}
-				switch hop { // an agent that comes there is not denied
+				switch hop { // an agent that gets there is not denied
 				case string(diag.HopNodeRuntimeAPI), string(diag.HopNodeRecoveryStatus):
 					world["node_task_roundtrip/task"] = nobodyClaims
 				case string(diag.HopNodeTerminalReachability):
@@ -151,7 +151,7 @@ func TestDeniedHere(t *testing.T) {
 	}
 }
 
-// TestAgentOutOfFiles: an agent at its own limit is a fault where contact is lost, and a warning where it works.
+// TestAgentOutOfFiles: an agent at its own limit is a fault if contact is lost, and a warning if it works.
 func TestAgentOutOfFiles(t *testing.T) {
 	short := func(f *diag.Fact) {
 		f.Unit.Short = &diag.ShortageFacts{Resource: diag.OpenFiles, Scope: diag.ScopeProcess, Setting: "LimitNOFILE",

@@ -11,12 +11,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 )
 
-// scrub is what the tool gives an Env.
+// scrub is the Scrub that the tool gives an Env.
 func scrub(text string) string { return probe.ScrubLine(text, nil) }
 
 const emfile = "connect the node stream: dial tcp 192.0.2.10:18443: socket: too many open files"
 
-// noStreamOf is a session whose task the agent failed.
+// noStreamOf returns the answers of a session whose task the agent failed.
 func noStreamOf(task string) answers {
 	return answers{
 		"browser_terminal_ws/session": streamTimeout,
@@ -27,7 +27,7 @@ func noStreamOf(task string) answers {
 	}
 }
 
-// recorded adds an entry to the node's record.
+// inRecord adds an entry to the node's record.
 func inRecord(e diag.RecordEntry) answers {
 	return answers{"node_recovery_status/host_record": func(f *diag.Fact) {
 		e.Seq, e.BootID, e.At = 2, "boot-1", diag.At(noon)
@@ -35,8 +35,8 @@ func inRecord(e diag.RecordEntry) answers {
 	}}
 }
 
-// TestOwnWordsAreQuoted: what node or platform wrote down as the error of this walk's own task is in the finding of its
-// hop, and the advice follows it; what they wrote about another task is not.
+// TestOwnWordsAreQuoted: the error that node or platform recorded for this walk's own task is in the finding of its
+// hop, and the advice follows it. An error of another task is not.
 func TestOwnWordsAreQuoted(t *testing.T) {
 	entry := diag.RecordEntry{Reason: diag.RecTerminalStreamFailed, About: "task", Decision: "report",
 		Code: "node_stream_failed", Detail: emfile}
@@ -98,7 +98,8 @@ func TestOneTaskIsNotQuotedForAnother(t *testing.T) {
 	}
 }
 
-// TestBuildsAreReplacedForWhatTheyHid: an agent that reported success, and wrote nothing down, is still the old build.
+// TestBuildsAreReplacedForWhatTheyHid: an agent that reported success and recorded nothing is still treated as an old
+// build.
 func TestBuildsAreReplacedForWhatTheyHid(t *testing.T) {
 	r := walkWith(t, answers{
 		"browser_terminal_ws/session": streamTimeout, "terminal_open_task/session": func(f *diag.Fact) {
@@ -110,8 +111,8 @@ func TestBuildsAreReplacedForWhatTheyHid(t *testing.T) {
 	}
 }
 
-// TestEvidenceKeepsTheError: code and message of an item's detail come along in one bounded line, without what looks
-// like a credential; nothing else of the detail does.
+// TestEvidenceKeepsTheError: code and message of an item's detail are kept on one bounded line, without what looks like
+// a credential; nothing else of the detail is.
 func TestEvidenceKeepsTheError(t *testing.T) {
 	long := strings.Repeat("wrapped: ", 60) + "too many open files"
 	raw :=
@@ -137,8 +138,8 @@ func TestEvidenceKeepsTheError(t *testing.T) {
 	}
 }
 
-// TestEvidenceKeepsNoSecret: the error in foreign evidence comes without secrets, in every form in which errors hold
-// them, and without characters that a terminal obeys; ids and plain words stay. Without a scrubber, none of it is
+// TestEvidenceKeepsNoSecret: an error in foreign evidence is kept without secrets, in every form in which errors have
+// them, and without characters that control a terminal; ids and plain text stay. Without a scrubber nothing of it is
 // kept.
 func TestEvidenceKeepsNoSecret(t *testing.T) {
 	const canary = "canary-1f9C"

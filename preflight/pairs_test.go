@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// failures are a failing word for each phase of the ladder.
+// failures has failure words for the phases of the ladder.
 var failures = []struct {
 	word  diag.Failure
 	phase string
@@ -61,7 +61,7 @@ func TestCountersAskWhereSomebodyNamed(t *testing.T) {
 	}
 }
 
-// TestNoOtherListenerNoPort: a node whose profile has one listener only gets no pair for it.
+// TestNoOtherListenerNoPort: a node whose profile has only one listener gets no pair for it.
 func TestNoOtherListenerNoPort(t *testing.T) {
 	e := testEnv()
 	f := &diag.Fact{Vantage: Node, Target: "https://node-api.test/healthz", TCP: &diag.TCPFacts{Remote: "192.0.2.11:443"}}
@@ -76,8 +76,8 @@ func TestNoOtherListenerNoPort(t *testing.T) {
 	}
 }
 
-// TestCertificateIsNotTakenByAListenerThatAsksForNone: an answer of another listener does not prove a refusal by the
-// first, unless it was shown the certificate and accepted it.
+// TestCertificateIsNotTakenByAListenerThatAsksForNone: another listener's answer proves a refusal by the first one only
+// if it requested the certificate, got it and accepted it.
 func TestCertificateIsNotTakenByAListenerThatAsksForNone(t *testing.T) {
 	yes, no := true, false
 	refused := diag.Fact{ID: "node_recovery_status/task-wait", Failure: diag.MTLSIngress400, Phase: "http",
@@ -108,8 +108,8 @@ func TestCertificateIsNotTakenByAListenerThatAsksForNone(t *testing.T) {
 	}
 }
 
-// TestOtherListenerIsShownARefusedCertificate, and none that was not asked for: there the profile's own listener is
-// asked.
+// TestOtherListenerIsShownARefusedCertificate: the other listener is asked only if the first one requested the
+// certificate and refused it. If it did not request one, the profile's own listener is asked.
 func TestOtherListenerIsShownARefusedCertificate(t *testing.T) {
 	e := testEnv()
 	f := &diag.Fact{Vantage: Node, Target: "https://node-api.test/x", Phase: "mtls", Failure: diag.MTLSUnknownCA}
@@ -139,7 +139,7 @@ func TestQueryIsShownToNobodyElse(t *testing.T) {
 	}
 }
 
-// TestPairs: each pair changes the one input that it is there for, and proves where that input alone passes.
+// TestPairs: each pair changes the one input that it is for, and is a proof if that input alone passes.
 func TestPairs(t *testing.T) {
 	e := testEnv()
 	e.Profile.NodeNameServers = []string{"192.0.2.53", "192.0.2.54:5353", "192.0.2.55", "192.0.2.56"}
@@ -208,7 +208,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// askedAgain is a case in which each fact came out so as often as a proof asks.
+// askedAgain returns a case in which each fact has as many equal runs as a proof needs.
 func askedAgain(facts ...diag.Fact) *Case {
 	var all []diag.Fact
 	for _, f := range facts {

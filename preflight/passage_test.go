@@ -12,15 +12,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// passage is what becomes of one question on its way to a healthy place and back.
+// passage is the result of one request's way to a healthy place and back.
 type passage struct {
 	took   time.Duration
-	phase  string // that took it, where its time ends first
+	phase  string // the phase in which it fails if its time ends first
 	tcp    diag.TCPFacts
-	passed func(*diag.Fact) // adds what is known of a question that was answered
+	passed func(*diag.Fact) // adds what is known of a request that was answered
 }
 
-// along is a vantage whose questions to others take their way; the node's own host answers by a login that is well.
+// along is a vantage whose requests to others pass along way; a request about its own host is answered at once.
 type along struct {
 	scripted
 	way func(req diag.Request, limit time.Duration) passage
@@ -60,7 +60,7 @@ func (a *along) ask(ctx context.Context, req diag.Request) diag.Fact {
 	return f
 }
 
-// bothAlong are the vantages of a walk whose operator and node have one way.
+// bothAlong returns the vantages of a walk whose operator and node use the same way.
 func bothAlong(way func(diag.Request, time.Duration) passage) map[string]Vantage {
 	vantages := map[string]Vantage{Platform: &scripted{name: Platform}}
 	for _, v := range []string{Operator, Node} {
@@ -69,8 +69,8 @@ func bothAlong(way func(diag.Request, time.Duration) passage) map[string]Vantage
 	return vantages
 }
 
-// howOften is how often a test walks, unless the variable says otherwise. Under -short, which the race detector's run
-// is, it walks less: the code is the same.
+// howOften returns how often a test walks, unless the environment variable says otherwise. Under -short, as in the race
+// detector's run, it walks less: the code is the same.
 func howOften(t *testing.T, variable string, walks, short int) int {
 	t.Helper()
 	if testing.Short() {
@@ -82,8 +82,8 @@ func howOften(t *testing.T, variable string, walks, short int) int {
 	return walks
 }
 
-// seeded walks so often, each time with dice of its own, and fails for findings that are wrong and reports that judge
-// otherwise when they are judged again. It counts outcomes, and what networks are proven to be unstable.
+// seeded walks that many times, each time with its own random numbers, and fails for wrong findings and for reports
+// that a second judgement changes. It counts outcomes, and the networks that are proven to be unstable.
 func seeded(t *testing.T, walks int, walk func(t *testing.T, i int, dice *rand.Rand) *diag.Report,
 	wrong func(diag.Blame) bool) map[string]int {
 	t.Helper()

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// TestCommandsToPaste: what a report prints reaches the node as the walk did, wherever the login was set.
+// TestCommandsToPaste: a printed command reaches the node as the walk did, wherever the login was set.
 func TestCommandsToPaste(t *testing.T) {
 	uid := func(n int) *int { return &n }
 	for name, tc := range map[string]struct {
@@ -43,7 +43,8 @@ func TestCommandsToPaste(t *testing.T) {
 	}
 }
 
-// TestNothingElseToPaste: a report may come from anywhere. Of its command lines only those are shown that a walk makes.
+// TestNothingElseToPaste: a report may come from anywhere. Of its command lines only those that a walk makes are
+// printed.
 func TestNothingElseToPaste(t *testing.T) {
 	const login, walk = "ssh <node_host>", "gpuaasctl preflight --profile lab --node-id n1"
 	odd := diag.Command("gpuaasctl", "preflight", "--profile", "/a b/it's; $(id).yaml", "--node-id", "n1", "--api-base",
@@ -85,7 +86,8 @@ func TestNothingElseToPaste(t *testing.T) {
 	}
 }
 
-// TestKnownHostOfALogin: ssh-keygen removes a node's old key from the file, and under the name, of the walk's login.
+// TestKnownHostOfALogin: ssh-keygen removes a node's old key from the file, and under the name, that the walk's login
+// uses.
 func TestKnownHostOfALogin(t *testing.T) {
 	for login, want := range map[string][2]string{
 		"ssh ops@10.0.0.5 sudo -n":                                        {"", ""},

@@ -23,7 +23,7 @@ func answerWith(word diag.Failure, phase string, status int, fields map[string]s
 	}
 }
 
-// A passing probe of a pair is one that its own hop passes on: not one that only came further.
+// The passing probe of a pair must pass by the judgement of its hop; one that only got further does not count.
 func TestAPassOfAPairIsTheHops(t *testing.T) {
 	for name, tc := range map[string]struct {
 		step   string
@@ -69,7 +69,7 @@ func TestAPassOfAPairIsTheHops(t *testing.T) {
 	}
 }
 
-// "The operator does not either" compares one phase, with the same credentials.
+// "The operator does not either" is claimed only of the same phase, with the same credentials.
 func TestTheOperatorIsComparedInOnePhase(t *testing.T) {
 	for name, tc := range map[string]struct {
 		step           string
@@ -100,7 +100,7 @@ func TestTheOperatorIsComparedInOnePhase(t *testing.T) {
 	}
 }
 
-// What comes and goes is that, and no proof of anything else.
+// A request that is answered only sometimes is unstable, and proves nothing else.
 func TestWhatComesAndGoesIsUnstable(t *testing.T) {
 	silent := failWith(diag.DNSTimeout, "dns")
 	r := walkWith(t, answers{reach: silent, reach + "~2": func(*diag.Fact) {}})
@@ -142,13 +142,13 @@ func sentAgain(f *diag.Fact) {
 	f.TCP = &diag.TCPFacts{Remote: "192.0.2.11:443", Resent: &n}
 }
 
-// timed notes when it was asked what, and answers a question only after a while.
+// timed records when each request came, and answers some of them only after a while.
 type timed struct {
 	scripted
 	mu    sync.Mutex // guards asked
 	start time.Time
 	asked map[string]time.Duration
-	takes map[string]time.Duration // by question; its own time is the longest
+	takes map[string]time.Duration // until the answer, by request; it fails if its time-out is shorter
 }
 
 func (m *timed) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
@@ -178,8 +178,8 @@ func (m *timed) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	return facts
 }
 
-// A silent question is asked again after a second, beside itself, in turn with what differs from it; the walk ends no
-// later for it. What has an effect is asked once, however silent it is.
+// A silent request is repeated after a second, while it is still open, in turn with its counter-probes, and the walk
+// takes no longer. A request with an effect is sent once, however long it is silent.
 func TestRepeatsRunBesideTheSilence(t *testing.T) {
 	const never = time.Hour
 	synctest.Test(t, func(t *testing.T) {
@@ -230,7 +230,7 @@ func TestRepeatsRunBesideTheSilence(t *testing.T) {
 	})
 }
 
-// A question that is answered late is answered: nothing is made of what was asked beside it.
+// A late answer is an answer: the results of repeats that ran meanwhile are dropped.
 func TestALateAnswerIsAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &diag.Report{}
@@ -254,8 +254,8 @@ func TestALateAnswerIsAnAnswer(t *testing.T) {
 	})
 }
 
-// A report of rules without repeats keeps its stated verdict, and replays as likely at most, with the reason; also
-// where its proof counted a mere step further as a pass.
+// A report of rules without repeats keeps its stated verdict, and its replay is likely at most, with the reason, even
+// if its proof counted a probe that only got further as a pass.
 func TestOlderReportsAreLikelyAtMost(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pinned func(*diag.Fact)
@@ -285,7 +285,7 @@ func TestOlderReportsAreLikelyAtMost(t *testing.T) {
 	}
 }
 
-// A counter-probe that went over the connection of another request does not count, and is asked once more instead.
+// A counter-probe over the connection of another request does not count, and is sent once more instead.
 func TestAConnectionOfAnotherDoesNotCount(t *testing.T) {
 	r := walkWith(t, answers{
 		reach: failWith(diag.TLSUnknownCA, "tls"), reach + "~host-view": failWith(diag.TLSUnknownCA, "tls"),
@@ -298,8 +298,8 @@ func TestAConnectionOfAnotherDoesNotCount(t *testing.T) {
 	}
 }
 
-// A host of the same network that is not there is tcp_no_route once the kernel has given up, and tcp_timeout before:
-// a repeat waits no longer than that, and both results count as equal.
+// A missing host of the same network is tcp_no_route once the kernel has given up, and tcp_timeout before. A repeat may
+// end before that, and both results count as equal.
 func TestAHostThatIsNotThereFailsAlike(t *testing.T) {
 	gone := func(f *diag.Fact) {
 		failWith(diag.TCPNoRoute, "tcp")(f)

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// foretold is a walk with its provisional blames.
+// foretold returns a walk's report and its provisional blames.
 func foretold(ctx context.Context, t *testing.T, vantages map[string]Vantage) (*diag.Report, []Provisional) {
 	t.Helper()
 	e := testEnv()
@@ -38,7 +38,7 @@ func foretold(ctx context.Context, t *testing.T, vantages map[string]Vantage) (*
 	return r, shown
 }
 
-// corrected is a provisional blame that differs from the report's, "" when all were confirmed.
+// corrected returns a provisional blame that differs from the report's, "" if all were confirmed.
 func corrected(r *diag.Report, shown []Provisional) string {
 	final := blameOf(r)
 	for _, p := range shown {
@@ -49,13 +49,13 @@ func corrected(r *diag.Report, shown []Provisional) string {
 	return ""
 }
 
-// path is a vantage at the end of a way: each question takes the round trips of its phases, and what is dropped on the
-// way is silent for as long as it is asked.
+// path is a vantage with a round-trip time: each request takes the round trips of its phases, and a dropped one is
+// silent for its whole time-out.
 type path struct {
 	scripted
 	rtt     time.Duration
-	dropped func(req diag.Request) (phase string) // "" for what gets through
-	lost    string                                // the question whose first SYN is lost, the first time
+	dropped func(req diag.Request) (phase string) // "" for a request that gets through
+	lost    string                                // the request whose first SYN is lost, at its first try
 	mu      sync.Mutex                            // guards asked
 	asked   map[string]time.Duration              // since the walk's start
 	began   time.Time
@@ -112,7 +112,7 @@ func (p *path) ask(ctx context.Context, req diag.Request) diag.Fact {
 	return f
 }
 
-// paths are the vantages of a walk whose operator and node have the same round trip.
+// paths returns the vantages of a walk whose operator and node have the same round trip.
 func paths(rtt time.Duration, dropped func(vantage string, req diag.Request) string, lost string) map[string]Vantage {
 	v := map[string]Vantage{Platform: &scripted{name: Platform}}
 	for _, name := range []string{Operator, Node} {
@@ -125,15 +125,15 @@ func paths(rtt time.Duration, dropped func(vantage string, req diag.Request) str
 	return v
 }
 
-// toPort reports whether a question goes to a place of the profile.
+// toPort reports whether a request goes to an endpoint of the profile.
 func toPort(req diag.Request, place string) bool {
 	return strings.Contains(strings.NewReplacer("${GPUAAS_API_URL}", "https://node-api.test", "${GPUAAS_TERMINAL_API_URL}",
 		"https://term.test:18443", "192.0.2.11:443", "https://node-api.test", "192.0.2.10:18443", "https://term.test:18443").
 		Replace(req.Target), place)
 }
 
-// TestSilenceIsBlamedInTwoSeconds drops what goes to one place, and wants the final blame within two seconds of the
-// walk's start and the round trips of a login, not before the first retransmission could have been answered.
+// TestSilenceIsBlamedInTwoSeconds drops requests to one endpoint. The final blame must come within two seconds, plus
+// the round trips of a login, from the walk's start, and not before the first retransmission could have been answered.
 func TestSilenceIsBlamedInTwoSeconds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		blame   diag.HopID
@@ -193,7 +193,7 @@ func phaseIf(phase string, is bool) string {
 	return ""
 }
 
-// TestASlowPathIsNotBlamed loses the first SYN of one question, each in turn, on healthy ways with long round trips.
+// TestASlowPathIsNotBlamed loses the first SYN of each request in turn, on healthy paths with long round trips.
 func TestASlowPathIsNotBlamed(t *testing.T) {
 	questions := []string{""}
 	for _, h := range Chain() {
@@ -219,7 +219,7 @@ func TestASlowPathIsNotBlamed(t *testing.T) {
 	}
 }
 
-// TestLossIsSeldomBlamed: on a way that loses packets a walk seldom blames on its way what it does not in the end.
+// TestLossIsSeldomBlamed: on a lossy path, a walk seldom has a provisional blame that its report does not confirm.
 func TestLossIsSeldomBlamed(t *testing.T) {
 	walks := 60
 	if testing.Short() { // the race detector's run: the code is the same, and too few for a share
@@ -254,7 +254,7 @@ func TestAWalkIsTheSameWithAnObserver(t *testing.T) {
 	ids := func(facts []diag.Fact) []string {
 		var all []string
 		for _, f := range facts {
-			if f.Failure != diag.Cancelled { // whether such a fact is kept at the walk's end is chance
+			if f.Failure != diag.Cancelled { // whether the walk's end keeps such a fact is chance
 				all = append(all, f.ID+" "+string(f.Failure)+" "+f.Phase)
 			}
 		}

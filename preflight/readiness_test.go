@@ -7,7 +7,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// readiness judges hop 5 over a healthy node whose facts of one step were changed.
+// readiness judges hop 5 of a healthy node with one changed fact.
 func readiness(t *testing.T, step string, change func(f *diag.Fact)) diag.HopResult {
 	t.Helper()
 	e := testEnv()
@@ -29,7 +29,7 @@ func readiness(t *testing.T, step string, change func(f *diag.Fact)) diag.HopRes
 		})
 }
 
-// TestCrashLoop: a loop is judged by the restarts within a period, and an intended restart does not count.
+// TestCrashLoop: a loop is judged by the restarts within a period; an intended restart does not count.
 func TestCrashLoop(t *testing.T) {
 	num, long := func(n int) *int { return &n }, func(n int64) *int64 { return &n }
 	type unit = diag.UnitFacts
@@ -123,7 +123,7 @@ func TestCrashLoop(t *testing.T) {
 	}
 }
 
-// TestWhoseAgent: that a program is not gpuaas-agent is a fault only where the profile states that the agent is.
+// TestWhoseAgent: a program that is not gpuaas-agent is a fault only if the profile says that the agent is.
 func TestWhoseAgent(t *testing.T) {
 	yes, no := true, false
 	for name, c := range map[string]struct {
@@ -166,8 +166,8 @@ func TestWhoseAgent(t *testing.T) {
 	}
 }
 
-// TestRootDisk: the root file system is judged beside the record's, once, and missing write permission there is not a
-// fault.
+// TestRootDisk: the root file system is judged in addition to the record's, once, and missing write permission there is
+// not a fault.
 func TestRootDisk(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(f *diag.Fact)
@@ -207,8 +207,8 @@ func TestRootDisk(t *testing.T) {
 	}
 }
 
-// TestALoopThatHasEnded: a warning about a crash loop that has ended needs no action: no reason claims that the agent
-// is down.
+// TestALoopThatHasEnded: a warning about a crash loop that has ended needs no action, and no reason claims that the
+// agent is down.
 func TestALoopThatHasEnded(t *testing.T) {
 	r := walkWith(t, map[string]func(*diag.Fact){
 		"node_readiness/process": func(f *diag.Fact) {

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestReasonsThatContradictedTheBlame: four walks whose reason was about another fault than their blame, without
-// stating it.
+// TestReasonsThatContradictedTheBlame has four walks whose reason was about another fault than their blame without
+// saying so.
 func TestReasonsThatContradictedTheBlame(t *testing.T) {
 	notPosted := diag.RecordEntry{Reason: diag.RecTaskResultPostFailed, About: "task_result", Decision: "retry",
 		Failure: diag.HTTPStatus, Status: 502}
@@ -64,9 +64,9 @@ func TestReasonsThatContradictedTheBlame(t *testing.T) {
 	}
 }
 
-// TestAnEntryIsOfItsTime: a node's entry about a result that it could not post is not a present reason of a walk that
-// passes, whatever the walk leaves out, and is shown with its time. A walk that sees a missing result has it as its
-// reason nevertheless.
+// TestAnEntryIsOfItsTime: a record entry about a result that could not be posted is not a present reason in a walk that
+// passes, whatever the walk leaves out, and is shown with its time. In a walk that sees a missing result it is the
+// reason.
 func TestAnEntryIsOfItsTime(t *testing.T) {
 	notPosted := diag.RecordEntry{Reason: diag.RecTaskResultPostFailed, About: "task_result", Decision: "retry",
 		Failure: diag.HTTPStatus, Status: 502}
@@ -92,8 +92,8 @@ func TestAnEntryIsOfItsTime(t *testing.T) {
 	}
 }
 
-// TestThePlatformsWordIsFound: what the platform reports of a node and no hop found fails the hop that read it, where
-// it needs an operator; a walk never passes beside it.
+// TestThePlatformsWordIsFound: a state of the node that needs an operator, and that no hop found, fails the hop that
+// read it; a walk never passes with such a state.
 func TestThePlatformsWordIsFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		field, value string

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestRepeatsAskOnlyWhatDoesNothing breaks every request of a healthy walk in two ways. What is sent again changes
-// nothing where it is sent: no POST, no poll, no session, no login, and no task wait that could claim a task.
+// TestRepeatsAskOnlyWhatDoesNothing breaks every request of a healthy walk in two ways. Only requests without an effect
+// are repeated: no POST, no poll, no session, no login, and no task wait that could claim a task.
 func TestRepeatsAskOnlyWhatDoesNothing(t *testing.T) {
 	repeats := 0
 	for _, broke := range walkWith(t, nil).Facts {

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestComparedNamesWhatWasStated: each part of a verdict that a report states otherwise than the rules do is seen,
-// other rules alone are not, and a replay of a replay is the same report.
+// TestComparedNamesWhatWasStated: a difference in any part of the stated verdict is noticed, other rules alone are not,
+// and a replay of a replay is the same report.
 func TestComparedNamesWhatWasStated(t *testing.T) {
 	walked := walkWith(t,
 		answers{"node_ops_access/ssh": func(f *diag.Fact) { f.Failure, f.Phase, f.SSH = diag.TCPRefused, "tcp", nil }})

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// described is a scripted vantage with a description of its place.
+// described is a scripted vantage that describes its place.
 type described struct {
 	scripted
 	info diag.VantageInfo
@@ -70,7 +70,7 @@ func (d *stuck) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	return d.scripted.Probe(ctx, reqs)
 }
 
-// An operator who presses Ctrl-C does not wait, and keeps what was measured.
+// An operator who presses Ctrl-C does not wait for a vantage that ignores ctx, and keeps what was measured.
 func TestRunDoesNotWaitForADeafVantage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -104,7 +104,7 @@ func TestRunDoesNotWaitForADeafVantage(t *testing.T) {
 	})
 }
 
-// slow takes its time for one question, and fails it.
+// slow takes a given time for one request, and fails it.
 type slow struct {
 	scripted
 	question string
@@ -121,7 +121,7 @@ func (s *slow) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	return facts
 }
 
-// A counter-probe that is given no time would fail, and pass for the operator's word.
+// A counter-probe without enough time would fail, and that failure would count as the operator's.
 func TestNoTimeNoCounterProbe(t *testing.T) {
 	const question = "node_runtime_api_reachability/reach"
 	for budget, want := range map[time.Duration]bool{900 * time.Millisecond: false, 9 * time.Second: true} {
@@ -147,7 +147,7 @@ func TestNoTimeNoCounterProbe(t *testing.T) {
 	}
 }
 
-// mute is a node whose one question is answered only when the question's own time is up, or never.
+// mute is a node that leaves one request without an answer until the request's own time-out, or forever.
 type mute struct {
 	scripted
 	question string
@@ -166,14 +166,14 @@ func (m *mute) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	select {
 	case <-time.After(own):
 		failWith(diag.TCPTimeout, "tcp")(&facts[0])
-	case <-ctx.Done(): // in the vantage's form
+	case <-ctx.Done(): // as the vantage reports it
 		failWith(diag.Cancelled, "ssh")(&facts[0])
 		facts[0].TCP, facts[0].Target = nil, ""
 	}
 	return facts
 }
 
-// A small budget does not mean a broken login: the request's own fact has its progress, and a node that does not
+// A small budget does not mean a broken login: the request's own fact shows how far it came, and a node that does not
 // answer within the budget is not a fault of SSH.
 func TestASmallBudgetBlamesNoLogin(t *testing.T) {
 	const question = "node_runtime_api_reachability/reach"

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestNoSessionOfThisWalk: without a session that this walk minted, none is opened, and nothing fails.
+// TestNoSessionOfThisWalk: if this walk minted no session, none is opened, and nothing fails.
 func TestNoSessionOfThisWalk(t *testing.T) {
 	id := func(ids ...diag.HopID) []diag.HopID { return ids }
 	for name, tc := range map[string]struct {
@@ -47,8 +47,8 @@ func TestNoSessionOfThisWalk(t *testing.T) {
 	}
 }
 
-// TestSessionWithoutAMint: a report of an older walk, which opened a session that it had not minted, blames no hop for
-// it.
+// TestSessionWithoutAMint: in a report of an older walk, which opened a session that it had not minted, no hop is
+// blamed for that session.
 func TestSessionWithoutAMint(t *testing.T) {
 	r := walkWith(t, answers{"browser_terminal_ws/session": func(f *diag.Fact) {
 		f.Failure, f.Phase, f.WS, f.PTY = diag.WSUpgradeRejected, "ws", nil, nil

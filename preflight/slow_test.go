@@ -12,17 +12,17 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// servers answer late; the network to them is well, and so are the kernels on both ends: they take connections at once
-// and acknowledge whatever comes.
+// servers answer late, over a healthy network and from healthy kernels, which accept connections at once and
+// acknowledge all that they receive.
 type servers struct {
-	mu    sync.Mutex // guards rng and what late keeps
+	mu    sync.Mutex // guards rng and the state of late
 	rng   *rand.Rand
 	start time.Time
 	late  lateness
-	waits []string // the phases in which their processes have a part
+	waits []string // the phases that wait for the server's process
 }
 
-// lateness is how long it takes until what comes so long after the start is answered.
+// lateness returns how long a request waits for its answer if it comes since after the start.
 type lateness func(rng *rand.Rand, since time.Duration) time.Duration
 
 func (s *servers) wait(at time.Time) time.Duration {
@@ -31,7 +31,7 @@ func (s *servers) wait(at time.Time) time.Duration {
 	return 2*time.Millisecond + s.late(s.rng, at.Sub(s.start))
 }
 
-// someLate answers a share of all requests after up to eight seconds.
+// someLate delays a share of all requests by up to eight seconds.
 func someLate(share float64) lateness {
 	return func(rng *rand.Rand, _ time.Duration) time.Duration {
 		if rng.Float64() >= share {
@@ -41,14 +41,14 @@ func someLate(share float64) lateness {
 	}
 }
 
-// allLate answers everything after about so long.
+// allLate delays every request by a time between from and to.
 func allLate(from, to time.Duration) lateness {
 	return func(rng *rand.Rand, _ time.Duration) time.Duration {
 		return from + time.Duration(rng.Float64()*float64(to-from))
 	}
 }
 
-// hungFirst never answers what came at the start.
+// hungFirst never answers a request of the first half second, and then delays as then does.
 func hungFirst(then lateness) lateness {
 	return func(rng *rand.Rand, since time.Duration) time.Duration {
 		if since < 500*time.Millisecond {
@@ -58,10 +58,10 @@ func hungFirst(then lateness) lateness {
 	}
 }
 
-// halts is a process that halts and runs in turn, for so long on average: one that is stopped and continued,
+// halts is a process that halts and runs in turn, for average times still and runs: one that is stopped and continued,
 // collects garbage, or gets no processor.
 func halts(still, runs time.Duration) lateness {
-	ends := []time.Duration{0} // of each turn; the first of those that come is a halt
+	ends := []time.Duration{0} // of each turn; the first turn is a halt
 	return func(rng *rand.Rand, since time.Duration) time.Duration {
 		for ends[len(ends)-1] <= since {
 			turn := still
@@ -78,7 +78,7 @@ func halts(still, runs time.Duration) lateness {
 	}
 }
 
-// pass takes a question to the servers: it ends in the phase that its time does not suffice for.
+// pass sends a request to the servers. If its time ends, it fails in the phase that was too slow.
 func (s *servers) pass(req diag.Request, limit time.Duration) passage {
 	begun, connected := time.Now(), 2*time.Millisecond
 	p := passage{took: connected, tcp: diag.TCPFacts{Remote: "192.0.2.11:443", Resent: new(int64),
@@ -111,8 +111,8 @@ func (s *servers) pass(req diag.Request, limit time.Duration) passage {
 	return p
 }
 
-// TestSlowServersLoseNothing walks a healthy platform whose servers are slow, over a network that is well. Which hops
-// fail is chance; that nothing was lost is not, and neither is that no input of a request makes it fail.
+// TestSlowServersLoseNothing walks a healthy platform with slow servers over a healthy network. Which hops fail is
+// chance, but no report may call the network lossy or prove that an input of a request makes it fail.
 func TestSlowServersLoseNothing(t *testing.T) {
 	walks := howOften(t, "GPUAASCTL_SLOW_WALKS", 50, 5)
 	const ms = time.Millisecond
@@ -141,8 +141,8 @@ func TestSlowServersLoseNothing(t *testing.T) {
 	}
 }
 
-// TestSilentHandshakeIsNotTheWay: where the connection was taken and all that was sent arrived, an answer to the node
-// does not show that the operator's way is at fault.
+// TestSilentHandshakeIsNotTheWay: if the connection was accepted and all that was sent arrived, an answer to the node
+// does not put the fault on the operator's path.
 func TestSilentHandshakeIsNotTheWay(t *testing.T) {
 	silent := func(resent int64) func(*diag.Fact) {
 		return func(f *diag.Fact) {
@@ -160,8 +160,8 @@ func TestSilentHandshakeIsNotTheWay(t *testing.T) {
 	}
 }
 
-// TestSilentAPIExplainsThePublicRoute: while the API is silent, so may be all that is behind its edges; an answer of
-// the route's own, or a connection that does not come about, is a fault of its own.
+// TestSilentAPIExplainsThePublicRoute: while the API gives no answer, everything behind its edges may be silent for the
+// same reason. A route that answers with an error, or refuses the connection, has its own fault.
 func TestSilentAPIExplainsThePublicRoute(t *testing.T) {
 	silent := failWith(diag.HTTPTimeout, "http")
 	for name, tc := range map[string]struct {

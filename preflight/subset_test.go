@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// recordedHealthy is a walk of a healthy lab, and the profile that it was made with as far as a plan reads it.
+// recordedHealthy returns a walk of a healthy lab, and its profile as far as a plan reads it.
 func recordedHealthy(tb testing.TB) (*diag.Report, profile.Profile) {
 	tb.Helper()
 	data, err := os.ReadFile("../golden/reports/healthy.json")
@@ -38,14 +38,14 @@ func recordedHealthy(tb testing.TB) (*diag.Report, profile.Profile) {
 	return &r, p.WithDefaults()
 }
 
-// mask is what of a walk's means the operator gave.
+// mask has which inputs of a walk the operator gave.
 type mask struct{ token, allocation, ssh, session bool }
 
 func (m mask) String() string {
 	return fmt.Sprintf("token %t, allocation %t, SSH %t, session %t", m.token, m.allocation, m.ssh, m.session)
 }
 
-// masks are all 16.
+// masks returns all 16 masks.
 func masks() []mask {
 	var all []mask
 	for i := range 16 {
@@ -62,8 +62,8 @@ func (m mask) apply(s diag.Subject, o *Options) diag.Subject {
 	return s
 }
 
-// cut is the healthy case as a walk by another plan would have measured it: the facts of the steps that the plan has,
-// of the hops that keep names; nil keeps all.
+// cut returns the healthy walk as another plan would have measured it: with the facts of the plan's steps, in hops that
+// keep accepts; nil accepts all.
 func cut(r *diag.Report, s diag.Subject, plan diag.Plan, keep func(diag.HopID) bool) *diag.Report {
 	out := *r
 	out.Subject, out.Plan, out.Facts = s, plan, nil
@@ -88,14 +88,14 @@ func cut(r *diag.Report, s diag.Subject, plan diag.Plan, keep func(diag.HopID) b
 	return &out
 }
 
-// wrongOnHealthy reports what a report claims of a healthy platform that is not so, "" for nothing.
+// wrongOnHealthy returns what is wrong in a report on a healthy platform, "" if nothing is.
 func wrongOnHealthy(r *diag.Report) string {
 	switch {
 	case r.Verdict.Outcome == diag.OutcomeFail || r.Verdict.Blame != nil || r.Verdict.FirstFailedHop != "":
 		return "a healthy platform is blamed"
 	case r.Verdict.Outcome == diag.OutcomeInconclusive && r.Verdict.Reason == diag.ReasonNone &&
 		r.Verdict.Owner == "operator access":
-		// nothing was left to walk, and the report states so to the operator who asked for that
+		// no step was left to walk, which the report tells the operator who asked for that
 	case r.Verdict.Reason != diag.ReasonNone || r.Verdict.Owner != "":
 		return "somebody is asked to act on a healthy platform: " + string(r.Verdict.Reason) + " " + r.Verdict.Owner
 	}
@@ -107,7 +107,7 @@ func wrongOnHealthy(r *diag.Report) string {
 	return ""
 }
 
-// The means that the model below knows, as bits above those of the hops.
+// The inputs that the model below knows, as bits above those of the hops.
 const (
 	haveToken = iota
 	haveAllocation
@@ -115,7 +115,8 @@ const (
 	haveSession
 )
 
-// modelStep is one step of the chain in bits: which hops and means it wants, and which steps it asks with the facts of.
+// modelStep is one step of the chain in bits: the hops and inputs that it needs, and the steps whose facts it asks
+// with.
 type modelStep struct {
 	hop   int
 	hops  uint32 // all of these must run (any of their steps)
@@ -124,7 +125,7 @@ type modelStep struct {
 	id    string
 }
 
-// model is the chain as far as a plan of the reference platform depends on --only, --skip and the means.
+// model returns the chain as far as a plan of the reference platform depends on --only, --skip and the inputs.
 func model(r *diag.Report, p profile.Profile, s diag.Subject) (steps []modelStep, closure []uint32) {
 	chain, at := Chain(), map[string]int{}
 	for h := range chain {
@@ -133,7 +134,7 @@ func model(r *diag.Report, p profile.Profile, s diag.Subject) (steps []modelStep
 				continue // a step that came later than the recording is not in it
 			}
 			if st.NotGiven != nil && st.NotGiven(&p) != "" {
-				continue // this profile has none of it, whatever the means
+				continue // this profile does not have the step, whatever the inputs
 			}
 			m := modelStep{hop: h, id: factID(chain[h].ID, st.Name)}
 			for _, need := range st.Needs {
@@ -165,7 +166,7 @@ func model(r *diag.Report, p profile.Profile, s diag.Subject) (steps []modelStep
 	return steps, closure
 }
 
-// stepsRun are the steps that run where only these hops may, with these means.
+// stepsRun returns the steps that run if only these hops may run, with these inputs.
 func stepsRun(steps []modelStep, hops, means uint32) uint64 {
 	var ran uint64
 	var alive uint32
@@ -179,7 +180,7 @@ func stepsRun(steps []modelStep, hops, means uint32) uint64 {
 	return ran
 }
 
-// stepsPlanned are the steps that a plan runs, in the same bits.
+// stepsPlanned returns the steps that a plan runs, in the same bits.
 func stepsPlanned(steps []modelStep, plan diag.Plan) uint64 {
 	var ran uint64
 	c := &Case{Plan: plan}
@@ -203,11 +204,11 @@ func namesOf(set uint32) []diag.HopID {
 }
 
 // TestHealthyNeverBlamed: a healthy platform is never blamed, and no action is asked for, whatever is left out of a
-// walk: every subset of the hops in --only and its complement in --skip, with every mask of the means.
+// walk: every subset of the hops in --only and its complement in --skip, with every mask of inputs.
 //
-// It is exhaustive although it judges some thousand cases: what is measured depends only on which steps run. For each
-// of the 2^18 x 16 x 2 walks the steps are found by the chain's own needs, in bits; each set of steps is planned and
-// judged once. NewPlan must agree with the bits on each of these, and on walks drawn from all of them.
+// It is exhaustive although it judges only some thousand cases, because what is measured depends only on which steps
+// run. For each of the 2^18 x 16 x 2 walks the steps are computed in bits from the chain's own needs; each set of steps
+// is planned and judged once. NewPlan must agree with the bits for each set, and for random walks.
 func TestHealthyNeverBlamed(t *testing.T) {
 	began := time.Now()
 	r, p := recordedHealthy(t)
@@ -236,7 +237,7 @@ func TestHealthyNeverBlamed(t *testing.T) {
 				if mode == 1 {
 					may = set
 				} else if set == 0 {
-					continue // no --only is all hops, which --skip of nothing is, too
+					continue // no --only is all hops, as is an empty --skip
 				}
 				ran := stepsRun(steps, may, uint32(bits))
 				drawn := rng.IntN(1<<13) == 0
@@ -264,8 +265,8 @@ func TestHealthyNeverBlamed(t *testing.T) {
 	t.Logf("%d walks, %d sets of steps, %s", walks, len(seen), time.Since(began).Round(time.Millisecond))
 }
 
-// TestHealthyFactsCut: where facts of a healthy walk are lost, whole hops of them, nothing fails: all hops but a few, a
-// few hops, and subsets drawn, or with GPUAASCTL_SUBSETS=all every subset.
+// TestHealthyFactsCut: nothing fails if a healthy walk loses all facts of some hops: of a few, of all but a few, and of
+// random subsets, or with GPUAASCTL_SUBSETS=all of every subset.
 func TestHealthyFactsCut(t *testing.T) {
 	r, p := recordedHealthy(t)
 	o := Options{Session: true, Token: true, SSH: true}

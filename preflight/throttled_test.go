@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// limitedFact makes a fact of a limiter's refusal, as today's probe reports it, or as an older one did.
+// limitedFact turns a fact into a rate limiter's refusal, as today's probe reports it, or with old as an older one did.
 func limitedFact(status int, old bool) func(*diag.Fact) {
 	return func(f *diag.Fact) {
 		f.Failure, f.Phase, f.WS, f.PTY = diag.HTTPRateLimited, "http", nil, nil
@@ -26,7 +26,7 @@ func limitedFact(status int, old bool) func(*diag.Fact) {
 	}
 }
 
-// throttledSteps are all steps that make an HTTP exchange or a WebSocket in a sound walk, by the vantage.
+// throttledSteps returns the steps of a vantage with an HTTP exchange or a WebSocket in a healthy walk.
 func throttledSteps(from string) []string {
 	var ids []string
 	for _, h := range Chain() {
@@ -45,8 +45,8 @@ func throttledSteps(from string) []string {
 
 var limiterStatuses = []int{400, 401, 403, 404, 409, 429, 503}
 
-// TestThrottledOperatorIsNoFault: a limiter that refuses the operator at any one exchange does not cause a failing
-// finding, whatever its status; it is reported, and the walk does not pass.
+// TestThrottledOperatorIsNoFault: a limiter that refuses the operator in any one exchange causes no failing finding,
+// whatever its status; it is reported, and the walk does not pass.
 func TestThrottledOperatorIsNoFault(t *testing.T) {
 	steps := throttledSteps(Operator)
 	if len(steps) < 10 {
@@ -74,8 +74,8 @@ func TestThrottledOperatorIsNoFault(t *testing.T) {
 	}
 }
 
-// TestThrottledNodeIsNotDenied: a limiter that turns the node away is named as one, and never as a denial or a refused
-// certificate.
+// TestThrottledNodeIsNotDenied: a limiter that refuses the node is named as a limiter, and never as a denial or a
+// refused certificate.
 func TestThrottledNodeIsNotDenied(t *testing.T) {
 	steps := throttledSteps(Node)
 	if len(steps) != 3 {
@@ -101,7 +101,7 @@ func TestThrottledNodeIsNotDenied(t *testing.T) {
 	}
 }
 
-// TestOneLimiterIsOneFault: an edge that limits all that the node asks of it is one fault.
+// TestOneLimiterIsOneFault: an edge that limits all requests of the node is one fault.
 func TestOneLimiterIsOneFault(t *testing.T) {
 	all := answers{}
 	for _, id := range throttledSteps(Node) {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestPollThatBroke: a no-op whose state could not be read to the end was not waited for, so nobody is blamed for it.
+// TestPollThatBroke: if the poll for a no-op's state broke, nothing was waited for, and nothing is blamed.
 func TestPollThatBroke(t *testing.T) {
 	task := factID(diag.HopNodeTaskRoundtrip, stepTask)
 	for _, state := range []string{"queued", "dispatched"} {
@@ -27,14 +27,14 @@ func TestPollThatBroke(t *testing.T) {
 	}
 }
 
-// brokenPolls has the ways in which a poll ends before its time.
+// brokenPolls has the ways in which a poll ends early.
 var brokenPolls = map[diag.Failure]string{
 	diag.HTTPEdgePage: "http", diag.TCPReset: "http", diag.HTTPStatus: "http", diag.TCPRefused: "tcp",
 	diag.HTTPTimeout: "http", // the API fell silent after it had answered
 }
 
-// TestOtherPollsThatBroke: the same of each other poll of a walk. Each also shows that the poll's state is blamed where
-// the whole time was waited.
+// TestOtherPollsThatBroke is TestPollThatBroke for every other poll of a walk. It also checks that the state is blamed
+// if the poll waited for its whole time.
 func TestOtherPollsThatBroke(t *testing.T) {
 	beats := func(step string, ago time.Duration) answers {
 		return answers{"node_heartbeat/" + step: func(f *diag.Fact) {
@@ -54,7 +54,7 @@ func TestOtherPollsThatBroke(t *testing.T) {
 	}
 	backlog := func(f *diag.Fact) { f.HTTP.Fields["node.stale_tasks"] = "3" }
 	for name, p := range map[string]struct {
-		poll    string // the fact that ends as broken has it
+		poll    string // the fact whose poll breaks
 		answers answers
 		hop     diag.HopID
 		signal  diag.Signal

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestUnjudgedIsNoPass: a failing fact that no judge covers, and that is not expected, was not measured.
+// TestUnjudgedIsNoPass: a failing fact that is neither covered by a judge nor excused counts as not measured.
 func TestUnjudgedIsNoPass(t *testing.T) {
 	upgradeRefused := func(f *diag.Fact) {
 		f.Failure, f.Phase, f.PTY = diag.WSUpgradeRejected, "ws", nil
@@ -75,7 +75,7 @@ func TestUnjudgedIsNoPass(t *testing.T) {
 	}
 }
 
-// TestAWarningIsKept: what only warns is kept beside what was not measured.
+// TestAWarningIsKept: a warning is kept in a hop that was not measured completely.
 func TestAWarningIsKept(t *testing.T) {
 	old := func(f *diag.Fact) {
 		f.HTTP.Fields["node.agent_version"], f.HTTP.Fields["node.agent_desired_version"] = "v1", "v2"
@@ -93,8 +93,7 @@ func TestAWarningIsKept(t *testing.T) {
 	}
 }
 
-// TestLostLoginHidesNoShell: the dashboard shows what was seen of the terminal, also where no login works to the
-// node.
+// TestLostLoginHidesNoShell: the dashboard shows the state of the terminal even if no login on the node works.
 func TestLostLoginHidesNoShell(t *testing.T) {
 	r := walkWith(t,
 		answers{"node_ops_access/ssh": func(f *diag.Fact) { f.Failure, f.Phase, f.SSH = diag.TCPRefused, "tcp", nil }})
@@ -104,7 +103,7 @@ func TestLostLoginHidesNoShell(t *testing.T) {
 	}
 }
 
-// TestSubjectIsLearnt: what the platform reports of the node and the allocation is in the report's subject.
+// TestSubjectIsLearnt: the platform's data about the node and the allocation is in the report's subject.
 func TestSubjectIsLearnt(t *testing.T) {
 	r := walkWith(t, answers{
 		"node_heartbeat/read_model": func(f *diag.Fact) {
@@ -121,7 +120,8 @@ func TestSubjectIsLearnt(t *testing.T) {
 	replaysToItself(t, r)
 }
 
-// TestProviderClass: a stream that does not come to a Proxmox node is drift, and to another what its own way shows.
+// TestProviderClass: a missing stream of a Proxmox node is drift; that of another node is judged by its own
+// reachability.
 func TestProviderClass(t *testing.T) {
 	for class, drift := range map[string]bool{"proxmox": true, "Proxmox-VE": true, "maas-lxd": false, "": false} {
 		r := walkWith(t, answers{

@@ -125,8 +125,7 @@ func TestObserverSeesEveryHopOnce(t *testing.T) {
 	}
 }
 
-// TestPatience: a profile that gives a hop more time gives it to the hop's steps, and one that gives less takes it from
-// them.
+// TestPatience: a larger budget in the profile stretches the time-outs of the hop's steps, and a smaller one cuts them.
 func TestPatience(t *testing.T) {
 	h := &Hop{Budget: 5 * time.Second}
 	for _, c := range []struct{ step, budget, want time.Duration }{

@@ -7,14 +7,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// watchPlan is a plan of a whole profile.
+// watchPlan returns a plan of a profile with all endpoints.
 func watchPlan(o Options) diag.Plan {
 	p := profile.Profile{APIBase: "https://api.test", TerminalBase: "https://term.test"}.WithDefaults()
 	return NewPlan(p, diag.Subject{NodeID: "n1", NodeHost: "n1", AllocationID: "a1"}, o)
 }
 
-// TestAWatchChangesNothing: what a watch asks has no effect there. Requests are made by the steps themselves, so a new
-// step that posts is found here.
+// TestAWatchChangesNothing: no request of a watch has an effect. The steps themselves make the requests, so a new step
+// that posts fails here.
 func TestAWatchChangesNothing(t *testing.T) {
 	plan := watchPlan(Options{Watch: true, Token: true, SSH: true})
 	p := profile.Profile{APIBase: "https://api.test", TerminalBase: "https://term.test"}.WithDefaults()
@@ -36,7 +36,7 @@ func TestAWatchChangesNothing(t *testing.T) {
 	}
 }
 
-// TestWhatAWatchDoesNotAsk: it is listed, and the rest is asked; a full one asks all.
+// TestWhatAWatchDoesNotAsk: what a watch leaves out is listed, and the rest is asked; a full watch asks everything.
 func TestWhatAWatchDoesNotAsk(t *testing.T) {
 	w := NewWatched(watchPlan(Options{Watch: true, Token: true, SSH: true}), "n1", 30000, false)
 	left := map[diag.HopID]string{}
@@ -57,7 +57,7 @@ func TestWhatAWatchDoesNotAsk(t *testing.T) {
 	}
 }
 
-// TestWatchChanges: only what is otherwise is listed, the verdict first.
+// TestWatchChanges: only what changed is listed, the verdict first.
 func TestWatchChanges(t *testing.T) {
 	report := func(outcome diag.Outcome, blame *diag.Blame, hops ...diag.HopResult) *diag.Report {
 		return &diag.Report{Verdict: diag.Verdict{Outcome: outcome, Blame: blame}, Hops: hops,

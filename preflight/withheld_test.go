@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// unseenCert is the answer of a platform whose edge took the node's certificate in TLS, and did not pass it on.
+// unseenCert is the answer of a platform whose edge got the node's certificate in TLS and did not pass it on.
 func unseenCert(failure diag.Failure, phase string) func(*diag.Fact) {
 	return func(f *diag.Fact) {
 		asked := true
@@ -19,7 +19,7 @@ func unseenCert(failure diag.Failure, phase string) func(*diag.Fact) {
 	}
 }
 
-// edgeIsCalled fails the test unless the edge's owner comes first, and no step touches the node's certificate.
+// edgeIsCalled fails the test unless the edge's owner comes first and no step touches the node's certificate.
 func edgeIsCalled(t *testing.T, r *diag.Report) {
 	t.Helper()
 	if len(r.Verdict.Owners) == 0 || r.Verdict.Owners[0] != "edge and route profile" {
@@ -35,8 +35,8 @@ func edgeIsCalled(t *testing.T, r *diag.Report) {
 	}
 }
 
-// TestUnseenCertificateIsTheEdges: where TLS asked for the node's certificate and got it, and the platform reports that
-// it saw none, no certificate was judged: not the node's enrollment is at fault but what ends TLS.
+// TestUnseenCertificateIsTheEdges: if a listener requested and got the node's certificate, but the platform reports
+// that it saw none, no certificate was judged: the server that ends TLS is at fault, not the node's enrollment.
 func TestUnseenCertificateIsTheEdges(t *testing.T) {
 	letsIn := func(f *diag.Fact) {
 		unseenCert(diag.WSUpgradeRejected, "ws")(f)
@@ -80,7 +80,7 @@ func TestUnseenCertificateIsTheEdges(t *testing.T) {
 	edgeIsCalled(t, r)
 }
 
-// rejectedRecord is what the agent writes down of such answers.
+// rejectedRecord is what the agent records about such answers.
 func rejectedRecord(f *diag.Fact) {
 	at := func(seq uint64, reason diag.RecordReason, about, code string) diag.RecordEntry {
 		e := diag.RecordEntry{Seq: seq, At: diag.At(noon.Add(time.Duration(seq-9) * time.Second)), BootID: "boot-1",
@@ -97,8 +97,8 @@ func rejectedRecord(f *diag.Fact) {
 	}}
 }
 
-// TestUntrustedAndUnseen: an edge that names the CAs whose certificates it takes, and not the node's issuer, may hold
-// the certificate back since it does not trust it. What the node's own files show comes first as well.
+// TestUntrustedAndUnseen: an edge that lists its CAs without the node's issuer may hold the certificate back because it
+// does not trust it. A fault of the node's own files comes first as well.
 func TestUntrustedAndUnseen(t *testing.T) {
 	others := func(f *diag.Fact) {
 		unseenCert(diag.HTTPStatus, "http")(f)
@@ -131,7 +131,7 @@ func TestUntrustedAndUnseen(t *testing.T) {
 	}
 }
 
-// TestUnseenHeartbeats: the same of heartbeats alone.
+// TestUnseenHeartbeats: only heartbeats are answered by a platform that saw no certificate.
 func TestUnseenHeartbeats(t *testing.T) {
 	r := walkWith(t, answers{
 		"node_heartbeat/read_model": func(f *diag.Fact) {
@@ -153,8 +153,8 @@ func TestUnseenHeartbeats(t *testing.T) {
 	}
 }
 
-// TestStreamRefusedByAPage: a refusal of the terminal listener that has nothing of the gateway may be of any server on
-// the way, and shows nothing about the node's certificate.
+// TestStreamRefusedByAPage: a refusal of the terminal listener that does not come from the gateway may come from any
+// server on the path, and shows nothing about the node's certificate.
 func TestStreamRefusedByAPage(t *testing.T) {
 	r := walkWith(t, answers{"node_terminal_reachability/stream": func(f *diag.Fact) {
 		unseenCert(diag.WSUpgradeRejected, "ws")(f)

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// wrong lists the claims of a report that its facts do not support. It reads the facts without any code of the
+// wrong returns the claims of a report that its facts do not support. It reads the facts without any code of the
 // judges.
 func wrong(w *world, r *diag.Report) (all []string) {
 	bad := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }

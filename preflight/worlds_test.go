@@ -15,29 +15,29 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// habit is how a place answers one question, every time that it is asked.
+// habit is how one request is answered, every time that it is sent.
 type habit struct {
-	fail  func(*diag.Fact) // nil: it answers well
-	other func(*diag.Fact) // another way in which it fails now and then, if any
+	fail  func(*diag.Fact) // nil: it passes
+	other func(*diag.Fact) // another failure that it has in some runs, if any
 	share float64          // of the answers that fail
 	after time.Duration    // until an answer comes
 }
 
-// world is what is well and unwell behind the questions of one walk.
+// world decides which requests of one walk pass and which fail.
 type world struct {
 	mu     sync.Mutex // guards all
 	rng    *rand.Rand
-	habits map[string]habit // by question
-	flaky  float64          // share of the questions that come out otherwise now and then
+	habits map[string]habit // by request
+	flaky  float64          // share of the requests with different results in different runs
 	broken float64          // share of the steps that fail
-	shared bool             // a step's counter-probes come and go as the step does: what they change is at no fault
-	older  bool             // the node's helper knows no repeats
+	shared bool             // a step's counter-probes are as unstable as the step, so what they change is not at fault
+	older  bool             // the node's helper does not support repeats
 	asked  map[string][]diag.Request
-	spans  map[string][2]time.Time // of a hop's questions
-	chance int                     // proofs of what comes and goes, with and without what the pair changes
+	spans  map[string][2]time.Time // of a hop's requests
+	chance int                     // proofs from unstable requests, with and without what the pair changes
 }
 
-// waysToFail are ways in which a question over a network may fail, each with the least that its probe leaves behind.
+// waysToFail are ways in which a network request may fail, each with the least that its probe leaves in the fact.
 var waysToFail = []func(*diag.Fact){
 	failWith(diag.DNSTimeout, "dns"), failWith(diag.DNSNXDomain, "dns"), failWith(diag.DNSServFail, "dns"),
 	failWith(diag.TCPTimeout, "tcp"), failWith(diag.TCPRefused, "tcp"), failWith(diag.TCPReset, "tcp"),
@@ -74,7 +74,7 @@ func httpFails(word diag.Failure, status int, page string) func(*diag.Fact) {
 	}
 }
 
-// habitOf is how a question is answered, the same for all of its repeats; the world makes it up when it is first asked.
+// habitOf returns how a request and all of its repeats are answered; the world decides it at the first one.
 func (w *world) habitOf(req diag.Request) habit {
 	step, name, _ := splitID(req.ID)
 	id := step + "~" + name
@@ -83,7 +83,7 @@ func (w *world) habitOf(req diag.Request) habit {
 	}
 	share := w.broken
 	if name != "" {
-		share = 0.5 // a counter-probe of what failed
+		share = 0.5 // a counter-probe of a failed request
 	}
 	var h habit
 	if w.rng.Float64() < share && req.Op.Row().Ladder {
@@ -180,8 +180,8 @@ func (w *world) span(id string, began time.Time) {
 	w.spans[budgetOf(id)] = at
 }
 
-// budgetOf is what a question's time counts against: its hop, or the step where that has a time of its own, behind a
-// login.
+// budgetOf returns what a request's time counts against: its hop or, for a step behind a login with its own budget, the
+// step.
 func budgetOf(id string) string {
 	if step, _, _ := splitID(id); secondLooks[step] != "" {
 		return step
@@ -210,7 +210,7 @@ func (w *world) walk(t *testing.T) (*diag.Report, time.Duration) {
 	return r, time.Since(began)
 }
 
-// TestReportsSayWhatTheirFactsShow walks through worlds in which anything may fail, come and go, or be slow.
+// TestReportsSayWhatTheirFactsShow walks through worlds in which any request may fail, be unstable, or be slow.
 func TestReportsSayWhatTheirFactsShow(t *testing.T) {
 	walks := 300
 	if n, err := strconv.Atoi(os.Getenv("GPUAASCTL_WORLDS")); err == nil {
