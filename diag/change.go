@@ -6,12 +6,13 @@ type Diff struct {
 	Baseline   Baseline `json:"baseline"`
 	Comparable bool     `json:"comparable"`
 	Because    string   `json:"because,omitempty"` // why it is not comparable
-	Changes    []Change `json:"changes"`           // regressions first, then in chain order; none when not comparable
-	// NotCompared is what one of the two walks has not measured: neither changed nor unchanged.
+	// regressions first, then in chain order; empty when the walks are not comparable
+	Changes []Change `json:"changes"`
+	// NotCompared is what only one of the two walks measured, so it is neither changed nor unchanged.
 	NotCompared []NotCompared `json:"not_compared,omitempty"`
 }
 
-// Regressions counts the changes that a gate stops at.
+// Regressions counts the changes that are regressions, for which a gate fails.
 func (d *Diff) Regressions() int {
 	n := 0
 	for i := range d.Changes {
@@ -22,7 +23,7 @@ func (d *Diff) Regressions() int {
 	return n
 }
 
-// LastGood is the baseline that history chooses: the newest kept walk of the same thing that ended well.
+// LastGood names the baseline that the history chooses: the newest stored walk of the same subject that passed.
 const LastGood = "last-good"
 
 // Baseline is the walk to which this one is compared. Without a run id there was no baseline, and Diff.Because has
@@ -32,30 +33,31 @@ type Baseline struct {
 	RunID   string  `json:"run_id,omitempty"`
 	At      Time    `json:"at,omitzero"` // its start
 	Outcome Outcome `json:"outcome,omitempty"`
-	Runs    int     `json:"runs,omitempty"` // kept good walks, by which noise was set apart from news
+	Runs    int     `json:"runs,omitempty"` // number of stored good walks from which the noise bound was computed
 }
 
-// Change is one thing that is otherwise. Where several facts saw the same, it is listed once.
+// Change is one value that differs between the two walks. A change that several facts saw is listed once.
 type Change struct {
-	Kind   ChangeKind `json:"kind"`
-	Hop    HopID      `json:"hop,omitempty"`   // the first in the chain that saw it
-	Facts  []string   `json:"facts,omitempty"` // fact ids, the same in both walks
-	Field  string     `json:"field"`           // of the first fact, or of the report: tls.chain[0].issuer, plan.policy.KEY
-	Before string     `json:"before,omitempty"`
-	After  string     `json:"after,omitempty"`
-	// Known reports that a kept good walk had the later value already.
+	Kind  ChangeKind `json:"kind"`
+	Hop   HopID      `json:"hop,omitempty"`   // the first hop in the chain that saw the change
+	Facts []string   `json:"facts,omitempty"` // ids of the facts that saw the change, equal in both walks
+	// path in the first fact or in the report: tls.chain[0].issuer, plan.policy.KEY
+	Field  string `json:"field"`
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+	// Known reports that an earlier good walk in the history already had the later value.
 	Known      bool         `json:"known,omitempty"`
 	Regression bool         `json:"regression"`
 	Noise      *NoiseBounds `json:"noise,omitempty"` // of timing
 }
 
-// NoiseBounds is what kept good walks took: Before is their median, and up to Bound is noise.
+// NoiseBounds is the timing of the stored good walks: Before is their median, and a time up to Bound is noise.
 type NoiseBounds struct {
 	Runs    int    `json:"runs"`
 	BoundMS Millis `json:"bound_ms"`
 }
 
-// NotCompared is a hop or a fact that only one of the walks has, or the part of a fact.
+// NotCompared is a hop, a fact, or a part of a fact that only one of the walks has.
 type NotCompared struct {
 	Hop     HopID  `json:"hop,omitempty"`
 	Fact    string `json:"fact,omitempty"`
@@ -94,24 +96,24 @@ const (
 	ChangeBudget       ChangeKind = "budget"
 	ChangeTool         ChangeKind = "tool"
 	ChangeGPU          ChangeKind = "gpu"          // driver, firmware or setting
-	ChangeGPULess      ChangeKind = "gpu_count"    // how many GPUs, links or lanes there are
-	ChangeGPUIdentity  ChangeKind = "gpu_identity" // which GPUs they are: never the same on two nodes
+	ChangeGPULess      ChangeKind = "gpu_count"    // the number of GPUs, links or lanes
+	ChangeGPUIdentity  ChangeKind = "gpu_identity" // the GPUs' UUIDs, which never match between two nodes
 )
 
 // Gate reports when a change is a regression.
 type Gate string
 
 const (
-	// GateWorse: when the later value is the worse one.
+	// GateWorse: a change is a regression if the later value is worse.
 	GateWorse Gate = "worse"
-	// GateUnseen: trust anchors and the targets of names and routes must not change unannounced. A value of a kept
-	// good walk does not count.
+	// GateUnseen: a change is a regression unless an earlier good walk already had the later value. Used for trust
+	// anchors and for the targets of names and routes, which must not change unannounced.
 	GateUnseen Gate = "unseen"
-	// GateNever: renewals, upgrades and settings are routine work.
+	// GateNever: a change is never a regression. Used for renewals, upgrades and settings, which are routine work.
 	GateNever Gate = "never"
 )
 
-// ChangeRow is a kind of change, what it reads as, and when it is a regression.
+// ChangeRow is a kind of change, its text, and when it is a regression.
 type ChangeRow struct {
 	Kind  ChangeKind
 	Label string
@@ -137,7 +139,7 @@ func Changes() []ChangeRow {
 		{ChangeRoute, "route", GateUnseen},
 		{ChangeEndpoint, "endpoint", GateUnseen},
 		{ChangeInstance, "machine behind the node's name", GateUnseen},
-		{ChangeAgentBuild, "agent build", GateWorse}, // another program under the same version is worse
+		{ChangeAgentBuild, "agent build", GateWorse}, // a different program with an unchanged version is a regression
 		{ChangeUnit, "unit", GateNever},
 		{ChangeUser, "user", GateNever},
 		{ChangeFile, "file", GateNever},
@@ -153,7 +155,7 @@ func Changes() []ChangeRow {
 	}
 }
 
-// LookupChange is the row of a kind.
+// LookupChange returns the row of kind k, and whether there is one.
 func LookupChange(k ChangeKind) (ChangeRow, bool) {
 	for _, row := range Changes() {
 		if row.Kind == k {

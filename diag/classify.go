@@ -5,54 +5,56 @@ import (
 	"strings"
 )
 
-// Classification turns evidence into one operator reason, with everything that follows from it.
+// Classification is the operator reason that the evidence supports, with everything that follows from it.
 type Classification struct {
 	Reason   ReasonCode `json:"reason"`
 	Title    string     `json:"title"`
-	Scenario string     `json:"scenario,omitempty"` // row of the failure matrix that fits; absent where none does
+	Scenario string     `json:"scenario,omitempty"` // matching row of the failure matrix; absent where none matches
 
 	State UserState `json:"state"` // the state family of the reason
-	// what users are shown: softened while their workload is measured green
+	// the state shown to users: softened while their workload is measured to be healthy
 	UserState UserState `json:"user_state"`
 	UserText  string    `json:"user_text,omitempty"` // absent: nothing is shown
-	// UserActions are what a user interface does for the reason, beside showing the text.
+	// UserActions are what a user interface does for the reason, besides showing UserText.
 	UserActions []UserAction `json:"user_actions,omitempty"`
 
 	Severity  Severity `json:"severity,omitempty"`
 	DetectMS  int64    `json:"detect_within_ms,omitempty"`
-	RepairMS  int64    `json:"repair_within_ms,omitempty"` // absent: by itself, or on the next business day
+	RepairMS  int64    `json:"repair_within_ms,omitempty"` // absent: repairs itself, or on the next business day
 	Owner     string   `json:"owner"`
-	Owners    Owners   `json:"owners,omitempty"`    // who is called, the first one first; Owner has all in one line
-	Component string   `json:"component,omitempty"` // the part of the platform that decides, by the failure matrix
+	Owners    Owners   `json:"owners,omitempty"`    // whom to call, in order; Owner is the same list as one string
+	Component string   `json:"component,omitempty"` // the platform component that decides, according to the failure matrix
 	Next      string   `json:"next_action"`
-	// Steps are those of Next, one by one.
+	// Steps are the steps of Next as data.
 	Steps   []NextStep `json:"steps,omitempty"`
 	Layer   Layer      `json:"layer"`
 	Runbook string     `json:"runbook"`
 
-	// Healthy takes all five points of the checklist, not the absence of complaints. Warning: the reason is P2, while
-	// all five points pass and no hop fails: the node works, and should be looked at.
+	// Healthy requires that all five points of the checklist pass; the absence of complaints is not enough. Warning:
+	// all five points pass and no hop fails, but a P2 reason holds: the node works and should be investigated.
 	Healthy bool `json:"healthy"`
 	Warning bool `json:"warning,omitempty"`
-	// of a walk: the reason that holds is P2, and nothing that was measured fails; some may not have been
+	// for a walk: the reason that holds is P2 and nothing that was measured fails, though not everything may have been
+	// measured
 	Minor bool `json:"minor,omitempty"`
-	// of a walk whose blame is about something else: how the two go together
+	// for a walk whose blame is about something else: how this reason and the blame relate
 	Beside    string       `json:"beside,omitempty"`
 	Checklist []CheckPoint `json:"checklist"`
 	Because   []string     `json:"because,omitempty"` // the evidence that decided
-	Losers    []Candidate  `json:"losers,omitempty"`  // reasons that some evidence supports, most pressing first
+	// reasons that some evidence supports but that are not the verdict, most pressing first
+	Losers []Candidate `json:"losers,omitempty"`
 }
 
-// Candidate is a reason that some evidence supports. Why states why it is not the verdict.
+// Candidate is a reason that some evidence supports. Why explains why it is not the verdict.
 type Candidate struct {
 	Reason   ReasonCode `json:"reason"`
 	Why      string     `json:"why"`
 	Evidence []string   `json:"evidence,omitempty"`
 }
 
-// Classify is total, deterministic and independent of the order of the evidence. More evidence never turns
-// security_action_required into less, but for the word that ends it: the node got a new identity, or was taken back.
-// The reason is the first row of Reasons that holds.
+// Classify is total, deterministic and independent of the order of the evidence. The reason is the first row of Reasons
+// that holds. More evidence never weakens security_action_required, with one exception: evidence that the quarantine
+// ended, because the node enrolled with a new identity or the platform released it.
 func Classify(e Evidence) Classification {
 	v := look(&e)
 	standing, losers := v.weigh()
@@ -66,7 +68,8 @@ func Classify(e Evidence) Classification {
 	next := row.NextAction
 	c.UserActions = row.UserActions
 	c.Owners, c.Layer, c.Runbook = row.Owners, row.Layer, row.Runbook(e.RunbookBase)
-	if n := v.record.refused; c.Reason == ReasonNodeAgentUnreachable && n != nil { // the agent does what it should
+	// the agent works as designed: the platform or its edge refuses its heartbeats
+	if n := v.record.refused; c.Reason == ReasonNodeAgentUnreachable && n != nil {
 		late, _ := LookupSignal(SigHeartbeatStale)
 		c.Owners = late.OwnersOn(SidePlatform)
 		if NotPassedOn(n.Code) != "" {
@@ -99,19 +102,19 @@ func Classify(e Evidence) Classification {
 	return c
 }
 
-// NeedsSomebody reports whether the reason is a fault that needs an operator: no warning, and not a reason of
-// which too little is known. A walk that passes has none.
+// NeedsSomebody reports whether the reason is a fault that an operator must act on: neither a warning nor a reason for
+// which there is too little evidence. It is false for a walk that passes.
 func (c *Classification) NeedsSomebody() bool {
 	return c.Reason != ReasonNone && !c.Minor && !c.Warning && c.UserState != UserUnknown
 }
 
-// hopFails reports whether some hop of a walk failed.
+// hopFails reports whether any hop of the walk failed.
 func (v *view) hopFails() bool {
 	return slices.ContainsFunc(v.Probes, func(p Probed) bool { return p.Status == StatusFail })
 }
 
-// unfailed reports whether there was a walk, and neither a hop of it nor a point of the checklist fails. The
-// platform's memory of a failed task or task wait is not a measurement of now.
+// unfailed reports whether there was a walk in which no hop failed, and no point of the checklist fails. It ignores the
+// points for tasks and task waits: the platform remembers their last failure, which may be over.
 func (v *view) unfailed() bool {
 	if len(v.Probes) == 0 || v.hopFails() {
 		return false
@@ -124,7 +127,7 @@ func (v *view) unfailed() bool {
 	return true
 }
 
-// minor reports whether no reason worse than P2 holds.
+// minor reports whether all reasons that hold are P2.
 func minor(standing []Candidate) bool {
 	return !slices.ContainsFunc(standing, func(k Candidate) bool {
 		row, _ := LookupReason(k.Reason)
@@ -132,7 +135,7 @@ func minor(standing []Candidate) bool {
 	})
 }
 
-// Foremost is the reason that Classify gives, with the evidence that decided.
+// Foremost returns the reason that Classify returns, and the evidence for it.
 func Foremost(e Evidence) (ReasonCode, []string) {
 	v := look(&e)
 	for _, row := range rules {
@@ -143,7 +146,7 @@ func Foremost(e Evidence) (ReasonCode, []string) {
 	return ReasonNone, nil
 }
 
-// speaksFor is the evidence for a row, in order.
+// speaksFor returns the evidence that supports a row, sorted.
 func (v *view) speaksFor(row rule) []string {
 	lines := v.named(row.code)
 	if row.also != nil {
@@ -153,8 +156,8 @@ func (v *view) speaksFor(row rule) []string {
 	return slices.Compact(lines)
 }
 
-// weigh asks every row. standing are the reasons that hold and that nothing hides, most pressing first; losers are the
-// others that some evidence supports.
+// weigh evaluates every row. standing are the reasons that hold and that no other reason hides, losers the other
+// reasons that some evidence supports; both most pressing first.
 func (v *view) weigh() (standing, losers []Candidate) {
 	hidden := map[ReasonCode]ReasonCode{}
 	for _, row := range rules {
@@ -183,7 +186,8 @@ func (v *view) weigh() (standing, losers []Candidate) {
 	return standing, losers
 }
 
-// hide notes what by hides; the most pressing one that hides a reason is named.
+// hide records the reasons that the reason by hides. The first call wins, so callers start with the most pressing
+// reason.
 func hide(hidden map[ReasonCode]ReasonCode, by ReasonCode) {
 	row, _ := LookupReason(by)
 	for _, h := range row.Hides {
@@ -193,7 +197,8 @@ func hide(hidden map[ReasonCode]ReasonCode, by ReasonCode) {
 	}
 }
 
-// aside reports why evidence for a reason that does not hold was set aside: "" without such evidence.
+// aside explains why the evidence for a reason that does not hold was set aside; it returns "" if there is no such
+// evidence.
 func (v *view) aside(code ReasonCode) string {
 	if why := v.record.why(code); why.words != "" {
 		return why.String()
@@ -217,7 +222,8 @@ func (v *view) aside(code ReasonCode) string {
 	return slices.Min(by)
 }
 
-// state is the reason's state family. A certificate recovers by itself only with a current token.
+// state returns the state family of a reason. An expired certificate recovers by itself only if the node has a current
+// token.
 func (v *view) state(row *Reason) UserState {
 	switch {
 	case row.Code == ReasonCertExpired && v.token != TokenCurrent,
@@ -227,9 +233,9 @@ func (v *view) state(row *Reason) UserState {
 	return row.State
 }
 
-// shown is what users are shown of all reasons that hold: the gravest state, and the words of the reason that is
-// nearest to them. While the workload runs and its route answers, a fault of the management layer is at most temporary
-// to a user. Security is never softened.
+// shown returns the state and the text that users are shown: the most severe state of all reasons that hold, and the
+// text of a reason in that state, preferably one about the workload or its route. While the workload runs and its route
+// answers, a fault of the management layer counts as temporary at most. A security state is never softened.
 func (v *view) shown(standing []Candidate, seen Seen) (UserState, string) {
 	green := workloadRuns(v) && v.passes(HopAppUserRoute)
 	state, text, near := UserNormal, "", false
@@ -253,7 +259,7 @@ func grave(s UserState) int {
 	return slices.Index([]UserState{UserNormal, UserTemporary, UserRecovery, UserOperator, UserSecurity}, s)
 }
 
-// inOrder sorts by the order of the rows, then by why.
+// inOrder sorts candidates by the order of the rows, then by Why.
 func inOrder(losers []Candidate) []Candidate {
 	rank := func(code ReasonCode) int {
 		return slices.IndexFunc(rules[:], func(r rule) bool { return r.code == code })

@@ -4,11 +4,12 @@ import "slices"
 
 // The rows of the workload: a completed observation is evidence, a missing one is only missing.
 
-// workloadRuns reports whether the workload was just seen running, by a probe on its node or by the platform's own
-// last completed look.
+// workloadRuns reports whether the workload was last seen running: by a probe on its node, or by the platform's last
+// completed check.
 func workloadRuns(v *view) bool {
 	return v.passes(HopAppRuntimeLiveness) || slices.ContainsFunc(v.Probes, func(p Probed) bool {
-		return p.Hop == HopAppRuntimeLiveness && p.Signal == SigAppCredentialFailing // it runs, and its credential is refused
+		// the workload runs, but its credential is refused
+		return p.Hop == HopAppRuntimeLiveness && p.Signal == SigAppCredentialFailing
 	})
 }
 
@@ -19,7 +20,7 @@ func passes(probes []Probed, id HopID) bool {
 	return slices.ContainsFunc(probes, func(p Probed) bool { return p.Hop == id && p.Status == StatusPass })
 }
 
-// down reports whether the platform's row calls the workload anything that means "does not run".
+// down reports whether the platform's status of the workload means that it does not run.
 func (a *AppEvidence) down() bool {
 	switch a.Status {
 	case "failed", "stopped", "exited", "unhealthy":
@@ -40,7 +41,7 @@ func appStopped(v *view) []string {
 	return []string{"read model: a completed status probe says that the workload is " + v.App.Status}
 }
 
-// whileWorkloadRuns: what a probe sees running is running, whatever was seen before.
+// whileWorkloadRuns overrides older evidence: a workload that a probe now sees running is running.
 func whileWorkloadRuns(v *view) string {
 	if workloadRuns(v) {
 		return "superseded: a probe on the node sees the workload running"
@@ -75,13 +76,13 @@ func cleanupStuck(v *view) []string {
 	return []string{"read model: the allocation is release_failed, occupancy " + orUntyped(v.App.Occupancy)}
 }
 
-// past is the reason why an entry does not describe the present: its time, and what happened later. The renderers
-// word it.
+// past explains why an entry does not describe the present: when it was written, and what happened later. Renderers
+// turn it into a sentence.
 type past struct {
-	words string // precede the time of the entry; "": it does describe the present
+	words string // text before the time of the entry; "": the entry does describe the present
 	entry *RecordEntry
-	then  string       // follows the time of the entry
-	later *RecordEntry // whose time ends the sentence; nil: nothing that came later
+	then  string       // text after the time of the entry
+	later *RecordEntry // entry whose time ends the sentence; nil: nothing happened later
 }
 
 const wroteIt = "superseded: the node wrote it at "
@@ -94,8 +95,8 @@ func (p past) String() string {
 	return string(text)
 }
 
-// outdated reports why entry i, whose reason is code, does not describe the present. accepted describes the evidence
-// that the node's certificate is accepted now; "" without such evidence.
+// outdated explains why entry i, whose reason is code, does not describe the present. accepted describes the evidence
+// that the node's certificate is now accepted, or is "".
 func outdated(entries []*RecordEntry, i int, code ReasonCode, boot string, points [len(Points)]CheckPoint,
 	accepted string,
 ) past {
@@ -138,9 +139,9 @@ func outdated(entries []*RecordEntry, i int, code ReasonCode, boot string, point
 	return past{}
 }
 
-// asOf returns why an entry that nothing outdates is history nevertheless: the walk passes, or the entry is about a
-// result that the node could not post before its next good contact, and a walk found no trace of it. For a cloned
-// identity it returns no reason.
+// asOf explains why an entry that outdated keeps is history nevertheless: the walk passes, or the entry is about a
+// result that the node could not post, the node had good contact later, and the walk found no lost result. A cloned
+// identity never becomes history here.
 func asOf(e *Evidence, entries []*RecordEntry, i int, code ReasonCode) past {
 	n := entries[i]
 	switch {
@@ -154,8 +155,8 @@ func asOf(e *Evidence, entries []*RecordEntry, i int, code ReasonCode) past {
 	return past{}
 }
 
-// beganAgain is the agent's start after entry i, in a record that knows of no contact at all: one ring alone does not
-// have them. What still holds is written again soon after a start.
+// beganAgain returns the agent's start after entry i, if the record has no contact entries at all (they are pinned, so
+// the ring alone lacks them). A condition that still holds is recorded again soon after a start.
 func beganAgain(entries []*RecordEntry, i int) *RecordEntry {
 	if slices.ContainsFunc(entries, func(e *RecordEntry) bool { return contact(e) && e.Decision != DecisionDelivered }) {
 		return nil

@@ -6,43 +6,44 @@ import (
 	"time"
 )
 
-// Evidence is everything that is known about a node and an allocation on it, by source. What is nil, empty or zero was
-// not measured: it neither supports nor contradicts a reason. No name of a scenario is in it.
+// Evidence is everything known about a node and an allocation on it, by source. A nil, empty or zero field was not
+// measured: it neither supports nor contradicts a reason. It never contains a scenario's name.
 type Evidence struct {
 	Node   *NodeEvidence  // the platform's read model of the node
 	App    *AppEvidence   // the platform's read model of the allocation and its workload
-	Trust  *TrustEvidence // what the platform signs with, and what its node ingress trusts
-	Record []*RecordEntry // the node's own diagnostic record, in time (see RecordFacts.InTime)
-	BootID string         // of the node's current boot; entries of an earlier one are history
-	Probes []Probed       // what hops found, at the node, at the edge and at the workload
-	Points []CheckPoint   // of the checklist, as probes measured them just now
-	Token  TokenState     // of the node's recovery token, as seen on the node
-	// Passed: the evidence is of a walk that passes, so that an entry of the record describes its own time.
+	Trust  *TrustEvidence // the platform's signing CA, and the CA that its node ingress trusts
+	Record []*RecordEntry // the node's diagnostic record, in order of time (see RecordFacts.InTime)
+	BootID string         // id of the node's current boot; entries of earlier boots are history
+	Probes []Probed       // findings of hops, at the node, the edge and the workload
+	Points []CheckPoint   // points of the checklist that this walk's probes measured
+	Token  TokenState     // state of the node's recovery token, as seen on the node
+	// Passed: the evidence comes from a walk that passed, so entries of the record describe the time at which they were
+	// written.
 	Passed bool
-	// CertGood: the node's certificate was seen to be in order: dates, key, name, and an issuer that the ingress asks
-	// for.
+	// CertGood: the node's certificate was checked and is valid: dates, key, name, and an issuer that the ingress
+	// requests.
 	CertGood bool
 
 	// Denials are refusals of the node's identity.
 	Denials []Denial
-	// Budgets are a profile's own; they tighten the model's and never weaken them.
+	// Budgets are the profile's budgets. They can tighten the model's budgets but not relax them.
 	Budgets map[Severity]Budget
-	// RunbookBase is the URL of the profile's runbook, "" for this tool's own explanation.
+	// RunbookBase is the URL of the profile's runbook; "" means this tool's own explanations.
 	RunbookBase string
 }
 
 // NodeEvidence is the read model of a node.
 type NodeEvidence struct {
-	// since the last accepted heartbeat, by the platform's own clock; nil: the platform does not report it
+	// since the last accepted heartbeat, by the platform's clock; nil: not reported by the platform
 	HeartbeatAge *time.Duration
-	ContactAge   *time.Duration // of its last contact with the agent, by any request
-	NeverHeard   bool           // the platform reports that no heartbeat ever came
+	ContactAge   *time.Duration // since the agent's last request of any kind
+	NeverHeard   bool           // the platform reports that it never received a heartbeat
 	StaleAfter   time.Duration  // policy node.heartbeat_stale_after_seconds, for both ages
 
-	Identity string     // accepted, or the code with which the node's credentials are denied
-	Posture  string     // the agent's own, when it sent its last heartbeat: serving | recovering | stopped | quarantined
+	Identity string     // "accepted", or the error code with which the node's credentials are denied
+	Posture  string     // the agent's posture in its last heartbeat: serving | recovering | stopped | quarantined
 	Reason   ReasonCode // the platform's own classification
-	// Overtaken is why Reason is history: a later measurement contradicts what the platform derived it from. "": it
+	// Overtaken explains why Reason no longer holds: a later measurement contradicts the platform's input to it. "": it
 	// holds.
 	Overtaken string
 
@@ -51,12 +52,12 @@ type NodeEvidence struct {
 	LostResults     *int
 	Version         string // the agent's
 	DesiredVersion  string
-	Address         string   // that the platform has for the node
+	Address         string   // the node's address according to the platform
 	Addresses       []string // as the node reports them
-	GuestAgent      string   // provider's word: running, stopped, down, unreachable, unknown
-	EndpointDrift   string   // where the node reports another endpoint than the profile's: which, in words
+	GuestAgent      string   // as reported by the provider: running, stopped, down, unreachable, unknown
+	EndpointDrift   string   // describes an endpoint that the node reports and that differs from the profile's
 	Checklist       []CheckPoint
-	RecordNewest    RecordReason // newest trouble of the record's summary in the heartbeat
+	RecordNewest    RecordReason // the newest failure in the record summary of the heartbeat
 	EnrollSuccesses int64        // of the agent's counters
 	Rejections      int64
 }
@@ -65,26 +66,26 @@ type NodeEvidence struct {
 type AppEvidence struct {
 	State, Occupancy string
 	Status           string    // of the workload: running | stopped | failed | unhealthy | ...
-	ObservedAt       time.Time // of the last completed status probe
-	ProbeFailedAt    time.Time // of the last status probe that expired: a missing observation
+	ObservedAt       time.Time // time of the last completed status probe
+	ProbeFailedAt    time.Time // time of the last status probe that timed out: a missing observation
 	CredentialBad    *bool
 }
 
 // TrustEvidence is fingerprints.
 type TrustEvidence struct{ SigningCA, IngressCA string }
 
-// Probed is the result of one hop: a finding, or a plain pass.
+// Probed is the result of one hop: a finding, or a pass without one.
 type Probed struct {
 	Hop     HopID
 	Status  Status
 	Signal  Signal
 	Failure Failure
-	Reason  ReasonCode // where the facts know it better than the signal's row
+	Reason  ReasonCode // set where the facts give a more specific reason than the signal's row
 	Text    string
-	By      HopID // the hop that explains this one: it is a symptom then, and no evidence of its own
+	By      HopID // the hop that explains this one, which is then a symptom and not evidence
 }
 
-// reason is the operator reason that the finding points at.
+// reason returns the operator reason of the finding.
 func (p *Probed) reason() ReasonCode {
 	if p.Reason != "" {
 		return p.Reason
@@ -98,15 +99,15 @@ func (p *Probed) failing() bool { return p.Status == StatusFail || p.Status == S
 // Denial is a refusal of the node's identity.
 type Denial struct {
 	Source string // read model | probe HOP
-	Code   string // typed, "" for an untyped 401 or 403
-	// Asked reports whether the listener ever asked for the node's certificate. One that did not knows nothing of the
-	// node, so that its refusal is evidence of a drifted profile, and never of a revoked identity.
+	Code   string // error code; "" for a 401 or 403 without one
+	// Asked reports whether the listener ever requested the node's certificate. A listener that did not cannot know the
+	// node, so its refusal is evidence of a drifted profile, never of a revoked identity.
 	Asked *bool
 }
 
-// heard reports whether anything of it is about the node: its own word, or what was measured there, at its
-// workload or at its route. That the control plane did not answer this operator is not, nor that the platform never
-// heard it.
+// heard reports whether any evidence is about the node itself: its record, its heartbeats, or a measurement of it, its
+// workload or its route. A control plane that does not answer this operator, or that has never heard from the node,
+// does not count.
 func (v *view) heard() bool {
 	switch {
 	case v.Node != nil && !v.Node.NeverHeard, v.App != nil && v.App.observed(), len(v.Denials) > 0, v.record.speaks:
@@ -120,7 +121,7 @@ func (v *view) heard() bool {
 				HopAppRuntimeLiveness, HopAppUserRoute, HopGPUHealth:
 				return p.Status == StatusPass || (p.failing() && p.By == "")
 			case HopNodeOpsAccess, HopNodeTaskRoundtrip, HopTerminalOpenTask, HopGatewayNodeStream:
-				return p.Status == StatusPass // that one fails is the word of others
+				return p.Status == StatusPass // a failure is reported by the platform, not by the node
 			}
 			return false // the control plane and its edge do not depend on the node
 		})
@@ -132,13 +133,13 @@ type TokenState string
 const (
 	TokenUnknown TokenState = ""
 	TokenCurrent TokenState = "current"
-	TokenGone    TokenState = "gone" // missing, expired, consumed, or for another node or profile
+	TokenGone    TokenState = "gone" // missing, expired, consumed, or issued for another node or profile
 )
 
-// Budget is how long a failure may stay unnoticed, and how long its repair may take. 0: no limit of its own.
+// Budget is how long a failure may stay undetected, and how long its repair may take. 0: no limit.
 type Budget struct{ Detect, Repair time.Duration }
 
-// tightened is b, and want where that is tighter.
+// tightened returns the smaller of b and want for each limit.
 func (b Budget) tightened(want Budget) Budget {
 	tighter := func(have, want time.Duration) time.Duration {
 		if want > 0 && (have == 0 || want < have) {
@@ -156,10 +157,10 @@ type CheckPoint struct {
 	Text   string  `json:"text,omitempty"`
 }
 
-// PointID names a point, as the platform's read model does.
+// PointID is the name of a point in the platform's read model.
 type PointID string
 
-// Mark is the result of a point. What was not measured is unknown, and unknown is not a pass.
+// Mark is the result of a point. A point that was not measured is unknown, which is not a pass.
 type Mark string
 
 const (
@@ -177,8 +178,8 @@ const (
 // Points lists the five, in the drift model's order.
 var Points = [...]PointID{PointHeartbeat, PointIssuer, PointWait, PointTask, PointBacklog}
 
-// checklist fills in the five points. What a probe measured just now counts for more than what the platform remembers;
-// of several words of one source the worst counts.
+// checklist fills in the five points. A measurement of this walk outranks what the platform remembers; among several
+// results of one source, the worst counts.
 func checklist(e *Evidence) [len(Points)]CheckPoint {
 	var list [len(Points)]CheckPoint
 	sources := [][]CheckPoint{e.Points, ownPoints(e)}
@@ -208,7 +209,7 @@ func checklist(e *Evidence) [len(Points)]CheckPoint {
 	return list
 }
 
-// contradicted names the platform's own word on a point where it is another than what was measured.
+// contradicted describes the platform's own result for a point if it differs from what was measured.
 func contradicted(e *Evidence, p CheckPoint) string {
 	if e.Node == nil {
 		return ""
@@ -218,24 +219,25 @@ func contradicted(e *Evidence, p CheckPoint) string {
 	case !known || theirs.Status == p.Status:
 	case p.ID == PointHeartbeat || p.ID == PointIssuer:
 		return "; the platform's own checklist says " + string(theirs.Status)
-	case p.Status == MarkPass: // a task and a task wait are events: what the platform remembers came first
+	case p.Status == MarkPass: // tasks and task waits are events: the platform's result is older than the measurement
 		return "; the platform remembers that it failed"
 	}
 	return ""
 }
 
-// heardLately reports whether the platform had contact with the agent, by any request, within the policy.
+// heardLately reports whether the agent made a request of any kind within the policy's time limit.
 func (e *Evidence) heardLately() bool {
 	return e.Node != nil && e.Node.ContactAge != nil && e.Node.StaleAfter > 0 && *e.Node.ContactAge <= e.Node.StaleAfter
 }
 
-// unheard reports whether the platform no longer hears from the agent: no heartbeat, nor any other request.
+// unheard reports whether the platform has lost contact with the agent: no heartbeat and no other request within the
+// limit.
 func (v *view) unheard() bool { return v.point(PointHeartbeat).Status == MarkFail && !v.heardLately() }
 
 // point is the result of one of the five.
 func (v *view) point(id PointID) CheckPoint { return v.points[slices.Index(Points[:], id)] }
 
-// worst is the word of points on id: a fail before a pass, and of equals the first by text.
+// worst returns the worst result for id among points: fail before pass, then the first in order of Text.
 func worst(points []CheckPoint, id PointID) (CheckPoint, bool) {
 	var out CheckPoint
 	for _, p := range points {
@@ -249,7 +251,7 @@ func worst(points []CheckPoint, id PointID) (CheckPoint, bool) {
 	return out, out.ID != ""
 }
 
-// ownPoints are those that follow from numbers: the age of the heartbeat, the fingerprints, the count of stale tasks.
+// ownPoints returns the points that are computed from numbers: heartbeat age, fingerprints, count of stale tasks.
 func ownPoints(e *Evidence) []CheckPoint {
 	var out []CheckPoint
 	add := func(id PointID, ok bool, format string, args ...any) {
@@ -264,7 +266,8 @@ func ownPoints(e *Evidence) []CheckPoint {
 		case n.HeartbeatAge != nil && n.StaleAfter > 0:
 			add(PointHeartbeat, *n.HeartbeatAge <= n.StaleAfter, "last heartbeat %s ago, stale after %s", Age(*n.HeartbeatAge),
 				n.StaleAfter)
-		case n.ContactAge != nil && n.StaleAfter > 0 && !e.heardLately(): // a heartbeat would be a contact
+		// a heartbeat counts as contact, so there was none either
+		case n.ContactAge != nil && n.StaleAfter > 0 && !e.heardLately():
 			add(PointHeartbeat, false, "last contact %s ago, stale after %s", Age(*n.ContactAge), n.StaleAfter)
 		case n.NeverHeard:
 			add(PointHeartbeat, false, "no heartbeat ever came")
@@ -279,5 +282,5 @@ func ownPoints(e *Evidence) []CheckPoint {
 	return out
 }
 
-// Age writes how long ago something was, in whole seconds; a time ahead of the clock was now.
+// Age formats a duration since some event in whole seconds; a negative one counts as 0.
 func Age(d time.Duration) string { return max(d, 0).Round(time.Second).String() }

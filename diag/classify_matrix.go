@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Scenario is a row of the drift model's failure matrix. The rows are in catalogue/scenarios.yaml. Several rows may
-// have one reason: then the evidence distinguishes them, and budgets, recovery and the deciding component are the
-// row's. Its name is never an input.
+// Scenario is a row of the drift model's failure matrix, from catalogue/scenarios.yaml. Several rows may share a
+// reason: the evidence then selects the row, which has its own budgets, recovery and deciding component. The name is
+// only output: no code decides by it.
 type Scenario struct {
 	ID       string
 	Title    string
@@ -15,11 +15,11 @@ type Scenario struct {
 	Severity Severity
 	Detect   time.Duration
 	Repair   time.Duration // 0: by itself, at the next sweep, or on the next business day
-	Deciders Owners        // the implementation owners: the parts of the platform that decide
+	Deciders Owners        // the implementation owners: the platform components that decide
 	Recovery Text          // the next action
 }
 
-// rowRules distinguish rows of one reason, by the id of the row. A row without a rule is the default.
+// rowRules select among the rows of one reason, by row id. A row without a rule is the default.
 var rowRules = [...]struct {
 	row   string
 	holds func(v *view) bool
@@ -47,10 +47,10 @@ func rowRule(row string) func(v *view) bool {
 	return nil
 }
 
-// Scenarios returns the failure matrix. The rows are shared: they are read, never written.
+// Scenarios returns the failure matrix. Callers must not modify the rows, which are shared.
 func Scenarios() []Scenario { return matrix[:] }
 
-// scenarioOf is the row of the matrix that fits the reason, nil where none does.
+// scenarioOf returns the row of the matrix that matches the reason, or nil.
 func scenarioOf(code ReasonCode, v *view) *Scenario {
 	for _, general := range []bool{false, true} {
 		for i := range matrix {
@@ -66,7 +66,7 @@ func scenarioOf(code ReasonCode, v *view) *Scenario {
 	return nil
 }
 
-// onlyRecord reports whether the platform does not hear from the node, and nothing but the node's own record shows why.
+// onlyRecord reports whether the platform has lost contact with the node, and only the node's own record shows why.
 func onlyRecord(v *view) bool {
 	if !v.unheard() {
 		return false

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// recorded is a diagnostic record's evidence about the present, and its evidence that does not count any more.
+// recorded is the evidence of a diagnostic record, split into what describes the present and what is history.
 type recorded struct {
 	now  []present // lines of evidence, the newest first
-	then []lapsed  // why older lines do not count: of each reason the newest
-	gone bool      // the node wrote that it has no current recovery token
+	then []lapsed  // why older entries are history: the newest for each reason
+	gone bool      // an entry shows that the node has no current recovery token
 	// blocked are lines about failures of enrollment itself; fresh: a newly issued certificate was refused.
 	blocked []string
 	fresh   bool
-	refused *RecordEntry // a heartbeat that the platform answered with a status, while it hears the agent's other requests
-	speaks  bool         // some entry has a reason that is known here
+	refused *RecordEntry // a heartbeat answered with an HTTP error while other requests succeed
+	speaks  bool         // at least one entry has a reason that this build knows
 }
 
 // present is an entry's line of evidence for a reason.
@@ -31,7 +31,7 @@ type lapsed struct {
 	why  past
 }
 
-// lines are those of one reason.
+// lines returns the lines of evidence for one reason.
 func (r *recorded) lines(code ReasonCode) []string {
 	var lines []string
 	for _, p := range r.now {
@@ -42,7 +42,7 @@ func (r *recorded) lines(code ReasonCode) []string {
 	return lines
 }
 
-// why reports why the newest line that does not count does not; without words where every line of the reason counts.
+// why explains why the newest historic entry for a reason does not count; zero if there is no such entry.
 func (r *recorded) why(code ReasonCode) past {
 	for i := range r.then {
 		if r.then[i].code == code {
@@ -52,10 +52,10 @@ func (r *recorded) why(code ReasonCode) past {
 	return past{}
 }
 
-// readRecord reads the node's record. An entry is history when the node had good contact later in the same record,
-// when a later entry of the same loop contradicts it, when it is of an earlier boot, or when the point of the
-// checklist that it denies is known to pass. A cloned identity does not end with a reboot or a contact, since both
-// machines have them: it ends with a new identity, or with an entry that the platform released the node.
+// readRecord reads the node's record. An entry is history if the same record has a later good contact, if a later entry
+// of the same loop contradicts it, if it is from an earlier boot, or if the checklist point that it contradicts passes.
+// A cloned identity survives reboots and contacts, since both machines have them: it ends with a new identity, or with
+// an entry that the platform released the node.
 func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 	var r recorded
 	entries := e.Record
@@ -72,7 +72,7 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 		code  ReasonCode
 		about string
 	}
-	newest := make([]loop, 0, 16) // of one reason and loop only the newest entry counts
+	newest := make([]loop, 0, 16) // only the newest entry counts for each reason and loop
 	r.then = make([]lapsed, 0, 8)
 	accepted := e.accepted()
 	for i := last; i >= 0; i-- {
@@ -106,29 +106,28 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 		r.gone = r.gone || n.Reason == RecRecoveryTokenMissing || n.Reason == RecRecoveryTokenExpired
 		if code == ReasonRecoveryEnrollmentBlocked ||
 			(code == ReasonServerTLSUntrusted && n.About == "identity" && n.Decision == "retry") {
-			r.blocked = append(r.blocked, entryLine(n)) // only an enrollment asks for an identity
+			r.blocked = append(r.blocked, entryLine(n)) // the agent asks for an identity only when it enrolls
 		}
 		r.fresh = r.fresh || code == ReasonCertUntrustedByIngress
 	}
 	return r
 }
 
-// DecisionContact marks the entry of a good contact: the platform accepted this node's heartbeat.
+// DecisionContact marks the entry of a good contact: the platform accepted a heartbeat of this node.
 const DecisionContact = "contact"
 
-// DecisionDelivered marks the entry of a task's result that the platform accepted. It is separate from
-// DecisionContact, which is about heartbeats.
+// DecisionDelivered marks an entry whose task result the platform accepted. DecisionContact is about heartbeats only.
 const DecisionDelivered = "delivered"
 
-// Released reports whether the platform released a quarantined node, which is an operator's decision.
+// Released reports whether the entry shows that the platform released a quarantined node, which an operator decides.
 func Released(n *RecordEntry) bool { return n.Reason == RecClonedIdentity && n.Decision == "release" }
 
-// refutes returns the hop whose pass refutes an entry of this reason. It is "" where a probe measures less than the
-// agent: a probe uses the current files, an agent those of its start.
+// refutes returns the hop whose pass refutes an entry with this reason. It returns "" where a probe measures less than
+// the agent: a probe reads the current files, the agent those that were there when it started.
 func refutes(n *RecordEntry, code ReasonCode) HopID {
 	switch code {
 	case ReasonEdgeRateLimited:
-		if n.About == "task" { // of a terminal's stream: the other loops have points of the checklist
+		if n.About == "task" { // about a terminal's stream; the other loops have their own points in the checklist
 			return HopNodeTerminalReachability
 		}
 	case ReasonDiskFull, ReasonClockSkew:
@@ -143,9 +142,9 @@ func refutes(n *RecordEntry, code ReasonCode) HopID {
 	return ""
 }
 
-// onlyHeartbeat reports whether an entry about an unreachable control plane is about heartbeats alone: a task wait of
+// onlyHeartbeat reports whether an entry about an unreachable control plane concerns heartbeats alone: a task wait of
 // this walk, or the platform's time of the agent's last contact, proves that other requests arrive. An entry about a
-// failed connection needs both, since the walk may get through where the agent does not.
+// failed connection needs both proofs, since the walk may get through where the agent does not.
 func (e *Evidence) onlyHeartbeat(n *RecordEntry, code ReasonCode) bool {
 	if code != ReasonControlPlaneUnreachable || n.About != "heartbeat" {
 		return false
@@ -158,12 +157,12 @@ func (e *Evidence) onlyHeartbeat(n *RecordEntry, code ReasonCode) bool {
 	return e.heardLately() && (served || n.Status != 0)
 }
 
-// RefusedHeartbeat is the entry of the node's record that shows that the platform now answers its heartbeats with an
-// HTTP error, and accepts the agent's other requests. Nil without such an entry.
+// RefusedHeartbeat returns the entry of the node's record that shows that the platform answers its heartbeats with an
+// HTTP error while it accepts the agent's other requests, or nil.
 func (e *Evidence) RefusedHeartbeat() *RecordEntry { return look(e).record.refused }
 
-// accepted describes the evidence that the node's certificate is accepted now: a task wait of this walk, or the
-// platform's own state, unless a task wait was refused. "" without such evidence.
+// accepted describes the evidence that the node's certificate is now accepted, or is "". The evidence is a task wait of
+// this walk, or the platform's own state if no task wait was refused.
 func (e *Evidence) accepted() string {
 	wait, measured := worst(e.Points, PointWait)
 	switch {
@@ -175,8 +174,8 @@ func (e *Evidence) accepted() string {
 	return ""
 }
 
-// identityReason reports whether a reason is about the node's certificate: none of these holds while the platform
-// accepts it.
+// identityReason reports whether a reason is about the node's certificate. Such a reason cannot hold while the platform
+// accepts the certificate.
 func identityReason(code ReasonCode) bool {
 	switch code {
 	case ReasonCertExpired, ReasonIdentityRejectedRecoverable, ReasonRecoveryTokenMissing, ReasonIdentityRevokedOrFenced,
@@ -192,7 +191,7 @@ func contact(n *RecordEntry) bool {
 }
 
 // exchange reports whether the entry is one attempt of a loop, of which only the newest counts. Entries about an
-// identity accumulate: an expired certificate is still expired when a token is missing, too.
+// identity add up: an expired certificate stays expired when the token is missing as well.
 func exchange(n *RecordEntry) bool {
 	switch n.About {
 	case "heartbeat", "task_wait", "task_result":
@@ -201,7 +200,7 @@ func exchange(n *RecordEntry) bool {
 	return false
 }
 
-// denies is the point of the checklist that the entry contradicts, "" for one that no point answers.
+// denies returns the checklist point that the entry contradicts, or "".
 func denies(n *RecordEntry) PointID {
 	switch n.About {
 	case "heartbeat", "identity":
@@ -214,7 +213,7 @@ func denies(n *RecordEntry) PointID {
 	return ""
 }
 
-// reasonOfEntry is the operator reason of entry i, "" for one that is not about a failure.
+// reasonOfEntry returns the operator reason of entry i, "" if it is not about a failure.
 func reasonOfEntry(entries []*RecordEntry, i int) ReasonCode {
 	n := entries[i]
 	if Released(n) {
@@ -236,8 +235,8 @@ func reasonOfEntry(entries []*RecordEntry, i int) ReasonCode {
 	return recordReasons[n.Reason]
 }
 
-// enrolledBefore reports whether the credential that entry i saw refused was issued since the last good contact: what
-// refuses a fresh certificate trusts another CA.
+// enrolledBefore reports whether the credential whose refusal entry i records was issued after the last good contact. A
+// listener that refuses a fresh certificate trusts another CA.
 func enrolledBefore(entries []*RecordEntry, i int) bool {
 	for k := i - 1; k >= 0; k-- {
 		switch {
@@ -250,7 +249,7 @@ func enrolledBefore(entries []*RecordEntry, i int) bool {
 	return false
 }
 
-// recordReasons maps a node's reasons to operator reasons. A reason that is not listed is not a failure.
+// recordReasons maps record reasons to operator reasons. A record reason that is not listed is not a failure.
 var recordReasons = map[RecordReason]ReasonCode{
 	RecServerTLSUntrusted:        ReasonServerTLSUntrusted,
 	RecEndpointProfileDrift:      ReasonEndpointProfileDrift,

@@ -10,16 +10,17 @@ import (
 
 // Longer than 300 lines: a table: the rules of the reasons, in their order of precedence.
 
-// rule is one row of the classifier: a reason, and what supports it beside its own name. Every row also holds
-// where a hop's finding, the node's own record, or the platform's classification names the reason.
+// rule is one row of the classifier: a reason and the evidence for it. Every row also holds where a hop's finding, the
+// node's own record, or the platform's classification names the reason.
 type rule struct {
 	code ReasonCode
 	also func(v *view) []string // further evidence, one line each; nil: none
-	// unless reports why the row does not hold although its evidence is there, "" when it does.
+	// unless explains why the row does not hold despite its evidence; "" when it holds.
 	unless func(v *view) string
 }
 
-// rules has a row for every reason but none, in the order of reasonRows. A new reason is one row there and one here.
+// rules has a row for every reason except ReasonNone, in the order of reasonRows. A new reason needs a row there and
+// here.
 var rules = [...]rule{
 	{code: ReasonClonedIdentity, also: cloned},
 	{code: ReasonIdentityRevokedOrFenced, also: revoked},
@@ -55,16 +56,16 @@ var rules = [...]rule{
 	{code: ReasonNodeAgentUnreachable, also: silent},
 }
 
-// view is the evidence with what every row needs of it.
+// view is the evidence, with the values derived from it that the rows share.
 type view struct {
 	*Evidence
-	speaks []observed // of the probes: those that failed or warn
+	speaks []observed // probes that failed or warn
 	points [len(Points)]CheckPoint
 	record recorded
 	token  TokenState
 }
 
-// observed is a hop's finding, and the reason that it points at.
+// observed is a hop's finding with its operator reason.
 type observed struct {
 	*Probed
 	of ReasonCode
@@ -79,12 +80,12 @@ func look(e *Evidence) *view {
 	}
 	v.record = readRecord(e, v.points)
 	if v.record.gone || len(v.denied("token_expired", "token_consumed")) > 0 {
-		v.token = TokenGone // the platform is the authority, and the node knows what it holds
+		v.token = TokenGone // the platform decides whether a token is valid, and the node knows which one it has
 	}
 	return v
 }
 
-// named are the lines of those who name the reason themselves: hops, the node's record, the platform.
+// named returns the evidence that names the reason itself: hops, the node's record, the platform's classification.
 func (v *view) named(code ReasonCode) []string {
 	lines := v.record.lines(code)
 	for _, p := range v.speaks {
@@ -99,7 +100,7 @@ func (v *view) named(code ReasonCode) []string {
 	return lines
 }
 
-// denied are the refusals with one of the codes, by listeners that may know whom they refuse.
+// denied returns refusals with one of the codes, by listeners that may know the node's identity.
 func (v *view) denied(codes ...string) []string {
 	var lines []string
 	for _, d := range v.Denials {
@@ -125,8 +126,8 @@ func cloned(v *view) []string {
 	return lines
 }
 
-// What the classifier knows of NodeEvidence's words. A heartbeat is sent in quarantine and ends it where it is
-// accepted.
+// Values of NodeEvidence that the classifier knows. A node sends heartbeats while quarantined; an accepted heartbeat
+// ends the quarantine.
 const (
 	quarantined = "quarantined" // a Posture
 	accepted    = "accepted"    // an Identity
@@ -170,7 +171,7 @@ func certExpired(v *view) []string {
 
 func rejected(v *view) []string { return v.denied("not_node_bound", "") }
 
-// badWithoutToken is withoutToken, of a certificate that is not known to be in order: one that is needs no token.
+// badWithoutToken is withoutToken, except for a certificate known to be valid, which needs no token.
 func badWithoutToken(v *view) string {
 	if v.CertGood {
 		return ""
@@ -178,7 +179,8 @@ func badWithoutToken(v *view) string {
 	return withoutToken(v)
 }
 
-// withoutToken: what needs a new certificate and has no token for it is a missing token; nothing recovers by itself.
+// withoutToken explains that the reason is part of a missing recovery token: the node needs a new certificate and has
+// no token to get one, so it cannot recover by itself.
 func withoutToken(v *view) string {
 	if v.token == TokenGone {
 		return "part of " + string(ReasonRecoveryTokenMissing) + ": there is no current token to recover with"
@@ -200,8 +202,9 @@ func tokenNeeded(v *view) []string {
 	return lines
 }
 
-// addressMoved needs to know both addresses. A loopback address does not count as the address of a machine. A public
-// address of a node that has only private ones is that of its NAT.
+// addressMoved compares the platform's address of the node with the addresses that the node reports; both must be
+// known. It ignores loopback addresses, and the public address of a node that has only private ones, which is that of
+// its NAT.
 func addressMoved(v *view) []string {
 	n := v.Node
 	if n != nil && translated(n.Address, n.Addresses) {
@@ -216,7 +219,7 @@ func addressMoved(v *view) []string {
 	return []string{fmt.Sprintf("read model: the platform has the node as %s, and reports %s", n.Address, moved[0])}
 }
 
-// translated reports whether a node with these addresses may be known by another one through NAT.
+// translated reports whether the known address may be the NAT address of a node with these addresses.
 func translated(known string, addresses []string) bool {
 	at := net.ParseIP(known)
 	return at != nil && !at.IsPrivate() && !slices.ContainsFunc(addresses, func(a string) bool {
@@ -225,7 +228,7 @@ func translated(known string, addresses []string) bool {
 	})
 }
 
-// SameVersion reports whether two spellings are of one version: a leading "v" does not count.
+// SameVersion reports whether two versions are equal, ignoring a leading "v".
 func SameVersion(a, b string) bool { return strings.TrimPrefix(a, "v") == strings.TrimPrefix(b, "v") }
 
 func versionDiffers(v *view) []string {
@@ -236,7 +239,7 @@ func versionDiffers(v *view) []string {
 	return []string{fmt.Sprintf("read model: the agent is %s, and %s is wanted", n.Version, n.DesiredVersion)}
 }
 
-// withoutAgent: an agent that never reported has no version, so that an unclaimed task is its symptom.
+// withoutAgent marks version drift as a symptom if the agent never reported: it then has no version.
 func withoutAgent(v *view) string {
 	if v.Node != nil && v.Node.NeverHeard {
 		return "a symptom: the node's agent was never heard"
@@ -244,7 +247,7 @@ func withoutAgent(v *view) string {
 	return ofItsLastHeartbeat(v)
 }
 
-// ofItsLastHeartbeat: what the agent reported in a heartbeat that was taken in is not why the platform lost contact.
+// ofItsLastHeartbeat explains that a value reported in an accepted heartbeat is not why the platform lost contact.
 func ofItsLastHeartbeat(v *view) string {
 	if v.unheard() && !slices.ContainsFunc(v.Probes, func(p Probed) bool {
 		return p.Hop != HopNodeRecoveryStatus && p.failing() && p.By == "" && p.reason() == ReasonAgentVersionDrift
@@ -269,7 +272,7 @@ func backlogStale(v *view) []string {
 	return nil
 }
 
-// GuestAgentGone reports whether a provider's word on the guest agent of a machine means that it does not run.
+// GuestAgentGone reports whether a provider's status of the guest agent means that it does not run.
 func GuestAgentGone(status string) bool {
 	return status == "down" || status == "stopped" || status == "unreachable"
 }
@@ -281,7 +284,7 @@ func guestAgentDown(v *view) []string {
 	return []string{"read model: the provider says that the guest agent is " + v.Node.GuestAgent}
 }
 
-// whileSilent: more than this may be wrong with a node that is silent.
+// whileSilent marks the reason as a symptom while the node is silent: more than this may be broken.
 func whileSilent(v *view) string {
 	switch {
 	case v.unheard():
@@ -292,7 +295,8 @@ func whileSilent(v *view) string {
 	return ""
 }
 
-// cutOff reports whether the machine answers nothing: no SSH, and an unclaimed task, whatever came before.
+// cutOff reports whether the machine does not answer at all: SSH is silent and a task stays unclaimed, whatever older
+// evidence says.
 func (v *view) cutOff() bool {
 	failing := func(hop HopID, is func(*Probed) bool) bool {
 		return slices.ContainsFunc(v.Probes, func(p Probed) bool { return p.Hop == hop && p.Status == StatusFail && is(&p) })
@@ -301,7 +305,8 @@ func (v *view) cutOff() bool {
 		failing(HopNodeTaskRoundtrip, func(p *Probed) bool { return p.reason() == ReasonNodeAgentUnreachable })
 }
 
-// silent holds where the platform no longer hears from the agent. It is the last row: any better reason is preferred.
+// silent holds where the platform has lost contact with the agent. It is the last row, so every more specific reason
+// wins.
 func silent(v *view) []string {
 	if p := v.point(PointHeartbeat); v.unheard() {
 		return []string{"read model: " + p.Text}

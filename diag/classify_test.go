@@ -29,7 +29,7 @@ func TestEveryReasonIsOneRow(t *testing.T) {
 	}
 }
 
-// TestMatrixIsClosed: 26 rows, no name twice, budgets never weaker than their severity's.
+// TestMatrixIsClosed: 26 rows, no duplicate names, no budget weaker than its severity's.
 func TestMatrixIsClosed(t *testing.T) {
 	if len(matrix) != 26 {
 		t.Errorf("%d rows, the drift model has 26", len(matrix))
@@ -127,7 +127,7 @@ func drawNode(t *rapid.T) *NodeEvidence {
 	return n
 }
 
-// fateful are the reasons that begin and end a quarantine: drawn more often, for they have to meet.
+// fateful are the reasons that begin and end a quarantine. They are drawn more often, so that both occur in one record.
 var fateful = [...]RecordReason{RecClonedIdentity, RecRecoveryEnrolled}
 
 func drawRecord(t *rapid.T) *RecordFacts {
@@ -201,7 +201,7 @@ func drawEvidence(t *rapid.T) Evidence {
 	return e
 }
 
-// shuffled is the same evidence in another order.
+// shuffled returns the same evidence in another order.
 func shuffled(e Evidence, seed int64) Evidence {
 	r := rand.New(rand.NewSource(seed)) //nolint:gosec // a test's order
 	mix := func(n int, swap func(i, j int)) { r.Shuffle(n, swap) }
@@ -216,7 +216,7 @@ func shuffled(e Evidence, seed int64) Evidence {
 		mix(len(n.Addresses), reflect.Swapper(n.Addresses))
 		e.Node = &n
 	}
-	if e.Record != nil { // the ring lies on disk in any order
+	if e.Record != nil { // the slots of the ring are in no particular order on disk
 		var f RecordFacts
 		for _, n := range e.Record {
 			f.Entries = append(f.Entries, *n)
@@ -227,7 +227,7 @@ func shuffled(e Evidence, seed int64) Evidence {
 	return e
 }
 
-// less is some of the evidence: sources and lines removed.
+// less returns a subset of the evidence, with sources and lines removed.
 func less(t *rapid.T, e Evidence) Evidence {
 	if e.Node != nil && rapid.Bool().Draw(t, "drop node") {
 		e.Node = nil
@@ -305,8 +305,8 @@ func TestClassifyIsIndependentOfOrder(t *testing.T) {
 	})
 }
 
-// TestSecurityIsMonotone: more evidence never turns security_action_required into less, save for the one word that ends
-// it: that the node has a new identity, or was taken back.
+// TestSecurityIsMonotone: more evidence never weakens security_action_required, except evidence that the node has a new
+// identity or that the platform released it.
 func TestSecurityIsMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		more := drawEvidence(t)
@@ -329,7 +329,7 @@ func ends(record []*RecordEntry) (n int) {
 	return n
 }
 
-// TestPrecedence: of two reasons that hops name, the earlier row is the verdict, whatever the order.
+// TestPrecedence: of two reasons that hops name, the earlier row is the verdict, whatever the order of the hops.
 func TestPrecedence(t *testing.T) {
 	all := reasonCodes()
 	for i, a := range all {
@@ -361,8 +361,8 @@ func TestNothingKnownIsNotHealthy(t *testing.T) {
 	}
 }
 
-// TestOfANodeThatWasNeverSeen: a failure of the operator's own access, a node that the platform never saw, and a
-// record of zeros are not evidence about the node. One entry of its own is.
+// TestOfANodeThatWasNeverSeen: a failure of the operator's own access, a node that the platform never saw, and an
+// all-zero record are not evidence about the node. A single entry of its record is.
 func TestOfANodeThatWasNeverSeen(t *testing.T) {
 	refused := []Probed{{Hop: HopControlPlaneAccess, Status: StatusFail, Signal: SigControlPlaneUnreachable,
 		Failure: TCPRefused}}
@@ -399,7 +399,8 @@ func TestOfANodeThatWasNeverSeen(t *testing.T) {
 	}
 }
 
-// TestListenerThatNeverAsked: its denials are drift of the profile, never revocation.
+// TestListenerThatNeverAsked: a denial by a listener that never requested a certificate is drift of the profile, never
+// revocation.
 func TestListenerThatNeverAsked(t *testing.T) {
 	no, yes := false, true
 	for _, code := range []string{"revoked", "fenced", "retired", ""} {
@@ -416,7 +417,7 @@ func TestListenerThatNeverAsked(t *testing.T) {
 			t.Errorf("%q, asked: %s", code, c.Reason)
 		}
 	}
-	// An agent that is denied by such a listener knows it, and writes no word of its identity.
+	// An agent that such a listener denies knows this, and records nothing about its identity.
 	wrote := []*RecordEntry{{Seq: 1, BootID: "b", Reason: RecEndpointProfileDrift, About: "task_wait", Status: 403,
 		Failure: MTLSNotRequested}}
 	if c := Classify(Evidence{Record: wrote}); c.Reason != ReasonEndpointProfileDrift {
@@ -554,8 +555,8 @@ func TestStaleRecordDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestATakenBackNodeIsNotCloned: it sent its last heartbeat in quarantine, and the platform took that. Its own record
-// may still know better.
+// TestATakenBackNodeIsNotCloned: a node whose last heartbeat was sent in quarantine and accepted is not cloned, unless
+// a newer entry in its own record contradicts that.
 func TestATakenBackNodeIsNotCloned(t *testing.T) {
 	clone := entry(1, "b", RecClonedIdentity, "identity")
 	wrote := []*RecordEntry{&clone}
@@ -586,7 +587,8 @@ func TestBudgetsAreTightenedOnly(t *testing.T) {
 	}
 }
 
-// A backlog is a finding of its own only once the node is heard again; until then its tasks wait because it is silent.
+// A backlog is a finding only after contact with the node is restored; until then tasks wait because the node is
+// silent.
 func TestBacklogOfASilentNode(t *testing.T) {
 	age, stale := 30*time.Second, 2
 	e := Evidence{Node: &NodeEvidence{HeartbeatAge: &age, StaleAfter: 8 * time.Second, StaleTasks: &stale}}

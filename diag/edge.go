@@ -1,8 +1,8 @@
 package diag
 
-// NotPassedOn describes what a node's request lacked when it came to the platform, by the error code of a refusal: the
-// edge that ends the node's TLS adds the client certificate and a secret of its own. "" for any other code. The codes
-// are the reference platform's; others do not use them.
+// NotPassedOn describes what a node's request lacked when it reached the platform, by the error code of the refusal.
+// The edge that terminates the node's TLS adds the client certificate and a secret of its own to each request. The
+// result is "" for any other code. The codes are the reference platform's; other platforms do not use them.
 func NotPassedOn(code string) string {
 	switch code {
 	case "client_certificate_required":

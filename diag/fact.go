@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Fact is what one probe measured: immutable, self-contained, no verdict. A section is present when that phase was
-// begun; an attribute that was not measured is absent, never zero.
+// Fact is the measurement of one probe: immutable, self-contained, without a verdict. A section is present if its phase
+// was begun. An attribute that was not measured is absent, never zero.
 type Fact struct {
 	ID         string  `json:"id"` // the request's id
 	Vantage    string  `json:"vantage"`
@@ -23,16 +23,17 @@ type Fact struct {
 	Failure Failure `json:"failure,omitempty"`
 	Phase   string  `json:"phase,omitempty"`  // the phase in which it failed: dns, tcp, tls, http, ws, pty, ...
 	Errno   string  `json:"errno,omitempty"`  // symbolic, e.g. ECONNREFUSED
-	Detail  string  `json:"detail,omitempty"` // the error's own words, scrubbed of secrets and URL queries
+	Detail  string  `json:"detail,omitempty"` // the error's original text, with secrets and URL queries removed
 
-	// AgentView reports how the view was honoured: "" not asked or plain host, "namespace" entered, or why not
-	// ("no process", "not permitted"; "login's network": the login has its own, and may not leave it).
+	// AgentView reports whether the probe ran with the agent's view: "" if not requested or the host has no separate
+	// view, "namespace" if the probe entered the agent's namespaces, else why not ("no process", "not permitted", or
+	// "login's network": the login has its own network namespace and may not leave it).
 	AgentView string `json:"agent_view,omitempty"`
 
-	// OwnNetwork: measured in a network namespace that is the agent's and not the machine's.
+	// OwnNetwork: measured in a network namespace that the agent has and the machine does not share.
 	OwnNetwork bool `json:"own_network,omitempty"`
-	// Shortage is what the measuring machine was out of, with host_exhausted; Denial what was read there of filters and
-	// policies, with tcp_denied.
+	// Shortage is the resource that the measuring machine ran out of, with host_exhausted. Denial lists its packet
+	// filters and policies, with tcp_denied.
 	Shortage *ShortageFacts `json:"shortage,omitempty"`
 	Denial   *DenialFacts   `json:"denial,omitempty"`
 
@@ -62,8 +63,8 @@ type Fact struct {
 // Passed reports whether the probe finished and nothing failed.
 func (f *Fact) Passed() bool { return f != nil && f.Failure == OK }
 
-// Hollow reports whether the probe finished and measured nothing: such a fact shows nothing, least of all that all is
-// well.
+// Hollow reports whether the probe finished but measured nothing. Such a fact is evidence of nothing, in particular not
+// of a pass.
 func (f *Fact) Hollow() bool {
 	return f.Failure == OK &&
 		f.DNS == nil && f.TCP == nil && f.TLS == nil && f.HTTP == nil && f.WS == nil && f.PTY == nil && f.SSH == nil &&
@@ -71,7 +72,7 @@ func (f *Fact) Hollow() bool {
 		f.Clock == nil && f.Env == nil && f.GPU == nil && f.GPUJudged == nil && f.Record == nil && f.Journal == nil
 }
 
-// Sections are what was measured, in the order of the ladder.
+// Sections returns the sections that were measured, in the order of the phases.
 func (f *Fact) Sections() []Section {
 	var all []Section
 	v := reflect.ValueOf(f).Elem()
@@ -83,7 +84,7 @@ func (f *Fact) Sections() []Section {
 	return all
 }
 
-// sectionFields are the places of the sections among a fact's fields.
+// sectionFields are the indices of the sections among a fact's fields.
 var sectionFields = sync.OnceValue(func() []int {
 	var places []int
 	t := reflect.TypeFor[Fact]()
@@ -95,15 +96,14 @@ var sectionFields = sync.OnceValue(func() []int {
 	return places
 })
 
-// Section is a part of a fact: what one phase of an operation measured. Whatever walks facts (the wide page, what
-// changed, whether anything was measured) asks the sections, and knows none by name.
+// Section is a part of a fact: the measurements of one phase of an operation. Code that iterates over facts (the wide
+// page, the diff, Hollow) handles every section through this interface and names none.
 type Section interface {
-	Words() []Line          // the section as people read it
-	Traits(f *Fact) []Trait // what compares; f is the whole fact
+	Words() []Line          // lines for people
+	Traits(f *Fact) []Trait // values that can be compared between walks; f is the complete fact
 }
 
-// Line is one line about a section, with what it is about first. Words that are empty are left out, and so is a line
-// without words.
+// Line is one line about a section: a label and text. Empty words are omitted, and so is a line without words.
 type Line struct {
 	About string
 	Words []string
@@ -111,21 +111,21 @@ type Line struct {
 
 func line(about string, words ...string) Line { return Line{about, words} }
 
-// Trait is one value of a fact that stays the same from walk to walk while nothing changes: no time, no process id,
-// no id of a single run. A trait without a value does not count.
+// Trait is one value of a fact that is equal in every walk until something changes: no time, no process id, no id of a
+// single run. A trait without a value is ignored.
 type Trait struct {
 	Kind  ChangeKind
-	Field string // wire path in the fact; its first word is the section
+	Field string // wire path in the fact; its first element is the section
 	Value string
 }
 
-// Section is the wire name of the section that has the trait.
+// Section returns the wire name of the trait's section.
 func (t Trait) Section() string {
 	s, _, _ := strings.Cut(t.Field, ".")
 	return s
 }
 
-// Traits lists what of a fact compares.
+// Traits returns the values of the fact that can be compared between walks.
 func (f *Fact) Traits() []Trait {
 	var all []Trait
 	for _, s := range f.Sections() {
@@ -138,7 +138,7 @@ func (f *Fact) Traits() []Trait {
 	return all
 }
 
-// named has a line for each name, sorted.
+// named returns a line for each name, sorted.
 func named(values map[string]string) []Line {
 	var lines []Line
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -147,7 +147,7 @@ func named(values map[string]string) []Line {
 	return lines
 }
 
-// pair returns the label and the value, "" for an empty value.
+// pair returns label and v joined, "" for an empty v.
 func pair(label, v string) string {
 	if v == "" {
 		return ""
@@ -190,11 +190,11 @@ func yes(b *bool, yes, no string) string {
 // Digits is as much of a digest as people compare; JSON has all of it.
 func Digits(digest string) string { return digest[:min(len(digest), 12)] }
 
-// punctuation is what a fingerprint may be written with between its digits.
+// punctuation is what may separate the digits of a fingerprint.
 var punctuation = strings.NewReplacer(":", "", " ", "", "-", "")
 
-// Fingerprint is a fingerprint in one spelling: platforms write the same digest with colons, in capitals, or with the
-// name of the hash before it.
+// Fingerprint normalizes a fingerprint: platforms write the same digest with colons, in capitals, or prefixed with the
+// name of the hash.
 func Fingerprint(text string) string {
 	text = strings.ToLower(strings.TrimSpace(text))
 	for _, hash := range [...]string{"sha256", "sha-256", "sha1", "sha-1"} {

@@ -2,14 +2,14 @@ package diag
 
 import "slices"
 
-// Failure is a word for what the network or the host did. It is never policy: "tcp_refused" is the kernel's answer,
-// not whose fault it is. The zero value means that nothing failed.
+// Failure names what the network or the host did, never whose fault it is: "tcp_refused" is the kernel's answer. The
+// zero value means that nothing failed.
 type Failure string
 
-// OK is the word of what did not fail. The others are in catalogue/failures.yaml.
+// OK is the zero Failure: nothing failed. The other values are in catalogue/failures.yaml.
 const OK Failure = ""
 
-// Words is the failure as the end of a sentence that names what was tried: "connection refused".
+// Words is the failure as the end of a sentence that names the attempt: "connection refused".
 func (f Failure) Words() string {
 	if f == OK {
 		return "no failure"
@@ -20,8 +20,8 @@ func (f Failure) Words() string {
 	return ""
 }
 
-// Operator reports whether the word means that an operator's own set-up ended a login before the node's answer could
-// differ, so that nothing follows from it about the node.
+// Operator reports whether the operator's own setup ended a login before the node's answer could matter, so that the
+// failure shows nothing about the node.
 func (f Failure) Operator() bool {
 	switch f {
 	case SSHSetup, SSHJump, SSHNoKey, SSHHostKeyUnknown:
@@ -30,11 +30,11 @@ func (f Failure) Operator() bool {
 	return false
 }
 
-// Local reports whether the word means that the measuring machine itself ended the attempt before anything left it:
-// what was to be asked is neither well nor unwell by that.
+// Local reports whether the measuring machine itself ended the attempt before anything was sent. Such a failure shows
+// nothing about the target.
 func (f Failure) Local() bool { return f == HostExhausted || f == TCPDenied }
 
-// Silent reports whether the word means that nothing answered, so that the cause is only a guess without a proof.
+// Silent reports whether nothing answered, so that without a proof the cause is only a guess.
 func (f Failure) Silent() bool {
 	switch f {
 	case DNSTimeout, TCPTimeout, HTTPTimeout, WSSilent, PTYSilent, Timeout, Cancelled, Unknown:
@@ -43,7 +43,7 @@ func (f Failure) Silent() bool {
 	return false
 }
 
-// ExitRow is what an exit code means. The rows are in catalogue/exits.yaml.
+// ExitRow describes an exit code. The rows are in catalogue/exits.yaml.
 type ExitRow struct {
 	Code  int
 	Means string // in Markdown
@@ -80,10 +80,10 @@ func (r Resource) Words() string {
 	return string(r)
 }
 
-// Scope reports whose limit was reached.
+// Scope is what a limit that was reached applies to.
 type Scope string
 
-// The closed list of scopes. The first three limit what a probe runs in, which is a login of the operator's; only the
+// The closed list of scopes. The first three limit the environment of a probe, which is the operator's login; only the
 // others are shared with the agent.
 const (
 	ScopeProcess Scope = "process"
@@ -93,16 +93,16 @@ const (
 	ScopeMachine Scope = "machine"
 )
 
-// Shared reports whether the limit is also the agent's where a probe on the agent's machine reached it.
+// Shared reports whether a limit that a probe on the agent's machine reached also applies to the agent.
 func (s Scope) Shared() bool { return s == ScopeNetwork || s == ScopeMachine }
 
-// ShortageFacts is a limit that was reached, as it was read right after the refusal. Of what could not be read, nothing
-// is there; Scope is empty where no limit was found to be reached.
+// ShortageFacts is a limit that was reached, as read right after the refusal. Values that could not be read are absent;
+// Scope is empty if no exhausted limit was found.
 type ShortageFacts struct {
 	Resource Resource `json:"resource"`
 	Scope    Scope    `json:"scope,omitempty"`
 	Setting  string   `json:"setting,omitempty"` // where the limit is set: a sysctl, a ulimit or a cgroup file
-	Limit    *int64   `json:"limit,omitempty"`   // in pieces; bytes of memory; pages of network buffers
+	Limit    *int64   `json:"limit,omitempty"`   // unit: pieces; for memory bytes; for network buffers pages
 	Used     *int64   `json:"used,omitempty"`
 	Holders  []Holder `json:"holders,omitempty"` // at most MaxHolders, most first
 }
@@ -110,39 +110,40 @@ type ShortageFacts struct {
 // MaxHolders bounds ShortageFacts.Holders.
 const MaxHolders = 5
 
-// Holder is all processes of one name, and how much they hold. What no process holds has no name.
+// Holder is all processes with one name, and how much of the resource they use. What no process uses has no name.
 type Holder struct {
-	Name string `json:"name,omitempty"` // as the kernel has it: never a command line
+	Name string `json:"name,omitempty"` // the kernel's name of the process, never a command line
 	Held int64  `json:"held"`
 }
 
-// DenialFacts lists everything that could deny a connection, read in its namespace right after it was denied. It does
-// not identify which of them did.
+// DenialFacts lists everything that could deny a connection, read in the same network namespace right after the denial.
+// It does not identify which of them did.
 type DenialFacts struct {
-	// chains of what leaves, whose rules or policy may drop or reject
+	// chains for outgoing traffic whose rules or policy may drop or reject
 	PacketFilters []string `json:"packet_filters,omitempty"`
-	CgroupFilters []string `json:"cgroup_filters,omitempty"` // kinds of BPF programs that hold for the process
-	// of the process: off | strict | filter | machine (no other than process 1 has)
+	CgroupFilters []string `json:"cgroup_filters,omitempty"` // kinds of BPF programs attached to the process's cgroups
+	// of the process: off | strict | filter | machine (the same filter as process 1)
 	Seccomp string   `json:"seccomp,omitempty"`
 	Route   string   `json:"route,omitempty"`  // what the routing table answers: prohibit
-	Unread  []string `json:"unread,omitempty"` // what could not be read, with why
+	Unread  []string `json:"unread,omitempty"` // what could not be read, and why
 }
 
-// Confinement is how a unit's main process is cut off or held apart: by systemd's properties, and as the kernel shows
+// Confinement is how a unit's main process is restricted or isolated: by systemd's properties, and as the kernel shows
 // it.
 type Confinement struct {
-	OwnNetwork     bool   `json:"own_network,omitempty"` // a network namespace that is not the machine's
+	OwnNetwork     bool   `json:"own_network,omitempty"` // the process has a network namespace other than the machine's
 	PrivateNetwork bool   `json:"private_network,omitempty"`
 	NetworkPath    string `json:"network_path,omitempty"`     // NetworkNamespacePath
 	JoinsNetworkOf string `json:"joins_network_of,omitempty"` // JoinsNamespaceOf
-	// RestrictAddressFamilies; ~ before those that are refused
+	// RestrictAddressFamilies; a list that begins with ~ names those that are refused
 	AddressFamilies string `json:"address_families,omitempty"`
-	// IPAddressDeny of it and its slices; in force only with a filter on egress
-	IPDeny        []string `json:"ip_deny,omitempty"`
-	IPAllow       []string `json:"ip_allow,omitempty"`
-	CgroupFilters []string `json:"cgroup_filters,omitempty"` // kinds of BPF programs that really hold for its cgroup
+	// IPAddressDeny of the unit and its slices; effective only with an egress filter attached
+	IPDeny  []string `json:"ip_deny,omitempty"`
+	IPAllow []string `json:"ip_allow,omitempty"`
+	// kinds of BPF programs that are in fact attached to its cgroup
+	CgroupFilters []string `json:"cgroup_filters,omitempty"`
 	FiltersUnread string   `json:"filters_unread,omitempty"` // why these are not known
 	Seccomp       string   `json:"seccomp,omitempty"`        // of the process, as in DenialFacts
-	SystemCalls   bool     `json:"system_calls,omitempty"`   // a SystemCallFilter without connect or socket
+	SystemCalls   bool     `json:"system_calls,omitempty"`   // SystemCallFilter lacks connect or socket
 	Proxies       []string `json:"proxies,omitempty"`        // names of proxy variables in its environment
 }

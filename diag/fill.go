@@ -12,9 +12,9 @@ import (
 // Placeholders lists what a template may name, each as {name}. A value that is not given and has no default stays
 // readable as <name>.
 //
-// ssh, target and preflight are words of a command line, already quoted (make them with Command); every other value is
-// plain. target is the node as this tool's commands take it: NODE and the flags that lead there. exec is not given: it
-// is what comes before a command that runs on the node. ssh is the same login by hand.
+// ssh, target and preflight are parts of a command line, already quoted (make them with Command); every other value is
+// unquoted. target is the node as this tool's commands take it: NODE and the connection flags. exec is not given: it
+// prefixes a command that runs on the node. ssh is the same login with the ssh client.
 var Placeholders = [...]string{
 	"ssh", "target", "exec", "preflight",
 	"profile", "node_id", "node_host", "allocation_id", "session_id", "correlation_id",
@@ -23,7 +23,7 @@ var Placeholders = [...]string{
 	"os_user", "app_unit", "app_url", "full_dir", "agent_address", "agent_pid", "known_as", "known_hosts", "xid",
 }
 
-// placeholderDefaults are the texts of placeholders that were not given. They may name other placeholders.
+// placeholderDefaults are the values of placeholders that were not given. They may contain other placeholders.
 var placeholderDefaults = map[string]string{
 	"ssh":         "ssh {node_host}",
 	"target":      "{node_id} --profile {profile}",
@@ -41,11 +41,11 @@ var placeholderDefaults = map[string]string{
 	"known_hosts": "~/.ssh/known_hosts",
 }
 
-// Values returns the value of a placeholder by its name, "" where it is unknown. It is called only for placeholders
-// in the text. A nil Values knows none.
+// Values returns the value of a placeholder by name, "" if it is unknown. Fill calls it only for placeholders that
+// occur in the text. A nil Values knows none.
 type Values func(name string) string
 
-// Given are values that are all known beforehand.
+// Given returns Values that reads a map.
 func Given(values map[string]string) Values { return func(name string) string { return values[name] } }
 
 func (v Values) of(name string) string {
@@ -55,9 +55,9 @@ func (v Values) of(name string) string {
 	return v(name)
 }
 
-// Fill replaces the {placeholders} of a template by vars. Between backticks is a command, and a template that begins
-// with {preflight} is one as a whole: a value is quoted for the shell there. A value that no quoting makes safe (it
-// begins with a dash, or holds control characters) is not filled in, nor is one that is missing: both read <name>.
+// Fill replaces the {placeholders} of a template by vars. Text between backticks is a command, and so is a whole
+// template that begins with {preflight}: values in commands are quoted for the shell. A missing value, and one that
+// quoting cannot make safe (it begins with a dash, or holds control characters), is not filled in: it reads <name>.
 func Fill(template string, vars Values) string {
 	if strings.HasPrefix(template, "{preflight}") {
 		return fillCommand(template, vars)
@@ -78,7 +78,7 @@ func Fill(template string, vars Values) string {
 	}
 }
 
-// fillCommand is Fill of a template that is a command as a whole.
+// fillCommand is Fill for a template that is one command.
 func fillCommand(template string, vars Values) string {
 	var b strings.Builder
 	b.Grow(2 * len(template))
@@ -119,7 +119,7 @@ func fillOne(b *strings.Builder, name string, vars Values, command bool) {
 	}
 }
 
-// lookupVar derives hosts and addresses from the URLs where they are not given themselves.
+// lookupVar derives hosts and addresses from URLs if they are not given themselves.
 func lookupVar(name string, vars Values) string {
 	if v := vars.of(name); v != "" {
 		return v
@@ -147,7 +147,7 @@ func unsafeValue(v string) bool {
 	return strings.HasPrefix(v, "-") || strings.ContainsFunc(v, unicode.IsControl) || strings.Contains(v, "`")
 }
 
-// Quote makes one word of s for a POSIX shell. Words that need no quotes stay as they are.
+// Quote returns s as one word for a POSIX shell. A word that needs no quotes is unchanged.
 func Quote(s string) string {
 	plain := func(r rune) bool {
 		return (r >= 'a' && r <= 'z') || (r >= 'A' && r <= 'Z') || (r >= '0' && r <= '9') ||

@@ -41,7 +41,7 @@ func TestFillLeavesOutWhatQuotingCannotMakeSafe(t *testing.T) {
 	}
 }
 
-// FuzzQuote runs what was quoted through a real shell, once and twice.
+// FuzzQuote runs quoted text through a real shell, quoted once and twice.
 func FuzzQuote(f *testing.F) {
 	for _, s := range []string{"", "a", "a b", "it's", `"$(reboot)"`, "\\", "*", "~", "a;b|c&d", "ä–", "-n", "\t\n"} {
 		f.Add(s)

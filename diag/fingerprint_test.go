@@ -2,7 +2,7 @@ package diag
 
 import "testing"
 
-// TestFingerprint: one digest has one spelling here, however a platform writes it.
+// TestFingerprint: every spelling of one digest normalizes to the same text.
 func TestFingerprint(t *testing.T) {
 	for _, text := range []string{"aabb01", "AA:BB:01", "sha256:aabb01", "SHA-256 AA BB 01", " SHA256=aa:bb:01 "} {
 		if got := Fingerprint(text); got != "aabb01" {

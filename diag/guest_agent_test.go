@@ -2,7 +2,7 @@ package diag
 
 import "testing"
 
-// TestGuestAgentGone: walk and classifier take the same words of a provider for a guest agent that does not run.
+// TestGuestAgentGone: walk and classifier agree on which provider statuses mean that the guest agent does not run.
 func TestGuestAgentGone(t *testing.T) {
 	for status, want := range map[string]bool{"down": true, "stopped": true, "unreachable": true, "running": false,
 		"unknown": false, "": false} {

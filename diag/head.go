@@ -1,21 +1,21 @@
 package diag
 
-// Head is how every document of this tool begins: the promise that it keeps, and what it is.
+// Head begins every document of this tool: the API version, whose compatibility promise it keeps, and the kind.
 type Head struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 }
 
-// NewHead heads a document of today's version.
+// NewHead returns the head of a document of the current version.
 func NewHead(kind string) Head { return Head{APIVersion, kind} }
 
-// Headed is the head of the document that embeds it.
+// Headed returns the head of the document that embeds it.
 func (h Head) Headed() Head { return h }
 
-// Document is what a program reads of this tool: an object that embeds a Head.
+// Document is machine-readable output of this tool: an object that embeds a Head.
 type Document interface{ Headed() Head }
 
-// Documents are several as one JSON list. It has no head of its own.
+// Documents is a JSON list of several documents. The list has no head.
 type Documents[T Document] []T
 
 // Headed is the head of the first one.
@@ -26,7 +26,7 @@ func (l Documents[T]) Headed() Head {
 	return Head{}
 }
 
-// Lines are the documents one by one.
+// Lines returns the documents as a slice.
 func (l Documents[T]) Lines() []Document {
 	lines := make([]Document, len(l))
 	for i, d := range l {

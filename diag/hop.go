@@ -2,22 +2,22 @@ package diag
 
 import "strings"
 
-// HopID is the runbook's name of a hop.
+// HopID is the name of a hop in the runbook.
 type HopID string
 
-// HopRow is what a hop means; package preflight has what it does. The rows are in catalogue/hops.yaml. A profile's
-// own hops have no row here: the caller provides the default.
+// HopRow describes a hop; package preflight has its implementation. The rows are in catalogue/hops.yaml. Hops that a
+// profile defines have no row here: the caller provides the default.
 type HopRow struct {
 	ID         HopID
-	Title      string   // what holds when it passes, as one line for people
-	Layer      Layer    // on which a failure is felt
-	Allocation bool     // it is about one allocation: without one it cannot be walked
-	Tenants    string   // at what a tenant notices when it fails: the terminal, the product URL; "" for no tenant does
+	Title      string   // one line for people: what holds when the hop passes
+	Layer      Layer    // the layer that a failure affects
+	Allocation bool     // the hop is about one allocation, and is skipped without one
+	Tenants    string   // where a tenant notices a failure: the terminal, the product URL; "" if no tenant does
 	About      string   // what a pass means, in Markdown
-	Signals    []Signal // those that its judge may give
+	Signals    []Signal // the signals that its judge may return
 }
 
-// Hops returns every row, in the order of the runbook. The rows are shared: they are read, never written.
+// Hops returns every row, in the order of the runbook. Callers must not modify the rows, which are shared.
 func Hops() []HopRow { return append([]HopRow{}, hopRows[:]...) }
 
 // HopIDs lists the hops of the catalogue in the order of the runbook.
@@ -37,10 +37,10 @@ func LookupHop(id HopID) (HopRow, bool) {
 	return HopRow{}, false
 }
 
-// OwnHopPattern is the form of the ids of hops that a profile brings.
+// OwnHopPattern is the pattern for the ids of hops that a profile defines.
 const OwnHopPattern = `^x\.[a-z0-9][a-z0-9_]*$`
 
-// Valid reports whether id can name a hop: one of the catalogue, or one that a profile brings.
+// Valid reports whether id can name a hop: one of the catalogue, or one that a profile defines.
 func (h HopID) Valid() bool {
 	if _, known := LookupHop(h); known {
 		return true
@@ -49,8 +49,7 @@ func (h HopID) Valid() bool {
 	return own && name != "" && name[0] != '_' && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
 
-// Rank is the hop's place in the order of the runbook. Hops that the catalogue does not have come after all that it
-// has.
+// Rank returns the hop's position in the order of the runbook. Hops that are not in the catalogue come last.
 func (h HopID) Rank() int {
 	for i := range hopRows {
 		if hopRows[i].ID == h {
@@ -60,14 +59,14 @@ func (h HopID) Rank() int {
 	return len(hopRows)
 }
 
-// NeedsAllocation reports whether the hop is about one allocation: without one it cannot be walked.
+// NeedsAllocation reports whether the hop is about one allocation: it cannot be walked without one.
 func (h HopID) NeedsAllocation() bool {
 	row, _ := LookupHop(h)
 	return row.Allocation
 }
 
-// Op names an operation of the prober: one measurement. Its row below lists its inputs and its sections, its function
-// is in package probe, and each section's type has its text and its comparable traits.
+// Op names an operation of the prober: one measurement. Its row in the table below lists inputs and sections, its
+// function is in package probe, and each section's type defines its text and its comparable traits.
 type Op string
 
 // The operations.
@@ -98,19 +97,19 @@ const (
 type OpRow struct {
 	Op    Op
 	Does  string
-	Asks  string // the fields of a request that it reads beside view, by their wire names
-	Fills string // the sections of a fact that it may fill, by their wire names
+	Asks  string // wire names of the request fields that it reads, besides view
+	Fills string // wire names of the sections of a fact that it may fill
 
-	Ladder bool // it asks a remote host, and climbs there by the phases dns, tcp, tls, http, ...
-	Once   bool // asking has an effect there: it is never asked again
-	Plain  bool // the same for every process: the agent's namespaces cannot change the answer
-	Both   bool // what a login sees is measured beside what the agent sees
+	Ladder bool // it connects to a remote host in the phases dns, tcp, tls, http, ...
+	Once   bool // it has a side effect, so it is never repeated
+	Plain  bool // the result is the same for every process, whatever the agent's namespaces
+	Both   bool // measured twice: as a login sees it, and as the agent sees it
 }
 
 // Connects reports whether the operation connects to a remote host, and does not only look up a name.
 func (r OpRow) Connects() bool { return r.Ladder && strings.Contains(r.Fills, "tcp") }
 
-// What the rungs of the ladder ask, each with those below it.
+// Inputs of the phases, each including those of the phases before it.
 const (
 	asksDNS  = "target network resolve resolver"
 	asksTLS  = asksDNS + " server_name ca_bundle ca_inline tls_look cert key"

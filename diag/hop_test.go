@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestOwnHops: the form of the ids that profiles bring is one, for the schemas and for who reads a file.
+// TestOwnHops: the schemas and the code that reads a profile use the same pattern for the ids of a profile's hops.
 func TestOwnHops(t *testing.T) {
 	form := regexp.MustCompile(OwnHopPattern)
 	for _, id := range []HopID{"x.vpn", "x.0", "x.a_b", "x.", "x._a", "x.A", "x.a-b", "x.a b", "y.vpn", "vpn", "",

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Refusal is an HTTP answer as far as a limiter can be known by it. Header returns a header's first value; Code is the
-// error's code where the caller knows its place in the body, else "".
+// Refusal holds the parts of an HTTP answer by which a limiter is recognized. Header returns a header's first value.
+// Code is the error's code if the caller knows its place in the body, else "".
 type Refusal struct {
 	Status int
 	Header func(name string) string
@@ -16,15 +16,17 @@ type Refusal struct {
 	Body   []byte
 }
 
-// Limiter is the kind of component that refused a request for its rate or its looks, "" for any other answer.
+// Limiter is the kind of component that rejected a request because of its rate or its appearance, "" for any other
+// answer.
 type Limiter string
 
-// The kinds. Each refuses the client before the platform has seen who asks, so none is a word on an identity.
+// The kinds. Each rejects the client before the platform has authenticated it, so none is evidence about an identity.
 const (
-	NoLimiter        Limiter = ""
-	LimiterRate      Limiter = "rate_limit"     // a limiter of the platform or of an edge
-	LimiterEdgePage  Limiter = "edge_rate_page" // an edge's own "too many requests" page, such as Cloudflare's 1015
-	LimiterChallenge Limiter = "edge_challenge" // an edge wants a captcha or a script solved, which no API client does
+	NoLimiter       Limiter = ""
+	LimiterRate     Limiter = "rate_limit"     // a rate limiter of the platform or of an edge
+	LimiterEdgePage Limiter = "edge_rate_page" // an edge's own "too many requests" page, such as Cloudflare's 1015
+	// an edge's challenge page: a captcha or a script, which no API client solves
+	LimiterChallenge Limiter = "edge_challenge"
 )
 
 const (
@@ -32,35 +34,36 @@ const (
 	statusForbidden          = 403
 	statusServiceUnavailable = 503
 
-	// limiterBody is how much of an answer is searched; pages of limiters are small.
+	// limiterBody is how many bytes of an answer are searched; limiters' pages are small.
 	limiterBody = 64 << 10
 )
 
-// limiterCodes are the error codes that limiters use, in lower case with underscores. Cloudflare's JSON errors have
-// its page's number as their code.
+// limiterCodes are the error codes that limiters use, in lower case with underscores. In Cloudflare's JSON errors the
+// code is the number of its error page.
 var limiterCodes = [...]string{
 	"rate_limit_exceeded", "rate_limited", "rate_limit", "rate_limit_error", "ratelimited", "too_many_requests",
 	"request_rate_exceeded",
 	"throttled", "throttling", "captcha_required", "challenge_required", "1015",
 }
 
-// LimiterCode reports whether an error code is a limiter's, in any case, with dashes, spaces or underscores.
+// LimiterCode reports whether an error code is a limiter's, in any case, and with dashes, spaces or underscores.
 func LimiterCode(code string) bool {
 	return code != "" && slices.Contains(limiterCodes[:],
 		strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(code), "-", "_"), " ", "_"))
 }
 
-// limiterTexts are phrases of a limiter's plain-text or HTML refusal, which also has a Retry-After. Lower case.
+// limiterTexts are phrases in lower case from limiters' plain-text or HTML refusals; they count only with a
+// Retry-After.
 var limiterTexts = [...]string{"rate limit", "rate-limit", "ratelimit", "too many requests", "being rate limited"}
 
-// challengeMarks are parts of the pages on which a browser has to prove that it is one. Lower case.
+// challengeMarks are parts, in lower case, of the pages with which an edge checks that the client is a browser.
 var challengeMarks = [...]string{
 	"_cf_chl_opt", "/cdn-cgi/challenge-platform/h/", "challenges.cloudflare.com/turnstile", "cf-turnstile",
 	"g-recaptcha", "google.com/recaptcha/", "h-captcha", "hcaptcha.com/", "px-captcha", "awswafcaptcha", "awswaf.com/",
 }
 
-// LimitedBy names the limiter whose refusal an answer is. A refusal with an error code that is not a limiter's is the
-// platform's, whatever its body looks like; only the status 429 and the headers of a challenge count for more.
+// LimitedBy returns the kind of limiter that sent an answer. An error code that is not a limiter's means that the
+// platform refused, whatever the body looks like; only status 429 and the headers of a challenge outrank it.
 func LimitedBy(r Refusal) Limiter {
 	switch {
 	case r.Header("Cf-Mitigated") == "challenge", wafChallenge(r.Header("X-Amzn-Waf-Action")):
@@ -90,8 +93,9 @@ func LimitedBy(r Refusal) Limiter {
 	return NoLimiter
 }
 
-// limiterFields are where JSON errors commonly have their code: at the top, or in an object "error". All other fields
-// are passed over without being kept, so that an answer costs its bytes however many it has.
+// limiterFields are where JSON errors commonly have their code: at the top, or in an object "error". The decoder skips
+// all other fields without storing them, so the memory for an answer is bounded by its size, however many fields it
+// has.
 type limiterFields struct {
 	Code          json.RawMessage `json:"code"`
 	ErrorCode     json.RawMessage `json:"error_code"`
@@ -101,7 +105,7 @@ type limiterFields struct {
 	Type          json.RawMessage `json:"type"`
 }
 
-// limiterJSON looks for a limiter's code in a JSON error. No limiter's is larger than limiterBody.
+// limiterJSON looks for a limiter's code in a JSON error. A larger body than limiterBody is not a limiter's.
 func limiterJSON(body []byte) bool {
 	if len(body) > limiterBody || !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
 		return false
@@ -123,21 +127,21 @@ func limiterJSON(body []byte) bool {
 	return false
 }
 
-// wafChallenge knows the answers of AWS WAF, which come with 202 and 405.
+// wafChallenge recognizes the challenges of AWS WAF, which come with status 202 or 405.
 func wafChallenge(action string) bool { return action == "challenge" || action == "captcha" }
 
-// refusesForNow reports whether the status is one that limiters use beside 429. A 503 alone is a service's own word.
+// refusesForNow reports whether limiters use the status besides 429. A 503 alone comes from the service itself.
 func refusesForNow(r Refusal) bool {
 	return r.Status == statusForbidden || r.Status == statusServiceUnavailable
 }
 
-// exhausted reports whether a refusal comes with a request budget of zero.
+// exhausted reports whether the headers of a refusal report a remaining request budget of zero.
 func exhausted(r Refusal) bool {
 	return refusesForNow(r) && (r.Header("X-Ratelimit-Remaining") == "0" || r.Header("Ratelimit-Remaining") == "0" ||
 		r.Header("X-Rate-Limit-Remaining") == "0")
 }
 
-// edgeRatePage knows Cloudflare's page 1015 in its forms: bare text, and HTML with the number in an element of its own.
+// edgeRatePage recognizes Cloudflare's page 1015: as plain text, or as HTML with the number in an element.
 func edgeRatePage(body string) bool {
 	for _, before := range [...]string{"error code: 1015", "error 1015", `cf-error-code">1015`} {
 		_, after, found := strings.Cut(body, before)
@@ -148,7 +152,7 @@ func edgeRatePage(body string) bool {
 	return false
 }
 
-// asksToLogIn reports whether a page has a password field: login forms have captchas, too.
+// asksToLogIn reports whether a page has a password field: login forms may have captchas as well.
 func asksToLogIn(body string) bool {
 	return containsOneOf(body, []string{`type="password"`, `type='password'`, "type=password"})
 }
@@ -157,7 +161,7 @@ func containsOneOf(s string, parts []string) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) })
 }
 
-// Throttled reports whether f ended at a limiter. Reports of older builds have a limiter's code under http_status and
+// Throttled reports whether a limiter ended f. Reports of older builds have a limiter's code under http_status and
 // ws_upgrade_rejected.
 func (f *Fact) Throttled() bool {
 	switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/heaptest"
 )
 
-// TestLimiterKeepsNothing: an answer with any number of members costs no more than a few times its bytes, at any
-// nesting, and one that is larger than any limiter's is not searched as JSON.
+// TestLimiterKeepsNothing: parsing an answer allocates no more than a few times its size, however many members it has
+// and at any nesting, and an answer larger than limiterBody is not searched as JSON.
 func TestLimiterKeepsNothing(t *testing.T) {
 	var members strings.Builder
 	for i := range 7_000 {

@@ -22,7 +22,7 @@ func TestLimitedBy(t *testing.T) {
 	}
 }
 
-// A page that is megabytes long, or nothing but blanks, is read as far as limiters' pages go.
+// A page of megabytes, or of nothing but blanks, is read up to limiterBody only.
 func TestLimitedByOfAHugeBody(t *testing.T) {
 	huge := diag.Refusal{Status: 403, Header: http.Header{}.Get, Body: []byte(strings.Repeat(" ",
 		1<<20) + "error code: 1015")}

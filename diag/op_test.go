@@ -42,8 +42,8 @@ func TestOpsAreWhole(t *testing.T) {
 	}
 }
 
-// TestSectionsSayWhichTheyAre: every part of a fact but what a machine lacks or denies is a section, and its traits are
-// under its own wire name.
+// TestSectionsSayWhichTheyAre: every part of a fact except Shortage and Denial is a section, and its traits are under
+// its own wire name.
 func TestSectionsSayWhichTheyAre(t *testing.T) {
 	fact := reflect.TypeFor[Fact]()
 	for i := range fact.NumField() {
@@ -53,7 +53,8 @@ func TestSectionsSayWhichTheyAre(t *testing.T) {
 		}
 		f := &Fact{}
 		reflect.ValueOf(f).Elem().Field(i).Set(reflect.New(field.Type.Elem()))
-		if field.Name == "Shortage" || field.Name == "Denial" { // what ended an operation, beside what it measured
+		// these explain why an operation ended; they are not measurements
+		if field.Name == "Shortage" || field.Name == "Denial" {
 			if !f.Hollow() || len(f.Sections()) > 0 {
 				t.Errorf("%s is taken for a section", field.Name)
 			}

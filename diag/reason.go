@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// ReasonCode is an operator reason of the drift model: what is behind a clicked-on resource, never the text that a
-// user sees.
+// ReasonCode is an operator reason of the drift model: the cause behind a failing resource, never the text that a user
+// sees.
 type ReasonCode string
 
-// Severity is the drift model's: P0 a security boundary or a control plane that tenants feel, P1 active impact with a
-// known repair, P2 stale observation or routine recovery. The empty severity belongs to ReasonNone alone.
+// Severity is the drift model's severity. P0: a security boundary, or a control-plane failure that tenants notice; P1:
+// active impact with a known repair; P2: stale observation or routine recovery. Only ReasonNone has the empty severity.
 type Severity string
 
 const (
@@ -19,7 +19,7 @@ const (
 	P2 Severity = "P2"
 )
 
-// Detect is how long a failure of this severity may stay unnoticed. 0: no limit.
+// Detect is how long a failure of this severity may stay undetected. 0: no limit.
 func (s Severity) Detect() time.Duration {
 	switch s {
 	case P0:
@@ -32,7 +32,7 @@ func (s Severity) Detect() time.Duration {
 	return 0
 }
 
-// Repair is how long the repair may take. 0: by itself, or on the next business day.
+// Repair is how long the repair may take. 0: it repairs itself, or on the next business day.
 func (s Severity) Repair() time.Duration {
 	switch s {
 	case P0:
@@ -43,40 +43,39 @@ func (s Severity) Repair() time.Duration {
 	return 0
 }
 
-// Reason is what follows from an operator reason, for the operator and for the user. The rows are in
-// catalogue/reasons.yaml.
+// Reason is what an operator reason means for operators and users. The rows are in catalogue/reasons.yaml.
 type Reason struct {
 	Code     ReasonCode
 	Title    Text
 	Severity Severity
-	// without refinement by facts; cert_expired without a current token is operator_action_required
+	// before the facts refine it; cert_expired without a current token is operator_action_required
 	State       UserState
 	UserText    Text         // what a user is shown; empty shows nothing
-	Unrecovered Text         // what a user is shown in its place where facts show that nothing recovers by itself
+	Unrecovered Text         // shown instead of UserText if facts show that nothing recovers by itself
 	UserActions []UserAction // what a user interface does with it
 	Layer       Layer
 	Owners      Owners
 	NextAction  Text
-	// With are the hops that the reason is about: a walk that blames another one names the reason as a fault beside the
-	// blame.
+	// With are the hops that the reason is about. If a walk blames another hop, the reason is reported as a separate
+	// fault.
 	With   []HopID
-	Hides  []ReasonCode // reasons that are not shown beside this one: it causes them, or forbids their repair
+	Hides  []ReasonCode // reasons that are not shown together with this one: it causes them, or forbids their repair
 	Detect time.Duration
-	Repair time.Duration // 0: by itself, or on the next business day
-	// NeverReenroll: a new enrollment repairs nothing, or hides what happened, while this reason holds.
+	Repair time.Duration // 0: it repairs itself, or on the next business day
+	// NeverReenroll: while this reason holds, a new enrollment repairs nothing or hides what happened.
 	NeverReenroll bool
 }
 
-// UserAction is what a user interface does for as long as a reason holds, beside showing its text. Without an action,
-// the interface keeps its default.
+// UserAction is what a user interface does while a reason holds, besides showing its text. Without an action, the
+// interface keeps its default.
 type UserAction string
 
-// The closed list of user actions, as the drift model has them.
+// The closed list of user actions, from the drift model.
 const (
-	SuppressRetry   UserAction = "suppress_retry"    // retries by users would only meet the same refusal
+	SuppressRetry   UserAction = "suppress_retry"    // a user's retry would get the same refusal
 	HideSelfService UserAction = "hide_self_service" // users can repair nothing here
 	Page            UserAction = "page"              // security and operators are paged
-	// allocation and app are shown as they were: neither has failed
+	// keep showing allocation and app as before: neither has failed
 	KeepAllocationVisible UserAction = "keep_allocation_visible"
 	LinkEvidence          UserAction = "link_evidence" // operators get a link to the evidence
 )
@@ -84,10 +83,11 @@ const (
 // UserActions lists every user action.
 var UserActions = [...]UserAction{SuppressRetry, HideSelfService, Page, KeepAllocationVisible, LinkEvidence}
 
-// Reasons returns every row, most pressing first. The rows are shared: they are read, never written.
+// Reasons returns every row, most pressing first. Callers must not modify the rows, which are shared.
 func Reasons() []Reason { return slices.Clone(reasonRows[:]) }
 
-// Shown is what a user is shown where facts refined the reason's state to s, as far as m bears it; "" shows nothing.
+// Shown is the text for users where facts refined the reason's state to s, limited to what m supports; "" shows
+// nothing.
 func (r Reason) Shown(s UserState, m Seen) string {
 	if r.State == UserRecovery && s == UserOperator { // nothing reconnects by itself
 		return r.Unrecovered.Say(m)
@@ -95,7 +95,7 @@ func (r Reason) Shown(s UserState, m Seen) string {
 	return r.UserText.Say(m)
 }
 
-// Runbook is where the reason is explained, as SignalRow.Runbook.
+// Runbook returns where the reason is explained, in the same way as SignalRow.Runbook.
 func (r *Reason) Runbook(base string) string {
 	return runbook(base, "--kind reason "+string(r.Code), "reason-"+string(r.Code))
 }
@@ -110,10 +110,10 @@ func LookupReason(code ReasonCode) (Reason, bool) {
 	return Reason{}, false
 }
 
-// Lack is why a walk decides nothing although no component is to blame: what it lacked to measure.
+// Lack is why a walk decided nothing although no component is to blame: what it could not measure.
 type Lack string
 
-// LackRow is who supplies what a walk lacked, and how. The rows are in catalogue/lacks.yaml.
+// LackRow is who can supply what a walk lacked, and how. The rows are in catalogue/lacks.yaml.
 type LackRow struct {
 	Lack     Lack
 	Owners   Owners

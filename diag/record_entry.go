@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// RecordEntry is one slot of a node's diagnostic record: a decision that the agent wrote down and synced before it
-// acted upon it. Package diag/record has the format; package agent decides what is written.
+// RecordEntry is one slot of a node's diagnostic record: a decision that the agent wrote and synced before it acted on
+// it. Package diag/record has the format; package agent decides what is written.
 type RecordEntry struct {
 	Seq    uint64 `json:"seq"`
 	BootID string `json:"boot_id"`
-	MonoNS int64  `json:"mono_ns"` // CLOCK_BOOTTIME of that boot when it was written
-	At     Time   `json:"at"`      // the node's wall clock then, which may have been wrong
+	MonoNS int64  `json:"mono_ns"` // CLOCK_BOOTTIME when the entry was written
+	At     Time   `json:"at"`      // the node's wall clock at that time, which may have been wrong
 
 	Reason RecordReason `json:"reason"`
 	// heartbeat | task_wait | task_result | task | identity | update | boot | record | agent
@@ -24,8 +24,8 @@ type RecordEntry struct {
 	CeilingMS     int64   `json:"ceiling_ms,omitempty"`
 	Failure       Failure `json:"failure,omitempty"`
 	Status        int     `json:"status,omitempty"` // HTTP status
-	Code          string  `json:"code,omitempty"`   // error.code of the platform, or of a task
-	Detail        string  `json:"detail,omitempty"` // scrubbed, cut to fit a slot
+	Code          string  `json:"code,omitempty"`   // error.code of the platform's answer, or of a task
+	Detail        string  `json:"detail,omitempty"` // scrubbed, shortened to fit a slot
 	CorrelationID string  `json:"correlation_id,omitempty"`
 	TaskID        string  `json:"task_id,omitempty"`
 
@@ -33,10 +33,10 @@ type RecordEntry struct {
 	InstanceID string `json:"node_instance_id,omitempty"`
 	Agent      string `json:"agent,omitempty"`      // version
 	Generation int64  `json:"generation,omitempty"` // of the node's certificate
-	// further evidence of this decision: digests, fingerprints, endpoints, dates
+	// further evidence for the decision: digests, fingerprints, endpoints, dates
 	Facts map[string]string `json:"facts,omitempty"`
 
-	// Count, First and Last describe identical decisions kept in one slot; absent where there was one.
+	// Count, First and Last describe identical decisions kept in one slot; absent if there was only one.
 	Count int64 `json:"count,omitempty"`
 	First Time  `json:"first,omitzero"`
 	Last  Time  `json:"last,omitzero"`
@@ -44,25 +44,26 @@ type RecordEntry struct {
 	Pin string `json:"pin,omitempty"` // of a pinned slot: first | last (of its reason) | contact | update
 }
 
-// RecordFacts is what was read of a diagnostic record.
+// RecordFacts is the content of a diagnostic record.
 type RecordFacts struct {
 	Source   string        `json:"source"`             // disk | mirror
-	Path     string        `json:"path"`               // of the folder that was read
+	Path     string        `json:"path"`               // folder that was read
 	Slots    int           `json:"slots"`              // of both rings
 	Valid    int           `json:"valid"`              // slots that hold an entry
 	Damaged  []DamagedSlot `json:"damaged,omitempty"`  // reported, never trusted
-	Degraded string        `json:"degraded,omitempty"` // why the record cannot keep its promise, "" when it can
-	Promise  string        `json:"promise,omitempty"`  // what this file system cannot promise, e.g. copy-on-write
-	Newest   uint64        `json:"newest_seq,omitempty"`
-	Missing  int           `json:"missing,omitempty"` // sequence numbers of the ring's last round that no slot holds
-	Entries  []RecordEntry `json:"entries,omitempty"` // the newest Request.Limit ones, oldest first
-	Pinned   []RecordEntry `json:"pinned,omitempty"`  // first and last per reason, last good contact, last update attempt
+	Degraded string        `json:"degraded,omitempty"` // why the record cannot be kept as designed; "" if it can
+	// guarantee that its file system does not give, e.g. because it is copy-on-write
+	Promise string        `json:"promise,omitempty"`
+	Newest  uint64        `json:"newest_seq,omitempty"`
+	Missing int           `json:"missing,omitempty"` // sequence numbers of the ring's last round that are in no slot
+	Entries []RecordEntry `json:"entries,omitempty"` // the newest Request.Limit ones, oldest first
+	Pinned  []RecordEntry `json:"pinned,omitempty"`  // first and last per reason, last good contact, last update attempt
 }
 
 // InTime merges both rings, each entry once in its newest version, in the order in which they were last written: by
-// boot, and within a boot by its monotonic clock, since a slot that counts many identical decisions keeps the
-// number of the first. A contact has the number of the entry that it follows, and is another one. The entries are the
-// record's own: they are read, not changed.
+// boot, and within a boot by its monotonic clock, since a slot that counts identical decisions keeps the number of the
+// first. A contact entry has the number of the entry that it follows, but is a separate entry. The entries are shared
+// with the record and must not be modified.
 func (f *RecordFacts) InTime() []*RecordEntry {
 	if f == nil {
 		return nil
@@ -95,7 +96,7 @@ func (f *RecordFacts) InTime() []*RecordEntry {
 	return all
 }
 
-// merged are the entries of both rings by their numbers, the newest version of each first.
+// merged returns the entries of both rings by number, the newest version of each first.
 func merged(a, b []RecordEntry) []*RecordEntry {
 	all := make([]*RecordEntry, 0, len(a)+len(b))
 	for i, k := 0, 0; i+k < cap(all); {
@@ -128,22 +129,22 @@ func byNumber(a, b *RecordEntry) int {
 		cmp.Compare(b.MonoNS, a.MonoNS), cmp.Compare(b.Count, a.Count))
 }
 
-// DamagedSlot is a slot whose text does not hold.
+// DamagedSlot is a slot whose content is invalid.
 type DamagedSlot struct {
 	File string `json:"file"` // record | pinned
 	Slot int    `json:"slot"`
-	// torn | checksum | format | empty header; ", in memory" behind it where the copy is shown for the disk
+	// torn | checksum | format | empty header; with the suffix ", in memory" if the copy in memory was read
 	Why string `json:"why"`
 }
 
-// JournalFacts is a unit's part of the journal.
+// JournalFacts is the part of the journal about one unit.
 type JournalFacts struct {
 	Unit  string        `json:"unit"`
 	Lines []JournalLine `json:"lines,omitempty"` // oldest first
-	// there was more: the oldest lines, or ends of long ones, are left out
+	// the oldest lines, or the ends of long lines, are left out
 	Truncated bool `json:"truncated,omitempty"`
-	Foreign   int  `json:"foreign,omitempty"` // lines in the unit's name that another process wrote; they are left out
-	// Redacted counts what each rule of redaction took out of the lines.
+	Foreign   int  `json:"foreign,omitempty"` // number of omitted lines that another process wrote in the unit's name
+	// Redacted counts the redactions in the lines, by rule.
 	Redacted map[string]int `json:"redacted,omitempty"`
 }
 
@@ -155,8 +156,8 @@ type JournalLine struct {
 	Text     string `json:"text"`
 }
 
-// RecordReason is why the agent decided what it wrote to the host's diagnostic record: low cardinality, readable
-// without the platform. The zero value means that nothing was wrong.
+// RecordReason is why the agent made a decision that it recorded: low cardinality, readable without the platform. The
+// zero value means that nothing was wrong.
 type RecordReason string
 
 // The closed list of record reasons. Rows are only added; names never change.
@@ -166,7 +167,7 @@ const (
 	RecEndpointProfileDrift      RecordReason = "endpoint_profile_drift"
 	RecRecoveryEnrollmentBlocked RecordReason = "recovery_enrollment_blocked"
 	RecIdentityRevoked           RecordReason = "identity_revoked"
-	// refused without a typed word, e.g. an ingress's own 400
+	// refused without an error code, e.g. by an ingress with 400
 	RecIdentityRejected RecordReason = "identity_rejected"
 	RecEdgeRateLimited  RecordReason = "edge_rate_limited"
 	RecTaskPollFailed   RecordReason = "task_poll_failed"
@@ -181,7 +182,7 @@ const (
 	RecRecoveryTokenExpired RecordReason = "recovery_token_expired"
 	RecRecoveryEnrolled     RecordReason = "recovery_enrolled"
 	RecRecoverySuppressed   RecordReason = "recovery_suppressed"
-	// the last third of its life, and what is done about it
+	// the certificate is in the last third of its life; facts have what is done about it
 	RecCertExpiring         RecordReason = "cert_expiring"
 	RecRecoveryTokenRotated RecordReason = "recovery_token_rotated"  // by a task
 	RecRecoveryBundle       RecordReason = "recovery_bundle_applied" // by an operator

@@ -1,12 +1,12 @@
 package diag
 
-// APIVersion and KindPreflight head every report.
+// APIVersion and KindPreflight identify every report.
 const (
 	APIVersion    = "gpuaasctl/v1"
 	KindPreflight = "PreflightReport"
 )
 
-// FactsBlame is Report.FactsKept of a reduced report.
+// FactsBlame is the value of Report.FactsKept in a reduced report.
 const FactsBlame = "blame"
 
 // Report is one walk: the facts, and what was judged from them. Hops, Verdict and Dashboard are functions of
@@ -20,33 +20,33 @@ type Report struct {
 	Vantages []VantageInfo `json:"vantages"`
 	Hops     []HopResult   `json:"hops"` // every declared hop, in chain order
 	Facts    []Fact        `json:"facts"`
-	// FactsKept is "blame" where facts has only what the verdict rests on: such a report is shown as it was judged, and
-	// neither judged again nor compared.
+	// FactsKept is "blame" if facts has only those that support the verdict: such a report is shown as it was judged,
+	// and is neither judged again nor compared.
 	FactsKept string `json:"facts_kept,omitempty"`
 	// what the platform recorded under the correlation ids, in time order
 	Evidence []EvidenceLine `json:"evidence,omitempty"`
-	// EvidenceCut reports that the platform has older evidence than is here.
+	// EvidenceCut reports that the platform has older evidence that the report lacks.
 	EvidenceCut bool    `json:"evidence_cut,omitempty"`
 	Verdict     Verdict `json:"verdict"`
 	// Classification is derived from all evidence about the node; Verdict's reason and user state are copied from it.
 	Classification *Classification `json:"classification,omitempty"`
 	Dashboard      Dashboard       `json:"dashboard"`
-	Diff           *Diff           `json:"diff,omitempty"` // against a baseline, where one was asked for
-	// Replayed is present where the verdict of a replay's rules differs from the verdict in the walk's own report.
+	Diff           *Diff           `json:"diff,omitempty"` // against a baseline, if one was requested
+	// Replayed is present if a replay with this version's rules gives another verdict than the walk's own report.
 	Replayed  *Replayed `json:"replayed,omitempty"`
 	Redaction Redaction `json:"redaction"`
 }
 
-// Replayed reports what was judged before, where a replay judges the same facts otherwise.
+// Replayed is the previous verdict, where a replay of the same facts gives another one.
 type Replayed struct {
 	Stated StatedVerdict `json:"stated"`
 }
 
-// StatedVerdict is the part of a verdict by which two are compared, and the rules that gave it.
+// StatedVerdict is the part of a verdict that a replay compares, with the version of the rules that gave it.
 type StatedVerdict struct {
 	Outcome        Outcome    `json:"outcome"`
 	FirstFailedHop HopID      `json:"first_failed_hop,omitempty"`
-	Hop            HopID      `json:"hop,omitempty"` // blamed, as are Signal and Failure
+	Hop            HopID      `json:"hop,omitempty"` // blamed hop; Signal and Failure are also the blame's
 	Signal         Signal     `json:"signal,omitempty"`
 	Failure        Failure    `json:"failure,omitempty"`
 	Confidence     Confidence `json:"confidence,omitempty"`
@@ -54,7 +54,7 @@ type StatedVerdict struct {
 	RulesVersion   string     `json:"rules_version"`
 }
 
-// EndedBy reports how a walk ended. Only completed can be a pass.
+// EndedBy is how a walk ended. Only a completed walk can pass.
 type EndedBy string
 
 const (
@@ -74,12 +74,12 @@ type Run struct {
 	EndedBy       EndedBy `json:"ended_by"`
 	ToolVersion   string  `json:"tool_version"`
 	RulesVersion  string  `json:"rules_version"`
-	// LastGoodAt is the end of the newest earlier walk of the same subject that ended well, by the history.
+	// LastGoodAt is the end of the newest earlier walk of the same subject that passed, from the history.
 	LastGoodAt Time `json:"last_good_at,omitzero"`
 }
 
-// Subject is what was looked at. Identities are as given by the operator; those learnt on the way are in facts,
-// and copied here by the judge.
+// Subject is what the walk is about. Identities are as the operator gave them; those discovered by probes are in facts,
+// and the judge copies them here.
 type Subject struct {
 	NodeID         string `json:"node_id,omitempty"`
 	NodeHost       string `json:"node_host,omitempty"`
@@ -97,30 +97,30 @@ type Subject struct {
 	Expected map[string]string `json:"expected,omitempty"`
 }
 
-// Plan is what the walk set out to do: enough for a judge to know budgets and thresholds without the profile.
+// Plan is what the walk set out to do, complete enough to judge budgets and thresholds without the profile.
 type Plan struct {
 	Profile string `json:"profile,omitempty"`
-	// the same walk again, to paste, where profile and node alone do not make it
+	// command that repeats the walk, if profile and node alone do not identify it
 	Command string           `json:"command,omitempty"`
 	Policy  map[string]int64 `json:"policy"` // catalogue keys, e.g. node.heartbeat_stale_after_seconds
 	Hops    []PlannedHop     `json:"hops"`
 }
 
-// PlannedHop is a hop of the plan. Skip is the reason not to run it, empty to run it.
+// PlannedHop is a hop of the plan. Skip is why it is not run, empty if it is.
 type PlannedHop struct {
 	ID       HopID    `json:"id"`
 	Vantages []string `json:"vantages"`
 	BudgetMS int64    `json:"budget_ms"`
 	Skip     string   `json:"skip,omitempty"`
 	Steps    []string `json:"steps"`
-	// Left is why steps are left out of the plan, by step.
+	// Left is why steps are left out of the plan, by step name.
 	Left map[string]string `json:"left,omitempty"`
-	// Absent is what this platform does not have, and without which the hop is not judged: no path or no field in the
-	// profile's mapping. Hops that need this one do not wait for it.
+	// Absent is what this platform lacks and the hop needs: a path or a field in the profile's mapping. The hop is then
+	// not judged, and hops that depend on it do not wait for it.
 	Absent string `json:"absent,omitempty"`
 }
 
-// VantageInfo is a place from which was measured. Missing is why it was not available.
+// VantageInfo is a place from which probes run. Missing is why it was not available.
 type VantageInfo struct {
 	ID            string `json:"id"` // operator | node | platform
 	How           string `json:"how"`
@@ -136,24 +136,24 @@ type Finding struct {
 	Signal   Signal   `json:"signal,omitempty"`
 	Failure  Failure  `json:"failure,omitempty"`
 	Text     string   `json:"text,omitempty"`
-	Because  string   `json:"because,omitempty"`  // for skipped, not_reached and inconclusive: why
+	Because  string   `json:"because,omitempty"`  // for skipped, not_reached and inconclusive: the reason
 	Evidence []string `json:"evidence,omitempty"` // fact ids, the deciding one first
-	// Culprit names the one thing at fault (a file, a resolver, an address), where the facts name it. Two failing
-	// hops with the same culprit are one finding.
+	// Culprit names the one thing at fault (a file, a resolver, an address), if the facts identify it. Two failing hops
+	// with the same culprit are one finding.
 	Culprit string `json:"culprit,omitempty"`
-	// Direct reports that the deciding fact shows the fault at this very hop, so that no other failing hop explains it.
+	// Direct reports that the deciding fact shows the fault at this very hop, so no other failing hop explains it.
 	Direct bool `json:"direct,omitempty"`
-	// Reason is the operator reason, where the facts know it better than the signal's own row does.
+	// Reason is the operator reason, if the facts give a more specific one than the signal's row.
 	Reason ReasonCode `json:"reason,omitempty"`
-	// Side is where the fault is, where one signal can have it in several places: it decides who is called.
+	// Side is where the fault is, for a signal that can have it in several places. It decides whom to call.
 	Side Side `json:"side,omitempty"`
-	// Cause is what the node or the platform wrote down, under this walk's own id, as the error of this very step.
+	// Cause is the error of this step as the node or the platform recorded it under this walk's correlation id.
 	Cause string `json:"cause,omitempty"`
-	// Lack is what an inconclusive finding lacked, where its judge knows.
+	// Lack is what was missing for a decision, if an inconclusive finding's judge can tell.
 	Lack Lack `json:"lack,omitempty"`
 }
 
-// HopResult is a hop in the report.
+// HopResult is the result of one hop.
 type HopResult struct {
 	ID      HopID  `json:"id"`
 	Title   string `json:"title"`
@@ -177,7 +177,7 @@ type StepResult struct {
 	Fact       string  `json:"fact,omitempty"`
 }
 
-// Outcome is the verdict in a word.
+// Outcome is the verdict in one word.
 type Outcome string
 
 const (
@@ -196,28 +196,29 @@ type Verdict struct {
 	Reason         ReasonCode `json:"reason"`
 	UserState      UserState  `json:"user_state"`
 	Owner          string     `json:"owner,omitempty"`
-	Owners         Owners     `json:"owners,omitempty"`       // who is called, the first one first; owner has all in one line
-	Recovery       []string   `json:"recovery,omitempty"`     // steps with this node's values, commands to paste
-	Steps          []NextStep `json:"steps,omitempty"`        // those of recovery, with their commands apart
-	RepairProof    string     `json:"repair_proof,omitempty"` // the command that proves the repair
-	Runbook        string     `json:"runbook,omitempty"`
-	Layer          Layer      `json:"layer,omitempty"`
-	Confidence     Confidence `json:"confidence,omitempty"`
-	Proof          *Proof     `json:"proof,omitempty"`
-	// Unproven is why a pair of probes that differ in one input does not prove the cause; see Proof.
+	Owners         Owners     `json:"owners,omitempty"`   // whom to call, in order; owner is the same list as one string
+	Recovery       []string   `json:"recovery,omitempty"` // steps with this node's values, and commands to paste
+	// the steps of recovery, with their commands as separate fields
+	Steps       []NextStep `json:"steps,omitempty"`
+	RepairProof string     `json:"repair_proof,omitempty"` // the command that verifies the repair
+	Runbook     string     `json:"runbook,omitempty"`
+	Layer       Layer      `json:"layer,omitempty"`
+	Confidence  Confidence `json:"confidence,omitempty"`
+	Proof       *Proof     `json:"proof,omitempty"`
+	// Unproven is why no pair of probes that differ in one input proves the cause; see Proof.
 	Unproven string `json:"unproven,omitempty"`
-	// Observation is the fact that holds the cause itself; it may be there beside a proof.
+	// Observation is the fact that holds the cause itself; a verdict may have a proof as well.
 	Observation   *Observation `json:"observation,omitempty"`
 	RuledOut      []string     `json:"ruled_out,omitempty"`
 	Severity      string       `json:"severity,omitempty"` // P0 | P1 | P2
 	OtherFindings []Blame      `json:"other_findings,omitempty"`
-	// Because is why a walk without a failing hop is inconclusive, where a finding has the reason; Owner and Recovery
-	// then apply to that reason.
+	// Because is why a walk without a failing hop is inconclusive, if a finding gives the reason. Owner and Recovery
+	// then belong to that reason.
 	Because string `json:"because,omitempty"`
 }
 
-// Blame is a failing hop that no other hop explains; or, with the status inconclusive, a hop that did not answer
-// although others need it: what failed later may all follow from that.
+// Blame is a failing hop that no other hop explains. With the status inconclusive, it is a hop that did not answer
+// although other hops need it: what failed later may all be its consequence.
 type Blame struct {
 	Hop         HopID        `json:"hop"`
 	Status      Status       `json:"status,omitempty"` // inconclusive; absent: fail
@@ -233,26 +234,26 @@ type Blame struct {
 	Observation *Observation `json:"observation,omitempty"`
 }
 
-// Observation is the cause as it was measured: a field of a fact whose value is the fault.
+// Observation is the measured cause: a field of a fact whose value is the fault.
 type Observation struct {
 	Fact  string `json:"fact"`
 	Field string `json:"field"` // of the fact, dotted: unit.active
 	Text  string `json:"text"`
 }
 
-// Proof is a failing and a passing fact whose requests differ in exactly the named input. Each was asked several times,
-// in turn, and always came out alike. Of a question that was answered now and then the two differ in nothing: see
-// ChangedNothing.
+// Proof is a failing and a passing fact whose requests differ in exactly the named input. Each request was repeated
+// several times, alternating with the other, and always had the same result. For a request that sometimes succeeds, the
+// two do not differ: see ChangedNothing.
 type Proof struct {
 	Failing string `json:"failing"`
 	Passing string `json:"passing"`
 	Changed string `json:"changed"`
 	Text    string `json:"text,omitempty"`
-	Failed  int    `json:"failed,omitempty"` // how often the failing question failed, and the passing one passed
+	Failed  int    `json:"failed,omitempty"` // how often the failing request failed, and the passing request passed
 	Passed  int    `json:"passed,omitempty"`
 }
 
-// ChangedNothing is Proof.Changed of one question that was answered now and then.
+// ChangedNothing is Proof.Changed for one request that sometimes failed and sometimes passed.
 const ChangedNothing = "nothing"
 
 // Dashboard is the verdict in the runbook's dashboard vocabulary.
@@ -267,8 +268,8 @@ type Dashboard struct {
 	LastSuccessfulPreflightAt Time   `json:"last_successful_preflight_at,omitzero"`
 }
 
-// EvidenceLine is one thing that the platform wrote down under a correlation id. Of its detail only the error is kept,
-// in one bounded line; the rest stays on the platform.
+// EvidenceLine is one event that the platform recorded under a correlation id. Of its detail only the error is kept, as
+// one bounded line; the rest stays on the platform.
 type EvidenceLine struct {
 	At            Time   `json:"at"`
 	Kind          string `json:"kind"`
@@ -283,7 +284,7 @@ type EvidenceLine struct {
 	Error         string `json:"error,omitempty"` // that error's message
 }
 
-// Redaction reports what was taken out of this report.
+// Redaction counts what was removed from this report.
 type Redaction struct {
 	Rules  []string       `json:"rules"`
 	Counts map[string]int `json:"counts"`

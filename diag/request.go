@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// View reports whose eyes a node-side probe uses. A service under a bind mount sees another file than a login does.
+// View is the environment from which a probe on the node sees the machine. A service with bind mounts may see other
+// files than a login does.
 type View string
 
 const (
@@ -14,76 +15,77 @@ const (
 	ViewHost  View = "host"  // as a login sees it
 )
 
-// Request is one measurement as data: it runs where it is sent. Every field but ID is an input; a proof is a failing
-// and a passing request that differ in exactly one of them; requests that differ in none are repetitions. TimeoutMS
-// and Fresh are not inputs either. Target and Body may hold ${NAME} for the names in probe.EnvNames; the probe
-// expands them from the running agent's environment.
+// Request is one measurement as data; it is executed where it is sent. All fields except ID, TimeoutMS and Fresh are
+// inputs: a proof is a failing and a passing request that differ in exactly one input, and requests that differ in none
+// are repetitions. Target and Body may contain ${NAME} for the names in probe.EnvNames, which the probe expands from
+// the running agent's environment.
 type Request struct {
 	ID     string `json:"id"`
 	Op     Op     `json:"op"`
 	Target string `json:"target,omitempty"`
 
-	View       View   `json:"view,omitempty"`
-	Network    View   `json:"network,omitempty"`     // host: the machine's network namespace, with all else as in View
-	Resolve    string `json:"resolve,omitempty"`     // IP address used in place of the look-up
-	Resolver   string `json:"resolver,omitempty"`    // DNS server host:port used in place of the host's own rules
-	ServerName string `json:"server_name,omitempty"` // SNI and verified name in place of Target's host
-	CABundle   string `json:"ca_bundle,omitempty"`   // path where the probe runs; empty: the host's own roots
-	CAInline   string `json:"ca_inline,omitempty"`   // PEM sent along, in place of CABundle
-	// go on after a failed verification, to look at a bad chain; the failure still holds
+	View View `json:"view,omitempty"`
+	// host: use the machine's network namespace, and everything else as in View
+	Network    View   `json:"network,omitempty"`
+	Resolve    string `json:"resolve,omitempty"`     // IP address to use without a look-up
+	Resolver   string `json:"resolver,omitempty"`    // DNS server host:port to use instead of the host's configuration
+	ServerName string `json:"server_name,omitempty"` // SNI and verified name, if not Target's host
+	CABundle   string `json:"ca_bundle,omitempty"`   // path on the probing machine; empty: the host's root certificates
+	CAInline   string `json:"ca_inline,omitempty"`   // PEM sent with the request, instead of CABundle
+	// continue after a failed verification, to inspect a bad chain; the failure is still reported
 	TLSLook bool   `json:"tls_look,omitempty"`
 	Cert    string `json:"cert,omitempty"` // path of the client certificate
-	Key     string `json:"key,omitempty"`  // path of its key; read where the probe runs, never sent
+	Key     string `json:"key,omitempty"`  // path of its key; read on the probing machine, never sent
 
 	Method string            `json:"method,omitempty"` // default GET
 	Header map[string]string `json:"header,omitempty"`
 	Body   string            `json:"body,omitempty"`
-	// added to Target, a URL: links of other people carry logins there
+	// query to append to the URL in Target, secret because third-party links carry credentials there
 	Query Secret `json:"query,omitzero"`
 	// sent as Authorization: Bearer, or as a bearer.<token> subprotocol
 	Token  Secret `json:"token,omitzero"`
 	Cookie Secret `json:"cookie,omitzero"` // edge cookie, sent as Cookie
-	// name -> gjson path, on a node a plain one (a.0.b); only these fields of an answer are kept
+	// name -> gjson path, on a node a simple one (a.0.b); of an answer, only these fields are kept
 	Extract map[string]string `json:"extract,omitempty"`
-	// the one extracted name whose value is a Secret (HTTPFacts.Kept)
+	// the name of the one extracted value that is a Secret (HTTPFacts.Kept)
 	Keep         string   `json:"keep,omitempty"`
 	Poll         *Poll    `json:"poll,omitempty"` // repeat until a field has a final value
 	Subprotocols []string `json:"subprotocols,omitempty"`
 
-	Unit   string   `json:"unit,omitempty"`    // the agent's unit, where the op needs its process
-	NodeID string   `json:"node_id,omitempty"` // what a certificate must be bound to
+	Unit   string   `json:"unit,omitempty"`    // the agent's unit, for operations that need its process
+	NodeID string   `json:"node_id,omitempty"` // node id that a certificate must be bound to
 	Env    []string `json:"env,omitempty"`
-	Write  int      `json:"write_bytes,omitempty"` // bytes really written, synced and removed by OpDisk
-	// a folder that another OpDisk measures: nothing is written on its file system again
+	Write  int      `json:"write_bytes,omitempty"` // bytes that OpDisk writes, syncs and removes
+	// a folder that another OpDisk measures; if it is on the same file system, nothing is written
 	Beside   string   `json:"beside,omitempty"`
 	Limit    int      `json:"limit,omitempty"`    // entries or lines
-	Since    Time     `json:"since,omitzero"`     // of a journal; of a judgement, the time at which it is made
-	Match    []string `json:"match,omitempty"`    // of a journal: only lines that hold one of these texts
-	Evidence bool     `json:"evidence,omitempty"` // of GPUs: raw events to be judged
-	// Events are what OpGPUJudge judges. They are in the fact that they come from, and travel nowhere.
+	Since    Time     `json:"since,omitzero"`     // for a journal: the oldest line; for a judgement: its time
+	Match    []string `json:"match,omitempty"`    // for a journal: only lines that contain one of these texts
+	Evidence bool     `json:"evidence,omitempty"` // for GPUs: return raw events to be judged
+	// Events are the input of OpGPUJudge. They are copied from a fact, and are never sent.
 	Events    []json.RawMessage `json:"-"`
 	TimeoutMS int64             `json:"timeout_ms,omitempty"`
-	Fresh     bool              `json:"fresh,omitempty"` // over a connection of its own, so that it measures every phase
+	Fresh     bool              `json:"fresh,omitempty"` // use a new connection, so that every phase is measured
 
-	// VersionCommand is the profile's argv that prints the version of an agent that is not ours, for OpBinary. Only a
+	// VersionCommand is the profile's command that prints the version of a third-party agent, for OpBinary. Only a
 	// helper that the operator started runs it.
 	VersionCommand []string `json:"version_command,omitempty"`
 }
 
-// Poll repeats an HTTP exchange until the extracted Field has one of the values in Until, in whatever case, or any
-// other than Unlike where that is given, or the request's time is up.
+// Poll repeats an HTTP exchange until the extracted Field has one of the values in Until, ignoring case, or a value
+// other than Unlike if that is set, or the request's time is up.
 type Poll struct {
 	Field   string   `json:"field"`
 	Until   []string `json:"until"`
-	Unlike  string   `json:"unlike,omitempty"` // the value that is known already
+	Unlike  string   `json:"unlike,omitempty"` // a previous value; any other ends the poll
 	EveryMS int64    `json:"every_ms"`
 }
 
-// noInputs are the fields that cannot be the cause of a failure: neither our timeout nor the reuse of a connection
-// can.
+// noInputs are the fields that cannot be the cause of a failure: the timeout is ours, and so is the reuse of a
+// connection.
 var noInputs = []string{"id", "timeout_ms", "fresh"}
 
-// Inputs returns the request's inputs by wire name; ID is not one.
+// Inputs returns the request's inputs by wire name, without noInputs.
 func (r Request) Inputs() map[string]any {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -99,7 +101,7 @@ func (r Request) Inputs() map[string]any {
 	return m
 }
 
-// Changed lists, sorted, the wire names of the inputs in which a report shows two requests to differ.
+// Changed returns the wire names, sorted, of the inputs that differ between two requests as a report shows them.
 func Changed(a, b *Request) []string {
 	var names []string
 	note := func(name string, same bool) {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// What changed between two requests is what a report shows of it: every input by its wire name, and nothing else.
+// Changed compares requests as a report shows them: every input by its wire name, and nothing else.
 func TestChangedIsWhatTheWireShows(t *testing.T) {
 	plain := diag.Request{}
 	fields := reflect.TypeFor[diag.Request]()

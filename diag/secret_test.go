@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// holder has a Secret in every place where fmt and the encoders look for one; a private field is the place where fmt
-// calls no method.
+// holder has a Secret wherever fmt and the encoders look for one, including a private field, where fmt calls no method.
 type holder struct {
 	private Secret
 	Public  Secret

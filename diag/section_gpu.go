@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// GPUFacts is what a node knows of its own GPUs: the file that its agent keeps of them, and what the kernel shows.
-// Nothing in it is a judgement.
+// GPUFacts is what a node knows about its own GPUs: the state file that its agent keeps, and what the kernel shows. It
+// contains no judgement.
 type GPUFacts struct {
 	Path string `json:"path"`
 	// when the agent wrote the file; absent without a readable file
 	WrittenAt Time `json:"written_at,omitzero"`
-	// the file is of an earlier boot, so nothing in it is about now
+	// the file was written in an earlier boot, so it shows nothing about the present
 	EarlierBoot bool `json:"earlier_boot,omitempty"`
 
 	Probe    string `json:"probe,omitempty"` // sampling | unknown | stuck | ended | missing | garbled
@@ -25,34 +25,35 @@ type GPUFacts struct {
 
 	SampledAt Time        `json:"sampled_at,omitzero"`
 	AgeMS     *int64      `json:"sample_age_ms,omitempty"` // by the node's clock
-	Library   string      `json:"library,omitempty"`       // of the driver: loaded, or why not
+	Library   string      `json:"library,omitempty"`       // of the driver library: "loaded", or why not
 	Driver    *GPUReading `json:"driver,omitempty"`        // version
 	NVML      *GPUReading `json:"nvml,omitempty"`          // version of the library
-	CUDA      *GPUReading `json:"cuda,omitempty"`          // that the driver supports, as 12020 for 12.2
-	Module    string      `json:"module,omitempty"`        // version of the kernel's module; absent where none is loaded
+	CUDA      *GPUReading `json:"cuda,omitempty"`          // the version that the driver supports, 12020 for 12.2
+	Module    string      `json:"module,omitempty"`        // version of the kernel module; absent if none is loaded
 	Count     *GPUReading `json:"count,omitempty"`         // as the driver counts
-	Expected  *int        `json:"expected,omitempty"`      // that the node should have; absent: not configured
-	GPUs      []GPUDevice `json:"gpus,omitempty"`
+	// number of GPUs that the node should have; absent: not configured
+	Expected *int        `json:"expected,omitempty"`
+	GPUs     []GPUDevice `json:"gpus,omitempty"`
 
 	KernelLog *KernelLogFacts `json:"kernel_log,omitempty"`
 	// errors of this boot that the driver reported, the newest of ErrorCount
 	Errors     []GPUError `json:"errors,omitempty"`
 	ErrorCount int        `json:"error_count,omitempty"`
 
-	// where it was asked for: all of it as raw events, for a policy
+	// on request: everything as raw events, for a policy
 	Evidence []json.RawMessage `json:"evidence,omitempty"`
 }
 
-// GPUReading is the answer to one question about a GPU: exactly one of its fields is set.
+// GPUReading is one value read from a GPU: exactly one of its fields is set.
 type GPUReading struct {
 	Value        *int64  `json:"value,omitempty"`
 	Text         *string `json:"text,omitempty"`
-	NotSupported bool    `json:"not_supported,omitempty"` // this GPU or driver does not have it
+	NotSupported bool    `json:"not_supported,omitempty"` // this GPU or driver does not support it
 	Failed       int     `json:"failed,omitempty"`        // NVML's return code
 	NotAsked     string  `json:"not_asked,omitempty"`     // why it was not asked
 }
 
-// Words is the reading for people; "" for one without an answer.
+// Words is the reading for people; "" if there is none.
 func (r *GPUReading) Words() string {
 	switch {
 	case r == nil:
@@ -71,7 +72,7 @@ func (r *GPUReading) Words() string {
 	return ""
 }
 
-// Number is the reading's value, and whether it has one.
+// Number returns the reading's value, and whether it has one.
 func (r *GPUReading) Number() (int64, bool) {
 	if r == nil || r.Value == nil {
 		return 0, false
@@ -79,14 +80,14 @@ func (r *GPUReading) Number() (int64, bool) {
 	return *r.Value, true
 }
 
-// GPUDevice is one GPU of the last sample. Config is what it is and how it is set up, which compares between GPUs and
-// nodes; State is how it is now.
+// GPUDevice is one GPU of the last sample. Config is its identity and configuration, which can be compared between GPUs
+// and nodes; State is its current state.
 type GPUDevice struct {
 	Index     int                   `json:"index"`
 	UUID      string                `json:"uuid,omitempty"`
 	PCI       string                `json:"pci,omitempty"`
 	Name      string                `json:"name,omitempty"`
-	Lost      bool                  `json:"lost,omitempty"` // the driver cannot reach it any more
+	Lost      bool                  `json:"lost,omitempty"` // the driver can no longer reach it
 	Handle    *GPUReading           `json:"handle,omitempty"`
 	MIG       int                   `json:"mig_instances,omitempty"`
 	LinksDown []int                 `json:"nvlinks_down,omitempty"`
@@ -94,13 +95,13 @@ type GPUDevice struct {
 	State     map[string]GPUReading `json:"state,omitempty"`
 }
 
-// KernelLogFacts is what of the kernel log was looked at for errors of GPUs.
+// KernelLogFacts is the part of the kernel log that was searched for GPU errors.
 type KernelLogFacts struct {
 	From  Time   `json:"from,omitzero"`
 	Until Time   `json:"until,omitzero"`
-	Blind string `json:"blind,omitempty"` // why it is not read now
+	Blind string `json:"blind,omitempty"` // why it cannot be read now
 	Lost  uint64 `json:"lost,omitempty"`  // records that were not read
-	// ReadOn: the agent had not read all of it, so that it was read now, by this measurement. Why is why.
+	// ReadOn: the agent had not read all of it, so this measurement read the rest. Why is why.
 	ReadOn bool   `json:"read_on,omitempty"`
 	Why    string `json:"why,omitempty"`
 }
@@ -115,7 +116,7 @@ type GPUError struct {
 	Text  string `json:"text,omitempty"`
 }
 
-// Words has a line for the driver, for each GPU and for each error.
+// Words returns a line for the driver, for each GPU and for each error.
 func (g *GPUFacts) Words() []Line {
 	age, expected := "", ""
 	if g.AgeMS != nil {
@@ -167,7 +168,7 @@ func (g *GPUFacts) Words() []Line {
 	return lines
 }
 
-// cuda is the version as NVIDIA writes it.
+// cuda formats the version as NVIDIA writes it.
 func (g *GPUFacts) cuda() string {
 	if n, ok := g.CUDA.Number(); ok {
 		return fmt.Sprintf("%d.%d", n/1000, n%1000/10)
@@ -175,12 +176,12 @@ func (g *GPUFacts) cuda() string {
 	return g.CUDA.Words()
 }
 
-// gpuIdentity is the trait of which GPUs they are; two nodes never share it.
+// gpuIdentity is the trait that has the GPUs' UUIDs; two nodes never share it.
 const gpuIdentity = "gpu.uuids"
 
-// Traits has the driver and the configuration of the GPUs. A value that all GPUs share is one trait. Otherwise each
-// value has the number of GPUs and, except for the most common one, their indices. So neither the driver's order nor
-// a UUID is a difference between two nodes.
+// Traits returns the driver and the configuration of the GPUs. A value that all GPUs share is one trait. Otherwise each
+// value has the number of GPUs and, except for the most common one, their indices. So neither the driver's order nor a
+// UUID is a difference between two nodes.
 func (g *GPUFacts) Traits(*Fact) []Trait {
 	traits := []Trait{
 		{ChangeGPU, "gpu.driver", g.Driver.Words()},
@@ -213,7 +214,7 @@ func (g *GPUFacts) Traits(*Fact) []Trait {
 	return traits
 }
 
-// shared is a value of all GPUs as one text.
+// shared returns a value of all GPUs as one text.
 func (g *GPUFacts) shared(of func(*GPUDevice) string) string {
 	has := map[string][]string{} // the PCI addresses by value
 	for i := range g.GPUs {

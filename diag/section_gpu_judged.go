@@ -2,13 +2,13 @@ package diag
 
 import "encoding/json"
 
-// GPUJudged is what a policy makes of a node's GPUs, where this tool judges them and no platform does.
+// GPUJudged is a policy's judgement of a node's GPUs, if this tool judges them and not the platform.
 type GPUJudged struct {
 	Health string `json:"health"` // HEALTHY | DEGRADED | UNHEALTHY | UNKNOWN
-	Policy string `json:"policy"` // a built-in one, or a file
+	Policy string `json:"policy"` // name of a built-in policy, or a file
 	SHA256 string `json:"sha256,omitempty"`
-	Tables string `json:"xid_tables,omitempty"` // digest of the tables of XIDs
-	// the admission document, as a platform that judges writes it
+	Tables string `json:"xid_tables,omitempty"` // digest of the XID tables
+	// the admission document, as a platform that judges would write it
 	Document json.RawMessage `json:"document,omitempty"`
 }
 
@@ -17,7 +17,7 @@ func (j *GPUJudged) Words() []Line {
 	return []Line{line("gpus judged", j.Health, pair("policy ", j.Policy), pair("sha256 ", Digits(j.SHA256)))}
 }
 
-// Traits has the policy and the tables: what is found by other ones does not compare.
+// Traits returns the policy and the tables: judgements by different ones cannot be compared.
 func (j *GPUJudged) Traits(*Fact) []Trait {
 	return []Trait{
 		{ChangePolicy, "gpu_judged.sha256", j.SHA256},

@@ -12,12 +12,12 @@ import (
 type DiskFacts struct {
 	FSType      string `json:"fs_type,omitempty"`
 	TotalBytes  uint64 `json:"total_bytes"`
-	FreeBytes   uint64 `json:"free_bytes"`   // to unprivileged users, as df shows it
+	FreeBytes   uint64 `json:"free_bytes"`   // available to unprivileged users, as df shows it
 	UsedPercent int    `json:"used_percent"` // rounded up, as df does
 	TotalInodes uint64 `json:"total_inodes,omitempty"`
 	FreeInodes  uint64 `json:"free_inodes,omitempty"`
 	ReadOnly    bool   `json:"read_only,omitempty"`
-	// Request.Beside, where that is on the same file system: nothing was written
+	// Request.Beside, if it is on the same file system; nothing was written then
 	SameAs       string `json:"same_as,omitempty"`
 	WrittenBytes *int   `json:"written_bytes,omitempty"` // of Request.Write
 }
@@ -36,10 +36,10 @@ func (d *DiskFacts) Words() []Line {
 		pair("same file system as ", d.SameAs))}
 }
 
-// Traits has none: disks fill and empty all the time.
+// Traits returns none: disk usage changes all the time.
 func (d *DiskFacts) Traits(*Fact) []Trait { return nil }
 
-// FileFacts describes a file without its text.
+// FileFacts describes a file, without its content.
 type FileFacts struct {
 	Path     string `json:"path"`
 	Resolved string `json:"resolved,omitempty"` // after symbolic links
@@ -48,7 +48,7 @@ type FileFacts struct {
 	UID      int    `json:"uid"`
 	SHA256   string `json:"sha256,omitempty"`
 	ModTime  Time   `json:"mod_time"`
-	HostSHA  string `json:"host_sha256,omitempty"` // the plain view's digest, where it differs from the agent's
+	HostSHA  string `json:"host_sha256,omitempty"` // digest outside the agent's namespace, if it differs
 }
 
 // Words reports which file it is.
@@ -57,7 +57,7 @@ func (d *FileFacts) Words() []Line {
 		pair("sha256 ", Digits(d.SHA256)), pair("on the plain host ", Digits(d.HostSHA)))}
 }
 
-// Traits has what makes it the same file.
+// Traits returns what identifies the file.
 func (d *FileFacts) Traits(*Fact) []Trait {
 	return []Trait{
 		{ChangeFile, "file.resolved", d.Resolved},
@@ -69,15 +69,15 @@ func (d *FileFacts) Traits(*Fact) []Trait {
 // CertFacts is the node's credential pair.
 type CertFacts struct {
 	Leaf CertInfo `json:"leaf"`
-	// what follows the leaf in its file, at most 15; of a bundle, its other roots
+	// the certificates after the leaf in its file, at most 15; for a bundle, its other roots
 	Chain      []CertInfo `json:"chain,omitempty"`
 	KeyMatches *bool      `json:"key_matches,omitempty"`
-	NodeBound  *bool      `json:"node_bound,omitempty"` // the subject or a SAN names Request.NodeID
+	NodeBound  *bool      `json:"node_bound,omitempty"` // the subject or a SAN contains Request.NodeID
 	BoundTo    string     `json:"bound_to,omitempty"`
-	HostSerial string     `json:"host_serial,omitempty"` // the plain view's serial, where it differs from the agent's
+	HostSerial string     `json:"host_serial,omitempty"` // serial outside the agent's namespace, if it differs
 }
 
-// Words reports whose certificate it is, and whether it fits the key and the node.
+// Words reports the certificate's subject, and whether it matches the key and the node.
 func (d *CertFacts) Words() []Line {
 	return []Line{line("cert", d.Leaf.Subject, pair("issued by ", d.Leaf.Issuer), pair("serial ", d.Leaf.Serial),
 		d.Leaf.until(),
@@ -94,7 +94,7 @@ func (d *CertFacts) Traits(*Fact) []Trait {
 	}
 }
 
-// UnitFacts is systemd's word on a unit, and the kernel's on its process.
+// UnitFacts is the state of a unit by systemd, and of its process by the kernel.
 type UnitFacts struct {
 	Load         string   `json:"load,omitempty"`
 	Active       string   `json:"active,omitempty"`
@@ -103,21 +103,21 @@ type UnitFacts struct {
 	ExecStatus   *int     `json:"exec_status,omitempty"`
 	Restarts     *int     `json:"restarts,omitempty"`
 	PID          int      `json:"pid,omitempty"`
-	ProcessState string   `json:"process_state,omitempty"` // R S D T Z, as in /proc/PID/stat; "frozen" by its cgroup
+	ProcessState string   `json:"process_state,omitempty"` // R S D T Z, as in /proc/PID/stat; "frozen" if its cgroup is
 	UptimeS      *int64   `json:"uptime_s,omitempty"`
 	Fragment     string   `json:"fragment,omitempty"`
 	DropIns      []string `json:"drop_ins,omitempty"`
-	Listening    []string `json:"listening,omitempty"` // local addresses that the unit's processes listen on
+	Listening    []string `json:"listening,omitempty"` // local addresses on which the unit's processes listen
 	RSSBytes     *int64   `json:"rss_bytes,omitempty"`
-	MaxOpenFiles *int     `json:"max_open_files,omitempty"` // LimitNOFILE of the unit, for each of its processes
+	MaxOpenFiles *int     `json:"max_open_files,omitempty"` // the unit's LimitNOFILE, per process
 
-	// what keeps the unit's main process from the network, or apart from it
+	// restrictions that keep the unit's main process from the network, or isolate it
 	Confined *Confinement   `json:"confined,omitempty"`
-	Short    *ShortageFacts `json:"shortage,omitempty"` // a limit that the main process or its unit has used up
+	Short    *ShortageFacts `json:"shortage,omitempty"` // a limit that the main process or its unit has exhausted
 
-	// a second look, where the first one was soon after an automatic restart
+	// a second check, if the first was soon after an automatic restart
 	Later *UnitLook `json:"later,omitempty"`
-	// automatic restarts by the journal, where the unit has any and the journal can be read
+	// automatic restarts by the journal; absent if there were none or the journal cannot be read
 	Recent *UnitRestarts `json:"recent,omitempty"`
 }
 
@@ -129,7 +129,7 @@ func (u *UnitFacts) Words() []Line {
 		u.restarts())}
 }
 
-// restarts is what was measured of a unit's automatic restarts.
+// restarts describes the unit's automatic restarts.
 func (u *UnitFacts) restarts() string {
 	var parts []string
 	if u.Restarts != nil && *u.Restarts > 0 {
@@ -144,7 +144,7 @@ func (u *UnitFacts) restarts() string {
 	return strings.Join(parts, ", ")
 }
 
-// Traits has where the unit is defined.
+// Traits returns where the unit is defined.
 func (u *UnitFacts) Traits(*Fact) []Trait {
 	return []Trait{
 		{ChangeUnit, "unit.fragment", u.Fragment},
@@ -165,23 +165,22 @@ type UnitLook struct {
 type UnitRestarts struct {
 	WithinS int64  `json:"within_s"`
 	Count   int    `json:"count"`
-	EveryS  *int64 `json:"every_s,omitempty"` // the mean time between them, in whole seconds; absent for fewer than two
+	EveryS  *int64 `json:"every_s,omitempty"` // mean time between them, in whole seconds; absent for fewer than two
 }
 
-// BinaryFacts is a program on disk, as it was read. Version is what the build left in the file, or what
-// Request.VersionCommand printed.
+// BinaryFacts is a program on disk. Version is embedded in the file by its build, or printed by Request.VersionCommand.
 type BinaryFacts struct {
 	Path    string `json:"path"`
 	Size    int64  `json:"size,omitempty"`
 	Machine string `json:"machine,omitempty"` // ELF machine, e.g. EM_X86_64
-	Host    string `json:"host,omitempty"`    // this machine's, in the same words
+	Host    string `json:"host,omitempty"`    // this machine's platform, in the same format
 	Version string `json:"version,omitempty"`
 	SHA256  string `json:"sha256,omitempty"`
-	Running string `json:"running_sha256,omitempty"` // digest of /proc/PID/exe, where the unit runs
+	Running string `json:"running_sha256,omitempty"` // digest of /proc/PID/exe, if the unit runs
 
 	Kind   string `json:"kind,omitempty"`    // elf | script
-	GoMain string `json:"go_main,omitempty"` // main package by the Go build info; absent without build info
-	// the file, or the process that runs it, is gpuaas-agent; absent where that cannot be read
+	GoMain string `json:"go_main,omitempty"` // main package from the Go build info; absent without build info
+	// the file, or the process that runs it, is gpuaas-agent; absent if neither can be read
 	OurAgent *bool `json:"our_agent,omitempty"`
 }
 
@@ -192,7 +191,7 @@ func (d *BinaryFacts) Words() []Line {
 		d.Machine, pair("machine ", d.Host), pair("sha256 ", Digits(d.SHA256)), pair("running ", Digits(d.Running)))}
 }
 
-// Traits has the build on disk, and the one that runs.
+// Traits returns the build on disk, and the running one.
 func (d *BinaryFacts) Traits(*Fact) []Trait {
 	return []Trait{
 		{ChangeAgentBuild, "binary.version", d.Version},
@@ -201,7 +200,7 @@ func (d *BinaryFacts) Traits(*Fact) []Trait {
 	}
 }
 
-// UserFacts is a passwd entry as getent gives it.
+// UserFacts is a passwd entry as getent prints it.
 type UserFacts struct {
 	Name    string `json:"name"`
 	UID     int    `json:"uid"`
@@ -211,7 +210,7 @@ type UserFacts struct {
 	HomeOK  *bool  `json:"home_ok,omitempty"`
 }
 
-// Words is the entry, and which of its paths are missing.
+// Words returns the entry, and which of its paths are missing.
 func (d *UserFacts) Words() []Line {
 	return []Line{line("user", d.Name, fmt.Sprintf("uid %d", d.UID), d.Home, d.Shell, yes(d.ShellOK, "",
 		"shell missing"), yes(d.HomeOK, "", "home missing"))}
@@ -229,14 +228,14 @@ func (d *UserFacts) Traits(*Fact) []Trait {
 // ClockFacts compares clocks.
 type ClockFacts struct {
 	Now          Time   `json:"now"`
-	OffsetMS     *int64 `json:"offset_ms,omitempty"`    // this vantage minus the operator; set by the vantage
+	OffsetMS     *int64 `json:"offset_ms,omitempty"`    // this vantage's clock minus the operator's; set by the vantage
 	ErrorMS      *int64 `json:"error_ms,omitempty"`     // half the round trip: the offset's uncertainty
 	Synchronized *bool  `json:"synchronized,omitempty"` // the kernel's NTP state
 	BootID       string `json:"boot_id,omitempty"`
 	UptimeS      *int64 `json:"uptime_s,omitempty"`
 }
 
-// Words reports how far the clock is from the operator's.
+// Words reports the difference from the operator's clock.
 func (d *ClockFacts) Words() []Line {
 	off := ""
 	if d.OffsetMS != nil {
@@ -249,7 +248,8 @@ func (d *ClockFacts) Words() []Line {
 // Traits has the boot.
 func (d *ClockFacts) Traits(*Fact) []Trait { return []Trait{{ChangeBoot, "clock.boot_id", d.BootID}} }
 
-// EnvFacts is what the agent's process was started with: only listed names, secrets as presence and age.
+// EnvFacts is the environment with which the agent's process was started: only listed names, and secrets only as
+// presence and age.
 type EnvFacts struct {
 	Source string            `json:"source"` // process | env_file
 	Values map[string]string `json:"values,omitempty"`
@@ -262,7 +262,7 @@ func (d *EnvFacts) Words() []Line {
 	return append(append(lines, named(d.Values)...), named(d.Secret)...)
 }
 
-// Traits has the values, and no secret.
+// Traits returns the values, without secrets.
 func (d *EnvFacts) Traits(*Fact) []Trait {
 	var traits []Trait
 	for _, name := range slices.Sorted(maps.Keys(d.Values)) {
@@ -271,14 +271,14 @@ func (d *EnvFacts) Traits(*Fact) []Trait {
 	return traits
 }
 
-// Words has none: pages of their own show a record and a journal.
+// Words returns none: records and journals have their own pages.
 func (r *RecordFacts) Words() []Line { return nil }
 
-// Traits has none: a record grows.
+// Traits returns none: a record grows.
 func (r *RecordFacts) Traits(*Fact) []Trait { return nil }
 
-// Words has none, as of a record.
+// Words returns none, as for a record.
 func (j *JournalFacts) Words() []Line { return nil }
 
-// Traits has none: a journal grows.
+// Traits returns none: a journal grows.
 func (j *JournalFacts) Traits(*Fact) []Trait { return nil }

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// HTTPFacts is the last HTTP exchange of a probe. No body is kept, only the fields that were asked for.
+// HTTPFacts is the last HTTP exchange of a probe. The body is not kept, only the requested fields.
 type HTTPFacts struct {
 	Status      int    `json:"status,omitempty"`
 	ContentType string `json:"content_type,omitempty"`
@@ -21,15 +21,15 @@ type HTTPFacts struct {
 	ErrorCode    string            `json:"error_code,omitempty"`    // error.code of the envelope
 	ErrorMessage string            `json:"error_message,omitempty"` // error.message, scrubbed
 	Correlation  string            `json:"correlation_id,omitempty"`
-	Fields       map[string]string `json:"fields,omitempty"` // Extract's names; absent when the answer lacks the path
+	Fields       map[string]string `json:"fields,omitempty"` // Extract's names; absent if the answer lacks the path
 	Kept         Secret            `json:"kept,omitzero"`
-	// the URLs of Fields as they came, where Fields has them cut (see BareURL); for the walk's next request
+	// the complete URLs of Fields that were shortened (see BareURL), for the walk's next request
 	Whole      map[string]Secret `json:"-"`
 	Polls      int               `json:"polls,omitempty"`
 	DurationMS Millis            `json:"duration_ms,omitempty"`
 }
 
-// Words is the answer, and the fields that were read from it.
+// Words returns the answer, and the fields that were read from it.
 func (h *HTTPFacts) Words() []Line {
 	retry := ""
 	if h.RetryAfterS != nil {
@@ -40,7 +40,7 @@ func (h *HTTPFacts) Words() []Line {
 	return append(lines, named(h.Fields)...)
 }
 
-// Traits has the fields of platform answers that compare: no time, and nothing of a single run.
+// Traits returns the fields of platform answers that can be compared: no time, and nothing of a single run.
 func (h *HTTPFacts) Traits(*Fact) []Trait {
 	traits := []Trait{{ChangeServer, "http.server", h.Server}}
 	kinds := map[string]ChangeKind{
@@ -61,7 +61,7 @@ func (h *HTTPFacts) Traits(*Fact) []Trait {
 	return traits
 }
 
-// WSFacts is one WebSocket, and for OpSession what came over it.
+// WSFacts is one WebSocket connection and, for OpSession, what was received on it.
 type WSFacts struct {
 	Upgraded     bool   `json:"upgraded"`
 	Status       int    `json:"status,omitempty"`
@@ -74,16 +74,16 @@ type WSFacts struct {
 	CloseReason  string `json:"close_reason,omitempty"`
 	DurationMS   Millis `json:"duration_ms,omitempty"`
 
-	Ended   WSEnd  `json:"ended,omitempty"`    // how the far side ended a session; absent where it did not
-	EndedMS Millis `json:"ended_ms,omitempty"` // from the upgrade to that end
-	// from the last frame of the far side, or the upgrade, to the end of a session that failed
+	Ended   WSEnd  `json:"ended,omitempty"`    // how the peer ended a session; absent if it did not
+	EndedMS Millis `json:"ended_ms,omitempty"` // from the upgrade to the end of the session
+	// from the peer's last frame, or from the upgrade, to the end of a session that failed
 	QuietMS  Millis `json:"quiet_ms,omitempty"`
-	PingMS   Millis `json:"ping_ms,omitempty"` // the answer to a ping that was sent after a long silence
+	PingMS   Millis `json:"ping_ms,omitempty"` // round trip of a ping sent after a long silence
 	PingLost bool   `json:"ping_lost,omitempty"`
-	ExitCode *int   `json:"exit_code,omitempty"` // of the shell, from an exit frame
+	ExitCode *int   `json:"exit_code,omitempty"` // exit code of the shell, from an exit frame
 }
 
-// Words is the upgrade, the first frame and the end.
+// Words returns the upgrade, the first frame and the end.
 func (w *WSFacts) Words() []Line {
 	up := "not upgraded"
 	if w.Upgraded {
@@ -94,10 +94,10 @@ func (w *WSFacts) Words() []Line {
 		pair("closed ", number(w.CloseCode)), w.CloseReason, took(w.DurationMS))}
 }
 
-// Traits has none: all of it is of a single run.
+// Traits returns none: all values belong to a single run.
 func (w *WSFacts) Traits(*Fact) []Trait { return nil }
 
-// WSEnd is how the far side ended a WebSocket.
+// WSEnd is how the peer ended a WebSocket connection.
 type WSEnd string
 
 // The ways to end one.
@@ -108,15 +108,15 @@ const (
 	WSEndError WSEnd = "error" // the received bytes are not a WebSocket frame
 )
 
-// PTYFacts is a nonce computed by a shell on the far side: an echo is not a shell.
+// PTYFacts is the result of a computation with a nonce by a shell at the far end: a plain echo would not prove a shell.
 type PTYFacts struct {
 	NonceOK     bool   `json:"nonce_ok"`
-	LastLines   string `json:"said,omitempty"` // the last lines of a terminal that failed, scrubbed
+	LastLines   string `json:"said,omitempty"` // the last lines of a failed terminal session, scrubbed
 	FirstByteMS Millis `json:"first_byte_ms,omitempty"`
 	DurationMS  Millis `json:"duration_ms,omitempty"`
 }
 
-// Words reports whether a shell computed.
+// Words reports whether a shell computed the result.
 func (t *PTYFacts) Words() []Line {
 	nonce := "nonce not computed"
 	if t.NonceOK {
@@ -125,30 +125,30 @@ func (t *PTYFacts) Words() []Line {
 	return []Line{line("pty", nonce, pair("first byte ", took(t.FirstByteMS)), took(t.DurationMS))}
 }
 
-// Traits has none: all of it is of a single run.
+// Traits returns none: all values belong to a single run.
 func (t *PTYFacts) Traits(*Fact) []Trait { return nil }
 
-// SSHFacts is how the node vantage got to the node.
+// SSHFacts is how the node vantage connected to the node.
 type SSHFacts struct {
 	Banner        string `json:"banner,omitempty"`
 	HostKeyType   string `json:"host_key_type,omitempty"`
 	HostKeySHA256 string `json:"host_key_sha256,omitempty"`
 	User          string `json:"user,omitempty"`
 	AuthMethod    string `json:"auth_method,omitempty"` // agent | key
-	NotOffered    int    `json:"not_offered,omitempty"` // keys, or sources of keys, that the operator could not offer
+	NotOffered    int    `json:"not_offered,omitempty"` // number of keys, or sources of keys, that could not be offered
 	Jump          string `json:"jump,omitempty"`
 	Helper        string `json:"helper,omitempty"` // installed | pushed
 	HelperVersion string `json:"helper_version,omitempty"`
 	HelperPath    string `json:"helper_path,omitempty"`
-	UID           *int   `json:"uid,omitempty"`          // of the helper on the node
-	SudoRefused   bool   `json:"sudo_refused,omitempty"` // the helper should have been root's, and runs as the login
+	UID           *int   `json:"uid,omitempty"`          // uid of the helper on the node
+	SudoRefused   bool   `json:"sudo_refused,omitempty"` // the helper was to run as root, but runs as the login user
 	TCPMS         Millis `json:"tcp_ms,omitempty"`
 	BannerMS      Millis `json:"banner_ms,omitempty"`
 	AuthMS        Millis `json:"auth_ms,omitempty"`
 	ExecMS        Millis `json:"exec_ms,omitempty"`
 }
 
-// Words is the login, and the duration of each part.
+// Words returns the login, and the duration of each part.
 func (s *SSHFacts) Words() []Line {
 	return []Line{
 		line("ssh", s.User, s.Banner, pair("host key ", s.HostKeyType), s.HostKeySHA256, pair("by ", s.AuthMethod),
@@ -158,7 +158,7 @@ func (s *SSHFacts) Words() []Line {
 	}
 }
 
-// Traits has whose host it is, and the way there.
+// Traits returns the host's identity, and the route to it.
 func (s *SSHFacts) Traits(*Fact) []Trait {
 	return []Trait{
 		{ChangeHostKey, "ssh.host_key_sha256", s.HostKeySHA256},

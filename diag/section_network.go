@@ -20,26 +20,26 @@ type DNSFacts struct {
 	RCode      string   `json:"rcode,omitempty"`
 	DurationMS Millis   `json:"duration_ms,omitempty"`
 
-	// Servers is what each of the host's name servers answers when it is asked by itself: from the operator's vantage,
-	// and with the first look-up of a name in the DNS.
+	// Servers is the answer of each of the host's name servers, queried separately. It is measured from the operator's
+	// vantage, with the first DNS look-up of a name.
 	Servers []DNSAnswer `json:"servers,omitempty"`
 }
 
 // DNSAnswer is one name server's answer for the addresses of a name. Without a code and a failure, the server had not
-// answered by the end of the look-up.
+// answered when the look-up ended.
 type DNSAnswer struct {
 	Server     string   `json:"server"` // host:port
 	Name       string   `json:"name"`   // fully qualified
 	RCode      string   `json:"rcode,omitempty"`
 	Addresses  []string `json:"addresses,omitempty"`
-	Aliases    []string `json:"aliases,omitempty"`  // the CNAMEs in order; the last has the addresses
-	TTL        *int64   `json:"ttl_s,omitempty"`    // how long the answer may be kept: the least of its records
+	Aliases    []string `json:"aliases,omitempty"`  // the CNAMEs in order; the last one has the addresses
+	TTL        *int64   `json:"ttl_s,omitempty"`    // how long the answer may be cached: the minimum of its records
 	Extended   []string `json:"extended,omitempty"` // extended DNS errors (RFC 8914), as "18 Prohibited: text"
 	Failure    Failure  `json:"failure,omitempty"`
 	DurationMS Millis   `json:"duration_ms,omitempty"`
 }
 
-// words is one server's own answer.
+// words returns one server's answer as a line.
 func (a *DNSAnswer) words() Line {
 	ttl := ""
 	if a.TTL != nil {
@@ -50,7 +50,7 @@ func (a *DNSAnswer) words() Line {
 		strings.Join(a.Extended, "; "), took(a.DurationMS))
 }
 
-// Words is the look-up, and each name server's answer.
+// Words returns the look-up, and each name server's answer.
 func (d *DNSFacts) Words() []Line {
 	lines := []Line{line("dns", d.Name, strings.Join(d.Addresses, " "), pair("from ", d.Source), pair("server ", d.Server),
 		d.SourceLine, d.RCode, took(d.DurationMS))}
@@ -60,10 +60,10 @@ func (d *DNSFacts) Words() []Line {
 	return lines
 }
 
-// TraitAddresses is the answer to a look-up, sorted, one space between two addresses.
+// TraitAddresses names the trait with the answer to a look-up: sorted addresses, separated by a space.
 const TraitAddresses = "dns.addresses"
 
-// Traits has the answer only of a name that was looked up: a pinned or literal address is the request's.
+// Traits returns the answer only for a name that was looked up: a pinned or literal address comes from the request.
 func (d *DNSFacts) Traits(*Fact) []Trait {
 	if d.Source == "pinned" || d.Source == "literal" {
 		return nil
@@ -77,19 +77,21 @@ func (d *DNSFacts) Traits(*Fact) []Trait {
 
 // TCPFacts is one connection attempt (the last address tried, where several failed).
 type TCPFacts struct {
-	Remote     string `json:"remote"`
-	Local      string `json:"local,omitempty"`
-	Reused     bool   `json:"reused,omitempty"` // an earlier request's connection: dns, tcp and tls were not measured now
+	Remote string `json:"remote"`
+	Local  string `json:"local,omitempty"`
+	// connection of an earlier request: dns, tcp and tls were not measured again
+	Reused     bool   `json:"reused,omitempty"`
 	DurationMS Millis `json:"duration_ms,omitempty"`
-	// Resent is how many segments the kernel had to send again on this connection by the end of the request, the first
-	// one (SYN) included, less those that had come through after all. Absent where the kernel cannot be asked.
+	// Resent is how many segments the kernel had retransmitted on this connection by the end of the request, including
+	// the SYN, minus spurious retransmissions. Absent if the kernel does not report it.
 	Resent *int64 `json:"resent,omitempty"`
 
-	// Attempts are the addresses that were dialled, in order, at most MaxAttempts; none where the name has but one.
+	// Attempts are the addresses that were dialled, in order, at most MaxAttempts; empty if the name has only one
+	// address.
 	Attempts []TCPAttempt `json:"attempts,omitempty"`
 }
 
-// Words is the connection, and the addresses that were dialled.
+// Words returns the connection, and the addresses that were dialled.
 func (t *TCPFacts) Words() []Line {
 	again := ""
 	if t.Resent != nil && *t.Resent > 0 {
@@ -109,7 +111,7 @@ func (t *TCPFacts) Words() []Line {
 	return lines
 }
 
-// Traits has the peer only where no name led there: among several addresses of a name any may be taken.
+// Traits returns the peer only if no name was looked up: of several addresses of a name any may be used.
 func (t *TCPFacts) Traits(f *Fact) []Trait {
 	var traits []Trait
 	if f.DNS == nil {
@@ -118,7 +120,7 @@ func (t *TCPFacts) Traits(f *Fact) []Trait {
 	return append(traits, Trait{ChangeRoute, "tcp.local", address(t.Local)})
 }
 
-// address is host:port without the port, which is another one for each connection.
+// address returns host:port without the port, which differs in every connection.
 func address(hostport string) string {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
@@ -130,13 +132,14 @@ func address(hostport string) string {
 // MaxAttempts bounds TCPFacts.Attempts.
 const MaxAttempts = 8
 
-// TCPAttempt is one address of a name. One that is neither connected nor failed had not answered when another one did.
+// TCPAttempt is a connection attempt to one address of a name. An attempt that neither connected nor failed was still
+// open when another one connected.
 type TCPAttempt struct {
 	Remote     string  `json:"remote"`
 	Connected  bool    `json:"connected,omitempty"`
 	Failure    Failure `json:"failure,omitempty"`
-	AfterMS    Millis  `json:"after_ms,omitempty"`    // when it was begun, after the first one
-	DurationMS Millis  `json:"duration_ms,omitempty"` // until its outcome, or until another address was connected
+	AfterMS    Millis  `json:"after_ms,omitempty"`    // start of the attempt, after the first one
+	DurationMS Millis  `json:"duration_ms,omitempty"` // until its result, or until another address connected
 }
 
 // CertInfo describes one certificate.
@@ -150,21 +153,21 @@ type CertInfo struct {
 	Fingerprint string   `json:"fingerprint"` // sha256 of the DER, lower-case hex
 }
 
-// TLSFacts is one handshake. Chain is captured also when verification failed.
+// TLSFacts is one handshake. Chain is recorded even if the verification failed.
 type TLSFacts struct {
 	Version       string     `json:"version,omitempty"` // e.g. "TLS 1.3"
 	ServerName    string     `json:"server_name,omitempty"`
 	Chain         []CertInfo `json:"chain,omitempty"`
 	Verified      bool       `json:"verified"`
 	TrustSource   string     `json:"trust_source,omitempty"` // path of the bundle, "system" or "inline"
-	TrustRoots    []CertInfo `json:"trust_roots,omitempty"`  // what that bundle holds, at most 16
+	TrustRoots    []CertInfo `json:"trust_roots,omitempty"`  // the certificates in that bundle, at most 16
 	CertRequested *bool      `json:"cert_requested,omitempty"`
-	AcceptableCAs []string   `json:"acceptable_cas,omitempty"` // subject names; empty when the server lists none
-	CertSent      string     `json:"cert_sent,omitempty"`      // serial of the client certificate really sent
+	AcceptableCAs []string   `json:"acceptable_cas,omitempty"` // subject names; empty if the server lists none
+	CertSent      string     `json:"cert_sent,omitempty"`      // serial of the client certificate that was in fact sent
 	DurationMS    Millis     `json:"duration_ms,omitempty"`
 }
 
-// Words is the handshake, the server's chain, and its request for a client certificate.
+// Words returns the handshake, the server's chain, and its request for a client certificate.
 func (t *TLSFacts) Words() []Line {
 	verified := "not verified"
 	if t.Verified {
@@ -189,7 +192,7 @@ func (t *TLSFacts) Words() []Line {
 
 func (c *CertInfo) until() string { return "until " + c.NotAfter.UTC().Format(TimeLayout) }
 
-// Traits has who was trusted, by whom, and which clients the listener takes.
+// Traits returns which server was trusted, through which roots, and which client CAs the listener accepts.
 func (t *TLSFacts) Traits(*Fact) []Trait {
 	traits := []Trait{{ChangeTLSVersion, "tls.version", t.Version}}
 	for i, c := range t.Chain {
@@ -215,7 +218,7 @@ func (t *TLSFacts) Traits(*Fact) []Trait {
 	return append(traits, Trait{ChangeNodeCert, "tls.cert_sent", t.CertSent})
 }
 
-// roots is a bundle as one value: how many certificates, and a digest over their fingerprints in any order.
+// roots sums up a bundle as one value: the number of certificates, and a digest over their fingerprints in any order.
 func roots(certs []CertInfo) string {
 	if len(certs) == 0 {
 		return ""

@@ -8,7 +8,7 @@ import (
 
 //go:generate go run ../internal/catalogen ..
 
-// Signal is the dashboard name of a failure, as the runbook's matrices have it.
+// Signal is the name of a failure in the dashboard and the runbook's matrices.
 type Signal string
 
 // Words of the dashboard's node_agent_status.
@@ -31,38 +31,38 @@ const (
 	TerminalFailed          = "failed"
 )
 
-// SignalRow is what is known of a signal before any fact. The rows are in catalogue/signals.yaml.
+// SignalRow is what a signal implies before the facts refine it. The rows are in catalogue/signals.yaml.
 type SignalRow struct {
 	Signal    Signal
-	Title     string       // what is wrong, as one line for people
+	Title     string       // one line for people: what is wrong
 	Owners    Owners       // who is called
-	BySide    []SideOwners // who is called instead where the fault is known to be on that side
+	BySide    []SideOwners // whom to call instead if the fault is known to be on that side
 	Recovery  []Step       // in order; see SignalRow.Steps
 	Proof     RepairProof
-	Dashboard string     // node_agent_status while this is the blame; "": not about the agent
-	Terminal  string     // terminal_readiness while this is the blame; "": not about the terminal
-	Reason    ReasonCode // the operator reason, where nothing in the facts refines it (see ReasonFor)
+	Dashboard string     // node_agent_status while this signal is the blame; "": not about the agent
+	Terminal  string     // terminal_readiness while this signal is the blame; "": not about the terminal
+	Reason    ReasonCode // the operator reason, unless the facts refine it (see ReasonFor)
 }
 
-// Owners are who is called, the first one first.
+// Owners are the teams to call, in order.
 type Owners []string
 
-// String is how documents print owners.
+// String joins the owners as documents print them.
 func (o Owners) String() string { return strings.Join(o, ", ") }
 
-// SideOwners are who is called for a fault on one side.
+// SideOwners are the owners for a fault on one side.
 type SideOwners struct {
 	Side   Side
 	Owners Owners
 }
 
-// RepairProof is the part of the chain whose pass proves a repair.
+// RepairProof is the part of the chain that must pass after a repair.
 type RepairProof struct {
 	Hops       []HopID
 	Allocation bool // the walk needs an allocation
 }
 
-// Command is the template of the command that walks it, for Fill.
+// Command returns the template, for Fill, of the command that walks that part.
 func (p RepairProof) Command() string {
 	hops := make([]string, len(p.Hops))
 	for i, h := range p.Hops {
@@ -75,8 +75,8 @@ func (p RepairProof) Command() string {
 	return "{preflight} " + only
 }
 
-// Runbook is where the signal is explained: by this tool, or, where base is a URL, on a page such as docs/runbook.md,
-// which has an anchor for every signal and every reason.
+// Runbook returns where the signal is explained: a command of this tool, or, if base is a URL, its page there. A page
+// such as docs/runbook.md has an anchor for every signal and every reason.
 func (r *SignalRow) Runbook(base string) string {
 	return runbook(base, string(r.Signal), string(r.Signal))
 }
@@ -91,7 +91,7 @@ func runbook(base, words, anchor string) string {
 	return base + "#" + anchor
 }
 
-// Signals returns every row, in the order of the constants. The rows are shared: they are read, never written.
+// Signals returns every row, in the order of the constants. Callers must not modify the rows, which are shared.
 func Signals() []SignalRow { return slices.Clone(signalRows[:]) }
 
 // LookupSignal returns the row of sig, and whether there is one.
@@ -104,15 +104,15 @@ func LookupSignal(sig Signal) (SignalRow, bool) {
 	return SignalRow{}, false
 }
 
-// ReasonFor is the operator reason of a signal, refined by the failure. A rejection by a listener that never
-// requested the certificate is drift of the profile, never a revoked identity.
+// ReasonFor returns the operator reason of a signal, refined by the failure. A rejection by a listener that never
+// requested the certificate means profile drift, never a revoked identity.
 func ReasonFor(sig Signal, f Failure) ReasonCode {
 	row, ok := LookupSignal(sig)
 	if !ok {
 		return ReasonNone
 	}
 	if sig == SigOpsSSHFailed && f == SSHAuth {
-		return ReasonNone // one operator's key or user name was refused: others may well get in
+		return ReasonNone // the key or user name of one operator was refused; others may be able to log in
 	}
 	if sig != SigAuthFailed {
 		return row.Reason

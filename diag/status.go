@@ -1,8 +1,8 @@
-// Package diag is the ground floor: the closed vocabularies (statuses, failure words, hops, signals, reasons)
-// and the values made of them (requests, facts, findings, reports).
+// Package diag has the vocabulary that every other package uses: the closed lists (statuses, failures, hops, signals,
+// reasons) and the values made of them (requests, facts, findings, reports).
 //
-// It is not a place for I/O: nothing here opens a socket, reads a clock or reads the environment, and it
-// imports only the standard library. Every other package uses these types.
+// It does no I/O: nothing here opens a socket, reads a clock or reads the environment. It imports only the standard
+// library.
 //
 // More than 25 files: the sections of a fact are apart, by what is measured.
 package diag
@@ -13,22 +13,23 @@ import (
 	"time"
 )
 
-// Status is a hop's result. Only StatusPass is green; every other word is printed and counted.
+// Status is a hop's result. Only StatusPass is green; all others are printed and counted.
 type Status string
 
 const (
 	StatusPass         Status = "pass"
 	StatusWarn         Status = "warn"
 	StatusFail         Status = "fail"
-	StatusInconclusive Status = "inconclusive" // tried, and the facts do not decide
-	StatusSkipped      Status = "skipped"      // asked not to, or nothing to look at; the reason is in Finding.Because
-	StatusNotReached   Status = "not_reached"  // what it needs did not pass
+	StatusInconclusive Status = "inconclusive" // it ran, but the facts do not decide
+	// excluded by the caller, or not applicable; the reason is in Finding.Because
+	StatusSkipped    Status = "skipped"
+	StatusNotReached Status = "not_reached" // a hop that it needs did not pass
 )
 
-// Statuses is the closed list, in the order in which people read it.
+// Statuses is the closed list, in display order.
 var Statuses = [...]Status{StatusPass, StatusWarn, StatusFail, StatusInconclusive, StatusSkipped, StatusNotReached}
 
-// Symbol is the status as one printable column, so that colour never carries meaning alone.
+// Symbol is the status as one printable character, so that colour never carries meaning alone.
 func (s Status) Symbol() string {
 	return cmp.Or(map[Status]string{
 		StatusPass:         "✔",
@@ -40,8 +41,8 @@ func (s Status) Symbol() string {
 	}[s], " ")
 }
 
-// Layer separates the three questions of the drift model: can the platform manage the node, is the workload
-// alive, can the user reach it.
+// Layer separates the drift model's three questions: can the platform manage the node, is the workload alive, can the
+// user reach it.
 type Layer string
 
 const (
@@ -50,7 +51,7 @@ const (
 	LayerEdge       Layer = "edge"
 )
 
-// UserState is the small state family that a user sees in place of operator reasons.
+// UserState is the state that a user sees instead of the operator reason.
 type UserState string
 
 const (
@@ -59,24 +60,26 @@ const (
 	UserRecovery  UserState = "recovering"
 	UserOperator  UserState = "operator_action_required"
 	UserSecurity  UserState = "security_action_required"
-	UserUnknown   UserState = "unknown" // too little is known of the node to call it anything: that is not normal
+	UserUnknown   UserState = "unknown" // too little is known about the node, so it is not called normal
 )
 
-// Confidence reports how a blame is supported. Proof and observation are recomputed on replay, never trusted.
+// Confidence is how well a blame is supported. A replay recomputes proof and observation and never trusts the recorded
+// ones.
 type Confidence string
 
 const (
-	// a failing and a passing probe differ in one input, each asked again and always alike
-	Proven   Confidence = "proven"
-	Observed Confidence = "observed" // a fact holds the cause itself: a masked unit, another host key, a past date
-	Likely   Confidence = "likely"   // the failure word fits the cause, and a measurement of the cause is missing
+	// a failing and a passing probe differ in one input, and each was repeated with the same result
+	Proven Confidence = "proven"
+	// a fact holds the cause itself: a masked unit, a changed host key, an expired certificate
+	Observed Confidence = "observed"
+	Likely   Confidence = "likely"   // the failure fits the cause, which was not measured itself
 	Possible Confidence = "possible" // silence or an unknown failure
 )
 
-// Confidences is the closed list, the strongest first.
+// Confidences is the closed list, strongest first.
 var Confidences = [...]Confidence{Proven, Observed, Likely, Possible}
 
-// This file owns the voice: how words of the vocabularies read in a sentence. Names for machines stay as they are.
+// The Words methods: how values of the vocabularies read in a sentence. Names in machine-readable output do not change.
 
 // Words is the status for people.
 func (s Status) Words() string {
@@ -86,7 +89,7 @@ func (s Status) Words() string {
 	return string(s)
 }
 
-// Words is the state as users' support reads it.
+// Words is the state for users and their support.
 func (u UserState) Words() string {
 	return cmp.Or(map[UserState]string{
 		UserNormal:    "normal",
@@ -98,7 +101,7 @@ func (u UserState) Words() string {
 	}[u], string(u))
 }
 
-// Words is how an end of a walk reads, "" for the ordinary one.
+// Words is how a walk ended, "" for a completed one.
 func (e EndedBy) Words() string {
 	switch e {
 	case EndedDeadline:
@@ -111,7 +114,7 @@ func (e EndedBy) Words() string {
 	return ""
 }
 
-// Words is a duration in at most six columns: "3 ms", "820 ms", "1.2 s", "12 s", "2m05s".
+// Words formats a duration in at most six columns: "3 ms", "820 ms", "1.2 s", "12 s", "2m05s".
 func (m Millis) Words() string {
 	d := time.Duration(m) * time.Millisecond
 	switch {

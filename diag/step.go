@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// Step is one step of a recovery. A step without any condition is always given.
+// Step is one step of a recovery. A step without conditions always applies.
 type Step struct {
 	Text     string     // a template for Fill
-	Commands []string   // templates for Fill; where they are printed see Template
-	Needs    []Reliance // what must work before it can be done; those of this tool's own commands are implied
-	When     Reliance   // given only where this does not work
-	Tries    Reliance   // it tries this again, so it may be broken
-	About    []Aspect   // what it looks at or repairs: left out where the report rules all of these out
+	Commands []string   // templates for Fill; Template puts them into the text
+	Needs    []Reliance // what must work for the step to be possible; needs of this tool's own commands are implied
+	When     Reliance   // applies only if this does not work
+	Tries    Reliance   // the step retries this, so it may be broken
+	About    []Aspect   // what the step checks or repairs: omitted if the report rules all of these out
 	On       Failure    // given only for this failure
-	Side     Side       // given only where the fault is on this side; the operator's also where the side is not known
-	Network  Network    // given only where the deciding fact is of this network
-	Guess    bool       // one possible cause: left out where evidence of the walk itself names the cause
-	Only     []string   // given only where the blame has one of these words: failure, reason, side, error code
-	Except   []string   // left out where it has one of these
+	Side     Side       // applies only to a fault on this side; the operator's side also if the side is unknown
+	Network  Network    // applies only if the deciding fact was measured in this network
+	Guess    bool       // one possible cause: omitted if evidence of the walk names the cause
+	Only     []string   // applies only if the blame has one of these: failure, reason, side, error code
+	Except   []string   // omitted if the blame has one of these
 }
 
-// Template is the step as one text for Fill, its commands between backticks: at {1}, {2} where the text has them, else
-// behind it.
+// Template is the step as one text for Fill. Its commands are between backticks, at {1}, {2} if the text has them, else
+// at the end.
 func (step *Step) Template() string {
 	text := step.Text
 	for i, c := range step.Commands {
@@ -45,65 +45,65 @@ type Reliance string
 
 // The closed list of needs.
 const (
-	RelyLogin Reliance = "login" // SSH to the node, as the profile states
-	RelyAPI   Reliance = "api"   // an API that does what it is asked
-	RelyTasks Reliance = "tasks" // an agent that takes tasks and answers them
+	RelyLogin Reliance = "login" // SSH to the node, as in the profile
+	RelyAPI   Reliance = "api"   // an API that executes requests
+	RelyTasks Reliance = "tasks" // an agent that accepts tasks and reports their results
 )
 
-// Aspect is something that may be at fault, and that facts can rule out.
+// Aspect is a possible fault that facts can rule out.
 type Aspect string
 
-// The closed list of aspects. The first three are of the endpoint that the failing probe asked.
+// The closed list of aspects. The first three are about the endpoint of the failing probe.
 const (
 	AboutName        Aspect = "name"         // the name look-up
 	AboutPath        Aspect = "path"         // route, firewall, VPN, port
-	AboutServerCert  Aspect = "server_cert"  // the server's certificate, and the bundle that it is judged by
-	AboutAPIWay      Aspect = "api_way"      // the node's way to its API
-	AboutTerminalWay Aspect = "terminal_way" // the node's way to the terminal listener
-	AboutListener    Aspect = "listener"     // whether a request of the node arrives at the node ingress
+	AboutServerCert  Aspect = "server_cert"  // the server's certificate, and the bundle that verifies it
+	AboutAPIWay      Aspect = "api_way"      // the network path from the node to its API
+	AboutTerminalWay Aspect = "terminal_way" // the network path from the node to the terminal listener
+	AboutListener    Aspect = "listener"     // whether a node's request arrives at the node ingress
 	AboutIdentity    Aspect = "identity"     // the node's certificate
 	AboutAgent       Aspect = "agent"        // whether the agent sends what it should
-	AboutBuild       Aspect = "build"        // whether the agent's build reports what is not so
+	AboutBuild       Aspect = "build"        // whether the agent's build reports false results
 	AboutAllocation  Aspect = "allocation"   // the allocation's state and its node
 	AboutUser        Aspect = "user"         // the allocation's user and shell on the node
 	AboutXID         Aspect = "xid"          // an error code of NVIDIA's driver
 )
 
-// Side reports where a fault is, where one signal can have it in several places. The zero value: not known.
+// Side is where a fault is, for a signal that can have it in several places. The zero value: unknown.
 type Side string
 
 // The closed list of sides.
 const (
-	SideOperator Side = "operator"      // the operator's own way, login or rights
+	SideOperator Side = "operator"      // the operator's own network, login or permissions
 	SidePlatform Side = "control_plane" // the control plane, or the edge in front of it
-	SideEdge     Side = "edge"          // in front of a listener of the platform, which itself works
+	SideEdge     Side = "edge"          // in front of a listener of the platform that works itself
 	SideNodeWay  Side = "node_way"      // between the terminal gateway and the node
 	SideAgent    Side = "agent"         // the node's agent
 )
 
-// Network is whose network namespace a fact is of: packet filter, routes and sockets are a namespace's own.
+// Network is the network namespace in which a fact was measured: packet filters, routes and sockets are per namespace.
 type Network string
 
 // The closed list of networks.
 const (
-	NetworkOperator Network = "operator"      // of the machine that this tool runs on
+	NetworkOperator Network = "operator"      // the namespace of the machine that runs this tool
 	NetworkNode     Network = "node"          // of the node's machine
-	NetworkAgent    Network = "agent_network" // of the node's agent, where it has one of its own
+	NetworkAgent    Network = "agent_network" // the namespace of the node's agent, if it has its own
 )
 
-// Situation is what a report knows when the steps for its blame are chosen.
+// Situation is what a report knows when it selects the steps for its blame.
 type Situation struct {
 	Side     Side
 	Network  Network    // of the fact that decided
 	Failure  Failure    // of the blame
-	Code     string     // of the blame: the error code of the answer; "" where there is none
-	Broken   []Reliance // does not work according to the report
-	RuledOut []Aspect   // what its facts exclude as the cause
-	Cause    string     // the cause, as evidence of this very walk names it; "": none does
-	Reason   ReasonCode // the operator reason: it may forbid steps
+	Code     string     // error code of the blame's answer; "" if it has none
+	Broken   []Reliance // what does not work according to the report
+	RuledOut []Aspect   // possible causes that its facts rule out
+	Cause    string     // the cause as evidence of this walk names it; "": none
+	Reason   ReasonCode // the operator reason, which may forbid steps
 }
 
-// OwnersOn are who is called for a fault on side.
+// OwnersOn returns the owners for a fault on side.
 func (r *SignalRow) OwnersOn(side Side) Owners {
 	for _, o := range r.BySide {
 		if o.Side == side {
@@ -113,10 +113,10 @@ func (r *SignalRow) OwnersOn(side Side) Owners {
 	return r.Owners
 }
 
-// Steps are the row's steps that make sense in a situation, in order. None of them needs what is broken, looks for what
-// is ruled out, or re-enrolls a node whose reason forbids it. At least one has a command of this tool.
+// Steps returns the row's steps that apply in a situation, in order. It omits steps that need what is broken, that
+// check what is ruled out, or that re-enroll a node whose reason forbids that. At least one has a command of this tool.
 func (r *SignalRow) Steps(s Situation) []*Step {
-	out := make([]*Step, 0, len(r.Recovery)+3) // a cause's step, the bundle, the report
+	out := make([]*Step, 0, len(r.Recovery)+3) // room for a cause's step, the bundle, and the report
 	add := func(step *Step) {
 		if !slices.ContainsFunc(out, step.same) {
 			out = append(out, step)
@@ -156,17 +156,17 @@ func (step *Step) same(as *Step) bool {
 	return step.Text == as.Text && slices.Equal(step.Commands, as.Commands)
 }
 
-// toolWords are what commands of this tool begin with in a template.
+// toolWords are the prefixes of this tool's commands in a template.
 var toolWords = [...]string{"gpuaasctl ", "{exec}", "{preflight}"}
 
-// runs reports whether one of the step's commands begins with one of the words.
+// runs reports whether one of the step's commands begins with one of the prefixes.
 func (step *Step) runs(words ...string) bool {
 	return slices.ContainsFunc(step.Commands, func(c string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(c, w) })
 	})
 }
 
-// fits reports whether the step is about something that the situation leaves open.
+// fits reports whether the step applies in the situation.
 func (step *Step) fits(s *Situation) bool {
 	ruledOut := len(step.About) > 0
 	for _, a := range step.About {
@@ -179,19 +179,20 @@ func (step *Step) fits(s *Situation) bool {
 		!(step.Guess && s.Cause != "")
 }
 
-// has reports whether one of the words is the blame's.
+// has reports whether one of the words is the blame's failure, reason, side or code.
 func (s *Situation) has(words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool {
 		return w == string(s.Failure) || w == string(s.Reason) || w == string(s.Side) || w == s.Code
 	})
 }
 
-// onSide: where the side is not known, the operator looks at what is the operator's first.
+// onSide reports whether the step applies to a fault on side. If the side is unknown, steps for the operator's side
+// apply: the operator checks those first.
 func (step *Step) onSide(side Side) bool {
 	return step.Side == "" || step.Side == side || (side == "" && step.Side == SideOperator)
 }
 
-// lacks is the first of broken that the step needs, "" where it can be done.
+// lacks returns the first of broken that the step needs, "" if the step is possible.
 func (step *Step) lacks(broken []Reliance) Reliance {
 	for _, n := range broken {
 		if n != step.Tries && (slices.Contains(step.Needs, n) || step.runs(neededBy(n)...)) {
@@ -201,7 +202,7 @@ func (step *Step) lacks(broken []Reliance) Reliance {
 	return ""
 }
 
-// neededBy lists how commands begin that cannot do without n.
+// neededBy returns the prefixes of commands that need n.
 func neededBy(n Reliance) []string {
 	switch n {
 	case RelyLogin:
@@ -213,7 +214,7 @@ func neededBy(n Reliance) []string {
 	return nil
 }
 
-// causeStep is the step for a cause that evidence names; none where the row's own steps are as good.
+// causeStep returns the step for a cause that evidence names; none if the row's own steps are specific enough.
 func (r *SignalRow) causeStep(cause string) (Step, bool) {
 	if cause == "" {
 		return Step{}, false
@@ -227,21 +228,21 @@ func (r *SignalRow) causeStep(cause string) (Step, bool) {
 	return stepCause, slices.ContainsFunc(r.Recovery, func(step Step) bool { return step.Guess })
 }
 
-// causeStep is the step that cures a cause, which evidence names in these words.
+// causeStep is a step for a cause, recognized by a text in the evidence.
 type causeStep struct {
 	says string
 	step Step
 }
 
-// NextStep is a step of a recovery for programs: what a document's prose has as one sentence, with its commands apart.
+// NextStep is a recovery step for programs: one sentence, and its commands as separate fields.
 type NextStep struct {
-	Text    string `json:"text"`              // what to do; a command that is part of the sentence is between backticks
-	Command string `json:"command,omitempty"` // to paste, absent where the step is done by hand
-	// FurtherCommands are those after the first, in order.
+	Text    string `json:"text"`              // what to do; a command within the sentence is between backticks
+	Command string `json:"command,omitempty"` // to paste; absent if the step is manual
+	// FurtherCommands are the commands after the first, in order.
 	FurtherCommands []string `json:"further_commands,omitempty"`
 }
 
-// Filled is the step with the values of vars.
+// Filled returns the step with the values of vars.
 func (step *Step) Filled(vars Values) NextStep {
 	var next NextStep
 	text := step.Text
@@ -260,7 +261,7 @@ func (step *Step) Filled(vars Values) NextStep {
 	return next
 }
 
-// Prose is the step as one sentence, followed by the commands that are not in it.
+// Prose returns the step as one sentence, followed by the commands that are not part of it.
 func (n *NextStep) Prose() string {
 	text := n.Text
 	for i, c := range n.Commands() {
@@ -283,7 +284,7 @@ func (n *NextStep) Commands() []string {
 	return append([]string{n.Command}, n.FurtherCommands...)
 }
 
-// Advise gives v one more step, as data and as prose.
+// Advise appends a step to v, as data and as prose.
 func (v *Verdict) Advise(step *Step, vars Values) {
 	next := step.Filled(vars)
 	v.Steps, v.Recovery = append(v.Steps, next), append(v.Recovery, next.Prose())

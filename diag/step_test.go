@@ -13,11 +13,11 @@ var (
 	allSides = []Side{"", SideOperator, SidePlatform, SideEdge, SideNodeWay, SideAgent}
 )
 
-// TestStepsFitEverySituation: of every row, in every situation, steps that need what is broken are gone, and so are
-// those about what is ruled out; there is always one.
+// TestStepsFitEverySituation: for every row and situation, steps that need what is broken or check what is ruled out
+// are omitted, and at least one step is left.
 func TestStepsFitEverySituation(t *testing.T) {
 	stride := 1
-	if testing.Short() { // the race detector's run: the code is the same
+	if testing.Short() { // the race detector's run is shorter: the code is the same
 		stride = 11
 	}
 	for _, r := range Signals() {
@@ -74,8 +74,8 @@ func checkSteps(t *testing.T, r *SignalRow, s Situation) {
 	}
 }
 
-// TestStepsOfABlamesWords: a step for one failure, reason, side or error code is given for that alone, and the others
-// are not given beside it; every word is one that a blame can have.
+// TestStepsOfABlamesWords: a step for one failure, reason, side or error code is given for that alone, and replaces the
+// others; every word is one that a blame can have.
 func TestStepsOfABlamesWords(t *testing.T) {
 	known := map[string]bool{"session_store_unavailable": true, "upgrade_required": true} // error codes of the gateway
 	for _, f := range Failures {
@@ -131,7 +131,7 @@ func TestStepsOfABlamesWords(t *testing.T) {
 	}
 }
 
-// TestOwnersFollowTheSide: an edge that answers the upgrade in the gateway's place is not the gateway's to repair.
+// TestOwnersFollowTheSide: if an edge answers the upgrade instead of the gateway, the gateway's team is not called.
 func TestOwnersFollowTheSide(t *testing.T) {
 	row, _ := LookupSignal(SigConnectingStuck)
 	if at, elsewhere := row.OwnersOn(SideEdge), row.OwnersOn(""); !slices.Contains(at, "edge and route profile") ||
@@ -178,7 +178,7 @@ func TestStepWordsAreClosed(t *testing.T) {
 	}
 }
 
-// TestEveryLackHasSomebody: who supplies it, and what is done first.
+// TestEveryLackHasSomebody: every lack names who can supply it, and the first step.
 func TestEveryLackHasSomebody(t *testing.T) {
 	var rows []string
 	for _, r := range lackRows {
@@ -190,8 +190,8 @@ func TestEveryLackHasSomebody(t *testing.T) {
 	sameSet(t, "lack", declared(t, "Lack"), rows)
 }
 
-// TestNextStepIsItsTemplate: a step with its commands apart reads as the template that people get, for every row, with
-// and without values.
+// TestNextStepIsItsTemplate: for every row, with and without values, a step with separate commands reads like its
+// template.
 func TestNextStepIsItsTemplate(t *testing.T) {
 	var all []Step
 	for _, row := range Signals() {

@@ -7,43 +7,43 @@ import (
 	"time"
 )
 
-// Text is a table's text about a node or for its users: clauses, of which a report has only those whose facts were
-// measured. Say alone decides that.
+// Text is a text of a table, about a node or for its users: a list of clauses, of which a report shows only those whose
+// facts were measured. Only Say decides that.
 type Text []Clause
 
-// Clause is one statement in several wordings, the strongest first. The first whose needs hold is used; where none
-// does, the clause is left out.
+// Clause is one statement in several wordings, the strongest first. The first wording whose needs are met is used; if
+// none is, the clause is omitted.
 type Clause []Wording
 
-// Wording is a statement, and the measurements that it needs. A wording without needs does not claim a state: it has
-// no word of the list in text_test.go.
+// Wording is a statement, and the measurements that it needs. A wording without needs must not claim a state: it has no
+// word from the list in text_test.go.
 type Wording struct {
 	Says  string
 	Needs []Need
 }
 
-// Need is one measured fact: a point of the checklist, a hop, or one of the facts below, with how it came out.
+// Need is one measured result: a checklist point, a hop, or one of the facts below, and its mark.
 type Need struct {
 	Of string
 	Is Mark
 }
 
-// Facts beside points and hops that a wording may need.
+// Facts, besides points and hops, that a wording may need.
 const (
 	FactContact = "last_contact"   // the platform had contact with the agent within the policy, by any request
-	FactToken   = "recovery_token" // pass: the node has a current one; fail: it has none
-	// FactHeartbeatAnswer fails where the node's record has an HTTP error in answer to its heartbeats, while the platform
-	// hears its other requests. It never passes: a record has no heartbeat that went well.
+	FactToken   = "recovery_token" // pass: the node has a current token; fail: it has none
+	// FactHeartbeatAnswer fails if the node's record has an HTTP error in answer to its heartbeats while the platform
+	// receives its other requests. It never passes: the record does not contain successful heartbeats.
 	FactHeartbeatAnswer = "heartbeat_answer"
 )
 
-// Seen is how every fact came out that was measured: MarkPass or MarkFail. What is not in it was not measured.
+// Seen has the mark of every fact that was measured: MarkPass or MarkFail. A missing fact was not measured.
 type Seen map[string]Mark
 
 // Say returns the clauses that m supports, joined by semicolons.
 func (t Text) Say(m Seen) string { return strings.Join(t.Clauses(m), "; ") }
 
-// Clauses are those that m supports, in order.
+// Clauses returns the clauses that m supports, in order.
 func (t Text) Clauses(m Seen) (out []string) {
 	for _, c := range t {
 		for _, w := range c {
@@ -56,7 +56,7 @@ func (t Text) Clauses(m Seen) (out []string) {
 	return out
 }
 
-// Whole is the text with every clause in all its wordings: for pages.
+// Whole returns the text with all wordings of every clause, for documentation pages.
 func (t Text) Whole() string {
 	var out []string
 	for _, c := range t {
@@ -80,7 +80,7 @@ func (m Seen) bears(needs []Need) bool {
 	return true
 }
 
-// seen is what the evidence has measured. A hop that only warns is neither.
+// seen returns the measured facts of the evidence. A hop that only warns neither passes nor fails.
 func (v *view) seen() Seen {
 	m := make(Seen, len(v.points)+len(v.Probes))
 	for _, p := range v.points {
@@ -114,7 +114,7 @@ func (v *view) seen() Seen {
 	return m
 }
 
-// Span is a budget in one unit: "30 s", "5 min", "1 h".
+// Span formats a budget in one unit: "30 s", "5 min", "1 h".
 func Span(d time.Duration) string {
 	switch {
 	case d%time.Hour == 0:

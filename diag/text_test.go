@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// stateWords are words about the current state of something. A wording that has one names the facts that it needs.
+// stateWords are words about the current state of something. A wording with such a word must name the facts that it
+// needs.
 var stateWords = regexp.MustCompile(
 	`(?i)\b(well|fine|healthy|alive|living|dead|up|down|runs?|running|works?|working|affected|stale|green|current|` +
 		`serving|served|reachable|connected|disconnected|not heard|reach each other|nothing is wrong|nothing to do)\b`)
@@ -16,7 +17,7 @@ var stateWords = regexp.MustCompile(
 // harmless are uses of such words that do not claim a state.
 var harmless = []string{"clean-up", "a current recovery token", "slows the node down", "set-up", "a stale observation"}
 
-// tables are all texts of reasons and of the matrix, by where they are.
+// tables returns all texts of reasons and of the matrix, by their place.
 func tables() map[string]Text {
 	out := map[string]Text{}
 	for _, r := range Reasons() {
@@ -29,7 +30,7 @@ func tables() map[string]Text {
 	return out
 }
 
-// TestStateWordsNameTheirFacts: a wording without needs has no word of state, and only a clause's last wording has no
+// TestStateWordsNameTheirFacts: a wording without needs has no state word, and only the last wording of a clause lacks
 // needs.
 func TestStateWordsNameTheirFacts(t *testing.T) {
 	for where, text := range tables() {
@@ -60,7 +61,7 @@ func knownFact(of string) bool {
 		of == FactToken || of == FactHeartbeatAnswer
 }
 
-// evidenceOf is evidence that names code, in which exactly the facts of the mask are measured: by the platform's
+// evidenceOf returns evidence that names code, in which exactly the facts of the mask are measured: by the platform's
 // checklist, by hops that support no reason, by its last contact and by the token.
 func evidenceOf(code ReasonCode, mask Seen) Evidence {
 	e := Evidence{Node: &NodeEvidence{Reason: code, StaleAfter: time.Minute}}
@@ -85,7 +86,7 @@ func evidenceOf(code ReasonCode, mask Seen) Evidence {
 	return e
 }
 
-// factsOf are the facts that the words of one reason may need, with the five points and the workload's hops.
+// factsOf returns the facts that texts of one reason may need, with the five points and the workload's hops.
 func factsOf(code ReasonCode) []string {
 	out := []string{string(HopAppRuntimeLiveness), string(HopAppUserRoute)}
 	for _, p := range Points {
@@ -109,7 +110,7 @@ func factsOf(code ReasonCode) []string {
 	return slices.Compact(out)
 }
 
-// masks are all of the facts, each measured to pass, to fail, or not at all.
+// masks calls each for all combinations of the facts, each passing, failing or not measured.
 func masks(facts []string, each func(Seen)) {
 	n := 1
 	for range facts {
@@ -127,8 +128,8 @@ func masks(facts []string, each func(Seen)) {
 	}
 }
 
-// TestNothingIsSaidThatWasNotMeasured walks all reasons over all masks of the five points, the workload's hops and
-// what else their texts need: no wording appears in a classification whose needs were not measured.
+// TestNothingIsSaidThatWasNotMeasured: for all reasons and all masks of the facts that their texts may need, no wording
+// appears in a classification if its needs were not measured.
 func TestNothingIsSaidThatWasNotMeasured(t *testing.T) {
 	wordings := map[string][][]Need{} // one wording may occur in several places
 	for _, text := range tables() {
@@ -139,7 +140,7 @@ func TestNothingIsSaidThatWasNotMeasured(t *testing.T) {
 		}
 	}
 	for i, r := range Reasons() {
-		if testing.Short() && i%5 != 0 { // the race detector's run: the code is the same
+		if testing.Short() && i%5 != 0 { // the race detector's run takes every fifth: the code is the same
 			continue
 		}
 		facts := factsOf(r.Code)
@@ -154,7 +155,7 @@ func TestNothingIsSaidThatWasNotMeasured(t *testing.T) {
 					t.Fatalf("%s with %v: says %q, which needs %v", r.Code, mask, clause, needs)
 				}
 			}
-			for of := range seen { // what is masked out is not measured, by whatever way
+			for of := range seen { // facts outside the mask must not be measured in any other way
 				if mask[of] == "" && of != FactContact && of != string(PointHeartbeat) {
 					t.Fatalf("%s with %v: %s counts as measured", r.Code, mask, of)
 				}
@@ -163,7 +164,7 @@ func TestNothingIsSaidThatWasNotMeasured(t *testing.T) {
 	}
 }
 
-// TestWordsOfTheIssue: texts that once appeared for a node of which nothing was known.
+// TestWordsOfTheIssue: texts that a previous version showed for a node about which nothing was known.
 func TestWordsOfTheIssue(t *testing.T) {
 	cut := Probed{Hop: HopNodeOpsAccess, Status: StatusFail, Signal: SigOpsSSHFailed, Failure: SSHAuth, Text: "refused"}
 	if c := Classify(Evidence{Probes: []Probed{cut}}); strings.Contains(c.Title, "agent") {

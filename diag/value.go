@@ -9,18 +9,17 @@ import (
 	"time"
 )
 
-// Redacted is what a Secret prints as, in every format.
+// Redacted is the text that replaces a Secret, in every format.
 const Redacted = "[redacted]"
 
-// Secret is a value that must never be printed: tokens, cookies, passwords. Every way of formatting, logging or
-// marshalling it gives a placeholder; Reveal is the one way to the value. What was written to a report is gone: read
-// back, it is the placeholder.
+// Secret is a value that must never be printed: tokens, cookies, passwords. Formatting, logging or marshalling it gives
+// a placeholder; only Reveal returns the value. A report does not contain it: read back, the Secret is the placeholder.
 //
-// The value lies behind a pointer, because fmt calls no method of an unexported field: it would print the value of a
-// Secret in a private field, and prints an address so. Secrets are not compared with ==.
+// The value is behind a pointer because fmt calls no methods of unexported fields: it would print a string value, but
+// prints only the address of a pointer. Secrets cannot be compared with ==.
 type Secret struct{ v *string }
 
-// NewSecret wraps v. An empty v is "no secret", the zero Secret, and marshals as the empty string.
+// NewSecret wraps v. An empty v is the zero Secret, "no secret", and marshals as the empty string.
 func NewSecret(v string) Secret {
 	if v == "" {
 		return Secret{}
@@ -28,7 +27,7 @@ func NewSecret(v string) Secret {
 	return Secret{&v}
 }
 
-// Reveal returns the value, for the one line that puts it on the wire.
+// Reveal returns the value, for the one line that sends it.
 func (s Secret) Reveal() string {
 	if s.v == nil {
 		return ""
@@ -52,14 +51,14 @@ func (s Secret) Format(f fmt.State, _ rune)   { _, _ = f.Write([]byte(s.placehol
 func (s Secret) LogValue() slog.Value         { return slog.StringValue(s.placeholder()) }
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.placeholder()), nil }
 func (s *Secret) UnmarshalText(b []byte) error {
-	// A placeholder stays a placeholder: a replayed request still shows that a secret was there.
+	// A placeholder stays a placeholder: a replayed request still shows that there was a secret.
 	*s = NewSecret(string(b))
 	return nil
 }
 
-// BareURL removes the parts of a URL that may hold a login: user and password, the query, the fragment. It returns
-// the public rest, and the query. Other text, and a URL without these parts, are returned unchanged with false. A
-// malformed URL becomes the placeholder.
+// BareURL removes the parts of a URL that may contain credentials: user and password, the query, the fragment. It
+// returns the public rest and the query, and whether it removed anything; it returns other text unchanged. A malformed
+// URL becomes the placeholder.
 func BareURL(s string) (bare string, query Secret, cut bool) {
 	scheme, _, absolute := strings.Cut(s, "://")
 	isURL := (absolute && !strings.ContainsAny(scheme, " ?{[\"")) || strings.HasPrefix(s, "/")
@@ -78,8 +77,8 @@ func BareURL(s string) (bare string, query Secret, cut bool) {
 	return u.String(), query, true
 }
 
-// Millis is a duration in whole milliseconds, rounded up: what was measured is never 0, so 0 (absent in JSON)
-// means "not measured".
+// Millis is a duration in whole milliseconds, rounded up: a measured duration is never 0, so 0 (absent in JSON) means
+// "not measured".
 type Millis int64
 
 // Measured rounds d up to whole milliseconds, at least 1.
@@ -87,13 +86,13 @@ func Measured(d time.Duration) Millis {
 	return max(1, Millis((d+time.Millisecond-1)/time.Millisecond))
 }
 
-// TimeLayout is RFC 3339 in UTC with milliseconds, the one way in which reports write a time.
+// TimeLayout is RFC 3339 in UTC with milliseconds, the only format of times in reports.
 const TimeLayout = "2006-01-02T15:04:05.000Z"
 
 // Time is a wall-clock time that marshals by TimeLayout. The zero Time is absent (use omitzero).
 type Time struct{ time.Time }
 
-// At converts t to UTC milliseconds, the precision that survives a report.
+// At converts t to UTC milliseconds, the precision of reports.
 func At(t time.Time) Time { return Time{t.UTC().Truncate(time.Millisecond)} }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -104,7 +103,7 @@ func (t Time) MarshalText() ([]byte, error) {
 	return []byte(t.UTC().Format(TimeLayout)), nil
 }
 
-// MarshalJSON shadows time.Time's, which has another precision.
+// MarshalJSON overrides the method of time.Time, which has another precision.
 func (t Time) MarshalJSON() ([]byte, error) {
 	if t.IsZero() {
 		return []byte("null"), nil

@@ -14,7 +14,7 @@ import (
 )
 
 // declared reads the string constants of a named type from this package's source, so that a constant without a row is
-// found, too.
+// found as well.
 func declared(t *testing.T, typeName string) []string {
 	t.Helper()
 	files, err := os.ReadDir(".")
@@ -51,7 +51,7 @@ func declared(t *testing.T, typeName string) []string {
 	return values
 }
 
-// sameSet fails when two lists differ as sets, or one names something twice.
+// sameSet fails if two lists differ as sets, or one has a duplicate.
 func sameSet(t *testing.T, what string, consts, rows []string) {
 	t.Helper()
 	count := map[string]int{}
@@ -218,7 +218,7 @@ func TestReasonRowsAreComplete(t *testing.T) {
 	}
 }
 
-// checkBudgets: a row may be tighter than its severity, never weaker.
+// checkBudgets: a row's budget may be tighter than its severity's, never weaker.
 func checkBudgets(t *testing.T, r Reason) {
 	t.Helper()
 	if r.Code == ReasonNone {
@@ -238,7 +238,7 @@ func checkBudgets(t *testing.T, r Reason) {
 	}
 }
 
-// TestReasonsOfTheCatalogue pins what the drift model decides: severity, state family and detection budget.
+// TestReasonsOfTheCatalogue pins the drift model's decisions: severity, state family and detection budget.
 func TestReasonsOfTheCatalogue(t *testing.T) {
 	for _, want := range []struct {
 		code     ReasonCode
@@ -283,8 +283,8 @@ func TestReasonsOfTheCatalogue(t *testing.T) {
 	}
 }
 
-// TestUserActionsOfTheDriftModel pins the rows of its table "User-Facing Recovery States": what a user interface does
-// for a reason, and that it does so for no other.
+// TestUserActionsOfTheDriftModel pins the rows of its table "User-Facing Recovery States": the actions of a user
+// interface for each reason, and for no other.
 func TestUserActionsOfTheDriftModel(t *testing.T) {
 	model := map[ReasonCode][]UserAction{
 		ReasonAgentDown: {KeepAllocationVisible}, // "keep allocation/app visible"
@@ -344,7 +344,7 @@ func TestEveryResourceIsListed(t *testing.T) {
 	sameSet(t, "resource", declared(t, "Resource"), listed)
 }
 
-// TestLocalWords: what a machine itself ended is never silence of what was asked.
+// TestLocalWords: a failure that the machine itself caused never counts as silence of the target.
 func TestLocalWords(t *testing.T) {
 	for _, f := range Failures {
 		if f.Local() && (f.Silent() || f.Operator()) {

@@ -1,5 +1,5 @@
-// Package limitertest holds the answers by which limiters are known, and answers that look like them, for the tests of
-// everything that reads HTTP answers: the probe, the agent and the judges.
+// Package limitertest has answers of limiters, and answers that resemble them, for the tests of all code that reads
+// HTTP answers: the probe, the agent and the judges.
 package limitertest
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Answer is one HTTP answer. Code is the error's code in the body's envelope, "" where it has none.
+// Answer is one HTTP answer. Code is the error code in the body's envelope, "" if it has none.
 type Answer struct {
 	Name   string
 	Status int
@@ -19,13 +19,13 @@ type Answer struct {
 	Want   diag.Limiter
 }
 
-// ServeHTTP answers so, whatever is asked.
+// ServeHTTP sends the answer to every request.
 func (a Answer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	for k, v := range a.Header {
 		w.Header().Set(k, v)
 	}
 	w.WriteHeader(a.Status)
-	_, _ = w.Write([]byte(a.Body)) // what a client that went away misses is its own affair
+	_, _ = w.Write([]byte(a.Body)) // a client that disconnected early needs no error
 }
 
 const (
@@ -42,14 +42,14 @@ func answer(name string, status int, kind, body, code string, want diag.Limiter,
 	return Answer{Name: name, Status: status, Header: h, Body: body, Code: code, Want: want}
 }
 
-// with is a with another status.
+// with returns a copy of a with another status.
 func (a Answer) with(status int) Answer {
 	a.Status, a.Header = status, maps.Clone(a.Header)
 	a.Name += " with another status"
 	return a
 }
 
-// Limiters are refusals of limiters of every kind, and some of them with statuses that look like denials.
+// Limiters are refusals by limiters of every kind, some with statuses that look like denials of an identity.
 func Limiters() []Answer {
 	envelope := answer("the platform's own limiter", 403, typeJSON,
 		`{"error":{"code":"rate_limit_exceeded","message":"slow down"}}`,
@@ -88,7 +88,7 @@ func Limiters() []Answer {
 	}
 }
 
-// Others are answers that resemble a limiter's, but are not.
+// Others are answers that resemble a limiter's, but are not a limiter's.
 func Others() []Answer {
 	return []Answer{
 		answer("a denial", 403, typeJSON, `{"error":{"code":"revoked"}}`, "revoked", diag.NoLimiter),

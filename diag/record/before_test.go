@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestRecordOfVersionBefore: every slot of a record that the agent of the version before wrote is read, and would be
-// written in the same bytes. testdata/before has them, without the spaces that fill them.
+// TestRecordOfVersionBefore: every slot of a record that the previous version's agent wrote can be read, and encodes to
+// the same bytes. testdata/before has the slots without their padding.
 func TestRecordOfVersionBefore(t *testing.T) {
 	text, err := os.ReadFile("testdata/before/slots.txt")
 	if err != nil {

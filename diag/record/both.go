@@ -7,11 +7,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// ReadBoth reads a record from two folders: on the disk, and its copy in memory, to which each entry is written
-// first. The result merges both: memory has the entries that the disk refused, has not got yet or holds damaged.
-// Where the disk has no entry, or only those of an earlier boot because it accepts no new ones, the result is memory
-// alone, and Degraded has the reason. A copy of another node's record is ignored. ReadBoth sets Source; the caller
-// sets Path by it.
+// ReadBoth reads a record from two folders: the disk, and the copy in memory, to which each entry is written first. The
+// result merges both: memory supplies entries that the disk refused, has not received yet, or holds damaged. If the
+// disk accepts no new entries, and so has none or only those of an earlier boot, the result is memory alone and
+// Degraded has the reason. A copy of another node's record is ignored. ReadBoth sets Source; the caller sets Path
+// accordingly.
 func ReadBoth(disk, memory fs.FS) (diag.RecordFacts, error) {
 	d, err := folder(disk)
 	m, errMemory := folder(memory)
@@ -42,7 +42,7 @@ func ReadBoth(disk, memory fs.FS) (diag.RecordFacts, error) {
 	return f, err
 }
 
-// inMemory marks what is wrong with a reading as being of the copy in memory.
+// inMemory marks the damage of a reading as damage of the copy in memory.
 func (r *reading) inMemory() {
 	for i := range r.damaged {
 		r.damaged[i].Why += ", in memory"
@@ -52,7 +52,7 @@ func (r *reading) inMemory() {
 	}
 }
 
-// newest is the entry with the highest number; nil for an empty record.
+// newest returns the entry with the highest number, nil for an empty record.
 func (r *reading) newest() *diag.RecordEntry {
 	var last *diag.RecordEntry
 	for _, list := range [...][]*diag.RecordEntry{r.pinned, r.ring} {
@@ -65,7 +65,7 @@ func (r *reading) newest() *diag.RecordEntry {
 	return last
 }
 
-// shares reports whether both are of one record: they have an entry in common.
+// shares reports whether both readings are of one record: they have an entry in common.
 func (r *reading) shares(with *reading) bool {
 	theirs := slices.Concat(with.pinned, with.ring)
 	for _, x := range slices.Concat(r.pinned, r.ring) {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// holding is a folder with the files of a record that hold these entries, pinned ones from the first slot on.
+// holding returns a folder with the files of a record that hold these entries, pinned ones from the first slot on.
 func holding(entries ...diag.RecordEntry) fstest.MapFS {
 	ring, pins, pinned := make([]byte, Slots*Size), make([]byte, PinnedSlots*Size), 0
 	for _, e := range entries {
@@ -28,13 +28,13 @@ func holding(entries ...diag.RecordEntry) fstest.MapFS {
 
 func second(s int) diag.Time { return diag.At(time.Date(2026, 5, 21, 10, 0, s, 0, time.UTC)) }
 
-// entry is one act of a boot of node n.
+// entry returns an entry of node n.
 func entry(boot string, seq uint64) diag.RecordEntry {
 	return diag.RecordEntry{Seq: seq, BootID: boot, MonoNS: int64(seq), At: second(int(seq)), NodeID: "n", InstanceID: "m",
 		Reason: diag.RecTaskClaimFailed, About: "task", Decision: "refuse"}
 }
 
-// TestReadBothTakesCountsAndTheLastContact: of what both copies hold, the fresher is kept.
+// TestReadBothTakesCountsAndTheLastContact: if both copies hold an entry, the newer version is kept.
 func TestReadBothTakesCountsAndTheLastContact(t *testing.T) {
 	repeat := diag.RecordEntry{Seq: 7, BootID: "b", Reason: diag.RecAPIUnreachable, First: second(1), Last: second(2),
 		Count: 2}
@@ -55,7 +55,7 @@ func TestReadBothTakesCountsAndTheLastContact(t *testing.T) {
 	}
 }
 
-// TestReadBoth: which of the copies are shown, where they are not the same.
+// TestReadBoth: which copy is shown if they differ.
 func TestReadBoth(t *testing.T) {
 	degraded := entry("b", 4)
 	degraded.Reason, degraded.About, degraded.Decision, degraded.Detail = diag.RecRecordDegraded, AboutRecord,

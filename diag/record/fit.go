@@ -12,14 +12,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// cut marks where text was left out.
+// cut marks where text was removed.
 const cut = "…"
 
-// maxBoot bounds a boot id: 36 are a UUID's.
+// maxBoot bounds the length of a boot id; a UUID has 36.
 const maxBoot = 64
 
-// plain is e with a header that fits on a line: a boot id of letters, digits and dashes, and times that have four
-// digits to their year.
+// plain returns e with a header that fits on a line: a boot id of letters, digits and dashes, and times with four-digit
+// years.
 func plain(e diag.RecordEntry) diag.RecordEntry {
 	boot := strings.Map(func(r rune) rune {
 		if r == '-' || ('0' <= r && r <= '9') || ('a' <= r && r <= 'z') || ('A' <= r && r <= 'Z') {
@@ -37,7 +37,8 @@ func plain(e diag.RecordEntry) diag.RecordEntry {
 	return e
 }
 
-// fit is the JSON of e in at most room bytes. The sentence gives way first, then the evidence, then whatever is long.
+// fit encodes e as JSON of at most room bytes. It shortens the detail first, then the facts, then every other long
+// field.
 func fit(e diag.RecordEntry, room int) []byte {
 	b := canonical(e)
 	for limit := room; len(b) > room; limit /= 2 {
@@ -59,14 +60,14 @@ func fit(e diag.RecordEntry, room int) []byte {
 	return b
 }
 
-// shortenAll shortens names and values, and drops what is more than a slot can hold of them.
+// shortenAll shortens names and values, and drops those for which a slot has no room.
 func shortenAll(facts map[string]string, limit int) map[string]string {
 	const most = 4096 / 64
 	out := make(map[string]string, min(len(facts), most))
-	for _, k := range slices.Sorted(maps.Keys(facts)) { // in order, for two names may become one
+	for _, k := range slices.Sorted(maps.Keys(facts)) { // sorted, since two names may become equal when shortened
 		v := facts[k]
 		if len(facts) > most/4 && limit < len(facts) {
-			continue // far too many to be of use
+			continue // too many to be useful
 		}
 		out[shorten(k, limit)] = shorten(v, limit)
 	}
@@ -76,7 +77,7 @@ func shortenAll(facts map[string]string, limit int) map[string]string {
 	return out
 }
 
-// shorten cuts s to at most limit bytes, mark included, on a letter's boundary.
+// shorten cuts s to at most limit bytes including the mark, between two characters.
 func shorten(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -91,12 +92,12 @@ func shorten(s string, limit int) string {
 	return strings.TrimSuffix(s[:end], cut) + cut
 }
 
-// canonical is the one way in which an entry is written: fields in the order of the struct, facts sorted.
+// canonical returns the only encoding of an entry: fields in the order of the struct, facts sorted.
 func canonical(e diag.RecordEntry) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	// strings, numbers and times of four-digit years: nothing can fail
+	// strings, numbers and times with four-digit years cannot fail to encode
 	if err := enc.Encode(body{RecordEntry: e}); err != nil {
 		return []byte("{}")
 	}

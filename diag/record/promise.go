@@ -1,6 +1,7 @@
 package record
 
-// promises are what file systems, by their kernel names, cannot promise for a file that is written in place.
+// promises are the guarantees that a file system, by its kernel name, does not give for a file that is written in
+// place.
 var promises = map[string]string{
 	"ext4":     "",
 	"overlay":  "overlay: in place once the file is in the upper layer, whose own file system is not known here",
@@ -15,7 +16,7 @@ var promises = map[string]string{
 	"fuse":     "fuse: its server decides when a write is on a disk",
 }
 
-// Promise reports what a file system of that kind cannot promise to a record; "" when it can promise everything.
+// Promise describes the guarantee that a file system of that kind does not give to a record; "" if it gives all.
 func Promise(kind string) string {
 	if p, ok := promises[kind]; ok {
 		return p

@@ -17,18 +17,18 @@ const (
 	SourceMirror = "mirror"
 )
 
-// What the record shows of itself, with Reason record_degraded.
+// Values of entries about the record itself, with Reason record_degraded.
 const (
 	AboutRecord       = "record"
 	DecisionDegraded  = "degraded"
 	DecisionRecovered = "recovered"
 )
 
-// FactPromise is the name of a start entry's fact about a guarantee that its file system does not give.
+// FactPromise names a fact of a start entry: a guarantee that the record's file system does not give.
 const FactPromise = "record_promise"
 
-// Read reads both files of a record's folder. It returns an error where neither could be read. Where one could,
-// Degraded names what is missing. The caller sets Source and Path.
+// Read reads both files of a record's folder. It fails only if neither can be read; if one cannot, Degraded names it.
+// The caller sets Source and Path.
 func Read(fsys fs.FS) (diag.RecordFacts, error) {
 	r, err := folder(fsys)
 	return r.facts(), err
@@ -50,7 +50,7 @@ func folder(fsys fs.FS) (reading, error) {
 	return r, nil
 }
 
-// fileError is one file of a record that cannot be read.
+// fileError is the error of one file of a record that cannot be read.
 type fileError struct {
 	name string
 	err  error
@@ -71,7 +71,7 @@ func (e *fileError) Error() string {
 	return "its file " + e.name + ": " + e.err.Error()
 }
 
-// ReadFile reads one file of a record, whatever it is called.
+// ReadFile reads one file of a record, whatever its name.
 func ReadFile(fsys fs.FS, name string) (diag.RecordFacts, error) {
 	var r reading
 	if err := r.file(fsys, name, "", Slots); err != nil {
@@ -80,7 +80,7 @@ func ReadFile(fsys fs.FS, name string) (diag.RecordFacts, error) {
 	return r.facts(), nil
 }
 
-// Newest leaves the newest n entries of f; 0 leaves all.
+// Newest returns f with only the newest n entries; 0 keeps all.
 func Newest(f diag.RecordFacts, n int) diag.RecordFacts {
 	if n > 0 && len(f.Entries) > n {
 		f.Entries = f.Entries[len(f.Entries)-n:]
@@ -88,19 +88,19 @@ func Newest(f diag.RecordFacts, n int) diag.RecordFacts {
 	return f
 }
 
-// reading is what came out of the slots so far.
+// reading is what was decoded from the slots so far.
 type reading struct {
 	slots   int
 	valid   int
 	damaged []diag.DamagedSlot
 	ring    []*diag.RecordEntry
 	pinned  []*diag.RecordEntry
-	lacks   string // what of it could not be read
+	lacks   string // names the files that could not be read
 }
 
-// file reads the slots of one file; of is the ring that their entries must name, "" for either.
+// file reads the slots of one file. of is the ring that their entries must name, "" for either.
 func (r *reading) file(fsys fs.FS, name, of string, slots int) error {
-	if st, err := fs.Stat(fsys, name); err != nil { // before it is opened: that of a pipe would wait
+	if st, err := fs.Stat(fsys, name); err != nil { // checked before the file is opened: opening a pipe would block
 		return err
 	} else if !st.Mode().IsRegular() {
 		return &fs.PathError{Op: "read", Path: name, Err: errors.New("not a regular file")}
@@ -119,14 +119,14 @@ func (r *reading) file(fsys fs.FS, name, of string, slots int) error {
 		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 			r.slots++
 			r.damaged = append(r.damaged, diag.DamagedSlot{File: cmp.Or(of, name), Slot: slot, Why: string(Torn)})
-			return nil // a disk that cannot be read any further has given what it could
+			return nil // keep what was read before the disk failed
 		}
 		r.slot(cmp.Or(of, name), of, slot, b[:n], again(file, slot))
 	}
 	return nil
 }
 
-// again reads a slot once more where the file can: a live one may be in the middle of a write.
+// again reads a slot a second time if the file supports it: the agent may be in the middle of a write.
 func again(file fs.File, slot int) func([]byte) bool {
 	return func(b []byte) bool {
 		at, ok := file.(io.ReaderAt)
@@ -158,7 +158,7 @@ func (r *reading) slot(name, of string, slot int, b []byte, reread func([]byte) 
 	}
 }
 
-// facts puts what was read in order.
+// facts returns what was read, sorted.
 func (r *reading) facts() diag.RecordFacts {
 	ring, pinned := sorted(r.ring), sorted(r.pinned)
 	f := diag.RecordFacts{Slots: r.slots, Valid: r.valid, Damaged: r.damaged, Missing: missing(ring)}
@@ -182,9 +182,10 @@ func values(entries []*diag.RecordEntry) []diag.RecordEntry {
 	return out
 }
 
-// sorted sorts by sequence number, and keeps the copy of an entry with the higher count.
+// sorted sorts by sequence number, and drops all copies of an entry except the one with the highest count.
 func sorted(entries []*diag.RecordEntry) []*diag.RecordEntry {
-	for i := range entries { // a ring is two sorted halves, and small; the generic sort is more code than this package
+	// a ring is two sorted halves, and small; the generic sort would add more code than this package has
+	for i := range entries {
 		for k := i; k > 0 && before(entries[k], entries[k-1]); k-- {
 			entries[k], entries[k-1] = entries[k-1], entries[k]
 		}
@@ -196,7 +197,7 @@ func before(a, b *diag.RecordEntry) bool {
 	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Pin, b.Pin), cmp.Compare(b.Count, a.Count)) < 0
 }
 
-// missing counts the sequence numbers of the last round of the ring that no slot holds. A repeated entry has two
+// missing counts sequence numbers in the last round of the ring that no slot holds. An entry that repeats uses two
 // slots.
 func missing(ring []*diag.RecordEntry) int {
 	if len(ring) == 0 {
@@ -219,8 +220,8 @@ func missing(ring []*diag.RecordEntry) int {
 	return n
 }
 
-// complete makes of both rings what the pins promise: first and last of each reason, whichever ring has it, and one
-// entry per role.
+// complete computes the pinned entries from both rings: the first and the last of each reason, whichever ring has it,
+// and one entry per other role.
 func complete(pinned, ring []*diag.RecordEntry) []*diag.RecordEntry {
 	best := map[string]*diag.RecordEntry{} // by role
 	role := func(pin string, e *diag.RecordEntry) string {
@@ -255,7 +256,7 @@ func complete(pinned, ring []*diag.RecordEntry) []*diag.RecordEntry {
 	return sorted(out)
 }
 
-// standing is the latest state in the record.
+// standing returns the latest state of the record, by its own entries.
 func standing(entries []*diag.RecordEntry) (degraded, promise string) {
 	var about, start uint64
 	for _, e := range entries {

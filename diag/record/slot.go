@@ -21,27 +21,27 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// The layout, which never changes: another one would be another version.
+// The layout, which never changes: a change would need another version.
 const (
-	Size        = 4096 // of a slot, in bytes; a page, and a whole number of sectors on every disk
+	Size        = 4096 // bytes per slot: a page, and a multiple of every disk's sector size
 	Slots       = 256  // of the ring
 	PinnedSlots = 64
 
 	magic   = "gpuaas-record "
 	version = "1"
-	sector  = 512 // what a disk writes wholly or not at all, at the least
+	sector  = 512 // the smallest unit that a disk writes atomically
 )
 
 // The files of a record's folder.
 const (
 	FileRecord = "record"
 	FilePinned = "pinned"
-	DirReserve = "reserve" // files of zeros, given up when something that matters more needs room
+	DirReserve = "reserve" // files of zeros, deleted when a more important write needs the space
 )
 
 // Pins are the roles of pinned slots (RecordEntry.Pin).
 const (
-	PinFirst   = "first"   // of its reason, in its current episode
+	PinFirst   = "first"   // first of its reason in the current episode
 	PinLast    = "last"    // of its reason
 	PinContact = "contact" // the platform answered a heartbeat
 	PinUpdate  = "update"  // the last update attempt
@@ -50,7 +50,7 @@ const (
 // DecisionContact marks the entry of the last good contact; it is pinned, and is not in the ring.
 const DecisionContact = "contact"
 
-// Verdict reports what a slot holds. The zero value is an entry.
+// Verdict is what a slot holds. The zero value is an entry.
 type Verdict string
 
 // The verdicts.
@@ -58,12 +58,12 @@ const (
 	Valid       Verdict = ""
 	Empty       Verdict = "empty"        // nothing but zeros: never written, and not damaged
 	EmptyHeader Verdict = "empty header" // its first sector is zeros, and another is not
-	Torn        Verdict = "torn"         // parts of two writes, or of one
-	Checksum    Verdict = "checksum"     // a whole line, but not the one that was written
-	Format      Verdict = "format"       // not a slot of this version and of this place
+	Torn        Verdict = "torn"         // parts of two writes, or a part of one
+	Checksum    Verdict = "checksum"     // a complete line with a wrong checksum
+	Format      Verdict = "format"       // not a slot of this version, or not of this position
 )
 
-// castagnoli is a function, for package variables are not shared with code that could write to them.
+// castagnoli is a function because package variables must not be writable by other code.
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 const sumKey = " crc32c="
@@ -77,14 +77,14 @@ type body struct {
 	At     *struct{} `json:"at,omitempty"`
 }
 
-// Encode writes e as the slot of that number of a file (FileRecord or FilePinned). It always fits: an entry that is too
-// long is shortened, with a mark where text is missing.
+// Encode returns e as slot number slot of a file (FileRecord or FilePinned). It always fits: an entry that is too long
+// is shortened, with a mark where text is missing.
 func Encode(file string, slot int, e diag.RecordEntry) (b [Size]byte) {
 	EncodeInto(&b, file, slot, e)
 	return b
 }
 
-// EncodeInto is Encode into memory of the caller's.
+// EncodeInto is Encode into the caller's memory.
 func EncodeInto(b *[Size]byte, file string, slot int, e diag.RecordEntry) {
 	e = plain(e)
 	head := header(file, slot, e)
@@ -98,7 +98,7 @@ func EncodeInto(b *[Size]byte, file string, slot int, e diag.RecordEntry) {
 	copy(b[len(head):], hex8(sum(b[:], len(head))))
 }
 
-// header is the line up to its sum.
+// header returns the line up to its checksum.
 func header(file string, slot int, e diag.RecordEntry) string {
 	number := strconv.Itoa(slot)
 	return magic + version + " slot=" + file + "/" + strings.Repeat("0", max(0, 3-len(number))) + number +
@@ -111,14 +111,14 @@ func hex8(v uint32) string {
 	return strings.Repeat("0", 8-len(s)) + s
 }
 
-// sum is over all of b but the eight bytes at skip.
+// sum computes the checksum of b without the eight bytes at skip.
 func sum(b []byte, skip int) uint32 {
 	t := castagnoli()
 	return crc32.Update(crc32.Checksum(b[:skip], t), t, b[skip+8:])
 }
 
-// Decode reads the slot of that number of a file; an empty file name accepts a slot of either. An entry is returned
-// only when every byte of the slot is as it was written.
+// Decode reads slot number slot of a file; an empty file name accepts a slot of either. It returns an entry only if
+// every byte of the slot is as it was written.
 func Decode(file string, slot int, b []byte) (diag.RecordEntry, Verdict) {
 	var none diag.RecordEntry
 	switch {
@@ -147,7 +147,7 @@ func Decode(file string, slot int, b []byte) (diag.RecordEntry, Verdict) {
 	return e, Valid
 }
 
-// belongs reports whether a slot is the entry's place. A repeated entry is rewritten in two slots in turn: its own
+// belongs reports whether the entry belongs in this slot. A repeated entry is rewritten in two slots in turn: its own
 // and the next.
 func belongs(file string, slot int, e diag.RecordEntry) bool {
 	switch file {
@@ -159,10 +159,10 @@ func belongs(file string, slot int, e diag.RecordEntry) bool {
 	return false
 }
 
-// Place is the slot of the ring where the entry of a sequence number lies.
+// Place returns the slot of the ring for a sequence number.
 func Place(seq uint64) int { return int(seq % Slots) }
 
-// parse splits a line, without checking its sum, into the entry, the file that it names, and its header.
+// parse splits a line into the entry, the file that it names, and its header, without checking the checksum.
 func parse(b []byte) (e diag.RecordEntry, file, head string, ok bool) {
 	i := bytes.Index(b, []byte(sumKey))
 	if i < 0 || i+len(sumKey)+9 > len(b) {

@@ -26,7 +26,7 @@ func entryOf(seq uint64) diag.RecordEntry {
 	}
 }
 
-// TestSlot pins the layout down: what is on disks can be read for ever.
+// TestSlot pins the layout: slots on disks must stay readable by every later version.
 func TestSlot(t *testing.T) {
 	b := Encode(FileRecord, Place(273), entryOf(273))
 	const want = `gpuaas-record 1 slot=record/017 seq=273 boot=6c71106c-b36e-43b6-83ec-654fd786de05 mono=123456789 at=2030-01-02T03:04:05.006Z crc32c=520cadc9 {"reason":"api_unreachable","about":"heartbeat","decision":"retry","attempt":7,"delay_ms":1200,"ceiling_ms":30000,"failure":"tcp_refused","status":502,"code":"x","detail":"dial tcp 10.0.0.1:443: <connection refused> & more","node_id":"n1","facts":{"a":"1","b":"2"}}`
@@ -80,7 +80,7 @@ func TestLongEntriesAreShortened(t *testing.T) {
 	}
 }
 
-// TestDamage: every flipped bit and every mixture of two writes by sectors is found, and the two are distinguished.
+// TestDamage: every flipped bit and every mixture of two writes by sectors is detected, and the two are told apart.
 func TestDamage(t *testing.T) {
 	a, b := entryOf(7), entryOf(7+Slots)
 	a.Detail, b.Detail = strings.Repeat("a", 1500), strings.Repeat("b", 900)
@@ -122,7 +122,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestPlace: an entry that lies where it does not belong is not one.
+// TestPlace: an entry in a slot where it does not belong is rejected.
 func TestPlace(t *testing.T) {
 	single, several, pinned := entryOf(7), entryOf(7), entryOf(7)
 	several.Count, pinned.Pin = 3, PinFirst
@@ -156,12 +156,13 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// FuzzDecode: it never panics, and what it accepts is, byte for byte, what an entry is written as. With a sum that was
-// made for it, which no disk does, it is an entry that can be written again.
+// FuzzDecode: Decode never panics, and a slot that it accepts equals, byte for byte, the encoding of its entry. With a
+// checksum that the fuzzer computed, which no disk does, the entry can still be encoded again.
 //
-// The input is a slot's line alone, of some hundred bytes, and the rest of the 4096 is made here: blanks and the line's
-// end, or zeros. Of whole slots the fuzzer spent its minute on making each new one smaller, which no sum survives (31
-// runs in 60 s). The sum is made right where the input asks for it, so that what lies behind it is reached.
+// The input is only the line of a slot, some hundred bytes; the rest of the 4096 is generated here: blanks and the
+// line's end, or zeros. With whole slots the fuzzer spent its minute on minimizing each new one, which breaks the
+// checksum (31 runs in 60 s). The checksum is corrected where the input asks for it, so that the code behind the check
+// is reached.
 func FuzzDecode(f *testing.F) {
 	for _, e := range []diag.RecordEntry{{Seq: 7}, {Seq: 7, Reason: diag.RecDNSFailed, Count: 2}, entryOf(7)} {
 		b := Encode(FileRecord, 7, e)
@@ -217,7 +218,7 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// TestReadInventsNothing reads files of damaged slots, and finds exactly the whole ones.
+// TestReadInventsNothing reads files with damaged slots, and finds exactly the intact ones.
 func TestReadInventsNothing(t *testing.T) {
 	roll := rand.New(rand.NewPCG(1, 2))
 	for range 50 {
@@ -277,7 +278,7 @@ func TestReadOddFiles(t *testing.T) {
 	}
 }
 
-// TestStory: the first cause is the first since the last good contact, whichever ring has it.
+// TestStory: the first cause is the first failure since the last good contact, whichever ring has it.
 func TestStory(t *testing.T) {
 	at := func(seq uint64, mono int64, change func(*diag.RecordEntry)) diag.RecordEntry {
 		e := diag.RecordEntry{Seq: seq, BootID: "b", MonoNS: mono, Reason: diag.RecDNSFailed, About: "heartbeat",

@@ -7,16 +7,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Story is a record's summary in three entries. An entry that the record lacks is absent.
+// Story sums up a record in three entries. An entry that the record lacks is nil.
 type Story struct {
 	// the first failure since the last good contact
 	FirstCause   *diag.RecordEntry `json:"first_cause,omitempty"`
 	LastContact  *diag.RecordEntry `json:"last_contact,omitempty"`  // the platform's last answer to a heartbeat
-	LastDecision *diag.RecordEntry `json:"last_decision,omitempty"` // what the agent was about to do when it last wrote
+	LastDecision *diag.RecordEntry `json:"last_decision,omitempty"` // what the agent had decided to do when it last wrote
 	LastUpdate   *diag.RecordEntry `json:"last_update,omitempty"`   // the last update attempt
 }
 
-// Tell finds the story in a record. The first cause may be older than the ring, so pinned entries count, too.
+// Tell finds the story in a record. The first cause may be older than the ring, so pinned entries count as well.
 func Tell(f diag.RecordFacts) Story {
 	var s Story
 	all := slices.Concat(f.Pinned, f.Entries)
@@ -41,12 +41,12 @@ func Tell(f diag.RecordFacts) Story {
 	return s
 }
 
-// wrong reports whether the entry is about a failure, except one of the record itself.
+// wrong reports whether the entry is about a failure other than one of the record itself.
 func wrong(e *diag.RecordEntry) bool {
 	return (e.Failure != diag.OK || e.Attempt > 0 || e.Code != "") && e.Reason != diag.RecRecordDegraded
 }
 
-// later is the one of two entries that was written last.
+// later returns the entry that was written last.
 func later(a, b *diag.RecordEntry) *diag.RecordEntry {
 	if a == nil || after(b, a) {
 		return b
@@ -54,8 +54,7 @@ func later(a, b *diag.RecordEntry) *diag.RecordEntry {
 	return a
 }
 
-// after compares by the monotonic clock, within one boot; else by sequence number. Equal ones are not after each
-// other.
+// after reports whether a was written after b: by the monotonic clock within one boot, else by sequence number.
 func after(a, b *diag.RecordEntry) bool {
 	if a.BootID == b.BootID && a.MonoNS != b.MonoNS {
 		return a.MonoNS > b.MonoNS

@@ -10,21 +10,21 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// Section is a part of what a report has about one subject.
+// Section is what a report has about one subject, under a title.
 type Section struct {
 	Title  string
 	Blocks []page.Block
 }
 
-// section is the blocks that write adds, under a title.
+// section returns the blocks that write adds, under a title.
 func section(title string, o Options, write func(*sheet)) Section {
 	s := &sheet{o: o}
 	write(s)
 	return Section{title, s.Blocks}
 }
 
-// AboutWalk is what a report has about the walk as a whole: its verdict, when each hop ran, the proof, what changed,
-// and what to do.
+// AboutWalk returns what a report has about the walk as a whole: its verdict, when each hop ran, the proof, what
+// changed, and the next steps.
 func AboutWalk(r *diag.Report, o Options) []Section {
 	o.Format = Full
 	v, facts := &r.Verdict, index(r.Facts)
@@ -60,8 +60,8 @@ func AboutWalk(r *diag.Report, o Options) []Section {
 	}
 }
 
-// AboutHop is what a report has about its hop number i (from 0): what was found, when its probes ran, what they asked
-// and saw, the proof, what changed, and what to do.
+// AboutHop returns what a report has about hop number i (from 0): the finding, when its probes ran, their requests and
+// results, the proof, what changed, and the next steps.
 func AboutHop(r *diag.Report, i int, o Options) []Section {
 	o.Format = Full
 	h, facts := &r.Hops[i], index(r.Facts)
@@ -94,7 +94,7 @@ func AboutHop(r *diag.Report, i int, o Options) []Section {
 	}
 }
 
-// hop adds what was found at a hop, and what it means for the verdict.
+// hop adds the finding of a hop, and what it means for the verdict.
 func (s *sheet) hop(r *diag.Report, h *diag.HopResult) {
 	s.Add(page.Heading{Text: number(r.Hops, h.ID) + " " + string(h.ID)}, page.Para{Text: h.Title, Style: page.Faint})
 	s.Field("status", page.Status(h.Status).Text, page.StatusStyle(h.Status))
@@ -120,7 +120,7 @@ func (s *sheet) hop(r *diag.Report, h *diag.HopResult) {
 	}
 }
 
-// notToBlame adds why a hop has no proof and no steps of its own.
+// notToBlame explains why a hop has no proof and no steps.
 func (s *sheet) notToBlame(r *diag.Report, h *diag.HopResult) {
 	text := "This hop is not to blame."
 	if by, symptom := parents(r)[h.ID]; symptom {
@@ -131,7 +131,7 @@ func (s *sheet) notToBlame(r *diag.Report, h *diag.HopResult) {
 	s.Add(page.Para{Text: text, Style: page.Faint})
 }
 
-// step adds one step: how it ended, what was asked, what was seen, and the probes that asked otherwise.
+// step adds one step: its result, its request, what it measured, and its counter-probes.
 func (s *sheet) step(st *diag.StepResult, all []diag.Fact, facts map[string]*diag.Fact) {
 	words := []string{st.Name, st.Vantage}
 	if st.DurationMS > 0 {
@@ -168,7 +168,7 @@ func (s *sheet) step(st *diag.StepResult, all []diag.Fact, facts map[string]*dia
 	s.Add(page.Blank{})
 }
 
-// countersOf are the probes that were asked since a fact failed, in the order in which they ran.
+// countersOf returns the counter-probes of a failed fact, in the order in which they ran.
 func countersOf(f *diag.Fact, all []diag.Fact) []*diag.Fact {
 	var found []*diag.Fact
 	for i := range all {
@@ -180,10 +180,10 @@ func countersOf(f *diag.Fact, all []diag.Fact) []*diag.Fact {
 	return found
 }
 
-// blameOf is the finding about a hop of which the verdict knows a cause, nil where it is about none.
+// blameOf returns the verdict's finding about a hop, nil if there is none.
 func blameOf(v *diag.Verdict, id diag.HopID) *diag.Blame {
 	if b := v.Blame; b != nil && b.Hop == id {
-		whole := *b // the proof of the blame itself is the verdict's
+		whole := *b // the verdict has the proof of its own blame
 		whole.Proof, whole.Observation, whole.Unproven = v.Proof, v.Observation, v.Unproven
 		return &whole
 	}
@@ -229,7 +229,8 @@ func (s *sheet) changedAt(r *diag.Report, id diag.HopID) {
 
 func ofHop(fact string, id diag.HopID) bool { return strings.HasPrefix(fact, string(id)+"/") }
 
-// Commands are the commands of a verdict's steps, and last the one that proves the repair, as copyable numbers them.
+// Commands returns the commands of a verdict's steps, and last the command that verifies the repair, in the order in
+// which copyable numbers them.
 func Commands(v *diag.Verdict) []string {
 	var all []string
 	for _, step := range v.Recovery {
@@ -245,7 +246,7 @@ func Commands(v *diag.Verdict) []string {
 	return all
 }
 
-// copyable adds the steps with each command under its number in brackets, as Commands lists them.
+// copyable adds the steps, each command with its number in brackets, as in Commands.
 func (s *sheet) copyable(v *diag.Verdict) {
 	n := 0
 	bracket := func() string {
@@ -274,7 +275,7 @@ func (s *sheet) copyable(v *diag.Verdict) {
 	s.Field("runbook", v.Runbook, page.Faint)
 }
 
-// further returns the suffix of a finding beside the blame; "" for the blame itself.
+// further returns a note for a finding other than the blame; "" for the blame itself.
 func further(v *diag.Verdict, id diag.HopID) string {
 	if v.Blame == nil || v.Blame.Hop == id {
 		return ""

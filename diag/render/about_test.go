@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// TestAboutRecordedWalks: of every recorded walk each section of each hop has something, lines fit, a proof has exactly
-// one mark, and each command has its number.
+// TestAboutRecordedWalks: for every hop of every recorded walk, no section is empty, lines fit, a proof has exactly one
+// mark, and each command has its number.
 func TestAboutRecordedWalks(t *testing.T) {
 	paths, err := filepath.Glob("../../golden/reports/*.json")
 	if err != nil || len(paths) == 0 {
@@ -66,7 +66,7 @@ func TestAboutRecordedWalks(t *testing.T) {
 	}
 }
 
-// TestAWaterfallIsToScale: a bar begins and ends where its probe did, and its fill shows the vantage without colour.
+// TestAWaterfallIsToScale: a bar begins and ends when its probe did, and its fill shows the vantage without colour.
 func TestAWaterfallIsToScale(t *testing.T) {
 	for _, tc := range []struct {
 		b    bar

@@ -9,15 +9,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// AnswerLines is the most lines that the answer of a walk or a drill has on a terminal: with the prompt it is on any
-// screen.
+// AnswerLines is the maximum number of lines of the answer of a walk or a drill on a terminal, so that it fits any
+// screen with the prompt.
 const AnswerLines = 20
 
-// nextShown is the most steps that an answer gives.
+// nextShown is the maximum number of steps in an answer.
 const nextShown = 3
 
-// answer is what a walk is made for: what failed, who is to blame and why one knows it, who repairs it, what to do, how
-// to see that it is repaired, and last the verdict in one line. It drops steps, then sentences, until it fits.
+// answer is the summary of a walk: what failed, who is to blame and how that is known, who repairs it, the next steps,
+// how to verify the repair, and last the verdict in one line. It drops steps, then sentences, until it fits.
 func answer(r *diag.Report, o Options) []page.Block {
 	v := &r.Verdict
 	tail := page.Block(verdictLine(r, o.Width))
@@ -75,10 +75,10 @@ func Fitting(o Options, build func(steps int, short bool) []page.Block) []page.B
 	return blocks
 }
 
-// sentence is the most bytes of a sentence that is to be short.
+// sentence is the maximum length in bytes of a short sentence.
 const sentence = 160
 
-// one is a text or, where it is to be short, as many of its leading clauses as a short sentence holds.
+// one returns text, or if it is to be short, as many of its leading clauses as fit into a short sentence.
 func one(text string, short bool) string {
 	if !short || len(text) <= sentence {
 		return text
@@ -97,8 +97,8 @@ func one(text string, short bool) string {
 	return strings.TrimSuffix(text[:n], "; ") + " (more with -o full)"
 }
 
-// proofText is why the blame is known: the pair that differs in one input, the fact that holds the cause, or why
-// neither exists.
+// proofText explains how the blame is known: by the pair that differs in one input, by the fact that holds the cause,
+// or why there is neither.
 func proofText(v *diag.Verdict) string {
 	switch {
 	case v.Proof != nil && v.Proof.Text != "":
@@ -127,8 +127,8 @@ func onceIf(first bool, label string) string {
 
 func once(i int, label string) string { return onceIf(i == 0, label) }
 
-// verdictLine is the last line of a page: outcome, node, and either who is to blame or what there was; without the
-// duration where that would be alone on a second line.
+// verdictLine is the last line of a page: the outcome, the node, and who is to blame or what was found. It omits the
+// duration if that would wrap to a second line.
 func verdictLine(r *diag.Report, width int) page.Para {
 	st := OutcomeStatus(r.Verdict.Outcome)
 	parts := append([]string{st.Symbol() + " " + strings.ToUpper(string(r.Verdict.Outcome))}, verdictParts(r, true)...)

@@ -10,13 +10,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// Classification writes a classification alone: what `diag classify` shows. With Wide it has the evidence and the
-// losing candidates as well.
+// Classification writes only a classification, for `diag classify`. Wide adds the evidence and the losing candidates.
 func Classification(w io.Writer, c *diag.Classification, o Options) error {
 	s := &sheet{o: o}
 	s.classification(c)
 	s.Field("user", userLine(c), page.Plain)
-	if c.Reason == diag.ReasonNone && !c.Healthy { // no evidence against the node, and not enough for it
+	// no evidence against the node, but not enough evidence that it is healthy
+	if c.Reason == diag.ReasonNone && !c.Healthy {
 		s.Field("owner", "unknown: healthy takes all five points", page.Strong)
 		return s.write(w)
 	}
@@ -75,7 +75,7 @@ func reasonLine(c *diag.Classification) string {
 	return strings.Join(append(parts, Checked(c.Checklist)), " · ")
 }
 
-// Checked counts a checklist: "3/5 recovery points, 1 fails, 1 unknown".
+// Checked sums up a checklist: "3/5 recovery points, 1 fails, 1 unknown".
 func Checked(points []diag.CheckPoint) string {
 	n := map[diag.Mark]int{}
 	for _, p := range points {

@@ -11,17 +11,17 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// Diff writes a diff alone: what `history diff` shows. With Wide it has what was not compared as well.
+// Diff writes only a diff, for `history diff`. Wide adds what was not compared.
 func Diff(w io.Writer, d *diag.Diff, o Options) error {
 	s := &sheet{o: o}
 	s.diff(&diag.Report{Diff: d})
 	return s.write(w)
 }
 
-// shownChanges is how many changes a table shows; -o wide and the others have them all.
+// shownChanges is how many changes a table shows; wide and all other formats have every change.
 const shownChanges = 8
 
-// diff reports what is otherwise than in the baseline.
+// diff adds the changes since the baseline.
 func (s *sheet) diff(r *diag.Report) {
 	d := r.Diff
 	if d == nil {
@@ -82,13 +82,13 @@ func baseline(b *diag.Baseline) string {
 	return name
 }
 
-// diffLine is one change as a sentence.
+// diffLine is one change as text.
 type diffLine struct {
 	text       string
 	regression bool
 }
 
-// diffLines are the changes; hops that changed alike share a line.
+// diffLines returns the changes as text; equal changes of several hops share a line.
 func diffLines(r *diag.Report) []diffLine {
 	var lines []diffLine
 	status := map[string]int{}
@@ -155,7 +155,7 @@ func changeText(c *diag.Change) string {
 	return text
 }
 
-// value shortens a digest to what people compare.
+// value shortens a digest to the part that people compare.
 func value(v string) string {
 	const sha256Hex = 64
 	switch {
@@ -193,7 +193,7 @@ func uncompared(d *diag.Diff) []string {
 	return lines
 }
 
-// uncomparedShort is the same in one line: times by their reason, the rest as a number.
+// uncomparedShort is the same in one line: the reason for timings, a count for the rest.
 func uncomparedShort(d *diag.Diff) string {
 	var parts []string
 	n := 0
@@ -213,7 +213,7 @@ func uncomparedShort(d *diag.Diff) string {
 	return "not compared: " + strings.Join(parts, "; ")
 }
 
-// diffShort is a diff in a few words, "" for no diff.
+// diffShort is a diff in a few words, "" if there is none.
 func diffShort(d *diag.Diff) string {
 	switch {
 	case d == nil:
@@ -236,12 +236,12 @@ func diffShort(d *diag.Diff) string {
 	return page.Count(len(d.Changes), "change") + ": " + label
 }
 
-// timesLeftOut reports whether there were too few kept good walks to distinguish slow from noisy.
+// timesLeftOut reports whether there were too few stored good walks to tell slow from noisy.
 func timesLeftOut(d *diag.Diff) bool {
 	return slices.ContainsFunc(d.NotCompared, func(n diag.NotCompared) bool { return n.What == "timing" })
 }
 
-// junitDiff is the diff as what a suite has written; it fails no case, since the exit code decides what gates.
+// junitDiff is the diff as the suite's output. It fails no case, since the exit code decides whether a gate fails.
 func junitDiff(r *diag.Report) string {
 	if r.Diff == nil {
 		return ""

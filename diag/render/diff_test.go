@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// compared is a diff with one of everything, and text that a terminal would obey.
+// compared returns a diff with every kind of entry, and with control characters for a terminal.
 func compared() *diag.Diff {
 	digest := strings.Repeat("ab", 32)
 	return &diag.Diff{
@@ -63,7 +63,7 @@ func TestDiffAlone(t *testing.T) {
 	}
 }
 
-// TestDiffInEveryFormat: each format counts the regressions, and has no control sequences of the values.
+// TestDiffInEveryFormat: each format has the number of regressions, and no control characters of the values.
 func TestDiffInEveryFormat(t *testing.T) {
 	for format, want := range map[Format]string{
 		Table: "4 regressions, 2 other changes", Wide: "4 regressions, 2 other changes",
@@ -102,7 +102,7 @@ func TestNothingToCompare(t *testing.T) {
 	}
 }
 
-// TestDiffShort: what was not compared did not stay the same.
+// TestDiffShort: a value that was not compared is not reported as unchanged.
 func TestDiffShort(t *testing.T) {
 	d := &diag.Diff{Comparable: true}
 	if got := diffShort(d); got != "nothing changed" {

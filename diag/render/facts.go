@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// steps are every step of a hop, and what its fact holds.
+// steps is the table of a hop's steps, with what each fact measured.
 func steps(h *diag.HopResult, facts map[string]*diag.Fact) page.Table {
 	var t page.Table
 	for i := range h.Steps {
@@ -38,7 +38,7 @@ func steps(h *diag.HopResult, facts map[string]*diag.Fact) page.Table {
 	return t
 }
 
-// counters are the probes that differ in one input from a failing fact.
+// counters lists the counter-probes of a failed fact, each of which differs from it in one input.
 func counters(f *diag.Fact, facts map[string]*diag.Fact) []page.Block {
 	var lines []page.Block
 	for _, id := range slices.Sorted(maps.Keys(facts)) {
@@ -56,8 +56,8 @@ func counters(f *diag.Fact, facts map[string]*diag.Fact) []page.Block {
 	return lines
 }
 
-// labelOf splits a detail at its label, so that later lines can be aligned with its value. A long label is not split
-// off.
+// labelOf splits a detail after its label, so that continuation lines can be aligned with the value. It does not split
+// off a long label.
 func labelOf(l string) (lead, rest string) {
 	const longest = 8
 	inner := strings.TrimLeft(l, " ")
@@ -69,7 +69,7 @@ func labelOf(l string) (lead, rest string) {
 	return lead, rest
 }
 
-// Detail is what a fact measured, one line per phase, clean.
+// Detail returns what a fact measured, one line per phase, without control characters.
 func Detail(f *diag.Fact) []string {
 	var lines []string
 	add := func(what string, parts ...string) {

@@ -8,12 +8,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// canary is a secret that is in every report of these tests and must be in no output.
+// canary is a secret that every report of these tests contains and no output may contain.
 const canary = "canary-7f3b91-secret"
 
 var began = time.Date(2026, 5, 25, 9, 30, 0, 0, time.UTC)
 
-// hopSeed is a hop of the reports below.
+// hopSeed defines a hop of the reports below.
 type hopSeed struct {
 	id     diag.HopID
 	title  string
@@ -73,7 +73,7 @@ func hopSeeds() []hopSeed {
 	}
 }
 
-// healthy is a walk on which everything was measured and is green, but for hop 18.
+// healthy returns a walk that measured everything and passed, except for hop 18.
 func healthy() *diag.Report {
 	r := &diag.Report{
 		Head: diag.NewHead(diag.KindPreflight),
@@ -141,7 +141,7 @@ func hopOf(s hopSeed) diag.HopResult {
 	return h
 }
 
-// addFacts gives every step a fact; every request carries the canary where secrets belong.
+// addFacts gives every step a fact. Every request has the canary in its secret fields.
 func addFacts(r *diag.Report, h *diag.HopResult) {
 	for _, s := range h.Steps {
 		r.Facts = append(r.Facts, diag.Fact{
@@ -173,7 +173,7 @@ func fact(r *diag.Report, id string) *diag.Fact {
 	panic("no fact " + id)
 }
 
-// spoil turns a passing hop into another status, with its last step of the vantage as the place.
+// spoil changes a passing hop to another status, which its last step of the vantage caused.
 func spoil(r *diag.Report, id diag.HopID, stepName string, f diag.Finding) {
 	h := hop(r, id)
 	h.Finding = f
@@ -186,7 +186,7 @@ func spoil(r *diag.Report, id diag.HopID, stepName string, f diag.Finding) {
 	}
 }
 
-// withhold makes hops that were not run: no durations, no facts.
+// withhold marks hops as not run: no durations, no facts.
 func withhold(r *diag.Report, st diag.Status, why string, ids ...diag.HopID) {
 	for _, id := range ids {
 		h := hop(r, id)

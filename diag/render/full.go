@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// OutcomeStatus is the status whose symbol and style an outcome has.
+// OutcomeStatus returns the status whose symbol and style an outcome uses.
 func OutcomeStatus(o diag.Outcome) diag.Status {
 	switch o {
 	case diag.OutcomePass:
@@ -21,7 +21,7 @@ func OutcomeStatus(o diag.Outcome) diag.Status {
 	return diag.StatusInconclusive
 }
 
-// full adds everything: each hop with its steps and their measurements, and the complete verdict.
+// full adds everything: each hop with its steps and measurements, and the complete verdict.
 func (s *sheet) full(r *diag.Report) {
 	s.Add(page.Heading{Text: Headline(&r.Subject)})
 	s.vantages(r, true)
@@ -39,7 +39,7 @@ func (s *sheet) full(r *diag.Report) {
 	s.Add(verdictLine(r, s.o.Width))
 }
 
-// Verdict is the complete verdict of a report as a page.
+// Verdict returns the complete verdict of a report as a page.
 func Verdict(r *diag.Report) []page.Block {
 	s := &sheet{o: Options{Format: Full}}
 	s.verdict(r, index(r.Facts))
@@ -69,7 +69,7 @@ func (s *sheet) verdict(r *diag.Report, facts map[string]*diag.Fact) {
 	s.Add(evidence(r))
 }
 
-// blame adds who is to blame, why one knows it, and what follows from it.
+// blame adds who is to blame, how that is known, and the symptoms.
 func (s *sheet) blame(r *diag.Report, facts map[string]*diag.Fact) {
 	v, b := &r.Verdict, r.Verdict.Blame
 	s.Field("blame", blameLine(b, v.Confidence), blameStyle(b))
@@ -77,7 +77,7 @@ func (s *sheet) blame(r *diag.Report, facts map[string]*diag.Fact) {
 	s.why(r, facts)
 }
 
-// why adds why one knows who is to blame, and what follows from it.
+// why adds how the blame is known, and its symptoms.
 func (s *sheet) why(r *diag.Report, facts map[string]*diag.Fact) {
 	v := &r.Verdict
 	s.proof("proof", v.Proof, facts)
@@ -88,10 +88,10 @@ func (s *sheet) why(r *diag.Report, facts map[string]*diag.Fact) {
 	}
 }
 
-// moreEvidence reports that the platform has more than a report carries.
+// moreEvidence notes that the platform has more evidence than the report.
 const moreEvidence = "the platform has older lines"
 
-// evidence is what the platform wrote down itself.
+// evidence lists the events that the platform recorded.
 func evidence(r *diag.Report) page.Fields {
 	var lines page.Fields
 	for i := range r.Evidence {
@@ -106,7 +106,7 @@ func evidence(r *diag.Report) page.Fields {
 // clockLayout is a time of day in UTC with milliseconds.
 const clockLayout = "15:04:05.000Z"
 
-// EvidenceWords is a line of evidence of the platform in one line.
+// EvidenceWords is one event of the platform as one line.
 func EvidenceWords(l *diag.EvidenceLine) string {
 	parts := []string{l.At.UTC().Format(clockLayout), l.Kind}
 	for _, f := range [][2]string{
@@ -145,7 +145,7 @@ func (s *sheet) outcome(r *diag.Report) {
 	}
 }
 
-// blameStyle distinguishes a fault from a hop that only did not answer.
+// blameStyle tells a fault from a hop that only did not answer.
 func blameStyle(b *diag.Blame) page.Style {
 	if b.Status == diag.StatusInconclusive {
 		return page.Unsure
@@ -246,7 +246,7 @@ func (s *sheet) next(v *diag.Verdict) {
 	}
 }
 
-// other is a further finding: a fault of its own, not a symptom.
+// other adds a further finding: an independent fault, not a symptom.
 func (s *sheet) other(r *diag.Report, b *diag.Blame, facts map[string]*diag.Fact) {
 	s.Field("also", blameLine(b, b.Confidence), blameStyle(b))
 	s.Field("", b.Text, page.Plain)

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/clean"
 )
 
-// WriteJSON writes d as one indented document that is harmless on a terminal: what a terminal would obey is escaped,
-// and reads back as it was.
+// WriteJSON writes d as one indented document that is safe on a terminal: control characters are escaped, and decode to
+// the original values.
 func WriteJSON(w io.Writer, d diag.Document) error {
 	b, err := encode(d, "  ")
 	if err != nil {
@@ -40,8 +40,8 @@ const (
 	KindProvisional = "PreflightProvisional"
 )
 
-// ProvisionalLine is what a walk would blame by what it knows so far. Lines of it come while the walk goes on, before
-// those of its report, which confirm or correct it.
+// ProvisionalLine is the blame as far as the walk has got. These lines precede the lines of the report, which confirm
+// or correct them.
 type ProvisionalLine struct {
 	diag.Head
 
@@ -52,7 +52,7 @@ type ProvisionalLine struct {
 	Waiting []diag.HopID `json:"waiting"`         // hops that are not done
 }
 
-// Provisional is a ProvisionalLine as a line.
+// Provisional returns a ProvisionalLine as a line.
 func Provisional(run, node string, at time.Duration, blame *diag.Blame, waiting []diag.HopID) []byte {
 	line, err := encode(ProvisionalLine{diag.NewHead(KindProvisional), run, node, diag.Measured(at), blame, waiting}, "")
 	if err != nil {
@@ -70,7 +70,7 @@ type HopLine struct {
 	Hop    diag.HopResult `json:"hop"`
 }
 
-// VerdictLine is the last line of ndjson: everything of the report but hops and facts.
+// VerdictLine is the last line of ndjson: the report without hops and facts.
 type VerdictLine struct {
 	diag.Head
 
@@ -98,7 +98,7 @@ func writeNDJSON(w io.Writer, r *diag.Report) error {
 	}))
 }
 
-// WriteLines writes each document on a line, harmless as WriteJSON's.
+// WriteLines writes each document on one line, escaped as in WriteJSON.
 func WriteLines(w io.Writer, lines []diag.Document) error {
 	var out []byte
 	for _, l := range lines {

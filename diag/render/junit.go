@@ -12,8 +12,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// JUnitSuites is the root of a JUnit file in the dialect of Jenkins and Surefire, whose schema knows no count of
-// skipped cases here.
+// JUnitSuites is the root of a JUnit file in the dialect of Jenkins and Surefire, whose schema has no count of skipped
+// cases at this level.
 type JUnitSuites struct {
 	XMLName  xml.Name     `xml:"testsuites"`
 	Name     string       `xml:"name,attr"`
@@ -39,21 +39,21 @@ type JUnitSuite struct {
 	Out        string          `xml:"system-out,omitempty"`
 }
 
-// JUnitProperty is one named value of a suite.
+// JUnitProperty is one property of a suite.
 type JUnitProperty struct {
 	Name  string `xml:"name,attr"`
 	Value string `xml:"value,attr"`
 }
 
-// JUnitProperties are those that have a value.
+// JUnitProperties returns the properties that have a value.
 func JUnitProperties(all []JUnitProperty) []JUnitProperty {
 	return slices.DeleteFunc(all, func(p JUnitProperty) bool { return p.Value == "" })
 }
 
-// JUnitCase is one hop. A fail is a failure, an inconclusive an error; skipped, not reached and a symptom, which
-// follows from another hop's failure, are skipped, so that one cause is one failure. A warning is a failure where the
-// gate stops at warnings. One more case, "verdict" or "baseline", holds what no hop reports, so that a file without
-// failures and errors is always a walk that a gate lets pass.
+// JUnitCase is one hop. A fail is a failure, an inconclusive hop an error. A hop that was skipped or not reached is
+// skipped, and so is a symptom of another hop's failure, so that one cause is one failure. A warning is a failure if
+// the gate stops at warnings. One more case, "verdict" or "baseline", reports what no hop does, so a file without
+// failures and errors is always a walk that passes the gate.
 type JUnitCase struct {
 	Name      string        `xml:"name,attr"`
 	ClassName string        `xml:"classname,attr"`
@@ -64,7 +64,7 @@ type JUnitCase struct {
 	Out       string        `xml:"system-out,omitempty"`
 }
 
-// JUnitProblem reports why a case is not a pass.
+// JUnitProblem explains why a case is not a pass.
 type JUnitProblem struct {
 	Message string `xml:"message,attr"`
 	Type    string `xml:"type,attr,omitempty"`
@@ -83,7 +83,7 @@ func writeJUnit(w io.Writer, r *diag.Report, failOn string) error {
 func junit(r *diag.Report, failOn string) JUnitSuites {
 	s := JUnitSuite{
 		Name: page.Clean(subject(&r.Subject)), Time: secondsOf(r.Run.DurationMS), Hostname: page.Clean(r.Subject.NodeHost),
-		Timestamp: r.Run.StartedAt.UTC().Format("2006-01-02T15:04:05"), // the dialect knows no zone and no fraction
+		Timestamp: r.Run.StartedAt.UTC().Format("2006-01-02T15:04:05"), // the dialect has neither time zones nor fractions
 		Properties: JUnitProperties([]JUnitProperty{
 			{"run_id", page.Clean(r.Run.ID)},
 			{"correlation_id", page.Clean(r.Run.CorrelationID)},
@@ -123,8 +123,8 @@ func (s *JUnitSuite) add(c JUnitCase) {
 	s.Cases = append(s.Cases, c)
 }
 
-// gateCase is why a gate stops at a walk of which no hop failed; nil where it does not. Without it a walk that decided
-// nothing would read as green.
+// gateCase explains why a gate fails although no hop failed; nil if the gate passes. Without it, a walk that decided
+// nothing would look green.
 func gateCase(r *diag.Report, failOn string) *JUnitCase {
 	c := &JUnitCase{Name: "verdict", ClassName: "preflight", Time: "0"}
 	problem := &JUnitProblem{Type: page.Clean(string(r.Verdict.Outcome))}
@@ -174,7 +174,8 @@ func junitCase(r *diag.Report, h *diag.HopResult, parent map[diag.HopID]diag.Hop
 	return c
 }
 
-// junitText is what a CI page shows of a failure: verdict and next steps at the blame, a pointer at its symptoms.
+// junitText is what a CI page shows for a failure: verdict and next steps for the blamed hop, a reference to it for its
+// symptoms.
 func junitText(r *diag.Report, h *diag.HopResult) string {
 	lines := []string{page.Clean(findingText(&h.Finding))}
 	add := func(label, v string) {
@@ -211,5 +212,6 @@ func junitText(r *diag.Report, h *diag.HopResult) string {
 	return strings.Join(lines, "\n")
 }
 
-// secondsOf is a duration as JUnit has it: seconds with milliseconds. The negative one of a foreign file is 0.
+// secondsOf formats a duration as JUnit does: seconds with milliseconds. A negative duration, from a report of another
+// tool, is 0.
 func secondsOf(d diag.Millis) string { return strconv.FormatFloat(float64(max(d, 0))/1000, 'f', 3, 64) }

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// TestLiveTimesAreWhole: at 80 columns the live table cuts neither a hop's name nor a time nor the unit of its budget,
-// for every hop and every time up to the longest budget of the chain and beyond it.
+// TestLiveTimesAreWhole: at 80 columns, the live table truncates neither a hop's name nor a time nor the unit of its
+// budget, for every hop and every time up to and beyond the chain's longest budget.
 func TestLiveTimesAreWhole(t *testing.T) {
 	for _, hop := range diag.HopIDs() {
 		for _, budget := range []int64{5000, 7000, 9000, 10_000, 12_000} {

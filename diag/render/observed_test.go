@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestObservedInEveryFormat: each format has the word, and each but the one of one line the measured cause of the
-// blame; those that have everything, of a further finding too.
+// TestObservedInEveryFormat: every format has the word, and all but the one-line format have the measured cause of the
+// blame. Those that show everything have it for further findings as well.
 func TestObservedInEveryFormat(t *testing.T) {
 	for _, format := range Formats {
 		r := threeFaults()
@@ -26,7 +26,7 @@ func TestObservedInEveryFormat(t *testing.T) {
 		switch format {
 		case Short:
 			want = want[:1]
-		case Table, Wide: // a further finding is one line there
+		case Table, Wide: // these formats have one line for a further finding
 			want = want[:2]
 		}
 		for _, w := range want {

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// HopInfo describes a hop of the chain, for lists of what can be walked.
+// HopInfo describes a hop, for lists of the hops that can be walked.
 type HopInfo struct {
 	diag.Head
 
@@ -25,7 +25,7 @@ type HopInfo struct {
 	ExplainedBy []diag.HopID `json:"explained_by,omitempty"`
 }
 
-// Hops writes the chain, in order.
+// Hops writes the hops in the order of the chain.
 func Hops(w io.Writer, hops []HopInfo, o Options) error {
 	t := page.Table{Columns: []page.Column{
 		{Title: "#", Right: true}, {Title: "hop"}, {Title: "from"}, {Title: "budget", Right: true}, {Title: "what it asks"},
@@ -46,7 +46,7 @@ func Hops(w io.Writer, hops []HopInfo, o Options) error {
 	return s.write(w)
 }
 
-// from reports where a hop is measured from, short enough for a column.
+// from returns where a hop is measured from, short enough for a column.
 func from(vantages []string) string {
 	if len(vantages) == 2 && vantages[0] == "operator" && vantages[1] == "node" {
 		return "both"
@@ -54,7 +54,7 @@ func from(vantages []string) string {
 	return strings.Join(vantages, "+")
 }
 
-// Plan writes what a walk would do, without doing it.
+// Plan writes what a walk would do.
 func Plan(w io.Writer, plan diag.Plan, of diag.Subject, o Options) error {
 	t := page.Table{Columns: []page.Column{
 		{Title: "#", Right: true}, {Title: "plan"}, {Title: "hop"}, {Title: "from"}, {Title: "budget", Right: true},
@@ -83,7 +83,7 @@ func Plan(w io.Writer, plan diag.Plan, of diag.Subject, o Options) error {
 	return s.write(w)
 }
 
-// leftOut are the steps that are left out of a hop that runs.
+// leftOut lists the steps that are omitted from a hop that runs.
 func leftOut(h *diag.PlannedHop) []page.Block {
 	var under []page.Block
 	if h.Skip != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// input is one input of a request as people read it.
+// input is one input of a request, for people.
 type input struct{ name, text string }
 
 // inputsOf are a request's inputs, sorted by name.
@@ -25,7 +25,7 @@ func inputsOf(r *diag.Request) []input {
 	return all
 }
 
-// inputText is a value on one line; of a certificate only how long it is.
+// inputText is a value on one line; for a certificate, only its length.
 func inputText(v any) string {
 	text, ok := v.(string)
 	switch {
@@ -48,10 +48,10 @@ func inputText(v any) string {
 	return string(b)
 }
 
-// differs marks the input in which the two questions of a proof differ.
+// differs marks the input in which the two requests of a proof differ.
 const differs = "≠ "
 
-// proofOf adds why a cause is known: the pair of questions in two columns, the fact that holds the cause, or why there
+// proofOf adds how a cause is known: the pair of requests in two columns, the fact that holds the cause, or why there
 // is neither.
 func (s *sheet) proofOf(
 	r *diag.Report, pr *diag.Proof, seen *diag.Observation, unproven string, facts map[string]*diag.Fact,
@@ -69,8 +69,8 @@ func (s *sheet) proofOf(
 	s.observation("observed", seen, facts)
 }
 
-// columns adds the failing and the passing question beside each other, each input under its name. The one that differs
-// comes first, has a mark, and is named in words.
+// columns adds the failing and the passing request side by side, each input under its name. The input that differs
+// comes first, with a mark, and is named in words.
 func (s *sheet) columns(pr *diag.Proof, facts map[string]*diag.Fact) {
 	text := cmp.Or(pr.Text, "differs in "+pr.Changed)
 	s.Add(page.Para{Text: text}, page.Blank{})
@@ -116,7 +116,7 @@ func (s *sheet) columns(pr *diag.Proof, facts map[string]*diag.Fact) {
 // stepOf is a fact's id without its hop.
 func stepOf(id string) string { return id[strings.IndexByte(id, '/')+1:] }
 
-// cameOut is how a question ended.
+// cameOut is the result of a request.
 func cameOut(f *diag.Fact) string {
 	if f.Failure == diag.OK {
 		return "passes"
@@ -149,7 +149,7 @@ func (p *pairSheet) input(name, left, right string, st page.Style) {
 	p.row(left, right, st)
 }
 
-// row adds two texts beside each other, each wrapped in its column.
+// row adds two texts side by side, each wrapped in its column.
 func (p *pairSheet) row(left, right string, st page.Style) {
 	a, b := page.Wrap(page.Clean(left), p.column), page.Wrap(page.Clean(right), p.column)
 	for i := range max(len(a), len(b)) {

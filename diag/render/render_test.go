@@ -37,8 +37,8 @@ func golden(t *testing.T, name, got string) {
 	goldentest.Check(t, filepath.Join("golden", name), got)
 }
 
-// TestGolden compares whole renderings of two reports, of a pass and of a failure with a proof, in every format, and
-// the default page of the others. TestEveryFormatStatesTheVerdict compares the fields of all other renderings.
+// TestGolden compares complete renderings: two reports, a pass and a failure with a proof, in every format, and the
+// default page of the others. TestEveryFormatStatesTheVerdict checks the fields of all other renderings.
 func TestGolden(t *testing.T) {
 	extension := map[Format]string{Table: "txt", Wide: "wide.txt", Full: "full.txt", Short: "short.txt", JSON: "json",
 		NDJSON: "ndjson", JUnit: "xml", Markdown: "md", HTML: "html"}
@@ -55,8 +55,8 @@ func TestGolden(t *testing.T) {
 	golden(t, "egress-blocked.ascii.txt", rendered(t, egressBlocked(), Options{ASCII: true}))
 }
 
-// TestEveryFormatStatesTheVerdict: outcome, blamed hop, signal, owner and first step are in each format that has a
-// place for them, in every report.
+// TestEveryFormatStatesTheVerdict: outcome, blamed hop, signal, owner and first step are in every format that has room
+// for them, for every report.
 func TestEveryFormatStatesTheVerdict(t *testing.T) {
 	for name, r := range reports() {
 		want := []string{string(r.Verdict.Outcome)}
@@ -94,7 +94,7 @@ func TestSameTwice(t *testing.T) {
 	}
 }
 
-// TestNoLineIsWiderThanThePage: every line fits, but a command's word that cannot be broken.
+// TestNoLineIsWiderThanThePage: every line fits, except for an unbreakable word of a command.
 func TestNoLineIsWiderThanThePage(t *testing.T) {
 	all := reports()
 	all["hostile"] = hostile()
@@ -134,7 +134,7 @@ func TestEveryHopAndEveryCountIsThere(t *testing.T) {
 	}
 }
 
-// TestStatusNeedsNoColour: without colour each row still names its status in symbol and word.
+// TestStatusNeedsNoColour: without colour each row still shows its status as symbol and word.
 func TestStatusNeedsNoColour(t *testing.T) {
 	for name, r := range reports() {
 		out := rendered(t, r, Options{})
@@ -158,7 +158,7 @@ func TestStatusNeedsNoColour(t *testing.T) {
 	}
 }
 
-// TestASCIIKeepsTheLayout: the fallback has no byte above ASCII and every line is as wide as before.
+// TestASCIIKeepsTheLayout: the ASCII output has no byte above ASCII, and every line is as wide as in UTF-8.
 func TestASCIIKeepsTheLayout(t *testing.T) {
 	r := egressBlocked()
 	r.Verdict.RuledOut = append(r.Verdict.RuledOut, "größe 長い")
@@ -177,7 +177,7 @@ func TestASCIIKeepsTheLayout(t *testing.T) {
 	}
 }
 
-// TestHostileTextObeysNobody: what a node answers never reaches the terminal as a control.
+// TestHostileTextObeysNobody: control characters in a node's answer never reach the terminal.
 func TestHostileTextObeysNobody(t *testing.T) {
 	for _, f := range Formats {
 		for _, o := range []Options{{Format: f}, {Format: f, Width: 200}} {
@@ -205,7 +205,7 @@ func TestSecretsAreInNoFormat(t *testing.T) {
 	}
 }
 
-// TestJSONReadsBack: escapes on the way out change no value.
+// TestJSONReadsBack: escaping changes no value.
 func TestJSONReadsBack(t *testing.T) {
 	for name, r := range map[string]*diag.Report{"healthy": healthy(), "hostile": hostile()} {
 		out := rendered(t, r, Options{Format: JSON})
@@ -343,7 +343,7 @@ func TestUnknownFormatIsRefused(t *testing.T) {
 	}
 }
 
-// TestHTMLIsAPage: every report is a page that a browser reads as it is written, whatever a node answers.
+// TestHTMLIsAPage: every report is a valid HTML page, whatever a node answers.
 func TestHTMLIsAPage(t *testing.T) {
 	all := reports()
 	all["hostile"], all["empty"] = hostile(), &diag.Report{}
@@ -366,7 +366,7 @@ func TestAWriteErrorIsReturned(t *testing.T) {
 	}
 }
 
-// TestEmptyReport: a walk that broke before it knew anything still renders.
+// TestEmptyReport: a walk that failed before it measured anything still renders.
 func TestEmptyReport(t *testing.T) {
 	for _, f := range Formats {
 		if out := rendered(t, &diag.Report{Verdict: diag.Verdict{Outcome: diag.OutcomeInconclusive}},
@@ -385,8 +385,8 @@ func TestUTF8(t *testing.T) {
 	}
 }
 
-// TestJUnitOfAForeignReport: texts that no XML document may hold, and a clock that ran backwards, make no file that a
-// CI refuses.
+// TestJUnitOfAForeignReport: characters that are invalid in XML, and a clock that ran backwards, still make a file that
+// a CI accepts.
 func TestJUnitOfAForeignReport(t *testing.T) {
 	r := hostile()
 	r.Run.DurationMS, hop(r, diag.HopNodeReadiness).DurationMS = -5, -7

@@ -16,11 +16,11 @@ const (
 	node     = "node"
 )
 
-// textColumnFrom is the page width from which on every row has room for its text; below, text is printed under the rows
-// that need it.
+// textColumnFrom is the page width from which every row has room for its text; on a narrower page, text is printed
+// below the rows that need it.
 const textColumnFrom = 110
 
-// HopRow is one hop as a row of the table, finished or not.
+// HopRow is one hop as a row of the table, whether or not it has finished.
 type HopRow struct {
 	State    page.Cell // symbol and word
 	Hop      string
@@ -30,7 +30,7 @@ type HopRow struct {
 	Text     page.Cell
 }
 
-// Done is the row of a judged hop.
+// Done returns the row of a judged hop.
 func Done(h *diag.HopResult) HopRow {
 	r := HopRow{
 		State: page.Status(h.Status), Hop: string(h.ID),
@@ -49,10 +49,10 @@ func Done(h *diag.HopResult) HopRow {
 	return r
 }
 
-// AskingWhy is the word of a hop that failed, and whose counter-probes are under way.
+// AskingWhy is shown for a failed hop while its counter-probes run.
 const AskingWhy = "checking why"
 
-// Spent is "820 ms/12 s": what was spent of a budget in milliseconds.
+// Spent formats the time used and the budget in milliseconds: "820 ms/12 s".
 func Spent(d diag.Millis, budgetMS int64) string {
 	if budgetMS <= 0 {
 		return d.Words()
@@ -60,7 +60,7 @@ func Spent(d diag.Millis, budgetMS int64) string {
 	return d.Words() + "/" + Budget(budgetMS)
 }
 
-// Budget is a budget in whole seconds where it is whole: "12 s".
+// Budget formats a budget, in seconds if it is a whole number of them: "12 s".
 func Budget(ms int64) string {
 	if ms%1000 == 0 && ms < 100_000 {
 		return strconv.FormatInt(ms/1000, 10) + " s"
@@ -68,8 +68,8 @@ func Budget(ms int64) string {
 	return diag.Millis(ms).Words()
 }
 
-// vantageCell sums up the steps that were measured from one place: the worst status, and the time they took. Nothing
-// marks a vantage that the hop does not use.
+// vantageCell sums up the steps measured from one vantage: the worst status, and the total time. It is blank for a
+// vantage that the hop does not use.
 func vantageCell(h *diag.HopResult, vantage string) page.Cell {
 	worst, total, any := diag.Status(""), diag.Millis(0), false
 	for i := range h.Steps {
@@ -92,7 +92,7 @@ func vantageCell(h *diag.HopResult, vantage string) page.Cell {
 	if h.DurationMS > 0 {
 		total = min(total, h.DurationMS) // steps run side by side
 	}
-	// what was asked was answered, and the answer is what is wrong
+	// the request was answered, and the content of the answer is the fault
 	if h.Status == diag.StatusFail && worst == diag.StatusPass {
 		if total == 0 {
 			return page.Cell{}
@@ -105,8 +105,8 @@ func vantageCell(h *diag.HopResult, vantage string) page.Cell {
 	return page.Marked(worst, total.Words())
 }
 
-// worse orders statuses by how much they want to be seen: a step that was left out does not hide one that passed, nor
-// the other way round.
+// worse reports whether a is more important to show than b. A skipped step does not hide one that passed, nor the other
+// way round.
 func worse(a, b diag.Status) bool { return rank(a) > rank(b) }
 
 func rank(s diag.Status) int {
@@ -120,7 +120,7 @@ func rank(s diag.Status) int {
 	}[s]
 }
 
-// hopColumns is the layout of a hop list: at 80 columns all but the text. On a narrow terminal times go first.
+// hopColumns returns the columns of a hop list: at 80 columns all but the text. A narrow terminal drops times first.
 func hopColumns(width int) []page.Column {
 	columns := []page.Column{
 		{Title: "#", Right: true, Min: 2},
@@ -136,10 +136,10 @@ func hopColumns(width int) []page.Column {
 	return columns
 }
 
-// tiny is the page width below which even the name of a hop is cut.
+// tiny is the page width below which even the names of hops are truncated.
 const tiny = 60
 
-// The numbers of those columns that are set after the fact.
+// Indices of the columns that are modified later.
 const (
 	colStatus = 1 + iota
 	colHop
@@ -155,11 +155,11 @@ func (r HopRow) cells(number int) []page.Cell {
 // textShown reports whether rows have room for their text.
 func textShown(width int) bool { return width == 0 || width >= textColumnFrom }
 
-// textColumn is the column of what was seen, which is cut on a terminal.
+// textColumn is the column for what was measured; it is truncated on a terminal.
 func textColumn() page.Column { return page.Column{Title: "what was seen", Least: 20} }
 
-// Rows writes hop rows alone, one line each: what a live table shows. Its columns have from the first frame on the
-// width that any status and any time within budgets needs; what is wider is cut.
+// Rows writes hop rows alone, one line each, for a live table. From the first frame on, columns are wide enough for any
+// status and any time within the budgets; anything wider is truncated.
 func Rows(w io.Writer, rows []HopRow, budgets []int64, o Options) error {
 	columns := hopColumns(o.Width)
 	status, operator, spent := &columns[colStatus], &columns[colOperator], &columns[colTime]
@@ -168,7 +168,7 @@ func Rows(w io.Writer, rows []HopRow, budgets []int64, o Options) error {
 		status.Min = max(status.Min, page.Width(page.Status(s).Text))
 	}
 	for _, b := range budgets {
-		// the widest words of milliseconds and of seconds
+		// the longest texts of milliseconds and of seconds
 		for _, most := range [...]diag.Millis{999, 99_400, diag.Millis(b)} {
 			spent.Min = max(spent.Min, page.Width(Spent(most, b)))
 			operator.Min = max(operator.Min, page.Width("✘ "+most.Words()))
@@ -205,13 +205,13 @@ func Rows(w io.Writer, rows []HopRow, budgets []int64, o Options) error {
 	return s.write(w)
 }
 
-// closer is a time of a budget in one column less, so that no unit is cut off: "112 ms/12s".
+// closer writes a time and its budget in one column less, so that no unit is cut off: "112 ms/12s".
 func closer(spent string) string {
 	at := strings.LastIndexByte(spent, '/') + 1
 	return spent[:at] + strings.ReplaceAll(spent[at:], " ", "")
 }
 
-// Counts is how many hops have each status, every status named.
+// Counts returns how many hops have each status.
 func Counts(hops []diag.HopResult) string {
 	n := map[diag.Status]int{}
 	for i := range hops {
@@ -224,7 +224,7 @@ func Counts(hops []diag.HopResult) string {
 	return strings.Join(parts, " · ")
 }
 
-// Headline names the subject: node, host, allocation, profile; clean.
+// Headline names the subject: node, host, allocation, profile; without control characters.
 func Headline(s *diag.Subject) string {
 	parts := []string{}
 	who := s.NodeID

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// shortLine is one line, never cut: outcome, node, blame and owner, or what there was. Lists and pipes read it.
+// shortLine is one line for lists and pipes, never truncated: outcome, node, blame and owner, or what was found.
 func shortLine(r *diag.Report) page.Line {
 	return page.Line{
 		page.Marked(OutcomeStatus(r.Verdict.Outcome), string(r.Verdict.Outcome)),
@@ -16,8 +16,8 @@ func shortLine(r *diag.Report) page.Line {
 	}
 }
 
-// verdictParts are the parts of one line after the outcome. On a page the blame is the hop with its number, and parts
-// that the page has elsewhere are left out.
+// verdictParts returns the parts of the line after the outcome. On a page, the blame is the hop with its number, and
+// parts that are elsewhere on the page are omitted.
 func verdictParts(r *diag.Report, onPage bool) []string {
 	v := &r.Verdict
 	parts := []string{subject(&r.Subject)}
@@ -65,7 +65,7 @@ func subject(s *diag.Subject) string {
 	return "-"
 }
 
-// undecided reports what kept a walk from deciding: the verdict's own words, or the first hop that was not decided.
+// undecided explains why a walk decided nothing: in the verdict's words, or by the first hop that is not decided.
 func undecided(r *diag.Report) string {
 	if r.Verdict.Because != "" {
 		return r.Verdict.Because

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// summary is a page that is handed on: the answer, which a chat or a step summary shows first, and everything else
-// folded under its title. As Markdown the answer is at most 15 lines.
+// summary is a page to pass on: the answer first, for a chat or a step summary, then everything else folded under its
+// title. As Markdown the answer has at most 15 lines.
 func summary(r *diag.Report) []page.Block {
 	v := &r.Verdict
 	s := &sheet{o: Options{Format: Full}}
@@ -58,12 +58,12 @@ func summary(r *diag.Report) []page.Block {
 	return s.Blocks
 }
 
-// fold adds blocks that a page can do without at first.
+// fold adds blocks that are hidden under a title at first.
 func (s *sheet) fold(title string, blocks ...page.Block) {
 	s.Add(page.Fold{Title: title, Blocks: blocks})
 }
 
-// section folds what write adds; nothing where that is nothing.
+// section folds what write adds, unless that is nothing.
 func (s *sheet) section(title string, write func(*sheet)) {
 	inner := &sheet{o: s.o}
 	if write(inner); len(inner.Blocks) > 0 {
@@ -71,7 +71,7 @@ func (s *sheet) section(title string, write func(*sheet)) {
 	}
 }
 
-// first is what was found, who is called, and how one knows it.
+// first adds what was found, whom to call, and how it is known.
 func (s *sheet) first(r *diag.Report) {
 	v := &r.Verdict
 	s.Field("partial", r.Run.EndedBy.Words(), page.Unsure)
@@ -91,7 +91,7 @@ func (s *sheet) first(r *diag.Report) {
 	}
 }
 
-// findings are what follows from the blame, and what else was found.
+// findings adds the symptoms of the blame, and further findings.
 func (s *sheet) findings(r *diag.Report) {
 	v := &r.Verdict
 	s.Field("symptoms", hopList(r.Hops, v.Symptoms), page.Plain)
@@ -105,7 +105,7 @@ func (s *sheet) findings(r *diag.Report) {
 	}
 }
 
-// proofs are the facts that each blame rests on, with what they measured.
+// proofs adds the facts that support each blame, with their measurements.
 func (s *sheet) proofs(r *diag.Report) {
 	facts := index(r.Facts)
 	add := func(b *diag.Blame, pr *diag.Proof, o *diag.Observation, unproven string) {

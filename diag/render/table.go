@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// page adds the default page: the hops, what is beside the point, and then the answer, so that a screen ends with it.
+// page adds the default page: the hops, footnotes, and then the answer, so that it is at the end of the screen.
 func (s *sheet) page(r *diag.Report) {
 	wide := s.o.Format == Wide
 	s.Add(page.Heading{Text: Headline(&r.Subject)})
@@ -38,7 +38,7 @@ func (s *sheet) page(r *diag.Report) {
 	}
 }
 
-// hops is the table of the hops; folded, without the unremarkable rows.
+// hops returns the table of hops; if folded, without unremarkable rows.
 func (s *sheet) hops(r *diag.Report, folded bool) page.Table {
 	t := page.Table{Columns: hopColumns(s.o.Width)}
 	wide, parent := s.o.Format == Wide, parents(r)
@@ -91,7 +91,7 @@ func (s *sheet) hops(r *diag.Report, folded bool) page.Table {
 	return t
 }
 
-// markOf is the last word of the row of a blamed hop: the blame itself, or a further finding beside it.
+// markOf returns the mark at the end of a blamed hop's row: the blame itself, or a further finding.
 func markOf(v *diag.Verdict, id diag.HopID) string {
 	if v.Blame != nil && v.Blame.Hop != id {
 		return "◀ also"
@@ -99,10 +99,10 @@ func markOf(v *diag.Verdict, id diag.HopID) string {
 	return "◀ blame"
 }
 
-// textColumnAt reports whether a table of hops ends with what was seen.
+// textColumnAt reports whether the last column of a table of hops is the text.
 func textColumnAt(t page.Table) bool { return t.Columns[len(t.Columns)-1].Title == "what was seen" }
 
-// unremarkable reports whether a hop's row may be folded: it passed, or was not to be walked.
+// unremarkable reports whether a hop's row may be folded: it passed, or was not supposed to run.
 func unremarkable(h *diag.HopResult) bool {
 	switch h.Status {
 	case diag.StatusPass, diag.StatusSkipped, diag.StatusNotReached:
@@ -113,10 +113,10 @@ func unremarkable(h *diag.HopResult) bool {
 
 const underIndent = 3
 
-// besideText is the most columns that a row has beside its text: what is longer than the rest may have been cut.
+// besideText is the maximum width of a row without its text: a longer text may have been truncated.
 const besideText = 82
 
-// below is the lines beneath a row: a finding that the answer does not cover, and what else was found.
+// below returns the lines below a row: a finding that the answer does not mention, and further findings.
 func (s *sheet) below(h *diag.HopResult, spoken bool) []page.Block {
 	var under []page.Block
 	text := findingText(&h.Finding)
@@ -173,7 +173,7 @@ func number(hops []diag.HopResult, id diag.HopID) string {
 	return "?"
 }
 
-// blamed reports whether the verdict is about the hop itself.
+// blamed reports whether the verdict's blame or a further finding is about the hop.
 func blamed(v *diag.Verdict, id diag.HopID) bool {
 	return (v.Blame != nil && v.Blame.Hop == id) ||
 		slices.ContainsFunc(v.OtherFindings, func(b diag.Blame) bool { return b.Hop == id })
@@ -192,7 +192,7 @@ func findingText(f *diag.Finding) string {
 	return string(f.Signal)
 }
 
-// footnotes adds why hops or steps were not run, each reason once.
+// footnotes adds why hops or steps did not run, each reason once.
 func (s *sheet) footnotes(r *diag.Report) {
 	var order []string
 	hops := map[string][]string{}
@@ -220,7 +220,7 @@ func (s *sheet) footnotes(r *diag.Report) {
 	}
 }
 
-// vantages reports what could not be had and, with all, from where was measured.
+// vantages adds which vantages were not available and, with all, which were used.
 func (s *sheet) vantages(r *diag.Report, all bool) {
 	for _, v := range r.Vantages {
 		var parts []string

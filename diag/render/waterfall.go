@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// bar is one row of a waterfall: what ran, from where, and when, in milliseconds since the walk's start.
+// bar is one row of a waterfall: what ran, from which vantage, and when, in milliseconds since the walk's start.
 type bar struct {
 	status   diag.Status
 	name     string
@@ -19,12 +19,12 @@ type bar struct {
 	note     string // why it has no bar
 }
 
-// fills distinguish vantages without colour; another vantage than these two has dots.
+// fills tell vantages apart without colour; any other vantage has dots.
 var fills = map[string]string{operator: "█", node: "▒"}
 
 const otherFill = "·"
 
-// hopBars are a hop's probes, each before the ones that were asked since it failed.
+// hopBars returns the bars of a hop's probes, each probe followed by its counter-probes at the end.
 func hopBars(r *diag.Report, h *diag.HopResult) []bar {
 	byID := index(r.Facts)
 	passing := passingOf(&r.Verdict)
@@ -49,7 +49,7 @@ func hopBars(r *diag.Report, h *diag.HopResult) []bar {
 	return bars
 }
 
-// passingOf are the passing questions of all proofs: some came to an error that is further than the failing one.
+// passingOf returns the passing requests of all proofs: some ended with an error in a later phase than the failing one.
 func passingOf(v *diag.Verdict) []string {
 	var ids []string
 	if v.Proof != nil {
@@ -67,7 +67,8 @@ func barOf(name string, st diag.Status, f *diag.Fact) bar {
 	return bar{status: st, name: name, vantage: f.Vantage, from: f.OffsetMS, to: f.OffsetMS + int64(f.DurationMS)}
 }
 
-// walkBars are the hops of a walk: for each vantage from the begin of the first probe to the end of the last.
+// walkBars returns the bars of a walk's hops: for each vantage, from the start of the first probe to the end of the
+// last.
 func walkBars(r *diag.Report) []bar {
 	var bars []bar
 	for i := range r.Hops {
@@ -94,17 +95,17 @@ func walkBars(r *diag.Report) []bar {
 	return bars
 }
 
-// The columns of a waterfall beside its bars.
+// The columns of a waterfall besides its bars.
 const (
-	barMark      = 2 // the symbol of a status, and a blank
+	barMark      = 2 // the symbol of a status, and a space
 	barNameLeast = 14
 	barTime      = 7
 	barLeast     = 8
 	barDefault   = 40 // where no width bounds it
-	barsAlone    = 60 // the width from which vantages have a column of their own
+	barsAlone    = 60 // the width from which the vantage has its own column
 )
 
-// waterfall adds bars on one scale, under the times of its ends.
+// waterfall adds bars on one scale, with the times of its two ends above.
 func (s *sheet) waterfall(bars []bar) {
 	if len(bars) == 0 {
 		s.Add(page.Para{Text: "Nothing was measured.", Style: page.Faint})
@@ -152,7 +153,7 @@ func (s *sheet) waterfall(bars []bar) {
 	}
 }
 
-// draw is the bar in n columns of the scale, at least one column wide.
+// draw returns the bar in n columns of the scale, at least one column wide.
 func (b *bar) draw(from, to int64, n int) string {
 	fill := cmp.Or(fills[b.vantage], otherFill)
 	all := max(to-from, 1)

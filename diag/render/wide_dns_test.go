@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// TestEachNameServer: a server's own answer is one line, and a server's words cannot steer a terminal.
+// TestEachNameServer: each name server's answer is one line, and its text cannot control a terminal.
 func TestEachNameServer(t *testing.T) {
 	ttl := int64(20)
 	f := diag.Fact{Request: diag.Request{Op: diag.OpDNS}, DNS: &diag.DNSFacts{Name: "api.gpuaas.test",
