@@ -186,8 +186,7 @@ func yes(b *bool, yes, no string) string {
 	return no
 }
 
-// short is what people compare of a digest.
-// Digits is as much of a digest as people compare; JSON has all of it.
+// Digits returns the part of a digest that people compare; JSON has all of it.
 func Digits(digest string) string { return digest[:min(len(digest), 12)] }
 
 // punctuation is what may separate the digits of a fingerprint.
