@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Severity of an event, in the words that log collectors know.
+// Severity of an event, in the terms of log collectors.
 type Severity string
 
 // Severities, the mildest first.
@@ -22,44 +22,44 @@ const (
 // Origin is the source of an event.
 type Origin string
 
-// Origins, in the order in which a request meets them: of two events of the same millisecond, the cause comes first.
+// Origins, in the order in which a request passes them: of two events in the same millisecond, the cause comes first.
 const (
 	FromRecord    Origin = "record"    // the node's diagnostic record
 	FromAgent     Origin = "agent"     // the agent's journal on the node
 	FromIngress   Origin = "ingress"   // nginx in front of the platform: public edge and node ingress
-	FromNodeAPI   Origin = "node_api"  // the platform's listeners, by their own log
+	FromNodeAPI   Origin = "node_api"  // the platform's listeners, from their own log
 	FromAPI       Origin = "api"       //
 	FromGateway   Origin = "gateway"   // terminals, both ends
-	FromPlatform  Origin = "platform"  // the platform's process, about no request
+	FromPlatform  Origin = "platform"  // the platform's process, apart from requests
 	FromTasks     Origin = "tasks"     // the platform's evidence of tasks
 	FromSessions  Origin = "sessions"  // and of terminal sessions
 	FromEvidence  Origin = "evidence"  // and of everything else
-	FromPreflight Origin = "preflight" // the walk that was made for this bundle
+	FromPreflight Origin = "preflight" // the walk that the bundle was made with
 	FromJoin      Origin = "timeline"  // what the join itself noticed
 )
 
-// Origins lists every origin, in that order.
+// Origins lists every origin, in the order of the constants.
 var Origins = [...]Origin{FromRecord, FromAgent, FromIngress, FromNodeAPI, FromAPI, FromGateway, FromPlatform,
 	FromTasks, FromSessions, FromEvidence, FromPreflight, FromJoin}
 
-// ClockNote reports what an event's time is worth.
+// ClockNote tells how reliable an event's time is.
 type ClockNote string
 
 const (
-	ClockKnown     ClockNote = ""          // by the operator's clock: the source's offset is known and subtracted
-	ClockOfSource  ClockNote = "as_said"   // by the source's own clock, whose offset is not known
-	ClockInherited ClockNote = "inherited" // the line has no time: it gets the previous line's
-	ClockStepped   ClockNote = "stepped"   // its clock has been set since: computed from the uptime
+	ClockKnown     ClockNote = ""          // the operator's clock: the source's offset is known and was subtracted
+	ClockOfSource  ClockNote = "as_said"   // the source's clock, whose offset is unknown
+	ClockInherited ClockNote = "inherited" // the line has no time and got the previous line's
+	ClockStepped   ClockNote = "stepped"   // the source's clock was set after the event: computed from the uptime
 )
 
-// Event is what one source recorded. Its JSON is what diag export ships: names are stable, fields are only added.
+// Event is what one source recorded. Its JSON is what diag export writes: names are stable, and fields are only added.
 type Event struct {
-	ID         string    `json:"id"` // a digest of the recorded event: the same in every export
+	ID         string    `json:"id"` // a digest of the recorded event, equal in every export
 	At         diag.Time `json:"ts,omitzero"`
 	Severity   Severity  `json:"severity"`
 	Origin     Origin    `json:"source"`
 	Clock      ClockNote `json:"clock,omitempty"`
-	SourceTime diag.Time `json:"said_at,omitzero"` // the source's own time, where At is another
+	SourceTime diag.Time `json:"said_at,omitzero"` // the source's own time, if it differs from At
 
 	NodeID        string `json:"node_id,omitempty"`
 	InstanceID    string `json:"node_instance_id,omitempty"`
@@ -72,17 +72,17 @@ type Event struct {
 	Message string            `json:"message"`
 	Fields  map[string]string `json:"fields,omitempty"`
 
-	// Routine is what a healthy node does all day: people read it in sums.
+	// Routine is regular traffic of a healthy node, which is summed up for people.
 	Routine bool `json:"routine,omitempty"`
 
 	boot   string // of the source
-	monoNS int64  // since that boot; 0: not known
-	seq    int    // its place among the source's events
-	line   string // as it was written, where it is of a log
-	name   string // its key among others of its origin, where the source numbers its events
+	monoNS int64  // time since that boot; 0: unknown
+	seq    int    // position among the source's events
+	line   string // the original line, if it is from a log
+	name   string // key among the events of its origin, if the source numbers them
 }
 
-// identify sets the event's id. Only what the source recorded goes into it, and nothing that was derived later.
+// identify sets the event's id, a digest of what the source recorded. Values derived later do not change it.
 func (e *Event) identify() {
 	parts := []string{string(e.Origin), e.NodeID, e.boot, e.name}
 	if e.name == "" {
@@ -93,7 +93,7 @@ func (e *Event) identify() {
 	e.ID = hex.EncodeToString(sum[:12])
 }
 
-// rank is the origin's place among Origins.
+// rank returns the origin's index in Origins.
 func (o Origin) rank() int {
 	for i, known := range Origins {
 		if known == o {

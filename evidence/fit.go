@@ -9,14 +9,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// Sizes of a tar archive: each file has a header and fills blocks, and two blocks of zeros end it.
+// Sizes in a tar archive: each file has a header and is padded to blocks, and two zero blocks end it.
 const tarBlock, tarEnd = 512, 1024
 
-// maxSaid bounds, in bytes, each foreign string in a manifest. There are some thirty.
+// maxSaid bounds, in bytes, each string from outside in a manifest, which has some thirty.
 const maxSaid = 4 << 10
 
-// clip shortens texts from nodes and platform, so that an oversized one does not prevent the bundle from being
-// packed.
+// clip shortens texts from nodes and platform, so that a huge one cannot prevent the bundle from being packed.
 func (m *Manifest) clip() {
 	words := []*string{&m.InstanceID, &m.WorkflowID}
 	for i := range m.Sources {
@@ -32,10 +31,10 @@ func (m *Manifest) clip() {
 	}
 }
 
-// fit leaves out the files that Open would refuse: those that are too large, and of the rest the largest ones until
-// their number and their sum are within the limits. The manifest notes each omission at its source.
+// fit removes the files that Open would refuse: those that are too large, then the largest ones until number and total
+// size are within the limits. Each omission is noted at the file's source.
 func (m *Manifest) fit() {
-	sum := int64(bounded.Manifest().Bytes) + 2*tarBlock + tarEnd // of the manifest, at the most
+	sum := int64(bounded.Manifest().Bytes) + 2*tarBlock + tarEnd // starts with the maximum size of the manifest
 	for _, f := range m.Files {
 		sum += archived(f)
 	}
@@ -61,12 +60,12 @@ func (m *Manifest) fit() {
 	}
 }
 
-// archived is what a file takes in the archive.
+// archived returns the size of a file in the archive.
 func archived(f File) int64 {
 	return tarBlock + (int64(len(f.Data))+tarBlock-1)/tarBlock*tarBlock
 }
 
-// leaveOut drops a file. Its source's Why names the first file that was dropped.
+// leaveOut removes a file. Its source's Why names the first file that was removed.
 func (m *Manifest) leaveOut(f File, why string) {
 	m.Files = slices.DeleteFunc(m.Files, func(o File) bool { return o.Path == f.Path })
 	m.Whole = false

@@ -9,19 +9,19 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Line is an event as people read it, one that came again and again, or a stretch of routine.
+// Line is what people read: an event, an event that repeats, or a stretch of routine.
 type Line struct {
 	Event
 	Times   int            // how often it came
 	Until   diag.Time      // the last time
-	Routine map[Origin]int // of a stretch of routine: how many events each source had
+	Routine map[Origin]int // for a stretch of routine: the number of events per source
 }
 
-// foldWindow is how many lines back an event is recognised as the same again: a loop of retries or restarts has few.
+// foldWindow is how many lines back a repeated event is recognized; a loop of retries or restarts has few lines.
 const foldWindow = 12
 
-// Fold sums up what repeats: between two events that are not routine, all routine is one line, and an event that comes
-// again soon, but for its numbers and ids, is counted where it came first.
+// Fold sums up repetition. All routine between two other events becomes one line. An event that repeats soon, apart
+// from its numbers and ids, is counted at its first occurrence.
 func Fold(events []Event) []Line {
 	var lines []Line
 	shapes := map[int]string{}
@@ -50,7 +50,8 @@ func Fold(events []Event) []Line {
 	return lines
 }
 
-// shape is the event without its ids, counters and times; a status stays, since another one is another event.
+// shape returns the event without its ids, counters and times. It keeps the status, since another status is another
+// event.
 func (e *Event) shape() string {
 	var b strings.Builder
 	b.WriteString(string(e.Origin) + string(e.Severity))
@@ -67,10 +68,10 @@ func (e *Event) shape() string {
 	return b.String()
 }
 
-// idLength is from where on a run of letters and digits is taken for an id.
+// idLength is the least length at which a run of letters and digits counts as an id.
 const idLength = 16
 
-// blank writes a word with a # for each run in it that is an id or has digits.
+// blank writes a word with # for each run that is an id or has digits.
 func blank(b *strings.Builder, word string) {
 	isRun := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '.' }
 	for word != "" {
@@ -92,7 +93,7 @@ func blank(b *strings.Builder, word string) {
 	}
 }
 
-// stretch words a stretch of routine.
+// stretch describes a stretch of routine.
 func (l Line) stretch() string {
 	var parts []string
 	for _, o := range Origins {
@@ -104,10 +105,10 @@ func (l Line) stretch() string {
 		l.Until.UTC().Format("15:04:05"), strings.Join(parts, ", "))
 }
 
-// statusProbe is a task by which the platform looks at a workload every few seconds.
+// statusProbe is the task with which the platform checks a workload every few seconds.
 const statusProbe = "status.probe"
 
-// asRoutine marks what belongs to routine tasks, and went well.
+// asRoutine marks events that belong to routine tasks and succeeded.
 func asRoutine(events []Event) []Event {
 	tasks := map[string]bool{}
 	for _, e := range events {
@@ -123,7 +124,7 @@ func asRoutine(events []Event) []Event {
 	return events
 }
 
-// Shown are the events for people: without the requests that were made to find all this out.
+// Shown returns the events for people: without the requests that this tool made to gather them.
 func (t Timeline) Shown() []Event {
 	if t.Query.Own == "" {
 		return t.Events
@@ -133,8 +134,8 @@ func (t Timeline) Shown() []Event {
 	})
 }
 
-// Text is one line: time, a mark for a clock that is not known, severity where it matters, origin, ids, message. The
-// subject's own ids are left out.
+// Text is one line: time, a mark for an unknown clock, severity if notable, origin, ids, message. It omits the ids that
+// q names.
 func (l Line) Text(q Query) string {
 	var b strings.Builder
 	at := strings.Repeat(" ", len(diag.TimeLayout)-2)
@@ -161,7 +162,7 @@ func (l Line) Text(q Query) string {
 	return b.String()
 }
 
-// knows reports whether an id adds nothing for the caller.
+// knows reports whether the caller already knows an id.
 func (q Query) knows(id string) bool {
 	return id == q.NodeID || id == q.AllocationID || id == q.CorrelationID || id == q.Own ||
 		slices.Contains(q.Familiar, id)
@@ -189,7 +190,7 @@ func (s Severity) mark() string {
 	return " "
 }
 
-// Text is the whole history for people: first what its times are worth, then the lines.
+// Text is the whole history for people: first the notes about its times, then the lines.
 func (t Timeline) Text() []byte {
 	var b strings.Builder
 	for _, note := range t.Notes() {
@@ -202,7 +203,7 @@ func (t Timeline) Text() []byte {
 	return []byte(b.String())
 }
 
-// Lines are the log lines of these origins as they were written, with the source's own time.
+// Lines returns the original log lines of these origins, with the source's own time.
 func (t Timeline) Lines(origins ...Origin) (text []byte, n int) {
 	var b strings.Builder
 	for _, e := range t.Events {
@@ -220,7 +221,7 @@ func (t Timeline) Lines(origins ...Origin) (text []byte, n int) {
 	return []byte(b.String()), n
 }
 
-// Notes explain the marks of uncertain times, and count what was left out.
+// Notes explain the marks for uncertain times, and count what was left out.
 func (t Timeline) Notes() []string {
 	notes := []string{
 		"times are the operator's clock; ~ by the clock of the source, whose error is not known; ^ of the line before; " +

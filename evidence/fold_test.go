@@ -7,7 +7,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestFold: a day of health is one line, a loop is shown once, and a cause is never swallowed.
+// TestFold: a day of health is one line, a loop is shown once, and a cause is never hidden.
 func TestFold(t *testing.T) {
 	var j diag.JournalFacts
 	request := func(ms int, path, status string) {
@@ -41,7 +41,7 @@ func TestFold(t *testing.T) {
 	equal(t, got, want...)
 }
 
-// TestLogLines: what slog and nginx write is taken apart, and other words stay words.
+// TestLogLines: lines of slog and nginx are parsed, and other lines stay text.
 func TestLogLines(t *testing.T) {
 	for text, want := range map[string]Event{
 		`time=2026-01-02T12:00:00.500Z level=ERROR msg="task failed" task_id=t1 correlation_id=c1 code=x`: {
@@ -72,7 +72,7 @@ func TestLogLines(t *testing.T) {
 	}
 }
 
-// FuzzLogLine: no line breaks the reader.
+// FuzzLogLine: no line makes the parser fail.
 func FuzzLogLine(f *testing.F) {
 	f.Add(`a="b`)
 	f.Add(`{"path":"/nodes/"}`)

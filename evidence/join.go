@@ -10,15 +10,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Query reports whose history is wanted. NodeID is the subject; CorrelationID and AllocationID narrow it.
+// Query selects a history. NodeID is the subject; CorrelationID and AllocationID narrow it.
 type Query struct {
 	NodeID        string
 	CorrelationID string
 	AllocationID  string
 	Since         diag.Time
 
-	// Own is the correlation id of the requests that were made to find all this out: they are not shown to people.
-	// Familiar are further ids of the subject: what names one is about it, and lines do not repeat them.
+	// Own is the correlation id of the requests that this tool made to gather the events; people do not see them.
+	// Familiar are further ids of the subject: an event with one of them is about the subject, and lines do not repeat
+	// them.
 	Own      string
 	Familiar []string
 }
@@ -28,15 +29,15 @@ type Timeline struct {
 	Query   Query   `json:"-"`
 	Clocks  []Clock `json:"clocks,omitempty"`
 	Events  []Event `json:"events"`
-	Dropped int     `json:"dropped,omitempty"` // events of other nodes, or outside of what was asked for
-	Doubles int     `json:"doubles,omitempty"` // the same event, seen more than once
+	Dropped int     `json:"dropped,omitempty"` // events of other nodes, or outside the query
+	Doubles int     `json:"doubles,omitempty"` // duplicates of an event
 }
 
 // stepTolerance is the largest difference between an event's wall time and its time by uptime that does not count as
 // a clock step. Uptimes have a resolution of one second.
 const stepTolerance = 3 * time.Second
 
-// Join makes one history of all sources. It does not matter in which order they are given.
+// Join makes one history of all sources, in whatever order they are given.
 func Join(q Query, sources ...Source) Timeline {
 	t := Timeline{Query: q}
 	var all []Event
@@ -75,7 +76,7 @@ func Join(q Query, sources ...Source) Timeline {
 	return t
 }
 
-// Narrow is the part of the history that q asks for.
+// Narrow returns the part of the history that q selects.
 func (t Timeline) Narrow(q Query) Timeline {
 	l := linksOf(t.Events)
 	out := Timeline{Query: q, Clocks: t.Clocks, Dropped: t.Dropped, Doubles: t.Doubles}
@@ -89,14 +90,15 @@ func (t Timeline) Narrow(q Query) Timeline {
 	return out
 }
 
-// inOrder sorts by time, then along a request's way, then by the source's own order. Ids make it total.
+// inOrder sorts by time, then in the order in which a request passes the origins, then by the source's order. Ids make
+// the order total.
 func inOrder(a, b Event) int {
 	return cmp.Or(a.At.Compare(b.At.Time), cmp.Compare(a.Origin.rank(), b.Origin.rank()),
 		cmp.Compare(a.monoNS, b.monoNS), cmp.Compare(a.seq, b.seq), strings.Compare(a.Message, b.Message),
 		strings.Compare(a.ID, b.ID))
 }
 
-// timed gives each event of the source its time by the operator's clock, as well as that can be known.
+// timed converts the times of the source's events to the operator's clock as far as its offset is known.
 func (s Source) timed() []Event {
 	events := slices.Clone(s.Events)
 	var last diag.Time
@@ -113,8 +115,8 @@ func (s Source) timed() []Event {
 	return events
 }
 
-// correct returns the event's time by the operator's clock. The clock offset of another boot is not known. Within
-// this boot, the monotonic time is the better evidence when the clock was set in between.
+// correct returns the event's time by the operator's clock. The clock offset in another boot is unknown. Within this
+// boot, the monotonic time is more reliable if the clock was set in between.
 func (c Clock) correct(e Event) (diag.Time, ClockNote) {
 	switch {
 	case e.SourceTime.IsZero():
@@ -134,8 +136,8 @@ func (c Clock) correct(e Event) (diag.Time, ClockNote) {
 	return diag.At(at), ClockKnown
 }
 
-// offset is subtracted from a source's times. It is 0 where the measured difference is within its uncertainty:
-// correcting for it would reorder events of clocks that agree.
+// offset returns what is subtracted from a source's times. It is 0 if the measured difference is within its
+// uncertainty: a correction would reorder events of clocks that agree.
 func (c Clock) offset() time.Duration {
 	if c.agrees() {
 		return 0
@@ -143,18 +145,18 @@ func (c Clock) offset() time.Duration {
 	return time.Duration(*c.OffsetMS) * time.Millisecond
 }
 
-// agrees reports whether the clock is the operator's, as far as is known.
+// agrees reports whether the clock equals the operator's within the uncertainty.
 func (c Clock) agrees() bool {
 	return c.ErrorMS != nil && max(*c.OffsetMS, -*c.OffsetMS) <= *c.ErrorMS
 }
 
-// sameBoot compares boot ids: journald writes them without dashes.
+// sameBoot compares boot ids, which journald writes without dashes.
 func sameBoot(a, b string) bool {
 	return strings.ReplaceAll(a, "-", "") == strings.ReplaceAll(b, "-", "")
 }
 
-// wants reports whether an event belongs to what was asked for. Another node's events do not, nor another tenant's
-// where an allocation is named; an event that names no node belongs to every node.
+// wants reports whether an event matches the query. Events of another node do not, nor of another tenant if the query
+// names an allocation; an event that names no node matches every node.
 func (q Query) wants(e *Event, l *links) bool {
 	switch {
 	case !q.Since.IsZero() && !e.At.IsZero() && e.At.Before(q.Since.Time):
@@ -166,7 +168,7 @@ func (q Query) wants(e *Event, l *links) bool {
 	case q.AllocationID != "":
 		return e.AllocationID == q.AllocationID
 	case e.NodeID == "" && q.NodeID != "" && (e.Origin == FromIngress || len(e.keys()) > 0):
-		// Some request, or some session, of any node. It is this node's when it goes on under an id of this node's.
+		// A request or a session that names no node. It is this node's if one of its ids is also used by this node.
 		return l.mentions(e) || (e.AllocationID != "" && slices.Contains(q.Familiar, e.AllocationID))
 	}
 	return true
@@ -196,11 +198,12 @@ func withInstances(node string, events []Event) []Event {
 	return out
 }
 
-// nodeKinds are of the evidence that the platform has from the node itself. To everything else it adds the instance
-// that it has in mind at that moment, which for a node that enrolled again is the former one until its first heartbeat.
+// nodeKinds are the kinds of evidence that the platform received from the node itself. To all other evidence the
+// platform adds the instance that it knows at that moment: for a node that enrolled again, the previous one until its
+// first heartbeat.
 var nodeKinds = [...]string{"node.enrolled", "node.heartbeat_changed", "node.booted", "node.event"}
 
-// ofNode reports whether it is the event's instance that acted.
+// ofNode reports whether the event's instance itself acted.
 func (e *Event) ofNode() bool {
 	return e.Origin == FromRecord || e.Origin == FromAgent ||
 		(e.Origin == FromEvidence && slices.Contains(nodeKinds[:], e.Fields["kind"]))

@@ -13,17 +13,17 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// at is noon and so many milliseconds.
+// at returns a time: noon plus ms milliseconds.
 func at(ms int) diag.Time { return diag.At(noon.Add(time.Duration(ms) * time.Millisecond)) }
 
 func offset(ms int64) *int64 { return &ms }
 
-// known is a source's clock that is off by ms.
+// known returns a clock that is off by ms.
 func known(host string, ms int64) Clock { return Clock{Host: host, OffsetMS: offset(ms)} }
 
 func line(ms int, text string) diag.JournalLine { return diag.JournalLine{At: at(ms), Text: text} }
 
-// texts are the history as a reader sees it, without times.
+// texts returns the history as people see it, without times.
 func texts(events []Event) []string {
 	var out []string
 	for _, e := range events {
@@ -69,7 +69,7 @@ func TestClocksAreCorrected(t *testing.T) {
 
 func keep(s string) string { return s }
 
-// TestClocksThatAgree: a difference within the error of its measurement moves nothing.
+// TestClocksThatAgree: a difference within the uncertainty changes no time.
 func TestClocksThatAgree(t *testing.T) {
 	clock := Clock{Host: "node", OffsetMS: offset(-9), ErrorMS: offset(10)}
 	h := Join(Query{}, Record(clock, "n1", record("i1", diag.RecordEntry{At: at(0), Decision: "retry"})),
@@ -82,7 +82,7 @@ func TestClocksThatAgree(t *testing.T) {
 	}
 }
 
-// TestUnknownClocks: an unknown clock is taken as reported, and marked.
+// TestUnknownClocks: times of an unknown clock are not corrected, and are marked.
 func TestUnknownClocks(t *testing.T) {
 	clock := known("node", 1000)
 	clock.BootID = "b2"
@@ -103,7 +103,7 @@ func TestUnknownClocks(t *testing.T) {
 	}
 }
 
-// TestSteppedClock: the node's clock was set by an hour after it wrote; its monotonic time gives the true time.
+// TestSteppedClock: the node's clock was set by an hour after the event; its monotonic time gives the true time.
 func TestSteppedClock(t *testing.T) {
 	clock := Clock{Host: "node", OffsetMS: offset(0), BootID: "b1", Now: at(60_000), UptimeS: offset(100)}
 	// ten seconds ago
@@ -115,7 +115,7 @@ func TestSteppedClock(t *testing.T) {
 	}
 }
 
-// TestEqualTimes: of one millisecond, the order is along a request's way, and then in each source's own order.
+// TestEqualTimes: events of one millisecond are in the order of a request's path, then in each source's own order.
 func TestEqualTimes(t *testing.T) {
 	zero := known("x", 0)
 	item := func(kind string) Item {
@@ -129,7 +129,7 @@ func TestEqualTimes(t *testing.T) {
 		"tasks: task.completed")
 }
 
-// TestDoubles: an entry of both rings, and a line that two questions brought, is one event; ids do not change.
+// TestDoubles: an entry that is in both rings, and a line that two queries returned, is one event; ids do not change.
 func TestDoubles(t *testing.T) {
 	r := record("i1", diag.RecordEntry{At: at(0), Decision: "retry"}, diag.RecordEntry{At: at(1), Decision: "retry"})
 	r.Pinned = r.Entries[:1]
@@ -144,8 +144,8 @@ func TestDoubles(t *testing.T) {
 	}
 }
 
-// TestTheRecordIsShownInFull: a contact has the number of the entry before it and is shown beside it; of an entry that
-// counts on, what was last counted is shown, and shown again once it is more.
+// TestTheRecordIsShownInFull: a contact has the number of the preceding entry and is a separate event. An entry that
+// counts repetitions is shown with its latest count, and again when the count has grown.
 func TestTheRecordIsShownInFull(t *testing.T) {
 	repeated := func(count int64, until diag.Time) []Event {
 		r := record("i1", diag.RecordEntry{At: at(0), Decision: "enrolled"}, diag.RecordEntry{At: at(10), Decision: "retry"},
@@ -168,8 +168,8 @@ func TestTheRecordIsShownInFull(t *testing.T) {
 	}
 }
 
-// TestIdsJoin: what one source knows of a request fills in what another left out, also over two links, and never where
-// it is not one thing.
+// TestIdsJoin: ids that one source knows fill in those that another left out, even over two links, but never if they
+// are ambiguous.
 func TestIdsJoin(t *testing.T) {
 	p := known("platform", 0)
 	h := Join(Query{NodeID: "n1"},
@@ -210,7 +210,7 @@ func TestIdsJoin(t *testing.T) {
 	}
 }
 
-// TestAWalkIsNotItsTask: requests under a walk's correlation id belong to its task and its session only where they name
+// TestAWalkIsNotItsTask: requests under a walk's correlation id belong to its task and its session only if they name
 // them.
 func TestAWalkIsNotItsTask(t *testing.T) {
 	p := known("platform", 0)
@@ -238,8 +238,8 @@ func TestAWalkIsNotItsTask(t *testing.T) {
 	}
 }
 
-// TestAnotherInstance: a node that was reimaged keeps its history, and the change is a line. An old instance that
-// acts again is two machines; the platform's own word about the node, as it knew it then, is not.
+// TestAnotherInstance: a node that was reimaged keeps its history, and the change is a line. An old instance that acts
+// again means two machines, unless only the platform, with outdated data, named it.
 func TestAnotherInstance(t *testing.T) {
 	var items []Item
 	for i, source := range [...][2]string{
@@ -261,7 +261,7 @@ func TestAnotherInstance(t *testing.T) {
 		"evidence: node.event")
 }
 
-// TestOrderOfSources: whichever source is read first, the history is the same.
+// TestOrderOfSources: the history does not depend on the order in which sources are read.
 func TestOrderOfSources(t *testing.T) {
 	var sources []Source
 	for w := range 5 {

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// links is which ids go together: what one source records of a request fills in what another left out. An id that goes
-// with two others of a kind fills in neither.
+// links knows which ids belong together: ids that one source records for a request fill in those that another left out.
+// An id with two different counterparts of a kind fills in neither.
 type links struct {
-	by map[string]*Event // "correlation ID", "task ID", "session ID", "allocation ID" -> the ids that go with it
+	by map[string]*Event // "correlation ID", "task ID", "session ID", "allocation ID" -> its counterparts
 }
 
 // ambiguous marks an id that has more than one counterpart.
 const ambiguous = "\x00"
 
-// keys are the ids by which an event is linked.
+// keys returns the ids by which an event is linked.
 func (e *Event) keys() []string {
 	var keys []string
 	for _, k := range [...]struct{ kind, id string }{
@@ -27,13 +27,14 @@ func (e *Event) keys() []string {
 	return keys
 }
 
-// linked are the ids that are filled in, the wide ones first. A node's instance is not: it changes under the same ids.
+// linked returns the ids that can be filled in, the most general first. The node's instance is not one: it changes
+// while the other ids stay.
 func (e *Event) linked() [6]*string {
 	return [...]*string{&e.NodeID, &e.WorkflowID, &e.AllocationID, &e.SessionID, &e.TaskID, &e.CorrelationID}
 }
 
-// reach is how many of the linked ids follow from a key. An allocation determines its node and workflow, but has many
-// sessions. A correlation id belongs to a whole walk, which has many tasks and sessions.
+// reach returns how many of the linked ids a key determines. An allocation determines its node and workflow, but has
+// many sessions. A correlation id belongs to a whole walk, which has many tasks and sessions.
 func reach(key string) int {
 	switch {
 	case strings.HasPrefix(key, "allocation "):
@@ -71,7 +72,7 @@ func linksOf(events []Event) *links {
 	return l
 }
 
-// fill completes an event's ids, along up to as many links as there are kinds of ids.
+// fill completes an event's ids, following as many links as there are kinds of ids.
 func (l *links) fill(e *Event) {
 	for range len(e.linked()) {
 		before := *e
@@ -97,7 +98,7 @@ func (e *Event) ids() [6]string {
 	return ids
 }
 
-// mentions reports whether anything else is known under one of the event's ids that names a node.
+// mentions reports whether another event with one of the event's ids names a node.
 func (l *links) mentions(e *Event) bool {
 	return slices.ContainsFunc(e.keys(), func(k string) bool {
 		known := l.by[k]

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// Journal is the events of a unit's or a log file's lines. Of the platform's process, a line about a request is from
-// the listener that it names.
+// Journal returns the events in the lines of a unit or a log file. In the platform's log, a line about a request has
+// the origin of the listener that it names.
 func Journal(clock Clock, origin Origin, node string, j *diag.JournalFacts) Source {
 	s := Source{Clock: clock}
 	if j == nil {
@@ -26,7 +26,7 @@ func Journal(clock Clock, origin Origin, node string, j *diag.JournalFacts) Sour
 	return s
 }
 
-// logEvent reads one line: JSON or key=value, as slog and our nginx write, else just words.
+// logEvent parses one line: JSON or key=value, as slog and our nginx write them, else plain text.
 func logEvent(origin Origin, node string, l diag.JournalLine) Event {
 	e := Event{Origin: origin, Severity: severityOf(l.Priority), SourceTime: l.At, NodeID: node,
 		Message: strings.TrimSpace(l.Text), boot: l.Boot, line: l.Text}
@@ -59,15 +59,15 @@ func logEvent(origin Origin, node string, l diag.JournalLine) Event {
 	return e
 }
 
-// listeners are the platform's, by the names in its log.
+// listeners maps the names of listeners in the platform's log to origins.
 var listeners = map[string]Origin{"api": FromAPI, "node_api": FromNodeAPI, "gateway": FromGateway,
 	"node_terminal": FromGateway}
 
-// lineDelay bounds how much later than its own time a line can have come to the journal.
+// lineDelay bounds how long a line may take from its own time to the journal.
 const lineDelay = time.Minute
 
-// ownTime takes a line's own time in place of the journal's, which is when it came there: where it has milliseconds,
-// and is not another clock's.
+// ownTime uses the line's own time instead of the journal's, which is when the line arrived, if it has milliseconds and
+// comes from the same clock.
 func (e *Event) ownTime(pairs []pair) {
 	for _, p := range pairs {
 		var t diag.Time
@@ -92,7 +92,7 @@ func routinePath(method, path string, status int) bool {
 	return path == "/healthz" || strings.HasPrefix(path, "/v1/admin/") || strings.HasPrefix(path, "/v1/allocations/")
 }
 
-// request words a line about a request.
+// request sets the text for a line about a request.
 func (e *Event) request() {
 	status, _ := strconv.Atoi(e.Fields["status"])
 	e.Message = fmt.Sprintf("%s %s -> %s", e.Fields["method"], e.Fields["path"], e.Fields["status"])
@@ -114,7 +114,7 @@ func (e *Event) request() {
 	delete(e.Fields, "msg")
 }
 
-// attributes are a line's fields as people read them.
+// attributes returns a line's fields for people.
 func (e *Event) attributes(pairs []pair) string {
 	var b strings.Builder
 	for _, p := range pairs {
@@ -131,7 +131,7 @@ func (e *Event) take(name string) string {
 	return v
 }
 
-// idField returns the field for an id of that name, or nil where the name is not one of an id.
+// idField returns the field for the id of that name, nil if the name is not an id's.
 func (e *Event) idField(name string) *string {
 	switch name {
 	case "node_id":
@@ -152,7 +152,7 @@ func (e *Event) idField(name string) *string {
 	return nil
 }
 
-// idsOfPath takes the ids that a request's path names: /nodes/ID, /tasks/ID, /allocations/ID, terminal/ID.
+// idsOfPath takes the ids from a request's path: /nodes/ID, /tasks/ID, /allocations/ID, terminal/ID.
 func (e *Event) idsOfPath(path string) {
 	parts := strings.Split(path, "/")
 	for i := range len(parts) - 1 {
@@ -174,7 +174,7 @@ func (e *Event) idsOfPath(path string) {
 	}
 }
 
-// pair is a name and a value of a line, in the line's order.
+// pair is a name and a value of a line.
 type pair struct{ name, value string }
 
 func parseLine(s string) ([]pair, bool) {
@@ -184,7 +184,7 @@ func parseLine(s string) ([]pair, bool) {
 	return parseLogfmt(s)
 }
 
-// parseJSON reads a flat object; what is nested stays as JSON.
+// parseJSON parses a flat object; nested values stay JSON.
 func parseJSON(s string) ([]pair, bool) {
 	var m map[string]json.RawMessage
 	if bounded.Unmarshal([]byte(s), &m, bounded.Small()) != nil {
@@ -203,7 +203,7 @@ func parseJSON(s string) ([]pair, bool) {
 	return pairs, true
 }
 
-// parseLogfmt reads name=value name="va lue". A line of which any word is neither is just words.
+// parseLogfmt parses name=value name="va lue". A line with any other word is plain text.
 func parseLogfmt(s string) ([]pair, bool) {
 	var pairs []pair
 	for s = strings.TrimSpace(s); s != ""; s = strings.TrimLeftFunc(s, unicode.IsSpace) {
@@ -230,7 +230,7 @@ func parseLogfmt(s string) ([]pair, bool) {
 	return pairs, len(pairs) > 0
 }
 
-// severityOf turns a journal's priority (0 emergency to 7 debug) into a severity.
+// severityOf converts a journal's priority (0 emergency to 7 debug).
 func severityOf(priority int) Severity {
 	switch {
 	case priority == 7:

@@ -2,15 +2,15 @@ package evidence
 
 import "github.com/gpuaas/gpuaasctl/diag"
 
-// KindBundle heads a bundle's manifest; ManifestName is its file in the archive, always the first;
-// HistoryName has the joined history.
+// KindBundle is the kind of a bundle's manifest; ManifestName is its file, always the first of the archive; HistoryName
+// is the file of the joined history.
 const (
 	KindBundle   = "EvidenceBundle"
 	ManifestName = "manifest.json"
 	HistoryName  = "timeline.ndjson"
 )
 
-// Manifest reports what a bundle holds, where each file is from, and what is missing and why.
+// Manifest lists what a bundle contains, the source of each file, and what is missing and why.
 type Manifest struct {
 	diag.Head
 
@@ -19,16 +19,16 @@ type Manifest struct {
 	StartedAt     diag.Time    `json:"started_at"`
 	EndedAt       diag.Time    `json:"ended_at"`
 	EndedBy       diag.EndedBy `json:"ended_by"`
-	Whole         bool         `json:"whole"` // every source that could be asked answered
+	Whole         bool         `json:"whole"` // every source that applies was read
 	Since         diag.Time    `json:"since"`
 	Profile       string       `json:"profile,omitempty"`
 	Platform      string       `json:"platform,omitempty"` // its API base
 	NodeID        string       `json:"node_id"`
-	InstanceID    string       `json:"node_instance_id,omitempty"` // now, as the node or the platform reports
+	InstanceID    string       `json:"node_instance_id,omitempty"` // the current one, reported by the node or the platform
 	AllocationID  string       `json:"allocation_id,omitempty"`
 	WorkflowID    string       `json:"workflow_id,omitempty"`
 	CorrelationID string       `json:"correlation_id,omitempty"` // of the failing request, as the operator named it
-	WalkID        string       `json:"walk_correlation_id"`      // under which this bundle's own requests went out
+	WalkID        string       `json:"walk_correlation_id"`      // correlation id of this bundle's own requests
 
 	Clocks  []Clock    `json:"clocks,omitempty"`
 	Sources []Gathered `json:"sources"`
@@ -43,7 +43,7 @@ const (
 	NotAsked   = "not_asked" // does not apply to this bundle: not a failure
 )
 
-// Gathered is one source: what came of asking it.
+// Gathered is one source, and the result of reading it.
 type Gathered struct {
 	Source     string      `json:"source"`
 	Status     string      `json:"status"`
@@ -57,11 +57,11 @@ type File struct {
 	Size     int64          `json:"size"`
 	SHA256   string         `json:"sha256"`
 	Source   string         `json:"source"`
-	Redacted map[string]int `json:"redacted,omitempty"` // rule of redaction -> how often it took something out
+	Redacted map[string]int `json:"redacted,omitempty"` // redaction rule -> number of redactions
 	Data     []byte         `json:"-"`
 }
 
-// Missing lists the sources that are not whole.
+// Missing returns the sources that are not complete.
 func (m *Manifest) Missing() []Gathered {
 	var out []Gathered
 	for _, g := range m.Sources {

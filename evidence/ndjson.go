@@ -13,7 +13,7 @@ import (
 // maxEventLine bounds one line of a history.
 const maxEventLine = 1 << 20
 
-// NDJSON writes events one JSON object per line.
+// NDJSON encodes events, one JSON object per line.
 func NDJSON(events []Event) ([]byte, error) {
 	var b bytes.Buffer
 	for i := range events {

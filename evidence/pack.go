@@ -22,8 +22,8 @@ import (
 )
 
 // Pack writes the archive: the manifest, then its files by name. The same manifest and files give the same bytes: every
-// time in the archive is the manifest's end. It fills in the sizes and digests of m.Files. A file that Open would not
-// read is left out, and its source reports so.
+// time in the archive is the manifest's end. It sets the sizes and digests of m.Files. It leaves out files that Open
+// would refuse, and notes that at their source.
 func Pack(w io.Writer, m *Manifest) error {
 	m.fit()
 	m.clip()
@@ -69,7 +69,7 @@ func digest(data []byte) string {
 	return fmt.Sprintf("%x", sha256.Sum256(data))
 }
 
-// checkPath refuses names that could lead out of the folder that a bundle is unpacked in.
+// checkPath refuses names that would escape from the folder in which a bundle is unpacked.
 func checkPath(name string) error {
 	if name == "" || name == ManifestName || path.IsAbs(name) || path.Clean(name) != name ||
 		strings.HasPrefix(name, "..") || strings.ContainsAny(name, "\\\x00") {
@@ -78,15 +78,15 @@ func checkPath(name string) error {
 	return nil
 }
 
-// ErrBundle is what every finding about a damaged bundle wraps.
+// ErrBundle is wrapped by every error about a damaged bundle.
 var ErrBundle = errors.New("the bundle is not as it was packed")
 
 // ErrNoBundle is wrapped by every error about a file that is not a bundle at all.
 var ErrNoBundle = errors.New("not an evidence bundle")
 
-// Open reads an archive and checks it against its manifest: every file is there, is what it was, and nothing else is.
-// The files' Data is filled in. An error about the contents wraps ErrBundle and names all that is wrong; a file that is
-// something else wraps ErrNoBundle.
+// Open reads an archive and checks it against its manifest: every file is present and unchanged, and there are no
+// others. It fills in the files' Data. An error about the contents wraps ErrBundle and lists all damage; the error for
+// any other file wraps ErrNoBundle.
 func Open(r io.Reader) (*Manifest, error) {
 	m, found, err := unpack(r)
 	if err != nil {
@@ -169,8 +169,8 @@ func unpack(r io.Reader) (*Manifest, map[string][]byte, error) {
 	}
 }
 
-// unpackFile reads one file of an archive, of which left bytes may still be unpacked and number files were. The
-// header's size is believed only within the limits, so that a file costs its size and no more.
+// unpackFile reads one file of an archive. left is how many bytes may still be unpacked, number how many files were.
+// The size in the header is trusted only up to the limits, so memory is bounded by the file's real size.
 func unpackFile(t *tar.Reader, h *tar.Header, left int64, number int) ([]byte, error) {
 	most := int64(bounded.ArchivedFile)
 	if h.Name == ManifestName {
@@ -191,13 +191,12 @@ func unpackFile(t *tar.Reader, h *tar.Header, left int64, number int) ([]byte, e
 	return data, nil
 }
 
-// tooMuch refuses an archive that no bundle can be.
+// tooMuch is the error for an archive that exceeds a limit of bundles.
 func tooMuch(what, of string, most int) error {
 	return fmt.Errorf("%w: %s has %w", ErrNoBundle, what, &bounded.LimitError{What: of, Most: most})
 }
 
-// endsHere reads what follows the tar's end: gzip's own checksum, and nothing else. No digest covers what was
-// put behind it.
+// endsHere reads to the end after the tar's end: only gzip's checksum may follow, since appended data is in no digest.
 func endsHere(unpacked, packed io.Reader) error {
 	for _, r := range [...]io.Reader{unpacked, packed} {
 		n, err := io.Copy(io.Discard, r)
@@ -211,7 +210,7 @@ func endsHere(unpacked, packed io.Reader) error {
 	return nil
 }
 
-// isGzip refuses what does not begin as a gzip stream does.
+// isGzip returns an error unless the file begins like a gzip stream.
 func isGzip(r *bufio.Reader) error {
 	switch magic, _ := r.Peek(2); {
 	case len(magic) == 0:
@@ -222,7 +221,7 @@ func isGzip(r *bufio.Reader) error {
 	return nil
 }
 
-// isTar returns an error where the stream is not a tar archive. It does not judge a truncated one.
+// isTar returns an error unless the stream is a tar archive, possibly a truncated one.
 func isTar(r *bufio.Reader) error {
 	const block, magicAt = 512, 257
 	head, err := r.Peek(block)
@@ -233,8 +232,8 @@ func isTar(r *bufio.Reader) error {
 	return nil
 }
 
-// withoutManifest is the error of an archive that begins with another file: a bundle whose files were put in another
-// order, or another archive.
+// withoutManifest is the error for an archive that begins with another file: a bundle whose files were reordered, or
+// another archive.
 func withoutManifest(t *tar.Reader) error {
 	for {
 		h, err := t.Next()

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// TestWhateverIsSaidIsPacked: a node's words about a source, and the names that it gives itself, keep no evidence from
-// being packed, and the archive opens.
+// TestWhateverIsSaidIsPacked: whatever a node reports about a source, and whatever names it gives itself, evidence is
+// packed, and the archive opens.
 func TestWhateverIsSaidIsPacked(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawn := func(what string) string {

@@ -34,7 +34,7 @@ func twoFiles() []File {
 		{Path: "a.txt", Source: "a", Data: []byte("first\n")}}
 }
 
-// TestPackIsDeterministic: the same contents are the same bytes, whatever order the files were found in.
+// TestPackIsDeterministic: the same contents give the same bytes, in whatever order the files were found.
 func TestPackIsDeterministic(t *testing.T) {
 	files := twoFiles()
 	one := pack(t, manifest(files...))
@@ -52,7 +52,7 @@ func TestPackIsDeterministic(t *testing.T) {
 	}
 }
 
-// entry is one file of an archive that was tampered with.
+// tampered is one file of an archive that was modified.
 type tampered struct {
 	name, data string
 	kind       byte
@@ -104,7 +104,7 @@ func repack(t *testing.T, files []tampered) []byte {
 	return b.Bytes()
 }
 
-// TestOpenFindsChanges: whatever was changed after packing is found and named.
+// TestOpenFindsChanges: every change after packing is found and named.
 func TestOpenFindsChanges(t *testing.T) {
 	good := pack(t, manifest(twoFiles()...))
 	for name, c := range map[string]struct {
@@ -151,7 +151,7 @@ func TestOpenReadsANewerManifest(t *testing.T) {
 	}
 }
 
-// TestOpenRefusesWhatIsNoBundle: a file that is something else is not a bundle that was changed.
+// TestOpenRefusesWhatIsNoBundle: a file that never was a bundle is not reported as a modified one.
 func TestOpenRefusesWhatIsNoBundle(t *testing.T) {
 	good := entries(t, pack(t, manifest(twoFiles()...)))
 	zipped := func(text string) []byte {
@@ -187,7 +187,7 @@ func TestOpenRefusesWhatIsNoBundle(t *testing.T) {
 	}
 }
 
-// TestOpenFindsWhatIsBehind: bytes behind the tar's end, packed or not, are in no digest.
+// TestOpenFindsWhatIsBehind: bytes after the tar's end, packed or not, are found although no digest covers them.
 func TestOpenFindsWhatIsBehind(t *testing.T) {
 	good := pack(t, manifest(twoFiles()...))
 	r, err := gzip.NewReader(bytes.NewReader(good))
@@ -223,7 +223,7 @@ func TestOpenFindsWhatIsBehind(t *testing.T) {
 	}
 }
 
-// TestPackRefuses: no name leads out of the folder that a bundle is unpacked in.
+// TestPackRefuses: no file's name can escape from the folder in which a bundle is unpacked.
 func TestPackRefuses(t *testing.T) {
 	for _, name := range []string{"", "/etc/passwd", "../x", "a/../../x", "a//b", ManifestName, `a\b`} {
 		if err := Pack(io.Discard, manifest(File{Path: name})); err == nil {
@@ -235,7 +235,7 @@ func TestPackRefuses(t *testing.T) {
 	}
 }
 
-// TestNDJSONRoundTrip: exported events are equal after they were read again.
+// TestNDJSONRoundTrip: exported events read back equal.
 func TestNDJSONRoundTrip(t *testing.T) {
 	h := Join(Query{NodeID: "n1"},
 		Record(known("node", 1), "n1", record("i1", diag.RecordEntry{At: at(0), Decision: "retry", Detail: "a\nb"})))
@@ -253,8 +253,7 @@ func TestNDJSONRoundTrip(t *testing.T) {
 	}
 }
 
-// TestWhatIsPackedOpens: an archive of any evidence can be opened again; what had to be left out is noted at its
-// source.
+// TestWhatIsPackedOpens: an archive of any evidence can be opened; omissions are noted at their source.
 func TestWhatIsPackedOpens(t *testing.T) {
 	noise := make([]byte, bounded.ArchivedFile+1)
 	many := func(n, size int) (files []File) {

@@ -9,14 +9,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// Item is one thing that the platform wrote down, with the details that it gives. Details are whatever that platform
-// has: the caller's scrubber decides what of them is kept.
+// Item is one event that the platform recorded, with its details. Details are specific to the platform: the caller's
+// scrubber decides what is kept of them.
 type Item struct {
 	diag.EvidenceLine
 	Detail map[string]any `json:"detail,omitempty"`
 }
 
-// ParseItems reads the platform's list. What is not of the known form is an error, not a guess.
+// ParseItems parses the platform's list. Any unknown form is an error.
 func ParseItems(raw string) ([]Item, error) {
 	var items []Item
 	if raw == "" {
@@ -28,7 +28,7 @@ func ParseItems(raw string) ([]Item, error) {
 	return items, nil
 }
 
-// Words are the details as one line, sorted by name: plain values only. It is what a scrubber is given.
+// Words returns the details as one line for a scrubber, sorted by name, without nested values.
 func (i Item) Words() string {
 	var words []string
 	for name, v := range i.Detail {
@@ -42,7 +42,7 @@ func (i Item) Words() string {
 	return strings.Join(words, " ")
 }
 
-// Platform is the events of what the platform wrote down. scrub is given each detail's words, and what it returns is
+// Platform returns the events that the platform recorded. scrub is called with each item's details as text and returns
 // what is kept of them.
 func Platform(clock Clock, items []Item, scrub func(string) string) Source {
 	s := Source{Clock: clock}
@@ -73,7 +73,7 @@ func originOf(kind string) Origin {
 	return FromEvidence
 }
 
-// bad are the words in a kind of evidence that mean a failure.
+// bad are the parts of an evidence kind that mean a failure.
 var bad = [...]string{"failed", "denied", "rejected", "refused", "error", "mismatch", "expired", "late", "clone",
 	"quarantine"}
 

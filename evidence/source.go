@@ -10,17 +10,17 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Clock is what is known of a source's clock.
+// Clock is what is known about a source's clock.
 type Clock struct {
 	Host     string    `json:"host"`                // node | platform | operator
-	OffsetMS *int64    `json:"offset_ms,omitempty"` // the source's minus the operator's; nil: not known
+	OffsetMS *int64    `json:"offset_ms,omitempty"` // the source's clock minus the operator's; nil: unknown
 	ErrorMS  *int64    `json:"error_ms,omitempty"`
 	BootID   string    `json:"boot_id,omitempty"`  // now
-	Now      diag.Time `json:"now,omitzero"`       // the source's, when it was asked
+	Now      diag.Time `json:"now,omitzero"`       // the source's time when it was read
 	UptimeS  *int64    `json:"uptime_s,omitempty"` // then
 }
 
-// ClockOf reads a clock's fact; one without an offset is a clock of which nothing is known.
+// ClockOf reads the fact of a clock; without an offset the clock is unknown.
 func ClockOf(host string, f diag.Fact) Clock {
 	c := Clock{Host: host}
 	if f.Clock != nil {
@@ -30,16 +30,16 @@ func ClockOf(host string, f diag.Fact) Clock {
 	return c
 }
 
-// Source is the events of one log or record, in the order in which it holds them.
+// Source is the events of one log or record, in their original order.
 type Source struct {
 	Clock    Clock
-	Instance string // the node's, where all its events are of one instance
+	Instance string // the node's instance, if all events are of one
 	Events   []Event
 }
 
-// Record is the events of a node's diagnostic record. One that is in both rings is one event. It is named by what does
-// not change while it is on the disk: boot, number, decision and count. One that counted on is news: a storm that
-// goes on is given again, and so is the last good contact.
+// Record returns the events of a node's diagnostic record. An entry in both rings is one event. Its name consists of
+// what does not change while it is on the disk: boot, number, decision and count. A higher count is a new event: an
+// ongoing storm is exported again, and so is the last good contact.
 func Record(clock Clock, node string, r *diag.RecordFacts) Source {
 	s := Source{Clock: clock}
 	for _, e := range r.InTime() {
@@ -76,7 +76,7 @@ func recordEvent(e *diag.RecordEntry, node string) Event {
 		}
 	}
 	at, mono := e.At, e.MonoNS
-	if e.Last.After(at.Time) { // one slot holds several decisions: the newest is shown
+	if e.Last.After(at.Time) { // a slot may count several decisions: use the time of the newest
 		mono += e.Last.Sub(at.Time).Nanoseconds()
 		at = e.Last
 	}
@@ -90,7 +90,7 @@ func recordEvent(e *diag.RecordEntry, node string) Event {
 	return ev
 }
 
-// recordSeverity: what ends or holds the node's work is an error, what is tried again a warning.
+// recordSeverity is error for what stops or blocks the node's work, warning for what is retried.
 func recordSeverity(e *diag.RecordEntry) Severity {
 	if e.Reason == diag.RecShutdown { // it was asked to
 		return Info
@@ -105,7 +105,7 @@ func recordSeverity(e *diag.RecordEntry) Severity {
 	return Info
 }
 
-// field sets a field that has a value.
+// field sets a field, unless value is empty.
 func (e *Event) field(name, value string) {
 	if value == "" {
 		return

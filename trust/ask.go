@@ -7,7 +7,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Ids of the facts that are asked for beside a walk's.
+// Ids of the facts that this package requests in addition to a walk's.
 const (
 	factNodeAPI          = "trust/node_api"
 	factNodeTerminal     = "trust/node_terminal"
@@ -28,7 +28,7 @@ const (
 	envRecoveryBundle = "GPUAAS_RECOVERY_CA_BUNDLE_PATH"
 )
 
-// timeoutMS bounds one look: a handshake over a slow link.
+// timeoutMS bounds one probe: long enough for a handshake over a slow link.
 const timeoutMS = 4000
 
 // Question is a request and the vantage that it is for.
@@ -37,9 +37,9 @@ type Question struct {
 	Request diag.Request
 }
 
-// Ask is what a walk does not ask: a probe of each listener from both sides, also where the chain does not verify, and
-// what the bundles hold, also where no listener answers. nodeCA is the profile's bundle as PEM, bundlePath its file;
-// both may be empty.
+// Ask returns what a walk does not measure: a handshake with each listener from both sides, even if the chain does not
+// verify, and the content of the bundles, even if no listener answers. nodeCA is the profile's bundle as PEM,
+// bundlePath the bundle's path on the node; both may be empty.
 func Ask(subject diag.Subject, nodeCA, bundlePath string) []Question {
 	var qs []Question
 	add := func(from, id string, req diag.Request) {
@@ -67,7 +67,7 @@ func Ask(subject diag.Subject, nodeCA, bundlePath string) []Question {
 	return qs
 }
 
-// AskNext is what can be asked once the agent's environment is known: about the way by which it would recover.
+// AskNext returns the questions that need the agent's environment: about the endpoint at which it would recover.
 func AskNext(subject diag.Subject, facts []diag.Fact) []Question {
 	s := newScene(subject, facts)
 	path := s.env(envRecoveryBundle)

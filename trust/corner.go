@@ -9,12 +9,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Corner names what moved: the one thing that no longer fits to its neighbours.
+// Corner names the cause of a mismatch: the one thing that changed and no longer matches the others.
 type Corner string
 
-// caCorner returns what changed among the node's certificate, the signing CA and the ingress CA. Pins, where the
-// profile has both and exactly one does not hold, decide; else the node's certificate is the source for the previous
-// state.
+// caCorner returns which of the node's certificate, the signing CA and the ingress CA changed. If the profile pins both
+// CAs and exactly one pin fails, the pins decide; else the node's certificate shows the previous state.
 func (s *inputs) caCorner() Corner {
 	pinSigning, pinIngress := s.pin("signing_ca_fingerprint"), s.pin("ingress_ca_fingerprint")
 	signingHolds, ingressHolds := pinSigning == s.signing, pinIngress == s.ingress
@@ -23,9 +22,9 @@ func (s *inputs) caCorner() Corner {
 	switch {
 	case !differ && s.issuer != "" && s.signing != "" && s.issuer != s.signing:
 		if pinSigning == s.signing || pinSigning == "" {
-			return CornerCredential // the control plane is as it was written down: the node has the previous one
+			return CornerCredential // the control plane matches its pins: the node has a certificate of the previous CA
 		}
-		return CornerSigning // moved, and its ingress with it
+		return CornerSigning // the signing CA changed, and the ingress CA with it
 	case !differ && pinned && !signingHolds:
 		return CornerPins
 	case !differ:
@@ -45,7 +44,7 @@ func (s *inputs) caCorner() Corner {
 }
 
 // acceptCorner returns why the ingress refuses a certificate: the CAs differ, the ingress runs with another list than
-// the platform's file has (it was not reloaded), the certificate is at fault, or the platform denies the node.
+// the platform's file has (it was not reloaded), the certificate itself is invalid, or the platform denies the node.
 func (s *inputs) acceptCorner(unlisted bool) Corner {
 	if c := s.caCorner(); c != "" && c != CornerPins {
 		return c
@@ -59,7 +58,8 @@ func (s *inputs) acceptCorner(unlisted bool) Corner {
 	return CornerIngress
 }
 
-// serverCorner returns what changed among the node API's leaf, the node's bundle and the profile's; "" when none did.
+// serverCorner returns which of the node API's leaf, the node's bundle and the profile's bundle changed; "" if none
+// did.
 func (s *inputs) serverCorner() Corner {
 	if s.endpointLink().Status == Fail {
 		return CornerEndpoint
@@ -95,7 +95,8 @@ func (s *inputs) serverCorner() Corner {
 	return CornerEdge
 }
 
-// terminalCorner is the same for the terminal listener's leaf: when the node API's is trusted, this one moved.
+// terminalCorner is serverCorner for the terminal listener: if the node API's leaf is trusted, the terminal's leaf
+// changed.
 func (s *inputs) terminalCorner() Corner {
 	if c := s.serverCorner(); c != "" {
 		return c
@@ -106,7 +107,7 @@ func (s *inputs) terminalCorner() Corner {
 	return CornerTerminal
 }
 
-// bundleCorner returns which of two bundles is the previous one, when the node's lacks a certificate of the profile's.
+// bundleCorner returns which of two bundles is outdated, if the node's lacks a certificate that the profile's has.
 func (s *inputs) bundleCorner() Corner {
 	switch c := s.serverCorner(); c {
 	case CornerEdge, CornerProfileCA, CornerEndpoint:
@@ -119,7 +120,7 @@ func (s *inputs) bundleCorner() Corner {
 	return CornerBundle
 }
 
-// verifies reports whether f's chain holds by the bundle that it was judged by; nil when unknown.
+// verifies reports whether f's chain verifies with the bundle that f used; nil if unknown.
 func verifies(f *diag.Fact) *bool {
 	if f == nil || !hasTLS(f) {
 		return nil
@@ -127,7 +128,7 @@ func verifies(f *diag.Fact) *bool {
 	return new(f.TLS.Verified || dates(f.Failure))
 }
 
-// verdict names the first link that does not match. Links behind it that fail by the same cause are one fault.
+// verdict names the first link that does not match. Later links that fail for the same cause are one fault.
 func (s *inputs) verdict(links []Link) Verdict {
 	v := Verdict{Outcome: Match, Text: "every link that the profile asks for matches"}
 	var corners []Corner
@@ -168,9 +169,9 @@ func (s *inputs) verdict(links []Link) Verdict {
 	return v
 }
 
-// repair joins what each cause needs, the control plane before the profile before the node: a node that is repaired
-// first is refused again. A node is re-enrolled once, in the words of the first cause that needs it, or of the one
-// that has to wait.
+// repair merges the steps of all causes in the order control plane, profile, node: a node that is repaired first is
+// refused again. The node is re-enrolled only once, in the step of the first cause that needs it, or in that of a cause
+// whose re-enrollment has to wait for the control plane.
 func (s *inputs) repair(corners []Corner) []Repair {
 	var steps []Repair
 	vars, reenrolled := s.placeholders(), -1
@@ -196,7 +197,7 @@ func (s *inputs) repair(corners []Corner) []Repair {
 	return steps
 }
 
-// placeholders are this node's values for the repair texts.
+// placeholders returns this node's values for the texts of the repair.
 func (s *inputs) placeholders() diag.Values {
 	e := s.subject.Expected
 	return diag.Given(map[string]string{

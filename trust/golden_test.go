@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestRecorded explains reports that were recorded on real machines before this package existed.
+// TestRecorded explains reports recorded on real machines before this package existed.
 func TestRecorded(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -44,7 +44,8 @@ func TestRecorded(t *testing.T) {
 					t.Logf("%-32s %-8s %s  %s", l.ID, l.Status, l.Text, l.Corner)
 				}
 			}
-			if tc.first == "" && got.Verdict.Outcome != Unclear { // those walks saw no bundle file and no operator's handshake
+			// these walks did not read the bundle's file and had no handshake from the operator
+			if tc.first == "" && got.Verdict.Outcome != Unclear {
 				t.Errorf("outcome %s", got.Verdict.Outcome)
 			}
 		})

@@ -10,15 +10,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// The vantages, as facts name them.
+// The names of vantages in facts.
 const (
 	operator = "operator"
 	node     = "node"
 )
 
-// Facts of a walk that are looked at, as it names them.
+// Facts of a walk that this package uses, by their ids.
 const (
-	// FactTrustPage is the platform's own word on who trusts whom.
+	// FactTrustPage is the platform's own statement of its CAs: what it signs with, and what its ingress trusts.
 	FactTrustPage = string(diag.HopControlPlaneAccess) + "/auth"
 	factReadModel = string(diag.HopNodeHeartbeat) + "/read_model"
 	factLogin     = string(diag.HopNodeOpsAccess) + "/ssh"
@@ -30,30 +30,30 @@ const (
 	fromOperator  = "~from-operator"
 )
 
-// mostRoots is how many certificates of a bundle a fact holds at the most: of a fuller one, what is missing in the
-// list may still be in the bundle.
+// mostRoots is the maximum number of a bundle's certificates in a fact: if a fact has this many, a certificate that it
+// lacks may still be in the bundle.
 const mostRoots = 16
 
-// inputs is what the facts show, by its meaning.
+// inputs are the facts by their meaning.
 type inputs struct {
 	subject diag.Subject
 	facts   map[string]*diag.Fact
 
-	api, apiOperator           *diag.Fact // a handshake with the node API, seen from the node and from the operator
-	terminal, terminalOperator *diag.Fact // the same with the terminal listener
+	api, apiOperator           *diag.Fact // handshakes with the node API, from the node and from the operator
+	terminal, terminalOperator *diag.Fact // handshakes with the terminal listener, likewise
 	bundle, recovery, profile  roots
 	signing, ingress           string // CA fingerprints by the platform
-	trusted                    *bool  // whether the ingress takes what the signing CA signs, by the platform
+	trusted                    *bool  // whether the ingress accepts what the signing CA signs, according to the platform
 	cert                       *diag.CertFacts
 	issuer                     string // fingerprint of the CA that issued cert
 }
 
-// roots is what a bundle holds.
+// roots is the content of a bundle.
 type roots struct {
 	path  string
 	certs []diag.CertInfo
 	known bool
-	why   *diag.Fact // the fact of a bundle that was looked at and could not be read
+	why   *diag.Fact // the fact of a bundle that was probed but could not be read
 }
 
 func newScene(subject diag.Subject, facts []diag.Fact) *inputs {
@@ -82,15 +82,15 @@ func newScene(subject diag.Subject, facts []diag.Fact) *inputs {
 	return s
 }
 
-// said reports whether f is evidence, that is, neither cut short nor failed before its request reached the node.
+// said reports whether f is evidence: it was not cut short, and did not fail before its request reached the node.
 func said(f *diag.Fact) bool {
 	return f.Failure != diag.Cancelled && !f.Hollow() && (f.Phase != "ssh" || f.Request.Op == diag.OpSSH)
 }
 
 func hasTLS(f *diag.Fact) bool { return f.TLS != nil && len(f.TLS.Chain) > 0 }
 
-// first is the first of the facts that is there and as wanted; else the first that is there at all with a failure, so
-// that the reason can be given why nothing is known; else nil.
+// first returns the first of the facts that exists and is wanted; else the first one that failed, so that the reason
+// for the missing measurement can be reported; else nil.
 func (s *inputs) first(wanted func(*diag.Fact) bool, ids ...string) *diag.Fact {
 	var failed *diag.Fact
 	for _, id := range ids {
@@ -106,7 +106,7 @@ func (s *inputs) first(wanted func(*diag.Fact) bool, ids ...string) *diag.Fact {
 	return failed
 }
 
-// bundleOf finds what the bundle at path holds: by reading the file, or by a handshake that was judged by it.
+// bundleOf returns the content of the bundle at path: from the file's fact, or from a handshake that verified with it.
 func (s *inputs) bundleOf(path string, file string, handshakes ...string) roots {
 	r := roots{path: path}
 	if f := s.facts[file]; f != nil {
@@ -133,19 +133,18 @@ func (s *inputs) bundleOf(path string, file string, handshakes ...string) roots 
 	return r
 }
 
-// broken reports whether the bundle was looked at and nothing of it can be used. One that could not be looked at may
-// well be good.
+// broken reports whether the bundle was read and is unusable. A bundle that could not be read may still be good.
 func (r roots) broken() bool { return !r.known && r.why != nil && !unseen(r.why) }
 
-// barred reports whether a login may not read what f asks for.
+// barred reports whether the login lacks the permission to read what f requests.
 func barred(f *diag.Fact) bool { return f.Failure == diag.NotPermitted || f.Errno == "EACCES" }
 
-// unseen reports whether f failed before it measured anything, and so is not evidence of it.
+// unseen reports whether f failed before it measured anything, so that it is not evidence.
 func unseen(f *diag.Fact) bool {
 	return barred(f) || f.Failure == diag.Unsupported || f.Failure == diag.Unknown || f.Failure == diag.Timeout
 }
 
-// holds reports whether the bundle has that certificate; nil when the list may be cut.
+// holds reports whether the bundle has that certificate; nil if the list may be incomplete.
 func (r roots) holds(fingerprint string) *bool {
 	has := slices.ContainsFunc(r.certs, func(c diag.CertInfo) bool { return c.Fingerprint == fingerprint })
 	if !has && len(r.certs) >= mostRoots {
@@ -154,7 +153,7 @@ func (r roots) holds(fingerprint string) *bool {
 	return &has
 }
 
-// named returns the bundle's certificate of that subject, or nil.
+// named returns the bundle's certificate with that subject, or nil.
 func (r roots) named(subject string) *diag.CertInfo {
 	for i := range r.certs {
 		if r.certs[i].Subject == subject {
@@ -171,7 +170,7 @@ func (s *inputs) field(id, name string) string {
 	return ""
 }
 
-// env is a value of the running agent's environment, "" where it is not known.
+// env returns a variable of the running agent's environment, "" if unknown.
 func (s *inputs) env(name string) string {
 	for _, id := range [...]string{factEnv, factProfile} {
 		if f := s.facts[id]; f != nil && f.Env != nil && f.Env.Values[name] != "" {
@@ -181,7 +180,7 @@ func (s *inputs) env(name string) string {
 	return ""
 }
 
-// ingressTrusts is the platform's answer, or what its fingerprints show.
+// ingressTrusts returns the platform's own answer, or compares its fingerprints.
 func (s *inputs) ingressTrusts() *bool {
 	yes, no := true, false
 	switch word := s.field(FactTrustPage, "trust.ingress_trusts_signing_ca"); {
@@ -197,8 +196,8 @@ func (s *inputs) ingressTrusts() *bool {
 	return &no
 }
 
-// certIssuer is the fingerprint of the CA that issued the node's certificate: by what the platform has for that serial,
-// else by the certificate that follows it in its file.
+// certIssuer returns the fingerprint of the CA that issued the node's certificate: from the platform's data for its
+// serial, else from the certificate that follows it in its file.
 func (s *inputs) certIssuer() string {
 	if s.cert == nil {
 		return ""
@@ -216,7 +215,7 @@ func (s *inputs) certIssuer() string {
 	return ""
 }
 
-// leaf is what f was shown, nil where no handshake came that far.
+// leaf returns the server certificate of f, nil if the handshake did not get that far.
 func leaf(f *diag.Fact) *diag.CertInfo {
 	if f == nil || !hasTLS(f) {
 		return nil
@@ -224,15 +223,15 @@ func leaf(f *diag.Fact) *diag.CertInfo {
 	return &f.TLS.Chain[0]
 }
 
-// pin is a fingerprint that the profile gives.
+// pin returns a fingerprint that the profile pins.
 func (s *inputs) pin(name string) string { return diag.Fingerprint(s.subject.Expected[name]) }
 
-// target is what f really asked for.
+// target returns the target of f after expansion.
 func target(f *diag.Fact) string {
 	return cmp.Or(f.Target, f.Request.Target)
 }
 
-// endpoint is the host:port of a URL or address, lower case, or "".
+// endpoint returns the host:port of a URL or address in lower case, or "".
 func endpoint(raw string) string {
 	if !strings.Contains(raw, "://") {
 		raw = "https://" + raw

@@ -11,8 +11,8 @@ import (
 
 // Longer than 300 lines: the links of the trust table, one function each, in the table's order.
 
-// Ids of the links, in the order in which they are judged: whom the node talks to, what it is shown and by what it
-// judges that, who it is itself and who takes that, and last what the operator wrote down about all of it.
+// Ids of the links, in the order in which they are judged: the endpoint, the server's certificate and the bundle that
+// verifies it, the node's own certificate and the CAs that accept it, and last the profile's pins.
 const (
 	linkEndpoint   = "agent_url"
 	linkSameLeaf   = "leaf_same_from_both_sides"
@@ -78,7 +78,7 @@ func fail(c Corner, format string, args ...any) Link {
 	return Link{Status: Fail, Corner: c, Text: fmt.Sprintf(format, args...)}
 }
 
-// by names the facts that a link rests on.
+// by sets the facts that support a link.
 func (l Link) by(facts ...*diag.Fact) Link {
 	for _, f := range facts {
 		if f != nil && !slices.Contains(l.Evidence, f.ID) {
@@ -125,7 +125,7 @@ func (s *inputs) sameLeafLink() Link {
 		by(s.api, s.apiOperator)
 }
 
-// shown is the node API's leaf as seen from the node, or else from the operator.
+// shown returns the node API's leaf as seen from the node, else from the operator.
 func (s *inputs) shown() (*diag.CertInfo, *diag.Fact) {
 	if l := leaf(s.api); l != nil {
 		return l, s.api
@@ -162,7 +162,7 @@ func (s *inputs) validLink() Link {
 	return pass("until %s", day(l.NotAfter)).by(f)
 }
 
-// invalid returns why a leaf does not hold regardless of its issuer: its name, or its dates by the clock that looked.
+// invalid returns why a leaf is invalid regardless of its issuer: its name, or its dates by the clock of the prober.
 func invalid(l *diag.CertInfo, f *diag.Fact) string {
 	switch {
 	case f.Failure == diag.TLSNameMismatch:
@@ -179,7 +179,7 @@ func (s *inputs) bundleLink() Link { return s.judgedBy(s.api, s.bundle, s.server
 
 func (s *inputs) terminalLink() Link { return s.judgedBy(s.terminal, s.bundle, s.terminalCorner) }
 
-// judgedBy reads whether the chain that f was shown verifies by a bundle on the node.
+// judgedBy compares the chain that f received with a bundle on the node.
 func (s *inputs) judgedBy(f *diag.Fact, b roots, moved func() Corner) Link {
 	l := leaf(f)
 	switch {
@@ -197,7 +197,7 @@ func (s *inputs) judgedBy(f *diag.Fact, b roots, moved func() Corner) Link {
 	return unknown("it was not judged by %s", b.path).by(f)
 }
 
-// holding returns what a bundle has instead.
+// holding describes the certificates that a bundle has instead.
 func (s *inputs) holding(b roots) string {
 	if len(b.certs) == 0 {
 		return ""
@@ -250,7 +250,7 @@ func (s *inputs) recoveryLink() Link {
 	}
 	l := s.judgedBy(s.facts[factRecoveryAPI], s.recovery, func() Corner { return CornerRecovery })
 	if l.Status == Fail && s.serverCorner() == CornerEdge {
-		l.Corner = CornerEdge // then no bundle is at fault
+		l.Corner = CornerEdge // the bundles are then not the cause
 	}
 	if path == agentFile(s.subject, "ca-bundle.crt") {
 		l.Text += "; it is the runtime bundle itself, so both go stale together"
@@ -289,7 +289,7 @@ func (s *inputs) signingLink() Link {
 	case s.issuer == s.signing:
 		return pass("issued by %s", diag.Digits(s.signing)).by(f, page)
 	case s.trusted != nil && *s.trusted && s.letIn():
-		// Old and new side by side is how a CA is replaced: such a node gets a new certificate in its own time.
+		// A CA is replaced with old and new side by side: such a node gets a new certificate later.
 		return pass("issued by %s, which the ingress takes as well; %s signs now", diag.Digits(s.issuer),
 			diag.Digits(s.signing)).
 			by(f, page, s.facts[factTaskWait])
@@ -310,14 +310,14 @@ func (s *inputs) ingressLink() Link {
 		diag.Digits(s.ingress)).by(page)
 }
 
-// letIn reports whether the ingress let the node in with the certificate that it has.
+// letIn reports whether the ingress accepted the node with its current certificate.
 func (s *inputs) letIn() bool {
 	f := s.facts[factTaskWait]
 	return f != nil && f.Passed()
 }
 
-// acceptedLink reads the ingress's own word on the certificate, and the names that it lists. Names alone prove
-// nothing: a CA with a new key may keep the old name.
+// acceptedLink compares the node's certificate with the ingress's answer, and with the CA names that it lists. Names
+// alone prove nothing: a CA with a new key may keep its name.
 func (s *inputs) acceptedLink() Link {
 	wait := s.facts[factTaskWait]
 	listed := acceptable(wait)
@@ -358,7 +358,7 @@ func (s *inputs) streamLink() Link {
 	return unknown("no answer to the certificate: %s", answer(f)).by(f)
 }
 
-// pinLink compares what the platform reports with what the operator wrote down.
+// pinLink compares a value that the platform reports with the profile's pin.
 func (s *inputs) pinLink(key, have string) Link {
 	want, page := s.pin(key), s.facts[FactTrustPage]
 	switch {
@@ -376,8 +376,8 @@ func (s *inputs) pinLink(key, have string) Link {
 	return fail(corner, "the platform has %s, the profile pins %s", diag.Digits(have), diag.Digits(want)).by(page)
 }
 
-// pinIngressLink allows an ingress to take more than the pinned CA: while one is replaced, old and new are side by
-// side, and the platform names the first.
+// pinIngressLink accepts an ingress that trusts more than the pinned CA: while a CA is replaced, old and new are side
+// by side, and the platform reports only the first.
 func (s *inputs) pinIngressLink() Link {
 	want := s.pin("ingress_ca_fingerprint")
 	if want != "" && want == s.signing && s.trusted != nil && *s.trusted {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// recorded is the facts of `diag trust` on a lab that was broken by hand.
+// recorded has the facts of `diag trust` from a lab that was broken manually.
 type recorded struct {
 	Subject diag.Subject `json:"subject"`
 	Facts   []diag.Fact  `json:"facts"`
@@ -30,7 +30,7 @@ func read(t *testing.T, name string) recorded {
 	return r
 }
 
-// without is r lacking the facts that begin so.
+// without returns r without the facts whose ids have these prefixes.
 func (r recorded) without(prefixes ...string) recorded {
 	r.Facts = slices.DeleteFunc(slices.Clone(r.Facts), func(f diag.Fact) bool {
 		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(f.ID, p) })
@@ -38,7 +38,7 @@ func (r recorded) without(prefixes ...string) recorded {
 	return r
 }
 
-// expecting is r with another pin; "" takes it out.
+// expecting returns r with another pin; "" removes it.
 func (r recorded) expecting(key, value string) recorded {
 	e := map[string]string{}
 	for k, v := range r.Subject.Expected {
@@ -49,12 +49,12 @@ func (r recorded) expecting(key, value string) recorded {
 	return r
 }
 
-// TestLab: each way of breaking a lab names its own first link and cause, and where the repair begins.
+// TestLab: each way of breaking a lab has its own first link, cause, and place for the first repair.
 func TestLab(t *testing.T) {
 	for _, tc := range []struct {
 		name, first string
 		corner      Corner
-		begins      string // where the first repair is done
+		begins      string // where the first step of the repair is done
 		last        string // and the last
 	}{
 		{"healthy", "", "", "", ""},
@@ -85,7 +85,7 @@ func TestLab(t *testing.T) {
 	}
 }
 
-// explain judges r, in every order of its facts alike, and checks what holds of all reports.
+// explain judges r with its facts in several orders, which must not matter, and checks what every report has.
 func explain(t *testing.T, r recorded) Verdict {
 	t.Helper()
 	got := Explain(r.Subject, r.Facts)
@@ -110,8 +110,8 @@ func explain(t *testing.T, r recorded) Verdict {
 	return got.Verdict
 }
 
-// TestPartial: with the node or the platform down the rest is still compared, nothing unmeasured counts as good, and
-// what is known to be broken is still named.
+// TestPartial: while the node or the platform is down, the rest is still compared, nothing unmeasured counts as good,
+// and what is known to be broken is still named.
 func TestPartial(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -142,14 +142,14 @@ func TestPartial(t *testing.T) {
 			}
 		})
 	}
-	for _, f := range read(t, "healthy").Facts { // one fact less never makes another verdict than "match" or "unknown"
+	for _, f := range read(t, "healthy").Facts { // without one of the facts, the verdict must be "match" or "unknown"
 		if v := Explain(read(t, "healthy").Subject, read(t, "healthy").without(f.ID).Facts).Verdict; v.Outcome == Mismatch {
 			t.Errorf("without %s: %s %s", f.ID, v.First, v.Text)
 		}
 	}
 }
 
-// failing is r where the facts of these ids have no answer but a failure.
+// failing returns r with a failure in place of the results of these facts.
 func (r recorded) failing(word diag.Failure, ids ...string) recorded {
 	r.Facts = slices.Clone(r.Facts)
 	for i, f := range r.Facts {
@@ -163,7 +163,7 @@ func (r recorded) failing(word diag.Failure, ids ...string) recorded {
 
 // TestCouldNotLook: a failed read of the bundle is not evidence about the bundle; a missing bundle is.
 func TestCouldNotLook(t *testing.T) {
-	// what else shows what is in it
+	// handshakes that also show the bundle's content
 	handshakes := []string{factReach, factTaskWait, factStream, factNodeAPI, factNodeTerminal}
 	blind := read(t, "healthy").failing(diag.TCPTimeout, handshakes...)
 	for word, want := range map[diag.Failure]Outcome{
@@ -180,7 +180,7 @@ func TestCouldNotLook(t *testing.T) {
 	}
 }
 
-// TestWhoMoved: the same two CAs differ, and the evidence shows which of them is the new one.
+// TestWhoMoved: the same two CAs differ, and other evidence shows which of them is new.
 func TestWhoMoved(t *testing.T) {
 	const old, other, third = "old", "other", "third"
 	no, yes := false, true
@@ -215,7 +215,7 @@ func TestWhoMoved(t *testing.T) {
 	}
 }
 
-// TestRotation: during a rotation of the signing CA, an accepted node certificate of the old CA is not a mismatch. A
+// TestRotation: while the signing CA is rotated, an accepted node certificate of the old CA is not a mismatch. A
 // rejected one is.
 func TestRotation(t *testing.T) {
 	for _, tc := range []struct {
@@ -231,7 +231,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestServerSources: the same refused leaf, and what the profile holds reports whether it or the bundle moved.
+// TestServerSources: for a refused leaf, the profile's bundle shows whether the leaf or the node's bundle changed.
 func TestServerSources(t *testing.T) {
 	stale, edge := read(t, "node-bundle-stale"), read(t, "edge-certificate-new-issuer")
 	leafOf := func(r recorded) string { return leaf(newScene(r.Subject, r.Facts).api).Fingerprint }
@@ -251,8 +251,8 @@ func TestServerSources(t *testing.T) {
 	}
 }
 
-// TestNodeCANamed: names alone prove nothing. A CA made again has the old one's name, so the list of the ingress shows
-// no difference, and the fingerprints do.
+// TestNodeCANamed: names alone prove nothing. A regenerated CA has the old one's name, so the list of the ingress shows
+// no difference, but the fingerprints do.
 func TestNodeCANamed(t *testing.T) {
 	r := read(t, "ingress-ca-swapped")
 	s := newScene(r.Subject, r.Facts)
@@ -297,8 +297,8 @@ func TestCorners(t *testing.T) {
 	}
 }
 
-// TestReenrolledOnce: two faults that both need a re-enrollment get one, and if it has to wait, the step says so. No
-// other step is lost.
+// TestReenrolledOnce: two faults that both need a re-enrollment get one; if it has to wait, its step says so. No other
+// step is lost.
 func TestReenrolledOnce(t *testing.T) {
 	s := newScene(diag.Subject{NodeID: "n1", EnvironmentProfile: "lab"}, nil)
 	for _, row := range cornerRows {

@@ -2,13 +2,13 @@ package trust
 
 import "github.com/gpuaas/gpuaasctl/diag"
 
-// Repair is one step: where it is done, and what, with commands to paste between backticks.
+// Repair is one step: where it is done, and what to do, with commands to paste between backticks.
 type Repair struct {
 	Where string `json:"where"` // control_plane | profile | node
 	Text  string `json:"text"`
 }
 
-// Where a step is done, in the order in which steps are done.
+// The places of steps, in the order in which they are done.
 const (
 	atControlPlane = "control_plane"
 	atProfile      = "profile"
@@ -25,8 +25,8 @@ func order(where string) int {
 	return 2
 }
 
-// cornerInfo is what is known of a cause before any fact: what moved, in words, whose signal it is, and how it is
-// repaired. The rows are in diag/catalogue/causes.yaml; their texts take the placeholders of diag.Fill.
+// cornerInfo describes a cause: what changed, the signal for its owners, and the repair. The rows are in
+// diag/catalogue/causes.yaml; their texts have the placeholders of diag.Fill.
 type cornerInfo struct {
 	corner Corner
 	moved  string
@@ -34,15 +34,15 @@ type cornerInfo struct {
 	repair []repairStep
 }
 
-// repairStep is one step of a repair before a node's values are filled in.
+// repairStep is one step of a repair, before Fill.
 type repairStep struct {
 	diag.Step
 	where     string
-	reenrolls bool // it re-enrolls the node, which is done once
-	waits     bool // it does so only after the control plane matches, and is given in place of one that does not wait
+	reenrolls bool // re-enrolls the node, which is done only once
+	waits     bool // re-enrolls only after the control plane matches, and replaces a step that does not wait
 }
 
-// cornerRow finds a cause's row; one that has none is empty.
+// cornerRow returns a cause's row, an empty one for an unknown cause.
 func cornerRow(c Corner) cornerInfo {
 	for _, r := range cornerRows {
 		if r.corner == c {

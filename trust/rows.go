@@ -7,7 +7,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// rows is the table: whatever is on one side of a link, in the links' order.
+// rows returns the table: everything that a link compares, in the order of the links.
 func (s *inputs) rows() []Row {
 	rows := []Row{
 		s.leafRow("node_api_leaf", "node API leaf", node, s.api),
@@ -41,14 +41,14 @@ func (s *inputs) rows() []Row {
 	return rows
 }
 
-// of fills a row from a certificate.
+// of returns r with the values of a certificate.
 func (r Row) of(c *diag.CertInfo) Row {
 	r.Fingerprint, r.Subject, r.Issuer, r.Serial = c.Fingerprint, c.Subject, c.Issuer, c.Serial
 	r.NotBefore, r.NotAfter = c.NotBefore, c.NotAfter
 	return r
 }
 
-// missed is why a fact shows nothing.
+// missed explains why a fact has no certificate.
 func missed(f *diag.Fact) string {
 	switch {
 	case f == nil:
@@ -79,14 +79,14 @@ func (s *inputs) leafRow(id, title, from string, f *diag.Fact) Row {
 	return r.of(l)
 }
 
-// wordRow is a fingerprint that the platform reports.
+// wordRow returns a row for a fingerprint that the platform reports.
 func (s *inputs) wordRow(id, title, field string) Row {
 	r := Row{ID: id, Title: title, From: "platform", Fingerprint: s.field(FactTrustPage, field)}
 	if r.Fingerprint == "" {
 		r.Missing = missed(s.facts[FactTrustPage])
 		return r
 	}
-	for _, c := range s.seen() { // the same certificate may have been seen whole elsewhere
+	for _, c := range s.seen() { // the full certificate may be in another fact
 		if c.Fingerprint == r.Fingerprint {
 			return r.of(&c)
 		}
@@ -94,7 +94,7 @@ func (s *inputs) wordRow(id, title, field string) Row {
 	return r
 }
 
-// seen is every certificate that was seen as such.
+// seen returns every certificate in the facts.
 func (s *inputs) seen() []diag.CertInfo {
 	var all []diag.CertInfo
 	for _, f := range [...]*diag.Fact{s.api, s.apiOperator, s.terminal, s.terminalOperator} {
@@ -111,7 +111,8 @@ func (s *inputs) seen() []diag.CertInfo {
 	return all
 }
 
-// issuerRow is the CA that issued the node API's leaf: sent along, or found by name in a bundle that verifies it.
+// issuerRow returns the CA that issued the node API's leaf: sent by the server, or found by name in a bundle that
+// verifies it.
 func (s *inputs) issuerRow() Row {
 	r := Row{ID: "node_api_issuer", Title: "its issuer", From: node}
 	l, f := s.shown()
@@ -207,7 +208,8 @@ func (s *inputs) certIssuerRow() Row {
 	return r
 }
 
-// acceptableRows are the names that a listener asks certificates of. Names only: a CA made again may have the old name.
+// acceptableRows returns the CA names that a listener requests certificates of. They are names only: a regenerated CA
+// may have the old name.
 func (s *inputs) acceptableRows(id, title string, facts ...*diag.Fact) []Row {
 	for _, f := range facts {
 		names := slices.Clone(acceptable(f))

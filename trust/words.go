@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// refused reports whether f's far side answered and rejected the certificate.
+// refused reports whether f's peer answered and rejected the certificate.
 func refused(f *diag.Fact) bool {
 	if f == nil || f.Throttled() {
 		return false
@@ -20,7 +20,7 @@ func refused(f *diag.Fact) bool {
 	return f.HTTP != nil && (f.HTTP.Status == 401 || f.HTTP.Status == 403)
 }
 
-// answer is what f came to, in a few words.
+// answer sums up the result of f.
 func answer(f *diag.Fact) string {
 	text := string(f.Failure)
 	if f.HTTP != nil && f.HTTP.Status != 0 {
@@ -49,7 +49,8 @@ func acceptable(f *diag.Fact) []string {
 	return f.TLS.AcceptableCAs
 }
 
-// dates reports whether a chain failed for its time alone: whom to trust was not the question then.
+// dates reports whether a chain failed only because of its dates, so that the failure does not show whether it is
+// trusted.
 func dates(w diag.Failure) bool { return w == diag.TLSExpired || w == diag.TLSNotYetValid }
 
 // because returns why a fact is not evidence, or "".
@@ -77,7 +78,7 @@ func remote(f *diag.Fact) string {
 	return f.TCP.Remote
 }
 
-// CommonName is the common name of a distinguished name, or all of it.
+// CommonName returns the common name of a distinguished name, or all of it if it has none.
 func CommonName(dn string) string {
 	for part := range strings.SplitSeq(dn, ",") {
 		if cn, ok := strings.CutPrefix(part, "CN="); ok {
@@ -89,7 +90,7 @@ func CommonName(dn string) string {
 
 func day(t diag.Time) string { return t.UTC().Format(time.DateTime) + "Z" }
 
-// clip joins the first three of names.
+// clip joins the first three names.
 func clip(names []string) string {
 	short := make([]string, 0, 4)
 	for _, n := range names[:min(3, len(names))] {
