@@ -17,10 +17,10 @@ type State struct {
 	Mode  string // octal
 	Owner string // uid:gid
 	Last  *Line  // the newest line of the audit log, or nil
-	Left  *Line  // the line that left the file as it is, after which none came about. nil: another process changed it
+	Left  *Line  // the line whose change produced the current file; nil: another process changed it
 }
 
-// Line is one line of the audit log: who put which block in the place of which, and the file's digests around it. It is
+// Line is one line of the audit log: who replaced which block by which, with the file's digests before and after. It is
 // written twice: before the change, and with Done after it.
 type Line struct {
 	At      time.Time `json:"at"`
@@ -33,10 +33,10 @@ type Line struct {
 	After   string    `json:"after"`
 	Old     []string  `json:"old_block"`
 	New     []string  `json:"new_block"`
-	Done    bool      `json:"done,omitempty"` // it came about; ApplyScript adds it at the line's end
+	Done    bool      `json:"done,omitempty"` // the change was completed; ApplyScript appends it to the line
 }
 
-// Text is the line as the log has it.
+// Text returns the line as in the log.
 func (l Line) Text() (string, error) {
 	text, err := json.Marshal(l)
 	if err != nil {
@@ -45,7 +45,7 @@ func (l Line) Text() (string, error) {
 	return string(text), nil
 }
 
-// ParseRead reads ReadScript's output. A text that is not the one of its digest is refused.
+// ParseRead parses ReadScript's output. It refuses a text that does not match its digest.
 func ParseRead(said []string) (State, error) {
 	var s State
 	read := false
@@ -89,10 +89,10 @@ func parseLine(coded string) *Line {
 	return l
 }
 
-// ErrMoved means that the hosts file has changed since the plan was made. Nothing was changed.
+// ErrMoved means that the hosts file changed after the plan was made. Nothing was written.
 var ErrMoved = errors.New("the hosts file was changed after it was read: nothing was changed")
 
-// ParseApply reads ApplyScript's output: nil when the file now has the digest after.
+// ParseApply parses ApplyScript's output: nil if the file now has the digest after.
 func ParseApply(said []string, after string) error {
 	for _, line := range said {
 		word, rest, _ := strings.Cut(line, " ")

@@ -1,10 +1,10 @@
-// Package endpoints puts the private node-facing names of a profile into a node's hosts file, as one managed block
-// between markers. It is pure: the text of a hosts file in, the text that it should have out, with what an operator
-// must know of the other lines. Everything outside the block stays as it is, byte for byte, and is never touched: a
-// line written by hand for one of the names is reported.
+// Package endpoints manages the private node-facing names of a profile in a node's hosts file, as one block between
+// markers. It is pure: it turns the text of a hosts file into the new text, and reports what an operator must know
+// about the other lines. It never changes anything outside the block: a manual line for one of the names is only
+// reported.
 //
-// Callers are `gpuaasctl node endpoints plan|apply|remove`. The script that puts the text in place is here as well
-// (see ApplyScript), since it only is safe together with what the plan assumes.
+// Callers are `gpuaasctl node endpoints plan|apply|remove`. The script that installs the text is here as well (see
+// ApplyScript), since it is safe only together with the plan's assumptions.
 package endpoints
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// The lines around the block. A probe that resolves a name knows them too, and calls such a name hosts_managed; what
-// follows the marker on its line is free.
+// The lines around the block. A probe that resolves a name knows them too, and reports such a name as hosts_managed.
+// Text after the marker on its line is ignored.
 const (
 	Begin = "# BEGIN gpuaasctl"
 	End   = "# END gpuaasctl"
@@ -28,17 +28,17 @@ const (
 	endLine   = End + " endpoints"
 )
 
-// Entry is one name and the address that nodes should get for it.
+// Entry is one name and the address that nodes should resolve it to.
 type Entry struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
 }
 
-// line is the entry as a hosts file has it.
+// line returns the entry as a line of a hosts file.
 func (e Entry) line() string { return e.Address + " " + e.Name }
 
-// Wanted are a profile's private node-facing names, sorted. left are the names that the profile gives no address for:
-// DNS has to know them. One name with two addresses is an error, and so is a profile that gives no name at all.
+// Wanted returns a profile's private node-facing names, sorted. left are the names without an address in the profile,
+// which DNS has to resolve. One name with two addresses is an error, and so is a profile without names.
 func Wanted(p profile.Profile) (entries []Entry, left []string, err error) {
 	for _, e := range [...]struct{ key, url, address string }{
 		{"node_runtime", p.NodeRuntimeAPIURL, p.NodeRuntimeResolveAddress},
@@ -82,7 +82,7 @@ func Wanted(p profile.Profile) (entries []Entry, left []string, err error) {
 	return entries, left, nil
 }
 
-// plainName reports whether name fits a hosts file: letters, digits, dots, dashes.
+// plainName reports whether name is valid in a hosts file: letters, digits, dots, dashes.
 func plainName(name string) bool {
 	ok := func(r rune) bool {
 		return (r >= 'a' && r <= 'z') || (r >= '0' && r <= '9') || r == '.' || r == '-' || r == '_'

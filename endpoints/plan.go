@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// Plan is what will become of a hosts file.
+// Plan is a change of a hosts file.
 type Plan struct {
 	Before string `json:"-"` // the whole text
 	After  string `json:"-"`
-	// Old and New are the managed block's lines without its markers, nil without a block.
+	// Old and New are the managed block's lines without its markers, nil if there is no block.
 	Old     []string `json:"old_block"`
 	New     []string `json:"new_block"`
 	Changed bool     `json:"changed"`
-	Manual  []Manual `json:"manual_lines"` // lines of others for the wanted names
+	Manual  []Manual `json:"manual_lines"` // manual lines for the wanted names
 }
 
-// Manual is a line that was written by hand for one of the names.
+// Manual is a line outside the block for one of the names.
 type Manual struct {
 	Line    int    `json:"line"` // from 1
 	Name    string `json:"name"`
@@ -29,22 +29,22 @@ type Manual struct {
 	Agrees  bool   `json:"agrees"` // it gives the wanted address
 }
 
-// Conflicts are the manual lines that differ from the profile.
+// Conflicts returns the manual lines that differ from the profile.
 func (p Plan) Conflicts() []Manual {
 	return slices.DeleteFunc(slices.Clone(p.Manual), func(m Manual) bool { return m.Agrees })
 }
 
-// Hash is the digest by which a hosts file is known between plan and apply: sha256, lower-case hex.
+// Hash identifies a hosts file between plan and apply: its sha256, in lower-case hex.
 func Hash(text string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
 }
 
-// ErrDamaged is wrapped by every refusal of a text whose markers do not pair: where the block ends is a guess then, and
-// a guess would delete lines of others.
+// ErrDamaged is wrapped by every error about markers that do not pair: the end of the block would be a guess, which
+// might delete other lines.
 var ErrDamaged = errors.New("the managed block is damaged")
 
-// Make plans the block with entries into text. The block stays where it is, or comes last; a second one is taken out.
-// No entries take the block out.
+// Make plans the block with entries in text. The block keeps its place, or is appended; a second block is removed.
+// Without entries the block is removed.
 func Make(text string, entries []Entry) (Plan, error) {
 	var lines []string
 	for _, e := range entries {
@@ -58,7 +58,7 @@ func Make(text string, entries []Entry) (Plan, error) {
 	return p, nil
 }
 
-// Restore plans a block of lines that a former plan replaced (its Old), exactly.
+// Restore plans the exact block that a previous plan replaced (its Old).
 func Restore(text string, lines []string) (Plan, error) {
 	for _, l := range lines {
 		if strings.ContainsAny(l, "\n\r") || strings.HasPrefix(strings.TrimSpace(l), Begin) ||
@@ -69,7 +69,7 @@ func Restore(text string, lines []string) (Plan, error) {
 	return withBlock(text, lines)
 }
 
-// withBlock replaces the managed block by one of these lines; none means no block.
+// withBlock replaces the managed block by these lines; without lines it removes the block.
 func withBlock(text string, lines []string) (Plan, error) {
 	p := Plan{Before: text, New: lines}
 	block := ""
@@ -106,7 +106,7 @@ func withBlock(text string, lines []string) (Plan, error) {
 	}
 	if !placed && block != "" {
 		if text != "" && !strings.HasSuffix(text, "\n") {
-			out.WriteString("\n") // of the last line, which had none: it must not run into the block
+			out.WriteString("\n") // terminates a last line without newline, so that it does not run into the block
 		}
 		out.WriteString(block)
 	}
@@ -115,8 +115,8 @@ func withBlock(text string, lines []string) (Plan, error) {
 	return p, nil
 }
 
-// ours reports whether a line is the marker of this package's block, also of an older version that named no purpose. A
-// block of this tool for another purpose is not ours.
+// ours reports whether a line is the marker of this package's block, including an older version's, which named no
+// purpose. A block of this tool for another purpose is not ours.
 func ours(line, marker string) bool {
 	rest, ok := strings.CutPrefix(line, marker)
 	if !ok {
@@ -126,8 +126,8 @@ func ours(line, marker string) bool {
 	return len(words) == 0 || words[0] == "endpoints"
 }
 
-// manual lists every line outside the block that gives one of the wanted names an address. The C library, and the
-// probe, take all lines of a file together or the first one: so any other one matters.
+// manual lists every line outside the block that gives one of the wanted names an address. The C library and the probe
+// use either all lines for a name or the first one, so every other line matters.
 func manual(text string, entries []Entry) []Manual {
 	var found []Manual
 	inside, n := false, 0
@@ -162,7 +162,7 @@ func manual(text string, entries []Entry) []Manual {
 	return found
 }
 
-// Diff is the change as a unified diff has it, without context: the block alone changes. "" when nothing does.
+// Diff returns the change as a unified diff without context: only the block changes. "" if nothing changes.
 func (p Plan) Diff() string {
 	if !p.Changed {
 		return ""

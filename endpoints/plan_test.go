@@ -12,13 +12,13 @@ import (
 
 var lab = []Entry{{"node-api.gpuaas.test", "10.231.77.11"}, {"term.gpuaas.test", "10.231.77.10"}}
 
-// block is what a plan for lab writes.
+// block is the block that a plan for lab writes.
 const block = "# BEGIN gpuaasctl endpoints: managed, edits are lost (gpuaasctl node endpoints)\n" +
 	"10.231.77.11 node-api.gpuaas.test\n10.231.77.10 term.gpuaas.test\n# END gpuaasctl endpoints\n"
 
 const local = "127.0.0.1 localhost\n"
 
-// TestMake: the whole text, for every kind of file that was ever seen.
+// TestMake: the complete result for every kind of file seen so far.
 func TestMake(t *testing.T) {
 	v6 := []Entry{{"node-api.gpuaas.test", "fd00:77::11"}}
 	for _, tc := range []struct {
@@ -87,7 +87,7 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// TestUndo: what a plan replaced can be reverted, and taken out again, exactly.
+// TestUndo: what a plan replaced can be restored, and removed again, exactly.
 func TestUndo(t *testing.T) {
 	for _, before := range []string{"", local, local + block + "# after\n",
 		local + "# BEGIN gpuaasctl endpoints: managed, edits are lost (gpuaasctl node endpoints)\n10.0.0.1 old.test\n# END " +
@@ -106,7 +106,7 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// FuzzMake: whatever the file holds, other lines stay, and a second plan changes nothing.
+// FuzzMake: whatever the file contains, other lines stay, and a second plan changes nothing.
 func FuzzMake(f *testing.F) {
 	for _, text := range []string{"", local, block, "# BEGIN gpuaasctl\r\nx\r\n# END gpuaasctl",
 		"a\x00b\n\xff# END gpuaasctl\n"} {
@@ -173,7 +173,7 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// files are a hosts file and a log in a folder of their own.
+// files returns the paths of a hosts file and a log in a new folder.
 func files(t *testing.T, text string) (hosts, log string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -1,24 +1,24 @@
 package endpoints
 
-// Words of the scripts' sentinel lines, and what follows them.
+// First words of the scripts' sentinel lines, and what follows them.
 const (
 	WordHosts   = "hosts"   // sha256, mode, uid:gid, and the text in base64
 	WordLog     = "log"     // the newest line of the audit log, in base64
-	WordLeft    = "left"    // the newest of its lines that came about, or whose digest the file has, in base64
-	WordApplied = "applied" // sha256 of what lies there now
-	WordMoved   = "moved"   // sha256: the file is not the one that was planned with
+	WordLeft    = "left"    // the newest line that was completed, or whose digest the file has, in base64
+	WordApplied = "applied" // sha256 of the file as it is now
+	WordMoved   = "moved"   // sha256: the file is not the one that the plan was made for
 	WordFailed  = "failed"  // why nothing was done
 )
 
-// HostsFile and LogFile are where things lie on a node. The log needs neither the agent nor the journal; every line
-// goes to journald as well, where there is one.
+// HostsFile and LogFile are the paths on a node. The log needs neither the agent nor the journal; every line also goes
+// to journald if it runs.
 const (
 	HostsFile = "/etc/hosts"
 	LogFile   = "/var/lib/gpuaasctl/endpoints.log"
 )
 
-// checks refuses what a rename would break instead of replace: a link, a mount point (a container's hosts file),
-// anything but a regular file. It is the first part of both scripts; $1 is the hosts file.
+// checks refuses files that a rename would not replace cleanly: links, mount points (a container's hosts file), and
+// anything but a regular file. Both scripts begin with it; $1 is the hosts file.
 const checks = `f=$1
 say() { echo "GPUAASCTL-SENTINEL $*"; }
 fail() { say "failed $*"; exit 0; }
@@ -30,8 +30,8 @@ fi
 case $(lsattr -d "$f" 2>/dev/null | cut -d' ' -f1) in *[ia]*) fail "$f is immutable or append-only (chattr): somebody does not want it changed" ;; esac
 `
 
-// ReadScript reads, and writes nothing. Arguments: hosts file, log file. The file is opened once, so that digest, mode
-// and text are of one file, also where it is replaced meanwhile.
+// ReadScript reads, and writes nothing. Arguments: hosts file, log file. It opens the file once, so that digest, mode
+// and text are of one file even if it is replaced meanwhile.
 const ReadScript = checks + `exec 8<"$f" || fail "$f cannot be read"
 now=/proc/self/fd/8
 have=$(sha256sum <$now | cut -d' ' -f1)
@@ -42,14 +42,14 @@ left=$(grep -e '"done":true}$' -e '"after":"'"$have"'"' "$2" | tail -n 1)
 [ -z "$left" ] || say "left $(printf '%s\n' "$left" | base64 | tr -d '\n')"
 `
 
-// ApplyScript replaces the hosts file by its input, if the file still is the one that was planned with. Arguments:
+// ApplyScript replaces the hosts file by its input if the file is still the one that the plan was made for. Arguments:
 // hosts file, its sha256, the new text's sha256, log file, the line for the log.
 //
-// One lock serves all who apply. A new file beside the old one gets its mode, owner and attributes, synced. Then the
-// line is in the log, synced, before anything changes; the digest once more; the rename; the folder synced; and the
-// line once more, with "done". An undo passes over a line without it, unless its "after" is the file's digest:
-// the machine may have ended in between. Another program that does not know the lock may still write between the last
-// look and the rename, some hundred microseconds.
+// One lock serializes all callers. The script writes a new file next to the old one, with the same mode, owner and
+// attributes, and syncs it. It writes the line to the log and syncs that before anything changes, checks the digest
+// once more, renames the file, syncs the folder, and writes the line again with "done". An undo ignores a line without
+// "done" unless its "after" is the file's digest: the machine may have crashed in between. A program that does not use
+// the lock may still write between the last check and the rename, some hundred microseconds.
 const ApplyScript = checks + `want=$2 new=$3 log=$4 line=$5
 umask 077
 mkdir -p "${log%/*}" || fail "no folder for the audit log ${log%/*}: nothing was changed"

@@ -34,7 +34,7 @@ func sh(t *testing.T, script, input string, args ...string) []string {
 	return said
 }
 
-// apply plans lab into what lies at hosts and carries it there.
+// apply plans lab for the file hosts, and applies the plan.
 func apply(t *testing.T, hosts, log string, entries []Entry) error {
 	t.Helper()
 	s, err := ParseRead(sh(t, ReadScript, "", hosts, log))
@@ -80,7 +80,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestRefusals: what cannot be replaced safely is not replaced, and the error reports why.
+// TestRefusals: a file that cannot be replaced safely is not replaced, and the error explains why.
 func TestRefusals(t *testing.T) {
 	for _, tc := range []struct {
 		name, want string
@@ -121,7 +121,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestSwap: a file that changed after it was read is left alone, and what did not arrive whole is not put in place.
+// TestSwap: a file that changed after it was read is not replaced, and an incomplete text is not installed.
 func TestSwap(t *testing.T) {
 	hosts, log := files(t, local)
 	p, err := Make(local, lab)
@@ -141,8 +141,8 @@ func TestSwap(t *testing.T) {
 	}
 }
 
-// TestAtOnce: many who apply different blocks at once leave one of them, whole, and the log ends with the one
-// that lies there.
+// TestAtOnce: of many callers that apply different blocks at once, one block is left, complete, and the log ends with
+// it.
 func TestAtOnce(t *testing.T) {
 	hosts, log := files(t, local)
 	var wg sync.WaitGroup
@@ -150,7 +150,7 @@ func TestAtOnce(t *testing.T) {
 		wg.Go(func() {
 			entries := []Entry{{"node-api.gpuaas.test", fmt.Sprintf("10.0.0.%d", i+1)}}
 			err := apply(t, hosts, log, entries)
-			for err != nil && strings.Contains(err.Error(), "somebody else is at work") { // on a busy disk, for seconds
+			for err != nil && strings.Contains(err.Error(), "somebody else is at work") { // for seconds on a busy disk
 				err = apply(t, hosts, log, entries)
 			}
 			if err != nil && !errors.Is(err, ErrMoved) {
@@ -178,8 +178,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestEndedBeforeItWasDone: where a machine ends between the rename and the line that reports it, the file's digest
-// does.
+// TestEndedBeforeItWasDone: if the machine crashes between the rename and the line that reports it, the file's digest
+// shows that the change was made.
 func TestEndedBeforeItWasDone(t *testing.T) {
 	hosts, log := files(t, local)
 	must(t, apply(t, hosts, log, lab))
@@ -198,7 +198,7 @@ func TestEndedBeforeItWasDone(t *testing.T) {
 	}
 }
 
-// TestReadWhileItIsReplaced: digest and text are of one file, although another one lies there before the text is read.
+// TestReadWhileItIsReplaced: digest and text are of one file, although it is replaced before the text is read.
 func TestReadWhileItIsReplaced(t *testing.T) {
 	hosts, log := files(t, local)
 	bin := t.TempDir()

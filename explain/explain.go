@@ -1,5 +1,5 @@
-// Package explain has the meaning of every word in this tool's outputs: hops, signals, failure words, reasons,
-// claims, verdicts, exit codes and the fields of a report. It is made from the catalogue, runs no query and reads no
+// Package explain has the meaning of every word in this tool's output: hops, signals, failures, reasons, claims,
+// verdicts, exit codes and the fields of a report. It is generated from the catalogue; it measures nothing and reads no
 // file. Its callers are `gpuaasctl explain` and the views that show a word with its meaning.
 package explain
 
@@ -20,13 +20,13 @@ type Entry struct {
 	Means    []string `json:"means,omitempty"`
 	Measured string   `json:"measured,omitempty"`
 	Causes   []string `json:"causes,omitempty"`
-	Do       []string `json:"do,omitempty"`     // in order; commands are in backticks
-	Verify   string   `json:"verify,omitempty"` // the command whose pass proves the repair
+	Do       []string `json:"do,omitempty"`     // in order; commands are between backticks
+	Verify   string   `json:"verify,omitempty"` // the command that verifies the repair
 	Example  *Example `json:"example,omitempty"`
 	See      []string `json:"see,omitempty"` // related words
 }
 
-// Example is a word as a recorded walk or drill has it.
+// Example is an occurrence of a word in a recorded walk or drill.
 type Example struct {
 	word string
 	From string `json:"recording"`
@@ -54,7 +54,7 @@ type (
 	}
 )
 
-// abouts reports what the kinds are that have rows of their own, in the order in which Kinds has them.
+// abouts describes the kinds that have their own rows, in the order of Kinds.
 var abouts = [...]meaning{
 	{"hop", "a link of the chain from the control plane to a tenant's shell, by id or number"},
 	{"signal", "the dashboard's name of a failing hop's fault"},
@@ -71,7 +71,7 @@ var abouts = [...]meaning{
 	{"xid source", "where a view of an XID is from"},
 }
 
-// Kinds lists every vocabulary with its words.
+// Kinds returns every vocabulary with its words.
 func Kinds() []Kind {
 	var kinds []Kind
 	at := map[string]int{}
@@ -92,9 +92,9 @@ func Kinds() []Kind {
 	return kinds
 }
 
-// Lookup gives every meaning of a word, in the order of Kinds, of one kind alone where kind is not "". A word is taken
-// as outputs have it: a hop also by its number, an exit code as "3", a field also as verdict.blame.hop, a link of the
-// runbook page as reason-disk_full.
+// Lookup returns every meaning of a word, in the order of Kinds; if kind is not "", of that kind only. It accepts words
+// as output has them: a hop also by its number, an exit code as "3", a field also as verdict.blame.hop, an anchor of
+// the runbook page as reason-disk_full.
 func Lookup(kind, word string) []Entry {
 	word = strings.ReplaceAll(strings.TrimSpace(word), "-", "_")
 	if rest, ok := strings.CutPrefix(word, "reason_"); ok {

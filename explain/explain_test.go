@@ -17,7 +17,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/xid"
 )
 
-// checkMeaning fails where a word has no meaning of the kind, or an empty one.
+// checkMeaning fails if a word has no meaning of the kind, or an empty one.
 func checkMeaning(t *testing.T, found []explain.Entry, kind, word string) {
 	t.Helper()
 	if len(found) != 1 {
@@ -30,7 +30,7 @@ func checkMeaning(t *testing.T, found []explain.Entry, kind, word string) {
 	}
 }
 
-// meanings are all entries, by kind and word.
+// meanings returns all entries, by kind and word.
 func meanings() map[[2]string][]explain.Entry {
 	all := map[[2]string][]explain.Entry{}
 	for _, e := range explain.All() {
@@ -40,7 +40,8 @@ func meanings() map[[2]string][]explain.Entry {
 	return all
 }
 
-// TestEveryWordIsExplained: each id of the catalogue, each word of the published schema and each of its field names.
+// TestEveryWordIsExplained: each id of the catalogue, each word of the published schema and each of its field names has
+// a meaning.
 func TestEveryWordIsExplained(t *testing.T) {
 	all := meanings()
 	has := func(t *testing.T, kind, word string) {
@@ -113,7 +114,7 @@ func TestEveryWordIsExplained(t *testing.T) {
 	}
 }
 
-// TestRunbooksOfRecordingsResolve: the command that a report gives finds one meaning with something to do.
+// TestRunbooksOfRecordingsResolve: the command that a report gives finds one meaning with steps.
 func TestRunbooksOfRecordingsResolve(t *testing.T) {
 	files, err := filepath.Glob("../golden/*/*.json")
 	if err != nil || len(files) < 60 {
@@ -139,7 +140,8 @@ func TestRunbooksOfRecordingsResolve(t *testing.T) {
 	}
 }
 
-// TestWordsOfRecordingsAreExplained: each step, and each code that a platform or an agent answered, of every recording.
+// TestWordsOfRecordingsAreExplained: each step, and each code in an answer of a platform or an agent, of every
+// recording has a meaning.
 func TestWordsOfRecordingsAreExplained(t *testing.T) {
 	files, err := filepath.Glob("../golden/*/*.json")
 	if err != nil || len(files) < 60 {
@@ -219,7 +221,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// TestSeeLeadsSomewhere: each word that an entry names for more is explained.
+// TestSeeLeadsSomewhere: each word that an entry refers to has a meaning.
 func TestSeeLeadsSomewhere(t *testing.T) {
 	all := meanings()
 	for _, e := range explain.All() {

@@ -56,7 +56,7 @@ func signals() (all []Entry) {
 	return all
 }
 
-// filled are steps with <names> in place of a node's values.
+// filled returns steps with <names> in place of a node's values.
 func filled(steps []diag.Step) (lines []string) {
 	for i := range steps {
 		lines = append(lines, diag.Fill(steps[i].Template(), nil))
@@ -178,7 +178,7 @@ func exits() (all []Entry) {
 	return all
 }
 
-// fields joins the places of one name.
+// fields returns all fields, one entry per name with all its places.
 func fields() (all []Entry) {
 	for _, f := range fieldRows {
 		if n := len(all) - 1; n < 0 || all[n].Word != f.name {

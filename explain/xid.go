@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/xid"
 )
 
-// codeWord is the word of an XID or SXID that is given as its number alone, where only such a word may be meant.
+// codeWord returns the word for an XID or SXID that is given as a number, if kind allows one.
 func codeWord(kind, word string) string {
 	kind = strings.ToLower(kind)
 	if n, err := strconv.Atoi(word); err == nil && (kind == "xid" || kind == "sxid") {
@@ -45,7 +45,7 @@ func sxids() (all []Entry) {
 	return all
 }
 
-// condemned is a scope as a sentence.
+// condemned describes a scope as a sentence.
 func condemned(s xid.Scope) string {
 	switch s {
 	case xid.None:

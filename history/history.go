@@ -1,8 +1,8 @@
-// Package history keeps finished reports on the operator's machine, so that a later walk can show what changed. It is
-// one SQLite file for any number of processes at once.
+// Package history stores finished reports on the operator's machine, so that a later walk can show what changed. It is
+// one SQLite file, which any number of processes can use at once.
 //
-// It judges nothing and compares nothing: package preflight does, from the reports that are kept here. The caller
-// decides whether an error of the file matters; no walk depends on it. Its callers are ops and cmd/gpuaasctl.
+// It neither judges nor compares: package preflight does, from the stored reports. The caller decides whether an error
+// matters; no walk depends on the history. Its callers are ops and cmd/gpuaasctl.
 package history
 
 import (
@@ -24,18 +24,18 @@ import (
 // Retention limits: enough reports to recognize noise, few enough that the file needs no maintenance.
 const (
 	PerSubject = 50        // reports
-	TotalBytes = 256 << 20 // of packed reports, over all subjects
+	TotalBytes = 256 << 20 // compressed reports, over all subjects
 )
 
-// ErrNone reports that nothing is kept that was asked for.
+// ErrNone means that no stored report matches.
 var ErrNone = errors.New("no such report is kept")
 
-// Path is where the history is: below $XDG_STATE_HOME; without it in the home of an ordinary user, and for root beside
-// the lab's state. env looks a variable up.
+// Path returns the path of the history: below $XDG_STATE_HOME, else in an ordinary user's home, or for root next to the
+// lab's state. env returns the value of a variable.
 func Path(env func(string) string, root bool) (string, error) {
 	base := env("XDG_STATE_HOME")
 	switch {
-	case filepath.IsAbs(base): // a relative one is to be ignored, by the XDG specification
+	case filepath.IsAbs(base): // the XDG specification ignores a relative one
 	case root:
 		base = "/var/lib"
 	case env("HOME") != "":
@@ -46,10 +46,10 @@ func Path(env func(string) string, root bool) (string, error) {
 	return filepath.Join(base, "gpuaasctl", "reports.db"), nil
 }
 
-// Subject is the key of the kept reports. Environment is the profile's name, or the API's base URL without a profile.
+// Subject is the key of stored reports. Environment is the profile's name, or without a profile the API's base URL.
 type Subject struct{ Environment, Node, Allocation string }
 
-// SubjectOf is the subject of a report.
+// SubjectOf returns the subject of a report.
 func SubjectOf(s diag.Subject) Subject {
 	return Subject{
 		Environment: cmp.Or(s.EnvironmentProfile, s.Expected["api_base"]),
@@ -57,7 +57,8 @@ func SubjectOf(s diag.Subject) Subject {
 	}
 }
 
-// Shape is what a plan walks: every hop and step that is not left out. Two walks of one shape measured the same things.
+// Shape identifies what a plan walks: every hop and step that is not left out. Two walks of one shape measured the same
+// things.
 func Shape(p diag.Plan) string {
 	var b strings.Builder
 	for _, h := range p.Hops {
@@ -73,7 +74,7 @@ func Shape(p diag.Plan) string {
 // KindEntry heads an Entry.
 const KindEntry = "HistoryEntry"
 
-// Entry is a kept report without its facts.
+// Entry is a stored report without its facts.
 type Entry struct {
 	diag.Head
 
@@ -94,7 +95,7 @@ type Entry struct {
 	subject        Subject
 }
 
-// entry sums up a report. good and whole are the caller's word.
+// entry sums up a report. The caller decides good and whole.
 func entry(r *diag.Report, good, whole bool) Entry {
 	e := Entry{
 		Head: diag.NewHead(KindEntry), RunID: r.Run.ID, StartedAt: r.Run.StartedAt, EndedAt: r.Run.EndedAt,
@@ -107,7 +108,7 @@ func entry(r *diag.Report, good, whole bool) Entry {
 	return e
 }
 
-// pack encodes a report for the file. Secrets marshal as placeholders, so it has none.
+// pack encodes a report for the file. Secrets marshal as placeholders, so none is stored.
 func pack(r *diag.Report) ([]byte, error) {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
@@ -120,7 +121,7 @@ func pack(r *diag.Report) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// unpack reads what pack wrote; a damaged one is an error.
+// unpack decodes a report; damaged data is an error.
 func unpack(packed []byte) (*diag.Report, error) {
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// walk is a finished report of node, n minutes after noon.
+// walk returns a finished report of node, n minutes after noon.
 func walk(node string, n int, outcome diag.Outcome) *diag.Report {
 	at := diag.At(noon.Add(time.Duration(n) * time.Minute))
 	return &diag.Report{
@@ -34,7 +34,7 @@ func walk(node string, n int, outcome diag.Outcome) *diag.Report {
 	}
 }
 
-// opened opens a history, or makes it, as often as it takes: on a busy disk that is more than Open's time.
+// opened opens or creates a history, retrying as often as needed: on a busy disk that takes longer than Open's limit.
 func opened(ctx context.Context, path string) (s *Store, err error) {
 	for {
 		if s, err = Open(ctx, path); ctx.Err() != nil || (!busy(err) && !errors.Is(err, context.DeadlineExceeded)) {
@@ -43,7 +43,7 @@ func opened(ctx context.Context, path string) (s *Store, err error) {
 	}
 }
 
-// here opens a history in a folder of its own.
+// here opens a history in a new folder.
 func here(t *testing.T) *Store {
 	t.Helper()
 	s, err := opened(t.Context(), filepath.Join(t.TempDir(), "gpuaasctl", "reports.db"))
@@ -104,7 +104,7 @@ func TestKeepAndRead(t *testing.T) {
 	}
 }
 
-// TestGood: only good walks of the same subject are baselines, those of the same shape first, and then whole ones.
+// TestGood: only good walks of the same subject are baselines, those of the same shape first, then whole ones.
 func TestGood(t *testing.T) {
 	s := here(t)
 	of := SubjectOf(walk("n1", 0, "").Subject)
@@ -148,7 +148,7 @@ func TestGood(t *testing.T) {
 	}
 }
 
-// TestBounds: no subject has more than its share, and the last good one stays whatever comes after it.
+// TestBounds: no subject has more reports than its limit, and its last good one is kept whatever follows.
 func TestBounds(t *testing.T) {
 	s := here(t)
 	save(t, s, walk("n1", 0, diag.OutcomePass))
@@ -170,7 +170,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestBytes: over all subjects the oldest go until the rest fits, and the file becomes smaller.
+// TestBytes: over all subjects, the oldest reports are deleted until the rest fits, and the file becomes smaller.
 func TestBytes(t *testing.T) {
 	s := here(t)
 	for n := range 20 {
@@ -211,7 +211,7 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// TestNoSecret: a canary in every secret of a report is not in what is kept, packed or not.
+// TestNoSecret: a canary in every secret of a report is not stored, compressed or not.
 func TestNoSecret(t *testing.T) {
 	s := here(t)
 	canary := diag.NewSecret("canary-5ecret")
@@ -243,7 +243,7 @@ func TestNoSecret(t *testing.T) {
 	}
 }
 
-// TestModes: no other user can read it, side files included.
+// TestModes: no other user can read the history, including SQLite's side files.
 func TestModes(t *testing.T) {
 	s := here(t)
 	save(t, s, walk("n1", 1, diag.OutcomePass))
@@ -298,7 +298,7 @@ func TestNotOurs(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, err := Open(t.Context(), path)
-		if err == nil { // some damage shows only when it is read
+		if err == nil { // some damage is only found when the data is read
 			_, err = s.Good(t.Context(), SubjectOf(walk("n1", 0, "").Subject), "x", 3)
 			err = errors.Join(err, s.Save(t.Context(), walk("n1", 2, diag.OutcomePass), true, true), s.Close())
 		}
@@ -314,7 +314,7 @@ func TestNotOurs(t *testing.T) {
 	}
 }
 
-// TestOneDamagedReport: it is skipped as a baseline, and reported when it is read by its id.
+// TestOneDamagedReport: a damaged report is skipped as a baseline, and is an error when it is read by id.
 func TestOneDamagedReport(t *testing.T) {
 	s := here(t)
 	save(t, s, walk("n1", 1, diag.OutcomePass))
@@ -332,7 +332,7 @@ func TestOneDamagedReport(t *testing.T) {
 	}
 }
 
-// TestBusy: a history that another process holds ends in an error; it is not waited for.
+// TestBusy: if another process locks the history, Open fails instead of waiting.
 func TestBusy(t *testing.T) {
 	s := here(t)
 	other, err := sql.Open("sqlite", "file:"+s.path+"?_txlock=immediate")

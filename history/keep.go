@@ -12,14 +12,14 @@ import (
 type Limits struct {
 	PerSubject int
 	Bytes      int64
-	Before     diag.Time // also forget what ended before this; zero: nothing
+	Before     diag.Time // also delete reports that ended earlier; zero: none
 }
 
-// DefaultLimits are those of every Save.
+// DefaultLimits returns the limits that every Save applies.
 func DefaultLimits() Limits { return Limits{PerSubject: PerSubject, Bytes: TotalBytes} }
 
 // Save stores a finished report, and deletes those above the limits. good: it may be a baseline. whole: nothing was
-// left out on request. A run that is stored already is not changed.
+// left out on request. A run that is already stored is not changed.
 func (s *Store) Save(ctx context.Context, r *diag.Report, good, whole bool) error {
 	packed, err := pack(r)
 	if err != nil {
@@ -45,7 +45,8 @@ func (s *Store) Save(ctx context.Context, r *diag.Report, good, whole bool) erro
 	return nil
 }
 
-// Prune forgets by limits, over all subjects, and gives the space back. The newest good report of each subject stays.
+// Prune deletes reports by limits, over all subjects, and frees the space. The newest good report of each subject is
+// kept.
 func (s *Store) Prune(ctx context.Context, l Limits) (reports int, bytes int64, err error) {
 	err = s.write(ctx, func(tx *sql.Tx) error {
 		reports, bytes, err = forget(ctx, tx, l, nil)
@@ -60,13 +61,14 @@ func (s *Store) Prune(ctx context.Context, l Limits) (reports int, bytes int64, 
 	return reports, bytes, nil
 }
 
-// lastGood are the rows that never go: of each subject the newest good one, and the newest good whole one.
+// lastGood selects the rows that are never deleted: for each subject the newest good one, and the newest good whole
+// one.
 const lastGood = `SELECT id FROM (SELECT id,
 	row_number() OVER (PARTITION BY environment, node, allocation ORDER BY ended_at DESC, id DESC) AS n,
 	row_number() OVER (PARTITION BY environment, node, allocation, whole ORDER BY ended_at DESC, id DESC) AS m
 	FROM reports WHERE good AND (?1 IS NULL OR environment = ?1 AND node = ?2 AND allocation = ?3)) WHERE n = 1 OR m = 1`
 
-// forget deletes by limits; only counts per subject are looked at of one subject, where it is named.
+// forget deletes reports by limits. If of is not nil, the limit per subject is applied to that subject only.
 func forget(ctx context.Context, tx *sql.Tx, l Limits, of *Subject) (reports int, bytes int64, err error) {
 	var who [3]any
 	if of != nil {
@@ -105,7 +107,7 @@ func forget(ctx context.Context, tx *sql.Tx, l Limits, of *Subject) (reports int
 		total <= l.Bytes {
 		return reports, bytes, err
 	}
-	// The oldest go, until the rest fits.
+	// Delete the oldest until the rest fits.
 	err = drop(`SELECT id FROM (SELECT id, sum(bytes) OVER (ORDER BY ended_at DESC, id DESC) AS upto FROM reports)
 		WHERE upto > ?4 AND id NOT IN (`+lastGood+`)`, nil, nil, nil, l.Bytes)
 	return reports, bytes, err

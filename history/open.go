@@ -15,15 +15,15 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// busyTimeout is how long one statement waits for another process's write, which takes milliseconds. Nothing ends this
-// wait early, so it is shorter than the second within which Ctrl-C must act; a write tries again until its context
+// busyTimeout is how long one statement waits for another process's write, which takes milliseconds. Nothing interrupts
+// this wait, so it is shorter than the second within which Ctrl-C must work; writes are retried until their context
 // ends.
 const busyTimeout = 800 * time.Millisecond
 
-// openTimeout bounds opening: where many processes make one history from nothing, some have to try again.
+// openTimeout bounds Open: if many processes create one history at once, some must retry.
 const openTimeout = 2 * time.Second
 
-// version is the schema's, in user_version. A newer one is refused, and never written to.
+// version is the schema version, in user_version. A newer one is refused, and never written to.
 const version = 1
 
 // schema of version 1.
@@ -57,12 +57,12 @@ type Store struct {
 	path string
 }
 
-// Open opens or creates the history at path. Its folders are made for this user alone, and so is the file.
+// Open opens or creates the history at path. Folders and file are created for this user only.
 func Open(ctx context.Context, path string) (*Store, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("make the history's folder: %w", err)
 	}
-	// SQLite would make it readable for others; its side files take this mode
+	// SQLite would create it readable for others; its side files inherit this mode
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the history: %w", err)
@@ -73,7 +73,7 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	return open(ctx, path)
 }
 
-// OpenExisting is Open where nothing is to be created: no file is ErrNone.
+// OpenExisting is Open without creating anything: a missing file is ErrNone.
 func OpenExisting(ctx context.Context, path string) (*Store, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNone
@@ -82,7 +82,7 @@ func OpenExisting(ctx context.Context, path string) (*Store, error) {
 }
 
 func open(ctx context.Context, path string) (*Store, error) {
-	// normal: after a power cut the last report may be missing, and the file is whole. immediate: a writing
+	// normal: after a power failure the last report may be missing, but the file is intact. immediate: a writing
 	// transaction takes its lock at the start, and waits for it rather than failing half-way.
 	q := url.Values{
 		"_pragma": {fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "synchronous(NORMAL)"},
@@ -102,7 +102,8 @@ func open(ctx context.Context, path string) (*Store, error) {
 		if err == nil {
 			return s, nil
 		}
-		// Turning a new file to WAL asks for the whole file, and SQLite does not wait for that where two do it at once.
+		// Switching a new file to WAL needs an exclusive lock, for which SQLite does not wait if two processes try at
+		// once.
 		if !busy(err) || pause(ctx) != nil {
 			return nil, errors.Join(fmt.Errorf("open the history %s: %w", path, err), db.Close())
 		}
@@ -118,14 +119,14 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil || have == version {
 		return err
 	}
-	// Both stay in the file, and only take in this order; on a file that has them they would be writes.
+	// Both settings are persistent, and work only in this order; repeated, they would be writes.
 	for _, pragma := range []string{"auto_vacuum = incremental", "journal_mode = WAL"} {
 		if _, err := s.db.ExecContext(ctx, "PRAGMA "+pragma); err != nil {
 			return err
 		}
 	}
 	return s.write(ctx, func(tx *sql.Tx) error {
-		have, err := s.version(ctx, tx) // another process may have been first
+		have, err := s.version(ctx, tx) // another process may have created it first
 		if err != nil || have == version {
 			return err
 		}
@@ -152,7 +153,7 @@ func (s *Store) version(ctx context.Context, q querier) (int, error) {
 	return have, nil
 }
 
-// write runs do in one transaction, committed unless do fails; while others write, until ctx ends.
+// write runs do in one transaction, which is committed unless do fails. It waits for other writers until ctx ends.
 func (s *Store) write(ctx context.Context, do func(*sql.Tx) error) error {
 	for {
 		if err := s.try(ctx, do); !busy(err) || pause(ctx) != nil {
@@ -183,7 +184,7 @@ func Damaged(err error) bool {
 
 func busy(err error) bool { return codeOf(err) == sqlite3.SQLITE_BUSY }
 
-// codeOf is SQLite's primary result code, 0 for an error of something else.
+// codeOf returns SQLite's primary result code, 0 for any other error.
 func codeOf(err error) int {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {

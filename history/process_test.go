@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// envWriter makes this test program a writer: the path of a history, and the name of a node.
+// envWriter makes this test program a writer: its value is the path of a history, and the name of a node.
 const envWriter = "HISTORY_TEST_WRITER"
 
 func TestMain(m *testing.M) {
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// each is how many reports a writer keeps, opening the history again for each as a process of gpuaasctl does.
+// each is how many reports a writer stores, opening the history each time as gpuaasctl does.
 const each = 15
 
 func writer(path, node string) error {
@@ -54,7 +54,7 @@ func writer(path, node string) error {
 	return nil
 }
 
-// TestManyProcesses: six processes make one history from nothing and write to it at once; nothing is lost.
+// TestManyProcesses: six processes create one history and write to it at once; nothing is lost.
 func TestManyProcesses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "gpuaasctl", "reports.db")
 	const processes = 6

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Filter chooses reports; an empty field is any.
+// Filter selects reports; an empty field matches any.
 type Filter struct {
 	Environment, Node, Allocation string
 	Limit                         int // 0: all
@@ -28,7 +28,7 @@ func scan(row interface{ Scan(...any) error }, more ...any) (Entry, error) {
 	return e, err
 }
 
-// List is what is kept, the newest first.
+// List returns the stored reports, newest first.
 func (s *Store) List(ctx context.Context, f Filter) (diag.Documents[Entry], error) {
 	if f.Limit <= 0 {
 		f.Limit = -1
@@ -51,7 +51,7 @@ func (s *Store) List(ctx context.Context, f Filter) (diag.Documents[Entry], erro
 	return list, rows.Err()
 }
 
-// Get is one report by its run id, or by the end or the beginning of one that no other has.
+// Get returns a report by its run id, or by a unique prefix or suffix of it.
 func (s *Store) Get(ctx context.Context, id string) (*diag.Report, error) {
 	run, err := s.find(ctx, id)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Store) Get(ctx context.Context, id string) (*diag.Report, error) {
 	return r, nil
 }
 
-// find is the whole run id.
+// find returns the complete run id.
 func (s *Store) find(ctx context.Context, id string) (string, error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT run_id FROM reports WHERE run_id = ?1 OR substr(run_id, 1, length(?1)) = ?1
 		OR substr(run_id, -length(?1)) = ?1 ORDER BY run_id = ?1 DESC, ended_at DESC LIMIT 3`, id)
@@ -95,8 +95,8 @@ func (s *Store) find(ctx context.Context, id string) (string, error) {
 	return runs[0], nil
 }
 
-// Good are the newest good reports of a subject, at most n, all of one shape: the wanted one, else that of the newest
-// whole walk, else that of the newest. Unreadable reports are skipped. An empty result is not an error.
+// Good returns the newest good reports of a subject, at most n, all of one shape: the given shape, else that of the
+// newest whole walk, else that of the newest. It skips unreadable reports. An empty result is not an error.
 func (s *Store) Good(ctx context.Context, of Subject, shape string, n int) ([]*diag.Report, error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT report FROM reports
 		WHERE good AND environment = ?1 AND node = ?2 AND allocation = ?3 AND shape = (
@@ -123,8 +123,8 @@ func (s *Store) Good(ctx context.Context, of Subject, shape string, n int) ([]*d
 	return out, nil
 }
 
-// LastGood is the newest whole walk of a subject that passed, with or without warnings; nil without one, or where its
-// report is damaged. It may have been removed from the baselines.
+// LastGood returns the newest whole walk of a subject that passed, with or without warnings; nil if there is none or
+// its report is damaged. It may have been removed from the baselines.
 func (s *Store) LastGood(ctx context.Context, of Subject) (*diag.Report, error) {
 	var packed []byte
 	err := s.db.QueryRowContext(ctx,
@@ -143,7 +143,7 @@ func (s *Store) LastGood(ctx context.Context, of Subject) (*diag.Report, error) 
 	return r, nil
 }
 
-// Accept makes a kept report that passed or warned a baseline, or with good false takes it out of them.
+// Accept makes a stored report that passed or warned a baseline, or with good false removes it from the baselines.
 func (s *Store) Accept(ctx context.Context, id string, good bool) (string, error) {
 	run, err := s.find(ctx, id)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// A document is blocks. On a pipe (Width 0) every row is one line; on a terminal a table fits.
+// A document is a list of blocks. On a pipe (Width 0) every row is one line; on a terminal, a table is fitted.
 func Example() {
 	blocks := []page.Block{
 		page.Heading{Text: "nodes of lab"},

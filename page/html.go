@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// HTML writes blocks as one page for a browser. It needs no network and no script, and its policy forbids both, and
-// every style but its own. Foreign text is in it as text alone: no attribute has any but a column's title.
+// HTML writes blocks as one page for a browser. It needs no network and no script, and its content security policy
+// forbids both, and all styles but its own. Foreign text appears only as text: no attribute contains any, except for
+// the titles of columns.
 func HTML(blocks ...Block) []byte {
 	sum := sha256.Sum256([]byte(htmlStyle))
 	h := &hypertext{}
@@ -51,22 +52,22 @@ func htmlHead(blocks []Block) string {
 	return ""
 }
 
-// hypertext collects elements. What is put is markup of this file; foreign text goes through htmlText.
+// hypertext collects elements. Callers pass markup from this file; foreign text goes through htmlText.
 type hypertext struct{ b strings.Builder }
 
 func (h *hypertext) put(markup string) { h.b.WriteString(markup) }
 
-// element puts text in an element of a style, on a line of its own; nothing where the text is empty.
+// element adds text as an element with a style, on its own line; it adds nothing for empty text.
 func (h *hypertext) element(name, text string, st Style) {
 	if text = htmlText(text); text != "" {
 		h.put("<" + name + htmlClass(st) + ">" + text + "</" + name + ">\n")
 	}
 }
 
-// htmlText makes text harmless, also inside of a quoted attribute.
+// htmlText escapes text, also for use in a quoted attribute.
 func htmlText(s string) string { return html.EscapeString(strings.TrimSpace(Clean(s))) }
 
-// htmlClass is the attribute of a style.
+// htmlClass returns the attribute for a style.
 func htmlClass(st Style) string {
 	if st == Plain {
 		return ""
@@ -78,7 +79,7 @@ var htmlClasses = [...]string{
 	Plain: "", Good: "good", Warning: "warning", Bad: "bad", Unsure: "unsure", Faint: "faint", Strong: "strong",
 }
 
-// htmlStep keeps what a step has between backticks as commands, which one click selects as a whole.
+// htmlStep marks a step's text between backticks as commands, which one click selects as a whole.
 func htmlStep(s string) string {
 	var b strings.Builder
 	for i, part := range strings.Split(s, "`") {
@@ -91,7 +92,7 @@ func htmlStep(s string) string {
 	return b.String()
 }
 
-// html of a heading: the page's title is of level 1, which Markdown has as level 2.
+// html writes a heading. The page's title has level 1, which in Markdown is level 2.
 func (d Heading) html(h *hypertext) {
 	name := "h1"
 	if d.Level > 2 {
@@ -116,7 +117,7 @@ func (l Line) html(h *hypertext) {
 
 func (Blank) html(*hypertext) {}
 
-// html of fields: a field without a label belongs to the one above.
+// html writes fields: a field without a label belongs to the previous label.
 func (f Fields) html(h *hypertext) {
 	label, open := "", false
 	for _, field := range f {
@@ -162,8 +163,8 @@ func (s Steps) html(h *hypertext) {
 	h.put("</ol>\n")
 }
 
-// html of a table. On a narrow screen every row is a paragraph, in which what a terminal may leave out is behind its
-// title. Browsers forget that such rows are a table's, so each element names its role.
+// html writes a table. On a narrow screen every row is a paragraph, with the titles of droppable columns before their
+// values. Browsers then no longer treat these elements as a table, so each names its role.
 func (t Table) html(h *hypertext) {
 	t = t.cleaned()
 	h.put("<table role=\"table\">\n")
@@ -209,7 +210,7 @@ func htmlRight(c Column) string {
 	return ""
 }
 
-// htmlTitle is the title attribute of a cell whose value needs its column's name.
+// htmlTitle returns the title attribute of a cell whose value needs its column's name.
 func htmlTitle(column Column, c Cell) string {
 	if column.Drop == 0 || strings.TrimSpace(c.Text) == "" {
 		return ""

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/html5"
 )
 
-// everyBlock is a page with each kind of block, and a text in every place that takes one.
+// everyBlock returns a page with each kind of block, and text in every place that takes one.
 func everyBlock(text string) []Block {
 	fields := Fields{
 		{Text: text}, {Label: text, Lead: text, Text: text, Style: Bad, Command: text}, {Command: text}, {Label: text},
@@ -35,7 +35,7 @@ func everyBlock(text string) []Block {
 	return append(all, Fold{Title: text, Blocks: all[1:], Open: true}, Fold{Title: text})
 }
 
-// TestHTMLIsTextAlone: whatever a text has, a page has it as text: no element, no attribute, nothing that turns the
+// TestHTMLIsTextAlone: a page shows any text only as text: no element, no attribute, and no character that changes the
 // direction of writing.
 func TestHTMLIsTextAlone(t *testing.T) {
 	for _, text := range []string{
@@ -68,10 +68,10 @@ func TestStatusInHTMLNeedsNoColour(t *testing.T) {
 	}
 }
 
-// leastContrast is what WCAG 2 asks of text at level AA.
+// leastContrast is the contrast that WCAG 2 requires for text at level AA.
 const leastContrast = 4.5
 
-// TestColoursCanBeRead: in both themes every colour of text has enough contrast to every ground.
+// TestColoursCanBeRead: in both themes, every text colour has enough contrast to every background.
 func TestColoursCanBeRead(t *testing.T) {
 	light, dark, ok := strings.Cut(htmlStyle, "@media (prefers-color-scheme: dark)")
 	if !ok {
@@ -122,7 +122,7 @@ func luminance(t *testing.T, hex string) (sum float64) {
 	return sum
 }
 
-// TestALongPageStaysWhole: a browser has no limit, so nothing is cut.
+// TestALongPageStaysWhole: HTML has no size limit, so nothing is cut.
 func TestALongPageStaysWhole(t *testing.T) {
 	var f Fields
 	for i := range 4_000 {

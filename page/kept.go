@@ -1,6 +1,6 @@
 package page
 
-// Kept are the texts that are not empty.
+// Kept returns the texts that are not empty.
 func Kept(texts ...string) (kept []string) {
 	for _, t := range texts {
 		if t != "" {
@@ -10,7 +10,7 @@ func Kept(texts ...string) (kept []string) {
 	return kept
 }
 
-// After is a text behind the words that say what it is, "" where there is none.
+// After returns words followed by text, "" if text is empty.
 func After(words, text string) string {
 	if text == "" {
 		return ""

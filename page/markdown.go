@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// MarkdownCap is the most that Markdown has, in bytes: GitHub refuses step summaries over 1 MiB, and a job may write
-// more than this one.
+// MarkdownCap is the maximum size of Markdown in bytes: GitHub refuses step summaries over 1 MiB, and a job may write
+// other summaries as well.
 const MarkdownCap = 900 << 10
 
-// markdownSpare is kept for what must follow a page that is cut: folds that are still open are closed.
+// markdownSpare is reserved for the end of a page that is cut: open folds are closed.
 const markdownSpare = 64
 
 const markdownCut = "\nThe rest does not fit here; the JSON report has everything.\n"
@@ -31,7 +31,7 @@ type markdown struct {
 	b     strings.Builder
 	left  int
 	full  bool
-	inner bool // the block before wants an empty line
+	inner bool // the previous block needs an empty line after it
 }
 
 func (m *markdown) line(s string) {
@@ -46,7 +46,7 @@ func (m *markdown) line(s string) {
 	m.b.WriteByte('\n')
 }
 
-// block writes one block, parted from the one before by an empty line.
+// block writes one block, separated from the previous one by an empty line.
 func (m *markdown) block(b Block) {
 	switch b := b.(type) {
 	case Blank:
@@ -63,7 +63,7 @@ func (m *markdown) block(b Block) {
 	b.markdown(m)
 }
 
-// Escaped makes text harmless in Markdown, also inside a table's cell.
+// Escaped escapes text for Markdown, also inside a table's cell.
 func Escaped(s string) string {
 	var b strings.Builder
 	for _, r := range Clean(s) {
@@ -86,7 +86,7 @@ func Escaped(s string) string {
 	return b.String()
 }
 
-// CodeSpan is text as a code span; text that a span cannot hold becomes plain text.
+// CodeSpan returns text as a code span, or as plain text if a span cannot hold it.
 func CodeSpan(s string) string {
 	s = Clean(s)
 	switch {
@@ -98,7 +98,7 @@ func CodeSpan(s string) string {
 	return "`" + s + "`"
 }
 
-// StepMarkdown keeps what a step has between backticks as code spans.
+// StepMarkdown writes the parts of a step between backticks as code spans.
 func StepMarkdown(s string) string {
 	var b strings.Builder
 	for i, part := range strings.Split(s, "`") {

@@ -1,9 +1,9 @@
-// Package page is a document for people: blocks, written as text for a terminal or a pipe, as Markdown, and as HTML. It
-// is the one place that fits tables, wraps prose and commands, and gives a status its symbol and style.
+// Package page is a document for people: blocks, written as text for a terminal or a pipe, as Markdown, and as HTML.
+// Only this package lays out tables, wraps prose and commands, and gives a status its symbol and style.
 //
-// It knows no report and decides nothing; it reads no clock, environment or terminal. Text from anywhere may be
-// handed in as it is: every block is cleaned where it is written. Its callers are the renderers, the commands and the
-// live views.
+// It does not know reports and decides nothing; it reads no clock, environment or terminal. Callers may pass text from
+// any source: every block cleans its text when it is written. Its callers are the renderers, the commands and the live
+// views.
 package page
 
 import (
@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// Look reports how text is written.
+// Look is how text is written.
 type Look struct {
-	Width int  // columns of the terminal; 0 is a pipe, on which nothing is wrapped and nothing is cut
-	Color bool // the caller has looked at NO_COLOR and at the terminal
-	ASCII bool // for a locale without UTF-8: symbols and foreign letters become ASCII, each as wide as it was
+	Width int  // columns of the terminal; 0: a pipe, where nothing is wrapped or truncated
+	Color bool // set by the caller, from NO_COLOR and the terminal
+	ASCII bool // for a locale without UTF-8: symbols and non-ASCII letters become ASCII of the same width
 }
 
-// Block is one part of a document, see the types of this package.
+// Block is one part of a document; see the types of this package.
 type Block interface {
 	text(w *writer)
 	markdown(m *markdown)
@@ -33,7 +33,7 @@ type Heading struct {
 	Style Style // of text; Plain is Strong
 }
 
-// Para is a paragraph. Its text hangs behind its lead.
+// Para is a paragraph. Its text is indented to the right of its lead.
 type Para struct {
 	Lead   string
 	Text   string
@@ -41,35 +41,35 @@ type Para struct {
 	Style  Style
 }
 
-// Line is pieces beside each other. A terminal cuts it at its width.
+// Line is a row of pieces. A terminal truncates it at its width.
 type Line []Cell
 
-// Blank is an empty line; Markdown parts its blocks by itself.
+// Blank is an empty line; Markdown separates blocks by itself.
 type Blank struct{}
 
-// Fields are labelled values, each wrapped under itself.
+// Fields are labelled values, each wrapped with a hanging indent.
 type Fields []Field
 
-// Field is one of them; without text and command it is not written.
+// Field is one labelled value; without text and command it is not written.
 type Field struct {
-	Label   string // "" goes on with the label above
-	Lead    string // precedes the text, which is indented behind it: a symbol, a name padded to a column
+	Label   string // "" continues the previous label
+	Lead    string // written before the text, which is indented after it: a symbol, or a name padded to a column
 	Text    string
 	Style   Style  // of the text
-	Command string // to paste, on lines of its own behind the text
+	Command string // to paste, on separate lines after the text
 }
 
-// Steps are numbered instructions. What a text has between backticks is a command to paste.
+// Steps are numbered instructions. Text between backticks is a command to paste.
 type Steps struct {
 	Label string
-	First int // the first one's number; 0 is 1
+	First int // the number of the first step; 0 means 1
 	Texts []string
 }
 
-// Code is text that stays as it is, line by line.
+// Code is text that is written unchanged, line by line.
 type Code string
 
-// Fold is what a page can do without at first: Markdown and HTML fold it under its title, in text it follows it.
+// Fold is optional detail: Markdown and HTML fold it under its title, and text writes it below the title.
 type Fold struct {
 	Title  string
 	Blocks []Block
@@ -79,7 +79,7 @@ type Fold struct {
 // Doc collects blocks.
 type Doc struct{ Blocks []Block }
 
-// Add adds blocks; fields that follow fields become one list.
+// Add appends blocks; adjacent fields are merged into one list.
 func (d *Doc) Add(blocks ...Block) {
 	for _, b := range blocks {
 		if more, ok := b.(Fields); ok && len(d.Blocks) > 0 {
@@ -92,14 +92,14 @@ func (d *Doc) Add(blocks ...Block) {
 	}
 }
 
-// Field adds one labelled value; nothing where it is empty.
+// Field appends one labelled value, unless its text is empty.
 func (d *Doc) Field(label, text string, st Style) {
 	if text != "" {
 		d.Add(Fields{{Label: label, Text: text, Style: st}})
 	}
 }
 
-// Text writes blocks as lines, each ended, without trailing blanks.
+// Text writes blocks as lines, each terminated, without trailing blanks.
 func Text(l Look, blocks ...Block) []byte {
 	w := newWriter(l)
 	for _, b := range blocks {
@@ -117,10 +117,10 @@ type Cell struct {
 	Style Style
 }
 
-// minWidth keeps columns from becoming nothing; narrower terminals wrap by themselves.
+// minWidth keeps columns from vanishing; a narrower terminal wraps lines by itself.
 const minWidth = 40
 
-// readable is the longest line of prose, also on a wider terminal.
+// readable is the maximum width of prose, also on a wider terminal.
 const readable = 120
 
 // labelWidth is the column in which the values of fields begin.
@@ -139,7 +139,7 @@ func newWriter(l Look) *writer {
 	return &writer{look: l}
 }
 
-// room is the number of columns left behind an indentation, at most limit unless limit is 0; 0 means unlimited.
+// room returns the number of columns left after an indentation, at most limit unless limit is 0; 0 means unlimited.
 func (w *writer) room(indent, limit int) int {
 	if w.look.Width == 0 {
 		return 0
@@ -154,7 +154,7 @@ func (w *writer) room(indent, limit int) int {
 // begin starts a line.
 func (w *writer) begin(indent int) { w.b.WriteString(spaces(indent)) }
 
-// end ends a line, without the blanks behind it.
+// end ends a line, without trailing blanks.
 func (w *writer) end() {
 	w.b.Truncate(len(bytes.TrimRight(w.b.Bytes(), " ")))
 	w.b.WriteByte('\n')
@@ -169,7 +169,7 @@ func (w *writer) put(s string, st Style) {
 	w.b.WriteString("\x1b[" + sgr[st] + "m" + s + "\x1b[0m")
 }
 
-// hang writes text behind a lead, later lines under the text.
+// hang writes text to the right of a lead, with later lines indented to the text.
 func (w *writer) hang(indent int, lead, text string, st Style) {
 	in := indent + Width(lead)
 	if room := w.room(in, readable); room > 0 && room < leastRoom && text != "" {
@@ -194,7 +194,7 @@ func (w *writer) hang(indent int, lead, text string, st Style) {
 	}
 }
 
-// command writes a command behind a lead, which may be blank, so that it can be pasted.
+// command writes a command after a lead, which may be blank, so that it can be pasted.
 func (w *writer) command(lead, s string) {
 	for i, l := range WrapCommand(s, w.room(Width(lead)+2, 0)) {
 		w.begin(0)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestTableLosesNothing: whatever the width, a table without a bound of its own shows every word, and no line is wider
-// than the terminal unless a single word or the first column is.
+// TestTableLosesNothing: at every width, a table without maximum widths shows every word, and no line is wider than the
+// terminal unless a single word or the first column is.
 func TestTableLosesNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -57,7 +57,7 @@ func words(r *rand.Rand, n int) string {
 	return strings.Join(parts, " ")
 }
 
-// TestTableGivesWay: columns go by their Drop, then cells are cut to their Least, the right one first.
+// TestTableGivesWay: columns are dropped in the order of Drop, then cells are cut to their Least, from the right.
 func TestTableGivesWay(t *testing.T) {
 	table := Table{
 		Columns: []Column{{Title: "a", Least: 14}, {Title: "b", Drop: 2}, {Title: "c", Drop: 1}, {Title: "d", Least: 4}},
@@ -80,7 +80,7 @@ func TestTableGivesWay(t *testing.T) {
 	}
 }
 
-// TestLiveColumnsStay: with Min and Max, a column keeps its position whatever the cells hold.
+// TestLiveColumnsStay: with Min and Max, a column keeps its position whatever the cells contain.
 func TestLiveColumnsStay(t *testing.T) {
 	columns := []Column{{Title: "x", Min: 8, Max: 8}, {Title: "y"}}
 	for _, text := range []string{"", "short", "much longer than that"} {
@@ -93,7 +93,7 @@ func TestLiveColumnsStay(t *testing.T) {
 	}
 }
 
-// TestHarmless: no block lets through what a terminal obeys, in text or Markdown.
+// TestHarmless: no block lets a terminal's control characters through, in text or Markdown.
 func TestHarmless(t *testing.T) {
 	evil := "a\x1b[2J\u202eb\nc\x07"
 	inner := []Block{
@@ -110,7 +110,7 @@ func TestHarmless(t *testing.T) {
 	}
 }
 
-// TestMarkdownIsBounded: a page that is too long is cut, notes that, and closes its folds.
+// TestMarkdownIsBounded: a page that is too long is cut, says so, and closes its folds.
 func TestMarkdownIsBounded(t *testing.T) {
 	var many Fields
 	for range 2000 {
@@ -122,7 +122,7 @@ func TestMarkdownIsBounded(t *testing.T) {
 	}
 }
 
-// TestCommandsCanBePasted: a wrapped command is the same command to a shell, and a pipe gets it on one line.
+// TestCommandsCanBePasted: a shell reads a wrapped command as the same command, and on a pipe it is one line.
 func TestCommandsCanBePasted(t *testing.T) {
 	command := `ssh -i /k ops@10.0.0.1 sudo -n sh -c 'a  b; c d' "x y" plain words until the line is full of them`
 	for _, limit := range []int{0, 40, 60, 200} {

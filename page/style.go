@@ -7,7 +7,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Style is a meaning that colour may add to; it is never the only sign of it.
+// Style is a meaning that colour emphasizes; text always expresses it as well.
 type Style uint8
 
 // The styles.
@@ -21,10 +21,10 @@ const (
 	Strong
 )
 
-// sgr is the terminal's code of each style: the eight basic colours, which every theme maps to something readable.
+// sgr is the terminal's code for each style: the eight basic colours, which every theme maps to something readable.
 var sgr = [...]string{Plain: "", Good: "32", Warning: "33", Bad: "1;31", Unsure: "35", Faint: "2", Strong: "1"}
 
-// StatusStyle is the style of a status.
+// StatusStyle returns the style of a status.
 func StatusStyle(s diag.Status) Style {
 	return cmp.Or(map[diag.Status]Style{
 		diag.StatusPass:         Good,
@@ -34,13 +34,13 @@ func StatusStyle(s diag.Status) Style {
 	}[s], Faint)
 }
 
-// Status is a status as symbol and words.
+// Status returns a status as symbol and words.
 func Status(s diag.Status) Cell { return Marked(s, s.Words()) }
 
-// Marked is words with the symbol and the style of a status.
+// Marked returns words with the symbol and the style of a status.
 func Marked(s diag.Status, words string) Cell { return Cell{s.Symbol() + " " + words, StatusStyle(s)} }
 
-// toASCII replaces every symbol that pages use by an ASCII one of the same width, and other letters by "?".
+// toASCII replaces every symbol that pages use by ASCII of the same width, and other letters by "?".
 func toASCII(in []byte) []byte {
 	out := make([]byte, 0, len(in))
 	for len(in) > 0 {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Table is rows under titles. On a pipe every cell is whole, on one line. On a terminal, what does not fit is found in
-// this order: columns with a Drop are left out, cells of columns with a Least are cut, the last column is wrapped where
-// it is, and trailing columns go below their row, each value behind its title.
+// Table is rows under titles. On a pipe every cell is complete, on one line. On a terminal, a table is fitted in this
+// order: columns with a Drop are left out, cells of columns with a Least are cut, the last column is wrapped in place,
+// and trailing columns are written below their row, each value after its title.
 type Table struct {
 	Columns []Column
 	Rows    []Row
@@ -18,9 +18,9 @@ type Table struct {
 type Column struct {
 	Title string
 	Right bool // numbers
-	Min   int  // columns that it has at the least, so that a live table does not jump
-	Max   int  // columns that it has at the most; a longer cell is cut; 0: no bound
-	Least int  // a terminal may cut it down to so many columns; 0: it is never cut
+	Min   int  // minimum width, so that a live table does not jump
+	Max   int  // maximum width; a longer cell is cut; 0: none
+	Least int  // width to which a terminal may cut it; 0: it is never cut
 	Drop  int  // a terminal may leave it out, the lowest number first; 0: never
 }
 
@@ -30,7 +30,7 @@ type Row struct {
 	Below []Block
 }
 
-// Titles are columns without any other wish.
+// Titles returns columns that have only a title.
 func Titles(titles ...string) []Column {
 	columns := make([]Column, len(titles))
 	for i, t := range titles {
@@ -39,7 +39,7 @@ func Titles(titles ...string) []Column {
 	return columns
 }
 
-// Cells is a row of plain cells; an empty one is "-".
+// Cells returns a row of plain cells; an empty one is "-".
 func Cells(texts ...string) Row {
 	cells := make([]Cell, len(texts))
 	for i, t := range texts {
@@ -51,13 +51,13 @@ func Cells(texts ...string) Row {
 
 const (
 	wideGap, narrowGap = 2, 1
-	// leastLast is the room that the last column needs to be wrapped in place; with less it goes below.
+	// leastLast is the room that the last column needs to be wrapped in place; with less it is written below.
 	leastLast = 28
-	// belowIndent is how far what does not fit beside is set in.
+	// belowIndent is the indentation of cells written below their row.
 	belowIndent = 4
 )
 
-// layout is how a table fits: its columns by their number, from left to right, those that go below, and the gap.
+// layout is how a table fits: its columns by number, from left to right, the columns below, and the gap.
 type layout struct {
 	beside, below []int
 	widths        []int // by the column's number
@@ -83,7 +83,7 @@ func (t Table) text(w *writer) {
 	}
 }
 
-// cleaned is the table with harmless titles and cells, and a column for each.
+// cleaned returns the table with cleaned titles and cells, and a column for each cell.
 func (t Table) cleaned() Table {
 	columns := append([]Column{}, t.Columns...)
 	for i := range columns {
@@ -110,7 +110,7 @@ func (t Table) titled() bool {
 	return slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Title != "" })
 }
 
-// fit chooses columns and widths for a line of limit columns, 0 for no bound.
+// fit chooses columns and widths for a line of limit columns; 0: unlimited.
 func (t Table) fit(limit int) layout {
 	natural := make([]int, len(t.Columns))
 	l := layout{widths: natural, gap: wideGap}
@@ -128,7 +128,7 @@ func (t Table) fit(limit int) layout {
 	}
 	least := t.least(natural)
 	last := len(natural) - 1
-	// columns keep their positions, whatever the last one holds
+	// columns keep their positions, whatever the last one contains
 	roomy := append(append([]int{}, natural[:last]...), least[last])
 	if l.total(roomy) > limit {
 		l.gap = narrowGap
@@ -148,7 +148,7 @@ func (t Table) fit(limit int) layout {
 	return l
 }
 
-// least is how narrow each column may become. The last one is wrapped, and not cut, where it names no bound itself.
+// least returns the minimum width of each column. The last one is wrapped rather than cut, unless it sets Least or Max.
 func (t Table) least(natural []int) []int {
 	least := append([]int{}, natural...)
 	for i, c := range t.Columns {
@@ -162,7 +162,7 @@ func (t Table) least(natural []int) []int {
 	return least
 }
 
-// total is how wide a line becomes.
+// total returns the width of a line.
 func (l *layout) total(widths []int) int {
 	n := l.gap * (len(l.beside) - 1)
 	for _, i := range l.beside {
@@ -171,7 +171,7 @@ func (l *layout) total(widths []int) int {
 	return n
 }
 
-// drop leaves out the column that may go first; false where none may.
+// drop leaves out the next column that may be dropped; false if there is none.
 func (l *layout) drop(columns []Column) bool {
 	first := -1
 	for at, i := range l.beside {
@@ -185,7 +185,7 @@ func (l *layout) drop(columns []Column) bool {
 	return first >= 0
 }
 
-// lower puts the last column below; false where only one is left.
+// lower moves the last column below; false if only one is left.
 func (l *layout) lower() bool {
 	last := len(l.beside) - 1
 	if last == 0 {
@@ -195,7 +195,7 @@ func (l *layout) lower() bool {
 	return true
 }
 
-// row writes one line, or more where its last cell is wrapped.
+// row writes one line, or several if its last cell is wrapped.
 func (t Table) row(w *writer, l *layout, cells []Cell) {
 	at, n := 0, len(l.beside)
 	for n > 1 && (l.beside[n-1] >= len(cells) || cells[l.beside[n-1]].Text == "") {
@@ -224,7 +224,7 @@ func (t Table) row(w *writer, l *layout, cells []Cell) {
 	w.end()
 }
 
-// wrapped writes the last cell of a line that is at a column.
+// wrapped writes the last cell of a line, starting at a column.
 func (t Table) wrapped(w *writer, at, room int, c Cell) {
 	for i, line := range Wrap(c.Text, room) {
 		if i > 0 {
@@ -235,7 +235,7 @@ func (t Table) wrapped(w *writer, at, room int, c Cell) {
 	}
 }
 
-// under writes the cells that do not fit beside the others, except the empty ones.
+// under writes the cells that are below their row, except empty ones.
 func (t Table) under(w *writer, l *layout, cells []Cell) {
 	var parts []string
 	for _, i := range l.below {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/clean"
 )
 
-// Clean makes text from elsewhere harmless to a terminal and keeps it on one line, see clean.Text.
+// Clean removes control characters from foreign text and puts it on one line; see clean.Text.
 func Clean(s string) string { return clean.Text(s) }
 
 // Width is the number of terminal columns of clean text.
@@ -21,7 +21,7 @@ func Width(s string) int {
 	return ansi.StringWidth(s)
 }
 
-// Cut shortens clean text to n columns, with an ellipsis where something was left out.
+// Cut shortens clean text to n columns, with an ellipsis if something was left out.
 func Cut(s string, n int) string {
 	switch {
 	case Width(s) <= n:
@@ -32,7 +32,7 @@ func Cut(s string, n int) string {
 	return ansi.Truncate(s, n, "…")
 }
 
-// Pad is clean text, and spaces up to n columns.
+// Pad returns clean text padded with spaces to n columns.
 func Pad(s string, n int) string { return s + spaces(n-Width(s)) }
 
 func spaces(n int) string { return strings.Repeat(" ", max(n, 0)) }
@@ -40,8 +40,8 @@ func spaces(n int) string { return strings.Repeat(" ", max(n, 0)) }
 // leastRoom is the narrowest column in which prose is wrapped.
 const leastRoom = 8
 
-// Wrap breaks text at spaces into lines of at most n columns, 0 for no bound; a longer word is broken itself. A number
-// stays with its unit, a middle dot with what precedes it, and -o with its value.
+// Wrap breaks text at spaces into lines of at most n columns, 0 for unlimited; a longer word is broken. It keeps a
+// number with its unit, a middle dot with the preceding word, and -o with its value.
 func Wrap(s string, n int) []string {
 	words := kept(strings.Fields(s))
 	n = cmp.Or(n, 1<<30)
@@ -73,7 +73,7 @@ func Wrap(s string, n int) []string {
 	return lines
 }
 
-// kept joins the words that belong on one line.
+// kept joins words that belong on one line.
 func kept(words []string) []string {
 	var out []string
 	before := ""
@@ -89,7 +89,7 @@ func kept(words []string) []string {
 	return out
 }
 
-// isUnit reports whether a word is a unit of the times and sizes that pages show.
+// isUnit reports whether a word is a unit of the times and sizes on pages.
 func isUnit(word string) bool {
 	switch strings.TrimRight(word, ",;:.)") {
 	case "ms", "s", "min", "h", "bytes":
@@ -102,8 +102,8 @@ func endsInDigit(word string) bool {
 	return word != "" && word[len(word)-1] >= '0' && word[len(word)-1] <= '9'
 }
 
-// WrapCommand breaks a shell command at spaces outside of quotes with a backslash, so that it still can be pasted. A
-// word longer than the line is left whole: a broken command is worse than a long line. With n 0 nothing is broken.
+// WrapCommand breaks a shell command at spaces outside quotes with a backslash, so that it can still be pasted. A word
+// longer than the line is not broken: a broken command is worse than a long line. With n 0 nothing is broken.
 func WrapCommand(s string, n int) []string {
 	if n == 0 {
 		return []string{s}
@@ -125,7 +125,7 @@ func WrapCommand(s string, n int) []string {
 	return append(lines, line)
 }
 
-// withValues joins a flag and the value that follows it, where a line of n columns holds both.
+// withValues joins a flag and the value that follows it if both fit into n columns.
 func withValues(words []string, n int) []string {
 	var out []string
 	for i, word := range words {
@@ -145,7 +145,7 @@ func isFlag(word string) bool {
 	return strings.HasPrefix(word, "-") && word != "--" && !strings.Contains(word, "=")
 }
 
-// shellWords splits at single spaces outside of quotes and keeps the quotes.
+// shellWords splits at single spaces outside quotes and keeps the quotes.
 func shellWords(s string) []string {
 	var words []string
 	var quote rune
@@ -175,7 +175,7 @@ func shellWords(s string) []string {
 	return words
 }
 
-// Count is a number of things of one kind, such as "1 hop" and "3 hops".
+// Count returns a number with a noun, such as "1 hop" and "3 hops".
 func Count(n int, what string) string {
 	if n != 1 {
 		what += "s"

@@ -79,7 +79,7 @@ func TestWrappedCommandsRunTheSame(t *testing.T) {
 	}
 }
 
-// TestWrappedLinesKeepWhatBelongsTogether: a number and its unit, a middle dot and what precedes it, a flag and its
+// TestWrappedLinesKeepWhatBelongsTogether: a number and its unit, a middle dot and the preceding word, a flag and its
 // value.
 func TestWrappedLinesKeepWhatBelongsTogether(t *testing.T) {
 	for n := 8; n < 40; n++ {
@@ -123,7 +123,7 @@ func BenchmarkFleetTable(b *testing.B) {
 	}
 }
 
-// TestAWordOfMegabytes: a word that no line holds is broken in one pass, and loses nothing.
+// TestAWordOfMegabytes: a word longer than any line is broken in one pass, and loses nothing.
 func TestAWordOfMegabytes(t *testing.T) {
 	word := strings.Repeat("漢a", 1<<19)
 	lines := Wrap("one "+word+" two", 80)
