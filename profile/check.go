@@ -16,16 +16,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
-// maxBudget bounds a hop's budget: a walk is for five minutes, not for one hop of it.
+// maxBudget bounds one hop's budget, since a whole walk should take five minutes at most.
 const maxBudget = 5 * time.Minute
 
-// problem is one thing wrong with a file's values, by the dotted key that leads to its line.
+// problem is one invalid value of a file, with the dotted key that leads to its line.
 type problem struct {
 	key string
 	err error
 }
 
-// problems lists what is wrong with the values of a file that decoded well, in no order.
+// problems lists the invalid values of a file that was decoded without errors, unsorted.
 func problems(p *Profile) []problem {
 	var out []problem
 	add := func(key string, err error) {
@@ -63,7 +63,7 @@ func problems(p *Profile) []problem {
 	return out
 }
 
-// sshProblems adds what is wrong with logins, nodes and pinned fingerprints.
+// sshProblems reports invalid logins, nodes and pinned fingerprints.
 func sshProblems(p *Profile, add func(key string, err error)) {
 	for prefix, ssh := range map[string]SSH{"ssh": p.SSH, "platform_ssh": p.PlatformSSH} {
 		if ssh.Port != 0 {
@@ -92,7 +92,7 @@ func sshProblems(p *Profile, add func(key string, err error)) {
 	}
 }
 
-// commandProblems adds what is wrong with commands, and with the windows of drills.
+// commandProblems reports invalid commands, and invalid windows of drills.
 func commandProblems(p *Profile, add func(key string, err error)) {
 	for name, from := range map[string]struct {
 		file    string
@@ -116,7 +116,7 @@ func commandProblems(p *Profile, add func(key string, err error)) {
 	}
 }
 
-// appProblems adds what is wrong with the way to a workload.
+// appProblems reports invalid settings of the path to a workload.
 func appProblems(p *Profile, add func(key string, err error)) {
 	for key, v := range map[string]string{"app.websocket": p.App.Websocket, "app.headers_path": p.App.HeadersPath} {
 		if v != "" {
@@ -130,7 +130,7 @@ func appProblems(p *Profile, add func(key string, err error)) {
 	}
 }
 
-// checkGPUPolicy wants a built-in policy or a file; whether the file is a policy is found out when it judges.
+// checkGPUPolicy accepts a built-in policy or a file; a file's content is checked only when it is used.
 func checkGPUPolicy(g GPU) error {
 	if g.Policy == "" || slices.Contains(GPUPolicies(), g.Policy) {
 		return nil
@@ -142,10 +142,10 @@ func checkGPUPolicy(g GPU) error {
 	return checkPlain(g.Policy)
 }
 
-// headerName is the name of an HTTP header as edges write it.
+// headerName matches the name of an HTTP header as edges write it.
 var headerName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,63}$`) })
 
-// checkAppPath wants a path under a product URL, without a query: a query may hold a login.
+// checkAppPath accepts a path under a product URL, without a query, which might contain credentials.
 func checkAppPath(v string) error {
 	if !strings.HasPrefix(v, "/") || strings.ContainsAny(v, "?# \t\r\n") {
 		return fmt.Errorf("want a path that begins with /, without a query, not %q", withoutQuery(v))
@@ -153,7 +153,7 @@ func checkAppPath(v string) error {
 	return nil
 }
 
-// withoutQuery is what an error may show of a URL or a path.
+// withoutQuery returns the part of a URL or a path that an error may show.
 func withoutQuery(v string) string {
 	if i := strings.IndexAny(v, "?#"); i >= 0 {
 		return v[:i] + "…"
@@ -161,8 +161,8 @@ func withoutQuery(v string) string {
 	return v
 }
 
-// checkURL wants an address that a path can be added to: http or https, a host, and nothing behind it. Its errors show
-// neither a login nor a query, whatever the rest of the text is.
+// checkURL accepts an address to which a path can be appended: http or https and a host, nothing after it. Its errors
+// show neither credentials nor a query, even of malformed text.
 func checkURL(v string) error {
 	u, err := url.Parse(v)
 	shown := withoutQuery(v)
@@ -189,7 +189,7 @@ func checkIP(v string) error {
 	return nil
 }
 
-// checkServer wants the address of a name server, with a port where it is not 53.
+// checkServer accepts the address of a name server, with an optional port.
 func checkServer(v string) error {
 	if _, err := netip.ParseAddrPort(v); err == nil {
 		return nil
@@ -197,7 +197,7 @@ func checkServer(v string) error {
 	return checkIP(v)
 }
 
-// checkLogin refuses what ssh would take for an option or a host.
+// checkLogin refuses what ssh would parse as an option or a host.
 func checkLogin(v string) error {
 	if v == "" || strings.HasPrefix(v, "-") || strings.ContainsAny(v, "@: \t\n/") {
 		return fmt.Errorf("not a login name: %q", v)
@@ -212,7 +212,7 @@ func checkPlain(v string) error {
 	return nil
 }
 
-// checkCommand wants a program and its arguments, one by one: no shell reads them.
+// checkCommand accepts a program and its arguments as a list: no shell interprets them.
 func checkCommand(argv []string) error {
 	if len(argv) == 0 || argv[0] == "" {
 		return fmt.Errorf("want a program and its arguments as a list: [program, argument]")

@@ -8,11 +8,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// InUse is the file that names the profile of commands that choose none. It is beside dir, the folder of the profiles.
+// InUse returns the path of the file that names the default profile. It is next to dir, the folder of the profiles.
 func InUse(dir string) string { return filepath.Join(filepath.Dir(dir), "profile") }
 
-// Default is the profile of commands that choose none: the one that InUse names, else the only one in dir. It is ""
-// where there are several, or none.
+// Default returns the name of the profile for commands that choose none: the one in InUse, else the only one in dir,
+// else "".
 func Default(dir string) string {
 	if f, err := openOwn(context.Background(), InUse(dir)); err == nil {
 		defer f.Close()

@@ -2,7 +2,7 @@ package profile
 
 import "cmp"
 
-// Where the reference platform puts things on a node.
+// Paths and names of the reference platform on a node.
 const (
 	DefaultAgentUnit    = "gpuaas-node-agent.service"
 	DefaultAgentEnvFile = "/etc/gpuaas/agent.env"
@@ -11,11 +11,11 @@ const (
 	DefaultAgentRecord  = "/var/lib/gpuaas/diag"
 	DefaultGPUState     = "/var/lib/gpuaas/agent/gpu.json"
 
-	ourAgent = "gpuaas-agent" // what our agent's program is called
+	ourAgent = "gpuaas-agent" // file name of our agent's program
 )
 
-// WithDefaults returns p with every unset value that has a default filled in: the agent's places, the whole policy
-// and the whole mapping. SSH stays as it is, since what is unset there comes from the operator's ssh_config.
+// WithDefaults returns p with every unset value that has a default filled in: the agent's paths, the whole policy and
+// the whole mapping. SSH stays as it is, since unset values come from the operator's ssh_config.
 func (p Profile) WithDefaults() Profile {
 	p.Agent.Unit = cmp.Or(p.Agent.Unit, DefaultAgentUnit)
 	p.Agent.EnvFile = cmp.Or(p.Agent.EnvFile, DefaultAgentEnvFile)

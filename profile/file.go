@@ -13,11 +13,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
-// FileError is one mistake in a file, with the line that holds it.
+// FileError is one mistake in a file, with its line.
 type FileError = strictyaml.Error
 
-// ReadFile reads one profile file strictly. The second value gives the line of every value by dotted key. The error
-// joins one *FileError per mistake, in the order of the lines.
+// ReadFile reads one profile file strictly. The second result is the line of every value by dotted key. The error joins
+// one *FileError per mistake, in the order of the lines.
 func ReadFile(path string) (Profile, map[string]int, error) {
 	f, err := openOwn(context.Background(), path)
 	if err != nil {
@@ -33,7 +33,7 @@ func ReadFile(path string) (Profile, map[string]int, error) {
 		return Profile{}, nil, err
 	}
 	if p.Auth.TokenCommand != nil || p.Auth.EdgeCookieCommand != nil {
-		if err := mayCommand(f.File); err != nil { // a line is not known where the command came by a merge key
+		if err := mayCommand(f.File); err != nil { // 0 if the command came from a merge key
 			return Profile{}, nil, &FileError{
 				Path: path, Line: max(lines["auth.token_command"], lines["auth.edge_cookie_command"]), Message: err.Error()}
 		}
@@ -43,8 +43,8 @@ func ReadFile(path string) (Profile, map[string]int, error) {
 	return p, lines, nil
 }
 
-// mayCommand refuses a profile whose text another user may have written: its commands are run by who runs this. It
-// looks at what was opened, so that it cannot be swapped; a pipe has an owner, too.
+// mayCommand refuses a profile that another user may have written, since the current user would run its commands. It
+// checks the open file, which cannot be swapped; a pipe has an owner as well.
 func mayCommand(f *os.File) error {
 	st, err := f.Stat()
 	if err != nil {
@@ -57,8 +57,8 @@ func mayCommand(f *os.File) error {
 	return mayCommandAs(os.Geteuid(), int(sys.Uid), st.Mode().Perm(), f.Name())
 }
 
-// Foreign returns in half a sentence who besides root and user uid can have written what has that owner and mode; ""
-// if none can.
+// Foreign describes who, other than root and user uid, could have written a file with that owner and mode; "" if
+// nobody.
 func Foreign(uid, owner int, mode os.FileMode) string {
 	switch {
 	case owner != 0 && owner != uid:
@@ -69,7 +69,7 @@ func Foreign(uid, owner int, mode os.FileMode) string {
 	return ""
 }
 
-// mayCommandAs is mayCommand for user uid, of a file at path with that owner and mode.
+// mayCommandAs is mayCommand for user uid and a file at path with that owner and mode.
 func mayCommandAs(uid, owner int, mode os.FileMode, path string) error {
 	switch {
 	case Foreign(uid, owner, mode) == "":
@@ -97,8 +97,8 @@ func parse(path string, data []byte) (p Profile, lines map[string]int, err error
 	return p, doc.Lines, doc.Error(found)
 }
 
-// settlePaths makes a file's relative paths relative to its folder, and ~/ the user's home: a profile must mean the
-// same from everywhere.
+// settlePaths makes relative paths relative to the file's folder and expands ~/, so that a profile means the same in
+// every working directory.
 func settlePaths(p *Profile, dir string) {
 	paths := []*string{
 		&p.SSH.Identity, &p.SSH.KnownHosts, &p.PlatformSSH.Identity, &p.PlatformSSH.KnownHosts,
@@ -109,10 +109,11 @@ func settlePaths(p *Profile, dir string) {
 		paths = append(paths, &p.GPU.Policy)
 	}
 	for _, argv := range [][]string{p.Auth.TokenCommand, p.Auth.EdgeCookieCommand} {
-		if len(argv) == 0 || !strings.ContainsRune(argv[0], '/') { // it is looked for in PATH
+		if len(argv) == 0 || !strings.ContainsRune(argv[0], '/') { // searched in PATH
 			continue
 		}
-		if dir == "." && !filepath.IsAbs(argv[0]) && !strings.HasPrefix(argv[0], "~/") { // joined, it would be a bare name
+		// filepath.Join would make it a bare name
+		if dir == "." && !filepath.IsAbs(argv[0]) && !strings.HasPrefix(argv[0], "~/") {
 			continue
 		}
 		paths = append(paths, &argv[0])

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestGPUPolicy: a built-in policy or a file; a name that is neither is refused with the nearest one.
+// TestGPUPolicy: a policy is built-in or a file; the error for any other name suggests the nearest one.
 func TestGPUPolicy(t *testing.T) {
 	for policy, want := range map[string]string{
 		"": "", "default": "", "strict": "", "./mine.yaml": "", "/etc/gpu.yaml": "",

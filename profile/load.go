@@ -12,24 +12,24 @@ import (
 	"strings"
 )
 
-// Sources is where values come from, strongest first: flags, environment, the profile's file.
+// Sources are where values come from, strongest first: flags, environment, the profile's file.
 type Sources struct {
-	Flags map[string]Flag     // by profile key; only those that were given
+	Flags map[string]Flag     // by profile key; only flags that were given
 	Env   func(string) string // nil: the environment is not read
 	Dir   string              // folder of the profiles
 }
 
-// Flag is a value given on the command line.
+// Flag is a value from the command line.
 type Flag struct {
 	Name  string // as typed, e.g. --api-base
 	Value string
 }
 
 // Origins records by dotted key where a value came from: "flag --api-base", "env GPUAASCTL_API_BASE", "PATH:LINE". A
-// key that is not in it has its default.
+// key that is missing has its default.
 type Origins map[string]string
 
-// InputError is a value that was given wrongly by a flag or the environment.
+// InputError is an invalid value of a flag or an environment variable.
 type InputError struct {
 	Source string // "flag --api-base" or "env GPUAASCTL_API_BASE"
 	Err    error
@@ -55,9 +55,9 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("no profile %q in %s (%s)", e.Name, e.Dir, have)
 }
 
-// Load reads the named profile, puts the environment and the flags over it, and records where each value came from. A
-// name with a slash or ending in .yaml is a path; an empty name is GPUAASCTL_PROFILE's, or no file at all. Errors
-// about values are *FileError, *InputError or *NotFoundError, joined where there are several.
+// Load reads the named profile, overrides it by the environment and then the flags, and records where each value came
+// from. A name with a slash or ending in .yaml is a path. An empty name means GPUAASCTL_PROFILE, or no file at all.
+// Errors about values are *FileError, *InputError or *NotFoundError, joined if there are several.
 func Load(name string, src Sources) (Profile, Origins, error) {
 	env := src.Env
 	if env == nil {
@@ -82,7 +82,7 @@ func Load(name string, src Sources) (Profile, Origins, error) {
 	return p, origins, override(&p, origins, src.Flags, env)
 }
 
-// override puts the environment and then the flags over p.
+// override applies the environment and then the flags to p.
 func override(p *Profile, origins Origins, flags map[string]Flag, env func(string) string) error {
 	var errs []error
 	for _, s := range settings {
@@ -97,19 +97,19 @@ func override(p *Profile, origins Origins, flags map[string]Flag, env func(strin
 			continue
 		}
 		origins[s.key] = source
-		switch s.key { // the file that is named now replaces the profile's command
+		switch s.key { // a file given for this run replaces the profile's command
 		case "auth.token_file":
 			p.Auth.TokenCommand = nil
 		case "auth.edge_cookie_file":
 			p.Auth.EdgeCookieCommand = nil
-		case "ssh.user", "ssh.port": // what is given for this run also replaces a node's own
+		case "ssh.user", "ssh.port": // a value given for this run also replaces a node's own
 			forgetOwn(p, s.key)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// forgetOwn takes the nodes' own users or ports out of p. The map is a new one: the one that was read may be shared.
+// forgetOwn removes the nodes' own users or ports from p. It copies the map, which may be shared.
 func forgetOwn(p *Profile, key string) {
 	nodes := maps.Clone(p.Nodes)
 	for id, n := range nodes {
@@ -123,16 +123,16 @@ func forgetOwn(p *Profile, key string) {
 	p.Nodes = nodes
 }
 
-// Dir is the folder of the profiles: $XDG_CONFIG_HOME/gpuaasctl/profiles, else under ~/.config.
+// Dir returns the folder of the profiles: $XDG_CONFIG_HOME/gpuaasctl/profiles, else under ~/.config.
 func Dir(env func(string) string) string {
 	base := env("XDG_CONFIG_HOME")
-	if !filepath.IsAbs(base) { // the XDG rules ignore a relative one
+	if !filepath.IsAbs(base) { // the XDG specification ignores a relative one
 		base = filepath.Join(env("HOME"), ".config")
 	}
 	return filepath.Join(base, "gpuaasctl", "profiles")
 }
 
-// Path is where the profile of that name lies, whether it is there or not.
+// Path returns the path of the profile of that name, whether or not it exists.
 func Path(name, dir string) string {
 	if isPath(name) {
 		return name
@@ -144,7 +144,7 @@ func isPath(name string) bool {
 	return strings.ContainsRune(name, '/') || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
 }
 
-// List names the profiles in dir, sorted. A folder that cannot be read has none.
+// List returns the names of the profiles in dir, sorted. An unreadable folder has none.
 func List(dir string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// write puts text into a fresh profile file and returns its path.
+// write writes text to a new profile file and returns its path.
 func write(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -103,13 +103,13 @@ func TestEveryMistakeHasItsLine(t *testing.T) {
 	}
 }
 
-// TestWhoseCommandsAreRun: a command is run only where no one but root and who runs it can have written it.
+// TestWhoseCommandsAreRun: a command is run only if nobody but root and the current user can have written it.
 func TestWhoseCommandsAreRun(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		uid, owner int
 		mode       os.FileMode
-		want       string // part of the error; empty: it is read
+		want       string // part of the error; empty: the file is accepted
 	}{
 		{"own", 1000, 1000, 0o644, ""},
 		{"root's", 1000, 0, 0o644, ""},
@@ -126,7 +126,8 @@ func TestWhoseCommandsAreRun(t *testing.T) {
 	}
 }
 
-// TestAForeignProfileMayNotCommand: however the command is spelled. All else of it is read.
+// TestAForeignProfileMayNotCommand: a profile that others can write is refused if it has a command, however that is
+// spelled, and accepted without one.
 func TestAForeignProfileMayNotCommand(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("gives a file away, which needs root")
@@ -266,7 +267,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestWhoseAgent: the agent is ours by the names of its program and unit; a version command makes it foreign.
+// TestWhoseAgent: the agent is ours by the names of its program and unit; a version command makes it a third-party
+// agent.
 func TestWhoseAgent(t *testing.T) {
 	for _, c := range []struct {
 		a    Agent
@@ -300,7 +302,7 @@ func TestWhoseAgent(t *testing.T) {
 	}
 }
 
-// TestNoErrorShowsALogin: what is wrong with a URL is reported without its login and its query.
+// TestNoErrorShowsALogin: errors about a URL contain neither its credentials nor its query.
 func TestNoErrorShowsALogin(t *testing.T) {
 	for _, text := range []string{
 		"api_base: https://u:CANARY@h/", "api_base: ftp://u:CANARY@h/", "api_base: u:CANARY@h", "api_base: '://u:CANARY@h'",

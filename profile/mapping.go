@@ -14,11 +14,11 @@ import (
 
 // Longer than 300 lines: the rows of the platform's contract, with what reads them.
 
-// Absent maps a path or a field to nothing: this platform does not have it.
+// Absent as the value of a path or field means that this platform does not have it.
 const Absent = "-"
 
-// Paths of the platform that a hop may ask for. The first fourteen are answered by the API base, the next two by the
-// terminal base, the last two by the node-facing listeners.
+// Platform paths that a hop may request. The first fourteen are served by the API base, the next two by the terminal
+// base, the last two by the node-facing listeners.
 const (
 	PathHealthz         = "healthz"
 	PathAllocation      = "allocation"
@@ -41,7 +41,7 @@ const (
 	PathNodeTerminal    = "node_terminal"
 )
 
-// pathRow is one path with the reference platform's spelling and the placeholders that a template may use.
+// pathRow is one path as on the reference platform, with the placeholders that a template may use.
 type pathRow struct {
 	name, template string
 	vars           []string
@@ -58,7 +58,7 @@ var pathRows = [...]pathRow{
 	{PathNodeGPU, "/v1/admin/nodes/{node_id}/gpu", []string{"node_id"}},
 	{PathTask, "/v1/admin/tasks/{task_id}", []string{"task_id", "node_id"}},
 	{PathTrust, "/v1/admin/trust", nil},
-	// the one that is posted to: it issues a bundle
+	// the request is a POST, which issues a bundle
 	{PathNodeReenroll, "/v1/admin/nodes/{node_id}/reenroll", []string{"node_id"}},
 	{PathEvidence, "/v1/admin/evidence?correlation_id={correlation_id}", []string{"correlation_id", "node_id"}},
 	{PathNodeEvidence, "/v1/admin/evidence?node_id={node_id}&since={since}", []string{"node_id", "since"}},
@@ -72,7 +72,7 @@ var pathRows = [...]pathRow{
 	{PathNodeTerminal, "/internal/v1/terminal/{session_id}", []string{"session_id", "node_id"}},
 }
 
-// fieldRow is one field of an answer and its gjson path on the reference platform.
+// fieldRow is one field of an answer, and its gjson path on the reference platform.
 type fieldRow struct{ name, path string }
 
 var fieldRows = [...]fieldRow{
@@ -105,7 +105,7 @@ var fieldRows = [...]fieldRow{
 	{"node.environment_profile", "environment_profile"},
 	{"node.agent_version", "agent.version"},
 	{"node.last_seen_at", "agent.last_seen_at"},
-	{"node.last_heartbeat_at", "agent.last_heartbeat_at"}, // of a heartbeat that was taken in, not of any request
+	{"node.last_heartbeat_at", "agent.last_heartbeat_at"}, // of an accepted heartbeat, not of any other request
 	{"node.agent_api_url", "agent.api_url"},
 	{"node.agent_terminal_url", "agent.terminal_url"},
 	{"node.cert_serial", "cert.serial"},
@@ -147,7 +147,7 @@ var fieldRows = [...]fieldRow{
 	{"gpu.mode", "policy.mode"},              // enforce | shadow: nothing acts on it
 	{"gpu.xid_tables", "xid_tables"},
 	{"gpu.decided_about", "decided_by.subject.about"}, // event | gpu | node
-	{"gpu.decided_what", "decided_by.subject.what"},   // in words: "xid 79", "GPU 3"
+	{"gpu.decided_what", "decided_by.subject.what"},   // as text: "xid 79", "GPU 3"
 	{"gpu.decided_index", "decided_by.subject.index"},
 	{"gpu.decided_uuid", "decided_by.subject.uuid"},
 	{"gpu.decided_pci", "decided_by.subject.pci"},
@@ -182,7 +182,7 @@ var fieldRows = [...]fieldRow{
 	{"session.close_reason", "close_reason"},
 	{"session.closed_by", "closed_by"},       // browser | node | gateway | decision
 	{"session.close_code", "close_code"},     // 1006: the connection of that side broke without a close frame
-	{"session.close_detail", "close_detail"}, // what that side reported, or how its connection broke
+	{"session.close_detail", "close_detail"}, // reported by that side, or how its connection broke
 	{"session.node_answers", "node_answers"}, // yes | no: the node's answer to the gateway's last ping
 	{"session.task_id", "task.id"},           // of its terminal.open
 	{"session.task_status", "task.status"},
@@ -198,15 +198,15 @@ var fieldRows = [...]fieldRow{
 	{"trust.terminal_server", "terminal_server"},
 
 	{"evidence.items", "items"},
-	{"evidence.truncated", "truncated"}, // there is older evidence than the answer has
+	{"evidence.truncated", "truncated"}, // the platform has older evidence than the answer
 
-	{"app.header_names", "header_names"}, // of the workload's own answer: a JSON list of names, never values
+	{"app.header_names", "header_names"}, // from the workload's own answer: a JSON list of names, never values
 
 	{"error.code", "error.code"},
 	{"error.message", "error.message"},
 }
 
-// DefaultMapping is the reference platform's spelling of everything, in maps of the caller's own.
+// DefaultMapping returns the mapping of the reference platform, in new maps.
 func DefaultMapping() Mapping {
 	m := Mapping{Paths: map[string]string{}, Fields: map[string]string{}, Peek: new(bool), Record: new(bool)}
 	*m.Peek, *m.Record = true, true
@@ -219,9 +219,9 @@ func DefaultMapping() Mapping {
 	return m
 }
 
-// Path fills in the named path: its path segments and query values are escaped. A name that this platform does not
-// have (mapped to "-"), or that is unknown, gives "". A value of the form ${NAME} stays as it is, for the node's
-// probe to expand. Variables that vars lacks become empty.
+// Path returns the named path with its placeholders filled in, path segments and query values escaped. It returns ""
+// for an unknown name, and for one that this platform does not have (mapped to "-"). A value of the form ${NAME} is
+// kept for the node's probe to expand. Variables that vars lacks become empty.
 func (m Mapping) Path(name string, vars map[string]string) string {
 	template := m.template(name)
 	if template == Absent {
@@ -235,8 +235,8 @@ func (m Mapping) Path(name string, vars map[string]string) string {
 	return path
 }
 
-// template is the named path as mapped, else as the reference platform spells it. A platform that keeps no evidence is
-// not asked for it by another default path, and one with another path of a node not for GPUs by the default one.
+// template returns the named path as mapped, else the reference platform's. A platform without evidence gets no other
+// default path for it, and one with its own path for nodes no default path for GPUs.
 func (m Mapping) template(name string) string {
 	if t, ok := m.Paths[name]; ok {
 		return t
@@ -250,7 +250,7 @@ func (m Mapping) template(name string) string {
 	return defaultPath(name)
 }
 
-// Field returns the gjson path of the named field; "" when this platform does not have it, or it is unknown.
+// Field returns the gjson path of the named field; "" if it is unknown, or this platform does not have it.
 func (m Mapping) Field(name string) string {
 	path, ok := m.Fields[name]
 	if !ok {
@@ -262,8 +262,8 @@ func (m Mapping) Field(name string) string {
 	return path
 }
 
-// Extract returns the named fields' gjson paths by name, as diag.Request.Extract wants them, without those that this
-// platform does not have.
+// Extract returns the named fields' gjson paths by name, as for diag.Request.Extract, without those that this platform
+// does not have.
 func (m Mapping) Extract(names ...string) map[string]string {
 	out := make(map[string]string, len(names))
 	for _, n := range names {
@@ -277,10 +277,10 @@ func (m Mapping) Extract(names ...string) map[string]string {
 // KeepsRecord reports whether this platform's agents keep a diagnostic record.
 func (m Mapping) KeepsRecord() bool { return m.Record == nil || *m.Record }
 
-// CanPeek reports whether a task wait can be asked without claiming anything.
+// CanPeek reports whether the platform supports a task wait that claims nothing.
 func (m Mapping) CanPeek() bool { return m.Peek == nil || *m.Peek }
 
-// withDefaults returns every path and field, as set or as the reference platform spells it.
+// withDefaults returns every path and field, as mapped or else as on the reference platform.
 func (m Mapping) withDefaults() Mapping {
 	d := DefaultMapping()
 	maps.Copy(d.Paths, m.Paths)
@@ -320,7 +320,7 @@ func deferred(v string) bool {
 	return strings.HasPrefix(v, "${") && strings.HasSuffix(v, "}") && !strings.ContainsAny(v[2:len(v)-1], "${}/?&")
 }
 
-// checkPath returns what is wrong with one entry of a profile's mapping.paths.
+// checkPath returns the error of one entry of a profile's mapping.paths.
 func checkPath(name, template string) error {
 	i := slices.IndexFunc(pathRows[:], func(r pathRow) bool { return r.name == name })
 	if i < 0 {
@@ -348,7 +348,7 @@ func checkPath(name, template string) error {
 	}
 }
 
-// checkField returns what is wrong with one entry of a profile's mapping.fields.
+// checkField returns the error of one entry of a profile's mapping.fields.
 func checkField(name, path string) error {
 	if defaultField(name) == "" {
 		return fmt.Errorf("unknown field %q in mapping%s", name, strictyaml.Nearest(name, fieldNames()))
@@ -363,11 +363,11 @@ func checkField(name, path string) error {
 	return nil
 }
 
-// onNodes reports whether nodes extract the field: an agent's own requests are answered with errors, or with nothing
-// that is read.
+// onNodes reports whether nodes extract the field. They only extract errors: other answers to an agent's requests are
+// not parsed.
 func onNodes(name string) bool { return name == "error.code" || name == "error.message" }
 
-// plainPath is what the probe on a node understands of gjson's paths; Absent is one.
+// plainPath matches the gjson paths that the probe on a node supports, and Absent.
 var plainPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\w-]+(\.[\w-]+)*$`) })
 
 func placeholders(vars []string) string {

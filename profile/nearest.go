@@ -8,8 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
-// OtherNodes offers names in place of a node that this profile lacks: "a, b, c", "" where it has the node, or none at
-// all.
+// OtherNodes lists the profile's nodes as alternatives to id: "a, b, c"; "" if the profile has id, or no nodes.
 func (p *Profile) OtherNodes(id string) string {
 	if _, listed := p.Nodes[id]; listed {
 		return ""

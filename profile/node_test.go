@@ -12,8 +12,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
-// TestANodesOwnLogin: a node's own user and port replace those of ssh, for that node alone, and what is given
-// for one run in place of both.
+// TestANodesOwnLogin: a node's own user and port replace those of ssh for that node alone, and values for one run
+// replace both.
 func TestANodesOwnLogin(t *testing.T) {
 	path := write(t, "p.yaml",
 		"ssh: {user: ops, port: 22, identity: /k}\nnodes:\n  n1: {host: a}\n  n2: {host: b, port: 2222}\n  n3: {host: c, "+
@@ -40,8 +40,8 @@ func TestANodesOwnLogin(t *testing.T) {
 	}
 }
 
-// TestWhatIsSuggested: whatever field of whatever place is given in whatever other place, what is suggested is a field
-// of that place, and never the word itself.
+// TestWhatIsSuggested: for a field in the wrong section, the suggestion is a field of that section, and never the same
+// name.
 func TestWhatIsSuggested(t *testing.T) {
 	places := map[string]reflect.Type{
 		"%s: 1": reflect.TypeFor[Profile](), "nodes: {n1: {host: a, %s: 1}}": reflect.TypeFor[Node](),

@@ -7,16 +7,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
-// PolicyRow is one policy key: its default, and how far a profile may move it. A bound that equals the default means
-// that the key may be tightened only.
+// PolicyRow is one policy key: its default, and how far a profile may change it. If a bound equals the default, the key
+// may only be tightened.
 type PolicyRow struct {
 	Key      string
 	Default  int64
 	Min, Max int64
-	Why      string // why the bounds are where they are
+	Why      string // the reason for the bounds
 }
 
-// Policy keys, as reports and profiles spell them.
+// Policy keys, as in reports and profiles.
 const (
 	PolicyRecoveryTokenMaxAge = "node.recovery_token_max_age_seconds"
 	PolicyHeartbeatStaleAfter = "node.heartbeat_stale_after_seconds"
@@ -54,7 +54,7 @@ var PolicyRows = [...]PolicyRow{
 	{PolicyP2Detect, 1800, 1, 1800, "what is stale for longer is believed"},
 }
 
-// DefaultPolicy returns every policy key with its default, in a map of the caller's own.
+// DefaultPolicy returns every policy key with its default, in a new map.
 func DefaultPolicy() map[string]int64 {
 	m := make(map[string]int64, len(PolicyRows))
 	for _, r := range PolicyRows {
@@ -90,7 +90,7 @@ func policyRow(key string) (PolicyRow, bool) {
 	return PolicyRow{}, false
 }
 
-// checkPolicy returns what is wrong with one entry of a profile's policy.
+// checkPolicy returns the error of one entry of a profile's policy.
 func checkPolicy(key string, v int64) error {
 	r, ok := policyRow(key)
 	switch {
@@ -106,7 +106,7 @@ func checkPolicy(key string, v int64) error {
 	return nil
 }
 
-// PolicyKeys lists the keys in the order of PolicyRows.
+// PolicyKeys returns the keys in the order of PolicyRows.
 func PolicyKeys() []string {
 	keys := make([]string, len(PolicyRows))
 	for i, r := range PolicyRows {

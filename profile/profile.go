@@ -1,7 +1,7 @@
-// Package profile is what an operator knows about an environment before measuring it: endpoints, trust, how to log
-// in, policy, and how this platform's API is spelled. A profile is a strict YAML file; flags win over GPUAASCTL_*
-// environment variables, and these over the file. It holds no secret, only the paths of files that do, or commands that
-// print one.
+// Package profile has what an operator knows about an environment before it is measured: endpoints, trust, logins,
+// policy, and the paths and fields of the platform's API. A profile is a strict YAML file; flags override GPUAASCTL_*
+// environment variables, and these override the file. It contains no secrets, only paths of files with secrets, or
+// commands that print one.
 package profile
 
 import (
@@ -13,13 +13,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Profile is one environment. The zero value is usable: every unset field has the default of its own comment.
+// Profile is one environment. The zero value is usable: each unset field has the default given in its comment.
 type Profile struct {
 	Name string `yaml:"-"`
 
 	APIBase      string `yaml:"api_base,omitempty"`
 	TerminalBase string `yaml:"terminal_base,omitempty"`
-	// operator side; nothing edits the operator's hosts file
+	// for the operator's side; the operator's hosts file is never edited
 	APIResolveAddress          string `yaml:"api_resolve_address,omitempty"`
 	TerminalResolveAddress     string `yaml:"terminal_resolve_address,omitempty"` // operator side
 	AppResolveAddress          string `yaml:"app_resolve_address,omitempty"`      // operator side; for product URLs
@@ -28,9 +28,9 @@ type Profile struct {
 	NodeTerminalURL            string `yaml:"node_terminal_url,omitempty"`
 	NodeTerminalResolveAddress string `yaml:"node_terminal_resolve_address,omitempty"`
 
-	RunbookBase string `yaml:"runbook_base,omitempty"` // a page with an anchor for every signal and reason
+	RunbookBase string `yaml:"runbook_base,omitempty"` // URL of a page with an anchor for every signal and reason
 
-	// IP[:port]; each is asked where a node's look-up fails
+	// IP[:port]; each is queried if a node's look-up fails
 	NodeNameServers []string `yaml:"node_name_servers,omitempty,flow"`
 
 	Nodes map[string]Node `yaml:"nodes,omitempty"` // by node id
@@ -48,7 +48,7 @@ type Profile struct {
 	Chaos       Chaos                        `yaml:"chaos,omitempty"`
 }
 
-// Node is how one node is reached.
+// Node is the login and address of one node.
 type Node struct {
 	Host   string            `yaml:"host"`           // name or address for SSH
 	User   string            `yaml:"user,omitempty"` // in place of ssh.user
@@ -56,7 +56,7 @@ type Node struct {
 	Labels map[string]string `yaml:"labels,omitempty"`
 }
 
-// SSH is how to log in. What is unset comes from the operator's ssh_config.
+// SSH is how to log in. Unset values come from the operator's ssh_config.
 type SSH struct {
 	Host       string `yaml:"host,omitempty"` // platform_ssh only
 	User       string `yaml:"user,omitempty"`
@@ -64,10 +64,10 @@ type SSH struct {
 	Identity   string `yaml:"identity,omitempty"`
 	Jump       string `yaml:"jump,omitempty"`
 	KnownHosts string `yaml:"known_hosts,omitempty"`
-	Sudo       *bool  `yaml:"sudo,omitempty"` // default: sudo -n when the login is not root
+	Sudo       *bool  `yaml:"sudo,omitempty"` // default: sudo -n unless the login is root
 }
 
-// SSHOf returns how to log in on a node: as ssh has it, with the node's own user and port where it has them.
+// SSHOf returns the login for a node: SSH with the node's own user and port if set.
 func (p *Profile) SSHOf(node string) SSH {
 	s, own := p.SSH, p.Nodes[node]
 	s.User = cmp.Or(own.User, s.User)
@@ -75,8 +75,8 @@ func (p *Profile) SSHOf(node string) SSH {
 	return s
 }
 
-// Auth is where secrets come from: each from a file, whose mode is checked (others must not read it), or from what a
-// command prints, run without a shell.
+// Auth has the sources of secrets: each is a file, whose mode is checked (others must not read it), or the output of a
+// command, run without a shell.
 type Auth struct {
 	TokenFile         string   `yaml:"token_file,omitempty"`
 	TokenCommand      []string `yaml:"token_command,omitempty,flow"`
@@ -84,50 +84,48 @@ type Auth struct {
 	EdgeCookieCommand []string `yaml:"edge_cookie_command,omitempty,flow"`
 }
 
-// Trust is what the operator expects to see.
+// Trust is what the operator expects to be trusted.
 type Trust struct {
 	// PEM bundle for the public edge; default: the system's roots
 	OperatorCA string `yaml:"operator_ca,omitempty"`
-	// PEM bundle that nodes should hold: the control for a node's own
+	// PEM bundle that nodes should have: the reference for a node's own
 	NodeCA                   string `yaml:"node_ca,omitempty"`
 	SigningCAFingerprint     string `yaml:"signing_ca_fingerprint,omitempty"`
 	IngressCAFingerprint     string `yaml:"ingress_ca_fingerprint,omitempty"`
 	NodeAPIServerFingerprint string `yaml:"node_api_server_fingerprint,omitempty"`
 }
 
-// Agent is where things lie on a node.
+// Agent has the paths of the agent on a node.
 type Agent struct {
 	Unit    string `yaml:"unit,omitempty"`     // default gpuaas-node-agent.service
 	EnvFile string `yaml:"env_file,omitempty"` // default /etc/gpuaas/agent.env
 	Dir     string `yaml:"dir,omitempty"`      // default /etc/gpuaas
 	Binary  string `yaml:"binary,omitempty"`   // default /usr/local/bin/gpuaas-agent
 	Record  string `yaml:"record,omitempty"`   // default /var/lib/gpuaas/diag
-	// what the agent keeps of the GPUs; default /var/lib/gpuaas/agent/gpu.json
+	// the agent's state file about GPUs; default /var/lib/gpuaas/agent/gpu.json
 	GPUState string `yaml:"gpu_state,omitempty"`
 
-	// VersionCommand prints the version of an agent that is not gpuaas-agent; it is run on the node. Default: not
-	// asked.
+	// VersionCommand prints the version of an agent that is not gpuaas-agent, and is run on the node. Default: none.
 	VersionCommand []string `yaml:"version_command,omitempty,flow"`
 }
 
-// IsOurs reports whether the profile declares that the agent is gpuaas-agent: binary is called gpuaas-agent or
-// gpuaas-agent-*, unit is called gpuaas-*, and the version command is empty. Call it on a profile with defaults.
+// IsOurs reports whether the profile declares that the agent is gpuaas-agent: binary is named gpuaas-agent or
+// gpuaas-agent-*, unit is named gpuaas-*, and the version command is empty. Call it on a profile with defaults.
 func (a Agent) IsOurs() bool {
 	name := path.Base(a.Binary)
 	return len(a.VersionCommand) == 0 && (name == ourAgent || strings.HasPrefix(name, ourAgent+"-")) &&
 		strings.HasPrefix(a.Unit, "gpuaas-")
 }
 
-// Mapping spells the platform's API: path templates by name, gjson field paths by name, and what it can do.
+// Mapping maps the platform's API: path templates by name, gjson field paths by name, and optional features.
 type Mapping struct {
 	Paths  map[string]string `yaml:"paths,omitempty"`
 	Fields map[string]string `yaml:"fields,omitempty"`
-	Peek   *bool             `yaml:"peek,omitempty"`   // the task wait can be asked without claiming; default true
+	Peek   *bool             `yaml:"peek,omitempty"`   // the task wait supports a peek that claims nothing; default true
 	Record *bool             `yaml:"record,omitempty"` // agents keep a diagnostic record; default true
 }
 
-// App is what a browser's way to a workload has beside a plain request. All of it is optional: what is not here is not
-// asked.
+// App has what a browser's path to a workload needs besides a simple request. Checks for unset fields are skipped.
 type App struct {
 	// path under the product URL that is upgraded to a WebSocket
 	Websocket string `yaml:"websocket,omitempty"`
@@ -139,8 +137,8 @@ type App struct {
 
 // GPU configures how GPUs are judged if the platform does not.
 type GPU struct {
-	// Policy is the one by which this tool judges a node's GPUs: the name of a built-in one (GPUPolicies), or a file.
-	// Default: only the platform judges, if it can.
+	// Policy is how this tool judges a node's GPUs: the name of a built-in policy (GPUPolicies), or a file. Default:
+	// only the platform judges, if it can.
 	Policy string `yaml:"policy,omitempty"`
 }
 
@@ -156,10 +154,10 @@ type Chaos struct {
 	Labels  map[string]string `yaml:"labels,omitempty"`
 	Windows []string          `yaml:"windows,omitempty"` // when drills may begin: "Mon-Fri 08:00-17:00 UTC"
 	CACert  string            `yaml:"ca_cert,omitempty"` // PEM of the CA that signs nodes, for drills about certificates
-	CAKey   string            `yaml:"ca_key,omitempty"`  // its key: only where nothing that matters trusts it
+	CAKey   string            `yaml:"ca_key,omitempty"`  // its key: only if nothing important trusts the CA
 }
 
-// Files are the paths of the files that the profile names, "" for those that it does not.
+// Files returns the paths of the files that the profile names, "" for those that are not set.
 func (p Profile) Files() []string {
 	files := []string{p.Auth.TokenFile, p.Auth.EdgeCookieFile, p.Trust.OperatorCA, p.Trust.NodeCA, p.SSH.Identity,
 		p.SSH.KnownHosts, p.PlatformSSH.Identity, p.PlatformSSH.KnownHosts}

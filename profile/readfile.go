@@ -11,15 +11,14 @@ import (
 	"time"
 )
 
-// maxFile bounds, in bytes, a file that a profile is or names: a profile, a key, a CA bundle, known host keys.
+// maxFile bounds, in bytes, a profile and the files that it names: keys, CA bundles, known host keys.
 const maxFile = 16 << 20
 
 // filePatience bounds the wait for the writer of a pipe.
 const filePatience = 30 * time.Second
 
-// ReadOwn returns the text of one of the operator's own files. It does not wait for a process to open a pipe for
-// writing (such a pipe is empty), waits 30 s at most for a writer that is there, and refuses more than 16 MiB. The
-// error is an fs.PathError.
+// ReadOwn reads one of the operator's own files. It does not wait for a process to open a pipe for writing (such a pipe
+// is empty), waits 30 s at most for an existing writer, and refuses more than 16 MiB. The error is an fs.PathError.
 func ReadOwn(path string) ([]byte, error) {
 	f, err := openOwn(context.Background(), path)
 	if err != nil {
@@ -29,7 +28,7 @@ func ReadOwn(path string) ([]byte, error) {
 	return f.read(maxFile)
 }
 
-// ownFile is a file that is read without blocking, until a deadline or the end of a context.
+// ownFile is a file that is read without blocking beyond a deadline or the end of a context.
 type ownFile struct {
 	*os.File
 	stop func() bool
@@ -41,7 +40,7 @@ func openOwn(ctx context.Context, path string) (*ownFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = f.SetReadDeadline(time.Now().Add(filePatience)) // a plain file has no deadline and needs none
+	_ = f.SetReadDeadline(time.Now().Add(filePatience)) // a regular file has no deadline and needs none
 	stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) })
 	return &ownFile{f, stop}, nil
 }

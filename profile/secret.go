@@ -16,35 +16,35 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// maxSecret bounds a secret's file: tokens and cookies are short, and a wrong path must not be sent anywhere.
+// maxSecret bounds a secret's file: tokens and cookies are short, and the content of a wrong file must not be sent
+// anywhere.
 const maxSecret = 16 << 10
 
-// secretPatience is how long a command may take to print a secret: a password manager may ask its owner first.
+// secretPatience is how long a command may take to print a secret: a password manager may prompt its user.
 const secretPatience = 30 * time.Second
 
-// secretGrace is how long what a command left behind may hold its output, and how long this process may take to read
-// that.
+// secretGrace is how long a command's children may keep its output open, and how long this process may take to read it.
 const secretGrace = 5 * time.Second
 
 // interruptLag is how much later than a command this process may notice an interrupt from the terminal.
 const interruptLag = 100 * time.Millisecond
 
-// othersMay is every permission of a file's group and of everybody else.
+// othersMay are all permissions of a file's group and of others.
 const othersMay os.FileMode = 0o077
 
-// othersWrite is the part of it that changes a file.
+// othersWrite are those that allow to change a file.
 const othersWrite os.FileMode = 0o022
 
-// ReadSecret reads the secret that is the whole text of a file, without the line break at its end. A regular file
-// that its group or others can use is refused; a pipe (such as /dev/stdin) is taken as it is, and is empty where no
-// process writes to it. No error holds any part of the text. When ctx ends, the error is ctx's own.
+// ReadSecret reads a secret from a file: its whole text without the final line break. It refuses a regular file that
+// its group or others can use. A pipe (such as /dev/stdin) is not checked, and is empty if no process writes to it. No
+// error contains any part of the text. If ctx ends, the error is ctx's.
 func ReadSecret(ctx context.Context, path string) (diag.Secret, error) {
 	f, err := openOwn(ctx, path)
 	if err != nil {
 		return diag.Secret{}, fmt.Errorf("read secret: %w", err)
 	}
 	defer f.Close()
-	info, err := f.Stat() // of what was opened, so that it cannot be swapped between check and use
+	info, err := f.Stat() // checks the open file, which cannot be swapped between check and use
 	if err != nil {
 		return diag.Secret{}, fmt.Errorf("read secret: %w", err)
 	}
@@ -67,7 +67,7 @@ func ReadSecret(ctx context.Context, path string) (diag.Secret, error) {
 	return oneSecret("secret file "+path, data)
 }
 
-// FindCommand looks for argv's program as RunSecret does, and runs nothing.
+// FindCommand looks up argv's program as RunSecret does, without running it.
 func FindCommand(argv []string) error {
 	if _, err := exec.LookPath(argv[0]); err != nil {
 		return fmt.Errorf("secret command: %w", err)
@@ -75,23 +75,24 @@ func FindCommand(argv []string) error {
 	return nil
 }
 
-// RunSecret runs argv, without a shell and without input, and takes what it prints, less the line break at its end, for
-// the secret. Nothing of its output is in an error, not even from standard error: a program may print the secret there.
-// When asked ends, the command is killed, and the error is asked's own.
+// RunSecret runs argv without a shell and without input, and returns its output without the final line break. No error
+// contains output, not even of standard error, where a program may print the secret. If asked ends, the command is
+// killed, and the error is asked's.
 func RunSecret(asked context.Context, argv []string) (diag.Secret, error) {
 	ctx, cancel := context.WithTimeout(asked, secretPatience)
 	defer cancel()
 	out := clipped{most: maxSecret + 1}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Stdout, cmd.WaitDelay = &out, secretGrace
-	// there, a group of its own could not ask for a passphrase, and an interrupt strikes its children anyway
+	// on a terminal, a process group of its own could not prompt for a passphrase, and an interrupt reaches the
+	// children anyway
 	if !onTerminal() {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	}
 	err := cmd.Run()
 	var exit *exec.ExitError
-	if errors.As(err, &exit) { // of an interrupt that struck it as well
+	if errors.As(err, &exit) { // the interrupt may have ended the command as well
 		select {
 		case <-asked.Done():
 		case <-time.After(interruptLag):
@@ -121,7 +122,7 @@ func onTerminal() bool {
 	return true
 }
 
-// clipped keeps the first bytes that are written to it, and takes no more.
+// clipped keeps the first bytes that are written to it, and discards the rest.
 type clipped struct {
 	kept bytes.Buffer
 	most int
@@ -137,7 +138,7 @@ func (b *clipped) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// oneSecret takes data for one secret; what is where it is from.
+// oneSecret accepts data as one secret; what describes its source.
 func oneSecret(what string, data []byte) (diag.Secret, error) {
 	text := strings.TrimRight(string(data), "\r\n")
 	switch {
@@ -151,7 +152,7 @@ func oneSecret(what string, data []byte) (diag.Secret, error) {
 	return diag.NewSecret(text), nil
 }
 
-// ReadCA reads a file of CA certificates in PEM, and refuses one that holds none. An empty path gives "".
+// ReadCA reads a file of CA certificates in PEM, and refuses one without certificates. An empty path gives "".
 func ReadCA(path string) (string, error) {
 	if path == "" {
 		return "", nil

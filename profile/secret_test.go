@@ -15,7 +15,7 @@ func TestReadSecret(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		mode       os.FileMode
-		want       string // part of the error; empty: it is read
+		want       string // part of the error; empty: the file is accepted
 	}{
 		{"owner only", canary + "\n", 0o600, ""},
 		{"read only", canary, 0o400, ""},

@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// EnvPrefix begins the name of every environment variable that is read.
+// EnvPrefix is the prefix of every environment variable that is read.
 const EnvPrefix = "GPUAASCTL_"
 
-// EnvProfile names the variable that chooses a profile where no flag does.
+// EnvProfile is the variable that chooses a profile if no flag does.
 const EnvProfile = EnvPrefix + "PROFILE"
 
 // setting is one value of a profile that a flag or the environment may override.
@@ -16,11 +16,12 @@ type setting struct {
 	key   string // dotted, as in the file
 	env   string // without EnvPrefix
 	check func(string) error
-	text  func(*Profile) *string // where a text value lies; nil for a number
+	text  func(*Profile) *string // the field of a text value; nil for a number
 	num   func(*Profile) *int
 }
 
-// settings is the closed list of what can be overridden. Maps (nodes, policy, budgets, mapping) only come from files.
+// settings is the closed list of values that can be overridden. Maps (nodes, policy, budgets, mapping) come only from
+// files.
 var settings = [...]setting{
 	{key: "api_base", env: "API_BASE", check: checkURL, text: func(p *Profile) *string { return &p.APIBase }},
 	{key: "terminal_base", env: "TERMINAL_BASE", check: checkURL, text: func(p *Profile) *string {
@@ -67,7 +68,7 @@ var settings = [...]setting{
 	{key: "trust.node_ca", env: "NODE_CA", check: checkPlain, text: func(p *Profile) *string { return &p.Trust.NodeCA }},
 }
 
-// set checks v and puts it in its place.
+// set checks v and stores it in p.
 func (s setting) set(p *Profile, v string) error {
 	if s.num != nil {
 		n, err := strconv.Atoi(v)

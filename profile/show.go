@@ -9,8 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// YAML writes p as a profile file. With origins, every value has its origin as a comment; a value that was not set
-// has "default".
+// YAML writes p as a profile file. With origins, every value has its origin as a comment; an unset value has "default".
 func YAML(p Profile, origins Origins) ([]byte, error) {
 	var n yaml.Node
 	if err := n.Encode(p); err != nil {
@@ -46,7 +45,7 @@ func comment(n *yaml.Node, key string, origins Origins) {
 	}
 }
 
-// Document is a profile for programs, with the file's own keys.
+// Document is a profile in machine-readable form, with the keys of the file.
 type Document struct {
 	diag.Head
 
@@ -55,7 +54,7 @@ type Document struct {
 	Origins Origins        `json:"origins,omitempty"`
 }
 
-// NewDocument is p as a document; origins may be nil.
+// NewDocument returns p as a document; origins may be nil.
 func NewDocument(p Profile, origins Origins) (*Document, error) {
 	text, err := YAML(p, nil)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"sync"
 )
 
-// Template is the text of a commented profile file with the API, the terminal gateway, the token's file, the login and
-// the nodes of p. What else a profile may set is there as an example: without its #, each such line is valid. p must
-// hold no secret, as any profile. The error means that a value cannot be one.
+// Template returns a commented profile file with the API, the terminal gateway, the token's file, the login and the
+// nodes of p. All other settings are there as examples: each such line is valid without its #. As in every profile, p
+// must not contain a secret. The error means that a value is invalid.
 func Template(name string, p Profile) ([]byte, error) {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -68,12 +68,12 @@ func Template(name string, p Profile) ([]byte, error) {
 	return []byte(b.String()), err
 }
 
-// plain is what YAML reads as text without quotes.
+// plain matches what YAML reads as text without quotes.
 var plain = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(https?://|/|~/|[a-z][a-z0-9]*[-.])[A-Za-z0-9._~/:-]*[A-Za-z0-9/]$`)
 })
 
-// scalar is text as a value in YAML.
+// scalar returns text as a YAML value.
 func scalar(s string) string {
 	if plain().MatchString(s) {
 		return s

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTemplateReadsBack: whatever the values are, the file reads, and has them; without the # of its examples it still
-// reads.
+// TestTemplateReadsBack: whatever the values are, the file parses and has them; with the # of its examples removed, it
+// still parses.
 func TestTemplateReadsBack(t *testing.T) {
 	example := regexp.MustCompile(`(?m)^( *)#([a-z])`)
 	rapid.Check(t, func(t *rapid.T) {

@@ -16,8 +16,8 @@ type Window struct {
 
 var dayNames = [...]string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
-// ParseWindow reads "Mon-Fri 08:00-17:00 UTC". Days are one, a span, or several of these by commas; the zone may be
-// left out, and is UTC then. The hours must not pass midnight: two windows show that more plainly.
+// ParseWindow parses "Mon-Fri 08:00-17:00 UTC". Days are one day, a range, or several of these separated by commas; the
+// zone may be omitted, and is then UTC. The hours must not cross midnight: two windows express that more clearly.
 func ParseWindow(text string) (Window, error) {
 	bad := fmt.Errorf("%q: want days, hours and a zone, as in Mon-Fri 08:00-17:00 UTC", text)
 	words := strings.Fields(text)
@@ -58,7 +58,7 @@ func ParseWindow(text string) (Window, error) {
 	return w, nil
 }
 
-// Open reports whether a drill that takes so long may begin at now: it must be over before the window is.
+// Open reports whether a drill that takes so long may begin at now: it must end before the window does.
 func (w Window) Open(now time.Time, takes time.Duration) bool {
 	begin := now.In(w.zone)
 	end := begin.Add(takes)
