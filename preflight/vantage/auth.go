@@ -18,30 +18,31 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// agentTimeout bounds the SSH agent's list of keys: it is a local socket, and one that hangs must not eat a walk.
+// agentTimeout bounds the wait for the SSH agent's list of keys: the agent is a local socket, and if it hangs the walk
+// must go on.
 const agentTimeout = 2 * time.Second
 
-// maxOffered keeps us below a server's MaxAuthTries (6 by default) when no key was named.
+// maxOffered stays below a server's MaxAuthTries (6 by default) if no key was named.
 const maxOffered = 5
 
-// credentials are the keys to offer, in order, and why those that are missing are missing.
+// credentials are the keys to offer, in order, and why other keys are missing.
 type credentials struct {
 	signers []ssh.Signer
 	missing []string
-	agent   io.Closer // open for as long as signers of the agent may be used
+	agent   io.Closer // open as long as signers of the agent may be used
 	more    int       // keys beyond maxOffered
 	used    atomic.Pointer[string]
-	signing atomic.Pointer[string] // the key that is being signed with, or whose signing failed
+	signing atomic.Pointer[string] // the key that is signing, or whose signing failed
 	unsign  atomic.Pointer[string] // why it failed
 
-	publicKeys, passwords atomic.Bool // the server was seen to take them
+	publicKeys, passwords atomic.Bool // the server was seen to accept this method
 }
 
-// errNoPassword ends a login at a server that wants a password: nothing of it is sent.
+// errNoPassword ends a login at a server that requests a password: none is ever sent.
 var errNoPassword = errors.New("the server wants a password")
 
-// methods are the ways to log in: by the keys alone. That a password is asked for is noted and refused.
-// Keyboard-interactive is not tried: it may send a prompt to a user's telephone.
+// methods returns the authentication methods: public keys only. A request for a password is recorded and refused.
+// Keyboard-interactive is not tried, since it may send a prompt to a user's phone.
 func (c *credentials) methods() []ssh.AuthMethod {
 	if len(c.signers) == 0 {
 		return nil
@@ -61,7 +62,7 @@ func (c *credentials) close() {
 // why lists the keys that were not offered, with the reasons.
 func (c *credentials) why() string { return strings.Join(c.missing, "; ") }
 
-// method is "agent" or "key": where the key lay that signed last.
+// method returns "agent" or "key", by where the last signing key was.
 func (c *credentials) method() string {
 	if m := c.used.Load(); m != nil {
 		return *m
@@ -69,8 +70,9 @@ func (c *credentials) method() string {
 	return ""
 }
 
-// loadCredentials collects keys for t. A named identity is offered alone, by the agent when it holds it; else the
-// agent's keys come first and then the usual files. Closing the returned value ends the agent's connection.
+// loadCredentials collects keys for t. A named identity is offered alone, through the agent if the agent has it; else
+// the agent's keys come first, and then the default files. Closing the returned value closes the connection to the
+// agent.
 func loadCredentials(ctx context.Context, t *target, socket string, within time.Duration) *credentials {
 	c := &credentials{}
 	held := c.fromAgent(ctx, socket, within)
@@ -126,7 +128,7 @@ func (c *credentials) signed(err error) {
 	c.unsign.Store(new(err.Error()))
 }
 
-// unsigned reports which key was to sign and did not, or has not yet; "" where every key that was asked signed.
+// unsigned describes a key that failed to sign or has not signed yet; "" if every requested signature was made.
 func (c *credentials) unsigned() string {
 	key := c.signing.Load()
 	if key == nil {
@@ -162,8 +164,8 @@ func (c *credentials) fromAgent(ctx context.Context, socket string, within time.
 	return signers
 }
 
-// readIdentity reads a private key file. pub is given also when the key itself cannot be read (encrypted, or a file
-// that holds only the public half of a key in an agent), so that an agent's key can be found by it.
+// readIdentity reads a private key file. It returns pub even if the key itself cannot be read (it is encrypted, or the
+// file has only the public half of a key in an agent), to find the key in an agent.
 func readIdentity(file string) (pub ssh.PublicKey, signer ssh.Signer, err error) {
 	if b, readErr := profile.ReadOwn(file + ".pub"); readErr == nil {
 		pub, _, _, _, _ = ssh.ParseAuthorizedKey(b)
@@ -200,7 +202,7 @@ func findKey(signers []ssh.Signer, pub ssh.PublicKey) ssh.Signer {
 	return nil
 }
 
-// notedSigner notes that it was used. It hands algorithms through, so that RSA keys sign with SHA-2.
+// notedSigner records that it was used. It passes algorithms on, so that RSA keys sign with SHA-2.
 type notedSigner struct {
 	ssh.Signer
 	note func()

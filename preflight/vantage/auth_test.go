@@ -51,7 +51,7 @@ func listenAgent(t *testing.T, ring agent.Agent) string {
 	return socket
 }
 
-// only is a server that accepts one key, and counts the keys that it was shown.
+// only returns a server that accepts one key, and counts the keys offered to it.
 func only(t *testing.T, pub ssh.PublicKey) (*sshtest.Server, *atomic.Int64) {
 	var shown atomic.Int64
 	return sshtest.Start(t, sshtest.Config{Accept: func(_ string, key ssh.PublicKey) bool {
@@ -133,7 +133,7 @@ func TestRefusedKeyIsNamed(t *testing.T) {
 	}
 }
 
-// mute is an agent that lists its keys and never signs, as one that waits for its owner to confirm.
+// mute is an agent that lists its keys but never signs, like one that waits for confirmation by its user.
 type mute struct {
 	agent.Agent
 	gone chan struct{}
@@ -163,7 +163,7 @@ func TestAgentThatDoesNotSign(t *testing.T) {
 	}
 }
 
-// An agent that accepts and does not answer costs its own timeout, not the walk's.
+// An agent that accepts a connection and does not answer costs its own timeout, not the walk's.
 func TestSilentAgent(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "agent")
 	ln, err := net.Listen("unix", socket)

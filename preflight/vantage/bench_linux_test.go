@@ -20,12 +20,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// benchChild marks the process that runs in a network namespace of its own.
+// benchChild marks the process that runs in its own network namespace.
 const benchChild = "GPUAASCTL_BENCH_CHILD"
 
-// slowLink is a TUN device with one address; whatever is sent to the other address of its network comes back delayed,
-// with source and destination exchanged (which leaves checksums right). So a server on near is reached at far over
-// real TCP with the round trip that was set.
+// slowLink is a TUN device with one address. A packet to the other address of its network returns after a delay, with
+// source and destination swapped (which keeps checksums valid). So a server on near is reachable at far over real TCP
+// with a configured round-trip time.
 type slowLink struct {
 	tun   *os.File
 	delay atomic.Int64 // one way, nanoseconds
@@ -98,8 +98,8 @@ func (l *slowLink) relay() {
 	}
 }
 
-// BenchmarkRoundTrips counts round trips to OpenSSH as the slope of time over RTT: what a cold login with a first
-// question costs, what a question costs then, and, beside them, `ssh host true`. It runs in a network namespace.
+// BenchmarkRoundTrips counts round trips to OpenSSH as the slope of time over RTT: for a cold login with its first
+// request, for a later request, and, for comparison, for `ssh host true`. It runs in a network namespace.
 func BenchmarkRoundTrips(b *testing.B) {
 	if os.Getenv(benchChild) == "" {
 		runInNamespace(b)
@@ -155,8 +155,8 @@ func runInNamespace(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// slopeOf fits the fastest of five runs at five round-trip times (round trips are counted; what a busy machine adds is
-// not of interest); slope in round trips, base in milliseconds.
+// slopeOf fits the fastest of five runs at five round-trip times (it counts round trips, and a busy machine only adds
+// noise); slope is in round trips, base in milliseconds.
 func slopeOf(b *testing.B, link *slowLink, cfg NodeConfig,
 	once func(*testing.B, NodeConfig) time.Duration) (slope, base, r2 float64) {
 	var xs, ys []float64
@@ -226,7 +226,7 @@ func warmAsk(b *testing.B, cfg NodeConfig) time.Duration {
 	})
 }
 
-// sshTrue pins key exchange and keys to ours, so that only round trips differ.
+// sshTrue uses the same key exchange and keys as we do, so that only round trips differ.
 func sshTrue(b *testing.B, cfg NodeConfig) time.Duration {
 	cmd := exec.Command("ssh", "-F", "none", "-o", "KexAlgorithms=curve25519-sha256", "-o", "BatchMode=yes", "-o",
 		"IdentitiesOnly=yes", "-o", "UserKnownHostsFile="+cfg.SSH.KnownHosts, "-i", cfg.SSH.Identity, "-p",

@@ -14,16 +14,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// dnsPayload is the size of a datagram that a server may answer with: what comes through any network in one piece (DNS
-// flag day 2020).
+// dnsPayload is the maximum datagram that a server may send: the size that passes any network unfragmented (DNS flag
+// day 2020).
 const dnsPayload = 1232
 
-// dnsMost is how many addresses, aliases and extended errors of one server are kept each: an answer over TCP has room
-// for thousands, and a report keeps what every server reports.
+// dnsMost bounds the addresses, the aliases and the extended errors that are kept of one server: an answer over TCP has
+// room for thousands, and a report contains every server's answer.
 const dnsMost = 32
 
-// askServer asks one name server for both families of a name's addresses, with EDNS, whose extended errors have the
-// reason of a refusal. Only the operator's side uses it, so that the node's helper does not link its library.
+// askServer queries one name server for both address families of a name, with EDNS, whose extended errors give the
+// reason for a refusal. Only the operator's side uses it, so that the node's helper does not link the DNS library.
 func askServer(ctx context.Context, server, name string) (diag.DNSAnswer, error) {
 	type outcome struct {
 		msg *dns.Msg
@@ -48,8 +48,8 @@ func askServer(ctx context.Context, server, name string) (diag.DNSAnswer, error)
 	return a, errors.Join(err, other.err)
 }
 
-// exchange sends one question, again over TCP when the answer was cut off, and without EDNS to a server that does not
-// know it.
+// exchange sends one query, and repeats it over TCP if the answer was truncated, and without EDNS if the server does
+// not support it.
 func exchange(ctx context.Context, server, name string, kind uint16) (*dns.Msg, error) {
 	q := new(dns.Msg).SetQuestion(name, kind)
 	q.SetEdns0(dnsPayload, false)
@@ -64,7 +64,7 @@ func exchange(ctx context.Context, server, name string, kind uint16) (*dns.Msg, 
 	return r, err
 }
 
-// send is one question over a connection of its own, which ctx ends.
+// send sends one query over a new connection, which ctx ends.
 func send(ctx context.Context, network, server string, q *dns.Msg) (*dns.Msg, error) {
 	var d net.Dialer
 	raw, err := d.DialContext(ctx, network, server)
@@ -83,13 +83,13 @@ func send(ctx context.Context, network, server string, q *dns.Msg) (*dns.Msg, er
 			continue // an answer to another question
 		}
 		if err != nil && r != nil && r.Truncated {
-			err = nil // what is left may end anywhere
+			err = nil // a truncated message may end anywhere
 		}
 		return r, err
 	}
 }
 
-// addAnswer adds one family's answer. The code of the one with addresses is the answer's, and IPv4's where neither has.
+// addAnswer adds one family's answer. The resulting code is that of the family with addresses, else IPv4's.
 func addAnswer(a *diag.DNSAnswer, m *dns.Msg, name string) {
 	had := len(a.Addresses) > 0
 	for _, rr := range m.Answer {
@@ -122,14 +122,14 @@ func addAnswer(a *diag.DNSAnswer, m *dns.Msg, name string) {
 	}
 }
 
-// addAddress adds a record's address; a record may be without one.
+// addAddress adds a record's address, if it has one.
 func addAddress(a *diag.DNSAnswer, ip net.IP) {
 	if addr, ok := netip.AddrFromSlice(ip); ok && len(a.Addresses) < dnsMost {
 		a.Addresses = append(a.Addresses, addr.Unmap().String())
 	}
 }
 
-// aliases follows the CNAMEs of an answer from a name on, each once.
+// aliases follows the CNAMEs of an answer from name on, each once.
 func aliases(records []dns.RR, name string) (chain []string) {
 	next := map[string]string{}
 	for _, rr := range records {
@@ -148,7 +148,7 @@ func aliases(records []dns.RR, name string) (chain []string) {
 	return chain
 }
 
-// extended is an extended DNS error as text: its number, its name, and what the server reports.
+// extended formats an extended DNS error: its number, its name, and the server's text.
 func extended(e *dns.EDNS0_EDE) string {
 	words := strconv.Itoa(int(e.InfoCode))
 	if name := dns.ExtendedErrorCodeToString[e.InfoCode]; name != "" {

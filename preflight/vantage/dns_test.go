@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 )
 
-// records answers each question with the records of its type, and the aliases.
+// records answers each query with the records of its type, and the aliases.
 func records(t *testing.T, code int, extended *dns.EDNS0_EDE, lines ...string) dns.HandlerFunc {
 	return func(w dns.ResponseWriter, q *dns.Msg) {
 		r := new(dns.Msg).SetRcode(q, code)
@@ -37,8 +37,8 @@ func records(t *testing.T, code int, extended *dns.EDNS0_EDE, lines ...string) d
 	}
 }
 
-// TestEachServerIsAsked: the look-up is the host's own, and beside it every server reports what it has: addresses,
-// aliases, how long they hold, and why it refuses.
+// TestEachServerIsAsked: the look-up itself uses the host's resolver, and every server is queried as well: addresses,
+// aliases, TTL, and the reason for a refusal.
 func TestEachServerIsAsked(t *testing.T) {
 	good := records(t, dns.RcodeSuccess, nil, "api.gpuaas.test. 300 IN CNAME edge.gpuaas.test.",
 		"edge.gpuaas.test. 60 IN CNAME e1.gpuaas.test.", "e1.gpuaas.test. 20 IN A 10.1.1.1",
@@ -100,7 +100,7 @@ func TestEachServerIsAsked(t *testing.T) {
 	}
 }
 
-// TestMuchIsSaid: what a server reports is kept as far as a person reads it, however much it is.
+// TestMuchIsSaid: however long a server's answer is, only what a person would read is kept.
 func TestMuchIsSaid(t *testing.T) {
 	many := func(w dns.ResponseWriter, q *dns.Msg) {
 		r := new(dns.Msg).SetReply(q)
@@ -132,7 +132,7 @@ func TestMuchIsSaid(t *testing.T) {
 	}
 }
 
-// TestOddRecords: aliases that go round, and a record without its address.
+// TestOddRecords: circular aliases, and a record without an address.
 func TestOddRecords(t *testing.T) {
 	alias := func(from, to string) dns.RR {
 		return &dns.CNAME{Hdr: dns.RR_Header{Name: from, Rrtype: dns.TypeCNAME}, Target: to}

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// restGrace is how long the output may still come of a program that has ended: a busy server may send it later than
-	// the word of the end, and something that the program left running may hold the stream for ever.
+	// restGrace is how long to wait for output after a program has ended: a busy server may send it after the end note,
+	// and a child of the program may hold the stream open for ever.
 	restGrace = 3 * time.Second
-	// doubtWait is how long a server may take to answer a question that needs no command. One that has a call given up
-	// on it, and takes longer, is frozen or cut off.
+	// doubtWait is how long a server may take to answer a request that needs no command. After an abandoned call, a
+	// server that takes longer is considered frozen or disconnected.
 	doubtWait = 3 * time.Second
 	// keptOutput is the limit of a program's kept output, in bytes, for a script without its own.
 	keptOutput = 64 << 10
-	// maxNotes and maxNoteBytes bound the notes of one script: the longest of ours has some forty.
+	// maxNotes and maxNoteBytes bound the notes of one script; our longest has some forty.
 	maxNotes, maxNoteBytes = 256, 64 << 10
 )
 
@@ -35,11 +35,11 @@ type unsent struct{ error }
 func (u unsent) Unwrap() error        { return u.error }
 func (u unsent) Is(target error) bool { return target == ErrUnsent }
 
-// Answer is what came of a script that runs a program.
+// Answer is the result of a script that runs a program.
 type Answer struct {
 	Notes  []string // the script's own lines, without the sentinel
-	Output []byte   // what the program printed on stdout, the first Script.Keep bytes of it
-	Words  string   // what else came on stderr, for a detail
+	Output []byte   // the first Script.Keep bytes of the program's stdout
+	Words  string   // other text on stderr, for a detail
 }
 
 // Note returns the rest of the first note that begins with word.
@@ -52,13 +52,13 @@ func (a Answer) Note(word string) (rest string, found bool) {
 	return "", false
 }
 
-// Exec runs a script that runs a program, by sh, as root where this login may be root. Such a script writes its notes
-// on stderr; it prints the line "begin" (a note as well) on stdout before it starts the program, and the note "exit
-// code=N" once that has ended. An answer that has neither of these notes may still have others.
+// Exec runs a script that runs a program, with sh, as root if this login may become root. Such a script writes its
+// notes on stderr. It prints the line "begin" (which is a note as well) on stdout before it starts the program, and the
+// note "exit code=N" after the program has ended. An answer may have other notes without these two.
 //
-// When ctx ends, or the script's own time does, the call is given up and its channel is closed; other calls over the
-// same connection go on, unless the server does not answer any more: then the connection ends for all of them. An
-// error that is ErrUnsent means that the script cannot have run.
+// If ctx or the script's own time ends, the call is abandoned and its channel closed. Other calls over the same
+// connection go on, unless the server no longer answers: then the connection ends for all of them. An error that is
+// ErrUnsent means that the script cannot have run.
 func (n *Node) Exec(ctx context.Context, s Script) (Answer, error) {
 	l, err := n.loggedIn(ctx)
 	if err != nil {
@@ -84,7 +84,7 @@ func (n *Node) Exec(ctx context.Context, s Script) (Answer, error) {
 	return Answer{}, stopped(ctx, phaseExec, fmt.Sprintf("the command on %s gave no answer in time", l.cfg.Host))
 }
 
-// Lost reports that this vantage is of no use any more: the login failed, the connection ended, or it was closed.
+// Lost reports that this vantage is unusable: the login failed, the connection ended, or it was closed.
 func (n *Node) Lost() bool {
 	n.mu.Lock()
 	l, closed := n.link, n.closed
@@ -103,7 +103,7 @@ func (n *Node) Lost() bool {
 	}
 }
 
-// doubt ends a connection on which the server does not answer.
+// doubt ends the connection if the server no longer answers.
 func (l *link) doubt() {
 	client, _ := l.shell()
 	timer := time.AfterFunc(doubtWait, l.kill)
@@ -128,7 +128,7 @@ func (c *call) run(ctx context.Context, l *link, client *ssh.Client, cmd string,
 	session, err := client.NewSession()
 	if err != nil {
 		if ctx.Err() == nil && !errors.As(err, new(*ssh.OpenChannelError)) {
-			l.kill() // the connection ended; the next caller should know
+			l.kill() // the connection ended; tell the next caller
 			<-l.ended
 		}
 		return unsent{l.execError(ctx, "opening a channel", err)}
@@ -159,7 +159,7 @@ func (c *call) run(ctx context.Context, l *link, client *ssh.Client, cmd string,
 	return session.Wait()
 }
 
-// answer is the script's notes, or why none came.
+// answer returns the script's notes, or why there are none.
 func (c *call) answer(err error, sudo bool) (Answer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,7 +192,7 @@ func (c *call) print(p []byte) {
 	_, _ = c.out.Write(p)
 }
 
-// note takes the script's lines out of stderr.
+// note extracts the script's lines from stderr.
 func (c *call) note(p []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -222,12 +222,12 @@ func (c *call) note(p []byte) {
 			}
 		}
 	}
-	if len(c.line) > greetingKept { // of a program that never ends its line: no note is as long
+	if len(c.line) > greetingKept { // from a program that never ends its line: no note is as long
 		c.line = c.line[:copy(c.line, c.line[len(c.line)-greetingKept:])]
 	}
 }
 
-// flooded reports that notes came which no script of ours writes. The call is given up then.
+// flooded reports that there are more notes than any script of ours writes; the call is then abandoned.
 func (c *call) flooded() bool {
 	if len(c.notes) >= maxNotes {
 		c.noted = maxNoteBytes + 1 // for good
@@ -235,7 +235,7 @@ func (c *call) flooded() bool {
 	return c.noted > maxNoteBytes
 }
 
-// writer is a function as a stream that takes everything.
+// writer is a function as an io.Writer that never fails.
 type writer func([]byte)
 
 func (w writer) Write(p []byte) (int, error) {

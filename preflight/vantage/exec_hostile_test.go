@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 )
 
-// TestExecNoteFlood: a node that never ends its notes is given up, and none of them is believed.
+// TestExecNoteFlood: a node that sends notes without end is abandoned, and none of them is believed.
 func TestExecNoteFlood(t *testing.T) {
 	const ceiling = 64 << 20
 	for name, note := range map[string]string{"short": "none", "long": "note " + strings.Repeat("x", 20_000),

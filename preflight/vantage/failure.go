@@ -14,7 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// The phases of a login, in their order; diag.Fact.Phase of OpSSH. A name that cannot be looked up is phase dns.
+// The phases of a login, in order, as in diag.Fact.Phase of OpSSH. A failed look-up of a name has the phase dns.
 const (
 	phaseConfig  = "config"
 	phaseDNS     = "dns"
@@ -25,16 +25,16 @@ const (
 	phaseExec    = "exec"
 )
 
-// phaseSSH is the phase of every other request that cannot be asked because the login failed.
+// phaseSSH is the phase of every other request that could not be made because the login failed.
 const phaseSSH = "ssh"
 
-// NotFound reports whether err is that a host's name was not found.
+// NotFound reports whether err means that a host name does not exist.
 func NotFound(err error) bool {
 	var r *refusal
 	return errors.As(err, &r) && r.phase == phaseDNS
 }
 
-// foreignKept bounds how much of another program's words goes into a detail.
+// foreignKept bounds how much of another program's output goes into a detail.
 const foreignKept = 240
 
 // refusal is why the node cannot be reached.
@@ -44,7 +44,7 @@ type refusal struct {
 	errno  string
 	detail string
 
-	shortage *diag.ShortageFacts // what this machine was out of
+	shortage *diag.ShortageFacts // the resource that this machine ran out of
 }
 
 func (r *refusal) Error() string {
@@ -54,7 +54,7 @@ func (r *refusal) Error() string {
 	return string(r.word) + " at " + r.phase + ": " + r.detail
 }
 
-// stopped is a login that ended because ctx did, in the given phase.
+// stopped is the refusal of a login that ended in the given phase because ctx did.
 func stopped(ctx context.Context, phase, detail string) *refusal {
 	word := diag.Cancelled
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -69,7 +69,7 @@ func stopped(ctx context.Context, phase, detail string) *refusal {
 	return &refusal{word: word, phase: phase, detail: detail}
 }
 
-// configRefusal is a login that could not be begun, for the operator's own settings.
+// configRefusal is the refusal of a login that the operator's own settings prevented.
 func configRefusal(ctx context.Context, err error) *refusal {
 	if ctx.Err() != nil {
 		return stopped(ctx, phaseConfig, err.Error())
@@ -77,8 +77,8 @@ func configRefusal(ctx context.Context, err error) *refusal {
 	return &refusal{word: diag.SSHSetup, phase: phaseConfig, detail: err.Error()}
 }
 
-// atJump marks a refusal as a jump host's, or one on the path to it: the node was not reached. A refusal because the
-// caller gave up, or because this machine is out of a resource, is not about the jump host and stays unchanged.
+// atJump marks a refusal as one by a jump host, or on the path to it: the node was not reached. A refusal because the
+// caller gave up, or because this machine ran out of a resource, is not about the jump host and stays unchanged.
 func (r *refusal) atJump(name string) *refusal {
 	if name == "" || r.word == diag.Cancelled || r.word == diag.HostExhausted {
 		return r
@@ -90,7 +90,7 @@ func (r *refusal) atJump(name string) *refusal {
 	return &refusal{word: diag.SSHJump, phase: r.phase, errno: r.errno, detail: detail}
 }
 
-// dialRefusal names a connection that did not come about.
+// dialRefusal is the refusal for a failed connection attempt.
 func dialRefusal(ctx context.Context, t *target, err error) *refusal {
 	word, phase, errno := probe.ClassifyDial(ctx, err)
 	var open *ssh.OpenChannelError
@@ -102,7 +102,7 @@ func dialRefusal(ctx context.Context, t *target, err error) *refusal {
 		shortage: probe.Shortage(err, t.address())}
 }
 
-// handshakeRefusal names a login that failed in phase, with the peer's text before its banner.
+// handshakeRefusal is the refusal for a login that failed in phase, with the text that the peer sent before its banner.
 func handshakeRefusal(ctx context.Context, phase string, w *wire, t *target, keys *credentials, err error) *refusal {
 	if r := penalty(w); phase == phaseBanner && r != nil {
 		return r
@@ -139,11 +139,11 @@ func handshakeRefusal(ctx context.Context, phase string, w *wire, t *target, key
 		detail: "the key exchange broke off: " + foreign(reason(err))}
 }
 
-// penaltyWords are OpenSSH's texts when it refuses a connection before its banner: 9.8 and later for an address with
-// a penalty, every version with too many unfinished logins.
+// penaltyWords are OpenSSH's messages when it refuses a connection before its banner: 9.8 and later for an address with
+// a penalty, every version for too many unauthenticated connections.
 var penaltyWords = [...]string{"not allowed at this time", "exceeded maxstartups"}
 
-// penalty is the refusal of a server that sent one of penaltyWords; nil for another text, or none.
+// penalty returns the refusal of a server that sent one of penaltyWords; nil for any other text.
 func penalty(w *wire) *refusal {
 	_, words := w.firstText()
 	text := foreign(string(words))
@@ -205,7 +205,7 @@ func authRefusal(t *target, keys *credentials, err error) *refusal {
 	return r
 }
 
-// silence reports what did not come.
+// silence describes what the peer did not send.
 func silence(phase string, t *target) string {
 	switch phase {
 	case phaseConfig:
@@ -224,7 +224,7 @@ func silence(phase string, t *target) string {
 	return t.address() + " logged us in and did not start the helper"
 }
 
-// reason is err's shortest text that still has the cause.
+// reason returns err's shortest text that still has the cause.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
@@ -235,7 +235,7 @@ func reason(err error) string {
 	return strings.TrimPrefix(err.Error(), "ssh: handshake failed: ")
 }
 
-// foreign is another program's words, fit for a report: one line, short, without what looks like a secret.
+// foreign prepares another program's text for a report: one line, short, scrubbed of secrets.
 func foreign(s string) string { return clip(probe.Scrub(s), foreignKept) }
 
 func probeErrno(err error) string {

@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// gate sits between the probe's client and a helper that does not run yet: requests are held until it does, so that
-// those which were asked early can travel with the command that starts it.
+// gate connects the probe's client to a helper that does not run yet. It holds requests until the helper runs, so that
+// early ones can travel with the command that starts it.
 type gate struct {
 	opened chan struct{} // closed when r, w or err are set
 
 	mu   sync.Mutex // guards what follows
-	held []byte     // whole lines written before the gate was opened
+	held []byte     // complete lines written before the gate was opened
 	r    io.Reader
 	w    io.Writer
 	err  error
@@ -50,7 +50,7 @@ func (g *gate) Read(p []byte) (int, error) {
 	return r.Read(p)
 }
 
-// first copies the held whole lines, as many as fit in limit bytes.
+// first copies the held complete lines, as many as fit in limit bytes.
 func (g *gate) first(limit int) []byte {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -60,7 +60,7 @@ func (g *gate) first(limit int) []byte {
 	return bytes.Clone(g.held[:bytes.LastIndexByte(g.held[:limit], '\n')+1])
 }
 
-// open connects the gate to a helper that already has the first sent bytes, and passes on the rest.
+// open connects the gate to a helper that has already received the first sent bytes, and passes on the rest.
 func (g *gate) open(r io.Reader, w io.Writer, sent int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -81,7 +81,7 @@ func (g *gate) open(r io.Reader, w io.Writer, sent int) error {
 	return nil
 }
 
-// isOpen reports whether the gate was opened, or failed. What a link learnt of its login is noted before.
+// isOpen reports whether the gate was opened, or failed. The link records the details of its login before either.
 func (g *gate) isOpen() bool {
 	select {
 	case <-g.opened:

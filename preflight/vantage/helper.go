@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// helloTimeout bounds the start of a helper that is there: some ten milliseconds, more on a node that swaps.
+	// helloTimeout bounds the start of an existing helper: some ten milliseconds, more on a node that swaps.
 	helloTimeout = 5 * time.Second
-	// execTimeout bounds everything after the login but a push, at the least.
+	// execTimeout is the minimum time for everything after the login except a push.
 	execTimeout = 2 * helloTimeout
-	// inlineLimit bounds the requests that travel with the command: Linux takes 128 KiB in one argument.
+	// inlineLimit bounds the requests that travel with the command: Linux limits one argument to 128 KiB.
 	inlineLimit  = 32 << 10
 	commandLimit = 96 << 10
 )
 
-// trial is one start of the helper and what came of it.
+// trial is one start of the helper, and its result.
 type trial struct {
 	s       *session
-	sent    int // bytes of held requests that went with the command
+	sent    int // bytes of held requests that were sent with the command
 	start   note
 	hello   *probe.Hello
 	line    []byte // the hello as it came
@@ -36,8 +36,8 @@ type trial struct {
 	why     string // why no hello came
 }
 
-// startHelper runs the helper over client and opens the gate to it: one of ours that is pushed or installed there, else
-// one that is pushed now. Only where none can be pushed does an installed gpuaas-agent of another build serve.
+// startHelper runs the helper over client and opens the gate to it. It uses a pushed or installed helper of ours, else
+// it pushes one. Only if none can be pushed, it uses an installed gpuaas-agent of another build.
 func (l *link) startHelper(ctx context.Context, client *ssh.Client, mine []Program) error {
 	l.enter(phaseExec)
 	l.set(func() { l.conn = client })
@@ -48,7 +48,7 @@ func (l *link) startHelper(ctx context.Context, client *ssh.Client, mine []Progr
 	anyBuild := len(mine) == 0
 	t, err := l.try(execCtx, client, sudo, mine, anyBuild)
 	if err == nil && t.hello == nil && sudo && l.cfg.SSH.Sudo == nil && t.s.sudoRefused() {
-		// A login without sudo is still worth its while: the facts show what was not permitted.
+		// A login without sudo is still useful: the facts show what was not permitted.
 		t.s.end()
 		sudo = false
 		l.set(func() { l.ssh.SudoRefused = true })
@@ -80,13 +80,13 @@ func (l *link) noteHelper(t *trial, took diag.Millis) {
 	l.offset.add(t.hello.Now.Time, t.s.sent, t.helloAt)
 }
 
-// suits reports whether t's helper runs and is of our version, as far as we have one.
+// suits reports whether t's helper runs and has our version, if ours is known.
 func (l *link) suits(t *trial) bool {
 	return t.hello != nil && (l.cfg.Version == "" || t.hello.Version == l.cfg.Version)
 }
 
-// try starts the helper once. An error means that the login itself cannot run commands; a helper that is missing or
-// ends without a hello is not an error. anyBuild also starts an installed gpuaas-agent of another build than those of
+// try starts the helper once. An error means that the login cannot run commands at all; a helper that is missing or
+// ends without a hello is not an error. anyBuild also allows an installed gpuaas-agent of another build than those in
 // mine.
 func (l *link) try(ctx context.Context, client *ssh.Client, sudo bool, mine []Program, anyBuild bool) (*trial, error) {
 	first := l.gate.first(inlineLimit)
@@ -140,7 +140,7 @@ func (l *link) try(ctx context.Context, client *ssh.Client, sudo bool, mine []Pr
 	}
 }
 
-// noCommand names an exec whose output ended without a word of ours.
+// noCommand is the error of an exec whose output ended without a note of ours.
 func noCommand(s *session) error {
 	if words := s.words(); words != "" {
 		return &refusal{word: diag.SSHExec, phase: phaseExec,
@@ -157,8 +157,8 @@ func withWords(what, words string) string {
 	return what + ": " + words
 }
 
-// replace pushes our own helper and starts it. Where that fails, an installed gpuaas-agent of another build is used as
-// it is, if it answers.
+// replace pushes our own helper and starts it. If that fails, it uses an installed gpuaas-agent of another build, if
+// that answers.
 func (l *link) replace(ctx context.Context, client *ssh.Client, sudo bool, mine []Program, old *trial) (*trial, error) {
 	pushErr := l.push(ctx, client, sudo, mine, old)
 	if pushErr == nil {
@@ -197,7 +197,7 @@ func (l *link) replace(ctx context.Context, client *ssh.Client, sudo bool, mine 
 	return nil, &refusal{word: word, phase: phaseExec, detail: old.why + "; " + pushErr.Error()}
 }
 
-// again is another try with time of its own.
+// again is try with a new timeout.
 func (l *link) again(ctx context.Context, client *ssh.Client, sudo bool, mine []Program,
 	anyBuild bool) (*trial, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.execWait())
@@ -213,7 +213,7 @@ func (l *link) wantSudo() bool {
 	return l.target.user != "root"
 }
 
-// execError names a channel that did not come about on a connection that was there.
+// execError is the error of a channel that could not be opened on an established connection.
 func (l *link) execError(ctx context.Context, doing string, err error) error {
 	if ctx.Err() != nil {
 		return stopped(ctx, phaseExec, silence(phaseExec, &l.target))

@@ -15,7 +15,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// keyTypes is what we ask for of a host that no file knows, in our order. RSA with SHA-1 is not in it.
+// keyTypes returns the key types, in order of preference, that we accept from a host without a known key. RSA with
+// SHA-1 is not among them.
 func keyTypes() []string {
 	return []string{
 		ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521,
@@ -26,19 +27,19 @@ func keyTypes() []string {
 // hostKeyError is a host key that was not accepted.
 type hostKeyError struct {
 	text    string
-	unknown bool // nothing is known of the host yet: the operator has to accept a first key
+	unknown bool // no key of the host is known: the operator has to accept a first key
 }
 
 func (e *hostKeyError) Error() string { return e.text }
 
-// knownKeys are the host keys that an operator has accepted.
+// knownKeys are the host keys that the operator has accepted.
 type knownKeys struct {
 	db    *knownhosts.HostKeyDB
-	files []string // where keys are looked for; the first is the one that a new key goes to
+	files []string // files with known keys; a new key is appended to the first
 	trust string   // command that accepts a first key
 }
 
-// readKnownKeys reads t's files; those that do not exist hold nothing.
+// readKnownKeys reads t's files; missing files count as empty.
 func readKnownKeys(t *target, trust string) (*knownKeys, error) {
 	var files []string
 	for _, f := range t.knownHosts {
@@ -57,8 +58,8 @@ func readKnownKeys(t *target, trust string) (*knownKeys, error) {
 	return &knownKeys{db: db, files: t.knownHosts, trust: trust}, nil
 }
 
-// mayRead refuses a file of known hosts that the library would wait for, or read without end: it opens the file again,
-// by its name.
+// mayRead refuses a known_hosts file on which the library would block or read without end: the library opens the file
+// again by name.
 func mayRead(file string) error {
 	if info, err := os.Stat(file); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
 		return fmt.Errorf("%s is a pipe; want a file", file)
@@ -67,7 +68,7 @@ func mayRead(file string) error {
 	return err
 }
 
-// searched reports where keys were looked for, and that a file is missing where none of them exists.
+// searched lists the files that were searched, and whether all of them are missing.
 func (k *knownKeys) searched() string {
 	list := strings.Join(k.files, ", ")
 	for _, f := range k.files {
@@ -81,8 +82,8 @@ func (k *knownKeys) searched() string {
 	return "none of " + list + " exists"
 }
 
-// algorithms lists the key types to ask t for: those that the files hold, so that a host with three keys shows the one
-// that can be compared.
+// algorithms lists the key types to negotiate with t: those in the files, so that a host with three keys presents the
+// one that can be compared.
 func (k *knownKeys) algorithms(t *target) []string {
 	algos := slices.DeleteFunc(k.db.HostKeyAlgorithms(t.keyAddress()), func(a string) bool {
 		return a == ssh.KeyAlgoRSA || a == ssh.CertAlgoRSAv01
@@ -93,7 +94,7 @@ func (k *knownKeys) algorithms(t *target) []string {
 	return algos
 }
 
-// check is why key is not accepted, as an error for operators; nil when it is.
+// check returns, as an error for operators, why key is not accepted; nil if it is.
 func (k *knownKeys) check(t *target, remote net.Addr, key ssh.PublicKey) error {
 	err := k.db.HostKeyCallback()(t.keyAddress(), remote, key)
 	var keyErr *xknownhosts.KeyError

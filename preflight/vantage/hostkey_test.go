@@ -95,7 +95,7 @@ func TestRevokedHostKey(t *testing.T) {
 	}
 }
 
-// A server has two keys and the file knows the one that we would not ask for first.
+// A server has two keys, and the file has the one that we would not prefer.
 func TestTheKnownKeyTypeIsAskedFor(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 )
 
-// throughJump is a configuration for node behind jump.
+// throughJump returns a configuration for node behind the jump hosts.
 func throughJump(t *testing.T, node *sshtest.Server, jumps ...*sshtest.Server) NodeConfig {
 	t.Helper()
 	cfg := configFor(t, node)
@@ -61,7 +61,7 @@ func TestJumpHostKeyIsVerified(t *testing.T) {
 	if strings.Contains(f.Detail, "at jump host") || node.Logins() != 0 {
 		t.Errorf("the node's own key: %q", f.Detail)
 	}
-	// The node's first key can be accepted through a jump host that is known.
+	// The node's first key can be accepted through a known jump host.
 	if got, err := TrustFirstKey(within(t, 30*time.Second), cfg); err != nil || got.Already {
 		t.Errorf("%+v %v", got, err)
 	}

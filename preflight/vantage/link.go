@@ -15,19 +15,19 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// link is one attempt to get to the node, and the connection that came of it. It is made once per Node.
+// link is one attempt to reach the node, and the resulting connection. It is made once per Node.
 //
 // A cold login costs eleven round trips with OpenSSH: TCP, version, key exchange (two: the server's Nagle holds its
 // first packet back until its banner is acknowledged), service, "none", key query, signature, channel (two, Nagle
-// again), exec. The library always asks "none" and queries a key before it signs; leaving these out, or sending them
-// ahead, needs changed copies of its login code, 10,000 lines of cryptography to keep up to date for two or three
-// round trips of one connection per walk. We do not: a walk hides its other traffic behind the login instead.
+// again), exec. The library always tries "none" and queries a key before it signs. Omitting these, or sending them
+// ahead, needs modified copies of its login code: 10,000 lines of cryptography to maintain, for two or three round
+// trips of one connection per walk. We do not: a walk overlaps its other traffic with the login instead.
 type link struct {
 	cfg   *NodeConfig
 	begun time.Time
 	stop  context.CancelFunc
 	ready chan struct{} // closed when connected or failed
-	ended chan struct{} // closed when a connection that was there is not any more
+	ended chan struct{} // closed when an established connection has ended
 	wg    sync.WaitGroup
 
 	gate   *gate
@@ -36,7 +36,7 @@ type link struct {
 	mu      sync.Mutex // guards what follows
 	target  target
 	phase   string
-	jump    string // the jump host that is logged in to at the moment; "" at the node itself
+	jump    string // the jump host whose login is in progress; "" for the node itself
 	ssh     diag.SSHFacts
 	dns     *diag.DNSFacts
 	tcp     *diag.TCPFacts
@@ -45,14 +45,14 @@ type link struct {
 	closers []func() error
 	conn    *ssh.Client // to the node, once logged in
 	session *session    // the helper's, once it runs
-	sent    time.Time   // when the command that started the helper went out
+	sent    time.Time   // when the command that starts the helper was sent
 	helloAt time.Time
 	hello   probe.Hello
 	offset  clockOffset
 	seen    bool // OpSSH was answered from the login itself
 }
 
-// dial starts an attempt; it goes on for as long as cfg allows, whether or not a caller waits.
+// dial starts an attempt; it continues for as long as cfg allows, whether or not a caller waits.
 func dial(cfg *NodeConfig) *link {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &link{cfg: cfg, begun: time.Now(), stop: cancel, ready: make(chan struct{}), ended: make(chan struct{}),
@@ -105,7 +105,7 @@ func jumpNames(jumps []target) string {
 	return strings.Join(names, ",")
 }
 
-// loginThrough logs in to every jump host and then to t, each through the one before.
+// loginThrough logs in to every jump host and then to t, each through the previous one.
 func (l *link) loginThrough(ctx context.Context, t *target) (*ssh.Client, error) {
 	through, err := l.loginJumps(ctx, t.jumps)
 	if err != nil {
@@ -130,10 +130,10 @@ func (l *link) loginJumps(ctx context.Context, jumps []target) (*ssh.Client, err
 	return through, nil
 }
 
-// login connects to t and authenticates. note, when not nil, receives what was learnt on the way.
+// login connects to t and authenticates. It records details in note, unless that is nil.
 func (l *link) login(ctx context.Context, t *target, through *ssh.Client, note *diag.SSHFacts) (*ssh.Client, error) {
 	trust := l.cfg.trustCommand()
-	if note == nil { // a jump host's key is trusted by OpenSSH, which shows it and asks
+	if note == nil { // OpenSSH would show a jump host's key and ask for it
 		trust = diag.Command("ssh", "-o", "UserKnownHostsFile="+t.knownHosts[0], "-p", t.port, t.user+"@"+t.host, "true")
 	}
 	known, err := readKnownKeys(t, trust)
@@ -143,7 +143,7 @@ func (l *link) login(ctx context.Context, t *target, through *ssh.Client, note *
 	keys := loadCredentials(ctx, t, l.cfg.agentSocket(), l.cfg.agentWait())
 	defer keys.close()
 	l.set(func() { l.keys = keys })
-	l.own(func() error { keys.close(); return nil }) // an agent that waits for its owner's word hangs in signing
+	l.own(func() error { keys.close(); return nil }) // an agent that waits for confirmation blocks in signing
 	conn, connected, err := l.reach(ctx, t, through, note)
 	if err != nil {
 		return nil, err
@@ -181,12 +181,13 @@ func (l *link) login(ctx context.Context, t *target, through *ssh.Client, note *
 	return ssh.NewClient(c, chans, reqs), nil
 }
 
-// refuseChannels makes the library refuse new channels of a connection that has ended. Its first write that fails
-// reports no error (golang.org/x/crypto/ssh, handshakeTransport.writePacket). Were that the request for a channel, made
-// after the reader has closed all channels, nothing would ever answer it. So another message is the one that fails.
+// refuseChannels makes the library refuse new channels on a connection that has ended. The library's first failing
+// write reports no error (golang.org/x/crypto/ssh, handshakeTransport.writePacket). If that write were the request for
+// a channel, made after the reader has closed all channels, the request would never be answered. So another message
+// takes that failure.
 func refuseChannels(c ssh.Conn) { _, _, _ = c.SendRequest("keepalive@openssh.com", false, nil) }
 
-// noteHandshake fills in banner and times; the caller holds mu.
+// noteHandshake records banner and times; the caller holds mu.
 func (l *link) noteHandshake(note *diag.SSHFacts, w *wire, connected time.Time, keys *credentials) {
 	note.Banner, _ = w.firstText()
 	if at := w.heardAt(); !at.IsZero() {
@@ -198,7 +199,7 @@ func (l *link) noteHandshake(note *diag.SSHFacts, w *wire, connected time.Time, 
 	note.AuthMethod, note.NotOffered = keys.method(), len(keys.missing)
 }
 
-// keyExchanges puts the cheap and common one first; the hybrid one is for servers that insist.
+// keyExchanges prefers the cheap and common one; the hybrid one is for servers that require it.
 func keyExchanges() []string {
 	return []string{
 		ssh.KeyExchangeCurve25519, ssh.KeyExchangeMLKEM768X25519, ssh.KeyExchangeECDHP256, ssh.KeyExchangeECDHP384,
@@ -206,7 +207,7 @@ func keyExchanges() []string {
 	}
 }
 
-// enter notes the phase that begins.
+// enter records the beginning of a phase.
 func (l *link) enter(phase string) { l.set(func() { l.phase = phase }) }
 
 func (l *link) set(change func()) {
@@ -215,18 +216,18 @@ func (l *link) set(change func()) {
 	change()
 }
 
-// at is the phase under way, or the last one.
+// at returns the current phase, or the last one.
 func (l *link) at() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.phase
 }
 
-// own keeps what must be closed with the link, in the order in which it was opened.
+// own registers what must be closed with the link, in the order in which it was opened.
 func (l *link) own(closer func() error) { l.set(func() { l.closers = append(l.closers, closer) }) }
 
-// kill closes the connections, that to the first host first: it is a socket, whose Close never blocks, and everything
-// that was tunnelled through it then fails at once.
+// kill closes the connections, starting with the one to the first host: it is a socket, whose Close never blocks, and
+// everything tunnelled through it then fails at once.
 func (l *link) kill() {
 	l.mu.Lock()
 	closers := l.closers
@@ -237,7 +238,7 @@ func (l *link) kill() {
 	}
 }
 
-// fail notes why the node cannot be reached and ends what was begun.
+// fail records why the node cannot be reached, and closes what was opened.
 func (l *link) fail(err error) {
 	r := asRefusal(err)
 	l.set(func() { l.failed = r })
@@ -253,7 +254,7 @@ func asRefusal(err error) *refusal {
 	return &refusal{word: diag.Unknown, phase: phaseConfig, detail: foreign(err.Error())}
 }
 
-// closeTimeout bounds Close: everything it waits for ends when its connection does.
+// closeTimeout bounds Close: everything that it waits for ends when its connection does.
 const closeTimeout = 900 * time.Millisecond
 
 // close ends the link and waits for its goroutines.

@@ -41,7 +41,8 @@ func writeFile(t testing.TB, name string, b []byte) string {
 	return file
 }
 
-// configFor logs in to s as root, with a key and a known_hosts file of its own, and finds the helper installed.
+// configFor returns a configuration that logs in to s as root, with its own key and known_hosts file, and an installed
+// helper.
 func configFor(t testing.TB, s *sshtest.Server) NodeConfig {
 	t.Helper()
 	return NodeConfig{
@@ -52,8 +53,8 @@ func configFor(t testing.TB, s *sshtest.Server) NodeConfig {
 	}
 }
 
-// open makes a node that is closed with the test. On a busy machine Close gives up what ends a moment later; what never
-// ends is a leak.
+// open returns a node that is closed with the test. On a busy machine Close may give up on what ends a moment later;
+// what never ends is a leak.
 func open(t testing.TB, cfg NodeConfig) *Node {
 	t.Helper()
 	n := NewNode(cfg)
@@ -76,8 +77,8 @@ func within(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
-// inVain asks for what does not come, and gives the answer of who has waited: a busy machine may not get to the phase
-// in which nothing comes, and has more time then.
+// inVain sends a request that is never answered, and returns the resulting fact. A busy machine may need more time to
+// reach the phase in question, and gets it.
 func inVain(t testing.TB, cfg NodeConfig, word diag.Failure, phase string,
 	reqs ...diag.Request) (n *Node, facts []diag.Fact) {
 	t.Helper()
@@ -93,7 +94,7 @@ func inVain(t testing.TB, cfg NodeConfig, word diag.Failure, phase string,
 	return n, facts
 }
 
-// loginFact asks for the login alone.
+// loginFact requests only the login.
 func loginFact(ctx context.Context, n *Node) diag.Fact {
 	return n.Probe(ctx, []diag.Request{{ID: "login", Op: diag.OpSSH}})[0]
 }

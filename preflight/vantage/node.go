@@ -14,30 +14,31 @@ import (
 )
 
 const (
-	// defaultConnect bounds TCP, banner, host key and login together: eleven round trips at 500 ms and a slow DNS.
+	// defaultConnect bounds TCP, banner, host key and login together: enough for eleven round trips at 500 ms and slow
+	// DNS.
 	defaultConnect = 10 * time.Second
-	// answerGrace is how much longer than a request's own time we wait for the node's word on it.
+	// answerGrace is how much longer than a request's own time we wait for the node's answer.
 	answerGrace = 2 * time.Second
 )
 
-// NodeConfig reports which node, how to log in, and what to find there. Only Host must be set.
+// NodeConfig identifies a node, its login, and the paths on it. Only Host is required.
 type NodeConfig struct {
 	ID    string        // node id, for the commands in error texts; default Host
 	Host  string        // name or address, or an alias of ssh_config
-	SSH   profile.SSH   // what is set here wins over ssh_config
+	SSH   profile.SSH   // values set here override ssh_config
 	Agent profile.Agent // unit, environment file and program on the node
 
-	Version        string        // ours: a helper of another version is replaced; "": any will do
-	HelperDirs     []string      // where a helper to push is looked for, see HelperDirs; none: nothing is pushed
-	Start          time.Time     // of the walk: facts' offsets count from here; zero: from the first Probe
+	Version        string        // our version: a helper of another one is replaced; "": any version is used
+	HelperDirs     []string      // folders with a helper to push, see HelperDirs; none: nothing is pushed
+	Start          time.Time     // of the walk: base of the facts' offsets; zero: the first Probe
 	ConnectTimeout time.Duration // default 10 s, from look-up to login
-	HelloTimeout   time.Duration // default 5 s, from a helper's start to its first word
-	AgentTimeout   time.Duration // default 2 s, until the SSH agent has listed its keys
-	ConfigFile     string        // in place of the operator's ssh_config files; "none": none
-	AgentSocket    string        // in place of SSH_AUTH_SOCK; "none": none
-	// for Run alone: no helper is started and none is pushed, so nothing is changed by being there
+	HelloTimeout   time.Duration // default 5 s, from a helper's start to its hello
+	AgentTimeout   time.Duration // default 2 s, for the SSH agent's list of keys
+	ConfigFile     string        // replaces the operator's ssh_config files; "none": none
+	AgentSocket    string        // replaces SSH_AUTH_SOCK; "none": none
+	// for Run only: no helper is started or pushed, so connecting changes nothing on the node
 	Bare      bool
-	TrustArgs []string // what `gpuaasctl ssh trust NODE` needs beside the node, for the commands in error texts
+	TrustArgs []string // further arguments of `gpuaasctl ssh trust NODE`, for the commands in error texts
 }
 
 func (c *NodeConfig) connectTimeout() time.Duration { return cmp.Or(c.ConnectTimeout, defaultConnect) }
@@ -55,13 +56,13 @@ func (c *NodeConfig) agentSocket() string {
 	return cmp.Or(c.AgentSocket, os.Getenv("SSH_AUTH_SOCK"))
 }
 
-// trustCommand is what an operator runs to accept this node's first host key.
+// trustCommand returns the command with which an operator accepts this node's first host key.
 func (c *NodeConfig) trustCommand() string {
 	return diag.Command(append([]string{"gpuaasctl", "ssh", "trust", cmp.Or(c.ID, c.Host)}, c.TrustArgs...)...)
 }
 
-// Node is a node as a vantage: one SSH connection, made at the first Probe and shared by all of them. A login that
-// failed, or a connection that broke, stays so; a caller that wants another try makes another Node.
+// Node is a node as a vantage: one SSH connection, opened by the first Probe and shared by all. A failed login or a
+// broken connection is final; to retry, make another Node.
 type Node struct {
 	cfg NodeConfig
 
@@ -70,13 +71,13 @@ type Node struct {
 	closed bool
 }
 
-// NewNode makes the vantage; nothing is connected yet.
+// NewNode returns the vantage; it connects later.
 func NewNode(cfg NodeConfig) *Node { return &Node{cfg: cfg} }
 
 // Name is "node".
 func (n *Node) Name() string { return nodeName }
 
-// connect begins the login, if it was not begun yet, and does not wait.
+// connect begins the login unless it has begun, and does not wait.
 func (n *Node) connect() *link {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -89,9 +90,9 @@ func (n *Node) connect() *link {
 	return n.link
 }
 
-// Probe answers every request, in order, and never blocks past ctx. OpSSH is answered from the login, everything else
-// by the helper on the node; without a login each is answered with the login's failure, in phase "ssh". Requests that
-// are asked while the login is under way wait for it.
+// Probe answers every request, in order, and never blocks past ctx. The login answers OpSSH, the helper on the node
+// everything else; without a login, each answer is the login's failure, in phase "ssh". Requests made during the login
+// wait for it.
 func (n *Node) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	facts := make([]diag.Fact, len(reqs))
 	l := n.connect()
@@ -113,7 +114,7 @@ func (n *Node) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	return facts
 }
 
-// login answers OpSSH. The first fact describes the login; later ones also test whether the server still answers.
+// login answers OpSSH. The first fact describes the login; later ones also check that the server still answers.
 func (n *Node) login(ctx context.Context, l *link, req diag.Request) diag.Fact {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, timeout(req, l.cfg.connectTimeout()+l.cfg.execWait()))
@@ -141,7 +142,7 @@ func (n *Node) login(ctx context.Context, l *link, req diag.Request) diag.Fact {
 	return f
 }
 
-// ask has the node's helper answer req.
+// ask lets the node's helper answer req.
 func (n *Node) ask(ctx context.Context, l *link, req diag.Request) diag.Fact {
 	began := time.Now()
 	limit := timeout(req, probe.DefaultTimeout) + answerGrace
@@ -155,7 +156,7 @@ func (n *Node) ask(ctx context.Context, l *link, req diag.Request) diag.Fact {
 	if r := l.refusal(); r != nil {
 		return n.refused(req, r, phaseSSH, began)
 	}
-	// the login is under way: ready would be too late, since the answer is passed on before it
+	// the login is still in progress; ready would be too late, since the answer arrives before it
 	if !l.gate.isOpen() {
 		if asked.Err() == nil {
 			return f // refused here, before anything was sent
@@ -163,7 +164,7 @@ func (n *Node) ask(ctx context.Context, l *link, req diag.Request) diag.Fact {
 		return n.refused(req, l.pending(asked), phaseSSH, began)
 	}
 	if asked.Err() != nil && f.Phase == "" && (f.Failure == diag.Timeout || f.Failure == diag.Cancelled) {
-		// timeout: our own time-out, so the connection is broken; cancelled: the caller's, which is not evidence
+		// timeout: our own timeout, so the connection is broken; cancelled: the caller's, which is no evidence
 		f.Phase = phaseSSH
 		f.Detail = fmt.Sprintf("the helper on the node gave no answer within %s; the connection was open",
 			received.Sub(began).Round(time.Millisecond))
@@ -179,7 +180,7 @@ func (n *Node) ask(ctx context.Context, l *link, req diag.Request) diag.Fact {
 	return f
 }
 
-// refused is the fact of a request that could not be asked or answered.
+// refused returns the fact for a request that could not be sent or answered.
 func (n *Node) refused(req diag.Request, r *refusal, phase string, began time.Time) diag.Fact {
 	f := n.fact(req, began)
 	f.Failure, f.Phase, f.Errno, f.Detail, f.Shortage = r.word, phase, r.errno, r.detail, r.shortage
@@ -196,7 +197,7 @@ func (n *Node) fact(req diag.Request, began time.Time) diag.Fact {
 	}
 }
 
-// Since makes the offsets of facts count from t: of the next walk over the same connection.
+// Since sets the base of the facts' offsets, for the next walk over the same connection.
 func (n *Node) Since(t time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -243,7 +244,7 @@ func (n *Node) Info() diag.VantageInfo {
 	return info
 }
 
-// Close ends the connection. It returns within a second, also from a node that is frozen.
+// Close ends the connection. It returns within a second, even if the node is frozen.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	l, was := n.link, n.closed

@@ -92,7 +92,7 @@ func TestRequestsAskedEarlyTravelWithTheCommand(t *testing.T) {
 	}
 }
 
-// Quoting makes a backslash five characters: what then no longer fits in an argument is sent as data.
+// Quoting makes a backslash five characters long; requests that then exceed the limit of an argument are sent as data.
 func TestRequestThatQuotingMakesTooLong(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Config{})
 	n := open(t, configFor(t, s))
@@ -155,7 +155,7 @@ func TestFrozenNodeNeverBlocks(t *testing.T) {
 	began := time.Now()
 	facts := n.Probe(within(t, 500*time.Millisecond),
 		[]diag.Request{{ID: "clock", Op: diag.OpClock}, {ID: "login", Op: diag.OpSSH}})
-	if took := time.Since(began); took > 20*time.Second { // the requests' own time is longer
+	if took := time.Since(began); took > 20*time.Second { // the requests' own timeout is longer
 		t.Errorf("blocked for %s of 500ms", took)
 	}
 	wantFailure(t, facts[0], diag.Timeout, "ssh")
@@ -186,7 +186,7 @@ func TestCancelAtEachStage(t *testing.T) {
 			})
 			facts := n.Probe(ctx, []diag.Request{{ID: "login", Op: diag.OpSSH}, {ID: "clock", Op: diag.OpClock}})
 			reached.Wait()
-			if took := time.Since(enough); took > 20*time.Second { // the login would go on for a minute
+			if took := time.Since(enough); took > 20*time.Second { // the login would continue for a minute
 				t.Errorf("cancelled only after %s", took)
 			}
 			wantFailure(t, facts[0], diag.Cancelled, phase)

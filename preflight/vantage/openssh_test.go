@@ -23,8 +23,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// sshd is OpenSSH's own server, run for a test in a mount namespace with its own /run (noexec, as on the lab's
-// machines) and an empty home, on address.
+// sshd is OpenSSH's server, run for a test on address, in a mount namespace with its own /run (noexec, as on the lab's
+// machines) and an empty home.
 type sshd struct {
 	cfg NodeConfig
 	cmd *exec.Cmd
@@ -90,8 +90,7 @@ func startSSHD(t testing.TB, host string, extra ...string) *sshd {
 	return d
 }
 
-// freePort is a port that is free. The kernel gives none of these to who does not name one, so no other test is given
-// it before sshd has it.
+// freePort returns a free port below the ephemeral range, so the kernel gives it to no other test before sshd binds it.
 func freePort(t testing.TB, host string) int {
 	t.Helper()
 	for {
@@ -152,7 +151,7 @@ func TestOpenSSHPush(t *testing.T) {
 
 func TestOpenSSHRefuses(t *testing.T) {
 	d := startSSHD(t, "127.0.0.1", "MaxStartups 1:100:1")
-	// A login that is never finished takes the only place there is.
+	// An unfinished login takes the only slot.
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(d.cfg.SSH.Port))
 	c := waitForBanner(t, address)
 	defer c.Close()
@@ -162,7 +161,7 @@ func TestOpenSSHRefuses(t *testing.T) {
 	d.cfg.SSH.Identity, _ = identity(t)
 	ctx := within(t, 2*time.Minute)
 	f := loginFact(ctx, open(t, d.cfg))
-	for f.Failure == diag.SSHPenalty { // until the server notices that the place is free again
+	for f.Failure == diag.SSHPenalty { // until the server notices that the slot is free
 		f = loginFact(ctx, open(t, d.cfg))
 	}
 	wantFailure(t, f, diag.SSHAuth, "auth")

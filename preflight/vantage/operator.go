@@ -1,8 +1,8 @@
 // Package vantage is where a probe runs: in this process (Operator) or on a node over SSH (Node).
 //
-// A vantage answers every request with a fact and gives no verdict. The node's vantage holds one SSH connection with
-// one exec channel, on which `gpuaas-agent probe` serves the same probe code that the operator's vantage calls; how it
-// got there (or did not) is a measurement as well, diag.OpSSH, and is answered here. Host keys are always verified.
+// A vantage answers every request with a fact and gives no verdict. The node's vantage has one SSH connection with one
+// exec channel, on which `gpuaas-agent probe` serves the same probe code that the operator's vantage calls. The login
+// itself, failed or not, is also a measurement, diag.OpSSH, which the vantage answers. Host keys are always verified.
 // Callers are the walk in package preflight, the drill runner, and the commands under `gpuaasctl ssh`.
 package vantage
 
@@ -26,8 +26,8 @@ const (
 // Local is the operator's own process as a vantage.
 type Local struct{ prober *probe.Prober }
 
-// Operator measures from this process by p, which may extract by every path of gjson and asks each name server by
-// itself; nil means a prober without settings.
+// Operator returns a vantage that measures from this process with p. It adds to p all of gjson's path syntax and
+// separate queries to each name server. A nil p is a prober without settings.
 func Operator(p *probe.Prober) *Local {
 	if p == nil {
 		p = &probe.Prober{}
@@ -42,7 +42,7 @@ func Operator(p *probe.Prober) *Local {
 	return &Local{prober: p}
 }
 
-// lookup is a probe.Lookup of the whole language that a profile may use for what the platform answers an operator.
+// lookup is a probe.Lookup with the whole path syntax that a profile may use for the platform's answers to an operator.
 func lookup(doc []byte, path string) (string, bool) {
 	v := gjson.GetBytes(doc, path)
 	return v.String(), v.Exists() && v.Type != gjson.Null
@@ -70,7 +70,7 @@ func (l *Local) Info() diag.VantageInfo {
 	return diag.VantageInfo{ID: operatorName, How: "in process", Host: host}
 }
 
-// Close gives back the connections that the prober kept open.
+// Close closes the connections that the prober kept open.
 func (l *Local) Close() error {
 	l.prober.Close()
 	return nil

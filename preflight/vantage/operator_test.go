@@ -41,8 +41,8 @@ func newAgent(t *testing.T, n int) agent.Agent {
 	return ring
 }
 
-// TestOperatorsOwn: whatever keeps an operator from logging in before the node's answer could differ has a word of its
-// own, which is never one of the node's.
+// TestOperatorsOwn: each failure on the operator's side, which ends a login before the node's answer could matter, has
+// its own word, never one of the node's.
 func TestOperatorsOwn(t *testing.T) {
 	t.Setenv("HOME", t.TempDir()) // without keys, and without known hosts
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -116,7 +116,7 @@ func TestOperatorsOwn(t *testing.T) {
 	}
 }
 
-// TestJumpIsWaitedFor: a time-out while a jump host is silent is not attributed to the node.
+// TestJumpIsWaitedFor: a timeout while a jump host is silent is not attributed to the node.
 func TestJumpIsWaitedFor(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -129,7 +129,7 @@ func TestJumpIsWaitedFor(t *testing.T) {
 	wantFailure(t, facts[0], diag.SSHJump, "banner")
 }
 
-// TestKeysThatWereNotOffered: a server that refuses some keys was not asked about the others.
+// TestKeysThatWereNotOffered: if a server refuses some keys, the failure says that others were not offered.
 func TestKeysThatWereNotOffered(t *testing.T) {
 	for name, tc := range map[string]struct {
 		do   func(t *testing.T, c *NodeConfig)
@@ -157,7 +157,7 @@ func TestKeysThatWereNotOffered(t *testing.T) {
 	}
 }
 
-// TestEmptyHostIsNeverDialled: an empty name is this machine, to the network.
+// TestEmptyHostIsNeverDialled: the network would take an empty name for this machine.
 func TestEmptyHostIsNeverDialled(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -18,24 +18,24 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// pushTimeout bounds one push: 8.5 MB over 2 Mbit/s.
+// pushTimeout bounds one push: 8.5 MB at 2 Mbit/s.
 const pushTimeout = 34 * time.Second
 
-// Program is a program of ours for a machine.
+// Program is one of our programs, built for one type of machine.
 type Program struct {
 	Path    string // here
-	Name    string // there: gpuaas-agent-<first 16 digits of sum>
+	Name    string // on the node: gpuaas-agent-<first 16 digits of sum>
 	Sum     string // sha256, hex
 	Machine string // as printed by uname -m
 }
 
-// machines are uname's words for the ELF machines that helpers are built for.
+// machines maps uname's names to the ELF machines for which helpers are built.
 var machines = [...]struct {
 	elf   elf.Machine
 	uname string
 }{{elf.EM_X86_64, "x86_64"}, {elf.EM_AARCH64, "aarch64"}}
 
-// HelperDirs is where a tool looks for the node's helper: in libexec, or beside its own program.
+// HelperDirs returns the folders with the node's helper: libexec, and the folder of this program.
 func HelperDirs(libexec string) []string {
 	if libexec != "" {
 		return []string{libexec}
@@ -53,8 +53,8 @@ func HelperDirs(libexec string) []string {
 // findHelpers lists one helper per machine type.
 func findHelpers(dirs []string) []Program { return Programs(dirs, "gpuaas-agent") }
 
-// Programs lists one program per machine type, from files called name or name-linux-ARCH. A file that is not a
-// program for Linux is skipped.
+// Programs lists one program per machine type, from files named name or name-linux-ARCH. It skips files that are not
+// programs for Linux.
 func Programs(dirs []string, name string) []Program {
 	var found []Program
 	for _, dir := range dirs {
@@ -94,10 +94,10 @@ func readProgram(path, name string) (Program, error) {
 	return p, nil
 }
 
-// sums are the sums of programs that this process has read: every walk of a fleet needs that of the same helper.
+// sums caches the digests of programs: all walks of a fleet push the same helper.
 var sums sync.Map // version -> string
 
-// version is one content of a program's file.
+// version identifies one content of a program's file.
 type version struct {
 	path string
 	size int64
@@ -127,12 +127,12 @@ func sumOf(f *os.File) (string, error) {
 	return sum, nil
 }
 
-// noHelper is that this operator has no program to push.
+// noHelper is the error of an operator without a program to push.
 type noHelper struct{ text string }
 
 func (e *noHelper) Error() string { return e.text }
 
-// push puts our helper for the node's machine type on the node. Its error is a text for operators.
+// push copies our helper for the node's machine type to the node. Its error is a text for operators.
 func (l *link) push(ctx context.Context, client *ssh.Client, sudo bool, mine []Program, old *trial) error {
 	if len(mine) == 0 {
 		return &noHelper{"and none is available here to push (looked for gpuaas-agent; see --libexec)"}
@@ -183,7 +183,7 @@ func (l *link) feed(ctx context.Context, client *ssh.Client, cmd string, input i
 		return note{}, err
 	}
 	defer s.end()
-	unhook := context.AfterFunc(ctx, l.kill) // a write to a frozen node hangs
+	unhook := context.AfterFunc(ctx, l.kill) // a write to a frozen node blocks
 	defer unhook()
 	var writeErr error
 	if input != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 )
 
-// What may lie at the installed path: each leaves a line in the file "called" beside it when it is started.
+// Programs at the installed path: each adds a line to the file "called" next to it when it is started.
 const (
 	wasCalled = "#!/bin/sh\necho \"$@\" >>\"$(dirname \"$0\")\"/called\n"
 	oldHelper = wasCalled +
@@ -27,7 +27,7 @@ const (
 	daemon       = wasCalled + "sleep 600\n"
 )
 
-// machine is a made-up node's environment: programs that come before the real ones, and a runtime folder.
+// machine is a simulated node's environment: programs that precede the real ones, and a runtime folder.
 type machine struct {
 	bin, runtime string
 }
@@ -51,7 +51,7 @@ func (m *machine) env() []string {
 	return []string{"PATH=" + m.bin + ":" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=" + m.runtime}
 }
 
-// ours is a folder with this test binary as gpuaas-agent.
+// ours returns a folder with this test binary as gpuaas-agent.
 func ours(t testing.TB) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,7 +61,7 @@ func ours(t testing.TB) []string {
 	return []string{dir}
 }
 
-// A program that is replaced while this process runs gets the sum of what is there now, and one that is not keeps its.
+// If a program is replaced while this process runs, its digest is computed again; otherwise it is cached.
 func TestSumFollowsTheFile(t *testing.T) {
 	program, err := os.ReadFile(sshtest.Helper(t))
 	if err != nil {
@@ -117,7 +117,7 @@ func TestPush(t *testing.T) {
 			if err != nil || st.Mode().Perm() != 0o755 {
 				t.Errorf("%v %v", st, err)
 			}
-			// The next walk finds it: one command, no push.
+			// The next walk finds the helper: one command, no push.
 			before := len(s.Execs())
 			if f := loginFact(ctx, open(t, cfg)); f.Failure != diag.OK || f.SSH.Helper != "pushed" ||
 				len(s.Execs()) != before+1 {
@@ -177,21 +177,21 @@ func TestWhatCannotBePushed(t *testing.T) {
 	}
 }
 
-// TestOtherBuild: an installed gpuaas-agent of another build is better than none, where ours cannot be put there. It is
-// known by its build info; a script that holds the same words is not started.
+// TestOtherBuild: an installed gpuaas-agent of another build is used if ours cannot be pushed. It is recognized by its
+// build info; a script that contains the same text is not started.
 func TestOtherBuild(t *testing.T) {
 	program, err := os.ReadFile(sshtest.Helper(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// of build info, with another first byte: this program has none
+	// the mark of build info, with its first byte changed so that this program does not contain it
 	mark := []byte("1w\xaf\f\x92t\b\x02A\xe1\xc1\a\xe6\xd6\x18\xe6")
 	mark[0]--
 	words := "path\texample.org/renamed/cmd/gpuaas-agent\nmod\t"
 	info := string(mark) + words
 	for name, c := range map[string]struct {
 		text string
-		here bool // there is one here to push, and no place for it there
+		here bool // there is a helper to push, but no place for it on the node
 		word diag.Failure
 	}{
 		"none here":               {string(program) + info, false, diag.OK},
@@ -229,7 +229,7 @@ func TestOtherBuild(t *testing.T) {
 func TestSudo(t *testing.T) {
 	const allow, refuse = "#!/bin/sh\necho sudo >>\"$(dirname \"$0\")\"/used\n[ \"$1\" = -n ] || exit 9\nshift\nexec " +
 		"\"$@\"\n", "#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n"
-	// A server reads a command's two streams as it likes: stderr may come after the output that was written later.
+	// A server may read a command's two streams in any order: stderr may arrive after output that was written later.
 	late := []string{"sh", "-c", `{ "$@" 2>&1 >&3 | { sleep 0.2; exec cat >&2; }; } 3>&1`, "sh"}
 	yes := true
 	for name, c := range map[string]struct {
@@ -279,8 +279,8 @@ func TestGreetingsAreNotTheProtocol(t *testing.T) {
 	}
 }
 
-// As root the helper goes to a tmpfs of its own, and that can be removed. The mount happens in a mount namespace
-// that the test owns, over a noexec /run, as on the lab's machines.
+// As root, the helper is pushed to its own tmpfs, which can be removed. The mount is in a mount namespace of the test,
+// over a noexec /run, as on the lab's machines.
 func TestPushAsRoot(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to own a mount namespace")

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// quickAck asks the kernel to acknowledge at once. The setting wears off, so it is renewed around every exchange; it
-// is a matter of speed only, so a failure is of no interest.
+// quickAck asks the kernel to acknowledge at once. The kernel resets the setting, so it is renewed around every
+// exchange. It only affects speed, so errors are ignored.
 func quickAck(c *net.TCPConn) {
 	if c == nil {
 		return

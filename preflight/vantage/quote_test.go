@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// readBack has shell print the words that it reads from line, each ended by a NUL.
+// readBack has shell print the words that it parses from line, each terminated by NUL.
 func readBack(t *testing.T, shell, line string) []string {
 	t.Helper()
 	out, err := exec.Command(shell, "-c", `printf '%s\0' `+line).Output()

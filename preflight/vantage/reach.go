@@ -11,11 +11,11 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// clientVersion names us in the server's log.
+// clientVersion identifies us in the server's log.
 const clientVersion = "SSH-2.0-gpuaasctl"
 
-// reach connects to t, from here or from a jump host, and returns the time of the connection. It fills in note, when
-// not nil, and the link's DNS and TCP sections.
+// reach connects to t, directly or from a jump host, and returns the time of the connection. It records the login in
+// note, unless that is nil, and the link's DNS and TCP sections.
 func (l *link) reach(ctx context.Context, t *target, through *ssh.Client,
 	note *diag.SSHFacts) (net.Conn, time.Time, error) {
 	began := time.Now()
@@ -48,7 +48,7 @@ func (l *link) reach(ctx context.Context, t *target, through *ssh.Client,
 	return conn, connected, nil
 }
 
-// watchLookup sets the phase to the look-up of a name or the connection to an address, and keeps the answer.
+// watchLookup sets the phase to the look-up of a name or the connection to an address, and keeps the result.
 func (l *link) watchLookup(ctx context.Context, t *target, keep bool) context.Context {
 	if _, err := netip.ParseAddr(t.host); err == nil {
 		return ctx
@@ -71,7 +71,7 @@ func (l *link) watchLookup(ctx context.Context, t *target, keep bool) context.Co
 	})
 }
 
-// dialTCP connects to t, from here or from a jump host.
+// dialTCP connects to t, directly or from a jump host.
 func dialTCP(ctx context.Context, t *target, through *ssh.Client) (net.Conn, error) {
 	if through != nil {
 		return through.DialContext(ctx, "tcp", t.address())

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Remove takes pushed helpers off the node: ours ends first, then their folders and the tmpfs are removed, unless
-// something else lies there. A helper may also stay for later walks: the tmpfs is gone with the next boot. The vantage
-// can only be closed afterwards.
+// Remove deletes pushed helpers from the node: it ends ours first, then removes their folders and the tmpfs, unless
+// that contains anything else. Without Remove, a helper stays for later walks until the next boot, which discards the
+// tmpfs. Afterwards the vantage can only be closed.
 func (n *Node) Remove(ctx context.Context) error {
 	l := n.connect()
 	if l == nil {
@@ -41,5 +41,5 @@ func (n *Node) Remove(ctx context.Context) error {
 	return nil
 }
 
-// removeTimeout bounds the removal: a handful of system calls, and the helper's own end before them.
+// removeTimeout bounds the removal: a few system calls, after the helper has ended.
 const removeTimeout = 5 * time.Second

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestRemovalFollowsNoLink: where any user may make a folder, another user's link must not lead the removal, which may
-// run as root, into a folder of the link's choice.
+// TestRemovalFollowsNoLink: in a folder where any user can create entries, another user's link must not redirect the
+// removal, which may run as root.
 func TestRemovalFollowsNoLink(t *testing.T) {
 	runtime, elsewhere := t.TempDir(), t.TempDir()
 	kept := filepath.Join(elsewhere, "gpuaas-agent-linux-amd64")
@@ -20,7 +20,7 @@ func TestRemovalFollowsNoLink(t *testing.T) {
 	if err := os.Symlink(elsewhere, link); err != nil {
 		t.Fatal(err)
 	}
-	// The first and the last place are the host's own: only the one in between is this test's.
+	// The first and the last folder are the host's own; the test replaces only the one in between.
 	script := strings.NewReplacer(pushDir, filepath.Join(runtime, "none"), "/dev/shm/gpuaasctl-$u",
 		filepath.Join(runtime, "neither")).Replace(removeScript)
 	cmd := exec.Command("sh", "-c", script)
@@ -32,7 +32,7 @@ func TestRemovalFollowsNoLink(t *testing.T) {
 	if _, err := os.Stat(kept); err != nil {
 		t.Errorf("the removal followed a link: %v", err)
 	}
-	// A folder of this login's own is emptied and removed.
+	// A folder that this login owns is emptied and removed.
 	if err := os.Remove(link); err != nil {
 		t.Fatal(err)
 	}

@@ -15,26 +15,26 @@ import (
 const (
 	// runTimeout bounds one script: some files, a lock that may be held for seconds, a disk that syncs slowly.
 	runTimeout = 20 * time.Second
-	// runOutput bounds what is kept of a script's output.
+	// runOutput bounds the kept output of a script.
 	runOutput = 4 << 20
 )
 
-// Script is one of the tool's own shell scripts. Unlike probes, scripts may change a node. Its text is a constant;
-// only its arguments, which are quoted, and its input, which is not on a command line, vary. Its results are lines
-// that begin with the sentinel.
+// Script is one of the tool's own shell scripts. Unlike probes, scripts may change a node. Text is a constant; only the
+// arguments, which are quoted, and the input, which is not on a command line, vary. Results are lines that begin with
+// the sentinel.
 type Script struct {
 	Text   string
 	Args   []string
 	Input  []byte
-	Within time.Duration // from the login; default 20 s
-	Keep   int           // bytes of a program's output, see Exec
+	Within time.Duration // counted from the login; default 20 s
+	Keep   int           // bytes to keep of a program's output, see Exec
 }
 
 func (s *Script) within() time.Duration { return cmp.Or(s.Within, runTimeout) }
 
-// Run runs a script on the node by sh, as root where this login may be root, and returns its result lines without the
-// sentinel. Other output of the same stream (a greeting) is ignored. Like a probe it shares the vantage's one
-// connection, which ends when ctx does before the script.
+// Run runs a script on the node with sh, as root if this login may become root, and returns its result lines without
+// the sentinel. It ignores other output on the same stream (a greeting). Like a probe it shares the vantage's one
+// connection, which ends if ctx ends before the script.
 func (n *Node) Run(ctx context.Context, s Script) ([]string, error) {
 	l, err := n.loggedIn(ctx)
 	if err != nil {
@@ -63,7 +63,7 @@ func (n *Node) loggedIn(ctx context.Context) (*link, error) {
 	return l, nil
 }
 
-// shell is the connection for scripts, and whether they need sudo to be root.
+// shell returns the connection for scripts, and whether they need sudo to be root.
 func (l *link) shell() (client *ssh.Client, sudo bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,7 +71,7 @@ func (l *link) shell() (client *ssh.Client, sudo bool) {
 }
 
 func (l *link) run(ctx context.Context, client *ssh.Client, cmd string, input []byte) ([]string, error) {
-	unhook := context.AfterFunc(ctx, l.kill) // a channel to a frozen node cannot be given up in any other way
+	unhook := context.AfterFunc(ctx, l.kill) // a channel to a frozen node cannot be abandoned in any other way
 	defer unhook()
 	session, err := client.NewSession()
 	if err != nil {
@@ -101,8 +101,8 @@ func (l *link) run(ctx context.Context, client *ssh.Client, cmd string, input []
 	return nil, errors.New("the script printed nothing")
 }
 
-// capped keeps the first bytes that are written to it, and drops the rest. It does not embed a bytes.Buffer: io.Copy
-// would use its ReadFrom, which is not bounded.
+// capped keeps the first bytes that are written to it, and drops the rest. It does not embed bytes.Buffer, since
+// io.Copy would use its ReadFrom, which is not bounded.
 type capped struct {
 	kept bytes.Buffer
 	most int
@@ -113,10 +113,10 @@ func (c *capped) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Quote writes argv as one command line for a login shell, which is the only form that SSH's exec request has. Every
-// word is quoted so that sh, bash, zsh and fish read back exactly the same words; a quote and a backslash go into
-// double quotes of their own, because fish, unlike the others, gives a backslash a meaning in single quotes.
-// A NUL byte cannot be in an argument; it is dropped.
+// Quote joins argv into one command line for a login shell, the only form that SSH's exec request has. Every word is
+// quoted so that sh, bash, zsh and fish parse the same words. Quotes and backslashes get double quotes of their own,
+// because fish, unlike the others, interprets a backslash in single quotes. An argument cannot contain a NUL byte; it
+// is dropped.
 func Quote(argv []string) string {
 	var b strings.Builder
 	for i, word := range argv {

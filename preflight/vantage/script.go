@@ -6,21 +6,23 @@ import (
 )
 
 // sentinel begins every line that our own scripts write. An exit status proves little (255 may be ssh's or the
-// command's), and a login may greet on the same stream; only these lines and the helper's own JSON are believed.
+// command's), and a login may print a greeting on the same stream, so only these lines and the helper's own JSON are
+// trusted.
 const sentinel = "GPUAASCTL-SENTINEL"
 
-// Where pushed helpers lie: an exec tmpfs of our own, because /run is noexec on common hosts and a disk may be full.
+// pushDir is where pushed helpers are: an exec tmpfs of our own, because many hosts mount /run noexec, and a disk may
+// be full.
 const pushDir = "/run/gpuaasctl"
 
-// runScript starts the helper: a pushed one of ours by name, else the installed one where it is one of ours by its
-// digest. Nothing else is ever started, whatever lies at the installed path. Arguments: sudo or "", installed path,
-// unit, environment file, first requests (lines, may be empty), "any" or "", then name and sha256 of each of our
-// helpers. With "any" a gpuaas-agent of another build is accepted: an ELF program with that name in its Go build
-// info, which follows a 16-byte mark. At most 64 MiB are read, by openssl where it is there: three times as fast as
-// most builds of sha256sum. It prints which one it starts, and how that ended.
+// runScript starts the helper: a pushed one of ours by name, else the installed one if its digest is one of ours. It
+// never starts anything else, whatever is at the installed path. Arguments: sudo or "", installed path, unit,
+// environment file, first requests (lines, may be empty), "any" or "", then name and sha256 of each of our helpers.
+// "any" also accepts a gpuaas-agent of another build: an ELF program with that name in its Go build info, which follows
+// a 16-byte mark. It reads at most 64 MiB, with openssl if installed, which is three times as fast as most builds of
+// sha256sum. It prints which helper it starts, and how that ended.
 //
 // First requests travel in the command because an OpenSSH server gives a channel no window before the command runs:
-// sent as data they would cost one more round trip.
+// sent as data, they would cost one more round trip.
 const runScript = `s=$1 installed=$2 unit=$3 env=$4 first=$5 any=$6 h= how=installed sums=
 shift 6
 [ $# = 0 ] || u=$(id -u)
@@ -52,8 +54,8 @@ run() {
 if [ -n "$first" ]; then { printf '%s\n' "$first"; exec cat; } | run; else run; fi
 `
 
-// pushScript stores stdin as a helper. Arguments: name, sha256 (hex). A root login (or sudo) gets the tmpfs; a login
-// without root a folder of its own where programs may run.
+// pushScript stores stdin as a helper. Arguments: name, sha256 (hex). A root login (or sudo) uses the tmpfs; a login
+// without root uses a folder of its own on a file system where programs may run.
 const pushScript = `n=$1 sum=$2 d=
 fail() { echo "GPUAASCTL-SENTINEL failed $1"; exit 0; }
 umask 022
@@ -81,8 +83,8 @@ chmod 0755 "$t" && mv -f "$t" "$d/$n" || fail "putting $d/$n in place"
 echo "GPUAASCTL-SENTINEL pushed path=$d/$n"
 `
 
-// removeScript removes pushed helpers, and the tmpfs when nothing else is in it. A folder that any user may make is
-// left alone unless it is this login's own and no link, as when it was made; only the tmpfs is ever unmounted.
+// removeScript removes pushed helpers, and the tmpfs if it contains nothing else. In a place where any user can create
+// a folder, it removes the folder only if this login owns it and it is not a link. It only ever unmounts the tmpfs.
 const removeScript = `u=$(id -u)
 for d in /run/gpuaasctl "${XDG_RUNTIME_DIR:-/nonexistent}/gpuaasctl" "/dev/shm/gpuaasctl-$u"; do
   case $d in /run/gpuaasctl) ;; *) [ -O "$d" ] && [ ! -L "$d" ] || continue ;; esac
@@ -95,7 +97,7 @@ done
 echo "GPUAASCTL-SENTINEL removed"
 `
 
-// command is an SSH exec string that runs script with args by the node's sh, whatever the login's shell is.
+// command returns an SSH exec string that runs script with args using the node's sh, whatever the login's shell is.
 func command(script string, sudo bool, args ...string) string {
 	argv := []string{"sh", "-c", script, "sh"}
 	if sudo {
@@ -104,7 +106,7 @@ func command(script string, sudo bool, args ...string) string {
 	return Quote(append(argv, args...))
 }
 
-// note is one sentinel line: its word and its fields. path and failed reach to the end of the line.
+// note is one sentinel line: its word and its fields. The values of path and failed extend to the end of the line.
 type note struct {
 	word  string // missing | start | exit | failed | pushed | removed
 	how   string // of start: installed | pushed
@@ -114,7 +116,7 @@ type note struct {
 	text  string // of failed
 }
 
-// parseNote reads a line; false when it is not a note.
+// parseNote parses a line; false if it is not a note.
 func parseNote(line string) (note, bool) {
 	rest, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), sentinel+" ")
 	if !ok {

@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// greetingKept bounds what is kept of words that are not ours: a login's greeting, stderr.
+	// greetingKept bounds what is kept of other output: a login's greeting, stderr.
 	greetingKept = 1024
-	// wordsTimeout bounds the wait for the last words of a command. They come with its end, but for something that it
-	// left running and that holds its stderr.
+	// wordsTimeout bounds the wait for the last output of a command. It arrives when the command ends, unless a child
+	// of the command holds its stderr open.
 	wordsTimeout = 2 * time.Second
-	// lineBuffer holds most lines of the protocol in one piece.
+	// lineBuffer has room for most lines of the protocol.
 	lineBuffer = 64 << 10
 )
 
@@ -34,13 +34,13 @@ type event struct {
 	ended bool
 }
 
-// session is one exec channel with one of our scripts on it.
+// session is one exec channel that runs one of our scripts.
 type session struct {
 	ch     ssh.Channel
-	sent   time.Time // when the exec request went out
+	sent   time.Time // when the exec request was sent
 	events chan event
 	facts  *io.PipeReader // lines after the hello
-	over   chan struct{}  // closed when stderr and the server's requests have ended: no more events come
+	over   chan struct{}  // closed when stderr and the server's requests have ended: no more events follow
 
 	mu       sync.Mutex // guards what follows
 	greeting []byte     // lines that are not ours
@@ -49,8 +49,8 @@ type session struct {
 	last     note   // the latest note
 }
 
-// exec runs one command on a channel of its own. ctx bounds the start only, and ends the whole connection when it
-// ends: a channel to a frozen node cannot be given up in any other way.
+// exec runs one command on a new channel. ctx bounds only the start, and if it ends, so does the whole connection: a
+// channel to a frozen node cannot be abandoned in any other way.
 func (l *link) exec(ctx context.Context, client *ssh.Client, cmd string) (*session, error) {
 	unhook := context.AfterFunc(ctx, l.kill)
 	defer unhook()
@@ -81,8 +81,8 @@ func (l *link) exec(ctx context.Context, client *ssh.Client, cmd string) (*sessi
 	return s, nil
 }
 
-// listen sorts the command's output: our notes and the hello become events, lines before the hello that are not ours
-// are kept as words, everything after the hello goes to the probe's client.
+// listen sorts the command's output: our notes and the hello become events, other lines before the hello are kept as
+// words, and everything after the hello goes to the probe's client.
 func (s *session) listen(to *io.PipeWriter) {
 	defer close(s.events)
 	r := bufio.NewReaderSize(s.ch, lineBuffer)
@@ -99,11 +99,11 @@ func (s *session) listen(to *io.PipeWriter) {
 					s.notify(event{note: n})
 				}
 				if n.word == "exit" {
-					err = io.EOF // the script may still wait for our input's end
+					err = io.EOF // the script may still wait for the end of our input
 				}
 			case greeted:
 				if _, e := to.Write(part); e != nil {
-					greeted = false // no reader is left: the rest is of no interest
+					greeted = false // nobody reads any more: discard the rest
 				}
 			case starts && s.isHello(part):
 				greeted = true
@@ -133,7 +133,7 @@ func (s *session) isHello(line []byte) bool {
 	return true
 }
 
-// notify never blocks: a script has few events, and the receiver may have left.
+// notify never blocks: a script has few events, and the receiver may have stopped listening.
 func (s *session) notify(e event) {
 	select {
 	case s.events <- e:
@@ -190,7 +190,7 @@ func (s *session) collectStatus(reqs <-chan *ssh.Request) {
 }
 
 // settle waits for the end of stderr and for the exit status. Both are read concurrently with the output, so they may
-// come after its end. It ends the command's input, for which a script may wait.
+// arrive after its end. It closes the command's input, for which a script may wait.
 func (s *session) settle(ctx context.Context) {
 	_ = s.ch.CloseWrite()
 	timer := time.NewTimer(wordsTimeout)
@@ -202,7 +202,7 @@ func (s *session) settle(ctx context.Context) {
 	}
 }
 
-// words is the remote side's other output, for a detail. After settle it is complete.
+// words returns the remote side's other output, for a detail. After settle it is complete.
 func (s *session) words() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,7 +222,7 @@ func (s *session) words() string {
 	return strings.Join(parts, "; ")
 }
 
-// sudoRefused reports whether sudo, not the helper, is why the helper did not run, once the session is settled.
+// sudoRefused reports, after settle, whether sudo prevented the helper from running.
 func (s *session) sudoRefused() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,7 +248,7 @@ func (s *session) next(ctx context.Context, d time.Duration) (event, error) {
 
 var errSilent = errors.New("no answer")
 
-// end gives the channel up: the helper sees the end of its input and ends. It does not wait.
+// end abandons the channel: the helper sees the end of its input and ends. It does not wait.
 func (s *session) end() {
 	_ = s.facts.Close()
 	_ = s.ch.CloseWrite()

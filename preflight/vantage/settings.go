@@ -17,22 +17,22 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// target is one SSH server and how to log in there, with the profile and the operator's ssh_config merged.
+// target is one SSH server and its login, merged from the profile and the operator's ssh_config.
 type target struct {
 	alias      string // as asked for
 	host       string // name or address to connect to
 	port       string
 	user       string
-	identities []string // key files; named: the operator or ssh_config named them
+	identities []string // key files; named: by the operator or ssh_config
 	named      bool
-	knownHosts []string // files, the first is written to
-	keyAlias   string   // HostKeyAlias: the name under which the host key is filed
+	knownHosts []string // files; a new key is written to the first
+	keyAlias   string   // HostKeyAlias: the host's name in known_hosts
 	jumps      []target // to pass through, in order
 }
 
 func (t *target) address() string { return net.JoinHostPort(t.host, t.port) }
 
-// keyAddress is host:port under which the key is looked up and filed.
+// keyAddress returns the host:port of the key in known_hosts.
 func (t *target) keyAddress() string {
 	if t.keyAlias != "" {
 		return net.JoinHostPort(t.keyAlias, "22")
@@ -40,20 +40,20 @@ func (t *target) keyAddress() string {
 	return t.address()
 }
 
-// String is user@host:port, as people write it.
+// String returns user@host:port.
 func (t *target) String() string { return t.user + "@" + t.address() }
 
-// errNoHost is a login without a host to dial.
+// errNoHost is the error of a login without a host to dial.
 var errNoHost = errors.New("no host to dial is given: name it under nodes in the profile, or by --node-host")
 
-// place is what surrounds a look-up of settings: the operator's home, name and ssh_config files.
+// place is the context of a look-up of settings: the operator's home, name and ssh_config files.
 type place struct {
 	home  string
 	user  string
-	files []string // ssh_config files, the first match in them wins
+	files []string // ssh_config files; the first match wins
 }
 
-// here is this operator's place. file, when given, replaces both ssh_config files; "none" reads none.
+// here returns this operator's place. file, if not empty, replaces both ssh_config files; "none" reads none.
 func here(file string) place {
 	p := place{home: os.Getenv("HOME"), user: os.Getenv("USER")}
 	if u, err := user.Current(); err == nil {
@@ -75,13 +75,13 @@ func here(file string) place {
 // profile's key.
 func CheckFiles(s profile.SSH) error {
 	p := here("none")
-	// a token is known only with the host
+	// a token can only be expanded for a host
 	unset := func(name string) bool { return name == "" || strings.Contains(name, "%") }
 	var errs []error
 	if !unset(s.Identity) {
 		file := p.expand(s.Identity, &target{})
 		_, errKey := os.Stat(file)
-		if _, errPub := os.Stat(file + ".pub"); errKey != nil && errPub != nil { // an agent may hold the key of a .pub
+		if _, errPub := os.Stat(file + ".pub"); errKey != nil && errPub != nil { // an agent may have the key of a .pub
 			errs = append(errs, fmt.Errorf("ssh.identity: %w", errKey))
 		}
 	}
@@ -94,9 +94,9 @@ func CheckFiles(s profile.SSH) error {
 	return errors.Join(errs...)
 }
 
-// resolve merges settings for host: what the profile states wins over ssh_config, which wins over SSH's defaults. Each
-// jump host is looked up in ssh_config by its own name; the profile's identity and known hosts hold for jumps as well
-// where ssh_config has none.
+// resolve merges the settings for host: the profile overrides ssh_config, which overrides SSH's defaults. Each jump
+// host is looked up in ssh_config by its own name; the profile's identity and known hosts also apply to jump hosts for
+// which ssh_config has none.
 //
 // An empty host is an error: the network would take it for this machine.
 func (p place) resolve(ctx context.Context, host string, s profile.SSH) (target, error) {
@@ -134,7 +134,7 @@ func (p place) resolve(ctx context.Context, host string, s profile.SSH) (target,
 	return t, nil
 }
 
-// merge makes a target without its jumps.
+// merge returns a target without its jumps.
 func (p place) merge(alias string, s profile.SSH, look settings) target {
 	t := target{alias: alias, host: alias, port: "22", user: p.user, keyAlias: look.get("hostkeyalias")}
 	if name := look.get("hostname"); name != "" {
@@ -175,7 +175,7 @@ func (p place) merge(alias string, s profile.SSH, look settings) target {
 	return t
 }
 
-// expand replaces ~ and the percent tokens that ssh_config has for files and jumps.
+// expand replaces ~ and the percent tokens that ssh_config supports for files and jumps.
 func (p place) expand(s string, t *target) string {
 	if s == "~" || strings.HasPrefix(s, "~/") {
 		s = p.home + s[1:]

@@ -88,7 +88,7 @@ func describe(t *target) string {
 	return s
 }
 
-// What the parser cannot read is asked of the ssh program.
+// What the parser does not support is left to the ssh program.
 func TestMatchExecFallsBackToSSH(t *testing.T) {
 	if _, err := exec.LookPath("ssh"); err != nil {
 		t.Skip("needs the ssh program")

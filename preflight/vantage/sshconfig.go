@@ -18,7 +18,7 @@ import (
 // askSSHTimeout bounds `ssh -G`, which may run the commands of Match exec.
 const askSSHTimeout = 3 * time.Second
 
-// settings are ssh_config's words for one host, keys in lower case.
+// settings are ssh_config's values for one host, with keys in lower case.
 type settings struct{ list func(key string) []string }
 
 func (s settings) all(key string) []string {
@@ -35,8 +35,8 @@ func (s settings) get(key string) string {
 	return ""
 }
 
-// lookup reads the ssh_config files for host. What the parser cannot read (Match exec, Match final) is asked of the
-// ssh program, where one is installed.
+// lookup reads the ssh_config files for host. If they contain what the parser does not support (Match exec, Match
+// final), it runs the ssh program, if installed.
 func (p place) lookup(ctx context.Context, host string) (settings, error) {
 	var files []*ssh_config.Config
 	for _, name := range p.files {
@@ -79,7 +79,7 @@ func (p place) askSSH(ctx context.Context, host, file string, why error) (settin
 		argv = append(argv, "-F", p.files[0])
 	}
 	cmd := exec.CommandContext(ctx, program, append(argv, "--", host)...)
-	cmd.WaitDelay = askSSHTimeout // what a Match ran may hold its output
+	cmd.WaitDelay = askSSHTimeout // a command run by Match may hold its output open
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -89,7 +89,7 @@ func (p place) askSSH(ctx context.Context, host, file string, why error) (settin
 	return parseSSHG(string(out)), nil
 }
 
-// parseSSHG reads `ssh -G`. It prints defaults as well; those that mean "not configured" are left out.
+// parseSSHG parses the output of `ssh -G`. It skips defaults that mean "not configured".
 func parseSSHG(out string) settings {
 	byKey := map[string][]string{}
 	for line := range strings.Lines(out) {
@@ -110,7 +110,7 @@ func parseSSHG(out string) settings {
 	return settings{func(key string) []string { return byKey[key] }}
 }
 
-// unquote takes the quotes off, which ssh_config allows around a value.
+// unquote removes the quotes that ssh_config allows around a value.
 func unquote(values []string) []string {
 	out := make([]string, len(values))
 	for i, v := range values {
@@ -122,7 +122,7 @@ func unquote(values []string) []string {
 	return out
 }
 
-// clip shortens foreign words for a detail, on one line.
+// clip shortens foreign text for a detail, on one line.
 func clip(s string, n int) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) > n {

@@ -18,14 +18,14 @@ func (l *link) isReady() bool {
 	}
 }
 
-// refusal is why the login failed; nil while it goes on and when it did not.
+// refusal returns why the login failed; nil while it is in progress or if it succeeded.
 func (l *link) refusal() *refusal {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.failed
 }
 
-// pending is the refusal of one who could not wait for the login any longer.
+// pending returns the refusal for a caller that stopped waiting for the login.
 func (l *link) pending(ctx context.Context) *refusal {
 	l.mu.Lock()
 	phase, t, jump, keys := l.phase, l.target, l.jump, l.keys
@@ -39,7 +39,7 @@ func (l *link) pending(ctx context.Context) *refusal {
 	return stopped(ctx, phase, silence(phase, &t))
 }
 
-// sentAfter is when a request that was asked at t really went out: not before the helper was started.
+// sentAfter returns when a request made at t was in fact sent: not before the helper was started.
 func (l *link) sentAfter(t time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,11 +49,11 @@ func (l *link) sentAfter(t time.Time) time.Time {
 	return t
 }
 
-// freshFor is how long a login is proof by itself.
+// freshFor is how long a completed login proves that the server answers.
 const freshFor = 500 * time.Millisecond
 
-// alive reports what is wrong with a login that is done: nil when nothing is. One that is not fresh is asked, by a
-// request that every server answers.
+// alive returns what is wrong with a completed login, or nil. Unless the login is fresh, it sends a request that every
+// server answers.
 func (l *link) alive(ctx context.Context) *refusal {
 	l.mu.Lock()
 	failed, conn, fresh := l.failed, l.conn, !l.seen || time.Since(l.helloAt) < freshFor
@@ -66,7 +66,7 @@ func (l *link) alive(ctx context.Context) *refusal {
 		return nil
 	}
 	answer := make(chan error, 1)
-	l.wg.Go(func() { // ends at the latest with the connection
+	l.wg.Go(func() { // ends with the connection at the latest
 		_, _, err := conn.SendRequest("keepalive@openssh.com", true, nil)
 		answer <- err
 	})

@@ -13,24 +13,24 @@ import (
 
 // Command is a program for Stream: the operator's own, not one of the tool's scripts.
 type Command struct {
-	Argv   []string  // each word arrives as it is
+	Argv   []string  // each word arrives unchanged
 	Stdin  io.Reader // nil: none
 	Out    io.Writer // its stdout and stderr, passed on while it runs
 	Errors io.Writer
-	Most   int64 // bytes of both together; what comes then ends the program
+	Most   int64 // bytes of both together; more ends the program
 }
 
-// Exit is how a program ended that was started.
+// Exit is how a program ended.
 type Exit struct {
-	Code   int    // exit status; 0 where a signal ended it
-	Signal string // "KILL"; "" where none ended it
+	Code   int    // exit status; 0 if a signal ended it
+	Signal string // "KILL"; "" if no signal ended it
 }
 
 // ErrTooMuch ends a program that prints more than Command.Most.
 var ErrTooMuch = errors.New("the program prints more than is taken")
 
-// Stream runs a program on the node, as root where this login may be root, and passes on what it prints. An error
-// means that the program's exit is not known: it was not started, the connection ended, or ctx did. Then the program
+// Stream runs a program on the node, as root if this login may become root, and passes on its output. An error means
+// that the program's exit is unknown: it was not started, the connection ended, or ctx did. In that case the program
 // gets a signal, and its channel is closed.
 func (n *Node) Stream(ctx context.Context, p Command) (Exit, error) {
 	l, err := n.loggedIn(ctx)
@@ -45,7 +45,7 @@ func (n *Node) Stream(ctx context.Context, p Command) (Exit, error) {
 		return Exit{}, l.execError(ctx, "opening a channel", err)
 	}
 	defer session.Close()
-	end := func() { // signal first: without a terminal a program does not notice that its channel was closed
+	end := func() { // signal first: without a terminal, a program does not notice that its channel was closed
 		_ = session.Signal(ssh.SIGTERM)
 		_ = session.Close()
 	}
@@ -82,7 +82,7 @@ func (n *Node) Stream(ctx context.Context, p Command) (Exit, error) {
 	return Exit{}, nil
 }
 
-// budget is what two streams may take together.
+// budget is the number of bytes that two streams may write together.
 type budget struct {
 	spent func() // called when it is
 
@@ -96,7 +96,7 @@ func (b *budget) over() bool {
 	return b.left < 0
 }
 
-// of is w as far as the budget goes.
+// of limits w to the budget.
 func (b *budget) of(w io.Writer) io.Writer {
 	return writerFunc(func(p []byte) (int, error) {
 		b.mu.Lock()

@@ -19,7 +19,7 @@ func bare(t *testing.T, s *sshtest.Server) *Node {
 	return open(t, cfg)
 }
 
-// TestStream: words arrive as they are, both streams come back, and the exit status is the program's.
+// TestStream: arguments arrive unchanged, both streams are returned, and the exit status is the program's.
 func TestStream(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Config{})
 	for _, tc := range []struct {
@@ -42,7 +42,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestStreamEnds: a program that floods, one that never ends and one whose node reports nothing are given up.
+// TestStreamEnds: Stream abandons a program that floods, one that never ends, and one whose node reports nothing.
 func TestStreamEnds(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Config{})
 	var out bytes.Buffer

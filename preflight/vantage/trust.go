@@ -17,24 +17,24 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// Trusted is a node's host key as TrustFirstKey found it.
+// Trusted is a node's host key, as found by TrustFirstKey.
 type Trusted struct {
 	Fingerprint string // SHA256:..., as ssh-keygen -l prints it
 	KeyType     string
-	Line        string // of a known_hosts file, without its newline
-	File        string // where it was written, or where it goes
-	Already     bool   // it was known before; nothing was written
+	Line        string // line for a known_hosts file, without newline
+	File        string // where it was written, or would be
+	Already     bool   // it was already known; nothing was written
 }
 
-// AcceptHostKey reads the node's host key and writes nothing: its fingerprint, and the line that a known_hosts file
-// would hold. Jump hosts on the way must be known already. A key that contradicts a known one is an error.
+// AcceptHostKey reads the node's host key without writing anything: it returns the fingerprint, and the line for a
+// known_hosts file. Jump hosts must be known already. A key that contradicts a known one is an error.
 func AcceptHostKey(ctx context.Context, cfg NodeConfig) (fingerprint, line string, err error) {
 	t, err := lookAtKey(ctx, &cfg)
 	return t.Fingerprint, t.Line, err
 }
 
-// TrustFirstKey reads the node's host key and appends it to the operator's known_hosts file, when nothing is known of
-// the host yet. It never replaces a key: a changed key is an error that has the known one.
+// TrustFirstKey reads the node's host key, and appends it to the operator's known_hosts file if no key of the host is
+// known yet. It never replaces a key: a changed key is an error that names the known one.
 func TrustFirstKey(ctx context.Context, cfg NodeConfig) (Trusted, error) {
 	t, err := lookAtKey(ctx, &cfg)
 	if err != nil || t.Already {
@@ -46,7 +46,7 @@ func TrustFirstKey(ctx context.Context, cfg NodeConfig) (Trusted, error) {
 	return t, nil
 }
 
-// errLooked ends a handshake of which only the host key was wanted.
+// errLooked ends a handshake that only reads the host key.
 var errLooked = errors.New("the host key was looked at")
 
 // lookAtKey connects as far as the key exchange, which proves that the server holds the key.
@@ -91,7 +91,7 @@ func lookAtKey(ctx context.Context, cfg *NodeConfig) (Trusted, error) {
 	return known.judge(&t, remote, key)
 }
 
-// judge reports what is known of key; only a host of which nothing is known gives a key to accept.
+// judge compares key with the known ones; only a host without known keys returns a key to accept.
 func (k *knownKeys) judge(t *target, remote net.Addr, key ssh.PublicKey) (Trusted, error) {
 	got := Trusted{Fingerprint: ssh.FingerprintSHA256(key), KeyType: key.Type(),
 		Line: knownhosts.Line([]string{t.keyAddress()}, key), File: k.files[0]}
@@ -106,8 +106,8 @@ func (k *knownKeys) judge(t *target, remote net.Addr, key ssh.PublicKey) (Truste
 	return got, k.check(t, remote, key)
 }
 
-// appendKnownHost adds line to file in one write (so that two writers do not tear each other's line), creating it (and
-// its folder) readable by its owner only.
+// appendKnownHost appends line to file in one write (so that concurrent writers do not mix their lines). It creates the
+// file and its folder readable by their owner only.
 func appendKnownHost(file, line string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// bannerKept bounds the text that is kept of a peer before or in place of its version line, in bytes.
+// bannerKept bounds, in bytes, the text that is kept of a peer before or instead of its version line.
 const bannerKept = 512
 
-// wire is the connection under SSH. It keeps the peer's first text, and on Linux requests immediate acknowledgements:
-// a server that has not switched Nagle off waits for them, and a delayed one costs 40 ms in every cold exec.
+// wire is the connection under SSH. It keeps the peer's first text. On Linux it requests immediate acknowledgements: a
+// server that uses Nagle's algorithm waits for them, and a delayed one costs 40 ms in every cold exec.
 type wire struct {
 	net.Conn
 	tcp *net.TCPConn // nil through a jump host
 
-	buf        []byte // of Read: the SSH library reads the version line byte by byte
+	buf        []byte // for Read: the SSH library reads the version line byte by byte
 	start, end int
 	broken     error // of the first Write
 
@@ -58,8 +58,8 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// receive reads from the connection. One that can no longer be read is closed, and what atEnd was given is called,
-// before the reader learns of it.
+// receive reads from the connection. If the connection has ended, it is closed and the function given to atEnd is
+// called before the reader gets the error.
 func (w *wire) receive(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
 	quickAck(w.tcp)
@@ -77,7 +77,8 @@ func (w *wire) receive(p []byte) (int, error) {
 	return n, err
 }
 
-// atEnd sets what is called when the connection has ended, for writing too, and before the reader learns of it.
+// atEnd sets a function to be called when the connection has ended in both directions, before the reader gets the
+// error.
 func (w *wire) atEnd(last func()) {
 	w.mu.Lock()
 	w.last = last
@@ -88,11 +89,10 @@ func (w *wire) atEnd(last func()) {
 	}
 }
 
-// Write sends p. Sending makes the kernel delay acknowledgements again, so it is asked once more not to.
+// Write sends p. Sending makes the kernel delay acknowledgements again, so it requests immediate ones once more.
 //
 // The SSH library writes first, and a server that refuses us may have sent its reason and closed before that. So a
-// write before the peer's version line never fails: reading continues to that reason, and ends with the write's
-// error.
+// write before the peer's version line never fails: reading continues to that reason, and ends with the write's error.
 func (w *wire) Write(p []byte) (int, error) {
 	n, err := w.Conn.Write(p)
 	quickAck(w.tcp)
@@ -118,7 +118,7 @@ func (w *wire) listen(p []byte) {
 	}
 }
 
-// firstText returns the peer's version line, or, where none came, its other text.
+// firstText returns the peer's version line, or else its other text.
 func (w *wire) firstText() (banner string, words []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,7 +128,7 @@ func (w *wire) firstText() (banner string, words []byte) {
 	return "", bytes.Clone(w.first)
 }
 
-// heardAt is when the version line was complete; zero when it never was.
+// heardAt returns when the version line was complete, else the zero time.
 func (w *wire) heardAt() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()

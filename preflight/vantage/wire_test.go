@@ -9,7 +9,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// late holds back the end of a connection from its reader, as a busy machine does.
+// late delays the end of a connection for its reader, as a busy machine does.
 type late struct {
 	*wire
 	ended, release chan struct{}
@@ -24,8 +24,8 @@ func (l *late) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A channel that is asked for while a connection ends is refused at once. The library's own check of its connection
-// comes later, and a request that is made before it would never be answered.
+// A channel requested while a connection ends is refused at once. The library's own check of its connection comes
+// later, and a request made before it would never be answered.
 func TestNoChannelOfAnEndedConnection(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*sshtest.Server, net.Conn){

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Every way in which a login fails, and its word.
+// Every way in which a login fails, and its failure word.
 func TestFailureWords(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -71,7 +71,7 @@ func TestFailureWords(t *testing.T) {
 	}
 }
 
-// The text may come with the end of the connection, before the library has sent its own version line.
+// The text may arrive with the end of the connection, before the library has sent its own version line.
 func TestPenaltyIsHeardOnABrokenConnection(t *testing.T) {
 	w := newWire(&broken{words: strings.NewReader("Not allowed at this time\r\n")}, nil)
 	_, _, _, err := ssh.NewClientConn(w, "node:22", &ssh.ClientConfig{HostKeyCallback: ssh.FixedHostKey(nil)})
@@ -83,7 +83,7 @@ func TestPenaltyIsHeardOnABrokenConnection(t *testing.T) {
 	}
 }
 
-// broken is a connection whose peer has gone, with words of it unread.
+// broken is a connection whose peer has disconnected, with unread text of it.
 type broken struct {
 	net.Conn
 	words *strings.Reader
@@ -93,7 +93,7 @@ func (b *broken) Read(p []byte) (int, error) { return b.words.Read(p) }
 func (b *broken) Write([]byte) (int, error)  { return 0, syscall.EPIPE }
 func (b *broken) Close() error               { return nil }
 
-// A request that waits is answered the moment the login has failed, before the link is marked as ready.
+// A waiting request is answered as soon as the login has failed, before the link is marked as ready.
 func TestFailedLoginIsNamedBeforeTheLinkIsReady(t *testing.T) {
 	l := &link{cfg: &NodeConfig{}, ready: make(chan struct{}), gate: newGate(), stop: func() {}}
 	l.client = probe.NewClient(l.gate, l.gate)

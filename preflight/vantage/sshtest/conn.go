@@ -20,7 +20,7 @@ type freezer struct {
 
 func newFreezer(c net.Conn) *freezer { return &freezer{Conn: c, closed: make(chan struct{})} }
 
-// Read returns nothing any more once the connection is frozen, until it is closed.
+// Read blocks once the connection is frozen, until it is closed.
 func (f *freezer) Read(p []byte) (int, error) {
 	n, err := f.Conn.Read(p)
 	if f.isFrozen() {
@@ -30,7 +30,7 @@ func (f *freezer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write sends nothing any more once the connection is frozen.
+// Write blocks once the connection is frozen, until it is closed.
 func (f *freezer) Write(p []byte) (int, error) {
 	if f.isFrozen() {
 		<-f.closed
@@ -56,7 +56,8 @@ func (f *freezer) isFrozen() bool {
 	return f.frozen
 }
 
-// gone is closed when the client has gone, or the server is closed. It reads what comes, as a kernel would.
+// gone returns a channel that is closed when the client disconnects or the server is closed. It keeps reading, as a
+// kernel would.
 func (f *freezer) gone(s *Server) <-chan struct{} {
 	s.wg.Go(func() {
 		_, _ = io.Copy(io.Discard, f.Conn)

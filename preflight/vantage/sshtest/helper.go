@@ -11,11 +11,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 )
 
-// Version is the version in the hello of a helper that is a test binary.
+// Version is the version in the hello of a test binary as helper.
 const Version = "test"
 
-// HelperMain lets a test binary be the node's helper: TestMain calls it first. When the process was started as
-// `BINARY probe ...` it serves the probe's protocol on its standard streams and exits; else it returns at once.
+// HelperMain makes a test binary usable as the node's helper: TestMain calls it first. If the process was started as
+// `BINARY probe ...`, it serves the probe's protocol on its standard streams and exits; else it returns at once.
 func HelperMain() {
 	if len(os.Args) < 2 || os.Args[1] != "probe" {
 		return
@@ -35,7 +35,7 @@ func HelperMain() {
 	os.Exit(0)
 }
 
-// Helper is the path of this test binary, which HelperMain makes a helper.
+// Helper returns the path of this test binary, which HelperMain makes a helper.
 func Helper(t testing.TB) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -45,8 +45,8 @@ func Helper(t testing.TB) string {
 	return self
 }
 
-// Program writes a script that may be run at once. Forks are held off: until its exec, such a child would have
-// the file open for writing, and running it would fail with "text file busy".
+// Program writes a script that can be run at once. It blocks forks meanwhile: a child has the file open for writing
+// until its exec, and running the script then would fail with "text file busy".
 func Program(t testing.TB, path, text string) {
 	t.Helper()
 	syscall.ForkLock.RLock()

@@ -29,7 +29,7 @@ func KnownHosts(t testing.TB, servers ...*Server) string {
 	return file
 }
 
-// Login is how a profile logs in to s as root: with a new key, and with s's host key known. The caller must exclude
+// Login returns a profile's login to s as root: with a new key, and with s's host key known. The caller must exclude
 // the ssh_config and the SSH agent of the machine that runs the test.
 func (s *Server) Login(t testing.TB) profile.SSH {
 	t.Helper()
@@ -62,7 +62,7 @@ func NewKey(t testing.TB) ssh.Signer {
 	return signer
 }
 
-// Nobody is the address of a missing server, on a port that stays reserved until the test ends.
+// Nobody returns the address of a missing server, on a port that stays reserved until the test ends.
 func Nobody(t testing.TB) *Server {
 	t.Helper()
 	a, err := net.ResolveTCPAddr("tcp", porttest.TCP(t))

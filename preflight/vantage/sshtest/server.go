@@ -1,6 +1,6 @@
 // Package sshtest is an SSH server in the test's own process, for tests of the node's vantage and of whole walks. It
-// runs commands by a real shell, so the scripts and the probe code are the real ones; what is made up is the machine.
-// Its faults are the ways in which a login goes wrong. It is for tests only.
+// runs commands with a real shell, so the scripts and the probe code are the real ones; only the machine is simulated.
+// Its faults are the ways in which a login can fail. It is for tests only.
 package sshtest
 
 import (
@@ -13,31 +13,31 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Fault is one way in which a server fails its clients. A connection keeps the fault that was set when it came.
+// Fault is one way in which a server fails its clients. A connection keeps the fault that was set when it was accepted.
 type Fault int
 
 // The faults, in the order of a login.
 const (
 	None          Fault = iota
 	Silent              // accepts and sends nothing, like a stopped sshd
-	Words               // sends Config.Words in place of a banner, and closes
+	Words               // sends Config.Words instead of a banner, and closes
 	CloseAtOnce         // closes without sending anything
 	HangAtKex           // sends its banner, then nothing
 	RejectAuth          // accepts no key
-	PasswordsOnly       // takes no public keys at all, but passwords
+	PasswordsOnly       // accepts passwords but no public keys
 	PromptsOnly         // takes keyboard-interactive logins alone
 	HangAtAuth          // never decides on a key
 	CloseAtAuth         // closes when a key is offered
-	HangAtOpen          // logs in and never answers a channel
-	RefuseOpen          // logs in and opens no channel
+	HangAtOpen          // logs in and never answers the request for a channel
+	RefuseOpen          // logs in and refuses every channel
 	RefuseExec          // opens channels and runs nothing
-	CloseAtExec         // closes the channel in place of running anything
-	SilentExec          // reports the command as started, and does not run it
-	ForcedCommand       // runs Config.Words by the shell whatever is asked
-	FreezeAtWords       // passes on the command's first output, and freezes then, as by Freeze
+	CloseAtExec         // closes the channel instead of running a command
+	SilentExec          // reports the command as started, but does not run it
+	ForcedCommand       // runs Config.Words with the shell instead of any command
+	FreezeAtWords       // passes on the command's first output, then freezes like Freeze
 )
 
-// Config is how a server is set up. The zero value accepts any key and runs commands with this process's PATH.
+// Config configures a server. The zero value accepts any key and runs commands with this process's PATH.
 type Config struct {
 	HostKeys []ssh.Signer // default one new ed25519 key
 	Accept   func(user string, key ssh.PublicKey) bool
@@ -45,7 +45,7 @@ type Config struct {
 	Env      []string // of commands; default PATH alone
 	Wrap     []string // argv before the shell's
 	Words    string   // see Words and ForcedCommand
-	Forward  bool     // allows direct-tcpip: may be a jump host
+	Forward  bool     // allows direct-tcpip, so that it can be a jump host
 }
 
 // Server is a running server on a loopback port.
@@ -62,7 +62,7 @@ type Server struct {
 	fault  Fault
 	conns  map[*freezer]struct{}
 	closed bool
-	execs  []string // every command that was asked for
+	execs  []string // every command that was requested
 	logins int
 	others int
 }
@@ -97,7 +97,7 @@ func (s *Server) Close() {
 	s.wg.Wait()
 }
 
-// Set makes connections from now on fail by f.
+// Set makes later connections fail with f.
 func (s *Server) Set(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *Server) Drop() {
 	}
 }
 
-// Execs lists the commands that were asked for.
+// Execs lists the commands that were requested.
 func (s *Server) Execs() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,14 +204,14 @@ func (s *Server) serve(c *freezer, fault Fault) {
 	wg.Wait()
 }
 
-// asked notes that a client tried something other than a key.
+// asked counts an attempt to authenticate without a key.
 func (s *Server) asked() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.others++
 }
 
-// OtherTries is how often clients tried a password or answered a prompt.
+// OtherTries returns how often clients tried a password or answered a prompt.
 func (s *Server) OtherTries() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -257,7 +257,7 @@ func (s *Server) config(c *freezer, fault Fault) *ssh.ServerConfig {
 	return config
 }
 
-// answerGlobal refuses every global request, as OpenSSH does with a keepalive.
+// answerGlobal refuses every global request, as OpenSSH does for a keepalive.
 func answerGlobal(reqs <-chan *ssh.Request) {
 	for r := range reqs {
 		if r.WantReply {

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// endGrace is how long a command may go on after its client has gone: as with OpenSSH it only sees its input's end.
+	// endGrace is how long a command may continue after its client disconnected: as with OpenSSH, it only sees the end
+	// of its input.
 	endGrace = 2 * time.Second
-	// outputGrace is how long the output of a command that has ended is waited for: it may have left something running
-	// that holds it.
+	// outputGrace is how long to wait for the output of a command that has ended: a child may hold it open.
 	outputGrace = 10 * time.Second
 )
 
@@ -29,7 +29,7 @@ func (s *Server) session(c *freezer, nc ssh.NewChannel, fault Fault) {
 	defer ch.Close()
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	gone := make(chan struct{}) // the channel was closed, by whomever
+	gone := make(chan struct{}) // the channel was closed, by either side
 	defer close(gone)
 	ran := false
 	for r := range reqs {
@@ -70,7 +70,7 @@ func (s *Server) session(c *freezer, nc ssh.NewChannel, fault Fault) {
 	}
 }
 
-// freezing freezes the connection once something was written.
+// freezing freezes the connection after something was written.
 type freezing struct {
 	io.Writer
 	conn *freezer
@@ -82,7 +82,7 @@ func (f freezing) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// run is `sh -c command` between the channel's streams, its output to out.
+// run runs `sh -c command` between the channel's streams, with its output to out.
 func (s *Server) run(ch ssh.Channel, out io.Writer, command string, gone <-chan struct{}) {
 	argv := append(append([]string{}, s.cfg.Wrap...), "sh", "-c", command)
 	cmd := exec.Command(argv[0], argv[1:]...)
@@ -114,7 +114,7 @@ func (s *Server) run(ch ssh.Channel, out io.Writer, command string, gone <-chan 
 		select {
 		case <-done:
 		case <-time.After(endGrace):
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // with what it runs, which holds its output
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // including its children, which hold its output open
 		}
 	}()
 	err = cmd.Wait()
