@@ -8,8 +8,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestHTTP2IsTheSameServers: a server that ends a connection without ALPN and takes one for HTTP/2 speaks HTTP/2 only.
-// One that shows another certificate on the second connection is another server, and was not verified.
+// TestHTTP2IsTheSameServers: a server that closes a connection without ALPN, but accepts one that offers HTTP/2, speaks
+// only HTTP/2. If the second connection presents another certificate, it reached another server, which was not
+// verified.
 func TestHTTP2IsTheSameServers(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	own := ca.leaf(t, leafOf{})

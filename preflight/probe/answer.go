@@ -17,8 +17,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// envelope is where an error's parts are in an answer: at the path that the request extracts under one of the names,
-// else at the common one.
+// envelope has the paths of an error's parts in an answer: the path that the request extracts under one of the names,
+// else the common path.
 var envelope = struct{ code, message, correlation, retryAfter envelopeField }{
 	code:        envelopeField{"error.code", [...]string{"error.code", "error_code"}},
 	message:     envelopeField{"error.message", [...]string{"error.message", "error_message"}},
@@ -41,14 +41,14 @@ func (e envelopeField) in(req diag.Request) string {
 	return e.path
 }
 
-// record writes the HTTP section from an answer, and the failure where it is one.
+// record fills the HTTP section from an answer, and sets the failure if it is one.
 func (c *climb) record(a *answer) {
 	if word := c.describe(a); word != diag.OK {
 		c.failed(phaseHTTP, word, nil)
 	}
 }
 
-// describe writes the HTTP section from an answer and names what is wrong with it.
+// describe fills the HTTP section from an answer, and returns the failure that the answer means.
 func (c *climb) describe(a *answer) diag.Failure {
 	h := headFacts(a.resp)
 	c.f.HTTP = h
@@ -56,7 +56,7 @@ func (c *climb) describe(a *answer) diag.Failure {
 	h.BodyBytes = new(int64(len(a.body)))
 	h.Correlation = withoutSecrets(h.Correlation, secretsOf(c.req)...)
 	valid := json.Valid(a.body)
-	if valid { // a field of half an answer may be half a value
+	if valid { // a field of a truncated answer may be truncated itself
 		c.extract(h, a.body)
 	}
 	var word diag.Failure
@@ -67,13 +67,14 @@ func (c *climb) describe(a *answer) diag.Failure {
 	return word
 }
 
-// judgeBody names what is wrong with the body of a good answer where fields were asked for, or where a node shows its
-// certificate: its agent reads the body. A page without fields, such as a health page, may be anything.
+// judgeBody returns the failure of a successful answer whose body is wrong. It checks the body if fields were
+// requested, or if the request used a node's certificate, since the agent parses the body. The body of any other page,
+// such as a health page, does not matter.
 func (c *climb) judgeBody(a *answer, valid bool) diag.Failure {
 	wants, node, says := c.wantsFields(), c.req.Cert != "", isJSON(a.resp)
 	switch {
 	case wants && isHTML(a.resp):
-		return diag.HTTPEdgePage // a page for people in place of the API's answer
+		return diag.HTTPEdgePage // an HTML page instead of the API's answer
 	case valid, !wants && !node, len(a.body) == maxBody:
 		return diag.OK
 	case a.cut:
@@ -84,8 +85,8 @@ func (c *climb) judgeBody(a *answer, valid bool) diag.Failure {
 	return diag.HTTPMalformed
 }
 
-// wantsFields reports whether more was asked for than the parts of an error and lists of names, which any page may
-// lack.
+// wantsFields reports whether the request extracts more than the parts of an error and lists of names, which any page
+// may lack.
 func (c *climb) wantsFields() bool {
 	for name := range c.req.Extract {
 		if !strings.HasPrefix(name, "error.") && !strings.HasSuffix(name, listOfNames) {
@@ -95,11 +96,11 @@ func (c *climb) wantsFields() bool {
 	return false
 }
 
-// headFacts is the HTTP section as far as the head of an answer goes.
+// headFacts returns the part of the HTTP section that the head of an answer has.
 func headFacts(resp *http.Response) *diag.HTTPFacts {
 	h := &diag.HTTPFacts{Status: resp.StatusCode, Server: Scrub(resp.Header.Get("Server"))}
 	h.ContentType, _, _ = strings.Cut(resp.Header.Get("Content-Type"), ";")
-	h.Correlation = clipID(resp.Header.Get("X-Correlation-Id")) // an opaque id by nature, which scrubbing would eat
+	h.Correlation = clipID(resp.Header.Get("X-Correlation-Id")) // an opaque id, which scrubbing would redact
 	if u, err := url.Parse(resp.Header.Get("Location")); err == nil {
 		h.Location = Scrub(u.Host + u.Path)
 	}
@@ -110,11 +111,11 @@ func headFacts(resp *http.Response) *diag.HTTPFacts {
 	return h
 }
 
-// listOfNames ends the name of a field that holds names alone. What else its path may lead to, such as the values of
-// headers, is not kept.
+// listOfNames is the suffix of fields that contain only names. Anything else found at their path, such as values of
+// headers, is dropped.
 const listOfNames = "_names"
 
-// maxHeaderName is longer than the names of headers are, and shorter than tokens.
+// maxHeaderName is longer than headers' names, and shorter than tokens.
 const maxHeaderName = 40
 
 func isNames(v string) bool {
@@ -123,7 +124,7 @@ func isNames(v string) bool {
 		!slices.ContainsFunc(names, func(n string) bool { return !isName(n) })
 }
 
-// isName reports whether n is a letter, and letters, digits and dashes after it.
+// isName reports whether n is a letter followed by letters, digits and dashes.
 func isName(n string) bool {
 	for i, c := range []byte(n) {
 		letter := c|0x20 >= 'a' && c|0x20 <= 'z'
@@ -134,12 +135,12 @@ func isName(n string) bool {
 	return n != "" && len(n) <= maxHeaderName
 }
 
-// maxID bounds an id from outside.
+// maxID bounds an id in an answer.
 const maxID = 128
 
 func clipID(id string) string { return id[:min(len(id), maxID)] }
 
-// retryAfter reads both forms of the header; a date is relative to the server's own clock. Nil without the header.
+// retryAfter parses both forms of the header; a date is relative to the server's own clock. Nil without the header.
 func retryAfter(v string, now time.Time) *int64 {
 	if n, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64); err == nil && n >= 0 {
 		return &n
@@ -150,8 +151,7 @@ func retryAfter(v string, now time.Time) *int64 {
 	return nil
 }
 
-// extract pulls from valid JSON the fields that were asked for, and the error envelope of a refusal. A null counts as
-// absent.
+// extract reads the requested fields from valid JSON, and the error envelope of a refusal. A null counts as absent.
 func (c *climb) extract(h *diag.HTTPFacts, body []byte) {
 	get := c.p.Lookup
 	if get == nil {
@@ -201,15 +201,15 @@ func (c *climb) extract(h *diag.HTTPFacts, body []byte) {
 	}
 }
 
-// A server that speaks HTTP/2 only answers with an alert, with a frame of HTTP/2, or by ending the connection.
+// A server that speaks only HTTP/2 answers HTTP/1.1 with an alert, with an HTTP/2 frame, or by closing the connection.
 
 var errHTTP2 = errors.New("the server speaks HTTP/2 only, and HTTP/1.1 was offered (ALPN)")
 
-// alpnPatience bounds the handshake that asks for HTTP/2.
+// alpnPatience bounds the handshake that offers HTTP/2.
 const alpnPatience = time.Second
 
-// orHTTP2 is err, or errHTTP2 when the server closed a connection for which it had agreed on no protocol, and takes one
-// for HTTP/2 by the same certificate. Nothing is sent over that one.
+// orHTTP2 returns err, or errHTTP2 if the server closed a connection without a negotiated protocol, but accepts one
+// that offers HTTP/2 and presents the same certificate. It sends nothing over the second connection.
 func (c *climb) orHTTP2(ctx context.Context, err error) error {
 	conn, secure := c.link.conn.(*tls.Conn)
 	if !secure || !errors.Is(err, errClosed) || conn.ConnectionState().NegotiatedProtocol != "" {
@@ -225,7 +225,7 @@ func (c *climb) orHTTP2(ctx context.Context, err error) error {
 	again := tls.Client(raw, &tls.Config{
 		ServerName: c.serverName(), NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12,
 		InsecureSkipVerify: true, // VerifyConnection verifies
-		VerifyConnection: func(cs tls.ConnectionState) error { // the certificate that was judged a moment ago
+		VerifyConnection: func(cs tls.ConnectionState) error { // the certificate that was verified a moment ago
 			if !cs.PeerCertificates[0].Equal(conn.ConnectionState().PeerCertificates[0]) {
 				return errUnverified
 			}
@@ -238,8 +238,8 @@ func (c *climb) orHTTP2(ctx context.Context, err error) error {
 	return err
 }
 
-// http2Frame reports whether the bytes that came begin a frame with which an HTTP/2 server begins: its settings, or the
-// end of a connection that did not begin in HTTP/2 (RFC 9113, 4.1).
+// http2Frame reports whether the received bytes begin a frame that an HTTP/2 server sends first: SETTINGS, or GOAWAY
+// for a client that did not speak HTTP/2 (RFC 9113, 4.1).
 func http2Frame(br *bufio.Reader) bool {
 	const header, settings, goAway = 9, 4, 7
 	head, _ := br.Peek(min(br.Buffered(), header))

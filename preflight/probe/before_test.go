@@ -10,7 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestRequestsOfVersionBefore: what the tool of the version before asks of a node, this agent reads, with every input.
+// TestRequestsOfVersionBefore: this agent reads all requests that the previous version of the tool sends to a node,
+// with every input.
 func TestRequestsOfVersionBefore(t *testing.T) {
 	walks, err := filepath.Glob("../../golden/before/*.json")
 	if err != nil || len(walks) == 0 {

@@ -16,12 +16,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// binary reads the program Target; with Unit, the one that the unit really starts (a drop-in may have replaced it). It
-// runs no program but Request.VersionCommand. Words: binary_missing, binary_exec_format (it cannot be executed here).
+// binary reads the program Target; with Unit, the program that the unit in fact starts (a drop-in may have replaced
+// it). It runs nothing but Request.VersionCommand. Failures: binary_missing, binary_exec_format (it cannot be executed
+// here).
 func (p *Prober) binary(ctx context.Context, req diag.Request, f *diag.Fact) {
 	b := &diag.BinaryFacts{Path: req.Target}
 	f.Binary = b
-	running := "" // the path under which the kernel has what the unit runs
+	running := "" // the kernel's link to the program that the unit runs
 	if req.Unit != "" {
 		if props, err := p.units.show(ctx, req.Unit); err != nil {
 			f.Detail = "the unit's own program is not known: " + err.Error()
@@ -48,8 +49,8 @@ func (p *Prober) binary(ctx context.Context, req diag.Request, f *diag.Fact) {
 	}
 }
 
-// lookProgram reads the program's file; false when f has failed. running is the path of what the unit runs, "" for
-// nothing.
+// lookProgram reads the program's file; it returns false if f has failed. running is the path of the program that the
+// unit runs, "" if none.
 func lookProgram(ctx context.Context, f *diag.Fact, running string) bool {
 	b := f.Binary
 	st, err := os.Stat(b.Path)
@@ -98,8 +99,9 @@ func lookProgram(ctx context.Context, f *diag.Fact, running string) bool {
 	return true
 }
 
-// identify reports whose program it is: by the Go build info of the file or of what runs, or because it is the very
-// program that reads it. A script may start anything, so it is not ours only where something else is seen to run.
+// identify finds out whether the program is gpuaas-agent: by the Go build info of the file or of the running program,
+// or because it is the program of this very process. A script may start anything, so a script is reported as another
+// program only if another program is seen to run.
 func identify(ctx context.Context, b *diag.BinaryFacts, running string) {
 	ours, known := false, b.Kind == kindELF
 	for _, path := range [...]string{b.Path, running} {
@@ -123,15 +125,15 @@ func identify(ctx context.Context, b *diag.BinaryFacts, running string) {
 	if !ours && known {
 		self, err := digest(ctx, "/proc/self/exe")
 		ours = err == nil && (self == b.SHA256 || self == b.Running)
-		known = ctx.Err() == nil // else the programs were not read to their ends
+		known = ctx.Err() == nil // otherwise the programs were not read completely
 	}
 	if ours || known {
 		b.OurAgent = &ours
 	}
 }
 
-// askVersion runs the profile's version_command and keeps the first line of its output. A failure of the command is
-// not evidence about the agent's program: the version is then not known.
+// askVersion runs the profile's version_command and keeps the first line of its output. A failure of the command is not
+// evidence about the agent's program; the version is then unknown.
 func (p *Prober) askVersion(ctx context.Context, req diag.Request, f *diag.Fact) {
 	if !p.Commands {
 		f.Detail = joinDetail(f.Detail,

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// maxRoots bounds TLSFacts.TrustRoots: a private bundle holds a few, and a report needs no hundred.
+// maxRoots bounds TLSFacts.TrustRoots: a private bundle has few certificates, and a report does not need hundreds.
 const maxRoots = 16
 
 // certInfo describes one certificate. Serials are lower-case hex without separators.
@@ -41,14 +41,14 @@ func certInfos(certs []*x509.Certificate, most int) []diag.CertInfo {
 	return infos
 }
 
-// trust is what a server's chain is verified against.
+// trust is the set of roots that verifies a server's chain.
 type trust struct {
 	source string
 	roots  *x509.CertPool // nil: the host's own
 	certs  []*x509.Certificate
 }
 
-// readTrust follows the request: PEM sent along, a bundle's path, else the host's own roots.
+// readTrust reads the roots that the request names: inline PEM, a bundle's path, else the host's own roots.
 func readTrust(req diag.Request) (trust, error) {
 	var text []byte
 	t := trust{source: "system"}
@@ -75,7 +75,7 @@ func readTrust(req diag.Request) (trust, error) {
 	return t, nil
 }
 
-// parseCerts reads every certificate of a PEM text; there must be one.
+// parseCerts parses every certificate of a PEM text, which must have at least one.
 func parseCerts(text []byte) ([]*x509.Certificate, error) {
 	var certs []*x509.Certificate
 	for {
@@ -98,7 +98,7 @@ func parseCerts(text []byte) ([]*x509.Certificate, error) {
 	return certs, nil
 }
 
-// readClientCert reads a certificate and its key where the probe runs. A request without Cert has none.
+// readClientCert reads a certificate and its key on the probing machine. It returns nil for a request without Cert.
 func readClientCert(req diag.Request) (*tls.Certificate, error) {
 	if req.Cert == "" {
 		return nil, nil
@@ -118,7 +118,7 @@ func readClientCert(req diag.Request) (*tls.Certificate, error) {
 	if err == nil {
 		return &pair, nil
 	}
-	// crypto/tls has no type for a key of another certificate, only these words.
+	// crypto/tls has no error type for a key that does not match, only these texts.
 	if text := err.Error(); text == "tls: private key does not match public key" ||
 		text == "tls: private key type does not match public key type" {
 		return nil, fmt.Errorf("%s and %s: %w", req.Cert, req.Key, errMismatch)
@@ -126,9 +126,9 @@ func readClientCert(req diag.Request) (*tls.Certificate, error) {
 	return nil, fmt.Errorf("%s: %w: %w", req.Key, errUnparseable, err)
 }
 
-// verifyChain verifies a server's chain and name at now, and names what is wrong. The chain comes before the name,
-// and dates before both: the library calls a certificate that is not valid yet expired, and a certificate out of its
-// time is the cause that its owner can repair whatever else is wrong.
+// verifyChain verifies a server's chain and name at now, and returns the failure. It reports dates before the chain,
+// and the chain before the name: the library calls a certificate that is not yet valid expired, and its owner can renew
+// an expired certificate whatever else is wrong.
 func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, name string, now time.Time) (diag.Failure, error) {
 	if len(chain) == 0 {
 		return diag.TLSProtocol, errors.New("the server sent no certificate")
@@ -153,11 +153,11 @@ func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, name string, n
 	if errors.As(err, &invalid) && invalid.Reason == x509.Expired && invalid.Cert != nil {
 		return dateWord(invalid.Cert, now, diag.TLSUnknownCA), err
 	}
-	// Verify stops at the first thing it dislikes; the leaf's dates count all the same.
+	// Verify stops at the first error; the leaf's dates matter nevertheless.
 	return dateWord(leaf, now, diag.TLSUnknownCA), err
 }
 
-// dateWord returns the failure for a certificate that is not valid at now, or other when it is.
+// dateWord returns the failure for a certificate that is not valid at now, else other.
 func dateWord(c *x509.Certificate, now time.Time, other diag.Failure) diag.Failure {
 	switch {
 	case now.Before(c.NotBefore):
@@ -168,7 +168,7 @@ func dateWord(c *x509.Certificate, now time.Time, other diag.Failure) diag.Failu
 	return other
 }
 
-// subjectNames decodes the distinguished names of a certificate request, as the chain's subjects are written.
+// subjectNames decodes the distinguished names of a certificate request, in the format of the chain's subjects.
 func subjectNames(raw [][]byte) []string {
 	var names []string
 	for _, der := range raw {

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// errnoName is the symbolic errno inside err, or "".
+// errnoName returns the symbolic errno inside err, or "".
 func errnoName(err error) string {
 	var e syscall.Errno
 	if !errors.As(err, &e) {
@@ -26,21 +26,21 @@ func errnoName(err error) string {
 	return unix.ErrnoName(e)
 }
 
-// timedOut reports whether the time was up, ours or the kernel's.
+// timedOut reports whether err is a timeout, of ctx or of the kernel.
 func timedOut(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return errors.Is(ctx.Err(), context.DeadlineExceeded)
 	}
 	var e syscall.Errno
 	if errors.As(err, &e) {
-		return e == syscall.ETIMEDOUT // Timeout is true of EAGAIN, too, which means an exhausted resource
+		return e == syscall.ETIMEDOUT // Timeout is also true for EAGAIN, which means an exhausted resource
 	}
 	var t interface{ Timeout() bool }
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) ||
 		(errors.As(err, &t) && t.Timeout())
 }
 
-// errnoWords is what the kernel's answers to a connection attempt are called.
+// errnoWords maps errors of connect to failures.
 var errnoWords = map[syscall.Errno]diag.Failure{
 	syscall.ECONNREFUSED:  diag.TCPRefused,
 	syscall.ETIMEDOUT:     diag.TCPTimeout,
@@ -58,8 +58,8 @@ var errnoWords = map[syscall.Errno]diag.Failure{
 	syscall.EAFNOSUPPORT:  diag.TCPDenied,
 }
 
-// errnoWord is the failure for the kernel's error of a network call; "" where none is defined. An errno alone is
-// ambiguous: the call and the state of this machine count, too.
+// errnoWord returns the failure for a network call's errno, "" if there is none. An errno alone is ambiguous, so it
+// also considers the call and the state of this machine.
 func errnoWord(err error) diag.Failure {
 	var e syscall.Errno
 	switch {
@@ -73,8 +73,8 @@ func errnoWord(err error) diag.Failure {
 	return errnoWords[e]
 }
 
-// jumpWords is the same for a connection that a jump host was asked for: it answers in words only
-// (ssh.OpenChannelError, whose message is the far kernel's strerror or Go's).
+// jumpWords maps a jump host's errors for a connection to failures. They are texts (ssh.OpenChannelError, whose message
+// is the remote kernel's strerror or Go's).
 var jumpWords = [...]struct {
 	text string
 	word diag.Failure
@@ -89,7 +89,7 @@ var jumpWords = [...]struct {
 	{"administratively prohibited", diag.TCPDenied},
 }
 
-// connectWord names a failed connection attempt.
+// connectWord returns the failure of a connection attempt.
 func connectWord(err error) diag.Failure {
 	var e syscall.Errno
 	if errors.As(err, &e) {
@@ -107,7 +107,7 @@ func connectWord(err error) diag.Failure {
 	return diag.Unknown
 }
 
-// TLS alerts that a server sends about a client's certificate (RFC 8446, 6.2), and two general ones.
+// TLS alerts about a client's certificate (RFC 8446, 6.2), and two general ones.
 const (
 	alertHandshakeFailure    = 40
 	alertBadCertificate      = 42
@@ -121,8 +121,8 @@ const (
 	alertNoProtocol          = 120 // ALPN, RFC 7301
 )
 
-// remoteAlert is the alert that the peer sent, if err is one. crypto/tls wraps it in an unexported integer type
-// (tls.AlertError is used for QUIC only), so its kind is looked at; nothing else has "remote error" as its operation.
+// remoteAlert returns the alert that the peer sent, if err is one. crypto/tls wraps it in an unexported integer type
+// (tls.AlertError is used for QUIC only), so its kind is checked; only alerts have "remote error" as their operation.
 func remoteAlert(err error) (uint8, bool) {
 	var a tls.AlertError
 	if errors.As(err, &a) {
@@ -139,15 +139,15 @@ func remoteAlert(err error) (uint8, bool) {
 	return uint8(v.Uint()), true
 }
 
-// clientCert is what was shown to the server, as far as an alert about it goes.
+// clientCert is what an alert can be about: the client certificate that was sent, and the server's request for one.
 type clientCert struct {
 	requested bool
 	sent      bool
 	notBefore time.Time
 }
 
-// alertWord names an alert. Servers call a certificate that is not valid yet "expired", and some answer a missing one
-// with "handshake failure" or "bad certificate".
+// alertWord returns the failure for an alert. Servers call a certificate that is not yet valid "expired", and some
+// report a missing one as "handshake failure" or "bad certificate".
 func alertWord(alert uint8, cert clientCert, now time.Time) diag.Failure {
 	if cert.requested && !cert.sent {
 		switch alert {
@@ -176,7 +176,7 @@ func alertWord(alert uint8, cert clientCert, now time.Time) diag.Failure {
 	return diag.TLSProtocol
 }
 
-// alertPhase distinguishes alerts about the client's certificate from those about the handshake.
+// alertPhase tells alerts about the client's certificate from those about the handshake.
 func alertPhase(alert uint8, cert clientCert) string {
 	switch alertWord(alert, cert, time.Time{}) {
 	case diag.TLSProtocol, diag.TLSALPN:
@@ -185,7 +185,7 @@ func alertPhase(alert uint8, cert clientCert) string {
 	return phaseMTLS
 }
 
-// handshakeWord names a handshake that failed for another reason than the server's certificate.
+// handshakeWord returns the failure of a handshake that did not fail for the server's certificate.
 func handshakeWord(err error, cert clientCert, now time.Time) diag.Failure {
 	if a, ok := remoteAlert(err); ok {
 		return alertWord(a, cert, now)
@@ -200,14 +200,14 @@ func handshakeWord(err error, cert clientCert, now time.Time) diag.Failure {
 	return diag.TLSProtocol
 }
 
-// broken reports whether the peer ended the connection, politely or not.
+// broken reports whether the peer ended the connection, orderly or not.
 func broken(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNABORTED)
 }
 
-// exchangeWord names an exchange that brought no HTTP answer, and the phase it belongs to: a TLS 1.3 server's word
-// on the client certificate arrives with the first read after the handshake.
+// exchangeWord returns the phase and the failure of an exchange without an HTTP answer. A TLS 1.3 server's alert about
+// the client certificate arrives only with the first read after the handshake.
 func exchangeWord(err error, cert clientCert, now time.Time) (phase string, word diag.Failure) {
 	if a, ok := remoteAlert(err); ok {
 		return alertPhase(a, cert), alertWord(a, cert, now)
@@ -224,7 +224,7 @@ func exchangeWord(err error, cert clientCert, now time.Time) (phase string, word
 	return phaseHTTP, diag.HTTPNotHTTP
 }
 
-// fileWord names a file that could not be read, or that does not hold what it should.
+// fileWord returns the failure for a file that cannot be read, or has the wrong content.
 func fileWord(err error) diag.Failure {
 	switch {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR):

@@ -16,10 +16,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// foreignLines is how many lines that are not ours (a login's own greeting) are passed over.
+// foreignLines is how many lines of other origin (a login's greeting) are skipped.
 const foreignLines = 64
 
-// Client is the operator's side of the protocol that Serve speaks. It is safe for concurrent use.
+// Client is the operator's end of the protocol that Serve speaks. It is safe for concurrent use.
 type Client struct {
 	start time.Time
 	r     io.Reader
@@ -27,7 +27,7 @@ type Client struct {
 
 	greeted chan struct{} // closed when hello or err is set
 	ended   chan struct{} // closed when the transport has ended; then err is set
-	send    chan []byte   // lines for the one writer: a write may hang for as long as the transport does
+	send    chan []byte   // lines for the single writer: a write may block as long as the transport does
 	wg      sync.WaitGroup
 
 	budget budget // of the reading goroutine alone
@@ -36,10 +36,10 @@ type Client struct {
 	hello   *Hello
 	err     error
 	last    uint64
-	pending map[string]chan diag.Fact // by the id on the wire
+	pending map[string]chan diag.Fact // by request id on the wire
 }
 
-// NewClient speaks over r and w, which Close closes when they are io.Closers. It returns at once; Hello waits.
+// NewClient returns a client over r and w, which Close closes if they are io.Closers. It does not wait; Hello does.
 func NewClient(r io.Reader, w io.Writer) *Client {
 	c := &Client{start: time.Now(), r: r, w: w,
 		budget: budget{left: bounded.LinkBudget}, greeted: make(chan struct{}), ended: make(chan struct{}),
@@ -49,7 +49,7 @@ func NewClient(r io.Reader, w io.Writer) *Client {
 	return c
 }
 
-// Hello waits for the far side's first line.
+// Hello waits for the peer's first line.
 func (c *Client) Hello(ctx context.Context) (Hello, error) {
 	select {
 	case <-c.greeted:
@@ -64,8 +64,8 @@ func (c *Client) Hello(ctx context.Context) (Hello, error) {
 	return *c.hello, nil
 }
 
-// Close ends the transport and waits for the client's goroutines. The caller must have ended a reader or writer that
-// is not an io.Closer.
+// Close ends the transport and waits for the client's goroutines. The caller must end a reader or writer that is not an
+// io.Closer.
 func (c *Client) Close() error {
 	var errs []error
 	for _, end := range []any{c.w, c.r} {
@@ -78,8 +78,8 @@ func (c *Client) Close() error {
 	return errors.Join(errs...)
 }
 
-// Probe answers every request, in order, and never blocks past ctx. What the far side did not answer is a fact, too:
-// ssh_transport when the connection ended, timeout or cancelled when ctx did.
+// Probe answers every request, in order, and never blocks past ctx. A missing answer is also a fact: ssh_transport if
+// the connection ended, timeout or cancelled if ctx did.
 func (c *Client) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	facts := make([]diag.Fact, len(reqs))
 	var wg sync.WaitGroup
@@ -133,13 +133,13 @@ func (c *Client) probe(ctx context.Context, req diag.Request) diag.Fact {
 	}
 }
 
-// own gives an answer back under the caller's id and clock.
+// own returns an answer with the caller's id and clock.
 func (c *Client) own(f diag.Fact, req diag.Request, began time.Time) diag.Fact {
 	f.ID, f.Request, f.OffsetMS = req.ID, req, began.Sub(c.start).Milliseconds()
 	return f
 }
 
-// ended reports why ctx ended, in the words of facts; false while it has not.
+// ended returns why ctx ended as a failure; false if it has not.
 func ended(ctx context.Context) (diag.Failure, bool) {
 	switch {
 	case ctx.Err() == nil:
@@ -150,7 +150,7 @@ func ended(ctx context.Context) (diag.Failure, bool) {
 	return diag.Cancelled, true
 }
 
-// expect registers one awaited answer under a fresh id: the callers' own ids need not be unique.
+// expect registers an awaited answer under a new id: ids of callers need not be unique.
 func (c *Client) expect(answer chan diag.Fact) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,7 +166,7 @@ func (c *Client) forget(id string) {
 	delete(c.pending, id)
 }
 
-// giveUp cancels the request at the far side, if that does not block.
+// giveUp cancels the request at the peer, unless that would block.
 func (c *Client) giveUp(id string) {
 	line, err := json.Marshal(map[string]string{"cancel": id})
 	if err != nil {
@@ -184,7 +184,7 @@ func (c *Client) reason() error {
 	return c.err
 }
 
-// end marks the transport as ended, once; the first reason stays.
+// end marks the transport as ended; the first reason is kept.
 func (c *Client) end(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -245,14 +245,14 @@ func (c *Client) hasGreeted() bool {
 	return c.hello != nil
 }
 
-// take handles one line; false when it is not one of the protocol.
+// take handles one line; it returns false if the line is not one of the protocol.
 func (c *Client) take(line []byte) bool {
 	if len(line) == 0 || line[0] != '{' || !bytes.HasSuffix(line, []byte("}")) {
 		return false
 	}
 	var o outLine
 	holds, over := bounded.Measure(line, bounded.Line())
-	if json.Unmarshal(line, &o) != nil { // its few fields cost little, whatever else the line holds
+	if json.Unmarshal(line, &o) != nil { // its few fields are cheap to decode, whatever else the line has
 		return false
 	}
 	if o.Hello != nil {
@@ -289,7 +289,7 @@ func (c *Client) greet(h *Hello) {
 	}
 }
 
-// deliver hands f to the caller that waits for it; an answer that came too late is dropped.
+// deliver passes f to the caller that waits for it; a late answer is dropped.
 func (c *Client) deliver(f diag.Fact) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,15 +20,15 @@ import (
 const (
 	// maxPrefixes bounds the address prefixes of a unit in a fact.
 	maxPrefixes = 64
-	// nearlyAll: the figures are read while a process works, so that at its limit one more or less is open.
+	// nearlyAll is the tolerance at a limit: the process keeps running while its usage is read.
 	nearlyAll = 1
 )
 
-// proxyNames are the variables by which programs find a proxy.
+// proxyNames are the variables that configure a proxy.
 var proxyNames = [...]string{"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy"}
 
-// confinement reads what keeps a unit's main process from the network; nil where nothing does. It is reported and never
-// imitated: a probe joins namespaces, and nothing else of these.
+// confinement reads what restricts the network access of a unit's main process; nil if nothing does. A probe joins the
+// process's namespaces, but does not imitate the other restrictions: it only reports them.
 func (p *Prober) confinement(ctx context.Context, pid int, props host.Unit) *diag.Confinement {
 	c := diag.Confinement{
 		PrivateNetwork: props["PrivateNetwork"] == "yes", NetworkPath: props["NetworkNamespacePath"],
@@ -37,7 +37,7 @@ func (p *Prober) confinement(ctx context.Context, pid int, props host.Unit) *dia
 		SystemCalls: filtersSockets(props["SystemCallFilter"]),
 	}
 	if !c.PrivateNetwork {
-		c.JoinsNetworkOf = "" // nothing is joined without a network to share
+		c.JoinsNetworkOf = "" // JoinsNamespaceOf has no effect without PrivateNetwork
 	}
 	c.OwnNetwork = ownNetwork(pid)
 	if all, err := processEnv(pid); err == nil {
@@ -65,11 +65,12 @@ func (p *Prober) confinement(ctx context.Context, pid int, props host.Unit) *dia
 	return &c
 }
 
-// InMachinesNetwork reports whether this process is seen to be in the network namespace of the machine's first process.
+// InMachinesNetwork reports whether this process is known to be in the network namespace of the machine's first
+// process.
 func InMachinesNetwork() bool { return inMachinesNetwork(host.This) }
 
-// inMachinesNetwork: a process 1 in our own control group is the first of a container or of a PID namespace, and says
-// nothing about the machine.
+// inMachinesNetwork ignores a process 1 in our own control group: it is the first process of a container or of a PID
+// namespace, not the machine's.
 func inMachinesNetwork(proc host.Proc) bool {
 	ours, err := proc.Cgroups(host.Thread)
 	first, errFirst := proc.Cgroups(1)
@@ -80,15 +81,15 @@ func inMachinesNetwork(proc host.Proc) bool {
 	return same && seen
 }
 
-// ownNetwork reports whether pid is seen to be in another network namespace than the machine's first process: a login
-// may itself be in one of its own.
+// ownNetwork reports whether pid is known to be in another network namespace than the machine's first process. It does
+// not compare with this process, since a login may also be in a namespace.
 func ownNetwork(pid int) bool {
 	same, seen := sameNetwork(host.This, 1, pid)
 	return seen && !same
 }
 
-// sameNetwork compares two processes' network namespaces by a file that each of them has its own of: unlike the links
-// in /proc/PID/ns, every user may see it, unless /proc hides the process.
+// sameNetwork compares two processes' network namespaces by a file that is distinct in each namespace. Unlike the links
+// in /proc/PID/ns, every user can stat it, unless /proc hides the process.
 func sameNetwork(proc host.Proc, a, b int) (same, seen bool) {
 	one, errOne := os.Stat(proc.Path(a, "net", "dev"))
 	other, errOther := os.Stat(proc.Path(b, "net", "dev"))
@@ -98,7 +99,7 @@ func sameNetwork(proc host.Proc, a, b int) (same, seen bool) {
 	return os.SameFile(one, other), true
 }
 
-// addSlices adds the addresses of the slices above a unit, which systemd adds to its own.
+// addSlices adds the address lists of the slices above a unit, which systemd applies as well.
 func (p *Prober) addSlices(ctx context.Context, controlGroup string, c *diag.Confinement) {
 	for name := range strings.SplitSeq(controlGroup, "/") {
 		if !strings.HasSuffix(name, ".slice") || !isUnitName(name) {
@@ -113,7 +114,7 @@ func (p *Prober) addSlices(ctx context.Context, controlGroup string, c *diag.Con
 	}
 }
 
-// families is RestrictAddressFamilies where it restricts: "~" alone refuses none.
+// families returns RestrictAddressFamilies if it restricts anything: "~" alone does not.
 func families(value string) string {
 	if value == "~" {
 		return ""
@@ -129,8 +130,8 @@ func prefixes(value string) []string {
 	return all[:min(len(all), maxPrefixes)]
 }
 
-// filtersSockets reports whether a SystemCallFilter, as systemd shows it (all calls by name, behind ~ those refused),
-// leaves a process without sockets or connections.
+// filtersSockets reports whether a SystemCallFilter, as systemctl shows it (all calls by name, refused ones after ~),
+// denies a process sockets or connections.
 func filtersSockets(value string) bool {
 	list, refused := strings.CutPrefix(value, "~")
 	if strings.TrimSpace(list) == "" {
@@ -149,7 +150,7 @@ func filtersSockets(value string) bool {
 	return false
 }
 
-// unitShortage is a limit of a unit or of its main process that is used up; nil where there is room.
+// unitShortage returns an exhausted limit of a unit or of its main process; nil if there is none.
 func unitShortage(pid int, props host.Unit) *diag.ShortageFacts {
 	s := &diag.ShortageFacts{}
 	limits, _ := host.Read(host.This.Path(pid, "limits"), host.Small)
@@ -172,7 +173,7 @@ func unitShortage(pid int, props host.Unit) *diag.ShortageFacts {
 	return nil
 }
 
-// readDenial reads everything that may have denied this process a connection to remote: nothing of it is run.
+// readDenial reads everything that may have denied this process a connection to remote. It runs no programs.
 func readDenial(remote string) diag.DenialFacts {
 	d := diag.DenialFacts{Seccomp: seccompOf(os.Getpid())}
 	unread := func(what string, err error) {
@@ -193,7 +194,7 @@ func readDenial(remote string) diag.DenialFacts {
 	return d
 }
 
-// seccompOf reports which system calls a process may make, see diag.DenialFacts; "" where that cannot be read.
+// seccompOf returns which system calls a process may make, see diag.DenialFacts; "" if that cannot be read.
 func seccompOf(pid int) string {
 	mode, filters := seccompFilters(pid)
 	switch mode {
@@ -202,7 +203,7 @@ func seccompOf(pid int) string {
 	case "1":
 		return "strict"
 	case "2":
-		// A container's whole machine is filtered: what its first process may not do, no process may.
+		// In a container, a filter applies to the whole machine: no process can do what its first process cannot.
 		if all, base := seccompFilters(1); all == "2" && filters > 0 && base >= filters {
 			return "machine"
 		}
@@ -211,13 +212,14 @@ func seccompOf(pid int) string {
 	return ""
 }
 
-// seccompFilters reads a process's mode and, where the kernel counts them (5.9 and later), its filters.
+// seccompFilters reads a process's seccomp mode and, if the kernel reports it (5.9 and later), the number of its
+// filters.
 func seccompFilters(pid int) (mode string, filters int64) {
 	s, _ := host.This.Status(pid)
 	return s.Value("Seccomp"), s.Number("Seccomp_filters")
 }
 
-// The kinds of programs on a control group that can refuse a process the network, and BPF_PROG_QUERY's attributes.
+// The kinds of BPF programs on a control group that can deny network access, and the attributes of BPF_PROG_QUERY.
 var cgroupKinds = [...]struct {
 	kind uint32
 	name string
@@ -233,7 +235,7 @@ type bpfQuery struct {
 	count, _                      uint32
 }
 
-// cgroupFilters names the kinds of programs that hold for a control group, its parents' included.
+// cgroupFilters returns the kinds of programs that are effective for a control group, including those of its parents.
 func cgroupFilters(dir string) ([]string, error) {
 	if dir == "" {
 		return nil, errors.New("no unified control group is mounted")
@@ -258,7 +260,7 @@ func cgroupFilters(dir string) ([]string, error) {
 	return found, nil
 }
 
-// routeWord is what the routing table answers for an address in place of a route; "" where it has one.
+// routeWord returns the routing table's error for an address; "" if there is a route.
 func routeWord(to netip.Addr) (string, error) {
 	family, raw := byte(unix.AF_INET), to.AsSlice()
 	if to.Is6() {

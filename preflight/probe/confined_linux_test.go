@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// TestUnitAtItsLimit: a main process that has used up its open files, and one that has not.
+// TestUnitAtItsLimit: a main process that has exhausted its open files, and one that has not.
 func TestUnitAtItsLimit(t *testing.T) {
 	full := waitingIn(t, []string{"env"}, ":")
 	open := openFilesOf(full)

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// ClassifyDial names a failed dial, of ours or of a jump host, for those that dial other things than probes do: the
-// failure word, the phase it belongs to (dns or tcp), and the symbolic errno, where there is one. ctx is the dial's.
+// ClassifyDial names the failure of a dial, directly or through a jump host, for callers other than probes: the failure
+// word, its phase (dns or tcp), and the symbolic errno, if any. ctx is the dial's.
 func ClassifyDial(ctx context.Context, err error) (word diag.Failure, phase, errno string) {
 	var dns *net.DNSError
 	if errors.As(err, &dns) {
@@ -37,8 +37,9 @@ func ClassifyDial(ctx context.Context, err error) (word diag.Failure, phase, err
 	return connectWord(err), phaseTCP, errnoName(err)
 }
 
-// ClassifyExchange names an exchange over TLS that brought no answer, for those whose HTTP client dials, verifies and
-// exchanges in one go: by type and errno, in the words of ClassifyDial and of the probes. ctx is the exchange's.
+// ClassifyExchange names the failure of an exchange over TLS without an answer, for callers whose HTTP client dials,
+// verifies and exchanges in one step. It uses types and errnos, and the words of ClassifyDial and of the probes. ctx is
+// the exchange's.
 func ClassifyExchange(ctx context.Context, err error) diag.Failure {
 	var (
 		dns    *net.DNSError
@@ -72,7 +73,8 @@ func ClassifyExchange(ctx context.Context, err error) diag.Failure {
 	return diag.Unknown
 }
 
-// verificationWord names what crypto/tls found wrong with a server's certificate. Dates count first, as in verifyChain.
+// verificationWord returns the failure that crypto/tls found in a server's certificate. Dates come first, as in
+// verifyChain.
 func verificationWord(err *tls.CertificateVerificationError, now time.Time) diag.Failure {
 	var (
 		name    x509.HostnameError

@@ -33,13 +33,13 @@ func (c timeUp) Err() error {
 	}
 }
 
-// TestClassifyExchange breaks an ordinary HTTP client's exchange in one way at a time.
+// TestClassifyExchange breaks a standard HTTP client's exchange in one way at a time.
 func TestClassifyExchange(t *testing.T) {
 	asked := make(chan struct{}, 2)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		asked <- struct{}{}
 		<-r.Context().Done()
-		panic(http.ErrAbortHandler) // a handler that returned would answer an exchange that has just ended
+		panic(http.ErrAbortHandler) // a handler that returned normally would answer the aborted exchange
 	}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()

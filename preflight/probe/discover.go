@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// DiscoverAgent finds unit's main process and what it was started with. Where no process runs, or it cannot be read,
-// the environment is what systemd would start it with: the unit's environment files in order, else envFile.
+// DiscoverAgent finds unit's main process and its environment. If no process runs, or its environment cannot be read,
+// it uses what systemd would start it with: the unit's environment files in order, else envFile.
 func DiscoverAgent(ctx context.Context, unit, envFile string) AgentView {
 	a := AgentView{Unit: unit, EnvFile: envFile}
 	var files []string
@@ -30,7 +30,7 @@ func DiscoverAgent(ctx context.Context, unit, envFile string) AgentView {
 	return a
 }
 
-// readFiles takes the environment from files, else from EnvFile.
+// readFiles reads the environment from files, else from EnvFile.
 func (a *AgentView) readFiles(files []string) {
 	if len(files) == 0 && a.EnvFile != "" {
 		files = []string{a.EnvFile}
@@ -42,9 +42,8 @@ func (a *AgentView) readFiles(files []string) {
 	a.Denied = errors.Is(err, fs.ErrPermission)
 }
 
-// readProcess takes the environment from the running process; Source stays empty when that cannot be read, or holds
-// none of the names: a process that systemd is just starting has systemd's environment, and one that just ended has
-// none.
+// readProcess reads the environment of the running process. Source stays empty if it cannot be read, or has none of the
+// names: a process that systemd is just starting has systemd's environment, and one that just ended has none.
 func (a *AgentView) readProcess() {
 	if a.PID == 0 {
 		return
@@ -58,7 +57,7 @@ func (a *AgentView) readProcess() {
 	}
 }
 
-// processEnv is what a process was started with, secrets included: callers pick names.
+// processEnv returns the environment with which a process was started, including secrets: callers select names.
 func processEnv(pid int) (map[string]string, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
@@ -73,7 +72,7 @@ func processEnv(pid int) (map[string]string, error) {
 	return all, nil
 }
 
-// readEnvFiles merges environment files, the later winning. One that is missing is passed over if another is there.
+// readEnvFiles merges environment files; later ones override. It ignores missing files if at least one exists.
 func readEnvFiles(files []string) (map[string]string, error) {
 	all := map[string]string{}
 	read := 0
@@ -93,7 +92,7 @@ func readEnvFiles(files []string) (map[string]string, error) {
 	return all, nil
 }
 
-// errNoEnv reports that there is nothing to read an environment from.
+// errNoEnv reports that there is no source for the environment.
 var errNoEnv = errors.New("no environment file")
 
 func only(all map[string]string, names []string) map[string]string {

@@ -23,9 +23,9 @@ import (
 // maxWrite bounds Request.Write: a probe must not be what fills a disk.
 const maxWrite = 1 << 20
 
-// disk measures the file system that holds the folder Target, and really writes there. Words: disk_full, disk_inodes,
-// disk_read_only, not_permitted, file_missing, file_unreadable, unsupported. A full but writable file system (root's
-// reserve) is not a failure here: FreeBytes shows it.
+// disk measures the file system that contains the folder Target, including a real write. Failures: disk_full,
+// disk_inodes, disk_read_only, not_permitted, file_missing, file_unreadable, unsupported. A full file system to which
+// root can still write (reserved blocks) is not a failure here: FreeBytes shows it.
 func (p *Prober) disk(ctx context.Context, req diag.Request, f *diag.Fact) {
 	if !filepath.IsAbs(req.Target) || req.Write < 0 || req.Write > maxWrite {
 		fail(f, "stat", diag.Unsupported, fmt.Errorf("disk wants an absolute path and at most %d bytes to write", maxWrite))
@@ -59,7 +59,7 @@ func (p *Prober) disk(ctx context.Context, req diag.Request, f *diag.Fact) {
 	fail(f, "write", diskWord(err, now), err)
 }
 
-// sameDisk reports whether a folder and what will be at path are on one file system.
+// sameDisk reports whether a folder and the future file at path are on one file system.
 func sameDisk(dir, path string) bool {
 	other, err := nearestFolder(path)
 	if err != nil {
@@ -69,7 +69,7 @@ func sameDisk(dir, path string) bool {
 	return unix.Stat(dir, &a) == nil && unix.Stat(other, &b) == nil && a.Dev == b.Dev
 }
 
-// nearestFolder is path itself, or its nearest parent that is a folder: what does not exist yet will be made there.
+// nearestFolder returns path itself, or its nearest existing parent folder, in which path would be created.
 func nearestFolder(path string) (string, error) {
 	for path = filepath.Clean(path); ; path = filepath.Dir(path) {
 		st, err := os.Stat(path)
@@ -103,7 +103,7 @@ func statDisk(dir string) (*diag.DiskFacts, error) {
 	return d, nil
 }
 
-// fsType is the type of the mount that holds dir, by its kernel name; "" when it is unknown.
+// fsType returns the kernel's name for the type of the mount that contains dir; "" if unknown.
 func fsType(dir string) string {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
@@ -114,7 +114,7 @@ func fsType(dir string) string {
 	}
 	best, name := -1, ""
 	for _, m := range mounts {
-		if len(m.Point) >= best && within(dir, m.Point) { // of two on one folder, the later covers the earlier
+		if len(m.Point) >= best && within(dir, m.Point) { // the later of two mounts on one folder covers the earlier
 			best, name = len(m.Point), m.Kind
 		}
 	}
@@ -125,8 +125,8 @@ func within(path, folder string) bool {
 	return folder == "/" || path == folder || strings.HasPrefix(path, folder+"/")
 }
 
-// writeReally writes, syncs and removes size bytes that no file system can pack away. It returns how many were
-// written before the error.
+// writeReally writes, syncs and removes size bytes that no file system can compress. It returns how many were written
+// before the error.
 func writeReally(dir string, size int) (written int, err error) {
 	file, remove, err := scratch(dir)
 	if err != nil {
@@ -143,14 +143,15 @@ func writeReally(dir string, size int) (written int, err error) {
 	return written, file.Sync()
 }
 
-// scratch is a new file in dir. It has no name where the file system can do that, so that nothing is left of it when
-// the probe is killed in the middle of a sync.
+// scratch creates a file in dir, without a name if the file system supports that, so that nothing is left if the probe
+// is killed during a sync.
 func scratch(dir string) (file *os.File, remove func() error, err error) {
 	file, err = os.OpenFile(dir, os.O_WRONLY|unix.O_TMPFILE, 0o600)
 	if err == nil {
 		return file, func() error { return nil }, nil
 	}
-	if !errors.Is(err, syscall.EOPNOTSUPP) && !errors.Is(err, syscall.EISDIR) { // the latter: it knows of no such flag
+	// EISDIR: a file system that does not know the flag
+	if !errors.Is(err, syscall.EOPNOTSUPP) && !errors.Is(err, syscall.EISDIR) {
 		return nil, nil, err
 	}
 	if file, err = os.CreateTemp(dir, ".gpuaas-probe-*"); err != nil {
@@ -159,7 +160,7 @@ func scratch(dir string) (file *os.File, remove func() error, err error) {
 	return file, func() error { return os.Remove(file.Name()) }, nil
 }
 
-// diskWord maps an error of creating, writing or syncing; now is how the disk looked right after it.
+// diskWord returns the failure for an error of creating, writing or syncing; now is the disk's state right after it.
 func diskWord(err error, now *diag.DiskFacts) diag.Failure {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Where an address came from, as DNSFacts.Source has it.
+// Sources of addresses, as in DNSFacts.Source.
 const (
 	sourcePinned       = "pinned"
 	sourceLiteral      = "literal"
@@ -25,32 +25,32 @@ const (
 	sourceDNS          = "dns"
 )
 
-// noSuchName is the failure when no source has the name and none is a DNS server.
+// noSuchName is the failure if no source has the name and no DNS server was asked.
 const noSuchName = diag.DNSNXDomain
 
-// familyGrace is how long the second address family is waited for once the first has answered: a server that drops
-// AAAA questions must not cost its whole timeout.
+// familyGrace is how long to wait for the second address family after the first has answered: a server that drops AAAA
+// queries must not cost its whole timeout.
 const familyGrace = 250 * time.Millisecond
 
-// resolverTimeout and resolverAttempts hold for a server that the request names; resolv.conf has its own.
+// resolverTimeout and resolverAttempts apply to a server that the request names; resolv.conf has its own.
 const (
 	resolverTimeout  = 2 * time.Second
 	resolverAttempts = 2
 )
 
-// found is the outcome of one look-up.
+// found is the result of one look-up.
 type found struct {
 	addrs  []netip.Addr
 	source string
 	line   string // path:number in a hosts file
 	server string // host:port of the DNS server that answered, or was asked last
 	rcode  string
-	each   []diag.DNSAnswer // of every server that could have been asked
+	each   []diag.DNSAnswer // the separate answer of each server
 	word   diag.Failure
 	err    error
 }
 
-// lookup is the first rung: addresses for the target's host.
+// lookup is the first phase: addresses for the target's host.
 func (c *climb) lookup(ctx context.Context) bool {
 	d := &diag.DNSFacts{Name: c.to.host}
 	c.f.DNS = d
@@ -87,7 +87,7 @@ func (c *climb) lookup(ctx context.Context) bool {
 	return true
 }
 
-// withPort gives a host its port unless it has one.
+// withPort adds the port to a host without one.
 func withPort(host, port string) string {
 	if _, _, err := net.SplitHostPort(host); err == nil {
 		return host
@@ -95,7 +95,7 @@ func withPort(host, port string) string {
 	return net.JoinHostPort(strings.Trim(host, "[]"), port)
 }
 
-// lookupDNS asks the servers of resolv.conf by its rules; without one, this host's own, as the C library does.
+// lookupDNS queries the servers of resolv.conf by its rules; without any, it queries this host, as the C library does.
 func (p *Prober) lookupDNS(ctx context.Context, resolv, name string) found {
 	conf, err := readResolvConf(resolv)
 	if err != nil {
@@ -105,7 +105,7 @@ func (p *Prober) lookupDNS(ctx context.Context, resolv, name string) found {
 		attempts: conf.attempts}.ask(ctx, p)
 }
 
-// question is a look-up in the DNS: names to try in order, and which servers to ask how often.
+// question is a DNS look-up: names to try in order, the servers, and the number of attempts.
 type question struct {
 	servers  []string // host:port
 	names    []string // fully qualified
@@ -142,7 +142,7 @@ func worse(a, b found) found {
 	return a
 }
 
-// ask asks as the host would, and beside it each server by itself where p does so.
+// ask does the look-up as the host would and, if p is configured so, queries each server separately at the same time.
 func (q question) ask(ctx context.Context, p *Prober) found {
 	each := p.askEach(ctx, q)
 	got := q.askInOrder(ctx)
@@ -150,7 +150,7 @@ func (q question) ask(ctx context.Context, p *Prober) found {
 	return got
 }
 
-// askInOrder tries the names in order. A server that cannot be asked ends it: the next name would fare no better.
+// askInOrder tries the names in order. If no server answers, it stops: the next name would fail as well.
 func (q question) askInOrder(ctx context.Context) found {
 	worst := found{source: sourceDNS}
 	for _, name := range q.names {
@@ -166,7 +166,7 @@ func (q question) askInOrder(ctx context.Context) found {
 	return worst
 }
 
-// askName asks server after server, attempts times, until one gives a final answer.
+// askName queries server after server, attempts times, until one gives a final answer.
 func (q question) askName(ctx context.Context, name string) found {
 	var last found
 	for range q.attempts {
@@ -187,7 +187,7 @@ func (q question) askName(ctx context.Context, name string) found {
 	return last
 }
 
-// askBoth asks one server for IPv4 and IPv6 addresses at once.
+// askBoth queries one server for IPv4 and IPv6 addresses at once.
 func askBoth(ctx context.Context, server, name string) found {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -211,7 +211,7 @@ func askBoth(ctx context.Context, server, name string) found {
 	return worse(first, second)
 }
 
-// askOne sends one question, again over TCP when the answer was cut off.
+// askOne sends one query, and repeats it over TCP if the answer was truncated.
 func askOne(ctx context.Context, server, name string, kind dnsmessage.Type) found {
 	f := found{source: sourceDNS, server: server}
 	var r reply
@@ -229,7 +229,7 @@ func askOne(ctx context.Context, server, name string, kind dnsmessage.Type) foun
 		return f
 	}
 	f.rcode = rcodeName(r.rcode)
-	if r.rcode == dnsmessage.RCodeSuccess { // beside a "no", resolvers believe no address
+	if r.rcode == dnsmessage.RCodeSuccess { // resolvers ignore addresses in a negative answer
 		f.addrs = r.addrs
 	}
 	if len(f.addrs) == 0 {
@@ -239,7 +239,8 @@ func askOne(ctx context.Context, server, name string, kind dnsmessage.Type) foun
 	return f
 }
 
-// rcodeWord names an answer without addresses. What is neither yes nor no is a server that failed.
+// rcodeWord returns the failure of an answer without addresses. A code that is neither positive nor negative means that
+// the server failed.
 func rcodeWord(c dnsmessage.RCode) diag.Failure {
 	switch c {
 	case dnsmessage.RCodeSuccess:
@@ -252,20 +253,20 @@ func rcodeWord(c dnsmessage.RCode) diag.Failure {
 	return diag.DNSServFail
 }
 
-// dnsErrorWord names a question without an answer.
+// dnsErrorWord returns the failure of a query without an answer.
 func dnsErrorWord(ctx context.Context, err error) diag.Failure {
 	word := errnoWord(err)
 	switch {
 	case errors.Is(err, errNoName):
 		return noSuchName
 	case word == diag.HostExhausted:
-		return word // also where the time is up by now
+		return word // even if the time is up by now
 	case timedOut(ctx, err), errors.Is(err, syscall.ETIMEDOUT):
 		return diag.DNSTimeout
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return diag.DNSRefused // an ICMP answer: nothing listens there
+		return diag.DNSRefused // an ICMP error: nothing listens on the port
 	case word != "":
-		return word // no way to the server, or not allowed to ask it
+		return word // no route to the server, or not allowed to query it
 	}
 	return diag.DNSServFail
 }

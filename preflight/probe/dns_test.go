@@ -100,7 +100,7 @@ func TestLookupSources(t *testing.T) {
 	}
 }
 
-// TestLookupByTheCLibrary: a source that only the C library knows is asked through getent, at its place in the order.
+// TestLookupByTheCLibrary: a source that only the C library supports is queried with getent, at its place in the order.
 func TestLookupByTheCLibrary(t *testing.T) {
 	noLeaks(t)
 	dir := t.TempDir()
@@ -145,7 +145,7 @@ func TestLookupPrefersAnAnswer(t *testing.T) {
 	namesFrom(t, p, "", "nameserver "+halfDeaf+"\noptions timeout:30\n", "")
 	began := time.Now()
 	f = p.Run(t.Context(), diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", TimeoutMS: 60_000})
-	if took := time.Since(began); !f.Passed() || took > 20*time.Second { // familyGrace, and not the 30 s of a server
+	if took := time.Since(began); !f.Passed() || took > 20*time.Second { // familyGrace, and not the server's 30 s
 		t.Errorf("%s after %s: %s", f.Failure, took, f.Detail)
 	}
 }
@@ -157,7 +157,7 @@ func TestLookupRetriesAndFallsBackToTCP(t *testing.T) {
 	good := zone(map[string][]string{"api.gpuaas.test.": {"10.1.1.1"}})
 	server := dnstest.Serve(t, func(w dns.ResponseWriter, q *dns.Msg) {
 		if w.RemoteAddr().Network() == "udp" {
-			if !lost[q.Question[0].Qtype].Swap(true) { // the first question of each family
+			if !lost[q.Question[0].Qtype].Swap(true) { // the first query of each family
 				return
 			}
 			_ = w.WriteMsg(&dns.Msg{MsgHdr: dns.MsgHdr{Id: q.Id, Response: true, Truncated: true}, Question: q.Question})
@@ -172,7 +172,7 @@ func TestLookupRetriesAndFallsBackToTCP(t *testing.T) {
 	}
 }
 
-// TestWrongAnswersAreIgnored: an answer to another question is not ours.
+// TestWrongAnswersAreIgnored: an answer to another query is ignored.
 func TestWrongAnswersAreIgnored(t *testing.T) {
 	noLeaks(t)
 	good := zone(map[string][]string{"api.gpuaas.test.": {"10.1.1.1"}})
@@ -188,8 +188,8 @@ func TestWrongAnswersAreIgnored(t *testing.T) {
 	}
 }
 
-// TestEachServerByItself: all servers are asked at once; a silent one costs a look-up that succeeds no more than
-// serverGrace, and one that fails its timeout.
+// TestEachServerByItself: all servers are queried at once. A silent one delays a successful look-up by no more than
+// serverGrace, and a failing one by its timeout.
 func TestEachServerByItself(t *testing.T) {
 	noLeaks(t)
 	good := dnstest.Serve(t, zone(map[string][]string{"api.gpuaas.test.": {"10.1.1.1"}}))

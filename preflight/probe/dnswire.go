@@ -14,21 +14,21 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// maxDatagram is what is read of one answer over UDP: more than any server sends to a question that offers no more
-// than the usual 512 bytes.
+// maxDatagram bounds one answer over UDP: more than any server sends to a query that allows only the standard 512
+// bytes.
 const maxDatagram = 4096
 
-// reply is what an answer shows about one question.
+// reply is the content of an answer to one query.
 type reply struct {
 	rcode     dnsmessage.RCode
 	truncated bool
 	addrs     []netip.Addr
 }
 
-// errNoName reports that a name cannot be asked for: the DNS could not hold it.
+// errNoName reports a name that cannot be encoded in the DNS, and so cannot be queried.
 var errNoName = errors.New("no name that the DNS can hold")
 
-// nameQuestion asks for the addresses of one family; name ends in a dot.
+// nameQuestion returns the query for addresses of one family; name must end in a dot.
 func nameQuestion(name string, kind dnsmessage.Type) (dnsmessage.Question, error) {
 	qname, err := dnsmessage.NewName(name)
 	if err != nil {
@@ -37,9 +37,9 @@ func nameQuestion(name string, kind dnsmessage.Type) (dnsmessage.Question, error
 	return dnsmessage.Question{Name: qname, Type: kind, Class: dnsmessage.ClassINET}, err
 }
 
-// exchangeDNS asks server one question and reads its answer; answers to other questions are not ours.
+// exchangeDNS sends one query to server and reads its answer; it ignores answers to other queries.
 func exchangeDNS(ctx context.Context, network, server string, q dnsmessage.Question) (reply, error) {
-	id := uint16(rand.Uint32()) // from a generator that cannot be guessed
+	id := uint16(rand.Uint32()) // from a generator that cannot be predicted
 	framed, err := packQuestion(id, q)
 	if err != nil {
 		return reply{}, err
@@ -70,7 +70,7 @@ func exchangeDNS(ctx context.Context, network, server string, q dnsmessage.Quest
 	}
 }
 
-// packQuestion gives the message behind its length, two bytes that TCP wants and UDP does not.
+// packQuestion encodes the message after its length, two bytes that TCP needs and UDP does not.
 func packQuestion(id uint16, q dnsmessage.Question) ([]byte, error) {
 	b := dnsmessage.NewBuilder(make([]byte, 2, 2+512), dnsmessage.Header{ID: id, RecursionDesired: true})
 	if err := errors.Join(b.StartQuestions(), b.Question(q)); err != nil {
@@ -90,7 +90,7 @@ func readDatagram(c net.Conn) ([]byte, error) {
 	return buf[:n], err
 }
 
-// readFramed reads a message behind its length.
+// readFramed reads a message with a length prefix.
 func readFramed(c net.Conn) ([]byte, error) {
 	var size [2]byte
 	if _, err := io.ReadFull(c, size[:]); err != nil {
@@ -104,8 +104,8 @@ func readFramed(c net.Conn) ([]byte, error) {
 // errDamaged reports a message that is too short, or whose parts do not have their stated lengths.
 var errDamaged = errors.New("the answer is damaged")
 
-// parseReply reads a message; ours is false for an answer to another question, and for a question. Of a truncated one
-// only the header is read: what is left may end anywhere.
+// parseReply parses a message. ours is false for an answer to another query, and for a query. Of a truncated message
+// only the header is parsed: the rest may end anywhere.
 func parseReply(msg []byte, id uint16, asked dnsmessage.Question) (r reply, ours bool, err error) {
 	var p dnsmessage.Parser
 	h, err := p.Start(msg)
@@ -128,7 +128,7 @@ func parseReply(msg []byte, id uint16, asked dnsmessage.Question) (r reply, ours
 	return r, true, nil
 }
 
-// addresses reads the records of one type in the answer; others, an alias for one, have no address.
+// addresses parses the answer's records of one type; records of other types, such as aliases, have no address.
 func addresses(p *dnsmessage.Parser, kind dnsmessage.Type) (found []netip.Addr, err error) {
 	for {
 		h, err := p.AnswerHeader()
@@ -154,7 +154,7 @@ func addresses(p *dnsmessage.Parser, kind dnsmessage.Type) (found []netip.Addr, 
 	}
 }
 
-// rcodeNames are the response codes as every tool writes them (RFC 1035, 2136, 8490).
+// rcodeNames are the standard names of response codes (RFC 1035, 2136, 8490).
 var rcodeNames = [...]string{
 	"NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET", "NXRRSET", "NOTAUTH",
 	"NOTZONE", "DSOTYPENI",

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/dnstest"
 )
 
-// TestEveryRCodeIsTold by the name that another library has for it.
+// TestEveryRCodeIsTold: every response code has the name that another library uses.
 func TestEveryRCodeIsTold(t *testing.T) {
 	noLeaks(t)
 	for code := range 12 {
@@ -43,7 +43,7 @@ func TestEveryRCodeIsTold(t *testing.T) {
 	}
 }
 
-// TestANoIsBelieved, whatever addresses accompany it: the C library and Go's resolver take none of them.
+// TestANoIsBelieved: a negative answer counts, whatever addresses accompany it, as in the C library and Go's resolver.
 func TestANoIsBelieved(t *testing.T) {
 	noLeaks(t)
 	good := zone(map[string][]string{"api.gpuaas.test.": {"10.1.1.1"}})
@@ -57,7 +57,7 @@ func TestANoIsBelieved(t *testing.T) {
 	}
 }
 
-// TestCutOffForGood: an answer that is truncated over TCP, too, counts as missing and not as negative.
+// TestCutOffForGood: an answer that is truncated even over TCP counts as missing, not as negative.
 func TestCutOffForGood(t *testing.T) {
 	noLeaks(t)
 	server := dnstest.Serve(t, func(w dns.ResponseWriter, q *dns.Msg) {
@@ -71,7 +71,7 @@ func TestCutOffForGood(t *testing.T) {
 	}
 }
 
-// recoded has another code in every answer.
+// recoded replaces the code of every answer.
 type recoded struct {
 	dns.ResponseWriter
 	code int
@@ -82,7 +82,7 @@ func (r recoded) WriteMsg(m *dns.Msg) error {
 	return r.ResponseWriter.WriteMsg(m)
 }
 
-// TestAnAliasHasItsAddresses, and records that were not asked for have none.
+// TestAnAliasHasItsAddresses: an alias's addresses are used, and records that were not queried are not.
 func TestAnAliasHasItsAddresses(t *testing.T) {
 	noLeaks(t)
 	server := dnstest.Serve(t, func(w dns.ResponseWriter, q *dns.Msg) {
@@ -110,7 +110,7 @@ func TestAnAliasHasItsAddresses(t *testing.T) {
 	}
 }
 
-// TestACutAnswerMayEndAnywhere: in the middle of a record, too, and is asked for again over TCP.
+// TestACutAnswerMayEndAnywhere: a truncated answer may end in the middle of a record, and is queried again over TCP.
 func TestACutAnswerMayEndAnywhere(t *testing.T) {
 	noLeaks(t)
 	good := zone(map[string][]string{"api.gpuaas.test.": {"10.1.1.1"}})
@@ -137,7 +137,7 @@ func TestACutAnswerMayEndAnywhere(t *testing.T) {
 	}
 }
 
-// TestANameThatTheDNSCannotHold: such a name does not exist, and no server failed.
+// TestANameThatTheDNSCannotHold: such a name does not exist; it is not a server failure.
 func TestANameThatTheDNSCannotHold(t *testing.T) {
 	for _, name := range []string{strings.Repeat("x", 64) + ".test", strings.Repeat("x.", 127) + "test", "a..test"} {
 		got := question{servers: []string{"127.0.0.1:1"}, names: []string{name + "."}, timeout: time.Second,
@@ -189,7 +189,7 @@ func TestResolvConf(t *testing.T) {
 	}
 }
 
-// FuzzParseReply: another library reads whatever this one reads, and sees the same.
+// FuzzParseReply: another library parses every message that this one does, with the same result.
 func FuzzParseReply(f *testing.F) {
 	q := dnsmessage.Question{Name: dnsmessage.MustNewName("api.gpuaas.test."), Type: dnsmessage.TypeA,
 		Class: dnsmessage.ClassINET}

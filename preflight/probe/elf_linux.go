@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernelNames are the machines that a node may be, by the kernel's names.
+// kernelNames maps the kernel's names for machines that nodes use.
 var kernelNames = [...]struct {
 	kernel string
 	m      elf.Machine
@@ -22,8 +22,8 @@ var kernelNames = [...]struct {
 	{"s390x", elf.EM_S390}, {"i686", elf.EM_386}, {"armv7l", elf.EM_ARM}, {"loongarch64", elf.EM_LOONGARCH},
 }
 
-// runsOn reports whether a kernel of the machine host may run a program of m: its own, or its 32-bit predecessor's,
-// where only an execution can decide it.
+// runsOn reports whether a kernel on the machine host may run a program built for m: the same machine, or its 32-bit
+// predecessor, where only running it can tell.
 func runsOn(m, host elf.Machine) bool {
 	return m == host || (m == elf.EM_386 && host == elf.EM_X86_64) || (m == elf.EM_ARM && host == elf.EM_AARCH64)
 }
@@ -42,19 +42,19 @@ func hostMachine() (elf.Machine, bool) {
 	return 0, false
 }
 
-// program has the fields of an ELF file's headers. The layouts are debug/elf's; its reader, and that of
-// debug/buildinfo, bring DWARF, zstd and the formats of four other systems: 0.3 MB of an agent that has 8.5.
+// program has the fields of an ELF file's headers. The layouts are debug/elf's; its parser, and that of
+// debug/buildinfo, would link DWARF, zstd and the formats of four other systems: 0.3 MB of the agent's 8.5.
 type program struct {
 	kind     elf.Type
 	machine  elf.Machine
 	segments []elf.ProgHeader
 }
 
-// segmentTable bounds the segments' headers, as the kernel does.
+// segmentTable bounds the size of the segment headers, as the kernel does.
 const segmentTable = 64 << 10
 
-// readProgram reads the headers of a file of size bytes. An error is why no kernel executes it; the fields that were
-// read before it are returned, too.
+// readProgram reads the headers of a file of size bytes. An error is why no kernel executes it; the fields read before
+// it are returned as well.
 func readProgram(r io.ReaderAt, size int64) (p program, err error) {
 	file := io.NewSectionReader(r, 0, size)
 	var ident [elf.EI_NIDENT]byte
@@ -87,7 +87,7 @@ func readProgram(r io.ReaderAt, size int64) (p program, err error) {
 	return p, p.readSegments(io.NewSectionReader(file, int64(h.Phoff), segmentTable), order, wide, int(h.Phnum))
 }
 
-// beyond reports whether a part of a file ends behind the file's end.
+// beyond reports whether a part of a file extends past the file's end.
 func beyond(offset, length, size uint64) bool { return offset+length < offset || offset+length > size }
 
 func (p *program) readSegments(table io.Reader, order binary.ByteOrder, wide bool, count int) (err error) {
@@ -110,20 +110,20 @@ func (p *program) readSegments(table io.Reader, order binary.ByteOrder, wide boo
 	return nil
 }
 
-// Go's linker leaves a record in a segment for data: a header of 32 bytes, aligned to 16, then the compiler's version
-// and what was built, each as a varint of its length and a text (since Go 1.18). The second has 16 bytes at either end
-// that mark it for who searches a core.
+// Go's linker writes a record into a data segment: a header of 32 bytes, aligned to 16, then the compiler's version and
+// the build info, each as a text with its length as a varint (since Go 1.18). The second text has a 16-byte mark at
+// either end, to be found in core dumps.
 const (
 	goMagic  = "\xff Go buildinf:"
 	goHeader = 32
 	goAlign  = 16
-	goFlags  = 15  // the byte of the header that has the flags
-	goInline = 0x2 // the texts follow, in place of pointers to them
+	goFlags  = 15  // the index of the header's flag byte
+	goInline = 0x2 // the texts follow inline, instead of pointers to them
 	goMark   = 16
 	goMost   = 1 << 20
 )
 
-// goMain is the path of a Go program's main package; "" for a program that is not Go's.
+// goMain returns the path of a Go program's main package; "" for any other program.
 func (p *program) goMain(r io.ReaderAt) string {
 	for _, s := range p.segments {
 		if s.Type != elf.PT_LOAD || s.Flags&(elf.PF_X|elf.PF_W) != elf.PF_W {

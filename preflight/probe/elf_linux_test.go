@@ -45,8 +45,8 @@ func programOf(t *testing.T, path string) program {
 	return p
 }
 
-// TestProgramsAsDebugELFReadsThem: programs of this host, and headers of both widths and byte orders, are the same to
-// debug/elf and debug/buildinfo.
+// TestProgramsAsDebugELFReadsThem: for programs of this host, and for headers of both widths and byte orders, the
+// result equals that of debug/elf and debug/buildinfo.
 func TestProgramsAsDebugELFReadsThem(t *testing.T) {
 	paths := []string{"/bin/sleep", "/proc/self/exe"}
 	if tool, err := exec.LookPath("go"); err == nil {
@@ -84,7 +84,7 @@ func TestProgramsAsDebugELFReadsThem(t *testing.T) {
 	}
 }
 
-// headersAlone writes a program of two segments and nothing in them.
+// headersAlone writes a program with two empty segments.
 func headersAlone(t *testing.T, class elf.Class, data elf.Data, order binary.ByteOrder) string {
 	t.Helper()
 	ident := [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(class), byte(data), byte(elf.EV_CURRENT)}
@@ -115,7 +115,7 @@ func headersAlone(t *testing.T, class elf.Class, data elf.Data, order binary.Byt
 	return path
 }
 
-// FuzzReadProgram: whatever a file states of itself, reading it ends, and what debug/elf reads is read.
+// FuzzReadProgram: reading any file ends, and a file that debug/elf can read is read.
 func FuzzReadProgram(f *testing.F) {
 	text, err := os.ReadFile("/bin/sleep")
 	if err != nil {

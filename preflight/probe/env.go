@@ -19,23 +19,22 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// secretParts mark a name whose value is never reported.
+// secretParts mark names of variables whose value is never reported.
 var secretParts = [...]string{"TOKEN", "KEY", "SECRET", "PASSW", "CREDENTIAL", "COOKIE"}
 
-// isSecretName reports whether the value of a variable is never reported. Public keys are.
+// isSecretName reports whether the value of a variable must not be reported. Public keys may be.
 func isSecretName(name string) bool {
 	upper := strings.ToUpper(name)
 	return containsAny(upper, secretParts[:]) && !strings.HasSuffix(upper, "_PUBKEYS") &&
 		!strings.HasSuffix(upper, "_PUBKEY")
 }
 
-// keyToken is the one variable that a running agent does not keep from its start: a token that was rotated needs no
-// restart.
+// keyToken is the only variable that a running agent reads again: a rotated token needs no restart.
 const keyToken = "GPUAAS_ENROLLMENT_TOKEN"
 
-// env reads the names in Env from the environment that the agent (or Unit) was started with; the token from its file,
-// where that has changed since. A name that is not set is absent. Words: file_missing (no process and no file),
-// not_permitted, file_unreadable.
+// env reads the names in Env from the environment with which the agent (or Unit) was started; the token comes from its
+// file if that changed since. An unset name is absent. Failures: file_missing (no process and no file), not_permitted,
+// file_unreadable.
 func (p *Prober) env(ctx context.Context, req diag.Request, f *diag.Fact) {
 	agent := p.Agent
 	if req.Unit != "" && req.Unit != agent.Unit {
@@ -89,10 +88,9 @@ func (p *Prober) env(ctx context.Context, req diag.Request, f *diag.Fact) {
 	}
 }
 
-// changedSinceStart reports whether a file was written, or put in its place, after the process was started.
-// A file's time is the wall clock's, a process's the one since boot: where the wall clock was set in between, the
-// answer may be wrong, and the token that is reported is then the other of the two. The kernel keeps no start in wall
-// time.
+// changedSinceStart reports whether a file was written or replaced after the process was started. A file's time is
+// wall-clock time, a process's is relative to boot, since the kernel keeps no wall-clock start time. If the wall clock
+// was set in between, the result may be wrong, and the wrong one of two tokens is then reported.
 func changedSinceStart(file string, pid int) bool {
 	st, err := os.Stat(file)
 	if err != nil {
@@ -110,11 +108,11 @@ func changedSinceStart(file string, pid int) bool {
 	return time.Unix(changed.Unix()).After(started)
 }
 
-// clocksApart is how long the reading of two clocks may take: the kernel's own unit for the start of a process.
+// clocksApart is the maximum time between reading two clocks: the kernel's resolution for the start of a process.
 const clocksApart = 10 * time.Millisecond
 
-// startedAt is when a process was started, by the wall clock. Where this process was held up between the two clocks,
-// they are read again.
+// startedAt returns when a process was started, by the wall clock. If this process was delayed between reading the two
+// clocks, it reads them again.
 func startedAt(stat host.Stat) (t time.Time, err error) {
 	for range 10 {
 		now := time.Now()
@@ -145,7 +143,7 @@ func splitSecrets(e *diag.EnvFacts, vars map[string]string, age string) {
 	}
 }
 
-// secretWords is what is reported of a secret.
+// secretWords is what is reported about a secret.
 func secretWords(value, age string) string {
 	if value == "" {
 		return "empty"
@@ -162,7 +160,7 @@ func secretWords(value, age string) string {
 // claimsPrefix begins a token with claims: prefix, base64url of the claims, dot, secret.
 const claimsPrefix = "grt1."
 
-// until is when a token expires, "" for one without claims. The claims are not secret; the rest is not read.
+// until returns when a token expires, "" without claims. The claims are not secret; the rest is not parsed.
 func until(value string) string {
 	claims, _, dotted := strings.Cut(strings.TrimPrefix(value, claimsPrefix), ".")
 	text, err := base64.RawURLEncoding.DecodeString(claims)
@@ -176,7 +174,7 @@ func until(value string) string {
 	return "until " + c.ExpiresAt.UTC().Format(time.RFC3339)
 }
 
-// withoutUserinfo cuts a login out of a URL (a proxy's, mostly).
+// withoutUserinfo removes credentials from a URL (usually a proxy's).
 func withoutUserinfo(value string) string {
 	if !strings.Contains(value, "@") {
 		return value
@@ -192,8 +190,8 @@ func withoutUserinfo(value string) string {
 	return u.String()
 }
 
-// processAge reports how old a running process's environment is: as old as the file it came from, if that has not been
-// written since the start; else as the process.
+// processAge reports how old a running process's environment is: as old as the file that it came from, unless that was
+// written after the start; else as old as the process.
 func processAge(pid int, files []string) string {
 	stat, err := host.This.Stat(pid)
 	if err != nil {
@@ -229,5 +227,5 @@ func newest(files []string) (t time.Time, ok bool) {
 	return t, ok
 }
 
-// ago is a duration in whole seconds, as "1h2m3s ago".
+// ago formats a duration in whole seconds, as "1h2m3s ago".
 func ago(d time.Duration) string { return max(0, d).Truncate(time.Second).String() + " ago" }

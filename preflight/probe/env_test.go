@@ -14,7 +14,7 @@ import (
 const untilTheThird = "eyJub2RlX2lkIjoibiIsImVudmlyb25tZW50X3Byb2ZpbGUiOiJsYWIiLCJpc3N1" +
 	"ZWRfYXQiOiIyMDI2LTAxLTAyVDEyOjAwOjAwWiIsImV4cGlyZXNfYXQiOiIyMDI2LTAxLTAzVDEyOjAwOjAwWiJ9"
 
-// TestATokenTellsUntilWhen: of a token presence, age and end are reported, and never its text.
+// TestATokenTellsUntilWhen: a token's presence, age and expiry are reported, never its text.
 func TestATokenTellsUntilWhen(t *testing.T) {
 	for value, want := range map[string]string{
 		"":                                  "empty",

@@ -9,12 +9,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// ParseEnvFile reads the text of an environment file as systemd does.
+// ParseEnvFile parses the text of an environment file as systemd does.
 func ParseEnvFile(text string) map[string]string { return parseEnvFile(text) }
 
-// parseEnvFile reads systemd's EnvironmentFile= syntax, a state machine as systemd's own: comments by # and ;, lines
-// continued by a backslash, values plain, in single or in double quotes. What it cannot read it passes over, as
-// systemd does.
+// parseEnvFile parses systemd's EnvironmentFile= syntax with a state machine like systemd's own: comments with # and ;,
+// lines continued by a backslash, values unquoted, in single or in double quotes. Like systemd, it skips what it cannot
+// parse.
 func parseEnvFile(text string) map[string]string {
 	p := envParser{vars: map[string]string{}, state: beforeKey}
 	for i := range len(text) {
@@ -24,17 +24,17 @@ func parseEnvFile(text string) map[string]string {
 	return p.vars
 }
 
-// envState handles one byte and gives the next state.
+// envState handles one byte and returns the next state.
 type envState func(*envParser, byte) envState
 
 type envParser struct {
 	vars  map[string]string
 	state envState
-	inKey bool // a key was begun, and has no '=' yet
+	inKey bool // a key has begun, and has no '=' yet
 	inVal bool
 	key   strings.Builder
 	value strings.Builder
-	solid int // length of value up to where trailing blanks may be cut
+	solid int // length of value before trailing blanks that may be removed
 }
 
 func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' }
@@ -147,7 +147,7 @@ func comment(p *envParser, c byte) envState {
 	return comment
 }
 
-// commentEscaped ends a comment with its line, backslash or not, as systemd does since 254.
+// commentEscaped ends a comment at the end of its line, even after a backslash, as systemd does since 254.
 func commentEscaped(_ *envParser, c byte) envState {
 	if c == '\n' {
 		return beforeKey
@@ -155,7 +155,7 @@ func commentEscaped(_ *envParser, c byte) envState {
 	return comment
 }
 
-// put keeps the variable, if its name is one.
+// put stores the variable if its name is valid.
 func (p *envParser) put() envState {
 	p.inVal = false
 	if name := strings.TrimRight(p.key.String(), " \t\r"); validName(name) {
@@ -181,12 +181,12 @@ func validName(name string) bool {
 	return name != ""
 }
 
-// EnvNames are the names that a request may use as ${NAME}: they stand for what the running agent was started with.
-// None of them is a secret.
+// EnvNames are the names that a request may use as ${NAME}: they are expanded from the environment with which the
+// running agent was started. None of them is secret.
 var EnvNames = [...]string{"GPUAAS_API_URL", "GPUAAS_TERMINAL_API_URL", "GPUAAS_NODE_ID"}
 
-// Expand returns req with every ${NAME} in Target, Resolve, ServerName, Body, NodeID and Header replaced from env.
-// The error names the first name that is not in EnvNames or has no value.
+// Expand returns req with every ${NAME} in Target, Resolve, ServerName, Body, NodeID and Header replaced from env. The
+// error names the first name that is not in EnvNames or has no value.
 func Expand(req diag.Request, env map[string]string) (diag.Request, error) {
 	var missing error
 	expand := func(s string) string {
@@ -215,7 +215,7 @@ func Expand(req diag.Request, env map[string]string) (diag.Request, error) {
 	return req, missing
 }
 
-// replaceRefs returns s with every ${NAME} replaced. What is not one stays.
+// replaceRefs returns s with every ${NAME} replaced. Other text is unchanged.
 func replaceRefs(s string, value func(name string) string) string {
 	var out strings.Builder
 	for {

@@ -14,8 +14,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// resourceOf is the resource that this machine was out of, by the error of a system call; "" for other errors. EAGAIN
-// and EADDRNOTAVAIL have other meanings as well, so there the call and the state of this machine count.
+// resourceOf returns the resource that this machine ran out of, by the error of a system call; "" for other errors.
+// EAGAIN and EADDRNOTAVAIL have other meanings as well, so for these it considers the call and the state of this
+// machine.
 func resourceOf(err error) diag.Resource {
 	var e syscall.Errno
 	if !errors.As(err, &e) {
@@ -40,7 +41,7 @@ func resourceOf(err error) diag.Resource {
 	return ""
 }
 
-// refusedCall is what a call lacked that was refused with EAGAIN: a new process, or a port for a socket.
+// refusedCall returns the resource for a call refused with EAGAIN: a new process, or a port for a socket.
 func refusedCall(err error) diag.Resource {
 	var (
 		path *fs.PathError
@@ -57,9 +58,9 @@ func refusedCall(err error) diag.Resource {
 	return ""
 }
 
-// hasSource reports whether this machine has an address to reach addr from: the kernel chooses one for a socket that
-// sends nothing. If so, the EADDRNOTAVAIL of a TCP connection means that no port is free. EAGAIN means that this
-// socket, too, got no port.
+// hasSource reports whether this machine has a source address for addr, which the kernel selects for a socket that
+// sends nothing. If so, EADDRNOTAVAIL of a TCP connection means that no port is free. EAGAIN means that this socket got
+// no port either.
 func hasSource(addr net.Addr) bool {
 	conn, err := net.DialTimeout("udp", addr.String(), time.Second)
 	if err == nil {
@@ -68,7 +69,7 @@ func hasSource(addr net.Addr) bool {
 	return err == nil || errors.Is(err, syscall.EAGAIN)
 }
 
-// noSuchFamily reports whether the address's family is one that this kernel was started without: no policy refuses it.
+// noSuchFamily reports whether the kernel was started without the address's family, so that no policy refuses it.
 func noSuchFamily(err error) bool {
 	var op *net.OpError
 	if !errors.As(err, &op) || op.Addr == nil {
@@ -82,7 +83,7 @@ func noSuchFamily(err error) bool {
 	return errors.Is(statErr, fs.ErrNotExist)
 }
 
-// named is an errno that was found in an error's words: Go's resolver wraps no errno.
+// named is an errno found in an error's text: Go's resolver wraps no errno.
 type named struct {
 	syscall.Errno
 	words string
@@ -91,13 +92,13 @@ type named struct {
 func (s named) Error() string { return s.words }
 func (s named) Unwrap() error { return s.Errno }
 
-// spokenErrnos are the errnos that are about this machine and not about a DNS server.
+// spokenErrnos are the errnos that concern this machine, not a DNS server.
 var spokenErrnos = [...]syscall.Errno{
 	syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EAGAIN,
 	syscall.EPERM, syscall.EACCES, syscall.EAFNOSUPPORT, syscall.ENETUNREACH, syscall.ENETDOWN, syscall.EHOSTUNREACH,
 }
 
-// errnoIn is the errno that ends the words of an error; 0 where none does.
+// errnoIn returns the errno at the end of an error's text; 0 if there is none.
 func errnoIn(words string) syscall.Errno {
 	for _, e := range spokenErrnos {
 		if strings.HasSuffix(words, ": "+e.Error()) {
@@ -107,34 +108,34 @@ func errnoIn(words string) syscall.Errno {
 	return 0
 }
 
-// lacking makes a failure for want of a resource one, whatever its phase would call it.
+// lacking sets the failure to host_exhausted if err means a missing resource, whatever failure its phase would give.
 func lacking(f *diag.Fact, err error) {
 	if r := resourceOf(err); r != "" && f.Failure != diag.Cancelled {
 		f.Failure, f.Shortage = diag.HostExhausted, &diag.ShortageFacts{Resource: r}
 	}
 }
 
-// ownFor is how long what was read of this machine counts: a walk's probes are refused together, and each look walks
-// through /proc.
+// ownFor is how long readings of this machine are reused: a walk's probes are refused at the same time, and each
+// reading walks through /proc.
 const ownFor = time.Second
 
 // maxLooks bounds what is remembered.
 const maxLooks = 64
 
-// own remembers what was read of this machine. The zero value is ready.
+// own caches readings of this machine. The zero value is ready to use.
 type own struct {
 	mu   sync.Mutex // guards seen, and allows one reading at a time
 	seen map[string]look
 }
 
-// look is what was read at a time: one of the two.
+// look is one cached reading, of a shortage or of a denial.
 type look struct {
 	at       time.Time
 	shortage *diag.ShortageFacts
 	denial   *diag.DenialFacts
 }
 
-// explain adds to a fact that failed for want of a resource, or by this machine's policy, what can be read of that.
+// explain adds the reading to a fact that failed for a missing resource, or because of this machine's policy.
 func (o *own) explain(f *diag.Fact) {
 	remote := ""
 	if f.TCP != nil {
@@ -155,7 +156,7 @@ func (o *own) explain(f *diag.Fact) {
 	}
 }
 
-// once reads, unless that was just done.
+// once returns the cached reading, or reads.
 func (o *own) once(key string, read func() look) look {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -172,7 +173,7 @@ func (o *own) once(key string, read func() look) look {
 	return l
 }
 
-// Shortage reads what the machine of this process was out of when a dial to remote failed with err; nil for other
+// Shortage reads what the machine of this process ran out of when a dial to remote failed with err; nil for other
 // errors. It is for callers that dial without a probe.
 func Shortage(err error, remote string) *diag.ShortageFacts {
 	r := resourceOf(err)
@@ -182,7 +183,7 @@ func Shortage(err error, remote string) *diag.ShortageFacts {
 	return new(readShortage(r, errnoName(err), false, remote))
 }
 
-// fail writes what stopped a host measurement into f: the word, the phase, and of err the errno and its own words.
+// fail records in f why a host measurement stopped: the failure, the phase, and err's errno and text.
 func fail(f *diag.Fact, phase string, word diag.Failure, err error) {
 	f.Failure, f.Phase = word, phase
 	if err == nil {
@@ -193,7 +194,7 @@ func fail(f *diag.Fact, phase string, word diag.Failure, err error) {
 	lacking(f, err)
 }
 
-// interrupted reports, and writes into f, that ctx ended before phase was done.
+// interrupted reports, and records in f, that ctx ended before phase was done.
 func interrupted(ctx context.Context, f *diag.Fact, phase string) bool {
 	word, over := ended(ctx)
 	if over {

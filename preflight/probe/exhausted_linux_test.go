@@ -33,7 +33,7 @@ func TestShortChild(t *testing.T) {
 		os.Exit(2)
 	}
 	p := &Prober{Vantage: "operator"}
-	// what the runtime opens once is open, and it has the threads that it may need
+	// so that the runtime has opened its files, and has the threads that it may need
 	p.Run(context.Background(), diag.Request{Op: diag.OpTCP, Target: "127.0.0.1:1", TimeoutMS: 100})
 	startThreads(16)
 	switch os.Args[at+1] {
@@ -65,7 +65,7 @@ func TestShortChild(t *testing.T) {
 	os.Exit(0)
 }
 
-// startThreads leaves this process with so many threads to spare: the runtime ends it where it may not start one.
+// startThreads leaves this process with spare threads: the runtime aborts if it cannot start one.
 func startThreads(n int) {
 	var all, ended sync.WaitGroup
 	all.Add(n)
@@ -80,7 +80,7 @@ func startThreads(n int) {
 	ended.Wait()
 }
 
-// refuse makes a system call fail for all threads of this process, as RestrictAddressFamilies and SystemCallFilter do.
+// refuse makes a system call fail in all threads of this process, as RestrictAddressFamilies and SystemCallFilter do.
 func refuse(call uint32, with syscall.Errno) {
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the call's number
@@ -104,7 +104,7 @@ func must(err error) {
 	}
 }
 
-// shortOf measures req in a process that is out of something, and that was started by argv.
+// shortOf measures req in a process, started by argv, that has exhausted a resource.
 func shortOf(t *testing.T, what string, req diag.Request, argv ...string) diag.Fact {
 	t.Helper()
 	text, err := json.Marshal(req)
@@ -125,7 +125,7 @@ func shortOf(t *testing.T, what string, req diag.Request, argv ...string) diag.F
 	return f
 }
 
-// holdPorts connects as often as it can to a listener of its own, and binds as many sockets for datagrams.
+// holdPorts opens as many connections as possible to its own listener, and binds as many datagram sockets.
 func holdPorts() {
 	l, err := net.Listen("tcp", "127.0.0.2:9999")
 	must(err)
@@ -143,7 +143,7 @@ func holdPorts() {
 
 // TestOutOfFiles: a process without free file descriptors reports that for every operation, and blames no peer.
 func TestOutOfFiles(t *testing.T) {
-	newFakes(t).script(t, "systemctl", "exit 1") // a program to start, also where systemd is not installed
+	newFakes(t).script(t, "systemctl", "exit 1") // a program to start, even if systemd is not installed
 	for name, req := range map[string]diag.Request{
 		"tcp":   {Op: diag.OpTCP, Target: "127.0.0.1:9"},
 		"dns":   {Op: diag.OpDNS, Target: "api.gpuaas.test", Resolver: "127.0.0.1:53"},
@@ -170,7 +170,7 @@ func TestOutOfFiles(t *testing.T) {
 	}
 }
 
-// inNet measures in a network namespace of its own, by a process that is out of what.
+// inNet measures in a new network namespace, in a process that has exhausted what.
 func inNet(t *testing.T, setup, what string, req diag.Request) diag.Fact {
 	t.Helper()
 	needsRoot(t)
@@ -195,7 +195,7 @@ func TestOutOfPorts(t *testing.T) {
 	if len(s.Holders) == 0 || !strings.HasPrefix(s.Holders[0].Name, "probe.test") || s.Holders[0].Held != 8 {
 		t.Errorf("held by %+v", s.Holders)
 	}
-	// Datagrams have their own ports: for a look-up, exhaustion is EAGAIN, which is not a time-out.
+	// Datagrams have their own ports: in a look-up, exhaustion is EAGAIN, which must not be taken for a timeout.
 	f = inNet(t, fewPorts, "ports", diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", Resolver: "127.0.0.2:53"})
 	if f.Failure != diag.HostExhausted || f.Errno != "EAGAIN" || f.Shortage == nil ||
 		f.Shortage.Resource != diag.LocalPorts || *f.Shortage.Used != 8 {
@@ -203,7 +203,7 @@ func TestOutOfPorts(t *testing.T) {
 	}
 }
 
-// TestOutOfProcesses: a program cannot be started, by two limits.
+// TestOutOfProcesses: a program cannot be started, because of either of two limits.
 func TestOutOfProcesses(t *testing.T) {
 	needsRoot(t)
 	pids := cgroupsOf("pids")
@@ -237,7 +237,7 @@ func TestOutOfProcesses(t *testing.T) {
 	}
 }
 
-// TestNoAddressIsNoExhaustion: the same errno where this machine has no address to come from.
+// TestNoAddressIsNoExhaustion: the same errno, on a machine without a source address.
 func TestNoAddressIsNoExhaustion(t *testing.T) {
 	f := inNet(t, "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6; echo 1 >/proc/sys/net/ipv6/conf/lo/disable_ipv6", "",
 		diag.Request{Op: diag.OpTCP, Target: "[::1]:9"})
@@ -305,7 +305,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// TestDeniedBySeccomp: the errno is the filter's choice, and /proc shows the filter.
+// TestDeniedBySeccomp: the filter chooses the errno, and /proc shows the filter.
 func TestDeniedBySeccomp(t *testing.T) {
 	for what, errno := range map[string]string{"no sockets": "EAFNOSUPPORT", "no connections": "EPERM"} {
 		for _, req := range []diag.Request{
@@ -322,7 +322,7 @@ func TestDeniedBySeccomp(t *testing.T) {
 	}
 }
 
-// TestErrnoWords is every errno that a network call may give, from each call that may give it.
+// TestErrnoWords tests every errno of network calls, from each call that may return it.
 func TestErrnoWords(t *testing.T) {
 	here := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9}
 	call := func(op, network, syscallName string, e syscall.Errno) error {
@@ -364,7 +364,7 @@ func TestErrnoWords(t *testing.T) {
 	}
 }
 
-// TestResolverErrno: Go's resolver returns a text in place of an errno; it must not be blamed on the DNS server.
+// TestResolverErrno: Go's resolver returns a text instead of an errno; the DNS server must not be blamed for it.
 func TestResolverErrno(t *testing.T) {
 	for e, want := range map[syscall.Errno]diag.Failure{
 		syscall.EMFILE: diag.HostExhausted, syscall.EAGAIN: diag.HostExhausted, syscall.EPERM: diag.TCPDenied,

@@ -11,34 +11,34 @@ import (
 
 // Values of Fact.AgentView for a request with the agent's view.
 const (
-	ViewEntered      = "namespace"     // seen as the agent sees, whether in a namespace of its own or in the host's
+	ViewEntered      = "namespace"     // measured as the agent sees it, in its own namespace or in the host's
 	ViewNoProcess    = "no process"    // no agent runs: plain files
-	ViewNotPermitted = "not permitted" // we may not enter (not root): plain files
+	ViewNotPermitted = "not permitted" // not root, so the namespaces cannot be entered: the host's files
 
-	// ViewLoginNetwork is of a request over the network, whatever its view: the login is in a network namespace of its
-	// own that is neither the machine's nor the agent's, and may not leave it.
+	// ViewLoginNetwork marks a request over the network, whatever its view: the login is in a network namespace that is
+	// neither the machine's nor the agent's, and cannot leave it.
 	ViewLoginNetwork = "login's network"
 )
 
-// relook is how long "no agent runs" is believed, and relookTimes how many times as long as it took to find out: a
-// systemd that hangs costs each look its whole limit, and must not cost each request that.
+// relook is how long "no agent runs" is cached, and relookTimes the same as a multiple of the time that it took to find
+// out: a systemd that hangs costs each query its whole timeout, which must not happen for each request.
 const (
 	relook      = time.Second
 	relookTimes = 10
 )
 
-// eyes is the running agent as requests are measured for it: its environment, and its namespaces where they are not
-// ours. An agent that is restarted during a session has other ones.
+// eyes is the running agent's environment, and its namespaces if they differ from ours. A restarted agent gets new
+// ones.
 type eyes struct {
 	prober  *Prober
-	inside  *namespace     // nil when everything is measured in this process
-	mounts  *namespace     // its mounts without its network, where both are others
-	machine *namespace     // the machine's network, where this process is in another one
+	inside  *namespace     // nil if everything is measured in this process
+	mounts  *namespace     // its mount namespace without its network namespace, if both differ
+	machine *namespace     // the machine's network, if this process is in another one
 	view    string         // AgentView of agent-view requests that are measured in this process
-	started uint64         // the agent's start time, so that a reused PID is not taken for it
+	started uint64         // the agent's start time, to detect a reused PID
 	found   time.Time      // when the looking ended
 	took    time.Duration  // the looking
-	inUse   sync.WaitGroup // requests that are measured with these eyes
+	inUse   sync.WaitGroup // requests that are being measured with these eyes
 }
 
 // look finds the agent.
@@ -62,7 +62,7 @@ func (s *server) look(ctx context.Context) *eyes {
 	return e
 }
 
-// stale reports whether the agent is another one by now, or may be.
+// stale reports whether the agent is, or may be, another process by now.
 func (e *eyes) stale() bool {
 	if e.prober.Agent.PID == 0 {
 		return time.Since(e.found) > max(relook, relookTimes*e.took)
@@ -70,13 +70,13 @@ func (e *eyes) stale() bool {
 	return startTime(e.prober.Agent.PID) != e.started
 }
 
-// current returns the agent as it is now. It stays usable until done is called.
+// current returns the current agent. It stays usable until done is called.
 func (s *server) current(ctx context.Context) (e *eyes, done func()) {
 	s.eyesMu.Lock()
 	defer s.eyesMu.Unlock()
 	if s.cfg.Inside == 0 && s.eyes.stale() {
 		old := s.eyes
-		s.wg.Go(func() { // what is measured with the old ones may finish
+		s.wg.Go(func() { // measurements in progress may finish
 			old.inUse.Wait()
 			_ = old.close()
 		})
@@ -86,7 +86,7 @@ func (s *server) current(ctx context.Context) (e *eyes, done func()) {
 	return s.eyes, s.eyes.inUse.Done
 }
 
-// namespaceFor is where a request for the agent's view is measured; nil: in this process.
+// namespaceFor returns where a request for the agent's view is measured; nil: in this process.
 func (e *eyes) namespaceFor(req diag.Request) *namespace {
 	if req.Network == diag.ViewHost && e.inside != nil && e.inside.net {
 		return e.mounts
@@ -94,20 +94,20 @@ func (e *eyes) namespaceFor(req diag.Request) *namespace {
 	return e.inside
 }
 
-// close ends what the eyes keep open.
+// close closes the namespaces.
 func (e *eyes) close() error {
 	e.prober.Close()
 	return errors.Join(e.inside.close(), e.mounts.close(), e.machine.close())
 }
 
-// AgentView is the running agent as the node's probe sees it. The zero value is "no agent known".
+// AgentView is the running agent as the node's probe sees it. The zero value means that no agent is known.
 type AgentView struct {
 	Unit    string            // systemd unit
 	EnvFile string            // fallback when no process runs
 	PID     int               // main process, 0 when none
-	Source  string            // process | env_file; "" when neither could be read
+	Source  string            // process | env_file; "" if neither could be read
 	Env     map[string]string // only the names in EnvNames
-	Denied  bool              // the environment is there and may not be read
+	Denied  bool              // the environment exists but may not be read
 }
 
 // Sources of an agent's environment.

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// TestAHungSystemdIsAskedOnce: each question costs its whole limit, so "no agent runs" is believed for as long as a
-// walk takes, and not asked for again before every request.
+// TestAHungSystemdIsAskedOnce: each query costs its whole timeout, so "no agent runs" is cached for the duration of a
+// walk, rather than queried before every request.
 func TestAHungSystemdIsAskedOnce(t *testing.T) {
 	f := newFakes(t)
 	s := inServer()
 	s.cfg.Unit = "x.service"
-	const asked = -10 * time.Second // just now, and this machine may stall before it asks again
+	const asked = -10 * time.Second // just now, and this machine may stall before the next query
 	for _, c := range []struct {
 		name, script string
 		ago          time.Duration

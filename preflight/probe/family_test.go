@@ -16,7 +16,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// shape writes attempts in short: family, outcome.
+// shape writes attempts in short: family, result.
 func shape(f diag.Fact) string {
 	var out []string
 	if f.TCP == nil {
@@ -39,9 +39,8 @@ func shape(f diag.Fact) string {
 	return strings.Join(out, ", ")
 }
 
-// TestAttempts: what is dialled when and what came of it, in made-up time. The agent's dialer waits 300 ms for the
-// first
-// family, however many addresses that has.
+// TestAttempts: which addresses are dialled when, with which result, in simulated time. The agent's dialer waits 300 ms
+// for the first family, however many addresses that has.
 func TestAttempts(t *testing.T) {
 	dead := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	fails := func(e syscall.Errno) func(context.Context) error {
@@ -100,7 +99,7 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
-// TestNothingIsDialledTooLate: where the time is up before the first address is dialled, that is the failure.
+// TestNothingIsDialledTooLate: if the time is up before the first address is dialled, that is the failure.
 func TestNothingIsDialledTooLate(t *testing.T) {
 	for name, c := range map[string]struct {
 		late func(context.Context) (context.Context, context.CancelFunc)
@@ -131,9 +130,8 @@ func manyHosts(n int) string {
 	return b.String()
 }
 
-// bothOn gives a port on which ::1 does one thing and 127.0.0.1 another: "good" listens, "deaf" has a full
-// backlog, so that
-// the kernel answers nothing, "" refuses.
+// bothOn returns a port on which ::1 and 127.0.0.1 behave differently: "good" listens, "deaf" has a full backlog, so
+// that the kernel does not answer, "" refuses.
 func bothOn(t *testing.T, six, four string) (port string) {
 	t.Helper()
 	for range 20 {
@@ -142,7 +140,7 @@ func bothOn(t *testing.T, six, four string) (port string) {
 			t.Fatal(err)
 		}
 		n := ln.Addr().(*net.TCPAddr).Port
-		ln.Close() // another test may take it before we do
+		ln.Close() // another test may take the port before we do
 		if listenAs(t, syscall.AF_INET, n, four) && listenAs(t, syscall.AF_INET6, n, six) {
 			return strconv.Itoa(n)
 		}
@@ -197,7 +195,7 @@ func listenAs(t *testing.T, domain, port int, how string) bool {
 	return false
 }
 
-// TestFamiliesOfThisKernel asks real sockets of both families.
+// TestFamiliesOfThisKernel uses real sockets of both families.
 func TestFamiliesOfThisKernel(t *testing.T) {
 	for name, c := range map[string]struct{ six, four, want, pinned string }{
 		"a black hole beside a good A": {"deaf", "good", "6 unanswered, 4 connected", "tcp_timeout"},
@@ -210,7 +208,7 @@ func TestFamiliesOfThisKernel(t *testing.T) {
 			p := newProber(t)
 			namesFrom(t, p, "::1 dual.test\n127.0.0.1 dual.test\n", "", "hosts: files")
 			req := diag.Request{Op: diag.OpTCP, Target: "dual.test:" + port, TimeoutMS: 60_000}
-			// On a busy machine a first address that answers at once is heard too late for its head start.
+			// On a busy machine, even a prompt answer of the first address may arrive after its head start.
 			f := again(func() diag.Fact { return p.Run(t.Context(), req) }, func(f diag.Fact) bool { return shape(f) == c.want })
 			if !f.Passed() || shape(f) != c.want {
 				t.Errorf("%s: %q", f.Failure, shape(f))
@@ -228,7 +226,7 @@ func TestFamiliesOfThisKernel(t *testing.T) {
 	}
 }
 
-// TestIPv6OnlyWithoutARoute asks for an IPv6 address in a network namespace that has no route at all.
+// TestIPv6OnlyWithoutARoute dials an IPv6 address in a network namespace without routes.
 func TestIPv6OnlyWithoutARoute(t *testing.T) {
 	const inside = "GPUAASCTL_TEST_NO_ROUTE"
 	if os.Getenv(inside) == "" {

@@ -15,13 +15,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// maxDigest bounds what is read for a digest.
+// maxDigest bounds the size of files that are hashed.
 const maxDigest = 64 << 20
 
-// errTooLarge reports that a file was not read because it is over maxDigest.
+// errTooLarge reports a file over maxDigest, which is not read.
 var errTooLarge = fmt.Errorf("it is larger than %d MiB", maxDigest>>20)
 
-// file describes Target. Its text is read for the digest only. Words: file_missing, file_unreadable.
+// file describes Target. It reads the content only for the digest. Failures: file_missing, file_unreadable.
 func (p *Prober) file(ctx context.Context, req diag.Request, f *diag.Fact) {
 	f.File = &diag.FileFacts{Path: req.Target}
 	if _, err := os.Lstat(req.Target); err != nil {
@@ -29,7 +29,7 @@ func (p *Prober) file(ctx context.Context, req diag.Request, f *diag.Fact) {
 		return
 	}
 	resolved, err := filepath.EvalSymlinks(req.Target)
-	if err != nil { // a link to nothing, or in a circle
+	if err != nil { // a dangling link, or a loop of links
 		fail(f, "stat", fileWord(err), err)
 		return
 	}
@@ -58,7 +58,7 @@ func (p *Prober) file(ctx context.Context, req diag.Request, f *diag.Fact) {
 	}
 }
 
-// octal is the mode with its set-id and sticky bits, as chmod takes it.
+// octal returns the mode with its set-id and sticky bits, as chmod takes it.
 func octal(st fs.FileInfo) string {
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
 		return fmt.Sprintf("%04o", sys.Mode&0o7777)
@@ -66,7 +66,7 @@ func octal(st fs.FileInfo) string {
 	return fmt.Sprintf("%04o", st.Mode().Perm())
 }
 
-// digest is the SHA-256 of a regular file, lower-case hex. It never blocks on another type of file.
+// digest returns the SHA-256 of a regular file in lower-case hex. It never blocks on other types of files.
 func digest(ctx context.Context, path string) (string, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -99,7 +99,7 @@ func digest(ctx context.Context, path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// readFunc is a reader that is one function.
+// readFunc is a function as an io.Reader.
 type readFunc func(p []byte) (int, error)
 
 func (read readFunc) Read(p []byte) (int, error) { return read(p) }

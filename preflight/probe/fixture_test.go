@@ -23,8 +23,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/porttest"
 )
 
-// outOfTime makes a measurement that is meant to run out of its time at a certain place. A busy machine may not get
-// there in a second, and has more then.
+// outOfTime runs a measurement that must time out in a certain phase. A busy machine may not reach the phase in a
+// second, and then gets more time.
 func outOfTime(measure func(ms int64) diag.Fact, there func(f diag.Fact) bool) diag.Fact {
 	for ms := int64(1000); ; ms *= 4 {
 		if f := measure(ms); there(f) || ms > 30_000 {
@@ -33,7 +33,7 @@ func outOfTime(measure func(ms int64) diag.Fact, there func(f diag.Fact) bool) d
 	}
 }
 
-// again makes a measurement that ends early where the machine is busy, until it is whole or five times.
+// again repeats a measurement that ended early because the machine is busy, up to five times.
 func again(measure func() diag.Fact, whole func(f diag.Fact) bool) (f diag.Fact) {
 	for range 5 {
 		if f = measure(); whole(f) {
@@ -43,7 +43,7 @@ func again(measure func() diag.Fact, whole func(f diag.Fact) bool) (f diag.Fact)
 	return f
 }
 
-// patient is a context whose requests wait for what comes at once on a machine that is not busy.
+// patient returns a context whose short waits are longer, for busy machines.
 func patient(t *testing.T) context.Context {
 	t.Helper()
 	return WithPatience(t.Context(), 20)
@@ -56,7 +56,7 @@ func noLeaks(t *testing.T) {
 	t.Cleanup(func() { leaktest.None(t, now) })
 }
 
-// newProber is a prober whose kept connections end with the test.
+// newProber returns a prober whose kept connections are closed after the test.
 func newProber(t *testing.T) *Prober {
 	t.Helper()
 	p := &Prober{Vantage: "operator"}
@@ -69,7 +69,7 @@ func run(t *testing.T, req diag.Request) diag.Fact {
 	return newProber(t).Run(WithPatience(context.Background(), 20), req)
 }
 
-// wired is a listener whose connections are handled by serve, one goroutine each, all waited for.
+// wired starts a listener whose connections are handled by serve, one goroutine each, and waits for all of them.
 func wired(t *testing.T, serve func(net.Conn)) (addr string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -106,10 +106,10 @@ func wired(t *testing.T, serve func(net.Conn)) (addr string) {
 	return ln.Addr().String()
 }
 
-// untilClosed reads until the peer closes: a server that does not answer.
+// untilClosed reads until the peer closes, like a server that does not answer.
 func untilClosed(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
-// slam ends a connection by a reset.
+// slam resets a connection.
 func slam(c net.Conn) {
 	_ = c.(*net.TCPConn).SetLinger(0)
 	c.Close()
@@ -118,7 +118,7 @@ func slam(c net.Conn) {
 // readSome waits for the first bytes of a request.
 func readSome(c net.Conn) { _, _ = c.Read(make([]byte, 4096)) }
 
-// closedPort is a port on which nothing listens.
+// closedPort returns a port on which nothing listens.
 func closedPort(t *testing.T) string { return porttest.TCP(t) }
 
 // deafPort listens with a full backlog: a further connection attempt gets no answer at all.
@@ -151,7 +151,7 @@ func deafPort(t *testing.T) string {
 	return ""
 }
 
-// site is an HTTPS server with a certificate of ca, changed by how.
+// site starts an HTTPS server with a certificate of ca, modified by how.
 func site(t *testing.T, cert tls.Certificate, h http.Handler, how ...func(*tls.Config)) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
@@ -165,7 +165,7 @@ func site(t *testing.T, cert tls.Certificate, h http.Handler, how ...func(*tls.C
 	return s
 }
 
-// page is a handler with one answer.
+// page returns a handler with a fixed answer.
 func page(status int, contentType, body string, header ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", contentType)
@@ -177,7 +177,7 @@ func page(status int, contentType, body string, header ...string) http.HandlerFu
 	}
 }
 
-// newRecorder is the answer of a handler without a network.
+// newRecorder returns the answer of a handler without a network.
 func newRecorder(h http.Handler) *http.Response {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest("GET", "https://edge.test/", nil)
@@ -196,7 +196,7 @@ func writeFile(t *testing.T, path, text string) {
 
 const jsonType = "application/json"
 
-// zone answers from a table of name (with dot) to addresses; what it does not hold does not exist.
+// zone answers from a table of name (with dot) to addresses; other names do not exist.
 func zone(names map[string][]string) dns.HandlerFunc {
 	return func(w dns.ResponseWriter, q *dns.Msg) {
 		r := new(dns.Msg).SetReply(q)
@@ -220,12 +220,12 @@ func zone(names map[string][]string) dns.HandlerFunc {
 	}
 }
 
-// rcode answers everything with one code.
+// rcode answers every query with one code.
 func rcode(code int) dns.HandlerFunc {
 	return func(w dns.ResponseWriter, q *dns.Msg) { _ = w.WriteMsg(new(dns.Msg).SetRcode(q, code)) }
 }
 
-// namesFrom gives a prober files of its own.
+// namesFrom gives a prober its own hosts, resolv.conf and nsswitch.conf.
 func namesFrom(t *testing.T, p *Prober, hosts, resolv, nsswitch string) {
 	t.Helper()
 	dir := t.TempDir()

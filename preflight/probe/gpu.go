@@ -27,10 +27,9 @@ const (
 	gpuErrors    = 16  // newest errors in a fact
 )
 
-// gpu reads the file Target, in which the agent keeps what it knows of the GPUs, and the version of the kernel's
-// module. With Evidence it gives raw events, and reads the kernel log from where the agent ended, where it does not
-// read it.
-// Words: file_missing, file_unreadable, file_unparseable.
+// gpu reads Target, the agent's state file about GPUs, and the version of the kernel module. With Evidence it returns
+// raw events, and reads the rest of the kernel log if the agent no longer does. Failures: file_missing,
+// file_unreadable, file_unparseable.
 func (p *Prober) gpu(_ context.Context, req diag.Request, f *diag.Fact) {
 	f.GPU = &diag.GPUFacts{Path: req.Target, Module: p.nvidiaModule()}
 	s, err := state.Read(req.Target)
@@ -56,7 +55,7 @@ func (p *Prober) gpu(_ context.Context, req diag.Request, f *diag.Fact) {
 	case req.Evidence && boot != "":
 		p.gpuEvidence(f, s, boot)
 	case f.GPU.EarlierBoot:
-		s.Log = nil // its times are of that boot
+		s.Log = nil // its times are relative to that boot
 	}
 	if s.Log != nil {
 		c := state.CoverageOf(*s.Log, cmp.Or(s.At, f.At.Time), f.At.Time, kmsg.Uptime())
@@ -83,7 +82,7 @@ func (p *Prober) gpuEvidence(f *diag.Fact, s *state.State, boot string) {
 		if err == nil && len(text) > report.MaxEvent {
 			err = fmt.Errorf("an event of type %s has %d bytes, more than %d", e.Type, len(text), report.MaxEvent)
 		}
-		if err != nil { // a GPU that is missing in the evidence is not judged to be well
+		if err != nil { // a GPU without evidence must not be judged healthy
 			f.Detail = joinDetail(f.Detail, err.Error())
 			continue
 		}
@@ -91,7 +90,7 @@ func (p *Prober) gpuEvidence(f *diag.Fact, s *state.State, boot string) {
 	}
 }
 
-// nvidiaModule is the version of the kernel's module, "" where none is loaded or the file is not readable.
+// nvidiaModule returns the version of the kernel module, "" if none is loaded or the file cannot be read.
 func (p *Prober) nvidiaModule() string {
 	file, err := os.OpenFile(cmp.Or(p.gpus.module, nvidiaModule), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -105,7 +104,7 @@ func (p *Prober) nvidiaModule() string {
 	return strings.ToValidUTF8(strings.TrimSpace(string(text)), "?")
 }
 
-// describe fills in the fields of the file.
+// describe fills in the fields from the file.
 func describe(g *diag.GPUFacts, s *state.State, now time.Time) {
 	if s.At.IsZero() {
 		return
@@ -152,7 +151,7 @@ func gpuReading(r report.Reading) *diag.GPUReading {
 		NotAsked: string(r.NotAsked)}
 }
 
-// gpuDevice has the GPU's configuration, and its state; no gauge and no counter, but for the PCIe link.
+// gpuDevice returns the GPU's configuration and state, without gauges and counters except for the PCIe link.
 func gpuDevice(g *report.GPU) diag.GPUDevice {
 	d := diag.GPUDevice{Index: g.Index, UUID: g.UUID, PCI: g.PCI, Name: g.Name, Lost: g.Lost(),
 		Handle: gpuReading(g.Handle), MIG: len(g.MIG), LinksDown: g.LinksDown,
@@ -165,14 +164,14 @@ func gpuDevice(g *report.GPU) diag.GPUDevice {
 		switch {
 		case row.Sort == report.Fact, row.Signal == report.NVLinksActive, row.Signal == report.PCIeWidth:
 			d.Config[string(row.Signal)] = *gpuReading(r)
-		case row.Sort == report.State, row.Signal == report.PCIeGen: // an idle GPU lowers the latter
+		case row.Sort == report.State, row.Signal == report.PCIeGen: // an idle GPU lowers it
 			d.State[string(row.Signal)] = *gpuReading(r)
 		}
 	}
 	return d
 }
 
-// gpuErrorsOf are the newest errors of the file, and how many there are.
+// gpuErrorsOf returns the newest errors of the file, and their total number.
 func gpuErrorsOf(s *state.State) (newest []diag.GPUError, all int) {
 	for i := range s.Events {
 		e := &s.Events[i]
@@ -193,7 +192,7 @@ func gpuErrorsOf(s *state.State) (newest []diag.GPUError, all int) {
 	return newest[max(0, all-gpuErrors):], all
 }
 
-// gpuJudge has the policy Target judge Events as of Since. Words: unsupported (no judge on this side), unknown (no
+// gpuJudge lets the policy Target judge Events as of Since. Failures: unsupported (no judge on this side), unknown (no
 // judgement, with the reason).
 func (p *Prober) gpuJudge(ctx context.Context, req diag.Request, f *diag.Fact) {
 	if p.JudgeGPUs == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/state"
 )
 
-// gpuState is what an agent keeps of n GPUs that it has just sampled.
+// gpuState returns an agent's state file for n GPUs sampled just now.
 func gpuState(t *testing.T, n int) *state.State {
 	t.Helper()
 	boot, err := kmsg.BootID()
@@ -64,7 +64,7 @@ func gpuRun(t *testing.T, path string, evidence bool, records ...string) diag.Fa
 	if err := syscall.Mkfifo(log, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// as /dev/kmsg, it has no end and does not wait; one record, since a FIFO gives all that it has at once
+	// like /dev/kmsg, it has no end and does not block; one record, since one read of a FIFO returns everything
 	hold, err := os.OpenFile(log, os.O_RDWR|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func gpuRun(t *testing.T, path string, evidence bool, records ...string) diag.Fa
 	return p.Run(patient(t), diag.Request{Op: diag.OpGPU, Target: path, Evidence: evidence})
 }
 
-// TestGPUFacts: what is known, what is not supported and what failed are three things, and nothing else is there.
+// TestGPUFacts: known, unsupported and failed readings are kept apart, and nothing else is reported.
 func TestGPUFacts(t *testing.T) {
 	f := gpuRun(t, keepGPU(t, gpuState(t, 8)), false)
 	g := f.GPU
@@ -96,8 +96,8 @@ func TestGPUFacts(t *testing.T) {
 	}
 }
 
-// TestGPUTraits: nodes with the same GPUs in another order, with other UUIDs, do not differ; one VBIOS is named by its
-// address.
+// TestGPUTraits: nodes with the same GPUs in another order and with other UUIDs do not differ; a single different VBIOS
+// is reported with its GPU.
 func TestGPUTraits(t *testing.T) {
 	traits := func(s *state.State) map[string]string {
 		f, all := gpuRun(t, keepGPU(t, s), false), map[string]string{}
@@ -124,7 +124,8 @@ func TestGPUTraits(t *testing.T) {
 	}
 }
 
-// TestGPUEvidence: raw events that every reader takes; the kernel log is read on only where the agent does not.
+// TestGPUEvidence: raw events that every reader accepts; the rest of the kernel log is read only if the agent does not
+// read it.
 func TestGPUEvidence(t *testing.T) {
 	xid := "4,9,%d,-;NVRM: Xid (PCI:0000:03:00): 79, pid=7, GPU has fallen off the bus.\n"
 	xid = fmt.Sprintf(xid, kmsg.Uptime().Microseconds())
@@ -177,7 +178,7 @@ func TestGPUEvidence(t *testing.T) {
 	}
 }
 
-// TestGPUFileIsHostile: with any file in its place, the measurement ends with an error and without a GPU.
+// TestGPUFileIsHostile: whatever file is in its place, the measurement ends with an error and without a GPU.
 func TestGPUFileIsHostile(t *testing.T) {
 	newer := gpuState(t, 1)
 	text, err := json.Marshal(newer)

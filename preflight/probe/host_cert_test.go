@@ -21,7 +21,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// credential writes a self-signed pair of key for node, and returns the paths.
+// credential writes a self-signed certificate with key for node, and returns the paths.
 func credential(t *testing.T, key crypto.Signer, change func(*x509.Certificate)) (cert, keyFile string) {
 	t.Helper()
 	now := time.Now()
@@ -91,7 +91,7 @@ func TestCertOldKeyFormats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// openssl puts the curve's parameters before the key.
+	// openssl writes the curve's parameters before the key.
 	file := pemFile(t, t.TempDir(), "ec.pem", "EC PRIVATE KEY", raw)
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -111,7 +111,8 @@ func TestCertDates(t *testing.T) {
 	if f := certFact(t, cert, key, ""); f.Failure != diag.MTLSCertExpired || !*f.Cert.KeyMatches {
 		t.Errorf("%+v", f)
 	}
-	// Not before the future and not after the past: what has not begun cannot have ended.
+	// Dates that contradict each other: not before the future, not after the past. A certificate that has not begun
+	// cannot have expired.
 	cert, key = credential(t, ecKey(t), func(c *x509.Certificate) {
 		c.NotBefore, c.NotAfter = time.Now().Add(time.Hour), time.Now().Add(-time.Hour)
 	})

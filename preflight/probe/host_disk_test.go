@@ -17,7 +17,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// onTmpfs calls f with a folder that is a tmpfs of its own, in a mount namespace that only f's thread is in.
+// onTmpfs calls f with a folder that is a new tmpfs, in a mount namespace of f's thread.
 func onTmpfs(t *testing.T, options string, f func(dir string)) {
 	t.Helper()
 	needsRoot(t)
@@ -81,7 +81,7 @@ func TestDiskCountsAsDF(t *testing.T) {
 }
 
 func TestDiskMissingFolder(t *testing.T) {
-	dir, err := os.MkdirTemp("", "disk") // the name of a test's own folder looks like a token, and is taken out
+	dir, err := os.MkdirTemp("", "disk") // the name of the test's default folder looks like a token, and would be redacted
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,9 +124,9 @@ func TestDiskShortWrite(t *testing.T) {
 	})
 }
 
-// TestDiskLeavesNothing: a probe that is killed while it writes has left no name behind.
+// TestDiskLeavesNothing: a probe that is killed while it writes leaves no file behind.
 func TestDiskLeavesNothing(t *testing.T) {
-	// A file system that has no files without names: there the second way is tried, and no user can write.
+	// A file system without unnamed files: the second way is tried, and no user can write there.
 	if _, _, err := scratch("/proc"); err == nil || errors.Is(err, syscall.EOPNOTSUPP) {
 		t.Errorf("in /proc: %v", err)
 	}

@@ -62,7 +62,7 @@ func FuzzParseEnvFile(f *testing.F) {
 	})
 }
 
-// agentProcess is a running "agent" with this environment.
+// agentProcess starts an "agent" with this environment.
 func agentProcess(t *testing.T, env ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("cat")
@@ -97,8 +97,8 @@ func TestDiscoverAgent(t *testing.T) {
 	}
 }
 
-// A crash-looping unit's process is often found just before it becomes the agent, with systemd's own environment, or
-// just after its end: what it was, or will be, started with is in its file.
+// The process of a crash-looping unit is often found just before it becomes the agent, with systemd's own environment,
+// or just after its end. The environment with which it was or will be started is in its file.
 func TestEnvironmentOfAProcessThatComesOrGoes(t *testing.T) {
 	fakes := newFakes(t)
 	file := write(t, "GPUAAS_API_URL=https://file\n")
@@ -133,7 +133,7 @@ func putInPlace(t *testing.T, file, text string) {
 
 var seconds = regexp.MustCompile(`2h0m\d+s ago`)
 
-// secretTexts are a fact's texts about secrets, without the seconds that the test took since putInPlace.
+// secretTexts returns a fact's texts about secrets, without the seconds that the test took since putInPlace.
 func secretTexts(f diag.Fact) map[string]string {
 	texts := map[string]string{}
 	for name, text := range f.Env.Secret {
@@ -168,14 +168,15 @@ func TestEnv(t *testing.T) {
 		t.Errorf("secrets = %v", f.Env.Secret)
 	}
 
-	// The agent runs on while its token is rotated: the token is the file's, and everything else as it was started with.
+	// The agent keeps running while its token is rotated: the token comes from the file, and everything else from its
+	// start.
 	for text, want := range map[string]string{
 		"GPUAAS_NODE_ID=file\nGPUAAS_ENROLLMENT_TOKEN=grt1." + untilTheThird +
 			".hunter2\nDB_PASSWORD=\n": "present, written 2h0m ago, until 2026-01-03T12:00:00Z",
 		"GPUAAS_ENROLLMENT_TOKEN=\n": "empty",
 		"GPUAAS_NODE_ID=file\n":      "",
 	} {
-		time.Sleep(20 * time.Millisecond) // a process's start is known in hundredths of a second
+		time.Sleep(20 * time.Millisecond) // the resolution of a process's start is a hundredth of a second
 		putInPlace(t, file, text)
 		f = p.Run(patient(t), ask)
 		if f.Env == nil || f.Env.Source != "process" || f.Env.Values["GPUAAS_NODE_ID"] != "n" ||

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// fakes is a folder first in PATH, so that systemctl and getent are scripts of the test: test machines have no
-// systemd, and no users that may be broken.
+// fakes is the first folder in PATH, so that systemctl and getent are scripts of the test: test machines have no
+// systemd, and their users must not be modified.
 type fakes struct{ dir string }
 
 func newFakes(t *testing.T) fakes {
@@ -26,7 +26,7 @@ func newFakes(t *testing.T) fakes {
 func (f fakes) script(t *testing.T, name, body string) string {
 	t.Helper()
 	path := filepath.Join(f.dir, name)
-	// Renamed into place: a write to a script that another test's child holds open is ETXTBSY.
+	// Renamed into place: running a script that another test's child still holds open for writing is ETXTBSY.
 	if err := os.WriteFile(path+".new", []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func (f fakes) script(t *testing.T, name, body string) string {
 	return path
 }
 
-// unit makes systemctl know one unit by these properties; every other unit is not found.
+// unit makes systemctl report one unit with these properties; every other unit is not found.
 func (f fakes) unit(t *testing.T, name string, props ...string) {
 	t.Helper()
 	f.script(t, "systemctl", fmt.Sprintf(`for last; do :; done
@@ -47,7 +47,7 @@ END
 else echo LoadState=not-found; echo ActiveState=inactive; echo MainPID=0; fi`, name, strings.Join(props, "\n")))
 }
 
-// running is a healthy unit with this main process.
+// running returns the properties of a healthy unit with this main process.
 func running(pid int, more ...string) []string {
 	return append([]string{"LoadState=loaded", "ActiveState=active", "SubState=running", "Result=success",
 		"ExecMainCode=0", "ExecMainStatus=0", "NRestarts=2", fmt.Sprintf("MainPID=%d", pid),

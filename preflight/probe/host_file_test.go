@@ -59,7 +59,7 @@ func TestFileFailures(t *testing.T) {
 		{filepath.Join(dir, "none"), diag.FileMissing, ""},
 		{dangling, diag.FileMissing, ""},
 		{filepath.Join(large, "under"), diag.FileMissing, ""},
-		{fifo, diag.OK, "not a regular file"}, // a read would wait for ever
+		{fifo, diag.OK, "not a regular file"}, // a read would block for ever
 		{dir, diag.OK, "not a regular file"},
 		{large, diag.OK, "larger than 64 MiB"},
 	} {

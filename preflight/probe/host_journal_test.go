@@ -15,14 +15,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// entry is one entry of systemd about a unit, as journalctl writes it.
+// entry returns systemd's entry about a unit in the format of journalctl.
 func entry(us int64, message string) string {
 	return fmt.Sprintf(
 		`{"__CURSOR":"s=1","__REALTIME_TIMESTAMP":"%d","PRIORITY":"6","_BOOT_ID":"b1","_UID":"0","MESSAGE":%s}`, us, message)
 }
 
-// TestJournalBelievesTheUnitsProcess: a line of a unit is its own program's, or systemd's. What a tenant has logged in
-// the unit's control group, by whatever program and name, is counted and not shown.
+// TestJournalBelievesTheUnitsProcess: a line of a unit is written by its own program or by systemd. Lines that a tenant
+// logged in the unit's control group, with whatever program and name, are counted and not shown.
 func TestJournalBelievesTheUnitsProcess(t *testing.T) {
 	needsRoot(t)
 	f := newFakes(t)
@@ -33,7 +33,7 @@ func TestJournalBelievesTheUnitsProcess(t *testing.T) {
 		if err := os.WriteFile(path, nil, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chmod(path, mode); err != nil { // WriteFile has no set-id bits, and the umask's
+		if err := os.Chmod(path, mode); err != nil { // WriteFile drops set-id bits, and applies the umask
 			t.Fatal(err)
 		}
 		return path
@@ -83,7 +83,7 @@ func TestJournalBelievesTheUnitsProcess(t *testing.T) {
 	}
 }
 
-// rootsFolder is a folder into which only root can have written, as into those above it.
+// rootsFolder returns a folder that, like those above it, only root can have written to.
 func rootsFolder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/lib", "gpuaas-test-")
@@ -143,7 +143,7 @@ func TestJournalOfAUnit(t *testing.T) {
 	}
 }
 
-// TestJournalSearch: only the lines that were meant, whether journalctl can search or not.
+// TestJournalSearch: only matching lines are returned, whether or not journalctl supports searching.
 func TestJournalSearch(t *testing.T) {
 	f := newFakes(t)
 	argvFile := filepath.Join(f.dir, "argv")
@@ -167,7 +167,7 @@ func TestJournalSearch(t *testing.T) {
 	}
 }
 
-// TestJournalSays: what is in the way is a word, and lines that were seen stay.
+// TestJournalSays: an obstacle is reported as a failure, and lines read before it are kept.
 func TestJournalSays(t *testing.T) {
 	f := newFakes(t)
 	patience := 30 * time.Second
@@ -195,7 +195,7 @@ func TestJournalSays(t *testing.T) {
 	}
 }
 
-// TestLogFilesOnly: the op reads no other file aloud.
+// TestLogFilesOnly: the operation returns the content of no other files.
 func TestLogFilesOnly(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "key.pem")
 	if err := os.WriteFile(secret, []byte(canary), 0o644); err != nil {
@@ -222,7 +222,7 @@ func TestLogLineTimes(t *testing.T) {
 	}
 }
 
-// TestLinesAreBounded: the oldest lines are dropped, and the fact notes it.
+// TestLinesAreBounded: the oldest lines are dropped, and the fact notes that.
 func TestLinesAreBounded(t *testing.T) {
 	var lines []diag.JournalLine
 	for i := range 600 {
@@ -260,7 +260,7 @@ func TestLinesKeepTheirIDs(t *testing.T) {
 	}
 }
 
-// FuzzHideIDs: hiding and showing again changes nothing, whatever the line is.
+// FuzzHideIDs: hiding ids and showing them again changes no line.
 func FuzzHideIDs(f *testing.F) {
 	f.Add(`correlation_id=req-1 "node_id":"n1" task_id: x`)
 	f.Fuzz(func(t *testing.T, s string) {
@@ -272,7 +272,7 @@ func FuzzHideIDs(f *testing.F) {
 	})
 }
 
-// TestDigestsOfProgramsStay: which build ran is what a log of an update is read for.
+// TestDigestsOfProgramsStay: digests of programs are not redacted, since they show which build ran during an update.
 func TestDigestsOfProgramsStay(t *testing.T) {
 	digest := strings.Repeat("0123456789abcdef", 4)
 	for _, line := range []string{"package=" + digest + " sha256=" + digest + " version=2",

@@ -20,8 +20,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestNoProgramIsRun: a script, a Go program and the program of a unit are read and never started, whatever they are
-// called, and the processes of this machine are the same afterwards.
+// TestNoProgramIsRun: a script, a Go program and the program of a unit are read and never started, whatever their
+// names, and the machine's processes are the same afterwards.
 func TestNoProgramIsRun(t *testing.T) {
 	fakes := newFakes(t)
 	called := filepath.Join(t.TempDir(), "called")
@@ -33,7 +33,7 @@ func TestNoProgramIsRun(t *testing.T) {
 	before := children(t)
 	for _, req := range []diag.Request{
 		{Target: agent}, {Target: program}, {Target: agent, Unit: "gpuaas-node-agent.service"},
-		{Target: agent, VersionCommand: []string{agent, "version"}}, // of a platform's task: no operator asked
+		{Target: agent, VersionCommand: []string{agent, "version"}}, // from a task of the platform, without an operator
 	} {
 		req.Op = diag.OpBinary
 		f := measure(t, req)
@@ -50,7 +50,7 @@ func TestNoProgramIsRun(t *testing.T) {
 	}
 }
 
-// children lists this process's children and theirs.
+// children lists this process's children and grandchildren.
 func children(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("ps", "-o", "pid=,args=", "--ppid", strconv.Itoa(os.Getpid())).Output()
@@ -86,14 +86,15 @@ func buildProgram(t *testing.T, main, stamp, called string) string {
 	path := filepath.Join(dir, "built", filepath.Base(main))
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+stamp, "-o",
 		path, "./"+main)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0") // the race detector's run has cgo: all once more
+	// the race detector's run has cgo, and would compile everything again
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	return path
 }
 
-// TestProgramThatCouldNotBeRead: programs that were not read within the time are not told apart.
+// TestProgramThatCouldNotBeRead: programs that were not read in time are not reported as different.
 func TestProgramThatCouldNotBeRead(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -109,8 +110,8 @@ func TestProgramThatCouldNotBeRead(t *testing.T) {
 	}
 }
 
-// TestWhoseProgram: ours is known by its main package, whatever its module and its file are called, and by being the
-// program that reads it; its version by the stamp that the build wrote.
+// TestWhoseProgram: our agent is recognized by its main package, whatever its module's and file's names, and by being
+// the program that reads it; its version by the stamp from its build.
 func TestWhoseProgram(t *testing.T) {
 	fakes := newFakes(t)
 	ours := buildProgram(t, "cmd/gpuaas-agent", Stamped("gpuaas-agent", "v1.2.3-4-g00ff"), "/dev/null")
@@ -164,7 +165,7 @@ func TestWhoseProgram(t *testing.T) {
 	})
 }
 
-// TestReadStamp: a mark without a version, a mark cut by the end of a buffer, and two of them.
+// TestReadStamp: a mark without a version, a mark split across two buffers, and two marks.
 func TestReadStamp(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", ""},
@@ -187,8 +188,8 @@ func TestReadStamp(t *testing.T) {
 	}
 }
 
-// TestVersionCommand: the profile's command runs only where an operator started the helper, with a time limit, and
-// its output is bounded; its failure is not one of the program.
+// TestVersionCommand: the profile's command runs only if an operator started the helper, with a time limit and bounded
+// output; its failure is not a failure of the program.
 func TestVersionCommand(t *testing.T) {
 	fakes := newFakes(t)
 	agent := fakes.script(t, "fleetd", "exit 99")
@@ -211,7 +212,8 @@ func TestVersionCommand(t *testing.T) {
 	hangs := fakes.script(t, "hangs", `sleep 600 & wait`)
 	f := (&Prober{Commands: true}).Run(patient(t),
 		diag.Request{Op: diag.OpBinary, Target: agent, VersionCommand: []string{hangs}, TimeoutMS: 50})
-	if took := time.Since(began); took > time.Minute || f.Binary.Version != "" { // what it left behind takes ten
+	// a child that it leaves behind runs for ten minutes
+	if took := time.Since(began); took > time.Minute || f.Binary.Version != "" {
 		t.Errorf("%+v after %s", f, took)
 	}
 }

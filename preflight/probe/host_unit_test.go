@@ -20,7 +20,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// sleeper is a child that does nothing until the test ends.
+// sleeper starts a child that does nothing until the test ends.
 func sleeper(t *testing.T) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("cat")
@@ -28,8 +28,8 @@ func sleeper(t *testing.T) *exec.Cmd {
 	return cmd
 }
 
-// startAnswering starts a command that becomes cat, and waits for its answer: then the kernel has finished exec. Before
-// that, a process can have its new name and still an empty environment, and it opens files that it does not keep.
+// startAnswering starts a command that becomes cat, and waits for its answer: the kernel has then finished exec. Before
+// that, a process may already have its new name, but an empty environment and temporarily open files.
 func startAnswering(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	in, err := cmd.StdinPipe()
@@ -52,7 +52,7 @@ func startAnswering(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
-// awaitState waits until the kernel reports that pid is in this state.
+// awaitState waits until the kernel reports this state for pid.
 func awaitState(t *testing.T, pid int, state string) {
 	t.Helper()
 	for range 6000 {
@@ -124,7 +124,7 @@ func TestUnitFrozen(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { // the group goes when it is empty
+	defer func() { // the group can be removed when it is empty
 		_ = os.WriteFile(filepath.Join(group, "cgroup.freeze"), []byte("0"), 0o644)
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -147,7 +147,7 @@ func TestUnitFrozen(t *testing.T) {
 	}
 }
 
-// removeGroup removes a control group whose processes have ended: the kernel may still be about to notice.
+// removeGroup removes a control group whose processes have ended; the kernel may need a moment to notice.
 func removeGroup(t *testing.T, group string) {
 	t.Helper()
 	err := os.Remove(group)
@@ -236,8 +236,8 @@ func TestParseSocket(t *testing.T) {
 	}
 }
 
-// TestTenantsPortsAreNotTheUnits: what a tenant's process listens on in the control group of root's unit is not the
-// unit's.
+// TestTenantsPortsAreNotTheUnits: ports of a tenant's process in the control group of root's unit are not reported as
+// the unit's.
 func TestTenantsPortsAreNotTheUnits(t *testing.T) {
 	needsRoot(t)
 	as := func(uid uint32) int {

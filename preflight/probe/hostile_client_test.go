@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/heaptest"
 )
 
-// hostile is a client whose far side answers every request with what answer gives for its id.
+// hostile returns a client whose peer answers every request with answer(id).
 func hostile(t *testing.T, answer func(id string) string) *Client {
 	t.Helper()
 	requests, toNode := io.Pipe()
@@ -50,8 +50,8 @@ func asked(n int) []diag.Request {
 	return reqs
 }
 
-// TestALineOfElements: a line of 4 MiB that would decode into a GiB is refused for its elements, with the reason in
-// the fact of its request; the connection goes on.
+// TestALineOfElements: a line of 4 MiB that would decode to 1 GiB is refused for its number of elements, with the
+// reason in the fact of its request; the connection continues.
 func TestALineOfElements(t *testing.T) {
 	const ceiling = 64 << 20
 	for name, head := range map[string]string{
@@ -59,7 +59,7 @@ func TestALineOfElements(t *testing.T) {
 		"twice": `"journal":{"lines":[{}]},"record":{"pinned":[`,
 	} {
 		for i, element := range []string{"{}", "0", "null"} {
-			if testing.Short() && i > 0 { // the race detector's run: the code is the same
+			if testing.Short() && i > 0 { // the race detector's run is shorter: the code is the same
 				continue
 			}
 			t.Run(name+" of "+element, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestAnOverLongListIsNamed(t *testing.T) {
 	}
 }
 
-// TestALinkHasATotal: answers that are each within their limits end the connection when together they are not.
+// TestALinkHasATotal: answers that are within their limits one by one, but not in total, end the connection.
 func TestALinkHasATotal(t *testing.T) {
 	const ceiling = 96 << 20
 	text := strings.Repeat("x", 3<<20)
@@ -124,7 +124,7 @@ func TestALinkHasATotal(t *testing.T) {
 	})
 }
 
-// TestABudgetGrows: a link of which a watch asks little for days is never over its budget.
+// TestABudgetGrows: a link over which a watch makes few requests for days never exceeds its budget.
 func TestABudgetGrows(t *testing.T) {
 	b := budget{left: 1 << 20}
 	now := time.Unix(0, 0)

@@ -14,7 +14,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// nameFiles is where the host's rules for names are. The zero value is the common places; tests have their own.
+// nameFiles are the paths of the host's name service configuration. The zero value is the standard paths; tests have
+// their own.
 type nameFiles struct {
 	hosts, resolv, nsswitch string
 	getent                  string // program
@@ -31,13 +32,13 @@ func (n nameFiles) withDefaults() nameFiles {
 	return n
 }
 
-// Lines of the hosts file between these belong to a machine's manager. What follows the marker on its line is free.
+// Lines of the hosts file between these are managed by a tool. Text after the marker on its line is ignored.
 const (
 	hostsBegin = "# BEGIN gpuaasctl"
 	hostsEnd   = "# END gpuaasctl"
 )
 
-// hostsAnswer is what a hosts file states of a name.
+// hostsAnswer is a hosts file's answer for a name.
 type hostsAnswer struct {
 	addrs   []netip.Addr
 	line    int // of the first address, from 1
@@ -82,10 +83,10 @@ func readHosts(text []byte, name string) hostsAnswer {
 // nameService is one source of the hosts line of nsswitch.conf.
 type nameService struct {
 	name string // files, dns, myhostname, resolve, ...
-	stop bool   // [NOTFOUND=return] or stronger follows: a "no" is final
+	stop bool   // [NOTFOUND=return] or stronger follows: a negative answer is final
 }
 
-// readNSSwitch returns the order of sources; files, then dns, when the text has none.
+// readNSSwitch returns the order of sources; files, then dns, if the text has none.
 func readNSSwitch(text []byte) []nameService {
 	var services []nameService
 	lines := bufio.NewScanner(bytes.NewReader(text))
@@ -117,9 +118,9 @@ func readNSSwitch(text []byte) []nameService {
 	return services
 }
 
-// finalNo reports whether an nsswitch action ends the search when the source does not know the name. !UNAVAIL=return
-// does: every answer but "I do not run" is final. Whether a source ran cannot be seen from outside, so such a "no"
-// counts only for sources that are asked here, see lookupHost.
+// finalNo reports whether an nsswitch action ends the search if the source does not know the name. !UNAVAIL=return
+// does: any answer except "unavailable" is final. Whether a source is available cannot be seen from outside, so such an
+// action applies only to sources that are queried here, see lookupHost.
 func finalNo(action string) bool {
 	status, what, ok := strings.Cut(action, "=")
 	if !ok || what != "RETURN" {
@@ -131,10 +132,10 @@ func finalNo(action string) bool {
 	return status == "NOTFOUND"
 }
 
-// lookupHost finds name as this host would: the sources of nsswitch.conf in order.
+// lookupHost resolves name as this host would: with the sources of nsswitch.conf in order.
 func (c *climb) lookupHost(ctx context.Context, name string) found {
 	files := c.p.names.withDefaults()
-	text, _ := os.ReadFile(files.nsswitch) // absent on some systems, and then the default order counts
+	text, _ := os.ReadFile(files.nsswitch) // missing on some systems; the default order then applies
 	var last found
 	for _, s := range readNSSwitch(text) {
 		got, asked := found{}, true
@@ -180,7 +181,7 @@ func lookupFile(path, name string) found {
 	return f
 }
 
-// lookupNSS asks one source that only the C library knows (resolve, mdns, sss, ...). A negative answer does not
+// lookupNSS queries one source that only the C library supports (resolve, mdns, sss, ...). A negative answer does not
 // count: the service may not run at all.
 func lookupNSS(ctx context.Context, getent, service, name string) found {
 	a, err := host.Command{}.Run(ctx, getent, "-s", "hosts:"+service, "ahosts", name)
@@ -197,8 +198,8 @@ func lookupNSS(ctx context.Context, getent, service, name string) found {
 	return f
 }
 
-// unasked is the result of a source that could not be queried: empty, unless this machine is out of a resource for
-// the query.
+// unasked is the result of a source that could not be queried: empty, unless this machine ran out of a resource for the
+// query.
 func unasked(err error) found {
 	if resourceOf(err) == "" {
 		return found{}

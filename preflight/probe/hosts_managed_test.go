@@ -6,7 +6,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/endpoints"
 )
 
-// TestManagedBlock: the probe knows the block that `gpuaasctl node endpoints` writes, whatever surrounds it.
+// TestManagedBlock: the probe recognizes the block of `gpuaasctl node endpoints`, whatever surrounds it.
 func TestManagedBlock(t *testing.T) {
 	plan, err := endpoints.Make("127.0.0.1 localhost\n10.0.0.2 hand.test\n",
 		[]endpoints.Entry{{Name: "node-api.test", Address: "10.0.0.11"}})

@@ -14,20 +14,20 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// maxBody is how much of an answer is read; only extracted fields are kept of it.
+// maxBody bounds how much of an answer is read; only extracted fields are kept.
 const maxBody = 1 << 20
 
-// minPoll keeps a poll without a pause from becoming a flood.
+// minPoll keeps a poll without a pause from flooding the server.
 const minPoll = 50 * time.Millisecond
 
-// hungAfter is how long a poll's last question may be unanswered when its time is up: after that it is the answer that
-// did not come, and not the awaited value.
+// hungAfter is how long a poll's last request may be unanswered when its time is up: beyond that, the failure is the
+// missing answer, not the missing value.
 const hungAfter = time.Second
 
 // userAgent identifies the tool in access logs.
 const userAgent = "gpuaasctl-probe"
 
-// answer is one HTTP answer, its body read and bounded.
+// answer is one HTTP answer with its body, which is bounded.
 type answer struct {
 	resp *http.Response
 	body []byte
@@ -35,7 +35,7 @@ type answer struct {
 	took time.Duration
 }
 
-// http is the fourth rung: one exchange, or a poll.
+// http is the fourth phase: one exchange, or a poll.
 func (p *Prober) http(ctx context.Context, req diag.Request, f *diag.Fact) {
 	c := p.newClimb(req, f)
 	if c == nil {
@@ -63,7 +63,7 @@ func (p *Prober) http(ctx context.Context, req diag.Request, f *diag.Fact) {
 	}
 }
 
-// polled reports whether a value is what the poll waits for.
+// polled reports whether a value ends the poll.
 func polled(p *diag.Poll, value string) bool {
 	if p.Unlike != "" && value != "" && value != p.Unlike {
 		return true
@@ -71,7 +71,7 @@ func polled(p *diag.Poll, value string) bool {
 	return slices.ContainsFunc(p.Until, func(word string) bool { return strings.EqualFold(word, value) })
 }
 
-// pause waits and reports whether there is time left.
+// pause waits, and reports whether time is left.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(max(d, minPoll))
 	defer t.Stop()
@@ -83,7 +83,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// ask makes one exchange, or records why it got no answer.
+// ask makes one exchange, or records why there was no answer.
 func (c *climb) ask(ctx context.Context, polls int) (*answer, bool) {
 	warm, ok := c.arrive(ctx)
 	if !ok {
@@ -120,7 +120,7 @@ func idempotent(method string) bool {
 	return false
 }
 
-// exchange sends the request over the link and reads the answer, closing the link when it broke.
+// exchange sends the request over the link and reads the answer. It closes a broken link.
 func (c *climb) exchange(ctx context.Context) (*answer, error) {
 	c.publicEdge()
 	r, err := c.request(ctx)
@@ -135,7 +135,7 @@ func (c *climb) exchange(ctx context.Context) (*answer, error) {
 	cut := false
 	if err == nil {
 		body, err = io.ReadAll(io.LimitReader(resp.Body, maxBody))
-		// A body that broke off is still an answer: its status and headers came.
+		// A truncated body is still an answer: its status and headers arrived.
 		if err != nil && !timedOut(ctx, err) && ctx.Err() == nil {
 			resp.Close, cut, err = true, true, nil
 		}
@@ -150,7 +150,7 @@ func (c *climb) exchange(ctx context.Context) (*answer, error) {
 	return &answer{resp: resp, body: body, cut: cut, took: time.Since(began)}, nil
 }
 
-// publicEdge notes that a certificate was to be shown to a listener that never asked for one: whatever it answers,
+// publicEdge records that a listener never requested the client certificate that the request has: whatever it answers,
 // it is not the listener that checks nodes.
 func (c *climb) publicEdge() {
 	if c.req.Cert != "" && c.link.tls != nil && !c.link.cert.requested {
@@ -158,7 +158,7 @@ func (c *climb) publicEdge() {
 	}
 }
 
-// request builds the HTTP request. Secrets go only over a connection that was verified, or that has no TLS.
+// request builds the HTTP request. It includes secrets only for a connection that was verified, or without TLS.
 func (c *climb) request(ctx context.Context) (*http.Request, error) {
 	method := cmp.Or(c.req.Method, http.MethodGet)
 	r, err := http.NewRequestWithContext(ctx, method, c.to.url.String(), strings.NewReader(c.req.Body))
@@ -193,8 +193,8 @@ func (c *climb) headers(r *http.Request) {
 // roundTrip writes r and reads the head of the answer. The body, if any, is read from the link.
 func (l *link) roundTrip(r *http.Request) (*http.Response, error) {
 	writeErr := r.Write(l.conn)
-	// A server that turns a client away may have ended the connection before it read the request; its answer can
-	// still be read.
+	// A server that refuses a client may close the connection before it reads the request; its answer can still be
+	// read.
 	if _, err := l.br.Peek(1); err != nil {
 		if _, alert := remoteAlert(err); writeErr != nil && !alert {
 			err = writeErr
@@ -216,12 +216,12 @@ func (l *link) roundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("the server sends 1xx answers without an end")
 }
 
-// maxInformational is how many 1xx answers may come before the answer itself.
+// maxInformational is how many 1xx answers may precede the final answer.
 const maxInformational = 16
 
 var errClosed = errors.New("the connection was closed before a whole answer")
 
-// soundsLikeHTTP reads the first bytes of an answer as they come: those of something else may never end a line.
+// soundsLikeHTTP checks the first bytes of an answer as they arrive: another protocol may never send a line end.
 func (l *link) soundsLikeHTTP() error {
 	const http1 = "HTTP/"
 	for n := 1; n <= len(http1); n++ {
@@ -238,7 +238,7 @@ func (l *link) soundsLikeHTTP() error {
 	return nil
 }
 
-// cutShort is err, also as errClosed where it is the end of the stream.
+// cutShort returns err, wrapped as errClosed if it is the end of the stream.
 func cutShort(err error) error {
 	if broken(err) && errnoName(err) == "" {
 		return fmt.Errorf("%w: %w", errClosed, err)

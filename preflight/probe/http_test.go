@@ -114,7 +114,7 @@ func TestPollUntil(t *testing.T) {
 			status = "failed"
 		}
 		if asked.Load() == 2 {
-			w.Header().Set("Connection", "close") // the poll goes on over another one
+			w.Header().Set("Connection", "close") // the poll continues over another connection
 		}
 		page(200, jsonType, `{"status":"`+status+`"}`)(w, r)
 	}))
@@ -146,7 +146,7 @@ func TestPollUntil(t *testing.T) {
 	}
 }
 
-// TestPollThatIsHungUpon: where the server falls silent, it is the answer that did not come, and not the awaited value.
+// TestPollThatIsHungUpon: if the server stops answering, the failure is the missing answer, not the missing value.
 func TestPollThatIsHungUpon(t *testing.T) {
 	noLeaks(t)
 	var asked atomic.Int32
@@ -168,7 +168,7 @@ func TestPollThatIsHungUpon(t *testing.T) {
 	}
 }
 
-// TestPollEndsWithTheFirstRefusal: what will not get better is not asked again.
+// TestPollEndsWithTheFirstRefusal: a permanent error is not polled again.
 func TestPollEndsWithTheFirstRefusal(t *testing.T) {
 	noLeaks(t)
 	var asked atomic.Int32
@@ -184,8 +184,8 @@ func TestPollEndsWithTheFirstRefusal(t *testing.T) {
 	}
 }
 
-// TestHalfAnAnswer: fields of an answer that broke off are not read, and it is not one without them, also where a proxy
-// marked it as whole. What is whole counts although its end was not marked.
+// TestHalfAnAnswer: fields of a truncated answer are not extracted, and a truncated answer without fields is a failure
+// as well, even if a proxy marked it as complete. A complete answer counts although its end was not marked.
 func TestHalfAnAnswer(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 	const whole = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -196,7 +196,7 @@ func TestHalfAnAnswer(t *testing.T) {
 		head + "10\r\n{\"status\":\"queue\r\n":                  {diag.HTTPClosed, ""},
 		head + "13\r\n{\"status\":\"queued\"}\r\n":              {diag.OK, "queued"},
 		whole + "Content-Length: 16\r\n\r\n{\"status\":\"queue": {diag.HTTPMalformed, ""}, // by a proxy's own end
-		"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n":          {diag.HTTPMalformed, ""}, // of a name that is not served
+		"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n":          {diag.HTTPMalformed, ""}, // for a name that is not served
 		"HTTP/1.1 204 No Content\r\n\r\n":                       {diag.OK, ""},
 	} {
 		addr := wired(t, func(c net.Conn) { readSome(c); _, _ = c.Write([]byte(text)) })
@@ -223,7 +223,7 @@ func TestBodyIsBounded(t *testing.T) {
 	}
 }
 
-// TestEarlyRefusalIsHeard: a server that answers before it read the request, and hangs up.
+// TestEarlyRefusalIsHeard: a server that answers before it reads the request, and closes the connection.
 func TestEarlyRefusalIsHeard(t *testing.T) {
 	noLeaks(t)
 	addr := wired(t, func(c net.Conn) {
@@ -235,7 +235,7 @@ func TestEarlyRefusalIsHeard(t *testing.T) {
 	}
 }
 
-// TestLoginIsNotTakenForAPage holds the cases that must stay plain.
+// TestLoginIsNotTakenForAPage has the cases that must not be taken for a login page.
 func TestLoginIsNotTakenForAPage(t *testing.T) {
 	for _, c := range []struct {
 		name   string

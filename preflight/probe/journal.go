@@ -24,17 +24,17 @@ import (
 )
 
 const (
-	// journalLines is how many lines are read where Request.Limit names no number, journalMost what it may name.
+	// journalLines is how many lines are read without Request.Limit, journalMost the maximum limit.
 	journalLines, journalMost = 200, 5000
-	// journalInput bounds what is read: journalctl spends some 400 bytes on a line beside its text.
+	// journalInput bounds journalctl's output, which has some 400 bytes per line besides its text.
 	journalInput = 4 << 20
-	// logFolder is where log files lie; of other files nothing is ever read aloud.
+	// logFolder has the log files; the content of files outside it is never returned.
 	logFolder = "/var/log/"
 )
 
-// journal reads the newest lines of Target, a unit, or a log file below /var/log. Every line is scrubbed here, before
-// it goes anywhere. Words: not_permitted (lines that were seen stay), file_missing, file_unreadable, unsupported (no
-// journal, no such file name), timeout.
+// journal reads the newest lines of Target, a unit or a log file below /var/log. Every line is scrubbed here, before it
+// goes anywhere. Failures: not_permitted (lines that were read are kept), file_missing, file_unreadable, unsupported
+// (no journal, no such file name), timeout.
 func (p *Prober) journal(ctx context.Context, req diag.Request, f *diag.Fact) {
 	f.Journal = &diag.JournalFacts{Unit: req.Target}
 	limit := journalLines
@@ -50,8 +50,8 @@ func (p *Prober) journal(ctx context.Context, req diag.Request, f *diag.Fact) {
 	f.Journal.Lines = scrubLines(newestFirst, f.Journal)
 }
 
-// readJournal asks journalctl, newest first: what does not fit is then the oldest. Lines that another process wrote in
-// the unit's name are counted and left out.
+// readJournal runs journalctl, newest first, so that the oldest lines are the ones that do not fit. It counts and omits
+// lines that another process wrote in the unit's name.
 func (p *Prober) readJournal(ctx context.Context, req diag.Request, limit int, f *diag.Fact) []diag.JournalLine {
 	if !isUnitName(req.Target) {
 		fail(f, "journal", diag.Unsupported, fmt.Errorf("%q is not a unit name", req.Target))
@@ -100,8 +100,8 @@ func (p *Prober) readJournal(ctx context.Context, req diag.Request, limit int, f
 	return lines
 }
 
-// searchJournal has journalctl look for the texts, so that the newest lines of all units do not hide those that
-// were meant. One that was built without a search gives the newest lines.
+// searchJournal lets journalctl search for the texts, so that the newest lines of all units do not hide the matches. A
+// journalctl built without search returns the newest lines.
 func searchJournal(ctx context.Context, argv, match []string) (host.Answer, error) {
 	if len(match) == 0 {
 		return runCommand(ctx, host.Command{Most: journalInput}, argv...)
@@ -117,7 +117,7 @@ func searchJournal(ctx context.Context, argv, match []string) (host.Answer, erro
 	return s, err
 }
 
-// pattern is a regular expression for one of the texts, each taken literally.
+// pattern returns a regular expression that matches any of the texts literally.
 func pattern(match []string) string {
 	quoted := make([]string, len(match))
 	for i, text := range match {
@@ -126,7 +126,7 @@ func pattern(match []string) string {
 	return strings.Join(quoted, "|")
 }
 
-// matches reports whether a line holds one of the texts, or none is asked for.
+// matches reports whether a line contains one of the texts, or no texts are given.
 func matches(line string, match []string) bool {
 	for _, text := range match {
 		if strings.Contains(line, text) {
@@ -136,7 +136,7 @@ func matches(line string, match []string) bool {
 	return len(match) == 0
 }
 
-// journalEntry reads one entry of journalctl's JSON. A text with bytes that are not UTF-8 is a list of numbers there.
+// journalEntry decodes one entry of journalctl's JSON, which has a text with invalid UTF-8 as a list of numbers.
 func journalEntry(entry map[string]json.RawMessage) (l diag.JournalLine) {
 	get := func(name string) string { s, _ := jsonText(entry[name]); return s }
 	l.Text, l.Boot = get("MESSAGE"), get("_BOOT_ID")
@@ -150,7 +150,7 @@ func journalEntry(entry map[string]json.RawMessage) (l diag.JournalLine) {
 	return l
 }
 
-// ofBytes is the text of a list of bytes: [104,105].
+// ofBytes decodes a list of bytes: [104,105].
 func ofBytes(list string) string {
 	var b []byte
 	for _, n := range strings.Split(strings.Trim(list, "[]"), ",") {
@@ -160,7 +160,7 @@ func ofBytes(list string) string {
 	return string(b)
 }
 
-// tailLog reads the end of a log file, newest first. Lines before Since are left out where they have a time.
+// tailLog reads the end of a log file, newest first. It omits lines before Since if they have a time.
 func tailLog(req diag.Request, limit int, f *diag.Fact) []diag.JournalLine {
 	data, err := readTail(req.Target, f.Journal)
 	if err != nil {
@@ -190,10 +190,10 @@ func tailLog(req diag.Request, limit int, f *diag.Fact) []diag.JournalLine {
 	return lines
 }
 
-// errNoLog refuses files outside the log folder: a request for a key file must not print the key.
+// errNoLog refuses files outside the log folder: a request for a key file must not return the key.
 var errNoLog = errors.New("a log file is a regular file below " + logFolder)
 
-// readTail is the end of a log file, from a line's begin on.
+// readTail returns the end of a log file, beginning with a complete line.
 func readTail(path string, j *diag.JournalFacts) ([]byte, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -223,7 +223,7 @@ func readTail(path string, j *diag.JournalFacts) ([]byte, error) {
 	return data, err
 }
 
-// timeOf is a log line's own time: RFC 3339 at its begin, as nginx and slog write theirs; zero where it has none.
+// timeOf returns a log line's own time: RFC 3339 at the beginning, as nginx and slog write it; zero if it has none.
 func timeOf(line string) diag.Time {
 	head := line[:min(len(line), 64)]
 	for _, mark := range [...]string{`"time":"`, "time="} {

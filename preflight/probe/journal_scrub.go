@@ -10,11 +10,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// journalText bounds the lines of one answer together, and journalLine one of them: an answer travels as one line of
-// the protocol.
+// journalText bounds the lines of one answer in total, and journalLine each line: an answer is sent as one line of the
+// protocol.
 const journalText, journalLine = 1 << 20, 4 << 10
 
-// scrubLines cuts and scrubs lines, newest first, and returns them oldest first. What does not fit is the oldest.
+// scrubLines truncates and scrubs lines, given newest first, and returns them oldest first. It drops the oldest lines
+// that do not fit.
 func scrubLines(lines []diag.JournalLine, j *diag.JournalFacts) []diag.JournalLine {
 	n, size := 0, 0
 	for ; n < len(lines); n++ {
@@ -37,8 +38,8 @@ func scrubLines(lines []diag.JournalLine, j *diag.JournalFacts) []diag.JournalLi
 	return kept
 }
 
-// ScrubLines scrubs the lines of one log, oldest first, in place, and adds to counts what each rule took out. The ids
-// in them stay. A private key that was logged line by line is taken out as a whole.
+// ScrubLines scrubs the lines of one log, oldest first, in place, and adds to counts the redactions of each rule. It
+// keeps ids. A private key that was logged line by line is redacted completely.
 func ScrubLines(lines []diag.JournalLine, counts map[string]int) {
 	left := 0
 	for i := range lines {
@@ -46,7 +47,7 @@ func ScrubLines(lines []diag.JournalLine, counts map[string]int) {
 	}
 }
 
-// keyLines is how many lines a private key has at most; a begin without an end takes no more with it.
+// keyLines is the maximum number of lines of a private key; a beginning without an end redacts no more than these.
 const keyLines = 64
 
 // clipLine makes one clean line of a text: no control characters, at most journalLine bytes.
@@ -65,7 +66,7 @@ func clipLine(s string, truncated bool) (string, bool) {
 	}, strings.ToValidUTF8(s, "?")), truncated
 }
 
-// scrubLine scrubs one line. left is of how many lines, from this one on, a private key may still be.
+// scrubLine scrubs one line. left is how many lines, from this one on, may still belong to a private key.
 func scrubLine(s string, left int, counts map[string]int) (string, int) {
 	key := &redactions()[0]
 	if left > 0 {
@@ -83,19 +84,20 @@ func scrubLine(s string, left int, counts map[string]int) (string, int) {
 }
 
 const (
-	// idNames are the names under which logs have ids and digests of programs. Scrubbing would redact most of the
-	// values, because a random id looks like a token; and a line without its ids joins with nothing.
+	// idNames are the field names of ids and of digests of programs in logs. Scrubbing would redact most of their
+	// values, because a random id looks like a token, and a line without its ids cannot be joined with others.
 	idNames = `correlation_id|node_id|node_instance_id|allocation_id|task_id|session_id|workflow_id|boot_id|` +
 		`operation_id|cert_serial|serial|sha256|package|package_sha256|prior_sha256`
-	// idPrefixes begin the ids that the platform and this tool make, which paths and sentences have without a name.
+	// idPrefixes begin the ids that the platform and this tool generate, which also occur without a field name in paths
+	// and sentences.
 	idPrefixes = `task|ts|op|req|probe|start|preflight|diag|run|agent|reason|notice|sweep|trust|gateway`
-	// idPiece is lower case letters and digits, or a time as in 20060102T150405Z.
+	// idPiece is lower-case letters and digits, or a time as in 20060102T150405Z.
 	idPiece = `(?:[a-z0-9]+|[0-9]{8}T[0-9]{6}Z)`
-	// idEnd are the bytes behind a named id.
+	// idEnd are the bytes that may follow a named id.
 	idEnd = " \t\n\f\r,;\"'[]&})"
 )
 
-// ids finds and judges the ids of a line.
+// ids has the expressions that find and check the ids of a line.
 var ids = sync.OnceValue(func() (e struct{ find, form, agents *regexp.Regexp }) {
 	e.find = regexp.MustCompile(`\b(?:(?:` + idNames + `)"?\s*[:=]"?([\w.:-]+)|((?:` + idPrefixes + `)-[\w-]*))`)
 	e.form = regexp.MustCompile(`^[-_.:]*` + idPiece + `(?:[-_.:]+` + idPiece + `)*[-_.:]*$`)
@@ -103,10 +105,11 @@ var ids = sync.OnceValue(func() (e struct{ find, form, agents *regexp.Regexp }) 
 	return e
 })
 
-// maxHidden bounds the ids of one line: a control character, which no line has, replaces each while it is scrubbed.
+// maxHidden bounds the ids of one line: while the line is scrubbed, each is replaced by a control character, which no
+// line contains.
 const maxHidden = 8
 
-// hideIDs puts a mark in place of each value that is named an id and looks like one.
+// hideIDs replaces each value that is named an id and looks like one by a mark.
 func hideIDs(s string) (string, []string) {
 	var hidden []string
 	var out strings.Builder
@@ -116,7 +119,7 @@ func hideIDs(s string) (string, []string) {
 		good := value >= 0 && (end == len(s) || strings.IndexByte(idEnd, s[end]) >= 0)
 		if value < 0 {
 			value, end = m[4], m[5]
-			good = value == 0 || s[value-1] != '-' // or it is the end of another name
+			good = value == 0 || s[value-1] != '-' // otherwise it is the end of another name
 		}
 		if !good || !isID(s[value:end]) {
 			continue
@@ -131,7 +134,7 @@ func hideIDs(s string) (string, []string) {
 	return out.String(), hidden
 }
 
-// ScrubLine scrubs one line of a log, and keeps the ids in it.
+// ScrubLine scrubs one line of a log, but keeps its ids.
 func ScrubLine(s string, counts map[string]int) string {
 	if counts == nil {
 		counts = map[string]int{}
@@ -149,7 +152,7 @@ func showIDs(s string, ids []string) string {
 	return s
 }
 
-// isID distinguishes an id from a token by its form: tokens mix upper and lower case.
+// isID tells an id from a token by its form: tokens mix upper and lower case.
 func isID(s string) bool {
 	if len(s) == len("agent-")+26 && strings.HasPrefix(s, "agent-") {
 		return ids().agents.MatchString(s)

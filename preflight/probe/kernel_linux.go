@@ -10,7 +10,7 @@ import (
 // staUnsync is STA_UNSYNC of adjtimex(2): the clock is not disciplined.
 const staUnsync = 0x40
 
-// kernelClock adds the values that only the kernel has; one that cannot be read (as in a container) stays absent.
+// kernelClock adds values that only the kernel has; a value that cannot be read (as in a container) stays absent.
 func kernelClock(c *diag.ClockFacts) {
 	c.BootID = host.This.BootID()
 	if up, err := host.This.Uptime(); err == nil {
@@ -22,8 +22,9 @@ func kernelClock(c *diag.ClockFacts) {
 	}
 }
 
-// resent is how many segments of a connection the kernel retransmitted because they, or their acknowledgements, were
-// lost. A segment that the far side reports as a duplicate was not lost: it was retransmitted too early.
+// resent returns how many segments of a connection the kernel retransmitted because they, or their acknowledgements,
+// were lost. A segment that the peer reports as a duplicate does not count: it was not lost, but retransmitted too
+// early.
 func resent(fd uintptr) (int64, bool) {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {

@@ -14,31 +14,31 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// The phases of the ladder, as Fact.Phase has them.
+// The phases of a request, as in Fact.Phase.
 const (
-	phaseTarget = "target" // the request itself cannot be carried out
+	phaseTarget = "target" // the request itself is invalid
 	phaseEnv    = "env"    // a ${NAME} has no value here
 	phaseDNS    = "dns"
 	phaseTCP    = "tcp"
 	phaseTrust  = "trust" // the CA bundle, before the handshake
 	phaseCert   = "cert"  // the client certificate or its key, before the handshake
 	phaseTLS    = "tls"
-	phaseMTLS   = "mtls" // the server's word on the client certificate, whichever read brought it
+	phaseMTLS   = "mtls" // the server's answer to the client certificate, whichever read returned it
 	phaseHTTP   = "http"
 	phasePoll   = "poll"
 	phaseWS     = "ws"
 	phasePTY    = "pty"
 )
 
-// target is where a request goes: a name, a host:port or a URL, all three understood by every network op.
+// target is where a request goes: a name, a host:port or a URL; every network operation accepts all three.
 type target struct {
-	url        *url.URL // with scheme http or https; path and query only matter to the HTTP ops
+	url        *url.URL // with scheme http or https; only HTTP operations use path and query
 	host, port string
 	secure     bool
 }
 
-// climb is one request on its way up the ladder dns, tcp, tls, http, ws, session. Each rung fills its section of the
-// fact and reports whether the next may be tried. It belongs to one goroutine.
+// climb is one request on its way through the phases dns, tcp, tls, http, ws, session. Each phase fills its section of
+// the fact and reports whether the next may begin. A climb belongs to one goroutine.
 type climb struct {
 	p     *Prober
 	req   diag.Request
@@ -50,7 +50,7 @@ type climb struct {
 	spare spare
 }
 
-// newClimb returns nil, with the failure in f, when the target makes no sense, or a path to extract none here.
+// newClimb returns nil, with the failure in f, if the target is invalid, or a path to extract is not supported here.
 func (p *Prober) newClimb(req diag.Request, f *diag.Fact) *climb {
 	c := &climb{p: p, req: req, f: f}
 	var err error
@@ -67,7 +67,7 @@ func (p *Prober) newClimb(req diag.Request, f *diag.Fact) *climb {
 	return c
 }
 
-// withQuery is the target with the query that must not be written anywhere.
+// withQuery returns the target with its secret query.
 func withQuery(req diag.Request) string {
 	switch {
 	case req.Query.IsZero():
@@ -78,7 +78,7 @@ func withQuery(req diag.Request) string {
 	return req.Target + "?" + req.Query.Reveal()
 }
 
-// parseTarget reads "name", "host:port" or a URL. A bare name gets port 443, a URL its scheme's.
+// parseTarget parses "name", "host:port" or a URL. A bare name gets port 443, a URL its scheme's.
 func parseTarget(s string) (target, error) {
 	if !strings.Contains(s, "://") {
 		if strings.ContainsAny(s, "/?#@ ") || s == "" {
@@ -93,7 +93,7 @@ func parseTarget(s string) (target, error) {
 	if err != nil {
 		var ue *url.Error
 		if errors.As(err, &ue) {
-			err = ue.Err // the URL itself may hold a query
+			err = ue.Err // the URL itself may contain a query
 		}
 		return target{}, err
 	}
@@ -118,15 +118,15 @@ func parseTarget(s string) (target, error) {
 	return t, nil
 }
 
-// serverName is what the handshake asks for and verifies.
+// serverName returns the name that the handshake sends and verifies.
 func (c *climb) serverName() string {
 	return cmp.Or(c.req.ServerName, c.to.host)
 }
 
-// up climbs the whole ladder beneath HTTP.
+// up goes through all phases below HTTP.
 func (c *climb) up(ctx context.Context) bool { return c.lookup(ctx) && c.connect(ctx) && c.secure(ctx) }
 
-// failed writes the failure, once: the first failure is kept.
+// failed records the failure, unless there is one already.
 func (c *climb) failed(phase string, word diag.Failure, err error) {
 	if c.f.Failure != diag.OK {
 		return
@@ -139,8 +139,7 @@ func (c *climb) failed(phase string, word diag.Failure, err error) {
 	}
 }
 
-// stopped is failed for a phase that may have been ended by ctx: cancelled when the walk was given up, late
-// when the time was up.
+// stopped is failed for a phase that ctx may have ended: cancelled if the walk was cancelled, late if the time was up.
 func (c *climb) stopped(ctx context.Context, phase string, late, word diag.Failure, err error) {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
@@ -151,8 +150,8 @@ func (c *climb) stopped(ctx context.Context, phase string, late, word diag.Failu
 	c.failed(phase, word, err)
 }
 
-// counted is a connection that reads how many segments it had to send again before it is closed: the end of a request's
-// time closes it, and then the kernel knows no more of it.
+// counted is a connection that reads its number of retransmitted segments before it is closed: the end of a request's
+// time closes it, and then the kernel no longer has the number.
 type counted struct {
 	*net.TCPConn
 	last atomic.Pointer[int64] // as it was closed
@@ -166,7 +165,7 @@ func (k *counted) Close() error {
 	return k.TCPConn.Close()
 }
 
-// ask is how many segments were sent again so far; false where the kernel does not say.
+// ask returns the number of retransmitted segments so far; false if the kernel does not report it.
 func (k *counted) ask() (n int64, ok bool) {
 	rc, err := k.SyscallConn()
 	if err != nil {
@@ -176,7 +175,7 @@ func (k *counted) ask() (n int64, ok bool) {
 	return n, ok
 }
 
-// countResent notes how many segments the connection had to send again during this request.
+// countResent records how many segments the connection retransmitted during this request.
 func (c *climb) countResent() {
 	conn, before := c.raw, int64(0)
 	if c.link != nil {
@@ -212,7 +211,7 @@ func (c *climb) leave() {
 	c.spare.settle()
 }
 
-// The three lowest ops climb on a connection of their own and close it: they never use a kept one.
+// The operations dns, tcp and tls open a new connection and close it: they never use a kept one.
 
 func (p *Prober) dns(ctx context.Context, req diag.Request, f *diag.Fact) {
 	if c := p.newClimb(req, f); c != nil {
@@ -235,5 +234,5 @@ func (p *Prober) tls(ctx context.Context, req diag.Request, f *diag.Fact) {
 	}
 }
 
-// since is the duration of a phase that began at t.
+// since returns the duration of a phase that began at t.
 func since(t time.Time) diag.Millis { return diag.Measured(time.Since(t)) }

@@ -7,9 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag/limitertest"
 )
 
-// TestLimitersHaveOneWord: over HTTP and as the answer to an upgrade, at any status, a limiter's refusal is one word,
-// and
-// what looks like one is not.
+// TestLimitersHaveOneWord: a limiter's refusal is one failure word, over HTTP and as the answer to an upgrade, at any
+// status; similar answers of others are not.
 func TestLimitersHaveOneWord(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	ask := func(t *testing.T, a limitertest.Answer, op diag.Op) diag.Fact {

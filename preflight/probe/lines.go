@@ -12,10 +12,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// MaxLine bounds one line of the protocol: a request with a whole trust bundle inline fits several times over.
+// MaxLine bounds one line of the protocol: several times the size of a request with an inline trust bundle.
 const MaxLine = 4 << 20
 
-// Hello is the first line that a node's probe writes: who measures, and when it was there.
+// Hello is the first line that a node's probe writes: which probe measures, and the time on the node.
 type Hello struct {
 	Version  string    `json:"version"`
 	UID      int       `json:"uid"`
@@ -25,23 +25,23 @@ type Hello struct {
 	Now      diag.Time `json:"now"`
 }
 
-// inLine is one line to the node: a request, or the id of one that no caller waits for any more.
+// inLine is one line to the node: a request, or the id of a request that was abandoned.
 type inLine struct {
 	diag.Request
 	Cancel string `json:"cancel,omitempty"`
 }
 
-// outLine is one line from the node; exactly one of hello, error and a fact.
+// outLine is one line from the node: exactly one of hello, error and a fact.
 type outLine struct {
 	Hello *Hello `json:"hello,omitempty"`
 	Error string `json:"error,omitempty"`
 	ID    string `json:"id,omitempty"`
 }
 
-// errLineTooLong is a line over MaxLine; the lines after it can still be read.
+// errLineTooLong reports a line over MaxLine; the lines after it can still be read.
 var errLineTooLong = errors.New("the line is too long")
 
-// readLine returns the next line without its end. A line that is not ended by EOF is given, too.
+// readLine returns the next line without its end. It also returns a last line without one.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	tooLong := false
@@ -65,8 +65,8 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// decodeRequest reads one line to the node. An input that this build does not know is refused, because a measurement
-// without it would be another one. The id is returned also with an error, where the line has one.
+// decodeRequest decodes one line to the node. It refuses an input that this build does not know, since a measurement
+// without it would be another one. It returns the id even with an error, if the line has one.
 func decodeRequest(line []byte) (inLine, error) {
 	var in inLine
 	err := bounded.Strict(line, &in, bounded.Line())
@@ -86,7 +86,7 @@ func decodeRequest(line []byte) (inLine, error) {
 	return in, nil
 }
 
-// errOverBudget ends a connection whose node answers more than any real one does.
+// errOverBudget ends a connection whose node sends more than any real one does.
 var errOverBudget = errors.New(
 	"the node's answers are larger than this tool keeps for one connection (16 MiB at once, " +
 		"a list element counted as 1 KiB)")
@@ -98,7 +98,7 @@ type budget struct {
 	at   time.Time // of the last answer
 }
 
-// take spends cost; false when it is not there. Once spent, a budget stays so for the connection, which ends.
+// take spends cost; it returns false if the budget does not suffice. Then the connection ends.
 func (b *budget) take(cost int, now time.Time) bool {
 	if !b.at.IsZero() {
 		grown := now.Sub(b.at).Seconds() * bounded.LinkRefill

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestLoginsOwnNetwork: a login in a network namespace of its own asks from the machine's. Where it may not leave its
-// own, what it gets there is marked as such, and never given as what the machine gets.
+// TestLoginsOwnNetwork: a login in a network namespace measures from the machine's. If it may not leave its own, the
+// result is marked as such, and never reported as the machine's.
 func TestLoginsOwnNetwork(t *testing.T) {
 	const inside = "GPUAASCTL_TEST_LOGIN_NETWORK"
 	if to := os.Getenv(inside); to != "" {
@@ -27,7 +27,8 @@ func TestLoginsOwnNetwork(t *testing.T) {
 	for name, bound := range map[string]string{"may leave it": "",
 		"may not": "setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin"} {
 		t.Run(name, func(t *testing.T) {
-			// The first process of a PID namespace, which stays where we are, is the machine's.
+			// The machine's process 1 is simulated by the first process of a PID namespace, which stays in our network
+			// namespace.
 			cmd := exec.CommandContext(t.Context(), "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
 				"unshare --net "+bound+" \"$0\" '-test.run=^TestLoginsOwnNetwork$' -test.v; exit $?", os.Args[0])
 			cmd.Env = append(os.Environ(), inside+"="+l.Addr().String(), inside+"_BOUND="+bound)
@@ -38,7 +39,7 @@ func TestLoginsOwnNetwork(t *testing.T) {
 	}
 }
 
-// loginsNetwork asks for a listener of the machine's.
+// loginsNetwork dials a listener on the machine.
 func loginsNetwork(t *testing.T, to string, bound bool) {
 	t.Helper()
 	fakes := newFakes(t)

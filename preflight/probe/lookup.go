@@ -18,11 +18,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// Lookup finds the value at a path of Request.Extract in a JSON document, as text: a string without its quotes,
-// everything else as it is written. found is false where the document lacks it, or has a null.
+// Lookup finds the value at a path of Request.Extract in a JSON document, as text: a string without its quotes, any
+// other value as it is written. found is false if the document lacks it, or it is null.
 type Lookup func(doc []byte, path string) (value string, found bool)
 
-// plainPath reports whether path is names and list indices joined by dots: all that a node looks up.
+// plainPath reports whether path is names and list indices joined by dots, which is all that a node supports.
 func plainPath(path string) bool {
 	return !slices.ContainsFunc(strings.Split(path, "."), func(step string) bool {
 		return step == "" || strings.TrimLeftFunc(step, nameRune) != ""
@@ -35,7 +35,7 @@ func alphanum(c rune) bool {
 	return ('0' <= c && c <= '9') || ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z')
 }
 
-// lookup is the Lookup of plain paths.
+// lookup is the Lookup for plain paths.
 func lookup(doc []byte, path string) (string, bool) {
 	for _, step := range strings.Split(path, ".") {
 		doc = child(bytes.TrimSpace(doc), step)
@@ -43,7 +43,7 @@ func lookup(doc []byte, path string) (string, bool) {
 	return jsonText(doc)
 }
 
-// child is an object's member or a list's element; nil where it is missing.
+// child returns an object's member or a list's element; nil if it is missing.
 func child(doc []byte, step string) []byte {
 	if !bytes.HasPrefix(doc, []byte("[")) {
 		var members map[string]json.RawMessage
@@ -51,14 +51,14 @@ func child(doc []byte, step string) []byte {
 		return members[step]
 	}
 	var list []json.RawMessage
-	_ = bounded.Unmarshal(doc, &list, bounded.Answer()) // one that breaks off ends where it does
+	_ = bounded.Unmarshal(doc, &list, bounded.Answer()) // a truncated document has the elements before its end
 	if n, err := strconv.ParseUint(step, 10, 31); err == nil && int(n) < len(list) {
 		return list[n]
 	}
 	return nil
 }
 
-// jsonText is a JSON value as text; none for no value and for null.
+// jsonText returns a JSON value as text; false for no value and for null.
 func jsonText(value []byte) (string, bool) {
 	if len(value) == 0 || value[0] == 'n' {
 		return "", false
@@ -70,17 +70,18 @@ func jsonText(value []byte) (string, bool) {
 	return string(value), true
 }
 
-// serverGrace is how long the other servers are waited for once one has given an address: a dead one must not cost a
-// healthy walk its timeout.
+// serverGrace is how long to wait for the other servers after one has returned an address: a dead server must not delay
+// a healthy walk by its timeout.
 const serverGrace = 100 * time.Millisecond
 
-// askedNames is what every name server was asked for, once for a prober: a walk looks up the same names many times.
+// askedNames are the names for which every name server was queried, once per prober: a walk looks up the same names
+// many times.
 type askedNames struct {
 	mu    sync.Mutex // guards names
 	names map[string]bool
 }
 
-// first reports whether it is called with this key for the first time.
+// first reports whether this is the first call with this key.
 func (a *askedNames) first(key string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -92,8 +93,8 @@ func (a *askedNames) first(key string) bool {
 	return !again
 }
 
-// askEach asks every server for the first name at once. The function that it returns gives the answers, in the order of
-// the servers; it has to be called, and does not wait long where the look-up has found an address.
+// askEach queries every server for the first name at once. It returns a function that returns the answers in the order
+// of the servers; callers must call it. It waits only briefly if the look-up has found an address.
 func (p *Prober) askEach(ctx context.Context, q question) func(found bool) []diag.DNSAnswer {
 	if p.AskServer == nil || len(q.names) == 0 || !p.asked.first(strings.Join(q.servers, " ")+" "+q.names[0]) {
 		return func(bool) []diag.DNSAnswer { return nil }
@@ -137,10 +138,10 @@ type resolvConf struct {
 	timeout  time.Duration // of one attempt
 }
 
-// maxServers is how many name servers the C library asks; those listed behind them are never seen.
+// maxServers is how many name servers the C library uses; it ignores further ones in the list.
 const maxServers = 3
 
-// readResolvConf reads the file. Without one, or without a server in it, this host's own is asked.
+// readResolvConf reads the file. If the file or its servers are missing, it returns this host as the server.
 func readResolvConf(path string) (resolvConf, error) {
 	text, err := os.ReadFile(path)
 	if err != nil && !os.IsNotExist(err) {
@@ -171,8 +172,7 @@ func readResolvConf(path string) (resolvConf, error) {
 	return c, nil
 }
 
-// serverAddress is a name server with its port. resolv.conf has addresses only; a port is taken where one is written,
-// as tests need.
+// serverAddress returns a name server with its port. resolv.conf has only addresses; a port is accepted for tests.
 func serverAddress(s string) string {
 	if _, err := netip.ParseAddr(s); err == nil {
 		return net.JoinHostPort(s, "53")
@@ -193,14 +193,15 @@ func (c *resolvConf) option(o string) {
 	}
 }
 
-// names are the fully qualified names to try for one, in order: as it is first when it has enough dots, else last.
+// names returns the fully qualified names to try in order: the name itself comes first if it has enough dots, else
+// last.
 func (c resolvConf) names(name string) []string {
 	if strings.HasSuffix(name, ".") {
 		return []string{name}
 	}
 	var names []string
 	for _, s := range c.search {
-		if s = strings.Trim(s, "."); s != "" { // "search ." is the root: the name as it is
+		if s = strings.Trim(s, "."); s != "" { // "search ." is the root: the name itself
 			names = append(names, name+"."+s+".")
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestNamesAloneAreKept: a field of names never holds values, wherever its path leads.
+// TestNamesAloneAreKept: a field of names never contains values, wherever its path leads.
 func TestNamesAloneAreKept(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"h":["Host","X-Forwarded-User"]}`:                   `["Host","X-Forwarded-User"]`,

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestNames: what may be handed to a program as a name, and what an environment reference is, by the expressions.
+// TestNames: what may be passed to a program as a name, and what is an environment reference, compared with regular
+// expressions.
 func TestNames(t *testing.T) {
 	unit := regexp.MustCompile(`^[A-Za-z0-9:_.\\@][A-Za-z0-9:_.\\@-]{0,254}$`)
 	ref := regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)

@@ -19,30 +19,30 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// childEnd bounds the wait for the child once its input was closed.
+// childEnd bounds the wait for the child after its input was closed.
 const childEnd = 3 * time.Second
 
-// namespace is where the agent has namespaces of its own, in which a child of ours measures: never in its control
-// group, and never under its system call filter, which are not for others to join.
+// namespace is the agent's own namespaces, in which a child of ours measures. The child never joins the agent's control
+// group, nor gets its system call filter.
 type namespace struct {
 	pid    int
 	exec   []string
 	mounts bool // enter its mount namespace
 	net    bool // enter its network namespace
-	pids   bool // enter its PID namespace, whose /proc is the only one that its mounts have
-	own    bool // the network that is entered is the agent's, and not the machine's
-	netOf  int  // whose network namespace is entered: the agent's, or process 1's
+	pids   bool // also enter the PID namespace, for which its /proc is mounted
+	own    bool // the entered network namespace is the agent's, not the machine's
+	netOf  int  // process whose network namespace is entered: the agent, or process 1
 
-	mu     sync.Mutex // guards what follows: the child is started by the first request that needs it
+	mu     sync.Mutex // guards the following fields: the first request that needs the child starts it
 	begun  bool
 	err    error
 	cmd    *exec.Cmd
 	client *Client
 }
 
-// openNamespaces returns the agent's namespaces where they are not ours, and apart from them its mounts in the
-// machine's network where its own is another one; else nil, and the AgentView of requests for the agent's view that are
-// measured here.
+// openNamespaces returns the agent's namespaces if they differ from ours, and, if its network namespace is not the
+// machine's, its mounts combined with the machine's network. Otherwise it returns nil, and the AgentView of agent-view
+// requests that are measured in this process.
 func openNamespaces(pid int, cfg Config) (inside, mounts *namespace, view string) {
 	if pid == 0 {
 		return nil, nil, ViewNoProcess
@@ -64,28 +64,28 @@ func openNamespaces(pid int, cfg Config) (inside, mounts *namespace, view string
 		return nil, nil, ViewEntered
 	}
 	if n.mounts {
-		_, err := os.Readlink(fmt.Sprintf("/proc/%d/root/proc/self", pid)) // dangling in the /proc of others
+		_, err := os.Readlink(fmt.Sprintf("/proc/%d/root/proc/self", pid)) // dangling in another PID namespace's /proc
 		n.pids = errors.Is(err, os.ErrNotExist)
 	}
 	n.own = n.net && ownNetwork(pid)
 	inner := pid
 	if n.pids {
 		s, _ := host.This.Status(pid)
-		inner = max(1, s.InnerPID()) // one that is outside has only its children in there
+		inner = max(1, s.InnerPID()) // a process outside the PID namespace only has children inside
 	}
 	n.exec = []string{"probe", "--in-namespace", strconv.Itoa(inner)}
 	if cfg.Exec != nil {
 		n.exec = cfg.Exec(inner)
 	}
-	elsewhere := n.own && ownNetwork(host.Thread) // the login's network is not the machine's, either
+	elsewhere := n.own && ownNetwork(host.Thread) // the login's network is not the machine's either
 	if (n.mounts && n.net) || elsewhere {
 		mounts = &namespace{pid: pid, exec: n.exec, mounts: n.mounts, pids: n.pids, net: elsewhere, netOf: 1}
 	}
 	return n, mounts, ViewEntered
 }
 
-// machinesNetwork is the machine's network for an agent that runs as pid, 0 for none; nil where this process is in it,
-// or is not seen to be in another one.
+// machinesNetwork returns the machine's network for an agent that runs as pid, 0 for none. It returns nil if this
+// process is in it, or is not known to be in another one.
 func machinesNetwork(pid int, cfg Config) *namespace {
 	if !ownNetwork(host.Thread) {
 		return nil
@@ -97,7 +97,7 @@ func machinesNetwork(pid int, cfg Config) *namespace {
 	return n
 }
 
-// otherNamespace reports whether pid is in another namespace of this kind than we are.
+// otherNamespace reports whether pid and this process are in different namespaces of this kind.
 func otherNamespace(pid int, kind string) (bool, error) {
 	ours, err := os.Readlink("/proc/self/ns/" + kind)
 	if err != nil {
@@ -107,8 +107,8 @@ func otherNamespace(pid int, kind string) (bool, error) {
 	return ours != theirs, err
 }
 
-// answer measures req inside. A file, a certificate and a record are looked at from outside as well, because an overlay
-// that only the agent sees is not found by logging in.
+// answer measures req inside. It measures a file, a certificate and a record from outside as well, because logging in
+// does not show an overlay that only the agent sees.
 func (n *namespace) answer(ctx context.Context, req diag.Request, plain func() diag.Fact) diag.Fact {
 	client, err := n.child()
 	if err != nil {
@@ -140,7 +140,7 @@ func (n *namespace) answer(ctx context.Context, req diag.Request, plain func() d
 	return f
 }
 
-// mergeHost adds to an agent-view fact what the plain view shows, where that is another thing.
+// mergeHost adds the host's values to an agent-view fact if they differ.
 func mergeHost(f *diag.Fact, host diag.Fact) {
 	switch {
 	case host.Record != nil:
@@ -190,13 +190,13 @@ func (n *namespace) close() error {
 	kill := time.AfterFunc(childEnd, func() { _ = n.cmd.Process.Kill() })
 	defer kill.Stop()
 	_ = n.client.Close()
-	_ = n.cmd.Wait() // its status does not matter: it was cut off
+	_ = n.cmd.Wait() // ignore the status of the child, whose input was closed
 	n.client, n.err = nil, errors.New("closed")
 	return nil
 }
 
-// start runs this very program in pid's namespaces. The thread that enters must not share its root and working folder
-// (setns gives EINVAL), and is never reused: it dies with its goroutine.
+// start runs this very program in pid's namespaces. The thread that enters them must not share its root and working
+// folder (setns returns EINVAL), and is never reused: it ends with its goroutine.
 func (n *namespace) start() (*exec.Cmd, *Client, error) {
 	var enter []*os.File
 	for _, ns := range []struct {
@@ -214,7 +214,7 @@ func (n *namespace) start() (*exec.Cmd, *Client, error) {
 		defer ns.Close()
 		enter = append(enter, ns)
 	}
-	self, err := os.Open("/proc/self/exe") // before we enter: inside, its path may be another file
+	self, err := os.Open("/proc/self/exe") // before entering: inside, its path may be another file
 	if err != nil {
 		return nil, nil, err
 	}
@@ -253,8 +253,8 @@ func enterAndStart(namespaces []*os.File, cmd *exec.Cmd) error {
 	return nil
 }
 
-// onSpareThread calls f on a thread that ends with it, but never on the process's first thread: its namespaces are
-// what /proc/self shows.
+// onSpareThread calls f on a thread that ends with it, but never on the process's main thread, whose namespaces
+// /proc/self shows.
 func onSpareThread(f func()) {
 	runtime.LockOSThread()
 	if unix.Gettid() != os.Getpid() {

@@ -22,8 +22,8 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// TestInsideChild is not a test: the child inside a namespace runs it, since the program that re-executes itself is
-// the test binary here.
+// TestInsideChild is not a test: it is run by the child inside a namespace, since the program that executes itself
+// again is the test binary.
 func TestInsideChild(t *testing.T) {
 	at := slices.Index(os.Args, "inside")
 	if at < 0 {
@@ -43,13 +43,13 @@ func insideArgs(pid int) []string {
 	return []string{"-test.run=^TestInsideChild$", "inside", itoa(pid)}
 }
 
-// inNamespace is a waiting process with a mount namespace of its own, in which these mounts are made first.
+// inNamespace starts a waiting process in a new mount namespace with these mounts.
 func inNamespace(t *testing.T, setup string, env ...string) int {
 	t.Helper()
 	return waitingIn(t, []string{"unshare", "-m", "--propagation", "private"}, setup, env...)
 }
 
-// waitingIn is a program that waits for its input.
+// waitingIn starts a program that waits for its input.
 func waitingIn(t *testing.T, argv []string, setup string, env ...string) int {
 	t.Helper()
 	cmd := exec.Command(argv[0], append(argv[1:], "sh", "-c", setup+"; exec cat")...)
@@ -79,7 +79,7 @@ func TestAgentsView(t *testing.T) {
 		overlay, file, otherCert, cert, onlyInside, onlyInside, otherKey, key),
 		"GPUAAS_API_URL="+file, "GPUAAS_NODE_ID=node-7")
 	fakes.unit(t, "agent.service", running(pid)...)
-	fakes.passwd(t, "root:x:0:0::/:/bin/sh") // the tests' user may have a start-up script that takes its time
+	fakes.passwd(t, "root:x:0:0::/:/bin/sh") // the test user may have a slow start-up script
 	c := serving(t, Config{Unit: "agent.service", Exec: insideArgs})
 	if h, err := c.Hello(t.Context()); err != nil || h.AgentPID != pid {
 		t.Fatalf("%+v, %v", h, err)
@@ -142,7 +142,7 @@ func fingerprint(t *testing.T, c *Client, cert string) string {
 	return f.Cert.Leaf.Fingerprint
 }
 
-// An agent that is restarted has another environment, and other mounts.
+// A restarted agent has another environment, and other mounts.
 func TestAgentRestarts(t *testing.T) {
 	needsRoot(t)
 	fakes := newFakes(t)
@@ -206,8 +206,7 @@ func TestSpareThreadIsNeverTheFirst(t *testing.T) {
 	}
 }
 
-// A network namespace of the agent's own is entered, alone and with its mounts; and a request can leave out the
-// network alone.
+// The agent's network namespace is entered, alone and with its mounts, and a request can exclude the network.
 func TestAgentsNetwork(t *testing.T) {
 	needsRoot(t)
 	file, overlay := write(t, "real"), write(t, "overlay")
@@ -258,7 +257,7 @@ func TestAgentsNetwork(t *testing.T) {
 	}
 }
 
-// TestInMachinesNetwork: what a process sees of itself, in a tree like /proc, and in namespaces of its own.
+// TestInMachinesNetwork: what a process finds out about itself, in a tree like /proc, and in its own namespaces.
 func TestInMachinesNetwork(t *testing.T) {
 	const inUnit, first = "0::/system.slice/agent.service\n", "0::/init.scope\n"
 	for name, tc := range map[string]struct {
@@ -307,7 +306,7 @@ func TestInMachinesNetwork(t *testing.T) {
 	}
 }
 
-// TestOwnNetworkIsNotMistaken: an agent in namespaces of its own never takes their network for the machine's.
+// TestOwnNetworkIsNotMistaken: an agent in its own namespaces never takes their network for the machine's.
 func TestOwnNetworkIsNotMistaken(t *testing.T) {
 	needsRoot(t)
 	for _, flags := range []string{"-n", "-pf --mount-proc -n", "-pf --mount-proc", "-pf -n", "-pf --mount-proc -n -C"} {
@@ -319,7 +318,7 @@ func TestOwnNetworkIsNotMistaken(t *testing.T) {
 	}
 }
 
-// TestSeenNetwork is no test: it is what TestOwnNetworkIsNotMistaken runs in other namespaces.
+// TestSeenNetwork is not a test: TestOwnNetworkIsNotMistaken runs it in other namespaces.
 func TestSeenNetwork(t *testing.T) {
 	if !slices.Contains(os.Args, "network") {
 		return

@@ -20,7 +20,7 @@ const (
 	maxChains     = 16      // of an answer
 )
 
-// attribute is one netlink attribute, padded.
+// attribute encodes one netlink attribute, padded.
 func attribute(kind uint16, value []byte) []byte {
 	b := binary.NativeEndian.AppendUint16(nil, uint16(4+len(value)))
 	b = binary.NativeEndian.AppendUint16(b, kind)
@@ -31,7 +31,7 @@ func attribute(kind uint16, value []byte) []byte {
 	return b
 }
 
-// attributes reads a list of netlink attributes; of those that repeat, all are kept.
+// attributes decodes a list of netlink attributes, with all values of repeated ones.
 func attributes(b []byte) map[uint16][][]byte {
 	out := map[uint16][][]byte{}
 	for len(b) >= 4 {
@@ -46,7 +46,7 @@ func attributes(b []byte) map[uint16][][]byte {
 	return out
 }
 
-// one is the first attribute of a kind; nil where it is missing.
+// one returns the first attribute of a kind; nil if it is missing.
 func one(a map[uint16][][]byte, kind uint16) []byte {
 	if len(a[kind]) == 0 {
 		return nil
@@ -56,7 +56,7 @@ func one(a map[uint16][][]byte, kind uint16) []byte {
 
 func textOf(b []byte) string { return strings.TrimRight(string(b), "\x00") }
 
-// netlinkAsk asks the kernel one question, and returns the bodies of its answer. It changes nothing.
+// netlinkAsk sends one request to the kernel, and returns the bodies of its answer. It changes nothing.
 func netlinkAsk(protocol int, kind, flags uint16, body []byte) ([][]byte, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
@@ -70,7 +70,7 @@ func netlinkAsk(protocol int, kind, flags uint16, body []byte) ([][]byte, error)
 	msg := binary.NativeEndian.AppendUint32(nil, uint32(unix.NLMSG_HDRLEN+len(body)))
 	msg = binary.NativeEndian.AppendUint16(msg, kind)
 	msg = binary.NativeEndian.AppendUint16(msg, unix.NLM_F_REQUEST|flags)
-	msg = append(msg, 1, 0, 0, 0, 0, 0, 0, 0) // sequence and sender: one question on one socket
+	msg = append(msg, 1, 0, 0, 0, 0, 0, 0, 0) // sequence number and sender: one request per socket
 	if err := unix.Sendto(fd, append(msg, body...), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func netlinkAsk(protocol int, kind, flags uint16, body []byte) ([][]byte, error)
 	return out, errors.New("the answer of netlink exceeds the limit")
 }
 
-// The words of nf_tables that are read; see linux/netfilter/nf_tables.h.
+// Constants of nf_tables that are parsed here; see linux/netfilter/nf_tables.h.
 const (
 	nftChainTable, nftChainName, nftChainHook, nftChainPolicy = 1, 3, 4, 5
 	nftRuleTable, nftRuleChain, nftRuleExpressions            = 1, 2, 4
@@ -118,11 +118,11 @@ const (
 	hookOutput, hookPostrouting = 3, 4
 )
 
-// nftFamilies are those that see a host's own connections.
+// nftFamilies are the families that process a host's own connections.
 var nftFamilies = map[byte]string{unix.NFPROTO_INET: "inet", unix.NFPROTO_IPV4: "ip", unix.NFPROTO_IPV6: "ip6"}
 
-// packetFilters names the chains of this network namespace that drop or reject what leaves: those of nf_tables, with
-// which iptables works as well, and the tables of the old iptables.
+// packetFilters names the chains of this network namespace that drop or reject outgoing packets: those of nf_tables,
+// which iptables uses as well, and the tables of legacy iptables.
 func packetFilters() ([]string, error) {
 	old, _ := host.Read("/proc/self/net/ip_tables_names", host.Small)
 	var out []string
@@ -136,7 +136,7 @@ func packetFilters() ([]string, error) {
 	if err != nil {
 		return out, err
 	}
-	leaving := map[string]bool{} // tables with a chain where packets leave
+	leaving := map[string]bool{} // tables with a chain for outgoing packets
 	policy := map[string]string{}
 	hooked := map[string]bool{}
 	for _, c := range chains {
@@ -171,7 +171,7 @@ func packetFilters() ([]string, error) {
 		a := attributes(r[4:])
 		table := nftFamilies[r[0]] + " " + textOf(one(a, nftRuleTable))
 		chain := table + " " + textOf(one(a, nftRuleChain))
-		// A chain without a hook is jumped to; from where is not followed.
+		// A chain without a hook is called by other chains; which ones is not checked.
 		if leaving[table] && (leaving[chain] || !hooked[chain]) && refuses(one(a, nftRuleExpressions)) {
 			refusing[chain]++
 		}
@@ -187,8 +187,8 @@ func packetFilters() ([]string, error) {
 	return append(out, found[:min(len(found), maxChains)]...), nil
 }
 
-// refuses reports whether a rule's expressions may end in a drop or a reject: of a map of verdicts, and of what a
-// program decides, it is not known before.
+// refuses reports whether a rule's expressions may end in a drop or a reject. For verdict maps and programs this is
+// unknown, and so counts as possible.
 func refuses(expressions []byte) bool {
 	for _, e := range attributes(expressions)[1] {
 		a := attributes(e)

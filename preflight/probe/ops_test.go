@@ -6,7 +6,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestEveryOpIsMeasured: every operation has its function here, but for the login, which only a vantage can measure.
+// TestEveryOpIsMeasured: every operation has its function here, except for the login, which only a vantage can measure.
 func TestEveryOpIsMeasured(t *testing.T) {
 	for _, op := range diag.Ops() {
 		if has := measurement(op) != nil; has != (op != diag.OpSSH) {

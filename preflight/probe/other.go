@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// errLinuxOnly is the answer to measurements of a node where no node can be.
+// errLinuxOnly is the error of measurements that need a node: nodes run Linux.
 var errLinuxOnly = errors.New("only on Linux")
 
 func (p *Prober) disk(_ context.Context, _ diag.Request, f *diag.Fact)    { linuxOnly(f) }

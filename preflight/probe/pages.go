@@ -9,20 +9,20 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// The known pages, as HTTPFacts.Page has them.
+// The known pages, as in HTTPFacts.Page.
 const (
 	PageSSLError  = "ssl_certificate_error" // nginx: the client certificate did not verify
 	PageNoSSLCert = "no_ssl_certificate"    // nginx: no client certificate was sent
-	PageEdgeLogin = "edge_login"            // an edge asks for a login
+	PageEdgeLogin = "edge_login"            // an edge's login page
 	PageEdgeError = "edge_error"            // an edge's own error page, not the API's answer
 
-	PageRateLimit = string(diag.LimiterEdgePage)  // an edge's own page of its limiter
-	PageChallenge = string(diag.LimiterChallenge) // an edge wants a captcha or a script solved
+	PageRateLimit = string(diag.LimiterEdgePage)  // the page of an edge's rate limiter
+	PageChallenge = string(diag.LimiterChallenge) // an edge's captcha or script challenge
 )
 
-// judgePage classifies an answer: the platform's, or that of an edge in front of it. json: fields of a JSON answer
-// were requested; code is the error's code. OK is every 2xx, and a redirect that is not to a login: the hop's judge
-// decides whether the status is the expected one.
+// judgePage tells an answer of the platform from one of an edge in front of it. json: fields of a JSON answer were
+// requested; code is the error's code. The failure is OK for every 2xx, and for a redirect that is not to a login: the
+// hop's judge decides whether the status is the expected one.
 func judgePage(resp *http.Response, body []byte, json bool, code string) (page string, word diag.Failure) {
 	if p := nginxSSLPage(resp.StatusCode, body); p != "" {
 		return p, diag.MTLSIngress400
@@ -43,8 +43,8 @@ func judgePage(resp *http.Response, body []byte, json bool, code string) (page s
 	return "", diag.HTTPStatus
 }
 
-// nginxSSLPage knows nginx's two answers to a client without a good certificate. They come with 400; 495 and 496 are
-// nginx's inner numbers, which an error_page rule may let out.
+// nginxSSLPage recognizes nginx's two answers to a client without a valid certificate. They have status 400; 495 and
+// 496 are nginx's internal codes, which an error_page rule may expose.
 func nginxSSLPage(status int, body []byte) string {
 	switch status {
 	case http.StatusBadRequest, 495, 496:
@@ -60,13 +60,13 @@ func nginxSSLPage(status int, body []byte) string {
 	return ""
 }
 
-// loginPaths are parts of the places where edges send a user to log in.
+// loginPaths are parts of the URLs of edges' login pages.
 var loginPaths = [...]string{
 	"/login", "/signin", "/sign_in", "/sign-in", "/authorize", "/oauth2/", "/oauth/", "/oidc/", "/saml",
 	"/.pomerium/", "/cdn-cgi/access/", "/openid-connect/", "/dex/auth",
 }
 
-// loginMarks are parts of the pages on which a user logs in.
+// loginMarks are parts of login pages.
 var loginMarks = [...]string{
 	`type="password"`, `type='password'`, "type=password", "cloudflareaccess.com", "/cdn-cgi/access/", "/.pomerium/",
 	"pomerium",
@@ -83,19 +83,20 @@ func loginWanted(resp *http.Response, body []byte, json bool) bool {
 		}
 		return strings.HasSuffix(u.Hostname(), ".cloudflareaccess.com") ||
 			containsAny(strings.ToLower(u.Path)+"/", loginPaths[:])
-	case http.StatusProxyAuthRequired, http.StatusNetworkAuthenticationRequired: // by definition of what is on the way
+	// these statuses come from a proxy by definition
+	case http.StatusProxyAuthRequired, http.StatusNetworkAuthenticationRequired:
 		return true
 	case http.StatusUnauthorized:
 		return html
 	case http.StatusForbidden:
 		return html && containsAny(strings.ToLower(string(body)), loginMarks[:])
 	}
-	// An edge that serves its login with 200 where an API was asked.
+	// An edge that serves its login page with 200 for an API request.
 	return json && html && resp.StatusCode < 300 && containsAny(strings.ToLower(string(body)), loginMarks[:])
 }
 
-// edgeMarks are parts of the error pages of common proxies: nginx, Apache, HAProxy, Envoy, Caddy's and Go's have none,
-// Cloudflare is known by its header. Lower case.
+// edgeMarks are parts of the error pages of common proxies, in lower case: nginx, Apache, HAProxy, Envoy. Caddy's and
+// Go's have no marks; Cloudflare is recognized by its header.
 var edgeMarks = [...]string{
 	"<center>nginx", "<center>openresty", "no server is available to handle this request",
 	"upstream connect error or disconnect/reset before headers", "<address>apache", "error code: 10", "cf-error-details",

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// authority is a CA of one test.
+// authority is a test's CA.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -42,14 +42,14 @@ func newAuthority(t *testing.T, name string) authority {
 	return authority{cert, key, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))}
 }
 
-// leafOf reports how a certificate differs from a good one for 127.0.0.1 and edge.test.
+// leafOf is how a certificate differs from a valid one for 127.0.0.1 and edge.test.
 type leafOf struct {
-	name      string // DNS name in place of edge.test and the address
+	name      string // DNS name instead of edge.test and the address
 	notBefore time.Time
 	notAfter  time.Time
 }
 
-// leaf signs a certificate that is good for servers and clients.
+// leaf signs a certificate that is valid for servers and clients.
 func (a authority) leaf(t *testing.T, o leafOf) tls.Certificate {
 	t.Helper()
 	key := newKey(t)
@@ -85,7 +85,7 @@ func (a authority) pool() *x509.CertPool {
 	return p
 }
 
-// files writes a certificate and its key where a request can name them.
+// files writes a certificate and its key to files for a request.
 func files(t *testing.T, c tls.Certificate) (cert, key string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -2,10 +2,10 @@ package probe
 
 import "strings"
 
-// maxText is how much of a terminal's output is kept to look for a nonce.
+// maxText bounds how much of a terminal's output is kept to search for a nonce.
 const maxText = 16 << 10
 
-// plainText is a terminal's output without control sequences, its last part. Bytes may come in any portions.
+// plainText is the last part of a terminal's output, without control sequences. Its bytes may arrive in any portions.
 type plainText struct {
 	text  string
 	state int
@@ -15,7 +15,7 @@ const (
 	inText   = iota
 	inEscape // after ESC
 	inCSI    // after ESC [
-	inString // after ESC ] and its like, to BEL or ESC \
+	inString // after ESC ] and similar, to BEL or ESC \
 	inStringEscape
 	inCharset // one more byte belongs to the sequence
 )

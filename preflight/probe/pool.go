@@ -16,35 +16,36 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// maxIdle is how long a connection may lie unused: shorter than the keep-alive of common servers (nginx 75 s), so
-// that it is rarely dead when it is taken.
+// maxIdle is how long a connection may be idle: shorter than the keep-alive of common servers (nginx 75 s), so that it
+// is rarely dead when it is reused.
 const maxIdle = 30 * time.Second
 
-// maxParked bounds the connections that lie idle for one peer.
+// maxParked bounds the idle connections per peer.
 const maxParked = 4
 
-// link is one open connection and what was learnt when it was made.
+// link is one open connection, and what was measured when it was opened.
 type link struct {
-	conn     net.Conn // what an exchange reads and writes
+	conn     net.Conn // for reads and writes of an exchange
 	raw      net.Conn // the same beneath TLS
 	br       *bufio.Reader
 	key      poolKey
 	tcp      diag.TCPFacts
 	tls      *diag.TLSFacts
 	cert     clientCert
-	verified bool // false: a look at a bad chain; no secret is sent over it, and it is never parked
-	whole    bool // no exchange is under way or broke off: another may follow
+	verified bool // false: opened only to inspect a bad chain; it carries no secret and is never parked
+	whole    bool // no exchange is in progress or failed: another may follow
 	idle     time.Time
-	resent   int64 // segments that were sent again for the requests before
+	resent   int64 // segments retransmitted during earlier requests
 }
 
 func (l *link) close() { l.raw.Close() }
 
 // guard closes the connection when ctx ends, since not every connection has deadlines (a channel through a jump host
-// has none). The returned func ends the guard and reports whether the connection is still whole.
+// has none). The returned func ends the guard, and returns false if the connection was closed.
 func (l *link) guard(ctx context.Context) func() bool { return context.AfterFunc(ctx, l.close) }
 
-// usable reports whether the peer has not ended an idle connection. What cannot be looked at is believed.
+// usable reports whether the peer has not closed an idle connection. A connection that cannot be checked counts as
+// usable.
 func (l *link) usable() bool {
 	if l.br.Buffered() > 0 || time.Since(l.idle) > maxIdle {
 		return false
@@ -61,15 +62,15 @@ func (l *link) usable() bool {
 	err = rc.Read(func(fd uintptr) bool {
 		var b [1]byte
 		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		// Bytes that wait are a TLS session ticket as a rule; an end of file reads as no bytes and no error.
+		// Waiting bytes are usually a TLS session ticket; the end of the stream reads as no bytes and no error.
 		alive = n > 0 || errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EINTR)
 		return true
 	})
 	return alive && err == nil
 }
 
-// poolKey is every input that a connection depends on: requests share one only when none of these differ. The files
-// count as they lie on disk, so that a rotated certificate is never hidden by an older connection.
+// poolKey has every input on which a connection depends: requests share a connection only if none differs. It includes
+// the state of files on disk, so that an older connection never hides a rotated certificate.
 type poolKey struct {
 	secure                              bool
 	host, port, resolve, resolver, name string
@@ -110,8 +111,8 @@ type pool struct {
 	idle map[poolKey][]*link
 }
 
-// take returns a connection that was parked under key and goes to one of addrs, or nil. Others under that key lead
-// where the name no longer does: they are closed.
+// take returns a connection that was parked under key and goes to one of addrs, or nil. It closes connections under key
+// to any other address: the name no longer resolves to it.
 func (p *pool) take(key poolKey, addrs []netip.Addr) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,7 +130,7 @@ func (p *pool) take(key poolKey, addrs []netip.Addr) *link {
 	}
 }
 
-// park keeps l for the next request, or closes it where enough lie idle.
+// park keeps l for the next request, or closes it if enough are idle.
 func (p *pool) park(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +145,7 @@ func (p *pool) park(l *link) {
 	p.idle[l.key] = append(p.idle[l.key], l)
 }
 
-// Close ends the connections that the prober kept. It may be used again afterwards.
+// Close closes the connections that the prober kept. The prober can still be used afterwards.
 func (p *Prober) Close() {
 	p.pool.mu.Lock()
 	defer p.pool.mu.Unlock()

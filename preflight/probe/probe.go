@@ -1,7 +1,7 @@
-// Package probe measures: a request in, a fact out. It runs the same on the operator's machine and on a node, where
-// `gpuaas-agent probe` serves it over one SSH channel.
+// Package probe measures: it turns a request into a fact. The same code runs on the operator's machine and on a node,
+// where `gpuaas-agent probe` serves it over one SSH channel.
 //
-// It gives no verdicts and writes no logs: what it saw is in the fact, or was not seen. Callers are the vantages, the
+// It gives no verdicts and writes no logs: everything that it measures is in the fact. Callers are the vantages, the
 // agent (for probe tasks) and the tests.
 //
 // More than 25 files: each operation has its own, and what only Linux has is apart.
@@ -17,53 +17,54 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// DefaultTimeout bounds a request that names no time of its own: longer than any healthy exchange, short enough that
-// a silent peer does not eat a walk.
+// DefaultTimeout bounds a request without its own timeout: longer than any healthy exchange, and short enough that a
+// silent peer does not use up a walk's time.
 const DefaultTimeout = 10 * time.Second
 
 // Prober runs requests at one vantage. The zero value measures from this process, as "operator".
 type Prober struct {
 	Vantage string    // written to every fact
-	Start   time.Time // offsets count from here; zero: from the first request
+	Start   time.Time // base of the offsets; zero: the first request
 
 	// Dial replaces the network dialer, for connections through a jump host and for tests.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// Lookup finds fields in answers; without one, names and list indices joined by dots are all that can be asked for.
+	// Lookup finds fields in answers; if nil, only paths of names and list indices joined by dots are supported.
 	Lookup Lookup
 
-	// AskServer asks one name server for a fully qualified name, and reports more than the host's own look-up would.
-	// Without it, no server is queried individually. An error is why no answer came.
+	// AskServer queries one name server for a fully qualified name, in more detail than the host's own look-up. If nil,
+	// no server is queried separately. An error is why there is no answer.
 	AskServer func(ctx context.Context, server, name string) (diag.DNSAnswer, error)
 
-	// JudgeGPUs has a policy judge raw events about a node's GPUs, as of now by the node's clock. Only the operator's
+	// JudgeGPUs lets a policy judge raw events about a node's GPUs, as of now by the node's clock. Only the operator's
 	// side sets it: a node judges nothing.
 	JudgeGPUs func(ctx context.Context, policy string, events []json.RawMessage, now time.Time) (diag.GPUJudged, error)
 
 	Agent AgentView // node side only
 
-	// Commands allows Request.VersionCommand: the requests come from an operator over a login of their own, and not
-	// from a platform as tasks.
+	// Commands allows Request.VersionCommand: the requests come from an operator's login, not from the platform as
+	// tasks.
 	Commands bool
 
-	names  nameFiles // tests have files of their own
-	mirror string    // and a folder of the record's copy in memory
-	gpus   gpuPaths  // and paths of the kernel's files about GPUs
+	names  nameFiles // paths of name service files, for tests
+	mirror string    // folder of the record's copy in memory, for tests
+	gpus   gpuPaths  // paths of the kernel's files about GPUs, for tests
 	pool   pool      // connections kept between requests of one prober
 	units  units     // questions to systemd, asked together
 
-	own     own        // what this machine itself was found to lack or to refuse
+	own     own        // shortages and denials of this machine
 	dialing dialing    // connections that are being made
-	asked   askedNames // what every name server was asked for
+	asked   askedNames // names for which every name server was queried
 }
 
-// Run makes one measurement. It returns when the measurement is done or ctx or the request's own time is up, always
-// with a fact: a failure is a fact, too.
+// Run makes one measurement. It returns when the measurement is done, or ctx or the request's own time ends, always
+// with a fact: a failure is also a fact.
 func (p *Prober) Run(ctx context.Context, req diag.Request) diag.Fact {
 	return p.measure(ctx, req, measurement(req.Op))
 }
 
-// measure runs one measurement within the request's time. A nil one is an op that this build does not know.
+// measure runs one measurement within the request's time. A nil function means an operation that this build does not
+// know.
 func (p *Prober) measure(ctx context.Context, req diag.Request,
 	measure func(*Prober, context.Context, diag.Request, *diag.Fact)) diag.Fact {
 	timeout := DefaultTimeout
@@ -98,7 +99,7 @@ func (p *Prober) measure(ctx context.Context, req diag.Request,
 	return f
 }
 
-// Probe runs all requests at once and answers them in order. It is the vantage's method.
+// Probe runs all requests at once and returns the facts in order. It is the vantage's method.
 func (p *Prober) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	facts := make([]diag.Fact, len(reqs))
 	var wg sync.WaitGroup
@@ -134,7 +135,7 @@ var measurements = [...]struct {
 	{diag.OpGPUJudge, (*Prober).gpuJudge},
 }
 
-// measurement is how an op is measured; nil for one that this build does not know.
+// measurement returns the function for an operation; nil if this build does not know it.
 func measurement(op diag.Op) func(*Prober, context.Context, diag.Request, *diag.Fact) {
 	for i := range measurements {
 		if measurements[i].op == op {
@@ -144,7 +145,7 @@ func measurement(op diag.Op) func(*Prober, context.Context, diag.Request, *diag.
 	return nil
 }
 
-// clock reads this host's clocks. Now is read first: a vantage compares it with its own.
+// clock reads this host's clocks. It reads Now first: a vantage compares it with its own.
 func (p *Prober) clock(_ context.Context, _ diag.Request, f *diag.Fact) {
 	f.Clock = &diag.ClockFacts{Now: diag.At(time.Now())}
 	kernelClock(f.Clock)

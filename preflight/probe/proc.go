@@ -16,7 +16,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// startTime identifies a process together with its PID; 0 when it does not exist.
+// startTime identifies a process together with its PID; 0 if it does not exist.
 func startTime(pid int) uint64 {
 	if pid <= 0 {
 		return 0
@@ -28,7 +28,7 @@ func startTime(pid int) uint64 {
 	return s.Started
 }
 
-// uptimeOf is how long a process has run, in whole seconds; nil when it is unknown.
+// uptimeOf returns how long a process has run, in whole seconds; nil if unknown.
 func uptimeOf(s host.Stat) *int64 {
 	age, err := host.This.Age(s)
 	if err != nil {
@@ -37,7 +37,7 @@ func uptimeOf(s host.Stat) *int64 {
 	return new(max(0, int64(age.Seconds())))
 }
 
-// rssOf is a process's resident memory in bytes; nil when it is unknown.
+// rssOf returns a process's resident memory in bytes; nil if unknown.
 func rssOf(pid int) *int64 {
 	text, err := host.Read(host.This.Path(pid, "statm"), host.Small)
 	if err != nil {
@@ -54,7 +54,7 @@ func rssOf(pid int) *int64 {
 	return new(pages * int64(os.Getpagesize()))
 }
 
-// cgroupOf is a process's folder of the unified hierarchy, and of the freezer of the old one; "" where it has none.
+// cgroupOf returns a process's folders in the unified hierarchy and in the v1 freezer; "" if it has none.
 func cgroupOf(pid int) (unified, freezer string) {
 	groups, err := host.This.Cgroups(pid)
 	if err != nil {
@@ -75,7 +75,7 @@ func cgroupOf(pid int) (unified, freezer string) {
 	return unified, freezer
 }
 
-// cgroupFolder is where path of the hierarchy is mounted; "" when it is not.
+// cgroupFolder returns where path of the hierarchy is mounted; "" if it is not.
 func cgroupFolder(mounts []host.Mount, kind, controller, path string) string {
 	for _, m := range mounts {
 		if m.Kind != kind || (controller != "" && !m.HasSuper(controller)) {
@@ -89,7 +89,8 @@ func cgroupFolder(mounts []host.Mount, kind, controller, path string) string {
 	return ""
 }
 
-// frozen reports whether the process's control group, or one above it, is frozen: its state then reads S or R still.
+// frozen reports whether the process's control group, or one above it, is frozen. The state of a frozen process is
+// still S or R.
 func frozen(pid int) bool {
 	unified, freezer := cgroupOf(pid)
 	if unified != "" {
@@ -110,11 +111,11 @@ func frozen(pid int) bool {
 	return false
 }
 
-// cgroupPIDs lists the processes of a unit by its main one: everything in and under its unified control group, or the
-// main process alone where it has no group of its own. At most 512.
+// cgroupPIDs lists the processes of a unit by its main process: everything in and below its unified control group, or
+// only the main process if it has no group of its own. At most 512.
 func cgroupPIDs(main int, controlGroup string) []int {
 	unified, _ := cgroupOf(main)
-	// The root group, or that of a session, holds processes of others.
+	// The root group, or a session's, contains processes of others.
 	if unified == "" || controlGroup == "" || !strings.HasSuffix(unified, controlGroup) {
 		return []int{main}
 	}
@@ -140,8 +141,8 @@ func cgroupPIDs(main int, controlGroup string) []int {
 	return pids
 }
 
-// withoutTenants leaves out the processes of tenants that are in the control group of another user's unit, as an
-// agent's terminals are where systemd gave them no unit of their own: what they listen on is not the unit's.
+// withoutTenants removes the processes of tenants that are in the control group of another user's unit, such as an
+// agent's terminals if systemd gave them no unit of their own: the ports on which they listen are not the unit's.
 func withoutTenants(main int, pids []int) []int {
 	owner, known := host.This.RealUser(main)
 	return slices.DeleteFunc(pids, func(pid int) bool {
@@ -153,7 +154,7 @@ func withoutTenants(main int, pids []int) []int {
 // tcpListen is LISTEN in the kernel's socket tables.
 const tcpListen = "0A"
 
-// maxFDs bounds how many descriptors of one process are looked at.
+// maxFDs bounds how many descriptors of one process are read.
 const maxFDs = 4096
 
 // listening lists the TCP addresses on which the processes listen, sorted, in their main process's network namespace.
@@ -211,7 +212,7 @@ func parseListeners(table string, byInode map[string]string) {
 	}
 }
 
-// parseSocket reads "0100007F:1F90": each 32-bit word of the address is in host order, the port in plain hex.
+// parseSocket parses "0100007F:1F90": each 32-bit word of the address is in host order, the port in plain hex.
 func parseSocket(s string) (string, bool) {
 	ip, port, ok := strings.Cut(s, ":")
 	raw, err := hex.DecodeString(ip)

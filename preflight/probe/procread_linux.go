@@ -22,7 +22,7 @@ const (
 	tallyTime    = 400 * time.Millisecond
 )
 
-// numbers reads the numbers of a file, without what else it holds, such as "max".
+// numbers returns the numbers in a file, without other words such as "max".
 func numbers(path string) (out []int64) {
 	text, _ := host.Read(path, host.Small)
 	for word := range strings.FieldsSeq(text) {
@@ -33,7 +33,7 @@ func numbers(path string) (out []int64) {
 	return out
 }
 
-// field is the number that follows a name; 0 where it is missing.
+// field returns the number after a name; 0 if it is missing.
 func field(text, name string) int64 {
 	words := strings.Fields(text)
 	if i := slices.Index(words, name); i >= 0 && i+1 < len(words) {
@@ -43,7 +43,7 @@ func field(text, name string) int64 {
 	return 0
 }
 
-// statusNumber is a number of /proc/PID/status.
+// statusNumber returns a number of /proc/PID/status.
 func statusNumber(pid int, name string) int64 {
 	s, _ := host.This.Status(pid)
 	return s.Number(name)
@@ -60,7 +60,7 @@ func names(dir string, n int) []string {
 	return list
 }
 
-// everyProcess calls f with the processes of this machine, as many as there is time for.
+// everyProcess calls f for the processes of this machine, until the time is up.
 func everyProcess(f func(pid int)) {
 	until := time.Now().Add(tallyTime)
 	pids, _ := host.This.PIDs(maxProcesses)
@@ -71,7 +71,7 @@ func everyProcess(f func(pid int)) {
 	}
 }
 
-// total sums what the processes hold that are meant.
+// total sums up what the processes selected by meant hold.
 func total(meant func(pid int) bool, held func(pid int) int64) (sum int64) {
 	everyProcess(func(pid int) {
 		if meant(pid) {
@@ -81,7 +81,7 @@ func total(meant func(pid int) bool, held func(pid int) int64) (sum int64) {
 	return sum
 }
 
-// tally is who holds most, by the name that the kernel has; meant nil: all processes.
+// tally returns which processes hold most, by the kernel's name for them; meant nil: all processes.
 func tally(meant func(pid int) bool, held func(pid int) int64) []diag.Holder {
 	by := map[string]int64{}
 	everyProcess(func(pid int) {
@@ -92,7 +92,8 @@ func tally(meant func(pid int) bool, held func(pid int) int64) []diag.Holder {
 	return most(by)
 }
 
-// socketHolders is who holds the sockets, given as inode -> how many; 0 is the inode of those that no process holds.
+// socketHolders returns which processes hold the sockets, given as inode -> count; inode 0 counts those without a
+// process.
 func socketHolders(inodes map[string]int64) []diag.Holder {
 	by := map[string]int64{"": inodes["0"]}
 	delete(inodes, "0")
@@ -123,7 +124,7 @@ func most(by map[string]int64) []diag.Holder {
 	return all[:min(len(all), diag.MaxHolders)]
 }
 
-// commOf is a process's name: 15 bytes that it chooses itself, so that only what is plain is kept.
+// commOf returns a process's name: 15 bytes that the process chooses itself, so only printable ones are kept.
 func commOf(pid int) string {
 	text, _ := host.Read(host.This.Path(pid, "comm"), host.Small)
 	name := strings.Map(func(r rune) rune {
@@ -137,11 +138,11 @@ func commOf(pid int) string {
 
 // kernelSocket is a row of /proc/net/tcp or udp.
 type kernelSocket struct {
-	local, remote netip.AddrPort // remote has port 0 where it leads nowhere
+	local, remote netip.AddrPort // remote has port 0 if the socket is not connected
 	inode         string
 }
 
-// kernelSockets reads a table of the kernel's sockets.
+// kernelSockets parses a table of the kernel's sockets.
 func kernelSockets(path string) (all []kernelSocket) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -163,13 +164,13 @@ func kernelSockets(path string) (all []kernelSocket) {
 	return all
 }
 
-// plain is an endpoint with an IPv4 address where it is one.
+// plain parses an endpoint, unmapping an IPv4 address.
 func plain(s string) netip.AddrPort {
-	a, _ := netip.ParseAddrPort(s) // it was just made of one
+	a, _ := netip.ParseAddrPort(s) // it was just formatted from one
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 }
 
-// cgroupsOf lists the control groups of this process in the hierarchy of a controller, its own first.
+// cgroupsOf lists the control groups of this process in a controller's hierarchy, its own first.
 func cgroupsOf(controller string) (dirs []string) {
 	groups, _ := host.This.Cgroups(os.Getpid())
 	mounts, err := host.This.Mounts(host.Thread)
@@ -196,7 +197,7 @@ func cgroupsOf(controller string) (dirs []string) {
 	return dirs
 }
 
-// cgroupMembers reports whether a process is in a control group or under it.
+// cgroupMembers reports whether a process is in a control group or below it.
 func cgroupMembers(dir string) func(pid int) bool {
 	in := map[string]bool{}
 	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {

@@ -19,13 +19,14 @@ const (
 )
 
 const (
-	// agentMain ends the main package's path in the build info of every gpuaas-agent, whatever its module is called.
+	// agentMain is the suffix of the main package's path in the build info of every gpuaas-agent, whatever its module's
+	// name.
 	agentMain = "/cmd/gpuaas-agent"
-	// interpreterLine is what the kernel reads of a script's first line.
+	// interpreterLine is how much the kernel reads of a script's first line.
 	interpreterLine = 256
 )
 
-// openProgram opens a regular file and never waits on one that is not.
+// openProgram opens a regular file, and never blocks on anything else.
 func openProgram(path string) (*os.File, os.FileInfo, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -41,7 +42,7 @@ func openProgram(path string) (*os.File, os.FileInfo, error) {
 	return file, st, nil
 }
 
-// format is what the kernel looks at before it executes a file.
+// format is what the kernel checks before it executes a file.
 type format struct {
 	kind    string // elf | script; "" for neither
 	machine elf.Machine
@@ -77,7 +78,7 @@ func readFormat(path string) (format, error) {
 	return format{kindELF, p.machine}, err
 }
 
-// checkInterpreter wants the program that a script's first line names.
+// checkInterpreter checks the program in a script's first line.
 func checkInterpreter(head []byte) error {
 	line, _, _ := bytes.Cut(head[2:], []byte("\n"))
 	words := strings.Fields(string(line))
@@ -90,7 +91,7 @@ func checkInterpreter(head []byte) error {
 	return nil
 }
 
-// check wants segments that are within the file, and a loader that is there.
+// check requires that segments are within the file, and that the loader exists.
 func (p *program) check(r io.ReaderAt, path string, size int64) error {
 	if p.kind != elf.ET_EXEC && p.kind != elf.ET_DYN {
 		return fmt.Errorf("exec format error: %s is not a program (%s)", path, p.kind)
@@ -118,7 +119,7 @@ func (p *program) check(r io.ReaderAt, path string, size int64) error {
 	return nil
 }
 
-// identity is what a build left in a program. Both are empty for a program that is not Go's.
+// identity is what a build left in a program. Both fields are empty for a program that is not written in Go.
 type identity struct {
 	goMain  string // path of the main package
 	version string // "gpuaas-agent v1.2"; "" without a stamp

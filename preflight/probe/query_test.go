@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestQuerySecret: the query goes out with the request, and is in no answer that repeats it.
+// TestQuerySecret: the query is sent with the request, and is redacted in every answer that repeats it.
 func TestQuerySecret(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	s := site(t, ca.leaf(t, leafOf{}), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -29,8 +29,8 @@ func TestQuerySecret(t *testing.T) {
 	}
 }
 
-// TestURLSecrets: of a URL in an answer, the report has neither login nor query nor fragment; the next request has the
-// whole.
+// TestURLSecrets: of a URL in an answer, the report has neither credentials nor query nor fragment; the next request
+// has the complete URL.
 func TestURLSecrets(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	for in, want := range map[string]string{

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// recordMirror is where the agent keeps the record's copy in memory.
+	// recordMirror is the folder of the record's copy in memory.
 	recordMirror = "/run/gpuaas/diag"
 	// recordEntries is the number of entries for a request without a limit.
 	recordEntries = 32
 )
 
-// record reads the diagnostic record in the folder Target: all that is pinned, and the newest Limit entries of the
-// ring. What is not on the disk there is read from the copy in memory. Words: file_missing, file_unreadable,
+// record reads the diagnostic record in the folder Target: all pinned entries, and the newest Limit entries of the
+// ring. Entries that are missing on the disk come from the copy in memory. Failures: file_missing, file_unreadable,
 // unsupported.
 func (p *Prober) record(_ context.Context, req diag.Request, f *diag.Fact) {
 	if !filepath.IsAbs(req.Target) || req.Limit < 0 {
@@ -46,8 +46,8 @@ func (p *Prober) record(_ context.Context, req diag.Request, f *diag.Fact) {
 	f.Record = &facts
 }
 
-// mergeRecord takes the record from outside of the agent's mounts where the agent itself has none on its disk: what is
-// there was written before they were put over it.
+// mergeRecord uses the record outside the agent's mounts if the agent itself sees none on its disk: that record was
+// written before the mounts covered it.
 func mergeRecord(f *diag.Fact, host diag.Fact) {
 	if f.Record != nil && (f.Record.Source == record.SourceDisk || host.Record.Source != record.SourceDisk) {
 		return

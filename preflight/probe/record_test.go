@@ -47,7 +47,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestRecordOnADiskThatTakesNothing: what only memory has is shown with what the disk has, scrubbed as well.
+// TestRecordOnADiskThatTakesNothing: entries that only memory has are shown with those of the disk, scrubbed as well.
 func TestRecordOnADiskThatTakesNothing(t *testing.T) {
 	p := Prober{mirror: recordIn(t, 12)}
 	f := p.Run(t.Context(), diag.Request{Op: diag.OpRecord, Target: recordIn(t, 10)})
@@ -76,7 +76,7 @@ func TestRecordFailures(t *testing.T) {
 	}
 }
 
-// TestRecordOutsideOfTheAgentsMounts: where the agent sees none on its disk, what lies there without its mounts counts.
+// TestRecordOutsideOfTheAgentsMounts: if the agent sees no record on its disk, the one outside its mounts is used.
 func TestRecordOutsideOfTheAgentsMounts(t *testing.T) {
 	disk := diag.Fact{Record: &diag.RecordFacts{Source: record.SourceDisk, Newest: 7}}
 	mirror := diag.Fact{Record: &diag.RecordFacts{Source: record.SourceMirror, Newest: 9}}

@@ -13,9 +13,9 @@ import (
 // redaction is one kind of text that may be a secret.
 type redaction struct {
 	name  string
-	marks []string       // in lower case; a text without any of them has no match, and costs next to nothing
+	marks []string       // in lower case; a text without any of them cannot match, and is skipped at almost no cost
 	find  *regexp.Regexp // Go's expressions take time linear in the text, whatever it is
-	with  string         // replaces a match; ${1} is what stays of it
+	with  string         // replaces a match; ${1} is the part that is kept
 	only  func(match string) bool
 }
 
@@ -24,16 +24,16 @@ const (
 	keyEnd   = `-----END [A-Z0-9 ]*PRIVATE KEY-----`
 )
 
-// redactions are applied from the top: the most specific first. They are compiled when the first text is scrubbed,
-// because a probe is started for every walk. (?i) takes U+017F for an s and U+212A for a k, so no mark has an s.
+// redactions are applied in order, the most specific first. They are compiled when the first text is scrubbed, because
+// a probe is started for every walk. (?i) takes U+017F for an s and U+212A for a k, so no mark has an s.
 var redactions = sync.OnceValue(func() []redaction {
 	one := func(name, marks, find, with string, only func(string) bool) redaction {
 		return redaction{name, strings.Split(marks, " "), regexp.MustCompile(find), with, only}
 	}
 	return []redaction{
-		// A private key in PEM, also one that was cut off.
+		// A private key in PEM, even a truncated one.
 		one("private_key", "private", `(?s)`+keyBegin+`.*?(?:(`+keyEnd+`)|$)`, diag.Redacted, nil),
-		// A header of this name, or a field: the whole line.
+		// A header with one of these names, or a field: the whole line.
 		one("header", "authorization cookie", `(?i)(\b(?:authorization|cookie)"?\s*[:=]\s*)[^\r\n]+`,
 			"${1}"+diag.Redacted, nil),
 		// A header's value without its name, or a WebSocket subprotocol.
@@ -52,7 +52,7 @@ var redactions = sync.OnceValue(func() []redaction {
 	}
 })
 
-// apply returns s without what r takes out, and how often that was.
+// apply returns s without the matches of r, and their number.
 func (r *redaction) apply(s string) (string, int) {
 	lower := strings.ToLower(s)
 	if !slices.ContainsFunc(r.marks, func(m string) bool { return strings.Contains(lower, m) }) {
@@ -77,8 +77,8 @@ func (r *redaction) apply(s string) (string, int) {
 // shortestToken is the length from which a run of characters may be a token.
 const shortestToken = 24
 
-// opaque reports whether run is a token rather than a path, a host name or a UUID: it mixes upper case, lower case
-// and digits, or is one long run with digits.
+// opaque reports whether run is a token rather than a path, a host name or a UUID: it mixes upper case, lower case and
+// digits, or is one long run with digits.
 func opaque(run string) bool {
 	if len(strings.TrimRight(run, "=")) < shortestToken {
 		return false
@@ -103,11 +103,11 @@ func opaque(run string) bool {
 }
 
 // Scrub returns s without what looks like a secret: private keys, credentials in headers, query strings, and long
-// runs that no human wrote. It is for the words of errors and messages; a value that is known to be secret is a
-// diag.Secret and never gets here.
+// random-looking runs. It is for texts of errors and messages; a value that is known to be secret is a diag.Secret and
+// never gets here.
 func Scrub(s string) string { return ScrubCounting(s, nil) }
 
-// ScrubCounting is Scrub that adds to counts what each rule took out; counts may be nil.
+// ScrubCounting is Scrub, and adds to counts the number of redactions of each rule; counts may be nil.
 func ScrubCounting(s string, counts map[string]int) string {
 	if s == "" {
 		return s
@@ -121,12 +121,12 @@ func ScrubCounting(s string, counts map[string]int) string {
 	return s
 }
 
-// clean is Scrub that also knows this request's own secrets, whatever they look like.
+// clean is Scrub that also removes this request's own secrets, whatever they look like.
 func clean(req diag.Request, s string, more ...diag.Secret) string {
 	return Scrub(withoutSecrets(s, append(more, secretsOf(req)...)...))
 }
 
-// secretsOf lists the secrets that a request carries, a query's values one by one as well.
+// secretsOf lists the secrets of a request, including each value of a query.
 func secretsOf(req diag.Request) []diag.Secret {
 	secrets := []diag.Secret{req.Token, req.Cookie, req.Query}
 	values, err := url.ParseQuery(req.Query.Reveal())
@@ -141,7 +141,8 @@ func secretsOf(req diag.Request) []diag.Secret {
 	return secrets
 }
 
-// withoutSecrets takes known values out of s. Very short ones stay: they would tear words apart, and protect nothing.
+// withoutSecrets removes known values from s. Very short ones stay: removing them would mutilate words and protect
+// nothing.
 func withoutSecrets(s string, secrets ...diag.Secret) string {
 	for _, secret := range secrets {
 		if v := secret.Reveal(); len(v) >= 6 {

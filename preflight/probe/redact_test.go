@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// shards are what the texts are put together from: the redactions' own marks, whole and broken, and what is
-// around them.
+// shards are the pieces of the generated texts: the redactions' own marks, complete and broken, and surrounding text.
 var shards = []string{
 	"-----BEGIN EC PRIVATE KEY-----", "-----END EC PRIVATE KEY-----", "-----BEGIN ", "EC PRIVATE KEY", "PRIVATE KEY",
 	"-----", "-----END ", "RSA", "CERTIFICATE", "proxy-", "Authorization", "authorization", "Set-Cookie", "cookie",
@@ -20,7 +19,7 @@ var shards = []string{
 	"abcdefghijklmnopqrstuvwx", "ABCDEFabcdef0123456789xyz", "0123456789abcdef0123456789abcdef", "==", "===", "node_id",
 	"task-", "\u017f", "\u212a"}
 
-// secretShapes have a secret that one redaction has to find.
+// secretShapes each contain a secret that one redaction has to find.
 var secretShapes = []string{
 	"bearer." + canary, "Bearer " + canary, "https://h.test/p?token=" + canary, "bearer.." + canary,
 	"Proxy-Authorization: Basic " + canary, `"authorization" : "Basic ` + canary + `"`, "Cookie\t=\t" + canary,
@@ -33,11 +32,11 @@ var secretShapes = []string{
 	"-----BEGIN ENCRYPTED PRIVATE KEY-----" + canary + "-----END RSA PRIVATE KEY-----", "eyJhbGciOiJFZERTQSJ9." + canary,
 	"eyJ" + canary + ".e30", "eyJhbGci.e30." + canary, canary + "X", "A/" + canary + "=="}
 
-// TestNoShapeComesThrough: whatever is around it, a secret in one of these forms is redacted, in a text and in a line
-// of a log.
+// TestNoShapeComesThrough: a secret in one of these forms is redacted whatever surrounds it, in a text and in a line of
+// a log.
 func TestNoShapeComesThrough(t *testing.T) {
 	r, rounds := rand.New(rand.NewPCG(3, 4)), 150
-	if testing.Short() { // the race detector's run: the code is the same
+	if testing.Short() { // the race detector's run is shorter: the code is the same
 		rounds = 10
 	}
 	for _, shape := range secretShapes {
@@ -64,7 +63,7 @@ func shardText(r *rand.Rand) string {
 	return b.String()
 }
 
-// TestEachRedactionFinds: the shards add up to something for every redaction.
+// TestEachRedactionFinds: the shards combine to matches of every redaction.
 func TestEachRedactionFinds(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	found := map[string]int{}
@@ -78,7 +77,7 @@ func TestEachRedactionFinds(t *testing.T) {
 	}
 }
 
-// FuzzMarks: a text that an expression matches has one of its marks, and so is never passed over.
+// FuzzMarks: a text that an expression matches has one of its marks, and so is never skipped.
 func FuzzMarks(f *testing.F) {
 	f.Add("x_token=abc; Cookie: a=b\nhttps://u:p@h/?a=b")
 	for _, shape := range secretShapes {
@@ -95,7 +94,7 @@ func FuzzMarks(f *testing.F) {
 	})
 }
 
-// TestKeysByLines: a key that is logged line by line is redacted as a whole, also where another begins in the line that
+// TestKeysByLines: a key that is logged line by line is redacted completely, even if another begins in the line that
 // ends the first.
 func TestKeysByLines(t *testing.T) {
 	left, counts := 0, map[string]int{}
@@ -116,20 +115,20 @@ func TestKeysByLines(t *testing.T) {
 	}
 }
 
-// TestRedactionsAreLinear: an answer made to be slow to clean is not.
+// TestRedactionsAreLinear: an answer designed to be slow to scrub is not.
 func TestRedactionsAreLinear(t *testing.T) {
 	for i, piece := range []string{"a-", "a_", "a-token", "_token", "eyJ-", "eyJa-", "-----BEGIN ",
 		"-----BEGIN PRIVATE KEY",
 		"a://", "a+://", "x?", "?a", "cookie ", "bearer ", "token \"", "=a",
 		"token=\"", "cookie:\n", "-----BEGIN PRIVATE KEY-----\n", "task-1 ", "node_id=", "node_id=a/"} {
-		if testing.Short() && i%6 != 0 { // the race detector's run: the code is the same
+		if testing.Short() && i%6 != 0 { // the race detector's run is shorter: the code is the same
 			continue
 		}
 		s := strings.Repeat(piece, maxBody/4/len(piece))
 		began := time.Now()
 		Scrub(s)
 		hideIDs(s)
-		if took := time.Since(began); took > time.Minute { // some 0.5 s, and hours if it were not
+		if took := time.Since(began); took > time.Minute { // about 0.5 s, but hours if it were not linear
 			t.Errorf("%q, %d bytes of it: %s", piece, len(s), took)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// A listener whose queue is full drops what would open a connection, and the kernel sends it again.
+// A listener with a full queue drops SYN segments, which the kernel sends again.
 func TestSegmentsSentAgainAreCounted(t *testing.T) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -38,7 +38,7 @@ func TestSegmentsSentAgainAreCounted(t *testing.T) {
 	ask := func() diag.Fact {
 		return p.Run(t.Context(), diag.Request{ID: "a", Op: diag.OpTCP, Target: l.Addr().String(), TimeoutMS: 60_000})
 	}
-	full := ask() // the one that the queue takes
+	full := ask() // the connection for which the queue has room
 	if full.TCP == nil || full.TCP.Resent == nil || *full.TCP.Resent != 0 {
 		t.Fatalf("a connection that lost nothing: %+v", full)
 	}
@@ -58,10 +58,10 @@ func TestSegmentsSentAgainAreCounted(t *testing.T) {
 	}
 }
 
-// A server that is silent has the connection, and its kernel has all that was sent: nothing was sent again. That is
-// known of a request whose time ended its connection, too, in the handshake and behind it.
+// A silent server's kernel has acknowledged everything, so nothing was retransmitted. The count is known even if the
+// request's timeout closed its connection, during the handshake or after it.
 func TestSilentServerLosesNothing(t *testing.T) {
-	// Nothing accepts what its queue takes, as of a process that is stopped.
+	// Nobody accepts the connections in its queue, as for a stopped process.
 	stopped, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestSilentServerLosesNothing(t *testing.T) {
 		{diag.OpHTTP, slow.URL, "http"}, {diag.OpWS, slow.URL, "ws"},
 	} {
 		var f diag.Fact
-		for ms := int64(300); ms < 60_000 && f.Phase != tc.phase; ms *= 2 { // a busy machine comes later to that phase
+		for ms := int64(300); ms < 60_000 && f.Phase != tc.phase; ms *= 2 { // a busy machine reaches that phase later
 			f = p.Run(t.Context(), diag.Request{ID: "a", Op: tc.op, Target: tc.url, CAInline: string(ca), TimeoutMS: ms})
 		}
 		if !f.Failure.Silent() || f.Phase != tc.phase || f.TCP == nil || f.TCP.Resent == nil || *f.TCP.Resent != 0 {
@@ -91,7 +91,7 @@ func TestSilentServerLosesNothing(t *testing.T) {
 	}
 }
 
-// awaitResent waits until the kernel has sent an opening segment to this port of 127.0.0.1 again.
+// awaitResent waits until the kernel has retransmitted a SYN to this port of 127.0.0.1.
 func awaitResent(t *testing.T, port int) {
 	const remote, state, resent, synSent = 2, 3, 6, "02"
 	to := fmt.Sprintf("0100007F:%04X", port)

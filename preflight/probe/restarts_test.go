@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// looks makes systemctl answer with one of these states after the other, the last one for ever.
+// looks makes systemctl report these states one after the other, and then the last one for ever.
 func (f fakes) looks(t *testing.T, states ...[]string) {
 	t.Helper()
 	_ = os.Remove(filepath.Join(f.dir, "systemctl.n"))
@@ -32,7 +32,7 @@ case $n in
 	f.script(t, "systemctl", body+"esac")
 }
 
-// journal makes journalctl know restarts of the unit x.service, this many seconds ago.
+// journal makes journalctl report restarts of the unit x.service, this many seconds ago.
 func (f fakes) journal(t *testing.T, ago ...int) {
 	t.Helper()
 	body :=
@@ -69,7 +69,7 @@ func TestUnitRestarts(t *testing.T) {
 		t.Errorf("such a unit is looked at %q times, %v", n, err)
 	}
 
-	a = young() // on a busy machine the one before is old by now
+	a = young() // on a busy machine the previous process is old by now
 	fakes.looks(t, state("active", "running", a, 5), state("active", "running", b, 6))
 	u := unit()
 	if l := u.Later; u.PID != a || *u.Restarts != 5 || l == nil || l.PID != b || *l.Restarts != 6 ||
@@ -84,7 +84,7 @@ func TestUnitRestarts(t *testing.T) {
 	if l := u.Later; l == nil || l.PID != 0 || l.Sub != "auto-restart" {
 		t.Errorf("later %+v", l)
 	}
-	// The fourth entry predates the last start by hand.
+	// The fourth entry predates the last manual start.
 	if r := u.Recent; r == nil || r.Count != 3 || r.EveryS == nil || *r.EveryS != 2 || r.WithinS != 600 {
 		t.Errorf("recent %+v", u.Recent)
 	}
@@ -96,8 +96,8 @@ func TestUnitRestarts(t *testing.T) {
 	}
 }
 
-// TestMainProcessGone: a main process that ended between two queries is looked up again; it is reported as gone only
-// where systemd still names it.
+// TestMainProcessGone: a main process that ended between two queries is looked up again; it is reported as gone only if
+// systemd still names it.
 func TestMainProcessGone(t *testing.T) {
 	fakes := newFakes(t)
 	cmd := sleeper(t)
@@ -124,11 +124,11 @@ func TestMainProcessGone(t *testing.T) {
 	}
 }
 
-// TestMainProcessStarts: a main process that systemd has not executed yet does not count as running, and the next
-// reading has its result. One that stays in that state counts as present.
+// TestMainProcessStarts: a main process that systemd has not executed yet does not count as running; the next reading
+// decides. A process that stays in that state counts as present.
 func TestMainProcessStarts(t *testing.T) {
 	fakes := newFakes(t)
-	sh, err := exec.LookPath("sh") // it is the same under every name
+	sh, err := exec.LookPath("sh") // it behaves the same under every name
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,8 +158,8 @@ func TestMainProcessStarts(t *testing.T) {
 	}
 }
 
-// TestInsideOfAStartingAgent: the child inside the agent's mounts finds an agent that is just starting, with systemd's
-// environment, and has the agent's from its file, as from outside.
+// TestInsideOfAStartingAgent: a child inside the mounts of an agent that is just starting, with systemd's environment,
+// reads the agent's environment from its file, as outside.
 func TestInsideOfAStartingAgent(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "agent.env")
 	if err := os.WriteFile(file, []byte("GPUAAS_API_URL=https://node-api.test\n"), 0o600); err != nil {

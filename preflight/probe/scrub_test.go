@@ -30,7 +30,7 @@ func TestScrub(t *testing.T) {
 		"key Zm9vYmFyYmF6cXV4MTIzNDU2Nzg5MA==":                                      "key " + diag.Redacted,
 		"Authorization:\r\n Basic " + canary:                                        "Authorization:\r\n " + diag.Redacted,
 		"BEARER\t\n" + canary + " x":                                                "bearer\t\n" + diag.Redacted + " x",
-		// What people need to read stays.
+		// Text that people need is kept.
 		"dial tcp 10.231.77.11:443: connect: connection refused": "dial tcp 10.231.77.11:443: " +
 			"connect: connection refused",
 		"/internal/v1/nodes/compute-node-01/tasks/wait": "/internal/v1/nodes/compute-node-01/tasks/wait",
@@ -61,7 +61,7 @@ func TestCleanKnowsItsSecrets(t *testing.T) {
 	}
 }
 
-// FuzzScrub: whatever surrounds it, a secret in one of these shapes does not come through.
+// FuzzScrub: whatever surrounds it, a secret in one of these forms is removed.
 func FuzzScrub(f *testing.F) {
 	f.Add("connect to ", " failed")
 	f.Add("Authorization", "?x=1")

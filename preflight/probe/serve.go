@@ -19,25 +19,25 @@ import (
 const VantageNode = "node"
 
 const (
-	// serveConcurrency bounds the measurements under way: a walk asks for some dozens at once.
+	// serveConcurrency bounds the concurrent measurements: a walk requests some dozens at once.
 	serveConcurrency = 128
-	// overrun is how long a measurement may go on after its time is up (a system call on a dead network file system
-	// cannot be interrupted) before it is answered for.
+	// overrun is how long a measurement may continue after its time is up (a system call on a dead network file system
+	// cannot be interrupted) before it is reported as failed.
 	overrun = 500 * time.Millisecond
-	// endGrace is how long Serve waits, once its input ended, for measurements to notice.
+	// endGrace is how long Serve waits for measurements after its input ended.
 	endGrace = 2 * time.Second
 )
 
-// Config is what Serve must know of its node.
+// Config is what Serve must know about its node.
 type Config struct {
 	Version string // of this binary, for the hello
 	Unit    string // the agent's systemd unit
-	EnvFile string // the agent's environment file, for when no agent runs
+	EnvFile string // the agent's environment file, used if no agent runs
 
-	// Exec gives the arguments with which this binary becomes the child inside the agent's namespaces: a call of
+	// Exec returns the arguments with which this binary becomes the child inside the agent's namespaces: a call of
 	// Serve with Inside = pid. nil: {"probe", "--in-namespace", "<pid>"}.
 	Exec func(pid int) []string
-	// Inside is the agent's main process when this IS that child; it then measures plainly.
+	// Inside is the agent's main process if this is that child, which measures in its own process.
 	Inside int
 }
 
@@ -52,16 +52,16 @@ type server struct {
 	out   io.Writer
 
 	eyesMu sync.Mutex // guards eyes
-	eyes   *eyes      // the agent as it was last found
+	eyes   *eyes      // the agent as last found
 
 	mu      sync.Mutex // guards what follows
-	stopped bool       // nothing may be begun any more
+	stopped bool       // no measurement may begin any more
 	running map[string]context.CancelFunc
 }
 
-// Serve answers requests, one JSON line each, from in with facts, one JSON line each, to out, in any order, until in
-// ends; that cancels what is under way. It returns nil at EOF. When ctx ends it does not wait for a read that hangs: a
-// read from standard input cannot be interrupted.
+// Serve reads requests from in and writes facts to out, one JSON line each, in any order, until in ends; that cancels
+// measurements in progress. It returns nil at EOF. If ctx ends, it does not wait for a blocked read: a read from
+// standard input cannot be interrupted.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -105,7 +105,7 @@ func (s *server) read(ctx context.Context, in io.Reader) error {
 		}
 		req, err := decodeRequest(line)
 		if err != nil {
-			// A write error is not the end: the input decides when we are done.
+			// A write error does not end the loop: only the input does.
 			_ = s.write(outLine{ID: req.ID, Error: err.Error()})
 			continue
 		}
@@ -125,7 +125,7 @@ func (s *server) cancel(id string) {
 	}
 }
 
-// stop refuses what a read that still hangs may bring.
+// stop refuses requests from a read that is still blocked.
 func (s *server) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +157,7 @@ func (s *server) begin(ctx context.Context, req diag.Request) {
 	})
 }
 
-// answer measures req, wherever its view is.
+// answer measures req in its view.
 func (s *server) answer(ctx context.Context, req diag.Request) diag.Fact {
 	if !req.Token.IsZero() || !req.Cookie.IsZero() || !req.Query.IsZero() {
 		return s.refuse(req, diag.Unsupported, "secrets are not used on a node")
@@ -173,12 +173,12 @@ func (s *server) answer(ctx context.Context, req diag.Request) diag.Fact {
 	}
 	began := time.Now()
 	f := inside.answer(ctx, req, func() diag.Fact { return s.plain(ctx, e.prober, req) })
-	f.OffsetMS = began.Sub(s.start).Milliseconds() // the child counts from its own start
+	f.OffsetMS = began.Sub(s.start).Milliseconds() // the child's offsets count from its own start
 	return f
 }
 
-// here measures req outside of the agent's namespaces, for an AgentView: in this process, or where that is in a network
-// of the login's own, in the machine's. An agent that is where the login is has the login's.
+// here measures req outside the agent's namespaces, for an AgentView: in this process, or, if this process is in the
+// login's own network, in the machine's. An agent in the login's network is measured in that.
 func (s *server) here(ctx context.Context, e *eyes, req diag.Request, view string) diag.Fact {
 	plain := func() diag.Fact { return s.plain(ctx, e.prober, req) }
 	if e.machine == nil || !req.Op.Row().Ladder || view == ViewEntered {
@@ -199,7 +199,7 @@ func (s *server) plain(ctx context.Context, p *Prober, req diag.Request) diag.Fa
 	return s.guarded(ctx, req, func(ctx context.Context) diag.Fact { return p.Run(ctx, req) })
 }
 
-// guarded runs one measurement. One that panics or hangs becomes a fact, never the server's end.
+// guarded runs one measurement. If it panics or hangs, the result is a fact; the server continues.
 func (s *server) guarded(ctx context.Context, req diag.Request, run func(context.Context) diag.Fact) diag.Fact {
 	limit := DefaultTimeout
 	if req.TimeoutMS > 0 {
@@ -231,7 +231,7 @@ func (s *server) guarded(ctx context.Context, req diag.Request, run func(context
 	}
 }
 
-// refuse is a fact without a measurement.
+// refuse returns a fact without a measurement.
 func (s *server) refuse(req diag.Request, word diag.Failure, why string) diag.Fact {
 	now := time.Now()
 	return diag.Fact{ID: req.ID, Vantage: VantageNode, Request: req, At: diag.At(now), DurationMS: 1,
@@ -250,7 +250,7 @@ func (s *server) wait() error {
 	}
 }
 
-// write puts one value on a line of its own in one piece.
+// write writes one value on a line, in one Write.
 func (s *server) write(v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {

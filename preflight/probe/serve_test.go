@@ -21,7 +21,7 @@ import (
 
 // Tests of the host side run Serve over pipes in memory, as the node vantage runs it over SSH.
 
-// serving starts Serve and a client on it; both have ended when the test does, and nothing is left.
+// serving starts Serve and a client for it; both end with the test, without leaks.
 func serving(t *testing.T, cfg Config) *Client {
 	t.Helper()
 	reqR, reqW := io.Pipe()
@@ -37,7 +37,7 @@ func serving(t *testing.T, cfg Config) *Client {
 			t.Errorf("closing the client: %v", err)
 		}
 		select {
-		case <-done: // the error of a server that was cut off does not matter
+		case <-done: // the error of a server that was disconnected does not matter
 		case <-time.After(30 * time.Second):
 			t.Error("Serve did not end with its input")
 		}
@@ -157,7 +157,7 @@ func TestMalformedLines(t *testing.T) {
 	}
 }
 
-// exchange sends lines to a Serve of its own and waits for as many lines back; error lines give a fact with Detail.
+// exchange sends lines to a new Serve and waits for as many lines back; error lines become a fact with Detail.
 func exchange(t *testing.T, lines ...string) map[string]diag.Fact {
 	t.Helper()
 	defer leaktest.None(t)
@@ -217,7 +217,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// silent is a far side that greets and then swallows everything.
+// silent returns a client whose peer sends a hello and then discards everything.
 func silent(t *testing.T) (c *Client, hangUp func()) {
 	t.Helper()
 	outR, outW := io.Pipe()
@@ -273,7 +273,7 @@ func TestNoHello(t *testing.T) {
 	c.Close()
 }
 
-// inServer runs requests on a server value, whose innards a test can replace.
+// inServer returns a server value whose internals a test can replace.
 func inServer() *server {
 	s := &server{start: time.Now(), slots: make(chan struct{}, serveConcurrency), out: io.Discard,
 		running: map[string]context.CancelFunc{}}
@@ -334,7 +334,7 @@ func TestCancelLineEndsAMeasurement(t *testing.T) {
 	leaktest.None(t)
 }
 
-// awaitFile waits until there is such a file.
+// awaitFile waits until the file exists.
 func awaitFile(t *testing.T, path string) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {

@@ -13,14 +13,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/ws"
 )
 
-// lastWords is how long the close frame behind an error frame, or behind the shell's end, is waited for.
+// lastWords is how long to wait for the close frame after an error frame, or after the shell's end.
 const lastWords = 500 * time.Millisecond
 
-// askAgain is when a shell that did not answer is asked in another way: long after a slow prompt, well within a
+// askAgain is when a shell that did not answer is asked in the second way: later than a slow prompt, and well within a
 // session's budget.
 const askAgain = 3 * time.Second
 
-// The kinds of a first frame, as WSFacts.FirstFrame has them.
+// The kinds of a first frame, as in WSFacts.FirstFrame.
 const (
 	frameReady = "ready"
 	frameError = "error"
@@ -28,9 +28,9 @@ const (
 	frameData  = "data"
 )
 
-// frame is one frame of a terminal, or the end of them.
+// frame is one frame of a terminal, or its end.
 type frame struct {
-	kind    string // ready, error, exit, data; other text frames are not handed on
+	kind    string // ready, error, exit, data; other text frames are dropped
 	code    string
 	message string
 	exit    *int
@@ -38,7 +38,7 @@ type frame struct {
 	err     error
 }
 
-// terminal is an open session. Its reader ends when the connection does.
+// terminal is an open session. Its reader ends with the connection.
 type terminal struct {
 	c       *climb
 	ws      *ws.Conn
@@ -51,7 +51,7 @@ type terminal struct {
 	typed   []string // lines, which a terminal echoes
 }
 
-// session is the whole way: upgrade, first frame, a nonce computed by a shell on the far side, and a polite end.
+// session goes the whole way: upgrade, first frame, a nonce computed by a shell at the far end, and an orderly close.
 func (p *Prober) session(ctx context.Context, req diag.Request, f *diag.Fact) {
 	p.inShell(ctx, req, f, func(ctx context.Context, t *terminal) {
 		if t.ws.Write(ws.Binary, []byte("exit\n")) == nil {
@@ -60,9 +60,9 @@ func (p *Prober) session(ctx context.Context, req diag.Request, f *diag.Fact) {
 	})
 }
 
-// HoldSession is a session that its client does not end: once a shell computed, it types lines, calls opened, and reads
-// until the far side ends it, ctx is done or the request's time is over. The fact has the code and the reason of the
-// end; one that came before the shell computed has a failure as well.
+// HoldSession keeps a session open: after a shell has computed, it types lines, calls opened, and reads until the peer
+// ends the session, ctx is done or the request's time is over. The fact has the code and the reason of the end; an end
+// before the shell computed is a failure as well.
 func (p *Prober) HoldSession(ctx context.Context, req diag.Request, lines string, opened func()) diag.Fact {
 	hold := func(p *Prober, ctx context.Context, req diag.Request, f *diag.Fact) {
 		p.inShell(ctx, req, f, func(ctx context.Context, t *terminal) {
@@ -83,7 +83,7 @@ func (t *terminal) stay(ctx context.Context) {
 		select {
 		case fr := <-t.frames:
 			if fr.err != nil {
-				if ctx.Err() == nil { // else it was our own doing
+				if ctx.Err() == nil { // otherwise we ended it ourselves
 					t.closing(fr.err)
 				}
 				return
@@ -97,7 +97,7 @@ func (t *terminal) stay(ctx context.Context) {
 	}
 }
 
-// inShell opens a terminal, has its shell compute, and leaves the rest to use.
+// inShell opens a terminal, lets its shell compute, and then calls use.
 func (p *Prober) inShell(ctx context.Context, req diag.Request, f *diag.Fact, use func(context.Context, *terminal)) {
 	c := p.newClimb(req, f)
 	if c == nil {
@@ -134,7 +134,7 @@ func (p *Prober) inShell(ctx context.Context, req diag.Request, f *diag.Fact, us
 	}
 }
 
-// read hands frames on until the connection ends.
+// read passes frames on until the connection ends.
 func (t *terminal) read() {
 	for {
 		kind, b, err := t.ws.Read()
@@ -178,7 +178,7 @@ func (t *terminal) first(ctx context.Context) bool {
 	}
 }
 
-// take reads one frame, and reports whether the session goes on.
+// take handles one frame, and reports whether the session continues.
 func (t *terminal) take(ctx context.Context, fr frame) bool {
 	t.last = time.Now()
 	switch fr.kind {
@@ -233,9 +233,9 @@ func (t *terminal) waitEnd(ctx context.Context) {
 	}
 }
 
-// compute lets the far side multiply: a terminal that only echoes cannot. It is done in a process of its own, since a
-// shell that cannot fork is of no use. A leading blank keeps the line out of most shells' histories. The second way is
-// for shells without arithmetic of their own. It reports whether a shell did.
+// compute lets the shell at the far end multiply, which a terminal that only echoes cannot. The multiplication runs in
+// a subshell, since a shell that cannot fork is useless. A leading blank keeps the line out of most shells' histories.
+// The second way is for shells without arithmetic. It reports whether a shell answered.
 func (t *terminal) compute(ctx context.Context) bool {
 	pty := t.pty()
 	began := time.Now()

@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// pingLead is how long before its deadline a session sends its one ping: late, so that an idle time-out on the way
-	// is not kept from firing, and with time for the gateway to ask the node, too.
+	// pingLead is how long before its deadline a session sends its one ping: late, so that the ping does not keep an
+	// idle timeout on the way from firing, but with time for the gateway to ask the node as well.
 	pingLead = 3 * time.Second
-	// pingTrips is how many times the upgrade's own duration that must be at the least.
+	// pingTrips is the minimum of pingLead as a multiple of the upgrade's duration.
 	pingTrips = 5
-	// pingSpare is what is left after a pong that did not come.
+	// pingSpare is the time that is left after a missing pong.
 	pingSpare = 200 * time.Millisecond
-	// maxSaid bounds what is kept of a terminal's last lines, in runes.
+	// maxLastLines bounds what is kept of a terminal's last lines, in runes.
 	maxLastLines = 300
 )
 
-// ended names the end of the connection.
+// ended records the end of the connection.
 func (t *terminal) ended(ctx context.Context, phase string, late diag.Failure, err error) {
 	word := diag.WSClosed
-	if ctx.Err() == nil { // else it was our own doing
+	if ctx.Err() == nil { // otherwise we ended it ourselves
 		t.closing(err)
 	}
 	if p, w := codeWord(t.c.f.WS.CloseReason); w != diag.WSClosed {
@@ -37,7 +37,7 @@ func (t *terminal) ended(ctx context.Context, phase string, late diag.Failure, e
 	t.c.stopped(ctx, phase, late, word, err)
 }
 
-// closing records how the peer ended the session; 1006 is the standard's number for "the connection broke".
+// closing records how the peer ended the session; 1006 is the standard's code for a broken connection.
 func (t *terminal) closing(err error) {
 	w := t.c.f.WS
 	var ce *ws.CloseError
@@ -56,7 +56,7 @@ func (t *terminal) closing(err error) {
 	}
 }
 
-// account adds to a failed session how long the far side had been quiet, and the last lines of its terminal.
+// account adds to a failed session how long the peer had been silent, and the last lines of its terminal.
 func (t *terminal) account(ctx context.Context) {
 	t.c.f.WS.QuietMS = since(t.last)
 	if ctx.Err() != nil {
@@ -67,7 +67,7 @@ func (t *terminal) account(ctx context.Context) {
 	}
 }
 
-// collect takes the frames that have come already.
+// collect takes the frames that have already arrived.
 func (t *terminal) collect() {
 	for {
 		select {
@@ -84,14 +84,14 @@ func (t *terminal) collect() {
 	}
 }
 
-// pong is what came of a session's one ping; zero where none was sent.
+// pong is the result of a session's one ping; zero if none was sent.
 type pong struct {
 	took diag.Millis
 	lost bool
 }
 
-// ping asks the gateway for a pong when the session is still there shortly before its deadline: a silence with a pong
-// is not the network's between here and there.
+// ping sends a ping if the session is still open shortly before its deadline: if the pong arrives, the silence is not
+// caused by the network between here and the gateway.
 func (t *terminal) ping(ctx context.Context) pong {
 	end, ok := ctx.Deadline()
 	if !ok {
@@ -107,7 +107,7 @@ func (t *terminal) ping(ctx context.Context) pong {
 	}
 	began, wait := time.Now(), time.Until(end)-min(pingSpare, lead/4)
 	if wait < lead/2 {
-		return pong{} // this machine is late: the wait is too short to count a pong as lost
+		return pong{} // this machine is late: the wait was too short to count a pong as lost
 	}
 	switch err := t.ws.Ping(wait); {
 	case err == nil:
@@ -118,16 +118,16 @@ func (t *terminal) ping(ctx context.Context) pong {
 	return pong{}
 }
 
-// LastWords is the end of what a terminal showed, on one line of bounded length: without control sequences and without
-// what looks like a secret.
+// LastWords returns the end of a terminal's output as one line of bounded length, without control sequences and
+// scrubbed of secrets.
 func LastWords(shown []byte) string {
 	var text plainText
 	text.write(shown)
 	return lastLines(Scrub(text.text), nil)
 }
 
-// lastLines is the end of a terminal's text, on one line: without what was typed, and without characters that change
-// how others read.
+// lastLines returns the end of a terminal's text as one line, without what was typed, and without characters that
+// change how others are displayed.
 func lastLines(text string, typed []string) string {
 	var lines []string
 	for line := range strings.Lines(strings.ToValidUTF8(text, "?")) {

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// readShortage reads the limit that was reached: its size, its use and who holds it. errno distinguishes the file
-// limits, udp the kinds of local ports, and remote is the address that was dialled.
+// readShortage reads the exhausted limit: its value, its use and the holders. errno tells the file limits apart, udp
+// the kinds of local ports, and remote is the address that was dialled.
 func readShortage(r diag.Resource, errno string, udp bool, remote string) diag.ShortageFacts {
 	s := diag.ShortageFacts{Resource: r}
 	switch r {
@@ -32,13 +32,13 @@ func readShortage(r diag.Resource, errno string, udp bool, remote string) diag.S
 	return s
 }
 
-// set writes a limit and its use.
+// set records a limit and its use.
 func set(s *diag.ShortageFacts, scope diag.Scope, setting string, limit, used int64) {
 	s.Scope, s.Setting, s.Limit, s.Used = scope, setting, &limit, &used
 }
 
-// openFiles: EMFILE means that this process's own limit is reached, so that no file can be opened to read it; ENFILE
-// is the machine's limit.
+// openFiles: EMFILE means that this process's own limit is reached, so that no file can be opened to read it; ENFILE is
+// the machine's limit.
 func openFiles(s *diag.ShortageFacts, errno string) {
 	if errno == "EMFILE" {
 		var l unix.Rlimit
@@ -54,7 +54,7 @@ func openFiles(s *diag.ShortageFacts, errno string) {
 	s.Holders = tally(nil, openFilesOf)
 }
 
-// openFilesOf counts what a process has open: since Linux 6.2 the kernel does, before it at most maxFDs are counted.
+// openFilesOf counts a process's open files: since Linux 6.2 by the kernel's number, before that at most maxFDs.
 func openFilesOf(pid int) int64 {
 	path := fmt.Sprintf("/proc/%d/fd", pid)
 	if fi, err := os.Stat(path); err == nil && fi.Size() > 0 {
@@ -63,8 +63,8 @@ func openFilesOf(pid int) int64 {
 	return int64(len(names(path, maxFDs)))
 }
 
-// localPorts counts the ports of the range that connect may choose from, as far as they are used towards remote, or
-// taken by listeners.
+// localPorts counts the ports of the range from which connect may choose that are in use towards remote, or by
+// listeners.
 func localPorts(s *diag.ShortageFacts, udp bool, remote string) {
 	r := numbers("/proc/sys/net/ipv4/ip_local_port_range")
 	if len(r) != 2 || r[1] < r[0] {
@@ -91,7 +91,7 @@ func localPorts(s *diag.ShortageFacts, udp bool, remote string) {
 	s.Holders = socketHolders(inodes)
 }
 
-// reservedPorts counts those of the range that only a program that names them gets.
+// reservedPorts counts the ports of the range that only a program which names them gets.
 func reservedPorts(low, high int64) (n int64) {
 	text, _ := host.Read("/proc/sys/net/ipv4/ip_local_reserved_ports", host.Small)
 	for part := range strings.SplitSeq(strings.TrimSpace(text), ",") {
@@ -108,8 +108,8 @@ func reservedPorts(low, high int64) (n int64) {
 	return n
 }
 
-// processes: a process is refused by a limit of a control group, of the user, or of the machine. The first that is
-// reached is reported.
+// processes: a new process is refused by a limit of a control group, of the user, or of the machine. The first one that
+// is reached is reported.
 func processes(s *diag.ShortageFacts) {
 	for _, dir := range cgroupsOf("pids") {
 		limit, used := numbers(filepath.Join(dir, "pids.max")), numbers(filepath.Join(dir, "pids.current"))
@@ -146,11 +146,11 @@ func processes(s *diag.ShortageFacts) {
 	}
 }
 
-// threadsOf reads how many threads a process has.
+// threadsOf returns the number of a process's threads.
 func threadsOf(pid int) int64 { return statusNumber(pid, "Threads") }
 
-// memory: a control group's limit when it is nearly reached, else the address space of this process, else the
-// machine's.
+// memory: a control group's limit if it is nearly reached, else the address space of this process, else the machine's
+// memory.
 func memory(s *diag.ShortageFacts) {
 	for _, dir := range cgroupsOf("memory") {
 		for _, names := range [...][2]string{{"memory.max", "memory.current"},
@@ -178,14 +178,14 @@ func memory(s *diag.ShortageFacts) {
 	case all > 0 && free < all/20:
 		set(s, diag.ScopeMachine, "MemTotal", all, all-free)
 	default:
-		return // nothing that was read is used up
+		return // no limit that was read is exhausted
 	}
 	s.Holders = tally(nil, residentOf)
 }
 
 func residentOf(pid int) int64 { return 1024 * statusNumber(pid, "VmRSS") }
 
-// networkBuffers: the memory of sockets, in pages, or the table of neighbours, whichever is full.
+// networkBuffers: the memory of sockets, in pages, or the neighbour table, whichever is full.
 func networkBuffers(s *diag.ShortageFacts) {
 	text, _ := host.Read("/proc/self/net/sockstat", host.Small)
 	for _, p := range [...]struct{ line, sysctl string }{{"TCP:", "tcp_mem"}, {"UDP:", "udp_mem"}} {
@@ -204,7 +204,7 @@ func networkBuffers(s *diag.ShortageFacts) {
 	}
 }
 
-// ownName is this process's name as the kernel has it.
+// ownName returns this process's name in the kernel.
 func ownName() string { return filepath.Base(os.Args[0]) }
 
 func clampInt(n uint64) int64 { return int64(min(n, 1<<62)) }

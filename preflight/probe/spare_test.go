@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestTwoAtOnceLeaveAThird: two requests at once are followed by three, and none of those makes a connection.
+// TestTwoAtOnceLeaveAThird: two simultaneous requests are followed by three, none of which opens a connection.
 func TestTwoAtOnceLeaveAThird(t *testing.T) {
 	noLeaks(t)
 	ca := newAuthority(t, "ca")
@@ -24,7 +24,7 @@ func TestTwoAtOnceLeaveAThird(t *testing.T) {
 		meet := &three
 		if r.URL.Path == "/both" {
 			meet = &both
-			awaitSpare(t, p) // the peer is as far away as it must be for a spare connection to be of use
+			awaitSpare(t, p) // the peer is distant enough for a spare connection to be useful
 		}
 		meet.Done()
 		meet.Wait() // all of them are here at once
@@ -55,7 +55,7 @@ func TestTwoAtOnceLeaveAThird(t *testing.T) {
 	}
 }
 
-// awaitSpare waits until a connection lies idle.
+// awaitSpare waits until there is an idle connection.
 func awaitSpare(t *testing.T, p *Prober) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -69,7 +69,8 @@ func awaitSpare(t *testing.T, p *Prober) {
 	t.Error("no spare connection was made")
 }
 
-// TestASpareConnectionIsNotWaitedFor: one that is not there when the request's answer is, is given up.
+// TestASpareConnectionIsNotWaitedFor: a spare connection that is not open when the request's answer arrives is
+// abandoned.
 func TestASpareConnectionIsNotWaitedFor(t *testing.T) {
 	noLeaks(t)
 	p := newProber(t)

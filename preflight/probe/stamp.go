@@ -9,7 +9,7 @@ const maxVersion = 64
 // linker sets main.version to this text. (The build info has no -ldflags under -trimpath.)
 func Stamped(name, version string) string { return "[[" + name + "=" + version + "]]" }
 
-// Unstamped is the version in stamp; a text that is not a stamp of name is returned unchanged.
+// Unstamped returns the version in stamp; a text that is not a stamp of name is returned unchanged.
 func Unstamped(name, stamp string) string {
 	prefix, suffix, _ := strings.Cut(Stamped(name, "\x00"), "\x00")
 	if v, ok := strings.CutPrefix(stamp, prefix); ok && strings.HasSuffix(v, suffix) {

@@ -17,13 +17,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// isUnitName reports what systemd takes as a unit's name; it cannot be taken for an option.
+// isUnitName reports whether systemd accepts s as a unit's name; such a name cannot be taken for an option.
 func isUnitName(s string) bool { return plainName(s, `:_.\@-`, 255) }
 
-// errNoSystemd means that systemctl has no systemd to ask.
+// errNoSystemd means that systemctl cannot reach systemd.
 var errNoSystemd = errors.New("systemd does not answer")
 
-// properties are what we read of a unit, by systemd's own names.
+// properties are the properties of a unit that we read, by systemd's own names.
 var properties = strings.Join([]string{
 	"LoadState", "ActiveState", "SubState", "Result", "ExecMainCode", "ExecMainStatus", "MainPID", "NRestarts",
 	"FragmentPath", "DropInPaths", "ControlGroup", "ExecStart", "EnvironmentFiles",
@@ -31,7 +31,7 @@ var properties = strings.Join([]string{
 	"IPAddressAllow", "SystemCallFilter", "LimitNOFILE", "TasksMax", "TasksCurrent",
 }, ",")
 
-// showUnit asks systemd. A missing unit is not an error: its LoadState is not-found.
+// showUnit queries systemd. A missing unit is not an error: its LoadState is not-found.
 func showUnit(ctx context.Context, unit string) (host.Unit, error) {
 	if !isUnitName(unit) {
 		return nil, fmt.Errorf("%q is not a unit name", unit)
@@ -43,7 +43,7 @@ func showUnit(ctx context.Context, unit string) (host.Unit, error) {
 	return blocks[0], nil
 }
 
-// showUnits asks for units whose names are good, and answers in their order.
+// showUnits queries units with valid names, and returns them in order.
 func showUnits(ctx context.Context, units ...string) ([]host.Unit, error) {
 	s, err := command(ctx, host.ShowUnits(properties, units...)...)
 	switch {
@@ -63,7 +63,7 @@ func showUnits(ctx context.Context, units ...string) ([]host.Unit, error) {
 	return all, nil
 }
 
-// number is a numeric property; nil for another value.
+// number returns a numeric property; nil for another value.
 func number(u host.Unit, name string) *int {
 	n, ok := u.Number(name)
 	if !ok {
@@ -72,7 +72,7 @@ func number(u host.Unit, name string) *int {
 	return new(int(n))
 }
 
-// execOf is the path of the last ExecStart: "{ path=/usr/bin/x ; argv[]=/usr/bin/x run ; ... }".
+// execOf returns the path of the last ExecStart: "{ path=/usr/bin/x ; argv[]=/usr/bin/x run ; ... }".
 func execOf(u host.Unit) string {
 	_, rest, ok := strings.Cut(u["ExecStart"], "path=")
 	if !ok {
@@ -82,7 +82,7 @@ func execOf(u host.Unit) string {
 	return path
 }
 
-// envFilesOf are the unit's EnvironmentFile= in order: "/etc/x.env (ignore_errors=no)".
+// envFilesOf returns the unit's EnvironmentFile= in order: "/etc/x.env (ignore_errors=no)".
 func envFilesOf(u host.Unit) []string {
 	var files []string
 	for line := range strings.Lines(u["EnvironmentFiles"]) {
@@ -94,7 +94,7 @@ func envFilesOf(u host.Unit) []string {
 	return files
 }
 
-// systemdWord maps an error of showUnit.
+// systemdWord returns the failure for an error of showUnit.
 func systemdWord(err error) diag.Failure {
 	switch {
 	case errors.Is(err, os.ErrPermission):
@@ -107,28 +107,28 @@ func systemdWord(err error) diag.Failure {
 	return diag.Unsupported
 }
 
-// gather is how long a question to systemd waits for others: those of one walk come within a millisecond, and each
-// systemctl costs ten times as much.
+// gather is how long a query to systemd waits for others: those of one walk arrive within a millisecond, and each
+// systemctl takes ten times as long.
 const gather = 2 * time.Millisecond
 
-// units asks systemd for all requests of one moment at once. No caller gets an answer from before it asked: who comes
-// after the question has gone out begins the next one. The zero value is ready.
+// units batches simultaneous queries to systemd. A caller never gets an answer that is older than its call: a caller
+// that comes after the query was sent begins the next one. The zero value is ready to use.
 type units struct {
 	mu   sync.Mutex // guards next and its names
 	next *unitBatch
 }
 
-// unitBatch is one question. Its answer may be read once done is closed.
+// unitBatch is one query. Its answer may be read after done is closed.
 type unitBatch struct {
 	names  []string
 	done   chan struct{}
 	all    []host.Unit
 	err    error
-	gaveUp bool // the caller's time was over: that is not a failure of systemd
+	gaveUp bool // the caller's time was over, which is not a failure of systemd
 }
 
-// show answers like showUnit. Where the common question fails, each asks for itself, since one unit's trouble or the
-// end of one caller's time must not fail another's; but a systemd that hangs is not asked twice.
+// show answers like showUnit. If the batch fails, each caller queries for itself, since one unit's problem or the end
+// of one caller's time must not fail another's query; but a systemd that hangs is not queried twice.
 func (u *units) show(ctx context.Context, unit string) (host.Unit, error) {
 	if !isUnitName(unit) {
 		return showUnit(ctx, unit)
@@ -151,7 +151,7 @@ func (u *units) show(ctx context.Context, unit string) (host.Unit, error) {
 	return nil, b.err
 }
 
-// ask waits for others and sends the question.
+// ask waits for others and sends the query.
 func (u *units) ask(ctx context.Context, b *unitBatch) {
 	timer := time.NewTimer(gather)
 	defer timer.Stop()
@@ -180,16 +180,16 @@ func (u *units) join(unit string) (b *unitBatch, leads bool) {
 	return u.next, leads
 }
 
-// commandLimit is the own deadline of systemctl, getent and a program's version: each answers in milliseconds when it
+// commandLimit is the timeout of systemctl, getent and a program's version command: each answers in milliseconds if it
 // answers at all.
 const commandLimit = 2 * time.Second
 
-// command runs argv with a deadline of its own.
+// command runs argv with commandLimit.
 func command(ctx context.Context, argv ...string) (host.Answer, error) {
 	return runCommand(ctx, host.Command{Limit: briefly(ctx, commandLimit)}, argv...)
 }
 
-// runCommand runs argv. An error means that the command gave no exit status; it is the context's when its time was up.
+// runCommand runs argv. An error means that the command gave no exit status; it is the context's if its time was up.
 func runCommand(ctx context.Context, c host.Command, argv ...string) (host.Answer, error) {
 	a, err := c.Run(ctx, argv...)
 	if ctx.Err() != nil {

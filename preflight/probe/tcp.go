@@ -11,14 +11,14 @@ import (
 )
 
 // stagger is the head start of one address over the next of its family: a healthy network answers within it, and a dead
-// address costs no more than it.
+// address delays by no more than it.
 const stagger = 200 * time.Millisecond
 
-// fallbackDelay is the head start of the first address's family over the other: Go's own (net.Dialer, RFC 6555), which
-// the agent dials with.
+// fallbackDelay is the head start of the first address's family over the other: that of Go's dialer (net.Dialer, RFC
+// 6555), which the agent uses.
 const fallbackDelay = 300 * time.Millisecond
 
-// attempt is the outcome of dialling one address.
+// attempt is the result of dialling one address.
 type attempt struct {
 	conn   net.Conn
 	err    error
@@ -28,7 +28,7 @@ type attempt struct {
 	index  int // among the attempts
 }
 
-// connect is the second rung: a connection to the first of the addresses that answers.
+// connect is the second phase: a connection to the first of the addresses that answers.
 func (c *climb) connect(ctx context.Context) bool {
 	began := time.Now()
 	got, attempts := c.race(ctx)
@@ -50,7 +50,7 @@ func (c *climb) connect(ctx context.Context) bool {
 	return true
 }
 
-// lane is what is left of one address family: its next address is dialled when it is due, or when those before it have
+// lane is the rest of one address family: its next address is dialled when it is due, or when the previous ones have
 // failed.
 type lane struct {
 	addrs []netip.Addr
@@ -71,9 +71,9 @@ func lanes(addrs []netip.Addr, now time.Time) []*lane {
 	return []*lane{first, second}
 }
 
-// race dials the addresses as Go's dialer does, the second family fallbackDelay after the first or as soon as that
-// has failed, and within a family each address a stagger after the one before it. It returns the first connection, or
-// the most specific failure (an address family that this host lacks is the least), and every attempt in order.
+// race dials the addresses as Go's dialer does: the second family fallbackDelay after the first, or as soon as that has
+// failed, and within a family each address a stagger after the previous one. It returns the first connection, or the
+// most specific failure (a missing address family on this host is the least specific), and every attempt in order.
 func (c *climb) race(ctx context.Context) (attempt, []diag.TCPAttempt) {
 	r := race{c: c, began: time.Now(), results: make(chan attempt)}
 	r.lanes = lanes(c.addrs, r.began)
@@ -100,7 +100,7 @@ func (c *climb) race(ctx context.Context) (attempt, []diag.TCPAttempt) {
 	}
 }
 
-// race is the state of one.
+// race is the state of one race.
 type race struct {
 	c        *climb
 	began    time.Time
@@ -154,7 +154,7 @@ func (r *race) dial(ctx context.Context, l *lane, now time.Time) {
 	}()
 }
 
-// take notes one attempt's outcome. One that a connection elsewhere has ended has none.
+// take records the result of one attempt. An attempt that ended because another one connected has none.
 func (r *race) take(ctx context.Context, a attempt) {
 	a.lane.open--
 	r.pending--
@@ -182,7 +182,7 @@ func (r *race) take(ctx context.Context, a attempt) {
 	}
 }
 
-// dial opens one connection, through Dial where the caller gave one.
+// dial opens one connection, with Dial if the caller set it.
 func (p *Prober) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if p.Dial != nil {
 		return p.Dial(ctx, network, address)

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// twoFamilies is a prober that knows dual.test under an IPv6 and an IPv4 address; dial decides what they do.
+// twoFamilies returns a prober for which dual.test has an IPv6 and an IPv4 address; dial decides how they behave.
 func twoFamilies(t *testing.T, dial func(ctx context.Context, six bool, address string) (net.Conn, error)) *Prober {
 	p := newProber(t)
 	namesFrom(t, p, "::1 dual.test\n127.0.0.1 dual.test\n", "", "hosts: files")
@@ -32,7 +32,7 @@ func direct(ctx context.Context, address string) (net.Conn, error) {
 
 func errnoOf(e syscall.Errno) error { return os.NewSyscallError("connect", e) }
 
-// TestBrokenFamily measures in made-up time what a broken IPv6 costs a request that IPv4 serves at once.
+// TestBrokenFamily measures, in simulated time, how much a broken IPv6 delays a request that IPv4 serves at once.
 func TestBrokenFamily(t *testing.T) {
 	for name, c := range map[string]struct {
 		six   func(ctx context.Context) error
@@ -77,7 +77,7 @@ func TestMissingFamilyIsNotTheFailure(t *testing.T) {
 	}
 }
 
-// TestLateWinnersAreClosed: both families answer, one connection is used, the other ends.
+// TestLateWinnersAreClosed: both families answer; one connection is used, the other is closed.
 func TestLateWinnersAreClosed(t *testing.T) {
 	noLeaks(t)
 	_, port, _ := net.SplitHostPort(wired(t, untilClosed))

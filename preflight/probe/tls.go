@@ -22,23 +22,23 @@ import (
 // errUnverified ends a handshake whose chain did not verify, before any data was sent over it.
 var errUnverified = errors.New("the server's certificate does not verify")
 
-// handshake is what one handshake brings to light, filled by its callbacks.
+// handshake is the result of one handshake, filled in by its callbacks.
 type handshake struct {
 	facts *diag.TLSFacts
-	word  diag.Failure // what is wrong with the server's chain
+	word  diag.Failure // the failure of the server's chain
 	err   error
 	cert  clientCert
 }
 
-// secure is the third rung: TLS where the target wants it, and a link in any case. The chain is captured before it is
-// judged, so that a bad one is seen; a connection that does not verify is not used any further, unless the request
-// only looks (TLSLook), and then the failure is kept.
+// secure is the third phase: TLS if the target needs it, and a link in any case. The chain is recorded before it is
+// verified, so that a bad one is reported. A connection that does not verify is not used any further, unless the
+// request asks for that (TLSLook); then the failure is kept.
 func (c *climb) secure(ctx context.Context) bool {
 	if !c.to.secure {
 		c.take(&link{conn: c.raw, verified: true})
 		return true
 	}
-	key := c.key() // before the files are read: if one changes meanwhile, the connection counts as the older one's
+	key := c.key() // before the files are read: if one changes meanwhile, the connection belongs to the older version
 	facts := &diag.TLSFacts{ServerName: c.serverName()}
 	c.f.TLS = facts
 	trust, err := readTrust(c.req)
@@ -87,8 +87,8 @@ func (c *climb) take(l *link) {
 	c.link, c.raw = l, nil
 }
 
-// config is the handshake's configuration. The library's verification is replaced by the same one in
-// VerifyConnection, for two reasons: the chain is wanted when it fails, and the precise word for why.
+// config returns the handshake's configuration. The library's verification is replaced by an equivalent one in
+// VerifyConnection, for two reasons: the chain is needed when verification fails, and so is the precise failure.
 func (h *handshake) config(trust trust, pair *tls.Certificate, look bool) *tls.Config {
 	return &tls.Config{
 		ServerName:         h.facts.ServerName,
@@ -105,8 +105,8 @@ func (h *handshake) config(trust trust, pair *tls.Certificate, look bool) *tls.C
 			}
 			return nil
 		},
-		// Never Certificates: a certificate whose issuer the server does not list would silently stay at home, and
-		// the server's true word on it would never be seen.
+		// Never Certificates: crypto/tls would not send a certificate whose issuer the server does not list, and the
+		// server's real answer to it would never be seen.
 		GetClientCertificate: func(r *tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			h.cert.requested = true
 			h.facts.AcceptableCAs = subjectNames(r.AcceptableCAs)
@@ -120,12 +120,12 @@ func (h *handshake) config(trust trust, pair *tls.Certificate, look bool) *tls.C
 	}
 }
 
-// maxPEM bounds what is read of a certificate or key file.
+// maxPEM bounds the size of a certificate or key file.
 const maxPEM = 1 << 20
 
-// cert checks the credential pair Cert and Key; the key is compared here and never leaves. Words: file_missing,
-// file_unreadable, file_unparseable, file_mismatch (the key is another certificate's), mtls_cert_not_yet_valid,
-// mtls_cert_expired. A certificate of another node is not a failure here: NodeBound shows it.
+// cert checks the credential pair Cert and Key; the key is compared here and never leaves this machine. Failures:
+// file_missing, file_unreadable, file_unparseable, file_mismatch (the key belongs to another certificate),
+// mtls_cert_not_yet_valid, mtls_cert_expired. A certificate of another node is not a failure here: NodeBound shows it.
 func (p *Prober) cert(_ context.Context, req diag.Request, f *diag.Fact) {
 	text, err := readPEM(req.Cert)
 	if err != nil {
@@ -159,7 +159,7 @@ func (p *Prober) cert(_ context.Context, req diag.Request, f *diag.Fact) {
 	}
 }
 
-// checkKey compares the key file with the certificate; false when f has failed.
+// checkKey compares the key file with the certificate; it returns false if f has failed.
 func checkKey(leaf *x509.Certificate, file string, f *diag.Fact) bool {
 	text, err := readPEM(file)
 	if err != nil {
@@ -168,7 +168,7 @@ func checkKey(leaf *x509.Certificate, file string, f *diag.Fact) bool {
 	}
 	public, err := publicOf(text)
 	if err != nil {
-		// The parser's own words may quote what it read.
+		// The parser's own text may quote what it read.
 		fail(f, "key", diag.FileUnparseable, fmt.Errorf("%s holds no private key that can be read", file))
 		return false
 	}
@@ -180,7 +180,7 @@ func checkKey(leaf *x509.Certificate, file string, f *diag.Fact) bool {
 	return matches
 }
 
-// readPEM reads a small regular file. It never blocks on another type of file.
+// readPEM reads a small regular file. It never blocks on other types of files.
 func readPEM(name string) ([]byte, error) {
 	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -197,7 +197,7 @@ func readPEM(name string) ([]byte, error) {
 	return text, err
 }
 
-// publicOf is the public half of the first private key of a PEM text.
+// publicOf returns the public half of the first private key in a PEM text.
 func publicOf(text []byte) (interface{ Equal(crypto.PublicKey) bool }, error) {
 	for {
 		var b *pem.Block
@@ -231,8 +231,8 @@ func publicOf(text []byte) (interface{ Equal(crypto.PublicKey) bool }, error) {
 	}
 }
 
-// nodeBinding is the node that a certificate names: node itself when the subject, a DNS name or the last element of a
-// URI is exactly that, else what it names in its place (a URI, the subject, a DNS name).
+// nodeBinding returns the node that a certificate names: node itself if the subject, a DNS name or the last element of
+// a URI equals it, else what it names instead (a URI, the subject, a DNS name).
 func nodeBinding(c *x509.Certificate, node string) (string, bool) {
 	var names []string
 	for _, u := range c.URIs {

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestBadChainIsShownAndNotUsed: the chain is captured, and not a byte of the request goes over the connection.
+// TestBadChainIsShownAndNotUsed: the chain is recorded, and not a byte of the request is sent over the connection.
 func TestBadChainIsShownAndNotUsed(t *testing.T) {
 	noLeaks(t)
 	var asked atomic.Int32
@@ -45,8 +45,7 @@ func TestBadChainIsShownAndNotUsed(t *testing.T) {
 	}
 }
 
-// TestLookGoesOnWithoutSecrets: a request over a bad chain reads the answer, the failure holds, and no secret is
-// sent.
+// TestLookGoesOnWithoutSecrets: a request over a bad chain reads the answer, keeps the failure, and sends no secret.
 func TestLookGoesOnWithoutSecrets(t *testing.T) {
 	noLeaks(t)
 	headers := make(chan http.Header, 1)
@@ -73,7 +72,8 @@ func TestLookGoesOnWithoutSecrets(t *testing.T) {
 	}
 }
 
-// TestClientCertificateIsAlwaysShown: also to a server that lists only other issuers, for its true word on it.
+// TestClientCertificateIsAlwaysShown: the certificate is sent even to a server that lists only other issuers, to get
+// its real answer.
 func TestClientCertificateIsAlwaysShown(t *testing.T) {
 	noLeaks(t)
 	ca, ingress := newAuthority(t, "ca"), newAuthority(t, "ingress clients")
@@ -99,8 +99,8 @@ func TestClientCertificateIsAlwaysShown(t *testing.T) {
 	}
 }
 
-// TestGreenHandshakeProvesNothing holds the reason for the exchange after it: with TLS 1.3 the handshake of a
-// rejected client succeeds.
+// TestGreenHandshakeProvesNothing shows why an exchange must follow: with TLS 1.3 the handshake of a rejected client
+// succeeds.
 func TestGreenHandshakeProvesNothing(t *testing.T) {
 	noLeaks(t)
 	ca := newAuthority(t, "ca")
@@ -118,7 +118,7 @@ func TestGreenHandshakeProvesNothing(t *testing.T) {
 	}
 }
 
-// TestPublicEdgeIsNamedAndItsAnswerKept: the listener never asked, whatever it answers.
+// TestPublicEdgeIsNamedAndItsAnswerKept: the listener never requested a certificate, whatever it answers.
 func TestPublicEdgeIsNamedAndItsAnswerKept(t *testing.T) {
 	noLeaks(t)
 	ca := newAuthority(t, "ca")

@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// goneLooks is how often systemd is asked about a main process that has ended: it learns of an end within
+	// goneLooks is how often systemd is queried about a main process that has ended: systemd notices the end within
 	// milliseconds.
 	goneLooks = 3
 	goneWait  = 50 * time.Millisecond
-	// startLooks is how often systemd is asked about a main process that is not yet the unit's program: of one that
-	// cannot be executed systemd learns only then.
+	// startLooks is how often systemd is queried about a main process that is not yet the unit's program: only after
+	// the exec does systemd know whether the program can be executed.
 	startLooks = 24
 )
 
-// unit measures Target, a systemd unit, and its main process. Words: unit_missing, unit_failed, unit_inactive,
-// process_stopped (a process that systemd calls active but that cannot answer), unsupported (no systemd), timeout.
+// unit measures Target, a systemd unit, and its main process. Failures: unit_missing, unit_failed, unit_inactive,
+// process_stopped (a process that systemd reports as active but that cannot answer), unsupported (no systemd), timeout.
 func (p *Prober) unit(ctx context.Context, req diag.Request, f *diag.Fact) {
 	for look := 1; ; look++ {
 		props, err := p.units.show(ctx, req.Target)
@@ -76,7 +76,7 @@ func unitFacts(props host.Unit) *diag.UnitFacts {
 	return u
 }
 
-// mainState is the state of a unit's main process. One that /proc hides from this login counts as present.
+// mainState is the state of a unit's main process. A process that /proc hides from this login counts as present.
 type mainState int
 
 const (
@@ -111,7 +111,7 @@ func (p *Prober) mainProcess(ctx context.Context, props host.Unit, f *diag.Fact)
 	return mainThere
 }
 
-// unitWord judges systemd's own states only as far as the words go: is it there, did it fail, does it run.
+// unitWord judges systemd's states only as far as the failure words go: does the unit exist, did it fail, does it run.
 func unitWord(u *diag.UnitFacts) (diag.Failure, string) {
 	last := "result " + u.Result
 	switch {
@@ -140,7 +140,7 @@ func unitWord(u *diag.UnitFacts) (diag.Failure, string) {
 	return diag.UnitInactive, u.Active + " (" + u.Sub + ")"
 }
 
-// stoppedWhy reports why a process in this state does not answer; "" when it can.
+// stoppedWhy returns why a process in this state does not answer; "" if it can.
 func stoppedWhy(state string) string {
 	switch state {
 	case "T", "t":
@@ -156,19 +156,19 @@ func stoppedWhy(state string) string {
 const (
 	// restartWindow is how far back automatic restarts are counted. A process that has run for longer has settled.
 	restartWindow = 10 * time.Minute
-	// youngProcess is the uptime below which a unit that was restarted automatically is looked at twice.
+	// youngProcess is the uptime below which an automatically restarted unit is checked twice.
 	youngProcess = 10 * time.Second
-	// secondLook is when: a second is the usual RestartSec=, and systemd's default is shorter.
+	// secondLook is the delay of the second check: one second is the usual RestartSec=, and systemd's default is
+	// shorter.
 	secondLook = 1200 * time.Millisecond
-	// restartLines bounds what is read of the journal: a unit that restarts every second has 600.
+	// restartLines bounds how much of the journal is read: a unit that restarts every second has 600 lines.
 	restartLines = 700
 	// restartMessage is SD_MESSAGE_UNIT_RESTART_SCHEDULED: one entry for every automatic restart.
 	restartMessage = "5eb03494b6584870a536b337290809b3"
 )
 
-// settled measures whether the unit stays up, where systemd has restarted it not long ago: its restarts by the
-// journal, and a second reading. NRestarts alone does not show when they happened, since it counts from the last
-// manual start.
+// settled measures whether the unit stays up, if systemd has recently restarted it: its restarts by the journal, and a
+// second check. NRestarts alone does not show when they happened, since it counts from the last manual start.
 func (p *Prober) settled(ctx context.Context, unit string, u *diag.UnitFacts) {
 	if u.Restarts == nil || *u.Restarts == 0 || u.UptimeS == nil || *u.UptimeS > int64(restartWindow.Seconds()) {
 		return
@@ -195,9 +195,9 @@ func (p *Prober) settled(ctx context.Context, unit string, u *diag.UnitFacts) {
 	}
 }
 
-// recentRestarts counts the unit's automatic restarts since its last start by hand, at most most, within restartWindow.
-// Entries of systemd itself count alone: every user who may log can send the other fields.
-// It is nil where the journal cannot be read, or has none: then it is not this unit's journal, for there was one.
+// recentRestarts counts the unit's automatic restarts since its last manual start, at most most, within restartWindow.
+// Only entries of systemd itself count: every user that can log can send the other fields. It returns nil if the
+// journal cannot be read, or has no restarts: then it is not this unit's journal, since there was one.
 func recentRestarts(ctx context.Context, unit string, most int) *diag.UnitRestarts {
 	since := strconv.FormatInt(time.Now().Add(-restartWindow).Unix(), 10)
 	s, err := command(ctx, "journalctl", "_PID=1", "MESSAGE_ID="+restartMessage, "UNIT="+unit, "--since=@"+since,
@@ -227,7 +227,7 @@ func recentRestarts(ctx context.Context, unit string, most int) *diag.UnitRestar
 	return r
 }
 
-// wait waits for d; false when ctx ended first.
+// wait waits for d; it returns false if ctx ended first.
 func wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// manyUnits makes systemctl know every unit, and count how often it was asked.
+// manyUnits makes systemctl know every unit, and counts how often it is run.
 func manyUnits(t *testing.T, more string) (asked func() int) {
 	t.Helper()
 	f := newFakes(t)

@@ -23,7 +23,7 @@ func plainName(s, marks string, most int) bool {
 	return s != "" && len(s) <= most && s[0] != '-'
 }
 
-// user looks Target up by name, as the agent does. Words: user_missing, shell_missing, unsupported, timeout.
+// user looks Target up by name, as the agent does. Failures: user_missing, shell_missing, unsupported, timeout.
 func (p *Prober) user(ctx context.Context, req diag.Request, f *diag.Fact) {
 	pw, err := host.FindUser(ctx, command, req.Target)
 	if err != nil {

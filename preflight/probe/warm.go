@@ -10,12 +10,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// suspicion is how long a kept connection may be silent before a new one is tried beside it. Most answers come within
-// it, and the rest of a request's time is enough to distinguish a dead network from a slow server.
+// suspicion is how long a kept connection may be silent before a second connection is tried. Most answers arrive within
+// it, and the rest of a request's time is enough to tell a dead network from a slow server.
 const suspicion = 500 * time.Millisecond
 
-// Warm opens a connection for req and keeps it for the next request that goes the same way: a WebSocket whose token
-// is still being minted finds its handshake done. The fact describes how the connection was made.
+// Warm opens a connection for req and keeps it for the next request with the same route: a WebSocket whose token is
+// still being minted then needs no handshake. The fact describes how the connection was opened.
 func (p *Prober) Warm(ctx context.Context, req diag.Request) diag.Fact {
 	return p.measure(ctx, req, (*Prober).warm)
 }
@@ -31,9 +31,9 @@ func (p *Prober) warm(ctx context.Context, req diag.Request, f *diag.Fact) {
 	c.leave()
 }
 
-// arrive gets a link: a kept one, or by climbing the whole ladder. The name is looked up in any case, so that an
-// older connection never hides that the name is gone or leads elsewhere. A kept link brings the facts of its handshake
-// along, without durations, since those phases were not measured now.
+// arrive gets a link: a kept one, or a new one through all phases. It looks up the name in any case, so that an older
+// connection never hides that the name is gone or resolves elsewhere. A kept link adds the facts of its handshake,
+// without durations, since those phases were not measured now.
 func (c *climb) arrive(ctx context.Context) (warm, ok bool) {
 	if c.link != nil {
 		return true, true
@@ -59,7 +59,7 @@ func (c *climb) arrive(ctx context.Context) (warm, ok bool) {
 	return true, true
 }
 
-// park leaves the connection to the next request, if it is fit for one.
+// park leaves the connection to the next request if it can be reused.
 func (c *climb) park() {
 	if c.link != nil && !c.req.Fresh && c.link.whole && c.link.verified && c.link.br.Buffered() == 0 {
 		c.countResent()
@@ -69,10 +69,10 @@ func (c *climb) park() {
 	c.leave()
 }
 
-// overKept makes one exchange over the climb's link. A kept connection hides two faults that a new one would show:
-// the peer ended it in the meantime, and then a new one replaces it if a repeat is harmless; or the network is gone,
-// which looks like a slow server. So a second connection is tried beside a silent one, and its failure is reported.
-// It returns the exchange's error, or not ok with the failure recorded.
+// overKept makes one exchange over the climb's link. A kept connection hides two faults that a new one would show. If
+// the peer closed it in the meantime, a new one replaces it, provided that a repeat is harmless. If the network is
+// gone, that looks like a slow server, so a second connection is tried while the first one is silent, and its failure
+// is reported. It returns the exchange's error, or not ok with the failure recorded.
 func (c *climb) overKept(ctx context.Context, warm bool, exchange func() error) (ok bool, err error) {
 	if !warm {
 		return true, exchange()
@@ -100,8 +100,8 @@ func (c *climb) overKept(ctx context.Context, warm bool, exchange func() error) 
 	return true, err
 }
 
-// tryBeside connects again, and hangs up, once the link was silent for a while. The returned func ends that and gives
-// its outcome: no error unless the attempt failed.
+// tryBeside opens a second connection, and closes it, after the link was silent for a while. The returned func ends the
+// attempt and returns its result: no error unless the attempt failed.
 func (c *climb) tryBeside(whole context.Context) (settle func() attempt) {
 	ctx, cancel := context.WithCancel(whole)
 	remote := c.link.tcp.Remote
@@ -128,19 +128,19 @@ func (c *climb) tryBeside(whole context.Context) (settle func() attempt) {
 	}
 }
 
-// spare is a connection made beside a request's own, for those that will follow. The zero value has none.
+// spare is a connection opened in addition to a request's own, for later requests. The zero value has none.
 type spare struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 }
 
-// dialing counts the requests that make a connection of their own under one key.
+// dialing counts the requests that are opening a connection of their own, by key.
 type dialing struct {
 	mu  sync.Mutex // guards now
 	now map[poolKey]int
 }
 
-// begin returns how many there are, with this one.
+// begin returns how many there are, including this one.
 func (d *dialing) begin(key poolKey) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -159,9 +159,9 @@ func (d *dialing) end(key poolKey) {
 	}
 }
 
-// dialOwn climbs to a connection of c's own. Where it is the second to do so at the same time, one more is made beside
-// it and parked: a peer that is asked two things at once is asked three next, and the last caller would wait three
-// round trips for a handshake. What becomes of the spare one is not a finding.
+// dialOwn opens a connection for c itself. If it is the second to do so at the same time, it opens one more and parks
+// it: a peer that gets two simultaneous requests usually gets three next, and the last caller would wait three round
+// trips for a handshake. The result of the spare connection is not reported.
 func (c *climb) dialOwn(ctx context.Context) bool {
 	key := c.key()
 	if c.p.dialing.begin(key) == 2 {
@@ -173,7 +173,7 @@ func (c *climb) dialOwn(ctx context.Context) bool {
 	return c.connect(ctx) && c.secure(ctx)
 }
 
-// settle ends a spare connection that is not there by now.
+// settle abandons a spare connection that is not open by now.
 func (s *spare) settle() {
 	if s.cancel != nil {
 		s.cancel()

@@ -53,7 +53,7 @@ func TestConnectionsAreKept(t *testing.T) {
 	}
 }
 
-// TestDeadKeptConnectionIsReplaced: a server that ended an idle connection, seen before or only while asking.
+// TestDeadKeptConnectionIsReplaced: a server closed an idle connection, noticed before the request or only during it.
 func TestDeadKeptConnectionIsReplaced(t *testing.T) {
 	noLeaks(t)
 	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -82,7 +82,7 @@ func TestDeadKeptConnectionIsReplaced(t *testing.T) {
 	}
 }
 
-// TestRotatedCertificateEndsKeptConnections: files count as they lie on disk.
+// TestRotatedCertificateEndsKeptConnections: the state of files on disk counts.
 func TestRotatedCertificateEndsKeptConnections(t *testing.T) {
 	noLeaks(t)
 	ca := newAuthority(t, "ca")
@@ -146,7 +146,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestKeptConnectionHidesNoName: the name is looked up although a connection is there.
+// TestKeptConnectionHidesNoName: the name is looked up although there is a connection.
 func TestKeptConnectionHidesNoName(t *testing.T) {
 	noLeaks(t)
 	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -177,8 +177,8 @@ func TestKeptConnectionHidesNoName(t *testing.T) {
 	}
 }
 
-// TestKeptConnectionHidesNoDeadNetwork: a new connection beside a silent kept one distinguishes a dead network from a
-// slow server.
+// TestKeptConnectionHidesNoDeadNetwork: a second connection beside a silent kept one tells a dead network from a slow
+// server.
 func TestKeptConnectionHidesNoDeadNetwork(t *testing.T) {
 	noLeaks(t)
 	for name, c := range map[string]struct {

@@ -22,7 +22,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/porttest"
 )
 
-// misfortune is one way in which a network request fails, made for real unless a real one needs privileges.
+// misfortune is one way in which a network request fails, produced for real unless that needs privileges.
 type misfortune struct {
 	word  diag.Failure
 	phase string
@@ -30,13 +30,13 @@ type misfortune struct {
 	fact  func(t *testing.T) diag.Fact
 }
 
-// misfortunes covers the failure words of the ladder.
+// misfortunes covers the failure words of all phases.
 func misfortunes() []misfortune {
 	return slices.Concat(dnsMisfortunes, tcpMisfortunes, tlsMisfortunes, mtlsMisfortunes, httpMisfortunes, wsMisfortunes,
 		fileMisfortunes)
 }
 
-// late is a misfortune that is waited for in vain. The measurement gets its time, in ms.
+// late is a misfortune that ends by timeout. The measurement gets its time, in ms.
 func late(word diag.Failure, phase, name string, fact func(t *testing.T, ms int64) diag.Fact) misfortune {
 	return misfortune{word, phase, name, func(t *testing.T) diag.Fact {
 		return outOfTime(func(ms int64) diag.Fact { return fact(t, ms) },
@@ -59,7 +59,7 @@ func TestEveryMisfortuneHasItsWord(t *testing.T) {
 	}
 }
 
-// TestEveryWordIsMade fails when a failure word of the network is added that no test makes.
+// TestEveryWordIsMade fails if a failure word of the network is added that no test produces.
 func TestEveryWordIsMade(t *testing.T) {
 	elsewhere := map[diag.Failure]string{
 		diag.DNSMismatch:    "said by a judge that compares two facts",
@@ -214,7 +214,7 @@ var tlsMisfortunes = []misfortune{
 	}),
 }
 
-// badClient shows a certificate to a server that demands one of ca. The maker gets the CA that the server trusts.
+// badClient presents a certificate to a server that requires one of ca. The maker gets the CA that the server trusts.
 func badClient(maker func(t *testing.T, ca authority) *tls.Certificate,
 	how ...func(*tls.Config)) func(t *testing.T) diag.Fact {
 	return func(t *testing.T) diag.Fact {
@@ -275,7 +275,7 @@ var mtlsMisfortunes = []misfortune{
 	{diag.MTLSIngress400, "http", "nginx wants a certificate", answered(page(400, "text/html", nginxNoCert))},
 }
 
-// answered asks a plain HTTP server, which wants the same words as any other.
+// answered sends a request to an HTTP server without TLS, for which the failure words are the same.
 func answered(h http.HandlerFunc) func(t *testing.T) diag.Fact {
 	return func(t *testing.T) diag.Fact {
 		ca := newAuthority(t, "ca")
@@ -413,7 +413,7 @@ var wsMisfortunes = []misfortune{
 	}),
 }
 
-// material makes a handshake with files that are made by spoil.
+// material makes a handshake with files that spoil has modified.
 func material(spoil func(t *testing.T, req *diag.Request)) func(t *testing.T) diag.Fact {
 	return func(t *testing.T) diag.Fact {
 		ca := newAuthority(t, "ca")

@@ -16,13 +16,13 @@ import (
 // bearerPrefix marks the subprotocol that carries the token: a browser can send it in no other way.
 const bearerPrefix = "bearer."
 
-// byeTime is how long a peer may take to answer a close frame: a round trip, not an opinion.
+// byeTime is how long a peer may take to answer a close frame: it needs only a round trip.
 const byeTime = time.Second
 
 // maxFrame bounds one frame; a terminal's are small.
 const maxFrame = 1 << 20
 
-// ws is the fifth rung: an upgrade, closed at once.
+// ws is the fifth phase: an upgrade, closed at once.
 func (p *Prober) ws(ctx context.Context, req diag.Request, f *diag.Fact) {
 	c := p.newClimb(req, f)
 	if c == nil {
@@ -35,7 +35,7 @@ func (p *Prober) ws(ctx context.Context, req diag.Request, f *diag.Fact) {
 	}
 }
 
-// upgrade turns the link into a WebSocket, or returns nil with the failure written.
+// upgrade turns the link into a WebSocket, or returns nil with the failure recorded.
 func (c *climb) upgrade(ctx context.Context) *ws.Conn {
 	warm, ok := c.arrive(ctx)
 	if !ok {
@@ -83,8 +83,8 @@ func (c *climb) upgrade(ctx context.Context) *ws.Conn {
 	return conn
 }
 
-// rejected names an answer that is not an upgrade. The origin of the answer counts for more than the refusal: an edge
-// that limits, asks for a login, requires a certificate or is broken itself did not pass the request to the gateway.
+// rejected records an answer that is not an upgrade. The origin of the answer outranks the refusal: an edge that
+// limits, shows a login page, requires a certificate or is broken itself did not pass the request to the gateway.
 func (c *climb) rejected(a *answer) {
 	word := c.describe(a)
 	switch word {
@@ -101,11 +101,11 @@ func (c *climb) rejected(a *answer) {
 	}
 }
 
-// wsHandshake is what came of one over the climb's link: a WebSocket has the same ladder, the same phases and the same
-// kept connections as any other request.
+// wsHandshake is a handshake over the climb's link, and its result: a WebSocket has the same phases and the same kept
+// connections as any other request.
 type wsHandshake struct {
 	answer
-	broke error // what ended it before an answer came
+	broke error // the error that ended it before an answer
 }
 
 func (c *climb) shakeHands(ctx context.Context) (h wsHandshake) {
@@ -124,7 +124,7 @@ func (c *climb) shakeHands(ctx context.Context) (h wsHandshake) {
 	release := c.link.guard(ctx)
 	c.link.whole = false
 	if h.resp, h.broke = c.link.roundTrip(r); h.broke == nil && h.resp.StatusCode != http.StatusSwitchingProtocols {
-		h.body, _ = io.ReadAll(io.LimitReader(h.resp.Body, maxBody)) // what came of it is evidence enough
+		h.body, _ = io.ReadAll(io.LimitReader(h.resp.Body, maxBody)) // whatever was read is evidence enough
 	}
 	h.took = time.Since(began)
 	if !release() && h.broke == nil {
@@ -133,7 +133,7 @@ func (c *climb) shakeHands(ctx context.Context) (h wsHandshake) {
 	return h
 }
 
-// stream is the connection as a WebSocket uses it: what was read ahead with the handshake comes first.
+// stream is the connection as a WebSocket uses it: it begins with what was read ahead during the handshake.
 type stream struct{ l *link }
 
 func (s stream) Read(b []byte) (int, error)  { return s.l.br.Read(b) }
@@ -144,8 +144,8 @@ func (s stream) Close() error {
 	return nil
 }
 
-// codeWord is the failure for a terminal's error frame or close reason. The codes of the shell's own failures are the
-// same on every leg; any other code is kept as evidence beside ws_closed.
+// codeWord returns the failure for a terminal's error frame or close reason. The codes of the shell's own failures are
+// the same on every leg; any other code is kept as evidence with ws_closed.
 func codeWord(code string) (phase string, word diag.Failure) {
 	switch {
 	case code == "user_missing":

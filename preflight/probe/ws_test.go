@@ -19,7 +19,7 @@ import (
 
 const terminalProtocol = "gpuaas.terminal.v1"
 
-// canary is a secret that must not be seen anywhere but on the wire.
+// canary is a secret that must appear only on the wire.
 const canary = "Canary-7f3a9c2e5b8d4f60"
 
 func wsRequest(op diag.Op, url string, ca authority) diag.Request {
@@ -30,7 +30,7 @@ func wsRequest(op diag.Op, url string, ca authority) diag.Request {
 	}
 }
 
-// refusedUpgrade asks for an upgrade only.
+// refusedUpgrade requests an upgrade only.
 func refusedUpgrade(h http.HandlerFunc) func(t *testing.T) diag.Fact {
 	return func(t *testing.T) diag.Fact {
 		ca := newAuthority(t, "ca")
@@ -39,7 +39,7 @@ func refusedUpgrade(h http.HandlerFunc) func(t *testing.T) diag.Fact {
 	}
 }
 
-// gateway is a handler that upgrades and lets serve speak. Its goroutines end with the test's connections.
+// gateway is a handler that upgrades and then calls serve. Its goroutines end with the test's connections.
 func gateway(t *testing.T, accept *websocket.AcceptOptions, serve func(context.Context, *websocket.Conn)) http.Handler {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -61,7 +61,7 @@ func terminalOf(serve func(context.Context, *websocket.Conn)) func(t *testing.T)
 	return terminalBy(wsAccept(), serve)
 }
 
-// silence is terminalOf for one that is waited for in vain.
+// silence is terminalOf for a session that ends by timeout.
 func silence(word diag.Failure, phase, name string, serve func(context.Context, *websocket.Conn)) misfortune {
 	return late(word, phase, name, func(t *testing.T, ms int64) diag.Fact {
 		ca := newAuthority(t, "ca")
@@ -169,8 +169,8 @@ func TestSessionComputesInARealShell(t *testing.T) {
 	}
 }
 
-// TestHoldSession: a session is held until the far side ends it, whose code and reason are in the fact, or until its
-// time is over.
+// TestHoldSession: a session is held until the peer ends it, with its code and reason in the fact, or until its time is
+// over.
 func TestHoldSession(t *testing.T) {
 	noLeaks(t)
 	ca := newAuthority(t, "ca")
