@@ -21,21 +21,21 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// postTime bounds one exchange with the API that writes an audit row.
+// postTime bounds one request to the API that writes an audit row.
 const postTime = 10 * time.Second
 
-// errLost is an answer that did not come, or not whole, to a request that the platform may have carried out.
+// errLost means that the answer to a request is missing or incomplete, although the platform may have executed it.
 var errLost = errors.New("the platform's answer was lost, and it may have issued a token")
 
-// errNoBundles is a platform that has no path to ask for a bundle, or a profile without an API.
+// errNoBundles means that the platform has no path for recovery bundles, or the profile no API.
 var errNoBundles = errors.New("issue a recovery bundle: this platform has no node_reenroll path " +
 	"(api_base, mapping.paths.node_reenroll)")
 
-// issueBundle has the platform issue an audited recovery bundle for the session's node. Unlike everything that is
-// measured it is kept whole, since it is carried to the node; it holds a token, so it must not be shown or logged.
+// issueBundle asks the platform for an audited recovery bundle for the session's node. Unlike a measurement, the answer
+// is kept in full, since it is copied to the node. It contains a token, so it must not be shown or logged.
 //
-// force insists while signing CA and ingress CA differ. If the request may have arrived, the error is errLost: a
-// token may be valid, and it cannot be revoked from here.
+// force issues it even if signing CA and ingress CA differ. If the request may have arrived, the error is errLost:
+// there may be a valid token, which cannot be revoked from here.
 func (s *Session) issueBundle(ctx context.Context, reason string, force bool) (*wire.Bundle, error) {
 	url := s.env.URL(profile.PathNodeReenroll)
 	if url == "" {
@@ -53,7 +53,7 @@ func (s *Session) issueBundle(ctx context.Context, reason string, force bool) (*
 		return nil, fmt.Errorf("ask for a bundle: %w: %w", errLost, err)
 	case err != nil:
 		return nil, fmt.Errorf("ask for a bundle: %w; no bundle was issued", err)
-	case status >= http.StatusInternalServerError: // perhaps an edge's word on an answer that came too late
+	case status >= http.StatusInternalServerError: // perhaps an edge's status for an answer that came too late
 		return nil, fmt.Errorf("%w: HTTP %d", errLost, status)
 	case status != http.StatusOK:
 		refused := refusal(text)
@@ -77,7 +77,7 @@ func (s *Session) decide(ctx context.Context, d chaos.Decision) error {
 }
 
 // post sends one request to the API in the operator's name, once. sent reports whether it may have arrived; status 0
-// means that no answer came.
+// means no answer.
 func (s *Session) post(ctx context.Context, url string, body any) (status int, text []byte, sent bool, err error) {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Session) post(ctx context.Context, url string, body any) (status int, t
 	return resp.StatusCode, text, true, err
 }
 
-// refusal is the error envelope of a refused request, zero if the answer holds none.
+// refusal returns the error envelope of a refused request, zero if the answer has none.
 func refusal(text []byte) (e struct{ Code, Message string }) {
 	var body wire.ErrorBody
 	_ = bounded.Unmarshal(text, &body, bounded.Small())
@@ -116,7 +116,7 @@ func refusal(text []byte) (e struct{ Code, Message string }) {
 	return e
 }
 
-// readBundle checks what a bundle must have to be of use on node. Errors never quote it.
+// readBundle checks that a bundle has everything that node needs. Errors never quote it.
 func readBundle(text []byte, node string) (*wire.Bundle, error) {
 	b := &wire.Bundle{}
 	if err := bounded.Unmarshal(text, b, bounded.Answer()); err != nil {
@@ -135,7 +135,8 @@ func readBundle(text []byte, node string) (*wire.Bundle, error) {
 	return b, nil
 }
 
-// operatorClient speaks to the API as a walk does: by the profile's bundle, at the profile's address.
+// operatorClient returns a client that connects to the API as a walk does: with the profile's CA bundle, to the
+// profile's address.
 func operatorClient(p profile.Profile) (*http.Client, error) {
 	if p.APIBase == "" {
 		return nil, errors.New("the profile gives no api_base")
@@ -153,7 +154,7 @@ func operatorClient(p profile.Profile) (*http.Client, error) {
 	}
 	dial := (&net.Dialer{Timeout: postTime}).DialContext
 	return &http.Client{
-		// a token is not sent along a redirect
+		// a token must not follow a redirect
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{TLSClientConfig: config, DialContext: func(ctx context.Context, network, address string) (
 			net.Conn, error,

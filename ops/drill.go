@@ -16,7 +16,7 @@ import (
 // Drill is a drill that passed every check that needs no machine.
 type Drill struct {
 	Scenario chaos.Scenario
-	Session  *Session // about the node that is walked
+	Session  *Session // about the node of the walk
 	Subject  chaos.Subject
 	Machines []chaos.Machine
 }
@@ -26,8 +26,8 @@ func (d *Drill) Make(facts chaos.Facts, run string) chaos.Plan {
 	return chaos.Make(d.Scenario, d.Session.site.Profile, d.Subject, facts, run)
 }
 
-// Plan reads the machines and plans. What cannot be read is the error, and a reason not to touch anything: the plan is
-// refused.
+// Plan reads the machines and makes the plan. If something cannot be read, it returns the error, and the plan refuses
+// the drill.
 func (d *Drill) Plan(ctx context.Context, run string) (chaos.Plan, chaos.Facts, error) {
 	facts, err := d.survey(ctx)
 	plan := d.Make(facts, run)
@@ -37,25 +37,25 @@ func (d *Drill) Plan(ctx context.Context, run string) (chaos.Plan, chaos.Facts, 
 	return plan, facts, err
 }
 
-// Suite is several drills, one after the other.
+// Suite is several drills that run one after the other.
 type Suite struct {
 	Drills   []Drill
-	Game     *drill.Game     // what drew their order; nil is the caller
+	Game     *drill.Game     // the seed that decided their order; nil: the caller did
 	Pause    time.Duration   // between two of them
-	Folder   string          // where the runs' logs are kept, see drill.CreateLog
-	Deadline time.Duration   // of a walk, and of reading the machines
-	Abandon  <-chan struct{} // closed where the machines are to be left to themselves; may be nil
+	Folder   string          // folder of the runs' logs, see drill.CreateLog
+	Deadline time.Duration   // for a walk, and for reading the machines
+	Abandon  <-chan struct{} // closed to leave the machines to their watchdogs; may be nil
 }
 
 // Progress is one update of a running suite: an event of a run, or the state of the walk in progress.
 type Progress struct {
-	Index, Count int              // of the drill, from 0, and of them all
-	Event        drill.Event      // zero if the update is the walk's
+	Index, Count int              // of the drill, from 0, and the number of drills
+	Event        drill.Event      // zero if the update is about the walk
 	Walk         *preflight.Event // nil: the event is news
 }
 
-// Drill runs a suite until a drill leaves something on a machine, or ctx ends; then everything is reverted first.
-// observe gets the progress, from one goroutine at a time.
+// Drill runs a suite until a drill leaves something on a machine, or ctx ends; in that case it reverts everything
+// first. observe gets the progress, from one goroutine at a time.
 func (s *Site) Drill(ctx context.Context, suite Suite, observe func(Progress)) *drill.Report {
 	r := &drill.Report{
 		Head: diag.NewHead(drill.ReportKind), ToolVersion: s.Tool, Profile: s.Profile.Name,
@@ -77,7 +77,7 @@ func (s *Site) Drill(ctx context.Context, suite Suite, observe func(Progress)) *
 	return r
 }
 
-// mustStop reports that a machine must be looked at before anything else is broken.
+// mustStop reports that a machine must be checked before another drill may run.
 func mustStop(d drill.Drill) bool {
 	return d.Verdict.Word == drill.Residue || d.Verdict.Word == drill.Conflict || d.Open()
 }
@@ -128,7 +128,7 @@ func (suite *Suite) one(ctx context.Context, i int, r *drill.Report, observe fun
 	result := story.Drill()
 	if log != nil {
 		result.Log = log.Dir()
-		// Every event was synced, and an extra folder does no harm.
+		// Every event was synced, and an extra folder is harmless.
 		_ = log.Close()
 		_ = drill.Prune(suite.Folder)
 	}
@@ -138,11 +138,11 @@ func (suite *Suite) one(ctx context.Context, i int, r *drill.Report, observe fun
 func (d *Drill) planWithin(ctx context.Context, limit time.Duration, run string) (chaos.Plan, chaos.Facts) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	plan, facts, _ := d.Plan(ctx, run) // what could not be read is the plan's refusal
+	plan, facts, _ := d.Plan(ctx, run) // the plan refuses the drill if something could not be read
 	return plan, facts
 }
 
-// NewDrillID names a run on machines: the time, and something random for two runs within the same second.
+// NewDrillID returns the id of a run: the time, and random digits in case two runs begin within one second.
 func NewDrillID(now time.Time) string {
 	id := preflight.NewID("x")
 	return now.UTC().Format("060102-150405") + "-" + cmp.Or(id[max(0, len(id)-4):], "0")

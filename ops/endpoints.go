@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
 
-// EndpointsAction is what is done with the block of names in a node's hosts file.
+// EndpointsAction is what to do with the block of names in a node's hosts file.
 type EndpointsAction string
 
 // What can be done.
@@ -24,7 +24,7 @@ const (
 	EndpointsRemove EndpointsAction = "remove"
 )
 
-// Endpoints is what was found in a node's hosts file, and done there.
+// Endpoints is what was found and done in a node's hosts file.
 type Endpoints struct {
 	diag.Head
 
@@ -44,12 +44,12 @@ type Endpoints struct {
 	Applied   bool            `json:"applied"`
 	Audit     string          `json:"audit_line,omitempty"` // as in the node's log
 	Undo      string          `json:"undo,omitempty"`
-	LeftToDNS []string        `json:"left_to_dns,omitempty"` // names that the profile has no address for
-	Names     []Resolved      `json:"names"`                 // where they lead on the node, after all that was done
+	LeftToDNS []string        `json:"left_to_dns,omitempty"` // names without an address in the profile
+	Names     []Resolved      `json:"names"`                 // what they resolve to on the node, after the change
 	Error     string          `json:"error,omitempty"`
 }
 
-// Resolved is where a name leads on the node, as its agent sees it.
+// Resolved is what a name resolves to on the node, as its agent sees it.
 type Resolved struct {
 	Name      string       `json:"name"`
 	Wanted    string       `json:"wanted"`
@@ -59,13 +59,13 @@ type Resolved struct {
 	Failure   diag.Failure `json:"failure,omitempty"`
 }
 
-// right reports whether the name leads where the profile wants it, and nowhere else.
+// right reports whether the name resolves to the profile's address only.
 func (r Resolved) right() bool {
 	return len(r.Addresses) > 0 && !slices.ContainsFunc(r.Addresses, func(a string) bool { return a != r.Wanted })
 }
 
-// AsWanted reports whether the effect of an apply is there, every name leading where it should, or of a plan whether
-// apply can bring it about. Without the block nothing is wanted of the names.
+// AsWanted reports, after an apply, whether every name resolves to its address, and for a plan, whether apply can
+// achieve that. Without the block there is no requirement.
 func (d *Endpoints) AsWanted() bool {
 	right := !slices.ContainsFunc(d.Names, func(r Resolved) bool { return !r.right() })
 	switch d.Action {
@@ -77,7 +77,7 @@ func (d *Endpoints) AsWanted() bool {
 	return true
 }
 
-// endpointsWork is one change of one node's hosts file, from reading to looking again.
+// endpointsWork is one change of one node's hosts file, from reading to verifying.
 type endpointsWork struct {
 	s       *Session
 	action  EndpointsAction
@@ -88,14 +88,14 @@ type endpointsWork struct {
 	doc     Endpoints
 }
 
-// endpointsNode is the node as an endpointsWork needs it.
+// endpointsNode is what an endpointsWork needs of a node.
 type endpointsNode interface {
 	Run(ctx context.Context, s vantage.Script) ([]string, error)
 	Probe(ctx context.Context, reqs []diag.Request) []diag.Fact
 }
 
-// Endpoints does it, unless it is refused: the document is there either way, but for an InputError or a NoHostError. An
-// UnreadError means that the node's file could not be read.
+// Endpoints performs the action unless it is refused. It returns the document even with an error, except for an
+// InputError or a NoHostError. An UnreadError means that the node's file could not be read.
 func (s *Session) Endpoints(ctx context.Context, action EndpointsAction) (*Endpoints, error) {
 	if err := s.NeedHost(); err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (s *Session) Endpoints(ctx context.Context, action EndpointsAction) (*Endpo
 		Names: []Resolved{},
 	}
 	err = w.do(ctx)
-	if errors.Is(ctx.Err(), context.Canceled) { // what was done by then is in the document all the same
+	if errors.Is(ctx.Err(), context.Canceled) { // the document has what was done before
 		err = context.Canceled
 	}
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *Session) Endpoints(ctx context.Context, action EndpointsAction) (*Endpo
 	return &w.doc, err
 }
 
-// do reads, plans and, unless only a plan was asked for, writes; then it looks where the names lead.
+// do reads, plans and, unless only a plan was requested, writes; then it resolves the names on the node.
 func (w *endpointsWork) do(ctx context.Context) error {
 	plan, err := w.plan(ctx)
 	if err != nil {
@@ -137,7 +137,7 @@ func (w *endpointsWork) do(ctx context.Context) error {
 	return err
 }
 
-// plan reads the node's file and returns the change to make.
+// plan reads the node's file and returns the change.
 func (w *endpointsWork) plan(ctx context.Context) (endpoints.Plan, error) {
 	said, err := w.node.Run(ctx, vantage.Script{Text: endpoints.ReadScript, Args: []string{w.hosts, w.log}})
 	if err != nil {
@@ -167,7 +167,7 @@ func (w *endpointsWork) plan(ctx context.Context) (endpoints.Plan, error) {
 	return p, nil
 }
 
-// undoable returns why the last applied change cannot be undone: none was applied, or the file has changed since.
+// undoable returns why the last applied change cannot be undone: there was none, or the file has changed since.
 func undoable(s endpoints.State) error {
 	switch {
 	case s.Last == nil:
@@ -180,7 +180,7 @@ func undoable(s endpoints.State) error {
 	return nil
 }
 
-// write puts the planned text in place, unless a manual line forbids it or nothing changes.
+// write installs the planned text, unless a manual line conflicts with it or nothing changes.
 func (w *endpointsWork) write(ctx context.Context, p endpoints.Plan) error {
 	if c := p.Conflicts(); w.action == EndpointsApply && len(c) > 0 {
 		return fmt.Errorf(
@@ -206,7 +206,7 @@ func (w *endpointsWork) write(ctx context.Context, p endpoints.Plan) error {
 		return fmt.Errorf("write %s of %s (look again before you repeat it): %w", w.hosts, w.doc.Node, err)
 	}
 	err = endpoints.ParseApply(said, w.doc.After)
-	if errors.Is(err, endpoints.ErrMoved) { // perhaps another process put the very same block there
+	if errors.Is(err, endpoints.ErrMoved) { // another process may have written the same block
 		if again, planErr := w.plan(ctx); planErr == nil && !again.Changed {
 			return nil
 		}
@@ -219,7 +219,7 @@ func (w *endpointsWork) write(ctx context.Context, p endpoints.Plan) error {
 	return nil
 }
 
-// look asks the node where each name leads, through the agent's eyes: what was written is not yet what is used.
+// look resolves each name on the node in the agent's view: writing the file does not prove that it is used.
 func (w *endpointsWork) look(ctx context.Context) {
 	reqs := make([]diag.Request, len(w.entries))
 	for i, e := range w.entries {

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
 
-// thisNode runs a node's scripts on this machine, over files of the test's own. meddle happens between two scripts.
+// thisNode runs a node's scripts on this machine, on files of the test. meddle runs between two scripts.
 type thisNode struct {
 	t      *testing.T
 	meddle func()
@@ -63,7 +63,7 @@ func endpointsOf(t *testing.T,
 	}, hosts
 }
 
-// TestEndpointsUndo: each change can be reverted once, as long as no other process wrote after it.
+// TestEndpointsUndo: each change can be undone once, unless another process wrote after it.
 func TestEndpointsUndo(t *testing.T) {
 	const old = "127.0.0.1 localhost\n# BEGIN gpuaasctl\n10.9.9.9 node-api.test\n# END gpuaasctl\n"
 	do, hosts := endpointsOf(t, old)
@@ -94,7 +94,8 @@ func TestEndpointsUndo(t *testing.T) {
 	}
 }
 
-// TestEndpointsUndoAfterNothing: an apply that failed once its line was written takes no undo away.
+// TestEndpointsUndoAfterNothing: an apply that failed after its log line was written does not prevent the undo of the
+// previous change.
 func TestEndpointsUndoAfterNothing(t *testing.T) {
 	do, hosts := endpointsOf(t, "127.0.0.1 localhost\n")
 	if _, err := do(EndpointsApply, nil); err != nil {
@@ -115,7 +116,7 @@ func TestEndpointsUndoAfterNothing(t *testing.T) {
 	}
 }
 
-// TestEndpointsUndoAfterAnother: a later change was made, and a user restored by hand what an earlier one had left.
+// TestEndpointsUndoAfterAnother: a later change was made, and a user restored the result of an earlier one manually.
 func TestEndpointsUndoAfterAnother(t *testing.T) {
 	do, hosts := endpointsOf(t, "127.0.0.1 localhost\n# BEGIN gpuaasctl\n10.9.9.9 node-api.test\n# END gpuaasctl\n")
 	left := ""
@@ -136,7 +137,8 @@ func TestEndpointsUndoAfterAnother(t *testing.T) {
 	}
 }
 
-// TestEndpointsRefuses: a manual entry that contradicts the plan, and a file that changes meanwhile, are left alone.
+// TestEndpointsRefuses: a file with a manual entry that contradicts the plan, and a file that changes meanwhile, are
+// not modified.
 func TestEndpointsRefuses(t *testing.T) {
 	const hand = "127.0.0.1 localhost\n10.9.9.9 node-api.test\n"
 	do, hosts := endpointsOf(t, hand)

@@ -2,7 +2,7 @@ package ops
 
 import "fmt"
 
-// InputError is a mistake in what was asked for, or in the configuration. Nothing was sent.
+// InputError is a mistake in the request or in the configuration. Nothing was sent.
 type InputError struct{ Err error }
 
 func (e *InputError) Error() string { return e.Err.Error() }
@@ -15,18 +15,18 @@ func asInput(err error) error {
 	return &InputError{err}
 }
 
-// NoHostError is a node of which it is not known where it is reached.
+// NoHostError means that the address of a node is unknown.
 type NoHostError struct {
 	Node    string
 	Profile string // as it was chosen
-	Others  string // nodes of the profile with a name like this, for a message
+	Others  string // nodes of the profile with similar names, for a message
 }
 
 func (e *NoHostError) Error() string {
 	return fmt.Sprintf("no SSH host is known for %s", e.Node)
 }
 
-// UnknownNodeError is a node that the platform does not know, and of which nothing else is known either.
+// UnknownNodeError means that neither the platform nor the profile knows the node.
 type UnknownNodeError struct {
 	Node, Platform string
 	Others         string // nodes of the profile, for a message
@@ -36,7 +36,8 @@ func (e *UnknownNodeError) Error() string {
 	return fmt.Sprintf("the platform at %s knows no node %s (HTTP 404)", e.Platform, e.Node)
 }
 
-// UnreadError is a node, or a part of it, of which nothing could be read: nothing was refused, and nothing was found.
+// UnreadError means that nothing could be read of a node or of a part of it: nothing was refused, and nothing was
+// found.
 type UnreadError struct{ Err error }
 
 func (e *UnreadError) Error() string { return e.Err.Error() }

@@ -11,40 +11,40 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// Deadlines of the sources: each is longer than a healthy answer takes by far, and none waits for another's.
+// Timeouts of the sources: each is much longer than a healthy answer takes, and they run concurrently.
 const (
 	clockTime   = 3 * time.Second
-	recordTime  = 10 * time.Second // two rings from a disk that may be dying
+	recordTime  = 10 * time.Second // two rings from a disk that may be failing
 	journalTime = 10 * time.Second // journalctl reads files of gigabytes backwards
 	apiTime     = 5 * time.Second
 	// walkLead is how long sources that will record the walk wait for its end.
 	walkLead = 8 * time.Second
 
-	recordMost  = 10000 // entries: more than both rings hold
+	recordMost  = 10000 // entries: more than both rings have
 	journalMost = 5000  // lines
 	latestMost  = 500   // lines of the platform's host, about any node
-	tasksMost   = 40    // the newest tasks that are looked at
+	tasksMost   = 40    // the newest tasks that are read
 )
 
-// ingressFiles are where nginx writes when it does not write to the journal.
+// ingressFiles are nginx's log files if it does not log to the journal.
 var ingressFiles = [...]string{"/var/log/nginx/access.log", "/var/log/nginx/error.log"}
 
-// The units of the platform's host whose lines are read.
+// The units on the platform's host whose logs are read.
 const (
 	platformUnit = "gpuaas-platform.service"
 	ingressUnit  = "nginx.service"
 )
 
-// Heard is everything that was measured for the evidence about one node. A fact of a source that was not asked has no
-// request.
+// Heard is everything that was measured for the evidence about one node. The fact of a source that was not queried has
+// no request.
 type Heard struct {
-	Report        *diag.Report // nil: no walk was asked for
+	Report        *diag.Report // nil: no walk was requested
 	NodeClock     diag.Fact
 	Record, Agent diag.Fact
 	PlatformClock diag.Fact
 	Platform      diag.Fact
 	Ingress       []diag.Fact // about the node; the unit's journal first, then files
-	Latest        []diag.Fact // the platform's and the ingress's newest lines, about any node
+	Latest        []diag.Fact // the newest lines of the platform and the ingress, about any node
 	Node          diag.Fact   // read model
 	Allocation    diag.Fact
 	Evidence      []diag.Fact // by correlation ids, then by node
@@ -52,24 +52,24 @@ type Heard struct {
 	Tasks         []diag.Fact
 }
 
-// collector asks all sources of the evidence about one node.
+// collector queries all sources of evidence about one node.
 type collector struct {
 	s      *Session
 	since  time.Time
 	walk   bool
 	at     places
-	walked chan struct{} // closed when the walk is over, or none is made
+	walked chan struct{} // closed when the walk is over, or if there is none
 	heard  Heard
 }
 
 // EvidenceOptions select which evidence is gathered.
 type EvidenceOptions struct {
-	Since time.Time // the beginning of the history that is asked for
-	Walk  bool      // walk the chain as well, with a terminal session
+	Since time.Time // the beginning of the requested history
+	Walk  bool      // also walk the chain, with a terminal session
 }
 
-// Evidence asks everything that can know something about the node, walks the chain where that is wanted, and joins it
-// into one history. The result is not nil even if sources failed; each source has its own status.
+// Evidence queries every source that may know something about the node, walks the chain if requested, and joins
+// everything into one history. The result is not nil even if sources failed; each source has its own status.
 func (s *Session) Evidence(ctx context.Context, o EvidenceOptions) (*Evidence, error) {
 	h := s.hear(ctx, o)
 	if err := s.knownNode(&h.Node); err != nil {
@@ -85,8 +85,8 @@ func (s *Session) Evidence(ctx context.Context, o EvidenceOptions) (*Evidence, e
 	return s.Gather(h, o.Since, time.Now(), by), nil
 }
 
-// hear asks all sources at once, each with a deadline of its own, and returns when all have answered or ctx is done.
-// None that is silent keeps another from being asked.
+// hear queries all sources at once, each with its own timeout, and returns when all have answered or ctx is done. A
+// silent source does not delay the others.
 func (s *Session) hear(ctx context.Context, o EvidenceOptions) *Heard {
 	c := &collector{s: s, since: o.Since, walk: o.Walk, at: s.open(), walked: make(chan struct{})}
 	defer c.at.close(ctx)
@@ -99,7 +99,7 @@ func (s *Session) hear(ctx context.Context, o EvidenceOptions) *Heard {
 	return &c.heard
 }
 
-// askWalk makes the walk, over the connections that the other questions use.
+// askWalk makes the walk, over the connections that the other requests use.
 func (c *collector) askWalk(ctx context.Context) {
 	defer close(c.walked)
 	if c.walk {
@@ -107,9 +107,9 @@ func (c *collector) askWalk(ctx context.Context) {
 	}
 }
 
-// around asks at once, so that something is there whatever happens later, and once more after the walk, to include
-// what it made others write. The second answer counts only where it is a good one. ask returns whether it was, and
-// how to keep it.
+// around calls ask at once, so that there is a result whatever happens later, and again after the walk, to include what
+// the walk caused. The second result counts only if it is good. ask returns whether it is, and a function that stores
+// it.
 func (c *collector) around(ctx context.Context, ask func(context.Context) (good bool, keep func())) {
 	_, keep := ask(ctx)
 	keep()
@@ -131,7 +131,7 @@ func (c *collector) around(ctx context.Context, ask func(context.Context) (good 
 	}
 }
 
-// ask sends one request to a place within its own time. A place that this profile does not have answers nothing.
+// ask sends requests to a place within limit. For a place that this profile does not have, it returns no answers.
 func (c *collector) ask(ctx context.Context, place string, limit time.Duration, reqs ...diag.Request) []diag.Fact {
 	v, ok := c.at[place]
 	facts := make([]diag.Fact, len(reqs))
@@ -157,10 +157,10 @@ func (c *collector) askRecord(ctx context.Context) {
 			Limit: recordMost})[0]
 }
 
-// clockLooks is how often a clock is looked at: the quickest answer is the most certain one.
+// clockLooks is how often a clock is read: the fastest answer is the most precise one.
 const clockLooks = 4
 
-// clock is the most certain of some readings of a place's clock, one after the other.
+// clock returns the most precise of several readings of a place's clock.
 func (c *collector) clock(ctx context.Context, place string) diag.Fact {
 	var best diag.Fact
 	for range clockLooks {
@@ -196,7 +196,7 @@ func (c *collector) askPlatform(ctx context.Context) {
 		for _, path := range ingressFiles {
 			reqs = append(reqs, c.about("ingress "+path, path))
 		}
-		at := len(reqs) // what they logged last, about any node: a crash names no node
+		at := len(reqs) // their newest lines about any node, since a crash names no node
 		reqs = append(reqs, c.journal("platform", platformUnit), c.journal("ingress", ingressUnit))
 		reqs[at].Limit, reqs[at+1].Limit = latestMost, latestMost
 		facts := c.ask(ctx, preflight.Platform, journalTime, reqs...)
@@ -206,7 +206,8 @@ func (c *collector) askPlatform(ctx context.Context) {
 	})
 }
 
-// about is a journal's lines about this node: on a platform of thousands, the newest lines are about others.
+// about requests a journal's lines about this node: on a platform of thousands of nodes, the newest lines are about
+// others.
 func (c *collector) about(id, target string) diag.Request {
 	req := c.journal(id+" about the node", target)
 	s := c.s.env.Subject

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// askReadModel reads the mapped fields of the node and the allocation: of an answer nothing else is kept.
+// askReadModel reads the mapped fields of the node and the allocation, and keeps nothing else of the answers.
 func (c *collector) askReadModel(ctx context.Context) {
 	e := &c.s.env
 	var wg sync.WaitGroup
@@ -40,7 +40,7 @@ func (c *collector) askReadModel(ctx context.Context) {
 	wg.Wait()
 }
 
-// mappedFields are the names of a thing's fields in the mapping, sorted.
+// mappedFields returns the names of a thing's fields in the mapping, sorted.
 func mappedFields(m profile.Mapping, thing string) []string {
 	var names []string
 	for name := range m.Fields {
@@ -52,13 +52,13 @@ func mappedFields(m profile.Mapping, thing string) []string {
 	return names
 }
 
-// askEvidence pulls what the platform wrote down about the failing request, this walk, the node, and then its tasks.
+// askEvidence requests what the platform recorded about the failing request, this walk, the node, and then its tasks.
 func (c *collector) askEvidence(ctx context.Context) {
 	e := &c.s.env
 	var reqs []diag.Request
 	add := func(path, what string, vars map[string]string) {
 		req := e.API(path, vars, evidenceItems, evidenceTruncated)
-		if req.Op != "" && req.Extract[evidenceItems] != "" { // of an answer nothing but the items would be kept
+		if req.Op != "" && req.Extract[evidenceItems] != "" { // only the items of an answer would be kept
 			req.ID = "evidence " + what
 			reqs = append(reqs, req)
 		}
@@ -86,7 +86,7 @@ func (c *collector) askEvidence(ctx context.Context) {
 // Fields of the mapping for the platform's evidence.
 const evidenceItems, evidenceTruncated = "evidence.items", "evidence.truncated"
 
-// takeItems takes the evidence out of an answer: of the answer itself nothing is kept.
+// takeItems moves the evidence out of an answer; the answer keeps nothing of it.
 func takeItems(f *diag.Fact) []evidence.Item {
 	if f.HTTP == nil {
 		return nil
@@ -103,8 +103,8 @@ func takeItems(f *diag.Fact) []evidence.Item {
 	return items
 }
 
-// askTasks looks at the node's newest tasks, as far as the evidence names them. Status probes come every few seconds,
-// and their results are observations and not tasks.
+// askTasks reads the node's newest tasks that the evidence names. It skips status probes, which come every few seconds
+// and whose results are observations rather than tasks.
 func (c *collector) askTasks(ctx context.Context, items []evidence.Item) []diag.Fact {
 	var ids []string
 	for _, i := range slices.Backward(items) {

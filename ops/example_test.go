@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// A walk of one node, with its progress, compared with the last good walk and kept.
+// A walk of one node, with progress, compared with the last good walk and stored in the history.
 func ExampleSession_Walk() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -43,7 +43,7 @@ func ExampleSession_Walk() {
 	}
 }
 
-// Many nodes, a few at once, and the result of one hop for each.
+// Many nodes, a few at once, with the result of one hop for each.
 func ExampleSite_Each() {
 	site, end := aPlatform()
 	defer end()

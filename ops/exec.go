@@ -12,16 +12,16 @@ import (
 // MostOutput is how many bytes a command on a node may print, on both of its streams together.
 const MostOutput = 64 << 20
 
-// Command is a command of the operator's for a node.
+// Command is an operator's command for a node.
 type Command struct {
 	Argv    []string
 	Stdin   io.Reader // nil: none
 	Out     io.Writer
 	Errors  io.Writer
-	AsLogin bool // as the login itself, also where the walk becomes root
+	AsLogin bool // as the login user, even if walks become root
 }
 
-// EndedError is a command that ran on a node and did not end well.
+// EndedError is a command that ran on a node and failed.
 type EndedError struct {
 	Node   string
 	Code   int
@@ -35,9 +35,9 @@ func (e *EndedError) Error() string {
 	return fmt.Sprintf("the command on %s ended with exit code %d", e.Node, e.Code)
 }
 
-// Exec runs a command on the session's node over SSH, with the host key checked and the login of the profile, and
-// passes on what it prints. Nothing of this tool is put on the node. An EndedError is the command's own end; an
-// UnreadError reports that its end is not known.
+// Exec runs a command on the session's node over SSH, with host key verification and the profile's login, and passes on
+// its output. It installs nothing on the node. An EndedError is the command's own failure; an UnreadError means that
+// its result is unknown.
 func (s *Session) Exec(ctx context.Context, c Command) error {
 	if err := s.NeedHost(); err != nil {
 		return err

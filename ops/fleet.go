@@ -22,16 +22,16 @@ type Fleet struct {
 	Machines []FleetMachine `json:"machines"`
 }
 
-// FleetMachine is what was found on one machine, and done there.
+// FleetMachine is what was found and done on one machine.
 type FleetMachine struct {
 	ID      string         `json:"id"`
 	Role    chaos.Role     `json:"role"`
 	Host    string         `json:"host"`
 	Reached bool           `json:"reached"`
-	Error   string         `json:"error,omitempty"` // why not, or what of it could not be had
+	Error   string         `json:"error,omitempty"` // why not, or which part could not be read
 	Drills  []FleetDrill   `json:"drills,omitempty"`
 	Residue []step.Residue `json:"residue,omitempty"` // what bears this tool's name
-	Clean   *bool          `json:"clean,omitempty"`   // absent: it was not looked at
+	Clean   *bool          `json:"clean,omitempty"`   // absent: not checked
 }
 
 // FleetDrill is one drill on one machine.
@@ -39,10 +39,10 @@ type FleetDrill struct {
 	Run     string         `json:"run"`
 	Status  *step.Status   `json:"status,omitempty"` // absent: it cannot be read
 	Error   string         `json:"error,omitempty"`
-	Residue []step.Residue `json:"residue,omitempty"` // differences from before that are not allowed
-	Clean   *bool          `json:"clean,omitempty"`   // compared with before; absent: it was not
+	Residue []step.Residue `json:"residue,omitempty"` // forbidden differences from the state before the drill
+	Clean   *bool          `json:"clean,omitempty"`   // compared with the state before the drill; absent: not compared
 	Closed  bool           `json:"closed,omitempty"`  // its own traces are gone
-	Left    string         `json:"left,omitempty"`    // why something of it is left, where it was to be reverted
+	Left    string         `json:"left,omitempty"`    // why something is left that was to be reverted
 }
 
 // Kinds of the document.
@@ -53,7 +53,7 @@ const (
 	KindResidue     = "ChaosResidue"
 )
 
-// Machines lists a site's machines, nodes first, and the platform's host where the profile has it.
+// Machines lists a site's machines: nodes first, then the platform's host if the profile has it.
 func (s *Site) Machines() []chaos.Machine {
 	var all []chaos.Machine
 	for _, id := range slices.Sorted(maps.Keys(s.Profile.Nodes)) {
@@ -65,16 +65,16 @@ func (s *Site) Machines() []chaos.Machine {
 	return all
 }
 
-// leaveTime is how long taking our program off a machine may take.
+// leaveTime bounds the removal of our program from a machine.
 const (
 	leaveTime          = 5 * time.Second
 	leaveTimeCancelled = 500 * time.Millisecond
 )
 
-// onMachine is the work on one machine: it stores its findings in m, and returns why the machine was not reached.
+// onMachine works on one machine: it stores its findings in m, and returns why the machine was not reached.
 type onMachine func(ctx context.Context, on *remote.Machine, m *FleetMachine) error
 
-// everywhere does the same on every machine at once, removes what was put there, and ends the connections.
+// everywhere runs do on every machine at once, then removes what it installed, and closes the connections.
 func (s *Site) everywhere(ctx context.Context, kind string, of []chaos.Machine, do onMachine) *Fleet {
 	doc := &Fleet{Head: diag.NewHead(kind), Profile: s.Profile.Name, At: diag.At(time.Now()),
 		Machines: make([]FleetMachine, len(of))}
@@ -94,7 +94,7 @@ func (s *Site) everywhere(ctx context.Context, kind string, of []chaos.Machine, 
 	return doc
 }
 
-// add notes what did not work on a machine that was reached.
+// add records an error on a machine that was reached.
 func (m *FleetMachine) add(err error) {
 	if err != nil && m.Reached {
 		m.Error = strings.Trim(m.Error+"; "+err.Error(), "; ")
@@ -120,7 +120,7 @@ func (d *Fleet) Drills() int {
 	return n
 }
 
-// CleanMachines counts the machines on which nothing is left, for certain.
+// CleanMachines counts the machines that are known to be clean.
 func (d *Fleet) CleanMachines() int {
 	n := 0
 	for _, m := range d.Machines {

@@ -11,14 +11,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// undoer is a machine as far as an undo needs it.
+// undoer is what an undo needs of a machine.
 type undoer interface {
 	Fault(ctx context.Context, in []byte, args ...string) (step.Reply, error)    // by our program
 	FaultOf(ctx context.Context, run string, args ...string) (step.Reply, error) // by the drill's own
 }
 
 // undo reverts one drill on one machine, compares, and removes the drill's artifacts. The program that the drill left
-// on the machine does it; if that one does not answer, ours is pushed: the journal may be complete all the same.
+// on the machine does it. If that does not answer, ours is pushed: the journal may be complete nevertheless.
 func undo(ctx context.Context, on undoer, found remote.Found, force bool) FleetDrill {
 	x := FleetDrill{Run: found.Run, Status: found.Status}
 	ask := func(args ...string) (step.Reply, error) { return on.FaultOf(ctx, x.Run, args...) }
@@ -74,7 +74,7 @@ func undo(ctx context.Context, on undoer, found remote.Found, force bool) FleetD
 	return x
 }
 
-// abandon removes the remains of a drill whose journal is not readable as one: it was never armed.
+// abandon removes the remains of a drill whose journal cannot be parsed: it was never armed.
 func abandon(ctx context.Context, ask asker, x FleetDrill) FleetDrill {
 	if _, err := insist(ctx, ask, "close", "--force"); err != nil {
 		x.Error = strings.TrimPrefix(x.Error+"; "+err.Error(), "; ")
@@ -85,17 +85,17 @@ func abandon(ctx context.Context, ask asker, x FleetDrill) FleetDrill {
 	return x
 }
 
-// Patience with a machine that gives no answer. Every command that is insisted on may be given as often as one likes.
+// Retries for a machine that does not answer. All commands that are retried are idempotent.
 const (
 	insistTimes = 3
 	insistPause = time.Second
 )
 
-// asker gives one command of gpuaas-fault about a drill.
+// asker runs one command of gpuaas-fault about a drill.
 type asker func(args ...string) (step.Reply, error)
 
-// insist gives a command until there is an answer. A refusal, or an error of the program there, is one, and comes back
-// as an error.
+// insist repeats a command until there is an answer. A refusal, or an error of the program on the machine, is an
+// answer, and is returned as an error.
 func insist(ctx context.Context, ask asker, args ...string) (step.Reply, error) {
 	for n := 1; ; n++ {
 		r, err := ask(args...)

@@ -12,7 +12,7 @@ import (
 
 // journaled is a machine with one drill. If its own program fails, ours reads the journal.
 type journaled struct {
-	known, broken bool // the journal shows what the drill was; the drill's own program is gone
+	known, broken bool // known: the journal can be parsed; broken: the drill's own program is gone
 	conflict      bool
 	asked         []string
 }
@@ -47,8 +47,8 @@ func (j *journaled) answer(program string, args []string) (step.Reply, error) {
 	return step.Reply{Status: st}, nil
 }
 
-// TestUndo: a drill whose program is gone is reverted by ours as long as there is a journal. Only what has none is
-// removed as it is, and a conflict never is.
+// TestUndo: a drill whose program is gone is reverted by ours if there is a journal. Only a drill without a journal is
+// removed without reverting, and a conflict never is.
 func TestUndo(t *testing.T) {
 	dead := remote.Found{Run: "r", Error: "its folder has no program"}
 	alive := remote.Found{Run: "r", Status: aDrill(step.PhaseArmed, step.Done)}

@@ -12,19 +12,19 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// DrillStatus reads the drills of machines. Nothing is put there.
+// DrillStatus reads the drills of machines. It installs nothing there.
 func (s *Site) DrillStatus(ctx context.Context, of []chaos.Machine) *Fleet {
 	return s.everywhere(ctx, KindDrillStatus, of, look)
 }
 
-// Residue looks on machines for whatever bears this tool's name.
+// Residue searches machines for files with this tool's names.
 func (s *Site) Residue(ctx context.Context, of []chaos.Machine) *Fleet {
 	return s.everywhere(ctx, KindResidue, of, search)
 }
 
-// Revert reverts what a run has changed on machines, or what every drill has where run is empty, compares each
-// machine with before, and removes the drill's artifacts. force does so where another process has changed something
-// as well.
+// Revert reverts what a run has changed on machines, or what every drill has if run is empty. It compares each machine
+// with its state before, and removes the drill's artifacts. force reverts even what another process has changed as
+// well.
 func (s *Site) Revert(ctx context.Context, of []chaos.Machine, run string, force bool) *Fleet {
 	return s.everywhere(ctx, KindRevert, of, func(ctx context.Context, on *remote.Machine, m *FleetMachine) error {
 		all, err := on.Runs(ctx)
@@ -40,8 +40,8 @@ func (s *Site) Revert(ctx context.Context, of []chaos.Machine, run string, force
 	})
 }
 
-// Panic reverts everything that any drill has changed on machines, and looks for residue. waiting is called once for
-// each machine that is tried again, from any goroutine.
+// Panic reverts everything that any drill has changed on machines, and searches for residue. waiting is called once for
+// each machine that is retried, from any goroutine.
 func (s *Site) Panic(ctx context.Context, of []chaos.Machine, waiting func(error)) *Fleet {
 	return s.everywhere(ctx, KindPanic, of, func(ctx context.Context, on *remote.Machine, m *FleetMachine) error {
 		all, err := reach(ctx, on, waiting)
@@ -54,13 +54,13 @@ func (s *Site) Panic(ctx context.Context, of []chaos.Machine, waiting func(error
 	})
 }
 
-// Patience with a machine that cannot be reached: one that restarts is back in seconds.
+// Retries for a machine that cannot be reached: one that restarts is back in seconds.
 const (
 	panicReach = 20 * time.Second
 	panicPause = 2 * time.Second
 )
 
-// reach asks a machine for its drills until it answers, or will not.
+// reach reads a machine's drills, and retries until the machine answers or refuses.
 func reach(ctx context.Context, on *remote.Machine, waiting func(error)) ([]remote.Found, error) {
 	until := time.Now().Add(panicReach)
 	for told := false; ; told = true {
@@ -98,7 +98,7 @@ func look(ctx context.Context, on *remote.Machine, m *FleetMachine) error {
 	return nil
 }
 
-// search looks for what bears our name.
+// search looks for files with our names.
 func search(ctx context.Context, on *remote.Machine, m *FleetMachine) error {
 	programs, err := on.Left(ctx) // before one is put there
 	if err != nil {
@@ -120,8 +120,8 @@ func search(ctx context.Context, on *remote.Machine, m *FleetMachine) error {
 	return nil
 }
 
-// undoAll undoes all drills of one machine, and removes what no drill needs any more: a folder of one whose arming
-// died before there was a drill, and the program of a tool that was killed.
+// undoAll reverts all drills of one machine, and removes what no drill needs any more: the folder of a drill that died
+// while it was being armed, and the program of a tool that was killed.
 func undoAll(ctx context.Context, on *remote.Machine, m *FleetMachine, all []remote.Found, force bool) {
 	undoThese(ctx, on, m, all, force)
 	m.Reached = true
@@ -132,10 +132,10 @@ func undoAll(ctx context.Context, on *remote.Machine, m *FleetMachine, all []rem
 		}
 		m.add(err)
 	}
-	m.add(on.Sweep(ctx)) // last: the call before puts our program there
+	m.add(on.Sweep(ctx)) // last, since the previous call installs our program
 }
 
-// undoThese undoes drills of one machine, whatever comes of each.
+// undoThese reverts drills of one machine, whatever the result of each.
 func undoThese(ctx context.Context, on *remote.Machine, m *FleetMachine, all []remote.Found, force bool) {
 	for _, x := range all {
 		m.Drills = append(m.Drills, undo(ctx, on, x, force))

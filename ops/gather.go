@@ -10,18 +10,18 @@ import (
 	"github.com/gpuaas/gpuaasctl/evidence"
 )
 
-// Evidence is what was gathered about a node: what was measured, what came of each source, and the history that all of
-// it makes together. Nothing in it is a secret any more.
+// Evidence is what was gathered about a node: the measurements, the result of each source, and the history that they
+// make together. It contains no secrets.
 type Evidence struct {
 	Heard    *Heard
-	Manifest *evidence.Manifest // without files: which there are is the business of those who write them
+	Manifest *evidence.Manifest // without files; the code that writes them adds them
 	History  evidence.Timeline  // of everything; see Timeline
 	Redacted Redacted
 
 	query evidence.Query
 }
 
-// Gather joins what was measured into evidence. It touches nothing but memory: heard is scrubbed in place.
+// Gather joins the measurements into evidence. It only works on memory; it scrubs heard in place.
 func (s *Session) Gather(heard *Heard, since, ended time.Time, by diag.EndedBy) *Evidence {
 	of := s.env.Subject
 	e := &Evidence{Heard: heard, Redacted: Redacted{}, Manifest: &evidence.Manifest{
@@ -50,16 +50,16 @@ func (s *Session) Gather(heard *Heard, since, ended time.Time, by diag.EndedBy) 
 	return e
 }
 
-// Timeline is the part of the history that is about the session's node, allocation and correlation id.
+// Timeline returns the part of the history about the session's node, allocation and correlation id.
 func (e *Evidence) Timeline() evidence.Timeline { return e.History.Narrow(e.query) }
 
-// came notes what came of a source.
+// came records the result of a source.
 func (e *Evidence) came(source, status, why string, took diag.Millis) {
 	e.Manifest.Sources = append(e.Manifest.Sources, evidence.Gathered{Source: source, Status: status, Why: why,
 		DurationMS: took})
 }
 
-// fromFact records the status of a source that is one fact. has reports whether the fact holds data of the source.
+// fromFact records the status of a source that is one fact. has reports whether the fact has data of the source.
 func (e *Evidence) fromFact(source string, f diag.Fact, has bool, more string) {
 	switch {
 	case f.Request.Op == "":
@@ -73,8 +73,8 @@ func (e *Evidence) fromFact(source string, f diag.Fact, has bool, more string) {
 	}
 }
 
-// fromNode is fromFact of the node's own word: without it nothing about a node is whole, also where it is not known how
-// to ask for it.
+// fromNode is fromFact for a source on the node itself: without it the evidence is never complete, even if the source
+// could not be queried.
 func (e *Evidence) fromNode(source string, f diag.Fact, has bool, more string) {
 	if f.Request.Op == "" {
 		e.came(source, evidence.GotNothing,
@@ -84,7 +84,7 @@ func (e *Evidence) fromNode(source string, f diag.Fact, has bool, more string) {
 	e.fromFact(source, f, has, more)
 }
 
-// WhyNot is a fact's failure in its own words.
+// WhyNot describes a fact's failure.
 func WhyNot(f diag.Fact) string {
 	why := string(f.Failure)
 	if h := f.HTTP; h != nil && h.Status >= 400 {
@@ -147,15 +147,15 @@ func journalWords(f diag.Fact) string {
 	return ""
 }
 
-// HostLog is what is kept of one log of the platform's host: what is about this node, or about none. Other nodes' lines
-// are other tenants' business.
+// HostLog is what is kept of one log of the platform's host: lines about this node, or about none. Lines about other
+// nodes may concern other tenants.
 type HostLog struct {
 	Source, Path string
 	Origins      []evidence.Origin
 	facts        []diag.Fact
 }
 
-// HostLogs are the logs of the platform's host.
+// HostLogs returns the logs of the platform's host.
 func (e *Evidence) HostLogs() []HostLog {
 	return []HostLog{
 		{"platform log", "platform/platform.log",
@@ -170,7 +170,7 @@ func (e *Evidence) hostLogs() {
 		_, kept := e.History.Lines(l.Origins...)
 		first, read, truncated := diag.Fact{}, 0, false
 		for i, f := range l.facts {
-			if i == 0 || (f.Passed() && first.Failure != diag.OK) { // nginx writes to its journal, or to files
+			if i == 0 || (f.Passed() && first.Failure != diag.OK) { // nginx logs to its journal, or to files
 				first = f
 			}
 			if f.Journal != nil {
@@ -188,7 +188,7 @@ func (e *Evidence) hostLogs() {
 	}
 }
 
-// readModel is about the fields that the mapping names: no more of the answer is kept.
+// readModel records the source of the fields that the mapping names: nothing else of the answer is kept.
 func (e *Evidence) readModel(source string, f diag.Fact, wanted bool) {
 	switch {
 	case !wanted:
@@ -222,7 +222,7 @@ func (e *Evidence) platform() {
 	e.came(source, status, why, took)
 }
 
-// tasks are the node's newest, by their mapped fields.
+// tasks records the node's newest tasks by their mapped fields.
 func (e *Evidence) tasks() {
 	facts := e.Heard.Tasks
 	if len(facts) == 0 {

@@ -10,10 +10,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// gpuTime is for one request to the API.
+// gpuTime bounds one request to the API.
 const gpuTime = 10 * time.Second
 
-// nodeNotFound is the platform's error code of a node that it does not know.
+// nodeNotFound is the platform's error code for a node that it does not know.
 const nodeNotFound = "node_not_found"
 
 // NotJudgedError means that the platform judges no GPUs, or that the profile lacks the path.
@@ -21,9 +21,9 @@ type NotJudgedError struct{ Why string }
 
 func (e *NotJudgedError) Error() string { return e.Why }
 
-// GPUs is what the platform knows about the GPUs of the node, and by which policy. Where the profile has this tool
-// judge, the node is asked, and the document is this tool's. An UnreadError means that nothing was read: nothing is
-// known then.
+// GPUs returns what the platform knows about the GPUs of the node, and by which policy. If the profile lets this tool
+// judge, it queries the node, and the document is this tool's. An UnreadError means that nothing was read, so nothing
+// is known.
 func (s *Session) GPUs(ctx context.Context) (*preflight.GPUAdmission, error) {
 	ctx, cancel := context.WithTimeout(ctx, gpuTime)
 	defer cancel()

@@ -21,7 +21,7 @@ import (
 // maxGPUPolicy bounds the file of a policy.
 const maxGPUPolicy = 1 << 20
 
-// ownGPUs asks the node, and has what it knows judged here, as a walk does.
+// ownGPUs queries the node and judges its GPUs here, as a walk does.
 func (s *Session) ownGPUs(ctx context.Context) (*preflight.GPUAdmission, error) {
 	if err := s.NeedHost(); err != nil {
 		return nil, err

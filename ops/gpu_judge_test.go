@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// TestBuiltInPoliciesAreThoseOfTheProgram: a profile is checked without the program, by the same names.
+// TestBuiltInPoliciesAreThoseOfTheProgram: profiles are checked without the program, and so need the same names.
 func TestBuiltInPoliciesAreThoseOfTheProgram(t *testing.T) {
 	if !slices.Equal(profile.GPUPolicies(), policy.Builtins()) {
 		t.Errorf("a profile knows %q, the program %q", profile.GPUPolicies(), policy.Builtins())
@@ -22,7 +22,7 @@ func TestBuiltInPoliciesAreThoseOfTheProgram(t *testing.T) {
 	}
 }
 
-// TestOnlyAFileIsAPolicy: reading a policy does not block on anything but a regular file.
+// TestOnlyAFileIsAPolicy: reading a policy that is not a regular file does not block.
 func TestOnlyAFileIsAPolicy(t *testing.T) {
 	for _, path := range []string{t.TempDir(), "/dev/null", "/nowhere/at/all.yaml"} {
 		if _, err := readPolicy(path); err == nil || !strings.Contains(err.Error(), "read the policy") {
@@ -31,8 +31,8 @@ func TestOnlyAFileIsAPolicy(t *testing.T) {
 	}
 }
 
-// TestOwnGPUsNeedsOnlyTheProfile: the profile alone decides where a node is reached; a node without an address is an
-// error of its own, not an unreachable node.
+// TestOwnGPUsNeedsOnlyTheProfile: only the profile decides the address of a node; a node without an address has its own
+// error, and is not called unreachable.
 func TestOwnGPUsNeedsOnlyTheProfile(t *testing.T) {
 	s := New(Site{Profile: profile.Profile{GPU: profile.GPU{Policy: "default"}, SSH: profile.SSH{Port: 1},
 		Nodes: map[string]profile.Node{"n1": {Host: "127.0.0.1"}}}})

@@ -13,31 +13,31 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// History is where finished walks are kept, and found again to compare with.
+// History is where finished walks are stored and found again for comparison.
 type History struct {
 	Path string
-	Off  string // why nothing is read and nothing is kept; "" where it is used
+	Off  string // why the history is not used; "" if it is
 	Err  error  // why Path is empty
 }
 
 // Baseline is what a walk is compared with.
 type Baseline struct {
-	Name string       // "" compares with nothing; diag.LastGood is the newest good walk of the history
-	File *diag.Report // of a baseline that is a file, which Name is the name of
+	Name string       // "" means no comparison; diag.LastGood is the newest good walk of the history
+	File *diag.Report // the report of a baseline that is a file, named by Name
 }
 
-// Times that the history may take of a walk.
+// Time limits for the history during a walk.
 const (
-	recallGrace  = 250 * time.Millisecond // after a walk, for a date that is nice to have
-	recallBudget = 3 * time.Second        // for the good walks: what a baseline and what is kept are compared with
-	keepBudget   = 3 * time.Second        // for writing, after the document is out
+	recallGrace  = 250 * time.Millisecond // after a walk, for a date that is only informative
+	recallBudget = 3 * time.Second        // for the good walks, for comparing with a baseline and for storing
+	keepBudget   = 3 * time.Second        // for writing, after the document is printed
 )
 
-// goodRuns is how many earlier good walks the comparison needs to recognize flapping values. A walk that is compared
-// with nothing else is compared with the newest alone first: to read a report takes as long as a hop.
+// goodRuns is how many earlier good walks the comparison needs to recognize flapping values. A walk without a baseline
+// is first compared with the newest one only: reading a report takes as long as a hop.
 const goodRuns = 20
 
-// Memory is what a walk needs of the history. It is fetched beside the walk, so that it costs the walk no time.
+// Memory is what a walk needs of the history. It is read during the walk, so that it takes no extra time.
 type Memory struct {
 	from   History
 	cancel context.CancelFunc
@@ -45,17 +45,17 @@ type Memory struct {
 	opened chan struct{} // closed when store, err and last are set
 	store  *history.Store
 	err    error
-	last   *diag.Report // the newest whole walk that passed; nil where there is none
+	last   *diag.Report // the newest complete walk that passed; nil if there is none
 
-	done    chan struct{} // closed when good and goodErr are set, too
+	done    chan struct{} // closed when good and goodErr are also set
 	good    []*diag.Report
-	goodErr error // why the good walks could not be read; the history itself can
+	goodErr error // why the good walks could not be read although the history can
 	of      history.Subject
 	shape   string
 }
 
-// Recall begins to fetch the newest good walks of a subject: one, or goodRuns with compare. keep means that a report
-// will be stored, so the database is created if missing. The caller closes what it returns.
+// Recall begins to read the newest good walks of a subject: one, or goodRuns with compare. keep means that a report
+// will be stored, so the database is created if missing. The caller closes the result.
 func (h History) Recall(ctx context.Context, of diag.Subject, plan diag.Plan, compare, keep bool) *Memory {
 	m := &Memory{from: h, opened: make(chan struct{}), done: make(chan struct{}), cancel: func() {}, err: h.Err,
 		of: history.SubjectOf(of), shape: history.Shape(plan)}
@@ -97,7 +97,7 @@ func (m *Memory) open(ctx context.Context, keep bool) {
 	m.last, m.err = m.store.LastGood(ctx, m.of)
 }
 
-// within waits for a part of the history, at most d; it reports whether it is there.
+// within waits at most d for a part of the history; it reports whether it has been read.
 func within(d time.Duration, part <-chan struct{}) bool {
 	select {
 	case <-part:
@@ -107,8 +107,8 @@ func within(d time.Duration, part <-chan struct{}) bool {
 	}
 }
 
-// lastGoodAt is when the subject of r last passed; zero where that is not known in time, or was another machine of the
-// same name, such as that of an earlier lab.
+// lastGoodAt returns when the subject of r last passed. It returns zero if that was not read in time, or if it was
+// another machine of the same name, such as one of an earlier lab.
 func (m *Memory) lastGoodAt(r *diag.Report) diag.Time {
 	if !within(recallGrace, m.opened) || m.last == nil || !preflight.SameEnvironment(m.last, r) {
 		return diag.Time{}
@@ -116,7 +116,7 @@ func (m *Memory) lastGoodAt(r *diag.Report) diag.Time {
 	return m.last.Run.EndedAt
 }
 
-// Compare gives r its diff. Without a baseline the diff holds the reason.
+// Compare sets r's diff. Without a baseline the diff has the reason.
 func (m *Memory) Compare(b Baseline, r *diag.Report) {
 	if b.Name == "" {
 		return
@@ -147,16 +147,18 @@ func (m *Memory) Compare(b Baseline, r *diag.Report) {
 	r.Diff.Baseline.From = b.Name
 }
 
-// before are the good walks of r's environment that began before r did: a later one is not a baseline of a replay.
+// before returns the good walks of r's environment that began before r: a replay must not be compared with a later
+// walk.
 func (m *Memory) before(r *diag.Report) []*diag.Report {
 	return slices.DeleteFunc(slices.Clone(m.good), func(g *diag.Report) bool {
 		return !g.Run.StartedAt.Before(r.Run.StartedAt.Time) || !preflight.SameEnvironment(g, r)
 	})
 }
 
-// regressedFrom returns the last good walk if r is worse than it, whatever baseline r was compared with: otherwise a
-// walk without a gate, made while the gate is red, would turn it green. It returns nil if r is not worse, or if the
-// good walks could not be read (m.goodErr). The other good walks are read only where the newest does not settle it.
+// regressedFrom returns the last good walk if r is worse than it, whatever baseline r was compared with. Otherwise a
+// walk without a gate, made while the gate is red, would become the baseline and turn it green. It returns nil if r is
+// not worse, or if the good walks could not be read (m.goodErr). It reads the other good walks only if the newest does
+// not decide.
 func (m *Memory) regressedFrom(ctx context.Context, r *diag.Report) *diag.Report {
 	good := m.before(r)
 	if (len(good) == 1 && !preflight.MayRegress(preflight.AsToday(good[0]), r)) || len(m.good) == 0 {
@@ -174,16 +176,16 @@ func (m *Memory) regressedFrom(ctx context.Context, r *diag.Report) *diag.Report
 	return nil
 }
 
-// Kept is what became of a report that was to be kept. The zero value is one that is kept, and a baseline where it
-// passed; or one of a walk that is not worth keeping.
+// Kept is the result of storing a report. The zero value: it is stored, and a baseline if it passed; or the walk was
+// not worth storing.
 type Kept struct {
 	Err    error        // why it is not kept
 	Unread bool         // not a baseline: the earlier good walks could not be read
-	Better *diag.Report // not a baseline: it regressed from this one
+	Better *diag.Report // not a baseline: it regressed from this walk
 }
 
-// Keep keeps a report. A failure to write the history does not change the verdict. A walk that could not be compared
-// with the earlier good ones is kept, but not as a baseline.
+// Keep stores a report. A failure to write the history does not change the verdict. A walk that could not be compared
+// with the earlier good ones is stored, but not as a baseline.
 func (m *Memory) Keep(ctx context.Context, r *diag.Report) (k Kept) {
 	if !within(recallBudget, m.opened) || m.from.Off != "" || (m.store == nil && m.err == nil) {
 		return k
@@ -209,7 +211,7 @@ func (m *Memory) Keep(ctx context.Context, r *diag.Report) (k Kept) {
 	return k
 }
 
-// Close ends the fetching and closes the history.
+// Close stops reading and closes the history.
 func (m *Memory) Close() {
 	m.cancel()
 	<-m.done

@@ -17,13 +17,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// TestLookingIsNotAccepting: a walk that regressed does not become the baseline, also where nothing was compared:
-// a gate that is red stays red after another walk of the node in between.
+// TestLookingIsNotAccepting: a walk that regressed does not become the baseline, even if it was not compared: a red
+// gate stays red after another walk of the node in between.
 func TestLookingIsNotAccepting(t *testing.T) {
 	kept := History{Path: filepath.Join(t.TempDir(), "reports.db")}
 	began := time.Now().UTC().Truncate(time.Second)
-	read := 0 // good walks that were read for the last one
-	// walk keeps a walk, and returns the number of regressions that a gate sees, -1 if it compared nothing.
+	read := 0 // number of good walks that the last walk read
+	// walk stores a walk, and returns the number of regressions for a gate, -1 if it was not compared.
 	walk := func(run, baseline, address string) (int, Kept) {
 		t.Helper()
 		r := recorded(t, strings.ReplaceAll(golden(t, "healthy.json"), `"10.231.77.11"`+"\n", `"`+address+`"`+"\n"))
@@ -64,8 +64,8 @@ func TestLookingIsNotAccepting(t *testing.T) {
 	}
 }
 
-// TestANewLabBeginsItsOwnHistory: walks of an older lab with the same name, but another CA and other machines, are
-// not compared with the new lab's, nor the reverse.
+// TestANewLabBeginsItsOwnHistory: walks of an older lab with the same name, but another CA and other machines, are not
+// compared with the new lab's, nor the reverse.
 func TestANewLabBeginsItsOwnHistory(t *testing.T) {
 	kept := History{Path: filepath.Join(t.TempDir(), "reports.db")}
 	began := time.Now().UTC().Truncate(time.Second)
@@ -98,13 +98,13 @@ func TestANewLabBeginsItsOwnHistory(t *testing.T) {
 	}
 }
 
-// TestToolsOfOtherRules: two tools of different rules keep walks of one node in turn. Rules that judge the same facts
-// differently do not count as a change of the node, for either gate, and the history changes no verdict.
+// TestToolsOfOtherRules: two tools with different rules alternately store walks of one node. A different judgement of
+// the same facts does not count as a change of the node, for either gate, and the history changes no verdict.
 func TestToolsOfOtherRules(t *testing.T) {
 	kept := History{Path: filepath.Join(t.TempDir(), "reports.db")}
 	began := time.Now().UTC().Truncate(time.Second)
-	// walk is a walk of a node whose agent's program was replaced by one that cannot be started, which is a warning
-	// today.
+	// walk returns a walk of a node whose agent's program was replaced by one that cannot be started, which is a
+	// warning today.
 	walk := func(run string) *diag.Report {
 		r := recorded(t, golden(t, "healthy.json"))
 		began = began.Add(time.Minute)
@@ -126,7 +126,7 @@ func TestToolsOfOtherRules(t *testing.T) {
 		states diag.Status
 	}{{"4", diag.StatusPass}, {preflight.RulesVersion, diag.StatusWarn}, {"99", diag.StatusPass}, {"4", diag.StatusPass}} {
 		other := walk("of-rules-" + c.rules + "-" + fmt.Sprint(began.Minute()))
-		if c.rules != preflight.RulesVersion { // what that tool makes of the same facts, and a word of its own
+		if c.rules != preflight.RulesVersion { // that tool's judgement of the same facts, and its own text
 			other.Run.RulesVersion = c.rules
 			other.Verdict = diag.Verdict{Outcome: diag.OutcomePass, Confidence: "a word of rules " + diag.Confidence(c.rules)}
 			for i := range other.Hops {
@@ -160,8 +160,8 @@ func TestToolsOfOtherRules(t *testing.T) {
 	}
 }
 
-// TestUnreadGoodWalksCostNoPlace: where only the good walks cannot be read, or not in time, the date is shown and the
-// walk is kept, as no baseline: it could not be compared.
+// TestUnreadGoodWalksCostNoPlace: if only the good walks cannot be read, or not in time, the date is shown and the walk
+// is stored, but not as a baseline, since it could not be compared.
 func TestUnreadGoodWalksCostNoPlace(t *testing.T) {
 	closed := make(chan struct{})
 	close(closed)
@@ -192,7 +192,7 @@ func TestUnreadGoodWalksCostNoPlace(t *testing.T) {
 	}
 }
 
-// golden is the text of a recording of golden/reports.
+// golden returns the text of a recording in golden/reports.
 func golden(t *testing.T, name string) string {
 	t.Helper()
 	return content(t, filepath.Join("..", "golden", "reports", name))
@@ -208,7 +208,7 @@ func content(t *testing.T, path string) string {
 	return string(text)
 }
 
-// recorded is a report from its text.
+// recorded parses a report.
 func recorded(t *testing.T, text string) *diag.Report {
 	t.Helper()
 	r := &diag.Report{}

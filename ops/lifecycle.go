@@ -11,17 +11,17 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// lifecycleTime is for one node: three requests to the API, of which two are made at once.
+// lifecycleTime bounds the three requests to the API for one node, two of them concurrent.
 const lifecycleTime = 10 * time.Second
 
-// Lifecycle is one node as the platform's read model has it.
+// Lifecycle is one node according to the platform's read model.
 type Lifecycle struct {
 	NodeID         string               `json:"node_id"`
 	Asked          bool                 `json:"asked"` // false: nothing is known, see Why
 	Why            string               `json:"why,omitempty"`
-	Unknown        bool                 `json:"unknown,omitempty"`          // the platform knows no such node
-	HeartbeatAgeMS *int64               `json:"heartbeat_age_ms,omitempty"` // of the last heartbeat that was taken in
-	ContactAgeMS   *int64               `json:"contact_age_ms,omitempty"`   // of the last request of any kind
+	Unknown        bool                 `json:"unknown,omitempty"`          // the platform does not know the node
+	HeartbeatAgeMS *int64               `json:"heartbeat_age_ms,omitempty"` // since the last accepted heartbeat
+	ContactAgeMS   *int64               `json:"contact_age_ms,omitempty"`   // since the last request of any kind
 	Posture        string               `json:"posture,omitempty"`
 	CertNotAfter   string               `json:"cert_not_after,omitempty"`
 	AgentVersion   string               `json:"agent_version,omitempty"`
@@ -30,12 +30,11 @@ type Lifecycle struct {
 	LostResults    *int                 `json:"lost_results,omitempty"`
 	Operation      string               `json:"latest_operation,omitempty"` // type and status
 	Classification *diag.Classification `json:"classification,omitempty"`
-	// GPUs is what the platform's policy makes of them; absent where it judges none.
+	// GPUs is the platform's judgement of the GPUs; absent if it does not judge any.
 	GPUs *preflight.GPUAdmission `json:"gpu,omitempty"`
 }
 
-// Lifecycle walks only the hops of the platform's read model, and classifies the result. The node itself is not
-// touched.
+// Lifecycle walks only the hops of the platform's read model, and classifies the result. It does not contact the node.
 func (s *Session) Lifecycle(ctx context.Context) Lifecycle {
 	ctx, cancel := context.WithTimeout(ctx, lifecycleTime)
 	defer cancel()
@@ -44,7 +43,7 @@ func (s *Session) Lifecycle(ctx context.Context) Lifecycle {
 	return lifecycleOf(s.ask(ctx, at, diag.HopControlPlaneAccess, diag.HopNodeHeartbeat, diag.HopGPUHealth))
 }
 
-// lifecycleOf reads a row out of a judged report.
+// lifecycleOf converts a judged report.
 func lifecycleOf(r *diag.Report) Lifecycle {
 	l := Lifecycle{NodeID: r.Subject.NodeID}
 	e := preflight.EvidenceOf(r)
@@ -76,7 +75,7 @@ func whyUnknown(r *diag.Report) string {
 }
 
 // UnknownSubject reports whether a walk was about a node or an allocation that the platform does not know: a mistake in
-// what was asked for, or in the profile.
+// the request or in the profile.
 func UnknownSubject(r *diag.Report) bool {
 	return slices.ContainsFunc(r.Hops, func(h diag.HopResult) bool {
 		return h.Signal == diag.SigNodeUnknown || h.Signal == diag.SigAllocationUnknown

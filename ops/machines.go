@@ -13,10 +13,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// machines are a drill's machines by id, each with a connection of its own.
+// machines are a drill's machines by id, each with its own connection.
 type machines map[string]*remote.Machine
 
-// machines makes them; nothing is connected yet.
+// machines returns the machines; it does not connect.
 func (s *Site) machines(of []chaos.Machine) machines {
 	all := machines{}
 	for _, m := range of {
@@ -25,7 +25,7 @@ func (s *Site) machines(of []chaos.Machine) machines {
 	return all
 }
 
-// withHere are they, and this machine.
+// withHere returns the machines, and this machine.
 func (all machines) withHere() map[string]drill.Machine {
 	with := map[string]drill.Machine{"": remote.Here()}
 	for id, m := range all {
@@ -36,11 +36,11 @@ func (all machines) withHere() map[string]drill.Machine {
 
 func (all machines) close() {
 	for _, m := range all {
-		_ = m.Close() // its calls have reported every error
+		_ = m.Close() // every error was already returned by a call
 	}
 }
 
-// ready makes what the plan needs for this run alone, and plans once more with it; nil where it needs nothing.
+// ready creates what the plan needs for this run only, and makes the plan again with it; nil if the plan needs nothing.
 func (d *Drill) ready(plan chaos.Plan, facts chaos.Facts) func(context.Context) (chaos.Plan, error) {
 	if len(plan.Material) == 0 {
 		return nil
@@ -60,7 +60,7 @@ func (d *Drill) ready(plan chaos.Plan, facts chaos.Facts) func(context.Context) 
 	}
 }
 
-// authority is the CA that the profile lends to drills; nil where it lends none.
+// authority returns the CA that the profile provides for drills; nil if there is none.
 func (s *Site) authority() (*chaos.Authority, error) {
 	c := s.Profile.Chaos
 	if c.CACert == "" || c.CAKey == "" {
@@ -81,7 +81,7 @@ func (s *Site) authority() (*chaos.Authority, error) {
 	return own, nil
 }
 
-// mint makes one thing: what only the platform or the operator has is theirs to give.
+// mint creates one thing that only the platform or the operator can issue.
 func (s *Session) mint(ctx context.Context, m chaos.Mint, own *chaos.Authority) (chaos.Material, error) {
 	switch m.What {
 	case chaos.MintBearer:

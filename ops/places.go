@@ -13,10 +13,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
 
-// places are from where a session measures, by the names of a walk's vantages.
+// places are where a session measures, by the names of a walk's vantages.
 type places map[string]preflight.Vantage
 
-// open makes them; the caller that opens them closes them. Nothing is connected before something is asked there.
+// open returns the places, which the caller closes. They connect with their first request.
 func (s *Session) open() places {
 	at := places{
 		preflight.Operator: vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: s.Began,
@@ -32,7 +32,7 @@ func (s *Session) open() places {
 	return at
 }
 
-// platformHost is the platform's own host as a vantage of a walk: it is reached in the same way as a node.
+// platformHost is the platform's own host as a vantage of a walk, reached like a node.
 type platformHost struct{ *vantage.Node }
 
 // Name is "platform".
@@ -54,7 +54,7 @@ func (p platformHost) Info() diag.VantageInfo {
 	return info
 }
 
-// nodeConfig reports how this session gets to its node, and with which helper.
+// nodeConfig returns the login to the session's node, and the helper to use.
 func (s *Session) nodeConfig() vantage.NodeConfig {
 	p, of := s.site.Profile, s.env.Subject
 	return vantage.NodeConfig{
@@ -63,7 +63,8 @@ func (s *Session) nodeConfig() vantage.NodeConfig {
 	}
 }
 
-// trustArgs makes `gpuaasctl ssh trust NODE` get to the same host with the same known_hosts file as this session.
+// trustArgs returns the flags with which `gpuaasctl ssh trust NODE` reaches the same host, with the same known_hosts
+// file, as this session.
 func (s *Session) trustArgs() []string {
 	var args []string
 	p, of := s.site.Profile, s.env.Subject
@@ -76,8 +77,8 @@ func (s *Session) trustArgs() []string {
 	return args
 }
 
-// Host reports how to get to a node of the profile, to the platform's machine, or to a host of that name. host is where
-// the node is reached, "" where the profile states.
+// Host returns the login to a node of the profile, to the platform's machine, or to a host of that name. host overrides
+// the node's address unless it is "".
 func (s *Site) Host(node, host string) vantage.NodeConfig {
 	p := s.Profile
 	if _, isNode := p.Nodes[node]; node == chaos.Platform && !isNode && host == "" && p.PlatformSSH.Host != "" {
@@ -87,14 +88,14 @@ func (s *Site) Host(node, host string) vantage.NodeConfig {
 		Agent: p.Agent}
 }
 
-// Patience with a connection that does not close: one goodbye after a whole walk, hardly any after Ctrl-C.
+// Timeouts for closing connections: enough for an orderly close after a walk, almost none after Ctrl-C.
 const (
 	closeGrace          = 2 * time.Second
 	closeGraceCancelled = 100 * time.Millisecond
 )
 
-// close closes them. What they measured is in the facts, so an error has nothing to add; a connection that hangs ends
-// with the process.
+// close closes the places. It ignores errors, since the measurements are complete; a connection that hangs ends with
+// the process.
 func (at places) close(ctx context.Context) {
 	grace := closeGrace
 	if ctx.Err() != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// TestEveryWayToANodeUsesItsOwnLogin: walks, the look at a host key and drills get to a node by its own port and user.
+// TestEveryWayToANodeUsesItsOwnLogin: walks, host key checks and drills use the node's own port and user.
 func TestEveryWayToANodeUsesItsOwnLogin(t *testing.T) {
 	s := New(Site{Profile: profile.Profile{
 		SSH: profile.SSH{User: "ops", Port: 22, Identity: "/k"}, PlatformSSH: profile.SSH{Host: "p", User: "edge", Port: 23},
@@ -33,7 +33,7 @@ func TestEveryWayToANodeUsesItsOwnLogin(t *testing.T) {
 	}
 }
 
-// TestTrustOfADrillsMachine: a host key that is not known is accepted by a command which gets to the same machine.
+// TestTrustOfADrillsMachine: the command that accepts an unknown host key reaches the same machine.
 func TestTrustOfADrillsMachine(t *testing.T) {
 	s := New(Site{Chosen: "two", Profile: profile.Profile{
 		Name: "two", Nodes: map[string]profile.Node{"n1": {Host: "192.0.2.1"}}, SSH: profile.SSH{User: "ops"},

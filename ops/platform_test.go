@@ -12,7 +12,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// aPlatform serves an operator API on loopback that knows the nodes n1 and n2: n1 was heard just now, n2 an hour ago.
+// aPlatform serves an operator API on loopback that knows two nodes: the last contact with n1 was just now, with n2 an
+// hour ago.
 func aPlatform() (*ops.Site, func()) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		heard := time.Now()

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/ops"
 )
 
-// TestSessionsAtOnce: many sessions of one site, and all verbs of one session, run at once without a race, and each
-// report is of its own node. It is worth most under -race.
+// TestSessionsAtOnce: many sessions of one site, and all methods of one session, run at once without a race, and each
+// report is about its own node. It is most useful with -race.
 func TestSessionsAtOnce(t *testing.T) {
 	site, end := aPlatform()
 	defer end()
@@ -65,7 +65,7 @@ func TestSessionsAtOnce(t *testing.T) {
 	}
 }
 
-// ignore leaves out that the platform does not know a node, as n3.
+// ignore drops the error that the platform does not know a node, such as n3.
 func ignore(err error) error {
 	var unknown *ops.UnknownNodeError
 	if errors.As(err, &unknown) && unknown.Node == "n3" {

@@ -13,10 +13,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// RecordOptions select the record, and how much of it.
+// RecordOptions select the record, and how much of it is read.
 type RecordOptions struct {
-	Dir   string // folder on the node; "" is the profile's
-	Limit int    // newest entries; what is pinned is always read
+	Dir   string // folder on the node; "": the profile's
+	Limit int    // newest entries; pinned ones are always read
 }
 
 // KindRecord heads a Record.
@@ -31,22 +31,22 @@ type Record struct {
 	Record diag.RecordFacts `json:"record"`
 }
 
-// NewRecord redacts a record as it was read, and summarizes it. Agents redact what they write; this also covers
-// records of older agents and manual changes.
+// NewRecord redacts a record that was read, and summarizes it. Agents redact what they write; this also covers records
+// of older agents and manual changes.
 func NewRecord(node string, f diag.RecordFacts) *Record {
 	Redacted{}.Record(&f)
 	return &Record{Head: diag.NewHead(KindRecord), Node: node, Story: record.Tell(f), Record: f}
 }
 
-// OtherRecordError is a folder that holds no record, while the copy in memory is of the agent's own, which is
-// elsewhere.
+// OtherRecordError means that a folder has no record, although there is a copy in memory of the agent's own record,
+// which is elsewhere.
 type OtherRecordError struct{ Dir, Home, Why string }
 
 func (e *OtherRecordError) Error() string {
 	return fmt.Sprintf("%s of the node holds no record: %s (its agent's is in %s)", e.Dir, e.Why, e.Home)
 }
 
-// Record reads the node's record over SSH. No agent needs to run there. An UnreadError means that nothing was read.
+// Record reads the node's record over SSH. The agent need not be running. An UnreadError means that nothing was read.
 func (s *Session) Record(ctx context.Context, o RecordOptions) (*Record, error) {
 	f := s.Follow(o)
 	defer f.Close(ctx)
@@ -57,17 +57,18 @@ func (s *Session) Record(ctx context.Context, o RecordOptions) (*Record, error) 
 	return NewRecord(s.of.Node, *facts), nil
 }
 
-// Follower reads one record again and again, over one connection as long as that holds.
+// Follower reads one record repeatedly, over one connection as long as that lasts.
 type Follower struct {
 	s  *Session
 	o  RecordOptions
 	at places // nil: to be connected
 }
 
-// Follow makes a follower; nothing is connected yet, and the caller closes it.
+// Follow returns a follower, which the caller closes. It does not connect yet.
 func (s *Session) Follow(o RecordOptions) *Follower { return &Follower{s: s, o: o} }
 
-// Read reads the newest entries. After an error the next call connects again: a connection that broke stays broken.
+// Read reads the newest entries. After an error the next call connects again, since a broken connection cannot be
+// reused.
 func (f *Follower) Read(ctx context.Context, limit int) (*diag.RecordFacts, error) {
 	if err := f.s.NeedHost(); err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ func (f *Follower) Close(ctx context.Context) {
 	}
 }
 
-// readRecord reads the record where v is. A fact without a record becomes an error with the reason.
+// readRecord reads the record from v. A fact without a record becomes an error with the reason.
 func (s *Session) readRecord(ctx context.Context, v preflight.Vantage, dir string, limit int) (
 	*diag.RecordFacts, error,
 ) {

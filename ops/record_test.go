@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// mirrored is a node whose disk holds no record where it is looked for, so that the copy in memory answers.
+// mirrored is a node without a record in the given folder on its disk, so that the copy in memory answers.
 type mirrored struct{}
 
 func (mirrored) Name() string { return "node" }
@@ -21,7 +21,8 @@ func (mirrored) Probe(_ context.Context, reqs []diag.Request) []diag.Fact {
 			Degraded: "its file record is missing"}}}
 }
 
-// TestShowNamesAMistypedFolder: the copy in memory is of the agent's own record, and replaces no other folder.
+// TestShowNamesAMistypedFolder: the copy in memory belongs to the agent's own record, and is not shown for another
+// folder.
 func TestShowNamesAMistypedFolder(t *testing.T) {
 	for dir, refused := range map[string]bool{profile.DefaultAgentRecord: false, profile.DefaultAgentRecord + "/": false,
 		"/wrong": true} {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 )
 
-// Redacted counts, by a bundle's source, what the rules of redaction took out.
+// Redacted counts the redactions by a bundle's source and by rule.
 type Redacted map[string]map[string]int
 
 func (r Redacted) add(source string, counts map[string]int) {
@@ -20,7 +20,7 @@ func (r Redacted) add(source string, counts map[string]int) {
 	}
 }
 
-// Scrub is the scrubber of one source: texts lose what looks like a secret, and it is counted.
+// Scrub returns the scrubber of one source, which redacts texts and counts the redactions.
 func (r Redacted) Scrub(source string) func(string) string {
 	return func(s string) string {
 		counts := map[string]int{}
@@ -30,8 +30,8 @@ func (r Redacted) Scrub(source string) func(string) string {
 	}
 }
 
-// value scrubs the value of a named field. Ids, digests and fingerprints are long runs that no human wrote, and no
-// secrets: of a field that is named one, what has the form of one stays.
+// value scrubs the value of a named field. Ids, digests and fingerprints are long random-looking runs, but not secrets:
+// if a field's name says that it is one and its value has that form, it is kept.
 func (r Redacted) value(source, name, v string) string {
 	named := slices.ContainsFunc(idEndings[:], func(end string) bool { return strings.HasSuffix(name, end) })
 	if named && !strings.ContainsFunc(v, notOfID) {
@@ -40,7 +40,7 @@ func (r Redacted) value(source, name, v string) string {
 	return r.Scrub(source)(v)
 }
 
-// idEndings are how the names of fields end whose values are long by nature.
+// idEndings are the endings of fields' names whose values are long by nature.
 var idEndings = [...]string{"id", "fingerprint", "serial", "digest", "sha256"}
 
 func notOfID(c rune) bool {
@@ -59,8 +59,8 @@ func (r Redacted) Record(facts *diag.RecordFacts) {
 	}
 }
 
-// clean scrubs what was scrubbed where it was read: nothing that an older helper let through leaves by this tool. It
-// is done before anything else is made of what was heard.
+// clean scrubs again what was already scrubbed where it was read, in case an older helper missed something. It runs
+// before anything else uses the data.
 func (h *Heard) clean(r Redacted) {
 	journal := func(source string, j *diag.JournalFacts) {
 		if j == nil {

@@ -18,16 +18,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// ReenrollOptions are the reason, and the bundle's destination.
+// ReenrollOptions are the reason, and the destination of the bundle.
 type ReenrollOptions struct {
 	Reason string // for the audit
-	Force  bool   // issue also while signing CA and ingress CA differ; Reason must explain it
-	// Save keeps the bundle, which holds a token, in a file, and returns its path. Where it is nil the bundle is
-	// carried to the node, whose agent is restarted and waited for.
+	Force  bool   // issue it even if signing CA and ingress CA differ; Reason must explain why
+	// Save stores the bundle, which contains a token, in a file, and returns its path. If it is nil, the bundle is
+	// copied to the node, whose agent is then restarted and waited for.
 	Save func(bundle []byte) (file string, err error)
 }
 
-// Reenrollment is what came of one. It never holds the token.
+// Reenrollment is the result of a re-enrollment. It never contains the token.
 type Reenrollment struct {
 	diag.Head
 
@@ -48,13 +48,13 @@ type Reenrollment struct {
 	Error         string    `json:"error,omitempty"`
 }
 
-// OnNode is what the node reports of an applied bundle, without secrets.
+// OnNode is the node's report about an applied bundle, without secrets.
 type OnNode struct {
 	Changes []string `json:"changes,omitempty"`
-	Undo    string   `json:"undo,omitempty"` // folder that holds what was there before
+	Undo    string   `json:"undo,omitempty"` // folder with the previous files
 }
 
-// Reenroll has the platform issue an audited recovery bundle for the node, and carries it there. The document records
+// Reenroll lets the platform issue an audited recovery bundle for the node, and copies it there. The document records
 // how far it got, and is nil for an InputError or a NoHostError. An interrupt is context.Canceled.
 func (s *Session) Reenroll(ctx context.Context, o ReenrollOptions) (*Reenrollment, error) {
 	if s.env.Token.IsZero() {
@@ -72,7 +72,7 @@ func (s *Session) Reenroll(ctx context.Context, o ReenrollOptions) (*Reenrollmen
 		CorrelationID: s.env.CorrelationID}
 	err := s.reenroll(ctx, at, o, d)
 	switch {
-	// what was done by then is in the document all the same: a token may be out
+	// the document has what was done before: a token may have been issued
 	case errors.Is(ctx.Err(), context.Canceled):
 		d.Error = "interrupted"
 		if errors.Is(err, errLost) {
@@ -85,7 +85,7 @@ func (s *Session) Reenroll(ctx context.Context, o ReenrollOptions) (*Reenrollmen
 	return d, err
 }
 
-// canReenroll refuses, before anything is sent, what this platform cannot do, or what could not be confirmed
+// canReenroll refuses, before anything is sent, what this platform does not support, or what could not be verified
 // afterwards.
 func (s *Session) canReenroll(o ReenrollOptions) error {
 	m := s.env.Profile.Mapping
@@ -111,7 +111,7 @@ func (s *Session) reenroll(ctx context.Context, at places, o ReenrollOptions, d 
 			return err
 		}
 		d.Before = before.generation
-		if f := login(ctx, at[preflight.Node], s.env.Subject.NodeHost); !f.Passed() { // before a token is issued for nothing
+		if f := login(ctx, at[preflight.Node], s.env.Subject.NodeHost); !f.Passed() { // before a token is issued in vain
 			return fmt.Errorf("no login on %s: %s: %s; no bundle was issued", s.env.Subject.NodeHost, f.Failure,
 				f.Detail)
 		}
@@ -144,7 +144,7 @@ func (s *Session) reenroll(ctx context.Context, at places, o ReenrollOptions, d 
 	return s.awaitNode(ctx, at[preflight.Operator], before, d)
 }
 
-// checkControlPlane refuses while what signs is known not to be what the ingress takes.
+// checkControlPlane refuses if the ingress is known not to accept what the signing CA signs.
 func (s *Session) checkControlPlane(ctx context.Context, place preflight.Vantage, force bool, d *Reenrollment) error {
 	req := s.env.API(profile.PathTrust, nil, "trust.signing_ca", "trust.ingress_ca", "trust.ingress_trusts_signing_ca")
 	d.ControlPlane = "not measured"
@@ -170,7 +170,7 @@ func (s *Session) checkControlPlane(ctx context.Context, place preflight.Vantage
 	return nil
 }
 
-// nodeCert is what the platform knows of a node's certificate.
+// nodeCert is what the platform knows about a node's certificate.
 type nodeCert struct {
 	generation int64
 	serial     string
@@ -191,12 +191,12 @@ func (s *Session) readCert(ctx context.Context, place preflight.Vantage) (nodeCe
 	return c, nil
 }
 
-// login asks how the node was got to; it also has the helper in place.
+// login measures the login to the node, which also installs the helper.
 func login(ctx context.Context, place preflight.Vantage, host string) diag.Fact {
 	return place.Probe(ctx, []diag.Request{{ID: "reenroll/ssh", Op: diag.OpSSH, Target: host}})[0]
 }
 
-// carryScript gives its input, the bundle, to the helper, and restarts the agent. Arguments: the helper, the agent's
+// carryScript passes its input, the bundle, to the helper, and restarts the agent. Arguments: the helper, the agent's
 // unit, then the helper's. The bundle is on no command line and in no file of ours.
 const carryScript = `h=$1 unit=$2
 shift 2
@@ -206,7 +206,7 @@ out=$(systemctl restart "$unit" 2>&1) || { say "failed the bundle is in place, a
 say "restarted $done"
 `
 
-// carry has the node's helper apply the bundle. Whatever comes back is shown without the token.
+// carry lets the node's helper apply the bundle. It removes the token from whatever is returned.
 func (s *Session) carry(ctx context.Context, place preflight.Vantage, bundle []byte, b *wire.Bundle,
 	d *Reenrollment) error {
 	node, ok := place.(*vantage.Node)
@@ -225,7 +225,7 @@ func (s *Session) carry(ctx context.Context, place preflight.Vantage, bundle []b
 	if err == nil {
 		word, rest, _ := strings.Cut(said[len(said)-1], " ")
 		if word == "restarted" {
-			// The answer of an agent of another version may not parse; the bundle is in place.
+			// The answer of an agent of another version may not parse; the bundle has been applied.
 			_ = bounded.Unmarshal([]byte(rest), &d.OnNode, bounded.Small())
 			return nil
 		}
@@ -235,12 +235,12 @@ func (s *Session) carry(ctx context.Context, place preflight.Vantage, bundle []b
 		strings.ReplaceAll(err.Error(), b.Token, diag.Redacted))
 }
 
-// nodePoll is how often the platform is asked whether the node came back.
+// nodePoll is how often the platform is queried for the node's return.
 const nodePoll = 500 * time.Millisecond
 
-// awaitNode waits until the platform has accepted the node's word since its agent was restarted. A certificate that is
-// still good stays in use: the node then only needed trust and endpoints, and keeps the token for the day when it does
-// not.
+// awaitNode waits until the platform has accepted a heartbeat that the node sent after its agent was restarted. A
+// certificate that is still valid stays in use: the node then needed only trust and endpoints, and keeps the token for
+// later.
 func (s *Session) awaitNode(ctx context.Context, place preflight.Vantage, before nodeCert, d *Reenrollment) error {
 	// by the platform's clock, or by the node's last heartbeat if the platform sends no time
 	looked, restarted := false, time.Time{}

@@ -11,10 +11,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// canary is a token that no message may quote.
+// canary is a token that no message may contain.
 const canary = "grt1.canary"
 
-// TestReadBundle: what is of no use on this node is refused, and never quoted.
+// TestReadBundle: a bundle that cannot be used on this node is refused, and never quoted.
 func TestReadBundle(t *testing.T) {
 	for name, text := range map[string]string{
 		"no bundle":      canary,
@@ -28,7 +28,7 @@ func TestReadBundle(t *testing.T) {
 	}
 }
 
-// toldVantage answers as the platform does about a node, with other fields each time it is asked.
+// toldVantage answers for the platform about a node, with other fields each time.
 type toldVantage struct {
 	fields func(asked int) map[string]string
 	asked  int
@@ -41,7 +41,7 @@ func (v *toldVantage) Probe(context.Context, []diag.Request) []diag.Fact {
 	return []diag.Fact{{HTTP: &diag.HTTPFacts{Fields: v.fields(v.asked)}}}
 }
 
-// TestReenrollHeard: only a heartbeat from after the restart counts, with and without a platform that sends its time.
+// TestReenrollHeard: only a heartbeat sent after the restart counts, whether or not the platform sends its time.
 func TestReenrollHeard(t *testing.T) {
 	for name, now := range map[string]string{"tells the time": "2026-11-21T12:00:01.000Z", "tells no time": ""} {
 		for _, comes := range []bool{true, false} {

@@ -14,18 +14,18 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
 
-// Target reports what a session is about. Every field but Node may be empty.
+// Target is what a session is about. Every field but Node may be empty.
 type Target struct {
 	Node        string
-	Host        string // where the node is reached; "" is where the profile states
+	Host        string // address of the node; "": the profile's
 	Allocation  string
 	Session     string // terminal session of a failing request
 	Correlation string // correlation id of a failing request
-	As          string // what the session's own requests are named after; "" is "diag"
+	As          string // prefix of the ids of the session's own requests; "" is "diag"
 }
 
-// Session is one run about one node, under ids of its own. It holds no connection: every method makes those that it
-// needs. Its methods may be called at once.
+// Session is one run about one node, with its own ids. It has no open connections: every method opens those that it
+// needs. Its methods may be called concurrently.
 type Session struct {
 	RunID string
 	Began time.Time
@@ -35,7 +35,7 @@ type Session struct {
 	env  preflight.Env
 }
 
-// Node is a new session about a node, and an allocation on it where one is given.
+// Node returns a new session about a node, and about an allocation on it if given.
 func (s *Site) Node(id, allocation string) *Session {
 	return s.About(Target{Node: id, Allocation: allocation})
 }
@@ -49,38 +49,38 @@ func (s *Site) About(t Target) *Session {
 		CorrelationID: preflight.NewID(t.As), Token: s.Secrets.Token, Cookie: s.Secrets.Cookie, NodeCA: s.Secrets.NodeCA,
 		Scrub: func(text string) string { return probe.ScrubLine(text, nil) },
 	}
-	n.env.Subject.CorrelationID = t.Correlation       // the session itself goes out under an id of its own
-	if s.Chosen != "" && s.Chosen != s.Profile.Name { // its name alone would not be found
+	n.env.Subject.CorrelationID = t.Correlation       // the session's own requests have another id
+	if s.Chosen != "" && s.Chosen != s.Profile.Name { // the profile would not be found by its name alone
 		n.env.Subject.Expected["profile_file"] = s.Chosen
 	}
 	return n
 }
 
-// Again is a session about the same, begun now and under ids of its own.
+// Again returns a session about the same target, begun now and with new ids.
 func (s *Session) Again(as string) *Session {
 	t := s.of
 	t.As = as
 	return s.site.About(t)
 }
 
-// Next is the same session, begun now: its ids stay.
+// Next returns the same session, begun now, with the same ids.
 func (s *Session) Next() *Session {
 	n := *s
 	n.Began = time.Now()
 	return &n
 }
 
-// Site is whose node this is.
+// Site returns the node's site.
 func (s *Session) Site() *Site { return s.site }
 
-// Subject is what the session is about, for a report.
+// Subject returns what the session is about, for a report.
 func (s *Session) Subject() diag.Subject {
 	of := s.env.Subject
 	of.Expected = maps.Clone(of.Expected)
 	return of
 }
 
-// NeedHost refuses a session that has to go to its node and does not know where that is, or has no way to log in.
+// NeedHost refuses a session that must log in to its node but lacks an address or a way to log in.
 func (s *Session) NeedHost() error {
 	p := s.site.Profile
 	if s.env.Subject.NodeHost != "" {
@@ -89,11 +89,10 @@ func (s *Session) NeedHost() error {
 	return &NoHostError{Node: s.of.Node, Profile: s.site.Chosen, Others: p.OtherNodes(s.of.Node)}
 }
 
-// readModelFact is the id of a walk's question for the node.
+// readModelFact is the id of a walk's request for the node.
 const readModelFact = string(diag.HopNodeHeartbeat) + "/read_model"
 
-// knownNode is an error if the platform does not know the node and the profile has no host for it either; otherwise
-// nil.
+// knownNode returns an error if neither the platform knows the node nor the profile has a host for it.
 func (s *Session) knownNode(f *diag.Fact) error {
 	if f.HTTP == nil || f.HTTP.Status != http.StatusNotFound || f.Failure != diag.HTTPStatus ||
 		s.env.Subject.NodeHost != "" {
@@ -115,7 +114,7 @@ func (s *Session) KnownNode(facts []diag.Fact) error {
 	return nil
 }
 
-// Command is a command about this node, to paste: the words before NODE, then flags.
+// Command returns a command about this node, to paste: the words before NODE, then flags.
 func (s *Session) Command(words ...string) string {
 	argv := []string{"gpuaasctl"}
 	n := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "-") })

@@ -2,7 +2,7 @@ package ops
 
 import "testing"
 
-// TestCommandIsAboutTheSameNode: a command to paste reaches the node that this one reached.
+// TestCommandIsAboutTheSameNode: a command to paste reaches the same node as this session.
 func TestCommandIsAboutTheSameNode(t *testing.T) {
 	site := New(Site{Chosen: "lab"})
 	s := site.About(Target{Node: "n1", Host: "10.0.0.5"})

@@ -10,31 +10,30 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// Site is one environment: its profile, what the operator holds for it, and the program that asks. It is not changed
-// once New has made it.
+// Site is one environment: its profile, the operator's secrets, and this program. It is immutable after New.
 type Site struct {
 	Profile profile.Profile
-	Chosen  string // how an operator chooses this profile: its name, or the path of its file
+	Chosen  string // how an operator selects this profile: its name, or the path of its file
 	Secrets Secrets
-	Tool    string // version of the program that asks
-	Libexec string // folder of the helpers that are put on machines; "" is beside this program
+	Tool    string // version of this program
+	Libexec string // folder of the helpers for machines; "": next to this program
 	By      string // who asks, for audits
 }
 
-// New is the site s with the profile's defaults.
+// New returns s with the profile's defaults.
 func New(s Site) *Site {
 	s.Profile = s.Profile.WithDefaults()
 	return &s
 }
 
-// Secrets are what the operator holds, and the trust bundle of the nodes as PEM text.
+// Secrets are the operator's secrets, and the trust bundle of the nodes as PEM text.
 type Secrets struct {
 	Token, Cookie diag.Secret
 	NodeCA        string
 }
 
-// ReadSecrets reads the files that hold secrets, or runs the commands that print them. With run off it only looks for
-// the commands' programs, and runs nothing. What is wrong is an InputError, an interrupt is not.
+// ReadSecrets reads the files with secrets, or runs the commands that print them. If run is false, it only looks up the
+// commands' programs. A mistake is an InputError, an interrupt is not.
 func ReadSecrets(ctx context.Context, p profile.Profile, run bool) (Secrets, error) {
 	var errs []error
 	read := func(key, path string, command []string) (s diag.Secret) {
@@ -66,14 +65,13 @@ func ReadSecrets(ctx context.Context, p profile.Profile, run bool) (Secrets, err
 	if _, err := profile.ReadCA(p.Trust.OperatorCA); err != nil {
 		errs = append(errs, fmt.Errorf("trust.operator_ca: %w", err))
 	}
-	if len(errs) > 0 && ctx.Err() != nil { // while a command was waited for
+	if len(errs) > 0 && ctx.Err() != nil { // interrupted while waiting for a command
 		return s, ctx.Err()
 	}
 	return s, asInput(errors.Join(errs...))
 }
 
-// Each gives do a session about each of the nodes, at most width of them at once, and returns when all are done. A
-// width of 0 is all at once.
+// Each calls do with a session about each of the nodes, at most width at once (0: all), and returns when all are done.
 func (s *Site) Each(nodes []string, width int, do func(i int, s *Session)) {
 	pool(len(nodes), width, func(i int) { do(i, s.Node(nodes[i], "")) })
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/evidence"
 )
 
-// sources are the gathered facts as events, each with the clock of its source.
+// sources returns the gathered facts as events, each with the clock of its source.
 func (h *Heard) sources(node string, r Redacted) []evidence.Source {
 	nodeClock := evidence.ClockOf("node", h.NodeClock)
 	hostClock := evidence.ClockOf("platform", h.PlatformClock)
@@ -34,7 +34,7 @@ func (h *Heard) sources(node string, r Redacted) []evidence.Source {
 	return sources
 }
 
-// instance is the node's, by its own newest record entry; "" where it has none.
+// instance returns the node's instance by its newest record entry; "" if it has none.
 func (h *Heard) instance() string {
 	if h.Record.Record == nil {
 		return ""
@@ -46,7 +46,7 @@ func (h *Heard) instance() string {
 	return id
 }
 
-// APIClock compares the platform's clock, as its answer has it, with ours in the middle of the exchange.
+// APIClock compares the time in the platform's answer with ours in the middle of the exchange.
 func (h *Heard) APIClock() evidence.Clock {
 	c := evidence.Clock{Host: "platform API"}
 	f := h.Node

@@ -16,11 +16,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
 
-// surveyRounds bounds how often a machine is asked: an answer may raise one more question, and that one none.
+// surveyRounds bounds the rounds of questions to a machine: an answer may require one more question, whose answer
+// requires none.
 const surveyRounds = 3
 
-// survey reads what a plan must know: the platform's word on the allocation, the operator's tools, and every machine,
-// all at once. It writes nothing anywhere. A machine that cannot be asked is in the facts as such.
+// survey reads what a plan needs: the allocation according to the platform, the operator's tools, and every machine,
+// all concurrently. It writes nothing anywhere. The facts show which machines could not be read.
 func (d *Drill) survey(ctx context.Context) (chaos.Facts, error) {
 	facts := chaos.Facts{
 		Now: time.Now().UTC().Truncate(time.Second), Operator: d.Session.site.By, Machines: slices.Clone(d.Machines),
@@ -44,12 +45,12 @@ func (d *Drill) survey(ctx context.Context) (chaos.Facts, error) {
 	return facts, nil
 }
 
-// unasked is the refusal of a plan for which not everything could be asked.
+// unasked is the refusal of a plan for which not everything could be read.
 func unasked(err error) []chaos.Refusal {
 	return []chaos.Refusal{{Refusal: *step.Refuse(chaos.RefusedUnreachable, "%v", err)}}
 }
 
-// surveyMachine asks one machine until it has answered everything.
+// surveyMachine reads one machine until every question is answered.
 func (d *Drill) surveyMachine(ctx context.Context, a *chaos.Allocation, m *chaos.Machine) error {
 	site := d.Session.site
 	node := vantage.NewNode(site.machineConfig(*m))
@@ -71,7 +72,7 @@ func (d *Drill) surveyMachine(ctx context.Context, a *chaos.Allocation, m *chaos
 	return nil
 }
 
-// machineConfig reports how to get to a machine of a drill, for scripts alone: nothing is put there.
+// machineConfig returns the login to a machine of a drill, for scripts only: nothing is installed there.
 func (s *Site) machineConfig(m chaos.Machine) vantage.NodeConfig {
 	c := vantage.NodeConfig{ID: m.ID, Host: m.Host, SSH: s.Profile.SSHOf(m.ID), Agent: s.Profile.Agent, Bare: true}
 	if m.Role == chaos.RolePlatform {
@@ -83,7 +84,7 @@ func (s *Site) machineConfig(m chaos.Machine) vantage.NodeConfig {
 	return c
 }
 
-// operatorTools are the paths of the programs that the drill runs here.
+// operatorTools returns the paths of the programs that the drill runs on this machine.
 func operatorTools(s *chaos.Scenario) map[string]string {
 	tools := map[string]string{}
 	for _, p := range [...]chaos.Probe{s.VerifyInjected.Probe, s.VerifyInjected.Control, s.Recovery.Proof} {
@@ -96,7 +97,7 @@ func operatorTools(s *chaos.Scenario) map[string]string {
 	return tools
 }
 
-// allocation is the platform's word on the allocation, by the walk's own question.
+// allocation reads the allocation from the platform, with the request of a walk.
 func (s *Session) allocation(ctx context.Context) (*chaos.Allocation, error) {
 	at := s.open()
 	defer at.close(ctx)

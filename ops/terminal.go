@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
 
-// terminal opens a terminal of the session's allocation for at most some time, as a browser does. Its shell starts a
-// process that leaves the session and would outlive it, for no longer than that time.
+// terminal opens a terminal of the session's allocation for at most the time most, as a browser does. Its shell starts
+// a process that leaves the session and would outlive it, for at most the same time.
 func (s *Session) terminal(most time.Duration) drill.OpenTerminal {
 	return func(ctx context.Context, opened func()) (drill.End, error) {
 		t := s.Again("drill")
@@ -44,7 +44,7 @@ func (s *Session) terminal(most time.Duration) drill.OpenTerminal {
 	}
 }
 
-// factText is a failed fact in a few words.
+// factText describes a failed fact in a few words.
 func factText(f *diag.Fact) string {
 	if f.Detail != "" {
 		return fmt.Sprintf("%s: %s", f.Failure, f.Detail)

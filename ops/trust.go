@@ -10,14 +10,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/trust"
 )
 
-// trustHops are the hops whose facts the explanation rests on. None of them changes anything.
+// trustHops are the hops whose facts the explanation needs. None of them changes anything.
 var trustHops = [...]diag.HopID{
 	diag.HopControlPlaneAccess, diag.HopNodeHeartbeat, diag.HopNodeOpsAccess,
 	diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus, diag.HopNodeTerminalReachability,
 }
 
-// Trust walks the hops that it takes, asks what they do not, and explains who trusts whom. An interrupted one is an
-// error: half a table is not worth a judgement.
+// Trust walks trustHops, measures what they do not, and explains the trust between the certificates. An interrupted run
+// is an error, since half a table cannot be judged.
 func (s *Session) Trust(ctx context.Context) (*trust.Report, error) {
 	at := s.open()
 	defer at.close(ctx)
@@ -48,7 +48,7 @@ func (s *Session) Trust(ctx context.Context) (*trust.Report, error) {
 	return r, nil
 }
 
-// askTrust sends each question to its vantage. A node without a host is not asked: nothing is known of it.
+// askTrust sends each question to its vantage. It skips questions for a node without a host.
 func askTrust(ctx context.Context, at places, host bool, qs []trust.Question) []diag.Fact {
 	byPlace := map[string][]diag.Request{}
 	for _, q := range qs {

@@ -7,21 +7,21 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// WalkOptions are what a walk does beside asking. The zero value walks the whole chain without a terminal session, and
-// neither compares nor keeps anything.
+// WalkOptions are options of a walk. The zero value walks the whole chain without a terminal session, and neither
+// compares nor stores anything.
 type WalkOptions struct {
 	Only, Skip []diag.HopID
 	Terminal   bool     // open one real terminal session
 	Watch      bool     // change nothing: no task, no terminal session, no write on the node's disks
-	Command    string   // how the same walk is made again, to paste; "" where the profile's name is all
+	Command    string   // command that repeats the walk, to paste; "" if the profile's name suffices
 	Memory     *Memory  // the history, recalled for this walk's subject and plan, or nil
 	Baseline   Baseline // what it is compared with; needs Memory
 
-	kept bool // the node's vantage has been used by walks before this one
+	kept bool // the node's vantage was used by earlier walks
 }
 
-// Plan is what a walk with these options does: which hops, from where, with which budgets, and what is left out and
-// why.
+// Plan returns what a walk with these options does: which hops, from where, with which budgets, and what is left out
+// and why.
 func (s *Session) Plan(o WalkOptions) diag.Plan {
 	p := preflight.NewPlan(s.env.Profile, s.env.Subject, preflight.Options{
 		Only: o.Only, Skip: o.Skip, Session: o.Terminal, Watch: o.Watch,
@@ -31,8 +31,8 @@ func (s *Session) Plan(o WalkOptions) diag.Plan {
 	return p
 }
 
-// Walk walks the chain until ctx ends, and gives its report, whatever happened. observe gets the progress, from
-// one goroutine at a time; it may be nil.
+// Walk walks the chain until ctx ends, and returns its report in any case. observe gets the progress, from one
+// goroutine at a time; it may be nil.
 func (s *Session) Walk(ctx context.Context, o WalkOptions, observe func(preflight.Event)) *diag.Report {
 	at := s.open()
 	defer at.close(ctx)
@@ -43,7 +43,7 @@ func (s *Session) Walk(ctx context.Context, o WalkOptions, observe func(prefligh
 	return r
 }
 
-// walk is the one place where a whole walk is made. Its places may be shared with other questions.
+// walk makes every complete walk. It may share its places with other requests.
 func (s *Session) walk(ctx context.Context, at places, o WalkOptions, observe func(preflight.Event)) *diag.Report {
 	j := &preflight.Job{
 		Env: s.env, Plan: s.Plan(o), Vantages: at, RunID: s.RunID, Began: s.Began, Tool: s.site.Tool, Observe: observe,
@@ -55,8 +55,8 @@ func (s *Session) walk(ctx context.Context, at places, o WalkOptions, observe fu
 	return preflight.Run(ctx, j)
 }
 
-// ask walks some hops for their facts alone, and judges them: the platform's evidence is not pulled in. A place that is
-// not in at is not logged in to, and what of the hops would be asked there is left out.
+// ask walks some hops for their facts only, and judges them without the platform's evidence. It leaves out the parts of
+// hops whose place is not in at.
 func (s *Session) ask(ctx context.Context, at places, hops ...diag.HopID) *diag.Report {
 	o := WalkOptions{Only: hops}
 	for _, h := range preflight.Chain() {

@@ -11,25 +11,24 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
 
-// LoginAgain is how long a Watcher keeps a login: what keeps new logins out does not end one that is there.
+// LoginAgain is how long a Watcher keeps a login: a fault that prevents new logins may not end an existing one.
 const LoginAgain = 10 * time.Minute
 
-// Watcher walks for one session again and again. The connections to node and platform host stay open between walks;
-// every other connection is made again for each walk, so that each measures every phase. It is not for use by several
-// at once.
+// Watcher walks repeatedly for one session. The connections to node and platform host stay open between walks; every
+// other connection is opened again for each walk, so that each measures every phase. It is not safe for concurrent use.
 type Watcher struct {
 	s        *Session
 	deadline time.Duration
 	at       places    // nil: to be connected
 	login    time.Time // when the connections were opened
-	denied   bool      // the platform did not accept the operator's token
+	denied   bool      // the platform refused the operator's token
 }
 
-// Watch makes a watcher whose walks end after deadline; nothing is connected yet, and the caller closes it.
+// Watch returns a watcher whose walks end after deadline, and which the caller closes. It does not connect yet.
 func (s *Session) Watch(deadline time.Duration) *Watcher { return &Watcher{s: s, deadline: deadline} }
 
-// Walk makes one walk, under ids of its own, until ctx ends. A walk that did not get to the node over a connection of
-// an earlier walk is made again over a new one: it may be the connection that broke, and not the way.
+// Walk makes one walk, with its own ids, until ctx ends. If a walk does not reach the node over the connection of an
+// earlier walk, it is repeated over a new one: the connection may be broken rather than the route.
 func (w *Watcher) Walk(ctx context.Context, o WalkOptions) *diag.Report {
 	if w.denied {
 		w.readSecrets(ctx)
@@ -46,7 +45,7 @@ func (w *Watcher) Walk(ctx context.Context, o WalkOptions) *diag.Report {
 	return r
 }
 
-// once makes one walk, and closes connections that did not carry it.
+// once makes one walk, and closes connections that failed during it.
 func (w *Watcher) once(ctx context.Context, o WalkOptions) *diag.Report {
 	walking, cancel := context.WithTimeout(ctx, w.deadline)
 	defer cancel()
@@ -73,7 +72,7 @@ func (w *Watcher) Close(ctx context.Context) {
 	}
 }
 
-// readSecrets reads them again: a token expires while it is used for hours. Without new ones the old ones stay.
+// readSecrets reads the secrets again: a token may expire during hours of use. If that fails, it keeps the old ones.
 func (w *Watcher) readSecrets(ctx context.Context) {
 	secrets, err := ReadSecrets(ctx, w.s.site.Profile, true)
 	if err != nil {
@@ -84,7 +83,7 @@ func (w *Watcher) readSecrets(ctx context.Context) {
 	w.s = site.About(w.s.of)
 }
 
-// next begins another walk from the same places: of this process's own connections none is kept.
+// next begins another walk from the same places, without kept connections of this process.
 func (at places) next(began time.Time) {
 	at[preflight.Operator] = vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: began})
 	for _, place := range at {
@@ -94,5 +93,5 @@ func (at places) next(began time.Time) {
 	}
 }
 
-// walked ends a walk: what this process has open is closed, and the logins stay.
+// walked ends a walk: it closes this process's own connections, and keeps the logins.
 func (at places) walked() { _ = at[preflight.Operator].Close() }
