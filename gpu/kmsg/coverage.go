@@ -7,50 +7,51 @@ type Cause string
 
 // Causes of gaps.
 const (
-	Overrun    Cause = "overrun"    // the kernel overwrote records before they were read
-	Missing    Cause = "missing"    // numbers of records that the kernel did not give out, or that could not be parsed
-	Began      Cause = "began"      // before the oldest record that the kernel still had at the first look of a boot
-	Rebooted   Cause = "rebooted"   // the end of an earlier boot, or a boot that was never looked at
+	Overrun Cause = "overrun" // the kernel overwrote records before they were read
+	Missing Cause = "missing" // record numbers that the kernel skipped, or records that could not be parsed
+	// before the oldest record that the kernel still had when the boot's log was first read
+	Began      Cause = "began"
+	Rebooted   Cause = "rebooted"   // the end of an earlier boot, or a boot whose log was never read
 	NotYet     Cause = "not_yet"    // after the last look
 	Unreadable Cause = "unreadable" // the log could not be opened or read
 )
 
-// Forever is a gap's end that is not known.
+// Forever is the end of a gap whose end is unknown.
 const Forever = time.Duration(1<<63 - 1)
 
-// maxGaps bounds the gaps that are kept. Two that are beside each other become one when there are more: what was read
-// between them then counts as not read, never the other way round.
+// maxGaps bounds the stored gaps. If there are more, two adjacent ones are merged: what was read between them then
+// counts as not read, never the other way round.
 const maxGaps = 16
 
-// Gap is a part of the log that was not read, in the time since boot of the boot that it is in.
+// Gap is a part of the log that was not read, in time since boot of its boot.
 type Gap struct {
 	Cause  Cause         `json:"cause"`
 	BootID string        `json:"boot_id"`
 	From   time.Duration `json:"from_ns"`
 	To     time.Duration `json:"to_ns"`
-	Lost   uint64        `json:"lost,omitempty"` // records; 0 where the number is not known
+	Lost   uint64        `json:"lost,omitempty"` // records; 0 if the number is unknown
 }
 
-// Coverage is what was looked at, so that "no error" can be distinguished from "was not looking". It is bounded, and it
-// is data: the state of a Reader is kept as JSON.
+// Coverage is which part of the log was read, so that "no error" can be told from "not read". It is bounded, and it is
+// data: the state of a Reader is stored as JSON.
 type Coverage struct {
 	BootID string        `json:"boot_id"`
-	Next   uint64        `json:"next"`     // the number of the record after the last one that was read
+	Next   uint64        `json:"next"`     // number of the record after the last one that was read
 	From   time.Duration `json:"from_ns"`  // since boot: the oldest record that was read
 	Until  time.Duration `json:"until_ns"` // since boot: the last time when nothing was left to read
 	Gaps   []Gap         `json:"gaps,omitempty"`
 
-	Records   uint64 `json:"records"`             // that were read in this boot
-	Lost      uint64 `json:"lost,omitempty"`      // that were not, as far as they are counted
+	Records   uint64 `json:"records"`             // records read in this boot
+	Lost      uint64 `json:"lost,omitempty"`      // records not read, as far as they were counted
 	Malformed uint64 `json:"malformed,omitempty"` // that could not be parsed
-	Foreign   uint64 `json:"foreign,omitempty"`   // that a program wrote, not the kernel: they are ignored
-	Unkept    uint64 `json:"unkept,omitempty"`    // reports of the driver that did not fit
+	Foreign   uint64 `json:"foreign,omitempty"`   // records written by a program, not the kernel, which are ignored
+	Unkept    uint64 `json:"unkept,omitempty"`    // reports of the driver for which there was no room
 
-	Blind string `json:"blind,omitempty"` // why nothing is read now; "" while it is
+	Blind string `json:"blind,omitempty"` // why the log cannot be read now; "" if it can
 }
 
-// Missing lists what was not looked at between two times since boot of a boot. An empty list: all of it was, and an
-// error that is not among the events was not printed.
+// Missing lists what was not read between two times since boot of a boot. If the list is empty, everything was read, so
+// an error that is not among the events was not printed.
 func (c Coverage) Missing(boot string, from, to time.Duration) (gaps []Gap) {
 	if boot != c.BootID || c.BootID == "" {
 		return []Gap{{Cause: c.cause(Rebooted), BootID: boot, From: from, To: to}}
@@ -59,7 +60,7 @@ func (c Coverage) Missing(boot string, from, to time.Duration) (gaps []Gap) {
 		return []Gap{{Cause: c.cause(NotYet), BootID: boot, From: from, To: to}}
 	}
 	for _, g := range c.Gaps {
-		if g.BootID == boot && g.From < to && g.To > from { // what is at its ends was read
+		if g.BootID == boot && g.From < to && g.To > from { // the ends themselves were read
 			gaps = append(gaps, g)
 		}
 	}
@@ -69,7 +70,7 @@ func (c Coverage) Missing(boot string, from, to time.Duration) (gaps []Gap) {
 	return gaps
 }
 
-// cause is what is missing now: that the log cannot be read goes before anything else.
+// cause returns the cause of a gap that begins now: an unreadable log outranks any other.
 func (c Coverage) cause(otherwise Cause) Cause {
 	if c.Blind != "" {
 		return Unreadable
@@ -77,7 +78,7 @@ func (c Coverage) cause(otherwise Cause) Cause {
 	return otherwise
 }
 
-// gap notes what was not read.
+// gap records what was not read.
 func (c *Coverage) gap(g Gap) {
 	c.Lost += g.Lost
 	n := len(c.Gaps) - 1
@@ -92,8 +93,8 @@ func (c *Coverage) gap(g Gap) {
 	}
 }
 
-// merge makes one gap of the two of one boot between which the least was read. Those of an earlier boot are joined
-// first, and a boot that is alone with its one gap is forgotten: Missing calls all of an earlier boot not read.
+// merge joins the two adjacent gaps of one boot with the least read between them. It begins with earlier boots, and
+// forgets a boot that has only one gap: Missing reports all of an earlier boot as not read.
 func (c *Coverage) merge() {
 	best, least := -1, Forever
 	for i := range len(c.Gaps) - 1 {
@@ -118,7 +119,7 @@ func (c *Coverage) merge() {
 	c.Gaps = append(append(c.Gaps[:best:best], a), c.Gaps[best+2:]...)
 }
 
-// start begins a boot, or goes on in the same one.
+// start begins a boot, or continues the same one.
 func (c *Coverage) start(boot string) {
 	c.Blind = ""
 	if c.BootID == boot {
@@ -130,14 +131,14 @@ func (c *Coverage) start(boot string) {
 	*c = Coverage{BootID: boot, Gaps: c.Gaps}
 }
 
-// back notes that the kernel counts from less than it did, as after a virtual machine was set back to a snapshot with
-// its boot id: what was printed since then is not what was read.
+// back records that the kernel's record numbers went back, as after a virtual machine was reset to a snapshot with its
+// boot id: what was printed since is not what was read.
 func (c *Coverage) back(last Record) {
 	c.gap(Gap{Cause: Missing, BootID: c.BootID, From: -1, To: max(last.At, c.Until)})
 	c.Next, c.Until = last.Seq+1, last.At
 }
 
-// took notes a record. overrun: the kernel reported that it overwrote some before it.
+// took counts a record. overrun: the kernel reported that it overwrote some before it.
 func (c *Coverage) took(r *Record, overrun bool) {
 	switch {
 	case c.Records == 0:

@@ -16,10 +16,10 @@ const (
 	uptimePath = "/proc/uptime"
 )
 
-// Device is the kernel log of this machine, for a Reader. A read never waits.
+// Device is the kernel log of this machine, for a Reader. A read never blocks.
 type Device struct{ fd int }
 
-// Open opens the log. Each one who opens it reads all that the kernel still has.
+// Open opens the log. Every opener reads all records that the kernel still has.
 func Open(path string) (*Device, error) {
 	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err != nil {
@@ -28,7 +28,7 @@ func Open(path string) (*Device, error) {
 	return &Device{fd}, nil
 }
 
-// Read reads one record. Errors are the kernel's own: a Reader knows EAGAIN and EPIPE.
+// Read reads one record. Errors are the kernel's own: a Reader handles EAGAIN and EPIPE.
 func (d *Device) Read(p []byte) (int, error) {
 	n, err := syscall.Read(d.fd, p)
 	return max(n, 0), err
@@ -50,7 +50,7 @@ func BootID() (string, error) {
 	return id, nil
 }
 
-// Uptime is the time since boot, 0 where it cannot be read. It is that of the machine also in a container.
+// Uptime returns the time since boot, 0 if it cannot be read. In a container it is the machine's.
 func Uptime() time.Duration {
 	b, err := os.ReadFile(uptimePath)
 	if err != nil {

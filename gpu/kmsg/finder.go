@@ -2,14 +2,14 @@ package kmsg
 
 import "strings"
 
-// Finder finds the driver's reports in lines that follow each other: some drivers print one over three lines. Its zero
-// value is ready.
+// Finder finds the driver's reports in consecutive lines: some drivers print one report over three lines. Its zero
+// value is ready to use.
 type Finder struct {
-	device string // of a report that has begun
-	left   int    // lines of the driver within which it must end
+	device string // device of a report that has begun
+	left   int    // number of further lines of the driver within which it must end
 }
 
-// lostLines is how many lines of the driver a report of a lost GPU may go on for, with others of other GPUs between.
+// lostLines is how many lines of the driver a report of a lost GPU may span, including lines about other GPUs.
 const lostLines = 4
 
 // Find parses one line as the driver printed it.
@@ -39,9 +39,9 @@ func (f *Finder) Find(text string) (Line, bool) {
 	return l, true
 }
 
-// FindInLog is Find for a line of a log file, behind what dmesg, a syslog daemon, journalctl or a copy of /dev/kmsg
-// puts in front. Another program's line that quotes the driver's does not count: what is in front must be a time with
-// few words before it, or end as a prefix does, in a bracket, ";" or "kernel:".
+// FindInLog is Find for a line of a log file, after the prefix that dmesg, a syslog daemon, journalctl or a copy of
+// /dev/kmsg adds. Another program's line that quotes the driver's does not count: the prefix must be a time with few
+// words before it, or end in a bracket, ";" or "kernel:".
 func (f *Finder) FindInLog(line string) (Line, bool) {
 	line = line[:min(len(line), maxRecord)]
 	for _, mark := range [...]string{"NVRM:", "nvidia-nvswitch"} {
@@ -49,7 +49,7 @@ func (f *Finder) FindInLog(line string) (Line, bool) {
 		if i < 0 || !isPrefix(line[:i]) {
 			continue
 		}
-		for text := range strings.SplitSeq(line[i:], "#012") { // a line's end within a record, as rsyslog writes it
+		for text := range strings.SplitSeq(line[i:], "#012") { // rsyslog's encoding of a newline within a record
 			if l, ok := f.Find(text); ok {
 				return l, true
 			}
@@ -82,7 +82,7 @@ func isPrefix(s string) bool {
 	return false
 }
 
-// isTime reports whether a word is as 2025-01-25T10:34:54,859532+00:00 or 10:34:54.
+// isTime reports whether a word looks like 2025-01-25T10:34:54,859532+00:00 or 10:34:54.
 func isTime(s string) bool {
 	return (len(s) > 18 && s[4] == '-' && s[10] == 'T') || (len(s) >= 8 && s[2] == ':' && s[5] == ':')
 }

@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// kernel is a kernel log in memory that behaves as /dev/kmsg: it keeps the newest records, gives one a read, reports
-// EPIPE once to a reader whose next record it overwrote, EAGAIN where none is left, and EINVAL for a buffer that is too
-// small.
+// kernel simulates /dev/kmsg: it keeps the newest records, returns one per read, reports EPIPE once to a reader whose
+// next record it overwrote, EAGAIN if none is left, and EINVAL for a buffer that is too small.
 type kernel struct {
 	t     *testing.T
 	keeps int
@@ -19,7 +18,7 @@ type kernel struct {
 	lines []string
 }
 
-// print adds a record of the kernel's own.
+// print adds a record of the kernel itself.
 func (k *kernel) print(text string) { k.printAs("4", "-", text) }
 
 func (k *kernel) printAs(prio, flags, text string) {
@@ -32,10 +31,10 @@ func (k *kernel) printAs(prio, flags, text string) {
 	}
 }
 
-// raw adds a record as it is.
+// raw adds a record unchanged.
 func (k *kernel) raw(line string) { k.lines = append(k.lines, line) }
 
-// escape writes text as the kernel does.
+// escape encodes text as the kernel does.
 func escape(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -48,10 +47,10 @@ func escape(s string) string {
 	return b.String()
 }
 
-// at is when the record with the number is printed.
+// at returns when the record with that number is printed.
 func at(seq uint64) time.Duration { return time.Second + time.Duration(seq)*time.Millisecond }
 
-// open is what a reader gets.
+// open returns a new descriptor, as for one opener.
 func (k *kernel) open() *descriptor { return &descriptor{k: k, next: k.first} }
 
 type descriptor struct {
@@ -80,7 +79,7 @@ func (d *descriptor) Read(p []byte) (int, error) {
 	return 0, syscall.EINVAL
 }
 
-// drained is what a reader finds in all that is there.
+// drained returns everything that a reader finds.
 func drained(t *testing.T, r *Reader) []Event {
 	t.Helper()
 	b, err := r.Drain(0)

@@ -14,37 +14,37 @@ const (
 	Lost Kind = "lost" // the GPU has fallen off the bus, and the line has no code
 )
 
-// Absent is a number that a line does not have.
+// Absent stands for a number that a line does not have.
 const Absent = -1
 
-// Bounds of what is kept of a line. A process's name has at most 15 bytes in the kernel, 100 in the driver.
+// Limits for parts of a line. A process's name has at most 15 bytes in the kernel, 100 in the driver.
 const (
 	maxText = 512
 	maxName = 100
 	maxCode = 99_999
 )
 
-// Line is what one line of the driver reports. Numbers that it does not have are Absent.
+// Line is the content of one line of the driver. Numbers that it does not have are Absent.
 type Line struct {
 	Kind   Kind
 	Code   int    // Absent for Lost
-	Device string // PCI address as 0000:3b:00.0; "" where the line has none that can be read
+	Device string // PCI address as 0000:3b:00.0; "" if the line has none that can be parsed
 
 	GPUInstance     int // of MIG
 	ComputeInstance int // of MIG
 
 	PID  int
-	Name string // of the process; "" where the driver did not know it
+	Name string // of the process; "" if the driver did not know it
 	Text string // behind all that
 
-	Cause    int    // the XID that caused this one, as the driver itself reports
-	Recovery int    // of an XID 154: the driver's number of the action that is now asked for
-	Severity string // of an SXID: "Fatal" or "Non-fatal"; "" where the line has none
-	Port     int    // of an SXID: the link of the switch
+	Cause    int    // the XID that caused this one, according to the driver
+	Recovery int    // for an XID 154: the driver's number of the requested action
+	Severity string // for an SXID: "Fatal" or "Non-fatal"; "" if the line has none
+	Port     int    // for an SXID: the link of the switch
 }
 
-// ParseLine parses one line as the driver printed it: without a prefix, see Finder.FindInLog. The second result is
-// false for a line that reports none of the three.
+// ParseLine parses one line as the driver printed it, without a prefix; see Finder.FindInLog. The second result is
+// false for a line that reports neither an XID nor an SXID nor a lost GPU.
 func ParseLine(text string) (Line, bool) {
 	text = text[:min(len(text), maxRecord)]
 	text = strings.TrimLeft(text, " \t")
@@ -64,7 +64,7 @@ func ParseLine(text string) (Line, bool) {
 	return Line{}, false
 }
 
-// blank is a line without a number.
+// blank returns a line whose numbers are all Absent.
 func blank(k Kind) Line {
 	return Line{
 		Kind: k, Code: Absent, GPUInstance: Absent, ComputeInstance: Absent, PID: Absent, Cause: Absent, Recovery: Absent,
@@ -72,7 +72,7 @@ func blank(k Kind) Line {
 	}
 }
 
-// parseXID takes what follows "NVRM: Xid": " (PCI:0000:3b:00 GPU-I:05 GPU-CI:01): 31, pid=7, name=python3, text".
+// parseXID parses what follows "NVRM: Xid": " (PCI:0000:3b:00 GPU-I:05 GPU-CI:01): 31, pid=7, name=python3, text".
 func parseXID(s string) (Line, bool) {
 	l := blank(XID)
 	rest, ok := l.head(s)
@@ -93,7 +93,7 @@ func parseXID(s string) (Line, bool) {
 	return l, true
 }
 
-// parseSXID takes what follows "nvidia-nvswitch0: SXid": " (PCI:0000:c2:00.0): 20034, Fatal, Link 28 LTSSM Fault Up".
+// parseSXID parses what follows "nvidia-nvswitch0: SXid": " (PCI:0000:c2:00.0): 20034, Fatal, Link 28 LTSSM Fault Up".
 func parseSXID(s string) (Line, bool) {
 	l := blank(SXID)
 	rest, ok := l.head(s)
@@ -116,8 +116,8 @@ func parseSXID(s string) (Line, bool) {
 	return l, true
 }
 
-// head takes "(ADDRESS): CODE," and returns what follows. An address that cannot be read makes no line another one; a
-// code that is not a number does.
+// head parses "(ADDRESS): CODE," and returns what follows. An address that cannot be parsed is ignored; without a
+// numeric code the line is not a report.
 func (l *Line) head(s string) (rest string, ok bool) {
 	s, ok = strings.CutPrefix(strings.TrimLeft(s, " "), "(")
 	if !ok {
@@ -138,7 +138,7 @@ func (l *Line) head(s string) (rest string, ok bool) {
 	return strings.TrimLeft(s, ", "), true
 }
 
-// place takes what is in the brackets: the address, and instances of MIG.
+// place parses the text in parentheses: the address, and instances of MIG.
 func (l *Line) place(s string) {
 	for i, word := range strings.Fields(s) {
 		if i == 0 {
@@ -151,7 +151,7 @@ func (l *Line) place(s string) {
 	}
 }
 
-// process takes "pid=P, " and "name=N, ", and returns what follows. Each may be missing or not known. A name may hold
+// process parses "pid=P, " and "name=N, ", and returns what follows. Each may be missing or unknown. A name may contain
 // anything but ", ", which ends it.
 func (l *Line) process(s string) string {
 	if v, ok := strings.CutPrefix(s, "pid="); ok {
@@ -170,7 +170,7 @@ func (l *Line) process(s string) string {
 	return s
 }
 
-// recovery takes the action that the driver now asks for from the text of an XID 154: "... changed from 0x0 (None) to
+// recovery parses the action that the driver now requests from the text of an XID 154: "... changed from 0x0 (None) to
 // 0x2 (Node Reboot Required)".
 func recovery(text string) int {
 	_, after, ok := strings.Cut(text, "ecovery action changed from ")
@@ -191,7 +191,7 @@ func recovery(text string) int {
 	return n
 }
 
-// parseLost takes the one line "GPU 0000:91:00.0: GPU has fallen off the bus.".
+// parseLost parses the single line "GPU 0000:91:00.0: GPU has fallen off the bus.".
 func parseLost(s string) (Line, bool) {
 	v, ok := strings.CutPrefix(s, "GPU ")
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// report is a Line in one string, as the table below has it: kind, code, device, then what the line has.
+// report formats a Line as in the table below: kind, code, device, then the other parts.
 func report(l Line) string {
 	s := []string{string(l.Kind), "?", l.Device}
 	if l.Code != Absent {
@@ -36,10 +36,10 @@ func report(l Line) string {
 	return strings.Join(s, " ")
 }
 
-// none is for a line that reports nothing.
+// none stands for a line that reports nothing.
 const none = "no XID"
 
-// shape is a line of testdata/lines.txt or public.txt, what is found in it, and the text that must be left where the
+// shape is a line of testdata/lines.txt or public.txt, the expected report, and the expected rest of the text, if the
 // file has it.
 type shape struct{ line, want, text string }
 
@@ -83,8 +83,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestLostOverLines: a lost GPU without an XID is found however its report is broken into lines of a log, and a
-// driver's refusal of a GPU that begins with the same words is not one.
+// TestLostOverLines: a lost GPU without an XID is found however its report is split into lines of a log. A driver's
+// refusal of a GPU that begins with the same words is not one.
 func TestLostOverLines(t *testing.T) {
 	const indent = "               "
 	for name, tc := range map[string]struct {
@@ -117,7 +117,7 @@ func TestLostOverLines(t *testing.T) {
 	}
 }
 
-// TestKernelLinesHaveNoPrefix: what only looks like a prefix in a record of the kernel is part of another line.
+// TestKernelLinesHaveNoPrefix: in a record of the kernel, text that looks like a prefix belongs to another line.
 func TestKernelLinesHaveNoPrefix(t *testing.T) {
 	for _, text := range []string{"x] NVRM: Xid (PCI:0000:3b:00): 79, x", "kernel: NVRM: Xid (PCI:0000:3b:00): 79, x"} {
 		if l, ok := ParseLine(text); ok {
@@ -126,7 +126,7 @@ func TestKernelLinesHaveNoPrefix(t *testing.T) {
 	}
 }
 
-// TestLinesAreBounded: nothing of a line is kept without a limit.
+// TestLinesAreBounded: every part of a line that is stored has a limit.
 func TestLinesAreBounded(t *testing.T) {
 	long := strings.Repeat("ä", 10_000)
 	l, ok := ParseLine("NVRM: Xid (PCI:0000:3b:00): 31, pid=5, name=" + long[:200] + ", " + long)
@@ -136,7 +136,7 @@ func TestLinesAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzLine: whatever a line holds, its parts are bounded and in range, and it is parsed the same way twice.
+// FuzzLine: whatever a line contains, its parts are bounded and in range, and parsing it twice gives the same result.
 func FuzzLine(f *testing.F) {
 	for _, tc := range shapes(f) {
 		f.Add(tc.line)
@@ -164,7 +164,7 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// parsed is all of a record.
+// parsed parses a complete record.
 func parsed(raw []byte) (Record, error) {
 	r, body, err := parseHead(raw)
 	if err == nil {
@@ -173,7 +173,7 @@ func parsed(raw []byte) (Record, error) {
 	return r, err
 }
 
-// FuzzRecord: no bytes end a parser or a reader, and what is parsed has no control characters but a line's end and tab.
+// FuzzRecord: no input makes a parser or a reader fail, and parsed text has no control characters but newline and tab.
 func FuzzRecord(f *testing.F) {
 	f.Add([]byte("4,1234,5678901,-,caller=T1946;NVRM: Xid (PCI:0000:3b:00): 79, x\\x0a\n SUBSYSTEM=pci\n DEVICE=+pci:0\n"))
 	f.Add([]byte("4,1234,5678901,c;\\x1b[31m\\xzz\\x\\"))
@@ -192,7 +192,7 @@ func FuzzRecord(f *testing.F) {
 		}
 		k := &kernel{t: t, keeps: 10}
 		k.print("first")
-		if len(raw) > 0 { // the kernel gives out no record of no bytes
+		if len(raw) > 0 { // the kernel never returns an empty record
 			k.raw(string(raw))
 		}
 		k.print(xid79)
@@ -203,7 +203,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// TestRecord: the parts of a record, and what the kernel writes instead of a character.
+// TestRecord: the parts of a record, and the kernel's escapes.
 func TestRecord(t *testing.T) {
 	const body = "a\\x5cb\\x0ac\\xc3\\xa4 \\x1b[0m\n SUBSYSTEM=pci\n DEVICE=+pci:0000:3b:00.0\n"
 	r, err := parsed([]byte("12,7,1500000,c,caller=C3,future=1;" + body))

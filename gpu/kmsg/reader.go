@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Bounds: records that one Drain reads, so that a flood does not keep its caller, and lines of one record.
+// Limits: records that one Drain reads, so that a flood does not block its caller, and lines of one record.
 const (
 	maxDrain = 1_000_000
 	maxLines = 16
@@ -22,8 +22,8 @@ type Batch struct {
 	CaughtUp bool // nothing was left to read
 }
 
-// Reader reads the kernel log from a source that behaves as /dev/kmsg does: one record a read, EPIPE once after the
-// kernel overwrote records that were not read, EAGAIN where none is left. It is for one goroutine.
+// Reader reads the kernel log from a source that behaves like /dev/kmsg: one record per read, EPIPE once after the
+// kernel overwrote records that were not read, EAGAIN if none is left. It is for one goroutine.
 type Reader struct {
 	source   io.Reader
 	uptime   func() time.Duration
@@ -31,44 +31,44 @@ type Reader struct {
 	finder   Finder
 	buffer   []byte
 	overrun  bool
-	skipping bool   // records that an earlier reader of this boot has read
+	skipping bool   // skip records that an earlier reader of this boot has read
 	skipped  Record // the last of those
 
-	pending Record // whose line may go on in the next record
+	pending Record // a record whose line may continue in the next one
 	have    bool
 	body    []byte        // of the pending record
-	again   uint64        // equal records behind it: a flood is compared, not parsed
+	again   uint64        // number of equal records after it: a flood is compared, not parsed
 	last    time.Duration // when the last of them was printed
 
 	tally Tally
 }
 
-// NewReader goes on where a reader with the coverage so far ended: after the same record in the same boot, at the
-// oldest record in another one. uptime is the time since boot; nil: the time of the last record.
+// NewReader continues where the reader with the coverage so far ended: after the same record in the same boot, or at
+// the oldest record of another boot. uptime returns the time since boot; nil: use the time of the last record.
 func NewReader(source io.Reader, boot string, so Coverage, uptime func() time.Duration) *Reader {
 	r := &Reader{source: source, uptime: uptime, coverage: so, buffer: make([]byte, maxRecord)}
 	r.coverage.Gaps = append([]Gap(nil), so.Gaps...)
 	r.coverage.start(boot)
 	r.skipping = r.coverage.Next > 0
-	r.overrun = r.skipping // a kernel that no longer has the next record gives out the oldest one without a word
+	r.overrun = r.skipping // a kernel that no longer has the next record silently returns the oldest one
 	return r
 }
 
-// Blind is the coverage of a log that cannot be read: so, and why.
+// Blind returns the coverage of a log that cannot be read, with the reason.
 func Blind(so Coverage, why error) Coverage {
 	so.Blind = why.Error()
 	return so
 }
 
-// Coverage is what was looked at so far.
+// Coverage returns what has been read so far.
 func (r *Reader) Coverage() Coverage {
 	c := r.coverage
 	c.Gaps = append([]Gap(nil), c.Gaps...)
 	return c
 }
 
-// Drain reads the available records, at most limit (0: a million), and returns what the driver reported in it. An
-// error other than io.EOF leaves the coverage blind; what was found before it is in the batch.
+// Drain reads the available records, at most limit (0: a million), and returns the driver's reports in them. After an
+// error other than io.EOF the coverage is blind; the batch has what was found before.
 func (r *Reader) Drain(limit int) (Batch, error) {
 	if limit <= 0 || limit > maxDrain {
 		limit = maxDrain
@@ -93,9 +93,9 @@ func (r *Reader) drain(limit int) (b Batch, err error) {
 			r.flush()
 			r.overrun = true
 		case errors.Is(err, syscall.EINTR):
-		case errors.Is(err, syscall.EINVAL): // a record that is longer than the kernel's own bound; the next read goes on
+		case errors.Is(err, syscall.EINVAL): // a record beyond the kernel's own limit; the next read continues after it
 			r.coverage.Malformed++
-		case n == 0 && err == nil: // no kernel log, as a container's /dev/null in its place
+		case n == 0 && err == nil: // not a kernel log, such as a container's /dev/null
 			r.coverage.Blind = io.ErrNoProgress.Error()
 			return b, io.ErrNoProgress
 		case err != nil && n == 0:
@@ -111,7 +111,7 @@ func (r *Reader) drain(limit int) (b Batch, err error) {
 	return b, nil
 }
 
-// idle: nothing is left, so everything that was printed until now was read.
+// idle records that nothing is left, so everything printed until now was read.
 func (r *Reader) idle() {
 	if r.skipping && r.skipped.Seq+1 < r.coverage.Next {
 		r.coverage.back(r.skipped)
@@ -160,8 +160,8 @@ func (r *Reader) record(raw []byte) {
 	r.body = append(r.body[:0], body...)
 }
 
-// goesOn reports whether a fragment continues the pending line. One that begins as the driver's lines do is a new line,
-// and so is one of another task. Kernels mark the first part or the later ones, by version.
+// goesOn reports whether a fragment continues the pending line. A fragment that begins like the driver's lines is a new
+// line, and so is one of another task. Depending on the version, kernels mark the first part or the later ones.
 func (r *Reader) goesOn(part *Record) bool {
 	other := part.Caller != "" && r.pending.Caller != "" && part.Caller != r.pending.Caller
 	fits := len(r.pending.Text)+len(part.Text) <= maxRecord && !strings.HasSuffix(r.pending.Text, "\n")
@@ -169,7 +169,7 @@ func (r *Reader) goesOn(part *Record) bool {
 		!strings.HasPrefix(part.Text, "NVRM:") && !strings.HasPrefix(part.Text, "nvidia-nvswitch")
 }
 
-// flush looks into the pending record.
+// flush searches the pending record.
 func (r *Reader) flush() {
 	if !r.have {
 		return

@@ -18,7 +18,7 @@ import (
 
 const xid79 = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 
-// TestNothingFoundIsNotNothingRead: without an error, the coverage has the period that was read.
+// TestNothingFoundIsNotNothingRead: if there is no error, the coverage has the period that was read.
 func TestNothingFoundIsNotNothingRead(t *testing.T) {
 	k := &kernel{t: t, keeps: 100}
 	r := NewReader(k.open(), "boot-1", Coverage{}, nil)
@@ -57,7 +57,7 @@ func causes(gaps []Gap) string {
 	return strings.Join(all, " ")
 }
 
-// TestUptimeExtendsWhatIsCovered: a log in which nothing is printed is looked at all the same.
+// TestUptimeExtendsWhatIsCovered: the coverage grows even while nothing is printed.
 func TestUptimeExtendsWhatIsCovered(t *testing.T) {
 	k := &kernel{t: t, keeps: 100}
 	k.print("booted")
@@ -73,7 +73,7 @@ func TestUptimeExtendsWhatIsCovered(t *testing.T) {
 	}
 }
 
-// TestEmptyLogIsLookedAt: of a log without a record it is known when it was looked at last.
+// TestEmptyLogIsLookedAt: for an empty log, the coverage has the time of the last read.
 func TestEmptyLogIsLookedAt(t *testing.T) {
 	now := time.Hour
 	k := &kernel{t: t, keeps: 100}
@@ -84,7 +84,7 @@ func TestEmptyLogIsLookedAt(t *testing.T) {
 	}
 }
 
-// TestOverrunIsAGap: what the kernel overwrote is counted and has its time, and what follows is read.
+// TestOverrunIsAGap: overwritten records are counted with their time, and later ones are read.
 func TestOverrunIsAGap(t *testing.T) {
 	k := &kernel{t: t, keeps: 4}
 	r := NewReader(k.open(), "b", Coverage{}, nil)
@@ -111,7 +111,7 @@ func TestOverrunIsAGap(t *testing.T) {
 	}
 }
 
-// TestResume: another reader of the same boot finds nothing twice and nothing less; of another boot it reads all.
+// TestResume: another reader of the same boot neither repeats nor misses records; of another boot it reads all.
 func TestResume(t *testing.T) {
 	k := &kernel{t: t, keeps: 6}
 	r := NewReader(k.open(), "b", Coverage{}, nil)
@@ -161,7 +161,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestLateStart: what a boot printed before the oldest record that is left was not looked at.
+// TestLateStart: what a boot printed before the oldest remaining record was not read.
 func TestLateStart(t *testing.T) {
 	k := &kernel{t: t, keeps: 2}
 	for range 5 {
@@ -177,7 +177,7 @@ func TestLateStart(t *testing.T) {
 	}
 }
 
-// TestSetBack: a virtual machine that was set back to a snapshot counts from less with the same boot id. Its records
+// TestSetBack: a virtual machine that was reset to a snapshot repeats record numbers with the same boot id. Its records
 // are read again from then on, and the rest is a gap.
 func TestSetBack(t *testing.T) {
 	k := &kernel{t: t, keeps: 10}
@@ -195,7 +195,7 @@ func TestSetBack(t *testing.T) {
 	}
 }
 
-// TestBlind: a log that may not be opened, or that breaks, is never "nothing happened".
+// TestBlind: a log that cannot be opened, or whose read fails, never counts as "no error".
 func TestBlind(t *testing.T) {
 	k := &kernel{t: t, keeps: 10}
 	k.print("x")
@@ -223,7 +223,7 @@ func TestBlind(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoRecord: torn, foreign and endless records are counted, and end nothing.
+// TestWhatIsNoRecord: torn, foreign and endless records are counted, and do not stop the reader.
 func TestWhatIsNoRecord(t *testing.T) {
 	k := &kernel{t: t, keeps: 100}
 	k.print("x")
@@ -261,7 +261,7 @@ type idler struct{}
 
 func (idler) Read([]byte) (int, error) { return 0, nil }
 
-// TestFragments: a line in parts is one line, of one task alone; lines of one record are several.
+// TestFragments: a line in parts is one line if all are of one task; several lines in one record are several.
 func TestFragments(t *testing.T) {
 	head, tail := xid79[:50], xid79[50:]
 	const lost = "-1 GPU has fallen off the bus and is not responding to commands"
@@ -309,7 +309,7 @@ func TestFragments(t *testing.T) {
 	}
 }
 
-// flood prints n lines without keeping them.
+// flood prints n lines without storing them.
 type flood struct {
 	n, at int
 	text  func(i int) string
@@ -326,7 +326,7 @@ func (f *flood) Read(p []byte) (int, error) {
 	return copy(p, append(f.line, '\n')), nil
 }
 
-// TestFloods: 800,000 equal lines cost one event, and lines that are not equal a bounded number; each line is counted.
+// TestFloods: 800,000 equal lines cost one event, and different lines a bounded number; each line is counted.
 func TestFloods(t *testing.T) {
 	const head = "NVRM: Xid (PCI:"
 	for name, tc := range map[string]struct {
@@ -370,7 +370,7 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// heap is how much is in use, without what is only not collected yet.
+// heap returns the heap in use after a collection.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -378,7 +378,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// TestGapsAreBounded: a log that is overrun again and again keeps few gaps, and never calls a lost record read.
+// TestGapsAreBounded: a log with repeated overruns has few gaps, and never counts a lost record as read.
 func TestGapsAreBounded(t *testing.T) {
 	k := &kernel{t: t, keeps: 4}
 	r := NewReader(k.open(), "b", Coverage{}, nil)
@@ -426,7 +426,7 @@ func TestThisMachine(t *testing.T) {
 	r := NewReader(d, boot, Coverage{}, Uptime)
 	b, err := r.Drain(100_000)
 	for _, other := range []error{os.ErrPermission, syscall.EINVAL, syscall.EISDIR, io.EOF, io.ErrNoProgress} {
-		if errors.Is(err, other) { // in a container it may be a file, or null
+		if errors.Is(err, other) { // in a container it may be a file, or /dev/null
 			t.Skipf("skipped: %s is no kernel log here: %v", Path, err)
 		}
 	}

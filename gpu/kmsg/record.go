@@ -1,9 +1,9 @@
 // Package kmsg reads the kernel log and finds NVIDIA's errors in it: XIDs of GPUs, SXIDs of NVSwitches, and a GPU that
-// has fallen off the bus without either. It needs no driver library, so it goes on when that hangs.
+// has fallen off the bus without either. It needs no driver library, so it still works if that hangs.
 //
 // What it did not read is part of its result: records that the kernel overwrote, an earlier boot, a log that may not be
-// opened. "No error" and "was not looking" are two answers, see Coverage. It judges nothing; package xid has what the
-// codes mean. It imports the standard library alone, and all that it keeps is bounded.
+// opened. "No error" and "not read" are different answers, see Coverage. It judges nothing; package xid has the meaning
+// of the codes. It imports only the standard library, and everything that it stores is bounded.
 package kmsg
 
 import (
@@ -18,25 +18,25 @@ import (
 // smaller buffer makes the read fail with EINVAL and lose the record.
 const maxRecord = 8 << 10
 
-// errMalformed is a record that does not have the kernel's format.
+// errMalformed means that a record does not have the kernel's format.
 var errMalformed = errors.New("no record of the kernel log")
 
 // Record is one record of /dev/kmsg.
 type Record struct {
-	Facility  int           // 0 is the kernel; a program that writes to /dev/kmsg cannot take it
+	Facility  int           // 0 is the kernel; a program that writes to /dev/kmsg cannot use it
 	Level     int           // 0 (emergency) to 7 (debug)
 	Seq       uint64        // counts all records of a boot, from 0
-	At        time.Duration // since boot, of the kernel's clock
-	Fragment  byte          // '-' a line of its own; 'c' or '+' a part of one
-	Caller    string        // "T1946", "C0"; "" where the kernel does not print it
+	At        time.Duration // since boot, by the kernel's clock
+	Fragment  byte          // '-' a complete line; 'c' or '+' a part of one
+	Caller    string        // "T1946", "C0"; "" if the kernel does not print it
 	Text      string        // unescaped; may have several lines
 	Subsystem string        // of the dictionary
 	Device    string        // of the dictionary: "+pci:0000:3b:00.0"
 }
 
-// parseHead parses what is in front of the text of what one read of /dev/kmsg gives ("4,1234,5678901,-,caller=T1;text",
-// and dictionary lines below it that begin with a blank), and returns the text and the dictionary as the kernel wrote
-// them. Fields behind those that it knows are ignored, as the kernel's documentation asks.
+// parseHead parses the header of one record of /dev/kmsg ("4,1234,5678901,-,caller=T1;text", followed by dictionary
+// lines that begin with a blank), and returns the text and the dictionary as the kernel wrote them. It ignores
+// additional header fields, as the kernel's documentation requires.
 func parseHead(b []byte) (Record, []byte, error) {
 	b = b[:min(len(b), maxRecord)]
 	head, body, ok := bytes.Cut(b, []byte{';'})
@@ -74,14 +74,14 @@ func parseHead(b []byte) (Record, []byte, error) {
 	return r, body, nil
 }
 
-// read takes the text and the dictionary.
+// read parses the text and the dictionary.
 func (r *Record) read(body []byte) {
 	text, dict, _ := bytes.Cut(body, []byte{'\n'})
 	r.Text = unescape(text, maxRecord)
 	r.dictionary(dict)
 }
 
-// dictionary takes the two keys that the kernel documents.
+// dictionary reads the two keys that the kernel documents.
 func (r *Record) dictionary(dict []byte) {
 	for len(dict) > 0 {
 		var line []byte
@@ -99,7 +99,7 @@ func (r *Record) dictionary(dict []byte) {
 	}
 }
 
-// number is a decimal number without a sign.
+// number parses a decimal number without a sign.
 func number(b []byte) (uint64, error) {
 	if len(b) == 0 || len(b) > 20 || b[0] < '0' || b[0] > '9' {
 		return 0, errMalformed
@@ -107,8 +107,8 @@ func number(b []byte) (uint64, error) {
 	return strconv.ParseUint(string(b), 10, 64)
 }
 
-// unescape returns the text of a record's bytes, at most `most` bytes of it. The kernel writes unprintable bytes and
-// the backslash as \xNN. Control characters and invalid UTF-8 become the replacement character; newlines stay.
+// unescape returns the text of a record, at most most bytes. The kernel writes unprintable bytes and the backslash as
+// \xNN. Control characters and invalid UTF-8 become the replacement character; newlines stay.
 func unescape(b []byte, most int) string {
 	b = b[:min(len(b), most)]
 	plain := true

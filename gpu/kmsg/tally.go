@@ -2,20 +2,20 @@ package kmsg
 
 import "time"
 
-// Bounds of a tally: distinct reports, and reports that are folded by code and device once those are used up.
+// Limits of a tally: distinct reports, and after that reports folded by code and device.
 const (
 	maxEvents = 128
 	maxFolded = 512
 )
 
-// Event is one report of the driver, with the equal ones that followed it.
+// Event is one report of the driver, with the number of equal ones that followed it.
 type Event struct {
 	Line
 	BootID      string
 	Seq         uint64        // of the first record
 	First, Last time.Duration // since boot
 	Count       uint64        // of equal lines
-	Folded      bool          // lines that differ in process or text were counted together; Line has the first one's
+	Folded      bool          // lines that differ in process or text were counted together; Line is the first one
 }
 
 // Tally counts equal reports, in bounded memory. Its zero value is empty.
@@ -26,7 +26,7 @@ type Tally struct {
 	index, folded map[Line]int
 }
 
-// Add counts e to the equal one before it.
+// Add adds e, or counts it to an equal event.
 func (t *Tally) Add(e Event) {
 	if t.index == nil {
 		t.index, t.folded = map[Line]int{}, map[Line]int{}

@@ -15,7 +15,7 @@ func address(s string) string {
 	}
 	parts := strings.Split(s, ":")
 	switch {
-	case len(parts) == 2 && len(parts[0]) == 4: // drivers before 300: bus and device alone, the bus with four digits
+	case len(parts) == 2 && len(parts[0]) == 4: // drivers before 300: only bus and device, the bus with four digits
 		parts = []string{"0", strings.TrimPrefix(parts[0], "00"), parts[1]}
 	case len(parts) == 2:
 		parts = []string{"0", parts[0], parts[1]}
@@ -31,7 +31,7 @@ func address(s string) string {
 	return domain + ":" + pad(bus, 2) + ":" + pad(device, 2) + "." + strings.ToLower(function)
 }
 
-// hexes is s in lower case where it has 1 to most hexadecimal digits and nothing else, else "".
+// hexes returns s in lower case if it has 1 to most hexadecimal digits and nothing else, else "".
 func hexes(s string, most int) string {
 	if s == "" || len(s) > most {
 		return ""
@@ -44,7 +44,7 @@ func hexes(s string, most int) string {
 	return strings.ToLower(s)
 }
 
-// hex is the value of a hexadecimal digit, -1 for another byte.
+// hex returns the value of a hexadecimal digit, -1 for another byte.
 func hex(c byte) int {
 	switch {
 	case c >= '0' && c <= '9':
@@ -64,7 +64,7 @@ func pad(s string, to int) string {
 	return s
 }
 
-// decimal takes up to ten digits, and returns what follows them. Without a digit the number is Absent.
+// decimal parses up to ten digits, and returns what follows them. Without a digit the number is Absent.
 func decimal(s string) (n int, rest string) {
 	i := 0
 	for i < len(s) && i < 10 && s[i] >= '0' && s[i] <= '9' {
@@ -77,7 +77,7 @@ func decimal(s string) (n int, rest string) {
 	return n, s[i:]
 }
 
-// whole is s where it is a number and nothing else, else Absent.
+// whole returns s as a number if it is one and nothing else, else Absent.
 func whole(s string) int {
 	n, rest := decimal(s)
 	if rest != "" {
@@ -86,7 +86,7 @@ func whole(s string) int {
 	return n
 }
 
-// cut is s without what is behind most bytes, and not within a character.
+// cut truncates s to at most most bytes, between two characters.
 func cut(s string, most int) string {
 	if len(s) <= most {
 		return s

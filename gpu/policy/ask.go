@@ -14,18 +14,18 @@ import (
 	"time"
 )
 
-// Program is the program that judges. It is where gpuaasctl finds gpuaas-agent: in libexec, or beside itself.
+// Program is the program that judges. gpuaasctl finds it where it finds gpuaas-agent: in libexec, or next to itself.
 const Program = "gpuaas-gpu-policy"
 
-// Schema is that of requests and replies. A program of another one is not asked.
+// Schema is the version of requests and replies. A program with another version is not used.
 const Schema = 1
 
 // Operations of a request.
 const (
 	OpCheck = "check" // the policy alone
 	OpTest  = "test"  // the policy, by cases
-	OpJudge = "judge" // evidence, or one case of a file
-	OpShow  = "show"  // the file of a built-in policy, or its cases
+	OpJudge = "judge" // judge evidence, or one case of a file
+	OpShow  = "show"  // return the file of a built-in policy, or its cases
 )
 
 // Request is a line on the program's stdin; each gets a Reply.
@@ -34,17 +34,17 @@ type Request struct {
 	Op     string `json:"op"`
 
 	Policy File  `json:"policy"`
-	Shadow *File `json:"shadow,omitempty"` // judges the same evidence, and nothing acts on it
-	Cases  *File `json:"cases,omitempty"`  // nil: the built-in ones of a built-in policy
+	Shadow *File `json:"shadow,omitempty"` // also judges the same evidence, without effect
+	Cases  *File `json:"cases,omitempty"`  // nil: the built-in cases of a built-in policy
 
-	Case     string     `json:"case,omitempty"`   // of Cases: what to judge; to show the cases, "*"
+	Case     string     `json:"case,omitempty"`   // in Cases: the case to judge; to show the cases, "*"
 	Events   *File      `json:"events,omitempty"` // a GPUEvent on each line, the oldest first
 	Sample   *File      `json:"sample,omitempty"` // a GPUSample
 	Expected *int       `json:"gpus_expected,omitempty"`
 	Now      *time.Time `json:"now,omitempty"`
 }
 
-// File is a file's text. Without one, Path is the name of a built-in policy.
+// File is a file's text. Without text, Path is the name of a built-in policy.
 type File struct {
 	Path string `json:"path"`
 	Text []byte `json:"text"`
@@ -57,14 +57,14 @@ type Reply struct {
 	Error    string    `json:"error,omitempty"`
 	Mistakes []Mistake `json:"mistakes,omitempty"`
 
-	Text      []byte     `json:"text,omitempty"` // of what was to be shown
+	Text      []byte     `json:"text,omitempty"` // for OpShow
 	Policy    *Policy    `json:"policy,omitempty"`
 	Tested    []Tested   `json:"tested,omitempty"`
 	Judgement *Judgement `json:"judgement,omitempty"`
 	Shadow    *Judgement `json:"shadow,omitempty"`
 }
 
-// Mistake is one in a file.
+// Mistake is one mistake in a file.
 type Mistake struct {
 	Path string `json:"path"`
 	Line int    `json:"line,omitempty"`
@@ -78,7 +78,7 @@ func (m Mistake) Error() string {
 	return fmt.Sprintf("%s:%d: %s", m.Path, m.Line, m.Text)
 }
 
-// Tested is what came of a case.
+// Tested is the result of a case.
 type Tested struct {
 	Case     string `json:"case"`
 	Line     int    `json:"line"`
@@ -90,17 +90,16 @@ type Tested struct {
 	OK       bool   `json:"ok"`
 }
 
-// Limits of the program's streams, and how long it may take. A judgement takes milliseconds; the rest is a machine with
-// other work.
+// Limits of the program's streams and running time. A judgement takes milliseconds; the rest is for busy machines.
 const (
 	MaxRequest = 16 << 20
 	maxReply   = 32 << 20
 	askTimeout = 60 * time.Second
-	// askGrace is how long the reply of a program that has ended is still read, which a busy machine may come to late.
+	// askGrace is how long the reply of a program that has ended is still read, for busy machines.
 	askGrace = 10 * time.Second
 )
 
-// ReplyError is that the program was asked for something that there is not.
+// ReplyError is the program's error for a request that names something unknown.
 type ReplyError struct{ Text string }
 
 func (e *ReplyError) Error() string { return e.Text }
@@ -118,7 +117,7 @@ func Find(folders []string) (string, error) {
 	return "", fmt.Errorf("there is no %s in %q", Program, folders)
 }
 
-// Ask starts the program and asks it one thing. version is what the program must be of: the same build as its caller.
+// Ask starts the program and sends it one request. version is the program's required version: the caller's own build.
 func Ask(ctx context.Context, program, version string, q Request) (Reply, error) {
 	var r Reply
 	q.Schema = Schema
@@ -154,11 +153,11 @@ func Ask(ctx context.Context, program, version string, q Request) (Reply, error)
 	return r, nil
 }
 
-// errTooMuch is that a program writes more than any reply has.
+// errTooMuch means that a program writes more than any reply has.
 var errTooMuch = errors.New("it writes more than a reply may have")
 
-// limited buffers writes up to a limit, and then stops the writer, which would otherwise block for ever. The buffer
-// is not embedded, since its ReadFrom would bypass the limit.
+// limited buffers writes up to a limit, and then stops the writer, which would otherwise block for ever. The buffer is
+// not embedded, since its ReadFrom would bypass the limit.
 type limited struct {
 	kept bytes.Buffer
 	most int

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// script is a program of a shell's text.
+// script writes a shell script as a program.
 func script(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), Program)
@@ -20,7 +20,7 @@ func script(t *testing.T, text string) string {
 	return path
 }
 
-// TestAskOfBadPrograms: whatever the program does, there is an error and no judgement.
+// TestAskOfBadPrograms: whatever the program does, the result is an error without a judgement.
 func TestAskOfBadPrograms(t *testing.T) {
 	const good = `{"schema":1,"version":"v1"`
 	for name, tc := range map[string]struct{ text, want string }{
@@ -50,7 +50,7 @@ func TestAskOfBadPrograms(t *testing.T) {
 	}
 }
 
-// TestAskEnds with its context, also where the program never does.
+// TestAskEnds: Ask ends with its context, even if the program never does.
 func TestAskEnds(t *testing.T) {
 	started := filepath.Join(t.TempDir(), "started")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -76,7 +76,7 @@ func TestAskEnds(t *testing.T) {
 	}
 }
 
-// TestFind finds a program that can be run, in the order of the folders.
+// TestFind: Find returns an executable program, in the order of the folders.
 func TestFind(t *testing.T) {
 	path := script(t, "")
 	folder, empty := filepath.Dir(path), t.TempDir()

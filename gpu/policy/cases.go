@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
-// Cases are a file of evidence with the health that a policy must give it.
+// Cases are a file of evidence, each with the health that a policy must return.
 type Cases struct {
 	Path  string
 	Cases []Case
@@ -24,10 +24,10 @@ type Case struct {
 	Line     int
 	Evidence Evidence
 	Health   Health // expected
-	Rule     string // expected to decide; "": not looked at
+	Rule     string // the rule expected to decide; "": not checked
 }
 
-// caseFile is such a file. People write it, so it has what differs from a healthy node, in few words.
+// caseFile is the YAML of such a file. People write it, so it has only what differs from a healthy node.
 type caseFile struct {
 	Version int        `yaml:"version"`
 	Cases   []caseText `yaml:"cases"`
@@ -109,13 +109,13 @@ func (r *readingText) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// MaxCases is the most of one file.
+// MaxCases is the maximum number of cases in one file.
 const MaxCases = 500
 
-// caseTime is when everything of a case happens: it must be some time, and no policy sees it.
+// caseTime is the time of everything in a case. It is arbitrary: no policy sees it.
 func caseTime() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// LoadCases reads a file of cases. Its error is a line "FILE:LINE: MISTAKE" for each mistake.
+// LoadCases parses a file of cases. Its error has a line "FILE:LINE: MISTAKE" for each mistake.
 func LoadCases(path string, data []byte) (Cases, error) {
 	c := Cases{Path: path}
 	doc, err := strictyaml.Parse(path, data)
@@ -155,7 +155,7 @@ func LoadCases(path string, data []byte) (Cases, error) {
 	return c, doc.Error(found)
 }
 
-// evidence makes a case's evidence in the types that nodes report, with their checks.
+// evidence converts a case to the types that nodes report, with their checks.
 func (t *caseText) evidence() (Evidence, error) {
 	at := caseTime()
 	e := Evidence{Expected: t.Expected, Now: at.Add(t.Age)}
@@ -227,7 +227,7 @@ func (x *eventText) event() report.Event {
 	return ev
 }
 
-// sample is the case's sample. A signal that it does not list is one that the GPU does not have.
+// sample returns the case's sample. A signal that it does not list is one that the GPU does not support.
 func (t *caseText) sample() (*report.Sample, error) {
 	none := report.Skipped(report.NoLibrary)
 	s := &report.Sample{
@@ -270,7 +270,7 @@ func (t *caseText) sample() (*report.Sample, error) {
 	return s, nil
 }
 
-// LoadSample reads a sample as gpuaas-gpu-probe writes it: of several lines the last one.
+// LoadSample parses a sample as gpuaas-gpu-probe writes it; of several lines it uses the last one.
 func LoadSample(path string, data []byte) (*report.Sample, error) {
 	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
 	s, err := report.DecodeSample([]byte(lines[len(lines)-1]))
@@ -280,7 +280,7 @@ func LoadSample(path string, data []byte) (*report.Sample, error) {
 	return s, nil
 }
 
-// LoadEvents reads events, one on each line.
+// LoadEvents parses events, one on each line.
 func LoadEvents(path string, data []byte) ([]report.Event, error) {
 	var all []report.Event
 	n := 0

@@ -37,10 +37,10 @@ func (f *facts) events() {
 	}
 }
 
-// recovered is by what the driver ended what event i reports: its recovery action of the same GPU went back to none, by
-// a later event or, where that was missed, in a sample from after it asked for a reset. It ends what a reset of the GPU
-// repairs, and nothing that takes a reboot or a person. An error after which the driver was never seen to ask for
-// anything is ended by no sample: that the driver asks for nothing was so before, too.
+// recovered returns what ended the condition that event i reports: the driver's recovery action of the same GPU
+// returned to none, in a later event or, if that was missed, in a sample taken after the driver requested a reset. This
+// ends what a reset of the GPU repairs, but nothing that needs a reboot or a person. If the driver was never seen to
+// request anything after an error, no sample ends it: the driver requested nothing before the error either.
 func (f *facts) recovered(i int, id report.Identity) (by string) {
 	e := &f.ev.Events[i]
 	if !resets(e) || (id.UUID == "" && id.PCI == "") {
@@ -49,7 +49,7 @@ func (f *facts) recovered(i int, id report.Identity) (by string) {
 	same := func(uuid, pci string) bool {
 		return (id.UUID != "" && id.UUID == uuid) || (id.PCI != "" && id.PCI == pci)
 	}
-	var wanted time.Time // when a reset was asked for last
+	var wanted time.Time // when a reset was last requested
 	for j := range f.ev.Events {
 		later := &f.ev.Events[j]
 		action, asks := asked(later)
@@ -86,7 +86,7 @@ func resets(e *report.Event) bool {
 	return class == xid.GPUReset
 }
 
-// asked is the recovery action that an event reports, and whether it reports one.
+// asked returns the recovery action that an event reports, and whether it reports one.
 func asked(e *report.Event) (report.Action, bool) {
 	switch {
 	case e.Action != nil:
@@ -97,7 +97,7 @@ func asked(e *report.Event) (report.Action, bool) {
 	return "", false
 }
 
-// identity adds what the samples know of a GPU that an event names by its address or UUID.
+// identity completes the identity of a GPU that an event names by its address or UUID, from the samples.
 func (f *facts) identity(id report.Identity) report.Identity {
 	for i := range f.gpus {
 		g := &f.gpus[i]
@@ -109,7 +109,7 @@ func (f *facts) identity(id report.Identity) report.Identity {
 	return id
 }
 
-// eventWords names an event for people.
+// eventWords describes an event for people.
 func eventWords(e *report.Event) string {
 	words := string(e.Type)
 	if e.XID != nil && e.XID.Code != nil {

@@ -8,19 +8,19 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 )
 
-// Evidence is all that is judged about one node at once.
+// Evidence is everything that is judged together about one node.
 type Evidence struct {
-	Events   []report.Event // the oldest first; those of an earlier boot are ignored
-	Sample   *report.Sample // the last one; nil: DeviceEvents and ProbeEvents count instead
-	Expected *int           // GPUs that the node was enrolled with; nil: not given
-	Now      time.Time      // zero: the age of the evidence is not known, and not judged
+	Events   []report.Event // oldest first; events of an earlier boot are ignored
+	Sample   *report.Sample // the last one; nil: use DeviceEvents and ProbeEvents
+	Expected *int           // number of GPUs with which the node was enrolled; nil: unknown
+	Now      time.Time      // zero: the age of the evidence is unknown, and not judged
 }
 
 // Limits of evidence.
 const (
 	MaxEvents  = 1000             // of one judgement
-	Stale      = 75 * time.Second // a sample this old is not evidence about now: four were missed
-	StaleEvent = 3 * time.Minute  // the same of a GPU's last event: nodes send one a minute
+	Stale      = 75 * time.Second // a sample this old is not evidence about the present: four samples are missing
+	StaleEvent = 3 * time.Minute  // the same for a GPU's last event: nodes send one per minute
 )
 
 // Observation is one event, GPU or node to judge.
@@ -29,12 +29,12 @@ type Observation struct {
 	Values  Values
 }
 
-// Facts are evidence made ready for rules. None of it depends on a policy.
+// Facts are evidence prepared for rules. They do not depend on a policy.
 type Facts struct {
-	Node         Values // what every rule may ask for
+	Node         Values // the fields that every rule may use
 	Observations []Observation
 	GPUs         []Subject
-	Floors       []Finding // what no policy can turn into HEALTHY
+	Floors       []Finding // findings that no policy can turn into HEALTHY
 	Past         []Finding // events that are not judged, and why
 	Notes        []string
 }
@@ -53,7 +53,7 @@ func FactsOf(e Evidence) Facts {
 	return f.Facts
 }
 
-// bootOf is the boot of the newest event that names one; "" where none does.
+// bootOf returns the boot of the newest event that has one; "" if none does.
 func bootOf(events []report.Event) string {
 	for _, e := range slices.Backward(events) {
 		switch {
@@ -86,10 +86,10 @@ type facts struct {
 	gpus    []seen
 	counted *int // as the driver counts
 	boot    string
-	actions bool // the driver's recovery action of every GPU is known
+	actions bool // the driver's recovery action is known for every GPU
 }
 
-// seen is a GPU and when it was looked at.
+// seen is a GPU and the time of its reading.
 type seen struct {
 	report.GPU
 	at time.Time
@@ -101,7 +101,7 @@ func (f *facts) floor(s Subject, format string, args ...any) {
 
 func onNode(what string) Subject { return Subject{About: AboutNode, What: what} }
 
-// sample finds the GPUs, or the reason why none was found.
+// sample finds the GPUs, or the reason why there is none.
 func (f *facts) sample() {
 	var probe *report.Probe
 	driver, others := "", ""
@@ -158,7 +158,7 @@ func (f *facts) sample() {
 	}
 }
 
-// device keeps the last that was reported of a GPU.
+// device stores the newest report about a GPU.
 func (f *facts) device(d *report.Device) {
 	same := func(g seen) bool {
 		return g.UUID == d.GPU.UUID && g.PCI == d.GPU.PCI && (g.UUID+g.PCI != "" || g.Index == d.GPU.Index)
@@ -197,7 +197,7 @@ func (f *facts) coverage() {
 	for i := range f.ev.Events {
 		switch e := &f.ev.Events[i]; {
 		case f.earlier(e):
-		case e.Coverage != nil && e.Source != report.FromNVML: // which is about the driver's events
+		case e.Coverage != nil && e.Source != report.FromNVML: // coverage of the driver's own events
 			last = e.Coverage
 		case e.Dropped != nil:
 			for t, n := range e.Dropped.Count {
@@ -228,7 +228,7 @@ func (f *facts) coverage() {
 	}
 }
 
-// count compares the number of GPUs with what it should be.
+// count compares the number of GPUs with the expected number.
 func (f *facts) count() {
 	lost := 0
 	for i := range f.gpus {

@@ -12,7 +12,7 @@ import (
 
 func at(seconds int) time.Time { return caseTime().Add(time.Duration(seconds) * time.Second) }
 
-// device is an event about a GPU of a sample in which the driver counted so many.
+// device returns an event about a GPU, from a sample in which the driver counted that many.
 func device(index, counted, seconds int, signals map[report.Signal]report.Reading) report.Event {
 	all := map[report.Signal]report.Reading{}
 	for _, s := range report.Signals() {
@@ -42,7 +42,7 @@ func recoveryOf(to int64, seconds int, uuid string) report.Event {
 		GPU: &report.Identity{UUID: uuid}, Action: &report.Recovery{To: to, Action: report.ActionOf(to)}}
 }
 
-// floors are the words of what no policy can turn green.
+// floors returns the texts of the findings that no policy can turn green.
 func floors(f Facts) string {
 	var all []string
 	for _, one := range f.Floors {
@@ -54,7 +54,7 @@ func floors(f Facts) string {
 	return strings.Join(all, "; ")
 }
 
-// TestSampleOfEvents: what a platform has is the last event about each GPU, and about the probe.
+// TestSampleOfEvents: a platform has the last event about each GPU, and about the probe.
 func TestSampleOfEvents(t *testing.T) {
 	expected := 2
 	stuck := at(3)
@@ -69,7 +69,7 @@ func TestSampleOfEvents(t *testing.T) {
 	for name, tc := range map[string]struct {
 		events []report.Event
 		gpus   int
-		want   string // in the floors; "": no floor
+		want   string // part of the floors; "": no floor
 	}{
 		"two":      {two, 2, ""},
 		"again":    {append(slices.Clone(two), device(0, 2, 9, nil)), 2, ""},
@@ -105,7 +105,7 @@ func TestSampleOfEvents(t *testing.T) {
 	}
 }
 
-// TestPastEvents: which events are not judged any more.
+// TestPastEvents: which events are no longer judged.
 func TestPastEvents(t *testing.T) {
 	for name, tc := range map[string]struct {
 		events []report.Event
@@ -135,8 +135,8 @@ func TestPastEvents(t *testing.T) {
 	if f := FactsOf(Evidence{Events: []report.Event{old}}); len(f.Past) != 0 {
 		t.Errorf("the boot of now is not known: %+v", f)
 	}
-	// All that was reported in an earlier boot: an action that the driver asked for, a GPU that is not there any more, and
-	// what was dropped.
+	// Everything reported in an earlier boot: an action requested by the driver, a GPU that is gone, and dropped
+	// events.
 	before := []report.Event{recoveryOf(2, 1, "a"), device(1, 2, 1, nil), {Type: report.DroppedEvent,
 		Source: report.FromAgent, At: at(1), Dropped: &report.Dropped{Since: at(1), Why: "rate",
 			Count: map[report.EventType]int64{report.XIDEvent: 4}}}}
@@ -151,7 +151,7 @@ func TestPastEvents(t *testing.T) {
 	}
 }
 
-// TestDriversEventsAreNotTheKernelLog: waiting for the driver's own events does not cover the kernel log.
+// TestDriversEventsAreNotTheKernelLog: coverage of the driver's own events is not coverage of the kernel log.
 func TestDriversEventsAreNotTheKernelLog(t *testing.T) {
 	of := func(source report.Source, blind string) report.Event {
 		e := watched()
@@ -170,7 +170,7 @@ func TestDriversEventsAreNotTheKernelLog(t *testing.T) {
 	}
 }
 
-// TestTooManyEvents: the last are judged, and a note counts the others.
+// TestTooManyEvents: the newest are judged, and a note counts the others.
 func TestTooManyEvents(t *testing.T) {
 	events := []report.Event{watched()}
 	for range MaxEvents {
@@ -182,7 +182,7 @@ func TestTooManyEvents(t *testing.T) {
 	}
 }
 
-// TestDroppedEvents: what a node did not report is not taken for nothing.
+// TestDroppedEvents: events that a node dropped are not taken for absent.
 func TestDroppedEvents(t *testing.T) {
 	dropped := func(of report.EventType) report.Event {
 		return report.Event{Type: report.DroppedEvent, Source: report.FromAgent, At: at(2),
@@ -205,7 +205,7 @@ func TestDroppedEvents(t *testing.T) {
 	}
 }
 
-// TestValuesOfGPUs: not supported, failed and zero are three things.
+// TestValuesOfGPUs: unsupported, failed and zero are kept apart.
 func TestValuesOfGPUs(t *testing.T) {
 	g := report.GPU{Signals: map[report.Signal]report.Reading{
 		report.Temperature: report.Of(0), report.Power: {Unsupported: true}, report.ECCMode: report.Flag(false),
@@ -236,7 +236,7 @@ func TestValuesOfGPUs(t *testing.T) {
 	}
 }
 
-// TestClassesOfEvents: the driver's own words go before the tables.
+// TestClassesOfEvents: the driver's own severity outranks the tables.
 func TestClassesOfEvents(t *testing.T) {
 	code := func(n int) *int { return &n }
 	for name, tc := range map[string]struct {
@@ -262,7 +262,7 @@ func TestClassesOfEvents(t *testing.T) {
 	}
 }
 
-// TestWhyThereIsNoGPU: a missing library, a missing driver and a driver without GPUs are three things.
+// TestWhyThereIsNoGPU: a missing library, a missing driver and a driver without GPUs are kept apart.
 func TestWhyThereIsNoGPU(t *testing.T) {
 	const no = "the probe: no GPU can be looked at: "
 	for text, want := range map[string]string{
@@ -282,8 +282,8 @@ func TestWhyThereIsNoGPU(t *testing.T) {
 	}
 }
 
-// TestRecoveredWhileNobodyLooked: a reset without a recorded event clears a GPU: the driver asked for a reset, and in
-// a later sample asks for nothing. Nothing else counts as a reset.
+// TestRecoveredWhileNobodyLooked: a reset without a recorded event clears a GPU if the driver requested a reset, and
+// requests nothing in a later sample. Nothing else counts as a reset.
 func TestRecoveredWhileNobodyLooked(t *testing.T) {
 	ok := map[report.Signal]report.Reading{report.RecoveryAction: report.Of(0)}
 	asks := func(action int64, seconds int) report.Event { return recoveryOf(action, seconds, "GPU-0") }
@@ -292,7 +292,7 @@ func TestRecoveredWhileNobodyLooked(t *testing.T) {
 	carrier.XID.Recovery = &one
 	for name, tc := range map[string]struct {
 		events []report.Event
-		past   int // of the events, those that are over
+		past   int // number of events that are over
 	}{
 		"reset":                   {[]report.Event{xidOf(119, 1, "GPU-0"), asks(1, 2), device(0, 1, 9, ok)}, 2},
 		"reset, asked by XID 154": {[]report.Event{xidOf(119, 1, "GPU-0"), carrier, device(0, 1, 9, ok)}, 2},

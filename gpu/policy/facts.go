@@ -7,7 +7,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/xid"
 )
 
-// eventValues are the fields of an event. id is its GPU, as far as the samples know it.
+// eventValues returns the fields of an event. id is its GPU, as far as the samples identify it.
 func eventValues(e *report.Event, id report.Identity) Values {
 	v := Values{"type": {Of: string(e.Type)}, "source": {Of: string(e.Source)}, "times": {Of: int64(1)}}
 	v.number("index", id.Index)
@@ -49,7 +49,7 @@ func eventValues(e *report.Event, id report.Identity) Values {
 // fallenOff is the XID of a GPU that has fallen off the bus, which a line may report without a code.
 const fallenOff = 79
 
-// classOf is the class of an error, and what takes no new work after it.
+// classOf returns the class of an error, and the scope that takes no new work after it.
 func classOf(t report.EventType, x *report.XID) (xid.Class, xid.Scope) {
 	class := xid.Unknown
 	switch {
@@ -59,7 +59,7 @@ func classOf(t report.EventType, x *report.XID) (xid.Class, xid.Scope) {
 		class = classOfCode(fallenOff)
 	case x.Code != nil:
 		class = classOfCode(*x.Code)
-		// An error that only follows another one is as bad as that one, which may never have been seen.
+		// An error that follows from another one is as bad as that one, which may not have been recorded.
 		if class == xid.Sympathetic && x.CausedBy != nil && *x.CausedBy != *x.Code {
 			class = classOfCode(*x.CausedBy)
 		}
@@ -74,7 +74,7 @@ func classOfCode(code int) xid.Class {
 	return xid.Unknown
 }
 
-// classOfSwitch is an SXID's: the driver's own word goes before the table.
+// classOfSwitch returns an SXID's class: the driver's own severity outranks the table.
 func classOfSwitch(x *report.XID) xid.Class {
 	class := xid.Unlisted
 	if x.Code != nil {
@@ -91,10 +91,10 @@ func classOfSwitch(x *report.XID) xid.Class {
 	return class
 }
 
-// scopeOf is what takes no new work while the driver asks for an action.
+// scopeOf returns the scope that takes no new work while the driver requests an action.
 func scopeOf(a report.Action) xid.Scope {
 	switch a {
-	case report.ActionNone, report.ActionRecoverIMEX: // the latter is about the whole domain, not this GPU
+	case report.ActionNone, report.ActionRecoverIMEX: // the latter concerns the whole domain, not this GPU
 		return xid.None
 	case report.ActionReset, report.ActionDrainP2P, report.ActionDrainAndReset:
 		return xid.GPU
@@ -104,7 +104,7 @@ func scopeOf(a report.Action) xid.Scope {
 	return xid.Undecided
 }
 
-// gpuValues are the fields of a GPU of a sample.
+// gpuValues returns the fields of a GPU of a sample.
 func gpuValues(g *report.GPU) Values {
 	v := Values{"index": {Of: int64(g.Index)}, "lost": {Of: g.Lost()}}
 	v.text("uuid", g.UUID)
@@ -134,7 +134,7 @@ func gpuValues(g *report.GPU) Values {
 			}
 		}
 	}
-	// The links that are down are only known where those that there are could be counted.
+	// The number of links that are down is known only if the links could be counted.
 	if links, ok := v[string(report.NVLinks)]; ok {
 		v["nvlinks_down"] = links
 		if links.Failed == "" {
@@ -144,7 +144,7 @@ func gpuValues(g *report.GPU) Values {
 	return v
 }
 
-// answer is a reading as a value; nil without a reason where the GPU or its driver does not have it.
+// answer converts a reading to a value; nil without a reason if the GPU or its driver does not support it.
 func answer(r report.Reading, s report.Info) (of any, failed string) {
 	n, known := r.Number()
 	switch {

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/xid"
 )
 
-// Type is that of a field in a condition.
+// Type is the type of a field in a condition.
 type Type string
 
 // Types of fields.
@@ -17,17 +17,17 @@ const (
 	Text Type = "string"
 )
 
-// Field is something that a condition may ask for, as event.code or gpu.temperature.
+// Field is something that a condition may use, such as event.code or gpu.temperature.
 type Field struct {
 	About About
 	Name  string
 	Type  Type
-	Words []string // all that it may be, where that is known: another word in a condition is refused
+	Words []string // all possible values, if known: a condition with any other is refused
 	Means string
 }
 
-// Fields is the table of what conditions may ask for. The signals of a GPU are those of package report, so that a new
-// one needs no line here.
+// Fields is the table of fields for conditions. It includes all of package report's signals of a GPU, so a new signal
+// needs no row here.
 func Fields() []Field {
 	all := []Field{
 		{AboutEvent, "type", Text, eventTypes(), "what was reported"},
@@ -112,13 +112,13 @@ func scopes() []string {
 	return []string{string(xid.None), string(xid.GPU), string(xid.Node), string(xid.Undecided)}
 }
 
-// Value is what a field is for one event, GPU or node: a value, nothing that could be measured, or a failure.
+// Value is a field's value for one event, GPU or node, or the reason why there is none.
 type Value struct {
 	Of     any    // int64, bool or string; nil: no value
-	Failed string // why an expected value is missing; "" where the event or the GPU does not have the field
+	Failed string // why an expected value is missing; "" if the event or the GPU does not have the field
 }
 
-// Values are the fields of one event, GPU or node by name. A field that is missing does not apply.
+// Values are the fields of one event, GPU or node by name. A missing field does not apply.
 type Values map[string]Value
 
 func (v Values) number(name string, n *int) {

@@ -9,23 +9,23 @@ import (
 // Subject is what a finding is about.
 type Subject struct {
 	About About  `json:"about"`
-	What  string `json:"what"`            // in words: "xid 79", "GPU 3", "the kernel log"
+	What  string `json:"what"`            // for people: "xid 79", "GPU 3", "the kernel log"
 	Event int    `json:"event,omitempty"` // its number in the evidence, from 1
 	Index *int   `json:"index,omitempty"` // of the GPU
 	UUID  string `json:"uuid,omitempty"`
 	PCI   string `json:"pci,omitempty"`
 }
 
-// Mode is what may follow from a judgement.
+// Mode is whether a judgement has an effect.
 type Mode string
 
-// Modes. In Shadow a judgement is recorded and nothing acts on it.
+// Modes. In Shadow a judgement is recorded, but has no effect.
 const (
 	Enforce Mode = "enforce"
 	Shadow  Mode = "shadow"
 )
 
-// Judgement is what a policy makes of the evidence about one node.
+// Judgement is a policy's result for the evidence about one node.
 type Judgement struct {
 	Policy    string `json:"policy"`
 	Digest    string `json:"policy_sha256"`
@@ -35,12 +35,12 @@ type Judgement struct {
 	Health   Health      `json:"health"`
 	Decided  *Finding    `json:"decided_by,omitempty"` // the first of the worst findings; none for HEALTHY
 	GPUs     []GPUHealth `json:"gpus"`
-	Findings []Finding   `json:"findings"` // what was found of each event, GPU and the node, the worst first
+	Findings []Finding   `json:"findings"` // findings about each event, GPU and the node, the worst first
 	Past     []Finding   `json:"past,omitempty"`
 	Notes    []string    `json:"notes,omitempty"`
 }
 
-// GPUHealth is the health of one GPU: the worst of what was found of it and of its events.
+// GPUHealth is the health of one GPU: the worst finding about it and its events.
 type GPUHealth struct {
 	Subject
 	Health Health `json:"health"`
@@ -48,11 +48,11 @@ type GPUHealth struct {
 	Why    string `json:"why,omitempty"`
 }
 
-// Finding is what came of one event, one GPU or the node.
+// Finding is the result for one event, one GPU or the node.
 type Finding struct {
 	Subject Subject      `json:"subject"`
-	Health  Health       `json:"health,omitempty"` // "" for what is not judged
-	Rule    string       `json:"rule,omitempty"`   // the one that decided; "" where none did
+	Health  Health       `json:"health,omitempty"` // "" if it was not judged
+	Rule    string       `json:"rule,omitempty"`   // the rule that decided; "" if none did
 	Why     string       `json:"why,omitempty"`
 	Errors  []RuleResult `json:"errors,omitempty"` // rules that could not be evaluated
 	Rules   []RuleResult `json:"rules,omitempty"`  // every evaluated rule, in order; only on request
@@ -61,16 +61,16 @@ type Finding struct {
 // RuleResult is the evaluation of one rule.
 type RuleResult struct {
 	Rule   string `json:"rule"`
-	Result Health `json:"result"`          // of the rule, whether it holds or not
+	Result Health `json:"result"`          // the rule's result, whether or not it holds
 	Holds  bool   `json:"holds"`           // its condition is true
 	Error  string `json:"error,omitempty"` // why it is neither true nor false
 }
 
-// MaxFindings is how many findings a judgement has that is kept or shown.
+// MaxFindings is the maximum number of findings in a judgement that is stored or shown.
 const MaxFindings = 100
 
-// Judged is a reply's judgement as it is kept and shown: the worst findings, without what each rule came to. Whatever
-// is not a whole judgement is an error.
+// Judged returns a reply's judgement as it is stored and shown: the worst findings, without the result of each rule. An
+// incomplete judgement is an error.
 func (r *Reply) Judged() (j Judgement, err error) {
 	switch {
 	case len(r.Mistakes) > 0:
@@ -79,7 +79,7 @@ func (r *Reply) Judged() (j Judgement, err error) {
 		return j, errors.New("the program's reply has no judgement")
 	}
 	j = *r.Judgement
-	for _, f := range j.Findings { // of a node that could not be looked at, no GPU is known to be well
+	for _, f := range j.Findings { // if the node could not be read, no GPU is known to be healthy
 		for i := range j.GPUs {
 			if g := &j.GPUs[i]; f.Subject.About == AboutNode && f.Health == Unknown && g.Health == Healthy {
 				g.Health, g.Why = Unknown, f.Subject.What+": "+f.Why

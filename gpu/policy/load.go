@@ -18,13 +18,13 @@ var builtin embed.FS
 // builtins are the policies of this program.
 var builtins = [...]string{"default", "strict", "permissive"}
 
-// Builtins names the built-in policies; the first is the one where none is given.
+// Builtins returns the names of the built-in policies; the first is the default.
 func Builtins() []string { return slices.Clone(builtins[:]) }
 
-// BuiltinText is the file of a built-in policy; false for another name.
+// BuiltinText returns the file of a built-in policy; false for another name.
 func BuiltinText(name string) ([]byte, bool) { return builtinFile(name, ".yaml") }
 
-// BuiltinCases is the file of a built-in policy's cases; false for another name.
+// BuiltinCases returns the file of a built-in policy's cases; false for another name.
 func BuiltinCases(name string) ([]byte, bool) { return builtinFile(name, ".cases.yaml") }
 
 func builtinFile(name, ending string) ([]byte, bool) {
@@ -41,8 +41,8 @@ type file struct {
 	Rules   []Rule `yaml:"rules"`
 }
 
-// Load reads the file of a policy. Its error is a line "FILE:LINE: MISTAKE" for each mistake. Whether the conditions
-// are CEL is not looked at: package judge does.
+// Load parses the file of a policy. Its error has a line "FILE:LINE: MISTAKE" for each mistake. It does not check
+// conditions; package judge does.
 func Load(path string, data []byte) (Policy, error) {
 	p := Policy{Name: path, Digest: fmt.Sprintf("%x", sha256.Sum256(data))}
 	doc, err := strictyaml.Parse(path, data)
@@ -59,14 +59,15 @@ func Load(path string, data []byte) (Policy, error) {
 		f.Rules[i].Line = doc.LineOf(key)
 		f.Rules[i].CondLine = doc.LineOf(key + ".condition")
 		if isBlock(doc.Root, i) {
-			f.Rules[i].CondLine++ // the text begins below "condition: |"
+			f.Rules[i].CondLine++ // the text begins on the line after "condition: |"
 		}
 	}
 	p.Rules = f.Rules
 	return p, nil
 }
 
-// isBlock reports whether the condition of the i-th rule is a literal block, whose lines are those of the file.
+// isBlock reports whether the condition of the i-th rule is a literal block, whose lines correspond to those of the
+// file.
 func isBlock(root *yaml.Node, i int) bool {
 	rules := child(root, "rules")
 	if rules == nil || i >= len(rules.Content) {
@@ -91,10 +92,10 @@ func child(n *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// fileVersion is that of the files of policies and of cases.
+// fileVersion is the version of the files of policies and of cases.
 const fileVersion = 1
 
-// mistakes are those of a file whose fields and types are right.
+// mistakes returns the mistakes of a file whose fields and types are right.
 func (f *file) mistakes() (found []strictyaml.Problem) {
 	bad := func(key, format string, args ...any) {
 		found = append(found, strictyaml.Problem{Key: key, Text: fmt.Sprintf(format, args...)})
@@ -135,7 +136,7 @@ func (f *file) mistakes() (found []strictyaml.Problem) {
 	return found
 }
 
-// wrongHealth is why a file's word is not a health; "" where it is one.
+// wrongHealth explains why a text is not a health; "" if it is.
 func wrongHealth(h Health) string {
 	if slices.Contains(healths[:], h) {
 		return ""
@@ -164,7 +165,7 @@ func isName(s string) bool {
 	return true
 }
 
-// cut keeps a quoted word short.
+// cut shortens a quoted text.
 func cut(s string) string {
 	if len(s) > MaxName {
 		return s[:MaxName] + "..."

@@ -1,17 +1,17 @@
-// Package policy has what a GPU policy is: its file, its rules, the events and samples that it judges, and what comes
-// of it. Nodes report raw events and samples; the control side alone judges them.
+// Package policy defines GPU policies: their file, their rules, the events and samples that they judge, and the
+// resulting judgement. Nodes report raw events and samples; only the control side judges them.
 //
-// It evaluates nothing: package gpu/policy/judge does, and links CEL, which is 5 MB. Only the program
-// gpuaas-gpu-policy imports that one; everything else runs the program, see Ask. Callers: `gpuaasctl gpu policy`,
-// gpuaas-gpu-policy, and any platform.
+// It evaluates nothing: package gpu/policy/judge does, and links CEL, which is 5 MB. Only the program gpuaas-gpu-policy
+// imports that package; all others run the program, see Ask. Callers: `gpuaasctl gpu policy`, gpuaas-gpu-policy, and
+// any platform.
 package policy
 
 import "slices"
 
-// Health is what the evidence of a GPU or a node comes to. It is not a node's status: see package gpu/status.
+// Health is a policy's conclusion about a GPU or a node. It is not a node's status: see package gpu/status.
 type Health string
 
-// Healths. Unknown is that it could not be found out, and is never taken for Healthy.
+// Healths. Unknown means that the health could not be determined; it never counts as Healthy.
 const (
 	Healthy   Health = "HEALTHY"
 	Unknown   Health = "UNKNOWN"
@@ -25,7 +25,8 @@ var healths = [...]Health{Healthy, Unknown, Degraded, Unhealthy}
 // Healths lists them, the best first.
 func Healths() []Health { return slices.Clone(healths[:]) }
 
-// rank of a health. One that is not in the table is Unknown's: it is never green.
+// rank returns the position of a health. A health that is not in the table ranks like Unknown, so that it is never
+// green.
 func rank(h Health) int {
 	if i := slices.Index(healths[:], h); i >= 0 {
 		return i
@@ -33,10 +34,10 @@ func rank(h Health) int {
 	return slices.Index(healths[:], Unknown)
 }
 
-// Worse reports whether a is worse than b. What is known to be bad is worse than what is not known.
+// Worse reports whether a is worse than b. A known fault is worse than Unknown.
 func Worse(a, b Health) bool { return rank(a) > rank(b) }
 
-// Worst is the worse of two.
+// Worst returns the worse of two.
 func Worst(a, b Health) Health {
 	if Worse(a, b) {
 		return a
@@ -44,8 +45,8 @@ func Worst(a, b Health) Health {
 	return b
 }
 
-// Policy is a list of rules. Of the rules about one event or one GPU the first whose condition is true decides; of all
-// events and GPUs the worst does.
+// Policy is a list of rules. For each event or GPU, the first rule whose condition is true decides; the worst event or
+// GPU decides for the node.
 type Policy struct {
 	Name   string `json:"name"`   // of a built-in policy, else the path of the file
 	Digest string `json:"sha256"` // of the file
@@ -59,11 +60,11 @@ type Rule struct {
 	Condition   string `json:"condition" yaml:"condition"` // CEL, a bool
 	Result      Health `json:"result" yaml:"result"`
 
-	Line     int `json:"line" yaml:"-"`           // of the rule in the file
+	Line     int `json:"line" yaml:"-"`           // line in the file
 	CondLine int `json:"condition_line" yaml:"-"` // of the condition's first line
 }
 
-// Limits of a policy. They are far more than people write, and keep the judging of a thousand events below a second.
+// Limits of a policy: far more than people write, while judging a thousand events takes less than a second.
 const (
 	MaxRules     = 200
 	MaxCondition = 2000 // bytes
@@ -71,10 +72,10 @@ const (
 	MaxText      = 1000 // bytes of a description
 )
 
-// About is what a rule or a finding is about.
+// About is the kind of subject of a rule or a finding.
 type About string
 
-// The kinds of subjects that a rule is about.
+// The kinds of subjects.
 const (
 	AboutEvent About = "event"
 	AboutGPU   About = "gpu"

@@ -16,10 +16,10 @@ type Event struct {
 	Type       EventType `json:"type"`
 	Source     Source    `json:"source"`
 	At         time.Time `json:"at"`
-	// BootID is the node's boot in which it was reported; "" where that is not known. A report of an earlier boot is
-	// not evidence about now.
+	// BootID is the node's boot in which it was reported; "" if unknown. A report of an earlier boot is not evidence
+	// about the present.
 	BootID string `json:"boot_id,omitempty"`
-	// GPU is which one, as far as the source knows. A DeviceEvent has it in its section alone: see Of.
+	// GPU is the GPU concerned, as far as the source knows it. A DeviceEvent has it only in its section: see Of.
 	GPU *Identity `json:"gpu,omitempty"`
 
 	XID      *XID      `json:"xid,omitempty"`
@@ -38,20 +38,20 @@ const (
 	XIDEvent      EventType = "xid"             // XID: an error code of a GPU
 	SXIDEvent     EventType = "sxid"            // XID: an error code of an NVSwitch
 	LostEvent     EventType = "lost"            // XID without a code: a GPU has fallen off the bus
-	RecoveryEvent EventType = "recovery_action" // Action: the driver asks for another recovery than before
+	RecoveryEvent EventType = "recovery_action" // Action: the driver requests another recovery action than before
 	DeviceEvent   EventType = "device"          // Device: one GPU of a sample
-	ProbeEvent    EventType = "probe"           // Probe: the probe's own state, and that of the driver's library
-	CoverageEvent EventType = "coverage"        // Coverage: since when a source was looked at
-	DroppedEvent  EventType = "dropped"         // Dropped: what the node did not report
+	ProbeEvent    EventType = "probe"           // Probe: the state of the probe and of the driver's library
+	CoverageEvent EventType = "coverage"        // Coverage: which part of a source was read
+	DroppedEvent  EventType = "dropped"         // Dropped: events that the node did not report
 )
 
-// WirePrefix is in front of the type in the kind of an event on the wire: "gpu.xid".
+// WirePrefix precedes the type in the kind of an event on the wire: "gpu.xid".
 const WirePrefix = "gpu."
 
-// WireKind is the kind of an event of this type on the wire.
+// WireKind returns the kind of an event of this type on the wire.
 func (t EventType) WireKind() string { return WirePrefix + string(t) }
 
-// IsWireKind reports whether an event on the wire has one of this package as its detail.
+// IsWireKind reports whether events of this kind have an event of this package as their detail.
 func IsWireKind(kind string) bool { return strings.HasPrefix(kind, WirePrefix) }
 
 // Source is who saw it.
@@ -74,7 +74,7 @@ type Identity struct {
 	ComputeInstance *int   `json:"compute_instance,omitempty"`
 }
 
-// Of is the GPU that the event is about; empty for one about the node.
+// Of returns the GPU that the event is about; empty for an event about the node.
 func (e *Event) Of() Identity {
 	switch {
 	case e.GPU != nil:
@@ -88,23 +88,23 @@ func (e *Event) Of() Identity {
 
 // XID is an error as the driver reported it. Numbers that it did not report are absent.
 type XID struct {
-	Code     *int   `json:"code,omitempty"` // absent: a GPU that is lost, without a code
+	Code     *int   `json:"code,omitempty"` // absent: a lost GPU, without a code
 	PID      *int   `json:"pid,omitempty"`
 	Process  string `json:"process,omitempty"`
 	Text     string `json:"text,omitempty"`
 	CausedBy *int   `json:"caused_by,omitempty"` // the XID that the driver itself names as the root cause
-	Recovery *int64 `json:"recovery,omitempty"`  // of an XID 154: the number of the action that is asked for
-	Severity string `json:"severity,omitempty"`  // of an SXID: "Fatal" or "Non-fatal"
+	Recovery *int64 `json:"recovery,omitempty"`  // for an XID 154: the number of the requested action
+	Severity string `json:"severity,omitempty"`  // for an SXID: "Fatal" or "Non-fatal"
 	Port     *int   `json:"port,omitempty"`      // of an SXID
-	// Times is how often the same was reported since the last event about it, at least 1.
+	// Times is how often the error was reported since the previous event about it, at least 1.
 	Times int64 `json:"times"`
-	// Record is the number of the kernel log's record in its boot, absent for NVML: two with the same boot and number
-	// are one.
+	// Record is the number of the kernel log's record in its boot, absent for NVML. Two events with the same boot and
+	// number are duplicates.
 	Record *uint64 `json:"record,omitempty"`
 	BootID string  `json:"boot_id,omitempty"`
 }
 
-// Recovery is a change of the recovery action that the driver asks for.
+// Recovery is a change of the recovery action that the driver requests.
 type Recovery struct {
 	From   *int64 `json:"from,omitempty"` // absent: not known before
 	To     int64  `json:"to"`
@@ -115,20 +115,20 @@ type Recovery struct {
 type Device struct {
 	SampledAt time.Time `json:"sampled_at"`
 	Driver    string    `json:"driver,omitempty"`
-	Count     int       `json:"count"` // GPUs that the driver counted in that sample
+	Count     int       `json:"count"` // number of GPUs that the driver counted in that sample
 	GPU       GPU       `json:"gpu"`
 }
 
-// ProbeState is how the probe and the driver's library are.
+// ProbeState is the state of the probe and of the driver's library.
 type ProbeState string
 
 // States of the probe.
 const (
-	Sampling ProbeState = "sampling" // samples come, and the library could be asked
-	Unknown  ProbeState = "unknown"  // samples come, and the library could not be asked: see Library
-	Stuck    ProbeState = "stuck"    // a call does not return, or no sample comes
-	Ended    ProbeState = "ended"    // the process ended; it is started again
-	Missing  ProbeState = "missing"  // the program is not there or cannot be started
+	Sampling ProbeState = "sampling" // samples arrive, and the library can be queried
+	Unknown  ProbeState = "unknown"  // samples arrive, but the library cannot be queried: see Library
+	Stuck    ProbeState = "stuck"    // a call does not return, or no sample arrives
+	Ended    ProbeState = "ended"    // the process ended and will be restarted
+	Missing  ProbeState = "missing"  // the program is missing or cannot be started
 	Garbled  ProbeState = "garbled"  // its output is not a sample
 )
 
@@ -145,17 +145,17 @@ type Probe struct {
 	Expected *int         `json:"expected,omitempty"`
 }
 
-// Coverage is what of a source was looked at: without it, no event may mean that it was not read.
+// Coverage is which part of a source was read: without it, the absence of events may mean that the source was not read.
 type Coverage struct {
 	From   time.Time `json:"from"`
 	To     time.Time `json:"to"`
 	BootID string    `json:"boot_id,omitempty"`
 	Blind  string    `json:"blind,omitempty"` // why nothing is read now
 	Gaps   []Gap     `json:"gaps,omitempty"`
-	Lost   uint64    `json:"lost,omitempty"` // records that were not read, as far as they are counted
+	Lost   uint64    `json:"lost,omitempty"` // records that were not read, as far as they were counted
 }
 
-// Gap is a part that was not looked at. Without an end it goes on to the end of its boot.
+// Gap is a part that was not read. Without an end it extends to the end of its boot.
 type Gap struct {
 	Cause string     `json:"cause"`
 	From  time.Time  `json:"from"`
@@ -163,7 +163,7 @@ type Gap struct {
 	Lost  uint64     `json:"lost,omitempty"`
 }
 
-// Dropped counts events that the node did not report, by type, since the last such event.
+// Dropped counts events that the node did not report, by type, since the previous such event.
 type Dropped struct {
 	Since time.Time           `json:"since"`
 	Count map[EventType]int64 `json:"count"`
@@ -183,7 +183,7 @@ func DecodeEvent(detail []byte) (*Event, error) {
 	return &e, nil
 }
 
-// Check holds an event to what its types promise.
+// Check reports whether an event is valid.
 func (e *Event) Check() error {
 	if e.APIVersion != APIVersion || e.Kind != KindEvent {
 		return fmt.Errorf("it is %q %q, want %q %q", e.APIVersion, e.Kind, APIVersion, KindEvent)

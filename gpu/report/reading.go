@@ -7,12 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// Reading is the answer to one question: exactly one of its fields is set. Its zero value is not valid, so that what
-// was forgotten cannot be read as zero.
+// Reading is the answer to one question: exactly one of its fields is set. Its zero value is invalid, so that a missing
+// answer cannot be taken for zero.
 type Reading struct {
 	Value       *int64  `json:"value,omitempty"`
 	Text        *string `json:"text,omitempty"`
-	Unsupported bool    `json:"not_supported,omitempty"` // NVML's 3: this GPU or driver does not have it
+	Unsupported bool    `json:"not_supported,omitempty"` // NVML's 3: this GPU or driver does not support it
 	Failed      int     `json:"failed,omitempty"`        // NVML's return code, neither 0 nor 3
 	NotAsked    Why     `json:"not_asked,omitempty"`
 }
@@ -25,7 +25,7 @@ const (
 	NoSymbol  Why = "no_symbol"  // the driver's library lacks the call
 	NoHandle  Why = "no_handle"  // the GPU has no handle
 	NoLibrary Why = "no_library" // the library could not be loaded or initialised
-	WasLost   Why = "gpu_lost"   // an earlier call about the GPU was answered with GPUIsLost
+	WasLost   Why = "gpu_lost"   // an earlier call about the GPU returned GPUIsLost
 	NotThere  Why = "not_there"  // the link or instance does not exist
 	Late      Why = "deadline"   // the sample's deadline had passed
 	NoAnswer  Why = "unreadable" // the answer was not a number or text that can be stored
@@ -36,7 +36,7 @@ const notSupported = 3 // NVML's return code
 // Of is a value.
 func Of(n int64) Reading { return Reading{Value: &n} }
 
-// Flag is a value of 0 or 1.
+// Flag returns a value of 0 or 1.
 func Flag(on bool) Reading {
 	if on {
 		return Of(1)
@@ -44,7 +44,7 @@ func Flag(on bool) Reading {
 	return Of(0)
 }
 
-// Words is a value that is text, cut to what may be kept.
+// Words returns a text value, shortened to the maximum length.
 func Words(s string) Reading {
 	if !utf8.ValidString(s) {
 		return Skipped(NoAnswer)
@@ -56,7 +56,7 @@ func Words(s string) Reading {
 	return Reading{Text: &s}
 }
 
-// Refused is what NVML's return code means where it is not 0.
+// Refused returns the reading for an NVML return code other than 0.
 func Refused(code int) Reading {
 	switch code {
 	case 0:
@@ -67,10 +67,10 @@ func Refused(code int) Reading {
 	return Reading{Failed: code}
 }
 
-// Skipped is a question that was not asked.
+// Skipped returns the reading for a question that was not asked.
 func Skipped(w Why) Reading { return Reading{NotAsked: w} }
 
-// Number is the value; false where the reading has none.
+// Number returns the value; false if the reading has none.
 func (r Reading) Number() (int64, bool) {
 	if r.Value == nil {
 		return 0, false
@@ -89,7 +89,7 @@ func (r Reading) Equal(o Reading) bool {
 	return r.String() == o.String() && (r.Text == nil) == (o.Text == nil)
 }
 
-// String is the reading in words: "34", "not supported", "failed (15)", "not asked (no_symbol)".
+// String describes the reading: "34", "not supported", "failed (15)", "not asked (no_symbol)".
 func (r Reading) String() string {
 	switch {
 	case r.Value != nil:

@@ -1,9 +1,9 @@
-// Package report has the types of what a node reports about its GPUs: one sample of gpuaas-gpu-probe, and raw events.
+// Package report has the types of a node's reports about its GPUs: one sample of gpuaas-gpu-probe, and raw events.
 //
-// It judges nothing: no type here has a word for a healthy GPU. A signal is a value, or the reason why there is none:
-// "the driver does not support it", "the call failed" and "it was not asked" are three reasons, apart from each other
-// and from zero. The probe writes samples; the agent writes events, of samples, of the kernel log and of the probe
-// itself. The agent, the platform, policies and hop 18 read them. It reads no driver, no log and no clock.
+// It judges nothing: no type here has a value for a healthy GPU. A signal is a value, or the reason why there is none:
+// "the driver does not support it", "the call failed" and "it was not asked" are distinct reasons, and distinct from
+// zero. The probe writes samples; the agent writes events, from samples, the kernel log and the probe's own state. The
+// agent, the platform, policies and hop 18 read them. It reads no driver, no log and no clock.
 package report
 
 import (
@@ -24,33 +24,33 @@ const (
 	KindEvent  = "GPUEvent"
 )
 
-// Bounds of one document. The largest sample is of 16 GPUs with every signal.
+// Limits of one document. The largest sample has 16 GPUs with every signal.
 const (
 	MaxSample = 256 << 10 // bytes
-	MaxEvent  = 4 << 10   // bytes: what the wire gives the detail of an event (wire.MaxEventDetail)
+	MaxEvent  = 4 << 10   // bytes: the wire's limit for the detail of an event (wire.MaxEventDetail)
 	MaxGPUs   = 64
-	maxText   = 256 // bytes of a value that is text, a version or a name
+	maxText   = 256 // bytes of a text value, such as a version or a name
 	maxMIG    = 64  // instances of one GPU
 	maxLinks  = 64
 )
 
-// Sample is what one look at all GPUs of a node gave.
+// Sample is one reading of all GPUs of a node.
 type Sample struct {
 	APIVersion string    `json:"apiVersion"`
 	Kind       string    `json:"kind"`
 	At         time.Time `json:"at"`
 	TookMS     int64     `json:"took_ms"`
 	Library    Library   `json:"library"`
-	// Count is what the driver answers when it is asked how many GPUs there are. GPUs has those whose handle was asked
-	// for: as many as Count where that is a value, and none otherwise.
+	// Count is the driver's number of GPUs. GPUs has those whose handle was requested: as many as Count if that is a
+	// value, else none.
 	Count Reading `json:"count"`
 	GPUs  []GPU   `json:"gpus,omitempty"`
-	// Elsewhere are GPUs of NVIDIA on the PCI bus that its driver does not have, each with who has it:
-	// "0000:3b:00.0 (vfio-pci)", as of one that is passed through to a virtual machine.
+	// Elsewhere are NVIDIA GPUs on the PCI bus that NVIDIA's driver is not bound to, each with the driver that is:
+	// "0000:3b:00.0 (vfio-pci)" for a GPU that is passed through to a virtual machine.
 	Elsewhere []string `json:"elsewhere,omitempty"`
 }
 
-// Others describes the GPUs that the driver does not have; "" where it has all.
+// Others describes the GPUs bound to other drivers; "" if there are none.
 func (s *Sample) Others() string {
 	if len(s.Elsewhere) == 0 {
 		return ""
@@ -58,34 +58,34 @@ func (s *Sample) Others() string {
 	return "NVIDIA's driver does not have " + strings.Join(s.Elsewhere, ", ")
 }
 
-// ExitReloaded is the probe's exit code where the driver was unloaded or reloaded under it.
+// ExitReloaded is the probe's exit code if the driver was unloaded or reloaded while it ran.
 const ExitReloaded = 4
 
 // Library is the state of the driver's library.
 type Library struct {
 	State  LibraryState `json:"state"`
-	Code   int          `json:"rc,omitempty"`     // NVML's return code of Init, where it was not 0
-	Path   string       `json:"path,omitempty"`   // where another than the system's was asked for
-	Why    string       `json:"why,omitempty"`    // of a library that cannot be loaded, in the loader's words
+	Code   int          `json:"rc,omitempty"`     // NVML's return code of Init, if not 0
+	Path   string       `json:"path,omitempty"`   // if a library other than the system's was requested
+	Why    string       `json:"why,omitempty"`    // for a library that cannot be loaded, the loader's message
 	Driver Reading      `json:"driver"`           // version, text
 	NVML   Reading      `json:"nvml"`             // version of the library, text
-	CUDA   Reading      `json:"cuda"`             // version that the driver supports, as 12020 for 12.2
-	Absent []string     `json:"absent,omitempty"` // symbols that the library lacks, of those that the probe asks for
+	CUDA   Reading      `json:"cuda"`             // the version that the driver supports, 12020 for 12.2
+	Absent []string     `json:"absent,omitempty"` // symbols used by the probe that the library lacks
 }
 
-// LibraryState is whether the driver's library could be asked.
+// LibraryState is whether the driver's library can be queried.
 type LibraryState string
 
 // States of the library. All but Loaded mean that nothing is known about any GPU.
 const (
 	Loaded          LibraryState = "loaded"
 	LibraryNotFound LibraryState = "library_not_found" // Init's 12: no such file, or it cannot be loaded
-	DriverNotLoaded LibraryState = "driver_not_loaded" // Init's 9: the library is there, the kernel's module is not
+	DriverNotLoaded LibraryState = "driver_not_loaded" // Init's 9: the library exists, but the kernel module is not loaded
 	InitFailed      LibraryState = "init_failed"       // any other code of Init
 	BuiltWithout    LibraryState = "built_without"     // the probe was built without NVML
 )
 
-// GPU is one GPU as the driver shows it.
+// GPU is one GPU as the driver reports it.
 type GPU struct {
 	Index  int     `json:"index"`
 	UUID   string  `json:"uuid,omitempty"`
@@ -95,22 +95,22 @@ type GPU struct {
 	MIG    []MIG   `json:"mig,omitempty"`
 	// Signals has a reading for every signal of the table Signals.
 	Signals map[Signal]Reading `json:"signals,omitempty"`
-	// LinksDown are the NVLinks that are not active, of those that the GPU has.
+	// LinksDown are the GPU's NVLinks that are not active.
 	LinksDown []int `json:"nvlinks_down,omitempty"`
 }
 
-// MIG is one instance that a GPU is divided into.
+// MIG is one instance of a divided GPU.
 type MIG struct {
 	UUID            string `json:"uuid"`
 	GPUInstance     int    `json:"gpu_instance"`
 	ComputeInstance int    `json:"compute_instance"`
 }
 
-// GPUIsLost is NVML's return code for a GPU that the driver cannot reach any more. It outweighs every other answer
-// about that GPU: libraries go on to answer other calls from what they remember.
+// GPUIsLost is NVML's return code for a GPU that the driver can no longer reach. It outweighs every other answer about
+// that GPU: libraries continue to answer other calls from memory.
 const GPUIsLost = 15
 
-// Lost reports whether any call about the GPU was answered with GPUIsLost.
+// Lost reports whether any call about the GPU returned GPUIsLost.
 func (g *GPU) Lost() bool {
 	if g.Handle.FailedWith(GPUIsLost) {
 		return true
@@ -123,14 +123,14 @@ func (g *GPU) Lost() bool {
 	return false
 }
 
-// Value is the number of a signal; false where the GPU gave none.
+// Value returns the number of a signal; false if the GPU has none.
 func (g *GPU) Value(s Signal) (int64, bool) { return g.Signals[s].Number() }
 
 func sampleLimits() bounded.Limits {
 	return bounded.Limits{Bytes: MaxSample, Elements: 8_000, Values: 40_000, Depth: 8}
 }
 
-// DecodeSample decodes one sample strictly: no unknown field, nothing behind it, every rule of Check.
+// DecodeSample decodes one sample strictly: no unknown field, no trailing data, every rule of Check.
 func DecodeSample(line []byte) (*Sample, error) {
 	var s Sample
 	if err := bounded.Strict(line, &s, sampleLimits()); err != nil {
@@ -142,7 +142,7 @@ func DecodeSample(line []byte) (*Sample, error) {
 	return &s, nil
 }
 
-// Check holds a sample to what its types promise.
+// Check reports whether a sample is valid.
 func (s *Sample) Check() error {
 	if s.APIVersion != APIVersion || s.Kind != KindSample {
 		return fmt.Errorf("it is %q %q, want %q %q", s.APIVersion, s.Kind, APIVersion, KindSample)
@@ -229,7 +229,7 @@ func (g *GPU) check() error {
 	return nil
 }
 
-// short reports whether all texts are UTF-8 and none is longer than a value may be.
+// short reports whether all texts are UTF-8 within the maximum length.
 func short(texts ...string) bool {
 	return !slices.ContainsFunc(texts, func(t string) bool { return len(t) > maxText || !utf8.ValidString(t) })
 }

@@ -13,7 +13,7 @@ import (
 
 func at() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
 
-// full is a sample of n GPUs with every signal, by what reading gives.
+// full returns a sample of n GPUs with every signal, with readings from reading.
 func full(n int, reading func(Signal) Reading) *Sample {
 	s := &Sample{
 		APIVersion: APIVersion, Kind: KindSample, At: at(), TookMS: 12, Count: Of(int64(n)),
@@ -41,7 +41,7 @@ func text(t *testing.T, v any) []byte {
 	return b
 }
 
-// TestSampleIsReadAsItWasWritten: zero, not supported, failed and not asked are still apart.
+// TestSampleIsReadAsItWasWritten: zero, not supported, failed and not asked stay distinct.
 func TestSampleIsReadAsItWasWritten(t *testing.T) {
 	answers := []Reading{Of(0), Of(-8), Flag(true), Words(""), Refused(3), Refused(15), Refused(6), Skipped(NoSymbol)}
 	i := 0
@@ -118,7 +118,7 @@ func TestSamplesAreRefused(t *testing.T) {
 	}
 }
 
-// TestLargestDocumentsFit: 16 GPUs with the longest usual answers are a sample, and each of them is an event.
+// TestLargestDocumentsFit: 16 GPUs with the longest usual answers fit into a sample, and each of them into an event.
 func TestLargestDocumentsFit(t *testing.T) {
 	s := full(16, func(n Signal) Reading {
 		if row, _ := n.Info(); row.Unit == "text" {
@@ -151,7 +151,7 @@ func TestLargestDocumentsFit(t *testing.T) {
 	t.Logf("a sample of 16 GPUs %d bytes, one of them as an event %d", len(line), len(detail))
 }
 
-// TestOneLostCallMeansLost, whatever the other calls answer.
+// TestOneLostCallMeansLost: one lost call decides, whatever the other calls answer.
 func TestOneLostCallMeansLost(t *testing.T) {
 	s := full(1, zero)
 	g := &s.GPUs[0]
@@ -208,7 +208,7 @@ func TestSignalsAreATable(t *testing.T) {
 	}
 }
 
-// TestEvents: each type is read as it was written, and only with its own section.
+// TestEvents: each type reads back as it was written, and only with its own section.
 func TestEvents(t *testing.T) {
 	n, big := 79, int64(7)
 	events := map[EventType]Event{
@@ -275,7 +275,7 @@ func TestEventsAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzDecode: no text is too odd, and what is accepted is accepted again.
+// FuzzDecode: no input makes the decoder fail, and what it accepts can be encoded and accepted again.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"gpuaas/v1","kind":"GPUSample","at":"2026-03-01T12:00:00Z","took_ms":1,` +
 		`"library":{"state":"built_without","driver":{"not_asked":"no_library"},"nvml":{"not_asked":"no_library"},` +
@@ -294,7 +294,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestLostByAnyCall: a GPU is lost whichever call was answered so, also one that gives no signal.
+// TestLostByAnyCall: a GPU is lost whichever call reported so, even one that gives no signal.
 func TestLostByAnyCall(t *testing.T) {
 	for name, tc := range map[string]struct {
 		gpu  GPU

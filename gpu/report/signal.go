@@ -1,6 +1,6 @@
 package report
 
-// Signal names one thing that is read from a GPU.
+// Signal names one value that is read from a GPU.
 type Signal string
 
 // Sort is how the values of a signal behave.
@@ -9,9 +9,9 @@ type Sort string
 // Sorts of signals.
 const (
 	State   Sort = "state"   // an enumeration or a flag: each change is worth an event
-	Fact    Sort = "fact"    // of the GPU's configuration: comparable between GPUs and nodes
+	Fact    Sort = "fact"    // part of the GPU's configuration: comparable between GPUs and nodes
 	Counter Sort = "counter" // only grows, until a reset, a reboot or a driver reload
-	Gauge   Sort = "gauge"   // goes up and down all the time
+	Gauge   Sort = "gauge"   // changes all the time
 )
 
 // Info is a row of the table of signals.
@@ -86,7 +86,7 @@ const (
 	MemoryTotal     Signal = "memory_total"
 )
 
-// Signals is the table, in the order in which the probe reads: the driver's own verdict on the GPU first.
+// Signals returns the table, in the order in which the probe reads: the driver's own verdict on the GPU first.
 func Signals() []Info {
 	return []Info{
 		{RecoveryAction, State, "", "what the driver asks for to recover this GPU; see ActionOf"},
@@ -145,7 +145,7 @@ func Signals() []Info {
 	}
 }
 
-// Info is the signal's row; false for a name that is not in the table.
+// Info returns the signal's row; false for a name that is not in the table.
 func (s Signal) Info() (Info, bool) {
 	for _, i := range Signals() {
 		if i.Signal == s {
@@ -155,7 +155,7 @@ func (s Signal) Info() (Info, bool) {
 	return Info{}, false
 }
 
-// Action is what the driver asks for to recover a GPU.
+// Action is the driver's request for recovering a GPU.
 type Action string
 
 // Actions of the driver's own enumeration.
@@ -165,11 +165,11 @@ const (
 	ActionReboot        Action = "node_reboot"
 	ActionDrainP2P      Action = "drain_p2p"
 	ActionDrainAndReset Action = "drain_and_reset"
-	ActionRecoverIMEX   Action = "recover_imex_domain" // of the whole domain, not of this GPU
+	ActionRecoverIMEX   Action = "recover_imex_domain" // for the whole domain, not for this GPU
 	ActionUnknown       Action = "unknown"             // a number that this build does not know: never "none"
 )
 
-// ActionOf is the word for the driver's number.
+// ActionOf returns the action for the driver's number.
 func ActionOf(n int64) Action {
 	words := [...]Action{ActionNone, ActionReset, ActionReboot, ActionDrainP2P, ActionDrainAndReset, ActionRecoverIMEX}
 	if n < 0 || n >= int64(len(words)) {
@@ -178,9 +178,9 @@ func ActionOf(n int64) Action {
 	return words[n]
 }
 
-// Bits of ClocksEventReasons that mean a hardware slowdown. The others are the workload's or the operator's own doing.
+// Bits of ClocksEventReasons that mean a hardware slowdown. The others are caused by the workload or the operator.
 const (
-	HWSlowdown        = 0x08 // one of the next two, or another of the hardware's
+	HWSlowdown        = 0x08 // one of the next two, or another hardware reason
 	HWThermalSlowdown = 0x40
 	HWPowerBrake      = 0x80
 	SWThermalSlowdown = 0x20

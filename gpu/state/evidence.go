@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 )
 
-// Evidence is the document as the events that a platform would have of it, the oldest first: what a policy judges. now
-// is the node's clock, up the time since boot at that moment.
+// Evidence returns the document as the events that a platform would have, oldest first, for a policy to judge. now is
+// the node's clock, up the time since boot at that moment.
 func (s *State) Evidence(now time.Time, up time.Duration) []report.Event {
 	all := append([]report.Event{}, s.Events...)
 	all = append(all, s.devices()...)
@@ -28,7 +28,7 @@ func (s *State) Evidence(now time.Time, up time.Duration) []report.Event {
 	return all
 }
 
-// devices are the GPUs of the sample, unless the probe has failed since: then nothing of them is known now.
+// devices returns the GPUs of the sample, unless the probe has failed since: then nothing is known about them now.
 func (s *State) devices() (all []report.Event) {
 	if s.Sample == nil || (s.Probe != nil && s.Probe.Probe.State != report.Sampling) {
 		return nil
@@ -45,7 +45,7 @@ func (s *State) event(t report.EventType, at time.Time, e report.Event) report.E
 	return e
 }
 
-// DeviceOf is the i-th GPU of a sample as an event.
+// DeviceOf returns the i-th GPU of a sample as an event.
 func DeviceOf(s *report.Sample, i int) *report.Event {
 	d := &report.Device{SampledAt: s.At, Count: len(s.GPUs), GPU: s.GPUs[i]}
 	if s.Library.Driver.Text != nil {
@@ -54,8 +54,8 @@ func DeviceOf(s *report.Sample, i int) *report.Event {
 	return &report.Event{Type: report.DeviceEvent, Source: report.FromNVML, At: s.At, Device: d}
 }
 
-// KernelEvent is what the driver wrote into the kernel log, as an event. Its times are those of the node's clock, now,
-// when the node is up for so long.
+// KernelEvent converts what the driver wrote to the kernel log to an event. It converts times to the node's clock,
+// given the current time now and the time since boot up.
 func KernelEvent(e *kmsg.Event, now time.Time, up time.Duration) *report.Event {
 	x := &report.XID{PID: known(e.PID), Process: e.Name, Text: e.Text, CausedBy: known(e.Cause), Severity: e.Severity,
 		Port: known(e.Port), Times: int64(max(e.Count, 1)), Record: &e.Seq, BootID: e.BootID}
@@ -78,13 +78,13 @@ func known(n int) *int {
 	return &n
 }
 
-// wall is a time since boot as one of the clock that is at now when up has passed since boot.
+// wall converts a time since boot to the clock that reads now when up has passed since boot.
 func wall(since time.Duration, now time.Time, up time.Duration) time.Time {
 	return now.Add(since - up).UTC()
 }
 
-// CoverageOf is what of the kernel log was read, in the words of an event. began is when the reading began, for a log
-// of which nothing was read.
+// CoverageOf returns which part of the kernel log was read, as an event's section. began is when the reading began, for
+// a log of which nothing was read.
 func CoverageOf(so kmsg.Coverage, began, now time.Time, up time.Duration) *report.Coverage {
 	c := &report.Coverage{From: wall(so.From, now, up), To: wall(so.Until, now, up), BootID: so.BootID, Blind: so.Blind,
 		Lost: so.Lost}
@@ -95,7 +95,7 @@ func CoverageOf(so kmsg.Coverage, began, now time.Time, up time.Duration) *repor
 		c.To = c.From
 	}
 	for _, g := range so.Gaps {
-		if g.BootID != so.BootID { // the time of an earlier boot is not this one's
+		if g.BootID != so.BootID { // times of an earlier boot cannot be converted
 			continue
 		}
 		gap := report.Gap{Cause: string(g.Cause), From: wall(max(g.From, 0), now, up), Lost: g.Lost}
@@ -107,7 +107,7 @@ func CoverageOf(so kmsg.Coverage, began, now time.Time, up time.Duration) *repor
 	return c
 }
 
-// LogIsCurrent reports whether the kernel log of the boot was read until shortly before now, and why not.
+// LogIsCurrent reports whether the kernel log of the boot was read until shortly before now, and if not, why.
 func (s *State) LogIsCurrent(boot string, up time.Duration) (ok bool, why string) {
 	switch l := s.Log; {
 	case l == nil:
@@ -122,8 +122,8 @@ func (s *State) LogIsCurrent(boot string, up time.Duration) (ok bool, why string
 	return true, ""
 }
 
-// ReadOn reads the kernel log from where the agent ended, and adds what it finds. It is a reader's: nothing is kept on
-// the node. An error leaves the coverage blind.
+// ReadOn reads the kernel log from where the agent stopped, and adds what it finds. It is for readers: it stores
+// nothing on the node. After an error the coverage is blind.
 func (s *State) ReadOn(path, boot string, now time.Time, uptime func() time.Duration) error {
 	var so kmsg.Coverage
 	if s.Log != nil {

@@ -1,9 +1,9 @@
-// Package state has the file in which a node's agent keeps what it knows of its GPUs: the last sample, the state of the
-// probe, what of the kernel log was read, and the errors of this boot.
+// Package state defines the file in which a node's agent stores what it knows about its GPUs: the last sample, the
+// state of the probe, which part of the kernel log was read, and the errors of this boot.
 //
-// The agent's outbox forgets what the platform has; this file does not, so that it can be read on the node without the
-// agent and without a platform. It judges nothing. The agent writes it (agent/gpu), the operation `gpu` of a walk reads
-// it (preflight/probe).
+// The agent's outbox forgets what it has sent to the platform; this file does not, so it can be read on the node
+// without the agent and without a platform. It judges nothing. The agent writes it (agent/gpu), the operation `gpu` of
+// a walk reads it (preflight/probe).
 package state
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// Head of the document, and the name of its file in the agent's folder.
+// Kind and version of the document, and the name of its file in the agent's folder.
 const (
 	Kind     = "GPUNodeState"
 	FileName = "gpu.json"
@@ -33,8 +33,8 @@ const (
 	maxEvents = 96
 )
 
-// Every is how often an agent writes the file while nothing but gauges and counters change; StaleAfter is the age at
-// which its coverage of the kernel log is not evidence about now.
+// Every is how often an agent writes the file if only gauges and counters change. StaleAfter is the age at which its
+// coverage of the kernel log is no longer evidence about the present.
 const (
 	Every      = time.Minute
 	StaleAfter = 3 * time.Minute
@@ -45,19 +45,20 @@ type State struct {
 	APIVersion string    `json:"apiVersion"`
 	Kind       string    `json:"kind"`
 	At         time.Time `json:"at"` // when it was written
-	// BootID is the node's boot that it is about; "" where the agent could not find it out.
+	// BootID is the boot that the document is about; "" if the agent could not read it.
 	BootID string         `json:"boot_id,omitempty"`
 	Sample *report.Sample `json:"sample,omitempty"` // the last one
-	// Probe is the last change of the probe's state, Log what of the kernel log was read.
+	// Probe is the last change of the probe's state, Log which part of the kernel log was read.
 	Probe *report.Event  `json:"probe,omitempty"`
 	Log   *kmsg.Coverage `json:"kernel_log,omitempty"`
-	// Events are the errors of this boot, the oldest first. Of equal ones the last is kept, with their number in Times.
+	// Events are the errors of this boot, oldest first. Of equal ones the last is kept, with their number in Times.
 	Events []report.Event `json:"events,omitempty"`
-	// Forgotten are errors of this boot that did not fit, by type.
+	// Forgotten counts errors of this boot for which there was no room, by type.
 	Forgotten map[report.EventType]int64 `json:"forgotten,omitempty"`
 }
 
-// Keep adds an event, and reports whether the document has changed. Events of a sample are not kept: Sample has more.
+// Keep adds an event, and reports whether the document has changed. It does not add events of a sample, since Sample
+// has more.
 func (s *State) Keep(e *report.Event) bool {
 	switch {
 	case e.Type == report.ProbeEvent:
@@ -82,7 +83,7 @@ func (s *State) Keep(e *report.Event) bool {
 	return true
 }
 
-// fits reports whether an event is within the bound that every reader of one has.
+// fits reports whether an event is within the limit of every reader.
 func fits(e *report.Event) bool {
 	text, err := json.Marshal(e)
 	return err == nil && len(text) <= report.MaxEvent
@@ -92,7 +93,7 @@ func isError(t report.EventType) bool {
 	return t == report.XIDEvent || t == report.SXIDEvent || t == report.LostEvent || t == report.RecoveryEvent
 }
 
-// sameRecord reports whether both events are one record of the kernel log, which an agent that died reads again.
+// sameRecord reports whether both events are one record of the kernel log, which a restarted agent may read again.
 func sameRecord(a, b *report.Event) bool {
 	return a.XID != nil && b.XID != nil && a.XID.Record != nil && b.XID.Record != nil &&
 		*a.XID.Record == *b.XID.Record && a.XID.BootID == b.XID.BootID && sameError(a, b)
@@ -122,8 +123,8 @@ func same[T comparable](a, b *T) bool {
 	return *a == *b
 }
 
-// makeRoom counts the oldest event that came again later into that one. Where each is the only one of its kind, the
-// oldest is forgotten, and counted.
+// makeRoom merges the oldest event that has a later equal one into that. If every event is the only one of its kind, it
+// drops the oldest, and counts it as forgotten.
 func (s *State) makeRoom() {
 	for i := range s.Events {
 		for j := i + 1; j < len(s.Events); j++ {
@@ -132,7 +133,7 @@ func (s *State) makeRoom() {
 				continue
 			}
 			if later.XID != nil {
-				x := *later.XID // another owner has the event, too
+				x := *later.XID // the event is shared
 				x.Times += old.XID.Times
 				later.XID = &x
 			}
@@ -151,7 +152,7 @@ func (s *State) forget(t report.EventType) {
 	s.Forgotten[t]++
 }
 
-// Begin drops what is of another boot than boot.
+// Begin drops everything of boots other than boot.
 func (s *State) Begin(boot string) {
 	if s.BootID == boot {
 		return
@@ -159,8 +160,8 @@ func (s *State) Begin(boot string) {
 	*s = State{BootID: boot}
 }
 
-// Read reads the file at path. It never waits on anything but a regular file, and follows no symbolic link. What a
-// newer agent wrote and this build does not know is left out; an event of it counts as forgotten, as an error that this
+// Read reads the file at path. It never blocks on anything but a regular file, and follows no symbolic link. Data of a
+// newer agent that this build does not know is left out; an unknown event counts as forgotten, as an error that this
 // build cannot show. An error that is not ErrMalformed is the file system's.
 func Read(path string) (*State, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
@@ -189,7 +190,7 @@ func Read(path string) (*State, error) {
 	return s, nil
 }
 
-// ErrMalformed is wrapped by the error of a file that is not this document.
+// ErrMalformed is wrapped by the error for a file that is not this document.
 var ErrMalformed = errors.New("not what an agent keeps of its GPUs")
 
 // Decode decodes the document.

@@ -18,7 +18,7 @@ func xid(code int, pci string, record uint64) *report.Event {
 		XID: &report.XID{Code: &code, Times: 1, Record: &record, BootID: "boot"}}
 }
 
-// codes are the errors with their numbers.
+// codes returns the errors with their counts.
 func codes(s *state.State) (all []string) {
 	for _, e := range s.Events {
 		all = append(all, fmt.Sprintf("%d x%d", *e.XID.Code, e.XID.Times))
@@ -26,8 +26,7 @@ func codes(s *state.State) (all []string) {
 	return all
 }
 
-// TestAStormDoesNotWashOutTheFirst: equal errors become one with a count; others stay, and one that does not fit is
-// counted.
+// TestAStormDoesNotWashOutTheFirst: equal errors become one with a count; others stay, and one without room is counted.
 func TestAStormDoesNotWashOutTheFirst(t *testing.T) {
 	s := state.State{BootID: "boot"}
 	record := uint64(0)
@@ -66,7 +65,7 @@ func TestAStormDoesNotWashOutTheFirst(t *testing.T) {
 	}
 }
 
-// TestEveryEvidenceIsTaken: what a policy gets is within the bounds of events, and has what was forgotten.
+// TestEveryEvidenceIsTaken: a policy gets events that are within their limits, including the count of forgotten ones.
 func TestEveryEvidenceIsTaken(t *testing.T) {
 	s := state.State{APIVersion: report.APIVersion, Kind: state.Kind, At: time.Now().UTC(), BootID: "boot",
 		Forgotten: map[report.EventType]int64{report.XIDEvent: 3}, Log: &kmsg.Coverage{BootID: "boot"}}
@@ -87,7 +86,7 @@ func TestEveryEvidenceIsTaken(t *testing.T) {
 	}
 }
 
-// TestEventsOfANewerAgent: what this build does not know is an error that it cannot show, and is counted.
+// TestEventsOfANewerAgent: an event that this build does not know is counted as an error that it cannot show.
 func TestEventsOfANewerAgent(t *testing.T) {
 	text := `{"apiVersion":"gpuaas/v1","kind":"GPUNodeState","at":"2026-01-01T00:00:00Z","boot_id":"boot","later":true,
 "events":[{"apiVersion":"gpuaas/v1","kind":"GPUEvent","type":"melted","source":"agent","at":"2026-01-01T00:00:00Z"}]}`

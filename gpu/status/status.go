@@ -1,8 +1,8 @@
-// Package status decides the operational status of a node: whether it gets new work. It is not health: a node reports
-// evidence, a policy makes a health of it (package gpu/policy), and the control side decides the status here.
+// Package status decides the operational status of a node: whether it gets new work. This is not health: a node reports
+// evidence, a policy derives a health from it (package gpu/policy), and the control side decides the status here.
 //
-// It is pure: a node's state and an event give the next state and the change to record. It reads no clock and
-// notifies nothing; the caller keeps the state, records the change, and updates the scheduler.
+// It is pure: a node's state and an event give the next state and the change to record. It reads no clock and notifies
+// nobody; the caller stores the state, records the change, and updates the scheduler.
 package status
 
 import (
@@ -14,8 +14,8 @@ import (
 // Status is the operational status of a node.
 type Status string
 
-// Statuses. Unhealthy is also a health's word: a node of this status has had a report of that health, and no fully
-// healthy one since.
+// Statuses. Unhealthy is also a health: a node with this status had a report of that health, and no fully healthy one
+// since.
 const (
 	Active     Status = "ACTIVE"
 	Cordoned   Status = "CORDONED" // no new work
@@ -27,16 +27,16 @@ const (
 // All lists the statuses.
 func All() []Status { return []Status{Active, Cordoned, Draining, Unhealthy, Terminated} }
 
-// Node is a node's status, as it is kept. Its zero value is an active node.
+// Node is a node's status as it is stored. Its zero value is an active node.
 type Node struct {
 	Status Status `json:"status"`
-	// Before is what an unhealthy node goes back to: Active, Cordoned or Draining. "" for the others.
+	// Before is the status to which an unhealthy node returns: Active, Cordoned or Draining. "" for all other nodes.
 	Before Status `json:"before,omitempty"`
-	// Health is the last that was enforced; "" before the first report.
+	// Health is the last enforced health; "" before the first report.
 	Health policy.Health `json:"health,omitempty"`
 }
 
-// Now is the status; a node of which nothing was kept is active.
+// Now returns the status; a node without stored state is active.
 func (n Node) Now() Status {
 	if n.Status == "" {
 		return Active
@@ -44,7 +44,7 @@ func (n Node) Now() Status {
 	return n.Status
 }
 
-// Change is what came of something that happened. Each is recorded, also one that changes nothing.
+// Change is the result of an event. Every event is recorded, even if it changes nothing.
 type Change struct {
 	From    Status        `json:"from"`
 	To      Status        `json:"to"`
@@ -65,7 +65,7 @@ const (
 	AskTerminate = "terminate"
 )
 
-// Report is a judgement about the node. One in shadow mode changes nothing.
+// Report applies a judgement about the node. A judgement in shadow mode changes nothing.
 func (n Node) Report(h policy.Health, mode policy.Mode) (Node, Change) {
 	c := Change{From: n.Now(), To: n.Now(), Asked: AskReport, Health: h}
 	switch {
@@ -94,8 +94,8 @@ func (n Node) Report(h policy.Health, mode policy.Mode) (Node, Change) {
 	return next, c
 }
 
-// back is the status to which an unhealthy node returns. A node whose earlier status was not kept gets no new work
-// until an operator changes it.
+// back returns the status to which an unhealthy node returns. A node whose earlier status was not stored gets no new
+// work until an operator changes it.
 func back(before Status) Status {
 	switch before {
 	case Active, Cordoned, Draining:
@@ -110,8 +110,8 @@ func (n Node) HeartbeatMissing() (Node, Change) {
 		Why: "a missing heartbeat is not evidence about GPUs"}
 }
 
-// Cordon, Uncordon, Drain and Terminate are what an operator asks for. None of the first three makes an unhealthy node
-// anything else: they decide what it goes back to.
+// Cordon, Uncordon, Drain and Terminate are an operator's requests. The first three do not end the status of an
+// unhealthy node: they decide the status to which it returns.
 
 // Cordon keeps new work away.
 func (n Node) Cordon() (Node, Change) { return n.ask(AskCordon, Cordoned) }

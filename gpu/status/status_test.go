@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
 )
 
-// kept is a node of each status as it is kept.
+// kept returns a stored node of each status.
 func kept(s, before Status) Node {
 	if s != Unhealthy {
 		before = ""
@@ -16,9 +16,9 @@ func kept(s, before Status) Node {
 	return Node{Status: s, Before: before}
 }
 
-// TestTable holds every cell: what a report of a health makes of a node of a status.
+// TestTable has every cell: the result of a report of a health for a node with a status.
 func TestTable(t *testing.T) {
-	// As rows of the table: healthy, degraded, unhealthy, unknown.
+	// The columns of the table: healthy, degraded, unhealthy, unknown.
 	order := []policy.Health{policy.Healthy, policy.Degraded, policy.Unhealthy, policy.Unknown}
 	table := map[Status][4]Status{
 		Active:     {Active, Active, Unhealthy, Active},
@@ -53,7 +53,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestEpisode is one: unhealthy, degraded stays, healthy returns to what it was.
+// TestEpisode: unhealthy, degraded changes nothing, healthy restores the previous status.
 func TestEpisode(t *testing.T) {
 	for _, before := range []Status{Active, Cordoned, Draining} {
 		n := Node{Status: before}
@@ -71,8 +71,9 @@ func TestEpisode(t *testing.T) {
 	}
 }
 
-// TestSequences, of anything that can happen: a model in other words than the code's. The node is unhealthy exactly
-// when an enforced UNHEALTHY came after the last enforced HEALTHY, and otherwise what an operator asked for last.
+// TestSequences: for any sequence of events, the code agrees with an independent model. The node is unhealthy exactly
+// if an enforced UNHEALTHY came after the last enforced HEALTHY, and otherwise has the status that an operator last
+// requested.
 func TestSequences(t *testing.T) {
 	asks := map[string]func(Node) (Node, Change){
 		AskMissing: Node.HeartbeatMissing, AskCordon: Node.Cordon, AskUncordon: Node.Uncordon, AskDrain: Node.Drain,

@@ -1,7 +1,7 @@
 // Package xid is the table of NVIDIA's error codes: XIDs, which the GPU driver writes to the kernel log, and SXIDs,
-// which the NVSwitch driver does. Each row has this project's class and every source's own view with its edition,
-// because the sources disagree. The tables are made from catalogue/*.yaml by `make catalogue`; nothing is read or
-// parsed at run time.
+// which the NVSwitch driver does. Each row has this project's class, and each source's own view with its edition,
+// because the sources disagree. The tables are generated from catalogue/*.yaml by `make catalogue`; nothing is parsed
+// at run time.
 //
 // It judges no node: it has no events, no counts and no policy. Its callers are `gpuaasctl gpu xid` and package
 // explain.
@@ -9,7 +9,7 @@ package xid
 
 import "slices"
 
-// Class is what follows from a code. Each has a row in Classes.
+// Class is the consequence of a code. Each has a row in Classes.
 type Class string
 
 // Classes of XIDs.
@@ -38,10 +38,10 @@ const (
 	Unlisted    Class = "unlisted"
 )
 
-// Scope is what takes no new work after a code.
+// Scope is what gets no new work after a code.
 type Scope string
 
-// Scopes, from the smallest. Undecided is not one of them: the text of the line or a person decides.
+// Scopes, smallest first. Undecided is not one of them: the text of the line or a person decides.
 const (
 	None      Scope = "none"
 	GPU       Scope = "gpu"
@@ -67,17 +67,17 @@ const (
 	FMGuide        SourceID = "fm_guide"
 )
 
-// Stance is what a view comes to: whether the GPU takes new work.
+// Stance is a view's conclusion: whether the GPU gets new work.
 type Stance string
 
-// Stances. Neither is the one of a view that is a name, or an action that depends on more.
+// Stances. Neither is for a view that is only a name, or an action that depends on more.
 const (
 	Neither  Stance = ""
 	Condemns Stance = "condemns"
 	Spares   Stance = "spares"
 )
 
-// Source is where views come from.
+// Source is the origin of views.
 type Source struct {
 	ID      SourceID `json:"id"`
 	Title   string   `json:"title"`
@@ -87,14 +87,14 @@ type Source struct {
 	Digest  string   `json:"sha256,omitempty"` // of the file that was read
 }
 
-// View is what one source has about a code, in its own words.
+// View is one source's statement about a code, in its own words.
 type View struct {
 	Source SourceID `json:"source"`
 	Says   string   `json:"view"`
 	Stance Stance   `json:"stance,omitempty"`
 }
 
-// ClassRow is what a class means, for XIDs or for SXIDs.
+// ClassRow describes a class of XIDs or of SXIDs.
 type ClassRow struct {
 	Class    Class
 	SXID     bool
@@ -103,7 +103,7 @@ type ClassRow struct {
 	Do       []string
 }
 
-// Row is an XID. Its class decides where Why and Do are empty.
+// Row is an XID. If Why and Do are empty, its class has them.
 type Row struct {
 	Code  int
 	Title string
@@ -132,7 +132,7 @@ func Classes() []ClassRow { return classRows[:] }
 // Sources lists where the tables come from. The caller must not change them.
 func Sources() []Source { return sourceRows[:] }
 
-// Lookup gives the XID with the code.
+// Lookup returns the XID with the code.
 func Lookup(code int) (Row, bool) {
 	i, ok := slices.BinarySearchFunc(rows[:], code, func(r Row, code int) int { return r.Code - code })
 	if !ok {
@@ -141,7 +141,7 @@ func Lookup(code int) (Row, bool) {
 	return rows[i], true
 }
 
-// LookupSwitch gives the SXID with the code.
+// LookupSwitch returns the SXID with the code.
 func LookupSwitch(code int) (SwitchRow, bool) {
 	i, ok := slices.BinarySearchFunc(switchRows[:], code, func(r SwitchRow, code int) int { return r.Code - code })
 	if !ok {
@@ -150,7 +150,7 @@ func LookupSwitch(code int) (SwitchRow, bool) {
 	return switchRows[i], true
 }
 
-// Of gives the row of a class. One that has none is Unknown's, which is never a milder one.
+// Of returns the row of a class. An unknown class gets Unknown's row, which is never a milder one.
 func Of(c Class) ClassRow {
 	for _, r := range classRows {
 		if r.Class == c {
@@ -160,7 +160,7 @@ func Of(c Class) ClassRow {
 	return Of(Unknown)
 }
 
-// Reason is why the code has its class.
+// Reason explains the class of the code.
 func (r Row) Reason() string {
 	if r.Why != "" {
 		return r.Why
@@ -168,7 +168,7 @@ func (r Row) Reason() string {
 	return Of(r.Class).Means
 }
 
-// Steps are what to do, in order.
+// Steps returns what to do, in order.
 func (r Row) Steps() []string {
 	if len(r.Do) > 0 {
 		return r.Do
@@ -176,11 +176,11 @@ func (r Row) Steps() []string {
 	return Of(r.Class).Do
 }
 
-// Condemns is what takes no new work after the code.
+// Condemns returns what gets no new work after the code.
 func (r Row) Condemns() Scope { return Of(r.Class).Condemns }
 
-// Disputed lists the views that contradict this table's class. Where that leaves it undecided it lists all that take a
-// side, if they take both.
+// Disputed lists the views that contradict this table's class. If the class leaves it undecided, it lists all views
+// that take a side, if they take both.
 func (r Row) Disputed() (against []View) {
 	own := Neither
 	switch r.Condemns() {
@@ -202,7 +202,7 @@ func (r Row) Disputed() (against []View) {
 	return against
 }
 
-// Near lists up to n known codes that a mistyped one may have meant, the nearest first: XIDs, or SXIDs.
+// Near lists up to n known codes that a mistyped one may have meant, nearest first: XIDs, or SXIDs.
 func Near(code, n int, sxid bool) (near []int) {
 	if sxid {
 		for _, r := range switchRows {
@@ -217,7 +217,7 @@ func Near(code, n int, sxid bool) (near []int) {
 	return near[:min(n, len(near))]
 }
 
-// distance of two codes. The codes of the tables are small; the given one may be any number.
+// distance returns the distance of two codes. The table's codes are small; the given one may be any number.
 func distance(known, given int) int {
 	const far = 1 << 30
 	given = max(min(given, far), -far)

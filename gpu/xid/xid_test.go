@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// specified are the codes that this project's sources speak of, with the class that follows from what they have. A code
-// here without a row, and a row of another class, fails.
+// specified are the codes in this project's sources, with the class that follows from them. A code here without a row,
+// and a row with another class, fails.
 var specified = []struct {
 	class    Class
 	from, to int
@@ -25,12 +25,12 @@ var specified = []struct {
 	{Unknown, 162, 176},
 	// No application prints it, and the catalogue calls it unused.
 	{Support, 87, 87},
-	// Not specified: the catalogue has an action, or the test messages of a management bus.
+	// Not specified: the catalogue has an action, or it is a test message of a management bus.
 	{Info, 14, 14}, {Info, 106, 108},
 }
 
-// TestEveryCodeHasItsClass: each code that is specified has a row of its class, and each other row is Support, the
-// class of codes whose only published action is to ask.
+// TestEveryCodeHasItsClass: each specified code has a row of its class, and each other row is Support, the class of
+// codes whose only published action is to contact support.
 func TestEveryCodeHasItsClass(t *testing.T) {
 	want := map[int]Class{}
 	for _, s := range specified {
@@ -59,8 +59,8 @@ func TestEveryCodeHasItsClass(t *testing.T) {
 	}
 }
 
-// TestEveryRowIsWhole: a row has a title, a reason, steps, provenance, and is found; a view's source is known, and no
-// source is left without a view.
+// TestEveryRowIsWhole: a row has a title, a reason, steps and provenance, and can be looked up; a view's source is
+// known, and every source has a view.
 func TestEveryRowIsWhole(t *testing.T) {
 	used, titles := map[SourceID]bool{NVSwitchDriver: true, FMGuide: true}, map[string]int{}
 	for _, r := range Rows() {
@@ -118,7 +118,7 @@ func TestSwitchRows(t *testing.T) {
 	}
 }
 
-// TestDisputes: the disagreements that are known between NVIDIA's own programs are shown, and no agreement is.
+// TestDisputes: the known disagreements between NVIDIA's own programs are listed, and no agreement is.
 func TestDisputes(t *testing.T) {
 	for code, want := range map[int][]SourceID{
 		13: {FleetManager}, 31: {FleetManager}, 32: {Gpud}, 43: {FleetManager}, 45: nil, 63: {Gpud, FleetManager},
@@ -136,7 +136,7 @@ func TestDisputes(t *testing.T) {
 	}
 }
 
-// TestUnknownIsNeverMild: what is not in a table is undecided, and a newer code is not found.
+// TestUnknownIsNeverMild: a code that is not in a table is undecided, and an unpublished code is not found.
 func TestUnknownIsNeverMild(t *testing.T) {
 	if got := Of("nothing of this name").Condemns; got != Undecided {
 		t.Errorf("an unknown class condemns %s", got)

@@ -1,4 +1,4 @@
-// Package judge compiles policies and judges evidence with them. It links CEL: only gpuaas-gpu-policy imports it.
+// Package judge compiles policies and judges evidence with them. It links CEL; only gpuaas-gpu-policy imports it.
 //
 // It is pure: the same policy and evidence give the same judgement. It reads no clock, file or network.
 package judge
@@ -18,16 +18,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
-// Limits of a condition. Without loops, what it costs is bounded by its length and by the texts that it looks at.
+// Limits of a condition. Without loops, its cost is bounded by its length and by the texts that it reads.
 const (
-	maxDepth = 40    // of brackets, calls and operators in each other
-	maxCost  = 1_000 // of CEL's own units, estimated before and limited while it is evaluated
+	maxDepth = 40    // nesting of brackets, calls and operators
+	maxCost  = 1_000 // in CEL's units, estimated in advance and limited during evaluation
 	maxTotal = 5_000 // of all rules of a policy: a thousand events are judged within a second or two
 	maxRegex = 1_000 // instructions of a regular expression
 	longText = 512   // bytes of the longest text of an event
 )
 
-// Program is a policy that can judge.
+// Program is a compiled policy.
 type Program struct {
 	policy policy.Policy
 	rules  []rule
@@ -37,11 +37,11 @@ type Program struct {
 type rule struct {
 	policy.Rule
 	cost  uint64         // estimated
-	about []policy.About // one of them: what it is asked about; none: everything
+	about []policy.About // one of these: what the condition names; none: everything
 	eval  cel.Program
 }
 
-// Compile makes a policy ready. Its error is a line "FILE:LINE: MISTAKE" for each mistake.
+// Compile compiles a policy. Its error has a line "FILE:LINE: MISTAKE" for each mistake.
 func Compile(p policy.Policy) (*Program, error) {
 	env, err := environment()
 	if err != nil {
@@ -69,7 +69,8 @@ func Compile(p policy.Policy) (*Program, error) {
 	return prog, nil
 }
 
-// environment is what a condition may use: three objects and CEL's operators and functions. No macro that repeats.
+// environment returns what a condition may use: three objects and CEL's operators and functions, without macros that
+// loop.
 func environment() (*cel.Env, error) {
 	p, err := newProvider()
 	if err != nil {
@@ -88,7 +89,7 @@ func environment() (*cel.Env, error) {
 	)
 }
 
-// mistake is one, with its line in the file.
+// mistake returns an error with a line of the file.
 type mistake struct {
 	line int
 	text string
@@ -143,7 +144,7 @@ func compile(env *cel.Env, r policy.Rule) (rule, []mistake) {
 	return c, found
 }
 
-// nearField names the field that an undefined one may have meant.
+// nearField suggests a field for an undefined one.
 func nearField(text string) string {
 	name, ok := strings.CutPrefix(text, "undefined field '")
 	if !ok {
@@ -156,7 +157,7 @@ func nearField(text string) string {
 	return strictyaml.Nearest(strings.TrimSuffix(name, "'"), known)
 }
 
-// around is a line of a condition, cut to what is read in a message.
+// around returns a line of a condition, shortened for a message.
 func around(condition string, line int) string {
 	lines := strings.Split(condition, "\n")
 	text := strings.TrimSpace(lines[min(max(line-1, 0), len(lines)-1)])
@@ -166,7 +167,7 @@ func around(condition string, line int) string {
 	return strings.ToValidUTF8(text, "?")
 }
 
-// objects are those of an event and a GPU that a condition names.
+// objects returns which of event and GPU a condition names.
 func objects(checked *cel.Ast) (named []policy.About) {
 	ast.PreOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() != ast.IdentKind {
@@ -189,7 +190,7 @@ func objects(checked *cel.Ast) (named []policy.About) {
 	return named
 }
 
-// wrongWords are comparisons with a word that the field never is, and objects that a condition makes itself.
+// wrongWords finds comparisons of a field with a value that it never has, and conditions that construct an object.
 func wrongWords(checked *cel.Ast) (found []string) {
 	words := map[string][]string{}
 	for _, f := range policy.Fields() {
@@ -234,7 +235,7 @@ func wrongWords(checked *cel.Ast) (found []string) {
 	return found
 }
 
-// sizes bounds the texts that a condition looks at.
+// sizes bounds the sizes of the texts that a condition reads.
 type sizes struct{}
 
 // EstimateCallCost leaves calls to CEL's own table.
@@ -242,7 +243,7 @@ func (sizes) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *co
 	return nil
 }
 
-// EstimateSize is that of a field; other sizes follow from the expression.
+// EstimateSize returns the size of a field; other sizes follow from the expression.
 func (sizes) EstimateSize(n cost.AstNode) *cost.SizeEstimate {
 	if len(n.Path()) == 2 { // an object and its field
 		return &cost.SizeEstimate{Min: 0, Max: longText}

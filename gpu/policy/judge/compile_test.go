@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
 )
 
-// TestMistakes: a policy that is wrong in any way is refused before it judges, with file and line.
+// TestMistakes: an invalid policy is refused before it judges, with file and line.
 func TestMistakes(t *testing.T) {
 	rule := func(condition string) string {
 		return "version: 1\nrules:\n  - name: good\n    condition: gpu.lost\n    result: UNHEALTHY\n  - name: bad\n" +

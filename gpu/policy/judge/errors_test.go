@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
 )
 
-// evidenceOf is the evidence of a case in the words of a file of cases.
+// evidenceOf returns the evidence of a case in the format of a file of cases.
 func evidenceOf(t interface{ Fatal(...any) }, text string) policy.Evidence {
 	c, err := policy.LoadCases("c.yaml", []byte("version: 1\ncases:\n- {name: a, "+text+", expect: {health: UNKNOWN}}\n"))
 	if err != nil {
@@ -21,7 +21,7 @@ func evidenceOf(t interface{ Fatal(...any) }, text string) policy.Evidence {
 	return c.Cases[0].Evidence
 }
 
-// rules is a policy of conditions and results, in pairs.
+// rules returns a policy of conditions and results, given in pairs.
 func rules(pairs ...string) string {
 	var b strings.Builder
 	b.WriteString("version: 1\nrules:\n")
@@ -31,8 +31,8 @@ func rules(pairs ...string) string {
 	return b.String()
 }
 
-// TestRulesThatCannotBeEvaluated: an error is a finding of its own. No milder rule behind it decides, one that is as
-// bad does, and without one the health is UNKNOWN.
+// TestRulesThatCannotBeEvaluated: an error is a finding of its own. No later milder rule decides, a later rule that is
+// as bad does, and without one the health is UNKNOWN.
 func TestRulesThatCannotBeEvaluated(t *testing.T) {
 	const errs = "gpu.ecc_dbe_volatile > 0" // which could not be read
 	const gpu = "gpus: [{signals: {temperature: 96, ecc_dbe_volatile: {failed: 999}}}]"
@@ -40,7 +40,7 @@ func TestRulesThatCannotBeEvaluated(t *testing.T) {
 		policy string
 		health policy.Health
 		rule   string
-		failed int // rules that could not be evaluated
+		failed int // number of rules that could not be evaluated
 	}{
 		"alone":                  {rules(errs, "UNHEALTHY"), policy.Unknown, "", 1},
 		"as HEALTHY":             {rules(errs, "HEALTHY"), policy.Unknown, "", 1},
@@ -67,7 +67,7 @@ func TestRulesThatCannotBeEvaluated(t *testing.T) {
 	}
 }
 
-// TestNoRuleIsAboutIt: an event that no rule is about is not judged, and nothing is green by that.
+// TestNoRuleIsAboutIt: an event that no rule matches is not judged, and does not count as HEALTHY.
 func TestNoRuleIsAboutIt(t *testing.T) {
 	const gpu = "gpus: [{signals: {temperature: 40}}], "
 	p := load(t, rules("event.code == 79", "UNHEALTHY", "gpu.temperature > 90", "UNHEALTHY"))
@@ -78,12 +78,12 @@ func TestNoRuleIsAboutIt(t *testing.T) {
 	if j.Health != policy.Unknown || !strings.Contains(j.Decided.Why, "no rule") {
 		t.Errorf("%+v", j)
 	}
-	// A lost GPU has no code: reading it is an error, which does not count as "not 79".
+	// A lost GPU has no code: using the code is an error, which does not count as "not 79".
 	j = p.Judge(evidenceOf(t, gpu+"events: [{type: lost}]"), policy.Enforce, false)
 	if j.Health != policy.Unknown || !strings.Contains(j.Decided.Why, "there is no event.code here") {
 		t.Errorf("%+v", j)
 	}
-	// "true" is about every event and every GPU, and not about what was not looked at.
+	// "true" applies to every event and every GPU, but not to what was not measured.
 	all := load(t, rules("true", "HEALTHY"))
 	if j := all.Judge(evidenceOf(t, gpu+"events: [{type: xid, code: 48}]"), policy.Enforce,
 		false); j.Health != policy.Healthy {
@@ -116,7 +116,7 @@ func TestNothingTurnsGreen(t *testing.T) {
 	}
 }
 
-// TestHealthOfEachGPU: an event is its GPU's, wherever the driver's two names for it come from.
+// TestHealthOfEachGPU: an event counts for its GPU, whichever of the driver's two names it has.
 func TestHealthOfEachGPU(t *testing.T) {
 	text, _ := policy.BuiltinText("default")
 	j := load(t, string(text)).Judge(evidenceOf(t, `gpus: [{uuid: GPU-a, pci: "0000:3b:00.0", signals: {temperature: 40}},
@@ -141,8 +141,9 @@ func TestOverriddenRulesAreNoted(t *testing.T) {
 	}
 }
 
-// TestWorstWins, for any policy and evidence: HEALTHY needs every finding to be, an error is never HEALTHY, more events
-// never make it better unless one of them is the driver's word of a reset, and the same again is the same.
+// TestWorstWins: for any policy and evidence, HEALTHY needs every finding to be HEALTHY, an error is never HEALTHY,
+// more events never improve the health unless one of them reports a reset by the driver, and the result is
+// deterministic.
 func TestWorstWins(t *testing.T) {
 	conditions := []string{
 		"true", "event.code == 79", `event.class == "app"`, `has(event.code) && event.code in [31, 48]`,
@@ -204,7 +205,7 @@ func TestWorstWins(t *testing.T) {
 	})
 }
 
-// TestEmptyFile: a file without text is a file, and no built-in policy of its name.
+// TestEmptyFile: a file without text is a file, not the built-in policy of its name.
 func TestEmptyFile(t *testing.T) {
 	q, err := json.Marshal(policy.Request{Schema: policy.Schema, Op: policy.OpCheck,
 		Policy: policy.File{Path: "default", Text: []byte{}}})

@@ -9,11 +9,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
 )
 
-// nothing is evidence of which no policy can make HEALTHY.
+// nothing returns evidence for which no policy can return HEALTHY.
 func nothing() policy.Evidence { return policy.Evidence{} }
 
-// FuzzPolicy: whatever a file has, it is refused with mistakes of the file, or it judges, and never turns nothing
-// green.
+// FuzzPolicy: any file is either refused with its mistakes, or judges, and never turns missing evidence green.
 func FuzzPolicy(f *testing.F) {
 	for _, name := range policy.Builtins() {
 		text, _ := policy.BuiltinText(name)
@@ -41,7 +40,7 @@ func FuzzPolicy(f *testing.F) {
 	})
 }
 
-// FuzzCondition: whatever a condition is, it is refused or its evaluation ends, with a value or an error.
+// FuzzCondition: any condition is either refused, or its evaluation ends with a value or an error.
 func FuzzCondition(f *testing.F) {
 	for _, name := range policy.Builtins() {
 		text, _ := policy.BuiltinText(name)
@@ -68,7 +67,7 @@ func FuzzCondition(f *testing.F) {
 	})
 }
 
-// FuzzRequests: whatever is on a line gets one reply, which is a mistake, an error or an answer.
+// FuzzRequests: any line gets one reply, which is a list of mistakes, an error or an answer.
 func FuzzRequests(f *testing.F) {
 	f.Add([]byte(`{"schema":1,"op":"test","policy":{"path":"strict"}}`))
 	f.Add([]byte(`{"schema":1,"op":"judge","policy":{"path":"default"},"case":"warning heat","shadow":{"path":"strict"}}`))
@@ -98,7 +97,7 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// FuzzCases: a file of cases is refused with mistakes of the file, or each case can be judged.
+// FuzzCases: any file of cases is either refused with its mistakes, or each case can be judged.
 func FuzzCases(f *testing.F) {
 	for _, name := range policy.Builtins() {
 		text, _ := policy.BuiltinCases(name)

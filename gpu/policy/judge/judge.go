@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/xid"
 )
 
-// Judge makes a judgement of evidence. With every, findings have what each rule came to.
+// Judge judges evidence. With every, findings have the result of each rule.
 func (p *Program) Judge(e policy.Evidence, mode policy.Mode, every bool) policy.Judgement {
 	facts := policy.FactsOf(e)
 	j := policy.Judgement{
@@ -47,7 +47,7 @@ func (p *Program) Judge(e policy.Evidence, mode policy.Mode, every bool) policy.
 	return j
 }
 
-// healthOf is a GPU's health: of the findings, which begin with the worst, the first that is about it.
+// healthOf returns a GPU's health: the first finding about it, since the worst come first.
 func healthOf(s policy.Subject, findings []policy.Finding) policy.GPUHealth {
 	g := policy.GPUHealth{Subject: s, Health: policy.Healthy}
 	for _, f := range findings {
@@ -65,8 +65,8 @@ func healthOf(s policy.Subject, findings []policy.Finding) policy.GPUHealth {
 	return g
 }
 
-// judge asks the rules about one observation. The first that holds decides; one that can be neither true nor false
-// keeps a milder one behind it from deciding. note is that a rule for HEALTHY went before a worse one that holds, too.
+// judge applies the rules to one observation. The first rule that holds decides; after a rule that cannot be evaluated,
+// no milder rule can decide. note reports that a rule for HEALTHY preceded a worse one that also holds.
 func (p *Program) judge(o policy.Observation, node *object, every bool) (f policy.Finding, note string) {
 	f = policy.Finding{Subject: o.Subject}
 	vars := map[string]any{string(policy.AboutNode): node}
@@ -79,7 +79,7 @@ func (p *Program) judge(o policy.Observation, node *object, every bool) (f polic
 			continue
 		}
 		if len(r.about) == 0 && o.Subject.About == policy.AboutNode {
-			continue // "true" is about each event and GPU
+			continue // "true" applies to each event and GPU
 		}
 		if decided && !every && f.Health != policy.Healthy {
 			break

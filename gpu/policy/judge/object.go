@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
 )
 
-// typeName is an object's type in CEL.
+// typeName returns an object's type in CEL.
 func typeName(a policy.About) string { return "gpuaas." + string(a) }
 
 // object is an event, a GPU or the node in a condition.
@@ -20,7 +20,7 @@ type object struct {
 	values policy.Values
 }
 
-// provider adds our objects to CEL's types, so that a field that does not exist is found when a policy is read.
+// provider adds our objects to CEL's types, so that an undefined field is found when a policy is compiled.
 type provider struct {
 	*types.Registry
 	fields map[string]map[string]*types.FieldType // by type and name
@@ -45,8 +45,8 @@ func newProvider() (*provider, error) {
 	return p, nil
 }
 
-// isSet is has(): false only for what the event or the GPU does not have. What should be there and could not be read is
-// "there", so that asking for it is an error and not an answer.
+// isSet is has(): false only for a field that the event or the GPU does not have. A field whose value could not be read
+// is set, so that using it is an error.
 func isSet(name string) ref.FieldTester {
 	return func(target any) bool {
 		o, ok := target.(*object)
@@ -75,7 +75,7 @@ func getFrom(about policy.About, name string) ref.FieldGetter {
 	}
 }
 
-// FindStructType knows our types beside CEL's.
+// FindStructType finds our types and CEL's.
 func (p *provider) FindStructType(name string) (*types.Type, bool) {
 	if _, ours := p.fields[name]; ours {
 		return types.NewTypeTypeWithParam(types.NewObjectType(name)), true
@@ -100,7 +100,7 @@ func (p *provider) FindStructFieldType(name, field string) (*types.FieldType, bo
 	return p.Registry.FindStructFieldType(name, field)
 }
 
-// NewValue makes none of our objects.
+// NewValue refuses to construct our objects.
 func (p *provider) NewValue(name string, fields map[string]ref.Val) ref.Val {
 	if _, ours := p.fields[name]; ours {
 		return types.NewErr("a condition makes no %s", name)
@@ -108,7 +108,7 @@ func (p *provider) NewValue(name string, fields map[string]ref.Val) ref.Val {
 	return p.Registry.NewValue(name, fields)
 }
 
-// The methods of a value of CEL. An object is equal to itself, and becomes nothing else.
+// The methods of a CEL value. An object equals only itself, and cannot be converted.
 
 func (o *object) ConvertToNative(t reflect.Type) (any, error) {
 	return nil, fmt.Errorf("the %s is not a %s", o.about, t)

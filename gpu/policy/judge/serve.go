@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
-// Serve answers the requests on in, one a line, until it ends. It returns an error of a stream only: an invalid
+// Serve answers the requests on in, one per line, until in ends. It returns only errors of the streams: an invalid
 // request gets a reply with the error.
 func Serve(in io.Reader, out io.Writer, version string) error {
 	r := bufio.NewReaderSize(io.LimitReader(in, 1<<40), 64<<10)
@@ -71,7 +71,7 @@ func answer(line []byte, version string) policy.Reply {
 	return r
 }
 
-// mistakes are those of a file that an error has; none for another error.
+// mistakes returns the mistakes of a file in err; none for another error.
 func mistakes(err error) (found []policy.Mistake) {
 	var one *strictyaml.Error
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
@@ -111,7 +111,7 @@ func carryOut(q *policy.Request, r *policy.Reply) error {
 	return fmt.Errorf("unknown operation %q", q.Op)
 }
 
-// show gives the text of a built-in file.
+// show returns the text of a built-in file.
 func show(q *policy.Request, r *policy.Reply) error {
 	file := policy.BuiltinText
 	if q.Case != "" {

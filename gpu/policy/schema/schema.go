@@ -1,5 +1,5 @@
-// Package schema holds the published JSON Schemas of the file of a GPU policy and of a judgement, generated from the
-// types of package policy; tests in internal/schemagen compare them.
+// Package schema has the published JSON Schemas of the file of a GPU policy and of a judgement. They are generated from
+// the types of package policy; tests in internal/schemagen compare them.
 package schema
 
 import _ "embed"
@@ -13,8 +13,8 @@ var policy string
 //go:embed gpu-judgement.schema.json
 var judgement string
 
-// Policy is the JSON Schema (draft 2020-12) of a policy's file, as one document.
+// Policy returns the JSON Schema (draft 2020-12) of a policy's file, as one document.
 func Policy() string { return policy }
 
-// Judgement is the JSON Schema (draft 2020-12) of what gpu policy explain writes, as one document.
+// Judgement returns the JSON Schema (draft 2020-12) of the output of gpu policy explain, as one document.
 func Judgement() string { return judgement }
