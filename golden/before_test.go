@@ -19,12 +19,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 )
 
-// helloBefore is how the agent of the version before greets.
+// helloBefore is the hello of the previous version's agent.
 const helloBefore = `{"hello":{"version":"v-before","uid":0,"pid":22333,"agent_pid":0,` +
 	`"boot_id":"d420623a-bed4-4a46-94b7-0c00e299279e","now":"2026-11-22T19:42:25.520Z"}}`
 
-// TestAgentOfVersionBefore: this version's client reads the previous version's agent answers, and its judges reach
-// the same verdict. before/ has two walks of the previous version's tool and agent.
+// TestAgentOfVersionBefore: this version's client reads the answers of the previous version's agent, and its judges
+// reach the same verdict. before/ has two walks of the previous version's tool and agent.
 func TestAgentOfVersionBefore(t *testing.T) {
 	for _, name := range []string{"healthy", "agent-stopped"} {
 		t.Run(name, func(t *testing.T) {
@@ -57,8 +57,8 @@ func TestAgentOfVersionBefore(t *testing.T) {
 	}
 }
 
-// stated is all that the verdict decides, without words, about the hops that were known then. How well it is supported
-// is known better now.
+// stated returns all decisions of the verdict about the hops that were known then, without texts and without its
+// support, for which later rules may know more.
 func stated(r *diag.Report, known []diag.HopResult) string {
 	v := preflight.Stated(r)
 	v.RulesVersion, v.Confidence = "", ""
@@ -71,8 +71,8 @@ func stated(r *diag.Report, known []diag.HopResult) string {
 	return text
 }
 
-// askBefore asks for every fact of the walk's node again, of a far side that answers as the agent of the version before
-// did, and puts what comes in place of it. It gives their number.
+// askBefore repeats all requests for the walk's facts on the node to a peer that answers like the previous version's
+// agent, and replaces the facts by the answers. It returns their number.
 func askBefore(t *testing.T, walk *diag.Report, recorded []map[string]any) int {
 	t.Helper()
 	toAgent, requests := io.Pipe()
@@ -110,8 +110,8 @@ func askBefore(t *testing.T, walk *diag.Report, recorded []map[string]any) int {
 	return asked
 }
 
-// answerBefore answers each request by the recorded fact of the same one; a request that the version before did not
-// make is answered as it would.
+// answerBefore answers each request with the recorded fact for it, and a request that the previous version did not make
+// as that agent would have.
 func answerBefore(in io.Reader, out io.Writer, recorded []map[string]any) {
 	fmt.Fprintln(out, helloBefore)
 	lines := bufio.NewReader(in)

@@ -7,8 +7,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Check lists the differences between a report and its expectation, without those of support. It is empty when they
-// agree.
+// Check lists the differences between a report and its expectation, except for its support. It is empty if they agree.
 func (e Expect) Check(r *diag.Report) []string {
 	v := r.Verdict
 	var out []string

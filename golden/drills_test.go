@@ -18,12 +18,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/scenarios"
 )
 
-// pages are the drills whose whole page is compared: one that a packet filter makes, one that restarts a unit and
-// renews a certificate, one that only the node's own record explains. Of all others the fields are, in drills.txt.
+// pages are the drills whose whole page is compared: one with a packet filter, one that restarts a unit and renews a
+// certificate, one that only the node's own record explains. For all others drills.txt has the fields.
 var pages = []string{"api-egress-blocked", "cert-rotated-live", "node-cert-expired-recovers"}
 
-// TestRecordedDrills folds every drill's recorded events again. The run was made with the drill's file as it is
-// today, and every claim held.
+// TestRecordedDrills folds every drill's recorded events again. The run was made with the current file of the drill,
+// and every claim held.
 func TestRecordedDrills(t *testing.T) {
 	var fields strings.Builder
 	all, err := chaos.Load(scenarios.Files, "scenarios")
@@ -64,7 +64,7 @@ func replayed(t *testing.T, s chaos.Scenario) drill.Drill {
 	}
 	story := drill.Tell(events)
 	recorded, file := story.Plan.Scenario, s
-	recorded.Metadata.Title, file.Metadata.Title = "", "" // words, which change nothing that is done
+	recorded.Metadata.Title, file.Metadata.Title = "", "" // titles do not affect what is done
 	if a, b := asJSON(t, recorded), asJSON(t, file); a != b {
 		t.Errorf("the drill's file has changed since the run was recorded: record it again\nthen %s\nnow  %s", a, b)
 	}
@@ -80,7 +80,7 @@ func asJSON(t *testing.T, v any) string {
 	return string(b)
 }
 
-// page compares what people see of it with the golden.
+// page compares the drill's page with the golden file.
 func page(t *testing.T, path string, d drill.Drill) {
 	t.Helper()
 	r := drill.Report{Head: diag.NewHead(drill.ReportKind), EndedBy: diag.EndedCompleted, Drills: []drill.Drill{d}}

@@ -1,5 +1,5 @@
-// Package golden holds reports that were recorded on real machines, and the verdict that each must have. The
-// expectations are kept apart from the recordings: a new recording can change facts and texts, never a verdict.
+// Package golden has reports that were recorded on real machines, and the verdict that each must have. The expectations
+// are separate from the recordings: a new recording can change facts and texts, never a verdict.
 package golden
 
 import "github.com/gpuaas/gpuaasctl/diag"
@@ -16,7 +16,7 @@ type Expect struct {
 	Green []diag.HopID
 }
 
-// Faults is the table, in the order in which the lab is broken.
+// Faults is the table of faults, in the order in which the lab is broken.
 func Faults() []Expect {
 	stale := []diag.HopID{diag.HopNodeHeartbeat, diag.HopNodeReadiness}
 	workload := []diag.HopID{diag.HopAppRuntimeLiveness, diag.HopAppUserRoute}
@@ -217,7 +217,7 @@ func clone(ids []diag.HopID) []diag.HopID { return append([]diag.HopID{}, ids...
 const seenFromBothEnds = "both ends saw the stream end; what is between them was not measured, and a session is not " +
 	"repeated"
 
-// Supports is how well the blame of every recording that has one is supported, by its path.
+// Supports returns, by path, how well each recording's blame is supported.
 func Supports() map[string]Support {
 	return map[string]Support{
 		"reports/agent-stopped.json":          observed(),

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// VerdictFields is what a judged report decides, one field a line: what a reviewer of a changed rule has to read. It
-// has no facts, timings or layout.
+// VerdictFields lists the decisions in a judged report, one field per line, for a reviewer of a changed rule. It has no
+// facts, timings or layout.
 func VerdictFields(name string, r *diag.Report) string {
 	var b fieldWriter
 	v := r.Verdict
@@ -54,7 +54,7 @@ func VerdictFields(name string, r *diag.Report) string {
 	return b.String()
 }
 
-// DrillFields is what a drill's recorded run shows, one field a line.
+// DrillFields lists the results of a drill's recorded run, one field per line.
 func DrillFields(d drill.Drill) string {
 	var b fieldWriter
 	fmt.Fprintf(&b, "== %s\n", d.Scenario)
@@ -71,7 +71,7 @@ func DrillFields(d drill.Drill) string {
 	return b.String()
 }
 
-// fieldWriter writes a field name and its values; empty values are left out, and a field without values gets no line.
+// fieldWriter writes a field name and its values; it omits empty values, and fields without values.
 type fieldWriter struct{ strings.Builder }
 
 func (b *fieldWriter) line(name string, values ...string) {

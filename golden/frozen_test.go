@@ -24,7 +24,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// documents are what this version writes of every recording, by name: the walks, or the drills. -short takes a few.
+// documents returns this version's output for every recording, by name: of walks, or of drills. -short takes a few.
 func documents(t *testing.T, drills bool) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
@@ -51,8 +51,8 @@ func documents(t *testing.T, drills bool) map[string][]byte {
 	return all
 }
 
-// TestReadersOfV1ReadToday: a reader and a schema from when the promise of v1 was written take every document that this
-// version writes, and nothing that the reader knows is lost or otherwise.
+// TestReadersOfV1ReadToday: a reader and a schema from the time of v1's compatibility promise accept every document
+// that this version writes, and no field that the reader knows is lost or changed.
 func TestReadersOfV1ReadToday(t *testing.T) {
 	for _, c := range []struct {
 		drills bool
@@ -88,7 +88,7 @@ func TestReadersOfV1ReadToday(t *testing.T) {
 	}
 }
 
-// TestSchemaTakesLaterDocuments: today's schema takes a document to whose objects a later version added fields.
+// TestSchemaTakesLaterDocuments: today's schema accepts a document to whose objects a later version added fields.
 func TestSchemaTakesLaterDocuments(t *testing.T) {
 	for drills, text := range map[bool]string{false: schema.PreflightReport(), true: chaosschema.Report()} {
 		s := compiledSchema(t, text)
@@ -109,11 +109,11 @@ func TestSchemaTakesLaterDocuments(t *testing.T) {
 	}
 }
 
-// valued are the objects whose keys are data: what a later version adds there is a word, not a field.
+// valued are the objects whose keys are data: a later version may add keys there, which are not fields.
 var valued = []string{"agent_says", "counts", "expected", "extract", "facts", "fields", "header", "hops", "left",
 	"policy", "read_model", "redacted", "secrets", "values"}
 
-// addFields adds a field to every object of a document but those whose keys are data, and counts them.
+// addFields adds a field to every object of a document except those whose keys are data, and counts them.
 func addFields(v any) (n int) {
 	switch v := v.(type) {
 	case []any:
@@ -132,7 +132,8 @@ func addFields(v any) (n int) {
 	return n
 }
 
-// differs lists where today's document is not what the reader read of it; unknown are the fields that it does not have.
+// differs lists where today's document differs from what the reader read; unknown are the fields that the reader does
+// not have.
 func differs(at string, read, today any, unknown []string) (all []string) {
 	switch today := today.(type) {
 	case map[string]any:

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// TestRecordedReports judges every recording again by today's rules: the verdict is the table's. The recordings
-// themselves are never rewritten, so a changed rule shows as changed lines of verdicts.txt and nowhere else.
+// TestRecordedReports judges every recording by today's rules: the verdict must be the table's. The recordings are
+// never rewritten, so a changed rule changes lines of verdicts.txt and nothing else.
 func TestRecordedReports(t *testing.T) {
 	expected := map[string]Expect{}
 	for _, e := range Faults() {
@@ -64,7 +64,7 @@ func recordings(t *testing.T) []string {
 	return paths
 }
 
-// some are all names; under -short, which is the race detector's run, one of eight: the code is the same.
+// some returns all names; under -short, which is the race detector's run, one of eight: the code is the same.
 func some(names []string) []string {
 	if !testing.Short() {
 		return names
@@ -76,7 +76,7 @@ func some(names []string) []string {
 	return few
 }
 
-// recorded reads a report and judges its facts again, twice: the second time changes nothing.
+// recorded reads a report and judges its facts twice: the second time changes nothing.
 func recorded(t *testing.T, path string) *diag.Report {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -110,7 +110,7 @@ func asDocument(t *testing.T, r *diag.Report) []byte {
 	return out.Bytes()
 }
 
-// TestExpectationsAreClosed: no name twice, no hop or signal that does not exist.
+// TestExpectationsAreClosed: no duplicate names, and no unknown hop or signal.
 func TestExpectationsAreClosed(t *testing.T) {
 	names := map[string]bool{}
 	for _, e := range Faults() {
@@ -131,8 +131,8 @@ func TestExpectationsAreClosed(t *testing.T) {
 	}
 }
 
-// TestAnyFactMayBeMissing: a recording without one of its facts is judged all the same, also where the first time that
-// a question was asked is lost and its repeats are not. A report whose own proof names that fact is refused.
+// TestAnyFactMayBeMissing: a recording without one of its facts is still judged, even if the first of several repeated
+// requests is missing. A report whose own proof names that fact is refused.
 func TestAnyFactMayBeMissing(t *testing.T) {
 	for _, path := range some(recordings(t)) {
 		whole := recorded(t, path)

@@ -14,11 +14,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/html5"
 )
 
-// mostPage is how many bytes a page of a walk may have: a chat or a ticket shows it at once.
+// mostPage is the maximum size in bytes of a walk's page, so that a chat or a ticket shows it at once.
 const mostPage = 150 << 10
 
-// TestPagesOfWalks: of every recorded walk the page is HTML that asks for nothing, is small, and has the answer before
-// the table, and the table before the rest.
+// TestPagesOfWalks: the page of every recorded walk is HTML that loads nothing, is small, and has the answer before the
+// table, and the table before the rest.
 func TestPagesOfWalks(t *testing.T) {
 	largest, most := "", 0
 	for _, path := range some(recordings(t)) {
@@ -63,8 +63,8 @@ func TestPagesOfWalks(t *testing.T) {
 	}
 }
 
-// axe asks axe-core for everything that it knows, and hands its answer over in the page's text. All folds are open: it
-// skips what is hidden. The browser has no window of less than 500 pixels, so a phone's width is the page's own.
+// axe runs all rules of axe-core, and puts the result into the page's text. All folds are open, since axe-core skips
+// hidden elements. The browser has no window of less than 500 pixels, so the page itself gets a phone's width.
 const axe = `<script>
 const width = innerWidth < 640 ? 360 : innerWidth;
 document.documentElement.style.width = width + "px";
@@ -79,9 +79,9 @@ axe.run().then((r) => {
 </script>
 `
 
-// TestPagesInABrowser: axe-core finds nothing in pages of a pass, a failure with a proof, several faults, a walk that
-// was cut short and one that decides nothing; on a phone and on a desk, in light and in dark. Nothing is wider than the
-// screen. A script that gets into a page does not run.
+// TestPagesInABrowser: axe-core finds nothing in pages of a pass, a failure with a proof, several faults, an
+// interrupted walk and one that decides nothing, in the widths of a phone and a desktop, light and dark. Nothing is
+// wider than the screen. A script that gets into a page does not run.
 func TestPagesInABrowser(t *testing.T) {
 	chromium, err := exec.LookPath("chromium")
 	script := os.Getenv("GPUAASCTL_AXE")
@@ -131,10 +131,10 @@ func TestPagesInABrowser(t *testing.T) {
 	}
 }
 
-// policy keeps axe-core out of a page.
+// policy is the element that would keep axe-core from running in a page.
 var policy = regexp.MustCompile(`<meta http-equiv="Content-Security-Policy"[^>]*>`)
 
-// pagesToRead are pages of every kind of verdict.
+// pagesToRead returns pages of every kind of verdict.
 func pagesToRead(t *testing.T) map[string]string {
 	t.Helper()
 	pages := map[string]string{}

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag/render"
 )
 
-// TestMarkdownBeginsWithTheAnswer: what a page shows before it is unfolded has outcome, blame, owner and what to do
-// next, in fifteen lines; everything else is folded.
+// TestMarkdownBeginsWithTheAnswer: a page, before it is unfolded, shows outcome, blame, owner and next steps in fifteen
+// lines; everything else is folded.
 func TestMarkdownBeginsWithTheAnswer(t *testing.T) {
 	for name, r := range walks(t) {
 		text := walked(t, r, render.Options{Format: render.Markdown})

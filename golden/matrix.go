@@ -8,16 +8,17 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// Row is the classification that one row of the drift model's failure matrix must get: evidence in; reason, state,
+// Row is the expected classification for one row of the drift model's failure matrix: evidence in; reason, state,
 // severity, detection budget, MTTR target, owner and next action out.
 type Row struct {
-	Scenario  string // of the matrix
-	Recording string // report with the evidence, below golden/; "" where no lab can make it: then the test types it
+	Scenario string // of the matrix
+	// report with the evidence, below golden/; "" if no lab can produce it: then the test has it as literals
+	Recording string
 	Reason    diag.ReasonCode
 	State     diag.UserState
 	Severity  diag.Severity
 	Detect    time.Duration
-	Repair    time.Duration // 0: by itself, or on the next business day
+	Repair    time.Duration // 0: repairs itself, or on the next business day
 	Owner     string        // who is called
 	Component string        // implementation owner, by the matrix
 	Next      string
@@ -33,7 +34,7 @@ func (w Row) Classify(r *diag.Report) diag.Classification {
 	return diag.Classify(e)
 }
 
-// Check lists the differences between a classification and the row. It is empty when they agree.
+// Check lists the differences between a classification and the row. It is empty if they agree.
 func (w Row) Check(c diag.Classification) []string {
 	var out []string
 	differs := func(what string, have, want any) {
@@ -53,7 +54,7 @@ func (w Row) Check(c diag.Classification) []string {
 	return out
 }
 
-// Matrix is the failure matrix's 26 rows, in the drift model's order, with the expected classification of each.
+// Matrix returns the failure matrix's 26 rows, in the drift model's order, with the expected classification of each.
 func Matrix() []Row {
 	const (
 		op, tmp   = diag.UserOperator, diag.UserTemporary

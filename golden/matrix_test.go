@@ -29,7 +29,7 @@ func TestMatrixIsTheModels(t *testing.T) {
 	}
 }
 
-// TestMatrix classifies each row's evidence: recorded on lab machines, or typed where no lab can make it.
+// TestMatrix classifies each row's evidence: recorded on lab machines, or literal if no lab can produce it.
 func TestMatrix(t *testing.T) {
 	for _, want := range Matrix() {
 		t.Run(want.Scenario, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// typedEvidence is of the rows that no lab can make: the lab's machines share their host's clock.
+// typedEvidence is the evidence of rows that no lab can produce, since the lab's machines share their host's clock.
 func typedEvidence() map[string]diag.Evidence {
 	soon := 2 * time.Second
 	return map[string]diag.Evidence{
@@ -110,7 +110,7 @@ func TestNoNameIsAnInput(t *testing.T) {
 	}
 }
 
-// TestContactIsOneWord: the classifier and the record's format mean the same entry by a good contact.
+// TestContactIsOneWord: the classifier and the record's format use the same value for a good contact.
 func TestContactIsOneWord(t *testing.T) {
 	if diag.DecisionContact != record.DecisionContact {
 		t.Errorf("%q, %q", diag.DecisionContact, record.DecisionContact)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestOpsAskAndFillWhatTheirRowsSay: in the recordings no request has a field that its operation's row does not name,
-// and no fact has a section that it does not name.
+// TestOpsAskAndFillWhatTheirRowsSay: in the recordings, requests and facts have only fields and sections that their
+// operation's row names.
 func TestOpsAskAndFillWhatTheirRowsSay(t *testing.T) {
 	for _, path := range some(recordings(t)) {
 		r := recorded(t, path)

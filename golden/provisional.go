@@ -19,8 +19,8 @@ func NetworkFaults() []string {
 	}
 }
 
-// FirstBlame is when a recorded walk first named its final blame and named it from then on, on its way or in its
-// report, and whether it named another one before. The report is judged by today's rules and has a blame.
+// FirstBlame returns when a recorded walk began to name its final blame without interruption, and whether it named
+// another one before. The report must be judged by today's rules and have a blame.
 func FirstBlame(r *diag.Report) (at time.Duration, corrected bool) {
 	at = time.Duration(r.Run.DurationMS) * time.Millisecond
 	said := preflight.Rehearse(r)

@@ -8,9 +8,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// TestProvisionalBlame replays every recording: the provisional blame is the final one in 95 of 100 walks, and is
-// shown within two seconds for a fault of the network. A walk without a blame shows none, and no walk shows one
-// before the first retransmission could arrive.
+// TestProvisionalBlame replays every recording: the provisional blame is the final one in 95 of 100 walks, and is shown
+// within two seconds for a fault of the network. A walk without a blame shows none, and no walk shows one before the
+// first retransmission could arrive.
 func TestProvisionalBlame(t *testing.T) {
 	blamed, corrected := 0, 0
 	for _, path := range some(recordings(t)) {

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// walks are all recorded walks, or some, judged by today's rules, by name.
+// walks returns all recorded walks, or some, judged by today's rules, by name.
 func walks(t *testing.T) map[string]*diag.Report {
 	t.Helper()
 	files, err := filepath.Glob("[rm]*/*.json")
@@ -37,7 +37,7 @@ func walks(t *testing.T) map[string]*diag.Report {
 	return out
 }
 
-// cut is the report as --only would have made it: the other hops are skipped, and their facts are not there.
+// cut returns the report that --only would have made: the other hops are skipped, without facts.
 func cut(r *diag.Report, only ...diag.HopID) *diag.Report {
 	out := *r
 	out.Plan.Hops, out.Facts = slices.Clone(r.Plan.Hops), nil
@@ -55,7 +55,7 @@ func cut(r *diag.Report, only ...diag.HopID) *diag.Report {
 	return &out
 }
 
-// agrees describes a contradiction between a walk's blame, outcome and reason; "" when they are consistent.
+// agrees describes a contradiction between a walk's blame, outcome and reason; "" if they are consistent.
 func agrees(r *diag.Report) string {
 	v, k := &r.Verdict, r.Classification
 	row, ok := diag.LookupReason(k.Reason)

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// TestReducedReportsKeepTheirVerdict: a report with only the facts of its verdict has the full report's verdict, also
-// when it is read again; it is not compared with another report; and it is much smaller.
+// TestReducedReportsKeepTheirVerdict: a report with only the facts of its verdict has the full report's verdict, even
+// after it is read back; it is not compared with another report; and it is much smaller.
 func TestReducedReportsKeepTheirVerdict(t *testing.T) {
 	whole, small := 0, 0
 	for name, r := range walks(t) {

@@ -15,12 +15,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag/render"
 )
 
-// The screen that everybody has; its last line is the prompt's.
+// The standard screen; its last line is for the prompt.
 const screenWidth, screenHeight = 80, 24
 
-// TestTheScreenEndsWithTheAnswer: of every recorded walk that does not pass, in any of its looks, a screen of 80x24
-// shows outcome, blamed hop, owner and a command, ends with the verdict, and has no line that the terminal would break
-// but a command's long word.
+// TestTheScreenEndsWithTheAnswer: for every recorded walk that does not pass, in every look, a screen of 80x24 shows
+// outcome, blamed hop, owner and a command, ends with the verdict, and has no line that the terminal would wrap except
+// for a command's long word.
 func TestTheScreenEndsWithTheAnswer(t *testing.T) {
 	for _, path := range some(recordings(t)) {
 		r := recorded(t, path)
@@ -42,7 +42,7 @@ func TestTheScreenEndsWithTheAnswer(t *testing.T) {
 	}
 }
 
-// TestADrillEndsWithTheAnswer: the same of every recorded drill.
+// TestADrillEndsWithTheAnswer: the same for every recorded drill.
 func TestADrillEndsWithTheAnswer(t *testing.T) {
 	paths, err := filepath.Glob("drills/*.ndjson")
 	if err != nil || len(paths) == 0 {
@@ -62,7 +62,7 @@ func TestADrillEndsWithTheAnswer(t *testing.T) {
 	}
 }
 
-// endsWith fails where the last screen of a page lacks a word, or does not end with the verdict.
+// endsWith fails if the last screen of a page lacks a text, or does not end with the verdict.
 func endsWith(t *testing.T, path, text, verdict string, want []string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(ansi.Strip(text), "\n"), "\n")
@@ -84,7 +84,7 @@ func endsWith(t *testing.T, path, text, verdict string, want []string) {
 	}
 }
 
-// TestNothingIsCutOnAPipe: each hop has one line there, with all that was seen, and nothing ends with an ellipsis.
+// TestNothingIsCutOnAPipe: on a pipe each hop has one line with its complete text, and nothing ends with an ellipsis.
 func TestNothingIsCutOnAPipe(t *testing.T) {
 	for _, path := range some(recordings(t)) {
 		r := recorded(t, path)

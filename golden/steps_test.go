@@ -9,11 +9,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// between is what a sentence has between backticks.
+// between matches a sentence's text between backticks.
 var between = regexp.MustCompile("`([^`]+)`")
 
-// TestStepsAndOwnersAreTheProse: what programs read of a verdict is what people read of it, in every recording, also in
-// those that were made before programs could.
+// TestStepsAndOwnersAreTheProse: the machine-readable steps and owners of a verdict equal its prose in every recording,
+// even in those made before the fields existed.
 func TestStepsAndOwnersAreTheProse(t *testing.T) {
 	steps, commands := 0, 0
 	for name, r := range walks(t) {

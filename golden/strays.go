@@ -13,13 +13,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// known is where a walk may ask: what its profile names, and what answers named.
+// known are the allowed destinations of a walk: those in its profile, and those that answers name.
 type known struct {
 	ports     map[string][]string // of a host
 	addresses map[string][]string // of a host
 }
 
-// Strays lists the requests of a walk that went to an address and port that neither its profile nor an answer names.
+// Strays lists the requests of a walk to an address and port that neither its profile nor an answer names.
 func Strays(r *diag.Report) []string {
 	k := known{ports: map[string][]string{}, addresses: map[string][]string{}}
 	k.fromProfile(&r.Subject)
@@ -36,7 +36,7 @@ func Strays(r *diag.Report) []string {
 	return out
 }
 
-// endpoint is the host and port of a URL or of host:port, "" where it is neither.
+// endpoint returns the host and port of a URL or of host:port, "" for any other text.
 func endpoint(raw string) (host, port string) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
@@ -76,8 +76,8 @@ func (k *known) fromProfile(s *diag.Subject) {
 	k.add(e["node_terminal_url"], e["node_terminal_resolve_address"])
 }
 
-// fromAnswer adds what an answer names: endpoints in the fields of the platform, the addresses of a name, and the
-// endpoints that the running agent has. A pinned address of a step is the profile's.
+// fromAnswer adds the destinations that an answer names: endpoints in the fields of the platform, the addresses of a
+// name, and the running agent's endpoints. A step's pinned address is the profile's.
 func (k *known) fromAnswer(f *diag.Fact) {
 	counter := strings.Contains(f.ID, "~")
 	host, _ := endpoint(asked(f))
@@ -111,11 +111,10 @@ func asked(f *diag.Fact) string {
 	return cmp.Or(f.Target, f.Request.Target)
 }
 
-// strays describes the destination of a request that nothing in the report names; "" where every destination is
-// named.
+// strays describes the destination of a request that nothing in the report names; "" if every destination is named.
 func (k *known) strays(f *diag.Fact, servers string) string {
 	if !f.Request.Op.Row().Connects() {
-		return "" // a login goes to the subject's own host; what remains stays on the machine
+		return "" // a login connects to the subject's own host; other operations stay on the machine
 	}
 	if strings.HasPrefix(asked(f), "${") {
 		return "" // a variable that was not expanded: nothing was sent
@@ -139,7 +138,7 @@ func (k *known) strays(f *diag.Fact, servers string) string {
 	return "goes to " + net.JoinHostPort(host, port)
 }
 
-// anywhere reports whether an address belongs to any name that is known.
+// anywhere reports whether an address belongs to any known name.
 func (k *known) anywhere(address string) bool {
 	return slices.Contains(slices.Concat(slices.Collect(maps.Values(k.addresses))...), address)
 }

@@ -33,7 +33,7 @@ func TestNothingKnocksAtDoorsNobodyNamed(t *testing.T) {
 	t.Logf("%d recordings of older rules tried ports that nobody named", older)
 }
 
-// TestStraysAreListed: what a walk must not ask is listed, and what profile and answers name is not.
+// TestStraysAreListed: a forbidden destination is listed, and destinations from the profile and answers are not.
 func TestStraysAreListed(t *testing.T) {
 	r := recorded(t, "reports/healthy.json")
 	if s := Strays(r); len(s) != 0 {

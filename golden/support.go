@@ -7,11 +7,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Support is how well a fault's blame is supported by a walk of today: proven, observed, or why neither.
+// Support is how well today's rules support a fault's blame: proven, observed, or why neither.
 type Support struct {
 	Word  diag.Confidence
-	Input string // that can be changed, so that a failing probe may pass; "": the fault has none
-	Why   string // where it is neither; of an input without a proof, why there is no pair
+	Input string // input that can be changed so that a failing probe passes; "": the fault has none
+	Why   string // why it is neither; for an input without a proof, why there is no pair
 }
 
 func proven(input string) Support { return Support{Word: diag.Proven, Input: input} }
@@ -20,7 +20,7 @@ func observed() Support { return Support{Word: diag.Observed} }
 
 func neither(word diag.Confidence, why string) Support { return Support{Word: word, Why: why} }
 
-// Check says how the support of a walk's blame differs from what is expected, "" where it does not. Rules before
+// Check describes how the support of a walk's blame differs from the expected one, "" if it does not. Rules before
 // repeatRules ran each probe once, so their reports have no proof.
 func (s Support) Check(r *diag.Report, madeBy string) string {
 	v := r.Verdict
@@ -48,7 +48,7 @@ func beforeRepeats(rules string) bool {
 // Share counts how recordings support their blame.
 type Share struct {
 	Blamed, Proven, Observed int
-	WithInput, InputProven   int // of those whose fault has an input to change
+	WithInput, InputProven   int // recordings whose fault has an input to change
 }
 
 // Add counts one judged recording.
@@ -72,10 +72,10 @@ func (s *Share) Add(path string, v *diag.Verdict) {
 	}
 }
 
-// Supported is the share of the proven and the observed, in percent, rounded down.
+// Supported returns the share of proven and observed blames, in percent, rounded down.
 func (s *Share) Supported() int { return percent(s.Proven+s.Observed, s.Blamed) }
 
-// OfInput is the share of the proven among those that have an input to change.
+// OfInput returns the share of proven blames among faults with an input to change.
 func (s *Share) OfInput() int { return percent(s.InputProven, s.WithInput) }
 
 func percent(n, of int) int {
@@ -85,7 +85,7 @@ func percent(n, of int) int {
 	return 100 * n / of
 }
 
-// String is one line for each share.
+// String has one line for each share.
 func (s *Share) String() string {
 	return strings.Join([]string{
 		fmt.Sprintf("proven or observed: %d + %d of %d (%d %%)", s.Proven, s.Observed, s.Blamed, s.Supported()),

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// madeBy are the rules of a recording's day.
+// madeBy returns the version of the rules at the time of a recording.
 func madeBy(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -78,8 +78,8 @@ func TestSupportReachesItsGoals(t *testing.T) {
 	}
 }
 
-// TestSupportIsChecked: a lost word, a proof by another input and a word without its fact are found, of walks with
-// repeated probes and, but for proofs, of older ones.
+// TestSupportIsChecked: a lost confidence, a proof by another input, and an observation without its fact are found, in
+// walks with repeated probes and, except for proofs, in older ones.
 func TestSupportIsChecked(t *testing.T) {
 	with := func(c diag.Confidence, p *diag.Proof, o *diag.Observation) *diag.Report {
 		return &diag.Report{Verdict: diag.Verdict{Confidence: c, Proof: p, Observation: o}}
@@ -108,5 +108,5 @@ func TestSupportIsChecked(t *testing.T) {
 	}
 }
 
-// shareLines is the share as the end of verdicts.txt.
+// shareLines formats the shares as at the end of verdicts.txt.
 func shareLines(s *Share) string { return "== share\n" + strings.TrimSpace(s.String()) + "\n" }
