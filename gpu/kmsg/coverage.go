@@ -32,8 +32,8 @@ type Gap struct {
 	Lost   uint64        `json:"lost,omitempty"` // records; 0 if the number is unknown
 }
 
-// Coverage is which part of the log was read, so that "no error" can be told from "not read". It is bounded, and it is
-// data: the state of a Reader is stored as JSON.
+// Coverage is which part of the log was read, so that "no error" can be distinguished from "not read". It is bounded,
+// and it is data: the state of a Reader is stored as JSON.
 type Coverage struct {
 	BootID string        `json:"boot_id"`
 	Next   uint64        `json:"next"`     // number of the record after the last one that was read
