@@ -17,22 +17,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// insideMark is the first argument of this program where it makes a tree its root.
+// insideMark is the first argument of this program if it must make a tree its root.
 const insideMark = "inside"
 
 // systemPath is PATH in the tree, after Go's own folder.
 const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// fromHost are variables that say how the Makefile compiles, so that Go's cache fits, and how this host reaches Go
-// modules and packages; no others get into the tree.
+// fromHost are the only variables that are passed into the tree: those that decide how the Makefile compiles, so that
+// Go's cache can be used, and those with which this host reaches Go modules and packages.
 var fromHost = [...]string{
 	"GOFLAGS", "CGO_ENABLED",
 	"GOPROXY", "GOSUMDB", "GONOSUMDB", "GONOPROXY", "GOPRIVATE", "GOINSECURE",
 	"http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
 }
 
-// command prepares argv in the tree's clone: with the tree as its root, in mount and PID namespaces of its own. Of this
-// host it sees Go's folders, /dev, /sys and the network.
+// command prepares argv in the tree's clone: with the tree as its root, in new mount and PID namespaces. Of this host
+// it sees Go's folders, /dev, /sys and the network.
 func (t *tree) command(ctx context.Context, out io.Writer, argv ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", append([]string{insideMark, t.dir}, argv...)...)
 	cmd.Env = []string{
@@ -51,8 +51,8 @@ func (t *tree) command(ctx context.Context, out io.Writer, argv ...string) *exec
 	return cmd
 }
 
-// inside is process 1 of the namespaces: it changes the root, starts argv, and waits for all that loses its parent. It
-// returns argv's exit status.
+// inside is process 1 of the namespaces: it changes the root, starts argv, and reaps orphaned processes. It returns
+// argv's exit status.
 func inside(root string, argv []string) int {
 	if err := enter(root); err != nil {
 		fmt.Fprintf(os.Stderr, "enter the bare Debian: %v\n", err)
@@ -121,7 +121,7 @@ func enter(root string) error {
 	return os.Chdir("/")
 }
 
-// bind shows dir of this host in the tree. Folders with mounts below, such as /dev, keep them.
+// bind mounts dir of this host in the tree. Folders with mounts below, such as /dev, keep them.
 func bind(dir, at string, write bool) error {
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		return err

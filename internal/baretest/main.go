@@ -1,13 +1,13 @@
 //go:build linux
 
-// Command baretest runs the fast suite on a machine that has nothing but what README.md asks for: a bare Debian tree
-// with Go, git and make, in namespaces of its own and without this host's programs. A test that is skipped there for
-// another reason than those of skips.go fails it, and so does a program that the lab or its suite needs and that
-// installing does not bring. Packages given as arguments are tested alone. "lab" instead runs `make demo` and a part of
-// the lab suite; no other lab may be up on this host. `make test-bare` and `make test-bare-lab` call it.
+// Command baretest runs the fast suite on a machine that has only what README.md requires: a bare Debian tree with Go,
+// git and make, in its own namespaces and without this host's programs. It fails if a test is skipped for a reason that
+// skips.go does not list, or if installing does not provide a program that the lab or its suite needs. Package
+// arguments select the packages to test. "lab" instead runs `make demo` and a part of the lab suite; no other lab may
+// be up on this host. `make test-bare` and `make test-bare-lab` call it.
 //
-// It needs root, Debian or Ubuntu, and a clone of the repository; it tests what is committed. Exit status: 0 all is
-// well, 1 not, 2 the tree could not be made.
+// It needs root, Debian or Ubuntu, and a clone of the repository; it tests what is committed. Exit status: 0 passed, 1
+// failed, 2 the tree could not be made.
 package main
 
 import (
@@ -33,7 +33,7 @@ import (
 // cloneDir is where the repository is in the tree.
 const cloneDir = "/root/gpuaasctl"
 
-// onLab is the one argument that asks for a lab in place of the fast suite.
+// onLab is the argument that selects a lab instead of the fast suite.
 const onLab = "lab"
 
 func main() {
@@ -49,7 +49,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run makes the tree, tests in it what args say, and removes it.
+// run makes the tree, runs in it the tests that args select, and removes it.
 func run(ctx context.Context, args []string) (code int, err error) {
 	tree, err := newTree(ctx)
 	if err != nil {
@@ -70,8 +70,8 @@ func run(ctx context.Context, args []string) (code int, err error) {
 }
 
 // fast runs the fast suite, or only these packages of it, installs what the lab suite runs, and runs those of its tests
-// that need no lab. It returns what is wrong. Left out is what no machine changes: go vet, and the mutants, whose tests
-// are those of the suite. A bare tree has no C compiler for the race detector.
+// that need no lab. It returns what failed. It omits what does not depend on the machine: go vet, and the mutants,
+// whose tests are in the suite. A bare tree has no C compiler for the race detector.
 func (t *tree) fast(ctx context.Context, packages []string) (wrong []string) {
 	argv := []string{"make", "--no-print-directory", "test-plain", "TESTFLAGS=-count=1 -vet=off -json"}
 	if len(packages) > 0 {
@@ -80,14 +80,14 @@ func (t *tree) fast(ctx context.Context, packages []string) (wrong []string) {
 	return slices.Concat(
 		t.install(ctx, "go", "run", "./internal/testneeds", "fast"),
 		t.offline(ctx, leastOf(packages), argv...),
-		t.install(ctx, "go", "run", "./internal/testneeds", "lab"), // it fails where a program of the table is not brought
+		t.install(ctx, "go", "run", "./internal/testneeds", "lab"), // fails if a program of the table is not installed by it
 		t.install(ctx, "env", "DEBIAN_FRONTEND=noninteractive",
 			"apt-get", "install", "-q", "-y", "--no-install-recommends", "openssh-server"),
 		t.offline(ctx, 20, "env", "GPUAASCTL_LAB_TESTS=1", "go", "test", "-count=1", "-json", "./chaos/node"),
 		t.offline(ctx, 3, "go", "test", "-count=1", "-json", "-run", "TestOpenSSH", "./preflight/vantage"))
 }
 
-// install runs argv, and returns what is wrong.
+// install runs argv, and returns what failed.
 func (t *tree) install(ctx context.Context, argv ...string) (wrong []string) {
 	if err := t.command(ctx, os.Stderr, argv...).Run(); err != nil {
 		wrong = append(wrong, fmt.Sprintf("%s: %v", strings.Join(argv, " "), err))
@@ -95,11 +95,11 @@ func (t *tree) install(ctx context.Context, argv ...string) (wrong []string) {
 	return wrong
 }
 
-// oneAddress gives a new network namespace loopback, and an address as every machine has one, for agents to report.
+// oneAddress gives a new network namespace loopback and one address, since every machine has one for its agent to
+// report.
 const oneAddress = `ip link set lo up && ip address add 203.0.113.1 dev lo && exec "$@"`
 
-// offline is test in a network namespace of its own: the fast suite needs no network, and does not see a lab that comes
-// and goes on this host.
+// offline is test in a new network namespace: the fast suite needs no network, and must not see a lab on this host.
 func (t *tree) offline(ctx context.Context, least int, argv ...string) (wrong []string) {
 	seen := newSummary(os.Stdout)
 	cmd := t.command(ctx, seen, append([]string{"sh", "-c", oneAddress, "sh"}, argv...)...)
@@ -107,26 +107,25 @@ func (t *tree) offline(ctx context.Context, least int, argv ...string) (wrong []
 	return judge(cmd, seen, least, argv)
 }
 
-// labScript runs README.md's first command, then on its lab what the lab suite runs of this host's programs: the packet
-// filter and the second opinion. The lab must go down in the namespaces in which it is up.
+// labScript runs README.md's first command, then on its lab the parts of the lab suite that use this host's programs:
+// the packet filter and the second opinion. The lab must go down in the same namespaces.
 const labScript = `make demo && go run ./internal/testneeds lab &&
 GPUAASCTL_LAB_TESTS=1 GPUAASCTL_BIN=$PWD/bin \
 go test -count=1 -json ./e2e -run 'TestCrashMatrix/t1/armed/lose-path$|TestHealthyAgainAndAgain'
 code=$?; bin/gpuaasctl lab down || exit 1; exit $code`
 
-// lab raises a lab in the tree, and returns what is wrong.
+// lab starts a lab in the tree, and returns what failed.
 func (t *tree) lab(ctx context.Context, _ []string) (wrong []string) {
 	return t.test(ctx, 3, "sh", "-c", labScript) // the walks, the matrix, and its cell
 }
 
-// test runs argv, which prints what `go test -json` does, and returns what is wrong with it. At least so many tests
-// must pass.
+// test runs argv, which prints the output of `go test -json`, and returns what failed. At least least tests must pass.
 func (t *tree) test(ctx context.Context, least int, argv ...string) (wrong []string) {
 	seen := newSummary(os.Stdout)
 	return judge(t.command(ctx, seen, argv...), seen, least, argv)
 }
 
-// judge runs argv as cmd, which prints to seen, and returns what is wrong.
+// judge runs argv as cmd, which prints to seen, and returns what failed.
 func judge(cmd *exec.Cmd, seen *summary, least int, argv []string) (wrong []string) {
 	began := time.Now()
 	err := cmd.Run()
@@ -138,7 +137,7 @@ func judge(cmd *exec.Cmd, seen *summary, least int, argv []string) (wrong []stri
 	return wrong
 }
 
-// tree is a machine of the test's own, as a folder.
+// tree is the test's machine, as a folder.
 type tree struct {
 	dir, goRoot, goCache, goMods string
 }
@@ -171,7 +170,7 @@ func newTree(ctx context.Context) (*tree, error) {
 	return t, nil
 }
 
-// fill makes the tree's files: those of the bare Debian, this host's way to packages and names, the clone.
+// fill creates the tree's files: those of the bare Debian, this host's configuration for packages and names, the clone.
 func (t *tree) fill(ctx context.Context, bare lab.BareTree) error {
 	if _, err := output(ctx, "cp", "-a", "--", bare.Dir+"/.", t.dir); err != nil {
 		return err
@@ -198,7 +197,7 @@ func (t *tree) fill(ctx context.Context, bare lab.BareTree) error {
 	return t.clone(ctx)
 }
 
-// clone clones the repository into the tree. Somebody else may own it, which git refuses by default.
+// clone clones the repository into the tree. Another user may own it, which git refuses by default.
 func (t *tree) clone(ctx context.Context) error {
 	config := t.dir + "/tmp/gitconfig"
 	if err := os.WriteFile(config, []byte("[safe]\n\tdirectory = *\n"), 0o600); err != nil {

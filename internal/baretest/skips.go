@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// mayBeSkipped are the reasons for which a test may be skipped on a machine that has what README.md asks for and on
-// which root runs the tests.
+// mayBeSkipped are the accepted reasons for skipping a test when root runs the tests on a machine that has what
+// README.md requires.
 var mayBeSkipped = [...]struct {
 	reason *regexp.Regexp
 	why    string
@@ -36,8 +36,8 @@ type event struct {
 	Output  string
 }
 
-// summary reads what make and `go test -json` print. It shows a line for each package, all of what failed, and lines
-// that are no events.
+// summary reads the output of make and `go test -json`. It shows a line for each package, everything that failed, and
+// lines that are not events.
 type summary struct {
 	out     io.Writer
 	partial []byte              // a line that has not ended yet
@@ -49,7 +49,7 @@ type summary struct {
 
 func newSummary(out io.Writer) *summary { return &summary{out: out, printed: map[string][]string{}} }
 
-// Write takes a part of the stream.
+// Write adds a part of the stream.
 func (s *summary) Write(b []byte) (int, error) {
 	s.partial = append(s.partial, b...)
 	for {
@@ -92,7 +92,7 @@ func (s *summary) take(e event) {
 	delete(s.printed, key)
 }
 
-// skipReason is what testing prints for t.Skip: "    x_test.go:12: skipped: needs nft".
+// skipReason matches the line that testing prints for t.Skip: "    x_test.go:12: skipped: needs nft".
 var skipReason = regexp.MustCompile(`^\s+\S+\.go:\d+: (?:skipped: )?(.+)`)
 
 func (s *summary) skip(key string) {
@@ -111,10 +111,10 @@ func (s *summary) skip(key string) {
 	s.wrongs = append(s.wrongs, fmt.Sprintf("skipped: %s: %q", key, reason))
 }
 
-// leastPassed is how many tests of the fast suite must pass, so that nothing tested is not a success.
+// leastPassed is how many tests of the fast suite must pass, so that running nothing is not a success.
 const leastPassed = 1000
 
-// leastOf is leastPassed for these packages alone: any, where somebody chose them.
+// leastOf returns leastPassed, or 0 if only some packages were selected.
 func leastOf(packages []string) int {
 	if len(packages) > 0 && !slices.Contains(packages, "./...") {
 		return 1
@@ -122,8 +122,7 @@ func leastOf(packages []string) int {
 	return leastPassed
 }
 
-// wrong says what kept the run from showing that a bare machine is enough; nothing when it is. least tests must have
-// passed.
+// wrong lists what kept the run from showing that a bare machine suffices. least tests must have passed.
 func (s *summary) wrong(least int) []string {
 	all := slices.Clone(s.wrongs)
 	if s.passed < least {

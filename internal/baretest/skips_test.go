@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestSummary: a test that is skipped for lack of a program is a failure of the bare run, one that is skipped by design
-// is not, and a run of nothing is none.
+// TestSummary: a test that is skipped for lack of a program fails the bare run, a test that is skipped by design does
+// not, and a run without tests does.
 func TestSummary(t *testing.T) {
 	passed := strings.Repeat(`{"Action":"pass","Package":"p","Test":"TestGood"}`+"\n", leastPassed)
 	skip := func(reason string) string {

@@ -1,10 +1,10 @@
-// Package bounded decodes what comes from outside: reports, bundles, records, logs, answers and lines of a node. A few
-// bytes of JSON may decode into a hundred times their size ("{}," becomes a struct), so a bound on bytes does not bound
-// memory. Elements of lists, values and depth are counted here before anything is decoded, and a document over a limit
-// is refused with the limit's name.
+// Package bounded decodes foreign data: reports, bundles, records, logs, answers and lines of a node. A few bytes of
+// JSON may decode into a hundred times their size ("{}," becomes a struct), so a limit on bytes does not limit memory.
+// This package counts list elements, values and depth before it decodes, and refuses a document over a limit with the
+// limit's name.
 //
-// It knows no document: which limits hold for which is in limits.go. Every reader of foreign bytes calls it, and
-// internal/house has a test that finds one that does not.
+// It knows no document types: limits.go has the limits for each. Every reader of foreign bytes uses it, and a test in
+// internal/house finds readers that do not.
 package bounded
 
 import (
@@ -16,18 +16,18 @@ import (
 	"strconv"
 )
 
-// Limits bound one document. All of them must be set.
+// Limits bound one document. All fields must be set.
 type Limits struct {
-	Bytes    int // of the document as it is read
-	Elements int // of all lists together; each may decode into a struct
+	Bytes    int // size of the encoded document
+	Elements int // in all lists together; each may decode into a struct
 	Values   int // members of objects and elements of lists, all together
-	Depth    int // of lists and objects in each other
+	Depth    int // nesting of lists and objects
 }
 
 // ErrLimit is wrapped by every refusal of this package.
 var ErrLimit = errors.New("over a limit of this tool")
 
-// LimitError is the limit that a document exceeds. Line is where, from 1, or 0 if no line is to blame.
+// LimitError is the limit that a document exceeds. Line is where, from 1, or 0 if no single line exceeds it.
 type LimitError struct {
 	What string // "bytes", "list elements", "values" or "levels of nesting"
 	Most int
@@ -44,7 +44,7 @@ func (e *LimitError) Error() string {
 
 func (e *LimitError) Unwrap() error { return ErrLimit }
 
-// Read reads all of r, and no more than most bytes of it: a longer one is a *LimitError.
+// Read reads all of r; more than most bytes are a *LimitError.
 func Read(r io.Reader, most int) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
 	if err != nil {
@@ -56,7 +56,7 @@ func Read(r io.Reader, most int) ([]byte, error) {
 	return data, nil
 }
 
-// Count is what a document holds.
+// Count is the size of a document.
 type Count struct{ Elements, Values, Depth int }
 
 // Check refuses a JSON document that is over a limit. It does not check that the document is valid JSON.
@@ -65,8 +65,8 @@ func Check(data []byte, l Limits) error {
 	return err
 }
 
-// Measure counts what a document holds, and stops with a *LimitError where it is over a limit. In a text that is not
-// JSON the counts mean nothing; a decoder refuses it before it allocates by them.
+// Measure counts the contents of a document, and stops with a *LimitError at a limit. For text that is not JSON the
+// counts are meaningless, but a decoder refuses it before it allocates for them.
 func Measure(data []byte, l Limits) (Count, error) {
 	var n Count
 	if len(data) > l.Bytes {
@@ -126,7 +126,7 @@ func (n *Count) add(element bool) {
 	}
 }
 
-// stringEnd is the index of the quote that closes the string which opens at i.
+// stringEnd returns the index of the quote that closes the string opened at i.
 func stringEnd(data []byte, i int) int {
 	for i++; i < len(data); i++ {
 		switch data[i] {
@@ -141,7 +141,7 @@ func stringEnd(data []byte, i int) int {
 
 func lineOf(data []byte, i int) int { return 1 + bytes.Count(data[:min(i, len(data))], []byte("\n")) }
 
-// Unmarshal is json.Unmarshal of a document within l.
+// Unmarshal is json.Unmarshal for a document within l.
 func Unmarshal(data []byte, v any, l Limits) error {
 	if err := Check(data, l); err != nil {
 		return err
@@ -149,7 +149,7 @@ func Unmarshal(data []byte, v any, l Limits) error {
 	return json.Unmarshal(data, v)
 }
 
-// ErrMore is a text with something behind its document.
+// ErrMore means that a text continues after its document.
 var ErrMore = errors.New("something follows the document")
 
 // Strict decodes exactly one document within l and without unknown fields.
@@ -162,7 +162,7 @@ func Strict(data []byte, v any, l Limits) error {
 	return only(d, v)
 }
 
-// only decodes the one document that d has.
+// only decodes the document in d, and requires that nothing follows.
 func only(d *json.Decoder, v any) error {
 	if err := d.Decode(v); err != nil {
 		return err
@@ -173,13 +173,14 @@ func only(d *json.Decoder, v any) error {
 	return nil
 }
 
-// Lines counts the documents of a file that has one on each line, as a log: together they are within the limits of one.
+// Lines counts the documents of a file with one per line, such as a log: their sum must be within the limits of one
+// document.
 type Lines struct {
 	limits Limits
 	n      Count
 }
 
-// NewLines begins a file whose lines are together within l.
+// NewLines begins a file whose lines must together be within l.
 func NewLines(l Limits) *Lines { return &Lines{limits: l} }
 
 // Unmarshal decodes the next line.

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/heaptest"
 )
 
-// counted is Measure by another way: the whole document as values.
+// counted is an independent Measure: it counts the decoded document.
 func counted(v any) (n bounded.Count) {
 	in := func(v any) {
 		c := counted(v)
@@ -59,12 +59,12 @@ func agrees(t *testing.T, text []byte) {
 	if got.Values < want.Values || got.Elements < want.Elements || got.Depth != want.Depth {
 		t.Errorf("%.200s: counted %+v (%v), want %+v", text, got, err, want)
 	}
-	if !strings.Contains(string(text), `"`) && got != want { // a key that is there twice is one member
+	if !strings.Contains(string(text), `"`) && got != want { // a duplicate key is one member
 		t.Errorf("%.200s: counted %+v, want %+v", text, got, want)
 	}
 }
 
-// FuzzMeasure: nothing that a decoder makes is missed, and no text is too odd.
+// FuzzMeasure: everything that a decoder creates is counted, and no input makes Measure fail.
 func FuzzMeasure(f *testing.F) {
 	for _, text := range []string{
 		`[]`, `{}`, `[{}]`, `[[],[1,"a,b]",{"x":[null , true]}]]`, `{"a":"\\","b":["\"",{"c":{}}]}`, ` [ 1 , 2 ] `, `"a`,
@@ -75,7 +75,7 @@ func FuzzMeasure(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) { agrees(t, text) })
 }
 
-// TestMeasureCounts: of random documents exactly what they hold, wherever the blanks are.
+// TestMeasureCounts: random documents are counted exactly, wherever the blanks are.
 func TestMeasureCounts(t *testing.T) {
 	roll := rand.New(rand.NewPCG(3, 9))
 	var value func(depth int) any
@@ -114,7 +114,7 @@ func TestMeasureCounts(t *testing.T) {
 	}
 }
 
-// TestLimitsAreNamed: what is over a limit is refused with its name and line, what is at it passes.
+// TestLimitsAreNamed: a document over a limit is refused with the limit's name and the line; one at the limit passes.
 func TestLimitsAreNamed(t *testing.T) {
 	l := bounded.Limits{Bytes: 60, Elements: 3, Values: 5, Depth: 2}
 	for text, want := range map[string]string{
@@ -145,7 +145,7 @@ func TestLimitsAreNamed(t *testing.T) {
 	}
 }
 
-// TestLinesAreOneDocument: a log of many small lines is bounded as one of a few large ones.
+// TestLinesAreOneDocument: a log of many small lines is limited like one of a few large ones.
 func TestLinesAreOneDocument(t *testing.T) {
 	s := bounded.NewLines(bounded.Limits{Bytes: 100, Elements: 4, Values: 100, Depth: 4})
 	var v any
@@ -160,7 +160,7 @@ func TestLinesAreOneDocument(t *testing.T) {
 	}
 }
 
-// TestRealDocumentsPassTenTimes: the largest recording, ten times, is within the limits of its kind.
+// TestRealDocumentsPassTenTimes: ten times the largest recording is within the limits of its kind.
 func TestRealDocumentsPassTenTimes(t *testing.T) {
 	root := filepath.Join("..", "..")
 	of := map[string]bounded.Limits{
@@ -187,7 +187,7 @@ func TestRealDocumentsPassTenTimes(t *testing.T) {
 	}
 }
 
-// checkFacts holds the answers of a node in a report to the limits of a line.
+// checkFacts checks a node's answers in a report against the limits of a line.
 func checkFacts(t *testing.T, file string, text []byte) {
 	t.Helper()
 	var r struct{ Facts []json.RawMessage }
@@ -203,8 +203,8 @@ func checkFacts(t *testing.T, file string, text []byte) {
 	}
 }
 
-// TestDecodeUnderACeiling: each document decodes into little, or is refused before it is decoded. The ceiling is above
-// what the largest document within the limits costs.
+// TestDecodeUnderACeiling: each document either needs little memory, or is refused before it is decoded. The ceiling is
+// above the cost of the largest document within the limits.
 func TestDecodeUnderACeiling(t *testing.T) {
 	const ceiling = 96 << 20
 	list := func(head, element, tail string, n int) []byte {
@@ -239,7 +239,7 @@ func TestDecodeUnderACeiling(t *testing.T) {
 	}
 }
 
-// BenchmarkDecode compares a recorded report's decoding with and without the count.
+// BenchmarkDecode compares decoding a recorded report with and without counting.
 func BenchmarkDecode(b *testing.B) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "golden", "reports", "healthy.json"))
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // maxUnknown bounds how many unknown fields Tolerant names.
 const maxUnknown = 100
 
-// Tolerant decodes exactly one document within l into v, a pointer to a struct, and names the fields of it that v does
-// not have: "verdict.risk", "facts[].radio". A newer version may have written them. They are ignored.
+// Tolerant decodes exactly one document within l into v, a pointer to a struct, and returns the names of fields that v
+// does not have: "verdict.risk", "facts[].radio". It ignores these fields, since a newer version may have written them.
 func Tolerant(data []byte, v any, l Limits) (unknown []string, err error) {
 	err = Strict(data, v, l)
 	if err == nil || !strings.Contains(err.Error(), "json: unknown field ") {
@@ -75,7 +75,7 @@ func decodesItself(t reflect.Type) bool {
 	return p.Implements(reflect.TypeFor[json.Unmarshaler]()) || p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// fieldsOf are the types of a struct's JSON fields by their names in small letters: encoding/json ignores case.
+// fieldsOf returns the types of a struct's JSON fields by their lower-case names: encoding/json ignores case.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
 	for _, f := range reflect.VisibleFields(t) {

@@ -11,7 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// TestTolerantIgnoresAndNames: what a newer version added is ignored and named; what is wrong is still refused.
+// TestTolerantIgnoresAndNames: fields that a newer version added are ignored and named; invalid values are still
+// refused.
 func TestTolerantIgnoresAndNames(t *testing.T) {
 	text := `{"apiVersion":"gpuaasctl/v1","new":{"a":1},"verdict":{"outcome":"pass","risk":3},"Run":{"id":"r"},
 "facts":[{"id":"a","at":"2026-05-25T10:00:00.000Z"},{"id":"b","radio":{},"http":{"fields":{"any":"x"}},"tls":{"chain":[{"sct":1}]}}],
@@ -45,7 +46,7 @@ func TestTolerantIgnoresAndNames(t *testing.T) {
 	}
 }
 
-// TestTolerantNamesNotTooMany: a hostile document does not make a long list.
+// TestTolerantNamesNotTooMany: a hostile document does not produce a long list.
 func TestTolerantNamesNotTooMany(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`{"kind":"x"`)

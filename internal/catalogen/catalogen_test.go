@@ -11,7 +11,7 @@ import (
 
 const root = "../.."
 
-// TestTablesAreCurrent: the tables are those that the catalogue makes.
+// TestTablesAreCurrent: the tables equal those generated from the catalogue.
 func TestTablesAreCurrent(t *testing.T) {
 	made, err := generate(root)
 	if err != nil {
@@ -33,7 +33,7 @@ func TestTablesAreCurrent(t *testing.T) {
 	}
 }
 
-// TestReaderIsStrict: a mistake in a file names the file, the line and what is wrong; nothing is guessed.
+// TestReaderIsStrict: a mistake in a file is reported with the file, the line and the problem; nothing is guessed.
 func TestReaderIsStrict(t *testing.T) {
 	for name, tc := range map[string]struct{ file, old, new, want string }{
 		"unknown key": {"signals.yaml", "  title: The allocation is not active\n", "  title: x\n  tittle: y\n",
@@ -89,7 +89,7 @@ func TestReaderIsStrict(t *testing.T) {
 	}
 }
 
-// TestXidReaderIsStrict: so is that of the tables of error codes.
+// TestXidReaderIsStrict: the same for the tables of error codes.
 func TestXidReaderIsStrict(t *testing.T) {
 	for name, tc := range map[string]struct{ file, old, new, want string }{
 		"unknown class":   {"xids.yaml", "  class: reboot\n", "  class: reboots\n", `unknown class "reboots"`},
@@ -115,7 +115,7 @@ func TestXidReaderIsStrict(t *testing.T) {
 	}
 }
 
-// spoiled is a copy of what is read, with one text of one file replaced.
+// spoiled copies the input, with one text of one file replaced.
 func spoiled(t *testing.T, file, old, with string) string {
 	t.Helper()
 	at := t.TempDir()

@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// folder holds the catalogue, below the root of the repository.
+// folder has the catalogue, below the root of the repository.
 const folder = "diag/catalogue"
 
 // catalogue is the parsed content of the catalogue's files.
@@ -30,13 +30,13 @@ type catalogue struct {
 	Examples   []example
 }
 
-// vocabulary is one file: where its rows go, and the Go type that they are the constants of ("" for rows without).
+// vocabulary is one file: the destination of its rows, and the Go type of its constants ("" for rows without).
 type vocabulary struct {
 	file, typ string
 	rows      any
 }
 
-// readCatalogue reads every file. Rows name rows of other files, so that all names are collected first.
+// readCatalogue reads every file. Rows refer to rows of other files, so it collects all names first.
 func readCatalogue(root string) (*catalogue, error) {
 	c := &catalogue{words: words{}}
 	for _, of := range [...]string{"diag", "trust", "chaos/drill"} {
@@ -89,7 +89,7 @@ func readCatalogue(root string) (*catalogue, error) {
 	return c, err
 }
 
-// owners reads the list of those who can be called: their names are words as well.
+// owners reads the list of teams that can be called: their names are words as well.
 func (c *catalogue) owners(root string, found *[]error) {
 	r := &reader{file: path.Join(folder, "owners.yaml"), words: c.words}
 	for _, n := range r.sequence(root) {

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// vocab is a list of words that have no rows of their own elsewhere.
+// vocab is a list of words without rows in another file.
 type vocab struct {
 	Kind  string    `yaml:"kind"`
 	About string    `yaml:"about"`
@@ -34,13 +34,13 @@ type fieldText struct {
 	Means string `yaml:"means"`
 }
 
-// field is one JSON field of a document: its name, the struct that it is in, and what it means.
+// field is one JSON field of a document: its name, its struct, and its meaning.
 type field struct{ Name, In, Means string }
 
-// example is where a recording has a word.
+// example is an occurrence of a word in a recording.
 type example struct{ Word, From, Text string }
 
-// checkWords holds each list to its Go type: no constant without a row, and no row without a constant.
+// checkWords compares each list with its Go type: every constant needs a row, and every row a constant.
 func (c *catalogue) checkWords() (found []error) {
 	for _, v := range c.Vocabs {
 		for _, m := range v.Words {
@@ -58,8 +58,8 @@ func (c *catalogue) checkWords() (found []error) {
 	return found
 }
 
-// readFields collects the JSON fields of package diag's exported structs: the description of a field is its comment,
-// otherwise its entry in fields.yaml, otherwise the comment of its type.
+// readFields collects the JSON fields of package diag's exported structs. The description of a field is its comment,
+// else its entry in fields.yaml, else the comment of its type.
 func (c *catalogue) readFields(root string) ([]field, error) {
 	texts, used := map[string]string{}, map[string]bool{}
 	for _, f := range c.FieldTexts {
@@ -128,7 +128,7 @@ func jsonName(f *ast.Field) string {
 	return strings.TrimPrefix(name, "-")
 }
 
-// commentOf is the comment beside a field, else the one above it, on one line.
+// commentOf returns the comment at the end of a field's line, else the one above it, on one line.
 func commentOf(f *ast.Field) string {
 	text := cmp.Or(f.Comment.Text(), f.Doc.Text())
 	text = strings.TrimSpace(strings.ReplaceAll(text, "\n", " "))
@@ -140,7 +140,7 @@ func commentOf(f *ast.Field) string {
 
 var wordOnly = regexp.MustCompile(`^[a-z0-9_]+$`)
 
-// readExamples finds the first line of a recording for each word, in the verdicts that golden/ holds.
+// readExamples finds the first line of a recording for each word, in golden/'s verdicts.
 func readExamples(root string) ([]example, error) {
 	var all []example
 	seen := map[string]bool{}

@@ -1,7 +1,7 @@
-// Command catalogen makes Go tables from the catalogue, diag/catalogue/*.yaml: what hops, signals, reasons and the
-// other closed vocabularies mean; and from gpu/xid/catalogue/*.yaml: NVIDIA's error codes. The tables are literals, so
-// that no program parses YAML or builds a table when it starts. `go generate ./diag` runs it, a test fails when a table
-// is older than the catalogue, and no program that is shipped links it.
+// Command catalogen generates Go tables from the catalogue, diag/catalogue/*.yaml: the meaning of hops, signals,
+// reasons and the other closed vocabularies; and from gpu/xid/catalogue/*.yaml: NVIDIA's error codes. The tables are
+// literals, so that no program parses YAML or builds a table when it starts. `go generate ./diag` runs it, a test fails
+// if a table is older than the catalogue, and no released program links it.
 package main
 
 import (

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// mistake is one thing that is wrong in a file of the catalogue.
+// mistake is one mistake in a file of the catalogue.
 type mistake struct {
 	file string
 	line int
@@ -33,7 +33,7 @@ func (r *reader) bad(n *yaml.Node, format string, args ...any) {
 	r.found = append(r.found, mistake{r.file, n.Line, fmt.Sprintf(format, args...)})
 }
 
-// sequence parses the file below root into its rows. A file that is not there has none.
+// sequence parses the file below root into its rows; a missing file has none.
 func (r *reader) sequence(root string) []*yaml.Node {
 	data, err := os.ReadFile(filepath.Join(root, r.file))
 	if err != nil {
@@ -52,10 +52,10 @@ func (r *reader) sequence(root string) []*yaml.Node {
 	return doc.Content[0].Content
 }
 
-// rowOf decodes a mapping into the struct that into points at.
+// rowOf decodes a mapping into the struct that into points to.
 func (r *reader) rowOf(n *yaml.Node, into any) { r.value(n, reflect.ValueOf(into).Elem(), "") }
 
-// rows decodes nodes into the slice of structs that into points at. No id and no constant may occur twice.
+// rows decodes nodes into the slice of structs that into points to. It refuses duplicate ids and constants.
 func (r *reader) rows(nodes []*yaml.Node, into any) {
 	all := reflect.ValueOf(into).Elem()
 	seen := map[string]int{}
@@ -76,12 +76,12 @@ func (r *reader) rows(nodes []*yaml.Node, into any) {
 	}
 }
 
-// custom is a type that has a form of its own in the file.
+// custom is a type with its own form in the file.
 type custom interface {
 	read(r *reader, n *yaml.Node)
 }
 
-// value decodes n into v. of names the type whose words a string must be one of, "" for any text.
+// value decodes n into v. of is the type whose words a string must be one of, "" for any text.
 func (r *reader) value(n *yaml.Node, v reflect.Value, of string) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -119,7 +119,7 @@ func (r *reader) value(n *yaml.Node, v reflect.Value, of string) {
 	}
 }
 
-// text is a scalar that is not empty, and is a word of its vocabulary if it has one.
+// text returns a scalar, which must not be empty, and must be a word of its vocabulary if it has one.
 func (r *reader) text(n *yaml.Node, of string) string {
 	switch {
 	case n.Kind != yaml.ScalarNode || n.Tag == "!!null":
@@ -168,7 +168,7 @@ func (r *reader) mapping(n *yaml.Node, v reflect.Value) {
 	}
 }
 
-// fieldsOf are the fields of a struct by their keys, those of embedded structs with them.
+// fieldsOf returns the fields of a struct by their keys, including those of embedded structs.
 func fieldsOf(t reflect.Type) map[string]reflect.StructField {
 	out := map[string]reflect.StructField{}
 	for _, f := range reflect.VisibleFields(t) {

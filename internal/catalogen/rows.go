@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// The rows of the catalogue, as its files have them. A field without omitempty must be there. The tag "of" names the Go
-// type whose constants are the words that a field may have; see words.
+// The rows of the catalogue, as in its files. A field without omitempty is required. The tag "of" names the Go type
+// whose constants are the allowed words of a field; see words.
 
 // named is a row with a wire name, which never changes, and the name of its Go constant.
 type named struct {
@@ -91,7 +91,7 @@ type signal struct {
 	Proof    []string    `yaml:"proof" of:"HopID"`
 }
 
-// sideOwner is who is called where a fault is known to be on one side.
+// sideOwner is whom to call if a fault is known to be on one side.
 type sideOwner struct {
 	Side   string   `yaml:"side" of:"Side"`
 	Owners []string `yaml:"owners" of:"owner"`
@@ -104,7 +104,7 @@ type exit struct {
 	Means string `yaml:"means"`
 }
 
-// claim is what a drill shows.
+// claim is something that a drill shows.
 type claim struct {
 	named
 	Title string   `yaml:"title"`
@@ -112,7 +112,7 @@ type claim struct {
 	Else  []string `yaml:"else" of:"Word"`
 }
 
-// instruction is what is done in one step of a repair. The text may place its commands, {1} for the first; otherwise
+// instruction is the content of one step of a repair. The text may place its commands, {1} for the first; otherwise
 // they follow it.
 type instruction struct {
 	Text     string   `yaml:"text"`
@@ -120,7 +120,7 @@ type instruction struct {
 	Commands []string `yaml:"commands,omitempty"`
 }
 
-// remedy is a step that more than one row or table gives.
+// remedy is a step used by several rows or tables.
 type remedy struct {
 	Const string `yaml:"go,omitempty"`
 	Says  string `yaml:"says,omitempty"`
@@ -134,7 +134,7 @@ func (r *remedy) check() error {
 	return r.instruction.check()
 }
 
-// step is an instruction, and in which reports it is given.
+// step is an instruction, and the reports to which it applies.
 type step struct {
 	instruction
 	Needs   []string `yaml:"needs,omitempty" of:"Reliance"`
@@ -157,7 +157,7 @@ type cause struct {
 	Steps  []repair `yaml:"steps"`
 }
 
-// repair is an instruction of a cause, and where it is followed.
+// repair is an instruction for a cause, and where to follow it.
 type repair struct {
 	instruction
 	Where     string `yaml:"where" of:"at..."`
@@ -165,7 +165,7 @@ type repair struct {
 	Waits     bool   `yaml:"waits,omitempty"`
 }
 
-// check holds text and commands apart, and every command to one place.
+// check requires that commands are not in the text, and that every command has one place.
 func (s *instruction) check() error {
 	places := 0
 	for i := range s.commands() {
@@ -184,7 +184,7 @@ func (s *instruction) check() error {
 	return nil
 }
 
-// slotted finds the places of commands in a text.
+// slotted matches the places of commands in a text.
 var slotted = regexp.MustCompile(`\{[0-9]+\}`)
 
 func (s instruction) commands() []string {

@@ -19,7 +19,7 @@ type wording struct {
 	Needs facts  `yaml:"measured"`
 }
 
-// facts are names of facts with how each came out, pass or fail, in the order of the file.
+// facts are names of facts, each with its result, pass or fail, in the order of the file.
 type facts [][2]string
 
 // span is a time such as 30s, 5m or 1h.
@@ -40,7 +40,7 @@ func (t *text) read(r *reader, n *yaml.Node) {
 	}
 }
 
-// wordings reads one clause. Only its last wording may do without facts: those after it would never be used.
+// wordings reads one clause. Only its last wording may lack facts: later ones would never be used.
 func wordings(r *reader, n *yaml.Node) []wording {
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
 		r.bad(n, "want a list of wordings")
@@ -87,7 +87,7 @@ func (s *span) read(r *reader, n *yaml.Node) {
 	*s = span(d)
 }
 
-// literal is a literal of a diag.Text.
+// literal returns the Go literal of a diag.Text.
 func (t text) literal() string {
 	var clauses []string
 	for _, c := range t {
@@ -109,7 +109,7 @@ func (t text) literal() string {
 	return "Text{" + strings.Join(clauses, ", ") + "}"
 }
 
-// literal is Go for a duration.
+// literal returns the Go literal of a duration.
 func (s span) literal() string {
 	switch d := time.Duration(s); {
 	case d%time.Hour == 0:

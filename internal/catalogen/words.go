@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// words are the closed vocabularies: the Go constant of every word, by its type and its value. Those that the catalogue
-// itself declares come from its rows, the others from the constants that are written by hand in the packages that the
-// tables are in. Constants without a type are under what their names begin with: "Agent..." for AgentStale.
+// words are the closed vocabularies: the Go constant of every word, by type and value. Those that the catalogue
+// declares come from its rows, the others from constants in the packages of the tables. Constants without a type are
+// listed under the prefix of their names: "Agent..." for AgentStale.
 type words map[string]map[string]string
 
-// noun is what a mistake calls a word of the type.
+// noun is the name in messages for a word of the type.
 func noun(typ string) string {
 	for _, n := range [...][2]string{
 		{"HopID", "hop"}, {"ReasonCode", "reason"}, {"UserState", "user state"}, {"UserAction", "user action"},
@@ -36,7 +36,7 @@ func (w words) add(typ, value, name string) {
 	w[typ][value] = name
 }
 
-// untyped are the families of constants without a type.
+// untyped are the prefixes of constants without a type.
 var untyped = [...]string{"Agent", "Terminal", "Fact", "at"}
 
 // constants adds the string constants of the Go files in folder that are not generated.

@@ -9,10 +9,10 @@ import (
 	"text/template"
 )
 
-// suffix is what the names of all tables end with.
+// suffix is the suffix of all tables' file names.
 const suffix = "_gen.go"
 
-// table is one generated file, and the template that it is made by.
+// table is one generated file, and its template.
 type table struct{ path, template string }
 
 var tables = [...]table{
@@ -35,7 +35,7 @@ var templates embed.FS
 // xidTable has NVIDIA's error codes.
 var xidTable = table{"gpu/xid/table" + suffix, "xids.tmpl"}
 
-// write makes one table of the data, which was read from the files in the folder from.
+// write generates one table from the data, which was read from the files in the folder from.
 func (c *catalogue) write(t table, data any, from string) ([]byte, error) {
 	text, err := templates.ReadFile(t.template)
 	if err != nil {
@@ -53,7 +53,7 @@ func (c *catalogue) write(t table, data any, from string) ([]byte, error) {
 	return format.Source(b.Bytes())
 }
 
-// functions are what templates call. They write Go literals.
+// functions are called by templates. They write Go literals.
 func (c *catalogue) functions() template.FuncMap {
 	name := func(typ, id string) string { return c.words[typ][id] }
 	return template.FuncMap{
@@ -78,7 +78,7 @@ func texts(typ string, all []string) string {
 	return typ + "{" + strings.Join(quoted, ", ") + "}"
 }
 
-// Fields are those of a literal of a diag.Step.
+// Fields returns the fields of a diag.Step literal.
 func (s instruction) Fields() string {
 	text := "Text: " + strconv.Quote(s.Text)
 	if len(s.commands()) > 0 {
@@ -87,7 +87,7 @@ func (s instruction) Fields() string {
 	return text
 }
 
-// step is a literal of a diag.Step, without its type.
+// step returns the literal of a diag.Step, without its type.
 func (c *catalogue) step(s step) string {
 	names := c.functions()["names"].(func(string, []string) string)
 	fields := []string{s.Fields()}

@@ -13,10 +13,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// xidFolder holds the tables of NVIDIA's error codes, below the root of the repository.
+// xidFolder has the tables of NVIDIA's error codes, below the root of the repository.
 const xidFolder = "gpu/xid/catalogue"
 
-// xidTables is the parsed content of its files. Digest is of all of them together.
+// xidTables is the parsed content of its files. Digest covers all of them.
 type xidTables struct {
 	words   words
 	Digest  string
@@ -82,14 +82,14 @@ func readXids(root string) (*xidTables, error) {
 		r.rows(nodes, f.rows)
 		r.ascending(nodes)
 		found = append(found, r.found...)
-		data, _ := os.ReadFile(filepath.Join(root, r.file)) // that it can be read is seen above
+		data, _ := os.ReadFile(filepath.Join(root, r.file)) // the file was already read above
 		sum.Write(data)
 	}
 	x.Digest = hex.EncodeToString(sum.Sum(nil))[:12]
 	return x, inOrder(append(found, x.check()...))
 }
 
-// ascending: a row is found by its code in a sorted table.
+// ascending requires that rows are sorted by code, since a row is found by binary search.
 func (r *reader) ascending(nodes []*yaml.Node) {
 	last := 0
 	for _, n := range nodes {
@@ -104,7 +104,7 @@ func (r *reader) ascending(nodes []*yaml.Node) {
 	}
 }
 
-// check holds what no single value shows: each constant has its row, and a row has a class of its own kind.
+// check finds mistakes that no single value shows: a constant without a row, a row whose class is of another kind.
 func (x *xidTables) check() (found []error) {
 	of := map[string]string{}
 	for _, c := range x.Classes {
@@ -136,7 +136,7 @@ func (x *xidTables) check() (found []error) {
 	return found
 }
 
-// Stance is the constant of what a view comes to, by the first word that it has.
+// Stance returns the constant of a view's stance, by the view's first word.
 func (x *xidTables) Stance(v xidView) string {
 	first := strings.TrimRight(strings.SplitN(v.Says, " ", 2)[0], ",;")
 	for _, s := range x.Sources {
@@ -151,5 +151,5 @@ func (x *xidTables) Stance(v xidView) string {
 	return "Neither"
 }
 
-// Name is the Go constant of a word.
+// Name returns the Go constant of a word.
 func (x *xidTables) Name(typ, word string) string { return x.words[typ][word] }

@@ -1,9 +1,9 @@
-// Package clean makes text from elsewhere harmless to whatever shows it: a terminal, a file that is looked at later, a
-// CI log. Control characters of both halves, format marks and the marks that turn the writing direction are shown as
-// escapes in place of being obeyed.
+// Package clean makes foreign text harmless to whatever displays it: a terminal, a file that is viewed later, a CI log.
+// Control characters (C0 and C1), format characters and characters that change the writing direction are shown as
+// escapes.
 //
-// Text is for a cell of a line, JSON for a document, and Writer for everything that a command writes: what a renderer
-// forgot to clean is cleaned there.
+// Text is for a cell of a line, JSON for a document, and Writer for everything that a command writes: it cleans what a
+// renderer forgot to clean.
 package clean
 
 import (
@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// Text is s on one line and without anything that a terminal obeys: a hidden rune is shown as \xNN or \uNNNN.
+// Text returns s on one line, without characters that a terminal interprets: a hidden rune is shown as \xNN or \uNNNN.
 func Text(s string) string {
 	if Harmless(s) {
 		return s
@@ -34,7 +34,7 @@ func Text(s string) string {
 	return b.String()
 }
 
-// Harmless reports whether s is printable ASCII alone.
+// Harmless reports whether s is only printable ASCII.
 func Harmless(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] < 0x20 || s[i] >= 0x7f {
@@ -44,15 +44,14 @@ func Harmless(s string) bool {
 	return true
 }
 
-// Hidden are runes that a terminal obeys or that change how others read: controls, format marks, line separators; and
-// the two that no XML document may hold.
+// Hidden reports whether a terminal interprets r, or r changes how others are displayed: controls, format characters,
+// line separators; and the two runes that are invalid in XML.
 func Hidden(r rune) bool {
 	return r == 0xfffe || r == 0xffff || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) ||
 		unicode.Is(unicode.Zp, r) || unicode.Is(unicode.Co, r)
 }
 
-// JSON writes hidden runes above ASCII as \uNNNN. Outside of strings JSON has none, so the document stays the same
-// value.
+// JSON escapes hidden runes above ASCII as \uNNNN. Outside of strings JSON has none, so the document keeps its value.
 func JSON(in []byte) []byte {
 	clean := true
 	for _, c := range in {
@@ -77,7 +76,7 @@ func JSON(in []byte) []byte {
 	return out
 }
 
-// escaped appends \uNNNN, twice for a rune that needs a pair: it reads back as the rune in a JSON string.
+// escaped appends \uNNNN, twice for a rune that needs a surrogate pair: in a JSON string it decodes to the rune.
 func escaped(out []byte, r rune) []byte {
 	if r > 0xffff {
 		r -= 0x10000

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/clean"
 )
 
-// TestWriter: what is ours passes, everything else that a terminal obeys is shown.
+// TestWriter: our own colours pass, everything else that a terminal interprets is shown as an escape.
 func TestWriter(t *testing.T) {
 	for _, tc := range []struct {
 		in, plain, colour string
@@ -40,7 +40,7 @@ func TestWriter(t *testing.T) {
 			if colour && tc.colour != "" {
 				want = tc.colour
 			}
-			for size := 1; size <= len(tc.in); size++ { // however it is cut in pieces
+			for size := 1; size <= len(tc.in); size++ { // however it is split into writes
 				var b bytes.Buffer
 				w := &clean.Writer{To: &b, Colour: colour}
 				for rest := tc.in; rest != ""; {
@@ -58,7 +58,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// FuzzWriter: nothing hidden gets through, and a JSON document stays the same value.
+// FuzzWriter: nothing hidden gets through, and a JSON document keeps its value.
 func FuzzWriter(f *testing.F) {
 	f.Add("\x1b[31mx\u202e\x9b", 3)
 	f.Add("a\r\n\x00\U000e0001", 1)

@@ -2,16 +2,16 @@ package clean
 
 import "unicode"
 
-// line is what a runner has read of the current line.
+// line is what a CI runner has parsed of the current line.
 type line struct {
-	text   bool // it has begun with something else than spaces
+	text   bool // it began with something other than spaces
 	colon  bool // spaces and one colon, so far
 	hashes int  // number signs just before
 }
 
-// unheard is text without the commands of a CI runner: GitHub's obeys a line that begins with ::, behind spaces, and
-// the older ##[ anywhere in a line. The second colon gets a space before it, and the bracket becomes \u005b: no line of
-// JSON begins with colons, and its strings stay the same.
+// unheard disables commands to a CI runner in text: GitHub's interprets a line that begins with ::, after spaces, and
+// the older ##[ anywhere in a line. A space is inserted before the second colon, and the bracket becomes \u005b: no
+// line of JSON begins with colons, and its strings keep their values.
 func (w *Writer) unheard(text []byte) []byte {
 	if !w.Runner {
 		return text

@@ -7,25 +7,25 @@ import (
 	"unicode/utf8"
 )
 
-// Writer passes lines of text on, with everything escaped that a terminal would obey but line ends, tabs and, where
-// Colour is set, our own colours. A hidden rune becomes \uNNNN, so that JSON stays the same document. Bytes that are
-// not UTF-8 become U+FFFD: some terminals obey single ones.
+// Writer passes lines of text on, escaping everything that a terminal interprets, except line ends, tabs and, if Colour
+// is set, our own colours. A hidden rune becomes \uNNNN, so that JSON keeps its value. Bytes that are not UTF-8 become
+// U+FFFD: some terminals interpret single ones.
 //
-// A rune or a colour that a call cuts in two is kept until the next one; Flush writes what is left.
+// A rune or a colour that is split between two writes is held until the next one; Flush writes what is left.
 type Writer struct {
 	To     io.Writer
 	Colour bool
-	Runner bool // To is the log of a CI runner that obeys lines such as ::error:: and ##[error]
+	Runner bool // To is the log of a CI runner that interprets lines such as ::error:: and ##[error]
 
 	line line
 	mu   sync.Mutex // guards what follows
 	kept []byte
 }
 
-// longest is the most bytes of a colour of ours.
+// longest is the maximum length in bytes of our colours.
 const longest = 12
 
-// Write implements io.Writer. The number of bytes is that of p, as long as all of them were taken.
+// Write implements io.Writer. It returns the number of bytes of p, if all of them were accepted.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -46,7 +46,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush writes what was kept for a next call.
+// Flush writes what was held for the next write.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,7 +72,7 @@ func printable(text []byte) bool {
 	return true
 }
 
-// cleaned is in, escaped; rest is the incomplete end that only the next bytes decide, empty at the last call.
+// cleaned returns in with escapes; rest is the incomplete end that only the next bytes decide, empty at the last call.
 func (w *Writer) cleaned(in []byte, last bool) (out, rest []byte) {
 	out = make([]byte, 0, len(in)+64)
 	for len(in) > 0 {
@@ -109,8 +109,8 @@ func (w *Writer) cleaned(in []byte, last bool) (out, rest []byte) {
 	return out, nil
 }
 
-// colour reports whether in begins with a colour of ours: bold, faint, a foreground, or their end. n is its length, or
-// how much of in could be the begin of one.
+// colour reports whether in begins with one of our colours: bold, faint, a foreground, or their end. n is its length,
+// or how much of in could be the beginning of one.
 func colour(in []byte) (n int, known bool) {
 	if len(in) < 2 {
 		return len(in), false
@@ -133,7 +133,7 @@ func colour(in []byte) (n int, known bool) {
 	return n, false
 }
 
-// ours are the attributes that the renderers use.
+// ours reports whether the renderers use the attribute.
 func ours(number string) bool {
 	switch number {
 	case "", "0", "1", "2", "22", "39":

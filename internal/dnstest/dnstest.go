@@ -13,7 +13,7 @@ func Serve(t testing.TB, answer dns.HandlerFunc) string {
 	t.Helper()
 	var pc net.PacketConn
 	var l net.Listener
-	for tries := 0; l == nil; tries++ { // another program may have that port for TCP
+	for tries := 0; l == nil; tries++ { // another program may use that port for TCP
 		var err error
 		if pc, err = net.ListenPacket("udp", "127.0.0.1:0"); err != nil {
 			t.Fatal(err)

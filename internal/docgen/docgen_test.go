@@ -33,7 +33,7 @@ func TestPagesAreCurrent(t *testing.T) {
 	}
 }
 
-// TestRunbookHasEveryAnchor: what rows point at is there.
+// TestRunbookHasEveryAnchor: every anchor that a row refers to exists.
 func TestRunbookHasEveryAnchor(t *testing.T) {
 	anchors := map[string]bool{}
 	for _, l := range strings.Split(runbookPage(), "\n") {
@@ -55,7 +55,7 @@ func TestRunbookHasEveryAnchor(t *testing.T) {
 	}
 }
 
-// TestEveryHopIsDescribed: the chain has the hops of the catalogue, in its order, and no other.
+// TestEveryHopIsDescribed: the chain has the hops of the catalogue, in its order, and no others.
 func TestEveryHopIsDescribed(t *testing.T) {
 	var walked []diag.HopID
 	for _, h := range preflight.Chain() {
@@ -66,7 +66,7 @@ func TestEveryHopIsDescribed(t *testing.T) {
 	}
 }
 
-// TestSignalsAreThoseThatWereSeen: every signal that a hop gave in a recorded report is in its row.
+// TestSignalsAreThoseThatWereSeen: every signal that a hop gave in a recorded report is in the hop's row.
 func TestSignalsAreThoseThatWereSeen(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "golden", "reports", "*.json"))
 	if err != nil || len(files) == 0 {
@@ -115,7 +115,7 @@ func TestFillBlocks(t *testing.T) {
 	}
 }
 
-// TestEveryKeyIsDocumented: a profile key, a field of a report or of its verdict that is added is written down.
+// TestEveryKeyIsDocumented: every profile key, and every field of a report and of its verdict, is documented.
 func TestEveryKeyIsDocumented(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "contract.md"))
 	if err != nil {
@@ -143,7 +143,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 	}
 }
 
-// TestEveryVariableIsDocumented: so is every environment variable.
+// TestEveryVariableIsDocumented: every environment variable is documented.
 func TestEveryVariableIsDocumented(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "contract.md"))
 	if err != nil {
@@ -156,7 +156,7 @@ func TestEveryVariableIsDocumented(t *testing.T) {
 	}
 }
 
-// TestTheMovingPicture: it is small, holds both recordings, and is sound XML.
+// TestTheMovingPicture: it is small, contains both recordings, and is valid XML.
 func TestTheMovingPicture(t *testing.T) {
 	picture, err := moving(root)
 	if err != nil {

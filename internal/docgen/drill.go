@@ -12,7 +12,7 @@ import (
 // drillOf is the recorded run that the documentation shows.
 const drillOf = "api-egress-blocked"
 
-// drillText is what `gpuaasctl chaos report` writes of it, 100 columns wide.
+// drillText is the output of `gpuaasctl chaos report` for it, 100 columns wide.
 func drillText(root string) (string, error) {
 	_, story, err := recordedDrill(root)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 )
 
-// TestEveryVerdictIsDocumented: each has its row, the worse the later, and so has each claim, in the order of a run.
+// TestEveryVerdictIsDocumented: every verdict has a row, from good to bad, and every claim has one, in the order of a
+// run.
 func TestEveryVerdictIsDocumented(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "run-a-drill.md"))
 	if err != nil {

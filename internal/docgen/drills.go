@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos"
 )
 
-// drillsPage is docs/drills.md: what may be in a drill's file. Fields and their words are those of the types.
+// drillsPage is docs/drills.md: the format of a drill's file. Fields and their allowed values come from the types.
 func drillsPage(root string) (string, error) {
 	all, err := chaos.Load(os.DirFS(filepath.Join(root, "scenarios")), "scenarios")
 	if err != nil {
@@ -20,7 +20,7 @@ func drillsPage(root string) (string, error) {
 		"Variables": chaos.Variables(), "Kinds": chaos.Kinds()}), nil
 }
 
-// kinds are the kinds of a scenario's faults.
+// kinds returns the kinds of a scenario's faults.
 func kinds(s chaos.Scenario) string {
 	var kinds []string
 	for _, f := range s.Faults {
@@ -29,7 +29,7 @@ func kinds(s chaos.Scenario) string {
 	return codes(kinds)
 }
 
-// fields writes a row for every field of t, those of inner structs by dotted names.
+// fields writes a row for every field of t, and for those of inner structs with dotted names.
 func fields(t reflect.Type) string {
 	var b strings.Builder
 	fieldsBelow(&b, t, "")

@@ -1,6 +1,6 @@
-// Command docgen writes the parts of the documentation that are made from the program: the picture of the table, the
-// pages of hops and the runbook, and the tables of docs/contract.md and docs/gpu.md. `make picture` runs it; a test
-// fails if a page is out of date. It is never linked into a program that is shipped.
+// Command docgen writes the generated parts of the documentation: the picture of the table, the pages of hops and the
+// runbook, and the tables of docs/contract.md and docs/gpu.md. `make picture` runs it; a test fails if a page is out of
+// date. No released program links it.
 package main
 
 import (

@@ -17,15 +17,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// The moving picture plays two recordings in turn: a walk, whose hops end when they ended, and a drill, whose lines
-// come when its events came. Both are played faster than they were.
+// The moving picture alternates between two recordings: a walk, whose hops end when they ended, and a drill, whose
+// lines appear when its events happened. Both are played faster than in reality.
 const (
 	walkPlays  = 3 * time.Second
 	drillPlays = 4 * time.Second
 	rest       = 5 * time.Second // each result stays so long
 )
 
-// frame is what the terminal shows from a moment on.
+// frame is the terminal's content from a moment on.
 type frame struct {
 	at      time.Duration
 	command string
@@ -42,7 +42,7 @@ func moving(root string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	still := len(walk) - 1 // what a reader sees whose program moves nothing
+	still := len(walk) - 1 // shown to a reader whose program does not animate
 	offset := walk[still].at + rest
 	for _, f := range run {
 		f.at += offset
@@ -51,7 +51,7 @@ func moving(root string) ([]byte, error) {
 	return movie(walk, still, walk[len(walk)-1].at+rest), nil
 }
 
-// walkFrames are the rows of a live table as the recorded walk went, and then its page.
+// walkFrames are the rows of a live table during the recorded walk, and then its page.
 func walkFrames(root string) ([]frame, error) {
 	r, err := replayed(root, pictureOf)
 	if err != nil {
@@ -78,7 +78,7 @@ func walkFrames(root string) ([]frame, error) {
 	return append(frames, frame{walkPlays + 300*time.Millisecond, command, split(string(whole))}), err
 }
 
-// hopEnds is when each hop's last fact was there, that of another hop that it looks at included.
+// hopEnds returns when each hop's last fact was measured, including facts of other hops that it uses.
 func hopEnds(r *diag.Report) map[diag.HopID]int64 {
 	done := map[diag.HopID]int64{}
 	for i := range r.Hops {
@@ -113,7 +113,7 @@ func liveTable(r *diag.Report, done map[diag.HopID]int64, now int64) ([]string, 
 	return append([]string{"\x1b[1m" + render.Headline(&r.Subject) + "\x1b[0m"}, split(b.String())...), err
 }
 
-// drillFrames are the lines of a drill's progress as the recorded run went, and then its page.
+// drillFrames are the lines of a drill's progress during the recorded run, and then its page.
 func drillFrames(root string) ([]frame, error) {
 	events, story, err := recordedDrill(root)
 	if err != nil {
@@ -155,7 +155,7 @@ func recordedDrill(root string) ([]drill.Event, *drill.Story, error) {
 
 func split(text string) []string { return strings.Split(strings.TrimRight(text, "\n"), "\n") }
 
-// movie draws frames one after another, for ever. A line that stays is drawn once.
+// movie draws frames one after another, for ever. A line that does not change is drawn once.
 func movie(frames []frame, still int, all time.Duration) []byte {
 	rows := 0
 	for _, f := range frames {
@@ -199,7 +199,7 @@ func movie(frames []frame, still int, all time.Duration) []byte {
 	return []byte(b.String())
 }
 
-// drawWhile draws a line that is there from a moment to another one; row -1 is the bar.
+// drawWhile draws a line that is visible from one moment to another; row -1 is the bar.
 func drawWhile(b *strings.Builder, line string, row int, from, to, all time.Duration, still bool) {
 	visible := map[bool]int{true: 1}[still]
 	if from == 0 && to == all {
@@ -227,5 +227,5 @@ func drawWhile(b *strings.Builder, line string, row int, from, to, all time.Dura
 	b.WriteString("</g>\n")
 }
 
-// part is a moment as a part of the whole.
+// part returns a moment as a fraction of the whole.
 func part(at, all time.Duration) string { return fmt.Sprintf("%.4f", at.Seconds()/all.Seconds()) }

@@ -16,14 +16,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// The recordings that the documentation shows: a fault whose first failed hop is not the one to blame, and a healthy
-// walk.
+// The recordings in the documentation: a fault whose first failed hop is not the one to blame, and a healthy walk.
 const (
 	pictureOf = "terminal-egress-blocked"
 	textOf    = "healthy"
 )
 
-// pages makes every generated page, by path below root. Pages that are only partly generated are read first.
+// pages generates every page, by path below root. Pages that are only partly generated are read first.
 func pages(root string) (map[string][]byte, error) {
 	picture, err := table(root, pictureOf, true)
 	if err != nil {
@@ -72,7 +71,7 @@ func pages(root string) (map[string][]byte, error) {
 	return out, nil
 }
 
-// table is what `gpuaasctl preflight replay` writes for a recorded report, 80 columns wide.
+// table is the output of `gpuaasctl preflight replay` for a recorded report, 80 columns wide.
 func table(root, name string, color bool) ([]byte, error) {
 	r, err := replayed(root, name)
 	if err != nil {
@@ -83,7 +82,7 @@ func table(root, name string, color bool) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// replayed is a recorded report, judged by today's rules.
+// replayed returns a recorded report, judged by today's rules.
 func replayed(root, name string) (*diag.Report, error) {
 	data, err := os.ReadFile(filepath.Join(root, "golden", "reports", name+".json"))
 	if err != nil {

@@ -7,15 +7,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// runbookPage is docs/runbook.md, the page that reports point at: every signal and every reason as an anchor of its
-// own, from the catalogue.
+// runbookPage is docs/runbook.md, to which reports refer: every signal and every reason has an anchor, from the
+// catalogue.
 func runbookPage() string {
 	return written("runbook", map[string]any{
 		"Signals": diag.Signals(), "Reasons": diag.Reasons(), "Scenarios": diag.Scenarios(),
 	})
 }
 
-// onlyIf is in which reports a step is given, "" for all that leave its subject open.
+// onlyIf describes the reports to which a step applies, "" for all.
 func onlyIf(step diag.Step) string {
 	where := ""
 	if step.Network == diag.NetworkAgent {

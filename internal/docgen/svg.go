@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Measures of the picture, in pixels. Every run of text is stretched to its columns, so that the table is straight
-// in whatever monospaced font the reader has.
+// Dimensions of the picture, in pixels. Every run of text is stretched to its columns, so that the table is aligned in
+// whatever monospaced font the reader has.
 const (
 	cellWide = 8
 	lineHigh = 18
@@ -17,14 +17,14 @@ const (
 	columns  = 80
 )
 
-// classes are the picture's names for the terminal's codes that package render uses.
+// classes are the picture's class names for the colour codes of package render.
 var classes = map[string]string{"32": "good", "33": "warn", "1;31": "bad", "35": "unsure", "2": "faint", "1": "strong"}
 
 const style = `text{font:13px ui-monospace,SFMono-Regular,Menlo,"DejaVu Sans Mono",Consolas,monospace;fill:#d8dee6;white-space:pre}` +
 	`.good{fill:#5fd38d}.warn{fill:#e5c07b}.bad{fill:#ff6b6b;font-weight:bold}.unsure{fill:#c792ea}.faint{fill:#8a94a3}` +
 	`.strong{font-weight:bold;fill:#fff}`
 
-// svg draws what a terminal would show: lines of text with colour codes, under a bar with the command's line.
+// svg draws a terminal: lines of text with colour codes, under a bar with the command line.
 func svg(ansi, command string) []byte {
 	lines := strings.Split(strings.TrimRight(ansi, "\n"), "\n")
 	wide, high := columns*cellWide+2*margin, barHigh+len(lines)*lineHigh+2*margin

@@ -13,12 +13,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// pageText has every page and table that is made from the program's own.
+// pageText has the templates of every generated page and table.
 //
 //go:embed pages.tmpl
 var pageText string
 
-// written is a template of pageText with its data. Both are this program's: what fails is a mistake in one of them.
+// written executes a template of pageText. Template and data are both this program's, so a failure is a mistake in one
+// of them.
 func written(name string, data any) string {
 	t := template.Must(template.New("").Funcs(template.FuncMap{
 		"inc": func(i int) int { return i + 1 }, "upper": upper, "codes": codes, "escaped": page.Escaped,
@@ -36,7 +37,7 @@ func written(name string, data any) string {
 	return b.String()
 }
 
-// asks are the paths and fields of the mapping that a step needs.
+// asks lists the paths and fields of the mapping that a step needs.
 func asks(s preflight.Step) string {
 	asks := slices.Clone(s.Paths)
 	for _, f := range s.Fields {
@@ -45,7 +46,7 @@ func asks(s preflight.Step) string {
 	return codes(asks)
 }
 
-// meaning is the hop's row in the catalogue.
+// meaning returns the hop's row in the catalogue.
 func meaning(id diag.HopID) diag.HopRow {
 	row, _ := diag.LookupHop(id)
 	return row
@@ -62,7 +63,7 @@ func from(h preflight.Hop) string {
 	}
 }
 
-// codes lists names, of any type of words, each as code; "-" when there is none.
+// codes lists names, of any string type, each as code; "-" if there are none.
 func codes(names any) string {
 	words := reflect.ValueOf(names)
 	if words.Len() == 0 {

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 )
 
-// Dir is a folder of files that are whole or missing, and of files that grow. It is made when something is first
-// written, and everything is on the disk before a call returns. Names are slash-separated and relative to it. Errors of
-// a missing file satisfy errors.Is(err, fs.ErrNotExist).
+// Dir is a folder of files that are replaced as a whole, and of files that grow. It is created by the first write, and
+// everything is on the disk before a call returns. Names are slash-separated and relative to it. Errors of a missing
+// file satisfy errors.Is(err, fs.ErrNotExist).
 type Dir struct {
 	FS   FS // nil is Host
 	Root string
@@ -23,7 +23,7 @@ func (d Dir) fs() FS {
 	return d.FS
 }
 
-// Path is where a file is.
+// Path returns a file's path.
 func (d Dir) Path(name string) string { return filepath.Join(d.Root, filepath.FromSlash(name)) }
 
 // Read gives a whole file.
@@ -36,7 +36,7 @@ func (d Dir) Read(name string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// Open reads a file piece by piece.
+// Open opens a file for reading.
 func (d Dir) Open(name string) (io.ReadCloser, error) {
 	f, err := d.fs().OpenRead(d.Path(name))
 	if err != nil {
@@ -57,7 +57,7 @@ func (d Dir) Write(name string, data []byte, mode fs.FileMode) error {
 	return d.replace(name, mode, Bytes(data))
 }
 
-// Stream makes a file of what from gives, at most limit bytes (io.ErrShortBuffer beyond), and passes it through also.
+// Stream writes everything from from to a file, at most limit bytes (io.ErrShortBuffer beyond), and copies it to also.
 // The file gets its name only after all of it was written and ok returned nil.
 func (d Dir) Stream(name string, from io.Reader, limit int64, mode fs.FileMode, also io.Writer, ok func() error) error {
 	return d.replace(name, mode, func(w io.Writer) error {
@@ -72,11 +72,11 @@ func (d Dir) Stream(name string, from io.Reader, limit int64, mode fs.FileMode, 
 	})
 }
 
-// replace makes a new file beside the old one, syncs it, renames it, and syncs the folder.
+// replace writes a new file next to the old one, syncs it, renames it, and syncs the folder.
 func (d Dir) replace(name string, mode fs.FileMode, fill func(io.Writer) error) error {
 	path, on := d.Path(name), d.fs()
 	folder := filepath.Dir(path)
-	// One fixed name: what a crash leaves is overwritten by the next try, and never adds up.
+	// A fixed name: the next try overwrites what a crash leaves, so such files do not accumulate.
 	aside := filepath.Join(folder, "."+filepath.Base(path)+".new")
 	err := on.MakeDir(folder, 0o755)
 	if err == nil {
@@ -96,12 +96,12 @@ func (d Dir) replace(name string, mode fs.FileMode, fill func(io.Writer) error) 
 	return nil
 }
 
-// Bytes is what New fills a file with.
+// Bytes returns a function for New that writes data.
 func Bytes(data []byte) func(io.Writer) error {
 	return func(w io.Writer) error { _, err := w.Write(data); return err }
 }
 
-// New makes a file and syncs it, but not its name.
+// New creates a file and syncs its content, but not its name.
 func New(on FS, path string, mode fs.FileMode, fill func(io.Writer) error) (err error) {
 	f, err := on.Create(path, mode)
 	if err != nil {
@@ -114,7 +114,7 @@ func New(on FS, path string, mode fs.FileMode, fill func(io.Writer) error) (err 
 	return f.Sync()
 }
 
-// Append adds to a file; after a crash a part of data may be there.
+// Append appends to a file; after a crash the file may have a part of data.
 func (d Dir) Append(name string, data []byte) (err error) {
 	path, on := d.Path(name), d.fs()
 	if err := on.MakeDir(filepath.Dir(path), 0o755); err != nil {
@@ -141,5 +141,5 @@ func (d Dir) Append(name string, data []byte) (err error) {
 // Remove removes a file or a folder with everything in it. A missing one is not an error.
 func (d Dir) Remove(name string) error { return d.fs().RemoveAll(d.Path(name)) }
 
-// List gives the names in a folder; a missing one has none.
+// List returns the names in a folder; a missing folder has none.
 func (d Dir) List(name string) ([]string, error) { return d.fs().List(d.Path(name)) }

@@ -18,8 +18,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/durable/durabletest"
 )
 
-// TestPowerCut cuts the power after every operation. A replaced file is the newest that a Write returned for, or the
-// one that was being written; every line that an Append returned for is there.
+// TestPowerCut cuts the power after every operation. A replaced file is the newest for which Write returned, or the one
+// that was being written; every line for which Append returned is present.
 func TestPowerCut(t *testing.T) {
 	roll := rand.New(rand.NewPCG(1, 2))
 	disk := durabletest.New(true)
@@ -61,7 +61,7 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
-// TestTheDisksAgree: what works on the disk of the tests works on a real one.
+// TestTheDisksAgree: operations that work on the tests' disk work on a real one.
 func TestTheDisksAgree(t *testing.T) {
 	memory, _ := durabletest.NewDir()
 	for name, d := range map[string]durable.Dir{"memory": memory, "host": {Root: filepath.Join(t.TempDir(), "state")}} {
@@ -103,7 +103,7 @@ func TestTheDisksAgree(t *testing.T) {
 	}
 }
 
-// TestModesAndLinks: a file has the mode that was asked for, and nothing is written through a symbolic link.
+// TestModesAndLinks: a file has the requested mode, and nothing is written through a symbolic link.
 func TestModesAndLinks(t *testing.T) {
 	dir := t.TempDir()
 	path, victim := filepath.Join(dir, "x"), filepath.Join(dir, "victim")
@@ -159,7 +159,8 @@ func TestRewritesAreNotLost(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeReadIsReplacedAndNotRewritten: a rewrite of an unknown text would lose it.
+// TestWhatCannotBeReadIsReplacedAndNotRewritten: an unreadable file can be replaced, but not rewritten, which would
+// lose its text.
 func TestWhatCannotBeReadIsReplacedAndNotRewritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "loop")
 	if err := os.Symlink("loop", path); err != nil {
@@ -174,7 +175,7 @@ func TestWhatCannotBeReadIsReplacedAndNotRewritten(t *testing.T) {
 	}
 }
 
-// TestTryLock: a lock has one holder, and one whose file was removed is not it.
+// TestTryLock: a lock has one holder, and a lock on a removed file does not count.
 func TestTryLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	if durable.Locked(path) {
@@ -199,7 +200,7 @@ func TestTryLock(t *testing.T) {
 	}
 }
 
-// TestReplaceInANewFolder: two who write a file at once where its folder is missing take turns as well.
+// TestReplaceInANewFolder: two concurrent writers of a file are serialized even if its folder is missing.
 func TestReplaceInANewFolder(t *testing.T) {
 	for round := range 200 {
 		path := filepath.Join(t.TempDir(), "new", "file")

@@ -1,35 +1,35 @@
-// Package durable keeps what must survive a crash: files that are replaced whole, files that grow, and locks. It
-// guarantees what is on the disk; what a file means, and what to do if it cannot be written, is up to its callers.
+// Package durable stores what must survive a crash: files that are replaced as a whole, files that grow, and locks. It
+// guarantees what is on the disk; the meaning of a file, and what to do if it cannot be written, is up to its callers.
 //
-// All of it goes through FS. Host is a node's; package durabletest has a disk in memory that can lose power, and ways
-// to fail or to die ahead of any change.
+// All operations go through FS. Host is a node's file system; package durabletest has a disk in memory that can lose
+// power, and ways to fail or to die before any change.
 package durable
 
 import "io/fs"
 
 // FS is a file system. Paths are absolute.
 type FS interface {
-	// Open opens a regular file to read and write in place, and makes it, empty, when it is missing.
+	// Open opens a regular file for reading and writing in place, and creates it, empty, if it is missing.
 	Open(path string, mode fs.FileMode) (File, error)
-	// OpenRead opens a regular file that is there to be read alone.
+	// OpenRead opens an existing regular file for reading.
 	OpenRead(path string) (File, error)
-	// Create makes an empty file of that mode, whatever there was.
+	// Create creates an empty file with that mode, replacing any existing one.
 	Create(path string, mode fs.FileMode) (File, error)
-	// MakeDir makes a folder and its parents where they are missing, each synced into its parent.
+	// MakeDir creates a folder and its missing parents, each synced into its parent.
 	MakeDir(path string, mode fs.FileMode) error
-	// List gives the names in a folder; a missing one has none.
+	// List returns the names in a folder; a missing folder has none.
 	List(path string) ([]string, error)
 	// SyncDir makes names in a folder, and their absence, permanent.
 	SyncDir(path string) error
-	// Rename moves a file to another name of the same folder, and takes the place of what has that name.
+	// Rename gives a file another name in the same folder, replacing any existing file with that name.
 	Rename(from, to string) error
 	// Remove removes a file's name.
 	Remove(path string) error
-	// RemoveAll removes a file or a folder with all that is in it. A missing one is not an error.
+	// RemoveAll removes a file or a folder with everything in it. A missing one is not an error.
 	RemoveAll(path string) error
-	// Kind is the file system that holds a folder, by its kernel name, or the hex of its magic number.
+	// Kind returns the type of the file system that contains a folder: its kernel name, or its magic number in hex.
 	Kind(path string) (string, error)
-	// FreeInodes is how many files can still be made in a folder; -1 where the file system has no count.
+	// FreeInodes returns how many files can still be created in a folder; -1 if the file system has no such limit.
 	FreeInodes(path string) (int64, error)
 }
 
@@ -37,21 +37,21 @@ type FS interface {
 type File interface {
 	ReadAt(b []byte, off int64) (int, error)
 	WriteAt(b []byte, off int64) (int, error)
-	// Sync returns once everything that was written is on the disk, the size included.
+	// Sync returns when everything that was written is on the disk, including the size.
 	Sync() error
-	// Size is the length in bytes, and how many of them have room on the disk.
+	// Size returns the length in bytes, and how many of them are allocated on the disk.
 	Size() (size, real int64, err error)
-	// Gone reports whether the file has no name any more.
+	// Gone reports whether the file no longer has a name.
 	Gone() (bool, error)
 	// Lock takes the lock for this process; it fails if another process holds it.
 	Lock() error
 	Close() error
 }
 
-// Names of the operations that change a disk. They are what a hook is asked about.
+// Names of the operations that change a disk, for a Hook.
 const (
 	OpCreate  = "create" // of a file
-	OpOpen    = "open"   // of a file that is there, for writing: it changes nothing, and fails on a read-only disk
+	OpOpen    = "open"   // opening an existing file for writing: it changes nothing, but fails on a read-only disk
 	OpWrite   = "write"
 	OpTear    = "tear" // the first half of a write is done
 	OpSync    = "sync"
@@ -63,7 +63,7 @@ const (
 	OpLink    = "link"
 )
 
-// Hook is asked ahead of each change of a disk. Its error is what the disk answers.
+// Hook is called before each change of a disk. Its error becomes the result of the change.
 type Hook func(op, path string) error
 
 func (h Hook) ask(op, path string) error {

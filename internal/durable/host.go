@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// Host is this machine's file system. Before is nil but in tests.
+// Host is this machine's file system. Before is nil except in tests.
 type Host struct{ Before Hook }
 
 var _ FS = Host{}
@@ -37,7 +37,7 @@ func (h Host) Create(path string, mode fs.FileMode) (File, error) {
 	if err := h.Before.ask(OpCreate, path); err != nil {
 		return nil, err
 	}
-	if err := os.RemoveAll(path); err != nil { // another owner, mode or kind must not stay
+	if err := os.RemoveAll(path); err != nil { // replace a file with another owner, mode or type
 		return nil, err
 	}
 	return h.open(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
@@ -130,7 +130,7 @@ func (h Host) RemoveAll(path string) error {
 	return os.RemoveAll(path)
 }
 
-// Symlink makes path lead to target.
+// Symlink makes path a link to target.
 func (h Host) Symlink(target, path string) error {
 	if err := h.Before.ask(OpSymlink, path); err != nil {
 		return err
@@ -186,7 +186,7 @@ type hostFile struct {
 	before Hook
 }
 
-// WriteAt implements File. A hook is asked in the middle, too.
+// WriteAt implements File. The hook is called in the middle of the write as well.
 func (f *hostFile) WriteAt(b []byte, off int64) (n int, err error) {
 	if f.before == nil {
 		return f.File.WriteAt(b, off)

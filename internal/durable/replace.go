@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Replace writes a file so that a crash at any point leaves the old one or the new one. Its folder is made where it
-// is missing.
+// Replace writes a file so that a crash at any point leaves the old one or the new one. It creates the file's folder if
+// missing.
 func Replace(path string, text []byte, mode fs.FileMode) error {
 	return replace(path, mode, func() ([]byte, error) { return text, nil })
 }
 
-// Rewrite is Replace by a text that depends on the old one, nil if the file is missing. Concurrent callers, also in
-// other processes, are excluded meanwhile.
+// Rewrite is Replace with a text that depends on the old one, which is nil if the file is missing. It excludes
+// concurrent callers, including those in other processes.
 func Rewrite(path string, mode fs.FileMode, next func(old []byte) []byte) error {
 	return replace(path, mode, func() ([]byte, error) {
 		old, err := os.ReadFile(path)
@@ -29,7 +29,8 @@ func Rewrite(path string, mode fs.FileMode, next func(old []byte) []byte) error 
 }
 
 func replace(path string, mode fs.FileMode, next func() ([]byte, error)) error {
-	// The folder is made ahead of its lock: two who find none would write the same new file.
+	// The folder is created before its lock: two callers that both find no folder would otherwise write the same new
+	// file.
 	err := Host{}.MakeDir(filepath.Dir(path), 0o755)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -49,8 +50,8 @@ func replace(path string, mode fs.FileMode, next func() ([]byte, error)) error {
 // SyncDir makes the names in a folder permanent.
 func SyncDir(path string) error { return Host{}.SyncDir(path) }
 
-// TryLock locks a file, which it makes where it is missing, until the file is closed or the process ends. It is nil
-// where another process has it, and where the file has lost its name meanwhile: then there is a new one to lock.
+// TryLock locks a file, creating it if missing, until the file is closed or the process ends. It returns nil if another
+// process has the lock, or if the file was removed meanwhile: then there is a new one to lock.
 func TryLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -73,7 +74,7 @@ func TryLock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Locked reports whether a process has the lock of a file.
+// Locked reports whether a process has the lock on a file.
 func Locked(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -83,11 +84,11 @@ func Locked(path string) bool {
 	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
 
-// lockTime is how long a folder is waited for: what is done under a lock takes some syncs.
+// lockTime bounds the wait for the lock on a folder: an operation under the lock takes some syncs.
 const lockTime = 10 * time.Second
 
-// LockDir takes a folder for this caller alone, until unlock. A missing folder has nothing to share, and a file system
-// without locks is used without one. The kernel ends the lock with the process.
+// LockDir locks a folder for this caller, until unlock. A missing folder needs no lock, and on a file system without
+// locks none is taken. The kernel releases the lock when the process ends.
 func LockDir(dir string) (unlock func(), err error) {
 	d, err := os.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,4 +1,4 @@
-// Package goldentest compares a program's output with a file that holds it as last reviewed. Tests call it.
+// Package goldentest compares a program's output with a file that has the last reviewed output. Tests call it.
 package goldentest
 
 import (
@@ -13,7 +13,7 @@ const variable = "GPUAASCTL_UPDATE_GOLDEN"
 // Writing reports whether to rewrite the files instead: GPUAASCTL_UPDATE_GOLDEN is set, as by make golden.
 func Writing() bool { return os.Getenv(variable) != "" }
 
-// Check wants the file at path to hold got, byte for byte. A difference is reported by its first line.
+// Check requires that the file at path equals got, byte for byte. It reports the first line that differs.
 func Check(t testing.TB, path, got string) {
 	t.Helper()
 	if Writing() {

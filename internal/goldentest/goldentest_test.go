@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// failed is a test that records its failure in place of failing.
+// failed is a test that records its failure instead of failing.
 type failed struct {
 	testing.TB
 	text string

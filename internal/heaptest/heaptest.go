@@ -1,5 +1,4 @@
-// Package heaptest measures what a piece of code costs in memory, for tests that hold readers of foreign bytes to a
-// ceiling.
+// Package heaptest measures the memory that code needs, for tests of readers of foreign bytes.
 package heaptest
 
 import (
@@ -9,11 +8,11 @@ import (
 	"time"
 )
 
-// every is how often the heap is looked at.
+// every is how often the size of the heap is read.
 const every = 2 * time.Millisecond
 
-// Peak runs f and gives the most that the heap had more than before, in bytes. The collector runs often meanwhile, so
-// that garbage counts for little. Tests that run in parallel count as well.
+// Peak runs f and returns the maximum growth of the heap, in bytes. The collector runs often meanwhile, so that garbage
+// counts for little. Tests that run in parallel count as well.
 func Peak(t testing.TB, f func()) uint64 {
 	t.Helper()
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
@@ -40,7 +39,7 @@ func Peak(t testing.TB, f func()) uint64 {
 	return peak - before
 }
 
-// Under fails when f needs more than most bytes of heap at once.
+// Under fails if f needs more than most bytes of heap at once.
 func Under(t testing.TB, most uint64, f func()) {
 	t.Helper()
 	if got := Peak(t, f); got > most {

@@ -14,49 +14,48 @@ import (
 	"time"
 )
 
-// Runner runs a program of the machine. A non-zero exit code is not an error; a program that could not be run, or not
+// Runner runs a program on the machine. A non-zero exit code is not an error; a program that could not be run, or not
 // in time, is.
 type Runner func(ctx context.Context, argv ...string) (Answer, error)
 
 const (
-	// linger is how long the output of a program that has ended is still waited for: what it left behind may go on
-	// writing.
+	// linger is how long to wait for the output of a program that has ended: a child may continue to write.
 	linger = time.Second
-	// drainMost bounds what is read then without waiting: more than a pipe holds.
+	// drainMost bounds what is then read without waiting: more than a pipe holds.
 	drainMost = 1 << 20
 )
 
-// Command is how a program is run: in /, in a process group of its own, which is killed when its time is up, with the
-// messages of the C locale. The zero value is ready.
+// Command configures how a program is run: in /, in a new process group, which is killed when its time is up, with the
+// messages of the C locale. The zero value is ready to use.
 type Command struct {
 	Path  string        // PATH of the program; default SearchPath
 	Stdin string        // what it reads
-	Limit time.Duration // how long it may take; default: as long as the context
-	Most  int           // bytes that are kept of either output; default 256 KiB
+	Limit time.Duration // how long it may run; default: as long as the context
+	Most  int           // bytes to keep of each output; default 256 KiB
 }
 
-// Answer is how a program ended.
+// Answer is the result of a program.
 type Answer struct {
 	Out, Err []byte
-	Code     int  // exit code; 128 + n where signal n ended it
+	Code     int  // exit code; 128 + n if signal n ended it
 	Signaled bool // a signal ended it
 	Cut      bool // there was more output than was kept
 }
 
-// Complaint is the first line that it wrote to its standard error.
+// Complaint returns the first line that the program wrote to its standard error.
 func (a Answer) Complaint() string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(a.Err)), "\n")
 	return line
 }
 
-// SearchPath is the caller's PATH, with the places where a machine's tools are.
+// SearchPath is the caller's PATH, with the standard folders of system tools.
 func SearchPath() string {
 	path := cmp.Or(os.Getenv("PATH"), "/usr/local/sbin:/usr/local/bin")
 	return path + ":/usr/sbin:/usr/bin:/sbin:/bin"
 }
 
-// Run runs argv. When its time is up, the error is the context's cause. All that a program wrote until it ended is
-// read, however late this process comes to it.
+// Run runs argv. When its time is up, the error is the context's cause. It reads everything that the program wrote
+// before it ended, even if this process is late.
 func (c Command) Run(ctx context.Context, argv ...string) (Answer, error) {
 	if c.Limit > 0 {
 		var cancel context.CancelFunc
@@ -73,7 +72,7 @@ func (c Command) Run(ctx context.Context, argv ...string) (Answer, error) {
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = linger // of what it left behind and does not read
+	cmd.WaitDelay = linger // for children that do not read their input
 	out, err := newOutput(c.Most)
 	if err != nil {
 		return Answer{}, err
@@ -109,8 +108,8 @@ func (c Command) Run(ctx context.Context, argv ...string) (Answer, error) {
 	return a, nil
 }
 
-// Output is Run of a program whose every exit code but 0 is an error, which then has its complaint. It returns what the
-// program printed.
+// Output is Run for a program whose every non-zero exit code is an error, which includes its complaint. It returns what
+// the program printed.
 func (c Command) Output(ctx context.Context, argv ...string) (string, error) {
 	a, err := c.Run(ctx, argv...)
 	switch {
@@ -122,8 +121,8 @@ func (c Command) Output(ctx context.Context, argv ...string) (string, error) {
 	return string(a.Out), err
 }
 
-// output is what a program writes to one of its two: a pipe. os/exec would wait for the pipe's end, which also depends
-// on what is being forked meanwhile, and fail once it has waited too long.
+// output is the pipe for one of a program's outputs. os/exec would wait for the pipe's end, which also depends on
+// concurrent forks, and fail if that takes too long.
 type output struct {
 	clipped
 	from, to *os.File
@@ -144,7 +143,8 @@ func (o *output) read() {
 	}()
 }
 
-// end is called once the program has ended: what is there by then is read in any case, and what comes later until then.
+// end is called after the program has ended: it reads what has been written by then in any case, and what comes later
+// until the deadline.
 func (o *output) end(until time.Time) {
 	_ = o.from.SetReadDeadline(until)
 	<-o.done
@@ -174,7 +174,7 @@ func (o *output) close() {
 	_, _ = o.from.Close(), o.to.Close()
 }
 
-// clipped keeps the first bytes written to it. The buffer is not embedded: its ReadFrom knows no limit.
+// clipped keeps the first bytes written to it. The buffer is not embedded, since its ReadFrom has no limit.
 type clipped struct {
 	kept bytes.Buffer
 	most int

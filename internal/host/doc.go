@@ -1,7 +1,7 @@
-// Package host reads a machine's state: its processes and mounts from proc, its units from systemd, its users from
-// the user database. It is the one reader of these formats for probe, agent, drills and lab.
+// Package host reads a machine's state: its processes and mounts from proc, its units from systemd, its users from the
+// user database. Probe, agent, drills and lab all use it, so that these formats are parsed only here.
 //
-// It changes nothing and judges nothing, and every read has a bound. Another machine's proc, or a test's, is a Proc.
+// It changes nothing and judges nothing, and every read has a limit. A Proc may also be a test's folder.
 package host
 
 import (
@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// Small bounds a file about one process. The longest is status, with 65,536 groups of a process in it.
+	// Small bounds a file about one process. The longest is status, for a process with 65,536 groups.
 	Small = 1 << 20
-	// Table bounds a list of the kernel's: mounts, sockets, neighbours.
+	// Table bounds a table of the kernel: mounts, sockets, neighbours.
 	Table = 32 << 20
 
-	// FirstTenant is the lowest user id that is a person's or a tenant's by every distribution's convention.
+	// FirstTenant is the lowest user id of a person or a tenant by every distribution's convention.
 	FirstTenant = 1000
 )
 
-// Read reads a file of at most most bytes. A longer one is an error, since a truncated list would hide what is
-// missing.
+// Read reads a file of at most most bytes. A longer one is an error, since a truncated list would be taken for
+// complete.
 func Read(path string, most int) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

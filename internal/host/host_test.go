@@ -28,7 +28,7 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-// TestThisProcess reads the process that asks, in the real proc.
+// TestThisProcess reads the test's own process in the real proc.
 func TestThisProcess(t *testing.T) {
 	pid := os.Getpid()
 	s, err := This.Stat(pid)
@@ -64,7 +64,7 @@ func TestThisProcess(t *testing.T) {
 	}
 }
 
-// TestAnotherProc: a file over its limit is an error and not its first part.
+// TestAnotherProc: a file over its limit is an error; its first part is not returned.
 func TestAnotherProc(t *testing.T) {
 	p := Proc(t.TempDir())
 	write := func(name, text string) {
@@ -264,7 +264,7 @@ func TestCommand(t *testing.T) {
 	t.Errorf("the child %d of a program whose time was up lives on", pid)
 }
 
-// TestOutputIsReadHoweverLate: a reader that comes too late has what was written in time, though the pipe is held open.
+// TestOutputIsReadHoweverLate: a late reader gets what was written in time, though the pipe is held open.
 func TestOutputIsReadHoweverLate(t *testing.T) {
 	o, err := newOutput(64)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 // Mount is one line of mountinfo, see proc(5).
 type Mount struct {
 	ID, Dev, Root, Point, Options string
-	Kind, Source, Super           string // of its file system: type, source, options
+	Kind, Source, Super           string // of the file system: type, source, options
 }
 
 // Mounts lists the mounts that a process sees, in the order of mounting.

@@ -17,10 +17,10 @@ type Proc string
 // This is the proc of this machine.
 const This Proc = ""
 
-// Thread replaces a pid: the thread that reads.
+// Thread as a pid stands for the reading thread.
 const Thread = 0
 
-// Path is a file or folder of a process.
+// Path returns the path of a file or folder of a process.
 func (p Proc) Path(pid int, elem ...string) string {
 	whose := "thread-self"
 	if pid != Thread {
@@ -29,7 +29,7 @@ func (p Proc) Path(pid int, elem ...string) string {
 	return filepath.Join(append([]string{cmp.Or(string(p), "/proc"), whose}, elem...)...)
 }
 
-// PIDs lists the processes in the order of their numbers; of more than most, which is -1 for all, only some.
+// PIDs lists the processes by number; if there are more than most, only some of them. most is -1 for all.
 func (p Proc) PIDs(most int) ([]int, error) {
 	dir, err := os.Open(cmp.Or(string(p), "/proc"))
 	if err != nil {
@@ -55,7 +55,7 @@ type Stat struct {
 	Started        uint64 // ticks after boot; with the pid it identifies the process
 }
 
-// Stat reads a process. Its error is os.ErrNotExist or ESRCH when the process has ended.
+// Stat reads a process. Its error is os.ErrNotExist or ESRCH if the process has ended.
 func (p Proc) Stat(pid int) (Stat, error) {
 	text, err := Read(p.Path(pid, "stat"), Small)
 	if err != nil {
@@ -64,7 +64,7 @@ func (p Proc) Stat(pid int) (Stat, error) {
 	return parseStat(text)
 }
 
-// parseStat reads past the name, which is in brackets and may hold anything, blanks and brackets too.
+// parseStat skips the name, which is in parentheses and may contain anything, including blanks and parentheses.
 func parseStat(text string) (Stat, error) {
 	from, to := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
 	fields := strings.Fields(text[to+1:])
@@ -82,7 +82,7 @@ func parseStat(text string) (Stat, error) {
 // Stopped reports whether the process is stopped by a signal or by a debugger.
 func (s Stat) Stopped() bool { return s.State == "T" || s.State == "t" }
 
-// Ended reports whether the process is over and waits for its parent at most.
+// Ended reports whether the process has ended, even if its parent has not reaped it.
 func (s Stat) Ended() bool { return s.State == "Z" || s.State == "X" }
 
 // Status is the text of /proc/PID/status.
@@ -94,7 +94,7 @@ func (p Proc) Status(pid int) (Status, error) {
 	return Status(text), err
 }
 
-// Value is what follows a name; "" where it is missing.
+// Value returns the text after a name; "" if it is missing.
 func (s Status) Value(name string) string {
 	for line := range strings.Lines(string(s)) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {
@@ -104,14 +104,14 @@ func (s Status) Value(name string) string {
 	return ""
 }
 
-// Number is a value's number, without its unit; 0 where it is missing.
+// Number returns a value's number, without its unit; 0 if it is missing.
 func (s Status) Number(name string) int64 {
 	first, _, _ := strings.Cut(s.Value(name), " ")
 	n, _ := strconv.ParseInt(first, 10, 64)
 	return n
 }
 
-// InnerPID is the process's number in its own PID namespace; 0 where that is ours, or the process is gone.
+// InnerPID returns the process's number in its own PID namespace; 0 if that is ours, or the process is gone.
 func (s Status) InnerPID() int {
 	f := strings.Fields(s.Value("NSpid"))
 	if len(f) < 2 {
@@ -121,7 +121,7 @@ func (s Status) InnerPID() int {
 	return n
 }
 
-// UIDs are the real, effective, saved and file system user id.
+// UIDs returns the real, effective, saved and file system user id.
 func (s Status) UIDs() (ids [4]uint32, ok bool) {
 	fields := strings.Fields(s.Value("Uid"))
 	if len(fields) != len(ids) {
@@ -137,7 +137,7 @@ func (s Status) UIDs() (ids [4]uint32, ok bool) {
 	return ids, true
 }
 
-// RealUser is a process's real user id, which a set-user-id program keeps.
+// RealUser returns a process's real user id, which a set-user-id program keeps.
 func (p Proc) RealUser(pid int) (uid uint32, ok bool) {
 	s, err := p.Status(pid)
 	if err != nil {
@@ -147,14 +147,14 @@ func (p Proc) RealUser(pid int) (uid uint32, ok bool) {
 	return ids[0], ok
 }
 
-// Cgroup is a process's place in one hierarchy of control groups.
+// Cgroup is a process's control group in one hierarchy.
 type Cgroup struct {
 	Unified     bool
 	Controllers []string // of an old hierarchy
 	Path        string
 }
 
-// Cgroups reads where a process is.
+// Cgroups reads the control groups of a process.
 func (p Proc) Cgroups(pid int) ([]Cgroup, error) {
 	text, err := Read(p.Path(pid, "cgroup"), Small)
 	var all []Cgroup
@@ -166,10 +166,10 @@ func (p Proc) Cgroups(pid int) ([]Cgroup, error) {
 	return all, err
 }
 
-// ticks is USER_HZ, in which the kernel reports times to user space on every architecture that we run on.
+// ticks is USER_HZ, the unit of times from the kernel to user space on every architecture that we run on.
 const ticks = 100
 
-// Uptime is the time since boot.
+// Uptime returns the time since boot.
 func (p Proc) Uptime() (time.Duration, error) {
 	text, err := Read(filepath.Join(cmp.Or(string(p), "/proc"), "uptime"), Small)
 	if err != nil {
@@ -180,13 +180,13 @@ func (p Proc) Uptime() (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), err
 }
 
-// Age is how long a process has run.
+// Age returns how long a process has run.
 func (p Proc) Age(s Stat) (time.Duration, error) {
 	up, err := p.Uptime()
 	return up - time.Duration(s.Started)*(time.Second/ticks), err
 }
 
-// BootID is the machine's current boot; "" where it cannot be read.
+// BootID returns the id of the machine's current boot; "" if it cannot be read.
 func (p Proc) BootID() string {
 	text, _ := Read(filepath.Join(cmp.Or(string(p), "/proc"), "sys/kernel/random/boot_id"), Small)
 	return strings.TrimSpace(text)

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Unit holds properties of a systemd unit by systemd's own names. One that is listed more than once has a value per
+// Unit has properties of a systemd unit by systemd's own names. A property that is listed several times has a value per
 // line.
 type Unit map[string]string
 
-// ShowUnits is the command that asks systemd for properties, joined by commas, of units. systemctl succeeds for a
+// ShowUnits returns the command that asks systemd for properties, joined by commas, of units. systemctl succeeds for a
 // unit that does not exist; its LoadState shows that.
 func ShowUnits(properties string, units ...string) []string {
 	return append([]string{"systemctl", "show", "--no-pager", "--property=" + properties, "--"}, units...)
 }
 
-// ParseUnits reads the answer to ShowUnits, in the order that it asked for.
+// ParseUnits parses the output of ShowUnits's command, in the order of its units.
 func ParseUnits(answer string) []Unit {
 	var all []Unit
 	for block := range strings.SplitSeq(strings.TrimSpace(answer), "\n\n") {
@@ -35,13 +35,13 @@ func ParseUnits(answer string) []Unit {
 	return all
 }
 
-// Number is a numeric property; false if the value is not a number.
+// Number returns a numeric property; false if the value is not a number.
 func (u Unit) Number(name string) (int64, bool) {
 	n, err := strconv.ParseInt(u[name], 10, 64)
 	return n, err == nil
 }
 
-// PID is the unit's main process; 0 when it has none.
+// PID returns the unit's main process; 0 if it has none.
 func (u Unit) PID() int {
 	n, _ := u.Number("MainPID")
 	return int(n)

@@ -22,15 +22,15 @@ type User struct {
 var (
 	// ErrNoUser means that the name is not in the user database.
 	ErrNoUser = errors.New("no such user")
-	// ErrUserName means that a text is not a valid login name, so that nothing was looked up.
+	// ErrUserName means that a text is not a valid login name, so nothing was looked up.
 	ErrUserName = errors.New("not a login name")
 )
 
-// longestName is more than any directory allows.
+// longestName is longer than any directory allows.
 const longestName = 256
 
-// FindUser asks the user database (files, LDAP, SSSD) by name, through getent: a static program sees none of it by
-// itself. A number is not taken for a user id. run is how the caller runs a program.
+// FindUser looks up name in the user database (files, LDAP, SSSD) with getent, since a static program sees only the
+// files. A number is not taken for a user id. run is how the caller runs a program.
 func FindUser(ctx context.Context, run Runner, name string) (User, error) {
 	if name == "" || len(name) > longestName || name[0] == '-' || strings.ContainsFunc(name, notOfName) {
 		return User{}, fmt.Errorf("%q is %w", name, ErrUserName)
@@ -56,7 +56,7 @@ func notOfName(r rune) bool { return r == ':' || r < ' ' || r == 0x7f }
 // NoEntry is getent's exit code for a key that its database does not have.
 const NoEntry = 2
 
-// ParseUser reads the first line of a text, name:password:uid:gid:gecos:home:shell. An empty shell is /bin/sh, see
+// ParseUser parses the first line of a text, name:password:uid:gid:gecos:home:shell. An empty shell is /bin/sh, see
 // passwd(5).
 func ParseUser(text string) (User, error) {
 	line, _, _ := strings.Cut(text, "\n")
@@ -74,9 +74,9 @@ func ParseUser(text string) (User, error) {
 	return u, nil
 }
 
-// UsableShell returns why a shell could not start a session, or nil. A program that only ends logins is not one.
-// Whether it can be executed is asked of the kernel, so that a file system without execution and an access list
-// count; to root, any bit of execution is enough.
+// UsableShell returns why a shell could not start a session, or nil. A program that only refuses logins is not usable.
+// Whether it can be executed is asked of the kernel, so that noexec file systems and access lists count; for root, any
+// execute bit is enough.
 func UsableShell(shell string) error {
 	fi, err := os.Stat(shell)
 	switch {

@@ -14,15 +14,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// mayNameReasons are the files that have the code of a reason as a text, each with what it is there.
+// mayNameReasons are the files that contain a reason's code as text, each with its meaning there.
 var mayNameReasons = map[string]string{
 	"golden/matrix.go":        "what must be said of the rows of the failure matrix, whose ids these are",
 	"diag/classify_matrix.go": "ids of rows of the failure matrix, which a test of the package looks up",
 }
 
-// TestReasonsAreConstants: no code of a reason is a text outside the generated tables and tests, so that a reason is
-// found by its constant, and a wrong one does not compile. "none" is an ordinary word. A constant with a type of its
-// own is of another vocabulary, which has the same word.
+// TestReasonsAreConstants: no reason's code is a string literal outside the generated tables and tests, so that a
+// reason is found by its constant, and a misspelt one does not compile. "none" is an ordinary word. A constant of
+// another type belongs to another vocabulary with the same word.
 func TestReasonsAreConstants(t *testing.T) {
 	codes := map[string]bool{}
 	for _, r := range diag.Reasons() {
@@ -96,8 +96,8 @@ func eachFile(t *testing.T, visit func(rel string, file *ast.File, line func(ast
 	}
 }
 
-// TestNodesLinkNoYAML: what runs on a node has the catalogue as Go tables and parses none of it, and package diag
-// uses the standard library alone.
+// TestNodesLinkNoYAML: programs on nodes have the catalogue as Go tables and parse none of it, and package diag imports
+// only the standard library.
 func TestNodesLinkNoYAML(t *testing.T) {
 	for _, tc := range [...]struct{ pkg, not string }{
 		{"cmd/gpuaas-agent", "yaml"}, {"cmd/gpuaas-fault", "yaml"}, {"diag", "."},

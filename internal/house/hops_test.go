@@ -16,9 +16,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestAHopOwnsItself: what is special about one hop is written in its own file, so that a hop is added, changed and
-// read in one place. Elsewhere no code compares an id with a hop's: use a field of preflight.Hop, or of the hop's row
-// in the catalogue. Lists of hops in Needs, After, ExplainedBy and Behind compare nothing.
+// TestAHopOwnsItself: everything special about one hop is in its own file, so that a hop is added, changed and read in
+// one place. No other code compares an id with a hop's: it uses a field of preflight.Hop, or of the hop's row in the
+// catalogue. Lists of hops in Needs, After, ExplainedBy and Behind compare nothing.
 func TestAHopOwnsItself(t *testing.T) {
 	root := filepath.Join("..", "..")
 	fset := token.NewFileSet()
@@ -52,7 +52,7 @@ func TestAHopOwnsItself(t *testing.T) {
 	}
 }
 
-// TestTheHopRuleCanFail: each way to single out a hop is found, and what singles out none is not.
+// TestTheHopRuleCanFail: every way to single out a hop is found, and other code is not.
 func TestTheHopRuleCanFail(t *testing.T) {
 	for body, want := range map[string]int{
 		`_ = h.ID == diag.HopNodeReadiness`:                                               1,
@@ -91,8 +91,8 @@ func TestTheHopRuleCanFail(t *testing.T) {
 	}
 }
 
-// hopFinds lists the places of a package that single out a hop outside of its own file. The rules of the classifier are
-// about hops, and are where they belong.
+// hopFinds lists the places of a package that single out a hop outside its own file. The classifier's rules are about
+// hops, and are exempt.
 func hopFinds(fset *token.FileSet, folder string, files []*ast.File) []string {
 	var finds []string
 	for _, file := range files {
@@ -120,7 +120,7 @@ func hopFinds(fset *token.FileSet, folder string, files []*ast.File) []string {
 	return finds
 }
 
-// ownHop is the constant of the hop that a file declares, as "id := diag.HopX" or "Hop{ID: diag.HopX"; "" where it
+// ownHop returns the constant of the hop that a file declares, as "id := diag.HopX" or "Hop{ID: diag.HopX"; "" if it
 // declares none.
 func ownHop(file *ast.File) string {
 	own := ""
@@ -145,11 +145,11 @@ func ownHop(file *ast.File) string {
 // hopLists recognizes expressions that are a hop's id, or a list of ids.
 type hopLists struct {
 	inDiag bool            // where the constants have no package name
-	own    string          // the constant of the file's own hop: it may be singled out there
+	own    string          // the constant of the file's own hop, which may be singled out there
 	names  map[string]bool // variables of this declaration that hold one
 }
 
-// bind notes a variable that is given a hop's id, or a list of some.
+// bind records a variable that is assigned a hop's id, or a list of ids.
 func (l *hopLists) bind(n ast.Node) {
 	assigned, ok := n.(*ast.AssignStmt)
 	if !ok || len(assigned.Lhs) != len(assigned.Rhs) {
@@ -195,8 +195,8 @@ func (l *hopLists) singled(n ast.Node) string {
 	return ""
 }
 
-// is reports whether an expression is a hop's id, a fact's id under one, or a list of hops' ids. What a call makes of
-// one is something else, but for conversions and factID.
+// is reports whether an expression is a hop's id, a fact's id below one, or a list of hops' ids. The result of a call
+// is none of these, except for conversions and factID.
 func (l *hopLists) is(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -224,7 +224,7 @@ func (l *hopLists) is(e ast.Expr) bool {
 	return false
 }
 
-// constant reports whether a name is one of package diag's for a hop.
+// constant reports whether a name is package diag's constant for a hop.
 func constant(name string) bool {
 	rest, ok := strings.CutPrefix(name, "Hop")
 	return ok && rest != "" && rest != "ID" && rest != "Result" && rest != "s"

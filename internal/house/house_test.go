@@ -1,4 +1,4 @@
-// Package house holds the rules of the house as tests: who may import whom, and why.
+// Package house has the rules of this code base as tests: which packages may import which, and why.
 package house
 
 import (
@@ -14,8 +14,8 @@ import (
 
 const module = "github.com/gpuaas/gpuaasctl/"
 
-// rule is what packages under from may import: of this module only the folders in ours, of others only the module
-// paths in others ("*" for any). why is printed when it is broken.
+// rule limits the imports of packages under from: of this module only the folders in ours, of others only the module
+// paths in others ("*" for any). why is printed if it is broken.
 type rule struct {
 	from   string
 	ours   []string
@@ -23,7 +23,7 @@ type rule struct {
 	why    string
 }
 
-// rules are tried from the top; the first whose from matches holds.
+// rules are tried in order; the first whose from matches applies.
 var rules = []rule{
 	{"page", []string{"diag", "internal/clean"}, []string{"github.com/charmbracelet/x/ansi"},
 		"a page is drawn without knowing what it is about, so that every command and every live view can be drawn by it"},
@@ -105,7 +105,7 @@ var rules = []rule{
 		"the lab makes machines, and knows nothing of what is measured on them"},
 }
 
-// TestDependencyDirection fails with the rule's reason when a package reaches up.
+// TestDependencyDirection fails with the rule's reason if a package imports upwards.
 func TestDependencyDirection(t *testing.T) {
 	root := filepath.Join("..", "..")
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -116,7 +116,7 @@ func TestDependencyDirection(t *testing.T) {
 			(strings.HasPrefix(d.Name(), ".") && d.Name() != "..")) {
 			return fs.SkipDir
 		}
-		// Tests, and the packages that serve them, may look up: they bind the floors together.
+		// Tests, and the packages that serve them, may import upwards: they connect the layers.
 		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "test/") {
 			return nil
 		}
@@ -173,7 +173,7 @@ func ruleFor(folder string) (rule, bool) {
 
 func within(path, folder string) bool { return path == folder || strings.HasPrefix(path, folder+"/") }
 
-// permits allows the same floor, and exactly the named folders.
+// permits allows the same layer, and exactly the named folders.
 func permits(r rule, imported string) bool {
 	of, ok := ruleFor(imported)
 	return (ok && of.from == r.from) || slices.Contains(r.ours, imported)
@@ -192,7 +192,7 @@ func drawing(imported string) bool {
 	return strings.HasPrefix(imported, "charm.land/bubbletea") || strings.HasPrefix(imported, "charm.land/lipgloss")
 }
 
-// TestOpsHasNoTerminal: a second caller of ops owns its own streams, environment and signals.
+// TestOpsHasNoTerminal: another caller of ops has its own streams, environment and signals.
 func TestOpsHasNoTerminal(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("..", "..", "ops", "*.go"))
 	if err != nil || len(files) == 0 {
@@ -214,7 +214,7 @@ func TestOpsHasNoTerminal(t *testing.T) {
 	}
 }
 
-// ofTheProcess are what one program has once.
+// ofTheProcess are resources that a process has only once.
 var ofTheProcess = [...]string{"os.Stdin", "os.Stdout", "os.Stderr", "os.Getenv", "os.LookupEnv", "os.Exit", "os.Args",
 	`"os/signal"`, "fmt.Print"}
 
@@ -238,7 +238,7 @@ func TestTheRulesCanFail(t *testing.T) {
 	}
 }
 
-// TestArchitectureListsTheRules: who reads ARCHITECTURE.md reads the rules that hold.
+// TestArchitectureListsTheRules: ARCHITECTURE.md lists the current rules.
 func TestArchitectureListsTheRules(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "ARCHITECTURE.md"))
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"unicode/utf8"
 )
 
-// What a reader takes in at once: columns of a line (a tab counts as one), lines of a file, files of a folder. A longer
-// file and a fuller folder give their reason, after the words below: the file in a comment, the folder in its package
-// doc. Tests may be long, for they are read one function at a time.
+// Limits for what a reader takes in at once: columns of a line (a tab counts as one), lines of a file, files of a
+// folder. A longer file and a fuller folder give their reason, after the words below: the file in a comment, the folder
+// in its package doc. Tests may be long, since they are read one function at a time.
 const (
 	maxColumns, maxLines, maxFiles = 120, 300, 25
 
@@ -24,7 +24,7 @@ const (
 	fullFolder = "More than 25 files:"
 )
 
-// TestLayout holds lines, files and folders to what a reader takes in at once.
+// TestLayout checks lines, files and folders against the limits.
 func TestLayout(t *testing.T) {
 	files, docs := map[string]int{}, map[string]string{}
 	eachFile(t, func(rel string, file *ast.File, _ func(ast.Node) int) {
@@ -56,8 +56,8 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// longLines are the numbers of the lines of more than maxColumns. Text in raw strings is another language's, whose
-// lines cannot be broken here.
+// longLines returns the numbers of the lines longer than maxColumns. It ignores raw strings, whose text is in another
+// language and cannot be wrapped here.
 func longLines(text []byte) (long []int) {
 	set := token.NewFileSet()
 	file := set.AddFile("", -1, len(text))

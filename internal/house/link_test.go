@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestNodeProgramsStaySlim: what runs on every node links no library of the operator's, whichever package asks for it.
+// TestNodeProgramsStaySlim: programs on nodes link no library of the operator's, whichever package imports it.
 func TestNodeProgramsStaySlim(t *testing.T) {
 	allowed := map[string][]string{
 		"gpuaas-agent": {"golang.org/x/sys/unix", "golang.org/x/net/dns/dnsmessage"},
@@ -40,8 +40,8 @@ func TestNodeProgramsStaySlim(t *testing.T) {
 	}
 }
 
-// TestOnlyOneProgramLinksCEL: it is 5 MB, which the tool and the programs of nodes do not carry; the platform runs the
-// program that does.
+// TestOnlyOneProgramLinksCEL: CEL is 5 MB, too much for the tool and the programs on nodes; the platform runs the
+// program that links it.
 func TestOnlyOneProgramLinksCEL(t *testing.T) {
 	for program, links := range map[string]bool{
 		"gpuaas-gpu-policy": true, "gpuaasctl": false, "gpuaas-agent": false, "gpuaas-fault": false, "gpuaas-platform": false,
@@ -65,7 +65,7 @@ func TestOnlyOneProgramLinksCEL(t *testing.T) {
 }
 
 // TestToolCallsNoMethodByName: text/template finds methods by name. A program that can reach it keeps every exported
-// method of every type: 2.4 of the 25 MB that gpuaasctl has. cobra imports it, for templates that we do not set.
+// method of every type: 2.4 of gpuaasctl's 25 MB. cobra imports it, for templates that we do not set.
 func TestToolCallsNoMethodByName(t *testing.T) {
 	cmd := exec.Command("go", "list", "-deps", "-f", "{{.ImportPath}}{{range .Imports}} {{.}}{{end}}", "./cmd/gpuaasctl")
 	cmd.Dir = "../.."

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestParenthesesSayWhatBinds: where && is beside ||, parentheses show the grouping, in every file that is not
-// generated.
+// TestParenthesesSayWhatBinds: in every file that is not generated, parentheses show the grouping of && within ||.
 func TestParenthesesSayWhatBinds(t *testing.T) {
 	seen := 0
 	eachFile(t, func(rel string, file *ast.File, at func(ast.Node) int) {

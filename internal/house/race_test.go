@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// TestRaceDetectorRunsWhereGoroutinesAre: the Makefile leaves out of the race detector's run exactly the packages whose
+// TestRaceDetectorRunsWhereGoroutinesAre: the Makefile excludes from the race detector's run exactly the packages whose
 // tests start no goroutine and link no package of ours that starts one.
 func TestRaceDetectorRunsWhereGoroutinesAre(t *testing.T) {
 	makefile, err := os.ReadFile("../../Makefile")

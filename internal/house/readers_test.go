@@ -12,14 +12,15 @@ import (
 	"testing"
 )
 
-// unbounded are the calls that decode or read without a limit on what comes of it. internal/bounded has one for each.
+// unbounded are the calls that decode or read without a limit on the result. internal/bounded has a replacement for
+// each.
 var unbounded = map[string]bool{
 	"json.Unmarshal": true, "json.NewDecoder": true, "yaml.Unmarshal": true, "yaml.NewDecoder": true, "io.ReadAll": true,
 	"strictyaml.Parse": true,
 }
 
-// readers are the files that may call them all the same, with the reason. What is not shipped (bench, internal, golden,
-// e2e) and the lab, which reads only what it wrote, are not looked at.
+// readers are the files that may call them nevertheless, with the reason. Excluded are code that is not released
+// (bench, internal, golden, e2e) and the lab, which reads only what it wrote.
 var readers = map[string]string{
 	"agent/bundle.go":           "io.LimitReader; the text is decoded by bounded",
 	"agent/client.go":           "io.LimitReader: a longer answer is cut off, and then no JSON",
@@ -61,10 +62,10 @@ var readers = map[string]string{
 	"profile/show.go":                  "what it has encoded itself",
 }
 
-// unread are folders whose programs read nothing from outside.
+// unread are folders whose programs read no foreign data.
 var unread = []string{"bench", "internal", "golden", "e2e", "bin"}
 
-// TestReadersAreBounded finds a reader that decodes foreign bytes without counting what they hold.
+// TestReadersAreBounded finds code that decodes foreign bytes without counting their contents.
 func TestReadersAreBounded(t *testing.T) {
 	root := filepath.Join("..", "..")
 	calls := map[string]bool{}
@@ -100,7 +101,7 @@ func TestReadersAreBounded(t *testing.T) {
 	}
 }
 
-// callsIn are the unbounded calls of a file.
+// callsIn returns the unbounded calls in a file.
 func callsIn(t *testing.T, path string) (found []string) {
 	t.Helper()
 	text, err := os.ReadFile(path)

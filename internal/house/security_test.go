@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestPromisesAreTested: a promise of SECURITY.md names the tests that hold it, and each of them is there.
+// TestPromisesAreTested: each promise in SECURITY.md names its tests, and all of them exist.
 func TestPromisesAreTested(t *testing.T) {
 	root := filepath.Join("..", "..")
 	page, err := os.ReadFile(filepath.Join(root, "SECURITY.md"))

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// unwanted are words that a reader would have to translate, and what is written in their place. They do not occur in
-// comments and texts of Go files, in YAML, and in Markdown. Wire names, such as the claim "told", are ids: ids are
-// not texts, and no expression in the list matches one.
+// unwanted are words that a reader would have to translate, with replacements. They must not occur in comments and
+// strings of Go files, in YAML, and in Markdown. Wire names, such as the claim "told", are ids and not texts; no
+// expression in the list matches one.
 var unwanted = []struct{ form, instead string }{
 	{`\banew\b`, "again, or the verb with re-: reimaged, restarted"},
 	{`\bwhoever\b`, "who it is: the caller, the owner, a reader"},

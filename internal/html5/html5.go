@@ -1,6 +1,6 @@
-// Package html5 checks that a page of ours is HTML that every browser reads alike and that can do nothing: known
-// elements and attributes alone, each closed, none moved by a browser, no id, no link, and a policy that allows its
-// one style and nothing else. Tests call it.
+// Package html5 checks that a page of ours is HTML that every browser parses alike and that can do nothing: only known
+// elements and attributes, each closed, none moved by a browser, no id, no link, and a content security policy that
+// allows only its one style. Tests call it.
 package html5
 
 import (
@@ -16,7 +16,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// element is what an element may have: attributes, and the elements that it may be in; none: it may be in any.
+// element is what an element may have: attributes, and its allowed parents; none: any parent.
 type element struct{ attributes, parents []string }
 
 func in(parents ...string) element { return element{parents: parents} }
@@ -26,7 +26,7 @@ func (e element) with(attributes ...string) element {
 	return e
 }
 
-// elements are those of a page. None loads, runs or links anything.
+// elements are the allowed elements of a page. None loads, runs or links anything.
 var elements = map[string]element{
 	"html":    element{}.with("lang"),
 	"head":    in("html"),
@@ -58,14 +58,14 @@ var elements = map[string]element{
 	"summary": in("details"),
 }
 
-// policyFor is the policy that allows a style alone.
+// policyFor returns the policy that allows only a style.
 func policyFor(style string) string {
 	sum := sha256.Sum256([]byte(style))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 		"'; base-uri 'none'; form-action 'none'"
 }
 
-// Check returns what is wrong with a page.
+// Check returns the mistakes in a page.
 func Check(page []byte) error {
 	written, err := tags(page)
 	if err != nil {
@@ -103,7 +103,7 @@ func Check(page []byte) error {
 	return errors.Join(wrong...)
 }
 
-// tags are the elements as they are written, each of which must be closed.
+// tags lists the elements as they are written, each of which must be closed.
 func tags(page []byte) (names []string, err error) {
 	var open []string
 	for z := html.NewTokenizer(bytes.NewReader(page)); ; {
@@ -143,7 +143,7 @@ func tags(page []byte) (names []string, err error) {
 	}
 }
 
-// place holds an element to its parent, and a fold to its summary.
+// place checks an element's parent, and a fold's summary.
 func place(n *html.Node) error {
 	if row := elements[n.Data]; row.parents != nil && !slices.Contains(row.parents, n.Parent.Data) {
 		return fmt.Errorf("<%s> in <%s>", n.Data, n.Parent.Data)
@@ -174,7 +174,7 @@ func text(n *html.Node) string {
 	return b.String()
 }
 
-// Text is what a reader sees of a page: the text of its body, with single spaces.
+// Text returns the visible text of a page's body, with single spaces.
 func Text(page []byte) string {
 	root, err := html.Parse(bytes.NewReader(page))
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestCheckCanFail: what a page must not have is found.
+// TestCheckCanFail: everything that a page must not have is found.
 func TestCheckCanFail(t *testing.T) {
 	const style = "p { margin: 0; }"
 	page := func(head, body string) []byte {

@@ -1,5 +1,5 @@
-// Package leaktest finds goroutines that a test has left behind. It is goleak with the patience that a busy machine
-// needs: goleak itself gives a goroutine that ends half a second. It is for tests only.
+// Package leaktest finds goroutines that a test has left running. It is goleak with a longer timeout for busy machines:
+// goleak itself waits half a second for a goroutine to end. It is for tests only.
 package leaktest
 
 import (
@@ -12,7 +12,7 @@ import (
 // patience is how long a goroutine may take to end.
 const patience = 30 * time.Second
 
-// None fails the test if goroutines are left that do not end.
+// None fails the test if there are goroutines that do not end.
 func None(t testing.TB, but ...goleak.Option) {
 	t.Helper()
 	if err := left(but...); err != nil {
@@ -20,10 +20,10 @@ func None(t testing.TB, but ...goleak.Option) {
 	}
 }
 
-// Main is goleak.VerifyTestMain: the tests of a package leave nothing behind.
+// Main is goleak.VerifyTestMain: the tests of a package leave no goroutines behind.
 func Main(m *testing.M, options ...goleak.Option) { goleak.VerifyTestMain(waits{m}, options...) }
 
-// waits runs tests and waits for the ends of what they started. What is left after that goleak finds itself.
+// waits runs tests and waits for their goroutines to end. Goleak finds the rest.
 type waits struct{ m *testing.M }
 
 func (w waits) Run() int {

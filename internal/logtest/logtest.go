@@ -1,4 +1,4 @@
-// Package logtest keeps what programs and goroutines under test write, for tests that read it meanwhile. Only tests
+// Package logtest keeps the output of programs and goroutines under test, for tests that read it meanwhile. Only tests
 // import it.
 package logtest
 
@@ -20,7 +20,7 @@ func (l *Log) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// String is everything that was written so far.
+// String returns everything written so far.
 func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,8 +11,8 @@ type result string
 
 const (
 	killed  result = "killed"  // the test failed
-	skipped result = "skipped" // the test, or a part of it, was skipped: the mutant may be found elsewhere
-	lives   result = "lives"   // the test ran and passed, or did not get as far as to run
+	skipped result = "skipped" // the test, or a part of it, was skipped: another machine may detect the mutant
+	lives   result = "lives"   // the test ran and passed, or did not get to run
 )
 
 // event is a line of `go test -json`; see `go doc test2json`.
@@ -22,11 +22,11 @@ type event struct {
 	Output string
 }
 
-// skipReason is what testing prints for t.Skip: "    x_test.go:12: skipped: needs nft".
+// skipReason matches the line that testing prints for t.Skip: "    x_test.go:12: skipped: needs nft".
 var skipReason = regexp.MustCompile(`^\s+\S+\.go:\d+: (?:skipped: )?(.+)`)
 
-// judge reads the output of `go test -json -run ^test$`. why is the basis of the result: for skipped, the reason of
-// the test or of its first part that was skipped.
+// judge reads the output of `go test -json -run ^test$`. why explains the result: for skipped, it is the reason of the
+// test or of its first skipped part.
 func judge(out []byte, test string) (r result, why string) {
 	ended := map[string]string{} // how each test ended, by its name
 	reason := map[string]string{}
@@ -42,7 +42,7 @@ func judge(out []byte, test string) (r result, why string) {
 		case "output":
 			failed = failed || strings.HasPrefix(e.Output, "--- FAIL: "+test+" ")
 			if m := skipReason.FindStringSubmatch(e.Output); m != nil {
-				reason[e.Test] = strings.TrimSpace(m[1]) // the last one is that of t.Skip
+				reason[e.Test] = strings.TrimSpace(m[1]) // the last one is from t.Skip
 			}
 		case "pass", "fail", "skip":
 			ended[e.Test] = e.Action
@@ -66,7 +66,7 @@ func judge(out []byte, test string) (r result, why string) {
 	return lives, "it passed"
 }
 
-// events are the lines of out that are events; the go command also prints plain text.
+// events returns the lines of out that are events; the go command also prints plain text.
 func events(out []byte) []event {
 	var all []event
 	for line := range strings.Lines(string(out)) {
@@ -78,7 +78,7 @@ func events(out []byte) []event {
 	return all
 }
 
-// printed is the readable part of out: the output in the events, and the lines that are not events.
+// printed returns the readable part of out: the output in the events, and the lines that are not events.
 func printed(out []byte) string {
 	var b strings.Builder
 	for line := range strings.Lines(string(out)) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestWhatATestShows breaks a small module and judges what its tests print. The mutant whose test was skipped was
-// reported as one that lives.
+// TestWhatATestShows breaks a small module and judges what its tests print. A mutant whose test was skipped was once
+// reported as alive.
 func TestWhatATestShows(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{
@@ -76,7 +76,7 @@ func TestPartSkipped(t *testing.T) {
 }
 `
 
-// TestPrintedKeepsPlainLines: what the go command itself prints is in the failure, too.
+// TestPrintedKeepsPlainLines: the failure includes the go command's own output.
 func TestPrintedKeepsPlainLines(t *testing.T) {
 	got := printed([]byte("go: no such tool\n{\"Action\":\"output\",\"Test\":\"TestX\",\"Output\":\"hello\\n\"}\n"))
 	if !strings.Contains(got, "no such tool") || !strings.HasSuffix(got, "hello\n") {

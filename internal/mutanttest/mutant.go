@@ -1,5 +1,5 @@
-// Package mutanttest shows that tests can fail: it breaks one line of the code that they are about, and wants them to
-// notice. The broken file is a copy that only the compiler sees; the real one is not touched. Tests call it.
+// Package mutanttest shows that tests can fail: it breaks one line of the code under test, and requires that they
+// notice. The broken file is a copy that only the compiler sees; the real one is not changed. Tests call it.
 package mutanttest
 
 import (
@@ -17,15 +17,15 @@ import (
 type Mutant struct {
 	Name    string   // what is wrong with it
 	File    string   // from the module's root
-	Old     string   // what the file has exactly once
+	Old     string   // text that the file contains exactly once
 	New     string   // what a mutant has instead
 	Package string   // whose tests are run: "./chaos/node"
 	Test    string   // the one that must fail
-	Args    []string // of the test's program, beside -test.run
+	Args    []string // of the test's program, besides -test.run
 	Root    bool     // the test needs it
 }
 
-// budget of one mutant: to compile, and to run until something fails.
+// budget is the time for one mutant: to compile, and to run until something fails.
 const budget = 3 * time.Minute
 
 // Check breaks the module at root once for each mutant. It fails if the mutant's test passes or does not run, and if
@@ -55,7 +55,7 @@ func Check(t *testing.T, root string, mutants []Mutant) {
 	}
 }
 
-// overlay makes the broken copy, and the file that shows it to the compiler.
+// overlay writes the broken copy, and the file that makes the compiler use it.
 func overlay(t *testing.T, file string, m Mutant) string {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -80,7 +80,7 @@ func overlay(t *testing.T, file string, m Mutant) string {
 	return filepath.Join(dir, "overlay.json")
 }
 
-// run is the output of `go test -json` of m's test on the broken copy.
+// run returns the output of `go test -json` for m's test on the broken copy.
 func run(t *testing.T, root string, m Mutant, overlay string) []byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), budget)

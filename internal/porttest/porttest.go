@@ -1,5 +1,5 @@
-// Package porttest gives tests ports of 127.0.0.1 on which nothing listens. A port that was closed a moment ago is not
-// one: another test may be given it. It is for tests only.
+// Package porttest gives tests ports of 127.0.0.1 on which nothing listens. A port that was closed a moment ago is no
+// substitute: another test may get it. It is for tests only.
 package porttest
 
 import (
@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-// TCP is an address that refuses connections until the test ends: its port is bound, so no other program gets it, and
-// nothing listens on it.
+// TCP returns an address that refuses connections until the test ends: its port is bound, so no other program gets it,
+// and nothing listens on it.
 func TCP(t testing.TB) string {
 	t.Helper()
 	_, addr := bind(t, syscall.SOCK_STREAM)
 	return addr
 }
 
-// Keep makes the address of a listener that was closed just now refuse connections until the test ends: its port is
-// bound, so no other program gets it.
+// Keep makes the address of a listener that was just closed refuse connections until the test ends: it binds the port,
+// so no other program gets it.
 func Keep(t testing.TB, address string) {
 	t.Helper()
 	a, err := net.ResolveTCPAddr("tcp", address)
@@ -39,8 +39,8 @@ func Keep(t testing.TB, address string) {
 	}
 }
 
-// UDP is an address whose datagrams are answered by "port unreachable" until the test ends: a socket that hears one
-// peer alone has the port.
+// UDP returns an address whose datagrams are answered by "port unreachable" until the test ends: its port belongs to a
+// socket that is connected to another peer.
 func UDP(t testing.TB) string {
 	t.Helper()
 	fd, addr := bind(t, syscall.SOCK_DGRAM)

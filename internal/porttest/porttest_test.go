@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRefused: the port has no listener, and cannot be assigned to another: it is outside the range from which the
-// kernel chooses.
+// TestRefused: the port has no listener, and no other program can get it: it is outside the range from which the kernel
+// chooses.
 func TestRefused(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -22,7 +22,7 @@ func TestRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(far.Close(), near.Close(), ln.Close()); err != nil { // far waits for stray segments now
+	if err := errors.Join(far.Close(), near.Close(), ln.Close()); err != nil { // far is now in TIME_WAIT
 		t.Fatal(err)
 	}
 	Keep(t, ln.Addr().String())

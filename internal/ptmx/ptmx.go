@@ -1,7 +1,7 @@
 //go:build linux
 
 // Package ptmx opens pseudo-terminals whose master has deadlines and whose reads end when it is closed. The usual
-// library asks a file for its descriptor, which makes the file blocking for good.
+// library calls Fd on the file, which makes the file blocking for good.
 //
 // Its callers are the agent's terminals and the probe that starts a shell.
 package ptmx
@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open gives both ends of a new pseudo-terminal.
+// Open returns both ends of a new pseudo-terminal.
 func Open() (master, tty *os.File, err error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -36,14 +36,14 @@ func Open() (master, tty *os.File, err error) {
 	return master, tty, nil
 }
 
-// Resize sets the size of the pseudo-terminal that f is one end of, in characters.
+// Resize sets the size in characters of the pseudo-terminal of which f is one end.
 func Resize(f *os.File, cols, rows uint16) error {
 	return control(f, func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Col: cols, Row: rows})
 	})
 }
 
-// control runs do on f's descriptor and leaves f as it is.
+// control calls do with f's descriptor without making f blocking.
 func control(f *os.File, do func(fd int) error) error {
 	raw, err := f.SyscallConn()
 	if err != nil {

@@ -49,7 +49,7 @@ func TestSizeAndEcho(t *testing.T) {
 	}
 }
 
-// TestClosingEndsARead: also after everything else was done with the file.
+// TestClosingEndsARead: even after every other operation on the file.
 func TestClosingEndsARead(t *testing.T) {
 	master, _ := open(t)
 	if err := Resize(master, 80, 24); err != nil {

@@ -16,10 +16,10 @@ import (
 // drillID names the schema of the report of drills.
 const drillID = "urn:gpuaasctl:v1:drill-report"
 
-// generateDrill is the published schema of drill.Report.
+// generateDrill returns the published schema of drill.Report.
 func generateDrill() ([]byte, error) { return published(drillSchema()) }
 
-// drillSchema is the schema of drill.Report as this version writes it.
+// drillSchema returns the schema of drill.Report as this version writes it.
 func drillSchema() (*jsonschema.Schema, error) {
 	words := drillWords()
 	r := &jsonschema.Reflector{
@@ -51,7 +51,7 @@ func drillSchema() (*jsonschema.Schema, error) {
 	return s, nil
 }
 
-// drillName distinguishes types of one name in two packages: a machine's are of package step.
+// drillName gives different names to equally named types of two packages: a machine's are of package step.
 func drillName(t reflect.Type) string {
 	if t.PkgPath() == reflect.TypeFor[step.Entry]().PkgPath() {
 		return "Machine" + t.Name()
@@ -80,7 +80,7 @@ func drillWords() map[reflect.Type][]any {
 	return words
 }
 
-// drillLeaf gives the schema of the types that marshal as one value; nil for every other type.
+// drillLeaf returns the schema of a type that marshals as one value; nil for every other type.
 func drillLeaf(t reflect.Type, words map[reflect.Type][]any) *jsonschema.Schema {
 	if _, ok := words[t]; ok {
 		return &jsonschema.Schema{Ref: "#/$defs/" + drillName(t)}

@@ -9,8 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 )
 
-// Every report of drills that is kept anywhere in the repository as a golden is valid, and there is one for each
-// verdict.
+// Every golden drill report in the repository is valid, and there is one for each verdict.
 func TestEveryGoldenDrillReportIsValid(t *testing.T) {
 	s := strict(t, drillSchema)
 	missing := map[drill.Word]bool{}

@@ -13,7 +13,7 @@ import (
 // gameDayID names the schema of game days.
 const gameDayID = "urn:gpuaasctl:v1:chaos-book"
 
-// generateGameDay is the schema of a game day's file.
+// generateGameDay returns the schema of a game day's file.
 func generateGameDay() ([]byte, error) {
 	r := &jsonschema.Reflector{Anonymous: true, Mapper: func(t reflect.Type) *jsonschema.Schema {
 		return scenarioLeaf(t, nil)

@@ -12,10 +12,10 @@ import (
 // schemaID names the schema. It is an identity, not an address to fetch from.
 const schemaID = "urn:gpuaasctl:v1:preflight-report"
 
-// generate is the published schema of diag.Report.
+// generate returns the published schema of diag.Report.
 func generate() ([]byte, error) { return published(reportSchema()) }
 
-// reportSchema is the schema of diag.Report as this version writes it: without other fields or words.
+// reportSchema returns the schema of diag.Report as this version writes it: without other fields or words.
 func reportSchema() (*jsonschema.Schema, error) {
 	words := closedWords()
 	r := &jsonschema.Reflector{
@@ -33,7 +33,7 @@ func reportSchema() (*jsonschema.Schema, error) {
 	return s, pin(s)
 }
 
-// oneOf is the schema of a type with these words. Hops have more: a profile can bring some of its own.
+// oneOf returns the schema of a type with these words. Hops may have others, which a profile defines.
 func oneOf(t reflect.Type, words []any) *jsonschema.Schema {
 	if t == reflect.TypeFor[diag.HopID]() {
 		return &jsonschema.Schema{Type: "string", AnyOf: []*jsonschema.Schema{{Enum: words}, {Pattern: diag.OwnHopPattern}}}
@@ -41,7 +41,7 @@ func oneOf(t reflect.Type, words []any) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Enum: words}
 }
 
-// leaf gives the schema of the types that marshal as one value; nil for every other type.
+// leaf returns the schema of a type that marshals as one value; nil for every other type.
 func leaf(t reflect.Type, words map[reflect.Type][]any) *jsonschema.Schema {
 	if _, ok := words[t]; ok {
 		return &jsonschema.Schema{Ref: "#/$defs/" + t.Name()}
@@ -58,7 +58,7 @@ func leaf(t reflect.Type, words map[reflect.Type][]any) *jsonschema.Schema {
 	return nil
 }
 
-// closedWords lists the values of every type whose words are closed.
+// closedWords lists the values of every closed type.
 func closedWords() map[reflect.Type][]any {
 	return byType(
 		closed(diag.Statuses[:]...),
@@ -93,7 +93,7 @@ func closed[T ~string](words ...T) wordList {
 	return closedIn(words, func(w T) T { return w })
 }
 
-// closedIn is the list in the rows of a table.
+// closedIn returns the list in the rows of a table.
 func closedIn[R any, T ~string](rows []R, word func(R) T) wordList {
 	l := wordList{of: reflect.TypeFor[T]()}
 	for _, r := range rows {

@@ -36,7 +36,7 @@ func TestPublishedSchemasAreTheTypes(t *testing.T) {
 	}
 }
 
-// strict is the schema of what this version writes, ready to validate: other fields and words are mistakes.
+// strict returns a validator for the schema of what this version writes: other fields and words are mistakes.
 func strict(t *testing.T, of func() (*invopop.Schema, error)) *jsonschema.Schema {
 	t.Helper()
 	s, err := of()
@@ -50,7 +50,7 @@ func strict(t *testing.T, of func() (*invopop.Schema, error)) *jsonschema.Schema
 	return compiled(t, string(s.ID), string(text))
 }
 
-// compiled is a schema, ready to validate, with formats asserted.
+// compiled returns a validator for a schema, which also checks formats.
 func compiled(t *testing.T, id, text string) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
@@ -69,7 +69,7 @@ func compiled(t *testing.T, id, text string) *jsonschema.Schema {
 	return s
 }
 
-// sample is a report in which every kind of value occurs once.
+// sample returns a report in which every kind of value occurs once.
 func sample() *diag.Report {
 	at := diag.At(time.Date(2026, 5, 25, 10, 0, 0, 123456789, time.UTC))
 	yes, offset := true, int64(-12)
@@ -121,7 +121,7 @@ func sample() *diag.Report {
 	}
 }
 
-// check validates text against the schema; "" when it is valid.
+// check validates text against the schema; it returns "" if it is valid.
 func check(t *testing.T, s *jsonschema.Schema, text []byte) string {
 	t.Helper()
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
@@ -170,10 +170,10 @@ func TestSampleIsValidAndWrongOnesAreNot(t *testing.T) {
 	})
 }
 
-// wrong is a document with one thing in it that must not be there.
+// wrong is a mistake to insert into a document.
 type wrong struct{ name, from, to string }
 
-// refuses wants each to be refused; n is how many of its places are changed, -1 all.
+// refuses requires that each mistake is refused; n is how many of its places are changed, -1 all.
 func refuses(t *testing.T, s *jsonschema.Schema, text string, n int, all []wrong) {
 	t.Helper()
 	for _, c := range all {
@@ -189,12 +189,12 @@ func refuses(t *testing.T, s *jsonschema.Schema, text string, n int, all []wrong
 	}
 }
 
-// Every report that is kept anywhere in the repository as a golden is valid.
+// Every golden report in the repository is valid.
 func TestEveryGoldenReportIsValid(t *testing.T) {
 	everyGolden(t, diag.KindPreflight, strict(t, reportSchema), func([]byte) {})
 }
 
-// everyGolden wants every document of kind in the repository to be valid, and hands each to seen.
+// everyGolden requires that every document of kind in the repository is valid, and calls seen with each.
 func everyGolden(t *testing.T, kind string, s *jsonschema.Schema, seen func(text []byte)) {
 	t.Helper()
 	root := filepath.Join("..", "..")

@@ -24,7 +24,7 @@ type policyFile struct {
 	Rules   []policy.Rule `yaml:"rules"`
 }
 
-// judgement is the document of gpu policy explain: a head, and what gpuaas-gpu-policy replied.
+// judgement is the document of gpu policy explain: a head, and the reply of gpuaas-gpu-policy.
 type judgement struct {
 	diag.Head
 	Judgement policy.Judgement  `json:"judgement"`
@@ -49,7 +49,7 @@ func gpuReflector(tag string) *jsonschema.Reflector {
 	}}
 }
 
-// generateGPUPolicy is the schema of a policy's file, for editors. Whether a condition is CEL it does not know.
+// generateGPUPolicy returns the schema of a policy's file, for editors. It cannot check whether a condition is CEL.
 func generateGPUPolicy() ([]byte, error) {
 	s := gpuReflector("yaml").Reflect(&policyFile{})
 	s.ID, s.Title = policyID, "gpuaasctl GPU policy"
@@ -79,7 +79,7 @@ func generateGPUPolicy() ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// generateGPUJudgement is the published schema of a judgement.
+// generateGPUJudgement returns the published schema of a judgement.
 func generateGPUJudgement() ([]byte, error) {
 	s := gpuReflector("").Reflect(&judgement{})
 	s.ID, s.Title = judgementID, "gpuaasctl GPU judgement"

@@ -10,7 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/policy/schema"
 )
 
-// TestPoliciesBySchemaAndByTheirReader: the built-in ones are valid, and both refuse the same mistakes.
+// TestPoliciesBySchemaAndByTheirReader: the built-in policies are valid, and schema and reader refuse the same
+// mistakes.
 func TestPoliciesBySchemaAndByTheirReader(t *testing.T) {
 	s := compiled(t, policyID, schema.Policy())
 	const rule = "{name: a, condition: gpu.lost, result: UNHEALTHY"

@@ -1,5 +1,5 @@
-// Command schemagen writes the JSON Schemas of the reports, of drills and of GPU policies from the Go types. It is run
-// by go generate and never linked into a program that is shipped.
+// Command schemagen writes the JSON Schemas of the reports, of drills and of GPU policies from the Go types. go
+// generate runs it; no released program links it.
 package main
 
 import (

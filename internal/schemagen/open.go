@@ -8,18 +8,18 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// The promise of docs/contract.md: documents that programs exchange gain fields, and words in vocabularies that grow,
-// within v1. Their published schemas accept both, so that the schema of an older version accepts a newer document.
-// Schemas of files that people write stay strict: there an unknown field is a mistake.
+// The promise of docs/contract.md: within v1, documents that programs exchange may gain fields, and growing
+// vocabularies may gain words. Their published schemas accept both, so that the schema of an older version accepts a
+// newer document. Schemas of files that people write stay strict: there an unknown field is a mistake.
 
 // fixed are the vocabularies that do not grow within v1: a reader may rely on knowing every word.
 var fixed = []string{"Status", "Outcome", "EndedBy", "Confidence", "Severity", "UserState", "Mark", "State",
 	"Word", "Health"}
 
-// growing is what a word of a later version may look like; of a hop's vantage it joins two.
+// growing matches possible words of later versions, including a hop's vantage that joins two.
 const growing = `^[a-z][a-z0-9_+]*$`
 
-// published is s with room for later versions, indented, with a line break at the end.
+// published returns s with room for later versions, indented, with a final newline.
 func published(s *jsonschema.Schema, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func published(s *jsonschema.Schema, err error) ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// grow lets a list of words have further ones.
+// grow allows further words in a list.
 func grow(s *jsonschema.Schema) {
 	if len(s.Enum) > 0 {
 		s.AnyOf, s.Enum = []*jsonschema.Schema{{Enum: s.Enum}}, nil
@@ -53,7 +53,7 @@ func grow(s *jsonschema.Schema) {
 	}
 }
 
-// widen lets every object of s have further fields.
+// widen allows further fields in every object of s.
 func widen(s *jsonschema.Schema) {
 	if s == nil {
 		return

@@ -16,11 +16,11 @@ import (
 // scenarioID names the schema of drills.
 const scenarioID = "urn:gpuaasctl:v1:chaos-scenario"
 
-// variable is how a text may hold a value that is filled in later.
+// variable matches a placeholder for a value that is filled in later.
 const variable = `^\$\{[a-z_]+\}$`
 
-// generateScenario is the schema of a drill's file, with the parameters of every kind of fault, so that an editor can
-// complete them.
+// generateScenario returns the schema of a drill's file, with the parameters of every kind of fault, so that an editor
+// can complete them.
 func generateScenario() ([]byte, error) {
 	all, words := closedWords(), map[reflect.Type][]any{}
 	for _, t := range [...]reflect.Type{reflect.TypeFor[diag.HopID](), reflect.TypeFor[diag.Signal](),
@@ -81,7 +81,7 @@ func lastWord(ref string) string {
 	return ref
 }
 
-// scenarioLeaf gives the schema of the types that a file spells in a way of their own; nil for every other type.
+// scenarioLeaf returns the schema of a type with its own form in a file; nil for every other type.
 func scenarioLeaf(t reflect.Type, words map[reflect.Type][]any) *jsonschema.Schema {
 	if _, ok := words[t]; ok {
 		return &jsonschema.Schema{Ref: "#/$defs/" + t.Name()}

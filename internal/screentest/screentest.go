@@ -14,7 +14,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// patience bounds what is awaited, on a machine that is busy with other tests.
+// patience is the timeout for expected output, on a machine that is busy with other tests.
 const patience = 3 * time.Minute
 
 // Terminal is a program on a terminal of 80 by 24.
@@ -27,7 +27,7 @@ type Terminal struct {
 	text strings.Builder
 }
 
-// Start starts a program on a terminal of its own. It ends with the test.
+// Start starts a program on a new terminal. The program ends with the test.
 func Start(t testing.TB, cmd *exec.Cmd) *Terminal {
 	t.Helper()
 	far, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 80})
@@ -41,14 +41,14 @@ func Start(t testing.TB, cmd *exec.Cmd) *Terminal {
 		_, _ = io.Copy(s, far) // ends with EIO when the program has ended
 	}()
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // where the test failed before its end
+		_ = cmd.Process.Kill() // in case the test failed before its end
 		_ = far.Close()
 		<-read
 	})
 	return s
 }
 
-// Write implements io.Writer: what the program draws.
+// Write implements io.Writer for what the program draws.
 func (s *Terminal) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,14 +61,14 @@ func (s *Terminal) drawn() string {
 	return ansi.Strip(s.text.String())
 }
 
-// last is the end of what was drawn.
+// last returns the end of what was drawn.
 func (s *Terminal) last() string {
 	text := s.drawn()
 	return text[max(0, len(text)-3000):]
 }
 
-// Await returns once text is on the screen. A screen is drawn by what differs, so the terminal gets another size until
-// a whole one has the text.
+// Await returns when text is on the screen. Programs only draw what differs, so Await resizes the terminal until a
+// complete screen has the text.
 func (s *Terminal) Await(text string) {
 	s.t.Helper()
 	rows := uint16(24)
@@ -82,7 +82,7 @@ func (s *Terminal) Await(text string) {
 	s.t.Fatalf("%q is not drawn: %q", text, s.last())
 }
 
-// Press sends keys, and forgets what was drawn before.
+// Press sends keys, and discards what was drawn before.
 func (s *Terminal) Press(keys string) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -93,10 +93,10 @@ func (s *Terminal) Press(keys string) {
 	}
 }
 
-// Close closes the far end, as a window that is closed.
+// Close closes the far end, like closing the window.
 func (s *Terminal) Close() { _ = s.far.Close() }
 
-// Ends wants the program to end with an exit code.
+// Ends requires that the program ends with an exit code.
 func (s *Terminal) Ends(code int) {
 	s.t.Helper()
 	end := make(chan error, 1)

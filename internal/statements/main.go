@@ -3,8 +3,8 @@
 //
 //	go run ./internal/statements [FOLDER [OLDER]]
 //
-// It prints the statements of each package under FOLDER ("."), those of its tests beside them, and their sums. With
-// OLDER, a tree of an earlier commit (git archive), it prints what was added since.
+// It prints the statements of each package under FOLDER ("."), those of its tests in a second column, and their sums.
+// With OLDER, a tree of an earlier commit (git archive), it prints what was added since.
 package main
 
 import (
@@ -52,7 +52,7 @@ func run(folders []string) error {
 	return nil
 }
 
-// count adds, sign times, the statements of each folder under root to found.
+// count adds the statements of each folder under root to found, multiplied by sign.
 func count(found map[string]number, root string, sign int) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -79,7 +79,7 @@ func count(found map[string]number, root string, sign int) error {
 	})
 }
 
-// statements counts every statement but the blocks that only hold others, and every declaration of a package.
+// statements counts every statement except blocks, which only contain others, and every declaration of a package.
 func statements(file *ast.File) int {
 	n := len(file.Decls)
 	ast.Inspect(file, func(node ast.Node) bool {

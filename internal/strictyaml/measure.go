@@ -9,18 +9,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The most that a file may be: far more than people write, and little enough that reading any file takes a moment. The
-// decoder compares each field of a mapping with each, and keeps every value at some hundred bytes.
+// Limits of a file: far more than people write, and small enough that reading any file takes a moment. The decoder
+// compares every pair of fields in a mapping, and keeps some hundred bytes per value.
 const (
 	mostBytes  = 2 << 20
 	mostValues = 100_000 // with those that aliases repeat
 	mostFields = 10_000  // of one mapping
-	mostDeep   = 100     // lists and mappings in each other
+	mostDeep   = 100     // nesting of lists and mappings
 	mostKeys   = 16 << 20
 	mostErrors = 50 // that one file's error lists
 )
 
-// measured is a walk through a document, before anything follows its aliases.
+// measured is the state of a traversal of a document, before anything follows its aliases.
 type measured struct {
 	values, keys int // keys: bytes of the dotted keys of all values
 	around       []*yaml.Node
@@ -29,7 +29,7 @@ type measured struct {
 	twice        []Problem
 }
 
-// measure finds why a document cannot be read: it has no end, is too large, or gives a field twice.
+// measure finds why a document cannot be read: it is circular, too large, or has a duplicate field.
 func measure(root *yaml.Node) []Problem {
 	m := measured{seen: map[*yaml.Node]bool{}}
 	if p := m.walk(root, 0); p != nil {
@@ -38,7 +38,7 @@ func measure(root *yaml.Node) []Problem {
 	return m.twice
 }
 
-// walk measures a node whose dotted key is that long.
+// walk measures a node whose dotted key has key bytes.
 func (m *measured) walk(n *yaml.Node, key int) *Problem {
 	m.values++
 	m.keys += key
@@ -82,7 +82,7 @@ func (m *measured) walk(n *yaml.Node, key int) *Problem {
 	return nil
 }
 
-// compare notes the fields that a mapping has twice.
+// compare records the duplicate fields of a mapping.
 func (m *measured) compare(n *yaml.Node) {
 	type name struct {
 		kind  yaml.Kind

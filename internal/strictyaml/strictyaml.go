@@ -1,7 +1,7 @@
-// Package strictyaml reads files that people write: a field that does not exist, a value of the wrong type or a second
-// document is an error, with its line, its field and the nearest name that exists. Fields are those of the Go type that
-// is read into, so that a new field needs no list. It knows no file: profiles, scenarios, suites and the reference
-// platform's configuration are read with it.
+// Package strictyaml reads files that people write: an unknown field, a value of the wrong type or a second document is
+// an error, with its line, its field and the nearest existing name. The allowed fields are those of the Go type, so a
+// new field needs no list. It knows no file format: profiles, scenarios, suites and the reference platform's
+// configuration are read with it.
 package strictyaml
 
 import (
@@ -20,7 +20,7 @@ import (
 
 // Longer than 300 lines: one walk of a document beside the type that it is read into.
 
-// Error is one mistake in a file, with the line that holds it (0: no single line does).
+// Error is one mistake in a file, with its line (0: no single line).
 type Error struct {
 	Path    string
 	Line    int
@@ -34,13 +34,13 @@ func (e *Error) Error() string {
 	return e.Path + ":" + strconv.Itoa(e.Line) + ": " + e.Message
 }
 
-// Problem is one mistake: where by dotted key ("faults[0].params.verdict"), or by line alone, and what.
+// Problem is one mistake: its place as a dotted key ("faults[0].params.verdict"), or only as a line, and a message.
 type Problem struct {
 	Key  string
-	Line int // 0: the line of Key, or of what is around it
+	Line int // 0: the line of Key, or of the innermost existing parent
 	Text string
 
-	whole bool // a list or a mapping is where a value should be
+	whole bool // there is a list or a mapping instead of a value
 }
 
 // String is the problem without its line.
@@ -51,14 +51,14 @@ func (p Problem) String() string {
 	return p.Key + ": " + p.Text
 }
 
-// Document is a file that was read.
+// Document is a parsed file.
 type Document struct {
 	Path  string
-	Root  *yaml.Node     // its mapping; nil where the file is empty
-	Lines map[string]int // of its values, by dotted key; a list's have their number: "chaos.windows[1]"
+	Root  *yaml.Node     // its mapping; nil if the file is empty
+	Lines map[string]int // lines of its values, by dotted key; list elements have an index: "chaos.windows[1]"
 }
 
-// Parse reads a file's one document. An empty file is one without a Root.
+// Parse parses a file's one document. An empty file is a document without a Root.
 func Parse(path string, data []byte) (Document, error) {
 	d := Document{Path: path, Lines: map[string]int{}}
 	if len(data) > mostBytes {
@@ -72,11 +72,11 @@ func Parse(path string, data []byte) (Document, error) {
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return d, &Error{Path: path, Message: "holds more than one YAML document"}
 	}
-	// Whatever is endless or too large is refused before anything follows aliases or compares fields.
+	// Refuse a circular or too large document before anything follows aliases or compares fields.
 	if found := measure(&root); len(found) > 0 {
 		return d, d.Error(found)
 	}
-	// A merge of a value that is not a mapping, for example, is not a type error. Type errors are reported later.
+	// For example, a merge of a value that is not a mapping is not a type error. Type errors are reported later.
 	if err := root.Decode(new(any)); err != nil && !errors.As(err, new(*yaml.TypeError)) {
 		return d, d.Error(problems(err, nil))
 	}
@@ -87,8 +87,7 @@ func Parse(path string, data []byte) (Document, error) {
 	return d, nil
 }
 
-// Decode reads the document into a struct, a pointer to which is into. What was right is there even where something was
-// not.
+// Decode decodes the document into the struct that into points to. Valid values are set even if there are problems.
 func (d Document) Decode(into any) []Problem {
 	if d.Root == nil {
 		return nil
@@ -96,7 +95,7 @@ func (d Document) Decode(into any) []Problem {
 	return append(Unknown(d.Root, reflect.TypeOf(into), ""), decode(d.Root, into, d.Lines)...)
 }
 
-// Decode is Document.Decode of a part of a document, whose unknown fields were looked for. key is where it is.
+// Decode is Document.Decode for a part of a document whose unknown fields were already reported. key is its place.
 func Decode(n *yaml.Node, into any, key string) []Problem {
 	lines := map[string]int{}
 	index(n, key, lines)
@@ -128,12 +127,12 @@ func decode(n *yaml.Node, into any, lines map[string]int) []Problem {
 	return found
 }
 
-// keyAt is the key of a problem that the decoder knows by its line, on which those keys are: the innermost, but no item
-// of a list that should be something else; "" where the line has several.
+// keyAt returns the key for a problem that the decoder reports by line, given the keys on that line: the innermost, but
+// not an element of a list that should not be one; "" if the line has several.
 func keyAt(p Problem, keys []string) (inner string) {
 	var on, fields []string
 	for _, key := range keys {
-		if strings.HasPrefix(key, "[") { // a list in place of the whole document
+		if strings.HasPrefix(key, "[") { // a list instead of the whole document
 			continue
 		}
 		on = append(on, key)
@@ -157,7 +156,7 @@ func keyAt(p Problem, keys []string) (inner string) {
 	return inner
 }
 
-// Error is one error for each of the first problems, in the order of their lines; nil for none.
+// Error returns an error for each of the first problems, in the order of their lines; nil if there are none.
 func (d Document) Error(found []Problem) error {
 	for i := range found {
 		if found[i].Line == 0 {
@@ -178,7 +177,7 @@ func (d Document) Error(found []Problem) error {
 	return errors.Join(errs...)
 }
 
-// LineOf is the line of a key, or of the nearest thing around it that is in the file.
+// LineOf returns the line of a key, or of its nearest parent in the file.
 func (d Document) LineOf(key string) int {
 	for key != "" {
 		if line, ok := d.Lines[key]; ok {
@@ -189,7 +188,7 @@ func (d Document) LineOf(key string) int {
 	return 1
 }
 
-// index notes the line of every value by its key.
+// index records the line of every value by its key.
 func index(n *yaml.Node, key string, lines map[string]int) {
 	switch n.Kind {
 	case yaml.AliasNode:
@@ -209,7 +208,7 @@ func index(n *yaml.Node, key string, lines map[string]int) {
 	}
 }
 
-// Under is the key of a field.
+// Under returns the key of a field.
 func Under(key, name string) string {
 	if key == "" {
 		return name
@@ -217,8 +216,8 @@ func Under(key, name string) string {
 	return key + "." + name
 }
 
-// Unknown lists the fields of n that the type t does not have. A struct with no field for a file reads itself, and is
-// passed over.
+// Unknown lists the fields of n that the type t does not have. It skips a struct without fields for a file, which
+// decodes itself.
 func Unknown(n *yaml.Node, t reflect.Type, key string) []Problem {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -260,10 +259,10 @@ func Unknown(n *yaml.Node, t reflect.Type, key string) []Problem {
 	return found
 }
 
-// mergeTag is that of the field "<<", whose mapping, or list of them, is part of what is around it.
+// mergeTag is the tag of the field "<<", whose mapping, or list of mappings, is merged into the surrounding one.
 const mergeTag = "!!merge"
 
-// merged is Unknown of what is merged into a t.
+// merged is Unknown for what is merged into a t.
 func merged(n *yaml.Node, t reflect.Type, key string) (found []Problem) {
 	switch n.Kind {
 	case yaml.AliasNode:
@@ -277,7 +276,7 @@ func merged(n *yaml.Node, t reflect.Type, key string) (found []Problem) {
 	return Unknown(n, t, key)
 }
 
-// nameOf is the name of a field, which may be an alias.
+// nameOf returns the name of a field, which may be an alias.
 func nameOf(n *yaml.Node) string {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -285,7 +284,7 @@ func nameOf(n *yaml.Node) string {
 	return n.Value
 }
 
-// Fields are the fields of a struct by the name that they have in a file.
+// Fields returns the fields of a struct by their names in a file.
 func Fields(t reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
 	for i := range t.NumField() {

@@ -79,7 +79,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestManyAliases: a short text that means a long one ends with an error, and soon.
+// TestManyAliases: a short text that expands to a long one is an error, and soon.
 func TestManyAliases(t *testing.T) {
 	text := "a: &a [x,x,x,x,x,x,x,x,x]\n"
 	for c := 'b'; c < 'j'; c++ {
@@ -90,7 +90,7 @@ func TestManyAliases(t *testing.T) {
 	}
 }
 
-// TestHostile: no text costs more than a moment, or its error more than a page.
+// TestHostile: no text takes more than a moment, and no error is longer than a page.
 func TestHostile(t *testing.T) {
 	long := strings.Repeat("k", 100_000)
 	for name, tc := range map[string]struct{ text, want string }{

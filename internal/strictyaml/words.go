@@ -13,13 +13,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// LineError is an error of a type that reads itself, which the decoder collects with the others instead of ending at
-// it.
+// LineError returns an error for a type that decodes itself, which the decoder collects with others instead of
+// stopping.
 func LineError(n *yaml.Node, message string) error {
 	return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: %s", n.Line, message)}}
 }
 
-// problems turns the decoder's words into ours. t is what was read into.
+// problems translates the decoder's errors. t is the decoded type.
 func problems(err error, t reflect.Type) []Problem {
 	all := []string{strings.TrimPrefix(err.Error(), "yaml: ")}
 	var te *yaml.TypeError
@@ -40,7 +40,7 @@ func problems(err error, t reflect.Type) []Problem {
 	return found
 }
 
-// typeWords rewrites the decoder's "cannot unmarshal !!str `x` into int". whole reports that the value was a list or
+// typeWords translates the decoder's "cannot unmarshal !!str `x` into int". whole reports that the value was a list or
 // a mapping.
 func typeWords(m string, t reflect.Type) (text string, whole bool) {
 	rest, ok := strings.CutPrefix(m, "cannot unmarshal ")
@@ -82,7 +82,7 @@ func wanted(t reflect.Type) string {
 	return "a mapping"
 }
 
-// typeNamed finds the type of that name in t and below it, or nil.
+// typeNamed finds the type with that name in t and below it, or nil.
 func typeNamed(t reflect.Type, name string, seen map[reflect.Type]bool) reflect.Type {
 	switch {
 	case t == nil || seen[t]:
@@ -104,8 +104,8 @@ func typeNamed(t reflect.Type, name string, seen map[reflect.Type]bool) reflect.
 	return nil
 }
 
-// Nearest suggests the known word that is closest to an unknown one, as ` (did you mean "x"?)`, or nothing where none
-// is close. A word that is given as unknown is never suggested: it may be known in another place.
+// Nearest suggests the known word that is closest to an unknown one, as ` (did you mean "x"?)`, or nothing if none is
+// close. It never suggests the unknown word itself, which may be known in another place.
 func Nearest(word string, known []string) string {
 	best, bestAway := "", max(2, len(word)/3)+1
 	for _, k := range known {
@@ -116,7 +116,7 @@ func Nearest(word string, known []string) string {
 		if away < bestAway {
 			away = distance(word, k)
 		}
-		if len(word) > 3 && strings.HasPrefix(k, word) { // the beginning of a long name is a good try
+		if len(word) > 3 && strings.HasPrefix(k, word) { // the beginning of a long name is a good guess
 			away = min(away, 2)
 		}
 		if away < bestAway {
@@ -129,17 +129,17 @@ func Nearest(word string, known []string) string {
 	return fmt.Sprintf(" (did you mean %q?)", best)
 }
 
-// nearMost is how many names a message about an unknown one offers.
+// nearMost is how many names a message about an unknown name suggests.
 const nearMost = 5
 
-// NearestOf is at most five of the known words, the closest to word first, and those equally close in order.
+// NearestOf returns at most five of the known words, the closest to word first, equally close ones in order.
 func NearestOf(word string, known []string) []string {
 	all := slices.Sorted(slices.Values(known))
 	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(distance(word, a), distance(word, b)) })
 	return all[:min(len(all), nearMost)]
 }
 
-// distance is the number of bytes to insert, remove or replace that makes a into b.
+// distance returns the number of bytes to insert, remove or replace to turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

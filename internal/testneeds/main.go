@@ -1,7 +1,7 @@
-// Command testneeds gives the tests what they run: `make test-fast` calls it with "fast", `make test-lab` with "lab",
-// `make bench` with "bench", `make test-html` with "html", `make demo` with "gpus". As root on Debian or Ubuntu it
-// installs the packages that are missing; anywhere else it prints which tests are skipped for what. INSTALL=no keeps it
-// from installing. Exit status: 0 the tests can run, 1 they cannot, 2 usage.
+// Command testneeds provides the programs that tests run: `make test-fast` calls it with "fast", `make test-lab` with
+// "lab", `make bench` with "bench", `make test-html` with "html", `make demo` with "gpus". As root on Debian or Ubuntu
+// it installs missing packages; anywhere else it prints which tests will be skipped, and what they need. INSTALL=no
+// keeps it from installing. Exit status: 0 the tests can run, 1 they cannot, 2 usage.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/hosttools"
 )
 
-// sbin has programs that are for root and often not in the PATH of other users.
+// sbin has programs for root, and is often not in the PATH of other users.
 const sbin = ":/usr/sbin:/sbin"
 
 func main() {
@@ -46,7 +46,7 @@ func here() host {
 	}
 }
 
-// run is main with its world handed in; it returns the exit status.
+// run is main with its environment as parameters; it returns the exit status.
 func run(ctx context.Context, out, errs io.Writer, h host, args []string) int {
 	uses, ok := map[string]hosttools.Use{
 		"fast":  hosttools.Fast,
@@ -93,8 +93,8 @@ func run(ctx context.Context, out, errs io.Writer, h host, args []string) int {
 	return 0
 }
 
-// compiler installs the C compiler that builds the library of the lab's nodes. The lab needs none: without it the nodes
-// have no GPUs, and `make build` and `lab up` print that.
+// compiler installs the C compiler that builds the NVML library of the lab's nodes. The lab works without it, but then
+// the nodes have no GPUs, and `make build` and `lab up` print that.
 func (h host) compiler(ctx context.Context, out io.Writer) {
 	installed, err := h.installer(ctx, hosttools.Compiler)
 	if err != nil {
@@ -104,8 +104,8 @@ func (h host) compiler(ctx context.Context, out io.Writer) {
 	}
 }
 
-// servers unpacks the servers that the fast suite walks through. The suite needs none of them: it skips a server
-// that could not be downloaded, and this prints why.
+// servers unpacks the servers through which the fast suite walks. The suite skips a server that could not be
+// downloaded, and this prints why.
 func (h host) servers(ctx context.Context, out io.Writer, uses hosttools.Use) int {
 	if uses&hosttools.Fast == 0 {
 		return 0
@@ -123,7 +123,7 @@ func (h host) servers(ctx context.Context, out io.Writer, uses hosttools.Use) in
 	return 0
 }
 
-// names are the programs with their packages: "nft (nftables), jq (jq)".
+// names lists the programs with their packages: "nft (nftables), jq (jq)".
 func names(tools []hosttools.Tool) string {
 	var all []string
 	for _, t := range tools {

@@ -11,7 +11,7 @@ import (
 )
 
 // TestRun: root on Debian installs, any other user reads what is skipped and why, and a package that cannot be found
-// ends the tests in words.
+// stops the tests with a message.
 func TestRun(t *testing.T) {
 	root := host{linux: true, root: true, apt: true, install: true, path: t.TempDir()}
 	with := func(change func(*host)) host { h := root; change(&h); return h }
@@ -19,7 +19,7 @@ func TestRun(t *testing.T) {
 		host       host
 		args       string
 		code       int
-		asked      hosttools.Use // handed to the installer; 0: it is not called
+		asked      hosttools.Use // passed to the installer; 0: it is not called
 		out, errs  string
 		installErr error
 		unpackErr  error

@@ -1,8 +1,8 @@
-// Package ws is the client's half of a WebSocket (RFC 6455) over a connection that the caller made: what an agent's
+// Package ws is the client side of a WebSocket (RFC 6455) over a connection that the caller opened: what an agent's
 // terminals and a probe need of it, without extensions.
 //
-// A library would bring compression and an HTTP client of its own, 0.16 MB in a program that has 8.5. The tests
-// speak with one, and so does the platform.
+// A library would bring compression and its own HTTP client, 0.16 MB in a program that has 8.5. The tests and the
+// platform use a library as the peer.
 package ws
 
 import (
@@ -29,7 +29,7 @@ const (
 	InternalError = 1011
 )
 
-// patience is how long a peer may take nothing.
+// patience is how long a peer may accept no data.
 const patience = 10 * time.Second
 
 // CloseError is the end of a connection with a code: the peer's, or this side's for a protocol error.
@@ -39,7 +39,7 @@ type CloseError struct {
 	own    bool
 }
 
-// Own reports whether this side ended the connection since the peer broke the rules.
+// Own reports whether this side ended the connection because the peer violated the protocol.
 func (e *CloseError) Own() bool { return e.own }
 
 func (e *CloseError) Error() string {
@@ -62,13 +62,13 @@ type Conn struct {
 
 	writing sync.Mutex // guards what follows
 	out     []byte     // of the frame before
-	closing bool       // a close frame was sent, behind which nothing may come
+	closing bool       // a close frame was sent; nothing may follow it
 
 	pong chan struct{}
-	gone chan struct{} // closed when the reader has come to the end
+	gone chan struct{} // closed when the reader has reached the end
 }
 
-// Read gives the next message. It answers pings and the peer's close; any error ends the connection, and is a
+// Read returns the next message. It answers pings and the peer's close; any error ends the connection, and is a
 // *CloseError if there was a close code.
 func (c *Conn) Read() (Kind, []byte, error) {
 	c.reading.Lock()
@@ -89,7 +89,7 @@ func (c *Conn) Read() (Kind, []byte, error) {
 	return 0, nil, c.ended
 }
 
-// message puts the frames of a message together, and sees to the control frames between them.
+// message joins the frames of a message, and handles the control frames between them.
 func (c *Conn) message() (kind Kind, message []byte, err error) {
 	for {
 		f, err := readFrame(c.in, c.limit-len(message))
@@ -98,7 +98,7 @@ func (c *Conn) message() (kind Kind, message []byte, err error) {
 		}
 		switch {
 		case f.op == opPing:
-			_ = c.send(opPong, f.payload) // who cannot be written to is noticed by who writes
+			_ = c.send(opPong, f.payload) // a failed write is noticed by the next writer
 		case f.op == opPong:
 			select {
 			case c.pong <- struct{}{}:
@@ -140,7 +140,7 @@ func sendable(code int) bool {
 // Write sends one message.
 func (c *Conn) Write(kind Kind, message []byte) error { return c.send(byte(kind), message) }
 
-// send writes one frame, with patience.
+// send writes one frame, with a timeout.
 func (c *Conn) send(op byte, payload []byte) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -154,10 +154,10 @@ func (c *Conn) send(op byte, payload []byte) error {
 	return err
 }
 
-// Ping asks the peer for an answer, which a concurrent reader notices. Without one there is an error.
+// Ping sends a ping and waits for its pong, which a concurrent reader receives. No pong within the time is an error.
 func (c *Conn) Ping(within time.Duration) error {
 	select {
-	case <-c.pong: // one that came too late for the ping before
+	case <-c.pong: // discard a late pong of the previous ping
 	default:
 	}
 	if err := c.send(opPing, nil); err != nil {
@@ -175,8 +175,8 @@ func (c *Conn) Ping(within time.Duration) error {
 	}
 }
 
-// Close sends a close frame, waits for the peer's at most within, and closes the connection. Messages that arrive
-// before it go to the current reader, or are dropped.
+// Close sends a close frame, waits at most within for the peer's, and closes the connection. Messages that arrive
+// meanwhile go to the current reader, or are dropped.
 func (c *Conn) Close(code int, reason string, within time.Duration) {
 	defer time.AfterFunc(within, c.CloseNow).Stop()
 	for err := c.sayClose(code, reason); err == nil; {
@@ -185,7 +185,7 @@ func (c *Conn) Close(code int, reason string, within time.Duration) {
 	c.CloseNow()
 }
 
-// CloseNow closes the connection without a word.
+// CloseNow closes the connection without a close frame.
 func (c *Conn) CloseNow() { c.stream.Close() }
 
 func (c *Conn) sayClose(code int, reason string) error {

@@ -10,13 +10,13 @@ import (
 // Kind is the type of a message: text or binary.
 type Kind byte
 
-// The kinds of messages; they are frames' opcodes.
+// The kinds of messages, which are opcodes of frames.
 const (
 	Text   Kind = 1
 	Binary Kind = 2
 )
 
-// The other opcodes: the next piece of a message, and the control frames.
+// The other opcodes: continuation, and the control frames.
 const (
 	opMore  = 0
 	opClose = 8
@@ -54,7 +54,7 @@ func readFrame(r io.Reader, limit int) (frame, error) {
 		return f, violation(fmt.Sprintf("opcode %d is none", f.op))
 	case f.op >= opClose && (!f.final || size > maxControl):
 		return f, violation("a control frame is one short frame")
-	case size > maxControl: // then the size follows, in 2 bytes or in 8
+	case size > maxControl: // the size follows, in 2 bytes or in 8
 		more := head[:2+6*(size-126)]
 		if _, err := io.ReadFull(r, more); err != nil {
 			return f, whole(err)

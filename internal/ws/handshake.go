@@ -21,8 +21,8 @@ const (
 	headerProtocol = "Sec-Websocket-Protocol"
 )
 
-// Request is the handshake for url (http or https), which offers these subprotocols. The caller sends it, over
-// whatever transport it has.
+// Request returns the handshake request for url (http or https), which offers these subprotocols. The caller sends it,
+// over any transport.
 func Request(ctx context.Context, url string, offer ...string) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -40,8 +40,8 @@ func Request(ctx context.Context, url string, offer ...string) (*http.Request, e
 	return r, nil
 }
 
-// Open checks the answer to a handshake and gives the connection over stream, which it then owns: on an error it is
-// as it was. A message of more than limit bytes ends the connection.
+// Open checks the answer to a handshake and returns the connection over stream, which it then owns; on an error stream
+// stays open. A message of more than limit bytes ends the connection.
 func Open(resp *http.Response, stream io.ReadWriteCloser, limit int) (*Conn, error) {
 	if err := check(resp); err != nil {
 		return nil, fmt.Errorf("the handshake's answer: %w", err)
@@ -67,13 +67,13 @@ func check(resp *http.Response) error {
 	return nil
 }
 
-// accept is what a server makes of a handshake's key.
+// accept returns a server's answer to a handshake's key.
 func accept(key string) string {
 	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // see the import
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// lists reports whether a header's comma-separated list has the word, in whatever case.
+// lists reports whether a header's comma-separated list has the word, in any case.
 func lists(h http.Header, name, word string) bool {
 	return slices.ContainsFunc(strings.Split(strings.Join(h[name], ","), ","), func(v string) bool {
 		return strings.EqualFold(strings.TrimSpace(v), word)

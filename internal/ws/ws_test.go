@@ -20,7 +20,7 @@ import (
 
 const limit = 1 << 18
 
-// dial opens a connection to a server of the library's.
+// dial opens a connection to a server that uses the library.
 func dial(t *testing.T, serve func(ctx context.Context, c *websocket.Conn)) *ws.Conn {
 	t.Helper()
 	var served sync.WaitGroup
@@ -148,7 +148,7 @@ func TestCloseIsHeardAndWaitsForTheAnswer(t *testing.T) {
 
 func TestCloseDoesNotWaitForLong(t *testing.T) {
 	closed := make(chan struct{})
-	conn := dial(t, func(context.Context, *websocket.Conn) { <-closed }) // the far side does not answer until then
+	conn := dial(t, func(context.Context, *websocket.Conn) { <-closed }) // the peer does not answer until then
 	read := make(chan error, 1)
 	go func() { _, _, err := conn.Read(); read <- err }()
 	conn.Close(ws.Normal, "", 50*time.Millisecond)
@@ -158,7 +158,7 @@ func TestCloseDoesNotWaitForLong(t *testing.T) {
 	}
 }
 
-// wire is a connection of which the server's half is written already.
+// wire is a connection on which the server's data is already waiting.
 type wire struct {
 	io.Reader
 	sent   bytes.Buffer
@@ -190,7 +190,7 @@ func TestWhatAServerMustNotSay(t *testing.T) {
 	big := strings.Repeat("x", 200)
 	for name, tc := range map[string]struct {
 		frames string
-		code   int // of the CloseError; 0: another error
+		code   int // code of the CloseError; 0: another error
 	}{
 		"an extension's bit":           {"\xc1\x01a", ws.ProtocolError},
 		"a mask":                       {"\x81\x81\x00\x00\x00\x00a", ws.ProtocolError},

@@ -1,6 +1,5 @@
-// Package xunit checks that a JUnit file is one that the strictest common reader takes: the rules of the Jenkins
-// xUnit plugin's schema (model/xsd/junit-10.xsd), as a table, and that its counts are those of its cases. Tests call
-// it.
+// Package xunit checks that a JUnit file is accepted by the strictest common reader: it has the rules of the Jenkins
+// xUnit plugin's schema (model/xsd/junit-10.xsd) as a table, and checks that counts match the cases. Tests call it.
 package xunit
 
 import (
@@ -14,7 +13,7 @@ import (
 	"strings"
 )
 
-// element is what one element may have: attributes by name, children in any order and number, and text beside them.
+// element is what one element may have: attributes by name, children in any order and number, and text.
 type element struct {
 	required []string
 	optional []string
@@ -22,7 +21,7 @@ type element struct {
 	text     bool
 }
 
-// elements are those of the schema. Its elements for tests that were run again are left out: no file of ours has any.
+// elements are those of the schema, without its elements for repeated tests, which no file of ours has.
 var elements = map[string]element{
 	"testsuites": {optional: []string{"name", "time", "tests", "failures", "errors"}, children: []string{"testsuite"}},
 	"testsuite": {
@@ -43,7 +42,7 @@ var elements = map[string]element{
 	"system-err": {text: true},
 }
 
-// seconds is a time: digits with commas between thousands, and a fraction. The schema wants it of suites.
+// seconds is a time: digits with commas between thousands, and a fraction. The schema requires it for suites.
 var seconds = regexp.MustCompile(`^([0-9]+|[0-9]{1,3}(,[0-9]{3})+)?(\.[0-9]*)?$`)
 
 // timed are the elements whose time has that form.
@@ -57,7 +56,7 @@ type node struct {
 	Text     string     `xml:",chardata"`
 }
 
-// Check is everything that is wrong with a document; nil: nothing.
+// Check returns all mistakes in a document; nil if there are none.
 func Check(document []byte) error {
 	var root node
 	d := xml.NewDecoder(bytes.NewReader(document))
@@ -116,7 +115,7 @@ func (n *node) check(wrong *[]error, at string) {
 	}
 }
 
-// count wants the counts of each suite, and of all of them, to be those of their cases.
+// count requires that the counts of each suite, and the totals, match the cases.
 func (n *node) count(wrong *[]error, at string) {
 	for attr, want := range map[string]int{"tests": n.cases(""), "failures": n.cases("failure"),
 		"errors": n.cases("error"), "skipped": n.cases("skipped")} {
@@ -135,7 +134,7 @@ func (n *node) count(wrong *[]error, at string) {
 	}
 }
 
-// cases is how many cases are below n that have the child, or any for "".
+// cases counts the cases below n that have the child, or all for "".
 func (n *node) cases(child string) int {
 	if n.XMLName.Local == "testcase" {
 		if child == "" || slices.ContainsFunc(n.Children, func(c node) bool { return c.XMLName.Local == child }) {

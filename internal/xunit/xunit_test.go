@@ -10,7 +10,7 @@ const sound = `<?xml version="1.0"?><testsuites name="x" tests="3" failures="1" 
 <testcase name="1" classname="c" time="0"><failure message="m" type="t">text</failure></testcase>
 <testcase name="2"><skipped message="m"></skipped></testcase><testcase name="3"><system-out>o</system-out></testcase></testsuite></testsuites>`
 
-// TestCheck: a sound document is, and each way to be wrong is seen.
+// TestCheck: a valid document passes, and each kind of mistake is found.
 func TestCheck(t *testing.T) {
 	if err := Check([]byte(sound)); err != nil {
 		t.Fatal(err)

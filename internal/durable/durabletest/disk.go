@@ -1,8 +1,8 @@
-// Package durabletest is the disk of the tests of what survives a crash.
+// Package durabletest has the disk for tests of crash safety.
 //
-// Disk is a durable.FS in memory that remembers what was done to it. Every write, sync and change of a folder is
-// logged; Cut makes the disk as it may be found when the power went after any of them: a killed process never tests a
-// sync, for the page cache survives it. Killer ends a process ahead of any change, of this disk and of a real one.
+// Disk is a durable.FS in memory that logs every write, sync and change of a folder. Cut returns the disk as it may be
+// found after a power failure following any of them: killing a process never tests a sync, since the page cache
+// survives it. Killer ends a process before any change, of this disk or of a real one.
 package durabletest
 
 import (
@@ -22,10 +22,10 @@ import (
 
 // Longer than 300 lines: one disk, with every operation of durable.FS and what a power cut leaves of it.
 
-// Sector is what a disk writes wholly or not at all.
+// Sector is the unit that a disk writes atomically.
 const Sector = 512
 
-// Op is one operation, as it was logged.
+// Op is one logged operation.
 type Op struct {
 	Kind string
 	Path string
@@ -35,7 +35,7 @@ type Op struct {
 	data []byte
 }
 
-// Disk is a disk. The zero value is not usable; see New.
+// Disk is a simulated disk. The zero value is not usable; see New.
 type Disk struct {
 	mu    sync.Mutex // guards everything
 	names map[string]*file
@@ -44,7 +44,7 @@ type Disk struct {
 	keep  bool
 	count map[string]int
 
-	// Fault, when set, is asked ahead of every change, and in the middle of a write. It is called with the disk locked.
+	// Fault, if set, is called before every change, and in the middle of a write. It is called with the disk locked.
 	Fault durable.Hook
 	// FSKind is the file system's name, by default ext4.
 	FSKind string
@@ -54,11 +54,11 @@ type Disk struct {
 
 type file struct {
 	data  []byte
-	holes map[int64]bool // sectors that have no room on the disk yet, by offset
+	holes map[int64]bool // sectors that are not allocated yet, by offset
 	gone  bool
 }
 
-// New is an empty disk. It logs what it holds when keep is set; it always counts.
+// New returns an empty disk. It logs data if keep is set; it always counts.
 func New(keep bool) *Disk {
 	return &Disk{names: map[string]*file{}, dirs: map[string]bool{"/": true}, keep: keep, count: map[string]int{},
 		FSKind: "ext4"}
@@ -88,14 +88,14 @@ func (d *Disk) do(op Op) error {
 	return nil
 }
 
-// Count is how many operations of a kind were done.
+// Count returns how many operations of a kind were done.
 func (d *Disk) Count(kind string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.count[kind]
 }
 
-// CountIn is how many operations of a kind were done in a folder itself.
+// CountIn returns how many operations of a kind were done directly in a folder.
 func (d *Disk) CountIn(kind, folder string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -128,7 +128,7 @@ func (d *Disk) Open(name string, _ fs.FileMode) (durable.File, error) {
 	if !ok {
 		return d.create(name)
 	}
-	if err := d.ask(durable.OpOpen, name); err != nil { // it is opened to be written
+	if err := d.ask(durable.OpOpen, name); err != nil { // it is opened for writing
 		return nil, err
 	}
 	return &handle{disk: d, path: name, file: f}, nil
@@ -278,14 +278,14 @@ func (d *Disk) FreeInodes(string) (int64, error) {
 	return d.Inodes, nil
 }
 
-// Files is the disk as it is now, page cache and all.
+// Files returns the current disk, including the page cache.
 func (d *Disk) Files() fstest.MapFS {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return mapped(d.names)
 }
 
-// Holes counts the sectors of a file that have no room on the disk.
+// Holes counts the sectors of a file that are not allocated.
 func (d *Disk) Holes(name string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -303,8 +303,8 @@ func mapped(names map[string]*file) fstest.MapFS {
 	return m
 }
 
-// Cut is a disk as it may be found when the power went after the first n operations of the log: everything that was
-// synced is there, and of the rest any part, by sectors, as roll has it.
+// Cut returns a disk as it may be found after a power failure following the first n operations of the log: everything
+// that was synced is there, and of the rest any part, by sectors, as roll decides.
 func (d *Disk) Cut(n int, roll *rand.Rand) *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -344,7 +344,7 @@ func (d *Disk) Cut(n int, roll *rand.Rand) *Disk {
 	return out
 }
 
-// left is what is left of a file.
+// left returns what is left of a file.
 func left(log []Op, of *file, synced map[*file]int, roll *rand.Rand) *file {
 	last, ok := synced[of]
 	if !ok {

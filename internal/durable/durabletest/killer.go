@@ -6,16 +6,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
-// Killer ends a process ahead of a change of its disk, which may be the second half of a write. Kill is its hook.
+// Killer ends a process before a change of its disk, which may be the second half of a write. Kill is its hook.
 type Killer struct {
-	Changes int // so far, in this process and those before
+	Changes int // so far, in this process and earlier ones
 	At      int // the change that kills, from 1; 0: none
 }
 
-// Killed is what a change panics with at which the process dies.
+// Killed is the value of the panic at the change at which the process dies.
 type Killed struct{ Change string }
 
-// NewDir is an empty folder in memory, and what kills a process ahead of a change of it.
+// NewDir returns an empty folder in memory, and a Killer for it.
 func NewDir() (durable.Dir, *Killer) {
 	d, k := New(false), &Killer{}
 	d.Fault = k.Kill
