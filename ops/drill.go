@@ -51,7 +51,7 @@ type Suite struct {
 type Progress struct {
 	Index, Count int              // of the drill, from 0, and the number of drills
 	Event        drill.Event      // zero if the update is about the walk
-	Walk         *preflight.Event // nil: the event is news
+	Walk         *preflight.Event // nil: the update is Event
 }
 
 // Drill runs a suite until a drill leaves something on a machine, or ctx ends; in that case it reverts everything

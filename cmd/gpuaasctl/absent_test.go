@@ -24,21 +24,21 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// mappedPlatform is a healthy platform's API that fails the test on a request that no mapped path makes.
+// mappedPlatform is a healthy platform's API that fails the test on a request to a path that is not mapped.
 type mappedPlatform struct {
 	t       *testing.T
 	mapping profile.Mapping
 	mu      sync.Mutex                              // guards what
 	what    string                                  // the command that runs
-	status  int                                     // in place of a healthy answer to everything but healthz
-	alter   func(name string, answer []byte) []byte // nil: answers go out as they are
+	status  int                                     // status instead of a healthy answer, except for healthz
+	alter   func(name string, answer []byte) []byte // nil: answers are not modified
 	patient bool                                    // a late answer of a busy machine does not fail the test
 	run     func(args []string) int                 // nil: the command runs in this process, without a terminal
 }
 
 var placeholder = regexp.MustCompile(`\\\{\w+\\\}`)
 
-// asks are the paths of the API that a request may be, by the mapping.
+// asks returns the mapped paths of the API that a request may be for.
 func (p *mappedPlatform) asks(r *http.Request) string {
 	for name, template := range p.mapping.Paths {
 		form := "^" + placeholder.ReplaceAllString(regexp.QuoteMeta(template), `[^/?&]+`) + "$"
@@ -72,7 +72,7 @@ func (p *mappedPlatform) serve(w http.ResponseWriter, r *http.Request, name stri
 	}
 	now := time.Now().UTC().Format(time.RFC3339Nano)
 	w.Header().Set("Content-Type", "application/json")
-	// one path of one server in the default mapping
+	// both are one path of one server in the default mapping
 	health := name == profile.PathHealthz || name == profile.PathTerminalHealthz
 	if p.status != 0 && !health {
 		w.WriteHeader(p.status)
@@ -99,7 +99,7 @@ func (p *mappedPlatform) serve(w http.ResponseWriter, r *http.Request, name stri
 	_ = json.NewEncoder(w).Encode(answers[name])
 }
 
-// runOn runs a command against the platform, whose mapping lacks the named paths and fields.
+// runOn runs a command against the platform, with the named paths and fields mapped away.
 func (p *mappedPlatform) runOn(args []string, away ...string) (code int, said string) {
 	p.t.Helper()
 	m := profile.DefaultMapping()
@@ -151,7 +151,7 @@ func (p *mappedPlatform) runOn(args []string, away ...string) (code int, said st
 	return execute(a, p.t.Context(), args), out.String()
 }
 
-// platformCommands are the commands that ask a platform, beside a drill's.
+// platformCommands are the commands that use a platform's API, except for a drill's.
 func platformCommands() map[string][]string {
 	return map[string][]string{
 		"preflight": {"preflight", "--node-id", "n1", "--allocation-id", "a1", "--session-id", "s0", "--correlation-id",
@@ -166,8 +166,8 @@ func platformCommands() map[string][]string {
 	}
 }
 
-// TestCommandsSendNothingToAnAbsentPath: what a profile maps to "-" is asked by no command: every path singly, every
-// path, every field, and everything. A healthy platform is never a failure for what it lacks.
+// TestCommandsSendNothingToAnAbsentPath: no command uses what a profile maps to "-": each path, each field, and
+// everything at once. A healthy platform never fails for what it lacks.
 func TestCommandsSendNothingToAnAbsentPath(t *testing.T) {
 	d := profile.DefaultMapping()
 	paths, fields := slices.Sorted(maps.Keys(d.Paths)), slices.Sorted(maps.Keys(d.Fields))
@@ -187,7 +187,7 @@ func TestCommandsSendNothingToAnAbsentPath(t *testing.T) {
 				case lacks && (code != cmdutil.ExitUsage || !strings.Contains(said, "mapping.paths.node_reenroll")):
 					t.Errorf("without %v: exit %d: %s", set, code, said)
 				case gathers && !slices.ContainsFunc(paths, func(n string) bool { return !slices.Contains(set, n) }):
-					// without a way to the node and without the path nothing can be gathered, which exit code 3
+					// without access to the node and without the path nothing can be gathered, which exit code 3
 					// reports
 				case !lacks && (code == cmdutil.ExitFailed || code == cmdutil.ExitUsage || code == cmdutil.ExitInternal):
 					t.Errorf("without %v: exit %d: %s", set, code, said)

@@ -14,8 +14,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// TestEveryRecoveryHasACommandOfThisTool: of every recording, the steps have at least one; each of them parses, is
-// about the walk's node with its profile, needs nothing that the walk found broken, and is not forbidden by the reason.
+// TestEveryRecoveryHasACommandOfThisTool: for every recording, the steps have at least one command of this tool. Each
+// command parses, is about the walk's node with its profile, needs nothing that the walk found broken, and is not
+// forbidden by the reason.
 func TestEveryRecoveryHasACommandOfThisTool(t *testing.T) {
 	files, err := filepath.Glob("../../golden/*/*.json")
 	if err != nil || len(files) < 60 {
@@ -80,7 +81,7 @@ func unfit(r *diag.Report, path string) string {
 	return ""
 }
 
-// pastable are the texts between backticks.
+// pastable returns the texts between backticks.
 func pastable(steps []string) (lines []string) {
 	for _, step := range steps {
 		for i, part := range strings.Split(step, "`") {
@@ -92,7 +93,7 @@ func pastable(steps []string) (lines []string) {
 	return lines
 }
 
-// shellSplit is a line as a shell splits it.
+// shellSplit splits a line as a shell does.
 func shellSplit(t *testing.T, line string) []string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", `printf '%s\000' `+line).Output()
@@ -102,7 +103,7 @@ func shellSplit(t *testing.T, line string) []string {
 	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
 }
 
-// parsed is the command that args name, without the tool's name; an error where its flags or arguments do not parse.
+// parsed returns the command that args name, without the tool's name; an error if its flags or arguments do not parse.
 func parsed(args []string) (string, error) {
 	root, _ := newRoot(&cmdutil.App{Env: func(string) string { return "" }}, nil)
 	cmd, rest, err := root.Find(args)
@@ -116,7 +117,7 @@ func parsed(args []string) (string, error) {
 	return path, cmd.ValidateArgs(cmd.Flags().Args())
 }
 
-// replayed is a recording by today's rules.
+// replayed returns a recording judged by today's rules.
 func replayed(t *testing.T, file string) *diag.Report {
 	t.Helper()
 	data, err := os.ReadFile(file)

@@ -13,9 +13,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 )
 
-// TestWordsOfVersionBefore: command lines and completion scripts of the version before still work. testdata/before has
-// every command of that version, a line each; every flag with its type, its shorthand and the words that completion
-// offered for it; and the words for an argument, behind "<>". A name may be hidden by now, and must be understood.
+// TestWordsOfVersionBefore: command lines and completion scripts of the previous version still work. testdata/before
+// has every command of that version, one per line; every flag with its type, its shorthand and its completions; and the
+// completions for an argument, after "<>". A name may be hidden now, but must still be accepted.
 func TestWordsOfVersionBefore(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	a := &cmdutil.App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: func(string) string { return "" }}
@@ -58,7 +58,7 @@ func TestWordsOfVersionBefore(t *testing.T) {
 	}
 }
 
-// flagOfBefore wants a flag ("--output", "string", "-o") still there, and the words still offered for it.
+// flagOfBefore checks that a flag ("--output", "string", "-o") still exists, with the same completions.
 func flagOfBefore(t *testing.T, cmd *cobra.Command, f, words []string) {
 	t.Helper()
 	name := strings.TrimPrefix(f[0], "--")
@@ -87,7 +87,7 @@ func flagOfBefore(t *testing.T, cmd *cobra.Command, f, words []string) {
 	lacking(t, cmd.CommandPath()+" "+f[0], words, offered)
 }
 
-// lacking fails for words that are not among those that completion offers, each with a description perhaps.
+// lacking fails for words that completion does not offer, with or without a description.
 func lacking(t *testing.T, at string, words []string, offered []cobra.Completion) {
 	t.Helper()
 	for _, w := range words {

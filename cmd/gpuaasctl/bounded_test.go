@@ -18,10 +18,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/heaptest"
 )
 
-// heapOf is the ceiling of a command that reads a foreign file: above the largest file within the limits.
+// heapOf is the memory limit of a command that reads a foreign file: above the cost of the largest file within the
+// limits.
 const heapOf = 200 << 20
 
-// elements is n times element between head and tail.
+// elements returns n times element between head and tail.
 func elements(head, element, tail string, n int) string {
 	return head + strings.TrimSuffix(strings.Repeat(element+",", n), ",") + tail
 }
@@ -41,8 +42,8 @@ func runHere(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	return out.String(), errs.String(), code
 }
 
-// TestSmallFilesCostLittle: a file that would decode into gigabytes is refused for what it holds, with its name and the
-// limit: exit 2 or 3, within the ceiling.
+// TestSmallFilesCostLittle: a file that would decode into gigabytes is refused for its contents, with its name and the
+// limit: exit 2 or 3, within the memory limit.
 func TestSmallFilesCostLittle(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, text []byte) string {
@@ -88,7 +89,7 @@ func TestSmallFilesCostLittle(t *testing.T) {
 		{"a bomb", "bytes", []string{"diag", "bundle", "verify", bomb}},
 		{"a bomb, classified", "bytes", []string{"diag", "classify", bomb}},
 	} {
-		if testing.Short() && i%4 != 0 { // the race detector's run: the code is the same
+		if testing.Short() && i%4 != 0 { // the race detector's run is shorter: the code is the same
 			continue
 		}
 		t.Run(tc.name, func(t *testing.T) {
@@ -140,7 +141,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// bombOf is 255 KB that unpack to 250 MiB: a manifest, and one file.
+// bombOf returns 255 KB that unpack to 250 MiB: a manifest, and one file.
 func bombOf(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -166,7 +167,8 @@ func bombOf(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// TestReportIsItsOwners: a report that --report writes is for its owner alone, also where a wider one lay.
+// TestReportIsItsOwners: a report written by --report can be read by its owner only, even if it replaces a file with a
+// wider mode.
 func TestReportIsItsOwners(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.json")
 	if err := os.WriteFile(path, []byte("{}"), 0o644); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/tape"
 )
 
-// drillFiles gives a script reports and logs of drills ($DRILLS), and what a machine wrote down of the run that was
-// killed there (infra.events.ndjson): machine/journal, as a whole; torn.journal, where a crash hit the last entry.
+// drillFiles gives a script reports and logs of drills ($DRILLS), and a machine's journal of the run that was killed
+// there (infra.events.ndjson): machine/journal, complete; torn.journal, where a crash hit the last entry.
 func drillFiles(e *testscript.Env) error {
 	folder, err := filepath.Abs(filepath.Join("..", "..", "chaos", "render", "testdata"))
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag/render"
 )
 
-// headline matches the line of a text format that holds the verdict; the page has it above the details, and last.
+// headline matches the line of a text format with the verdict; the page has it above the details, and last.
 var headline = map[render.Format]*regexp.Regexp{
 	render.Table:    regexp.MustCompile(`(?m)^[✔!✘?] ([A-Z]+) · .*$`),
 	render.Wide:     regexp.MustCompile(`(?m)^[✔!✘?] ([A-Z]+) · .*$`),
@@ -28,7 +28,7 @@ var headline = map[render.Format]*regexp.Regexp{
 	render.HTML:     regexp.MustCompile(`<h1 class="[a-z]+">[✔!✘?] ([a-z]+): .*`),
 }
 
-// statedOutcome is the walk's outcome in one rendering; for JUnit only whether a gate reads it as green.
+// statedOutcome returns the walk's outcome in one rendering; for JUnit only whether a gate reads it as green.
 func statedOutcome(t *testing.T, format render.Format, text []byte) string {
 	t.Helper()
 	var doc struct{ Verdict struct{ Outcome string } }
@@ -66,12 +66,12 @@ func statedOutcome(t *testing.T, format render.Format, text []byte) string {
 	return "nothing"
 }
 
-// wantedCodes are the exit codes that an outcome may have.
+// wantedCodes are the allowed exit codes of an outcome.
 var wantedCodes = map[string][]int{"pass": {cmdutil.ExitPass}, "warn": {cmdutil.ExitPass}, "fail": {cmdutil.ExitFailed},
 	"inconclusive": {cmdutil.ExitInconclusive, cmdutil.ExitUsage}}
 
 // TestFormatsAgree: every format renders the same outcome of every recorded walk, and the command ends with its exit
-// code; also if the file is of a walk that was cut short or broke.
+// code, even if the walk was interrupted or failed.
 func TestFormatsAgree(t *testing.T) {
 	var files []string
 	for _, dir := range []string{"reports", "matrix"} {
@@ -82,7 +82,7 @@ func TestFormatsAgree(t *testing.T) {
 		t.Fatalf("%d walks are recorded", len(files))
 	}
 	for i, file := range files {
-		if testing.Short() && i%6 != 0 { // the race detector's run: the code is the same
+		if testing.Short() && i%6 != 0 { // the race detector's run is shorter: the code is the same
 			continue
 		}
 		t.Run(filepath.Base(file), func(t *testing.T) {

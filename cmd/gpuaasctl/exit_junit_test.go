@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/xunit"
 )
 
-// TestJUnitAgreesWithTheExitCode: whatever a gate stops at, a CI that reads the file stops at the same.
+// TestJUnitAgreesWithTheExitCode: for every gate, a CI that reads the file fails exactly if the exit code does.
 func TestJUnitAgreesWithTheExitCode(t *testing.T) {
 	for _, outcome := range []diag.Outcome{diag.OutcomePass, diag.OutcomeWarn, diag.OutcomeFail, diag.OutcomeInconclusive,
 		""} {
@@ -46,8 +46,8 @@ func TestJUnitAgreesWithTheExitCode(t *testing.T) {
 	}
 }
 
-// TestJUnitOfEveryRecording: each recorded walk is a file that Jenkins takes, is green where the exit code is 0,
-// and has one failure or error for what is blamed and each other finding, whatever follows from them.
+// TestJUnitOfEveryRecording: Jenkins accepts the file for each recorded walk. It is green if the exit code is 0, and
+// has one failure or error for the blame and for each further finding, but none for their symptoms.
 func TestJUnitOfEveryRecording(t *testing.T) {
 	walks, _ := filepath.Glob("../../golden/reports/*.json")
 	if len(walks) < 20 {

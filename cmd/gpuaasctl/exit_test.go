@@ -133,7 +133,7 @@ type closedPipe struct{}
 
 func (closedPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// head is a stdout whose reader has seen enough.
+// head is a stdout whose reader has read enough.
 type head struct{}
 
 func (head) Write([]byte) (int, error) {
@@ -152,7 +152,7 @@ func TestReaderGone(t *testing.T) {
 	}
 }
 
-// TestResidueWinsOverWriting: what is left on a machine is the exit code, also where its document could not be written.
+// TestResidueWinsOverWriting: residue on a machine decides the exit code, even if the document could not be written.
 func TestResidueWinsOverWriting(t *testing.T) {
 	for name, c := range map[string]struct {
 		report string

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// admissionOf is the answer of a platform whose policy gives this health to a node with one GPU.
+// admissionOf returns the answer of a platform whose policy gives this health to a node with one GPU.
 func admissionOf(t *testing.T, health, why string) []byte {
 	t.Helper()
 	gpu := map[string]any{"about": "gpu", "what": "GPU 0", "index": 0, "uuid": "GPU-1", "pci": "0000:3b:00.0",
@@ -30,7 +30,7 @@ func admissionOf(t *testing.T, health, why string) []byte {
 	return text
 }
 
-// TestGPUStatus: the exit code is that of the health, the page has what a person needs, and the JSON what a gate does.
+// TestGPUStatus: the exit code is the health's, the page has what a person needs, and the JSON what a gate needs.
 func TestGPUStatus(t *testing.T) {
 	for health, want := range map[string]int{"HEALTHY": cmdutil.ExitPass, "DEGRADED": cmdutil.ExitFailed,
 		"UNHEALTHY": cmdutil.ExitFailed, "UNKNOWN": cmdutil.ExitInconclusive, "FINE": cmdutil.ExitInconclusive} {
@@ -88,8 +88,8 @@ func TestHealthyGPUSaysNoMore(t *testing.T) {
 	}
 }
 
-// TestGPUStatusWithoutAny: what is not known is not healthy, and a platform that judges none is a matter of the
-// configuration.
+// TestGPUStatusWithoutAny: an unknown health is not healthy, and a platform that does not judge GPUs is a configuration
+// error.
 func TestGPUStatusWithoutAny(t *testing.T) {
 	args := []string{"gpu", "status", "n1"}
 	for away, want := range map[string]struct {
@@ -113,7 +113,7 @@ func TestGPUStatusWithoutAny(t *testing.T) {
 	}
 }
 
-// TestGPUStatusHostile: nothing of a platform's words reaches a terminal as it obeys.
+// TestGPUStatusHostile: no control characters of a platform's answer reach a terminal.
 func TestGPUStatusHostile(t *testing.T) {
 	p := &mappedPlatform{t: t, patient: true, alter: func(name string, answer []byte) []byte {
 		if name == profile.PathNodeGPU {

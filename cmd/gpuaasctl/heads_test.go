@@ -18,8 +18,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
 )
 
-// documentsOf is how each command that writes JSON is brought to write one here: what it is called, and the arguments
-// of each form that it has. DIR is a folder with p.yaml, a profile whose platform answers.
+// documentsOf has arguments with which each command that writes JSON does so in this test, for each of its forms. DIR
+// is a folder with p.yaml, a profile whose platform answers.
 func documentsOf() map[string][]string {
 	const reports, run = "../../golden/reports/", " --deadline 5s --profile DIR/p.yaml"
 	return map[string][]string{
@@ -60,15 +60,15 @@ func documentsOf() map[string][]string {
 	}
 }
 
-// elsewhere are commands that write the document of another one, or that need more than this test has.
+// elsewhere are commands that write another command's document, or that need more than this test has.
 var elsewhere = map[string]string{
 	"diag show":  "the document of diag decode",
 	"diag watch": "the lines of diag decode",
 	"lab status": "needs a lab",
 }
 
-// TestEveryDocumentSaysWhatItIs: each JSON document that a command writes has apiVersion and kind, and so has each
-// element of a list and each line of NDJSON. A command that is not in the table fails.
+// TestEveryDocumentSaysWhatItIs: each JSON document of a command has apiVersion and kind, and so has each element of a
+// list and each line of NDJSON. A command that is missing in the table fails.
 func TestEveryDocumentSaysWhatItIs(t *testing.T) {
 	p := &mappedPlatform{t: t}
 	documents := documentsOf()
@@ -128,7 +128,7 @@ func TestEveryDocumentSaysWhatItIs(t *testing.T) {
 	p.runOn(nil)
 }
 
-// split are the documents in a text.
+// split returns the documents in a text.
 func split(t *testing.T, text []byte, format string) (all []json.RawMessage) {
 	t.Helper()
 	switch {
@@ -146,7 +146,7 @@ func split(t *testing.T, text []byte, format string) (all []json.RawMessage) {
 	return all
 }
 
-// leaves are the commands that do something.
+// leaves returns the commands without subcommands.
 func leaves(cmd *cobra.Command) (all []*cobra.Command) {
 	if cmd.Runnable() {
 		all = append(all, cmd)
@@ -157,7 +157,7 @@ func leaves(cmd *cobra.Command) (all []*cobra.Command) {
 	return all
 }
 
-// formatsOf are the values of a command's -o, or the one format that it has.
+// formatsOf returns the values of a command's -o, or its only format.
 func formatsOf(cmd *cobra.Command) []string {
 	complete, ok := cmd.GetFlagCompletionFunc("output")
 	if !ok && cmd.Name() == "export" {
@@ -170,7 +170,7 @@ func formatsOf(cmd *cobra.Command) []string {
 	return all
 }
 
-// worldOfDocuments puts into dir what the commands of the table read.
+// worldOfDocuments creates the files that the commands of the table read in dir.
 func worldOfDocuments(t *testing.T, dir string) {
 	t.Helper()
 	if err := records(&testscript.Env{WorkDir: dir}); err != nil {

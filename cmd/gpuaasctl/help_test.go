@@ -18,7 +18,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 )
 
-// aTree is the tree of commands, in an empty world.
+// aTree returns the tree of commands, with an empty environment.
 func aTree() *cobra.Command {
 	a := &cmdutil.App{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard,
 		Env: func(string) string { return "" }}
@@ -26,7 +26,7 @@ func aTree() *cobra.Command {
 	return root
 }
 
-// everyCommand calls do for each command below c, and c itself.
+// everyCommand calls do for c and each command below it.
 func everyCommand(c *cobra.Command, do func(*cobra.Command)) {
 	do(c)
 	for _, sub := range c.Commands() {
@@ -34,7 +34,8 @@ func everyCommand(c *cobra.Command, do func(*cobra.Command)) {
 	}
 }
 
-// TestANounAloneIsThatOfTheWholeTree: a command line that begins with a noun builds that one only, and it is the same.
+// TestANounAloneIsThatOfTheWholeTree: a command line that begins with a noun builds only that subtree, which equals the
+// one in the whole tree.
 func TestANounAloneIsThatOfTheWholeTree(t *testing.T) {
 	helps := func(args ...string) map[string]string {
 		root, _ := newRoot(&cmdutil.App{Env: func(string) string { return "" }}, args)
@@ -55,8 +56,8 @@ func TestANounAloneIsThatOfTheWholeTree(t *testing.T) {
 	}
 }
 
-// TestEveryLeafHasExamples: every command that does something shows how, and what it shows is a command line of its
-// own.
+// TestEveryLeafHasExamples: every command without subcommands has examples, and they are valid command lines of that
+// command.
 func TestEveryLeafHasExamples(t *testing.T) {
 	everyCommand(aTree(), func(c *cobra.Command) {
 		if c.Hidden || (c.HasAvailableSubCommands() && c.Example == "") {
@@ -74,7 +75,7 @@ func TestEveryLeafHasExamples(t *testing.T) {
 	})
 }
 
-// parses returns why a line of shell is not a valid command line of the command at path, or "".
+// parses returns why a shell command line is not valid for the command at path, or "".
 func parses(path, line string) string {
 	words := shellWords(line)
 	if len(words) == 0 || words[0] != "gpuaasctl" {
@@ -106,7 +107,7 @@ func parses(path, line string) string {
 	return ""
 }
 
-// shellWords are the words of the first command of a line of shell, without quotes and redirections.
+// shellWords returns the words of the first command of a shell command line, without quotes and redirections.
 func shellWords(line string) []string {
 	var words []string
 	for _, w := range regexp.MustCompile(`"[^"]*"|'[^']*'|\S+`).FindAllString(line, -1) {
@@ -121,7 +122,7 @@ func shellWords(line string) []string {
 	return words
 }
 
-// TestHelpFits: no line of any page is wider than its terminal, but for a word that is itself.
+// TestHelpFits: no line of any page is wider than its terminal, except for a single long word.
 func TestHelpFits(t *testing.T) {
 	for _, columns := range []int{60, 80, 100} {
 		everyCommand(aTree(), func(c *cobra.Command) {
@@ -152,7 +153,7 @@ func TestDefaultsAreSaidOnce(t *testing.T) {
 	})
 }
 
-// TestArgumentErrorsAreOurs: an argument that is missing, or one too many, is named; the words are never cobra's.
+// TestArgumentErrorsAreOurs: a missing or surplus argument is named; the text is never cobra's.
 func TestArgumentErrorsAreOurs(t *testing.T) {
 	many := slices.Repeat([]string{"word"}, 50)
 	everyCommand(aTree(), func(c *cobra.Command) {
@@ -173,7 +174,7 @@ func TestArgumentErrorsAreOurs(t *testing.T) {
 	})
 }
 
-// TestOldSpellings: every row of the table is hidden, still works, and leads to what is there.
+// TestOldSpellings: every old spelling in the table is hidden, still works, and has an existing replacement.
 func TestOldSpellings(t *testing.T) {
 	promised, err := os.ReadFile(filepath.Join("..", "..", "docs", "contract.md"))
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestHostilePlan plants in every string field of a plan, which has a survey of machines: as a table, as a document,
-// and as the facts of another plan.
+// TestHostilePlan plants hostile text in every string field of a plan with a survey of machines, which is shown as a
+// table, as a document, and as the facts of another plan.
 func TestHostilePlan(t *testing.T) {
 	t.Parallel()
 	s := &hostiletest.Shown{T: t, Home: t.TempDir()}
@@ -58,15 +58,15 @@ func obeys(text string) string {
 		}
 	}
 	rest := strings.ReplaceAll(strings.ReplaceAll(ansi.Strip(text), "\r\n", "\n"), "\r", "")
-	// A backspace by itself is a live view's own way to step back one column.
+	// A backspace by itself is how a live view moves back one column.
 	if i := strings.IndexAny(rest, "\x00\x07\x1b\x7f\u0085\u009b"); i >= 0 {
 		return fmt.Sprintf("%q", rest[max(0, i-20):min(len(rest), i+10)])
 	}
 	return ""
 }
 
-// TestHostileTextOnATerminal: what reaches a real terminal of a walk that is shown live, of a replay, of a drill's
-// report and of a plan, each planted everywhere.
+// TestHostileTextOnATerminal checks the output on a real terminal of a live walk, a replay, a drill's report and a
+// plan, with hostile text everywhere.
 func TestHostileTextOnATerminal(t *testing.T) {
 	home := t.TempDir()
 	if where := obeys("a X\x1b[31mX"); where == "" {
@@ -114,7 +114,7 @@ func TestHostileTextOnATerminal(t *testing.T) {
 	}
 }
 
-// hostileReport plants in the texts of a report that no proof rests on.
+// hostileReport plants hostile text in the texts of a report on which no proof depends.
 func hostileReport(t *testing.T, text []byte) []byte {
 	t.Helper()
 	var r diag.Report

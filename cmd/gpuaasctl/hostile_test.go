@@ -20,7 +20,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/history"
 )
 
-// runs runs a command and looks at both of its streams.
+// runs runs a command and checks both of its output streams.
 func runs(s *hostiletest.Shown, field string, args ...string) bool {
 	s.T.Helper()
 	out, errs, code := execs(s, args...)
@@ -45,7 +45,7 @@ func execs(s *hostiletest.Shown, args ...string) (stdout, stderr string, code in
 	return out.String(), errs.String(), code
 }
 
-// inFormats runs a command once in each of its formats, or in the first alone where it refuses the document.
+// inFormats runs a command once in each of its formats, or only in the first if it refuses the document.
 func inFormats(s *hostiletest.Shown, field string, formats []string, args ...string) bool {
 	s.T.Helper()
 	for _, f := range formats {
@@ -65,7 +65,7 @@ func golden(t *testing.T, parts ...string) []byte {
 	return text
 }
 
-// TestHostileReport plants in every string field of a report, and looks at every command that reads one.
+// TestHostileReport plants hostile text in every string field of a report, and checks every command that reads one.
 func TestHostileReport(t *testing.T) {
 	t.Parallel()
 	s := &hostiletest.Shown{T: t, Home: t.TempDir()}
@@ -77,7 +77,7 @@ func TestHostileReport(t *testing.T) {
 		inFormats(s, field, []string{cmdutil.FormatTable, cmdutil.FormatJSON}, "diag", "trust", "--replay", file)
 		runs(s, field, "preflight", "replay", filepath.Join("..", "..", "golden", "reports", "healthy.json"), "--baseline",
 			file)
-		for _, f := range render.Formats { // in colour a foreign one must not pass for ours
+		for _, f := range render.Formats { // with colour, foreign colours must not pass for ours
 			var b bytes.Buffer
 			if err := render.Report(&b, r, render.Options{Format: f, Color: true}); err == nil &&
 				strings.Contains(b.String(), "X\x1b[31mX") {
@@ -89,7 +89,7 @@ func TestHostileReport(t *testing.T) {
 	s.Enough()
 }
 
-// TestHostileHistory keeps planted reports, and checks how they are shown.
+// TestHostileHistory stores reports with hostile text, and checks how they are shown.
 func TestHostileHistory(t *testing.T) {
 	t.Parallel()
 	s := &hostiletest.Shown{T: t, Home: t.TempDir()}
@@ -123,7 +123,7 @@ func TestHostileHistory(t *testing.T) {
 	s.Enough()
 }
 
-// TestHostileDrillReport plants in every string field of a report of drills, and of the events of a run.
+// TestHostileDrillReport plants hostile text in every string field of a report of drills, and of the events of a run.
 func TestHostileDrillReport(t *testing.T) {
 	t.Parallel()
 	s := &hostiletest.Shown{T: t, Home: t.TempDir()}
@@ -142,7 +142,7 @@ func TestHostileDrillReport(t *testing.T) {
 	s.Enough()
 }
 
-// TestHostileEvents plants in every string field of the first event of each kind in a log of a run.
+// TestHostileEvents plants hostile text in every string field of the first event of each kind in a run's log.
 func TestHostileEvents(t *testing.T) {
 	t.Parallel()
 	s := &hostiletest.Shown{T: t, Home: t.TempDir()}
@@ -169,7 +169,8 @@ func TestHostileEvents(t *testing.T) {
 	}
 }
 
-// TestHostileBundle plants in every string field of a bundle's manifest, its history, its report and its record.
+// TestHostileBundle plants hostile text in every string field of a bundle's manifest, its history, its report and its
+// record.
 func TestHostileBundle(t *testing.T) {
 	t.Parallel()
 	s := &hostiletest.Shown{T: t, Home: t.TempDir()}
@@ -214,7 +215,7 @@ func TestHostileBundle(t *testing.T) {
 	t.Logf("%d of %d shown", s.Passed, s.Looks)
 }
 
-// TestHostileRecord plants in every string field of a record's entries, as a disk has them.
+// TestHostileRecord plants hostile text in every string field of a record's entries on disk.
 func TestHostileRecord(t *testing.T) {
 	t.Parallel()
 	s := &hostiletest.Shown{T: t, Home: t.TempDir()}
@@ -231,10 +232,10 @@ func TestHostileRecord(t *testing.T) {
 	s.Enough()
 }
 
-// hostileName is a file's name that a file system takes.
+// hostileName is a hostile file name that file systems accept.
 var hostileName = strings.ReplaceAll(hostiletest.Hostile, "\x00", "")
 
-// TestHostileNames: files, profiles and arguments with such names, whether they are there or not.
+// TestHostileNames: files, profiles and arguments with hostile names, whether or not they exist.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	s := &hostiletest.Shown{T: t, Home: t.TempDir()}
@@ -274,13 +275,13 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// TestHostilePlatform: all strings of every answer of a platform, and each of its first two alone, to every command
-// that asks one.
+// TestHostilePlatform: hostile text in all strings of every answer of a platform, and in each of its first two alone,
+// for every command that uses one.
 func TestHostilePlatform(t *testing.T) {
 	for name, args := range platformCommands() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for nth := range 3 { // a walk of a platform that lies takes two seconds
+			for nth := range 3 { // a walk of a hostile platform takes two seconds
 				p := &mappedPlatform{t: t, alter: func(_ string, answer []byte) []byte { return hostiletest.AlterNth(answer, nth) }}
 				_, said := p.runOn(append(slices.Clone(args), "-o", []string{cmdutil.FormatTable, cmdutil.FormatJSON}[nth%2]))
 				hostiletest.HarmlessText(t, name, said)
@@ -289,7 +290,7 @@ func TestHostilePlatform(t *testing.T) {
 	}
 }
 
-// allDrillFormats are what a report of drills can be written as.
+// allDrillFormats returns the formats of a report of drills.
 func allDrillFormats() (names []string) {
 	for _, f := range drillrender.Formats {
 		names = append(names, string(f))

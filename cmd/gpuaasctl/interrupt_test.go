@@ -31,7 +31,7 @@ func stubborn() {
 	time.Sleep(time.Minute)
 }
 
-// start runs a program of TestMain's table; the test kills it if it is still there at the end.
+// start runs a program of TestMain's table; the test kills it if it is still running at the end.
 func start(t *testing.T, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
 	cmd, out := command(t, args...)
@@ -42,7 +42,7 @@ func start(t *testing.T, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	return cmd, out
 }
 
-// command is one program with a home of its own and a buffer for its stdout.
+// command returns a program with its own home and a buffer for its stdout.
 func command(t *testing.T, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
@@ -62,8 +62,8 @@ func waitCode(t *testing.T, cmd *exec.Cmd) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// atOnce is what an interrupt may take on a machine that is busy with other tests: whatever these tests interrupt goes
-// on for longer than that by itself.
+// atOnce is the time limit for an interrupt on a machine that is busy with other tests: uninterrupted, these programs
+// run longer.
 const atOnce = 45 * time.Second
 
 func TestInterruptGivesAPartialReport(t *testing.T) {
@@ -84,7 +84,7 @@ func TestInterruptGivesAPartialReport(t *testing.T) {
 			t.Setenv("GPUAASCTL_SSH_PORT", strconv.Itoa(port))
 			cmd, out := start(t, "gpuaasctl", "preflight", "--profile", patient, "--node-id", "n1",
 				"--api-base", "http://"+ln.Addr().String(), "-o", "json")
-			for range 2 { // the API's and the SSH server's connection are open, and nothing answers
+			for range 2 { // the connections to the API and the SSH server are open, and nothing answers
 				conn, err := ln.Accept()
 				if err != nil {
 					t.Fatal(err)
@@ -114,7 +114,7 @@ func TestInterruptGivesAPartialReport(t *testing.T) {
 }
 
 // TestInterruptEndsASecretCommand: an interrupt ends a secret command with all of its children, and is not a usage
-// error. Its child has the other end of a pipe, which ends with the last of them.
+// error. The child has the other end of a pipe, which ends with the last process.
 func TestInterruptEndsASecretCommand(t *testing.T) {
 	for _, args := range [][]string{{"preflight", "--node-id", "n1"}, {"diag", "trust", "n1"}} {
 		t.Run(args[0], func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestInterruptEndsASecretCommand(t *testing.T) {
 				t.Fatal(err)
 			}
 			cmd, _ := command(t, append(append([]string{"gpuaasctl"}, args...), "--profile", file)...)
-			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal, as in a pipeline of CI
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal, as in a CI pipeline
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -185,7 +185,7 @@ func TestSecondInterruptKills(t *testing.T) {
 	}
 	ended := make(chan struct{})
 	defer close(ended)
-	go func() { // the handler is removed right after the context ends: the second may still have met it
+	go func() { // the handler is removed right after the context ends: it may still have caught the second signal
 		for cmd.Process.Signal(os.Interrupt) == nil {
 			select {
 			case <-ended:

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// issuer is a platform that issues bundles. asked counts them.
+// issuer is a platform that issues bundles. asked counts the requests.
 type issuer struct {
 	signing, ingress string
 	status           int
@@ -83,7 +83,7 @@ func reenrollBy(t *testing.T, i *issuer, args ...string) (code int, said, bundle
 	return code, said, bundle
 }
 
-// TestReenrollOut: the bundle is in a file for its owner alone, and nowhere else.
+// TestReenrollOut: the bundle is only in a file that its owner can read.
 func TestReenrollOut(t *testing.T) {
 	i := &issuer{signing: "aa", ingress: "aa"}
 	code, said, bundle := reenrollBy(t, i, "-o", "json")
@@ -102,7 +102,7 @@ func TestReenrollOut(t *testing.T) {
 	}
 }
 
-// TestReenrollRefused: while the CAs differ no token is even issued, unless the operator insists.
+// TestReenrollRefused: while the CAs differ, no token is issued, unless the operator insists.
 func TestReenrollRefused(t *testing.T) {
 	i := &issuer{signing: "aa", ingress: "bb"}
 	code, said, bundle := reenrollBy(t, i)
@@ -137,7 +137,7 @@ func content(t *testing.T, path string) string {
 	return string(b)
 }
 
-// TestReenrollAnswerLost: who asked and heard nothing must not believe that nothing happened.
+// TestReenrollAnswerLost: if the answer is lost, the operator must not be led to believe that nothing happened.
 func TestReenrollAnswerLost(t *testing.T) {
 	hangUp := func(w http.ResponseWriter) {
 		conn, _, err := w.(http.Hijacker).Hijack()
@@ -165,7 +165,7 @@ func TestReenrollAnswerLost(t *testing.T) {
 	}
 }
 
-// TestReenrollForce: the platform refuses by itself; --force has to reach it.
+// TestReenrollForce: the platform refuses by itself; --force must be passed to it.
 func TestReenrollForce(t *testing.T) {
 	i := &issuer{signing: "aa", ingress: "bb"}
 	if code, said, _ := reenrollBy(t, i, "--force"); code != cmdutil.ExitPass || !i.force {

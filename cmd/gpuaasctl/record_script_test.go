@@ -12,8 +12,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag/record"
 )
 
-// records gives a script a dead node's disk, in dead/, whose record lies behind a link to an absolute path, and a copy
-// of it that was damaged, in damaged/.
+// records gives a script a dead node's disk, in dead/, whose record is reached by a link to an absolute path, and a
+// damaged copy of it, in damaged/.
 func records(e *testscript.Env) error {
 	at := func(minute int) diag.Time { return diag.At(time.Date(2030, 1, 1, 12, minute, 0, 0, time.UTC)) }
 	stamp := func(seq uint64, minute int, e diag.RecordEntry) diag.RecordEntry {

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestFactsBlame: --facts blame writes a small document with the same exit code. Read again it is shown as it was
-// judged, with a note; what needs the other facts refuses it or reports that it cannot be compared.
+// TestFactsBlame: --facts blame writes a small document with the same exit code. Read back, it is shown as it was
+// judged, with a note; operations that need the other facts refuse it or report that it cannot be compared.
 func TestFactsBlame(t *testing.T) {
 	t.Setenv("GPUAASCTL_HISTORY", "off")
 	const whole = "../../golden/reports/three-faults.json"

@@ -31,7 +31,7 @@ type noun struct {
 	build       func(*cmdutil.App) *cobra.Command
 }
 
-// nouns are all of them but help and completion.
+// nouns are all of them except help and completion.
 var nouns = [...]noun{
 	{"preflight", groupAsk, preflightcmd.New}, {"diag", groupAsk, diagcmd.New}, {"explain", groupAsk, explaincmd.New},
 	{"gpu", groupAsk, gpucmd.New}, {"history", groupAsk, historycmd.New},
@@ -40,9 +40,9 @@ var nouns = [...]noun{
 	{"schema", "", newSchema}, {"version", "", newVersion},
 }
 
-// newRoot builds the command tree that args need: to build all of it takes a tenth of the time of a short command, so
-// where args begin with a noun, it is the only one. begun becomes true when a command line was understood and its
-// command runs.
+// newRoot builds the command tree that args need: building all of it takes a tenth of a short command's time, so if
+// args begin with a noun, only that one is built. begun becomes true when a command line was valid and its command
+// runs.
 func newRoot(a *cmdutil.App, args []string) (root *cobra.Command, begun *bool) {
 	begun = new(bool)
 	var version bool
@@ -68,7 +68,7 @@ on a machine, 130 interrupted.`,
 			if restores(cmd) {
 				return nil
 			}
-			_, err := a.HistoryOff() // a wrong setting ends a command before it does anything
+			_, err := a.HistoryOff() // an invalid setting ends a command before it does anything
 			return err
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -108,7 +108,7 @@ on a machine, 130 interrupted.`,
 	return root, begun
 }
 
-// restores reports whether a command ends what is broken on machines: no setting of something else keeps it from that.
+// restores reports whether a command reverts faults on machines: an invalid setting of something else must not stop it.
 func restores(cmd *cobra.Command) bool {
 	switch cmd.CommandPath() {
 	case "gpuaasctl chaos panic", "gpuaasctl chaos revert", "gpuaasctl lab down":
@@ -117,7 +117,7 @@ func restores(cmd *cobra.Command) bool {
 	return false
 }
 
-// addCompletion adds cobra's command, whose mistakes are worded as those of all others.
+// addCompletion adds cobra's command, with errors in our style.
 func addCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil && c != root {

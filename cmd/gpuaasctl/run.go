@@ -17,20 +17,20 @@ func run(args []string) int {
 	return execute(a, ctx, args)
 }
 
-// execute runs the command tree over args. This is the one place where an error becomes an exit code.
+// execute runs the command tree over args. Only here an error becomes an exit code.
 func execute(a *cmdutil.App, ctx context.Context, args []string) int {
 	defer a.Cleaned()()
 	root, begun := newRoot(a, args)
 	root.SetArgs(args)
 	err := a.Worded(root.ExecuteContext(ctx))
-	if err != nil && !*begun { // nothing but the command line itself can have been wrong
+	if err != nil && !*begun { // only the command line itself can have been wrong
 		err = &cmdutil.UsageError{Err: err, Command: helpPath(root, args)}
 	}
 	cmdutil.SayError(a.Stderr, err)
 	return cmdutil.CodeOf(err)
 }
 
-// helpPath is the command whose --help shows what args could have been.
+// helpPath returns the command whose --help shows what args could have been.
 func helpPath(root *cobra.Command, args []string) string {
 	cmd, _, err := root.Find(args)
 	if err != nil || cmd == nil {

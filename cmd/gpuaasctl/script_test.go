@@ -25,9 +25,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if strings.HasSuffix(os.Args[0], ".test") { // not where a script runs it as the program
+	if strings.HasSuffix(os.Args[0], ".test") { // not if a script runs it as the program
 		for _, name := range []string{"GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "COLUMNS", "CLICOLOR_FORCE", "FORCE_COLOR"} {
-			_ = os.Unsetenv(name) // a CI that sets it would be in every output
+			_ = os.Unsetenv(name) // if CI sets it, it would be in every output
 		}
 	}
 	testscript.Main(m, map[string]func(){"gpuaasctl": main, "stubborn": stubborn, policy.Program: policyProgram})
@@ -40,7 +40,7 @@ func policyProgram() {
 	}
 }
 
-// TestScripts runs the real program over every script: what it prints, and how it exits.
+// TestScripts runs the real program over every script, and checks its output and exit codes.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
@@ -53,8 +53,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// setup gives a script a home of its own, an address that refuses ($DEAD), one that accepts and stays silent ($SILENT),
-// and the escape character ($ESC).
+// setup gives a script a new home, an address that refuses ($DEAD), one that accepts and stays silent ($SILENT), and
+// the escape character ($ESC).
 func setup(t *testing.T, e *testscript.Env) error {
 	e.Setenv("ESC", "\x1b")
 	e.Setenv("HOME", e.WorkDir)
@@ -79,8 +79,8 @@ func setup(t *testing.T, e *testscript.Env) error {
 	return nil
 }
 
-// recordings gives a script the reports of real machines ($REPORTS), and two made of the healthy one: moved.json, where
-// a name has another answer, and other-node.json.
+// recordings gives a script the reports of real machines ($REPORTS), and two variants of the healthy one: moved.json,
+// where a name has another answer, and other-node.json.
 func recordings(e *testscript.Env) error {
 	folder, err := filepath.Abs(filepath.Join("..", "..", "golden", "reports"))
 	if err != nil {
@@ -92,7 +92,8 @@ func recordings(e *testscript.Env) error {
 		return err
 	}
 	for name, change := range map[string][2]string{
-		"moved.json":      {`"10.231.77.11"` + "\n", `"10.231.77.12"` + "\n"}, // an answer; addresses that were meant are in strings that go on
+		// the answer for a name; pinned addresses are within longer strings
+		"moved.json":      {`"10.231.77.11"` + "\n", `"10.231.77.12"` + "\n"},
 		"other-node.json": {`compute-node-01`, `compute-node-02`},
 	} {
 		made := strings.ReplaceAll(string(healthy), change[0], change[1])
@@ -103,10 +104,11 @@ func recordings(e *testscript.Env) error {
 	return nil
 }
 
-// silentListener accepts by the kernel alone: no process reads or writes.
+// silentListener accepts in the kernel only: no process reads or writes.
 func silentListener() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
 
-// exits CODE PROGRAM ARGS... runs a program and wants exactly that exit code; stdout and stderr can be looked at.
+// exits CODE PROGRAM ARGS... runs a program and requires exactly that exit code; the script can check stdout and
+// stderr.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE PROGRAM ARGS...")
@@ -126,7 +128,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// absent TEXT FILE... fails when any of the files (or stdout, stderr) holds TEXT.
+// absent TEXT FILE... fails if any of the files (or stdout, stderr) contains TEXT.
 func absent(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: absent TEXT FILE...")
@@ -138,7 +140,7 @@ func absent(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// valid FILE... fails unless every file is a report by the published schema of its kind.
+// valid FILE... fails unless every file is a valid report by the published schema of its kind.
 func valid(ts *testscript.TestScript, neg bool, args []string) {
 	for _, f := range args {
 		published := schema.PreflightReport()

@@ -25,8 +25,8 @@ func execEnv(t *testing.T, s *sshtest.Server) {
 	}
 }
 
-// TestExecOnANode: the command's words arrive as they are, its streams come back, and its end is an exit code of this
-// tool.
+// TestExecOnANode: the command's arguments arrive unchanged, its streams are returned, and its end is an exit code of
+// this tool.
 func TestExecOnANode(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Config{})
 	execEnv(t, s)

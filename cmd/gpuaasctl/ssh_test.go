@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 )
 
-// trustEnv points the tool at the server and at a known_hosts file of the test's own.
+// trustEnv points the tool at the server and at the test's own known_hosts file.
 func trustEnv(t *testing.T, s *sshtest.Server) (known string) {
 	t.Helper()
 	known = filepath.Join(t.TempDir(), "ssh", "known_hosts")
@@ -40,7 +40,7 @@ func TestTrustAcceptsAFirstKeyAndNeverAnother(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 
-	other := sshtest.Start(t, sshtest.Config{}) // another key on the address that is known
+	other := sshtest.Start(t, sshtest.Config{}) // another key on the known address
 	moved := strings.Replace(string(text), strconv.Itoa(s.Port), strconv.Itoa(other.Port), 1)
 	if err := os.WriteFile(known, []byte(moved), 0o600); err != nil {
 		t.Fatal(err)
@@ -69,8 +69,7 @@ func TestTrustWithoutAnybodyToAskWantsConfirm(t *testing.T) {
 	}
 }
 
-// onTerminal runs a program on a terminal of 80x24, types into it after its first output, and returns everything that
-// it wrote.
+// onTerminal runs a program on a terminal of 80x24, types into it after its first output, and returns all output.
 func onTerminal(t *testing.T, typed string, args ...string) (string, int) {
 	t.Helper()
 	cmd, _ := command(t, args...)

@@ -19,7 +19,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 )
 
-// worldOf writes a profile of two nodes, by that SSH port, and that API where it is not empty; the name of its file.
+// worldOf writes a profile of two nodes, with that SSH port, and that API unless it is empty; it returns the file's
+// name.
 func worldOf(t *testing.T, sshPort int, api string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -33,7 +34,7 @@ func worldOf(t *testing.T, sshPort int, api string) string {
 	for i := range 7 {
 		text += fmt.Sprintf("  compute-node-0%d: {host: 127.0.0.1}\n", i)
 	}
-	if api != "" { // and the time that a busy machine needs for an answer
+	if api != "" { // and enough time for a busy machine's answer
 		text += "api_base: " + api + "\nbudgets: {control_plane_access: 1m, allocation_binding: 1m, node_heartbeat: 1m}\n"
 	}
 	file := filepath.Join(dir, "world.yaml")
@@ -56,7 +57,7 @@ func said(t *testing.T, args ...string) (code int, out, words string) {
 	return code, stdout.String(), stderr.String()
 }
 
-// untouched fails the test when a client connects to ln.
+// untouched fails the test if a client connects to ln.
 func untouched(t *testing.T, ln net.Listener) {
 	t.Helper()
 	_ = ln.(*net.TCPListener).SetDeadline(time.Now().Add(100 * time.Millisecond))
@@ -65,15 +66,15 @@ func untouched(t *testing.T, ln net.Listener) {
 	}
 }
 
-// namesNoNode are the commands that do not list a profile's nodes when they get an unknown one, and why.
+// namesNoNode are the commands that do not list a profile's nodes for an unknown one, and why.
 var namesNoNode = map[string]string{
 	"gpuaasctl node status": "it asks the platform alone, and the profile names none",
 	"gpuaasctl gpu status":  "as node status",
 	"gpuaasctl ssh trust":   "NODE may be a host that is in no profile",
 }
 
-// aboutNode are the command lines of every command that goes to a node, or asks about one, for that node: NODE where it
-// is an argument, and by --node-id.
+// aboutNode returns the command lines of every command that connects to a node, or queries one, for that node: NODE if
+// it is an argument, and --node-id.
 func aboutNode(node string) (all [][]string) {
 	everyCommand(aTree(), func(c *cobra.Command) {
 		of := map[string]bool{"gpuaasctl history list": true, "gpuaasctl profile init": true} // these go nowhere
@@ -94,7 +95,7 @@ func aboutNode(node string) (all [][]string) {
 		if strings.Contains(c.Use, " -- ") {
 			behind = []string{"--", "true"}
 		}
-		if strings.Contains(c.Use, "NODE") && c.Name() != "revert" { // there the first word is RUN
+		if strings.Contains(c.Use, "NODE") && c.Name() != "revert" { // the first word of revert is RUN
 			all = append(all, slices.Concat(line, []string{node}, behind))
 		}
 		if flag != nil {
@@ -104,7 +105,7 @@ func aboutNode(node string) (all [][]string) {
 	return all
 }
 
-// TestUnknownNodeIsNeverDialled: an unknown node is never queried, least of all this machine, by no command.
+// TestUnknownNodeIsNeverDialled: no command contacts an unknown node, least of all by dialling this machine.
 func TestUnknownNodeIsNeverDialled(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -144,7 +145,7 @@ func TestUnknownNodeIsNeverDialled(t *testing.T) {
 	}
 }
 
-// TestPlatformKnowsNoSuchNode: its own 404 is the answer, with names that are near.
+// TestPlatformKnowsNoSuchNode: the platform's 404 is the answer, with similar names.
 func TestPlatformKnowsNoSuchNode(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -183,7 +184,7 @@ func TestPlatformKnowsNoSuchNode(t *testing.T) {
 	}
 }
 
-// TestFilesThatAProfileNames: what cannot be is refused before the walk.
+// TestFilesThatAProfileNames: unusable files are refused before the walk.
 func TestFilesThatAProfileNames(t *testing.T) {
 	garbage := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(garbage, []byte("no certificate"), 0o600); err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/screentest"
 )
 
-// atTerminal starts a program on a terminal of its own, and reads what it draws until done.
+// atTerminal starts a program on a new terminal, and reads what it draws until done.
 func atTerminal(t *testing.T, cmd *exec.Cmd) (far *os.File, drawn func(text string)) {
 	t.Helper()
 	cmd.Stdout, cmd.Stderr = nil, nil
@@ -42,7 +42,7 @@ func atTerminal(t *testing.T, cmd *exec.Cmd) (far *os.File, drawn func(text stri
 	}
 }
 
-// TestViewOnATerminal: the explorer has the whole screen, and the key q gives back the one before.
+// TestViewOnATerminal: the explorer uses the whole screen, and the key q restores the previous one.
 func TestViewOnATerminal(t *testing.T) {
 	cmd, _ := command(t, "gpuaasctl", "preflight", "view", "../../golden/reports/stale-ca-bundle.json")
 	cmd.Env = append(cmd.Env, "LC_ALL=C.UTF-8", "TERM=xterm-256color")
@@ -72,7 +72,7 @@ func TestViewEndsWithItsTerminal(t *testing.T) {
 	}
 }
 
-// TestAWalkWhoseTerminalCloses: the report is written, also where the key v asked for more.
+// TestAWalkWhoseTerminalCloses: the report is written, even if the key v requested the explorer.
 func TestAWalkWhoseTerminalCloses(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and nothing answers
 	if err != nil {
@@ -107,7 +107,7 @@ func TestAWalkWhoseTerminalCloses(t *testing.T) {
 	}
 }
 
-// TestChaosViewOnATerminal: a drill of a run's folder, and in it a walk that opens.
+// TestChaosViewOnATerminal: a drill from a run's folder, in which a walk opens.
 func TestChaosViewOnATerminal(t *testing.T) {
 	folder := t.TempDir()
 	events, err := os.ReadFile("../../golden/drills/stale-ca-bundle.ndjson")

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 )
 
-// pipeOf is a named pipe; with a writer that writes nothing when held.
+// pipeOf is a named pipe, with a writer that writes nothing if held.
 func pipeOf(t *testing.T, held bool) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pipe")
@@ -30,7 +30,7 @@ func pipeOf(t *testing.T, held bool) string {
 	return path
 }
 
-// ownFiles are the ways to name a file of the operator's own: arguments and environment for a path.
+// ownFiles are the ways to name one of the operator's own files: arguments and environment for a path.
 var ownFiles = map[string]func(path string) (args, env []string){
 	"profile":     func(p string) ([]string, []string) { return []string{"profile", "validate", p}, nil },
 	"token":       walkWith("--token-file"),
@@ -55,8 +55,8 @@ func aWalk() []string {
 		"--node-id", "n1", "--node-host", "127.0.0.1", "--no-save", "-o", "short"}
 }
 
-// TestNoFileIsWaitedForWithoutEnd: a pipe without a writer, and a device that never ends, are mistakes that are
-// named. The walk goes on only without a key, which is one of several.
+// TestNoFileIsWaitedForWithoutEnd: a pipe without a writer, and a device that never ends, are reported as mistakes. The
+// walk continues only if the file is a key, which is one of several.
 func TestNoFileIsWaitedForWithoutEnd(t *testing.T) {
 	for what, with := range ownFiles {
 		for _, path := range []string{pipeOf(t, false), "/dev/zero"} {

@@ -19,20 +19,21 @@ import (
 
 // DrillOptions configure the live view of drills.
 type DrillOptions struct {
-	In      *os.File       // for Ctrl-C; nil is standard input
-	Out     *os.File       // nil is standard output
-	Look    render.Options // colour and ASCII; width and format are not asked for
-	Count   int            // drills that are to be run
-	Abandon func()         // the second Ctrl-C, at most once: the machines are left to themselves; may be nil
+	In    *os.File       // for Ctrl-C; nil is standard input
+	Out   *os.File       // nil is standard output
+	Look  render.Options // colour and ASCII; width and format are ignored
+	Count int            // number of drills to run
+	// called at most once, at the second Ctrl-C, to leave the machines to their watchdogs; may be nil
+	Abandon func()
 }
 
-// Drills runs drills one after the other and reports their progress to observe. It returns, with everything reverted,
-// soon after ctx ends, or sooner once the runs are abandoned.
+// Drills runs drills one after the other and reports their progress to observe. It returns soon after ctx ends, with
+// everything reverted, or sooner once the runs are abandoned.
 type Drills func(ctx context.Context, observe func(ops.Progress)) *drill.Report
 
-// RunDrills runs, shows the runs as they go, and lets finish write the report in the place where they were shown, on a
-// terminal of so many columns (0: none). The first Ctrl-C ends the runs' context, the second one calls o.Abandon. Where
-// nothing can be drawn, there is only the report. The report is returned also when drawing or writing it failed.
+// RunDrills runs drills, shows them live, and lets finish write the report in the place of the live view, on a terminal
+// of that many columns (0: none). The first Ctrl-C ends the runs' context, the second one calls o.Abandon. If nothing
+// can be drawn, there is only the report. It returns the report even if drawing or writing it failed.
 func RunDrills(ctx context.Context, o DrillOptions, run Drills,
 	finish func(w io.Writer, width int, r *drill.Report) error) (*drill.Report, error) {
 	o.In = cmp.Or(o.In, os.Stdin)

@@ -11,10 +11,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// gridColumns is how many hops fit in a row where they have their names.
+// gridColumns is how many named hops fit in a row.
 const gridColumns = 3
 
-// chain is the hops as a walk saw them last: one row of numbers and symbols, or their names on a large terminal.
+// chain shows the hops of the last walk: one row of numbers and symbols, or their names on a large terminal.
 func (m drillModel) chain(f *frame, c *current) {
 	if m.tall() {
 		m.grid(f, c)
@@ -29,7 +29,7 @@ func (m drillModel) chain(f *frame, c *current) {
 	f.field(rankHops, "chain", cells...)
 }
 
-// grid is the hops by name, down each column.
+// grid shows the hops by name, down each column.
 func (m drillModel) grid(f *frame, c *current) {
 	ids := diag.HopIDs()
 	rows := (len(ids) + gridColumns - 1) / gridColumns
@@ -59,7 +59,7 @@ func (m drillModel) grid(f *frame, c *current) {
 	}
 }
 
-// mark is a hop's symbol. What is of an earlier walk than the one under way is faint.
+// mark is a hop's symbol. Results of an earlier walk than the current one are faint.
 func (m drillModel) mark(c chain, id diag.HopID) page.Cell {
 	h := c.hops[id]
 	switch {
@@ -73,7 +73,7 @@ func (m drillModel) mark(c chain, id diag.HopID) page.Cell {
 	return page.Cell{Text: h.status.Symbol(), Style: page.StatusStyle(h.status)}
 }
 
-// walks is one line for each walk whose result differs from the previous one's, and one for the walk in progress.
+// walks shows one line for each walk whose result differs from the previous one's, and one for the walk in progress.
 func (m drillModel) walks(f *frame, c *current) {
 	all := c.story.Walks
 	for i := 0; i < len(all); {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// claims tick off. Violated ones give the reason, each on a line of its own.
+// claims shows which claims are confirmed. Violated ones have their reason, each on a separate line.
 func (m drillModel) claims(f *frame, c *current) {
 	defer m.violated(f, c)
 	if m.tall() {
@@ -31,7 +31,7 @@ func (m drillModel) claims(f *frame, c *current) {
 	}
 }
 
-// claims are those of now, but none is violated that may still come true.
+// claims returns the current claims, without violations that may still come true.
 func (c *current) claims() []drill.Claim {
 	all := slices.Clone(c.report.Claims)
 	for i, cl := range all {
@@ -61,7 +61,7 @@ func (m drillModel) violated(f *frame, c *current) {
 	}
 }
 
-// claimList is the claims with their words, in two columns.
+// claimList shows the claims with their texts, in two columns.
 func (m drillModel) claimList(f *frame, c *current) {
 	all := c.claims()
 	half := (len(all) + 1) / 2

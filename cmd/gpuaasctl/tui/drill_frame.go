@@ -10,10 +10,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// rank is how soon a row goes when the terminal is too low: the highest first, and of one rank the uppermost.
+// rank is how soon a row is dropped on a low terminal: the highest first, and among equals the uppermost.
 type rank int
 
-// The ranks, from what always stays. What needs action comes before what only informs.
+// The ranks, from what is never dropped. What needs action comes before what only informs.
 const (
 	rankAlways rank = iota
 	rankWrong
@@ -36,7 +36,7 @@ type row struct {
 	cells []page.Cell
 }
 
-// frame is the rows of one look at the drills.
+// frame is the rows of the view at one moment.
 type frame []row
 
 func (f *frame) add(r rank, cells ...page.Cell) { *f = append(*f, row{r, cells}) }
@@ -49,7 +49,7 @@ func (f *frame) field(r rank, label string, cells ...page.Cell) {
 	f.add(r, append([]page.Cell{faint(page.Pad(label, labelWidth))}, cells...)...)
 }
 
-// fit is the frame with rows left out until it has no more than height; 0 is any height.
+// fit drops rows until the frame has no more than height; 0: any height.
 func (f frame) fit(height int) frame {
 	for height > 0 && len(f) > height {
 		out := 0
@@ -59,7 +59,7 @@ func (f frame) fit(height int) frame {
 			}
 		}
 		if f[out].rank == rankAlways {
-			return f[len(f)-height:] // the footer shows the current step, also on the smallest terminal
+			return f[len(f)-height:] // the footer shows the current step, even on the smallest terminal
 		}
 		f = append(f[:out:out], f[out+1:]...)
 	}
@@ -98,12 +98,12 @@ func (m drillModel) text() string {
 	return strings.Join(lines, "\n")
 }
 
-// running is a state that is not decided yet: the spinner, and words.
+// running shows a state that is not decided yet: the spinner, and text.
 func (m drillModel) running(words string) page.Cell {
 	return page.Cell{Text: spinner(m.frame, m.look.ASCII) + " " + page.Clean(words), Style: page.Strong}
 }
 
-// bar is spent of all in n columns.
+// bar shows spent of all in n columns.
 func (m drillModel) bar(spent, all int64, n int) string {
 	full := 0
 	if all > 0 {
@@ -112,7 +112,7 @@ func (m drillModel) bar(spent, all int64, n int) string {
 	return strings.Repeat("█", full) + strings.Repeat("─", n-full)
 }
 
-// barWidth is a bar's on a terminal of that width.
+// barWidth is the width of a bar on this terminal.
 func (m drillModel) barWidth() int { return min(max((m.width-40)/2, 4), 60) }
 
 // wide reports whether rows have room for optional columns.

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// machines is what is done where: each machine with the time after which it reverts by itself, and its steps.
+// machines shows each machine with the time after which it reverts by itself, and its steps.
 func (m drillModel) machines(f *frame, c *current) {
 	names := 0
 	for _, t := range c.story.Plan.Targets {
@@ -34,7 +34,7 @@ func (m drillModel) machines(f *frame, c *current) {
 	}
 }
 
-// machine is one machine: what it was last asked, what came of it, and its clock while it has one.
+// machine is one machine: its last command, the result, and its countdown while it has one.
 func (m drillModel) machine(c *current, p *drill.Part) []page.Cell {
 	switch {
 	case p.Closed && !p.Armed:
@@ -57,7 +57,8 @@ func (m drillModel) machine(c *current, p *drill.Part) []page.Cell {
 	return []page.Cell{faint("not touched")}
 }
 
-// behind is what comes after reverting: how it compares with before, and whether the drill's traces are gone.
+// behind shows what follows reverting: the comparison with the state before, and whether the drill's artifacts are
+// removed.
 func (m drillModel) behind(p *drill.Part, first page.Cell) []page.Cell {
 	cells := []page.Cell{first}
 	if p.Clean != nil {
@@ -76,7 +77,7 @@ func (m drillModel) behind(p *drill.Part, first page.Cell) []page.Cell {
 	return cells
 }
 
-// countdown is the time after which the machine reverts itself, by its own last word, and the state of its lease.
+// countdown shows the time after which the machine reverts itself, by its own last answer, and the state of its lease.
 func (m drillModel) countdown(c *current, p *drill.Part) []page.Cell {
 	e := c.last(p.ID, drill.Armed, drill.Renewed)
 	cells := []page.Cell{said(diag.StatusPass, "armed")}
@@ -98,7 +99,7 @@ func (m drillModel) countdown(c *current, p *drill.Part) []page.Cell {
 	return append(cells, m.lease(c, p, e, since)...)
 }
 
-// lease is what is left of the time for which the machine waits for a word from here, and how often it had one.
+// lease shows how long the machine still waits for a renewal from here, and how often the lease was renewed.
 func (m drillModel) lease(c *current, p *drill.Part, e *drill.Event, since time.Duration) []page.Cell {
 	if e.Status.LeaseLeft == nil {
 		return nil
@@ -122,7 +123,7 @@ func (m drillModel) lease(c *current, p *drill.Part, e *drill.Event, since time.
 // stateWidth is the room for a step's state.
 const stateWidth = 15
 
-// step is one step: its state, what it is, and what ends it if the tool does not.
+// step is one step: its state, its description, and what reverts it if the tool does not.
 func (m drillModel) step(c *current, p *drill.Part, t chaos.PlannedMachine, s step.Step) []page.Cell {
 	cell := m.stepState(c, p, t, s.ID)
 	cell.Text = page.Pad(cell.Text, stateWidth)
@@ -134,7 +135,7 @@ func (m drillModel) step(c *current, p *drill.Part, t chaos.PlannedMachine, s st
 	return cells
 }
 
-// stepState prefers the machine's word, and what happened since.
+// stepState uses the machine's last report, and the events since.
 func (m drillModel) stepState(c *current, p *drill.Part, t chaos.PlannedMachine, id string) page.Cell {
 	word := step.State("")
 	if i := slices.IndexFunc(p.Steps, func(s step.StepStatus) bool { return s.ID == id }); i >= 0 {
@@ -175,7 +176,7 @@ func (c *current) against(p *drill.Part) string {
 	return "left alone"
 }
 
-// state is a state that needs an operator.
+// state describes a state that needs an operator.
 func state(s step.State) string {
 	if s == step.Failed {
 		return "not reverted"
@@ -193,8 +194,8 @@ func tierWords(tier string) string {
 	}[tier]
 }
 
-// looks are what independent probes saw, as far as it has come to them: first that nothing is wrong, then the fault,
-// then its repair.
+// looks shows the results of the independent probes so far: first that nothing is wrong, then the fault, then its
+// repair.
 func (m drillModel) looks(f *frame, c *current) {
 	p := &c.story.Plan
 	_, placed := c.story.InPlace()
@@ -227,7 +228,7 @@ func (c *current) answered() bool {
 		!slices.ContainsFunc(c.story.Machines, func(p drill.Part) bool { return p.Armed && p.RevertedMS == 0 })
 }
 
-// seen is what one probe saw; absent is where what it looks for must not be there yet.
+// seen is the result of one probe; absent means that the probe must not find its target yet.
 func (m drillModel) seen(l *drill.Look, goes, absent bool) page.Cell {
 	const room = 18
 	cell := said(diag.StatusInconclusive, "not seen")
@@ -250,7 +251,7 @@ func (m drillModel) seen(l *drill.Look, goes, absent bool) page.Cell {
 	return cell
 }
 
-// tool is a look's command, and where it runs.
+// tool is a probe's command, and where it runs.
 func tool(l chaos.Look) string {
 	where := cmp.Or(l.Machine, "here")
 	return strings.TrimSpace(l.Check.Exec.Line()) + " (" + where + ")"

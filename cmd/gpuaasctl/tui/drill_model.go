@@ -14,8 +14,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// The model's messages beside those of every model here: what the drills report, and when, since the start; and that
-// the runs are to end, by any of them.
+// The model's own messages: an update of the drills with its time since the start, and the request to end the runs, by
+// any means.
 type (
 	drillMsg struct {
 		ops.Progress
@@ -24,17 +24,17 @@ type (
 	endingMsg struct{}
 )
 
-// ending is how far the operator's patience is used up.
+// ending is how far the operator has interrupted the runs.
 type ending int
 
 const (
 	goesOn     ending = iota
-	puttingOff        // everything is reverted, as far as it can be reached
-	abandoned         // the machines are left to themselves
+	puttingOff        // everything is being reverted, where it can be reached
+	abandoned         // the machines are left to their watchdogs
 )
 
-// drillModel is the state of the view. It has no clock of its own: time comes with messages. Everything shown of a
-// run follows from the run's events, as in the report.
+// drillModel is the state of the view. It has no clock: messages carry the time. Everything shown about a run follows
+// from the run's events, as in the report.
 type drillModel struct {
 	look    render.Options
 	count   int
@@ -49,7 +49,7 @@ type drillModel struct {
 	abandon func()
 }
 
-// current is the drill that goes on, or the last one that did.
+// current is the running drill, or the last one.
 type current struct {
 	index  int
 	events []drill.Event
@@ -59,7 +59,7 @@ type current struct {
 	chain  chain
 }
 
-// chain is the hops as a walk saw them last.
+// chain is the hops in the last walk.
 type chain struct {
 	hops    map[diag.HopID]sight
 	walking bool
@@ -69,7 +69,7 @@ type chain struct {
 // sight is the view of one hop in it.
 type sight struct {
 	running bool
-	fresh   bool // of the walk under way; otherwise of the one before
+	fresh   bool // from the walk in progress; otherwise from the previous one
 	status  diag.Status
 	failure diag.Failure
 	took    diag.Millis
@@ -84,7 +84,7 @@ func newDrillModel(o DrillOptions, cancel context.CancelFunc) drillModel {
 		abandon: abandon}
 }
 
-// Init implements tea.Model. Nothing is asked of the terminal.
+// Init implements tea.Model. It sends nothing to the terminal.
 func (m drillModel) Init() tea.Cmd { return nil }
 
 // Update implements tea.Model.
@@ -112,7 +112,7 @@ func (m drillModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// interrupted is m after a Ctrl-C.
+// interrupted returns m after a Ctrl-C.
 func (m drillModel) interrupted() drillModel {
 	switch m.ending {
 	case goesOn:
@@ -125,7 +125,7 @@ func (m drillModel) interrupted() drillModel {
 	return m
 }
 
-// updated is m after one update. What it changes is copied, so that an earlier model stays as it was.
+// updated returns m after one update. It copies what it changes, so that an earlier model stays as it was.
 func (m drillModel) updated(u drillMsg) drillModel {
 	m.elapsed, m.count = max(m.elapsed, u.at), max(m.count, u.Count)
 	c := current{index: u.Index}
@@ -152,7 +152,7 @@ func (c current) add(e drill.Event, at time.Duration) current {
 	switch {
 	case e.Kind == drill.Walked && e.Sight != nil:
 		c.chain = c.chain.ended(e.Sight.Hops)
-	case e.Kind == drill.Reverting, e.Kind == drill.Ended: // a walk that was under way is reported no more
+	case e.Kind == drill.Reverting, e.Kind == drill.Ended: // a walk that was in progress is no longer reported
 		c.chain.walking = false
 	}
 	return c
@@ -166,7 +166,7 @@ func (c *current) ms(elapsed time.Duration) int64 {
 	return c.story.NowMS + max(0, elapsed-c.heard).Milliseconds()
 }
 
-// last is the last event of the machine that is of one of the kinds, or nil.
+// last is the machine's last event of one of the kinds, or nil.
 func (c *current) last(machine string, kinds ...drill.Kind) *drill.Event {
 	for i, e := range slices.Backward(c.events) {
 		if e.Machine == machine && slices.Contains(kinds, e.Kind) {
@@ -184,10 +184,10 @@ func (c *current) has(kind drill.Kind) bool {
 // over reports whether the drill has ended.
 func (c *current) over() bool { return c.has(drill.Ended) }
 
-// walked is the chain after one event of a walk. A hop that starts once more is of another walk: the one before was cut
-// short, and is not reported.
+// walked returns the chain after one event of a walk. A hop that starts a second time belongs to another walk: the
+// previous one was interrupted, and is not reported.
 func (c chain) walked(e preflight.Event, at time.Duration) chain {
-	if e.Hop == "" { // of the walk as a whole
+	if e.Hop == "" { // about the walk as a whole
 		return c
 	}
 	h := c.hops[e.Hop]
@@ -205,7 +205,7 @@ func (c chain) walked(e preflight.Event, at time.Duration) chain {
 	return c.with(e.Hop, h)
 }
 
-// ended is the chain as the walk's report has it.
+// ended returns the chain as in the walk's report.
 func (c chain) ended(hops map[diag.HopID]diag.Status) chain {
 	c = c.stale()
 	c.walking = false
@@ -219,7 +219,7 @@ func (c chain) ended(hops map[diag.HopID]diag.Status) chain {
 	return c
 }
 
-// stale is a copy of the chain in which all is of an earlier walk.
+// stale returns a copy of the chain in which all results are from an earlier walk.
 func (c chain) stale() chain {
 	hops := map[diag.HopID]sight{}
 	for id, h := range c.hops {
@@ -241,7 +241,7 @@ func (c chain) with(id diag.HopID, h sight) chain {
 	return c
 }
 
-// count is how many hops of the walk under way are through, and how many of those are red.
+// count returns how many hops of the current walk are done, and how many of those failed.
 func (c chain) count() (done, red int) {
 	for _, h := range c.hops {
 		if h.fresh {

@@ -30,7 +30,7 @@ var tapes = sync.OnceValue(tape.Runs)
 // pausesBetween is the time between two drills of a test.
 const pausesBetween = time.Second
 
-// played is a model that has heard the tapes up to a moment of one of them, and has its time.
+// played returns a model that has received the tapes up to a moment of one of them.
 func played(m drillModel, upTo int, at time.Duration) drillModel {
 	var began time.Duration
 	for i, moments := range tapes() {
@@ -65,7 +65,7 @@ func sized(width, height int, look render.Options) drillModel {
 		tea.WindowSizeMsg{Width: width, Height: height})
 }
 
-// moments of the tapes at which there is something to look at: the drill's number, and when in it.
+// moments of the tapes that are worth checking: the drill's number, and the time in it.
 var moments = []struct {
 	name string
 	run  int
@@ -122,8 +122,7 @@ func TestDrillsFitEverySize(t *testing.T) {
 	}
 }
 
-// TestALowTerminalKeepsWhatIsWrong: who looks at twelve lines sees the machines, the chain, and what has to be acted
-// on.
+// TestALowTerminalKeepsWhatIsWrong: twelve lines show the machines, the chain, and what needs action.
 func TestALowTerminalKeepsWhatIsWrong(t *testing.T) {
 	got := played(sized(80, 12, render.Options{}), 2, 58*time.Second).text()
 	for _, want := range []string{"three-faults", "platform         ✘ conflict", "chain     1", "✘ late: seen",
@@ -137,7 +136,8 @@ func TestALowTerminalKeepsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestEveryFrameIsAsHigh as the one before, for what is erased to change that would be kept in the scrollback.
+// TestEveryFrameIsAsHigh: every frame is as high as the previous one, since terminals would keep what is erased for a
+// change in the scrollback.
 func TestEveryFrameIsAsHigh(t *testing.T) {
 	for size, lines := range map[int]int{12: 12, 24: 24, 50: 50, 90: mostLines} {
 		m := sized(120, size, render.Options{})
@@ -189,7 +189,7 @@ func TestNothingIsViolatedThatMayComeTrue(t *testing.T) {
 	}
 }
 
-// TestTheTTLCountsDown by the machine's own word, and from there by the clock.
+// TestTheTTLCountsDown: the countdown begins with the machine's own value, and then follows the clock.
 func TestTheTTLCountsDown(t *testing.T) {
 	m := played(sized(80, 24, render.Options{}), 1, 2800*time.Millisecond)
 	for _, want := range []string{"back by itself in  88 s", "lease 19 s"} {
@@ -213,7 +213,7 @@ func TestABudgetThatIsOver(t *testing.T) {
 	}
 }
 
-// TestAWalkCutShort is not joined with the next one.
+// TestAWalkCutShort: an interrupted walk is not merged with the next one.
 func TestAWalkCutShort(t *testing.T) {
 	start := func(h int) preflight.Event {
 		return preflight.Event{Kind: preflight.HopStarted, Hop: tapes()[0][2*h+1].Walk.Hop}
@@ -266,7 +266,7 @@ func TestAnEarlierDrillModelStaysAsItWas(t *testing.T) {
 	}
 }
 
-// written is what finish writes in these tests.
+// written is the finish function of these tests.
 func written(w io.Writer, width int, r *drill.Report) error {
 	_, err := fmt.Fprintf(w, "the report of %d drills in %d columns\n", len(r.Drills), width)
 	return err
@@ -306,7 +306,7 @@ func TestDrillsOnATerminal(t *testing.T) {
 	}
 }
 
-// TestTwoCtrlCOnATerminal: the first one ends the context, the second one is the caller's to act on.
+// TestTwoCtrlCOnATerminal: the first one ends the context, the second one calls Abandon.
 func TestTwoCtrlCOnATerminal(t *testing.T) {
 	x := newTerminal(t, 80, 24)
 	abandoned := make(chan struct{})

@@ -37,11 +37,11 @@ func (m drillModel) rows() frame {
 	return f
 }
 
-// mostLines is a frame's height where the terminal is higher.
+// mostLines is the maximum height of a frame on a higher terminal.
 const mostLines = 50
 
-// filled is the rows, and what is wanting of the frame's height. That is the same from the first frame to the last one:
-// to change it, the screen is erased, and terminals keep what is erased in the scrollback.
+// filled pads the rows to the frame's height, which is constant: a change would erase the screen, and terminals keep
+// what is erased in the scrollback.
 func (m drillModel) filled() frame {
 	height := min(m.height, mostLines)
 	f := m.rows().fit(height)
@@ -52,7 +52,7 @@ func (m drillModel) filled() frame {
 	return f
 }
 
-// finished is one line for each drill that is over but the one whose story is still shown below.
+// finished shows one line for each finished drill, except for the one that is still shown below.
 func (m drillModel) finished(f *frame) {
 	over := m.over
 	if m.now != nil && m.now.over() && len(over) > 0 {
@@ -84,7 +84,7 @@ func (m drillModel) finished(f *frame) {
 	}
 }
 
-// figures are a drill's times: as intervals where there is room.
+// figures are a drill's times, as intervals if there is room.
 func (m drillModel) figures(d *drill.Drill) string {
 	if m.wide() {
 		return fmt.Sprintf("found %s, green %s", d.Detect, d.Recover)
@@ -93,7 +93,7 @@ func (m drillModel) figures(d *drill.Drill) string {
 	return fmt.Sprintf("found %s, green %s", of(d.Detect), of(d.Recover))
 }
 
-// place is which drill of how many it is.
+// place is the number of the drill, and how many there are.
 func (m drillModel) place() string {
 	if m.count <= 1 {
 		return "drill: "
@@ -105,7 +105,7 @@ func (m drillModel) place() string {
 	return fmt.Sprintf("drill %d of %d: ", i+1, m.count)
 }
 
-// head names the drill, and what it is about.
+// head names the drill and its subject.
 func (m drillModel) head(f *frame, c *current) {
 	s := &c.story.Plan.Scenario
 	about := page.Kept(c.story.Plan.Node, c.story.Plan.Allocation, s.Metadata.Severity)
@@ -121,7 +121,7 @@ func (m drillModel) head(f *frame, c *current) {
 	f.add(rankGap)
 }
 
-// tally is how many drills that are over have each verdict.
+// tally is the number of finished drills with each verdict.
 func (m drillModel) tally() string {
 	var parts []string
 	for _, w := range drill.Words() {
@@ -138,7 +138,7 @@ func (m drillModel) tally() string {
 	return strings.Join(parts, ", ")
 }
 
-// clocks are the times against their budgets, as far as it has come to them.
+// clocks shows the times against their budgets, as far as the drill has got.
 func (m drillModel) clocks(f *frame, c *current) {
 	now := c.ms(m.elapsed)
 	if zero, placed := c.story.InPlace(); placed {
@@ -158,7 +158,7 @@ func (m drillModel) clocks(f *frame, c *current) {
 	}
 }
 
-// clock is one time: running against its budget, or seen, or given up. Its bar is full where the budget ends.
+// clock is one time: running against its budget, or final, or given up. Its bar is full at the end of the budget.
 func (m drillModel) clock(f *frame, label string, t drill.Timing, spent int64, goes bool, more ...string) {
 	budget := t.Budget.Std().Milliseconds()
 	state := said(diag.StatusInconclusive, "not seen")
@@ -208,7 +208,7 @@ func (m drillModel) footer(f *frame) {
 	f.add(rankAlways, page.Cell{Text: left, Style: style})
 }
 
-// doing is what is waited for.
+// doing is what the drill is waiting for.
 func (m drillModel) doing() string {
 	c := m.now
 	if c == nil || len(c.events) == 0 || c.over() {

@@ -17,11 +17,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/ops"
 )
 
-// hostile is what a terminal obeys.
+// hostile is text that a terminal interprets.
 const hostile = "X\x1b[31mX\x1b[2J\x1b]52;c;cHduZWQ=\x07\x1b]0;t\x1b\\\u009b2J\u0085" +
 	"\u202eX\u2066\u200bX\rX\x00\x08\x07\x7f\n"
 
-// harmless fails where a frame has anything that a terminal obeys but our own colours.
+// harmless fails if a frame has control sequences other than our own colours.
 func harmless(t *testing.T, what, frame string) {
 	t.Helper()
 	if strings.Contains(frame, "X\x1b[31mX") || strings.Contains(frame, "\x1b]") || strings.Contains(frame, "\x1b[2J") {
@@ -33,7 +33,7 @@ func harmless(t *testing.T, what, frame string) {
 	}
 }
 
-// planted is a copy of v with the hostile text appended to every string except the words by which a view
+// planted returns a copy of v with the hostile text appended to every string except the words by which a view
 // distinguishes states.
 func planted[T any](t *testing.T, v T) T {
 	t.Helper()
@@ -115,11 +115,12 @@ func TestHostileDrillFrames(t *testing.T) {
 	for i, moments := range tapes() {
 		for n, x := range moments {
 			e := planted(t, x.Event)
-			e.Kind, e.Machine, e.Step = x.Event.Kind, x.Event.Machine, x.Event.Step // else it is of nothing that is shown
+			// otherwise it would not belong to anything that is shown
+			e.Kind, e.Machine, e.Step = x.Event.Kind, x.Event.Machine, x.Event.Step
 			if e.Seen != nil {
 				e.Seen.Name, e.Seen.Stage = x.Event.Seen.Name, x.Event.Seen.Stage
 			}
-			if n%3 == 1 { // also of machines and steps that are not in the plan
+			if n%3 == 1 { // also for machines and steps that are not in the plan
 				e.Machine, e.Step = e.Machine+hostile, e.Step+hostile
 			}
 			m = sendDrill(m, drillMsg{ops.Progress{Index: i, Count: len(tapes()), Event: e, Walk: x.Walk}, x.At})

@@ -19,7 +19,7 @@ type (
 	doneMsg  struct{}
 )
 
-// hop is one hop as far as it has come.
+// hop is the progress of one hop.
 type hop struct {
 	planned diag.PlannedHop
 	started bool
@@ -33,7 +33,7 @@ type hop struct {
 // stretch is when a step ran, since the walk's start.
 type stretch struct{ from, to time.Duration }
 
-// model is the state of the table. It has no clock of its own: time comes with messages.
+// model is the state of the table. It has no clock: messages carry the time.
 type model struct {
 	hops     []hop
 	subject  diag.Subject
@@ -43,10 +43,10 @@ type model struct {
 	elapsed  time.Duration
 	frame    int
 	cancel   context.CancelFunc
-	explore  func() // asks for the explorer at the end; nil disables the key
+	explore  func() // requests the explorer at the end; nil disables the key
 	stopping bool
 	done     bool
-	evidence bool // all hops are done, and evidence is awaited
+	evidence bool // all hops are done, and the walk waits for evidence
 	likely   *preflight.Provisional
 
 	exploring bool // the explorer opens at the end
@@ -73,7 +73,7 @@ func newModel(o Options, cancel context.CancelFunc) model {
 	return m
 }
 
-// Init implements tea.Model. Nothing is asked of the terminal.
+// Init implements tea.Model. It sends nothing to the terminal.
 func (m model) Init() tea.Cmd { return nil }
 
 // Update implements tea.Model.
@@ -98,7 +98,7 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.elapsed = max(m.elapsed, time.Duration(msg))
 		m.frame++
 	case eventMsg:
-		m.elapsed = max(m.elapsed, msg.At) // an event may come before the tick of its time
+		m.elapsed = max(m.elapsed, msg.At) // an event may arrive before the tick of its time
 		m.evidence = m.evidence || msg.Kind == preflight.EvidenceAwaited
 		if msg.Kind == preflight.LikelySoFar {
 			m.likely = msg.Provisional
@@ -111,7 +111,7 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// observed is hops after one event. It copies what it changes, so that an earlier model stays as it was.
+// observed returns hops after one event. It copies what it changes, so that an earlier model stays as it was.
 func observed(hops []hop, e preflight.Event) []hop {
 	next := make([]hop, len(hops))
 	copy(next, hops)

@@ -1,6 +1,6 @@
-// Package tui is what a walk and a drill look like while they go on. The table of a walk fills hop by hop with both
-// vantages side by side; a drill shows what is broken where and for how long, and the chain as it turns red and green.
-// The finished report then takes its place, in the terminal's scrollback: all is drawn inline, never on the
+// Package tui is the live view of a walk and of a drill. The table of a walk fills hop by hop with both vantages side
+// by side; a drill shows its faults with their machines and times, and the chain as it turns red and green. The
+// finished report then replaces the view, in the terminal's scrollback: everything is drawn inline, never on the
 // alternate screen.
 //
 // It judges nothing and measures nothing: it draws the events of a walk or a drill. Its callers are the commands
@@ -27,7 +27,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// frameEvery is the pace of spinner and clocks: smooth to the eye, and little to send over a slow SSH session.
+// frameEvery is the pace of spinner and clocks: smooth to the eye, and little data over a slow SSH session.
 const frameEvery = 100 * time.Millisecond
 
 // Options configure the live view of a walk.
@@ -43,15 +43,15 @@ type Options struct {
 // Walk runs a walk and reports its events to observe. It must return soon after the end of ctx.
 type Walk func(ctx context.Context, observe func(preflight.Event)) *diag.Report
 
-// Possible reports whether in and out are terminals; without both the live table would open the terminal device by
+// Possible reports whether in and out are terminals; otherwise the terminal library would open the terminal device by
 // itself, and draw over a redirected command.
 func Possible(in, out *os.File) bool {
 	return in != nil && out != nil && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))
 }
 
-// Run walks, shows the walk as it goes, and writes the finished report to o.Out. Ctrl-C ends the walk's context; the
-// report is then what the walk had seen. Where the table cannot be drawn, only the report is written. The report is
-// returned together with an error when only the writing failed.
+// Run walks, shows the walk live, and writes the finished report to o.Out. Ctrl-C ends the walk's context; the report
+// is then what the walk had measured. If the table cannot be drawn, Run only writes the report. If only the writing
+// failed, it returns the report with the error.
 func Run(ctx context.Context, o Options, walk Walk) (*diag.Report, error) {
 	o = o.withDefaults()
 	var report *diag.Report
@@ -72,7 +72,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// live runs the walk beside the drawing, and waits for both.
+// live runs the walk and the view concurrently, and waits for both.
 func live(ctx context.Context, o Options, walk Walk) (report *diag.Report, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -85,8 +85,8 @@ func live(ctx context.Context, o Options, walk Walk) (report *diag.Report, err e
 	return report, nil
 }
 
-// Ending is a terminal that calls End when it is closed: a program that waits for keys, and that no signal reaches,
-// learns of it only from the read.
+// Ending is a terminal that calls End when it is closed: a program that waits for keys, and gets no signal, only
+// notices it from the read.
 type Ending struct {
 	*os.File
 	End func()
@@ -106,8 +106,8 @@ type frames interface {
 	text() string
 }
 
-// show draws m while work goes on, waits for both, and takes the last frame off the screen. What the work sends reaches
-// m, as do a tickMsg for every frame and a doneMsg at the work's end. A drawing that fails cancels the work.
+// show draws m while work runs, waits for both, and removes the last frame from the screen. m receives what the work
+// sends, a tickMsg for every frame, and a doneMsg when the work ends. A drawing error cancels the work.
 func show(in io.Reader, out *os.File, m frames, cancel context.CancelFunc, work func(send func(tea.Msg))) error {
 	// signals end the work's context, as without a table
 	program := tea.NewProgram(m, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
@@ -121,7 +121,7 @@ func show(in io.Reader, out *os.File, m frames, cancel context.CancelFunc, work 
 	wg.Go(func() { tick(program, done) })
 	last, err := program.Run()
 	if err != nil {
-		cancel() // no later frame would be seen
+		cancel() // no later frame would be visible
 	}
 	wg.Wait()
 	if err != nil {
@@ -130,9 +130,9 @@ func show(in io.Reader, out *os.File, m frames, cancel context.CancelFunc, work 
 	return wipe(out, last)
 }
 
-// wipe takes the last frame off the screen, for the report to take its place. The renderer leaves the cursor on the
-// frame's last line; a frame that shrinks at the end it would leave standing. Lines are erased one by one: where the
-// frame fills the screen, erasing the screen would make some terminals keep a copy in the scrollback.
+// wipe removes the last frame from the screen, so that the report takes its place. The renderer leaves the cursor on
+// the frame's last line, and would not erase all of a frame that shrinks at the end. Lines are erased one by one: if
+// the frame fills the screen, erasing the screen would make some terminals keep a copy in the scrollback.
 func wipe(out *os.File, last tea.Model) error {
 	m, ok := last.(frames)
 	if !ok {

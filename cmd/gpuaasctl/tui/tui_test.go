@@ -33,7 +33,7 @@ func testOptions() Options {
 	return Options{Plan: testPlan(), Subject: diag.Subject{NodeID: "compute-node-01", AllocationID: "alloc-01"}}
 }
 
-// send gives messages to a model, as the program does.
+// send sends messages to a model, as the program does.
 func send(m model, msgs ...tea.Msg) model {
 	for _, msg := range msgs {
 		next, _ := m.Update(msg)
@@ -166,7 +166,7 @@ func TestAllRowsFitOn80x24(t *testing.T) {
 	}
 }
 
-// TestALowTerminalKeepsWhatMatters: quiet rows go, failing and running ones stay.
+// TestALowTerminalKeepsWhatMatters: quiet rows are dropped, failing and running ones stay.
 func TestALowTerminalKeepsWhatMatters(t *testing.T) {
 	m := send(newModel(testOptions(), func() {}), hopDone(diag.HopNodeReadiness, diag.StatusFail, "full"),
 		hopDone(diag.HopNodeOpsAccess, diag.StatusPass, ""),
@@ -212,7 +212,7 @@ func TestAnEarlierModelStaysAsItWas(t *testing.T) {
 	}
 }
 
-// terminal is a pseudo-terminal: the far end of it collects what is drawn.
+// terminal is a pseudo-terminal: its far end collects what is drawn.
 type terminal struct {
 	tty  *os.File
 	far  *os.File
@@ -242,7 +242,7 @@ func (x *terminal) await(t *testing.T, text string) {
 	t.Errorf("%q is not drawn", text)
 }
 
-// interrupt presses Ctrl-C, which ends what is waited for.
+// interrupt presses Ctrl-C until end is closed.
 func (x *terminal) interrupt(t *testing.T, end <-chan struct{}) {
 	t.Helper()
 	if _, err := x.far.Write([]byte{3}); err != nil {
@@ -273,7 +273,7 @@ func newTerminal(t *testing.T, columns, rows uint16) *terminal {
 	return term
 }
 
-// output closes the near end and gives everything that was written to it.
+// output closes the near end and returns everything that was written to it.
 func (x *terminal) output() string {
 	x.tty.Close()
 	<-x.done

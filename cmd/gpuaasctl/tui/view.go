@@ -45,7 +45,7 @@ func (m model) text() string {
 	}
 	lines = append(append(lines, likely...), m.footer())
 	if over := len(lines) - m.height; over > 0 && m.height > 0 {
-		lines = lines[over:] // the footer shows the current step, also on the smallest terminal
+		lines = lines[over:] // the footer shows the current step, even on the smallest terminal
 	}
 	return strings.Join(lines, "\n")
 }
@@ -69,7 +69,7 @@ func (m model) rows() []string {
 	return lines
 }
 
-// budgets are the hops', by which the table knows from its first frame how wide a time may become.
+// budgets are the hops' budgets, from which the table knows in its first frame how wide a time may become.
 func (m model) budgets() []int64 {
 	all := make([]int64, len(m.hops))
 	for i := range m.hops {
@@ -78,8 +78,7 @@ func (m model) budgets() []int64 {
 	return all
 }
 
-// quiet reports whether a hop may be left out on a terminal that is too low: it passed, did not run, or has not
-// started.
+// quiet reports whether a hop may be dropped on a low terminal: it passed, did not run, or has not started.
 func (m model) quiet(i int) bool {
 	h := &m.hops[i]
 	if h.result == nil {
@@ -120,7 +119,7 @@ func (m model) row(h *hop) render.HopRow {
 	return r
 }
 
-// vantage is what came from one place so far: the worst step and the time of all, or the spinner before the first.
+// vantage is the result from one place so far: the worst step and the total time, or the spinner before the first.
 func (m model) vantage(h *hop, name string, spent diag.Millis) page.Cell {
 	if !slices.Contains(h.planned.Vantages, name) {
 		return page.Cell{}
@@ -142,7 +141,7 @@ func (m model) vantage(h *hop, name string, spent diag.Millis) page.Cell {
 	return done.Operator
 }
 
-// together is how long something of it ran: what ran side by side counts once.
+// together is how long at least one step ran: concurrent steps count once.
 func together(spans []stretch) time.Duration {
 	sorted := slices.SortedFunc(slices.Values(spans), func(a, b stretch) int { return cmp.Compare(a.from, b.from) })
 	sum, end := time.Duration(0), time.Duration(0)
@@ -155,7 +154,7 @@ func together(spans []stretch) time.Duration {
 	return sum
 }
 
-// waiting lists the steps of a running hop that have not been heard of.
+// waiting lists the steps of a running hop without a result yet.
 func waiting(h *hop) []string {
 	var left []string
 	for _, name := range h.planned.Steps {
@@ -225,7 +224,7 @@ func (m model) number(id diag.HopID) string {
 	return fmt.Sprintf("hop %d", 1+slices.IndexFunc(m.hops, func(h hop) bool { return h.planned.ID == id }))
 }
 
-// hint is what keys do, or did, in so many columns.
+// hint is what keys do, or did, in that many columns.
 func (m model) hint(room int) string {
 	switch {
 	case m.stopping:
@@ -240,7 +239,7 @@ func (m model) hint(room int) string {
 	return "ctrl-c: report so far"
 }
 
-// barWidth leaves the footer's text and hint room at 80 columns.
+// barWidth leaves room for the footer's text and hint at 80 columns.
 const barWidth = 9
 
 func (m model) bar(done int) string {
@@ -268,7 +267,7 @@ func spinner(frame int, ascii bool) string {
 
 func (m model) cut(s string) string { return ansi.Truncate(s, max(m.width, 1), "") }
 
-// plain is s for the terminal's locale.
+// plain is s in the terminal's character set.
 func (m model) plain(s string) string {
 	if !m.options.ASCII {
 		return s

@@ -24,14 +24,14 @@ var (
 	budget   = regexp.MustCompile(`/\d+(?:\.\d+)? (ms|s)\b`)
 )
 
-// TestFramesOfRecordedWalks plays every recorded walk on a small terminal, and some on wider ones: columns stay where
-// the first frame has them, no hop took longer than the walk is old, no failed row has a green tick, and counter-probes
-// are seen.
+// TestFramesOfRecordedWalks plays every recorded walk on a small terminal, and some on wider ones: columns keep the
+// positions of the first frame, no hop took longer than the walk has run, no failed row has a green tick, and
+// counter-probes are shown.
 func TestFramesOfRecordedWalks(t *testing.T) {
 	paths, _ := filepath.Glob("../../../golden/reports/*.json")
 	asked, foretold := 0, 0
 	for i, path := range paths {
-		if testing.Short() && i%3 != 0 { // the race detector's run: the code is the same
+		if testing.Short() && i%3 != 0 { // the race detector's run is shorter: the code is the same
 			continue
 		}
 		data, err := os.ReadFile(path)
@@ -133,7 +133,7 @@ func checkFrame(t *testing.T, name string, m model, head string) {
 	}
 }
 
-// TestStepsSideBySideCountOnce: a hop whose steps ran at once took as long as they did together.
+// TestStepsSideBySideCountOnce: a hop's concurrent steps count once in its time.
 func TestStepsSideBySideCountOnce(t *testing.T) {
 	id := diag.HopControlPlaneAccess
 	m := send(newModel(testOptions(), func() {}), started(id, 0),

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/clean"
 )
 
-// App is the edge of the process: what every command reads from and writes to. stdout carries one document; notes,
-// progress and questions go to stderr.
+// App has the process's streams and environment, which every command uses. stdout gets one document; notes, progress
+// and questions go to stderr.
 type App struct {
 	Stdin  io.Reader
 	Stdout io.Writer
@@ -22,24 +22,24 @@ type App struct {
 	Env    func(string) string
 	Quiet  bool   // --quiet: only documents, questions and errors
 	Color  string // --color: ColorAuto, ColorAlways or ColorNever; "" is ColorAuto
-	Built  string // the version that the build set; "" or "dev" where it set none
+	Built  string // the version set by the build; "" or "dev" if it set none
 }
 
-// Cleaned puts a cleaning writer before stdout and stderr: whatever a command shows, nothing in it is obeyed by a
-// terminal but our own colours. end writes what they have kept, and removes them. The live table has the terminal
-// itself, and cleans what it shows cell by cell; a program of "lab ssh" or "lab exec" has it, too (see Raw).
+// Cleaned wraps stdout and stderr in cleaning writers: no control characters in a command's output reach a terminal,
+// except our own colours. end flushes and removes them. The live table writes to the terminal directly, and cleans each
+// cell itself; so does a program of "lab ssh" or "lab exec" (see Raw).
 func (a *App) Cleaned() (end func()) {
 	stdout, stderr := a.Stdout, a.Stderr
 	out := &clean.Writer{To: stdout, Colour: a.colour(stdout), Runner: a.onGitHub()}
 	errs := &clean.Writer{To: stderr, Colour: a.colour(stderr), Runner: a.onGitHub()}
 	a.Stdout, a.Stderr = out, errs
 	return func() {
-		_, _ = out.Flush(), errs.Flush() // what cannot be written now could not be before
+		_, _ = out.Flush(), errs.Flush() // what cannot be written now could not be written before either
 		a.Stdout, a.Stderr = stdout, stderr
 	}
 }
 
-// Raw is what is beneath a cleaning writer, for a program that has the streams to itself.
+// Raw returns the writer below a cleaning writer, for a program that uses the streams itself.
 func Raw(w io.Writer) io.Writer {
 	if u, ok := w.(interface{ Unwrap() io.Writer }); ok {
 		return u.Unwrap()
@@ -47,7 +47,7 @@ func Raw(w io.Writer) io.Writer {
 	return w
 }
 
-// fileOf is a stream as a file, or nil.
+// fileOf returns a stream as a file, or nil.
 func fileOf(stream any) *os.File {
 	if w, ok := stream.(io.Writer); ok {
 		stream = Raw(w)
@@ -56,14 +56,14 @@ func fileOf(stream any) *os.File {
 	return f
 }
 
-// IsTerminal reports whether w is a terminal that a person looks at.
+// IsTerminal reports whether w is a terminal.
 func IsTerminal(w any) bool {
 	f := fileOf(w)
 	return f != nil && term.IsTerminal(int(f.Fd()))
 }
 
-// Size is the number of columns and rows of w: COLUMNS if it is a number, otherwise the terminal's; 0 if w is not a
-// terminal.
+// Size returns the number of columns and rows of w: COLUMNS if it is a number, otherwise the terminal's; 0 if w is not
+// a terminal.
 func (a *App) Size(w any) (columns, rows int) {
 	if f := fileOf(w); f != nil {
 		var err error
@@ -77,7 +77,7 @@ func (a *App) Size(w any) (columns, rows int) {
 	return columns, rows
 }
 
-// Width is the number of columns of w, or 0 if it is not a terminal and COLUMNS is not set.
+// Width returns the number of columns of w, or 0 if it is not a terminal and COLUMNS is not set.
 func (a *App) Width(w any) int {
 	columns, _ := a.Size(w)
 	return columns
@@ -99,7 +99,7 @@ func (a *App) ColorFlag(root *cobra.Command) {
 	_ = root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// Colored lets the streams have the colours that --color allows; before it they have those that the environment allows.
+// Colored applies --color to the streams; before the call they follow the environment.
 func (a *App) Colored() {
 	for _, w := range [...]io.Writer{a.Stdout, a.Stderr} {
 		if w, ok := w.(*clean.Writer); ok {
@@ -128,12 +128,12 @@ func (a *App) forced(name string) bool {
 	return v != "" && v != "0" && v != "false"
 }
 
-// Terminals are stdin and stdout as files, nil for any other stream.
+// Terminals returns stdin and stdout as files, nil for any other stream.
 func Terminals(a *App) (in, out *os.File) {
 	return fileOf(a.Stdin), fileOf(a.Stdout)
 }
 
-// Write puts the command's one document on stdout.
+// Write writes the command's one document to stdout.
 func (a *App) Write(b []byte) error {
 	if _, err := a.Stdout.Write(b); err != nil {
 		return fmt.Errorf("write to stdout: %w", err)
@@ -141,7 +141,7 @@ func (a *App) Write(b []byte) error {
 	return nil
 }
 
-// ToolVersion is the version of this build: what the build set, else the module's (go install), else "dev".
+// ToolVersion returns the version of this build: what the build set, else the module's (go install), else "dev".
 func (a *App) ToolVersion() string {
 	if a.Built != "" && a.Built != "dev" {
 		return a.Built

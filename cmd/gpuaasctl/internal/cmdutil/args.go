@@ -12,8 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
-// Args wants at least and at most so many arguments (most below 0: any number), and names by cmd.Use which one is
-// missing.
+// Args requires least to most arguments (most below 0: any number); its error names the missing one by cmd.Use.
 func Args(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		_, usage, _ := strings.Cut(cmd.Use, " ")
@@ -32,7 +31,7 @@ func Args(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// habits are flags of other tools, and what does the same here.
+// habits are flags of other tools, and their equivalents here.
 var habits = map[string]string{
 	"json": "-o json", "markdown": "-o markdown", "html": "-o html", "junit": "-o junit", "wide": "-o wide",
 	"format": "--output", "node": "--node-id",
@@ -40,7 +39,7 @@ var habits = map[string]string{
 	"silent": "--quiet", "context": "--profile", "verbose": "-o wide", "v": "-o wide",
 }
 
-// FlagError describes a flag error in this program's own words. It names the flag, and what it takes.
+// FlagError words a flag error in this program's style. It names the flag, and its allowed values.
 func FlagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var missing *pflag.ValueRequiredError

@@ -40,8 +40,8 @@ func TestColourHasOneOrder(t *testing.T) {
 	}
 }
 
-// TestColorFlagReachesTheStreams: --color holds for what a command writes, although the streams are older than the
-// flag.
+// TestColorFlagReachesTheStreams: --color affects a command's output, although the streams exist before the flag is
+// parsed.
 func TestColorFlagReachesTheStreams(t *testing.T) {
 	const red = "\x1b[31mx\x1b[39m"
 	for word, want := range map[string]string{ColorAlways: red, ColorAuto: `\u001b[31mx\u001b[39m`} {
@@ -85,7 +85,7 @@ func TestColumnsIsTheWidth(t *testing.T) {
 	}
 }
 
-// environ is an environment from words such as "A=b C=d".
+// environ returns an environment from words such as "A=b C=d".
 func environ(words string) func(string) string {
 	return func(name string) string {
 		for _, w := range strings.Fields(words) {
@@ -97,7 +97,7 @@ func environ(words string) func(string) string {
 	}
 }
 
-// pair is a terminal, and its far side.
+// pair returns a terminal, and its far end.
 func pair(t *testing.T) (terminal, far *os.File) {
 	t.Helper()
 	far, terminal, err := ptmx.Open()

@@ -10,15 +10,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// Completion looks at local files only: it must answer while the user types, also where no network is.
+// Completion reads only local files: it must answer while the user types, even without a network.
 
 // Complete offers fixed words for a flag.
 func Complete(cmd *cobra.Command, flag string, words ...string) {
 	CompleteFunc(cmd, flag, func() []string { return words })
 }
 
-// CompleteFunc offers words that are found when asked. A flag that is not there is a mistake of ours, and the tests
-// that build the tree would see it.
+// CompleteFunc offers words that are computed when needed. A missing flag is a mistake of ours, which the tests that
+// build the tree would find.
 func CompleteFunc(cmd *cobra.Command, flag string, words func() []string) {
 	err := cmd.RegisterFlagCompletionFunc(flag,
 		func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -40,7 +40,7 @@ func HopNames() []string {
 // ProfileNames lists the profiles that can be chosen by name.
 func (a *App) ProfileNames() []string { return profile.List(profile.Dir(a.Env)) }
 
-// NodeIDs lists the nodes of the chosen profile; none where it cannot be read.
+// NodeIDs lists the nodes of the chosen profile; none if it cannot be read.
 func (a *App) NodeIDs(profileName string) []string {
 	p, _, err := profile.Load(a.Chosen(profileName, false), profile.Sources{Env: a.Env, Dir: profile.Dir(a.Env)})
 	if err != nil {

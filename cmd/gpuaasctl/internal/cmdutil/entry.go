@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// Explainer gives the page of what a word means, nil for a word that no output has. The words are read once, when the
-// first is asked for.
+// Explainer returns a function that returns the page for a word's meaning, nil for an unknown word. It loads the words
+// once, at the first call.
 func Explainer() func(word string) []page.Block {
 	entries := sync.OnceValue(func() map[string][]explain.Entry {
 		all := map[string][]explain.Entry{}

@@ -33,19 +33,19 @@ func (e *VerdictError) Error() string { return "the verdict is not a pass" }
 // UsageError is a mistake on the command line or in the configuration.
 type UsageError struct {
 	Err     error
-	Command string // whose --help helps; "" where none does
+	Command string // the command whose --help has the answer; "" if none has
 }
 
 func (e *UsageError) Error() string { return e.Err.Error() }
 func (e *UsageError) Unwrap() error { return e.Err }
 
-// FailedError is something outside that is not as it should be, and was found out: a hop's failure without a report.
+// FailedError is a confirmed problem outside this tool: a hop's failure without a report.
 type FailedError struct{ Err error }
 
 func (e *FailedError) Error() string { return e.Err.Error() }
 func (e *FailedError) Unwrap() error { return e.Err }
 
-// CodeOf turns an error into the exit code.
+// CodeOf returns the exit code for an error.
 func CodeOf(err error) int {
 	var verdict *VerdictError
 	switch {
@@ -53,7 +53,7 @@ func CodeOf(err error) int {
 		return ExitPass
 	case errors.As(err, &verdict):
 		return verdict.Code
-	case errors.Is(err, context.Canceled): // also where a file was waited for
+	case errors.Is(err, context.Canceled): // also while waiting for a file
 		return ExitInterrupted
 	case errors.As(err, new(*UsageError)), errors.As(err, new(*profile.FileError)),
 		errors.As(err, new(*profile.InputError)), errors.As(err, new(*profile.NotFoundError)),
@@ -65,7 +65,7 @@ func CodeOf(err error) int {
 	return ExitInternal
 }
 
-// Worded adds to an error of ops which flag or setting helps.
+// Worded adds to an error of ops the flag or setting that helps.
 func (a *App) Worded(err error) error {
 	var nowhere *ops.NoHostError
 	var unknown *ops.UnknownNodeError
@@ -86,8 +86,8 @@ func (a *App) Worded(err error) error {
 	return err
 }
 
-// Ended is how a command ends whose document is out, or could not be written, which is err. What is left on a machine
-// wins over that, too. A reader that closes the pipe early, as head does, is not an error.
+// Ended returns the error of a command whose document has been written; err is the write error. Residue on a machine
+// outranks it. A reader that closes the pipe early, as head does, is not an error.
 func (a *App) Ended(code int, err error) error {
 	if errors.Is(err, syscall.EPIPE) {
 		err = nil
@@ -102,8 +102,8 @@ func (a *App) Ended(code int, err error) error {
 	return err
 }
 
-// Judged is the error for a report's outcome: nil for a pass. failOn makes warnings or regressions count; they only
-// replace a pass or a warning, since a failed hop or an undecided walk takes precedence.
+// Judged returns the error for a report's outcome: nil for a pass. failOn makes warnings or regressions count; they
+// only replace a pass or a warning, since a failed hop or an undecided walk takes precedence.
 func Judged(r *diag.Report, failOn string) error {
 	code := ExitInternal
 	switch {
@@ -133,8 +133,7 @@ func Judged(r *diag.Report, failOn string) error {
 	return &VerdictError{code}
 }
 
-// Regressed is the exit code of a diff under --fail-on regression. A gate that had nothing to compare with has decided
-// nothing.
+// Regressed returns the exit code of a diff under --fail-on regression. Without a baseline, the gate is undecided.
 func Regressed(d *diag.Diff) int {
 	switch {
 	case d == nil || !d.Comparable:
@@ -145,9 +144,8 @@ func Regressed(d *diag.Diff) int {
 	return ExitPass
 }
 
-// DrillCode is the exit code of a report of drills. What is left on a machine wins over everything, an interrupt
-// included. A drill that failed is the greater news than one that decided nothing, and neither is hidden by drills that
-// passed. A report of no drill has shown nothing.
+// DrillCode returns the exit code of a report of drills. Residue on a machine outranks everything, even an interrupt. A
+// failed drill outranks an inconclusive one, and passed drills hide neither. A report without drills is inconclusive.
 func DrillCode(r *drill.Report) int {
 	worst := ExitPass
 	if len(r.Drills) == 0 {
@@ -170,7 +168,7 @@ func DrillCode(r *drill.Report) int {
 	return worst
 }
 
-// WordCode is the exit code of a drill with that verdict.
+// WordCode returns the exit code of a drill with that verdict.
 func WordCode(w drill.Word) int {
 	switch w {
 	case drill.Pass:
@@ -186,7 +184,7 @@ func WordCode(w drill.Word) int {
 	return ExitInternal
 }
 
-// Unread returns the error of a command that could read nothing. The exit code is that of what was not measured.
+// Unread returns the error of a command that could read nothing. Its exit code means "not measured".
 func (a *App) Unread(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -198,8 +196,8 @@ func (a *App) Unread(err error) error {
 	return &VerdictError{ExitInconclusive}
 }
 
-// JudgedReason is the error for a classification: nil for a healthy node, and for a warning unless warnings count. That
-// users hardly feel a reason, or that it may pass by itself, makes it no smaller a fault: a hop fails with it.
+// JudgedReason returns the error for a classification: nil for a healthy node, and for a warning unless warnings count.
+// A reason that users hardly notice, or that may pass by itself, is still a fault, since a hop would fail with it.
 func JudgedReason(c *diag.Classification, warnings bool) error {
 	switch {
 	case c.Healthy, c.Warning && !warnings:
@@ -212,7 +210,7 @@ func JudgedReason(c *diag.Classification, warnings bool) error {
 	return &VerdictError{ExitInconclusive}
 }
 
-// AsUsage makes a file that cannot be read a usage error, too: the configuration names it.
+// AsUsage also makes an unreadable file a usage error: the configuration names it.
 func AsUsage(err error) error {
 	if err == nil || CodeOf(err) == ExitUsage {
 		return err

@@ -67,13 +67,13 @@ func PageFlag(cmd *cobra.Command, into *string, more ...string) {
 	FormatFlag(cmd, into, FormatTable, slices.Concat([]string{FormatTable}, more, []string{FormatJSON, FormatMarkdown})...)
 }
 
-// BadFormat is for a format that the flag let through and the command cannot write.
+// BadFormat is for a format that the flag allowed but the command cannot write.
 func BadFormat(got string, allowed ...string) error {
 	return Usagef("-o %s is not supported here; want %s", got, OneOf(allowed))
 }
 
-// DefaultDeadline bounds a whole walk: long enough for every hop's budget on a slow path, short enough for an
-// operator who waits.
+// DefaultDeadline bounds a whole walk: long enough for every hop's budget on a slow path, short enough for an operator
+// who waits.
 const DefaultDeadline = 60 * time.Second
 
 // Formats of a report.
@@ -99,7 +99,7 @@ func formats() (names []string) {
 	return names
 }
 
-// OnPage reports whether a format is a page for people, which a terminal shows live first.
+// OnPage reports whether a format is a page for people, before which a terminal shows a live view.
 func OnPage(format string) bool {
 	return format == FormatTable || format == FormatWide || format == FormatFull
 }

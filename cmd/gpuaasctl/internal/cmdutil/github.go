@@ -12,18 +12,18 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// Under GITHUB_ACTIONS=true a run writes its summary into the job's page and annotates it, without a flag. stdout stays
-// the one document: a runner obeys workflow commands on stderr, too.
+// With GITHUB_ACTIONS=true a run writes its summary to the job's page and annotates it, without a flag. stdout still
+// has only the document: a runner interprets workflow commands on stderr as well.
 
-// What a runner names: that it is one, and the file of the step's summary.
+// Environment variables of a runner: that it is one, and the file of the step's summary.
 const (
 	envGitHub  = "GITHUB_ACTIONS"
 	envSummary = "GITHUB_STEP_SUMMARY"
 )
 
 const (
-	mostSummary     = 1 << 20 // bytes that a step's summary may have
-	mostAnnotations = 10      // that a runner shows of one level and step
+	mostSummary     = 1 << 20 // GitHub's limit for a step's summary, in bytes
+	mostAnnotations = 10      // GitHub's limit per level and step
 	mostMessage     = 2000    // runes of one annotation
 )
 
@@ -35,9 +35,8 @@ type Annotation struct {
 	Title, Text string
 }
 
-// Publish appends the Markdown of write to the step's summary, and annotates the job; outside of GitHub Actions it
-// does nothing. A failure to do so is noted, and changes no exit code: the document is written. --quiet leaves the
-// annotations out.
+// Publish appends the Markdown of write to the step's summary, and annotates the job; outside GitHub Actions it does
+// nothing. A failure is noted, and changes no exit code, since the document is written. --quiet omits the annotations.
 func (a *App) Publish(notes []Annotation, write func(io.Writer) error) {
 	if !a.onGitHub() {
 		return
@@ -63,7 +62,7 @@ func (a *App) Publish(notes []Annotation, write func(io.Writer) error) {
 	}
 }
 
-// appendSummary appends text to the file at path, whole or not at all.
+// appendSummary appends text to the file at path, completely or not at all.
 func appendSummary(path string, text []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
@@ -82,7 +81,7 @@ func appendSummary(path string, text []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// line is the annotation as a workflow command. Whatever the text has, it is one line and one command.
+// line is the annotation as a workflow command. Whatever the text contains, it is one line and one command.
 func (n Annotation) line() string {
 	level := "error"
 	if n.Warning {
@@ -92,7 +91,7 @@ func (n Annotation) line() string {
 		data.Replace(message(n.Text)))
 }
 
-// message is text of several lines, each clean.
+// message joins lines of text, each cleaned.
 func message(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, l := range lines {
@@ -101,7 +100,7 @@ func message(text string) string {
 	return shortened(strings.Join(lines, "\n"))
 }
 
-// shortened is the begin of a text that is too long for a job's page.
+// shortened truncates a text that is too long for a job's page.
 func shortened(text string) string {
 	if runes := []rune(text); len(runes) > mostMessage {
 		return string(runes[:mostMessage]) + " ..."
@@ -109,7 +108,7 @@ func shortened(text string) string {
 	return text
 }
 
-// How a workflow command writes a message, and a property.
+// The escapes in a workflow command's message, and in a property.
 var (
 	data     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", "##[", "## [")
 	property = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C", "##[", "## [")

@@ -64,10 +64,10 @@ func TestSummaryIsBounded(t *testing.T) {
 	}
 }
 
-// command is what GitHub's runner obeys: a line with :: behind spaces, and the older form anywhere in a line.
+// command matches what GitHub's runner interprets: a line with :: after spaces, and the older form anywhere in a line.
 var command = regexp.MustCompile(`(?m)^[\s\p{Z}]*::|##\[`)
 
-// TestNoForeignTextCommandsTheRunner: foreign text makes no workflow command, in no stream and no annotation.
+// TestNoForeignTextCommandsTheRunner: foreign text becomes no workflow command, in no stream and no annotation.
 func TestNoForeignTextCommandsTheRunner(t *testing.T) {
 	hostile := []string{
 		"::set-output name=a::b", "  ::add-mask::x", "\t::stop-commands::y", "ok\n::error::z", "ok\r\n::debug::z",

@@ -14,10 +14,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// groupAnnotation files a flag under a heading of its command's help.
+// groupAnnotation puts a flag under a heading of its command's help.
 const groupAnnotation = "gpuaasctl_group"
 
-// NewHelp is `help COMMAND`, or a topic. Unlike cobra's own it is a mistake to ask for a command that does not exist.
+// NewHelp is `help COMMAND`, or a topic. Unlike in cobra's own help, an unknown command is an error.
 func (a *App) NewHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND|TOPIC]",
@@ -61,7 +61,7 @@ func (a *App) NewHelp() *cobra.Command {
 	}
 }
 
-// Widths of help: a terminal's own, but no lines so long that the eye gets lost; and that of a pipe.
+// Widths of help: on a terminal its width, up to a readable maximum; and on a pipe.
 const (
 	mostHelp = 100
 	pipeHelp = 80
@@ -74,7 +74,7 @@ func (a *App) Help(cmd *cobra.Command, _ []string) {
 	_, _ = io.WriteString(w, HelpText(cmd, a.columnsOf(w))) // a write error has no other place to be reported
 }
 
-// columnsOf is how wide help is on w.
+// columnsOf returns the width of help on w.
 func (a *App) columnsOf(w io.Writer) int {
 	if n := a.Width(w); n > 0 {
 		return min(n, mostHelp)
@@ -82,7 +82,7 @@ func (a *App) columnsOf(w io.Writer) int {
 	return pipeHelp
 }
 
-// HelpText is a command's help, so many columns wide.
+// HelpText returns a command's help, that many columns wide.
 func HelpText(cmd *cobra.Command, columns int) string {
 	cmd.InitDefaultHelpFlag()
 	h := &help{columns: columns}
@@ -124,7 +124,7 @@ func HelpText(cmd *cobra.Command, columns int) string {
 	return h.b.String()
 }
 
-// Examples are the command lines of a command's examples, each on one line.
+// Examples returns the command lines of a command's examples, each on one line.
 func Examples(cmd *cobra.Command) []string {
 	var all []string
 	text := strings.ReplaceAll(cmd.Example, "\\\n", " ")
@@ -144,7 +144,7 @@ type help struct {
 
 func (h *help) heading(text string) { h.b.WriteString("\n" + text + ":\n") }
 
-// hang writes text behind lead, and goes on under column at.
+// hang writes text after lead, with later lines indented to column at.
 func (h *help) hang(lead, text string, at int) {
 	for i, line := range page.Wrap(text, h.columns-max(at, len(lead))) {
 		if i > 0 {
@@ -154,8 +154,8 @@ func (h *help) hang(lead, text string, at int) {
 	}
 }
 
-// prose writes paragraphs, which the source breaks where it wants. An indented line stays a line: what it has behind a
-// gap of two blanks hangs there.
+// prose writes paragraphs, rewrapping the source. An indented line stays a line: its text after a gap of two blanks is
+// a hanging column.
 func (h *help) prose(text string) {
 	var open []string
 	end := func() {
@@ -186,7 +186,7 @@ func (h *help) prose(text string) {
 	end()
 }
 
-// commands lists the commands of one group; "" is of none.
+// commands lists the commands of one group; "" means those without a group.
 func (h *help) commands(cmd *cobra.Command, heading, group string) {
 	h.heading(heading)
 	for _, c := range cmd.Commands() {
@@ -220,7 +220,7 @@ func (h *help) flags(cmd *cobra.Command) {
 	}
 	cmd.LocalFlags().VisitAll(add)
 	cmd.InheritedFlags().VisitAll(add)
-	if i := slices.Index(headings, "Flags"); i >= 0 { // what has no heading of its own comes last
+	if i := slices.Index(headings, "Flags"); i >= 0 { // flags without a heading come last
 		headings = append(slices.Delete(headings, i, i+1), "Flags")
 	}
 	for _, heading := range headings {
@@ -236,8 +236,8 @@ func (h *help) flags(cmd *cobra.Command) {
 	}
 }
 
-// flagLine is a flag's two columns. The argument's name is what its usage has in backticks. A default is added unless
-// the usage names it or it is empty.
+// flagLine returns a flag's two columns. The argument's name is the word between backticks in its usage. A default is
+// added unless the usage names it or it is empty.
 func flagLine(f *pflag.Flag) (left, right string) {
 	arg, usage := pflag.UnquoteUsage(f)
 	left = "    --" + f.Name
@@ -254,7 +254,7 @@ func flagLine(f *pflag.Flag) (left, right string) {
 	return left, usage
 }
 
-// Group files the named flags under a heading.
+// Group puts the named flags under a heading.
 func Group(flags *pflag.FlagSet, heading string, names ...string) {
 	for _, n := range names {
 		f := flags.Lookup(n)
@@ -269,7 +269,7 @@ func KnownCommand(cmd *cobra.Command, args []string) error {
 	}
 	meant := ""
 	names := cmd.SuggestionsFor(args[0])
-	if !cmd.HasParent() { // cobra suggests all but its own, and the topics of help
+	if !cmd.HasParent() { // cobra suggests neither its own commands nor the topics of help
 		for _, word := range []string{"help", topics[0].name, topics[1].name} {
 			if strictyaml.Nearest(args[0], []string{word}) != "" {
 				names = append(names, word)

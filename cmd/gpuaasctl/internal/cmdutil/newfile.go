@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// CheckNewFile refuses, before anything is asked, a path that is taken or has no folder. flag is the one that gave it.
+// CheckNewFile refuses, before any request, a path that exists or has no folder. flag is the flag with the path.
 func CheckNewFile(flag, path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return fmt.Errorf("%s: %s exists, and is not replaced", flag, path)
@@ -19,7 +19,7 @@ func CheckNewFile(flag, path string) error {
 	return checkFolder(flag, path)
 }
 
-// checkFolder wants a folder for path.
+// checkFolder requires that path's folder exists.
 func checkFolder(flag, path string) error {
 	if info, err := os.Stat(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("%s: %w", flag, err)
@@ -29,8 +29,8 @@ func checkFolder(flag, path string) error {
 	return nil
 }
 
-// WriteNewFile writes path whole or not at all, readable by its owner alone, and never replaces what is there: the
-// finished file gets its name by a link, which fails where the name is taken.
+// WriteNewFile writes path completely or not at all, readable by its owner only, and never replaces a file: the
+// finished file gets its name by a link, which fails if the name exists.
 func WriteNewFile(path string, data []byte) error {
 	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+preflight.NewID("new"))
 	err := durable.New(durable.Host{}, temp, 0o600, durable.Bytes(data))

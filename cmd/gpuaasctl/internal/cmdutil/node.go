@@ -12,18 +12,18 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// EnvNode names the node that is meant where a command line names none.
+// EnvNode is the variable with the node for command lines that name none.
 const EnvNode = profile.EnvPrefix + "NODE_ID"
 
-// NodeFlag declares --node-id, which means the same as NODE: a node that is called like a subcommand, or like a file
-// here, is named by it. Both are completed by the nodes of the profile.
+// NodeFlag declares --node-id, which is equivalent to NODE: it is for a node with the name of a subcommand, or of an
+// existing file. Both are completed with the nodes of the profile.
 func (a *App) NodeFlag(cmd *cobra.Command, id *string, of *ProfileFlags) {
 	cmd.Flags().StringVar(id, "node-id", "", "the same as `NODE`, whatever it is called")
 	CompleteFunc(cmd, "node-id", func() []string { return a.NodeIDs(of.Name) })
 	cmd.ValidArgsFunction = a.CompleteNode(of, false)
 }
 
-// CompleteNode completes NODE, by files as well where a recording may be in its place.
+// CompleteNode completes NODE, also with files if the command accepts a recording.
 func (a *App) CompleteNode(of *ProfileFlags, files bool) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		switch {
@@ -36,8 +36,8 @@ func (a *App) CompleteNode(of *ProfileFlags, files bool) cobra.CompletionFunc {
 	}
 }
 
-// Node is the node that a command line means: NODE (args has it, or is empty), --node-id (id), GPUAASCTL_NODE_ID, or
-// the only node of the profile. One that is given and empty, as by a variable that is not set, is refused.
+// Node returns the node of a command line: NODE (args has it, or is empty), --node-id (id), GPUAASCTL_NODE_ID, or the
+// only node of the profile. It refuses an empty value, as from an unset variable.
 func (a *App) Node(cmd *cobra.Command, args []string, id string, p *profile.Profile) (string, error) {
 	arg := ""
 	if len(args) > 0 {
@@ -68,7 +68,7 @@ func flagGiven(cmd *cobra.Command, name string) bool {
 	return f != nil && f.Changed
 }
 
-// nodesOf lists the nodes to choose from, as a sentence after another.
+// nodesOf lists the nodes to choose from, as a sentence to append.
 func (a *App) nodesOf(p *profile.Profile) string {
 	switch {
 	case len(p.Nodes) > 0:
@@ -90,8 +90,8 @@ func (a *App) NoProfile() string {
 		"profile use NAME"
 }
 
-// Chosen is how the profile is chosen: by its flag, by GPUAASCTL_PROFILE, by `profile use`, or since there is only
-// one. The last two apply only if neither flags nor environment name an API: the settings of a profile are for its
+// Chosen returns how the profile is chosen: by its flag, by GPUAASCTL_PROFILE, by `profile use`, or because it is the
+// only one. The last two apply only if neither flags nor environment name an API: the settings of a profile are for its
 // own platform.
 func (a *App) Chosen(name string, ownAPI bool) string {
 	if name = cmp.Or(name, a.Env(profile.EnvProfile)); name != "" || ownAPI || a.Env(profile.EnvPrefix+"API_BASE") != "" {
@@ -100,8 +100,8 @@ func (a *App) Chosen(name string, ownAPI bool) string {
 	return profile.Default(profile.Dir(a.Env))
 }
 
-// IsRecording reports whether arg, where a NODE may be, is a recording of one: stdin (-), a path with a slash, a name
-// that ends as those of reports and bundles, or a file that is there. --node-id names a node that is called so.
+// IsRecording reports whether arg, in the place of NODE, is a recording: stdin (-), a path with a slash, a name with
+// the extension of reports or bundles, or an existing file. A node with such a name needs --node-id.
 func IsRecording(arg string) bool {
 	if arg == "-" || strings.ContainsRune(arg, '/') || strings.HasSuffix(arg, ".json") ||
 		strings.HasSuffix(arg, ".tar.gz") {

@@ -17,7 +17,7 @@ const (
 	HeadOutput    = "What to write"
 )
 
-// Overrides is every such flag, in the order of the help. The names are the runbook's.
+// Overrides lists these flags, in the order of the help. The names are the runbook's.
 var Overrides = [...]override{
 	{"api-base", "api_base", "`URL` of the control plane API", headEndpoints},
 	{"terminal-base", "terminal_base", "`URL` of the browser-facing terminal gateway", headEndpoints},
@@ -44,7 +44,7 @@ type ProfileFlags struct {
 	Values [len(Overrides)]string
 }
 
-// Add puts --profile and the overriding flags on cmd.
+// Add adds --profile and the overriding flags to cmd.
 func (f *ProfileFlags) Add(a *App, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.AddName(a, cmd)
@@ -54,7 +54,7 @@ func (f *ProfileFlags) Add(a *App, cmd *cobra.Command) {
 	}
 }
 
-// AddName puts only --profile on cmd.
+// AddName adds only --profile to cmd.
 func (f *ProfileFlags) AddName(a *App, cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Name, "profile", "", "profile by `NAME`, or the path of its file")
 	CompleteFunc(cmd, "profile", a.ProfileNames)

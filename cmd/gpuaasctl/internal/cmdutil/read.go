@@ -16,7 +16,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// ParseReport reads a report. What a newer version added to it is ignored, and named on stderr.
+// ParseReport parses a report. It ignores fields that a newer version added, and names them on stderr.
 func (a *App) ParseReport(data []byte) (*diag.Report, error) {
 	r := &diag.Report{}
 	unknown, err := ReadJSON(data, r)
@@ -48,7 +48,7 @@ func (a *App) NoteUnknown(kind, version string, unknown []string) {
 		more)
 }
 
-// Read is what parse makes of a file, or of stdin for "-". Whatever is wrong with it is the caller's to repair: exit 2.
+// Read parses a file, or stdin for "-". Any error is a usage error: exit 2.
 func Read[T any](ctx context.Context, a *App, path string, parse func([]byte) (T, error)) (v T, err error) {
 	data, err := a.ReadAll(ctx, path)
 	if err != nil {
@@ -60,15 +60,15 @@ func Read[T any](ctx context.Context, a *App, path string, parse func([]byte) (T
 	return v, nil
 }
 
-// ReadAll reads at most as much of a file, or of stdin for "-", as a report may have.
+// ReadAll reads a file, or stdin for "-", up to the maximum size of a report.
 func (a *App) ReadAll(ctx context.Context, path string) ([]byte, error) {
 	return From(ctx, a, "report", path, func(in io.Reader) ([]byte, error) {
 		return bounded.Read(in, bounded.DocumentBytes)
 	})
 }
 
-// From is what read makes of a file, which holds what, or of stdin for "-". It stops waiting for a pipe or a terminal
-// when ctx ends.
+// From calls read with a file that should contain what, or with stdin for "-". It stops waiting for a pipe or a
+// terminal when ctx ends.
 func From[T any](ctx context.Context, a *App, what, path string, read func(io.Reader) (T, error)) (v T, err error) {
 	in := a.Stdin
 	if path != "-" {
@@ -97,8 +97,8 @@ func From[T any](ctx context.Context, a *App, what, path string, read func(io.Re
 	return *got, nil
 }
 
-// OpenFile opens a file to read. A folder is refused, and a pipe without a writer reads as empty in place of
-// waiting for a writer. The error names the path.
+// OpenFile opens a file for reading. It refuses a folder, and reads a pipe without a writer as empty instead of waiting
+// for a writer. The error names the path.
 func OpenFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -115,7 +115,7 @@ func OpenFile(path string) (*os.File, error) {
 }
 
 // ReadJSON decodes exactly one document into v, and returns the names of its fields that v does not have; an error
-// names the line. A document that is over a limit is refused before it is decoded.
+// names the line. A document over a limit is refused before it is decoded.
 func ReadJSON(data []byte, v any) (unknown []string, err error) {
 	switch unknown, err = bounded.Tolerant(data, v, bounded.Document()); {
 	case err == nil:
@@ -131,7 +131,7 @@ func ReadJSON(data []byte, v any) (unknown []string, err error) {
 	}
 }
 
-// errorAt is where in data the decoder's error is, as well as it is known.
+// errorAt returns the offset of the decoder's error in data, as precisely as it is known.
 func errorAt(data []byte, err error) int {
 	var syntax *json.SyntaxError
 	var typ *json.UnmarshalTypeError
@@ -145,7 +145,7 @@ func errorAt(data []byte, err error) int {
 	return min(max(at, 0), len(data))
 }
 
-// JudgeAgain reads a report, and judges its facts by today's rules.
+// JudgeAgain parses a report, and judges its facts by today's rules.
 func (a *App) JudgeAgain(data []byte) (*diag.Report, error) {
 	recorded, err := a.ParseReport(data)
 	if err != nil {

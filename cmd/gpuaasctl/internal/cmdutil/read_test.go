@@ -11,7 +11,7 @@ import (
 )
 
 // TestANewerReportIsRead: fields that a later version added are ignored and named, with the version that wrote them;
-// the verdict is that of the same report without them. --quiet leaves the note out.
+// the verdict equals that of the report without them. --quiet omits the note.
 func TestANewerReportIsRead(t *testing.T) {
 	text, err := os.ReadFile("../../../../golden/reports/stale-ca-bundle.json")
 	if err != nil {

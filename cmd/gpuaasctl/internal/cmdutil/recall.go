@@ -14,10 +14,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/ops"
 )
 
-// EnvHistory switches the history off: nothing is read, nothing is kept.
+// EnvHistory disables the history: nothing is read, nothing is stored.
 const EnvHistory = "GPUAASCTL_HISTORY"
 
-// historyBudget is what a history command may take.
+// historyBudget is the time limit of a history command.
 const historyBudget = 10 * time.Second
 
 // BaselineFlag is --baseline and what it means.
@@ -35,7 +35,7 @@ func (b *BaselineFlag) Add(cmd *cobra.Command) {
 	}
 }
 
-// Read reads a baseline that is a file. Under --fail-on regression the last good walk is the one that is meant.
+// Read reads a baseline that is a file. Under --fail-on regression the default is the last good walk.
 func (b *BaselineFlag) Read(ctx context.Context, a *App, failOn string) error {
 	if b.Name == "" && failOn == FailOnRegression {
 		b.Name = diag.LastGood
@@ -70,7 +70,7 @@ func (a *App) HistoryOff() (string, error) {
 
 func (a *App) HistoryPath() (string, error) { return history.Path(a.Env, os.Geteuid() == 0) }
 
-// History is where walks are kept; a wrong setting is one that cannot be used.
+// History returns where walks are stored; with an invalid setting, a history that cannot be used.
 func (a *App) History() (h ops.History) {
 	if h.Off, h.Err = a.HistoryOff(); h.Err == nil {
 		h.Path, h.Err = a.HistoryPath()
@@ -78,7 +78,7 @@ func (a *App) History() (h ops.History) {
 	return h
 }
 
-// NotKept notes why a walk is not kept, or is not a baseline.
+// NotKept notes why a walk is not stored, or is not a baseline.
 func (a *App) NotKept(run string, k ops.Kept) {
 	if k.Err != nil {
 		a.Note("this walk is not kept: %v", k.Err)
@@ -101,7 +101,7 @@ func (a *App) noteDamaged(err error) {
 	}
 }
 
-// WithHistory opens the history for a command that is about it. A missing or invalid file is not an internal error.
+// WithHistory opens the history for a history command. A missing or invalid file is not an internal error.
 func (a *App) WithHistory(ctx context.Context, do func(context.Context, *history.Store) error) error {
 	path, err := a.HistoryPath()
 	if err != nil {

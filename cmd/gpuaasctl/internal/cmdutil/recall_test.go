@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/ops"
 )
 
-// TestNotKept: the note on why a walk is not kept, or is not a baseline, has the command that helps.
+// TestNotKept: the note why a walk is not stored, or is not a baseline, has the command that helps.
 func TestNotKept(t *testing.T) {
 	for _, c := range []struct {
 		kept ops.Kept

@@ -7,12 +7,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Renamed is an old spelling that goes on working. By the rule in docs/contract.md, help and completion omit it, it
-// does the same as its replacement, and a note appears on a terminal only, so that no script's stderr changes.
+// Renamed is an old spelling that still works. By the rule in docs/contract.md, help and completion omit it, it does
+// the same as its replacement, and a note appears on a terminal only, so that no script's stderr changes.
 type Renamed struct {
-	Command string // that has it, as it is typed
-	Old     string // a flag (--report), or a command below it (replay)
-	Now     string // what does the same: a flag of the command, or how it is typed now
+	Command string // the command that has it, as typed
+	Old     string // a flag (--report), or a subcommand (replay)
+	Now     string // its replacement: a flag of the command, or a command as typed
 	Since   string // first version that has Now
 }
 
@@ -30,8 +30,7 @@ var renamings = [...]Renamed{
 // Renamings returns every old spelling.
 func Renamings() []Renamed { return slices.Clone(renamings[:]) }
 
-// KeepOld gives the tree under root its old spellings: it hides those that are declared, and adds the flags that are
-// not.
+// KeepOld adds the old spellings to the tree under root: it hides those that are declared, and adds the missing flags.
 func KeepOld(root *cobra.Command) {
 	for _, r := range renamings {
 		cmd, old := r.find(root)
@@ -49,7 +48,7 @@ func KeepOld(root *cobra.Command) {
 	}
 }
 
-// find is the command that a spelling is about, and the name of its flag; nil where the tree has no such command.
+// find returns the command of a spelling, and the name of its flag; nil if the tree has no such command.
 func (r Renamed) find(root *cobra.Command) (cmd *cobra.Command, flag string) {
 	path := strings.Fields(r.Command)[1:]
 	flag, isFlag := strings.CutPrefix(r.Old, "--")

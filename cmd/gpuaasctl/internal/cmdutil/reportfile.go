@@ -15,7 +15,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
-// WriteReport puts r at path, whole or not at all: as a page for a browser where its name ends in .html, else as JSON.
+// WriteReport writes r to path, completely or not at all: as a page for a browser if its name ends in .html, else as
+// JSON.
 func WriteReport(path string, r *diag.Report) error {
 	o := render.Options{Format: render.JSON}
 	if strings.EqualFold(filepath.Ext(path), ".html") {
@@ -31,7 +32,7 @@ func WriteReport(path string, r *diag.Report) error {
 	return nil
 }
 
-// CheckReportPath refuses, before anything is measured, a path that no report can be written to.
+// CheckReportPath refuses, before any measurement, a path to which no report can be written.
 func CheckReportPath(path string) error {
 	switch {
 	case path == "":
@@ -45,11 +46,11 @@ func CheckReportPath(path string) error {
 	return checkFolder("--out", path)
 }
 
-// CheckNotInput refuses to write over a file that is read: inputs are their paths, of which some may be "".
+// CheckNotInput refuses to overwrite an input file: inputs are their paths, some of which may be "".
 func CheckNotInput(out string, inputs ...string) error {
 	info, err := os.Stat(out)
 	if out == "" || err != nil || !info.Mode().IsRegular() {
-		return nil // there is nothing to write over; a path that cannot be written to is found elsewhere
+		return nil // there is no file to overwrite; other errors are reported elsewhere
 	}
 	for _, in := range inputs {
 		if read, err := os.Stat(in); in != "" && err == nil && os.SameFile(info, read) {
@@ -59,9 +60,9 @@ func CheckNotInput(out string, inputs ...string) error {
 	return nil
 }
 
-// ReplaceFile replaces the file at path, whole or not at all. A symbolic link stays, and the file that it leads to is
-// replaced. Anything but a regular file, and a path in a device folder (/dev/stdout and /dev/fd/3 lead to another
-// process's open file), is appended to in place.
+// ReplaceFile replaces the file at path, completely or not at all. A symbolic link is kept, and its target is replaced.
+// Anything but a regular file, and a path in a device folder (/dev/stdout and /dev/fd/3 lead to another process's open
+// file), is appended to in place.
 func ReplaceFile(path string, data []byte) error {
 	info, err := os.Stat(path)
 	if (err == nil && !info.Mode().IsRegular()) || isDevice(path) {
@@ -82,8 +83,8 @@ func isDevice(path string) bool {
 // pipePatience bounds the wait for the reader of a pipe that stopped reading.
 const pipePatience = 5 * time.Second
 
-// appendTo writes to what is there. It fails at once for a pipe that no process reads, and after pipePatience for one
-// whose reader takes nothing.
+// appendTo appends to an existing file. It fails at once for a pipe without a reader, and after pipePatience for one
+// whose reader stopped reading.
 func appendTo(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ENXIO) {
@@ -92,7 +93,7 @@ func appendTo(path string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	_ = f.SetWriteDeadline(time.Now().Add(pipePatience)) // a plain file has no deadline and needs none
+	_ = f.SetWriteDeadline(time.Now().Add(pipePatience)) // a regular file has no deadline and needs none
 	_, err = f.Write(data)
 	return errors.Join(err, f.Close())
 }

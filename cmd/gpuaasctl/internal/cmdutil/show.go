@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// Look is how stdout is drawn: the terminal's width and height, colour if it is wanted, and the characters of the
-// locale.
+// Look returns how stdout is drawn: the terminal's width and height, whether to use colour, and the character set of
+// the locale.
 func (a *App) Look(format string) render.Options {
 	locale := cmp.Or(a.Env("LC_ALL"), a.Env("LC_CTYPE"), a.Env("LANG"))
 	width, height := a.Size(a.Stdout)
@@ -22,7 +22,7 @@ func (a *App) Look(format string) render.Options {
 	}
 }
 
-// Liner is a document that can be written one JSON object at a time: each line is a document, too.
+// Liner is a document that can be written one JSON object at a time: each line is also a document.
 type Liner interface{ Lines() []diag.Document }
 
 // Show writes a command's one document to stdout, in the format of o. text writes it in every format that is not JSON.
@@ -44,7 +44,7 @@ func (a *App) Show(doc diag.Document, o render.Options, text func(w io.Writer, o
 	return a.Write(b.Bytes())
 }
 
-// ShowReport writes r. failOn is what the gate stops at, beside a failed hop.
+// ShowReport writes r. failOn is an additional condition for which the gate fails, besides a failed hop.
 func (a *App) ShowReport(r *diag.Report, format, failOn string) error {
 	o := a.Look(format)
 	o.FailOn = failOn

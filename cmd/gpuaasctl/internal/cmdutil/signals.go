@@ -20,13 +20,13 @@ func Interruptible() (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// Outlive keeps this process from being ended by what a terminal does that is closed, which may come more than once,
-// and by a reader who has read enough: a fault may be in place that must be reverted, and a report and an exit code
-// are still to come.
+// Outlive keeps this process alive when its terminal is closed, which may send SIGHUP several times, and when the
+// reader of its output exits: a fault may be in place that must be reverted, and the report and the exit code are still
+// to come.
 func Outlive() { signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGPIPE) }
 
-// HearSecond calls leave when the operator asks for the end a second time; a third time ends the process. It hears
-// until stop is called.
+// HearSecond calls leave at the operator's second interrupt; a third one ends the process. It listens until stop is
+// called.
 func HearSecond(ctx context.Context, leave func()) (stop func()) {
 	again, ended := make(chan os.Signal, 1), make(chan struct{})
 	var wg sync.WaitGroup

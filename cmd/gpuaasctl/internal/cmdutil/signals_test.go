@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// TestTerminalClosed: the end of a terminal, which comes twice, interrupts, and ends no process that has something to
-// revert.
+// TestTerminalClosed: closing a terminal, which sends two SIGHUPs, interrupts, but does not end a process that has
+// something to revert.
 func TestTerminalClosed(t *testing.T) {
-	heard := make(chan os.Signal, 1) // also where the caller of the tests ignores it, as nohup does
+	heard := make(chan os.Signal, 1) // even if the tests' caller ignores it, as nohup does
 	signal.Notify(heard, syscall.SIGHUP)
 	ctx, stop := Interruptible()
 	defer stop()
@@ -26,6 +26,6 @@ func TestTerminalClosed(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatal("not interrupted")
 		}
-		time.Sleep(20 * time.Millisecond) // in which what would be ended is
+		time.Sleep(20 * time.Millisecond) // time in which a process without protection would end
 	}
 }

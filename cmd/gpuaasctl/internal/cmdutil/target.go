@@ -16,7 +16,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// TargetOptions is how a command learns which node it is about, beside NODE, and by which profile.
+// TargetOptions are the flags, besides NODE, that select a command's node and profile.
 type TargetOptions struct {
 	Profile  ProfileFlags
 	NodeID   string
@@ -38,8 +38,8 @@ func (o *TargetOptions) Flags(a *App, cmd *cobra.Command) {
 		"beside this program)")
 }
 
-// Target makes the session of a command about one node: args is NODE, and an ALLOCATION on it where t.Allocation does
-// not name one. It reads local files and runs the commands that print secrets, but touches no network itself.
+// Target returns the session of a command about one node: args is NODE, and an ALLOCATION on it unless t.Allocation
+// names one. It reads local files and runs the commands that print secrets, but does not use the network.
 func (a *App) Target(cmd *cobra.Command, o *TargetOptions, args []string, t ops.Target) (*ops.Session, error) {
 	p, _, err := o.Profile.Load(a, cmd)
 	if err != nil {
@@ -75,7 +75,7 @@ func (a *App) about(cmd *cobra.Command, o *TargetOptions, p *profile.Profile, t 
 	return site.About(t), nil
 }
 
-// Allocation is the allocation that a command line means: ALLOCATION, behind NODE in args, or --allocation-id (id).
+// Allocation returns the allocation of a command line: ALLOCATION, after NODE in args, or --allocation-id (id).
 func Allocation(cmd *cobra.Command, args []string, id string) (string, error) {
 	switch {
 	case len(args) < 2:
@@ -89,8 +89,8 @@ func Allocation(cmd *cobra.Command, args []string, id string) (string, error) {
 	return args[1], nil
 }
 
-// Site is the environment of a profile that was chosen by name. It reads local files, and with run the commands that
-// print secrets are run.
+// Site returns the environment of a profile that was chosen by name. It reads local files, and with run it runs the
+// commands that print secrets.
 func (a *App) Site(ctx context.Context, p profile.Profile, name, libexec string, run bool) (*ops.Site, error) {
 	secrets, err := ops.ReadSecrets(ctx, p, run)
 	if err != nil {
@@ -105,7 +105,7 @@ func (a *App) SiteWith(p profile.Profile, name, libexec string, secrets ops.Secr
 	})
 }
 
-// CheckIDs refuses ids that cannot be ones: they go into URLs, headers and commands to paste.
+// CheckIDs refuses invalid ids: they are used in URLs, headers and commands to paste.
 func CheckIDs(t ops.Target) error {
 	var errs []error
 	for _, id := range [...]struct{ flag, value string }{
@@ -136,7 +136,7 @@ func CheckDeadline(d time.Duration) error {
 	return nil
 }
 
-// operatorName is who runs this, for the audit line.
+// operatorName returns the user who runs this, for the audit line.
 func operatorName() string {
 	name := os.Getenv("SUDO_USER")
 	if u, err := user.Current(); err == nil && name == "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// topic is a page of help that is about no command.
+// topic is a page of help that is not about a command.
 type topic struct {
 	name, short, intro string
 	rows               func() [][2]string
@@ -26,7 +26,7 @@ var topics = [...]topic{
 		"What is wrong on a machine that a drill touched wins over every other.", exitCodes},
 }
 
-// topicOf is the topic that args asks for; nil for none.
+// topicOf returns the topic that args name; nil for none.
 func topicOf(args []string) *topic {
 	for i := range topics {
 		if len(args) == 1 && args[0] == topics[i].name {
@@ -87,7 +87,7 @@ func environment() [][2]string {
 	}...)
 }
 
-// exitCodes lists them by the catalogue.
+// exitCodes lists the exit codes of the catalogue.
 func exitCodes() [][2]string {
 	var rows [][2]string
 	for _, r := range diag.Exits() {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// This file owns how the tool speaks beside its documents: what went wrong, then what to do next.
+// Messages of the tool besides documents: what went wrong, then what to do next.
 
 // SayError writes err to w, one line per mistake, and the command that helps.
 func SayError(w io.Writer, err error) {
@@ -32,20 +32,20 @@ func SayError(w io.Writer, err error) {
 	}
 }
 
-// Note writes one line for people, whatever a far side or a file put into it. A write error is dropped: it has no
-// other place to be reported.
+// Note writes one line for people, without control characters. It ignores a write error, which has no other place to be
+// reported.
 func Note(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintln(w, "gpuaasctl: "+page.Clean(fmt.Sprintf(format, args...)))
 }
 
-// Note is Note on stderr, for messages beside a document: --quiet leaves it out. Errors are never left out.
+// Note is Note on stderr, for messages besides a document: --quiet omits it. Errors are never omitted.
 func (a *App) Note(format string, args ...any) {
 	if !a.Quiet {
 		Note(a.Stderr, format, args...)
 	}
 }
 
-// Usagef is a mistake on the command line.
+// Usagef returns a mistake on the command line.
 func Usagef(format string, args ...any) error {
 	return &UsageError{Err: fmt.Errorf(format, args...)}
 }

@@ -9,20 +9,20 @@ import (
 	"testing"
 )
 
-// Hostile is what a terminal obeys: colours, a clipboard, a title, C1, direction marks, an overwritten line, a bell,
-// NUL; and what a browser obeys: the end of an attribute and of an element, and a script.
+// Hostile is text that a terminal interprets: colours, a clipboard, a title, C1, direction marks, an overwritten line,
+// a bell, NUL; and text that a browser interprets: the end of an attribute and of an element, and a script.
 const Hostile = "X\x1b[31mX\x1b[2J\x1b]52;c;cHduZWQ=\x07\x1b]0;t\x1b\\\u009b2J\u0085" +
 	"\u202eX\u2066\u200bX\rX\x00\x08\x07\x7f" +
 	`"'><script>alert(1)<svg onload=alert(1)>`
 
-// leaf is one string field of a document's type: its name for messages, and how to plant in it. Only the path to it is
-// made; of a list all elements are planted, or the first alone.
+// leaf is one string field of a document's type: its name for messages, and how to plant text in it. Only the path to
+// it is created; in a list, all elements are planted, or only the first.
 type leaf struct {
 	name  string
 	plant func(doc reflect.Value, all bool)
 }
 
-// leavesOf are all string fields below t, at most once inside of themselves.
+// leavesOf returns all string fields below t, descending at most once into a recursive type.
 func leavesOf(t reflect.Type) []leaf { return leavesBelow(t, "", map[reflect.Type]bool{}) }
 
 func leavesBelow(t reflect.Type, name string, open map[reflect.Type]bool) []leaf {
@@ -120,14 +120,14 @@ func mapLeaves(t reflect.Type, name string,
 	}})
 }
 
-// batch is how many fields are planted at once: what is refused is planted again in halves, down to a field alone.
+// batch is how many fields are planted at once: a refused batch is planted again in halves, down to a single field.
 const batch = 32
 
-// shortStride: under -short, which the race detector's run is, every sixth batch is planted.
+// shortStride: under -short, which the race detector's run uses, every sixth batch is planted.
 const shortStride = 6
 
-// PlantedIn visits copies of the document in text in which string fields are planted, until each field was in one that
-// visit took (true) or was refused alone: everywhere first, then in the first place of its lists.
+// PlantedIn visits copies of the document in text with planted string fields, until each field was in a copy that visit
+// accepted (true) or was refused alone: first in every place, then in the first element of lists.
 func PlantedIn[T any](t *testing.T, text []byte, visit func(fields string, doc *T) bool) {
 	t.Helper()
 	leaves := leavesOf(reflect.TypeFor[T]())
@@ -163,7 +163,7 @@ func PlantedIn[T any](t *testing.T, text []byte, visit func(fields string, doc *
 	}
 }
 
-// Encoded is a document's JSON as an attacker would write it: nothing beyond what JSON requires is escaped.
+// Encoded returns a document's JSON as an attacker would write it: nothing beyond what JSON requires is escaped.
 func Encoded(t *testing.T, doc any) []byte {
 	t.Helper()
 	var b strings.Builder

@@ -1,5 +1,5 @@
-// Package hostiletest plants what a terminal obeys in every string of a document, and looks at what is shown of it. Its
-// callers are the tests of commands.
+// Package hostiletest plants control characters in every string of a document, and checks how it is shown. Its callers
+// are the tests of commands.
 package hostiletest
 
 import (
@@ -21,14 +21,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/html5"
 )
 
-// Shown counts what a test has looked at: a command that always refuses shows nothing.
+// Shown counts what a test has checked: a command that always refuses shows nothing.
 type Shown struct {
 	T             *testing.T
 	Home          string
 	Looks, Passed int
 }
 
-// Shows runs what a command does once it has its document, between the cleaning writers that every command has.
+// Shows runs the part of a command after it has its document, with the cleaning writers that every command has.
 func (s *Shown) Shows(field, format string, do func(a *cmdutil.App) error) bool {
 	s.T.Helper()
 	var out, errs bytes.Buffer
@@ -57,7 +57,7 @@ func HarmlessText(t *testing.T, what, text string) {
 	}
 }
 
-// WellFormed holds a document to its format.
+// WellFormed checks that a document is valid in its format.
 func WellFormed(t *testing.T, what, format, text string) {
 	t.Helper()
 	switch {
@@ -86,7 +86,7 @@ func WellFormed(t *testing.T, what, format, text string) {
 	}
 }
 
-// Enough fails where too little was shown: refusing everything would pass.
+// Enough fails if too little was shown: refusing everything would pass.
 func (s *Shown) Enough() {
 	s.T.Helper()
 	s.T.Logf("%d outputs, of which %d are documents", s.Looks, s.Passed)
@@ -104,7 +104,7 @@ func (s *Shown) Write(name string, text []byte) string {
 	return path
 }
 
-// AlterNth plants in the nth string of a JSON text; in all of them for 0.
+// AlterNth plants hostile text in the nth string of a JSON text; in all of them for 0.
 func AlterNth(text []byte, nth int) []byte {
 	var v any
 	if json.Unmarshal(text, &v) != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// MachineJournal is the journal of a machine that reverted because the lease was not renewed.
+// MachineJournal returns the journal of a machine that reverted because the lease was not renewed.
 func MachineJournal() []byte {
 	d := step.Drill{
 		Schema: step.Schema, Run: "261121-090000-ab12", Scenario: "api-egress-blocked", Node: "compute-node-01",

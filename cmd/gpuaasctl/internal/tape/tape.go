@@ -1,5 +1,5 @@
-// Package tape holds synthetic runs of drills as events with times, for tests of the views. The plans have a scenario's
-// own words; machines and times are made up.
+// Package tape has synthetic runs of drills as events with times, for tests of the views. The plans have a scenario's
+// own texts; machines and times are made up.
 package tape
 
 import (
@@ -23,13 +23,13 @@ type Moment struct {
 //go:embed *.ndjson
 var logs embed.FS
 
-// Runs are a stop that passes, packets that vanish, and three faults of which one is found late and one machine has a
-// conflict at the end.
+// Runs returns three runs: a stop that passes, dropped packets, and three faults of which one is detected late and one
+// machine has a conflict at the end.
 func Runs() [][]Moment {
 	return [][]Moment{read("agent-stopped"), read("api-egress-blocked"), read("three-faults")}
 }
 
-// read adds to a log the events of its walks: a log has only what each of them found.
+// read adds the events of walks to a log, which has only the result of each walk.
 func read(name string) (moments []Moment) {
 	f, err := logs.Open(name + ".ndjson")
 	if err != nil {
@@ -50,13 +50,13 @@ func read(name string) (moments []Moment) {
 
 func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// hopTime is what a hop of a walk takes, and between is from one's start to the next one's.
+// hopTime is how long a hop of a walk takes, and between is from one's start to the next one's.
 const (
 	hopTime = 60 * time.Millisecond
 	between = 30 * time.Millisecond
 )
 
-// walked is a walk that measured the chain's hops one after the other.
+// walked returns the events of a walk that measured the chain's hops one after the other.
 func walked(s *drill.Sight) (moments []Moment) {
 	at := millis(s.BeganMS)
 	tell := func(e preflight.Event) {

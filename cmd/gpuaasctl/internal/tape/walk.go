@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// Walk is a recorded walk as the events that it sent, made from when its facts were measured.
+// Walk returns the events of a recorded walk, computed from the times of its facts.
 func Walk(r *diag.Report) []preflight.Event {
 	facts := map[string]*diag.Fact{}
 	counters := map[diag.HopID][]*diag.Fact{}
@@ -61,7 +61,7 @@ func Walk(r *diag.Report) []preflight.Event {
 	return append(all, preflight.Event{Kind: preflight.EvidenceAwaited, At: all[len(all)-1].At})
 }
 
-// ran is when a fact was measured, since the walk's start.
+// ran returns when a fact was measured, since the walk's start.
 func ran(f *diag.Fact) (from, to time.Duration) {
 	from = time.Duration(f.OffsetMS) * time.Millisecond
 	return from, from + time.Duration(f.DurationMS)*time.Millisecond

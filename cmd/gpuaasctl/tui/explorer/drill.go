@@ -11,18 +11,18 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// DrillSource holds a drill's data besides its report.
+// DrillSource has a drill's data that is not in its report.
 type DrillSource struct {
-	From   string        // where the report was read, for a command that reads it again; "" is its run
-	Events []drill.Event // of its log; none where that is not at hand
-	// Walk reads the whole report of a walk. If it is nil, NoWalk is the reason.
+	From   string        // the report's file, for commands that read it again; "": use the run id
+	Events []drill.Event // from its log; none if that is not available
+	// Walk reads the complete report of a walk. If it is nil, NoWalk is the reason.
 	Walk   func(w *drill.Sight) (*diag.Report, error)
 	NoWalk string
 }
 
-// Drill is a drill of a report as a document: the drill as a whole, its claims, each machine with its steps, its walks
-// and the events of its log. The chosen one is the first claim that is violated, else the first
-// that was not seen, else the drill.
+// Drill returns a drill of a report as a document: the drill as a whole, its claims, each machine with its steps, its
+// walks and the events of its log. The first selection is the first violated claim, else the first claim that was not
+// measured, else the drill.
 func Drill(r *drill.Report, d *drill.Drill, src DrillSource) Document {
 	doc := Document{Title: drillrender.Headline(r, d), Noun: "row", Whole: "the drill",
 		Pick: "the first claim that does not hold", Commands: drillrender.Commands(r, d, src.From)}
@@ -82,7 +82,8 @@ func sight(w *drill.Sight, src DrillSource) Item {
 	return item
 }
 
-// open makes the document of a walk: nil where its report is not at hand. What is over is not walked again.
+// open returns a function that returns the document of a walk: nil if its report is not available. A past walk cannot
+// be repeated.
 func (src DrillSource) open(w *drill.Sight) func() (Document, error) {
 	if src.Walk == nil {
 		return nil
@@ -100,7 +101,7 @@ func (src DrillSource) open(w *drill.Sight) func() (Document, error) {
 	}
 }
 
-// withEvents is a drill's document with the events of its log as the last items.
+// withEvents adds the events of a drill's log to its document as the last items.
 func withEvents(doc Document, src DrillSource) Document {
 	story := drill.Tell(src.Events)
 	for i := range src.Events {
@@ -124,7 +125,7 @@ func withEvents(doc Document, src DrillSource) Document {
 	return doc
 }
 
-// Drills is a report of several drills as a document, in which each drill opens.
+// Drills returns a report of several drills as a document, in which each drill opens.
 func Drills(r *drill.Report, sourceOf func(d *drill.Drill) DrillSource) Document {
 	if len(r.Drills) == 1 && len(r.NotRun) == 0 {
 		return Drill(r, &r.Drills[0], sourceOf(&r.Drills[0]))
@@ -153,7 +154,7 @@ func Drills(r *drill.Report, sourceOf func(d *drill.Drill) DrillSource) Document
 	return doc
 }
 
-// machineStatus is good only where the machine was compared, is as before, and has nothing of the drill.
+// machineStatus is good only if the machine was compared, is as before, and has no residue of the drill.
 func machineStatus(m *drill.MachineResult) diag.Status {
 	switch {
 	case !m.Armed && m.State == "":

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// drilled is a drill of real machines, with its log.
+// drilled returns a recorded drill on real machines, with its log.
 func drilled(t *testing.T, name string) (*drill.Report, DrillSource) {
 	t.Helper()
 	f, err := os.Open(filepath.Join("..", "..", "..", "..", "golden", "drills", name+".ndjson"))
@@ -35,7 +35,7 @@ func drilled(t *testing.T, name string) (*drill.Report, DrillSource) {
 	return r, DrillSource{Events: events, NoWalk: "it was not kept"}
 }
 
-// TestDrillKeys: the rows of a drill, a walk that opens as a walk does, and the way back from it.
+// TestDrillKeys: the rows of a drill, a walk that opens like any walk, and the way back from it.
 func TestDrillKeys(t *testing.T) {
 	r, src := drilled(t, "stale-ca-bundle")
 	src.Walk = func(w *drill.Sight) (*diag.Report, error) {
@@ -64,7 +64,7 @@ func TestDrillKeys(t *testing.T) {
 	}
 }
 
-// TestDrillsOpen: of several drills each opens as one does, and the first that did not pass is chosen.
+// TestDrillsOpen: each of several drills opens like a single one, and the first that did not pass is selected.
 func TestDrillsOpen(t *testing.T) {
 	r, src := drilled(t, "stale-ca-bundle")
 	r.Drills = append(r.Drills, r.Drills[0])
@@ -180,7 +180,7 @@ func TestHostileDrill(t *testing.T) {
 	}
 }
 
-// entries is a document with a row for each name.
+// entries returns a document with a row for each name.
 func entries(title string, names ...string) Document {
 	d := Document{Title: title, Noun: "entry", Whole: "the record", Pick: "the record"}
 	for _, n := range append([]string{"the record"}, names...) {
@@ -191,7 +191,8 @@ func entries(title string, names ...string) Document {
 	return d
 }
 
-// TestFollowed: a report that changes stays on the row that is chosen, finds new text, and ends what follows it.
+// TestFollowed: if the report changes, the selected row stays selected, new text is found by a search, and the end
+// stops following.
 func TestFollowed(t *testing.T) {
 	newer, over := make(chan Document), make(chan struct{})
 	s := open(t, entries("first", "beta", "alpha"), Options{Follow: func(ctx context.Context, show func(Document)) {
@@ -228,7 +229,7 @@ func TestFollowed(t *testing.T) {
 	<-over
 }
 
-// TestFollowedBelow: the report changes while a walk of it is open, and the way back is to the row of it.
+// TestFollowedBelow: the report changes while one of its walks is open, and the way back leads to that walk's row.
 func TestFollowedBelow(t *testing.T) {
 	first := entries("first", "beta")
 	first.Items[1].Open = func() (Document, error) { return entries("inner", "x"), nil }
@@ -244,7 +245,7 @@ func TestFollowedBelow(t *testing.T) {
 	}
 }
 
-// TestAClosedTerminalEndsWhatFollows: no key and no signal comes any more, and nothing goes on.
+// TestAClosedTerminalEndsWhatFollows: without any key or signal, following ends.
 func TestAClosedTerminalEndsWhatFollows(t *testing.T) {
 	over := make(chan struct{})
 	s := open(t, entries("first", "beta"), Options{Follow: func(ctx context.Context, _ func(Document)) {

@@ -1,9 +1,9 @@
-// Package explorer is a report as a screen to move in: its items on the left (of a walk: the hops), and on the right
-// everything that the report has about the chosen one. It judges and measures nothing: what it shows are blocks of
-// package page, which renderers make, and what a key does beyond moving is handed in.
+// Package explorer is a screen for browsing a report: its items on the left (of a walk: the hops), and on the right
+// everything that the report has about the selected item. It judges and measures nothing: it shows blocks of package
+// page that renderers make, and callers provide the actions of keys other than those for moving.
 //
-// Its callers are the commands that have a report and a terminal. It knows no report but as a Document, so that another
-// kind of report needs a function like Walk and nothing else. A report that changes is given as a new Document.
+// Its callers are the commands that have a report and a terminal. It only knows a Document, so another kind of report
+// needs only a function like Walk. A report that changes is passed as a new Document.
 package explorer
 
 import (
@@ -24,53 +24,53 @@ import (
 type Document struct {
 	Title    string
 	Noun     string // of an item: "hop"
-	Whole    string // what the first item is about: "the walk"
+	Whole    string // what the first item is: "the walk"
 	Pick     string // what the item First is: "the hop to blame"
 	Items    []Item
-	First    int      // the item that is chosen at the start
+	First    int      // index of the initially selected item
 	Commands []string // to copy by their number, as the items show it
 }
 
-// Item is a row on the left and what is on the right while it is chosen.
+// Item is a row on the left, and the content on the right while it is selected.
 type Item struct {
-	ID    string // by which it is found in a newer document; "" is its name
+	ID    string // identifies it in a newer document; "": its name
 	Name  string
 	Mark  page.Cell // a symbol of one column
-	Note  string    // a word behind the name, where there is room
+	Note  string    // text after the name, if there is room
 	Words []string  // what `explain` has first
-	// Sections are made for the width of the right side.
+	// Sections returns the content for the width of the right side.
 	Sections func(render.Options) []render.Section
-	Again    string // what is walked again for it; "" is nothing
-	// Open returns the document that this item is a row of; nil if the item has no document.
+	Again    string // the hop to walk again for this item; "": none
+	// Open returns the document of which this item is a row; nil if the item has no document.
 	Open func() (Document, error)
 
-	report *Item // as it was before it was walked again
+	report *Item // the item before it was walked again
 }
 
-// Options configure where a document is drawn, and the keys besides those for moving.
+// Options configure where a document is drawn, and additional keys.
 type Options struct {
 	In, Out *os.File
 	Look    render.Options // colour and ASCII
-	// Explain is what a word means, nil for one that has no meaning of its own.
+	// Explain returns the meaning of a word, nil for a word without one.
 	Explain func(word string) []page.Block
-	// Again measures an item again, until ctx ends, and gives it as it is now. If it is nil, NoAgain is the reason.
+	// Again measures an item again, until ctx ends, and returns its new state. If it is nil, NoAgain is the reason.
 	Again   func(ctx context.Context, what string) (*Item, error)
 	NoAgain string
-	// Follow shows newer documents until ctx ends; nil for a report that is finished.
+	// Follow shows newer documents until ctx ends; nil for a finished report.
 	Follow func(ctx context.Context, show func(Document))
 
-	drawn func(frame string) // for tests: each frame; may be nil
+	drawn func(frame string) // for tests: called with each frame; may be nil
 }
 
-// Run shows a document until the key q, the end of ctx or the end of the terminal. It waits for what is measured again,
-// and for what follows the report. What follows one is ended with nil by the key q alone: every other end is
-// context.Canceled, as it is without a terminal.
+// Run shows a document until the key q, the end of ctx or the end of the terminal. It waits for a running repetition,
+// and for Follow. With Follow, only the key q returns nil: every other end is context.Canceled, as it is without a
+// terminal.
 func Run(ctx context.Context, d Document, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var work sync.WaitGroup
 	m := newModel(d, o, func(item int, what string) (<-chan againMsg, func()) {
-		end := make(chan againMsg, 1) // also where nothing takes it any more
+		end := make(chan againMsg, 1) // buffered: nobody may receive it any more
 		ctx, stop := context.WithCancel(ctx)
 		work.Go(func() {
 			defer stop()

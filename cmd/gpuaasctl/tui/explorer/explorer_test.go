@@ -24,7 +24,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// patience bounds what is awaited, on a machine that is busy with other tests.
+// patience is the timeout for expected output, on a machine that is busy with other tests.
 const patience = time.Minute
 
 // recorded is a report of real machines.
@@ -57,7 +57,7 @@ func explained(word string) []page.Block {
 	return nil
 }
 
-// screen is an explorer on a pseudo-terminal: keys are written to its far end. Frames are what it draws, whole.
+// screen is an explorer on a pseudo-terminal: keys are written to its far end. It keeps complete frames.
 type screen struct {
 	t   *testing.T
 	far *os.File
@@ -107,7 +107,7 @@ func (s *screen) Write(p []byte) (int, error) {
 	return s.raw.Write(p)
 }
 
-// wrote is everything that the terminal was sent.
+// wrote returns everything sent to the terminal.
 func (s *screen) wrote() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +120,7 @@ func (s *screen) seen() string {
 	return ansi.Strip(s.frame)
 }
 
-// await returns once text is on the screen.
+// await returns when text is on the screen.
 func (s *screen) await(text string) {
 	s.t.Helper()
 	s.awaits(text, func() bool { return strings.Contains(s.seen(), text) })
@@ -188,8 +188,8 @@ func TestKeys(t *testing.T) {
 	s.awaits("the screen before", func() bool { return strings.Contains(s.wrote(), "\x1b[?1049l") })
 }
 
-// TestWalkedAgain: a repeated hop is shown before the report's result, a failed repetition shows its error, esc ends
-// one, and the end waits for one.
+// TestWalkedAgain: a repeated hop is shown above the report's result, a failed repetition shows its error, esc cancels
+// one, and quitting waits for one.
 func TestWalkedAgain(t *testing.T) {
 	healthy := recorded(t, "healthy")
 	asked, returned := make(chan string, 9), make(chan struct{}, 9)
@@ -240,7 +240,7 @@ func TestWalkedAgain(t *testing.T) {
 	}
 }
 
-// TestAClosedTerminalEndsIt: no key and no signal comes any more.
+// TestAClosedTerminalEndsIt: it ends without any key or signal.
 func TestAClosedTerminalEndsIt(t *testing.T) {
 	s := open(t, Walk(recorded(t, "healthy")), Options{})
 	s.await("[found]")
@@ -264,7 +264,7 @@ func TestTheEndOfTheContextEndsIt(t *testing.T) {
 	}
 }
 
-// play gives keys to a model.
+// play sends keys to a model.
 func play(m *model, keys ...string) {
 	for _, k := range keys {
 		m.pressed(k)
@@ -306,7 +306,7 @@ func TestEverySizeFits(t *testing.T) {
 	}
 }
 
-// hostile is what a terminal obeys.
+// hostile is text that a terminal interprets.
 const hostile = "X\x1b[31mX\x1b[2J\x1b]52;c;cHduZWQ=\x07\x1b]0;t\x1b\\" +
 	"\u009b2J\u0085\u202eX\u2066\u200bX\rX\x00\x08\x07\x7f\n"
 
@@ -377,7 +377,8 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// TestASearchFindsWrappedText: a text that goes on in the next line is found, and its line has a mark without colours.
+// TestASearchFindsWrappedText: a text that continues on the next line is found, and its line has a mark without
+// colours.
 func TestASearchFindsWrappedText(t *testing.T) {
 	m := newModel(Walk(recorded(t, "stale-ca-bundle")), Options{Explain: explained}, nil)
 	m.query = "does not trust https://node-api"

@@ -8,16 +8,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// binding is what keys do. The words are those of the help; a short one is in the footer, too.
+// binding is the action of keys. Its text is the help's; a short text is also in the footer.
 type binding struct {
-	names       []string // of the keys, as the terminal library has them
+	names       []string // of the keys, in the terminal library's spelling
 	shown, does string
 	short       string
 	do          func(m *model, name string) tea.Cmd
 }
 
-// bindings are all keys for a document, in the order of the help. A later one does not have a name that an earlier one
-// has.
+// bindings are all keys for a document, in the order of the help. Names are unique.
 func bindings(d *Document) []binding {
 	moves := func(do func(*model)) func(*model, string) tea.Cmd {
 		return func(m *model, _ string) tea.Cmd {
@@ -92,7 +91,7 @@ func (m *model) pressed(name string) tea.Cmd {
 	return nil
 }
 
-// shortHelp are the keys that are most wanted, as many as the terminal has room for.
+// shortHelp lists the most useful keys, as many as the terminal has room for.
 func (m *model) shortHelp() string {
 	text := "? help · q quit"
 	if len(m.above) > 0 {
@@ -107,7 +106,7 @@ func (m *model) shortHelp() string {
 	return text
 }
 
-// helpPage is every key, and what is good to know beside.
+// helpPage lists every key, with notes.
 func (m *model) helpPage() []page.Block {
 	t := page.Table{Columns: page.Titles("key", "what it does")}
 	for _, b := range m.keys {

@@ -2,7 +2,7 @@ package explorer
 
 import "slices"
 
-// open shows the document of the chosen item.
+// open shows the document of the selected item.
 func (m *model) open() {
 	item := &m.doc.Items[m.chosen]
 	switch {
@@ -22,9 +22,9 @@ func (m *model) open() {
 	m.enter(d, d.First, 0)
 }
 
-// leave shows the document again in which this one was opened.
+// leave returns to the document from which this one was opened.
 func (m *model) leave() {
-	if m.walking != nil { // its end is for an item of this document
+	if m.walking != nil { // its result is for an item of this document
 		m.status = "a " + m.doc.Noun + " is walked again (esc ends it)"
 		return
 	}
@@ -42,7 +42,7 @@ func (m *model) enter(d Document, chosen, at int) {
 	m.show(at)
 }
 
-// newer replaces the outermost document. What is chosen stays so where the newer one has it.
+// newer replaces the outermost document. The selected item stays selected if the newer document has it.
 func (m *model) newer(d Document) {
 	if len(m.above) > 0 {
 		l := &m.above[0]
@@ -61,7 +61,7 @@ func (m *model) newer(d Document) {
 	m.show(m.at)
 }
 
-// same is the place of an item of an older document; of one that is gone, the nearest place.
+// same returns the index of an item of an older document; if it is gone, the nearest one.
 func (d *Document) same(older *Document, chosen int) int {
 	id := older.Items[chosen].id()
 	if i := slices.IndexFunc(d.Items, func(i Item) bool { return i.id() == id }); i >= 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// over is what the right side shows in place of the chosen item.
+// over is what the right side shows instead of the selected item.
 type over int
 
 const (
@@ -20,27 +20,27 @@ const (
 	overHelp
 )
 
-// The model's messages beside keys and sizes.
+// The model's messages besides keys and sizes.
 type (
-	// againMsg is the end of a walk again.
+	// againMsg is the end of a repeated walk.
 	againMsg struct {
 		item  int
 		fresh *Item
 		err   error
 	}
-	// newerMsg is the report as it is now.
+	// newerMsg is a newer version of the report.
 	newerMsg struct{ doc Document }
-	// secondMsg comes once a second while something is walked again.
+	// secondMsg is sent once a second during a repeated walk.
 	secondMsg struct{}
 )
 
-// walker begins to walk an item again: its end comes once, and stop makes it come soon.
+// walker starts to walk an item again: it sends the end once, and stop makes it end soon.
 type walker func(item int, what string) (end <-chan againMsg, stop func())
 
-// model is the state of the screen. It has no clock: time comes with messages.
+// model is the state of the screen. It has no clock: messages carry the time.
 type model struct {
 	doc   Document
-	above []level // the documents in which this one was opened, the outermost first
+	above []level // the documents from which this one was opened, outermost first
 	o     Options
 	keys  []binding
 	begin walker
@@ -49,7 +49,7 @@ type model struct {
 	chosen        int
 	over          over
 	shown         side
-	at            int // the first line of the right side that is seen
+	at            int // the first visible line of the right side
 	cache         *sides
 
 	typing  bool // of a text to search
@@ -62,18 +62,18 @@ type model struct {
 
 	left bool // by the key q
 
-	walking *int // the item that is walked again
+	walking *int // the item that is being walked again
 	stop    func()
 	seconds int
 }
 
-// level is a document in which another one was opened, and where it was left.
+// level is a document from which another one was opened, and its position.
 type level struct {
 	doc        Document
 	chosen, at int
 }
 
-// Sizes until the terminal has given its own.
+// Sizes until the terminal has reported its own.
 const (
 	defaultWidth  = 80
 	defaultHeight = 24
@@ -85,7 +85,7 @@ func newModel(d Document, o Options, begin walker) *model {
 	return m
 }
 
-// Init implements tea.Model. Nothing is asked of the terminal.
+// Init implements tea.Model. It sends nothing to the terminal.
 func (m *model) Init() tea.Cmd { return nil }
 
 // Update implements tea.Model.
@@ -116,14 +116,14 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// choose shows another item from its begin.
+// choose shows another item from its beginning.
 func (m *model) choose(i int) {
 	m.over = overNothing
 	m.chosen = min(max(i, 0), len(m.doc.Items)-1)
 	m.show(0)
 }
 
-// toSection goes to the section so many behind this one; back to the begin of this one first.
+// toSection moves by that many sections; backwards, first to the beginning of the current one.
 func (m *model) toSection(by int) {
 	n := m.shown.section(m.at)
 	if by < 0 && m.at > m.shown.start(n) {
@@ -140,7 +140,7 @@ func (m *model) scroll(by int) {
 	m.show(m.at + by)
 }
 
-// cover shows something in place of the item, or the item again where that is shown already.
+// cover shows something instead of the item, or the item again if that is already shown.
 func (m *model) cover(o over) {
 	if o == m.over {
 		o = overNothing
@@ -152,7 +152,7 @@ func (m *model) cover(o over) {
 	m.show(0)
 }
 
-// back ends what can be ended: what covers the item, then a walk, then a search.
+// back ends the innermost state: what covers the item, then a repeated walk, then a search.
 func (m *model) back() {
 	switch {
 	case m.over != overNothing:
@@ -166,13 +166,13 @@ func (m *model) back() {
 	}
 }
 
-// search begins to read a text to search.
+// search begins to read the text to search for.
 func (m *model) search() {
 	m.over, m.typing, m.query = overNothing, true, ""
 	m.show(m.at)
 }
 
-// typed is a key while a text to search is typed.
+// typed handles a key while the text to search for is typed.
 func (m *model) typed(msg tea.KeyPressMsg) tea.Cmd {
 	switch msg.String() {
 	case "ctrl+c":
@@ -193,7 +193,7 @@ func (m *model) typed(msg tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// copy puts a command into the terminal's clipboard: the one of that number, or with y the one behind the last.
+// copy copies a command to the terminal's clipboard: the one with that number, or with y the one after the last.
 func (m *model) copy(name string) tea.Cmd {
 	all := m.doc.Commands
 	if len(all) == 0 {
@@ -213,7 +213,7 @@ func (m *model) copy(name string) tea.Cmd {
 	return tea.SetClipboard(all[n-1])
 }
 
-// again walks the chosen item once more, beside the screen.
+// again walks the selected item again, in the background.
 func (m *model) again() tea.Cmd {
 	i := m.chosen
 	what := m.doc.Items[i].Again
@@ -237,7 +237,7 @@ func (m *model) again() tea.Cmd {
 
 func second() tea.Cmd { return tea.Tick(time.Second, func(time.Time) tea.Msg { return secondMsg{} }) }
 
-// walked shows what a walk again has found, before what the report has.
+// walked shows the result of a repeated walk, above the report's result.
 func (m *model) walked(msg againMsg) {
 	m.walking = nil
 	switch {

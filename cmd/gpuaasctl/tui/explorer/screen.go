@@ -11,14 +11,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// The layout: a title, the two sides under it, and a line for keys and news. The right side has its sections as its
+// The layout: a title, the two sides under it, and a line for keys and messages. The right side has its sections in its
 // first line, and a column for the mark of a match.
 const (
 	frameLines = 2
 	barLines   = 1
 	gutter     = 2
 	split      = 2  // the line between the sides, and a blank
-	leastBoth  = 70 // columns from which both sides have room
+	leastBoth  = 70 // minimum width for both sides
 	mostLeft   = 48
 )
 
@@ -34,7 +34,7 @@ func (m *model) View() tea.View {
 	return v
 }
 
-// leftWidth is the columns of the left side, 0 where only the right one has room.
+// leftWidth is the width of the left side, 0 if only the right one has room.
 func (m *model) leftWidth() int {
 	if m.width < leastBoth {
 		return 0
@@ -42,7 +42,7 @@ func (m *model) leftWidth() int {
 	return min(m.width*2/5, mostLeft)
 }
 
-// rightWidth is the columns of the right side.
+// rightWidth is the width of the right side.
 func (m *model) rightWidth() int {
 	if left := m.leftWidth(); left > 0 {
 		return m.width - left - split
@@ -57,7 +57,7 @@ func (m *model) look() render.Options {
 	return o
 }
 
-// rows is how many lines of the right side are seen.
+// rows is the number of visible lines of the right side.
 func (m *model) rows() int { return max(m.height-frameLines-barLines, 1) }
 
 // resize fits the screen to a terminal of another size.
@@ -70,7 +70,7 @@ func (m *model) resize(width, height int) {
 	m.show(m.at)
 }
 
-// show makes the right side, and has it begin at a line.
+// show renders the right side, starting at a line.
 func (m *model) show(at int) {
 	switch m.over {
 	case overExplain:
@@ -87,7 +87,7 @@ func (m *model) show(at int) {
 	m.at = min(max(at, 0), max(len(m.shown.lines)-1, 0))
 }
 
-// pane is the lines of the right side that are seen, each behind the mark of a match.
+// pane returns the visible lines of the right side, each after the mark of a match.
 func (m *model) pane() []string {
 	marked := map[int]bool{}
 	for _, x := range m.matches {
@@ -108,14 +108,14 @@ func (m *model) pane() []string {
 	return lines
 }
 
-// drawn is cells as one line, clean, in the terminal's letters, with colours where they are on.
+// drawn returns cells as one clean line, in the terminal's character set, with colours if they are on.
 func (m *model) drawn(cells ...page.Cell) string {
 	look := m.o.Look.Look()
 	look.Width = 0
 	return strings.TrimSuffix(string(page.Text(look, page.Line(cells))), "\n")
 }
 
-// padded is a drawn line, and blanks up to n columns.
+// padded returns a drawn line padded with blanks to n columns.
 func padded(line string, n int) string {
 	return line + strings.Repeat(" ", max(n-ansi.StringWidth(line), 0))
 }
@@ -146,7 +146,7 @@ func (m *model) text() string {
 	return strings.Join(lines[:min(len(lines), m.height)], "\n")
 }
 
-// list is the rows of the left side, each as wide as it: the items around the chosen one.
+// list returns the rows of the left side, padded to its width: the items around the selected one.
 func (m *model) list(rows int) []string {
 	width := m.leftWidth()
 	items := m.doc.Items
@@ -176,7 +176,8 @@ func (m *model) list(rows int) []string {
 	return out
 }
 
-// bar names the sections of the right side, the one at its top in brackets; those before it go where room lacks.
+// bar names the sections of the right side, the topmost visible one in brackets; earlier ones are dropped if there is
+// no room.
 func (m *model) bar() string {
 	at := m.shown.section(m.at)
 	for from := 0; ; from++ {
@@ -198,7 +199,7 @@ func (m *model) bar() string {
 	}
 }
 
-// footer is what is typed, what is under way, what a key did, or the keys.
+// footer shows the typed text, what is in progress, the result of a key, or the keys.
 func (m *model) footer() string {
 	switch {
 	case m.typing:

@@ -19,7 +19,7 @@ type side struct {
 	starts []int // the first line of each section
 }
 
-// sides are the right sides of items at one width; made when they are first asked for.
+// sides are the right sides of items at one width, rendered when first needed.
 type sides struct {
 	width int
 	of    map[int]side
@@ -50,7 +50,7 @@ func (s *side) add(lines []string) {
 	}
 }
 
-// start is the first line of a section; of one behind the last, that of the last.
+// start returns the first line of a section; after the last section, that of the last.
 func (s *side) start(n int) int {
 	if len(s.starts) == 0 {
 		return 0
@@ -58,7 +58,7 @@ func (s *side) start(n int) int {
 	return s.starts[min(max(n, 0), len(s.starts)-1)]
 }
 
-// section is the section that a line is in.
+// section returns the section of a line.
 func (s *side) section(line int) int {
 	n := 0
 	for i, at := range s.starts {
@@ -69,7 +69,7 @@ func (s *side) section(line int) int {
 	return n
 }
 
-// has reports whether a line has a text, or begins one that goes on in the next line.
+// has reports whether a line has a text, or the beginning of one that continues on the next line.
 func (s *side) has(line int, text string) bool {
 	here := strings.ToLower(s.plain[line])
 	if strings.Contains(here, text) {
@@ -82,7 +82,7 @@ func (s *side) has(line int, text string) bool {
 	return !strings.Contains(next, text) && strings.Contains(strings.TrimRight(here, " ")+" "+next, text)
 }
 
-// item is the right side of an item.
+// item returns the right side of an item.
 func (m *model) item(i int) side {
 	o := m.look()
 	if m.cache.of == nil || m.cache.width != o.Width {
@@ -96,7 +96,7 @@ func (m *model) item(i int) side {
 	return s
 }
 
-// joined is an item with what was measured again before what the report has.
+// joined returns an item with its repeated measurement above the report's.
 func (i *Item) joined(fresh *Item) Item {
 	now := *i
 	now.report = i
@@ -112,7 +112,7 @@ func (i *Item) joined(fresh *Item) Item {
 	return now
 }
 
-// words are those of the chosen item that have a meaning: its own, then those of the text.
+// words returns the selected item's words that have a meaning: its own, then those of the text.
 func (m *model) words() []string {
 	text := strings.Join(m.item(m.chosen).plain, "\n")
 	all := append([]string{}, m.doc.Items[m.chosen].Words...)
@@ -129,7 +129,7 @@ func (m *model) words() []string {
 	return found
 }
 
-// find looks for the text in every item, and shows the first match from here on.
+// find searches every item for the text, and shows the first match from here on.
 func (m *model) find() {
 	m.matches, m.match = m.matching(), -1
 	for n, x := range m.matches {
@@ -141,7 +141,7 @@ func (m *model) find() {
 	m.toMatch(1)
 }
 
-// matching are the lines of all items that have the searched text.
+// matching returns the lines of all items that have the searched text.
 func (m *model) matching() (found []match) {
 	text := strings.ToLower(strings.TrimSpace(m.query))
 	if text == "" {
@@ -158,7 +158,7 @@ func (m *model) matching() (found []match) {
 	return found
 }
 
-// toMatch shows the match so many behind this one.
+// toMatch moves by that many matches.
 func (m *model) toMatch(by int) {
 	n := len(m.matches)
 	switch {

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// Walk is the report of a walk as a document: the walk as a whole, then every hop. The chosen one is the hop to blame,
-// else the walk.
+// Walk returns the report of a walk as a document: the walk as a whole, then every hop. The first selection is the hop
+// to blame, else the walk.
 func Walk(r *diag.Report) Document {
 	d := Document{Title: render.Headline(&r.Subject), Noun: "hop", Whole: "the walk", Pick: "the hop to blame",
 		Commands: render.Commands(&r.Verdict)}
@@ -33,7 +33,7 @@ func Walk(r *diag.Report) Document {
 	return d
 }
 
-// Hop is one hop of a report as an item; i is its place in the report.
+// Hop returns one hop of a report as an item; i is its index in the report.
 func Hop(r *diag.Report, i int) Item {
 	h := &r.Hops[i]
 	item := Item{

@@ -1,5 +1,4 @@
-// Package chaoscmd is "gpuaasctl chaos": drills are listed, planned, run and reported, and what is left of them is
-// reverted.
+// Package chaoscmd is "gpuaasctl chaos": it lists, plans, runs and reports drills, and reverts what is left of them.
 package chaoscmd
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/scenarios"
 )
 
-// New is the command and those below it.
+// New returns the command with its subcommands.
 func New(a *cmdutil.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chaos",
@@ -80,7 +79,7 @@ func readDrills(name string) ([]chaos.Scenario, error) {
 	return all, nil
 }
 
-// mayRunHere refuses drills whose programs run on this machine and that another user may have written.
+// mayRunHere refuses drills that run programs on this machine and that another user may have written.
 func mayRunHere(all []chaos.Scenario, trusted []string) error {
 	var errs []error
 	for _, t := range trusted {
@@ -96,7 +95,7 @@ func mayRunHere(all []chaos.Scenario, trusted []string) error {
 	return cmdutil.AsUsage(errors.Join(errs...))
 }
 
-// runsHere returns the programs that a drill of the user's own runs on this machine; "" for none.
+// runsHere returns the programs that a custom drill runs on this machine; "" for none.
 func runsHere(s chaos.Scenario) string {
 	if s.Source.Builtin {
 		return ""
@@ -108,7 +107,7 @@ func runsHere(s chaos.Scenario) string {
 	return out.String()
 }
 
-// trustFlag lets the operator vouch for the text of a drill's file.
+// trustFlag adds the flag with which the operator vouches for the content of a drill's file.
 func trustFlag(cmd *cobra.Command, trusted *[]string) {
 	cmd.Flags().StringArrayVar(trusted, "trust", nil, "run the programs of this drill here though others can write it: "+
 		"`FILE@SHA256`; may be given several times")
@@ -126,7 +125,7 @@ func oneDrill(name string) (chaos.Scenario, error) {
 	return all[0], nil
 }
 
-// builtinDrills are those that come with this program; a test ensures that they parse.
+// builtinDrills returns the drills that are part of this program; a test ensures that they parse.
 func builtinDrills() ([]chaos.Scenario, error) {
 	all, err := chaos.Load(scenarios.Files, "scenarios")
 	if err != nil {

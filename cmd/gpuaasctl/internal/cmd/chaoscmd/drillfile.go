@@ -13,10 +13,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// drillFormats are what a report of drills can be written as.
+// drillFormats returns the formats of a report of drills.
 func drillFormats() []string { return step.Texts(drillrender.Formats[:]) }
 
-// writeDrills writes a report of drills to stdout as one document. from is the file that it was read from, "" for none.
+// writeDrills writes a report of drills to stdout as one document. from is the file that it was read from, or "".
 func writeDrills(a *cmdutil.App, r *drill.Report, format, from string) error {
 	look := a.Look(format)
 	look.From = from
@@ -25,7 +25,7 @@ func writeDrills(a *cmdutil.App, r *drill.Report, format, from string) error {
 	})
 }
 
-// writeDrillReport puts r as JSON at path, whole or not at all.
+// writeDrillReport writes r as JSON to path, completely or not at all.
 func writeDrillReport(path string, r *drill.Report) error {
 	var b bytes.Buffer
 	if err := drillrender.Report(&b, r, render.Options{Format: render.JSON}); err != nil {
@@ -37,7 +37,7 @@ func writeDrillReport(path string, r *drill.Report) error {
 	return nil
 }
 
-// parseDrillReport reads a report of drills. What a newer version added to it is ignored, and named on stderr.
+// parseDrillReport parses a report of drills. It ignores fields that a newer version added, and names them on stderr.
 func parseDrillReport(a *cmdutil.App, data []byte) (*drill.Report, error) {
 	var of struct{ Kind string }
 	if bounded.Unmarshal(data, &of, bounded.Document()) == nil && of.Kind != drill.ReportKind {

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// keptRun is a run whose log lies on this machine.
+// keptRun is a run whose log is on this machine.
 type keptRun struct {
 	diag.Head
 
@@ -32,7 +32,7 @@ type keptRun struct {
 	Folder   string        `json:"folder"`
 }
 
-// keptRuns are those of this user, the newest first. One whose log cannot be read is listed as such.
+// keptRuns lists this user's runs, newest first, including those whose log cannot be read.
 func keptRuns(a *cmdutil.App) (diag.Documents[keptRun], error) {
 	folder, err := drillsFolder(a)
 	if err != nil {
@@ -74,7 +74,7 @@ func readKept(run, folder string) keptRun {
 	return k
 }
 
-// runFolder is where a run is kept, by its id or the end of it.
+// runFolder returns the folder of a run, by its id or a suffix of it.
 func runFolder(a *cmdutil.App, name string) (string, error) {
 	kept, err := keptRuns(a)
 	if err != nil {
@@ -115,10 +115,10 @@ func completeDrillRuns(a *cmdutil.App) cobra.CompletionFunc {
 	}
 }
 
-// journalFile is what a machine's journal is called in a drill's folder there.
+// journalFile is the name of a machine's journal in a drill's folder on it.
 const journalFile = "journal"
 
-// readSource reads a file, or the log or journal of a folder, and returns its path.
+// readSource reads a file, or the log or journal in a folder, and returns its path.
 func readSource(path string) (string, []byte, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
@@ -138,7 +138,7 @@ func readSource(path string) (string, []byte, error) {
 	return path, data, err
 }
 
-// readBounded reads a file whose path may come from elsewhere.
+// readBounded reads a file whose path may come from foreign data.
 func readBounded(path string) ([]byte, error) {
 	f, err := cmdutil.OpenFile(path)
 	if err != nil {
@@ -148,7 +148,7 @@ func readBounded(path string) ([]byte, error) {
 	return bounded.Read(f, bounded.DocumentBytes)
 }
 
-// readEvents reads a log that names at least its run.
+// readEvents parses a log that has at least the run's id.
 func readEvents(data []byte) ([]drill.Event, bool, error) {
 	events, torn, err := drill.ReadEvents(bytes.NewReader(data))
 	if err != nil {
@@ -167,7 +167,7 @@ const (
 	aJournal
 )
 
-// kindOf looks at the first bytes. A journal is one also when its first entry was lost.
+// kindOf decides by the first bytes. A journal is recognized even if its first entry was lost.
 func kindOf(data []byte) int {
 	head := data[:min(len(data), 512)]
 	line, _, _ := bytes.Cut(head, []byte("\n"))
@@ -180,7 +180,7 @@ func kindOf(data []byte) int {
 	return aReport
 }
 
-// drillsFolder is where runs are kept: beside the history of walks.
+// drillsFolder returns the folder of runs: next to the history of walks.
 func drillsFolder(a *cmdutil.App) (string, error) {
 	path, err := history.Path(a.Env, os.Geteuid() == 0)
 	if err != nil {

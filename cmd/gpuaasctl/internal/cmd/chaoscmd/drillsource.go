@@ -10,10 +10,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// sources are what a report is made of: reports as they are, and what was written down of runs.
+// sources are the inputs of a report: finished reports, and logs and journals of runs.
 type sources struct {
 	app     *cmdutil.App
-	tool    string // that makes a report of them
+	tool    string // the tool that makes a report of them
 	reports []*drill.Report
 	runs    []*source
 }
@@ -37,7 +37,8 @@ func (s *sources) run(id string) *source {
 	return s.runs[len(s.runs)-1]
 }
 
-// add reads a file, or the one in a folder; its first bytes decide its type. evidence takes no finished report.
+// add reads a file, or the one in a folder; its first bytes decide its type. evidence means that a finished report is
+// not allowed.
 func (s *sources) add(path string, evidence bool) error {
 	path, data, err := readSource(path)
 	if err != nil {
@@ -81,7 +82,7 @@ func (s *sources) addLog(path string, data []byte) error {
 	return nil
 }
 
-// report makes one report of all of it. One that is a report already, and all that is asked for, stays as it is.
+// report makes one report of all sources. A single finished report is returned unchanged.
 func (s *sources) report() (*drill.Report, error) {
 	if len(s.reports) == 1 && len(s.runs) == 0 {
 		return s.reports[0], nil

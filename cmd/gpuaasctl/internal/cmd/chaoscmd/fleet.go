@@ -16,8 +16,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// fleetOptions select the machines of a command. They need a profile and its SSH keys, but no token, and no drill
-// that is known here.
+// fleetOptions select the machines of a command. They need a profile and its SSH keys, but no token and no known drill.
 type fleetOptions struct {
 	profile  cmdutil.ProfileFlags
 	only     []string
@@ -79,10 +78,10 @@ func idsOf(all []chaos.Machine) []string {
 	return ids
 }
 
-// fleetVerb is what is done on machines: a method of a site.
+// fleetVerb is an action on machines: a method of a site.
 type fleetVerb func(site *ops.Site, ctx context.Context, of []chaos.Machine) *ops.Fleet
 
-// newFleet makes cmd do the same on every machine of the profile, or on those that are named, and show what came of it.
+// newFleet makes cmd run an action on every machine of the profile, or on the named ones, and show the result.
 func newFleet(a *cmdutil.App, deadline time.Duration, do fleetVerb, table fleetPage,
 	cmd *cobra.Command) *cobra.Command {
 	o := &fleetOptions{}
@@ -98,8 +97,7 @@ func newFleet(a *cmdutil.App, deadline time.Duration, do fleetVerb, table fleetP
 	return cmd
 }
 
-// fleetReport is what came of doing the same on every machine that o names, within o's deadline. The error is about the
-// command line.
+// fleetReport runs an action on every machine that o selects, within o's deadline. The error is about the command line.
 func fleetReport(a *cmdutil.App, cmd *cobra.Command, o *fleetOptions, do fleetVerb) (*ops.Fleet, error) {
 	site, all, err := machinesOf(a, cmd, o)
 	if err != nil {
@@ -111,7 +109,7 @@ func fleetReport(a *cmdutil.App, cmd *cobra.Command, o *fleetOptions, do fleetVe
 	return do(site, ctx, all), nil
 }
 
-// fleetCode is the exit code of the document: what is left on a machine wins over what could not be had.
+// fleetCode returns the exit code of the document: residue on a machine outranks a machine that could not be reached.
 func fleetCode(ctx context.Context, d *ops.Fleet) int {
 	code := cmdutil.ExitPass
 	for _, m := range d.Machines {
@@ -133,7 +131,7 @@ func fleetCode(ctx context.Context, d *ops.Fleet) int {
 	return code
 }
 
-// finish writes the document and gives its exit code.
+// finish writes the document and returns its exit code.
 func finish(a *cmdutil.App, cmd *cobra.Command, doc *ops.Fleet, output string, table fleetPage) error {
 	return a.Ended(fleetCode(cmd.Context(), doc), a.ShowPage(doc, output, table(doc)...))
 }
@@ -146,7 +144,7 @@ func line(format string, args ...any) page.Block {
 	return page.Para{Text: fmt.Sprintf(format, args...)}
 }
 
-// unreached lists the machines that could not be asked, or not wholly.
+// unreached lists the machines that could not be reached, or not read completely.
 func unreached(d *ops.Fleet) (lines []page.Block) {
 	for _, m := range d.Machines {
 		switch {

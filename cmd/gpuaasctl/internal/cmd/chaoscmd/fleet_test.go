@@ -20,7 +20,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// aDrill is a drill's status as a machine reports it.
+// aDrill returns a drill's status as a machine reports it.
 func aDrill(phase string, state step.State) *step.Status {
 	ttl, lease := step.MillisOf(88*time.Second), step.MillisOf(1500*time.Millisecond)
 	st := &step.Status{
@@ -150,7 +150,7 @@ type brokenPipe struct{}
 
 func (brokenPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// TestFleetResidueWinsOverWriting: what is left on a machine is the exit code, also where its document could not be
+// TestFleetResidueWinsOverWriting: residue on a machine decides the exit code, even if the document could not be
 // written.
 func TestFleetResidueWinsOverWriting(t *testing.T) {
 	var errs bytes.Buffer

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag/render"
 )
 
-// publish puts a run of drills on the page of the CI job that made it: an error for each drill that did not pass.
+// publish adds a run of drills to the page of the CI job, with an error for each drill that did not pass.
 func publish(a *cmdutil.App, r *drill.Report) {
 	var notes []cmdutil.Annotation
 	for i := range r.Drills {

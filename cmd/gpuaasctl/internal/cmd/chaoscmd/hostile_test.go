@@ -32,7 +32,7 @@ func TestHostileFleet(t *testing.T) {
 	s.Enough()
 }
 
-// TestHostileRun: the lines of a drill that runs, as a pipe has them.
+// TestHostileRun: the progress lines of a running drill, on a pipe.
 func TestHostileRun(t *testing.T) {
 	t.Parallel()
 	s := &hostiletest.Shown{T: t, Home: t.TempDir()}

@@ -57,7 +57,7 @@ func newChaosList(a *cmdutil.App) *cobra.Command {
 	return cmd
 }
 
-// scenarioDocument is a drill for programs. The file itself has no head.
+// scenarioDocument is a drill as a document. The file itself has no head.
 type scenarioDocument struct {
 	diag.Head
 	chaos.Scenario
@@ -88,7 +88,7 @@ func listDrills(a *cmdutil.App, all []chaos.Scenario, output string) error {
 
 func listKinds(a *cmdutil.App, output string) error {
 	type row struct {
-		diag.Head              // its kind is the fault's: that name was given before documents had a kind
+		diag.Head              // Kind is the fault's kind: documents had no kind when the field was named
 		Tier      string       `json:"tier"`
 		On        []chaos.Role `json:"on"`
 		Title     string       `json:"title"`
@@ -105,7 +105,7 @@ func listKinds(a *cmdutil.App, output string) error {
 	})
 }
 
-// listGameDays lists the built-in game days with the drills that their patterns name.
+// listGameDays lists the built-in game days with the drills that their patterns select.
 func listGameDays(a *cmdutil.App, output string) error {
 	type row struct {
 		diag.Head

@@ -80,7 +80,7 @@ be asked.`,
 	return cmd
 }
 
-// planDrill makes a plan. Everything that can be known without a machine is refused before one is asked.
+// planDrill makes a plan. It refuses everything that needs no machine to be checked before it contacts one.
 func planDrill(a *cmdutil.App, cmd *cobra.Command, o *drillOptions, name string, about []string,
 	factsFile string) (chaos.Plan, error) {
 	s, err := oneDrill(name)
@@ -121,7 +121,7 @@ func planDrill(a *cmdutil.App, cmd *cobra.Command, o *drillOptions, name string,
 	return p, nil
 }
 
-// drillSession reads the profile and returns the subject for any drill. about is NODE and ALLOCATION.
+// drillSession reads the profile and returns the session for a drill. about is NODE and ALLOCATION.
 func drillSession(a *cmdutil.App, cmd *cobra.Command, o *drillOptions,
 	about []string) (*ops.Session, chaos.Subject, error) {
 	if err := cmdutil.CheckIDs(ops.Target{Node: o.peer}); err != nil {
@@ -144,7 +144,7 @@ func drillSession(a *cmdutil.App, cmd *cobra.Command, o *drillOptions,
 	return s, on, nil
 }
 
-// drillOn is a drill with the machines that it has to do with.
+// drillOn returns a drill with its machines.
 func drillOn(s *ops.Session, on chaos.Subject, scenario chaos.Scenario) (ops.Drill, error) {
 	if scenario.NeedsAllocation() && on.Allocation == "" {
 		return ops.Drill{}, cmdutil.Usagef("drill %s needs --allocation-id", scenario.Metadata.ID)
@@ -156,7 +156,7 @@ func drillOn(s *ops.Session, on chaos.Subject, scenario chaos.Scenario) (ops.Dri
 	return ops.Drill{Scenario: scenario, Session: s, Subject: on, Machines: machines}, nil
 }
 
-// readFacts takes the facts out of a plan.
+// readFacts returns the facts in a plan.
 func readFacts(ctx context.Context, a *cmdutil.App, path string) (chaos.Facts, error) {
 	p, err := cmdutil.Read(ctx, a, path, func(data []byte) (p chaos.Plan, err error) {
 		return p, bounded.Unmarshal(data, &p, bounded.Document())

@@ -17,7 +17,7 @@ func newDrillProgress(w io.Writer) func(ops.Progress) {
 	return p.told
 }
 
-// drillProgress is the drill that goes on, as far as its events have come.
+// drillProgress is the running drill, as far as its events show.
 type drillProgress struct {
 	w     io.Writer
 	story drill.Story
@@ -79,5 +79,5 @@ func (p *drillProgress) line(e drill.Event, text string) {
 	p.write(fmt.Sprintf("%7s  %s", drill.Seconds(e.MS), text))
 }
 
-// write writes one line, whatever a far side put into it. One that cannot be written is lost.
+// write writes one line without control characters. It ignores a write error.
 func (p *drillProgress) write(text string) { _, _ = fmt.Fprintln(p.w, page.Clean(text)) }

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/ops"
 )
 
-// TestDrillProgress: every drill of the tapes as lines, in a golden file.
+// TestDrillProgress compares the lines for every recorded drill with a golden file.
 func TestDrillProgress(t *testing.T) {
 	var b strings.Builder
 	told := newDrillProgress(&b)

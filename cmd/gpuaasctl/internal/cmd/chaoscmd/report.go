@@ -60,7 +60,7 @@ func journalFlag(cmd *cobra.Command, journals *[]string) {
 		"also read the machine's journal at `PATH`; may be given several times")
 }
 
-// fileOf is the one file among names, "" where a run is named or there are several.
+// fileOf returns the only file in names, "" for a run or several names.
 func fileOf(names []string) string {
 	if len(names) == 1 {
 		if _, err := os.Stat(names[0]); err == nil {

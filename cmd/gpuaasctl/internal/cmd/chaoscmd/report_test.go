@@ -36,8 +36,8 @@ func TestWhatAFileIs(t *testing.T) {
 	}
 }
 
-// TestReportOfAGameDay: runs of one game day, reported again from their logs, still have its seed; runs of several have
-// none.
+// TestReportOfAGameDay: a report made again from the logs of one game day's runs still has its seed; one from runs of
+// several game days has none.
 func TestReportOfAGameDay(t *testing.T) {
 	day, other := &drill.Game{ID: "everything", Seed: 7, Order: []string{"b", "a"}}, &drill.Game{ID: "everything", Seed: 8}
 	of := func(run string, game *drill.Game) *source {
@@ -60,7 +60,7 @@ func TestReportOfAGameDay(t *testing.T) {
 	}
 }
 
-// TestReportNamesTheToolThatRan: the version in a report is that of its log, and never the reader's, which is
+// TestReportNamesTheToolThatRan: the version in a report is the one in its log, never the reader's, which is
 // rendered_by.
 func TestReportNamesTheToolThatRan(t *testing.T) {
 	of := func(run, tool string) *source {
@@ -96,7 +96,7 @@ func TestReportNamesTheToolThatRan(t *testing.T) {
 	}
 }
 
-// TestJUnitOfEveryDrill: each recorded drill is a file that Jenkins takes.
+// TestJUnitOfEveryDrill: Jenkins accepts the file for each recorded drill.
 func TestJUnitOfEveryDrill(t *testing.T) {
 	drills, _ := filepath.Glob("../../../../../golden/drills/*.ndjson")
 	if len(drills) < 20 {
@@ -121,7 +121,7 @@ func TestJUnitOfEveryDrill(t *testing.T) {
 	}
 }
 
-// TestFactsAreBounded: a plan that would decode into gigabytes is refused for what it holds, with its name.
+// TestFactsAreBounded: a plan that would decode into gigabytes is refused for its contents, with its name.
 func TestFactsAreBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "plan.json")
 	text := `{"kind":"DrillPlan","facts":{"machines":[{}` + strings.Repeat(",{}", 500_000) + "]}}"

@@ -36,7 +36,7 @@ func residuePage(d *ops.Fleet) []page.Block {
 	return append(blocks, unreached(d)...)
 }
 
-// residueLines are what was found, one per line.
+// residueLines lists the residue, one item per line.
 func residueLines(d *ops.Fleet) (lines []page.Block) {
 	for _, m := range d.Machines {
 		for _, r := range m.Residue {

@@ -100,7 +100,7 @@ func revertPage(d *ops.Fleet) []page.Block {
 	return slices.Concat(blocks, more, unreached(d))
 }
 
-// cleanWord is how a comparison came out.
+// cleanWord is the result of a comparison.
 func cleanWord(is *bool) string {
 	if is == nil {
 		return "-"

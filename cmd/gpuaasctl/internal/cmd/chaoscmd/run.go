@@ -85,7 +85,7 @@ func (o *drillOptions) split(a *cmdutil.App, cmd *cobra.Command, args []string,
 		_, node := p.Nodes[word]
 		return word == "" || (node && !isDrill(word))
 	})
-	for i, word := range args { // the first word is a drill; another that is nothing may be either
+	for i, word := range args { // the first word must be a drill; a later unknown word may be a drill or a node
 		_, missing := os.Stat(word)
 		if near := p.OtherNodes(word); at < 0 && (i > 0 || book != "") && !isDrill(word) && missing != nil && near != "" {
 			return nil, nil, cmdutil.Usagef("%s is neither a drill nor a node of the profile %s (it has %s)", word, p.Name, near)
@@ -100,7 +100,7 @@ func (o *drillOptions) split(a *cmdutil.App, cmd *cobra.Command, args []string,
 	return args[:at], args[at:], nil
 }
 
-// completeDrills completes any number of drills, and the nodes behind them.
+// completeDrills completes any number of drills, and the nodes after them.
 func completeDrills(a *cmdutil.App, of *cmdutil.ProfileFlags) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		words, directive := completeDrill(cmd, nil, word)
@@ -111,7 +111,7 @@ func completeDrills(a *cmdutil.App, of *cmdutil.ProfileFlags) cobra.CompletionFu
 	}
 }
 
-// chaosRun checks everything, runs, and shows what came of it.
+// chaosRun checks everything, runs the drills, and shows the report.
 func chaosRun(a *cmdutil.App, cmd *cobra.Command, o *runOptions, args []string) error {
 	drills, about, err := o.drills.split(a, cmd, args, o.book)
 	if err != nil {
@@ -144,7 +144,7 @@ func chaosRun(a *cmdutil.App, cmd *cobra.Command, o *runOptions, args []string) 
 	}
 	if !a.Quiet {
 		for _, s := range all {
-			_, _ = io.WriteString(a.Stderr, runsHere(s)) // progress: it may have no reader
+			_, _ = io.WriteString(a.Stderr, runsHere(s)) // progress, which may have no reader
 		}
 	}
 	cmdutil.Outlive()
@@ -159,8 +159,8 @@ func chaosRun(a *cmdutil.App, cmd *cobra.Command, o *runOptions, args []string) 
 	return a.Ended(cmdutil.DrillCode(report), err)
 }
 
-// checkOut refuses a --out that cannot be written, and one that this command reads: the files of its drills, its game
-// day and its profile.
+// checkOut refuses a --out that cannot be written, or that this command reads: the files of its drills, its game day
+// and its profile.
 func (o *runOptions) checkOut(a *cmdutil.App, cmd *cobra.Command, all []chaos.Scenario) error {
 	p, _, err := o.drills.target.Profile.Load(a, cmd)
 	if err != nil {
@@ -182,7 +182,7 @@ func (o *runOptions) checkOut(a *cmdutil.App, cmd *cobra.Command, all []chaos.Sc
 	return nil
 }
 
-// choose reads the drills that are meant, in the order in which they are run.
+// choose reads the selected drills, in the order in which they run.
 func (o *runOptions) choose(cmd *cobra.Command, args []string) ([]chaos.Scenario, *drill.Game, chaos.Duration, error) {
 	switch {
 	case o.book == "" && len(args) == 0:
@@ -219,8 +219,8 @@ func (o *runOptions) choose(cmd *cobra.Command, args []string) ([]chaos.Scenario
 	return all, game, b.Pause, nil
 }
 
-// runAndShow runs, with a live view on a terminal, else with lines on stderr. shown means that the report is on the
-// screen already.
+// runAndShow runs the drills, with a live view on a terminal, else with lines on stderr. shown means that the report is
+// already on the screen.
 func runAndShow(a *cmdutil.App, ctx context.Context, site *ops.Site, suite ops.Suite,
 	o *runOptions) (r *drill.Report, shown bool, err error) {
 	abandon := make(chan struct{})

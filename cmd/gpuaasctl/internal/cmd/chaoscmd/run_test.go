@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 )
 
-// TestRunOptions: what a command line makes of the options, without a machine.
+// TestRunOptions: how a command line is parsed into options, without a machine.
 func TestRunOptions(t *testing.T) {
 	a := &cmdutil.App{Stdout: io.Discard, Stderr: io.Discard, Env: func(string) string { return "" }}
 	var got *runOptions

@@ -62,7 +62,7 @@ func statusPage(d *ops.Fleet) []page.Block {
 	return append(blocks, unreached(d)...)
 }
 
-// phaseText is where in its life a drill is, and who ended it.
+// phaseText is the phase of a drill, and what ended it.
 func phaseText(st step.Status) string {
 	text := st.Phase
 	switch {
@@ -77,7 +77,7 @@ func phaseText(st step.Status) string {
 	return text
 }
 
-// stepNote is the problem of a step, or against one of its changes.
+// stepNote is the problem of a step, or of one of its changes.
 func stepNote(s step.StepStatus) string {
 	notes := []string{}
 	if s.Text != "" {

@@ -58,13 +58,13 @@ func viewDrill(a *cmdutil.App, cmd *cobra.Command, args, journals []string) erro
 	}), explorer.Options{In: in, Out: out, Look: a.Look(cmdutil.FormatFull), Explain: cmdutil.Explainer()})
 }
 
-// beside returns a drill's data besides its report: the events of its log, and the reports of its walks. A report
-// from elsewhere may name a folder that does not exist here, or that belongs to another run.
+// beside returns a drill's data that is not in its report: the events of its log, and the reports of its walks. A
+// report from another machine may name a folder that does not exist here, or that belongs to another run.
 func (s *sources) beside(d *drill.Drill, from string) explorer.DrillSource {
 	src := explorer.DrillSource{From: from, NoWalk: "the report names no folder of its run"}
 	for _, r := range s.runs {
 		if r.run == d.Run {
-			src.Events, _ = drill.Merge(r.events, r.journals) // the report is made of it, so it can be had
+			src.Events, _ = drill.Merge(r.events, r.journals) // it was merged before, to make the report
 		}
 	}
 	if d.Log == "" {
@@ -86,7 +86,7 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// loggedIn are the events of the folder that a report names; none where it does not hold this run.
+// loggedIn returns the events in the folder that a report names; none if it belongs to another run.
 func loggedIn(d *drill.Drill) []drill.Event {
 	data, err := readBounded(filepath.Join(d.Log, drill.EventsFile))
 	if err != nil {
@@ -98,7 +98,7 @@ func loggedIn(d *drill.Drill) []drill.Event {
 	return nil
 }
 
-// walkOf is the report of a walk, as the drill kept it.
+// walkOf returns the report of a walk, as the drill stored it.
 func (s *sources) walkOf(d *drill.Drill, w *drill.Sight) (*diag.Report, error) {
 	path := filepath.Join(d.Log, drill.WalksFolder, drill.WalkFile(w.N))
 	data, err := readBounded(path)

@@ -24,7 +24,7 @@ type archive struct {
 	errs []error
 }
 
-// newArchive assembles the bundle. It touches nothing but memory.
+// newArchive assembles the bundle in memory.
 func newArchive(e *ops.Evidence) (*evidence.Manifest, error) {
 	a := &archive{Evidence: e, m: e.Manifest}
 	h := e.Heard
@@ -95,7 +95,7 @@ func (a *archive) walk(r *diag.Report) {
 	}
 }
 
-// record keeps the record as it was read, and its entries one by one.
+// record adds the record as it was read, and its entries one by one.
 func (a *archive) record(r *diag.RecordFacts) {
 	if r == nil {
 		return
@@ -105,14 +105,14 @@ func (a *archive) record(r *diag.RecordFacts) {
 		page.Text(page.Look{}, recordPage(ops.Record{Node: a.m.NodeID, Story: record.Tell(*r), Record: *r}, false)...))
 }
 
-// readModel keeps the fields that the mapping names, and no more of the answer.
+// readModel adds the fields that the mapping names, and nothing else of the answer.
 func (a *archive) readModel(source, path string, f diag.Fact) {
 	if f.HTTP != nil && len(f.HTTP.Fields) > 0 {
 		a.json(source, path, f.HTTP.Fields)
 	}
 }
 
-// tasks are the node's newest, by their mapped fields.
+// tasks adds the node's newest tasks by their mapped fields.
 func (a *archive) tasks(facts []diag.Fact) {
 	if len(facts) == 0 {
 		return
@@ -131,7 +131,7 @@ func (a *archive) tasks(facts []diag.Fact) {
 	a.json("tasks", "platform/tasks.json", list)
 }
 
-// facts are the walk's and this tool's own measurements, one per line; what has a file of its own is not in it again.
+// facts adds the walk's and this tool's own measurements, one per line, except those with a file of their own.
 func (a *archive) facts(h *ops.Heard) {
 	var b bytes.Buffer
 	own := slices.Concat([]diag.Fact{h.NodeClock, h.Record, h.Agent, h.PlatformClock, h.Platform, h.Node, h.Allocation},
@@ -161,7 +161,7 @@ func (a *archive) facts(h *ops.Heard) {
 	a.file("facts", "facts.ndjson", b.Bytes())
 }
 
-// logText is a journal as a file for people: time, priority, text.
+// logText formats a journal for people: time, priority, text.
 func logText(j *diag.JournalFacts) []byte {
 	var b strings.Builder
 	boot := ""

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/ops"
 )
 
-// planted are secrets of every kind that a bundle could pick up, each with the text around it.
+// planted are secrets of every kind that a bundle could contain, each with surrounding text.
 var planted = map[string]string{
 	"grt1.eyJub2RlX2lkIjoibjEifQ.Canary7f3aSecretOfAToken9": "GPUAAS_ENROLLMENT_TOKEN=%s",
 	"canary-cookie-5d2e":                                     "Cookie: sid=%s",
@@ -22,7 +22,7 @@ var planted = map[string]string{
 	"MC4CAQAwBQYDK2VwBCIEICanaryKeyMaterial0123456789abcdef": "-----BEGIN PRIVATE KEY-----\n%s\n-----END PRIVATE KEY-----",
 }
 
-// leaky are sources with every secret unredacted, as an old helper would send them.
+// leaky returns sources with every secret unredacted, as an old helper would send them.
 func leaky() *ops.Heard {
 	var lines []diag.JournalLine
 	var words []string
@@ -33,7 +33,7 @@ func leaky() *ops.Heard {
 		lines = append(lines, diag.JournalLine{At: now, Text: said},
 			diag.JournalLine{At: now, Text: fmt.Sprintf("level=INFO msg=%q correlation_id=c1", said)})
 	}
-	// A key that was logged line by line, of which no line alone is a secret's.
+	// A key that was logged line by line; no single line looks like a secret.
 	lines = append(lines, diag.JournalLine{At: now, Text: "-----BEGIN EC PRIVATE KEY-----"},
 		diag.JournalLine{At: now, Text: "canary short line"}, diag.JournalLine{At: now, Text: "-----END EC PRIVATE KEY-----"})
 	all := strings.Join(words, " ")
@@ -61,8 +61,7 @@ func leaky() *ops.Heard {
 	}
 }
 
-// TestNoSecretInABundle: no file of the archive contains a secret of any source, and the manifest lists the
-// redactions.
+// TestNoSecretInABundle: no file of the archive contains a secret of any source, and the manifest lists the redactions.
 func TestNoSecretInABundle(t *testing.T) {
 	began := time.Unix(1_800_000_000, 0)
 	s := ops.New(ops.Site{Tool: "test"}).Node("n1", "a1")

@@ -21,17 +21,17 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// historyOptions is whose history is wanted, and of which time.
+// historyOptions select the subject and the period of a history.
 type historyOptions struct {
 	target                      cmdutil.TargetOptions
 	allocationID, correlationID string
 	since                       time.Duration
 }
 
-// defaultSince is how far back is looked: most calls come within the hour.
+// defaultSince is the default period: most incidents are reported within the hour.
 const defaultSince = time.Hour
 
-// maxSince bounds --since: no source keeps more.
+// maxSince bounds --since: no source keeps older data.
 const maxSince = 90 * 24 * time.Hour
 
 func (o *historyOptions) flags(a *cmdutil.App, cmd *cobra.Command) {
@@ -42,7 +42,7 @@ func (o *historyOptions) flags(a *cmdutil.App, cmd *cobra.Command) {
 	f.DurationVar(&o.since, "since", defaultSince, "look back over this `TIME`")
 }
 
-// prepare makes the session; it touches no network.
+// prepare makes the session; it does not use the network.
 func (o *historyOptions) prepare(a *cmdutil.App, cmd *cobra.Command, args []string) (*ops.Session, error) {
 	if o.since <= 0 || o.since > maxSince {
 		return nil, &cmdutil.UsageError{
@@ -60,7 +60,7 @@ func (o *historyOptions) prepare(a *cmdutil.App, cmd *cobra.Command, args []stri
 	return s, nil
 }
 
-// bundleOptions is where the archive goes.
+// bundleOptions is the destination of the archive.
 type bundleOptions struct {
 	history historyOptions
 	file    string
@@ -94,7 +94,7 @@ be written and the bundle is in $TMPDIR under the printed name, 130 interrupted 
 	return cmd
 }
 
-// bundle gathers evidence from all sources and writes it, also when it is interrupted.
+// bundle gathers evidence from all sources and writes it, even if interrupted.
 func bundle(a *cmdutil.App, cmd *cobra.Command, o *bundleOptions, args []string) error {
 	s, err := o.history.prepare(a, cmd, args)
 	if err != nil {
@@ -130,9 +130,9 @@ func bundle(a *cmdutil.App, cmd *cobra.Command, o *bundleOptions, args []string)
 	return &cmdutil.VerdictError{Code: cmdutil.ExitInconclusive}
 }
 
-// saveBundle writes the archive to o.file. If that fails (a full disk, another run that was faster), it writes to the
-// folder for temporary files, sets o.file and notes the path: what is gathered cannot be gathered again. An error
-// means that it is nowhere, and o.file is empty.
+// saveBundle writes the archive to o.file. If that fails (a full disk, or another run created the file first), it
+// writes to the folder for temporary files, sets o.file and notes the path, since the evidence cannot be gathered
+// again. An error means that it was not written at all; o.file is then empty.
 func saveBundle(a *cmdutil.App, o *bundleOptions, data []byte) error {
 	why := cmdutil.WriteNewFile(o.file, data)
 	if why == nil {
@@ -149,7 +149,7 @@ func saveBundle(a *cmdutil.App, o *bundleOptions, data []byte) error {
 	return nil
 }
 
-// gatheredCode is the exit code of asking everybody.
+// gatheredCode returns the exit code after gathering.
 func gatheredCode(m *evidence.Manifest) error {
 	if m.EndedBy == diag.EndedInterrupted {
 		return &cmdutil.VerdictError{Code: cmdutil.ExitInterrupted}
@@ -157,7 +157,7 @@ func gatheredCode(m *evidence.Manifest) error {
 	return wholeCode(m)
 }
 
-// wholeCode is the exit code of what is there: what was heard, now or when a bundle was made.
+// wholeCode returns the exit code for the completeness of the evidence, now or when a bundle was made.
 func wholeCode(m *evidence.Manifest) error {
 	if m.Whole {
 		return nil
@@ -223,8 +223,8 @@ Exit codes: 0 it is as it was packed, 2 usage, or it cannot be read or is not a 
 	return cmd
 }
 
-// verified is the JSON document of bundle verify: the manifest, and what is wrong with the archive. A manifest that
-// cannot be read is absent.
+// verified is the JSON document of bundle verify: the manifest, and the damage of the archive. A manifest that cannot
+// be read is absent.
 type verified struct {
 	diag.Head
 
@@ -242,8 +242,8 @@ func newVerified(path string, m *evidence.Manifest, damage error) verified {
 	return v
 }
 
-// openBundle reads and checks a bundle: a file that cannot be read is the caller's mistake, one that was changed is a
-// finding, and its manifest is returned where it can be read.
+// openBundle reads and checks a bundle. A file that cannot be read is a usage error, a modified one is a finding; its
+// manifest is returned if it can be read.
 func openBundle(path string) (*evidence.Manifest, error) {
 	f, err := cmdutil.OpenFile(path)
 	if err != nil {

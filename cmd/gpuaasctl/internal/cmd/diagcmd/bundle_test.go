@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/evidence"
 )
 
-// TestBundleIsNotLost: if FILE cannot be written, the evidence is kept elsewhere, readable by its owner alone, and a
+// TestBundleIsNotLost: if FILE cannot be written, the evidence is written elsewhere, readable by its owner only, and a
 // note has the path.
 func TestBundleIsNotLost(t *testing.T) {
 	dir, spare := t.TempDir(), t.TempDir()
@@ -55,7 +55,8 @@ func TestBundleIsNotLost(t *testing.T) {
 	}
 }
 
-// TestVerifyIsOneDocument: also of a damaged bundle. A file that is not a bundle is a usage error without a document.
+// TestVerifyIsOneDocument: even a damaged bundle gives one document. A file that is not a bundle is a usage error
+// without a document.
 func TestVerifyIsOneDocument(t *testing.T) {
 	var good bytes.Buffer
 	m := &evidence.Manifest{Head: diag.NewHead(evidence.KindBundle), NodeID: "n1",

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/ops"
 )
 
-// classifyOptions is what a classification is asked for.
+// classifyOptions are the options of a classification.
 type classifyOptions struct {
 	target       cmdutil.TargetOptions
 	allocationID string
@@ -24,7 +24,7 @@ type classifyOptions struct {
 // kindClassification heads the JSON document.
 const kindClassification = "Classification"
 
-// classified is the JSON document of diag classify: what was classified, and how.
+// classified is the JSON document of diag classify: what was classified, and the result.
 type classified struct {
 	diag.Head
 
@@ -115,7 +115,7 @@ func classifyNode(a *cmdutil.App, cmd *cobra.Command, o *classifyOptions, args [
 		Classification: r.Classification}, nil
 }
 
-// isFile reports whether what names something on this machine.
+// isFile reports whether what is the path of an existing file.
 func isFile(what string) bool {
 	if what == "-" {
 		return true

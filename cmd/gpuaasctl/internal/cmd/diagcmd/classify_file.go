@@ -67,7 +67,8 @@ func classifyAt(a *cmdutil.App, ctx context.Context, path string) (*classified, 
 	return classifyRecord(&f), nil
 }
 
-// readRing reads one file of a record, and the other one where it lies beside it: contacts are in the pinned ring only.
+// readRing reads one file of a record, and the other one if it is in the same folder: only the pinned ring has
+// contacts.
 func readRing(path string) (diag.RecordFacts, error) {
 	dir, name := filepath.Split(path)
 	dir = cmp.Or(dir, ".")
@@ -79,7 +80,7 @@ func readRing(path string) (diag.RecordFacts, error) {
 	return record.ReadFile(os.DirFS(dir), name)
 }
 
-// classifyJSON is for a report, and for a record as JSON: as a bundle has it, or diag show and diag decode write it.
+// classifyJSON classifies a report, or a record as JSON: from a bundle, or from diag show or diag decode.
 func classifyJSON(a *cmdutil.App, data []byte) (*classified, error) {
 	var head struct {
 		Kind string `json:"kind"`
@@ -88,7 +89,7 @@ func classifyJSON(a *cmdutil.App, data []byte) (*classified, error) {
 	if errors.Is(err, bounded.ErrLimit) {
 		return nil, err
 	}
-	// without one: the bare record, or a release that gave none
+	// no kind: a bare record, or one from an older release
 	if err == nil && (head.Kind == "" || head.Kind == ops.KindRecord) {
 		f, told := &diag.RecordFacts{}, &ops.Record{}
 		if unknown, err := cmdutil.ReadJSON(data, f); err == nil && f.Slots > 0 {
@@ -107,7 +108,8 @@ func classifyJSON(a *cmdutil.App, data []byte) (*classified, error) {
 	return &classified{From: "report", NodeID: r.Subject.NodeID, Classification: r.Classification}, nil
 }
 
-// classifyRecord knows nothing of the platform, nor of the node's current boot: the newest one of the record counts.
+// classifyRecord classifies without the platform's data or the node's current boot: the record's newest boot counts as
+// current.
 func classifyRecord(f *diag.RecordFacts) *classified {
 	record := f.InTime()
 	doc := &classified{From: "record", Classification: new(diag.Classify(diag.Evidence{Record: record}))}
@@ -117,7 +119,7 @@ func classifyRecord(f *diag.RecordFacts) *classified {
 	return doc
 }
 
-// classifyBundle takes the bundle's report, and its record where the report has none.
+// classifyBundle classifies the bundle's report, or its record if the report has none.
 func classifyBundle(a *cmdutil.App, data []byte) (*classified, error) {
 	m, err := evidence.Open(bytes.NewReader(data))
 	if err != nil {

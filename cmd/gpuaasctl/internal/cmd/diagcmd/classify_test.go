@@ -61,8 +61,8 @@ func TestClassifyARecord(t *testing.T) {
 	}
 }
 
-// TestClassifyARecordAsJSON: as a bundle has it, and as diag show and diag decode write it, now and in releases whose
-// documents of it had no head.
+// TestClassifyARecordAsJSON: in the formats of a bundle, of diag show and of diag decode, including those of releases
+// whose documents had no head.
 func TestClassifyARecordAsJSON(t *testing.T) {
 	f := diag.RecordFacts{Source: "disk", Slots: 320, Valid: 1, Pinned: []diag.RecordEntry{
 		{Seq: 1, BootID: "boot", MonoNS: 1, NodeID: "n1", Reason: diag.RecServerTLSUntrusted, About: "heartbeat",
@@ -96,10 +96,10 @@ func TestClassifyARecordAsJSON(t *testing.T) {
 	}
 }
 
-// TestReasonsAndWalksAgree: of each recording, where a hop failed there is a reason to fail for; where a hop warned, it
-// is a warning here as well; and what nothing is wrong with passes both, but for the recordings that are named.
+// TestReasonsAndWalksAgree: for each recording, if a hop failed, the reason fails; if a hop warned, it is at least a
+// warning; and a walk without findings passes both, except for the named recordings.
 func TestReasonsAndWalksAgree(t *testing.T) {
-	// The platform's own word, which no hop measures: the walk passes, and the reason ends with this.
+	// Known only to the platform, and measured by no hop: the walk passes, and the reason has this exit code.
 	named := map[string]int{
 		"app_recovered_after_false_unhealthy.json": cmdutil.ExitWarned,
 		"app_status_probe_expires.json":            cmdutil.ExitWarned,

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// TestTablesFit: on a terminal no line is wider than it, and no word is lost; a pipe gets one line for each row.
+// TestTablesFit: on a terminal no line is too wide, and no word is lost; on a pipe each row is one line.
 func TestTablesFit(t *testing.T) {
 	long := "this certificate has expired: the current time is behind 2026-11-21T08:00:00Z, and nobody renewed it in " +
 		"between"

@@ -66,11 +66,11 @@ Exit codes: 0 read, 2 usage, or FILE is not a record, 3 read, and the record is 
 	return cmd
 }
 
-// errNoRecord is wrapped by every refusal of a path that leads to no record.
+// errNoRecord is wrapped by every error about a path without a record.
 var errNoRecord = errors.New("not a node record")
 
-// isRecord refuses a file of size bytes that holds no part of a record, not even a damaged one. A record of empty slots
-// alone is one in which nothing was written yet.
+// isRecord refuses a file of size bytes without any part of a record, even a damaged one. A file of empty slots is a
+// record in which nothing was written yet.
 func isRecord(f *diag.RecordFacts, size int64) error {
 	if f.Valid > 0 {
 		return nil
@@ -87,7 +87,7 @@ func isRecord(f *diag.RecordFacts, size int64) error {
 	return nil
 }
 
-// readRecordAt reads a file, or the folder of a record's files; below root, where that is given.
+// readRecordAt reads a file, or the folder of a record's files; below root if that is given.
 func readRecordAt(root, path string) (diag.RecordFacts, error) {
 	shown := path
 	if root != "" {
@@ -128,7 +128,7 @@ func readRecordAt(root, path string) (diag.RecordFacts, error) {
 		err = fmt.Errorf("%w (a node's whole disk is read with --root %s)", err, shown)
 	}
 	f.Source, f.Path = record.SourceDisk, shown
-	if err == nil && !st.IsDir() && root == "" { // below root the path is a record's, whatever it holds
+	if err == nil && !st.IsDir() && root == "" { // below root, the path is a record's, whatever its content
 		err = isRecord(&f, st.Size())
 	}
 	return f, err

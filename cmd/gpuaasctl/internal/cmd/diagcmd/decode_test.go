@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag/record"
 )
 
-// TestWhatIsNoRecord: another file is a mistake of the caller, and a record that is damaged or empty is a record.
+// TestWhatIsNoRecord: any other file is a usage error, but a damaged or empty record is a record.
 func TestWhatIsNoRecord(t *testing.T) {
 	whole := record.Encode(record.FileRecord, 1,
 		diag.RecordEntry{Seq: 1, At: diag.At(time.Unix(1, 0)), Reason: diag.RecProcessAlive})

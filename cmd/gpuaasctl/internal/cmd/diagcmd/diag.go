@@ -1,5 +1,5 @@
-// Package diagcmd is "gpuaasctl diag": what a node wrote down, the reason behind its state, trust, and all evidence
-// about it.
+// Package diagcmd is "gpuaasctl diag": a node's diagnostic record, the reason for its state, the trust between
+// certificates, and all evidence about a node.
 package diagcmd
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 )
 
-// New is the command and those below it.
+// New returns the command with its subcommands.
 func New(a *cmdutil.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diag",

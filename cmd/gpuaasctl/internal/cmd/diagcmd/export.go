@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// exportOverlap is how far a round looks back before the one before it: journals and evidence come late, and what
-	// came before has the id that it had.
+	// exportOverlap is how far a round reaches back before the previous one: journals and evidence arrive late, and
+	// events that were already exported keep their ids.
 	exportOverlap = time.Minute
 	minEvery      = time.Second
 )
 
-// exportOptions is what is shipped, and whether it goes on.
+// exportOptions select what is exported, and whether export continues.
 type exportOptions struct {
 	history historyOptions
 	follow  bool
@@ -76,7 +76,7 @@ func export(a *cmdutil.App, cmd *cobra.Command, o *exportOptions, args []string)
 			return gatheredCode(m)
 		}
 		since = o.nextSince(since, began, m.Whole)
-		for id, at := range shipped { // what will not be asked for again
+		for id, at := range shipped { // too old to be returned again
 			if at.Before(since.Add(-exportOverlap)) {
 				delete(shipped, id)
 			}
@@ -86,12 +86,12 @@ func export(a *cmdutil.App, cmd *cobra.Command, o *exportOptions, args []string)
 			return cmd.Context().Err()
 		case <-time.After(o.every):
 		}
-		s = s.Next() // the correlation id stays: requests of earlier rounds are not news either
+		s = s.Next() // the correlation id stays: requests of earlier rounds are not exported either
 	}
 }
 
-// nextSince is from when on the next round asks. As long as a source is silent it stays: what the source did
-// not report in this round it reports after the outage, when it is wanted most.
+// nextSince returns the start time of the next round. It does not advance while a source is silent: events that the
+// source did not return in this round are exported after the outage, when they matter most.
 func (o *exportOptions) nextSince(since, began time.Time, whole bool) time.Time {
 	if whole {
 		return began.Add(-exportOverlap)
@@ -102,8 +102,8 @@ func (o *exportOptions) nextSince(since, began time.Time, whole bool) time.Time 
 	return since
 }
 
-// noteChanged notes which sources stopped or resumed answering: once, not in each round. silent has the notes so far,
-// by source.
+// noteChanged notes which sources stopped or resumed answering, once per change. silent has the notes so far, by
+// source.
 func noteChanged(a *cmdutil.App, m *evidence.Manifest, silent map[string]string) {
 	now := map[string]string{}
 	for _, g := range m.Missing() {
@@ -127,10 +127,10 @@ func noteChanged(a *cmdutil.App, m *evidence.Manifest, silent map[string]string)
 	maps.Copy(silent, now)
 }
 
-// asking is the round itself among the silent sources.
+// asking stands for the round itself among the silent sources.
 const asking = "the asking"
 
-// exportRound asks once and writes what was not shipped before. The round's own requests are not news.
+// exportRound queries once and writes what was not exported before, without the round's own requests.
 func exportRound(a *cmdutil.App, ctx context.Context, o *exportOptions, s *ops.Session, since time.Time,
 	shipped map[string]time.Time) (*evidence.Manifest, error) {
 	bounded, cancel := context.WithTimeout(ctx, o.history.target.Deadline)

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/evidence"
 )
 
-// TestExportWaitsForTheSilent: rounds during an outage do not advance the start time, so that events of the outage
-// are shipped after it; yet no request exceeds the requested history.
+// TestExportWaitsForTheSilent: rounds during an outage do not advance the start time, so that events of the outage are
+// exported after it; yet no query exceeds the requested history.
 func TestExportWaitsForTheSilent(t *testing.T) {
 	o := &exportOptions{}
 	o.history.since = 2 * time.Hour
@@ -31,7 +31,7 @@ func TestExportWaitsForTheSilent(t *testing.T) {
 	}
 }
 
-// TestExportSaysOnceWhoIsSilent: an outage of a hundred rounds is two notes: that it began, and that it is over.
+// TestExportSaysOnceWhoIsSilent: an outage of a hundred rounds gives two notes, at its beginning and its end.
 func TestExportSaysOnceWhoIsSilent(t *testing.T) {
 	var said bytes.Buffer
 	a, silent := &cmdutil.App{Stderr: &said}, map[string]string{}

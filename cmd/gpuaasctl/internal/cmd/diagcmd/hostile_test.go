@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/ops"
 )
 
-// TestHostileRecordOfANode: a node's record as diag show prints it, as diag watch prints new entries, and as export
-// ships it.
+// TestHostileRecordOfANode: a hostile record in the output of diag show, in new entries of diag watch, and in an
+// export.
 func TestHostileRecordOfANode(t *testing.T) {
 	t.Parallel()
 	s := &hostiletest.Shown{T: t, Home: t.TempDir()}

@@ -14,11 +14,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// recordDocument is what was read of a record. Its lines are the entries, pinned ones first, then the story and the
+// recordDocument is the content of a record. Its lines are the entries, pinned ones first, then the story and the
 // record's own state.
 type recordDocument struct{ *ops.Record }
 
-// entryLine is one entry for programs.
+// entryLine is one entry as a document.
 type entryLine struct {
 	diag.Head
 	*diag.RecordEntry
@@ -31,7 +31,7 @@ func entryLines(entries []*diag.RecordEntry) (lines []diag.Document) {
 	return lines
 }
 
-// Lines are the document for who reads line by line.
+// Lines returns the document for line-by-line formats.
 func (d recordDocument) Lines() []diag.Document {
 	var entries []*diag.RecordEntry
 	r := *d.Record
@@ -44,7 +44,7 @@ func (d recordDocument) Lines() []diag.Document {
 	return append(entryLines(entries), r)
 }
 
-// writeRecord writes what was read of a record, as one document. Its error is for a record that is damaged or degraded.
+// writeRecord writes the content of a record as one document. Its error means that the record is damaged or degraded.
 func writeRecord(a *cmdutil.App, r *ops.Record, format string) error {
 	err := a.ShowPage(recordDocument{r}, format, recordPage(*r, a.Width(a.Stdout) > 0)...)
 	if err == nil && (r.Record.Degraded != "" || len(r.Record.Damaged) > 0) {
@@ -87,7 +87,7 @@ func recordPage(doc ops.Record, terminal bool) (blocks []page.Block) {
 	return append(blocks, storyFields(doc))
 }
 
-// common is what all entries share and need not repeat: their day, and their boot in words; "" where they differ.
+// common returns what all entries share and need not repeat: their day, and their boot as text; "" if they differ.
 func common(entries []diag.RecordEntry) (day, boot string) {
 	for i := range entries {
 		e := &entries[i]
@@ -109,7 +109,7 @@ func entryHeading() []string {
 	return []string{"TIME", "BOOT", "SEQ", "REASON", "ABOUT", "DECISION", "TRY", "FAILURE", "DETAIL"}
 }
 
-// entryRow is one entry, by the time of the last decision that it counts.
+// entryRow is one entry, with the time of the last decision that it counts.
 func entryRow(e *diag.RecordEntry) []string {
 	return []string{
 		stamp(when(e)), e.BootID[:min(8, len(e.BootID))], strconv.FormatUint(e.Seq, 10),
@@ -118,8 +118,8 @@ func entryRow(e *diag.RecordEntry) []string {
 	}
 }
 
-// reasonOf is an entry's reason. The record has one word for revoked, retired and fenced, which an operator undoes in
-// three ways: the platform's own code distinguishes them.
+// reasonOf returns an entry's reason. The record has one reason for revoked, retired and fenced, which an operator
+// undoes in three ways: the platform's own code distinguishes them.
 func reasonOf(e *diag.RecordEntry) string {
 	if e.Reason == diag.RecIdentityRevoked && e.Code != "" {
 		return string(e.Reason) + " (" + e.Code + ")"
@@ -136,7 +136,7 @@ func when(e *diag.RecordEntry) diag.Time {
 
 func stamp(t diag.Time) string { return t.UTC().Format(diag.TimeLayout) }
 
-// try is the attempt and what was waited for it.
+// try is the attempt and the wait before it.
 func try(e *diag.RecordEntry) string {
 	if e.Attempt == 0 {
 		return "-"
@@ -161,7 +161,7 @@ func detail(e *diag.RecordEntry) string {
 	return strings.Join(append(parts, page.Kept(code, e.Detail, page.After("task ", e.TaskID))...), "; ")
 }
 
-// storyFields are the lines that sum a record up.
+// storyFields are the lines that sum up a record.
 func storyFields(doc ops.Record) page.Fields {
 	s := doc.Story
 	rows := page.Fields{
@@ -192,7 +192,7 @@ func sentence(e *diag.RecordEntry, none string) string {
 	return text
 }
 
-// recordState is where the record was read, and what is wrong with it.
+// recordState is where the record was read, and its damage.
 func recordState(f diag.RecordFacts) page.Fields {
 	rows := page.Fields{{Label: "record",
 		Text: fmt.Sprintf("%s: %d of %d slots hold an entry, the newest is %d", f.Path, f.Valid, f.Slots, f.Newest)}}

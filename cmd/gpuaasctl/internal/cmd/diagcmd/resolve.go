@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// maxLinks is how many symbolic links a path may lead over, as the kernel counts.
+// maxLinks is how many symbolic links a path may traverse, as in the kernel.
 const maxLinks = 40
 
 var errTooManyLinks = errors.New("too many links")
 
-// resolveIn is the real path of what name means on a disk that is mounted at root: a link to an absolute path, or one
-// that climbs too high, means a place below root, as it did while that disk was the machine's own. root is at rest:
-// no other process changes it meanwhile.
+// resolveIn returns the real path of name on a disk that is mounted at root: a link to an absolute path, or one that
+// climbs too high, stays below root, as it did when that disk was the machine's own. No other process may change root
+// meanwhile.
 func resolveIn(root, name string) (string, error) {
 	if st, err := os.Stat(root); err != nil {
 		return "", err

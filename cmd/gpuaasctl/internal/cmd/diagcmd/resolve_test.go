@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestResolveIn: links on a dead disk always resolve to a path on that disk.
+// TestResolveIn: links on a dead machine's disk always resolve to a path on that disk.
 func TestResolveIn(t *testing.T) {
 	base := t.TempDir()
 	root := filepath.Join(base, "root")

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// recordOptions is which record, and how much of it.
+// recordOptions select the record, and how much of it is read.
 type recordOptions struct {
 	cmdutil.TargetOptions
 	dir    string
@@ -33,7 +33,7 @@ func limitFlag(cmd *cobra.Command, limit *int) {
 	cmd.Flags().IntVar(limit, "limit", 32, "newest `ENTRIES` to print; what is pinned is always printed")
 }
 
-// maxEntries is how many entries a record can hold.
+// maxEntries is how many entries a record can have.
 const maxEntries = 256
 
 func checkLimit(cmd *cobra.Command, limit int) error {

@@ -12,10 +12,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// storyLines is how much of the history the first page has.
+// storyLines is how many lines of the history are on the first page.
 const storyLines = 60
 
-// ownLog is what this tool did: which source was asked, for how long, and what came of it.
+// ownLog lists what this tool did: which source it queried, for how long, and the result.
 func (a *archive) ownLog() []byte {
 	var b strings.Builder
 	began, _ := a.m.StartedAt.MarshalText()
@@ -29,7 +29,7 @@ func (a *archive) ownLog() []byte {
 	return []byte(b.String())
 }
 
-// story is the first page: whose bundle this is, the walk's verdict, what is missing, what happened last, and where to
+// story is the first page: the bundle's subject, the walk's verdict, what is missing, the last events, and where to
 // read on.
 func (a *archive) story() []page.Block {
 	var d page.Doc
@@ -85,8 +85,8 @@ func (a *archive) story() []page.Block {
 	return d.Blocks
 }
 
-// newestOf is a row for each source of events: how many it has, and the time of the last, so a source that fell silent
-// is found.
+// newestOf returns a row for each source of events: their number, and the time of the last one, so that a source that
+// stopped is noticed.
 func newestOf(t evidence.Timeline) [][]string {
 	rows := [][]string{{"source", "lines", "last"}}
 	for _, o := range evidence.Origins {

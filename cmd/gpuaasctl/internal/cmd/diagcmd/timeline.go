@@ -67,7 +67,7 @@ func timeline(a *cmdutil.App, cmd *cobra.Command, o *historyOptions, args []stri
 	return gatheredCode(e.Manifest)
 }
 
-// timelineOf reads the history of a bundle. Its time ends with the bundle, so --since counts back from there.
+// timelineOf reads the history of a bundle. --since counts back from the end of the bundle.
 func timelineOf(a *cmdutil.App, cmd *cobra.Command, o *historyOptions, path, output string) error {
 	m, err := openBundle(path)
 	if err != nil {
@@ -95,7 +95,7 @@ func timelineOf(a *cmdutil.App, cmd *cobra.Command, o *historyOptions, path, out
 	return &cmdutil.FailedError{Err: fmt.Errorf("%s has no %s", path, evidence.HistoryName)}
 }
 
-// noteMissing notes which sources are missing from the history, or incomplete in it.
+// noteMissing notes which sources are missing from the history, or incomplete.
 func noteMissing(a *cmdutil.App, m *evidence.Manifest) {
 	for _, g := range m.Missing() {
 		a.Note("%s is %s: %s", g.Source, g.Status, g.Why)
@@ -113,7 +113,7 @@ func showTimeline(a *cmdutil.App, t evidence.Timeline, output string) error {
 	return a.ShowPage(doc, output, timelinePage(t.Text(), a.Width(a.Stdout) > 0)...)
 }
 
-// timelineDocument is a history for programs; its lines are its events.
+// timelineDocument is a history as a document; its lines are its events.
 type timelineDocument struct {
 	diag.Head
 	evidence.Timeline
@@ -124,7 +124,7 @@ type eventLine struct {
 	*evidence.Event
 }
 
-// Lines are the document for who reads line by line.
+// Lines returns the document for line-by-line formats.
 func (d timelineDocument) Lines() (lines []diag.Document) {
 	for i := range d.Events {
 		lines = append(lines, eventLine{diag.NewHead("NodeEvent"), &d.Events[i]})
@@ -132,13 +132,13 @@ func (d timelineDocument) Lines() (lines []diag.Document) {
 	return lines
 }
 
-// timelinePage is the history. On a terminal a day is printed once, and a message is wrapped beside its time and
-// origin.
+// timelinePage is the history for people. On a terminal a day is printed once, and a message is wrapped to the right of
+// its time and origin.
 func timelinePage(text []byte, terminal bool) (blocks []page.Block) {
 	const clock, message = len("15:04:05.000"), len("15:04:05.000 W platform_ ") + 1
 	day := ""
 	for line := range strings.Lines(string(text)) {
-		line = page.Clean(strings.TrimRight(line, "\n")) // whatever a far side put into it: it is cut by columns
+		line = page.Clean(strings.TrimRight(line, "\n")) // control characters would break the columns
 		date, rest, found := strings.Cut(line, "T")
 		_, err := time.Parse(time.DateOnly, date)
 		switch {

@@ -47,7 +47,7 @@ Exit codes: 0 all links match, 2 usage or configuration, 3 a link does not match
 			}
 			if err := s.NeedHost(); err != nil &&
 				(s.Site().Profile.APIBase == "" || s.Site().Profile.OtherNodes(s.Subject().NodeID) != "") {
-				return err // with an API, and a profile that lists no nodes, the platform's half is explained
+				return err // with an API, and a profile without nodes, only the platform's half is explained
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), o.Deadline)
 			defer cancel()
@@ -65,7 +65,7 @@ Exit codes: 0 all links match, 2 usage or configuration, 3 a link does not match
 	return cmd
 }
 
-// replayTrust explains a report of `preflight` or of this command once more. Nothing is measured.
+// replayTrust explains a report of `preflight` or of this command again. Nothing is measured.
 func replayTrust(a *cmdutil.App, ctx context.Context, path, output string) error {
 	r, err := cmdutil.Read(ctx, a, path, func(data []byte) (*trust.Report, error) { return recordedTrust(a, data) })
 	if err != nil {
@@ -74,7 +74,7 @@ func replayTrust(a *cmdutil.App, ctx context.Context, path, output string) error
 	return showTrust(a, r, output)
 }
 
-// recordedTrust distinguishes the two kinds of report by their kind field.
+// recordedTrust tells the two kinds of report apart by their kind field.
 func recordedTrust(a *cmdutil.App, data []byte) (*trust.Report, error) {
 	var doc struct {
 		Kind string `json:"kind"`
@@ -108,7 +108,7 @@ func recordedTrust(a *cmdutil.App, data []byte) (*trust.Report, error) {
 	return nil, fmt.Errorf("want a %s or a %s, have %q", diag.KindPreflight, trust.Kind, doc.Kind)
 }
 
-// showTrust writes the explanation, and makes the exit code of its outcome.
+// showTrust writes the explanation, and returns the exit code of its outcome.
 func showTrust(a *cmdutil.App, r *trust.Report, output string) error {
 	if err := a.ShowPage(r, output, trustPage(r)...); err != nil {
 		return err

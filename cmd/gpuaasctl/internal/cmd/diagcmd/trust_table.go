@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/trust"
 )
 
-// trustPage is the explanation for people: the table, the links, the verdict, what to do.
+// trustPage is the explanation for people: the table, the links, the verdict, the repair.
 func trustPage(r *trust.Report) []page.Block {
 	title := "trust of " + r.Subject.NodeID
 	if r.Subject.NodeHost != "" {
@@ -47,7 +47,7 @@ func linkMark(s trust.Status) string {
 	return "- unknown"
 }
 
-// trustVerdict is what is to be read first: which link, what moved, and what to do where, in which order.
+// trustVerdict is the summary: which link fails, what changed, and the repair in order.
 func trustVerdict(v *trust.Verdict) []page.Block {
 	unknown := page.Field{Label: "unknown", Text: strings.Join(v.Unknown, ", ")}
 	switch v.Outcome {

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// watchEvery is how often a watched record is looked at: an agent decides a few times a minute.
+// watchEvery is how often a watched record is read: an agent writes a few entries a minute.
 const watchEvery = 2 * time.Second
 
 func newDiagWatch(a *cmdutil.App) *cobra.Command {
@@ -104,12 +104,12 @@ type watch struct {
 	app   *cmdutil.App
 	node  *ops.Follower
 	opts  *recordOptions
-	limit int // of the first look; later ones must not miss what a busy agent wrote in between
+	limit int // for the first read; later ones must not miss what a busy agent wrote in between
 
 	seen    map[uint64]seenEntry
-	since   time.Time // of the run of good contacts that was printed
+	since   time.Time // start of the series of good contacts that was printed
 	broken  bool
-	columns []page.Column // as wide as what was printed; with titles until they were
+	columns []page.Column // widths of what was printed; with titles before the first row
 }
 
 // seenEntry is an entry as it was printed.
@@ -140,7 +140,7 @@ func (w *watch) look(ctx context.Context) error {
 	return w.print(append(r.Entries, w.contact(r.Pinned)...))
 }
 
-// contact is the last good contact where it is news: the platform answers again.
+// contact returns the last good contact if it follows a failure: the platform answers again.
 func (w *watch) contact(pinned []diag.RecordEntry) []diag.RecordEntry {
 	for _, e := range pinned {
 		if e.Pin == record.PinContact && !e.First.Equal(w.since) {
@@ -163,13 +163,13 @@ func (w *watch) tell(err error) bool {
 	return true
 }
 
-// stdoutError is an output whose reader is gone.
+// stdoutError is the error of an output whose reader is gone.
 type stdoutError struct{ err error }
 
 func (e *stdoutError) Error() string { return e.err.Error() }
 func (e *stdoutError) Unwrap() error { return e.err }
 
-// print writes the entries that were not printed yet, or were with a lower count. The oldest come first.
+// print writes entries that are new, or whose count has grown, oldest first.
 func (w *watch) print(entries []diag.RecordEntry) error {
 	var fresh []*diag.RecordEntry
 	for i := range entries {
@@ -193,7 +193,7 @@ func (w *watch) print(entries []diag.RecordEntry) error {
 	return nil
 }
 
-// table is the entries under those that were printed before them, whose columns it keeps as far as they left room.
+// table formats the entries in the columns of those printed before, as far as they fit.
 func (w *watch) table(fresh []*diag.RecordEntry) page.Block {
 	if w.columns == nil {
 		w.columns = page.Titles(entryHeading()...)

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// liveRecord is a record on a terminal, which is read again and again.
+// liveRecord is a record on a terminal, which is read repeatedly.
 type liveRecord struct {
 	app     *cmdutil.App
 	node    string
@@ -32,7 +32,7 @@ type liveRecord struct {
 
 	facts *diag.RecordFacts // as it was read last
 	at    time.Time
-	lost  error // why it cannot be read since
+	lost  error // why it has not been readable since the last read
 }
 
 // begin reads the record for the first time.
@@ -42,7 +42,7 @@ func (l *liveRecord) begin(ctx context.Context) (err error) {
 	return err
 }
 
-// show shows the record until the screen is left, and reads it at each tick.
+// show shows the record until the user quits, and reads it at each tick.
 func (l *liveRecord) show(ctx context.Context, in, out *os.File) error {
 	return explorer.Run(ctx, l.document(), explorer.Options{
 		In: in, Out: out, Look: l.app.Look(cmdutil.FormatFull), Explain: cmdutil.Explainer(), Follow: l.follow,
@@ -67,7 +67,7 @@ func (l *liveRecord) follow(ctx context.Context, show func(explorer.Document)) {
 	}
 }
 
-// document is the record as a whole, then its entries, the newest first, so that what is new is in sight.
+// document is the record as a whole, then its entries, newest first, so that new ones are visible.
 func (l *liveRecord) document() explorer.Document {
 	r := ops.NewRecord(l.node, *l.facts)
 	d := explorer.Document{Title: l.title(), Noun: "entry", Whole: "the record", Pick: "the record as a whole",
@@ -111,8 +111,7 @@ func (l *liveRecord) note() string {
 	return ""
 }
 
-// about is what is known of the record as a whole; the sections are made from what was read, not from what is read by
-// then.
+// about is the record as a whole. The sections show this reading, even if a newer one arrives meanwhile.
 func (l *liveRecord) about(r *ops.Record) []render.Section {
 	var next page.Doc
 	for i, c := range l.commands() {
@@ -129,7 +128,7 @@ func (l *liveRecord) commands() []string {
 	return []string{l.command("diag", "show"), l.command("diag", "classify", "--explain"), l.command("diag", "trust")}
 }
 
-// entryItem is an entry as an item. Its number, its boot and its decision identify it in every state of the record.
+// entryItem is an entry as an item. Its number, boot and decision identify it in every reading of the record.
 func entryItem(e *diag.RecordEntry) explorer.Item {
 	mark := page.Cell{Text: "·", Style: page.Faint}
 	switch {

@@ -1,4 +1,4 @@
-// Package explaincmd is "gpuaasctl explain": what a word of this tool's outputs means, offline.
+// Package explaincmd is "gpuaasctl explain": the meaning of a word in this tool's output, offline.
 package explaincmd
 
 import (
@@ -20,7 +20,7 @@ import (
 // formatText is the format for people.
 const formatText = "text"
 
-// Document is what -o json writes: the meanings of a word, or the kinds of words where none was asked for.
+// Document is the output of -o json: the meanings of a word, or without a word the kinds of words.
 type Document struct {
 	diag.Head                 // Explanation
 	Entries   []explain.Entry `json:"entries,omitempty"`
@@ -95,10 +95,10 @@ func refuse(cmd *cobra.Command, format string, args ...any) error {
 	return &cmdutil.UsageError{Err: fmt.Errorf(format, args...), Command: cmd.CommandPath()}
 }
 
-// meant asks about the nearest known words, "" where none is near.
+// meant suggests the nearest known words, "" if none is near.
 func meant(word string, known []string) string {
 	near := strictyaml.NearestOf(word, known)
-	for _, k := range known { // a part of a word is a way to look for it
+	for _, k := range known { // part of a word finds the word
 		if len(near) < 5 && len(word) > 2 && strings.Contains(k, word) && !slices.Contains(near, k) {
 			near = append(near, k)
 		}
@@ -116,7 +116,7 @@ func names(kinds []explain.Kind) (all []string) {
 	return all
 }
 
-// words are those of a kind, of all kinds where it is "", each once.
+// words returns the words of a kind, of all kinds if it is "", each once.
 func words(kind string) (all []string) {
 	for _, k := range explain.Kinds() {
 		if kind == "" || kind == k.Name {

@@ -37,7 +37,7 @@ func (m mistaken) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// ask asks it one thing. Mistakes in files are an error of their own.
+// ask sends it one request. Mistakes in files are a separate error type.
 func (k *asker) ask(ctx context.Context, q policy.Request) (policy.Reply, error) {
 	program, err := policy.Find(vantage.HelperDirs(k.libexec))
 	if err != nil {
@@ -67,7 +67,7 @@ func (k *asker) file(ctx context.Context, path string) (*policy.File, error) {
 	return &policy.File{Path: path, Text: append([]byte{}, text...)}, nil
 }
 
-// maxFile bounds a file: three of them, as base64, are a request.
+// maxFile bounds a file: a request contains three of them, as base64.
 const maxFile = 3 << 20
 
 // policyFile reads a policy, or names a built-in one.

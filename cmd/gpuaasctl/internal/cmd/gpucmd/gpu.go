@@ -1,4 +1,4 @@
-// Package gpucmd is "gpuaasctl gpu": what a platform makes of a node's GPUs, and NVIDIA's error codes explained, found
+// Package gpucmd is "gpuaasctl gpu": a platform's judgement of a node's GPUs, and NVIDIA's error codes explained, found
 // in a kernel log, and judged by policies. It needs no GPU.
 package gpucmd
 
@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// New is the command and those below it.
+// New returns the command with its subcommands.
 func New(a *cmdutil.App) *cobra.Command {
 	cmd := parent("gpu", "Explain GPU errors, find them in a log, judge them by policies",
 		`NVIDIA's driver reports errors as XIDs in the kernel log, and the NVSwitch driver as SXIDs. These commands explain the
@@ -36,7 +36,7 @@ func parent(use, short, long string) *cobra.Command {
 	}
 }
 
-// Entry is a code with all that is known of it.
+// Entry is everything known about a code.
 type Entry struct {
 	Type     string         `json:"type"` // xid or sxid
 	Code     int            `json:"code"`
@@ -50,7 +50,7 @@ type Entry struct {
 	Disputed []xid.SourceID `json:"disputed_by,omitempty"`
 }
 
-// Explanation is what -o json of explain writes.
+// Explanation is the output of explain -o json.
 type Explanation struct {
 	diag.Head              // XIDExplanation
 	Tables    string       `json:"tables"` // digest of the tables
@@ -81,10 +81,10 @@ func entryOfSwitch(r xid.SwitchRow) Entry {
 	return e
 }
 
-// firstSXID is the least code of an NVSwitch: a number from here on is an SXID.
+// firstSXID is the lowest code of an NVSwitch: numbers from here on are SXIDs.
 const firstSXID = 10_000
 
-// lookup is what a code means. It is given as a driver prints it (79), or as `gpuaasctl explain` has it (xid_79).
+// lookup returns the meaning of a code, given as a driver prints it (79), or as in `gpuaasctl explain` (xid_79).
 func lookup(given string) (Entry, error) {
 	word := strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(given))
 	digits, isSXID := strings.CutPrefix(word, "sxid")

@@ -84,13 +84,13 @@ func codeOfHealth(h policy.Health) int {
 	return cmdutil.ExitInconclusive
 }
 
-// found is a policy's finding as status shows it; health is that of its row.
+// found converts a policy's finding for status; health is its row's.
 func found(f *policy.Finding, health policy.Health) preflight.GPUFinding {
 	return preflight.GPUFinding{Subject: preflight.GPUSubject{What: f.Subject.What}, Health: string(health), Rule: f.Rule,
 		Why: f.Why}
 }
 
-// decided is what decided a judgement, in words.
+// decided describes what decided a judgement.
 func decided(j *policy.Judgement) string {
 	if j.Decided == nil {
 		return "nothing was found"

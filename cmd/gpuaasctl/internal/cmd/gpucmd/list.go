@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/xid"
 )
 
-// List is what -o json of list writes.
+// List is the output of list -o json.
 type List struct {
 	diag.Head              // XIDList
 	Tables    string       `json:"tables"`

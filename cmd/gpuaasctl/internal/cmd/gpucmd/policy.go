@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// PolicyCheck is what -o json of validate writes.
+// PolicyCheck is the output of validate -o json.
 type PolicyCheck struct {
 	diag.Head                  // GPUPolicy
 	File      string           `json:"file"`
@@ -22,7 +22,7 @@ type PolicyCheck struct {
 	Policy    *policy.Policy   `json:"policy,omitempty"`
 }
 
-// PolicyTest is what -o json of test writes.
+// PolicyTest is the output of test -o json.
 type PolicyTest struct {
 	diag.Head                 // GPUPolicyTest
 	Policy    string          `json:"policy"`
@@ -31,7 +31,7 @@ type PolicyTest struct {
 	Failed    int             `json:"failed"`
 }
 
-// PolicyJudgement is what -o json of explain writes.
+// PolicyJudgement is the output of explain -o json.
 type PolicyJudgement struct {
 	diag.Head                   // GPUJudgement
 	Judgement policy.Judgement  `json:"judgement"`

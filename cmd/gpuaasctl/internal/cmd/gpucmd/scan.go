@@ -18,19 +18,19 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// Scan is what -o json of scan writes.
+// Scan is the output of scan -o json.
 type Scan struct {
 	diag.Head        // XIDScan
 	Tables    string `json:"tables"`
 	Log       string `json:"log"`
 	Lines     int    `json:"lines"` // that were read
-	// Coverage is what the kernel log did and did not show; only where that is what was read.
+	// Coverage is which part of the kernel log was read; absent for a log file.
 	Coverage *kmsg.Coverage `json:"coverage,omitempty"`
 	Errors   []Found        `json:"errors"`
 	Unkept   uint64         `json:"unkept,omitempty"` // lines dropped because the limit was reached
 }
 
-// Found is one error of the log, with the equal lines that follow it. What a line does not have is absent.
+// Found is one error in the log, with the number of equal lines. Values that a line does not have are absent.
 type Found struct {
 	Type            kmsg.Kind `json:"type"`
 	Code            *int      `json:"code,omitempty"`
@@ -93,13 +93,13 @@ func (doc *Scan) read(ctx context.Context, a *cmdutil.App, path string) (*kmsg.T
 	return r.tally, err
 }
 
-// counted is what a log has.
+// counted is the result of reading a log.
 type counted struct {
 	tally *kmsg.Tally
 	lines int
 }
 
-// maxLine bounds a line; what is behind it is left out.
+// maxLine bounds a line; the rest is ignored.
 const maxLine = 8 << 10
 
 // readLog reads a log of any length in bounded memory.
@@ -127,7 +127,7 @@ func readLog(in io.Reader) (counted, error) {
 	}
 }
 
-// readKernel reads what the kernel of this machine still has.
+// readKernel reads what this machine's kernel still has.
 func (doc *Scan) readKernel() (*kmsg.Tally, error) {
 	boot, err := kmsg.BootID()
 	if err != nil {
@@ -169,7 +169,8 @@ func foundOf(e kmsg.Event) Found {
 	return f
 }
 
-// classOf is the class of a line. A word of the line itself goes before the table, and a lost GPU is what XID 79 is.
+// classOf returns the class of a line. A severity in the line itself outranks the table, and a lost GPU counts as XID
+// 79.
 func classOf(l kmsg.Line) (xid.Class, string) {
 	switch l.Kind {
 	case kmsg.Lost:
@@ -194,8 +195,9 @@ func classOf(l kmsg.Line) (xid.Class, string) {
 	return r.Class, r.Symbol
 }
 
-// recoveryScope is what an action of the driver condemns: 0 none, 1 GPU reset, 2 node reboot, 3 drain peer-to-peer,
-// 4 drain and reset, 5 an IMEX domain, which is not about this GPU. A newer number is undecided, never none.
+// recoveryScope returns what an action of the driver condemns: 0 none, 1 GPU reset, 2 node reboot, 3 drain
+// peer-to-peer, 4 drain and reset, 5 an IMEX domain, which is not about this GPU. An unknown number is undecided, never
+// none.
 func recoveryScope(action int) xid.Scope {
 	switch action {
 	case 0, 5:

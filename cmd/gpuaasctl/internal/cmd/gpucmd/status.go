@@ -18,7 +18,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// Status is what -o json of status writes: what a gate reads before the node gets work.
+// Status is the output of status -o json: what a gate reads before the node gets work.
 type Status struct {
 	diag.Head // GPUAdmission
 
@@ -106,7 +106,7 @@ func notes(d *page.Doc, all []string) {
 	}
 }
 
-// tables adds a judgement's: the health of each GPU, and what was found.
+// tables adds the tables of a judgement: the health of each GPU, and the findings.
 func tables(d *page.Doc, gpus []preflight.GPUHealthOf, findings []preflight.GPUFinding) {
 	rows := [][]string{{"gpu", "health", "pci", "uuid", "rule", "why"}}
 	for _, one := range gpus {
@@ -115,7 +115,7 @@ func tables(d *page.Doc, gpus []preflight.GPUHealthOf, findings []preflight.GPUF
 			index = strconv.Itoa(*one.Index)
 		}
 		if one.Health == preflight.GPUHealthy && one.Rule == "" {
-			one.Why = "" // that no rule holds is what healthy means
+			one.Why = "" // "no rule matches" is implied by healthy
 		}
 		rows = append(rows, []string{index, one.Health, one.PCI, one.UUID, one.Rule, one.Why})
 	}
@@ -131,7 +131,7 @@ func tables(d *page.Doc, gpus []preflight.GPUHealthOf, findings []preflight.GPUF
 	}
 }
 
-// statusWords is whether the node gets new work.
+// statusWords describes whether the node gets new work.
 func statusWords(g *preflight.GPUAdmission) string {
 	if g.Before == "" {
 		return g.Status
@@ -147,7 +147,7 @@ func countWords(g *preflight.GPUAdmission) string {
 	return words
 }
 
-// when is a time, and how long ago it was by the clock that wrote it.
+// when formats a time, and how long ago it was by the clock that wrote it.
 func when(at, now diag.Time) string {
 	switch {
 	case at.IsZero():
@@ -158,7 +158,7 @@ func when(at, now diag.Time) string {
 	return fmt.Sprintf("%s (%s ago)", at.UTC().Format(time.RFC3339), diag.Age(now.Sub(at.Time)))
 }
 
-// refused are the mistakes of a policy's file that was changed and not taken.
+// refused lists the mistakes in a changed policy file that was not loaded.
 func refused(g *preflight.GPUAdmission) (notes []string) {
 	for _, mistake := range g.Policy.Refused {
 		notes = append(notes, "the policy's file is refused as it is now: "+mistake)

@@ -1,4 +1,4 @@
-// Package historycmd is "gpuaasctl history": kept reports are listed, shown, compared and accepted.
+// Package historycmd is "gpuaasctl history": it lists, shows, compares and accepts stored reports.
 package historycmd
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// New is the command and those below it.
+// New returns the command with its subcommands.
 func New(a *cmdutil.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history",
@@ -66,7 +66,7 @@ func newHistoryList(a *cmdutil.App) *cobra.Command {
 				list, err = s.List(ctx, f)
 				return err
 			})
-			if err != nil && !errors.Is(err, history.ErrNone) { // nothing kept is an empty list
+			if err != nil && !errors.Is(err, history.ErrNone) { // an empty history is an empty list
 				return err
 			}
 			return printHistory(a, list, output)
@@ -96,7 +96,7 @@ func printHistory(a *cmdutil.App, list diag.Documents[history.Entry], output str
 	return a.ShowPage(list, output, cmdutil.Table(rows))
 }
 
-// baselineWord is whether a report may be a baseline, and of what.
+// baselineWord describes whether a report may be a baseline, and of what.
 func baselineWord(e history.Entry) string {
 	switch {
 	case e.Good && e.Whole:
@@ -128,7 +128,7 @@ func newHistoryShow(a *cmdutil.App) *cobra.Command {
 	return cmd
 }
 
-// kept is one kept report. One that is not there is the caller's mistake.
+// kept returns one stored report. An unknown id is a usage error.
 func kept(a *cmdutil.App, ctx context.Context, id string) (r *diag.Report, err error) {
 	err = a.WithHistory(ctx, func(ctx context.Context, s *history.Store) error {
 		r, err = s.Get(ctx, id)
@@ -140,7 +140,7 @@ func kept(a *cmdutil.App, ctx context.Context, id string) (r *diag.Report, err e
 	return r, err
 }
 
-// keptOrFile is a report by its file, else by its run id.
+// keptOrFile returns a report by its file, else by its run id.
 func keptOrFile(a *cmdutil.App, ctx context.Context, arg string) (*diag.Report, error) {
 	if _, err := os.Stat(arg); errors.Is(err, fs.ErrNotExist) && arg != "-" {
 		r, err := kept(a, ctx, arg)
@@ -202,7 +202,7 @@ func newHistoryPath(a *cmdutil.App) *cobra.Command {
 	}
 }
 
-// completeRuns offers kept runs for up to n arguments.
+// completeRuns completes stored runs for up to n arguments.
 func completeRuns(a *cmdutil.App, n int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= n {

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab"
 )
 
-// New is the command and those below it.
+// New returns the command with its subcommands.
 func New(a *cmdutil.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lab",
@@ -92,7 +92,7 @@ func newLabStatus(a *cmdutil.App) *cobra.Command {
 	return cmd
 }
 
-// statusRows is the table of `lab status`. What is not known is "-".
+// statusRows is the table of `lab status`. An unknown value is "-".
 func statusRows(status []lab.MachineStatus) [][]string {
 	const mib = 1 << 20
 	rows := [][]string{{"MACHINE", "STATE", "ADDRESS", "UP", "PROCS", "PSS", "RSS", "DISK"}}
@@ -229,7 +229,7 @@ func openLab() (*lab.Lab, error) {
 	return l, asRoot(err)
 }
 
-// asRoot makes what only root may do a mistake of the caller's, with what helps.
+// asRoot turns a permission error into a usage error, with advice.
 func asRoot(err error) error {
 	if err != nil && os.Geteuid() != 0 && (errors.Is(err, fs.ErrPermission) || errors.Is(err, lab.ErrNotRoot)) {
 		return cmdutil.Usagef("%w; the lab is root's: run this with sudo", err)

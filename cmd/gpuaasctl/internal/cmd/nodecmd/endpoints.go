@@ -34,7 +34,8 @@ func newNodeEndpoints(a *cmdutil.App) *cobra.Command {
 	return cmd
 }
 
-// newEndpointsAction makes one of the three; they differ in which text they plan and in whether they write it.
+// newEndpointsAction returns the command for one action; actions differ in the text that they plan, and in whether they
+// write it.
 func newEndpointsAction(a *cmdutil.App, action ops.EndpointsAction, short, example string) *cobra.Command {
 	o := &cmdutil.TargetOptions{}
 	var output string
@@ -72,7 +73,7 @@ wanted afterwards, 5 the node's file could not be read, 130 interrupted.`,
 	return cmd
 }
 
-// nodeEndpoints does it and writes the document; a refusal is in the document as well.
+// nodeEndpoints performs the action and writes the document, which also reports a refusal.
 func nodeEndpoints(a *cmdutil.App, ctx context.Context, s *ops.Session, deadline time.Duration,
 	action ops.EndpointsAction, output string) error {
 	ctx, cancel := context.WithTimeout(ctx, deadline)

@@ -44,7 +44,7 @@ func endpointsPage(d *ops.Endpoints) []page.Block {
 	return blocks
 }
 
-// endpointsOutcome is the document's one sentence.
+// endpointsOutcome sums up the document in one sentence.
 func endpointsOutcome(d *ops.Endpoints) string {
 	switch {
 	case d.Error != "" && !d.Applied:

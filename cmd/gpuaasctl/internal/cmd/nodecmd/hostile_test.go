@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/ops"
 )
 
-// TestHostileHosts: a node's hosts file that holds what a terminal obeys, to each action of node endpoints.
+// TestHostileHosts: a node's hosts file with control characters, for each action of node endpoints.
 func TestHostileHosts(t *testing.T) {
 	s := &hostiletest.Shown{T: t, Home: t.TempDir()}
 	line := strings.NewReplacer("\x00", "", "\r", "").Replace(hostiletest.Hostile)

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 )
 
-// New is the command and those below it.
+// New returns the command with its subcommands.
 func New(a *cmdutil.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "node",

@@ -78,7 +78,7 @@ func (o *reenrollOptions) check() error {
 	return nil
 }
 
-// reenroll carries it out, and reports how far it got.
+// reenroll runs the re-enrollment, and reports how far it got.
 func reenroll(a *cmdutil.App, ctx context.Context, s *ops.Session, o *reenrollOptions) error {
 	ctx, cancel := context.WithTimeout(ctx, o.target.Deadline)
 	defer cancel()

@@ -20,7 +20,7 @@ import (
 const (
 	kindNodeStatus = "NodeStatus"
 
-	// statusAtOnce bounds how many nodes are asked about at the same time: one API answers for all of them.
+	// statusAtOnce bounds how many nodes are queried concurrently: one API answers for all of them.
 	statusAtOnce = 8
 )
 
@@ -32,7 +32,7 @@ type nodeStatuses struct {
 	Nodes   []ops.Lifecycle `json:"nodes"`
 }
 
-// statusOptions is which nodes are asked about.
+// statusOptions select the nodes.
 type statusOptions struct {
 	target       cmdutil.TargetOptions
 	all          bool
@@ -117,7 +117,7 @@ func nodeStatus(a *cmdutil.App, cmd *cobra.Command, o *statusOptions, nodes []st
 	return judgedNodes(doc.Nodes, o.fail == cmdutil.FailOnWarn)
 }
 
-// judgedNodes is the error for all of them: the gravest counts.
+// judgedNodes returns the error for all nodes: the most severe counts.
 func judgedNodes(nodes []ops.Lifecycle, warnings bool) error {
 	found := map[int]bool{}
 	for i := range nodes {
@@ -147,7 +147,7 @@ func printStatus(a *cmdutil.App, doc *nodeStatuses, format string) error {
 	return a.ShowPage(doc, format, cmdutil.Table(rows))
 }
 
-// statusRow is one row of the table. What is not known is a question mark, never a good word.
+// statusRow is one row of the table. An unknown value is a question mark, never a good state.
 func statusRow(s *ops.Lifecycle, wide bool) []string {
 	if !s.Asked {
 		return []string{s.NodeID, "?", "?", "?", "unknown", "unknown", "?", "?", "?", s.Why}
@@ -171,7 +171,7 @@ func statusRow(s *ops.Lifecycle, wide bool) []string {
 	return row
 }
 
-// gpuCell is the health of the node's GPUs, and how many were looked at; empty where the platform judges none.
+// gpuCell is the health of the node's GPUs, and their number; empty if the platform judges none.
 func gpuCell(g *preflight.GPUAdmission) string {
 	if g == nil {
 		return ""

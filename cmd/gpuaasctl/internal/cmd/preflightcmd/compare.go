@@ -22,7 +22,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// compareWalk walks here and there at the same time, each within the deadline, and shows the differences.
+// compareWalk walks both sides concurrently, each within the deadline, and shows the differences.
 func (o *preflightOptions) compareWalk(a *cmdutil.App, cmd *cobra.Command, s *ops.Session, walk ops.WalkOptions) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), o.deadline)
 	defer cancel()
@@ -53,7 +53,7 @@ func (o *preflightOptions) compareRecorded(a *cmdutil.App, cmd *cobra.Command, p
 	return o.showCompared(a, here, there())
 }
 
-// recorded is a report, judged by today's rules.
+// recorded returns a report, judged by today's rules.
 func recorded(ctx context.Context, a *cmdutil.App, path string) (*diag.Report, error) {
 	r, err := cmdutil.Read(ctx, a, path, a.JudgeAgain)
 	if err != nil {
@@ -65,8 +65,9 @@ func recorded(ctx context.Context, a *cmdutil.App, path string) (*diag.Report, e
 	return r, nil
 }
 
-// elsewhere makes the other walk, or reads it. The other profile is that of its file alone: no flag and no variable of
-// this walk is over it. Its node is the one that is given, that of the same id, or its only one.
+// elsewhere makes the other walk, or reads its report. The other profile comes from its file only: this walk's flags
+// and variables do not override it. The node is the given one, else the one with the same id, else the profile's only
+// node.
 func (o *preflightOptions) elsewhere(ctx context.Context, a *cmdutil.App, node string,
 	walk ops.WalkOptions) (func() *diag.Report, error) {
 	if formats := []string{cmdutil.FormatTable, cmdutil.FormatJSON, cmdutil.FormatMarkdown}; !slices.Contains(formats,
@@ -110,8 +111,7 @@ func (o *preflightOptions) elsewhere(ctx context.Context, a *cmdutil.App, node s
 	return func() *diag.Report { return s.Walk(ctx, walk, nil) }, nil
 }
 
-// showCompared writes the comparison, and the report of this side where --out asks for it. The exit code is this
-// side's.
+// showCompared writes the comparison, and this side's report for --out. The exit code is this side's.
 func (o *preflightOptions) showCompared(a *cmdutil.App, here, there *diag.Report) error {
 	e := preflight.CompareElsewhere(here, there)
 	err := a.Show(e, a.Look(o.output), func(w io.Writer, look render.Options) error {
@@ -132,7 +132,7 @@ func (o *preflightOptions) showCompared(a *cmdutil.App, here, there *diag.Report
 	return cmdutil.Judged(here, o.failOn)
 }
 
-// isReportFile reports whether what --compare names is a recorded report: a profile's name ends in no .json.
+// isReportFile reports whether --compare names a recorded report: no profile's name ends in .json.
 func isReportFile(compare string) bool {
 	profile, _, _ := strings.Cut(compare, ",")
 	return strings.HasSuffix(profile, ".json")

@@ -10,14 +10,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag/render"
 )
 
-// publish puts a walk on the page of the CI job that made it.
+// publish adds a walk to the page of the CI job.
 func publish(a *cmdutil.App, r *diag.Report, failOn string) {
 	a.Publish(annotations(r, failOn), func(w io.Writer) error {
 		return render.Report(w, r, render.Options{Format: render.Markdown})
 	})
 }
 
-// annotations are what a walk found: errors where its exit code is one, else warnings; none of a pass.
+// annotations lists the findings of a walk: as errors if the exit code is an error, else as warnings; none for a pass.
 func annotations(r *diag.Report, failOn string) []cmdutil.Annotation {
 	v, failed := &r.Verdict, cmdutil.Judged(r, failOn) != nil
 	if !failed && v.Outcome == diag.OutcomePass {

@@ -1,4 +1,4 @@
-// Package preflightcmd is "gpuaasctl preflight": one walk of the chain, its plan, and the replay of a recorded one.
+// Package preflightcmd is "gpuaasctl preflight": one walk of the chain, its plan, and the replay of a recorded walk.
 package preflightcmd
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// preflightOptions is what one walk is asked for.
+// preflightOptions are the options of one walk.
 type preflightOptions struct {
 	profile cmdutil.ProfileFlags
 
@@ -36,7 +36,7 @@ type preflightOptions struct {
 	noSave   bool
 }
 
-// New is the command and those below it.
+// New returns the command with its subcommands.
 func New(a *cmdutil.App) *cobra.Command {
 	cmd := newPreflight(a, runPreflight)
 	cmd.AddCommand(newReplay(a), newView(a), newSchema(a), newHops(a))
@@ -171,9 +171,9 @@ func runPreflight(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions, args 
 		err = a.ShowReport(kept(report, o.output, o.facts), o.output, o.failOn)
 	}
 	if report.Run.EndedBy == diag.EndedInterrupted && errors.Is(err, syscall.EIO) {
-		err = nil // what interrupted it is the end of the terminal
+		err = nil // the interrupt came from the end of the terminal
 	}
-	if o.report != "" { // also when it was not displayed
+	if o.report != "" { // even if it was not displayed
 		err = errors.Join(err, cmdutil.WriteReport(o.report, kept(report, formatOf(o.report), o.facts)))
 	}
 	if !o.noSave {
@@ -183,7 +183,7 @@ func runPreflight(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions, args 
 	if err != nil {
 		return err
 	}
-	if explore && cmd.Context().Err() == nil { // after the report is written and kept
+	if explore && cmd.Context().Err() == nil { // after the report is written and stored
 		if err := o.explore(a, cmd, report, ""); err != nil {
 			a.Note("%v", err)
 		}
@@ -191,10 +191,10 @@ func runPreflight(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions, args 
 	return cmdutil.Judged(report, o.failOn)
 }
 
-// factsAll is --facts where every fact is kept.
+// factsAll is the value of --facts that keeps every fact.
 const factsAll = "all"
 
-// kept is r with the facts that --facts keeps: of a document with facts alone.
+// kept returns r with only the facts that --facts keeps, for formats that contain facts.
 func kept(r *diag.Report, format, facts string) *diag.Report {
 	if format != cmdutil.FormatJSON || facts != diag.FactsBlame || r.FactsKept != "" {
 		return r
@@ -202,7 +202,7 @@ func kept(r *diag.Report, format, facts string) *diag.Report {
 	return preflight.Reduce(r)
 }
 
-// formatOf is what a report's file is written as, where that is JSON; a page has every fact.
+// formatOf returns the format of a report file: JSON, which --facts affects, or a page, which has every fact.
 func formatOf(path string) string {
 	if strings.HasSuffix(path, ".html") {
 		return ""

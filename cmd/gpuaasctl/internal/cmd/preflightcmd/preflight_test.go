@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 )
 
-// TestOptions: what a command line makes of the options, without a walk.
+// TestOptions: how a command line is parsed into options, without a walk.
 func TestOptions(t *testing.T) {
 	a := &cmdutil.App{Stdout: io.Discard, Stderr: io.Discard, Env: func(string) string { return "" }}
 	var got *preflightOptions

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// prepare turns flags, environment and profile into a session and what it walks. It reads local files, and runs the
-// commands that print secrets unless only the plan is wanted; it touches no network itself.
+// prepare turns flags, environment and profile into a session and a walk. It reads local files and, except for a plan,
+// runs the commands that print secrets; it does not use the network.
 func prepare(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions,
 	args []string) (*ops.Session, ops.WalkOptions, error) {
 	watch := o.watch.every > 0 && !o.watch.full
@@ -96,8 +96,8 @@ func reachable(a *cmdutil.App, s *ops.Session, dryRun bool) error {
 		of.NodeID, a.NoProfile())
 }
 
-// sameWalk is the command line that walks the same node again: with the profile as it was chosen, and with the flags
-// for addresses. It is empty if the profile's name suffices.
+// sameWalk is the command line that walks the same node again, with the flags that select the profile and the
+// addresses. It is empty if the profile's name suffices.
 func sameWalk(site *ops.Site, cmd *cobra.Command, o *preflightOptions) string {
 	argv := []string{"gpuaasctl", "preflight"}
 	if site.Chosen != "" {
@@ -119,8 +119,8 @@ func sameWalk(site *ops.Site, cmd *cobra.Command, o *preflightOptions) string {
 	return diag.Command(argv...)
 }
 
-// hops reads a flag that lists hops. One that is given and empty (a variable that was not set) is refused: it would
-// mean the whole chain.
+// hops parses a flag that lists hops. It refuses an empty value (an unset variable), which would otherwise mean the
+// whole chain.
 func hops(cmd *cobra.Command, flag string, names []string) ([]diag.HopID, error) {
 	if len(names) == 0 && cmd.Flags().Changed(flag) {
 		return nil, fmt.Errorf("--%s: no hop is named (gpuaasctl preflight hops lists them)", flag)

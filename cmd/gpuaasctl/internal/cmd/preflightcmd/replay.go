@@ -42,7 +42,7 @@ report is 2.`,
 	return cmd
 }
 
-// replay judges the facts of a recorded report again. What is about a walk is refused beside it.
+// replay judges the facts of a recorded report again. It refuses flags that only apply to a walk.
 func (o *preflightOptions) replay(a *cmdutil.App, cmd *cobra.Command, path string) (err error) {
 	about := []string{"output", "fail-on", "baseline", "out", "report", "compare", "quiet", "color", "facts"}
 	if o.compare != "" && !isReportFile(o.compare) { // the other walk is made now
@@ -68,7 +68,7 @@ func (o *preflightOptions) replay(a *cmdutil.App, cmd *cobra.Command, path strin
 	return replay(a, cmd.Context(), path, o.report, o.output, o.failOn, o.facts, &o.baseline)
 }
 
-// replay reads, judges and renders. Whatever is wrong with the file is the caller's to repair: exit 2.
+// replay reads, judges and renders a report. An invalid file is a usage error: exit 2.
 func replay(a *cmdutil.App, ctx context.Context, path, out, output, fail, facts string,
 	baseline *cmdutil.BaselineFlag) error {
 	recorded, err := cmdutil.Read(ctx, a, path, a.ParseReport)
@@ -100,7 +100,7 @@ func replay(a *cmdutil.App, ctx context.Context, path, out, output, fail, facts 
 	return cmdutil.Judged(report, fail)
 }
 
-// noteOtherVerdict notes on stderr that the verdict in the file differs from the verdict by these rules.
+// noteOtherVerdict notes on stderr that the verdict in the file differs from the verdict by the current rules.
 func noteOtherVerdict(a *cmdutil.App, path string, recorded, replayed *diag.Report) {
 	file, now := preflight.Stated(recorded), preflight.Stated(replayed)
 	if !preflight.SameVerdict(file, now) {
@@ -125,7 +125,7 @@ func statedWords(s diag.StatedVerdict) string {
 		string(s.Confidence), "reason "+cmp.Or(string(s.Reason), "none")), " ")
 }
 
-// compareReplay gives a replayed report a diff, where one is asked for.
+// compareReplay adds a diff to a replayed report if requested.
 func compareReplay(a *cmdutil.App, ctx context.Context, r *diag.Report, fail string,
 	baseline *cmdutil.BaselineFlag) error {
 	if err := baseline.Read(ctx, a, fail); err != nil || baseline.Name == "" {

@@ -49,7 +49,7 @@ Exit codes: 0 shown, 2 usage, no such report, or no terminal.`,
 	return cmd
 }
 
-// view shows a recorded or kept report.
+// view shows a recorded or stored report.
 func (o *preflightOptions) view(a *cmdutil.App, cmd *cobra.Command, args []string) error {
 	name := "REPORT"
 	if len(args) > 0 {
@@ -74,7 +74,7 @@ func (o *preflightOptions) view(a *cmdutil.App, cmd *cobra.Command, args []strin
 	return o.explore(a, cmd, r, o.notAgain(a, cmd, r))
 }
 
-// viewed is the report that args mean.
+// viewed returns the report that args select.
 func (o *preflightOptions) viewed(a *cmdutil.App, ctx context.Context, args []string) (r *diag.Report, err error) {
 	if len(args) > 0 && cmdutil.IsRecording(args[0]) {
 		return cmdutil.Read(ctx, a, args[0], a.ParseReport)
@@ -97,8 +97,8 @@ func (o *preflightOptions) viewed(a *cmdutil.App, ctx context.Context, args []st
 	return r, err
 }
 
-// notAgain returns why a hop of a report cannot be walked again, or "". The profile is that of the operator: a report
-// from elsewhere must not choose which commands run here, nor where they log in.
+// notAgain returns why a hop of a report cannot be walked again, or "". The operator's own profile is used: a report
+// from another machine must not choose which commands run here, nor where they log in.
 func (o *preflightOptions) notAgain(a *cmdutil.App, cmd *cobra.Command, r *diag.Report) string {
 	p, _, err := o.profile.Load(a, cmd)
 	switch of := r.Subject; {
@@ -115,7 +115,7 @@ func (o *preflightOptions) notAgain(a *cmdutil.App, cmd *cobra.Command, r *diag.
 	return ""
 }
 
-// explore shows a report. not is why its hops cannot be walked again by these options, or "".
+// explore shows a report. not is why its hops cannot be walked again with these options, or "".
 func (o *preflightOptions) explore(a *cmdutil.App, cmd *cobra.Command, r *diag.Report, not string) error {
 	shown := *r
 	if shown.Diff == nil || cmd.Flags().Changed("baseline") {
@@ -136,7 +136,7 @@ func (o *preflightOptions) explore(a *cmdutil.App, cmd *cobra.Command, r *diag.R
 	return explorer.Run(cmd.Context(), explorer.Walk(&shown), options)
 }
 
-// again walks one hop once more, with what it needs.
+// again walks one hop once more, with the hops that it needs.
 func (o *preflightOptions) again(
 	ctx context.Context, a *cmdutil.App, cmd *cobra.Command, hop string,
 ) (*explorer.Item, error) {

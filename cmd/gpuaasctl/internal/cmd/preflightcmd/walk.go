@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// walkAndShow walks within the deadline. shown means that the report is on the screen already, explore that the
+// walkAndShow walks within the deadline. shown means that the report is already on the screen, explore that the
 // operator asked to open the explorer at the end.
 func walkAndShow(a *cmdutil.App, ctx context.Context, s *ops.Session, walk ops.WalkOptions,
 	o *preflightOptions) (r *diag.Report, shown, explore bool, err error) {
@@ -29,8 +29,8 @@ func walkAndShow(a *cmdutil.App, ctx context.Context, s *ops.Session, walk ops.W
 	return r, true, explore, err
 }
 
-// provisional writes a walk's provisional verdicts as lines of their own for an output format of lines; otherwise it
-// is nil.
+// provisional returns a function that writes a walk's provisional verdicts as lines, for a line-based format; otherwise
+// nil.
 func provisional(a *cmdutil.App, s *ops.Session, format string) func(preflight.Event) {
 	if format != cmdutil.FormatNDJSON || a.Quiet {
 		return nil

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// A walk costs node and platform some twenty requests: more often than this is load, not watching.
+	// A walk makes some twenty requests to node and platform: at shorter intervals it would be load, not monitoring.
 	watchLeast, watchMost = 5 * time.Second, 24 * time.Hour
-	// watchPause is the least time between two walks, also where one takes longer than the interval.
+	// watchPause is the minimum time between two walks, even if a walk takes longer than the interval.
 	watchPause = time.Second
 )
 
@@ -36,7 +36,7 @@ func (o *watchOptions) flags(cmd *cobra.Command) {
 	cmdutil.Group(f, cmdutil.HeadWalk, "watch", "full", "bell")
 }
 
-// check refuses what does not go together, before anything is read.
+// checkWatch refuses conflicting options, before anything is read.
 func (o *preflightOptions) checkWatch(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
 	var errs []error
@@ -69,7 +69,7 @@ func wrongUse(cmd *cobra.Command, err error) error {
 	return &cmdutil.UsageError{Err: err, Command: cmd.CommandPath()}
 }
 
-// watchWalks walks again and again, and ends with the exit code of the last walk that ended by itself.
+// watchWalks walks repeatedly, and returns the exit code of the last complete walk.
 func (o *preflightOptions) watchWalks(a *cmdutil.App, cmd *cobra.Command, s *ops.Session, walk ops.WalkOptions) error {
 	w := s.Watch(o.deadline)
 	defer func() { w.Close(cmd.Context()) }()
@@ -100,7 +100,7 @@ type watch struct {
 	every time.Duration
 	walk  func(context.Context) *diag.Report
 	show  *watchShow
-	each  func(*diag.Report) error // what else is done with each report
+	each  func(*diag.Report) error // also called with each report
 }
 
 // run walks until ctx ends or the output is closed, and returns the last report of a complete walk, or nil.
@@ -141,7 +141,7 @@ func (w *watch) await(began time.Time, walking <-chan *diag.Report) *diag.Report
 	}
 }
 
-// pause waits until the next walk; false when ctx ended first.
+// pause waits until the next walk; false if ctx ended first.
 func (w *watch) pause(ctx context.Context, d time.Duration) bool {
 	next := time.Now().Add(d)
 	over := time.NewTimer(d)

@@ -15,18 +15,18 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// watchShow writes what a watch sees: lines for people, or NDJSON. On a terminal one more line, written over again each
-// second, shows that it goes on.
+// watchShow writes the results of a watch: lines for people, or NDJSON. On a terminal one more line, rewritten each
+// second, shows that the watch is running.
 type watchShow struct {
 	app    *cmdutil.App
 	format string
 	bell   io.Writer  // a terminal; nil: no bell
 	live   io.Writer  // the terminal whose last line is rewritten, or nil
-	width  func() int // of that terminal, which may change; 0: it is not known
+	width  func() int // current width of that terminal; 0: unknown
 
-	unbuilt int // hops that are not built yet: not asking them leaves nothing out
+	unbuilt int // number of hops that are not implemented: omitting them does not make a watch partial
 	walks   int
-	changed time.Time // when the last change was seen
+	changed time.Time // time of the last change
 	took    time.Duration
 	beating bool // the line is on the screen
 }
@@ -45,7 +45,7 @@ func newWatchShow(a *cmdutil.App, format string, bell bool) *watchShow {
 	return s
 }
 
-// begin writes what is asked, and what is not.
+// begin writes which hops are walked, and which are not.
 func (s *watchShow) begin(w *preflight.Watched) error {
 	s.changed = time.Now()
 	if s.format == cmdutil.FormatNDJSON {
@@ -71,10 +71,10 @@ func (s *watchShow) begin(w *preflight.Watched) error {
 			int(ops.LoginAgain.Minutes())))
 }
 
-// unbuilt reports whether a hop is not asked because nothing can ask it yet.
+// unbuilt reports whether a hop is omitted because it is not implemented yet.
 func unbuilt(because string) bool { return strings.HasPrefix(because, "not built yet") }
 
-// notAsked is the list, by reason; "" for none.
+// notAsked lists the omitted hops by reason; "" for none.
 func notAsked(list []preflight.NotAsked) string {
 	var reasons []string
 	named := map[string][]string{}
@@ -99,7 +99,7 @@ func notAsked(list []preflight.NotAsked) string {
 	return strings.Join(text, "\n")
 }
 
-// walked writes what a walk saw that the one before it did not.
+// walked writes how a walk differs from the previous one.
 func (s *watchShow) walked(before, now *diag.Report, took time.Duration) error {
 	s.walks, s.took = s.walks+1, took
 	changes := preflight.WatchChanges(before, now)
@@ -124,7 +124,7 @@ func (s *watchShow) walked(before, now *diag.Report, took time.Duration) error {
 	})
 }
 
-// changes are the lines of changes. Hops that follow from another come in one line.
+// changes returns the lines for changes. Symptoms of another hop share one line.
 func (s *watchShow) changes(all []preflight.WatchChange) []page.Block {
 	var blocks []page.Block
 	var unreached, reached []string
@@ -181,7 +181,7 @@ func (s *watchShow) verdictLine(c *preflight.WatchChange) page.Line {
 	return line
 }
 
-// was is what there was before, behind what is now.
+// was describes the previous state, after the current one.
 func was(s *preflight.WatchState) string {
 	if s == nil {
 		return ""
@@ -193,7 +193,7 @@ func was(s *preflight.WatchState) string {
 	return ", was " + text
 }
 
-// beat writes the line that shows that the watch goes on.
+// beat rewrites the line that shows that the watch is running.
 func (s *watchShow) beat(now string) {
 	if s.live == nil {
 		return
@@ -207,11 +207,11 @@ func (s *watchShow) beat(now string) {
 	if width < 2 {
 		width = 80
 	}
-	_, _ = io.WriteString(s.live, "\r\x1b[K"+page.Cut(text, width-1)) // it only adds to what is written
+	_, _ = io.WriteString(s.live, "\r\x1b[K"+page.Cut(text, width-1)) // optional output
 	s.beating = true
 }
 
-// clear takes that line off the screen.
+// clear removes that line from the screen.
 func (s *watchShow) clear() {
 	if s.beating {
 		_, _ = io.WriteString(s.live, "\r\x1b[K")
@@ -232,5 +232,5 @@ func (s *watchShow) lines(lines ...string) error {
 	return s.app.Write([]byte(b.String()))
 }
 
-// stamp is a time as it is written in every line.
+// stamp formats the time in every line.
 func (s *watchShow) stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }

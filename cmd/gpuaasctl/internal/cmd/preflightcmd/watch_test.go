@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// watchReport is a walk of two hops of three, of which one is as it is given.
+// watchReport returns a walk of two hops of three; one has the given status.
 func watchReport(at time.Time, s diag.Status, signal diag.Signal) *diag.Report {
 	r := &diag.Report{
 		Plan: diag.Plan{Hops: []diag.PlannedHop{{ID: "node_ops_access"}, {ID: "node_readiness"},
@@ -31,8 +31,8 @@ func watchReport(at time.Time, s diag.Status, signal diag.Signal) *diag.Report {
 	return r
 }
 
-// watched runs a watch over walks that take a second each, until the last one is under way, and returns what it wrote,
-// what it rang, and its end.
+// watched runs a watch over walks that take a second each, until the last one has begun, and returns its output, its
+// bells, and its error.
 func watched(t *testing.T, s *watchShow,
 	walks ...func(time.Time) *diag.Report) (last *diag.Report, starts []time.Duration, err error) {
 	t.Helper()
@@ -56,8 +56,8 @@ func watched(t *testing.T, s *watchShow,
 func passing(at time.Time) *diag.Report { return watchReport(at, diag.StatusPass, "") }
 func failing(at time.Time) *diag.Report { return watchReport(at, diag.StatusFail, "disk_full") }
 
-// TestWatchShowsOnlyChanges: a verdict of a part is shown as such, what stays is not written again, and a walk that was
-// interrupted does not count.
+// TestWatchShowsOnlyChanges: a partial verdict is marked as partial, unchanged states are not repeated, and an
+// interrupted walk does not count.
 func TestWatchShowsOnlyChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, bell bytes.Buffer
@@ -117,7 +117,7 @@ The login is kept between walks, and made again every 10 minutes. Ctrl-C ends th
 	})
 }
 
-// TestWatchBeats: on a terminal one line is written over, and is gone before another one is written.
+// TestWatchBeats: on a terminal one line is rewritten, and removed before another line is written.
 func TestWatchBeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var screen bytes.Buffer
@@ -134,7 +134,7 @@ func TestWatchBeats(t *testing.T) {
 	})
 }
 
-// TestWatchEvents: every change is a line of JSON; the first line lists what is not asked.
+// TestWatchEvents: every change is a line of JSON; the first line lists the omitted hops.
 func TestWatchEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -150,7 +150,7 @@ func TestWatchEvents(t *testing.T) {
 	})
 }
 
-// TestWatchEndsWithItsReader: what cannot be written ends the watch.
+// TestWatchEndsWithItsReader: a write error ends the watch.
 func TestWatchEndsWithItsReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &cmdutil.App{Stdout: broken{}, Stderr: io.Discard, Env: func(string) string { return "" }}

@@ -29,12 +29,12 @@ type initOptions struct {
 	yes, force bool
 }
 
-// profileName is a file's name that --profile and --compare take as it is, in every shell.
+// profileName matches file names that --profile and --compare accept unquoted, in every shell.
 var profileName = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 })
 
-// question is one of them: the flag that answers it, and what an answer must be.
+// question is one question: the flag that answers it, and the check of an answer.
 type question struct {
 	flag, ask string
 	value     *string
@@ -96,8 +96,8 @@ func (o *initOptions) questions() []question {
 	}
 }
 
-// checkToken wants a path of a file with a secret, and makes it mean the same from everywhere. What was given is shown
-// only where it is such a path: it may be the token itself.
+// checkToken accepts the path of a file with a secret, and makes it absolute. It only repeats the input in an error if
+// it is such a path: the input may be the token itself.
 func (o *initOptions) checkToken(ctx context.Context) error {
 	path := o.token
 	if rest, home := strings.CutPrefix(path, "~/"); home {
@@ -215,7 +215,7 @@ func (o *initOptions) answer(a *cmdutil.App, cmd *cobra.Command) error {
 	return nil
 }
 
-// readLine is one line of what is typed. It does not wait longer than ctx.
+// readLine reads one typed line. It waits no longer than ctx.
 func readLine(ctx context.Context, in *bufio.Reader) (string, error) {
 	type typed struct {
 		line string

@@ -1,4 +1,4 @@
-// Package profilecmd is "gpuaasctl profile": profiles of environments are shown, listed and checked.
+// Package profilecmd is "gpuaasctl profile": it shows, lists and checks profiles of environments.
 package profilecmd
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// New is the command and those below it.
+// New returns the command with its subcommands.
 func New(a *cmdutil.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "profile",
@@ -103,7 +103,7 @@ func newProfileList(a *cmdutil.App) *cobra.Command {
 	return cmd
 }
 
-// listProfiles shows also those that do not read: an operator must see that they are there, and broken.
+// listProfiles also lists invalid profiles: an operator must see that they exist, and are broken.
 func listProfiles(a *cmdutil.App, output string) error {
 	type row struct {
 		diag.Head
@@ -196,7 +196,7 @@ func newProfileUse(a *cmdutil.App) *cobra.Command {
 			}
 			path := profile.Path(args[0], dir)
 			_, _, err := profile.Load(args[0], profile.Sources{Dir: dir})
-			if err == nil && path == args[0] { // a path, which is to mean the same from everywhere
+			if err == nil && path == args[0] { // make a path absolute, so that it means the same in every folder
 				args[0], err = filepath.Abs(path)
 			}
 			if err != nil {

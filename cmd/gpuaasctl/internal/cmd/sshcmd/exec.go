@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/ops"
 )
 
-// execOptions is on which node, and how.
+// execOptions select the node, and how to run the command.
 type execOptions struct {
 	cmdutil.TargetOptions
 	stdin   bool
@@ -35,13 +35,13 @@ which stderr names, 5 its end is not known (no login, the connection or the dead
 		RunE: func(cmd *cobra.Command, args []string) error { return runExec(a, cmd, args, o) },
 	}
 	o.Flags(a, cmd)
-	_ = cmd.Flags().MarkHidden("libexec") // nothing is put on the node
+	_ = cmd.Flags().MarkHidden("libexec") // nothing is installed on the node
 	cmd.Flags().BoolVar(&o.stdin, "stdin", false, "pass stdin on to the command")
 	cmd.Flags().BoolVar(&o.asLogin, "as-login", false, "run as the login itself, not as root")
 	return cmd
 }
 
-// commandBehindDash wants NODE, or none where it is known otherwise, and the command behind --.
+// commandBehindDash requires NODE, unless it is known otherwise, and the command after --.
 func commandBehindDash(cmd *cobra.Command, args []string) error {
 	if dash := cmd.ArgsLenAtDash(); dash < 0 || dash > 1 || len(args) == dash {
 		return errors.New("want NODE -- COMMAND, with the words of the command after --")

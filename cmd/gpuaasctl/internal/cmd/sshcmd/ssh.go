@@ -1,4 +1,4 @@
-// Package sshcmd is "gpuaasctl ssh": a node's first host key is accepted, and a command is run there.
+// Package sshcmd is "gpuaasctl ssh": it accepts a node's first host key, and runs a command on a node.
 package sshcmd
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
 
-// New is the command and those below it.
+// New returns the command with its subcommands.
 func New(a *cmdutil.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                        "ssh",
@@ -27,7 +27,7 @@ func New(a *cmdutil.App) *cobra.Command {
 	return cmd
 }
 
-// trustOptions is which node's key, and whether the operator has confirmed it already.
+// trustOptions select the node, and whether the operator has already confirmed its key.
 type trustOptions struct {
 	profile cmdutil.ProfileFlags
 	nodeID  string
@@ -56,7 +56,7 @@ a known one is never accepted here: find out why it changed first.`,
 	return cmd
 }
 
-// runTrust looks, asks, and only then writes.
+// runTrust reads the key, asks, and only then writes.
 func runTrust(a *cmdutil.App, cmd *cobra.Command, args []string, o *trustOptions) error {
 	p, _, err := o.profile.Load(a, cmd)
 	if err != nil {
@@ -73,7 +73,7 @@ func runTrust(a *cmdutil.App, cmd *cobra.Command, args []string, o *trustOptions
 		return cmdutil.Usagef("stdin is not a terminal: compare the fingerprint and pass --confirm %s", node)
 	}
 	cfg := a.SiteWith(p, o.profile.Name, "", ops.Secrets{}).Host(node, o.host)
-	mistyped := func(err error) error { // NODE may be a host as well: only one that is not found is a mistake
+	mistyped := func(err error) error { // NODE may also be a host name: only a name that is not found is a mistake
 		if near := p.OtherNodes(node); err != nil && near != "" && o.host == "" && vantage.NotFound(err) {
 			return cmdutil.Usagef("%s is not a node of the profile (it has %s), nor a host that can be found: %w", node, near,
 				err)
@@ -100,7 +100,7 @@ func runTrust(a *cmdutil.App, cmd *cobra.Command, args []string, o *trustOptions
 	return a.Write(fmt.Appendf(nil, "%s accepted: %s %s, noted in %s\n", node, t.KeyType, t.Fingerprint, t.File))
 }
 
-// askTrust shows the key and returns its fingerprint once the node's name was typed.
+// askTrust shows the key, and returns its fingerprint after the user has typed the node's name.
 func askTrust(a *cmdutil.App, ctx context.Context, cfg vantage.NodeConfig, node string) (string, error) {
 	fingerprint, _, err := vantage.AcceptHostKey(ctx, cfg)
 	if err != nil {
