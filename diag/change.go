@@ -48,7 +48,7 @@ type Change struct {
 	// Known reports that an earlier good walk in the history already had the later value.
 	Known      bool         `json:"known,omitempty"`
 	Regression bool         `json:"regression"`
-	Noise      *NoiseBounds `json:"noise,omitempty"` // of timing
+	Noise      *NoiseBounds `json:"noise,omitempty"` // for timing only
 }
 
 // NoiseBounds is the timing of the stored good walks: Before is their median, and a time up to Bound is noise.

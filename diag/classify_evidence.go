@@ -58,7 +58,7 @@ type NodeEvidence struct {
 	EndpointDrift   string   // describes an endpoint that the node reports and that differs from the profile's
 	Checklist       []CheckPoint
 	RecordNewest    RecordReason // the newest failure in the record summary of the heartbeat
-	EnrollSuccesses int64        // of the agent's counters
+	EnrollSuccesses int64        // one of the agent's counters
 	Rejections      int64
 }
 

@@ -78,7 +78,7 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 	for i := last; i >= 0; i-- {
 		n := entries[i]
 		code := reasonOfEntry(entries, i)
-		back := n.Reason == RecShutdown && i != last // it came back
+		back := n.Reason == RecShutdown && i != last // the agent restarted
 		if code == "" || slices.Contains(newest, loop{code, n.About}) || back {
 			continue
 		}

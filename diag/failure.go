@@ -58,7 +58,7 @@ type Resource string
 // The closed list of resources.
 const (
 	OpenFiles      Resource = "open_files"
-	LocalPorts     Resource = "local_ports" // of outgoing connections
+	LocalPorts     Resource = "local_ports" // for outgoing connections
 	Processes      Resource = "processes"   // and threads
 	Memory         Resource = "memory"
 	NetworkBuffers Resource = "network_buffers"

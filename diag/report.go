@@ -237,7 +237,7 @@ type Blame struct {
 // Observation is the measured cause: a field of a fact whose value is the fault.
 type Observation struct {
 	Fact  string `json:"fact"`
-	Field string `json:"field"` // of the fact, dotted: unit.active
+	Field string `json:"field"` // path in the fact, dotted: unit.active
 	Text  string `json:"text"`
 }
 
@@ -280,8 +280,8 @@ type EvidenceLine struct {
 	WorkflowID    string `json:"workflow_id,omitempty"`
 	SessionID     string `json:"session_id,omitempty"`
 	TaskID        string `json:"task_id,omitempty"`
-	Code          string `json:"code,omitempty"`  // of the reported error
-	Error         string `json:"error,omitempty"` // that error's message
+	Code          string `json:"code,omitempty"`  // error code of the event
+	Error         string `json:"error,omitempty"` // error message of the event
 }
 
 // Redaction counts what was removed from this report.

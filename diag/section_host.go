@@ -19,7 +19,7 @@ type DiskFacts struct {
 	ReadOnly    bool   `json:"read_only,omitempty"`
 	// Request.Beside, if it is on the same file system; nothing was written then
 	SameAs       string `json:"same_as,omitempty"`
-	WrittenBytes *int   `json:"written_bytes,omitempty"` // of Request.Write
+	WrittenBytes *int   `json:"written_bytes,omitempty"` // bytes of Request.Write that were written
 }
 
 // Words reports how full the file system is, and whether it was written to.

@@ -100,10 +100,10 @@ func (w *WSFacts) Traits(*Fact) []Trait { return nil }
 // WSEnd is how the peer ended a WebSocket connection.
 type WSEnd string
 
-// The ways to end one.
+// How a peer can end a WebSocket connection.
 const (
 	WSEndClose WSEnd = "close" // a close frame
-	WSEndEOF   WSEnd = "eof"   // the connection ended without one
+	WSEndEOF   WSEnd = "eof"   // the connection ended without a close frame
 	WSEndReset WSEnd = "reset" // the connection was reset
 	WSEndError WSEnd = "error" // the received bytes are not a WebSocket frame
 )

@@ -87,15 +87,15 @@ type Network string
 // The closed list of networks.
 const (
 	NetworkOperator Network = "operator"      // the namespace of the machine that runs this tool
-	NetworkNode     Network = "node"          // of the node's machine
+	NetworkNode     Network = "node"          // the namespace of the node's machine
 	NetworkAgent    Network = "agent_network" // the namespace of the node's agent, if it has its own
 )
 
 // Situation is what a report knows when it selects the steps for its blame.
 type Situation struct {
 	Side     Side
-	Network  Network    // of the fact that decided
-	Failure  Failure    // of the blame
+	Network  Network    // network namespace of the deciding fact
+	Failure  Failure    // failure of the blame
 	Code     string     // error code of the blame's answer; "" if it has none
 	Broken   []Reliance // what does not work according to the report
 	RuledOut []Aspect   // possible causes that its facts rule out

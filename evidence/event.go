@@ -35,7 +35,7 @@ const (
 	FromSessions  Origin = "sessions"  // and of terminal sessions
 	FromEvidence  Origin = "evidence"  // and of everything else
 	FromPreflight Origin = "preflight" // the walk that the bundle was made with
-	FromJoin      Origin = "timeline"  // what the join itself noticed
+	FromJoin      Origin = "timeline"  // noticed while joining the sources
 )
 
 // Origins lists every origin, in the order of the constants.
@@ -75,7 +75,7 @@ type Event struct {
 	// Routine is regular traffic of a healthy node, which is summed up for people.
 	Routine bool `json:"routine,omitempty"`
 
-	boot   string // of the source
+	boot   string // boot id of the source
 	monoNS int64  // time since that boot; 0: unknown
 	seq    int    // position among the source's events
 	line   string // the original line, if it is from a log

@@ -12,7 +12,7 @@ import (
 // Line is what people read: an event, an event that repeats, or a stretch of routine.
 type Line struct {
 	Event
-	Times   int            // how often it came
+	Times   int            // how often the event occurred
 	Until   diag.Time      // the last time
 	Routine map[Origin]int // for a stretch of routine: the number of events per source
 }

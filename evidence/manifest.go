@@ -35,7 +35,7 @@ type Manifest struct {
 	Files   []File     `json:"files"`
 }
 
-// How a source came out.
+// The results of reading a source.
 const (
 	GotWhole   = "ok"
 	GotPart    = "partial" // some of it is here

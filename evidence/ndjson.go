@@ -27,7 +27,7 @@ func NDJSON(events []Event) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// ReadNDJSON reads what NDJSON wrote.
+// ReadNDJSON parses the output of NDJSON.
 func ReadNDJSON(data []byte) ([]Event, error) {
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, maxEventLine)

@@ -92,7 +92,7 @@ func recordEvent(e *diag.RecordEntry, node string) Event {
 
 // recordSeverity is error for what stops or blocks the node's work, warning for what is retried.
 func recordSeverity(e *diag.RecordEntry) Severity {
-	if e.Reason == diag.RecShutdown { // it was asked to
+	if e.Reason == diag.RecShutdown { // a requested shutdown
 		return Info
 	}
 	switch e.Decision {

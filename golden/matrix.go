@@ -11,7 +11,7 @@ import (
 // Row is the expected classification for one row of the drift model's failure matrix: evidence in; reason, state,
 // severity, detection budget, MTTR target, owner and next action out.
 type Row struct {
-	Scenario string // of the matrix
+	Scenario string // row of the matrix
 	// report with the evidence, below golden/; "" if no lab can produce it: then the test has it as literals
 	Recording string
 	Reason    diag.ReasonCode

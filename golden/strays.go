@@ -15,8 +15,8 @@ import (
 
 // known are the allowed destinations of a walk: those in its profile, and those that answers name.
 type known struct {
-	ports     map[string][]string // of a host
-	addresses map[string][]string // of a host
+	ports     map[string][]string // by host
+	addresses map[string][]string // by host
 }
 
 // Strays lists the requests of a walk to an address and port that neither its profile nor an answer names.

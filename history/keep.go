@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Limits bound what is kept.
+// Limits bound what is stored.
 type Limits struct {
 	PerSubject int
 	Bytes      int64

@@ -25,7 +25,7 @@ type Command struct {
 type EndedError struct {
 	Node   string
 	Code   int
-	Signal string // "KILL", where one ended it
+	Signal string // "KILL"; "" if no signal ended it
 }
 
 func (e *EndedError) Error() string {

@@ -30,7 +30,7 @@ type FleetMachine struct {
 	Reached bool           `json:"reached"`
 	Error   string         `json:"error,omitempty"` // why not, or which part could not be read
 	Drills  []FleetDrill   `json:"drills,omitempty"`
-	Residue []step.Residue `json:"residue,omitempty"` // what bears this tool's name
+	Residue []step.Residue `json:"residue,omitempty"` // items with this tool's names
 	Clean   *bool          `json:"clean,omitempty"`   // absent: not checked
 }
 

@@ -100,7 +100,7 @@ func look(ctx context.Context, on *remote.Machine, m *FleetMachine) error {
 
 // search looks for files with our names.
 func search(ctx context.Context, on *remote.Machine, m *FleetMachine) error {
-	programs, err := on.Left(ctx) // before one is put there
+	programs, err := on.Left(ctx) // before our program is installed
 	if err != nil {
 		return err
 	}

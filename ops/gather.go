@@ -15,7 +15,7 @@ import (
 type Evidence struct {
 	Heard    *Heard
 	Manifest *evidence.Manifest // without files; the code that writes them adds them
-	History  evidence.Timeline  // of everything; see Timeline
+	History  evidence.Timeline  // of all subjects; see Timeline
 	Redacted Redacted
 
 	query evidence.Query

@@ -216,6 +216,6 @@ func (m *Memory) Close() {
 	m.cancel()
 	<-m.done
 	if m.store != nil {
-		_ = m.store.Close() // what was written is committed
+		_ = m.store.Close() // all writes are committed
 	}
 }

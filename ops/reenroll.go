@@ -185,7 +185,7 @@ func (s *Session) readCert(ctx context.Context, place preflight.Vantage) (nodeCe
 		return nodeCert{}, fmt.Errorf("read %s from the platform: %s %s", s.env.Subject.NodeID, f.Failure, f.Detail)
 	}
 	c := nodeCert{serial: f.HTTP.Fields["node.cert_serial"]}
-	c.generation, _ = strconv.ParseInt(f.HTTP.Fields["node.cert_generation"], 10, 64) // none: it never had one
+	c.generation, _ = strconv.ParseInt(f.HTTP.Fields["node.cert_generation"], 10, 64) // "": it never had a certificate
 	c.seen, _ = time.Parse(time.RFC3339Nano, f.HTTP.Fields["node.last_seen_at"])
 	c.now, _ = time.Parse(time.RFC3339Nano, f.HTTP.Fields["node.now"])
 	return c, nil

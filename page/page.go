@@ -26,11 +26,11 @@ type Block interface {
 	html(h *hypertext)
 }
 
-// Heading names what follows.
+// Heading is the title of what follows.
 type Heading struct {
 	Text  string
-	Level int   // of Markdown; 0 is 2
-	Style Style // of text; Plain is Strong
+	Level int   // in Markdown; 0 means 2
+	Style Style // in text; Plain means Strong
 }
 
 // Para is a paragraph. Its text is indented to the right of its lead.
@@ -55,7 +55,7 @@ type Field struct {
 	Label   string // "" continues the previous label
 	Lead    string // written before the text, which is indented after it: a symbol, or a name padded to a column
 	Text    string
-	Style   Style  // of the text
+	Style   Style  // style of the text
 	Command string // to paste, on separate lines after the text
 }
 

@@ -50,11 +50,11 @@ type pathRow struct {
 var pathRows = [...]pathRow{
 	{PathHealthz, "/healthz", nil},
 	{PathAllocation, "/v1/allocations/{allocation_id}", []string{"allocation_id"}},
-	// asked by a drill alone
+	// requested only by drills
 	{PathRelease, "/v1/allocations/{allocation_id}/release", []string{"allocation_id", "node_id"}},
 	{PathNode, "/v1/admin/nodes/{node_id}", []string{"node_id"}},
 	{PathNodeTasks, "/v1/admin/nodes/{node_id}/tasks", []string{"node_id"}},
-	{PathNodeProvider, "/v1/admin/nodes/{node_id}/provider", []string{"node_id"}}, // asked by a drill alone
+	{PathNodeProvider, "/v1/admin/nodes/{node_id}/provider", []string{"node_id"}}, // requested only by drills
 	{PathNodeGPU, "/v1/admin/nodes/{node_id}/gpu", []string{"node_id"}},
 	{PathTask, "/v1/admin/tasks/{task_id}", []string{"task_id", "node_id"}},
 	{PathTrust, "/v1/admin/trust", nil},
@@ -184,7 +184,7 @@ var fieldRows = [...]fieldRow{
 	{"session.close_code", "close_code"},     // 1006: the connection of that side broke without a close frame
 	{"session.close_detail", "close_detail"}, // reported by that side, or how its connection broke
 	{"session.node_answers", "node_answers"}, // yes | no: the node's answer to the gateway's last ping
-	{"session.task_id", "task.id"},           // of its terminal.open
+	{"session.task_id", "task.id"},           // task id of its terminal.open
 	{"session.task_status", "task.status"},
 	{"session.task_queued_at", "task.queued_at"},
 	{"session.task_claimed_at", "task.claimed_at"},

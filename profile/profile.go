@@ -51,8 +51,8 @@ type Profile struct {
 // Node is the login and address of one node.
 type Node struct {
 	Host   string            `yaml:"host"`           // name or address for SSH
-	User   string            `yaml:"user,omitempty"` // in place of ssh.user
-	Port   int               `yaml:"port,omitempty"` // in place of ssh.port
+	User   string            `yaml:"user,omitempty"` // overrides ssh.user
+	Port   int               `yaml:"port,omitempty"` // overrides ssh.port
 	Labels map[string]string `yaml:"labels,omitempty"`
 }
 

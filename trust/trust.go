@@ -88,7 +88,7 @@ type Verdict struct {
 	Facts   []string        `json:"evidence,omitempty"`
 	Owner   string          `json:"owner,omitempty"`
 	Runbook string          `json:"runbook,omitempty"`
-	Others  []Corner        `json:"other_corners,omitempty"` // independent faults beside the first
+	Others  []Corner        `json:"other_corners,omitempty"` // independent faults besides the first
 	Unknown []string        `json:"unknown,omitempty"`       // links that could not be measured
 	Reason  diag.ReasonCode `json:"reason,omitempty"`
 }

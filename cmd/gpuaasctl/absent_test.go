@@ -28,7 +28,7 @@ import (
 type mappedPlatform struct {
 	t       *testing.T
 	mapping profile.Mapping
-	mu      sync.Mutex                              // guards what
+	mu      sync.Mutex                              // guards the fields below
 	what    string                                  // the command that runs
 	status  int                                     // status instead of a healthy answer, except for healthz
 	alter   func(name string, answer []byte) []byte // nil: answers are not modified

@@ -78,7 +78,7 @@ func TestEveryDocumentSaysWhatItIs(t *testing.T) {
 	}
 	helpers := filepath.Dir(helper)
 	p.run = func(args []string) int {
-		dir := filepath.Dir(args[len(args)-1]) // of the profile
+		dir := filepath.Dir(args[len(args)-1]) // the profile's folder
 		a := &cmdutil.App{Stdin: strings.NewReader(""), Stderr: &bytes.Buffer{}, Env: func(key string) string {
 			return map[string]string{"HOME": dir, "XDG_STATE_HOME": dir, "XDG_CONFIG_HOME": dir, "TMPDIR": dir}[key]
 		}}

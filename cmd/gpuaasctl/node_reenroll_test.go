@@ -22,7 +22,7 @@ type issuer struct {
 	asked            int
 	reason, by       string
 	force            bool
-	lose             func(w http.ResponseWriter, r *http.Request) // in place of an answer
+	lose             func(w http.ResponseWriter, r *http.Request) // called instead of answering
 }
 
 const canary = "grt1.canary-of-a-token"

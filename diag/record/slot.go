@@ -24,7 +24,7 @@ import (
 // The layout, which never changes: a change would need another version.
 const (
 	Size        = 4096 // bytes per slot: a page, and a multiple of every disk's sector size
-	Slots       = 256  // of the ring
+	Slots       = 256  // number of slots in the ring
 	PinnedSlots = 64
 
 	magic   = "gpuaas-record "
@@ -42,7 +42,7 @@ const (
 // Pins are the roles of pinned slots (RecordEntry.Pin).
 const (
 	PinFirst   = "first"   // first of its reason in the current episode
-	PinLast    = "last"    // of its reason
+	PinLast    = "last"    // last of its reason
 	PinContact = "contact" // the platform answered a heartbeat
 	PinUpdate  = "update"  // the last update attempt
 )

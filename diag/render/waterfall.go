@@ -101,7 +101,7 @@ const (
 	barNameLeast = 14
 	barTime      = 7
 	barLeast     = 8
-	barDefault   = 40 // where no width bounds it
+	barDefault   = 40 // without a page width
 	barsAlone    = 60 // the width from which the vantage has its own column
 )
 

@@ -43,7 +43,7 @@ type Coverage struct {
 
 	Records   uint64 `json:"records"`             // records read in this boot
 	Lost      uint64 `json:"lost,omitempty"`      // records not read, as far as they were counted
-	Malformed uint64 `json:"malformed,omitempty"` // that could not be parsed
+	Malformed uint64 `json:"malformed,omitempty"` // records that could not be parsed
 	Foreign   uint64 `json:"foreign,omitempty"`   // records written by a program, not the kernel, which are ignored
 	Unkept    uint64 `json:"unkept,omitempty"`    // reports of the driver for which there was no room
 

@@ -56,7 +56,7 @@ func (k *kernel) open() *descriptor { return &descriptor{k: k, next: k.first} }
 type descriptor struct {
 	k    *kernel
 	next uint64
-	fail error // of the next read
+	fail error // error of the next read
 }
 
 func (d *descriptor) Read(p []byte) (int, error) {

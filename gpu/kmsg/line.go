@@ -30,8 +30,8 @@ type Line struct {
 	Code   int    // Absent for Lost
 	Device string // PCI address as 0000:3b:00.0; "" if the line has none that can be parsed
 
-	GPUInstance     int // of MIG
-	ComputeInstance int // of MIG
+	GPUInstance     int // MIG instance
+	ComputeInstance int // MIG instance
 
 	PID  int
 	Name string // of the process; "" if the driver did not know it

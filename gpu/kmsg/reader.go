@@ -18,7 +18,7 @@ const (
 // Batch is what one Drain found.
 type Batch struct {
 	Events   []Event
-	Records  int  // that were read
+	Records  int  // number of records read
 	CaughtUp bool // nothing was left to read
 }
 

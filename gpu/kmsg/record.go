@@ -30,8 +30,8 @@ type Record struct {
 	Fragment  byte          // '-' a complete line; 'c' or '+' a part of one
 	Caller    string        // "T1946", "C0"; "" if the kernel does not print it
 	Text      string        // unescaped; may have several lines
-	Subsystem string        // of the dictionary
-	Device    string        // of the dictionary: "+pci:0000:3b:00.0"
+	Subsystem string        // from the dictionary
+	Device    string        // from the dictionary: "+pci:0000:3b:00.0"
 }
 
 // parseHead parses the header of one record of /dev/kmsg ("4,1234,5678901,-,caller=T1;text", followed by dictionary

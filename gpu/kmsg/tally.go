@@ -12,9 +12,9 @@ const (
 type Event struct {
 	Line
 	BootID      string
-	Seq         uint64        // of the first record
+	Seq         uint64        // number of the first record
 	First, Last time.Duration // since boot
-	Count       uint64        // of equal lines
+	Count       uint64        // number of equal lines
 	Folded      bool          // lines that differ in process or text were counted together; Line is the first one
 }
 

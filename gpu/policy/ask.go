@@ -53,7 +53,7 @@ type File struct {
 // Reply is a line on its stdout. Exactly one of Error, Mistakes and the rest is set.
 type Reply struct {
 	Schema   int       `json:"schema"`
-	Version  string    `json:"version"` // of the program
+	Version  string    `json:"version"` // the program's version
 	Error    string    `json:"error,omitempty"`
 	Mistakes []Mistake `json:"mistakes,omitempty"`
 

@@ -18,7 +18,7 @@ type Cases struct {
 	Cases []Case
 }
 
-// Case is one of them.
+// Case is one case.
 type Case struct {
 	Name     string
 	Line     int
@@ -36,13 +36,13 @@ type caseFile struct {
 type caseText struct {
 	Name     string        `yaml:"name"`
 	Events   []eventText   `yaml:"events"`
-	GPUs     []gpuText     `yaml:"gpus"` // of the sample
+	GPUs     []gpuText     `yaml:"gpus"` // GPUs of the sample
 	Library  string        `yaml:"library"`
 	Probe    string        `yaml:"probe"`
 	NoSample bool          `yaml:"no_sample"`
 	Expected *int          `yaml:"gpus_expected"`
 	Log      string        `yaml:"kernel_log"`
-	Age      time.Duration `yaml:"age"` // of the sample
+	Age      time.Duration `yaml:"age"` // age of the sample
 	Expect   struct {
 		Health Health `yaml:"health"`
 		Rule   string `yaml:"rule"`
@@ -77,7 +77,7 @@ type readingText struct {
 	of report.Reading
 }
 
-// UnmarshalYAML reads one.
+// UnmarshalYAML decodes one reading.
 func (r *readingText) UnmarshalYAML(n *yaml.Node) error {
 	wrong := &yaml.TypeError{Errors: []string{fmt.Sprintf(
 		"line %d: want a number, true, false, a text, not_supported or {failed: CODE}", n.Line)}}

@@ -18,7 +18,7 @@ type Evidence struct {
 
 // Limits of evidence.
 const (
-	MaxEvents  = 1000             // of one judgement
+	MaxEvents  = 1000             // per judgement
 	Stale      = 75 * time.Second // a sample this old is not evidence about the present: four samples are missing
 	StaleEvent = 3 * time.Minute  // the same for a GPU's last event: nodes send one per minute
 )

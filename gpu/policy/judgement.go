@@ -11,7 +11,7 @@ type Subject struct {
 	About About  `json:"about"`
 	What  string `json:"what"`            // for people: "xid 79", "GPU 3", "the kernel log"
 	Event int    `json:"event,omitempty"` // its number in the evidence, from 1
-	Index *int   `json:"index,omitempty"` // of the GPU
+	Index *int   `json:"index,omitempty"` // index of the GPU
 	UUID  string `json:"uuid,omitempty"`
 	PCI   string `json:"pci,omitempty"`
 }

@@ -49,7 +49,7 @@ func Worst(a, b Health) Health {
 // GPU decides for the node.
 type Policy struct {
 	Name   string `json:"name"`   // of a built-in policy, else the path of the file
-	Digest string `json:"sha256"` // of the file
+	Digest string `json:"sha256"` // digest of the file
 	Rules  []Rule `json:"rules"`
 }
 
@@ -61,7 +61,7 @@ type Rule struct {
 	Result      Health `json:"result" yaml:"result"`
 
 	Line     int `json:"line" yaml:"-"`           // line in the file
-	CondLine int `json:"condition_line" yaml:"-"` // of the condition's first line
+	CondLine int `json:"condition_line" yaml:"-"` // line of the condition's first line
 }
 
 // Limits of a policy: far more than people write, while judging a thousand events takes less than a second.

@@ -70,7 +70,7 @@ type Identity struct {
 	UUID            string `json:"uuid,omitempty"`
 	PCI             string `json:"pci,omitempty"`
 	Name            string `json:"name,omitempty"`
-	GPUInstance     *int   `json:"gpu_instance,omitempty"` // of MIG
+	GPUInstance     *int   `json:"gpu_instance,omitempty"` // MIG instance
 	ComputeInstance *int   `json:"compute_instance,omitempty"`
 }
 
@@ -95,7 +95,7 @@ type XID struct {
 	CausedBy *int   `json:"caused_by,omitempty"` // the XID that the driver itself names as the root cause
 	Recovery *int64 `json:"recovery,omitempty"`  // for an XID 154: the number of the requested action
 	Severity string `json:"severity,omitempty"`  // for an SXID: "Fatal" or "Non-fatal"
-	Port     *int   `json:"port,omitempty"`      // of an SXID
+	Port     *int   `json:"port,omitempty"`      // for an SXID
 	// Times is how often the error was reported since the previous event about it, at least 1.
 	Times int64 `json:"times"`
 	// Record is the number of the kernel log's record in its boot, absent for NVML. Two events with the same boot and

@@ -30,7 +30,7 @@ const (
 	MaxEvent  = 4 << 10   // bytes: the wire's limit for the detail of an event (wire.MaxEventDetail)
 	MaxGPUs   = 64
 	maxText   = 256 // bytes of a text value, such as a version or a name
-	maxMIG    = 64  // instances of one GPU
+	maxMIG    = 64  // per GPU
 	maxLinks  = 64
 )
 

@@ -47,7 +47,7 @@ type State struct {
 	At         time.Time `json:"at"` // when it was written
 	// BootID is the boot that the document is about; "" if the agent could not read it.
 	BootID string         `json:"boot_id,omitempty"`
-	Sample *report.Sample `json:"sample,omitempty"` // the last one
+	Sample *report.Sample `json:"sample,omitempty"` // the newest sample
 	// Probe is the last change of the probe's state, Log which part of the kernel log was read.
 	Probe *report.Event  `json:"probe,omitempty"`
 	Log   *kmsg.Coverage `json:"kernel_log,omitempty"`
@@ -216,7 +216,7 @@ func (s *State) check() error {
 	if s.Sample != nil {
 		for i := range s.Sample.GPUs {
 			for name := range s.Sample.GPUs[i].Signals {
-				if _, known := name.Info(); !known { // of a newer agent
+				if _, known := name.Info(); !known { // from a newer agent
 					delete(s.Sample.GPUs[i].Signals, name)
 				}
 			}

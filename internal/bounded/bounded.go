@@ -133,7 +133,7 @@ func stringEnd(data []byte, i int) int {
 		case '"':
 			return i
 		case '\\':
-			i++ // what is escaped
+			i++ // skip the escaped byte
 		}
 	}
 	return len(data)

@@ -7,7 +7,7 @@ package bounded
 const (
 	maxDocument = 16 << 20 // a report or a log with the CA bundles and journals of a fleet
 	maxLine     = 4 << 20  // several times a request with a whole trust bundle
-	maxAnswer   = 1 << 20  // of HTTP
+	maxAnswer   = 1 << 20  // bodies of HTTP
 )
 
 // Document is for a report, a drill's report, a plan or a record, from a file or the history.

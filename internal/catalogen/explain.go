@@ -19,7 +19,7 @@ import (
 type vocab struct {
 	Kind  string    `yaml:"kind"`
 	About string    `yaml:"about"`
-	Type  string    `yaml:"type,omitempty"` // whose constants they are
+	Type  string    `yaml:"type,omitempty"` // Go type of the words
 	Words []meaning `yaml:"words"`
 }
 

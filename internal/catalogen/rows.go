@@ -149,7 +149,7 @@ type step struct {
 	Except  []string `yaml:"except,omitempty"`
 }
 
-// cause is what broke trust.
+// cause is a cause of broken trust.
 type cause struct {
 	named
 	Moved  string   `yaml:"moved"`

@@ -18,7 +18,7 @@ type Writer struct {
 	Runner bool // To is the log of a CI runner that interprets lines such as ::error:: and ##[error]
 
 	line line
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	kept []byte
 }
 

@@ -22,7 +22,7 @@ import (
 const (
 	walkPlays  = 3 * time.Second
 	drillPlays = 4 * time.Second
-	rest       = 5 * time.Second // each result stays so long
+	rest       = 5 * time.Second // how long each result stays visible
 )
 
 // frame is the terminal's content from a moment on.

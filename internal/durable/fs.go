@@ -50,7 +50,7 @@ type File interface {
 
 // Names of the operations that change a disk, for a Hook.
 const (
-	OpCreate  = "create" // of a file
+	OpCreate  = "create" // a file
 	OpOpen    = "open"   // opening an existing file for writing: it changes nothing, but fails on a read-only disk
 	OpWrite   = "write"
 	OpTear    = "tear" // the first half of a write is done

@@ -29,7 +29,7 @@ const (
 // messages of the C locale. The zero value is ready to use.
 type Command struct {
 	Path  string        // PATH of the program; default SearchPath
-	Stdin string        // what it reads
+	Stdin string        // the program's input
 	Limit time.Duration // how long it may run; default: as long as the context
 	Most  int           // bytes to keep of each output; default 256 KiB
 }

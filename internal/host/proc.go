@@ -49,7 +49,7 @@ func (p Proc) PIDs(most int) ([]int, error) {
 
 // Stat is a process's /proc/PID/stat.
 type Stat struct {
-	State          string // one letter of proc(5)
+	State          string // one letter, see proc(5)
 	Name           string // as the process calls itself: any bytes
 	Group, Session int
 	Started        uint64 // ticks after boot; with the pid it identifies the process
@@ -150,7 +150,7 @@ func (p Proc) RealUser(pid int) (uid uint32, ok bool) {
 // Cgroup is a process's control group in one hierarchy.
 type Cgroup struct {
 	Unified     bool
-	Controllers []string // of an old hierarchy
+	Controllers []string // of a cgroup v1 hierarchy
 	Path        string
 }
 

@@ -66,7 +66,7 @@ func eachSource(t *testing.T, visit func(rel string, file *ast.File, line func(a
 	})
 }
 
-// eachFile visits the tests, too.
+// eachFile also visits tests.
 func eachFile(t *testing.T, visit func(rel string, file *ast.File, line func(ast.Node) int)) {
 	t.Helper()
 	root := filepath.Join("..", "..")

@@ -15,12 +15,12 @@ import (
 
 // Mutant is one defect, and the test that must detect it.
 type Mutant struct {
-	Name    string   // what is wrong with it
+	Name    string   // names the defect
 	File    string   // from the module's root
 	Old     string   // text that the file contains exactly once
-	New     string   // what a mutant has instead
-	Package string   // whose tests are run: "./chaos/node"
-	Test    string   // the one that must fail
+	New     string   // replaces Old
+	Package string   // package of the test: "./chaos/node"
+	Test    string   // the test that must fail
 	Args    []string // of the test's program, besides -test.run
 	Root    bool     // the test needs it
 }

@@ -14,10 +14,10 @@ import (
 const (
 	mostBytes  = 2 << 20
 	mostValues = 100_000 // with those that aliases repeat
-	mostFields = 10_000  // of one mapping
+	mostFields = 10_000  // per mapping
 	mostDeep   = 100     // nesting of lists and mappings
 	mostKeys   = 16 << 20
-	mostErrors = 50 // that one file's error lists
+	mostErrors = 50 // listed per file
 )
 
 // measured is the state of a traversal of a document, before anything follows its aliases.

@@ -60,8 +60,8 @@ type Conn struct {
 	in      *bufio.Reader
 	ended   error
 
-	writing sync.Mutex // guards what follows
-	out     []byte     // of the frame before
+	writing sync.Mutex // guards the fields below
+	out     []byte     // buffer of the previous frame
 	closing bool       // a close frame was sent; nothing may follow it
 
 	pong chan struct{}

@@ -92,7 +92,7 @@ func lookProgram(ctx context.Context, f *diag.Fact, running string) bool {
 	if p.kind == kindELF && known && p.machine != 0 && !runsOn(p.machine, host) {
 		err = fmt.Errorf("%s is for %s, this machine is %s", b.Path, b.Machine, b.Host)
 	}
-	if err != nil && (b.Running == "" || b.Running != b.SHA256) { // what runs can be run
+	if err != nil && (b.Running == "" || b.Running != b.SHA256) { // a program that runs can be executed
 		fail(f, "format", diag.BinaryExecFormat, err)
 		return false
 	}

@@ -30,9 +30,9 @@ type Client struct {
 	send    chan []byte   // lines for the single writer: a write may block as long as the transport does
 	wg      sync.WaitGroup
 
-	budget budget // of the reading goroutine alone
+	budget budget // used by the reading goroutine only
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	hello   *Hello
 	err     error
 	last    uint64

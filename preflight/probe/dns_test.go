@@ -205,7 +205,7 @@ func TestEachServerByItself(t *testing.T) {
 		name    string
 		target  string
 		timeout string
-		want    diag.DNSAnswer // of the silent one
+		want    diag.DNSAnswer // answer of the silent server
 	}{
 		{"found", "api.gpuaas.test", "30", diag.DNSAnswer{Server: silent, Name: "api.gpuaas.test."}},
 		{"not found", "no.gpuaas.test", "5",

@@ -104,7 +104,7 @@ func changedSinceStart(file string, pid int) bool {
 	if err != nil {
 		return false
 	}
-	changed := st.Sys().(*syscall.Stat_t).Ctim //nolint:forcetypeassert // on Linux it is one
+	changed := st.Sys().(*syscall.Stat_t).Ctim // always this type on Linux
 	return time.Unix(changed.Unix()).After(started)
 }
 

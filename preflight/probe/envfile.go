@@ -97,7 +97,7 @@ func value(p *envParser, c byte) envState {
 }
 
 func escaped(p *envParser, c byte) envState {
-	if c != '\n' { // else the line goes on
+	if c != '\n' { // otherwise the line continues
 		p.value.WriteByte(c)
 		p.solid = p.value.Len()
 	}

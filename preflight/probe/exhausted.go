@@ -119,7 +119,7 @@ func lacking(f *diag.Fact, err error) {
 // reading walks through /proc.
 const ownFor = time.Second
 
-// maxLooks bounds what is remembered.
+// maxLooks bounds the cached readings.
 const maxLooks = 64
 
 // own caches readings of this machine. The zero value is ready to use.

@@ -95,7 +95,7 @@ var errOverBudget = errors.New(
 // connection may be kept for days.
 type budget struct {
 	left int
-	at   time.Time // of the last answer
+	at   time.Time // time of the last answer
 }
 
 // take spends cost; it returns false if the budget does not suffice. Then the connection ends.

@@ -135,7 +135,7 @@ type resolvConf struct {
 	search   []string
 	ndots    int
 	attempts int
-	timeout  time.Duration // of one attempt
+	timeout  time.Duration // per attempt
 }
 
 // maxServers is how many name servers the C library uses; it ignores further ones in the list.

@@ -16,8 +16,8 @@ import (
 const (
 	netlinkTime   = 500 * time.Millisecond
 	netlinkBuffer = 64 << 10
-	netlinkAll    = 8 << 20 // of one answer
-	maxChains     = 16      // of an answer
+	netlinkAll    = 8 << 20 // limit for one answer
+	maxChains     = 16      // limit for the reported chains
 )
 
 // attribute encodes one netlink attribute, padded.

@@ -59,5 +59,5 @@ func (n *namespace) answer(_ context.Context, _ diag.Request, plain func() diag.
 
 func (n *namespace) close() error { return nil }
 
-// resent cannot be asked here.
+// resent is not supported here.
 func resent(uintptr) (int64, bool) { return 0, false }

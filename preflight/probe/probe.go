@@ -50,7 +50,7 @@ type Prober struct {
 	mirror string    // folder of the record's copy in memory, for tests
 	gpus   gpuPaths  // paths of the kernel's files about GPUs, for tests
 	pool   pool      // connections kept between requests of one prober
-	units  units     // questions to systemd, asked together
+	units  units     // batches queries to systemd
 
 	own     own        // shortages and denials of this machine
 	dialing dialing    // connections that are being made

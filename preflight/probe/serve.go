@@ -54,7 +54,7 @@ type server struct {
 	eyesMu sync.Mutex // guards eyes
 	eyes   *eyes      // the agent as last found
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	stopped bool       // no measurement may begin any more
 	running map[string]context.CancelFunc
 }

@@ -46,7 +46,7 @@ type terminal struct {
 	gone    chan struct{} // closed when frames are no longer read
 	opened  time.Time
 	upgrade time.Duration // how long that took
-	last    time.Time     // when the last frame came
+	last    time.Time     // when the last frame arrived
 	out     plainText
 	typed   []string // lines, which a terminal echoes
 }

@@ -178,7 +178,7 @@ func (p *Prober) settled(ctx context.Context, unit string, u *diag.UnitFacts) {
 		return
 	}
 	within := secondLook
-	if end, ok := ctx.Deadline(); ok { // the answer takes time, too
+	if end, ok := ctx.Deadline(); ok { // leave time for the answer
 		within = min(within, time.Until(end)/3)
 	}
 	began := time.Now()

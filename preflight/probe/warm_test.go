@@ -182,7 +182,7 @@ func TestKeptConnectionHidesNoName(t *testing.T) {
 func TestKeptConnectionHidesNoDeadNetwork(t *testing.T) {
 	noLeaks(t)
 	for name, c := range map[string]struct {
-		dial        func(ctx context.Context, address string) (net.Conn, error) // of the second connection
+		dial        func(ctx context.Context, address string) (net.Conn, error) // dials the second connection
 		word        diag.Failure
 		phase       string
 		wantsReused bool

@@ -28,7 +28,7 @@ const benchChild = "GPUAASCTL_BENCH_CHILD"
 // with a configured round-trip time.
 type slowLink struct {
 	tun   *os.File
-	delay atomic.Int64 // one way, nanoseconds
+	delay atomic.Int64 // one way, in nanoseconds
 }
 
 const (

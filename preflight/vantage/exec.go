@@ -111,16 +111,16 @@ func (l *link) doubt() {
 	_, _, _ = client.SendRequest("keepalive@openssh.com", true, nil)
 }
 
-// call is one script's conversation.
+// call is one execution of a script.
 type call struct {
 	over chan struct{} // closed when the script has reported its program's end
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	out   capped
 	words capped
 	notes []string
 	noted int    // bytes of notes
-	line  []byte // of stderr, not yet whole
+	line  []byte // incomplete line of stderr
 }
 
 // run sends the script and collects its output.

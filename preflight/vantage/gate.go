@@ -12,7 +12,7 @@ import (
 type gate struct {
 	opened chan struct{} // closed when r, w or err are set
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	held []byte     // complete lines written before the gate was opened
 	r    io.Reader
 	w    io.Writer

@@ -29,11 +29,11 @@ type trial struct {
 	sent    int // bytes of held requests that were sent with the command
 	start   note
 	hello   *probe.Hello
-	line    []byte // the hello as it came
+	line    []byte // the hello as it was received
 	helloAt time.Time
 	uname   string
 	missing bool
-	why     string // why no hello came
+	why     string // why there was no hello
 }
 
 // startHelper runs the helper over client and opens the gate to it. It uses a pushed or installed helper of ours, else

@@ -33,14 +33,14 @@ type link struct {
 	gate   *gate
 	client *probe.Client
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	target  target
 	phase   string
 	jump    string // the jump host whose login is in progress; "" for the node itself
 	ssh     diag.SSHFacts
 	dns     *diag.DNSFacts
 	tcp     *diag.TCPFacts
-	keys    *credentials // of the login under way
+	keys    *credentials // of the login in progress
 	failed  *refusal     // set before ready is closed, never after
 	closers []func() error
 	conn    *ssh.Client // to the node, once logged in

@@ -66,7 +66,7 @@ func (c *NodeConfig) trustCommand() string {
 type Node struct {
 	cfg NodeConfig
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	link   *link
 	closed bool
 }

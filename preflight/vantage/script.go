@@ -109,11 +109,11 @@ func command(script string, sudo bool, args ...string) string {
 // note is one sentinel line: its word and its fields. The values of path and failed extend to the end of the line.
 type note struct {
 	word  string // missing | start | exit | failed | pushed | removed
-	how   string // of start: installed | pushed
-	path  string // of start and pushed
-	uname string // of missing and exit
-	code  int    // of exit; -1 when unread
-	text  string // of failed
+	how   string // in start: installed | pushed
+	path  string // in start and pushed
+	uname string // in missing and exit
+	code  int    // in exit; -1 if it cannot be parsed
+	text  string // in failed
 }
 
 // parseNote parses a line; false if it is not a note.

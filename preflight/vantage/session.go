@@ -30,7 +30,7 @@ const (
 type event struct {
 	note  note
 	hello *probe.Hello
-	line  []byte // of hello
+	line  []byte // for a hello
 	ended bool
 }
 
@@ -42,10 +42,10 @@ type session struct {
 	facts  *io.PipeReader // lines after the hello
 	over   chan struct{}  // closed when stderr and the server's requests have ended: no more events follow
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	greeting []byte     // lines that are not ours
 	stderr   []byte
-	status   string // of exit-status or exit-signal
+	status   string // from exit-status or exit-signal
 	last     note   // the latest note
 }
 

@@ -19,7 +19,7 @@ import (
 
 // target is one SSH server and its login, merged from the profile and the operator's ssh_config.
 type target struct {
-	alias      string // as asked for
+	alias      string // host as the caller named it
 	host       string // name or address to connect to
 	port       string
 	user       string

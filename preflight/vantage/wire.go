@@ -20,9 +20,9 @@ type wire struct {
 
 	buf        []byte // for Read: the SSH library reads the version line byte by byte
 	start, end int
-	broken     error // of the first Write
+	broken     error // error of the first Write
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	first []byte     // the peer's first bytes, at most bannerKept
 	at    time.Time  // when its version line was complete
 	heard func()     // called once, then

@@ -39,7 +39,7 @@ type drillModel struct {
 	look    render.Options
 	count   int
 	over    []drill.Drill // in the order in which they were run
-	now     *current      // nil: before the first one
+	now     *current      // nil: before the first drill
 	width   int
 	height  int
 	elapsed time.Duration
@@ -53,8 +53,8 @@ type drillModel struct {
 type current struct {
 	index  int
 	events []drill.Event
-	story  drill.Story // of the events
-	report drill.Drill // of the story
+	story  drill.Story // folded from the events
+	report drill.Drill // made from the story
 	heard  time.Duration
 	chain  chain
 }

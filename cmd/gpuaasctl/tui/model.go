@@ -25,7 +25,7 @@ type hop struct {
 	started bool
 	at      time.Duration // start, since the walk's
 	steps   []diag.StepResult
-	spans   []stretch // of steps, in their order
+	spans   []stretch // of the hop's steps, in order
 	asking  int       // counter-probes that are under way
 	result  *diag.HopResult
 }

@@ -33,7 +33,7 @@ type Program struct {
 	rules  []rule
 }
 
-// rule is a compiled one.
+// rule is a compiled rule.
 type rule struct {
 	policy.Rule
 	cost  uint64         // estimated

@@ -29,7 +29,7 @@ const Sector = 512
 type Op struct {
 	Kind string
 	Path string
-	from string // of a rename
+	from string // old name of a rename
 	file *file
 	off  int64
 	data []byte

@@ -39,10 +39,10 @@ const (
 
 // Config configures a server. The zero value accepts any key and runs commands with this process's PATH.
 type Config struct {
-	HostKeys []ssh.Signer // default one new ed25519 key
+	HostKeys []ssh.Signer // default: one new ed25519 key
 	Accept   func(user string, key ssh.PublicKey) bool
 	Banner   string   // version, default SSH-2.0-sshtest
-	Env      []string // of commands; default PATH alone
+	Env      []string // of commands; default: only PATH
 	Wrap     []string // argv before the shell's
 	Words    string   // see Words and ForcedCommand
 	Forward  bool     // allows direct-tcpip, so that it can be a jump host
@@ -58,7 +58,7 @@ type Server struct {
 	ln  net.Listener
 	wg  sync.WaitGroup
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	fault  Fault
 	conns  map[*freezer]struct{}
 	closed bool

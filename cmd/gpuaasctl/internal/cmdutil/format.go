@@ -104,7 +104,7 @@ func OnPage(format string) bool {
 	return format == FormatTable || format == FormatWide || format == FormatFull
 }
 
-// What --fail-on takes beside nothing.
+// Values of --fail-on.
 const (
 	FailOnWarn       = render.FailOnWarn
 	FailOnRegression = render.FailOnRegression

@@ -24,7 +24,7 @@ const (
 const (
 	mostSummary     = 1 << 20 // GitHub's limit for a step's summary, in bytes
 	mostAnnotations = 10      // GitHub's limit per level and step
-	mostMessage     = 2000    // runes of one annotation
+	mostMessage     = 2000    // limit for one annotation, in runes
 )
 
 func (a *App) onGitHub() bool { return a.Env(envGitHub) == "true" }

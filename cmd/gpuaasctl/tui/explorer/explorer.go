@@ -23,7 +23,7 @@ import (
 // Document is a report to move in.
 type Document struct {
 	Title    string
-	Noun     string // of an item: "hop"
+	Noun     string // what an item is: "hop"
 	Whole    string // what the first item is: "the walk"
 	Pick     string // what the item First is: "the hop to blame"
 	Items    []Item
@@ -35,9 +35,9 @@ type Document struct {
 type Item struct {
 	ID    string // identifies it in a newer document; "": its name
 	Name  string
-	Mark  page.Cell // a symbol of one column
+	Mark  page.Cell // a symbol, one column wide
 	Note  string    // text after the name, if there is room
-	Words []string  // what `explain` has first
+	Words []string  // the words that `explain` offers first
 	// Sections returns the content for the width of the right side.
 	Sections func(render.Options) []render.Section
 	Again    string // the hop to walk again for this item; "": none

@@ -52,7 +52,7 @@ type model struct {
 	at            int // the first visible line of the right side
 	cache         *sides
 
-	typing  bool // of a text to search
+	typing  bool // the text to search for is being typed
 	query   string
 	matches []match
 	match   int

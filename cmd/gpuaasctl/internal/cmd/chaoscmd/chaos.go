@@ -113,7 +113,7 @@ func trustFlag(cmd *cobra.Command, trusted *[]string) {
 		"`FILE@SHA256`; may be given several times")
 }
 
-// oneDrill reads exactly one.
+// oneDrill reads exactly one drill.
 func oneDrill(name string) (chaos.Scenario, error) {
 	all, err := readDrills(name)
 	if err != nil {

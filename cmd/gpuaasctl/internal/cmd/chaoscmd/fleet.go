@@ -139,7 +139,7 @@ func finish(a *cmdutil.App, cmd *cobra.Command, doc *ops.Fleet, output string, t
 // fleetPage is the document for people.
 type fleetPage func(*ops.Fleet) []page.Block
 
-// line is one sentence.
+// line returns one sentence as a block.
 func line(format string, args ...any) page.Block {
 	return page.Para{Text: fmt.Sprintf(format, args...)}
 }

@@ -147,7 +147,7 @@ func newChaosShow(a *cmdutil.App) *cobra.Command {
 			return a.Show(scenarioDocument{diag.NewHead(kindScenario), s}, a.Look(output),
 				func(w io.Writer, _ render.Options) error {
 					text, err := fs.ReadFile(scenarios.Files, args[0]+".yaml")
-					if err != nil { // of the user's own
+					if err != nil { // a file of the user
 						text, err = os.ReadFile(s.File)
 					}
 					_, _ = w.Write(text)

@@ -22,7 +22,7 @@ func TestWhatIsNoRecord(t *testing.T) {
 	flipped[40] ^= 1
 	for name, c := range map[string]struct {
 		data []byte
-		want string // "": it is one
+		want string // "": it is a record
 	}{
 		"nothing":            {nil, "it is empty"},
 		"text":               {[]byte("root:x:0:0:root:/root:/bin/bash\n"), "not the size of one"},

@@ -118,7 +118,7 @@ type seenEntry struct {
 	count int64
 }
 
-// look prints what is new.
+// look prints new entries.
 func (w *watch) look(ctx context.Context) error {
 	looking, cancel := context.WithTimeout(ctx, w.opts.Deadline)
 	defer cancel()

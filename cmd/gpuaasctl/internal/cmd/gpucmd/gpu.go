@@ -55,7 +55,7 @@ type Explanation struct {
 	diag.Head              // XIDExplanation
 	Tables    string       `json:"tables"` // digest of the tables
 	Entry     Entry        `json:"entry"`
-	Sources   []xid.Source `json:"sources"` // of the views
+	Sources   []xid.Source `json:"sources"` // the sources of the views
 }
 
 func entryOf(r xid.Row) Entry {

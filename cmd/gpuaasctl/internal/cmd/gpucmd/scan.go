@@ -23,7 +23,7 @@ type Scan struct {
 	diag.Head        // XIDScan
 	Tables    string `json:"tables"`
 	Log       string `json:"log"`
-	Lines     int    `json:"lines"` // that were read
+	Lines     int    `json:"lines"` // number of lines read
 	// Coverage is which part of the kernel log was read; absent for a log file.
 	Coverage *kmsg.Coverage `json:"coverage,omitempty"`
 	Errors   []Found        `json:"errors"`

@@ -88,7 +88,7 @@ func nodeEndpoints(a *cmdutil.App, ctx context.Context, s *ops.Session, deadline
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
-	case errors.As(err, new(*ops.UnreadError)): // nothing of it was measured
+	case errors.As(err, new(*ops.UnreadError)): // nothing was measured
 		return a.Unread(err)
 	case err != nil:
 		return &cmdutil.FailedError{Err: err}
