@@ -53,7 +53,7 @@ func Wanted(p profile.Profile) (entries []Entry, left []string, err error) {
 			continue // an address needs no name
 		}
 		if !plainName(name) {
-			return nil, nil, fmt.Errorf("%s: %q is no name for a hosts file", e.key, name)
+			return nil, nil, fmt.Errorf("%s: %q is not a valid name for a hosts file", e.key, name)
 		}
 		if e.address == "" {
 			left = append(left, name)

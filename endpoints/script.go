@@ -23,7 +23,7 @@ const checks = `f=$1
 say() { echo "GPUAASCTL-SENTINEL $*"; }
 fail() { say "failed $*"; exit 0; }
 [ ! -L "$f" ] || fail "$f is a symbolic link to $(readlink "$f"): put the names where it leads, by whatever manages that file"
-[ -f "$f" ] || fail "$f is no regular file"
+[ -f "$f" ] || fail "$f is not a regular file"
 if awk -v f="$f" '$5 == f { found = 1 } END { exit !found }' /proc/self/mountinfo; then
   fail "$f is mounted from somewhere else (a container's file?): it cannot be replaced from here"
 fi
@@ -61,7 +61,7 @@ have=$(digest "$f")
 d=${f%/*}
 t=$(mktemp "$d/.hosts.gpuaasctl.XXXXXX") || fail "no new file in $d: nothing was changed"
 trap 'rm -f "$t"' EXIT
-cat >"$t" && [ "$(digest "$t")" = "$new" ] || fail "what arrived is not what was sent (a full disk?): nothing was changed"
+cat >"$t" && [ "$(digest "$t")" = "$new" ] || fail "the file did not arrive complete (a full disk?): nothing was changed"
 cp --attributes-only --preserve=all "$f" "$t" && touch "$t" && sync "$t" || fail "mode and owner of $f could not be kept: nothing was changed"
 printf '%s\n' "$line" >>"$log" && sync "$log" "${log%/*}" || fail "the audit log $log cannot be written: nothing was changed"
 have=$(digest "$f")

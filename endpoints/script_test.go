@@ -90,11 +90,11 @@ func TestRefusals(t *testing.T) {
 			must(t, os.Rename(hosts, hosts+".real"))
 			must(t, os.Symlink("hosts.real", hosts))
 		}},
-		{"a folder", "is no regular file", func(t *testing.T, hosts, _ string) {
+		{"a folder", "is not a regular file", func(t *testing.T, hosts, _ string) {
 			must(t, os.Remove(hosts))
 			must(t, os.Mkdir(hosts, 0o755))
 		}},
-		{"gone", "is no regular file", func(t *testing.T, hosts, _ string) { must(t, os.Remove(hosts)) }},
+		{"gone", "is not a regular file", func(t *testing.T, hosts, _ string) { must(t, os.Remove(hosts)) }},
 		{"no log", "no folder for the audit log", func(t *testing.T, _, log string) {
 			must(t, os.WriteFile(filepath.Dir(log), nil, 0o600))
 		}},
@@ -133,7 +133,7 @@ func TestSwap(t *testing.T) {
 	}
 	must(t, os.WriteFile(hosts, []byte(local), 0o644))
 	said = sh(t, ApplyScript, p.After[:len(p.After)-9], hosts, Hash(p.Before), Hash(p.After), log, "{}")
-	if err := ParseApply(said, Hash(p.After)); err == nil || !strings.Contains(err.Error(), "not what was sent") {
+	if err := ParseApply(said, Hash(p.After)); err == nil || !strings.Contains(err.Error(), "did not arrive complete") {
 		t.Errorf("%v: %v", said, err)
 	}
 	if got, _ := os.ReadFile(hosts); string(got) != local {

@@ -184,11 +184,11 @@ func withInstances(node string, events []Event) []Event {
 			switch {
 			case now != "" && !seen[id]:
 				out = append(out, joinEvent(e, Warning,
-					"another instance speaks as this node from here on: %s, before it was %s (reimaged, or another machine)", id,
+					"from here on another instance acts as this node: %s, before it was %s (reimaged, or another machine)", id,
 					now))
 			case seen[id] && !both[id] && now != "":
 				both[id] = true
-				out = append(out, joinEvent(e, Error, "instance %s speaks again, after %s did: two machines may hold one identity",
+				out = append(out, joinEvent(e, Error, "instance %s acts again, after %s did: two machines may have one identity",
 					id, now))
 			}
 			now, seen[id] = id, true

@@ -252,12 +252,12 @@ func TestAnotherInstance(t *testing.T) {
 	}
 	h := Join(Query{NodeID: "n1"}, Platform(known("platform", 0), items, keep))
 	equal(t, texts(h.Events), "evidence: node.enrolled", "evidence: node.booted",
-		"timeline: another instance speaks as this node from here on: new, before it was old (reimaged, or another "+
+		"timeline: from here on another instance acts as this node: new, before it was old (reimaged, or another "+
 			"machine)",
 		"evidence: node.enrolled", "evidence: node.recovery_changed", "tasks: task.expired", "evidence: node.event",
-		"timeline: instance old speaks again, after new did: two machines may hold one identity",
+		"timeline: instance old acts again, after new did: two machines may have one identity",
 		"evidence: node.heartbeat_changed",
-		"timeline: instance new speaks again, after old did: two machines may hold one identity",
+		"timeline: instance new acts again, after old did: two machines may have one identity",
 		"evidence: node.event")
 }
 

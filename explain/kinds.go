@@ -77,7 +77,7 @@ func failures() (all []Entry) {
 		case f.Operator():
 			e.Means = []string{"The operator's own set-up ended the login: nothing follows from it about the node."}
 		case f.Local():
-			e.Means = []string{"The measuring machine itself ended the attempt: what was asked is neither well nor unwell."}
+			e.Means = []string{"The measuring machine itself ended the attempt: that shows nothing about the target."}
 		case f.Silent():
 			e.Means = []string{"Nothing answered: without a second probe the cause is a guess."}
 		}

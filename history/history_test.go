@@ -79,7 +79,7 @@ func TestKeepAndRead(t *testing.T) {
 	s := here(t)
 	first, failed := walk("n1", 1, diag.OutcomePass), walk("n1", 2, diag.OutcomeFail)
 	failed.Verdict.Blame = &diag.Blame{Hop: diag.HopNodeReadiness, Signal: diag.SigDiskFull}
-	for _, r := range []*diag.Report{first, failed, walk("n2", 3, diag.OutcomePass), failed} { // the first report twice
+	for _, r := range []*diag.Report{first, failed, walk("n2", 3, diag.OutcomePass), failed} { // failed is saved twice
 		save(t, s, r)
 	}
 	l := list(t, s, Filter{Node: "n1"})

@@ -120,7 +120,7 @@ func refusal(text []byte) (e struct{ Code, Message string }) {
 func readBundle(text []byte, node string) (*wire.Bundle, error) {
 	b := &wire.Bundle{}
 	if err := bounded.Unmarshal(text, b, bounded.Answer()); err != nil {
-		return nil, errors.New("the platform's answer is no bundle")
+		return nil, errors.New("the platform's answer is not a bundle")
 	}
 	for _, f := range [...]struct{ name, value string }{
 		{"node_id", b.NodeID}, {"token", b.Token}, {"api_url", b.APIURL}, {"ca_bundle", b.CABundle},

@@ -71,7 +71,7 @@ func whyUnknown(r *diag.Report) string {
 			}
 		}
 	}
-	return "the platform says nothing of this node"
+	return "the platform has no data about this node"
 }
 
 // UnknownSubject reports whether a walk was about a node or an allocation that the platform does not know: a mistake in

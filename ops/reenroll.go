@@ -211,7 +211,7 @@ func (s *Session) carry(ctx context.Context, place preflight.Vantage, bundle []b
 	d *Reenrollment) error {
 	node, ok := place.(*vantage.Node)
 	if !ok {
-		return errors.New("there is no way to the node")
+		return errors.New("there is no connection to the node")
 	}
 	f, p := login(ctx, place, s.env.Subject.NodeHost), s.env.Profile.Agent
 	if f.SSH == nil || f.SSH.HelperPath == "" {

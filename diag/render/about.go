@@ -269,7 +269,7 @@ func (s *sheet) copyable(v *diag.Verdict) {
 		s.Add(page.Fields{{Label: bracket(), Command: v.RepairProof}})
 	}
 	if n == 0 && len(v.Recovery) == 0 {
-		s.Add(page.Para{Text: "Nothing is to be done.", Style: page.Faint})
+		s.Add(page.Para{Text: "There is nothing to do.", Style: page.Faint})
 		return
 	}
 	s.Field("runbook", v.Runbook, page.Faint)

@@ -140,7 +140,7 @@ func LoadCases(path string, data []byte) (Cases, error) {
 	for i := range f.Cases {
 		t, key := &f.Cases[i], fmt.Sprintf("cases[%d]", i)
 		if first, twice := seen[t.Name]; t.Name == "" || twice {
-			bad(key+".name", "want a name of its own, not %q (cases[%d])", cut(t.Name), first)
+			bad(key+".name", "want a unique name, not %q (cases[%d])", cut(t.Name), first)
 		}
 		seen[t.Name] = i
 		if problem := wrongHealth(t.Expect.Health); problem != "" {

@@ -27,7 +27,7 @@ func (f *facts) events() {
 		if f.earlier(e) {
 			why = "of an earlier boot"
 		} else if by := f.recovered(i, id); by != "" {
-			why = "recovered: " + by + " the driver's word that it asks for nothing any more"
+			why = "recovered: " + by + " the driver's word that it no longer requests an action"
 		}
 		if why != "" {
 			f.Past = append(f.Past, Finding{Subject: s, Why: why})

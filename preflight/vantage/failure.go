@@ -163,7 +163,7 @@ func bannerRefusal(w *wire, err error) *refusal {
 		return r
 	}
 	r.detail = "the connection was closed before any banner (" + foreign(reason(err)) +
-		"); a server with too many unfinished logins, or one that penalises this address, does that as well"
+		"); a server does that if it has too many unauthenticated connections, or penalises this address"
 	return r
 }
 

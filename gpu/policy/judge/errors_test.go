@@ -136,7 +136,7 @@ func TestOverriddenRulesAreNoted(t *testing.T) {
 	p := load(t, rules("gpu.index == 1", "HEALTHY", "gpu.temperature > 90", "UNHEALTHY"))
 	hot := "gpus: [{signals: {temperature: 40}}, {signals: {temperature: 99}}], gpus_expected: 2"
 	j := p.Judge(evidenceOf(t, hot), policy.Enforce, false)
-	if j.Health != policy.Healthy || len(j.Notes) != 1 || !strings.Contains(j.Notes[0], "goes before r1 for UNHEALTHY") {
+	if j.Health != policy.Healthy || len(j.Notes) != 1 || !strings.Contains(j.Notes[0], "precedes r1 for UNHEALTHY") {
 		t.Errorf("%s %v", j.Health, j.Notes)
 	}
 }

@@ -103,7 +103,7 @@ func (p *Program) judge(o policy.Observation, node *object, every bool) (f polic
 			decided = true
 			f.Health, f.Rule, f.Why = r.Result, r.Name, r.Description
 		case result.Holds && f.Health == policy.Healthy && policy.Worse(r.Result, policy.Healthy) && note == "":
-			note = fmt.Sprintf("%s: the rule %s for HEALTHY goes before %s for %s, which holds, too", o.Subject.What, f.Rule,
+			note = fmt.Sprintf("%s: the rule %s for HEALTHY precedes %s for %s, which also holds", o.Subject.What, f.Rule,
 				r.Name, r.Result)
 		}
 	}

@@ -146,7 +146,7 @@ func casesOf(q *policy.Request) (policy.Cases, error) {
 	}
 	text, ok := policy.BuiltinCases(q.Policy.Path)
 	if !ok || q.Policy.Text != nil {
-		return policy.Cases{}, fmt.Errorf("the policy %s has no cases of its own", q.Policy.Path)
+		return policy.Cases{}, fmt.Errorf("the policy %s has no built-in cases", q.Policy.Path)
 	}
 	return policy.LoadCases(q.Policy.Path, text)
 }

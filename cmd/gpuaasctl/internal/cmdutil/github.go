@@ -72,7 +72,7 @@ func appendSummary(path string, text []byte) error {
 	switch {
 	case err != nil:
 	case !info.Mode().IsRegular():
-		err = fmt.Errorf("%s is no plain file", path)
+		err = fmt.Errorf("%s is not a regular file", path)
 	case info.Size()+int64(len(text)) > mostSummary:
 		err = fmt.Errorf("%s would have more than %d bytes, GitHub's limit", path, mostSummary)
 	default:

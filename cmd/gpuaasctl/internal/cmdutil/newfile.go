@@ -24,7 +24,7 @@ func checkFolder(flag, path string) error {
 	if info, err := os.Stat(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("%s: %w", flag, err)
 	} else if !info.IsDir() {
-		return fmt.Errorf("%s: %s is no folder", flag, filepath.Dir(path))
+		return fmt.Errorf("%s: %s is not a folder", flag, filepath.Dir(path))
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ func (a *App) NotKept(run string, k ops.Kept) {
 		a.noteDamaged(k.Err)
 	}
 	if k.Unread {
-		a.Note("this walk is kept, and is no baseline: the good ones before it could not be read; to accept it: gpuaasctl "+
+		a.Note("this walk is kept, but not as a baseline: the earlier good walks could not be read; to accept it: gpuaasctl "+
 			"history accept %s", run)
 	}
 	if k.Better != nil {

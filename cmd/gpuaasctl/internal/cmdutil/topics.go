@@ -23,7 +23,7 @@ var topics = [...]topic{
 	{"environment", "Every environment variable that is read",
 		"Flags win over these variables, and these over the profile.", environment},
 	{"exit-codes", "What an exit code means, the same for every command and format",
-		"What is wrong on a machine that a drill touched wins over every other.", exitCodes},
+		"Residue of a drill on a machine outranks every other code.", exitCodes},
 }
 
 // topicOf returns the topic that args name; nil for none.
@@ -74,9 +74,9 @@ func environment() [][2]string {
 		{"XDG_STATE_HOME", "history and drills are in gpuaasctl below it (default ~/.local/state; for root /var/lib)"},
 		{"SSH_AUTH_SOCK", "the SSH agent whose keys are offered to nodes"},
 		{"TMPDIR", "where a bundle goes that cannot be written where it was wanted"},
-		{"NO_COLOR", "anything: no colour. What is first decides: --color always or never, NO_COLOR, CLICOLOR_FORCE, " +
-			"FORCE_COLOR, TERM, whether the stream is a terminal"},
-		{"CLICOLOR_FORCE, FORCE_COLOR", "anything but 0 and false: colour where the stream is no terminal, too"},
+		{"NO_COLOR", "anything: no colour. The first of these that is set decides: --color always or never, NO_COLOR, " +
+			"CLICOLOR_FORCE, FORCE_COLOR, TERM, whether the stream is a terminal"},
+		{"CLICOLOR_FORCE, FORCE_COLOR", "anything but 0 and false: colour even if the stream is not a terminal"},
 		{"TERM", "dumb: no colour, and no live view"},
 		{"COLUMNS", "how wide tables and help are, in place of the terminal's width; the live view has the terminal's"},
 		{"GITHUB_ACTIONS", "true: preflight and chaos run append a summary to GITHUB_STEP_SUMMARY and annotate on stderr; " +

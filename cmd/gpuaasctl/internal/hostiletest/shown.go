@@ -50,7 +50,7 @@ func (s *Shown) Shows(field, format string, do func(a *cmdutil.App) error) bool 
 func HarmlessText(t *testing.T, what, text string) {
 	t.Helper()
 	if !utf8.ValidString(text) {
-		t.Errorf("%s: bytes that are no UTF-8", what)
+		t.Errorf("%s: bytes that are not UTF-8", what)
 	}
 	if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && clean.Hidden(r) }); i >= 0 {
 		t.Errorf("%s: a hidden rune reaches the terminal: %q", what, text[max(0, i-40):min(len(text), i+20)])

@@ -167,7 +167,7 @@ func newChaosValidate(a *cmdutil.App) *cobra.Command {
 		Long: `Check drills, and game days with their drills, without any machine. Every mistake is reported with file, line and field,
 and the exit code is 2.
 
-What only a machine can say (no consent, no such unit, a rule that would cut the operator off) is said by
+Whether the machines allow a drill (consent, existing units, a rule that would cut the operator off) is checked by
 "gpuaasctl chaos plan". Programs that a drill of your own would run on this machine are named, and a file that others can
 write is refused when it has any.`,
 		Example: `  gpuaasctl chaos validate our-egress.yaml

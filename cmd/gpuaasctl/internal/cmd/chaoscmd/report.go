@@ -19,16 +19,15 @@ func newChaosReport(a *cmdutil.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report [RUN|FILE...]",
 		Short: "Show the report of a run, also of one that was killed",
-		Long: `Writes the report of kept runs, the newest one where none is named. Nothing is asked of any machine.
+		Long: `Writes the report of kept runs, by default of the newest one. It contacts no machine.
 
 RUN is a run's id, or its end. FILE is a report in JSON, a run's folder or its events.ndjson, or what --from-journal
-takes. Of a run that was killed, the report has what was recorded: what was not seen is "not seen", and no pass.
+takes. The report of a killed run has what was recorded: what was not measured is "not seen", which is not a pass.
 
 --from-journal adds what a machine wrote down by itself: its file /var/lib/gpuaasctl/drill/RUN/journal, or a copy of it,
-from a dead disk for example. Without the log of the tool nothing is known of walks, and the verdict is no better than
-infra.
+from a dead disk for example. Without the tool's log nothing is known about walks, and the verdict is infra at best.
 
-Exit codes are those of "gpuaasctl chaos run"; 2 for what cannot be read.`,
+Exit codes are those of "gpuaasctl chaos run"; 2 for input that cannot be read.`,
 		Example: `  gpuaasctl chaos report
   gpuaasctl chaos report --list
   gpuaasctl chaos report 261121-090312-ab12 -o markdown >drill.md

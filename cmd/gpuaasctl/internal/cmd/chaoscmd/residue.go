@@ -14,13 +14,11 @@ func newChaosResidue(a *cmdutil.App) *cobra.Command {
 	return newFleet(a, 90*time.Second, (*ops.Site).Residue, residuePage, &cobra.Command{
 		Use:   "residue [NODE...]",
 		Short: "Search every machine of the profile for leftovers of drills",
-		Long: `Look on every machine of the profile for files, units, mounts, packet filter tables and processes that bear this tool's
-name, without knowing of any drill. A drill that is active has such traces: gpuaasctl chaos status tells of it. What a
-drill has changed and what bears no name of ours, such as a file that it restored wrongly, only a comparison with before
-can show: gpuaasctl chaos revert makes it.
+		Long: `Search every machine of the profile for files, units, mounts, packet filter tables and processes with this tool's name,
+whether or not a drill is known. An active drill has such files as well: gpuaasctl chaos status shows it. Changes without
+our name, such as a file that was restored wrongly, are only found by the comparison that gpuaasctl chaos revert makes.
 
-The program that looks is put into a tmpfs of its own, and removed again, with any that a run forgot there which was
-killed.
+The program that searches is installed in its own tmpfs, and removed again, with any that a killed run left there.
 
 Exit codes: 0 nothing was found, 5 a machine was not reached, 7 something was found (wins over 5).`,
 		Example: `  gpuaasctl chaos residue --profile lab

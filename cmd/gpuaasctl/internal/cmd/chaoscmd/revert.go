@@ -37,7 +37,7 @@ Exit codes: 0 nothing is left, 5 a machine was not reached, 7 something is left.
 			}
 			o.only = append(o.only, nodes...)
 			if run != "" && !step.ValidName(run) {
-				return cmdutil.Usagef("%q is no drill's run (gpuaasctl chaos status lists them)", run)
+				return cmdutil.Usagef("%q is not the run of a drill (gpuaasctl chaos status lists them)", run)
 			}
 			doc, err := fleetReport(a, cmd, o, func(site *ops.Site, ctx context.Context, of []chaos.Machine) *ops.Fleet {
 				return site.Revert(ctx, of, run, force)

@@ -52,7 +52,7 @@ machine is not as it was, which wins over all others, 130 interrupted, 1 interna
 	}
 	o.drills.flags(a, cmd)
 	cmd.Flags().Lookup("deadline").Usage = "each walk ends after this `TIME`, and so does the reading of the machines " +
-		"before a drill; what is broken stays so as long as the drill's file says"
+		"before a drill; the fault lasts as long as the drill's file says"
 	trustFlag(cmd, &o.drills.trusted)
 	cmd.ValidArgsFunction = completeDrills(a, &o.drills.target.Profile)
 	f := cmd.Flags()

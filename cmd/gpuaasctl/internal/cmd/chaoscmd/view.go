@@ -20,9 +20,9 @@ func newChaosView(a *cmdutil.App) *cobra.Command {
 		Use:   "view [RUN|FILE...]",
 		Short: "Move through a drill claim by claim, on a terminal",
 		Long: `Shows the claims of a drill on the left, its machines with their steps, its walks and the events of its log; and on the
-right what is known of the chosen one. A walk opens hop by hop, as gpuaasctl preflight view shows it, where the run's
+right the details of the selected one. A walk opens hop by hop, as gpuaasctl preflight view shows it, where the run's
 folder is on this machine. RUN, FILE and --from-journal are those of "gpuaasctl chaos report"; without one it is the
-newest kept run. Nothing is asked of any machine.
+newest kept run. It contacts no machine.
 
 Keys: ? help, arrows or hjkl move, enter opens a walk, esc or q goes back, / searches, e explains a word, 1-9 copy a
 command (OSC 52), q quits.

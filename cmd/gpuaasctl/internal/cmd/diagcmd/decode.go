@@ -43,7 +43,7 @@ Exit codes: 0 read, 2 usage, or FILE is not a record, 3 read, and the record is 
 				path = args[0]
 			}
 			if path == "" && root == "" {
-				return &cmdutil.UsageError{Err: errors.New("what is to be read? name a FILE, a FOLDER, or --root"),
+				return &cmdutil.UsageError{Err: errors.New("nothing to read: name a FILE, a FOLDER, or --root"),
 					Command: cmd.CommandPath()}
 			}
 			f, err := readRecordAt(root, path)

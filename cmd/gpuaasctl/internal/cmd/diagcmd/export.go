@@ -47,7 +47,7 @@ named on stderr), 130 interrupted.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return export(a, cmd, o, args) },
 	}
 	o.history.flags(a, cmd)
-	cmd.Flags().BoolVar(&o.follow, "follow", false, "go on, and write what is new")
+	cmd.Flags().BoolVar(&o.follow, "follow", false, "continue, and write new events")
 	cmd.Flags().DurationVar(&o.every, "every", 10*time.Second, "with --follow, ask again after this `TIME`")
 	return cmd
 }

@@ -22,7 +22,7 @@ func resolveIn(root, name string) (string, error) {
 	if st, err := os.Stat(root); err != nil {
 		return "", err
 	} else if !st.IsDir() {
-		return "", fmt.Errorf("%s is no folder", root)
+		return "", fmt.Errorf("%s is not a folder", root)
 	}
 	inside, links := "/", 0
 	rest := strings.Split(filepath.ToSlash(name), "/")

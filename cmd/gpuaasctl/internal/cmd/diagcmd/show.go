@@ -30,7 +30,7 @@ func (o *recordOptions) flags(a *cmdutil.App, cmd *cobra.Command, formats ...str
 
 // limitFlag adds --limit.
 func limitFlag(cmd *cobra.Command, limit *int) {
-	cmd.Flags().IntVar(limit, "limit", 32, "newest `ENTRIES` to print; what is pinned is always printed")
+	cmd.Flags().IntVar(limit, "limit", 32, "newest `ENTRIES` to print; pinned entries are always printed")
 }
 
 // maxEntries is how many entries a record can have.

@@ -78,7 +78,7 @@ func run(a *cmdutil.App, cmd *cobra.Command, args []string, kind, output string)
 			kinds = append(kinds, e.Kind)
 		}
 		slices.Sort(kinds)
-		return refuse(cmd, "%q is no word of the kind %s; it is one of the kind %s: leave --kind out", args[0], kind,
+		return refuse(cmd, "%q is not a word of the kind %s; it is one of the kind %s: leave --kind out", args[0], kind,
 			cmdutil.OneOf(slices.Compact(kinds)))
 	}
 	if len(doc.Entries) == 0 {

@@ -140,7 +140,7 @@ Exit codes: 0 every case is as expected, 2 a file is not valid, 3 a case is not 
 				return err
 			}
 			if q.Cases == nil && f.Text != nil {
-				return cmdutil.Usagef("give --cases FILE: a policy in a file has no cases of its own")
+				return cmdutil.Usagef("give --cases FILE: a policy in a file has no built-in cases")
 			}
 			r, err := k.ask(cmd.Context(), q)
 			if err != nil {

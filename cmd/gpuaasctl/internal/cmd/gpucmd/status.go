@@ -30,9 +30,9 @@ func newStatus(a *cmdutil.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [NODE]",
 		Short: "Show the health of a node's GPUs under a policy, and why",
-		Long: `Shows the health of a node's GPUs as the platform judges it: by which policy, what decided it, each GPU, and when a GPU
-was last looked at. The node itself is not touched. Where the profile has gpuaasctl judge (gpu.policy), the node is asked
-for what its agent keeps of the GPUs, and the policy is evaluated here. As JSON it is the document that a gate reads
+		Long: `Shows the health of a node's GPUs as the platform judges it: by which policy, what decided it, each GPU, and when each
+GPU was last read. The node itself is not contacted. If the profile lets gpuaasctl judge (gpu.policy), the node is asked
+for its agent's GPU state, and the policy is evaluated here. As JSON it is the document that a gate reads
 before the node gets work; only HEALTHY, by a policy in the mode enforce, is clear evidence.
 
 Exit codes: 0 HEALTHY, 2 usage or configuration, or the platform knows no such node or judges no GPUs, 3 DEGRADED or

@@ -68,7 +68,7 @@ func newLabDown(a *cmdutil.App) *cobra.Command {
 			return asRoot(lab.Down(cmd.Context(), lab.Options{Progress: a.Stderr}, purge))
 		},
 	}
-	cmd.Flags().BoolVar(&purge, "purge", false, "remove the cached image, too")
+	cmd.Flags().BoolVar(&purge, "purge", false, "also remove the cached image")
 	return cmd
 }
 
@@ -170,7 +170,7 @@ func newLabLogs(a *cmdutil.App) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&unit, "unit", "u", "", "only of this `UNIT`")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is written from now on")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "continue with new lines")
 	cmd.Flags().IntVarP(&lines, "lines", "n", 200, "the last `NUMBER` of lines")
 	return cmd
 }

@@ -107,7 +107,7 @@ func writeReenroll(a *cmdutil.App, d *ops.Reenrollment, s *ops.Session, output s
 		rows = append(rows, page.Field{Label: "token until", Text: d.ExpiresAt.UTC().Format(time.DateTime) + "Z"})
 	}
 	if d.SeenAt.IsZero() && d.Applied {
-		rows = append(rows, page.Field{Label: "carried", Text: "yes; not heard yet"})
+		rows = append(rows, page.Field{Label: "carried", Text: "yes; no heartbeat since the restart"})
 	}
 	if !d.SeenAt.IsZero() {
 		with := "with the certificate that it had, which is accepted"

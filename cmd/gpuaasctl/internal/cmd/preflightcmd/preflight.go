@@ -116,7 +116,7 @@ func (o *preflightOptions) flags(a *cmdutil.App, cmd *cobra.Command) {
 	f.StringVar(&o.allocationID, "allocation-id", "", "the same as `ALLOCATION`; without one, the terminal is not walked")
 	f.StringVar(&o.sessionID, "session-id", "", "terminal session `ID` of the failing request")
 	f.StringVar(&o.correlationID, "correlation-id", "",
-		"correlation `ID` of the failing request, whose evidence is pulled in")
+		"correlation `ID` of the failing request, to include its evidence")
 	cmdutil.Group(f, cmdutil.HeadSubject, "node-id", "node-host", "allocation-id", "session-id", "correlation-id")
 
 	o.profile.Add(a, cmd)

@@ -25,7 +25,7 @@ func newReplay(a *cmdutil.App) *cobra.Command {
 		Short: "Judge the facts of a recorded report again",
 		Long: `Judges the facts of a recorded report (FILE, or - for stdin) again. Nothing is measured: the same facts and the same
 rules give the same verdict. Where other rules made the file's verdict and today's differ, one line on stderr and the
-field "replayed" of the JSON name both; a second line says why a proof of the file is none any more. Its list of changes
+field "replayed" of the JSON name both; a second line explains why a proof in the file no longer holds. Its list of changes
 stays as it was, unless --baseline compares it again. Exit codes are those of preflight; a file that is not a valid
 report is 2.`,
 		Example: `  gpuaasctl preflight replay preflight.json

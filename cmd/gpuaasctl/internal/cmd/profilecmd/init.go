@@ -47,11 +47,10 @@ func newProfileInit(a *cmdutil.App) *cobra.Command {
 		Use:   "init NAME",
 		Short: "Write a profile: asks five questions, or takes the answers by flags",
 		Long: `Writes the profile NAME, or the file of that path, with a comment for every part. It asks for the API, the terminal
-gateway, the file of the operator's token, a node and where that is reached; what a flag answers is not asked, and with
---yes nothing is. An empty answer leaves a part out, but for the API's; Ctrl-C ends it, and nothing is written.
-Nothing is connected.
+gateway, the file of the operator's token, a node and its address, except for values given by flags; with --yes it asks
+nothing. An empty answer leaves a part out, except for the API; Ctrl-C ends it without writing. It connects to nothing.
 
-The token is never taken, only the path of its file. A file that is there is replaced only with --force.
+It never takes the token, only the path of its file. An existing file is replaced only with --force.
 
 Exit codes: 0 written, 2 an answer or the command line is wrong, and nothing was written.`,
 		Example: `  gpuaasctl profile init demo
@@ -68,7 +67,7 @@ Exit codes: 0 written, 2 an answer or the command line is wrong, and nothing was
 	f.StringVar(&o.node, "node-id", "", "a `NODE`, by its platform id")
 	f.StringVar(&o.host, "node-host", "", "where it is reached by SSH: `HOST` name or address")
 	f.StringVar(&o.user, "node-user", "", "login `NAME` on nodes")
-	f.BoolVarP(&o.yes, "yes", "y", false, "ask nothing: what no flag gives is left out")
+	f.BoolVarP(&o.yes, "yes", "y", false, "ask nothing; values without a flag are left out")
 	f.BoolVar(&o.force, "force", false, "replace a file that is there")
 	return cmd
 }
@@ -207,7 +206,7 @@ func (o *initOptions) answer(a *cmdutil.App, cmd *cobra.Command) error {
 		}
 		if q.flag == "node-id" && o.node == "" {
 			if cmd.Flags().Changed("node-host") {
-				return cmdutil.Usagef("--node-host: of which node? Give --node-id as well")
+				return cmdutil.Usagef("--node-host needs --node-id, the node at that address")
 			}
 			break // nothing is to be reached
 		}
