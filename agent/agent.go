@@ -1,13 +1,13 @@
-// Package agent is the node agent: it enrolls, reports that it is alive, takes signed tasks and executes them.
+// Package agent is the node agent: it enrolls, sends heartbeats, takes signed tasks and executes them.
 //
-// What it does next is decided by one pure function, Step: no clock, no randomness, no I/O. Run executes the effects
-// that Step asks for and feeds back what came of them. So a decision can be tested, replayed and written down before
-// it takes effect.
+// One pure function, Step, decides what the agent does next: it has no clock, no randomness and no I/O. Run
+// executes the effects that Step returns and feeds their outcomes back as events, so that each decision can be
+// tested, replayed and recorded before it takes effect.
 //
-// It holds no chaos code and gives no verdicts about the node; the preflight does that. Its caller is
+// The package holds no chaos code and gives no verdicts about the node; the preflight does that. Its caller is
 // cmd/gpuaas-agent.
 //
-// More than 25 files: each type of task has its own, and so has each thing that a decision is made of.
+// More than 25 files: each task type and each input of a decision has its own file.
 package agent
 
 import (
@@ -19,17 +19,17 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// Decision is what the agent is about to do about something that went wrong, or about itself. It is recorded before
-// it takes effect, so that the last one written explains why the agent did nothing more.
+// Decision is what the agent is about to do about a failure, or about itself. It is recorded before it takes
+// effect, so that the last entry of a dead agent's record explains why it stopped.
 type Decision struct {
 	Reason diag.RecordReason
 	About  string // heartbeat | task_wait | task_result | task | identity | agent
 	// start | enroll | enrolled | renew | retry | suppress | fall_back | quarantine | release | refuse | drop | report |
 	// stop
 	What        string
-	Attempt     int // of this reason in this loop, from 1; 0 where nothing is retried
+	Attempt     int // counts attempts for this reason in this loop, from 1; 0 if nothing is retried
 	Delay       time.Duration
-	Ceiling     time.Duration // the delay was drawn below this
+	Ceiling     time.Duration // upper bound of the random delay
 	Failure     diag.Failure
 	Status      int    // HTTP status, 0 without an answer
 	Code        string // the platform's or the task's error code
@@ -39,8 +39,8 @@ type Decision struct {
 	Facts       map[string]string // further evidence: digests, endpoints, dates; never a secret
 }
 
-// Recorder keeps decisions where they survive. Record returns once the decision is kept; the decision is acted upon
-// also when it could not be.
+// Recorder keeps decisions across restarts. Record returns once the decision is stored. The agent acts on the
+// decision even if Record fails.
 type Recorder interface {
 	Record(Decision) error
 }
@@ -82,28 +82,28 @@ func (d Decision) attrs() []slog.Attr {
 	return attrs
 }
 
-// Outcome is what came of one exchange. A zero Reason means that it went well.
+// Outcome is the result of one exchange with the platform. A zero Reason means success.
 type Outcome struct {
 	Reason      diag.RecordReason
 	Failure     diag.Failure
 	Status      int
 	Code        string        // error.code of the envelope
 	Detail      string        // scrubbed
-	RetryAfter  time.Duration // what the far side asked for, 0 when it did not
-	Final       bool          // the platform itself refused this very request: asking again cannot help
+	RetryAfter  time.Duration // requested by the server, 0 if it requested none
+	Final       bool          // the platform itself refused this request: do not retry
 	Correlation string
-	Slow        bool // asking for it is dear: not at the pace of what recovers by itself
+	Slow        bool // expensive to retry: use slowRetry instead of the default pace
 
-	Sent  bool          // the request was written: the far side may have acted on it, whatever came back
+	Sent  bool          // the request was written, so the server may have acted on it whatever the response was
 	Asked bool          // the listener asked for this node's certificate
-	Dated bool          // an answer came with the platform's time
-	Skew  time.Duration // the far side's clock minus this one, by that answer
+	Dated bool          // the response carried the platform's time
+	Skew  time.Duration // the server's clock minus this one, according to that response
 }
 
-// OK reports whether it went well.
+// OK reports whether the exchange succeeded.
 func (o *Outcome) OK() bool { return o.Reason == "" }
 
-// failed builds a task result that reports code.
+// failed returns a task result that reports code.
 func failed(now time.Time, task *wire.Task, code, message string) wire.TaskResult {
 	return wire.TaskResult{
 		Status: wire.TaskFailed, StartedAt: now, FinishedAt: now,

@@ -13,21 +13,21 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// retryPolicy is how soon to try again. The cap counts in heartbeat intervals, so that an environment that wants to
-// notice things sooner also recovers sooner.
+// retryPolicy sets the delay before a retry. The cap is a multiple of the heartbeat interval, so that an
+// environment with a shorter interval also recovers sooner.
 type retryPolicy struct {
 	base         time.Duration
 	capIntervals int
 }
 
-// defaultRetry is for what recovers by itself: the network, an API that restarts.
+// defaultRetry is for failures that resolve by themselves, such as a network outage or an API restart.
 var defaultRetry = retryPolicy{base: 500 * time.Millisecond, capIntervals: 2}
 
-// slowRetry is for enrollments: each attempt is written down twice, and a platform that was away for a day is not met
-// by all of its nodes at once.
+// slowRetry is for enrollments. Each attempt costs two ledger writes, and a platform that returns after a day must
+// not be hit by all of its nodes at once.
 var slowRetry = retryPolicy{base: 5 * time.Second, capIntervals: 20}
 
-// retryPolicies are the reasons that an operator has to repair, or that asking harder makes worse.
+// retryPolicies are for failures that need an operator, or that frequent retries make worse.
 var retryPolicies = map[diag.RecordReason]retryPolicy{
 	diag.RecServerTLSUntrusted:        {2 * time.Second, 4},
 	diag.RecEndpointProfileDrift:      {5 * time.Second, 8},
@@ -46,11 +46,12 @@ var retryPolicies = map[diag.RecordReason]retryPolicy{
 	diag.RecRecoverySuppressed:        {5 * time.Second, 20},
 }
 
-// maxRetryAfter bounds what a far side can ask for: a node is never silenced for longer by one answer.
+// maxRetryAfter bounds Retry-After: one response cannot silence a node for longer.
 const maxRetryAfter = time.Hour
 
-// stableIntervals is how many heartbeat intervals without a failure make the agent forget its attempts. One good
-// answer does not: a flapping endpoint would be asked as hard as a healthy one.
+// stableIntervals is the number of heartbeat intervals without a failure after which the agent resets its
+// attempts. A single success does not reset them, or a flapping endpoint would get as many requests as a healthy
+// one.
 const stableIntervals = 2
 
 // Backoff counts attempts per reason. It is a value: its methods return the next one.
@@ -60,7 +61,7 @@ type Backoff struct {
 	GoodSince time.Duration
 }
 
-// Succeeded notes a success at the given time and forgets all attempts once successes have lasted for stable.
+// Succeeded notes a success at the given time and resets all attempts once successes have lasted for stable.
 func (b Backoff) Succeeded(at, stable time.Duration) Backoff {
 	if !b.Good {
 		b.Good, b.GoodSince = true, at
@@ -71,8 +72,8 @@ func (b Backoff) Succeeded(at, stable time.Duration) Backoff {
 	return b
 }
 
-// Failed notes a failure. The ceiling never falls from one attempt of a reason to its next; the delay is drawn below
-// it by roll in [0,1) (full jitter, with a tenth as floor), and never below what the far side asked for.
+// Failed notes a failure. The ceiling never decreases between attempts for the same reason. The delay is drawn
+// below it by roll in [0,1) (full jitter, at least a tenth of the ceiling) and is never shorter than Retry-After.
 func (b Backoff) Failed(o Outcome, interval time.Duration,
 	roll float64) (next Backoff, attempt int, delay, ceiling time.Duration) {
 	b.Good = false
@@ -100,7 +101,8 @@ func (b Backoff) Failed(o Outcome, interval time.Duration,
 	return b, attempt, delay + min(max(o.RetryAfter, 0), maxRetryAfter), ceiling
 }
 
-// failureWord names why an exchange brought no answer. A file that is missing is a credential: nothing was sent then.
+// failureWord classifies an exchange that got no response. A missing file is a credential: no request was sent in
+// that case.
 func failureWord(ctx context.Context, err error) diag.Failure {
 	if errors.Is(err, fs.ErrNotExist) {
 		return diag.FileMissing
@@ -108,7 +110,7 @@ func failureWord(ctx context.Context, err error) diag.Failure {
 	return probe.ClassifyExchange(ctx, err)
 }
 
-// denials gives the record's reason of each typed denial.
+// denials maps each typed denial to the reason in the record.
 var denials = map[string]diag.RecordReason{
 	wire.DenyExpired:         diag.RecCertExpired,
 	wire.DenyNotNodeBound:    diag.RecIdentityRejected,
@@ -121,8 +123,8 @@ var denials = map[string]diag.RecordReason{
 	wire.DenyTokenConsumed:   diag.RecRecoveryEnrollmentBlocked,
 }
 
-// reasonFor gives the record's reason of an exchange that failed. fallback is the loop's own reason, for answers that
-// give no cause; asked reports whether the listener ever asked for this node's certificate.
+// reasonFor returns the record's reason for a failed exchange. fallback is the loop's own reason, used when the
+// response names no cause; asked reports whether the listener ever requested this node's certificate.
 func reasonFor(o Outcome, asked bool, local func(time.Time) diag.RecordReason, now time.Time,
 	fallback diag.RecordReason) diag.RecordReason {
 	switch w := o.Failure; {
@@ -135,7 +137,7 @@ func reasonFor(o Outcome, asked bool, local func(time.Time) diag.RecordReason, n
 	case w == diag.MTLSNotRequested:
 		return diag.RecEndpointProfileDrift
 	case strings.HasPrefix(string(w), "mtls_"):
-		if r := local(now); r != "" { // the refusal gives no cause; the certificate itself may
+		if r := local(now); r != "" { // the refusal names no cause; the certificate itself may show it
 			return r
 		}
 		return diag.RecIdentityRejected
@@ -143,17 +145,17 @@ func reasonFor(o Outcome, asked bool, local func(time.Time) diag.RecordReason, n
 		if r, ok := denials[o.Code]; ok && (asked || o.Code == wire.DenyTokenExpired || o.Code == wire.DenyTokenConsumed) {
 			return r
 		}
-		if o.Code == "" { // from an unknown source: a refusal by something in between
+		if o.Code == "" { // not from the platform: something in between refused the request
 			return fallback
 		}
 		return diag.RecIdentityRejected
 	case o.Status != 0:
 		return fallback
 	case w == diag.FileMissing:
-		return diag.RecServerTLSUntrusted // the trust bundle; a missing certificate is found before anything is asked
+		return diag.RecServerTLSUntrusted // the trust bundle: a missing certificate is found before any request is sent
 	}
 	return diag.RecAPIUnreachable
 }
 
-// scrubbed is err in its own words, without URLs' queries and without what looks like a secret.
+// scrubbed returns err's text without URL queries and without anything that looks like a secret.
 func scrubbed(err error) string { return probe.Scrub(err.Error()) }

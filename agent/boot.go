@@ -24,11 +24,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// KeyLauncher names the installed program that has started a committed build; without it a process is that program.
+// KeyLauncher names the installed program that started this process as a committed build. It is empty in the
+// installed program itself.
 const KeyLauncher = "GPUAAS_AGENT_LAUNCHER"
 
-// Boot is what a process found when it started: which build it is, the journal that made it so, and the events that
-// are not delivered yet.
+// Boot is what a process finds at startup: which build it is, the journal that selected that build, and the events
+// that are not delivered yet.
 type Boot struct {
 	Running wire.Build
 	Hold    string // why this node takes no work
@@ -45,7 +46,7 @@ type Boot struct {
 	recorder Recorder
 
 	mu        sync.Mutex        // guards restart and env
-	restart   string            // why the process ends only to start again
+	restart   string            // why the process exits only to be restarted
 	env       map[string]string // what an update changed in the environment file
 	working   sync.Mutex        // held while an update is carried out
 	sending   sync.Mutex        // held while events are sent
@@ -53,16 +54,16 @@ type Boot struct {
 	heard     atomic.Bool       // a heartbeat of this process was answered
 }
 
-// OpenBoot reads the journal and the outbox in the state folder and decides which build is to run. It returns in the
-// process that is to be the agent: where that is another build, it has replaced this process by it. It never fails for
-// want of a disk: the installed program runs, and reports what it could not keep.
+// OpenBoot reads the journal and the outbox in the state folder and decides which build runs. If that is another
+// build, OpenBoot replaces this process by it and does not return. A broken disk is not an error: the installed
+// program runs and reports what it could not store.
 func OpenBoot(cfg Config, getenv func(string) string) (*Boot, error) {
 	cfg = cfg.withDefaults()
 	d := durable.Dir{Root: filepath.Join(cfg.StateDir, "agent")}
 	b := openBoot(d, cfg.Log, cfg.Recorder)
 	b.envFile, b.envSeen = cfg.EnvFile, stamp(cfg.EnvFile)
 	var err error
-	if b.launcher = getenv(KeyLauncher); b.launcher != "" { // the launcher has hashed this build and written it down
+	if b.launcher = getenv(KeyLauncher); b.launcher != "" { // the launcher has hashed this build and recorded the digest
 		b.Running = wire.Build{Version: cfg.Version}
 		if run := b.keeper.Journal().Run; run != nil {
 			b.Running.SHA256 = run.SHA256
@@ -80,7 +81,7 @@ func OpenBoot(cfg Config, getenv func(string) string) (*Boot, error) {
 	return b, nil
 }
 
-// openBoot reads what lies on the disk.
+// openBoot reads the outbox and the journal from the disk.
 func openBoot(d durable.Dir, log *slog.Logger, recorder Recorder) *Boot {
 	b := &Boot{packages: update.Packages{Disk: d}, log: log, recorder: recorder, env: map[string]string{},
 		boot: firstLine("/proc/sys/kernel/random/boot_id"), exec: syscall.Exec}
@@ -97,10 +98,10 @@ func openBoot(d durable.Dir, log *slog.Logger, recorder Recorder) *Boot {
 	return b
 }
 
-// launch starts the build that is to run, which is this process where that is the installed one.
+// launch starts the selected build. It returns if that is the installed program, which is this process.
 func (b *Boot) launch(self wire.Build, keys wire.Verifiers) {
 	host := update.Host{Boot: b.boot, Keys: keys, Material: keys.Version(), Check: b.packages.Check}
-	if sha, err := update.Digest(b.envFile); err == nil { // a bundle always brings another token
+	if sha, err := update.Digest(b.envFile); err == nil { // a new bundle always brings a new token
 		host.Material += " " + sha
 	}
 	b.Running = self
@@ -116,41 +117,42 @@ func (b *Boot) launch(self wire.Build, keys wire.Verifiers) {
 		if b.Hold = start.Hold; b.Hold != "" {
 			b.log.Warn("no work is taken until this node is bootstrapped again", "why", b.Hold)
 		}
-		if start.Package || (start.Trial && err != nil) { // what cannot be counted must not be tried
+		if start.Package || (start.Trial && err != nil) { // a start that cannot be counted must not be tried
 			return
 		}
 		b.starting(start.Build)
 		err = b.exec(b.packages.Path(start.Build.SHA256), os.Args, b.environ(map[string]string{KeyLauncher: b.launcher}))
-		why := "build " + start.Build.Version + " cannot be started: " + err.Error() // for one, a folder mounted noexec
+		// for example from a folder mounted noexec
+		why := "build " + start.Build.Version + " cannot be started: " + err.Error()
 		b.degraded("the installed program runs on", errors.New(why))
 		if !start.Trial {
 			return
 		}
 		if _, err := b.keeper.Do(func(j update.Journal) update.Journal { return j.Condemn(why) }); err != nil {
-			return // a step that cannot be written down is not taken
+			return // a step that cannot be written is not taken
 		}
 	}
 }
 
-// Again replaces this process by a new start of the installed program when a self-update asked for it; otherwise it
-// returns at once.
+// Again replaces this process by a new start of the installed program if a self-update asked for it; otherwise it
+// returns immediately.
 func (b *Boot) Again() error {
 	if b.Restarting() == "" {
 		return nil
 	}
 	err := b.exec(b.launcher, os.Args, b.environ(map[string]string{KeyLauncher: ""}))
-	return fmt.Errorf("start the agent again: %w", err) // the unit's Restart= does it, then
+	return fmt.Errorf("start the agent again: %w", err) // the unit's Restart= takes over
 }
 
-// Restarting is why the process ends only to start again, "" when it does not.
+// Restarting returns why the process exits only to be restarted, "" if it does not.
 func (b *Boot) Restarting() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.restart
 }
 
-// environ is this process's environment with set, what an update changed in the environment file, and the token as it
-// is by now: the next process takes what it is given for what lies there. "" removes it.
+// environ returns this process's environment with set, with the update's changes to the environment file, and with
+// the current token: the next process takes its environment for the file's content. An empty value removes a key.
 func (b *Boot) environ(set map[string]string) []string {
 	b.mu.Lock()
 	maps.Copy(set, b.env)
@@ -173,8 +175,8 @@ func (b *Boot) environ(set map[string]string) []string {
 	return out
 }
 
-// tell keeps one note: in the diagnostic record, then as an event for the platform. It is called again with the same
-// note when a crash came in between.
+// tell stores one note in the diagnostic record and as an event for the platform. After a crash it is called again
+// with the same note.
 func (b *Boot) tell(n update.Note) error {
 	if b.out.Has(n.Key) {
 		return nil
@@ -187,7 +189,7 @@ func (b *Boot) tell(n update.Note) error {
 		return err
 	}
 	errEvent := b.out.Add(wire.Event{At: n.At, Kind: n.Kind, CorrelationID: n.Correlation, Detail: detail})
-	if errEvent != nil && errRecord != nil { // one source of evidence is enough to go on
+	if errEvent != nil && errRecord != nil { // one of the two copies is enough to go on
 		return errors.Join(errRecord, errEvent)
 	}
 	if err := errors.Join(errRecord, errEvent); err != nil {
@@ -196,7 +198,7 @@ func (b *Boot) tell(n update.Note) error {
 	return nil
 }
 
-// degraded reports what could not be kept.
+// degraded reports what could not be stored.
 func (b *Boot) degraded(what string, err error) {
 	if err := b.recorder.Record(Decision{Reason: diag.RecRecordDegraded, About: "boot", What: "report",
 		Detail: what + ": " + scrubbed(err)}); err != nil {
@@ -204,7 +206,7 @@ func (b *Boot) degraded(what string, err error) {
 	}
 }
 
-// starting is the last that this process reports of itself.
+// starting is the last log line of this process before it starts another build.
 func (b *Boot) starting(build wire.Build) {
 	if err := b.recorder.Record(Decision{Reason: diag.RecBootRecovery, About: "boot", What: "start another build",
 		Detail: build.Version, Facts: map[string]string{"sha256": build.SHA256}}); err != nil {
@@ -212,12 +214,12 @@ func (b *Boot) starting(build wire.Build) {
 	}
 }
 
-// fileAlone is held by the one agent of a node; its text is that process's id.
+// fileAlone is the lock file of the node's only running agent; it holds that process's id.
 const fileAlone = "agent.lock"
 
-// Alone waits until this process is the only agent of its node, or until ctx is done, whose error it returns. Budget,
-// journal and record have one writer: a second agent would enroll beside them, and one that hangs may still write.
-// Where no lock can be kept nothing is waited for: a node whose disk takes nothing has an agent all the same.
+// Alone waits until this process is the only agent of its node, or until ctx is done, whose error it returns.
+// Budget, journal and record have a single writer: a second agent would enroll a second time, and a hung one may
+// still write. If no lock can be taken, Alone does not wait: a node with a broken disk still gets an agent.
 func Alone(ctx context.Context, cfg Config) (release func(), err error) {
 	cfg = cfg.withDefaults()
 	dir := cmp.Or(cfg.MirrorDir, cfg.StateDir)

@@ -18,13 +18,13 @@ import (
 // eventTimeout bounds one batch of events: some ten KiB, stored durably before the answer.
 const eventTimeout = 10 * time.Second
 
-// word is what the platform's answer to a heartbeat carries beside "received".
+// word holds the fields of the platform's heartbeat response other than "received".
 type word struct {
 	wire.HeartbeatResponse
 	replayFrom uint64 // of X-GPUaaS-Replay-From; 0: not in the answer
 }
 
-// bootReport goes with a heartbeat until one was answered, and while an update is under way.
+// bootReport returns the report that is sent with each heartbeat until one is answered, and during an update.
 func (r *runtime) bootReport() *wire.BootReport {
 	b := r.cfg.Boot
 	if b == nil {
@@ -37,8 +37,8 @@ func (r *runtime) bootReport() *wire.BootReport {
 	return new(j.Report(b.Running, b.out.Next()))
 }
 
-// answered takes the platform's word. The gate opens only after it, so workers never start on a journal that is behind.
-// From a platform that cannot be reached nothing follows.
+// answered handles the platform's response to a heartbeat. The gate opens only afterwards, so that workers never
+// start on an outdated journal. An unreachable platform changes nothing.
 func (r *runtime) answered(o Outcome, w word) {
 	b := r.cfg.Boot
 	if b == nil || r.work.Err() != nil {
@@ -55,7 +55,7 @@ func (r *runtime) answered(o Outcome, w word) {
 	r.wg.Go(func() { r.sendEvents(r.work) })
 }
 
-// hear takes the platform's answer on events and builds.
+// hear applies the platform's response to the outbox and the journal.
 func (b *Boot) hear(w word) update.Journal {
 	if err := b.out.Replay(w.replayFrom); err != nil {
 		b.degraded("the outbox", err)
@@ -74,7 +74,7 @@ func (b *Boot) hear(w word) update.Journal {
 	})
 }
 
-// resume goes on with what a crash cut off before the target was started, and removes builds that are not needed.
+// resume continues an update that a crash interrupted before the target was started, and removes unused builds.
 func (r *runtime) resume() {
 	b := r.cfg.Boot
 	j := b.keeper.Journal()
@@ -98,13 +98,13 @@ func (r *runtime) resume() {
 		r.wg.Go(func() {
 			ctx, cancel := context.WithDeadline(r.work, ro.Task.ExpiresAt)
 			defer cancel()
-			_ = r.carryOut(ctx, a) // its end is in the journal, and an event
+			_ = r.carryOut(ctx, a) // its end is reported by the journal and by an event
 		})
 	}
 }
 
-// observe gives the soak the outcome of one of its probes. What only shows that the platform could not be reached
-// counts for the heartbeat alone, whose failure makes the others count for nothing.
+// observe passes the outcome of one probe to the soak. A failure to reach the platform counts for the heartbeat
+// probe only; while that fails, failures of the other probes are ignored.
 func (r *runtime) observe(probe string, o Outcome) {
 	b := r.cfg.Boot
 	refused := o.Status >= 400 && o.Status < 500 && o.Status != http.StatusTooManyRequests
@@ -116,7 +116,7 @@ func (r *runtime) observe(probe string, o Outcome) {
 	}))
 }
 
-// step takes a step of the journal, and reports where it could not.
+// step takes a step of the journal and logs a failure to write it.
 func (b *Boot) step(step func(update.Journal) update.Journal) update.Journal {
 	j, err := b.keeper.Do(step)
 	if err != nil {
@@ -125,14 +125,14 @@ func (b *Boot) step(step func(update.Journal) update.Journal) update.Journal {
 	return j
 }
 
-// goBack ends this process where the journal has it that another build has to run.
+// goBack exits this process if the journal requires another build to run.
 func (r *runtime) goBack(j update.Journal) {
 	if ro := j.Active(); ro != nil && ro.Condemned != "" {
-		go r.again("going back: " + ro.Condemned) // not waited for: the loop may be what called this
+		go r.again("going back: " + ro.Condemned) // not waited for: the caller may be the loop
 	}
 }
 
-// ended announces the end, so that this end counts as no crash.
+// ended records an orderly exit, so that it does not count as a crash.
 func (r *runtime) ended() {
 	b := r.cfg.Boot
 	if b == nil {
@@ -141,20 +141,20 @@ func (r *runtime) ended() {
 	b.step(update.Journal.Ended)
 }
 
-// sendEvents delivers what is in the outbox, in order, until nothing is left or the platform does not take it: the next
-// heartbeat tries again.
+// sendEvents delivers the outbox in order until it is empty or the platform refuses a batch; the next heartbeat
+// tries again.
 func (r *runtime) sendEvents(ctx context.Context) {
 	b := r.cfg.Boot
 	if !b.sending.TryLock() {
 		return
 	}
 	defer b.sending.Unlock()
-	if time.Now().Before(b.sendAfter) { // asked to wait: what is in the outbox stays there
+	if time.Now().Before(b.sendAfter) { // the platform asked to wait
 		return
 	}
 	for last := uint64(0); ctx.Err() == nil; {
 		batch := b.out.Batch()
-		if len(batch) == 0 || batch[0].Seq <= last { // a watermark that this node cannot have reached moves nothing
+		if len(batch) == 0 || batch[0].Seq <= last { // an impossible watermark advances nothing
 			return
 		}
 		last = batch[0].Seq
@@ -175,15 +175,15 @@ func (r *runtime) sendEvents(ctx context.Context) {
 	}
 }
 
-// published are the decisions that go to the platform, too: those that an operator may have to explain later. Retries
-// are not among them; the heartbeat's counters have those.
+// published are the decisions that are also sent to the platform: those that an operator may have to explain
+// later. Retries are only counted, in the heartbeat.
 var published = map[diag.RecordReason]bool{
 	diag.RecRecoveryEnrolled: true, diag.RecRecoverySuppressed: true, diag.RecRecoveryEnrollmentBlocked: true,
 	diag.RecClonedIdentity: true, diag.RecIdentityRevoked: true, diag.RecCertExpired: true, diag.RecClockSkew: true,
 	diag.RecDiskFull: true, diag.RecRecordDegraded: true,
 }
 
-// publish keeps a decision as an event. Only the first of a row of attempts is one.
+// publish adds a decision to the outbox. Of several attempts in a row, only the first is published.
 func (r *runtime) publish(d Decision) {
 	if r.cfg.Boot == nil || !published[d.Reason] || d.Attempt > 1 || len(d.Detail) > outbox.MaxDetail/2 {
 		return
@@ -191,7 +191,8 @@ func (r *runtime) publish(d Decision) {
 	e := entry(d)
 	e.NodeID, e.InstanceID, e.BootID, e.Agent = r.cfg.NodeID, r.node.instance, r.node.boot, r.cfg.Version
 	e.At = diag.At(time.Now())
-	if row, ok := update.BoundaryOf(d.Reason); ok { // whose this is, for a reader without the table at hand
+	// whose responsibility it is, for a reader without the boundary table
+	if row, ok := update.BoundaryOf(d.Reason); ok {
 		e.Facts = maps.Clone(e.Facts)
 		if e.Facts == nil {
 			e.Facts = map[string]string{}
@@ -208,12 +209,12 @@ func (r *runtime) publish(d Decision) {
 	}
 }
 
-// header keeps what an answer carries in its headers.
+// header reads the fields that are sent as headers.
 func (w *word) header(h http.Header) {
 	w.replayFrom, _ = strconv.ParseUint(h.Get(wire.HeaderReplayFrom), 10, 64) // absent: 0
 }
 
-// hold is why this node takes no work; nil has no reason.
+// hold returns why this node takes no work, "" if it does.
 func (b *Boot) hold() string {
 	if b == nil {
 		return ""

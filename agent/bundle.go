@@ -24,22 +24,22 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// maxBundle bounds the document; one is a few certificates and a token.
+// maxBundle bounds the document in bytes; a normal one holds a few certificates and a token.
 const maxBundle = 1 << 20
 
-// ErrBundle is a bundle that must not be applied to this node; nothing was changed.
+// ErrBundle reports a bundle that must not be applied to this node. Nothing was changed.
 var ErrBundle = errors.New("this bundle cannot be applied here")
 
-// Applied is what an applied bundle changed, without secrets.
+// Applied lists what an applied bundle changed, without secrets.
 type Applied struct {
 	Changes     []string `json:"changes"` // sentences
-	Undo        string   `json:"undo"`    // folder that holds what was there before
+	Undo        string   `json:"undo"`    // folder with the previous files
 	Correlation string   `json:"correlation_id"`
 }
 
-// ApplyBundle rewrites endpoints, trust and token of the node whose folder cfg names, together, from one audited
-// document. Everything is checked before anything is changed, and what was there is kept. The agent records it at its
-// next start, which is the caller's to bring about.
+// ApplyBundle replaces endpoints, trust and token of the node whose folder cfg names, all from one audited
+// document. It checks everything before it changes anything, and keeps the previous files. The agent records the
+// change at its next start; the caller has to restart it.
 func ApplyBundle(in io.Reader, cfg Config, now time.Time) (Applied, error) {
 	cfg = cfg.withFolders()
 	text, err := os.ReadFile(cfg.EnvFile)
@@ -103,7 +103,7 @@ func readBundle(in io.Reader, env map[string]string, now time.Time) (wire.Bundle
 	return b, errors.Join(errs...)
 }
 
-// application is one bundle on its way to a node's files.
+// application is the state of one ApplyBundle call.
 type application struct {
 	cfg    Config
 	old    map[string]string // the environment file as it was
@@ -121,8 +121,8 @@ func (a *application) run() (Applied, error) {
 		}
 	}
 	done := Applied{Correlation: a.bundle.CorrelationID, Changes: a.changes(set)}
-	// Trust first, endpoints and token last: a crash in between leaves an agent that can still ask, and the same bundle
-	// can be applied again.
+	// Trust first, endpoints and token last: after a crash in between the agent can still reach the platform, and
+	// the same bundle can be applied again.
 	for _, step := range [...]func() error{
 		func() (err error) { done.Undo, err = a.keepUndo(); return err },
 		a.trust,
@@ -135,14 +135,15 @@ func (a *application) run() (Applied, error) {
 		func() error { return setEnv(a.cfg.EnvFile, set) },
 		func() error { return a.note(done) },
 	} {
-		if _, err := withReserve(a.cfg.Reserve, step); err != nil { // each by itself: what was done is not done twice
+		// one reserve per step: a step that is done is not repeated
+		if _, err := withReserve(a.cfg.Reserve, step); err != nil {
 			return done, err
 		}
 	}
 	return done, nil
 }
 
-// environment is what the environment file must hold.
+// environment returns the settings that the environment file must contain.
 func (a *application) environment() map[string]string {
 	b := a.bundle
 	set := map[string]string{KeyNodeID: b.NodeID, KeyAPIURL: b.APIURL, KeyTerminalURL: b.TerminalURL, KeyToken: b.Token,
@@ -154,7 +155,7 @@ func (a *application) environment() map[string]string {
 	}
 	if b.RecoveryCA != "" {
 		set[KeyRecoveryCA] = a.old[KeyRecoveryCA]
-		// never one file for both: they drift together then
+		// never one file for both, or they would drift together
 		if p := set[KeyRecoveryCA]; p == "" || p == a.creds.Path(fileBundle) {
 			set[KeyRecoveryCA] = filepath.Join(a.cfg.Dir, "recovery-ca.crt")
 		}
@@ -162,7 +163,7 @@ func (a *application) environment() map[string]string {
 	return set
 }
 
-// changes lists what differs: hosts, names and fingerprints.
+// changes lists the differences: hosts, names and fingerprints.
 func (a *application) changes(set map[string]string) []string {
 	var out []string
 	for key, v := range set {
@@ -170,7 +171,7 @@ func (a *application) changes(set map[string]string) []string {
 		case old == v:
 		case key == KeyToken:
 			c, _ := wire.ParseToken(v)
-			// Not by the key: what follows it and a colon is taken out of every record as a secret.
+			// Do not name the key: the record scrubs everything after the key's name and a colon.
 			out = append(out, fmt.Sprintf("a new enrollment token for node %s, good until %s", c.NodeID, said(c.ExpiresAt)))
 		case key == KeyTaskPubkeys:
 			out = append(out, fmt.Sprintf("%s: %s (was %s)", key, keyIDs(v), keyIDs(old)))
@@ -219,7 +220,7 @@ func fingerprints(text []byte) string {
 // keepUndos is how many undo copies are kept: each may hold a token that is still good.
 const keepUndos = 3
 
-// keepUndo copies what is about to be replaced into a folder of its own, and forgets the oldest ones.
+// keepUndo copies the files that are about to be replaced into a new folder, and removes the oldest copies.
 func (a *application) keepUndo() (string, error) {
 	dir := filepath.Join(a.cfg.StateDir, "undo", a.now.UTC().Format("20060102T150405.000Z"))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -247,8 +248,8 @@ func (a *application) keepUndo() (string, error) {
 	return dir, nil
 }
 
-// trust makes a generation of the certificate that is there and the new trust bundle; without a certificate the bundle
-// is a plain file, as a bootstrap leaves it.
+// trust creates a generation with the current certificate and the new trust bundle. Without a certificate it
+// writes the bundle as a plain file, as a bootstrap does.
 func (a *application) trust() error {
 	if o := a.creds.check(); !o.OK() {
 		path := a.creds.Path(fileBundle)
@@ -259,11 +260,11 @@ func (a *application) trust() error {
 		}
 		return durable.Replace(path, []byte(a.bundle.CABundle), 0o644)
 	}
-	_, err := a.creds.Replace(a.generation) // an agent that runs may be enrolling at this very moment
+	_, err := a.creds.Replace(a.generation) // a running agent may be enrolling at this moment
 	return err
 }
 
-// generation is the next one, with the certificate that lies there now; false where there is nothing to switch to.
+// generation returns the next generation, with the current certificate; false if there is none to switch to.
 func (a *application) generation() (credstore.Set, bool, error) {
 	cert, err1 := os.ReadFile(a.creds.Path(fileCert))
 	key, err2 := os.ReadFile(a.creds.Path(fileKey))

@@ -33,23 +33,23 @@ const (
 	waitSlack        = 5 * time.Second  // beyond the long poll's own time
 )
 
-// maxChallenge bounds, in bytes, what is echoed.
+// maxChallenge bounds, in bytes, the challenge that is echoed.
 const maxChallenge = 256
 
-// maxAnswer bounds what is read of any answer.
+// maxAnswer bounds, in bytes, what is read of any response.
 const maxAnswer = 4 << 20
 
-// api is the node API as one node sees it.
+// api is one node's client of the node API.
 type api struct {
 	node, instance string
 	base           *url.URL
 	transport      func() *http.Transport
 	close          func()
 	creds          credentials
-	challenge      atomic.Pointer[string] // the newest that an answer gave; nil: none
+	challenge      atomic.Pointer[string] // of the newest response; nil: none
 }
 
-// identify puts on a request which host sends it, and shows the newest challenge.
+// identify adds to a request the host that sends it and the newest challenge.
 func (a *api) identify(h http.Header) {
 	if a.instance != "" {
 		h.Set(wire.HeaderNodeInstance, a.instance)
@@ -59,14 +59,14 @@ func (a *api) identify(h http.Header) {
 	}
 }
 
-// newAPI is the node API at runtime, under the node's certificate.
+// newAPI returns a client for the runtime endpoint that uses the node's certificate.
 func newAPI(cfg Config, creds credentials, instance string) *api {
 	r := &rotation{dialer: dialer{creds: creds, bundle: creds.Path(fileBundle), dial: cfg.Dial}}
 	return &api{node: cfg.NodeID, instance: instance, base: cfg.APIURL, transport: r.transport, close: r.close,
 		creds: creds}
 }
 
-// bareAPI is the node API for one exchange without a certificate, by the runtime path or the recovery path.
+// bareAPI returns a client for one exchange without a certificate, on the runtime path or the recovery path.
 func bareAPI(cfg Config, creds credentials, instance string, recovery bool) *api {
 	d := dialer{creds: creds, bundle: creds.Path(fileBundle), dial: cfg.Dial, bare: true, system: true}
 	base := cfg.APIURL
@@ -75,7 +75,7 @@ func bareAPI(cfg Config, creds credentials, instance string, recovery bool) *api
 			base = cfg.RecoveryURL
 		}
 		if cfg.RecoveryCA != "" {
-			d.bundle, d.system = cfg.RecoveryCA, false // what was pinned is not widened when it is lost
+			d.bundle, d.system = cfg.RecoveryCA, false // a lost pinned bundle must not widen trust to the system's roots
 		}
 	}
 	t := d.transport(false)
@@ -83,20 +83,20 @@ func bareAPI(cfg Config, creds credentials, instance string, recovery bool) *api
 		transport: func() *http.Transport { return t }, close: t.CloseIdleConnections}
 }
 
-// call is one exchange to make.
+// call describes one exchange.
 type call struct {
-	method, path, query string // path with {node_id}, {task_id} to be filled in
+	method, path, query string // {node_id} and {task_id} in path are replaced
 	taskID              string
 	correlation         string // empty: a fresh one
 	token               diag.Secret
 	in, out             any               // JSON, nil for none
-	head                func(http.Header) // is shown the answer's header; nil: not needed
-	sink                func(io.Reader)   // takes a 200's body in place of out
+	head                func(http.Header) // called with the response's header; nil: not needed
+	sink                func(io.Reader)   // reads the body of a 200 instead of out
 	timeout             time.Duration
-	fallback            diag.RecordReason // of a failure whose cause is unknown
+	fallback            diag.RecordReason // reason of a failure whose cause is unknown
 }
 
-// do makes one exchange within its deadline. out is filled in when the answer is 200.
+// do makes one exchange within its deadline. It decodes the body of a 200 into out.
 func (a *api) do(ctx context.Context, c call) Outcome {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -115,7 +115,8 @@ func (a *api) do(ctx context.Context, c call) Outcome {
 	if err != nil {
 		o.Failure, o.Detail = failureWord(ctx, err), scrubbed(err)
 	} else if !asked && c.token.IsZero() && o.Failure != diag.HTTPRateLimited && o.Status < 500 {
-		// A listener that never asked for the certificate is not the node API, whatever it reports of this node, good or bad.
+		// A listener that never requested the certificate is not the node API, so nothing that it reports about this
+		// node counts.
 		o.Failure, o.Final = diag.MTLSNotRequested, false
 	}
 	o.Asked = asked
@@ -160,7 +161,7 @@ func (a *api) request(ctx context.Context, c call, correlation string) (*http.Re
 	return req, nil
 }
 
-// exchange sends req and reads the answer into o and c.out. It returns an error if no answer came.
+// exchange sends req and decodes the response into o and c.out. It returns an error if there was no response.
 func (a *api) exchange(req *http.Request, c call, o *Outcome) error {
 	resp, err := a.transport().RoundTrip(req)
 	if err != nil {
@@ -192,16 +193,16 @@ func (a *api) exchange(req *http.Request, c call, o *Outcome) error {
 		return nil
 	}
 	o.refuse(resp, body)
-	if limited { // whatever its status or code: nothing behind the limiter has seen this node
+	if limited { // whatever the status or code: no server behind the limiter has seen this request
 		o.Failure, o.Final = diag.HTTPRateLimited, false
 	}
 	return nil
 }
 
-// limitedBy names the limiter whose refusal an answer is, by the same rules as a walk's probe.
+// limitedBy names the limiter that refused the request, by the same rules as the probe of a walk.
 func limitedBy(resp *http.Response, body []byte) diag.Limiter {
 	var envelope wire.ErrorBody
-	// otherwise the code stays empty
+	// not JSON: the code stays empty
 	if err := bounded.Unmarshal(body, &envelope, bounded.Answer()); errors.Is(err, bounded.ErrLimit) {
 		body = nil
 	}
@@ -209,11 +210,11 @@ func limitedBy(resp *http.Response, body []byte) diag.Limiter {
 		Body: body})
 }
 
-// dateResolution is how coarse a Date header is.
+// dateResolution is the resolution of a Date header.
 const dateResolution = time.Second
 
-// clock reads the far side's time from the header that every HTTP server sends, also one that refuses: it is of the
-// moment at which an answer began, however long that was waited for.
+// clock reads the server's time from the Date header, which every HTTP server sends, even with a refusal. It is
+// the time at which the response began, however long this node waited for it.
 func (o *Outcome) clock(h http.Header, answered time.Time) {
 	at, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
@@ -222,7 +223,7 @@ func (o *Outcome) clock(h http.Header, answered time.Time) {
 	o.Dated, o.Skew = true, at.Add(dateResolution/2).Sub(answered)
 }
 
-// refuse reads an answer that is not a success.
+// refuse classifies an unsuccessful response.
 func (o *Outcome) refuse(resp *http.Response, body []byte) {
 	var envelope wire.ErrorBody
 	typed := bounded.Unmarshal(body, &envelope, bounded.Answer()) == nil && envelope.Error.Code != ""
@@ -242,7 +243,7 @@ func (o *Outcome) refuse(resp *http.Response, body []byte) {
 		}
 	case resp.StatusCode == 400 && bytes.Contains(body, []byte("The SSL certificate error")),
 		resp.StatusCode == 400 && bytes.Contains(body, []byte("No required SSL certificate was sent")):
-		o.Failure = diag.MTLSIngress400 // nginx refuses above TLS, in these words
+		o.Failure = diag.MTLSIngress400 // nginx rejects the certificate above TLS with these texts
 	case resp.StatusCode < 500:
 		o.Failure = diag.HTTPEdgePage
 	}
@@ -264,33 +265,35 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return max(0, min(at.Sub(now), maxRetryAfter))
 }
 
-// seconds is a far side's number of seconds, from 0 to maxRetryAfter; one that no duration can hold is very long, too.
+// seconds converts a server's number of seconds to a duration from 0 to maxRetryAfter, also if it overflows a
+// duration.
 func seconds(s int64) time.Duration {
 	return time.Duration(max(0, min(s, int64(maxRetryAfter/time.Second)))) * time.Second
 }
 
-// maxQuoted bounds, in bytes, what is kept of a far side's words: they go into the log, the record and the ledger.
+// maxQuoted bounds, in bytes, how much of a server's text is kept: it goes into the log, the record and the
+// ledger.
 const maxQuoted = 512
 
-// quoted is what a far side sent, without what looks like a secret: it may echo what it was sent.
+// quoted returns a server's text without anything that looks like a secret: it may echo the request.
 func quoted(text string) string {
 	text = probe.Scrub(text[:min(len(text), 4*maxQuoted)])
 	return strings.ToValidUTF8(text[:min(len(text), maxQuoted)], "")
 }
 
-// askClock makes one exchange that gives nothing but the platform's clock.
+// askClock makes one exchange only to read the platform's clock.
 func (a *api) askClock(ctx context.Context) Outcome {
 	return a.do(ctx, call{method: http.MethodGet, path: wire.PathHealth, timeout: heartbeatTimeout,
 		fallback: diag.RecAPIUnreachable})
 }
 
-// heartbeat reports the node and gives the platform's clock minus this one, and the rest of its answer.
+// heartbeat sends a heartbeat. It returns the platform's clock minus this one, and the rest of the response.
 func (a *api) heartbeat(ctx context.Context, in wire.HeartbeatRequest) (Outcome, time.Duration, word) {
 	var answer word
 	began := time.Now()
 	o := a.do(ctx, call{method: http.MethodPost, path: wire.PathHeartbeat, in: in, out: &answer.HeartbeatResponse,
 		head: answer.header, timeout: heartbeatTimeout, fallback: diag.RecAPIUnreachable})
-	if o.OK() && answer.Time.IsZero() { // a listener that accepts everything is not the node API
+	if o.OK() && answer.Time.IsZero() { // a server that accepts everything is not the node API
 		o.Failure, o.Reason, o.Detail = diag.HTTPEdgePage, diag.RecAPIUnreachable,
 			"the answer to a heartbeat lacks the platform's time"
 	}
@@ -308,7 +311,7 @@ func (a *api) heartbeat(ctx context.Context, in wire.HeartbeatRequest) (Outcome,
 	return o, answer.Time.Sub(began.Add(ended.Sub(began) / 2)), answer
 }
 
-// wait is one long poll; nil when there was nothing to do.
+// wait is one long poll; it returns nil if there is no task.
 func (a *api) wait(ctx context.Context, wait time.Duration, most int) (Outcome, *wire.Task, []wire.Task) {
 	var batch wire.TaskBatch
 	o := a.do(ctx, call{method: http.MethodGet, path: wire.PathTaskWait, out: &batch,
@@ -327,7 +330,7 @@ func (a *api) result(ctx context.Context, r PostResult) Outcome {
 	o := a.do(ctx, call{method: http.MethodPost, path: wire.PathTaskResult, taskID: r.TaskID, correlation: r.Correlation,
 		in: r.Result, timeout: resultTimeout, fallback: diag.RecTaskResultPostFailed})
 	if !o.OK() && o.Reason != diag.RecEdgeRateLimited {
-		o.Reason = diag.RecTaskResultPostFailed // whatever the cause: this is what is late
+		o.Reason = diag.RecTaskResultPostFailed // whatever the cause, the result is late
 	}
 	return o
 }

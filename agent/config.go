@@ -51,7 +51,7 @@ const (
 	DefaultMirrorDir         = "/run/gpuaas"
 )
 
-// Config is what an agent needs to know. The zero value of an optional field has the default of its comment.
+// Config is the agent's configuration. The zero value of an optional field means the default in its comment.
 type Config struct {
 	NodeID      string
 	APIURL      *url.URL // https
@@ -61,22 +61,22 @@ type Config struct {
 
 	TerminalLimits terminal.Limits // of each session's unit; default terminal.DefaultLimits
 
-	// The recovery trust path: where enrollment is asked for when the runtime's own endpoint or trust has drifted.
+	// The recovery trust path: where the agent enrolls if the runtime's own endpoint or trust has drifted.
 	RecoveryURL *url.URL // default: APIURL
 	RecoveryCA  string   // PEM file; default: the runtime's trust bundle
 	Profile     string   // environment profile; "": from the last enrollment
 
 	Dir         string  // credentials; default /etc/gpuaas
-	EnvFile     string  // where the token is read again when it changed; default agent.env in Dir
-	StateDir    string  // what must survive a restart; default /var/lib/gpuaas, beside another Dir its folder state
-	MirrorDir   string  // where that is kept when the disk takes nothing; default /run/gpuaas, none beside another Dir
+	EnvFile     string  // from which a changed token is read again; default agent.env in Dir
+	StateDir    string  // state that must survive a restart; default /var/lib/gpuaas, or the folder state in another Dir
+	MirrorDir   string  // copy of that state for a full disk; default /run/gpuaas, none with another Dir
 	GPUProbe    string  // path of gpuaas-gpu-probe; "": this node's GPUs and kernel log are not watched
 	KernelLog   string  // where GPUs' errors are read; default /dev/kmsg
 	MetricsFile string  // Prometheus text for node_exporter's textfile collector; "": none
-	Reserve     Reserve // disk space for a certificate on a full disk; default: the recorder's, if it has one
+	Reserve     Reserve // reserved disk space for a certificate on a full disk; default: the recorder's, if it has one
 
-	// TenantUIDMin is the lowest user id of a tenant: none below it gets a terminal, and 0 lets root have one. A
-	// clean-up ends no process of an id under 1000, whatever this is.
+	// TenantUIDMin is the lowest user id of a tenant: a lower id gets no terminal, and 0 allows even root. A
+	// cleanup never kills a process of an id under 1000, whatever this is.
 	TenantUIDMin uint32
 
 	HeartbeatInterval time.Duration // default 15 s
@@ -91,12 +91,12 @@ type Config struct {
 	// Dial replaces the network dialer, for tests.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	grace time.Duration // what a stop leaves to what is under way, for tests; default stopGrace
+	grace time.Duration // how long a stop waits for work in progress, for tests; default stopGrace
 }
 
 const maxGPUInterval = 15 * time.Second
 
-// FromEnv reads the agent's configuration. An error names every key that is wrong, and never a value that is secret.
+// FromEnv reads the agent's configuration. Its error names every invalid key, and never the value of a secret.
 func FromEnv(get func(string) string) (Config, error) {
 	var errs []error
 	c := Config{NodeID: get(KeyNodeID), Token: diag.NewSecret(get(KeyToken))}
@@ -145,7 +145,8 @@ func httpsURL(get func(string) string, key string, required bool, errs *[]error)
 	return u
 }
 
-// terminalLimits reads what bounds a session. A value that systemd would not take would refuse every terminal.
+// terminalLimits reads the limits of a session. It rejects a value that systemd would reject, since that would
+// refuse every terminal.
 func terminalLimits(get func(string) string, errs *[]error) terminal.Limits {
 	limits := terminal.DefaultLimits()
 	for _, k := range [...]struct {
@@ -191,8 +192,8 @@ func duration(get func(string) string, key string, errs *[]error) time.Duration 
 	return d
 }
 
-// tenantUIDMin reads the lowest user id of a tenant, by its name and by its older one. Of two that differ the greater
-// one counts: neither is to allow what the other does not.
+// tenantUIDMin reads the lowest user id of a tenant from its key and its older key. If both are set, the greater
+// value wins: neither key may allow what the other denies.
 func tenantUIDMin(get func(string) string, errs *[]error) uint32 {
 	least, given := uint64(0), false
 	for _, key := range [...]string{KeyTenantUIDMin, keyTerminalMinUID} {
@@ -233,7 +234,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// withFolders fills in where things lie. An agent with a folder of its own keeps everything in there.
+// withFolders fills in the default paths. An agent with a non-default Dir keeps everything below it.
 func (c Config) withFolders() Config {
 	c.Dir = cmp.Or(c.Dir, DefaultDir)
 	state, mirror := DefaultStateDir, DefaultMirrorDir
@@ -246,7 +247,7 @@ func (c Config) withFolders() Config {
 	return c
 }
 
-// logAttrs describes the configuration; secrets as presence.
+// logAttrs describes the configuration for the log. Of a secret it shows only whether it is set.
 func (c Config) logAttrs() []slog.Attr {
 	token := "absent"
 	if !c.Token.IsZero() {

@@ -25,12 +25,12 @@ const (
 	fileBundle = credstore.FileBundle
 )
 
-// credentials are the node's files. They are read again whenever they are needed: an operator may replace them.
+// credentials are the node's files. They are read again at each use, since an operator may replace them.
 type credentials struct{ credstore.Store }
 
 func credentialsIn(dir string) credentials { return credentials{credstore.Store{Dir: dir}} }
 
-// check returns why the pair cannot be used, no reason when it can.
+// check returns why the pair cannot be used, the zero Outcome if it can.
 func (c credentials) check() Outcome {
 	_, err := c.Pair()
 	switch {
@@ -46,8 +46,8 @@ func (c credentials) check() Outcome {
 	return Outcome{Reason: diag.RecCertKeyMismatch, Failure: diag.FileUnparseable, Detail: err.Error()}
 }
 
-// trust returns why the bundle cannot be used at all. One that was removed is missing; one whose link leads nowhere
-// is damaged.
+// trust returns why the bundle cannot be used, the zero Outcome if it can. A removed bundle is missing; a dangling
+// link is damaged.
 func (c credentials) trust() Outcome {
 	_, err := credstore.Roots(c.Path(fileBundle))
 	_, gone := os.Lstat(c.Path(fileBundle))
@@ -60,7 +60,8 @@ func (c credentials) trust() Outcome {
 	return Outcome{Reason: diag.RecServerTLSUntrusted, Failure: diag.FileUnparseable, Detail: err.Error()}
 }
 
-// dates reports whether the certificate on disk is inside its dates; no reason when it is or cannot be read.
+// dates returns why the certificate on disk cannot be valid now: missing, unusable, or outside its validity
+// period. It returns no reason if it is valid.
 func (c credentials) dates(now time.Time) diag.RecordReason {
 	pair, err := c.Pair()
 	switch {
@@ -73,14 +74,14 @@ func (c credentials) dates(now time.Time) diag.RecordReason {
 	return m.dated(now)
 }
 
-// good reports whether a pair could be this node's now.
+// good returns a check of whether a pair is valid for this node now.
 func good(node string, now time.Time) func(tls.Certificate) bool {
 	return func(pair tls.Certificate) bool {
 		return slices.Contains(names(pair.Leaf), node) && now.Before(pair.Leaf.NotAfter)
 	}
 }
 
-// names are the identities in a certificate.
+// names returns the identities in a certificate.
 func names(leaf *x509.Certificate) []string {
 	out := leaf.DNSNames
 	if cn := leaf.Subject.CommonName; cn != "" {
@@ -89,7 +90,7 @@ func names(leaf *x509.Certificate) []string {
 	return out
 }
 
-// selfCheck looks at the credentials, the tokens and the trust of a node. It makes no request and changes nothing.
+// selfCheck inspects the credentials, the tokens and the trust of a node. It makes no request and changes nothing.
 func selfCheck(cfg Config, creds credentials, token diag.Secret) Material {
 	m := Material{Files: fingerprint(cfg, creds), Problem: creds.check(), Trust: creds.trust(), Token: tokenFacts(token),
 		Bundle: digest(creds.Path(fileBundle)), Recovery: digest(cfg.RecoveryCA)}
@@ -112,8 +113,8 @@ func selfCheck(cfg Config, creds credentials, token diag.Secret) Material {
 	return m
 }
 
-// issuer gives the fingerprint of the CA that signed the pair's certificate, from the chain beside it or the trust
-// bundle, and what is wrong with that chain.
+// issuer returns the fingerprint of the CA that signed the pair's certificate, from the chain file or the trust
+// bundle, and the problem with that chain, if any.
 func issuer(pair *tls.Certificate, bundle string) (fingerprint, problem string) {
 	var candidates []*x509.Certificate
 	for _, der := range pair.Certificate[1:] {
@@ -146,7 +147,7 @@ func parseCerts(text []byte) (out []*x509.Certificate) {
 	return out
 }
 
-// digest identifies a file's contents; "" when it cannot be read.
+// digest identifies a file's content; "" if it cannot be read.
 func digest(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -156,8 +157,7 @@ func digest(path string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// fingerprint changes when one of the files was replaced or rewritten that a self-check looks at. A bind over one of
-// them counts, too.
+// fingerprint changes when any file that a self-check inspects is replaced, rewritten or covered by a bind mount.
 func fingerprint(cfg Config, creds credentials) string {
 	var b strings.Builder
 	for _, path := range [...]string{creds.Path(fileCert), creds.Path(fileKey), creds.Path(fileBundle), cfg.EnvFile,
@@ -167,7 +167,7 @@ func fingerprint(cfg Config, creds credentials) string {
 	return b.String()
 }
 
-// stamp changes when a file does.
+// stamp changes when a file is replaced or rewritten.
 func stamp(path string) string {
 	fi, err := os.Stat(path)
 	if err != nil {

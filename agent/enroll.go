@@ -23,7 +23,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// enrollment is one attempt: by which path, with which token.
+// enrollment is one attempt: its path and its token.
 type enrollment struct {
 	cfg      Config
 	creds    credentials
@@ -33,8 +33,8 @@ type enrollment struct {
 	recovery bool
 }
 
-// run asks for a certificate with the node-bound token and keeps what comes back as a new generation. The key is made
-// here and never leaves this node. room reports whether the reserve had to make room on a full disk.
+// run requests a certificate with the node-bound token and stores the response as a new generation. The key is
+// generated here and never leaves this node. room reports whether the reserve was needed on a full disk.
 func (e enrollment) run(ctx context.Context) (o Outcome, room bool) {
 	var key crypto.Signer
 	var text []byte
@@ -73,7 +73,8 @@ func (e enrollment) run(ctx context.Context) (o Outcome, room bool) {
 	return o, room
 }
 
-// ask makes the exchange. A refusal that does not concern this node's identity is about the enrollment.
+// ask makes the exchange. A refusal that does not concern this node's identity is reported as a blocked
+// enrollment.
 func (e enrollment) ask(ctx context.Context, csr string, answer *wire.EnrollResponse) Outcome {
 	a := bareAPI(e.cfg, e.creds, e.instance, e.recovery)
 	defer a.close()
@@ -93,7 +94,7 @@ func (e enrollment) ask(ctx context.Context, csr string, answer *wire.EnrollResp
 	return o
 }
 
-// enrollDenials are the typed denials that an enrollment itself may meet.
+// enrollDenials are the typed denials that an enrollment may get.
 var enrollDenials = map[string]diag.RecordReason{
 	wire.DenyRevoked:         diag.RecIdentityRevoked,
 	wire.DenyFenced:          diag.RecIdentityRevoked,
@@ -105,7 +106,7 @@ var enrollDenials = map[string]diag.RecordReason{
 	wire.DenyNotNodeBound:    diag.RecRecoveryEnrollmentBlocked,
 }
 
-// blockedBy is an enrollment that this node's own disk prevents.
+// blockedBy returns the outcome of an enrollment that failed on this node's disk.
 func blockedBy(err error) Outcome {
 	if full(err) {
 		return Outcome{Reason: diag.RecDiskFull, Failure: diag.DiskFull, Detail: scrubbed(err)}
@@ -113,7 +114,7 @@ func blockedBy(err error) Outcome {
 	return Outcome{Reason: diag.RecRecoveryEnrollmentBlocked, Failure: diag.FileUnreadable, Detail: scrubbed(err)}
 }
 
-// certificateRequest gives the request in PEM.
+// certificateRequest returns a PEM-encoded certificate request.
 func certificateRequest(node string, key crypto.Signer) (string, error) {
 	der, err := x509.CreateCertificateRequest(rand.Reader,
 		&x509.CertificateRequest{Subject: pkix.Name{CommonName: node}}, key)
@@ -123,10 +124,10 @@ func certificateRequest(node string, key crypto.Signer) (string, error) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})), nil
 }
 
-// usable checks what an enrollment brought before anything on disk is replaced by it.
+// usable checks the platform's response before it replaces anything on disk.
 func usable(answer wire.EnrollResponse, key crypto.Signer, node string) error {
 	certs := parseCerts([]byte(answer.Certificate))
-	// every public key of the standard library is one
+	// every public key type of the standard library has this method
 	public, _ := key.Public().(interface{ Equal(crypto.PublicKey) bool })
 	switch {
 	case len(certs) == 0:
@@ -141,9 +142,8 @@ func usable(answer wire.EnrollResponse, key crypto.Signer, node string) error {
 	return nil
 }
 
-// trust leaves the bundle that is here in its place where the runtime listener is one that it verifies and the
-// answer's does not: with that one the node would be cut off by its own enrollment, and its token is spent. It reports
-// so.
+// trust drops the bundle of the response if the existing one verifies the runtime listener and the new one does
+// not: the new one would cut the node off after its token is spent. It returns a note if it did.
 func (e enrollment) trust(ctx context.Context, answer *wire.EnrollResponse) (note string) {
 	old, _ := os.ReadFile(e.creds.Path(fileBundle))
 	if answer.CABundle == "" || answer.CABundle == string(old) || e.verifies(ctx, []byte(answer.CABundle)) ||
@@ -154,7 +154,7 @@ func (e enrollment) trust(ctx context.Context, answer *wire.EnrollResponse) (not
 	return ", the trust bundle here is kept: the platform's own does not cover its listener"
 }
 
-// verifies reports whether the runtime listener's certificate holds by a bundle.
+// verifies reports whether bundle verifies the runtime listener's certificate.
 func (e enrollment) verifies(ctx context.Context, bundle []byte) bool {
 	d := dialer{creds: e.creds, dial: e.cfg.Dial, bare: true, pool: x509.NewCertPool()}
 	if !d.pool.AppendCertsFromPEM(bundle) {
@@ -165,11 +165,11 @@ func (e enrollment) verifies(ctx context.Context, bundle []byte) bool {
 	if err != nil {
 		return false
 	}
-	_ = c.Close() // only the handshake was wanted
+	_ = c.Close() // only the handshake was needed
 	return true
 }
 
-// keep makes a generation of the answer. An answer without a bundle leaves the one that is there.
+// keep stores the response as a new generation. If it has no bundle, the existing bundle stays.
 func (e enrollment) keep(answer wire.EnrollResponse, key []byte) error {
 	set := credstore.Set{Cert: []byte(answer.Certificate), Key: key, Bundle: []byte(answer.CABundle), Meta: credstore.Meta{
 		Generation: answer.Generation, Profile: answer.Profile, APIURL: answer.APIURL, TerminalURL: answer.TerminalURL,
@@ -182,8 +182,8 @@ func (e enrollment) keep(answer wire.EnrollResponse, key []byte) error {
 	return err
 }
 
-// token is the enrollment token as of now. The process was given one when it started; once the environment file has
-// changed since, the file counts: a token that was rotated needs no restart.
+// token returns the current enrollment token: the one in the environment file if that has changed since the
+// process was started, otherwise the process's own. So a rotated token needs no restart.
 func (r *runtime) token() diag.Secret {
 	if token, changed := tokenIn(r.cfg.EnvFile, r.envSeen); changed {
 		return token
@@ -191,7 +191,7 @@ func (r *runtime) token() diag.Secret {
 	return r.cfg.Token
 }
 
-// tokenIn is the token in an environment file, if that has changed since its stamp was seen and can be read.
+// tokenIn returns the token in an environment file, if the file can be read and has changed since the stamp seen.
 func tokenIn(envFile, seen string) (token diag.Secret, changed bool) {
 	if stamp(envFile) == seen {
 		return token, false
@@ -203,7 +203,8 @@ func tokenIn(envFile, seen string) (token diag.Secret, changed bool) {
 	return diag.NewSecret(probe.ParseEnvFile(string(text))[KeyToken]), true
 }
 
-// enroll makes one attempt, if it can be written down first: a crash loop must not forget what it tried.
+// enroll makes one attempt, if it can be written to the ledger first: a crash loop must not lose count of its
+// attempts.
 func (r *runtime) enroll(e Enroll) {
 	token := r.token()
 	if last := e.Ledger.Attempts[len(e.Ledger.Attempts)-1]; tokenFacts(token).Digest != last.Token {
@@ -222,12 +223,13 @@ func (r *runtime) enroll(e Enroll) {
 	r.background(func() What {
 		attempt := enrollment{cfg: r.cfg, creds: r.creds, instance: r.node.instance, profile: e.Profile, token: token,
 			recovery: e.Recovery}
-		o, room := attempt.run(r.posts) // a stop waits for it a moment: what was granted and not kept is asked for twice
+		// a stop waits briefly for it: a certificate that was issued but not stored would have to be requested again
+		o, room := attempt.run(r.posts)
 		return EnrollDone{Outcome: o, Room: room}
 	})
 }
 
-// askClock asks what answers for the node API, by the runtime path and then by the recovery path.
+// askClock asks the node API for its time, by the runtime path and then by the recovery path.
 func (r *runtime) askClock() Outcome {
 	var o Outcome
 	for _, recovery := range [...]bool{false, true} {

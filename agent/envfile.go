@@ -8,9 +8,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
-// setEnv rewrites keys of an environment file (as systemd's EnvironmentFile= reads it) in place of their lines, and
-// adds those that it lacks; comments, order and every other line stay. The file is replaced atomically and stays
-// readable for its owner alone. A value with a line break or a quote is refused: it would become another line.
+// setEnv sets keys of an environment file (in the format of systemd's EnvironmentFile=). It replaces their lines
+// in place and appends missing ones; comments, order and all other lines stay. The file is replaced atomically and
+// stays readable only by its owner. A value with a line break or a quote is rejected: it could inject another
+// line.
 func setEnv(path string, set map[string]string) error {
 	for key, v := range set {
 		if !fitsEnv(v) {
@@ -20,7 +21,7 @@ func setEnv(path string, set map[string]string) error {
 	return durable.Rewrite(path, 0o600, func(old []byte) []byte { return withEnv(old, set) })
 }
 
-// withEnv is the text of an environment file with set in it.
+// withEnv returns the text of an environment file with set applied.
 func withEnv(old []byte, set map[string]string) []byte {
 	var out []string
 	done := map[string]bool{}
@@ -48,7 +49,7 @@ func withEnv(old []byte, set map[string]string) []byte {
 	return []byte(strings.Join(append(out, missing...), ""))
 }
 
-// fitsEnv reports whether a value can be in an environment file as it is, whether systemd or a shell reads that.
+// fitsEnv reports whether a value needs no quoting in an environment file, for systemd as well as for a shell.
 func fitsEnv(v string) bool {
 	return !strings.ContainsFunc(v, func(r rune) bool {
 		return r <= ' ' || r == 0x7f || strings.ContainsRune("\"'\\$`;&|<>()", r)

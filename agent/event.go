@@ -8,12 +8,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// Event is something that happened, with the time and the random draw that the runtime stamps on it.
+// Event is an input of Step, with the time and the random draw that the runtime stamps on it.
 type Event struct {
 	At   time.Duration // monotonic, since the agent started
 	Wall time.Time
 	Roll float64 // uniform in [0,1), for jitter
-	// Files changes when one of the files that a self-check looks at does; "" when that was not looked at.
+	// Files changes when a file that a self-check inspects changes; "" if the files were not checked.
 	Files string
 	What  What
 }
@@ -23,21 +23,21 @@ type What interface{ event() }
 
 // The events.
 type (
-	// Started begins everything.
+	// Started is the first event.
 	Started struct{}
-	// IdentityChecked is what a self-check found.
+	// IdentityChecked carries the findings of a self-check.
 	IdentityChecked struct{ Material Material }
-	// ClockAsked is the outcome of asking for the platform's time.
+	// ClockAsked is the outcome of a request for the platform's time.
 	ClockAsked struct{ Outcome Outcome }
-	// FellBack is the outcome of putting an older generation in a damaged one's place.
+	// FellBack is the outcome of replacing a damaged generation with an older one.
 	FellBack struct{ Outcome Outcome }
-	// EnrollDone is the outcome of an enrollment. Room means that a full disk took it only with the reserve's help.
+	// EnrollDone is the outcome of an enrollment. Room means that the disk was full and the reserve was needed.
 	EnrollDone struct {
 		Outcome Outcome
 		Room    bool
 	}
-	// HeartbeatDone is the outcome of a heartbeat. Skew is the platform's clock minus this one, 0 when unknown.
-	// Challenge is what the answer gives to echo, "" for nothing; EchoNow asks for that at once.
+	// HeartbeatDone is the outcome of a heartbeat. Skew is the platform's clock minus this one, 0 if unknown.
+	// Challenge is the value to echo, "" for none; EchoNow asks for the echo at once.
 	HeartbeatDone struct {
 		Outcome   Outcome
 		Skew      time.Duration
@@ -48,18 +48,18 @@ type (
 	WaitDone struct {
 		Outcome Outcome
 		Task    *wire.Task
-		More    []wire.Task // that the same answer brought
+		More    []wire.Task // further tasks in the same response
 	}
-	// TaskFinished carries a task's result. Session means that a terminal session goes on behind it.
+	// TaskFinished carries a task's result. Session means that a terminal session continues after the task.
 	TaskFinished struct {
 		TaskID, Correlation string
 		Result              wire.TaskResult
-		Reason              diag.RecordReason // why it failed, where the record has a word for it
+		Reason              diag.RecordReason // why it failed, if the record has a reason for it
 		Session             bool
-		Elsewhere           bool      // its result is reported by another process
+		Elsewhere           bool      // another process reports its result
 		Note                *Decision // what the task changed on this node, for the record
 	}
-	// SessionEnded ends the session of a finished terminal.open.
+	// SessionEnded reports the end of the session that a terminal.open started.
 	SessionEnded struct {
 		TaskID, Correlation, Why string
 		Lasted                   time.Duration
@@ -69,9 +69,9 @@ type (
 		TaskID  string
 		Outcome Outcome
 	}
-	// TimerFired is a timer that was set.
+	// TimerFired reports that a timer has expired.
 	TimerFired struct{ Timer Timer }
-	// Shutdown asks the agent to end.
+	// Shutdown asks the agent to exit.
 	Shutdown struct{ Why string }
 )
 
@@ -95,7 +95,7 @@ type Timer string
 const (
 	TimerIdentity  Timer = "identity"
 	TimerWatch     Timer = "watch" // has a file changed
-	TimerRenew     Timer = "renew" // the certificate comes near its end
+	TimerRenew     Timer = "renew" // the certificate is close to its expiry
 	TimerHeartbeat Timer = "heartbeat"
 	TimerWait      Timer = "task_wait"
 	TimerPost      Timer = "task_result"
@@ -103,56 +103,56 @@ const (
 	TimerGrace     Timer = "grace"
 )
 
-// Effect is something to be done, in the order in which Step returned it. Record, Log, SaveLedger and
-// WriteMetrics are done before the next one is begun; the others run on their own and come back as events.
+// Effect is an action for the runtime, in the order in which Step returned it. Record, Log, SaveLedger and
+// WriteMetrics complete before the next effect begins; the others run in the background and report back as events.
 type Effect interface{ effect() }
 
 // The effects.
 type (
-	// CheckIdentity looks at the credentials on disk; IdentityChecked follows.
+	// CheckIdentity inspects the credentials on disk; IdentityChecked follows.
 	CheckIdentity struct{}
-	// AskClock asks the platform for nothing but its time; ClockAsked follows.
+	// AskClock asks the platform only for its time; ClockAsked follows.
 	AskClock struct{}
-	// FallBack puts the newest good generation in the place of a damaged one; FellBack follows.
+	// FallBack replaces a damaged generation with the newest good one; FellBack follows.
 	FallBack struct{}
-	// Enroll writes the ledger down and then asks for a certificate with the token, by the recovery path or the
-	// runtime's; EnrollDone follows. An attempt that cannot be written down is not made.
+	// Enroll saves the ledger and then requests a certificate with the token, by the recovery path or the
+	// runtime's; EnrollDone follows. If the ledger cannot be saved, no attempt is made.
 	Enroll struct {
 		Ledger   Ledger
 		Recovery bool
 		Profile  string
 	}
-	// SaveLedger keeps the ledger. Counts means that nothing else is new in it, which is not worth the reserve.
+	// SaveLedger stores the ledger. Counts means that only counters changed, which is not worth using the reserve.
 	SaveLedger struct {
 		Ledger Ledger
 		Counts bool
 	}
-	// WriteMetrics shows the counters to node_exporter.
+	// WriteMetrics writes the counters to node_exporter's textfile.
 	WriteMetrics struct {
 		Posture  string
 		Counters map[string]int64
 	}
-	// SendHeartbeat reports this node; HeartbeatDone follows.
+	// SendHeartbeat sends a heartbeat; HeartbeatDone follows.
 	SendHeartbeat struct {
 		Counters         map[string]int64
 		Posture, Profile string
-		Challenge        string // of the newest answer to one, "" for none
+		Challenge        string // of the newest heartbeat response, "" for none
 	}
-	// WaitTask is one long poll for at most so many tasks; WaitDone follows.
+	// WaitTask is one long poll for at most Most tasks; WaitDone follows.
 	WaitTask struct{ Most int }
-	// RunTask executes a verified task; TaskFinished follows, and SessionEnded where a session goes on.
+	// RunTask executes a verified task; TaskFinished follows, and SessionEnded if a session continues.
 	RunTask struct{ Task wire.Task }
 	// PostResult delivers a result; ResultPosted follows.
 	PostResult struct {
 		TaskID, Correlation string
 		Result              wire.TaskResult
 	}
-	// SetTimer makes TimerFired happen.
+	// SetTimer schedules a TimerFired.
 	SetTimer struct {
 		Timer Timer
 		In    time.Duration
 	}
-	// Record keeps a decision.
+	// Record stores a decision.
 	Record struct{ Decision Decision }
 	// Log is a line of the operational log.
 	Log struct {
@@ -162,7 +162,7 @@ type (
 	}
 	// EndSessions ends every terminal session, for a reason of wire.End*; a SessionEnded follows for each.
 	EndSessions struct{ Why string }
-	// CancelWork aborts what is under way: waits, heartbeats, tasks, sessions. Their events still come.
+	// CancelWork aborts waits, heartbeats, tasks and sessions in progress. Their events still follow.
 	CancelWork struct{}
 	// Exit is the last effect.
 	Exit struct{}

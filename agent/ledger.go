@@ -8,17 +8,17 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// The enrollment budget. Three tries in an hour is one for the fault and two for what an operator gets wrong while
-// repairing it; six in a day still reach every shift. It belongs to the token: a new token is an operator's act and
-// starts again. The whole day's bound holds whatever rewrites tokens in a loop.
+// The enrollment budget. Three attempts per hour allow one for the fault and two for an operator's mistakes while
+// repairing it; six per day leave some for every shift. The budget belongs to the token: a new token comes from an
+// operator and starts again. The limit per day for all tokens bounds a loop that keeps rewriting tokens.
 const (
 	perHour = 3
 	perDay  = 6
 	allDay  = 12
 )
 
-// suppressFor is how long a fresh certificate that is still rejected keeps the node from asking for another one, unless
-// an operator changes something. What is broken then is the control plane; a new certificate would meet the same end.
+// suppressFor is how long the node requests no further certificate after a fresh one was rejected, unless an
+// operator changes something. The control plane is broken in that case, and would reject the next one as well.
 const suppressFor = 12 * time.Hour
 
 const (
@@ -26,29 +26,29 @@ const (
 	maxSpent    = 8
 )
 
-// Results of an attempt. Pending is written before it is made: after a crash it counts.
+// Results of an attempt. Pending is written before the attempt is made, so that it counts after a crash.
 const (
 	attemptPending   = "pending"
-	attemptUnreached = "unreached" // nothing that could decide about it was reached: it does not count
+	attemptUnreached = "unreached" // no server that could decide was reached: it does not count
 	attemptRefused   = "refused"
 	attemptEnrolled  = "enrolled"
-	attemptConfirmed = "confirmed" // and the platform accepted the new certificate since
+	attemptConfirmed = "confirmed" // the platform has accepted the new certificate since
 )
 
-// Ledger is what the agent must remember of its recovery across restarts. It is written down before it is acted upon.
+// Ledger is the state of the recovery that survives restarts. It is saved before the agent acts on it.
 type Ledger struct {
 	Version  int       `json:"version"`
-	Written  uint64    `json:"written,omitempty"`  // how often it was written down, to distinguish two copies
+	Written  uint64    `json:"written,omitempty"`  // number of saves, to find the newer of two copies
 	Attempts []Attempt `json:"attempts,omitempty"` // oldest first
-	Spent    []string  `json:"spent,omitempty"`    // digests of tokens that the platform will never take again
+	Spent    []string  `json:"spent,omitempty"`    // digests of tokens that the platform will not accept again
 
 	Suppressed  Hold `json:"suppressed,omitzero"`
 	Quarantined Hold `json:"quarantined,omitzero"`
 	Cordoned    Hold `json:"cordoned,omitzero"`
 
-	Applied  string           `json:"applied,omitempty"` // digest of the note of another program that was taken last
+	Applied  string           `json:"applied,omitempty"` // digest of the last note that was taken from another program
 	Counters RecoveryCounters `json:"counters"`
-	Notes    []Decision       `json:"notes,omitempty"` // of other programs, to be recorded at the next start
+	Notes    []Decision       `json:"notes,omitempty"` // from other programs, to be recorded at the next start
 }
 
 // Attempt is one enrollment.
@@ -60,18 +60,18 @@ type Attempt struct {
 	Code   string            `json:"code,omitempty"`
 }
 
-// Hold is something that the agent keeps from doing until it is lifted.
+// Hold suspends an action of the agent until it is lifted.
 type Hold struct {
 	Since       time.Time `json:"since"`
 	Why         string    `json:"why"`
-	Material    string    `json:"material,omitempty"` // what lay on the node then
+	Material    string    `json:"material,omitempty"` // fingerprint of the node's material at that time
 	Correlation string    `json:"correlation_id,omitempty"`
 }
 
-// On reports whether it holds.
+// On reports whether the hold is in place.
 func (h Hold) On() bool { return !h.Since.IsZero() }
 
-// RecoveryCounters count over the whole life of the node's state folder.
+// RecoveryCounters count over the lifetime of the node's state folder.
 type RecoveryCounters struct {
 	Rejections int64 `json:"identity_rejections"`
 	Attempts   int64 `json:"enrollment_attempts"`
@@ -100,7 +100,7 @@ func (l Ledger) finish(result, code string) Ledger {
 	return l
 }
 
-// spend notes that a token will never be taken again.
+// spend notes that a token will not be accepted again.
 func (l Ledger) spend(token string) Ledger {
 	if token == "" || l.isSpent(token) {
 		return l
@@ -121,14 +121,14 @@ func (l *Ledger) used(token string) bool {
 	})
 }
 
-// unconfirmed reports whether the newest certificate was never accepted yet.
+// unconfirmed reports whether the platform has not accepted the newest certificate yet.
 func (l *Ledger) unconfirmed() bool {
 	n := len(l.Attempts)
 	return n > 0 && l.Attempts[n-1].Result == attemptEnrolled
 }
 
-// normal gives the ledger as this clock can read it: an attempt from its future was made while the clock was wrong, and
-// counts as made now.
+// normal adjusts the ledger to this clock: an attempt in the future was made while the clock was wrong, and counts
+// as made now.
 func (l Ledger) normal(now time.Time) Ledger {
 	l.Attempts = slices.Clone(l.Attempts)
 	for i := range l.Attempts {
@@ -142,7 +142,7 @@ func (l Ledger) normal(now time.Time) Ledger {
 	return l
 }
 
-// overspent returns how long the budget allows no attempt with a token, and why; 0 when it does.
+// overspent returns how long the budget forbids another attempt with a token, and why; 0 if it allows one.
 func (l *Ledger) overspent(now time.Time, token string) (time.Duration, string) {
 	for _, rule := range [...]struct {
 		limit  int
@@ -162,7 +162,7 @@ func (l *Ledger) overspent(now time.Time, token string) (time.Duration, string) 
 	return 0, ""
 }
 
-// suppresses reports whether a suppression holds for what lies on the node now.
+// suppresses reports whether a suppression applies to the node's current material.
 func (l *Ledger) suppresses(now time.Time, material string) bool {
 	return l.Suppressed.On() && l.Suppressed.Material == material && now.Sub(l.Suppressed.Since) < suppressFor
 }

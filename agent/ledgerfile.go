@@ -15,36 +15,36 @@ import (
 // Files in the state folder.
 const (
 	fileLedger  = "recovery.json"         // also in the mirror
-	fileApplied = "recovery-applied.json" // what another program did to this node, for the agent's next start
+	fileApplied = "recovery-applied.json" // written by another program for the agent's next start
 )
 
-// Reserve is disk space that is held for the one file that must still be written on a full disk: a node that cannot
-// keep its new certificate is lost.
+// Reserve is disk space that is set aside for a new certificate on a full disk: a node that cannot store its new
+// certificate is lost.
 type Reserve interface {
 	ReleaseReserve() error
 	RefillReserve() error
 }
 
-// ledgerFile keeps the ledger on disk, and where the disk takes nothing any more, in memory that outlives the process.
+// ledgerFile stores the ledger on disk or, if the disk takes no writes, on a tmpfs that outlives the process.
 type ledgerFile struct {
 	dir, mirror string // mirror may be empty
-	taken       bool   // load has taken what another program left
+	taken       bool   // load has read another program's note
 	written     uint64 // number of the newest copy
 }
 
-// applied is what another program did: the ledger is the running agent's alone.
+// applied is another program's note to the agent, which is the ledger's only writer.
 type applied struct {
 	Version int      `json:"version"`
 	Note    Decision `json:"note"`
 }
 
-// load reads what was kept: of two copies the one that was written last. A copy that cannot be read is as none; so a
-// damaged file costs the memory of the last day, and the platform stays the authority.
+// load reads the newer of the two copies. An unreadable copy is ignored: a damaged file costs the memory of the
+// last day, and the platform's decisions remain authoritative.
 func (f *ledgerFile) load(now time.Time) Ledger {
 	l := readLedger(filepath.Join(f.dir, fileLedger))
 	if f.mirror != "" {
 		m := readLedger(filepath.Join(f.mirror, fileLedger))
-		// an older build numbers nothing
+		// an older build does not number its copies
 		if m.Written > l.Written || (m.Written == l.Written && m.Counters.Attempts > l.Counters.Attempts) {
 			l = m
 		}
@@ -54,17 +54,17 @@ func (f *ledgerFile) load(now time.Time) Ledger {
 	path := filepath.Join(f.dir, fileApplied)
 	text, err := os.ReadFile(path)
 	f.taken = err == nil
-	// An allowance that could not be removed counts once: otherwise a crash loop on a read-only disk would count as
-	// an operator each time.
+	// A note that could not be removed counts once: otherwise each restart in a crash loop on a read-only disk
+	// would count as an operator's action.
 	if sum := digest(path); err == nil && json.Unmarshal(text, &a) == nil && sum != l.Applied {
 		l.Applied = sum
-		l.Attempts, l.Suppressed, l.Quarantined = nil, Hold{}, Hold{} // an operator has acted: what held recovery off is over
+		l.Attempts, l.Suppressed, l.Quarantined = nil, Hold{}, Hold{} // an operator has acted, so all holds are lifted
 		l.Notes = append(l.Notes, a.Note)
 	}
 	return l.normal(now)
 }
 
-// leave keeps a note for the agent's next start.
+// leave stores a note for the agent's next start.
 func (f ledgerFile) leave(note Decision) error {
 	text, err := json.Marshal(applied{Version: 1, Note: note})
 	if err == nil {
@@ -87,8 +87,7 @@ func readLedger(path string) (l Ledger) {
 	return l
 }
 
-// save returns once the ledger is kept somewhere that a crash of the process leaves alone. A nil reserve stays as it
-// is.
+// save returns once the ledger is stored where it survives a crash of the process. A nil reserve is not used.
 func (f *ledgerFile) save(l Ledger, reserve Reserve) error {
 	f.written++
 	l.Written = f.written
@@ -110,20 +109,21 @@ func (f *ledgerFile) save(l Ledger, reserve Reserve) error {
 		return nil
 	}
 	if err == nil && f.mirror != "" {
-		_ = os.Remove(filepath.Join(f.mirror, fileLedger)) // an older build, which numbers nothing, may write the next one
+		// an older build, which does not number its copies, may write the next one
+		_ = os.Remove(filepath.Join(f.mirror, fileLedger))
 	}
-	if err == nil && f.taken && len(l.Notes) == 0 { // it is recorded, and its effect is in the ledger
+	if err == nil && f.taken && len(l.Notes) == 0 { // recorded, and in effect in the ledger
 		f.taken = false
 		return os.Remove(filepath.Join(f.dir, fileApplied))
 	}
 	return err
 }
 
-// full reports whether an error is a disk that has no room.
+// full reports whether an error means that the disk is full.
 func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
-// withReserve does f, and where the disk is full, once more in the room that the reserve gives. It reports whether that
-// was needed.
+// withReserve calls f and, if the disk is full, calls it again with the reserve released. It reports whether the
+// reserve was used.
 func withReserve(r Reserve, f func() error) (used bool, err error) {
 	err = f()
 	if r == nil || !full(err) {
@@ -136,7 +136,8 @@ func withReserve(r Reserve, f func() error) (used bool, err error) {
 	return true, errors.Join(err, ignoreFull(r.RefillReserve()))
 }
 
-// ignoreFull passes over a reserve that cannot be taken back while the disk is full: the record reports that by itself.
+// ignoreFull drops the error of a reserve that cannot be refilled on a full disk: the record reports that by
+// itself.
 func ignoreFull(err error) error {
 	if full(err) {
 		return nil
@@ -147,5 +148,5 @@ func ignoreFull(err error) error {
 // ReleaseReserve and RefillReserve make the host's record a Reserve.
 func (h HostRecord) ReleaseReserve() error { return h.record.ReleaseReserve() }
 
-// RefillReserve takes the room back.
+// RefillReserve refills the reserve.
 func (h HostRecord) RefillReserve() error { return h.record.RefillReserve() }

@@ -13,37 +13,37 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// Material is what one self-check found on this node: facts. judge interprets them.
+// Material holds the findings of one self-check. judge interprets them.
 type Material struct {
 	Files   string  // changes when one of the files changes
-	Problem Outcome // why the pair cannot be used at all: cert_missing, cert_key_mismatch; no reason when it can
-	Trust   Outcome // why the bundle cannot be used at all
-	Spare   string  // the generation that could take a damaged one's place
+	Problem Outcome // why the pair cannot be used: cert_missing, cert_key_mismatch; no reason if it can
+	Trust   Outcome // why the bundle cannot be used
+	Spare   string  // the generation that could replace a damaged one
 	Never   bool    // this node never had a certificate
 
-	Names               []string // the certificate's own: common name, and DNS names
+	Names               []string // from the certificate: common name and DNS names
 	NotBefore, NotAfter time.Time
 	Serial              string // lower-case hex
-	Issuer              string // sha256 of the issuing CA, lower-case hex; "" where the node does not know it
-	IssuerProblem       string // why the chain beside the certificate cannot be right
+	Issuer              string // sha256 of the issuing CA, lower-case hex; "" if the node does not know it
+	IssuerProblem       string // why the chain next to the certificate cannot be right
 
 	Generation int64
 	Profile    string // as of the last enrollment
-	HandedOut  string // the API URL that the last enrollment handed out
+	HandedOut  string // the API URL in the response to the last enrollment
 
 	Token    TokenFacts
 	Bundle   string // digest of the trust bundle
 	Recovery string // digest of the recovery trust bundle
-	Apart    bool   // the recovery path is another one than the runtime's
+	Apart    bool   // the recovery path differs from the runtime's
 }
 
-// operator names everything that an operator can change to lift a suppression.
+// operator fingerprints everything that an operator can change to lift a suppression.
 func (m *Material) operator() string {
 	return strings.Join([]string{m.Token.Digest, m.Bundle, m.Recovery, m.Serial}, ",")
 }
 
-// judge returns what is wrong with the credential, before the platform is asked. sure is false where only this node's
-// own clock is against it. A skewed clock is named before anything that it makes of the dates.
+// judge returns the problem with the credential, before any request to the platform. sure is false if only this
+// node's own clock speaks for it. A skewed clock is reported before its effect on the dates.
 func (m *Material) judge(node string, c Clocks) (o Outcome, sure bool) {
 	bound := slices.Contains(m.Names, node)
 	own, platform := m.dated(c.Own), m.dated(c.Platform())
@@ -55,7 +55,7 @@ func (m *Material) judge(node string, c Clocks) (o Outcome, sure bool) {
 		o.Reason, o.Failure = diag.RecIdentityRejected, diag.FileMismatch
 		o.Detail = "the certificate is for " + strings.Join(m.Names, ", ") + "; expected " + node
 	case own == diag.RecCertNotYetValid && !c.Known:
-		// Certificates are not issued for a later time: the clock is behind.
+		// No certificate is issued for a later time, so the clock is behind.
 		o.Reason, o.Failure = diag.RecClockSkew, diag.ClockSkew
 		o.Detail = "the certificate begins at " + said(m.NotBefore) + " and was issued already; this clock says " +
 			said(c.Own)
@@ -83,13 +83,13 @@ func (m *Material) dated(at time.Time) diag.RecordReason {
 	return ""
 }
 
-// renewAt is when the last third of the certificate's life begins.
+// renewAt is the start of the last third of the certificate's lifetime.
 func (m *Material) renewAt() time.Time {
 	return m.NotAfter.Add(-m.NotAfter.Sub(m.NotBefore) / 3)
 }
 
-// drifted returns how the URL that this agent runs with differs from what the last enrollment handed out; "" when it
-// does not, or nothing was handed out.
+// drifted describes the difference between the URL that this agent uses and the one in the response to the last
+// enrollment; "" if there is none, or no URL was returned.
 func (m *Material) drifted(running string) string {
 	a, err1 := url.Parse(running)
 	b, err2 := url.Parse(m.HandedOut)
@@ -99,7 +99,7 @@ func (m *Material) drifted(running string) string {
 	return fmt.Sprintf("this agent runs with %s; the last enrollment handed out %s", a.Host, b.Host)
 }
 
-// TokenFacts is what can be known of an enrollment token without a request, and without the token.
+// TokenFacts is what is known about an enrollment token without a request, without the token itself.
 type TokenFacts struct {
 	Digest string // 16 hex digits of its sha256, to distinguish tokens; "" without a token
 	Typed  bool   // it carries its purpose
@@ -116,14 +116,14 @@ func tokenFacts(token diag.Secret) TokenFacts {
 	return f
 }
 
-// Clocks are this node's clock and what is known of the platform's.
+// Clocks holds this node's clock and its offset to the platform's.
 type Clocks struct {
 	Own   time.Time
 	Skew  time.Duration // the platform's clock minus this one
 	Known bool          // whether Skew was ever measured
 }
 
-// Platform is the platform's time; this node's where nothing is known, or the two agree.
+// Platform returns the platform's time, or this node's if the offset is unknown or small.
 func (c Clocks) Platform() time.Time {
 	if c.Skew.Abs() <= maxSkew {
 		return c.Own
@@ -131,13 +131,13 @@ func (c Clocks) Platform() time.Time {
 	return c.Own.Add(c.Skew)
 }
 
-// timeText is how times are written in sentences.
+// timeText is the format of times in messages.
 const timeText = "2006-01-02 15:04:05Z"
 
 func said(t time.Time) string { return t.UTC().Format(timeText) }
 
-// refusal returns why a token may not be used for node in profile ("" for any); the zero Outcome means that it is
-// current. A node that never had a certificate may use a token without claims.
+// refusal returns why a token may not be used for node in profile ("" for any); the zero Outcome means that it
+// may. A node that never had a certificate may use a token without claims.
 func (f *TokenFacts) refusal(c Clocks, node, profile string, never bool) Outcome {
 	var o Outcome
 	switch platform, ends := c.Platform(), f.Claims.ExpiresAt; {

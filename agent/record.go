@@ -14,19 +14,19 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// HostRecord keeps decisions in the host's diagnostic record, and in the operational log as well.
+// HostRecord stores decisions in the host's diagnostic record and in the operational log.
 type HostRecord struct {
 	record *recorder.Recorder
 	log    LogRecorder
 }
 
-// NewHostRecord gives decisions to r and to log.
+// NewHostRecord returns a Recorder that writes to r and to log.
 func NewHostRecord(r *recorder.Recorder, log *slog.Logger) HostRecord {
 	return HostRecord{record: r, log: LogRecorder{log}}
 }
 
-// Record implements Recorder. A failure to write to the record's disk is not an error here: the recorder has reported
-// it, in the log and in the next heartbeat, and the decision is in the mirror and in the log.
+// Record implements Recorder. A failure to write the record to the disk is not an error here: the recorder has
+// reported it in the log and in the next heartbeat, and the decision is in the mirror and in the log.
 func (h HostRecord) Record(d Decision) error {
 	errLog := h.log.Record(d)
 	err := h.record.Write(entry(d))
@@ -36,7 +36,7 @@ func (h HostRecord) Record(d Decision) error {
 	return errors.Join(errLog, err)
 }
 
-// entry is a decision as the record has it.
+// entry converts a decision to an entry of the record.
 func entry(d Decision) diag.RecordEntry {
 	return diag.RecordEntry{
 		Reason: d.Reason, About: d.About, Decision: d.What, Attempt: d.Attempt,
@@ -46,30 +46,31 @@ func entry(d Decision) diag.RecordEntry {
 	}
 }
 
-// Contact notes that the platform answered: the last time that it did is what a dead node is asked for first.
+// Contact records that the platform answered. The time of the last contact is the first thing to look up on a dead
+// node.
 func (h HostRecord) Contact(o Outcome) {
-	// That it could not be written is the recorder's to report.
+	// The recorder reports a failed write.
 	_ = h.record.Write(diag.RecordEntry{Reason: diag.RecProcessAlive, About: string(TimerHeartbeat),
 		Decision: record.DecisionContact, Status: o.Status, CorrelationID: o.Correlation})
 }
 
-// Summary is what the next heartbeat reports of the record.
+// Summary is the record's state for the next heartbeat.
 func (h HostRecord) Summary() map[string]string { return h.record.Summary() }
 
-// contactRecorder is a Recorder that also notes successes.
+// contactRecorder is a Recorder that also records successes.
 type contactRecorder interface {
 	Contact(Outcome)
 	Summary() map[string]string
 }
 
-// contact notes a heartbeat that was answered.
+// contact records an answered heartbeat.
 func (r *runtime) contact(o Outcome) {
 	if w, ok := r.cfg.Recorder.(contactRecorder); ok && o.OK() {
 		w.Contact(o)
 	}
 }
 
-// recordSummary is the record's own state, nil without a record.
+// recordSummary returns the record's state, nil without a record.
 func (r *runtime) recordSummary() map[string]string {
 	if w, ok := r.cfg.Recorder.(contactRecorder); ok {
 		return w.Summary()
@@ -80,8 +81,8 @@ func (r *runtime) recordSummary() map[string]string {
 // metric is one counter for Prometheus.
 type metric struct{ counter, name, help string }
 
-// metrics are what node_exporter's textfile collector shows of an agent. Those of the enrollment survive a restart; the
-// others begin at 0 with the process, which Prometheus takes for what it is.
+// metrics are the counters in node_exporter's textfile. Enrollment counters survive a restart; the others start at
+// 0 with the process, which Prometheus handles as a counter reset.
 var metrics = [...]metric{
 	{"identity_rejections", "gpuaas_agent_identity_rejections_total",
 		"Times that the platform or its ingress refused this node's identity."},
@@ -97,7 +98,7 @@ var metrics = [...]metric{
 
 var postures = [...]string{wire.PostureServing, wire.PostureRecovering, wire.PostureStopped, wire.PostureQuarantined}
 
-// metricsText is the whole file.
+// metricsText returns the whole textfile.
 func metricsText(e WriteMetrics) string {
 	var b strings.Builder
 	for _, m := range metrics {
@@ -117,15 +118,14 @@ func metricsText(e WriteMetrics) string {
 	return b.String()
 }
 
-// showMetrics replaces the file at once and whole. It is not synced: it shows the current state, and is worth nothing
-// after a power cut.
+// showMetrics replaces the textfile atomically. It is not synced, since it is worthless after a power cut.
 func (r *runtime) showMetrics(e WriteMetrics) {
 	text := metricsText(e)
 	if r.cfg.MetricsFile == "" || text == r.shown {
 		return
 	}
 	tmp := filepath.Join(filepath.Dir(r.cfg.MetricsFile), "."+filepath.Base(r.cfg.MetricsFile)+".new")
-	_ = os.Remove(tmp) // the folder may be another user's: what lies there must not be followed
+	_ = os.Remove(tmp) // another user may own the folder: do not follow a link there
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err == nil {
 		_, err = f.WriteString(text)

@@ -21,8 +21,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// Run runs one agent until ctx is done, and returns when everything that it started has ended. Its error means that
-// the agent could not begin; once begun it copes.
+// Run runs one agent until ctx is done, and returns once everything that it started has ended. It returns an error
+// only if the agent could not start.
 func Run(ctx context.Context, cfg Config) error {
 	cfg = cfg.withDefaults()
 	if cfg.NodeID == "" || cfg.APIURL == nil {
@@ -43,7 +43,8 @@ func Run(ctx context.Context, cfg Config) error {
 	return nil
 }
 
-// watchGPUs watches this node's GPUs beside the loop, where that is configured. The result ends it.
+// watchGPUs watches this node's GPUs in the background, if that is configured. It returns a function that stops
+// the watch.
 func (r *runtime) watchGPUs() (stop func()) {
 	if r.cfg.GPUProbe == "" || r.cfg.Boot == nil {
 		return func() {}
@@ -57,12 +58,12 @@ func (r *runtime) watchGPUs() (stop func()) {
 	return func() { cancel(); wg.Wait() }
 }
 
-// runtime executes effects. Only loop touches timers; everything else runs in goroutines that wg counts.
+// runtime executes effects. Only loop uses timers; everything else runs in goroutines that wg counts.
 type runtime struct {
 	cfg      Config
 	creds    credentials
 	api      *api
-	term     *http.Transport // for node streams: it follows no redirect, which would lead the node's identity elsewhere
+	term     *http.Transport // for node streams: it follows no redirect, which would send the node's identity elsewhere
 	node     identity
 	ledger   ledgerFile
 	sessions sessions // terminals that are open or being opened
@@ -71,15 +72,15 @@ type runtime struct {
 
 	began  time.Time
 	events chan What
-	over   chan struct{} // closed when no event is read any more
+	over   chan struct{} // closed once events are no longer read
 	timers map[Timer]time.Time
 	wg     sync.WaitGroup
 
-	work, posts             context.Context // of what CancelWork aborts; of what only Exit aborts
+	work, posts             context.Context // canceled by CancelWork; canceled only by Exit
 	cancelWork, cancelPosts context.CancelFunc
 }
 
-// identity is what does not change while the agent runs.
+// identity holds the values that do not change while the agent runs.
 type identity struct{ instance, boot, host string }
 
 func newRuntime(cfg Config) *runtime {
@@ -104,7 +105,7 @@ func firstLine(path string) string {
 	return strings.TrimSpace(line)
 }
 
-// loop feeds events to Step and executes what it asks for, until it asks to exit.
+// loop feeds events to Step and executes its effects until an Exit.
 func (r *runtime) loop(ctx context.Context, s State) {
 	alarm := time.NewTimer(time.Hour)
 	defer alarm.Stop()
@@ -132,8 +133,9 @@ func (r *runtime) loop(ctx context.Context, s State) {
 	r.api.close()
 }
 
-// prepare makes the credentials what this build expects: the first generation of plain files, and the end of a switch
-// that was cut off. What fails is reported; the agent goes on with what lies there.
+// prepare brings the credentials into the layout that this build expects: it makes a first generation of plain
+// files, and completes an interrupted switch. A failure is reported, and the agent continues with the existing
+// files.
 func (r *runtime) prepare() {
 	if err := tenant.StopAllSessions(context.Background()); err != nil { // of an agent that was killed
 		r.cfg.Log.Error("terminal sessions of an earlier agent may live on", "error", scrubbed(err))
@@ -150,7 +152,7 @@ func (r *runtime) prepare() {
 	}
 }
 
-// turn stamps one event, decides, and executes. A nil what is not an event.
+// turn stamps one event, calls Step and executes its effects. A nil what is ignored.
 func (r *runtime) turn(s State, what What) (State, bool) {
 	if what == nil {
 		return s, false
@@ -176,7 +178,7 @@ func (r *runtime) untilNext() time.Duration {
 	return max(0, time.Until(next))
 }
 
-// due takes out one timer whose time has come, or returns nil.
+// due removes and returns one expired timer, or returns nil.
 func (r *runtime) due() What {
 	now := time.Now()
 	for timer, at := range r.timers {
@@ -188,7 +190,7 @@ func (r *runtime) due() What {
 	return nil
 }
 
-// background runs f in a goroutine that loop waits for, and feeds back its event.
+// background runs f in a goroutine that loop waits for, and feeds its event back.
 func (r *runtime) background(f func() What) {
 	r.wg.Go(func() { r.feed(f()) })
 }
@@ -253,7 +255,7 @@ func (r *runtime) execute(e Effect) {
 	}
 }
 
-// heartbeat is the node's report of itself, as of now.
+// heartbeat builds the heartbeat request from the node's current state.
 func (r *runtime) heartbeat(e SendHeartbeat) wire.HeartbeatRequest {
 	_, meta, _ := r.creds.Current()
 	h := wire.HeartbeatRequest{
@@ -272,8 +274,8 @@ func (r *runtime) heartbeat(e SendHeartbeat) wire.HeartbeatRequest {
 	return h
 }
 
-// addresses are this node's own, without loopback and link-local ones; none where the agent's network is not seen to be
-// the machine's: a namespace of its own has other addresses.
+// addresses returns this node's own addresses, without loopback and link-local ones. It returns none unless the
+// agent is known to run in the machine's network namespace: another namespace has other addresses.
 func addresses() []string {
 	if !probe.InMachinesNetwork() {
 		return nil

@@ -14,11 +14,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// sessions is the terminals that are open or being opened, so that a decision can end them. The zero value is ready.
+// sessions tracks the terminals that are open or being opened, so that a decision can end them. The zero value is
+// ready to use.
 type sessions struct {
 	mu      sync.Mutex
 	held    map[*held]bool // guarded by mu
-	closing map[string]int // allocations that are being cleaned up, how often; guarded by mu
+	closing map[string]int // number of cleanups in progress per allocation; guarded by mu
 }
 
 // held is one terminal: end cancels its context, and gone is closed when it has ended.
@@ -28,9 +29,9 @@ type held struct {
 	gone       chan struct{}
 }
 
-// hold begins a terminal of an allocation, for at most limit where that is not 0. Whatever ends the terminal cancels
-// life, with a terminal.Decided as cause; release must be called once, when it has ended. A terminal is refused while
-// its allocation is being cleaned up.
+// hold registers a terminal of an allocation, for at most limit if that is not 0. Whatever ends the terminal cancels
+// life, with a terminal.Decided as cause; the caller must call release once it has ended. It fails while the allocation
+// is being cleaned up.
 func (s *sessions) hold(ctx context.Context, allocation string, limit time.Duration) (
 	life context.Context, release func(), err error) {
 	s.mu.Lock()
@@ -59,7 +60,7 @@ func (s *sessions) hold(ctx context.Context, allocation string, limit time.Durat
 	return life, release, nil
 }
 
-// endAll ends every terminal and waits for none.
+// endAll ends every terminal without waiting.
 func (s *sessions) endAll(why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,8 +69,8 @@ func (s *sessions) endAll(why string) {
 	}
 }
 
-// clear ends the terminals of an allocation, and lets none begin until done is called. The channels report when each is
-// gone.
+// clear ends the terminals of an allocation and rejects new ones until done is called. Each channel is closed when
+// one terminal has ended.
 func (s *sessions) clear(allocation, why string) (gone []<-chan struct{}, done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,14 +94,15 @@ func (s *sessions) clear(allocation, why string) (gone []<-chan struct{}, done f
 }
 
 const (
-	// unitStopTime is longer than systemd's own default before it kills what does not stop.
+	// unitStopTime is longer than systemd's default timeout before SIGKILL.
 	unitStopTime = 100 * time.Second
-	// sessionEndTime is what an open terminal gets to end: its shell is killed after a fraction of a second.
+	// sessionEndTime is how long an open terminal may take to end: its shell is killed after a fraction of a
+	// second.
 	sessionEndTime = 10 * time.Second
 )
 
-// runCleanup ends what a released allocation runs: its terminals at once, then its workload, then every process of its
-// login. It completes only when none of them is left, and otherwise its error names what is.
+// runCleanup ends everything that runs for a released allocation: its terminals at once, then its workload, then
+// every process of its login. It succeeds only if none is left; otherwise its error names what is left.
 func runCleanup(ctx context.Context, r *runtime, task *wire.Task) (any, func(context.Context) string, error) {
 	var p wire.CleanupPayload
 	if err := payload(task, &p); err != nil {
@@ -132,7 +134,7 @@ func runCleanup(ctx context.Context, r *runtime, task *wire.Task) (any, func(con
 	return out, nil, nil
 }
 
-// allGone waits until every terminal has ended; false when one did not in time.
+// allGone waits until every terminal has ended; it returns false if one does not end in time.
 func allGone(ctx context.Context, gone []<-chan struct{}) bool {
 	ctx, cancel := context.WithTimeout(ctx, sessionEndTime)
 	defer cancel()
@@ -161,8 +163,8 @@ func stopUnit(ctx context.Context, unit string) (string, error) {
 	return state, nil
 }
 
-// endProcesses ends every process of a login and returns how many there were. A login that the name service does not
-// know fails: it may be the service that is away, and what runs is unknown then.
+// endProcesses kills every process of a login and returns how many there were. A login that the name service does
+// not know is an error: the name service may be down, and then it is unknown what runs.
 func (r *runtime) endProcesses(ctx context.Context, login string) (int, error) {
 	uid, err := terminal.UserID(ctx, login)
 	if err != nil {
@@ -174,7 +176,7 @@ func (r *runtime) endProcesses(ctx context.Context, login string) (int, error) {
 		return 0, &taskError{code: code, err: fmt.Errorf("end the processes of login %q: %w", login, err)}
 	}
 	if err := tenant.Protected(uid, r.cfg.TenantUIDMin); err == nil {
-		if err := tenant.StopSessions(ctx, uid); err != nil { // what it leaves is found below, and decides
+		if err := tenant.StopSessions(ctx, uid); err != nil { // leftovers are found below, and decide the result
 			r.cfg.Log.Warn("the units of terminal sessions could not be stopped", "error", scrubbed(err))
 		}
 	}

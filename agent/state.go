@@ -7,97 +7,99 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// Limits of the agent's own memory.
+// Limits on what the agent keeps in memory.
 const (
-	// maxOpen bounds tasks that run plus results that wait to be delivered. At the bound the agent takes no further
-	// task: it accepts no work whose result it cannot keep.
+	// maxOpen bounds running tasks plus undelivered results. At the bound the agent takes no further task: it
+	// accepts no work whose result it could not keep.
 	maxOpen = 32
-	// maxPosts bounds results under way at once, once one was taken: each costs the whole way to the platform and back.
+	// maxPosts bounds concurrent result posts once the platform has taken one: each post costs a full round trip.
 	maxPosts = 8
-	// maxRecent is how many results are remembered that are done with, so that a task that is handed out twice is not
-	// executed twice: all that can be open at once, which a platform that lost them hands out again together.
+	// maxRecent is the number of finished results that are kept so that a task that is delivered twice is not
+	// executed twice. It covers every task that can be open at once, since a platform that lost those results
+	// delivers all of them again.
 	maxRecent = maxOpen
 )
 
-// Phase is how far the agent has come.
+// Phase is a step of the agent's start-up and exit.
 type Phase string
 
 // The phases, in order.
 const (
 	PhaseNew      Phase = ""
 	PhaseIdentity Phase = "identity" // no usable credentials yet
-	PhaseGate     Phase = "gate"     // one heartbeat first: the platform learns of this boot before any work is taken
+	PhaseGate     Phase = "gate"     // one heartbeat first: the platform learns of this boot before the agent takes work
 	PhaseServing  Phase = "serving"
 	PhaseStopping Phase = "stopping"
 	PhaseExited   Phase = "exited"
 )
 
-// State is everything that Step decides by. It is a value: Step never changes what its argument refers to.
+// State is the input of every decision of Step. It is a value: Step never changes anything that its argument
+// refers to.
 type State struct {
 	Phase     Phase
 	NodeID    string
 	Interval  time.Duration // between heartbeats
-	Grace     time.Duration // what a stop leaves to what is under way
+	Grace     time.Duration // time that a stop allows work in progress
 	APIURL    string        // that this agent runs with
 	Profile   string        // environment profile as configured, "" when not configured
 	Verifiers wire.Verifiers
-	Hold      string // why no work is taken until this node is bootstrapped again
+	Hold      string // why this node takes no work until it is bootstrapped again
 
 	Identity, Heartbeat, Wait, Post Loop
 
 	Running  []string     // ids of tasks being executed
-	Sessions int          // terminal sessions that go on behind a finished task
+	Sessions int          // terminal sessions that outlive their finished task
 	Results  []PostResult // to be delivered, in turn
-	Posting  []string     // tasks whose results are under way
+	Posting  []string     // ids of tasks whose results are being posted
 	Recent   []PostResult // done with, oldest first
 
-	// What the last self-check found, and what was made of it.
+	// The findings of the last self-check, and the decisions that they led to.
 	Material Material
 	Files    string   // as of that look
-	Fresh    bool     // it differs from the one before: what waits for a back-off may try at once
-	Unusable bool     // the credential cannot be used: nothing is asked under it
-	Observed Observed // what was recorded once already
-	Damaged  string   // Files as of the first look that found them damaged
-	FellBack bool     // an older generation was put in place since the last good look
+	Fresh    bool     // it differs from the previous one: operations in back-off may retry at once
+	Unusable bool     // the credential cannot be used: no request is sent with it
+	Observed Observed // findings that were recorded already
+	Damaged  string   // Files at the first self-check that found them damaged
+	FellBack bool     // an older generation was activated since the last good self-check
 
-	// What the platform reports of the identity.
+	// What the platform's responses show about the identity.
 	Rejections int           // refusals of it since the last success
 	RefusedAt  time.Duration // the first of them
-	Rejected   Outcome       // what makes another enrollment necessary, no reason when nothing does
+	Rejected   Outcome       // why another enrollment is needed, no reason if it is not
 	EnrolledAt time.Duration // when the newest certificate came
-	Renew      bool          // the next one waits for the platform's word that it takes this one
-	Detour     bool          // the last enrollment reached no listener: the next one takes the other path
+	Renew      bool          // do not renew until the platform has accepted this certificate
+	Detour     bool          // the last enrollment reached no listener: the next one uses the other path
 	Ledger     Ledger
 
-	Skew          time.Duration // the platform's clock minus this one, as of the two next
+	Skew          time.Duration // the platform's clock minus this one, at SkewAt and SkewWall
 	SkewAt        time.Duration // when it was measured
-	SkewWall      time.Time     // this clock's reading then, without its monotonic reading
+	SkewWall      time.Time     // this clock's wall time at that moment
 	SkewKnown     bool
-	SkewAsked     bool // no second request for nothing but the time, until an enrollment has reached no listener
-	DatesDoubtful bool // the platform's own certificate is outside its dates by this clock, too
+	SkewAsked     bool // do not ask for the time again until an enrollment has reached no listener
+	DatesDoubtful bool // by this clock, the platform's own certificate is outside its dates as well
 	Skewed        bool // a wrong clock was recorded
 
-	Challenge string // of the newest answer to a heartbeat; in memory only: a copy of this disk does not have it
-	Prompt    bool   // the heartbeat under way echoes it at once
+	Challenge string // of the newest heartbeat response; kept in memory only, so that a copy of this disk lacks it
+	Prompt    bool   // the heartbeat in progress is an immediate echo
 
 	Counters Counters
 	Said     Counters         // as of the last summary line
-	Kept     RecoveryCounters // as of the last time that the ledger was
+	Kept     RecoveryCounters // as of the last time that the ledger was saved
 }
 
-// Observed is what was found odd at the last self-check, so that it is recorded once.
+// Observed holds the oddities of the last self-check, so that each is recorded once.
 type Observed struct{ Drift, Issuer, Ending, Cause, Denied string }
 
-// revoked reports whether the platform last reported that this node's identity is revoked, retired or fenced.
+// revoked reports whether the platform last reported this node's identity as revoked, retired or fenced.
 func (s *State) revoked() bool {
 	return s.Heartbeat.Failing == diag.RecIdentityRevoked || s.Wait.Failing == diag.RecIdentityRevoked ||
 		s.Identity.Failing == diag.RecIdentityRevoked
 }
 
-// denied reports whether this node's identity was taken from it, or is in doubt, until an operator has decided.
+// denied reports whether this node's identity was revoked or is in doubt, pending an operator's decision.
 func (s *State) denied() bool { return s.Ledger.Quarantined.On() || s.Observed.Denied != "" }
 
-// Posture is the node's state, in the words of package wire.
+// Posture is the node's state as package wire names it.
 func (s *State) Posture() string {
 	switch {
 	case s.Ledger.Quarantined.On():
@@ -110,7 +112,7 @@ func (s *State) Posture() string {
 	return wire.PostureServing
 }
 
-// counters are those of this process and those that outlive it, by wire name.
+// counters returns the counters of this process and the persistent ones, by wire name.
 func (s *State) counters() map[string]int64 {
 	m, c := s.Counters.Map(), s.Ledger.Counters
 	m["identity_rejections"], m["enrollment_attempts"], m["enrollment_successes"] = c.Rejections, c.Attempts, c.Successes
@@ -118,19 +120,19 @@ func (s *State) counters() map[string]int64 {
 	return m
 }
 
-// Loop is one thing that the agent does again and again.
+// Loop is an operation that the agent repeats.
 type Loop struct {
 	InFlight bool
-	Armed    bool          // a timer will begin the next round
+	Armed    bool          // a timer will start the next round
 	Began    time.Duration // of the round in flight
 	Failing  diag.RecordReason
-	// the record has that it works, since the start and since it last failed; of the post loop alone
+	// a success was recorded since the start and since the last failure; used by the post loop only
 	Reported bool
-	Since    time.Duration // when it began to fail for that reason
+	Since    time.Duration // when the current failure began
 	Backoff  Backoff
 }
 
-// Counters since the start; those of the identity are in the ledger.
+// Counters count since the start; the identity's counters are in the ledger.
 type Counters struct {
 	Heartbeats, HeartbeatFailures int64
 	Polls, PollFailures           int64
@@ -139,7 +141,7 @@ type Counters struct {
 	Sessions                      int64
 }
 
-// Map gives the counters of this process by wire name.
+// Map returns the counters of this process by wire name.
 func (c Counters) Map() map[string]int64 {
 	return map[string]int64{
 		"heartbeats": c.Heartbeats, "heartbeat_failures": c.HeartbeatFailures,

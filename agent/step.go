@@ -11,16 +11,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// Times that Step decides by.
+// Durations that Step uses.
 const (
-	summaryEvery = time.Minute // one line shows that all is well; successes are not logged one by one
+	summaryEvery = time.Minute // one summary line shows that all is well; successes are not logged individually
 	stopGrace    = 1200 * time.Millisecond
-	minPoll      = time.Second      // a platform that answers "none" at once is not asked in a loop
-	maxSkew      = 30 * time.Second // beyond it certificates and expiries are judged wrongly
+	minPoll      = time.Second      // pause for a platform that answers "none" at once
+	maxSkew      = 30 * time.Second // with more skew, dates of certificates are misjudged
 )
 
-// Step decides what to do about one event. It is pure: the same state and event give the same result, and the
-// state it was given is left as it was. After Exit it asks for nothing more.
+// Step decides what to do about one event. It is pure: the same state and event give the same result, and its
+// argument is not modified. After Exit it returns no more effects.
 func Step(s State, ev Event) (State, []Effect) {
 	if s.Phase == PhaseExited {
 		return s, nil
@@ -57,7 +57,7 @@ func Step(s State, ev Event) (State, []Effect) {
 	return t.s, t.out
 }
 
-// turn is one call of Step.
+// turn is the state of one call of Step.
 type turn struct {
 	s   State
 	ev  Event
@@ -70,7 +70,7 @@ func (t *turn) log(level slog.Level, msg string, attrs ...slog.Attr) {
 	t.do(Log{Level: level, Message: msg, Attrs: attrs})
 }
 
-// retry records the decision to try l again, then sets its timer.
+// retry records the decision to retry l, then sets its timer.
 func (t *turn) retry(l *Loop, timer Timer, o Outcome, taskID string) {
 	if l.Failing != o.Reason {
 		l.Since = t.ev.At
@@ -152,15 +152,16 @@ func (t *turn) heartbeatDone(w HeartbeatDone) {
 		t.retry(l, TimerHeartbeat, w.Outcome, "")
 		t.rejected(w.Outcome, l.Began)
 	}
-	if t.s.Phase == PhaseGate { // an unreachable platform does not close the gate for ever
+	if t.s.Phase == PhaseGate { // an unreachable platform must not keep the gate closed for ever
 		t.s.Phase = PhaseServing
 		t.log(slog.LevelInfo, "taking tasks")
 	}
 	t.wait()
 }
 
-// nextHeartbeat keeps the answer's challenge and sets the next heartbeat's time, which is now where the platform wants
-// the echo at once. It gets that once in a row: it does not set this node's pace.
+// nextHeartbeat stores the response's challenge and sets the timer for the next heartbeat: now, if the platform
+// wants the echo at once. Two immediate echoes never follow each other, so that the platform cannot set this
+// node's pace.
 func (t *turn) nextHeartbeat(w HeartbeatDone) {
 	s, l := &t.s, &t.s.Heartbeat
 	s.Challenge = cmp.Or(w.Challenge, s.Challenge)
@@ -169,11 +170,11 @@ func (t *turn) nextHeartbeat(w HeartbeatDone) {
 		t.do(SetTimer{TimerHeartbeat, 0})
 		return
 	}
-	// Up to a tenth earlier, so that nodes that started together do not report together for ever.
+	// Up to a tenth earlier, so that nodes that started together drift apart.
 	t.do(SetTimer{TimerHeartbeat, s.Interval - time.Duration(t.ev.Roll*float64(s.Interval)/10)})
 }
 
-// skew records a wrong clock once, and once that it is right again.
+// skew records a wrong clock once, and its correction once.
 func (t *turn) skew(d time.Duration) {
 	off := d.Abs() > maxSkew
 	if off == t.s.Skewed {
@@ -192,7 +193,7 @@ func (t *turn) timerFired(timer Timer) {
 	switch timer {
 	case TimerIdentity, TimerRenew:
 		t.checkIdentity()
-	case TimerWatch: // the event itself has brought the files' stamp
+	case TimerWatch: // the event already carries the files' stamp
 		if t.s.Identity.Armed && !t.stopping() {
 			t.do(SetTimer{TimerWatch, t.s.Interval})
 		}
@@ -263,7 +264,7 @@ func (t *turn) exit() {
 	t.do(Exit{})
 }
 
-// without returns s less the first element for which is holds, and never shares memory with s.
+// without returns s minus the first element for which is returns true. It never shares memory with s.
 func without[T any](s []T, is func(T) bool) ([]T, bool) {
 	i := slices.IndexFunc(s, is)
 	if i < 0 {
@@ -272,10 +273,10 @@ func without[T any](s []T, is func(T) bool) ([]T, bool) {
 	return slices.Delete(slices.Clone(s), i, i+1), true
 }
 
-// with returns s and v, and never shares memory with s.
+// with returns s with v appended. It never shares memory with s.
 func with[T any](s []T, v T) []T { return append(slices.Clip(slices.Clone(s)), v) }
 
-// resultFor builds the effect that delivers result.
+// resultFor returns the effect that delivers result.
 func resultFor(task *wire.Task, result wire.TaskResult) PostResult {
 	return PostResult{TaskID: task.ID, Correlation: task.CorrelationID, Result: result}
 }

@@ -8,16 +8,17 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// Longer than 300 lines: the identity's decisions are one state machine, and each refusal is read against the others.
+// Longer than 300 lines: the identity's decisions are one state machine, and each refusal depends on
+// the others.
 
-// What it takes before the agent asks for another certificate on another listener's word, beside a heartbeat's interval
-// from the first refusal to the last. A shorter one may be an ingress that is just being reloaded.
+// The agent requests another certificate on a listener's refusal only after this many failures, at least a
+// heartbeat interval apart from first to last. A shorter series may be an ingress that is being reloaded.
 const (
 	rejectedTries  = 3 // refusals of the identity without a success between them
 	untrustedTries = 3 // heartbeats in a row whose server could not be verified
 )
 
-// checkIdentity looks at what lies on disk, one look at a time.
+// checkIdentity starts a self-check of the files on disk, unless one is in progress.
 func (t *turn) checkIdentity() {
 	l := &t.s.Identity
 	if t.stopping() || t.s.Phase == PhaseExited || l.InFlight {
@@ -27,7 +28,7 @@ func (t *turn) checkIdentity() {
 	t.do(CheckIdentity{})
 }
 
-// filesChanged looks again at once when a file was replaced.
+// filesChanged starts a self-check at once if a file was replaced.
 func (t *turn) filesChanged() {
 	if t.s.Files != "" && t.ev.Files != "" && t.s.Files != t.ev.Files {
 		t.checkIdentity()
@@ -36,13 +37,13 @@ func (t *turn) filesChanged() {
 
 func (t *turn) clocks() Clocks {
 	c := Clocks{Own: t.ev.Wall, Skew: t.s.Skew, Known: t.s.SkewKnown}
-	if c.Known { // a clock that was set since is off by so much less, or more
+	if c.Known { // correct the skew for a clock that was set since the measurement
 		c.Skew -= t.ev.Wall.Round(0).Sub(t.s.SkewWall) - (t.ev.At - t.s.SkewAt)
 	}
 	return c
 }
 
-// profile is the active environment profile, "" where it was never set.
+// profile returns the active environment profile, "" if none was ever set.
 func (t *turn) profile() string {
 	return cmp.Or(t.s.Profile, t.s.Material.Profile)
 }
@@ -54,7 +55,7 @@ func (t *turn) identityChecked(w IdentityChecked) {
 	}
 	s, old := &t.s, t.s.Material
 	s.Material, s.Files = w.Material, w.Material.Files
-	if old.Token.Digest != s.Material.Token.Digest { // an operator's answer to a denial
+	if old.Token.Digest != s.Material.Token.Digest { // an operator's response to a denial
 		for _, l := range [...]*Loop{&s.Identity, &s.Heartbeat, &s.Wait} {
 			if l.Failing == diag.RecIdentityRevoked {
 				l.Failing = ""
@@ -62,13 +63,13 @@ func (t *turn) identityChecked(w IdentityChecked) {
 		}
 	}
 	if old.Serial != s.Material.Serial || old.Bundle != s.Material.Bundle || s.Unusable || s.Phase == PhaseIdentity {
-		s.Fresh, s.Rejections, s.Rejected = true, 0, Outcome{} // what was refused is not what lies there now
+		s.Fresh, s.Rejections, s.Rejected = true, 0, Outcome{} // the refusal concerned the previous files
 	}
 	t.observe()
 	t.decideIdentity()
 }
 
-// observe records what is odd and harmless, once each.
+// observe records harmless oddities, once each.
 func (t *turn) observe() {
 	m, said := t.s.Material, &t.s.Observed
 	note := func(last *string, now string, d Decision) {
@@ -82,11 +83,11 @@ func (t *turn) observe() {
 	note(&said.Issuer, m.IssuerProblem, Decision{Reason: diag.RecIdentityRejected, Failure: diag.FileMismatch})
 }
 
-// decideIdentity judges what the last self-check found, and sets right what may be set right.
+// decideIdentity judges the findings of the last self-check and repairs what it may.
 func (t *turn) decideIdentity() {
 	s, l := &t.s, &t.s.Identity
 	o, sure := s.Material.judge(s.NodeID, t.clocks())
-	if !sure && !s.SkewAsked { // expired, by this clock alone
+	if !sure && !s.SkewAsked { // expired by this clock only
 		s.SkewAsked, l.InFlight = true, true
 		t.do(AskClock{})
 		return
@@ -98,11 +99,11 @@ func (t *turn) decideIdentity() {
 	if o.Reason == diag.RecCertExpired && s.Material.dated(t.ev.Wall) == "" && s.Heartbeat.Failing == "" &&
 		s.Heartbeat.Backoff.Good {
 		o.Detail += "; yet its heartbeats are accepted"
-		t.skewed(o) // some listener's time, and not the one by which the platform judges
+		t.skewed(o) // it is another listener's time, and not the platform's
 		o = Outcome{}
 	}
 	damaged := s.Material.Problem
-	if damaged.OK() && o.OK() && s.Material.Trust.Failure != diag.FileMissing { // trust that was removed stays removed
+	if damaged.OK() && o.OK() && s.Material.Trust.Failure != diag.FileMissing { // removed trust is not restored
 		damaged = s.Material.Trust
 	}
 	s.Unusable = !o.OK()
@@ -126,8 +127,8 @@ func (t *turn) decideIdentity() {
 	}
 }
 
-// clockAsked goes on with the self-check, knowing the platform's time or that it could not be asked for. A server
-// whose certificate seems to be outside its dates, too, makes the clock the suspect.
+// clockAsked continues the self-check with the platform's time, or without it if the request failed. If the
+// server's certificate is outside its dates as well, the clock is the suspect.
 func (t *turn) clockAsked(o Outcome) {
 	t.s.Identity.InFlight = false
 	if t.stopping() {
@@ -138,7 +139,7 @@ func (t *turn) clockAsked(o Outcome) {
 	t.decideIdentity()
 }
 
-// skewed records once that a date cannot be trusted.
+// skewed records once that dates cannot be trusted.
 func (t *turn) skewed(o Outcome) {
 	if t.s.Skewed {
 		return
@@ -151,8 +152,8 @@ func (t *turn) skewed(o Outcome) {
 	t.do(Record{decision(o, "identity", "report", nil)})
 }
 
-// fallBack goes back to an older generation when the damage is still there at the second check: an operator may be in
-// the middle of replacing two files.
+// fallBack activates an older generation if the damage is still there at the second self-check: an operator may be
+// in the middle of replacing two files.
 func (t *turn) fallBack(o Outcome) {
 	l := &t.s.Identity
 	if t.s.Damaged != t.s.Files {
@@ -171,7 +172,7 @@ func (t *turn) fellBack(o Outcome) {
 	if t.stopping() {
 		return
 	}
-	if !o.OK() { // where no generation can be put in place, a new one could not be either: no token is spent on it
+	if !o.OK() { // if no generation can be activated, a new one could not be either: spend no token on it
 		t.s.FellBack = false
 		t.retry(&t.s.Identity, TimerIdentity, o, "")
 		return
@@ -179,7 +180,7 @@ func (t *turn) fellBack(o Outcome) {
 	t.checkIdentity()
 }
 
-// resume begins what a usable credential allows, and lets a heartbeat that waits for a back-off try at once.
+// resume starts what a usable credential allows, and lets a heartbeat in back-off retry at once.
 func (t *turn) resume() {
 	switch t.s.Phase {
 	case PhaseIdentity:
@@ -193,8 +194,8 @@ func (t *turn) resume() {
 	}
 }
 
-// rejected takes note of a loop's failure that is about this node's identity or its trust, once its back-off is set.
-// What was asked under the certificate before this one does not apply to it.
+// rejected handles a loop's failure that concerns this node's identity or its trust, once the back-off is set. A
+// request that began under the previous certificate does not count.
 func (t *turn) rejected(o Outcome, began time.Duration) {
 	s := &t.s
 	if began < s.EnrolledAt {
@@ -224,7 +225,7 @@ func (t *turn) rejected(o Outcome, began time.Duration) {
 		s.Ledger.Counters.Rejections++
 		t.quarantine(o)
 	case diag.RecServerTLSUntrusted:
-		if o.Failure != diag.TLSExpired && o.Failure != diag.TLSNotYetValid && // those are the clock's, or the server's own
+		if o.Failure != diag.TLSExpired && o.Failure != diag.TLSNotYetValid && // a clock's fault, or the server's own
 			s.Heartbeat.Failing == o.Reason && t.ev.At-s.Heartbeat.Since >= s.Interval &&
 			s.Heartbeat.Backoff.Attempts[o.Reason] >= untrustedTries && s.Rejected.OK() {
 			s.Rejected = o
@@ -233,8 +234,8 @@ func (t *turn) rejected(o Outcome, began time.Duration) {
 	}
 }
 
-// accepted takes note that the platform took this node's identity. Only the heartbeat shows that: it is short, and it
-// goes on in every posture.
+// accepted handles the platform's acceptance of this node's identity. Only heartbeats show it: they are short, and
+// continue in every posture.
 func (t *turn) accepted(began time.Duration) {
 	s := &t.s
 	if began < s.EnrolledAt {
@@ -263,8 +264,9 @@ func (t *turn) accepted(began time.Duration) {
 	}
 }
 
-// stopped logs once that the node polls no more, and ends its terminals each time: one may have been about to begin at
-// the first. There is nothing to hold: the rare heartbeat finds out by itself whether the identity was given back.
+// stopped ends all terminals, and records once that the node has stopped polling. It ends terminals each time,
+// since one may have been starting the first time. No hold is needed: the rare heartbeat shows when the identity
+// is restored.
 func (t *turn) stopped(o Outcome) {
 	t.do(EndSessions{wire.EndOfIdentity(o.Code)})
 	if t.s.Observed.Denied == o.Code {
@@ -274,8 +276,8 @@ func (t *turn) stopped(o Outcome) {
 	t.do(Record{decision(o, "identity", "stop", nil)})
 }
 
-// quarantine ends all work but the tasks under way; terminals are ended. Nothing on this node may decide that it is the
-// right one of two.
+// quarantine ends all terminals and stops all new work; running tasks continue. A node must never decide by itself
+// that it is the genuine one of two.
 func (t *turn) quarantine(o Outcome) {
 	t.do(EndSessions{wire.EndNodeCloned})
 	if t.s.Ledger.Quarantined.On() {
@@ -286,7 +288,7 @@ func (t *turn) quarantine(o Outcome) {
 	t.save()
 }
 
-// suppress ends automatic recovery: a certificate that was just issued is rejected like the one before it.
+// suppress ends automatic recovery: a certificate that was just issued is rejected like the previous one.
 func (t *turn) suppress(o Outcome) {
 	s := &t.s
 	if s.Ledger.suppresses(t.clocks().Platform(), s.Material.operator()) {
@@ -300,12 +302,12 @@ func (t *turn) suppress(o Outcome) {
 	t.save()
 }
 
-// renewal asks for the next certificate in the last third of this one's life where a token allows it, and otherwise
-// logs once that the end comes near.
+// renewal requests the next certificate in the last third of this one's lifetime if a token allows it; otherwise
+// it logs once that the expiry is near.
 func (t *turn) renewal() {
 	s, m := &t.s, t.s.Material
 	now := t.clocks().Platform()
-	if now.After(m.NotAfter) { // then it is not believed: see decideIdentity
+	if now.After(m.NotAfter) { // the clock is in doubt: see decideIdentity
 		now = t.ev.Wall
 	}
 	if wait := m.renewAt().Sub(now); wait > 0 {
@@ -335,10 +337,10 @@ func (t *turn) renewal() {
 	}
 }
 
-// maxTimer keeps timers within what a changed clock may do to them.
+// maxTimer bounds timers, since a clock may be set while they run.
 const maxTimer = time.Hour
 
-// mayEnroll returns what forbids an enrollment now; no reason when nothing does.
+// mayEnroll returns why an enrollment is not allowed now, no reason if it is.
 func (t *turn) mayEnroll() Outcome {
 	s, token := &t.s, t.s.Material.Token
 	if o := token.refusal(t.clocks(), s.NodeID, t.profile(), s.Material.Never); !o.OK() {
@@ -359,11 +361,11 @@ func (t *turn) mayEnroll() Outcome {
 	return Outcome{}
 }
 
-// recover enrolls again where everything allows it, and otherwise waits for a change by an operator.
+// recover enrolls again if that is allowed, and otherwise waits for an operator to change something.
 func (t *turn) recover(cause Outcome) {
 	s, l := &t.s, &t.s.Identity
 	if s.Ledger.Quarantined.On() || s.revoked() {
-		// Not this node's decision any more. The rare heartbeat asks whether it was taken back.
+		// This node can no longer decide. The rare heartbeat shows whether the denial was lifted.
 		l.Armed = true
 		t.do(SetTimer{TimerIdentity, maxTimer})
 		return
@@ -377,7 +379,7 @@ func (t *turn) recover(cause Outcome) {
 		t.enroll(cause, "enroll")
 		return
 	}
-	if s.Observed.Cause != string(cause.Reason) { // once in its own words; from then on, what prevents it
+	if s.Observed.Cause != string(cause.Reason) { // the cause once in its own words, then why it is not repaired
 		s.Observed.Cause = string(cause.Reason)
 		t.do(Record{decision(cause, "identity", "report", nil)})
 	}
@@ -389,10 +391,10 @@ func (t *turn) recover(cause Outcome) {
 	}
 	no.Detail = string(cause.Reason) + ": " + no.Detail
 	t.retry(l, TimerIdentity, no, "")
-	t.do(SetTimer{TimerWatch, t.s.Interval}) // a new token counts as soon as it lies there
+	t.do(SetTimer{TimerWatch, t.s.Interval}) // use a new token as soon as it is on the disk
 }
 
-// enroll makes one attempt. The runtime writes it down before it is begun.
+// enroll makes one attempt. The runtime saves the ledger before the attempt begins.
 func (t *turn) enroll(cause Outcome, what string) {
 	s := &t.s
 	s.Ledger = s.Ledger.begin(t.clocks().Platform(), cause.Reason, s.Material.Token.Digest)
@@ -433,7 +435,7 @@ func (t *turn) enrollDone(w EnrollDone) {
 	}
 }
 
-// settle writes what came of an attempt into the ledger.
+// settle stores the outcome of an attempt in the ledger.
 func (t *turn) settle(w EnrollDone) {
 	s, o := &t.s, w.Outcome
 	token := ""
@@ -448,7 +450,7 @@ func (t *turn) settle(w EnrollDone) {
 	case undecided:
 		result, code = attemptUnreached, string(o.Failure)
 		s.Detour = !s.Detour
-		s.SkewAsked = s.SkewKnown // the next listener reached gives the time first
+		s.SkewAsked = s.SkewKnown // the next listener that is reached provides the time
 	}
 	*count++
 	s.Ledger = s.Ledger.finish(result, code)
@@ -458,8 +460,8 @@ func (t *turn) settle(w EnrollDone) {
 	}
 }
 
-// learnClock takes the platform's time from any answer that has it. Where it changes what the dates mean, they are
-// looked at again.
+// learnClock takes the platform's time from any response that carries it. If that changes the meaning of the
+// dates, they are checked again.
 func (t *turn) learnClock(o Outcome) {
 	if o.Dated {
 		t.s.Skew, t.s.SkewKnown, t.s.SkewAt, t.s.SkewWall = o.Skew, true, t.ev.At, t.ev.Wall.Round(0)
@@ -472,7 +474,7 @@ func (t *turn) save() {
 	t.do(SaveLedger{Ledger: t.s.Ledger})
 }
 
-// saveCounts keeps what was only counted since. No decision hangs on that, so it is not done at each refusal.
+// saveCounts stores counters only. No decision depends on them, so they are not saved at each refusal.
 func (t *turn) saveCounts() {
 	if t.s.Kept != t.s.Ledger.Counters {
 		t.s.Kept = t.s.Ledger.Counters
@@ -484,7 +486,7 @@ func (t *turn) metrics() WriteMetrics {
 	return WriteMetrics{Posture: t.s.Posture(), Counters: t.s.counters()}
 }
 
-// takeCordon executes a task that changes nothing but what the agent remembers.
+// takeCordon executes a task that changes only the agent's own state.
 func (t *turn) takeCordon(task *wire.Task) {
 	var p wire.CordonPayload
 	if err := payload(task, &p); err != nil {

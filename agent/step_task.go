@@ -9,14 +9,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// Codes of results for tasks that were not executed.
+// Result codes of tasks that were not executed.
 const (
 	CodeTaskUnverifiable = "task_unverifiable"
 	CodeTaskExpired      = "task_expired"
 	CodeAgentStopping    = "agent_stopping"
 )
 
-// wait begins a long poll, unless one is in flight, a back-off is running, or the task queue is full.
+// wait starts a long poll, unless one is in flight, a back-off is running, or the task queue is full.
 func (t *turn) wait() {
 	l := &t.s.Wait
 	room := maxOpen - len(t.s.Running) - len(t.s.Results)
@@ -24,7 +24,7 @@ func (t *turn) wait() {
 		return
 	}
 	if t.s.Unusable || t.s.Ledger.Quarantined.On() || t.s.Heartbeat.Failing == diag.RecIdentityRevoked {
-		return // the heartbeat alone goes on, rarely, and brings this back when it succeeds
+		return // only the rare heartbeat continues; its success restarts polling
 	}
 	l.InFlight, l.Began = true, t.ev.At
 	t.do(WaitTask{Most: min(room, wire.MaxTasks)})
@@ -56,7 +56,7 @@ func (t *turn) waitDone(w WaitDone) {
 	t.wait()
 }
 
-// take executes a task, or refuses it with a result that gives the reason. It reports whether the task was new.
+// take executes a task, or refuses it with a result that names the reason. It reports whether the task was new.
 func (t *turn) take(task *wire.Task) bool {
 	same := func(r PostResult) bool { return r.TaskID == task.ID }
 	switch {
@@ -79,7 +79,7 @@ func (t *turn) take(task *wire.Task) bool {
 		t.do(Record{Decision{Reason: diag.RecTaskClaimFailed, About: "task", What: "refuse", Code: code, Detail: why,
 			Correlation: task.CorrelationID, TaskID: task.ID}})
 		t.queue(resultFor(task, failed(t.ev.Wall, task, code, why)))
-		return code != CodeTaskUnverifiable // its source is unknown: more of them are not asked for in a loop
+		return code != CodeTaskUnverifiable // its source is unknown: do not poll for more of them in a tight loop
 	}
 	if task.Type == wire.TaskCordon {
 		t.takeCordon(task)
@@ -90,7 +90,7 @@ func (t *turn) take(task *wire.Task) bool {
 	return true
 }
 
-// refusal returns why a task must not be executed: a code and a sentence, or nothing.
+// refusal returns why a task must not be executed: a code and a sentence, or "" if it may.
 func (t *turn) refusal(task *wire.Task) (code, why string) {
 	if t.stopping() {
 		return CodeAgentStopping, "the agent is stopping"
@@ -104,7 +104,8 @@ func (t *turn) refusal(task *wire.Task) (code, why string) {
 	switch l := t.s.Ledger; {
 	case l.Quarantined.On():
 		return wire.CodeNodeQuarantined, "another host may have this node's identity: " + l.Quarantined.Why
-	case t.s.Observed.Denied != "" && task.Type == wire.TaskTerminalOpen: // of a poll that was answered before the denial
+	// from a poll that was answered before the denial
+	case t.s.Observed.Denied != "" && task.Type == wire.TaskTerminalOpen:
 		return wire.EndOfIdentity(t.s.Observed.Denied), "the platform denies this node's identity: " + t.s.Observed.Denied
 	case l.Cordoned.On() && task.Type == wire.TaskTerminalOpen:
 		return wire.CodeNodeCordoned, "the node takes no new tenant work: " + l.Cordoned.Why
@@ -169,7 +170,7 @@ func (t *turn) queue(r PostResult) {
 	t.post()
 }
 
-// post delivers results: one alone until the platform has taken one, then several at once.
+// post delivers results: a single one until the platform has taken it, then several concurrently.
 func (t *turn) post() {
 	l, most := &t.s.Post, 1
 	if l.Reported {
@@ -213,10 +214,10 @@ func (t *turn) resultPosted(w ResultPosted) {
 		t.do(Record{decision(o, string(TimerPost), "drop", func(d *Decision) {
 			d.TaskID, d.Correlation = result.TaskID, result.Correlation
 		})})
-	default: // the next try begins with another one: a result that is refused must not hold up the rest
+	default: // start the next attempt with another result: a refused one must not hold up the rest
 		t.s.Counters.ResultFailures++
 		t.s.Results, l.Reported = with(rest, result), false
-		if l.Armed { // one that was under way beside it failed first
+		if l.Armed { // a concurrent post failed first
 			break
 		}
 		o.Correlation, o.Slow = result.Correlation, t.s.denied()
@@ -226,8 +227,9 @@ func (t *turn) resultPosted(w ResultPosted) {
 	t.wait()
 }
 
-// delivered records that the platform takes results: once since the start, and once after a failure. The record's last
-// good contact is a heartbeat's, so without this entry a failure of long ago reads like one of now.
+// delivered records that the platform takes results: once per start, and once after each failure. The last good
+// contact in the record comes from a heartbeat, so without this entry an old failure would look like a current
+// one.
 func (t *turn) delivered(l *Loop, o Outcome) {
 	if l.Reported {
 		return
@@ -237,7 +239,7 @@ func (t *turn) delivered(l *Loop, o Outcome) {
 		Status: o.Status, Correlation: o.Correlation}})
 }
 
-// remember keeps a result that is done with, so that its task is not executed again.
+// remember keeps a finished result, so that its task is not executed again.
 func (t *turn) remember(r PostResult) {
 	t.s.Recent = with(t.s.Recent, r)
 	if n := len(t.s.Recent) - maxRecent; n > 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// Codes of results of tasks that were executed and failed, beside those of package wire.
+// Result codes of tasks that were executed and failed, in addition to those of package wire.
 const (
 	CodeTaskUnsupported = "task_unsupported"
 	CodeTaskInvalid     = "task_invalid"
@@ -21,15 +21,15 @@ const (
 	CodeTaskInternal    = "task_internal"
 )
 
-// maxOutput bounds a result's output; what is longer is reported as a failure rather than cut to something wrong.
+// maxOutput bounds a result's output in bytes; longer output is reported as a failure and never truncated.
 const maxOutput = 1 << 20
 
-// runner executes one type of task. It gives an output to be marshalled, and where something goes on behind the
-// finished task, a function that is called once the result was handed over and reports why that ended.
+// runner executes one type of task. It returns an output to marshal and, if a session continues after the task, a
+// function that is called once the result was handed over and returns why the session ended.
 type runner func(ctx context.Context, r *runtime,
 	task *wire.Task) (output any, after func(context.Context) string, err error)
 
-// runners is every task type that this agent executes.
+// runners maps every task type that this agent executes to its runner.
 var runners = map[string]runner{
 	wire.TaskNoop:         runNoop,
 	wire.TaskProbe:        runProbe,
@@ -40,7 +40,7 @@ var runners = map[string]runner{
 	wire.TaskRotateToken:  runRotateToken,
 }
 
-// taskError is a failure with a code for the platform, and where the record has a word for it, a reason.
+// taskError is a failure with a code for the platform and, if the record has one, a reason.
 type taskError struct {
 	code   string
 	reason diag.RecordReason
@@ -50,7 +50,7 @@ type taskError struct {
 func (e *taskError) Error() string { return e.err.Error() }
 func (e *taskError) Unwrap() error { return e.err }
 
-// runTask executes one task and feeds back its result, then the end of what went on behind it.
+// runTask executes one task and feeds back its result, then the end of its session, if any.
 func (r *runtime) runTask(task wire.Task) {
 	started := time.Now()
 	output, after, err := r.guarded(&task)
@@ -95,7 +95,7 @@ func (r *runtime) guarded(task *wire.Task) (output any, after func(context.Conte
 	return run(ctx, r, task)
 }
 
-// taskResult turns what a runner gave into the result to post.
+// taskResult converts a runner's return values to the result to post.
 func taskResult(task *wire.Task, started time.Time, output any, err error) (wire.TaskResult, diag.RecordReason) {
 	res := wire.TaskResult{Status: wire.TaskCompleted, StartedAt: started.UTC(), FinishedAt: time.Now().UTC()}
 	if err == nil && output != nil {
@@ -120,7 +120,7 @@ func taskResult(task *wire.Task, started time.Time, output any, err error) (wire
 	return res, e.reason
 }
 
-// payload decodes a task's payload; an absent one leaves v as it is.
+// payload decodes a task's payload; without one, v is unchanged.
 func payload(task *wire.Task, v any) error {
 	if len(task.Payload) == 0 {
 		return nil
@@ -131,7 +131,7 @@ func payload(task *wire.Task, v any) error {
 	return nil
 }
 
-// runNoop holds the task for as long as it asks for.
+// runNoop runs for as long as the payload asks for.
 func runNoop(ctx context.Context, _ *runtime, task *wire.Task) (any, func(context.Context) string, error) {
 	var p wire.NoopPayload
 	if err := payload(task, &p); err != nil {

@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	maxProbes     = 64 // a whole walk's node side, twice
+	maxProbes     = 64 // both sides of a whole walk, twice
 	systemctlTime = 5 * time.Second
 	portTime      = time.Second // the port is on this host
 )
 
-// runProbe measures what the platform asks for, from here and as this process sees it.
+// runProbe takes the measurements that the platform asks for, from this node and as this process sees them.
 func runProbe(ctx context.Context, r *runtime, task *wire.Task) (any, func(context.Context) string, error) {
 	var reqs []diag.Request
 	if err := payload(task, &reqs); err != nil {
@@ -40,7 +40,7 @@ func runProbe(ctx context.Context, r *runtime, task *wire.Task) (any, func(conte
 	return facts, nil, nil
 }
 
-// view is this process as its own probes see it.
+// view returns this process's own environment, as its probes see it.
 func (r *runtime) view() probe.AgentView {
 	v := probe.AgentView{PID: os.Getpid(), Source: "process", Env: map[string]string{
 		KeyAPIURL: r.cfg.APIURL.String(), KeyNodeID: r.cfg.NodeID,
@@ -51,7 +51,7 @@ func (r *runtime) view() probe.AgentView {
 	return v
 }
 
-// runStatusProbe looks at a workload: systemd's word on its unit, and whether its port answers.
+// runStatusProbe probes a workload: systemd's state of its unit, and whether its port answers.
 func runStatusProbe(ctx context.Context, r *runtime, task *wire.Task) (any, func(context.Context) string, error) {
 	var p wire.StatusProbePayload
 	if err := payload(task, &p); err != nil {
@@ -89,11 +89,11 @@ func answers(ctx context.Context, r *runtime, port int) bool {
 	return c.Close() == nil
 }
 
-// CodeTokenRefused is a recovery token that is not for this node now; the one that is there stays.
+// CodeTokenRefused reports a recovery token that is not valid for this node now; the existing token stays.
 const CodeTokenRefused = "token_refused"
 
-// runRotateToken puts the next recovery token in the place of the one that is there. The platform signed the task; the
-// token must also claim to be this node's, so that a mistake over there does not cost a node its way back.
+// runRotateToken replaces the recovery token. The platform signed the task; the token must also name this node, so
+// that a mistake in the platform does not cost the node its recovery.
 func runRotateToken(_ context.Context, r *runtime, task *wire.Task) (any, func(context.Context) string, error) {
 	var p wire.RotateTokenPayload
 	if err := payload(task, &p); err != nil {
@@ -116,14 +116,14 @@ func runRotateToken(_ context.Context, r *runtime, task *wire.Task) (any, func(c
 	return rotated{ExpiresAt: facts.Claims.ExpiresAt.UTC(), Profile: facts.Claims.Profile, Digest: facts.Digest}, nil, nil
 }
 
-// rotated is what a rotation reports of the token that is in place now; the token itself is nowhere but in the file.
+// rotated is the reported result of a rotation; the token itself is only in the file.
 type rotated struct {
 	ExpiresAt time.Time `json:"expires_at"`
 	Profile   string    `json:"environment_profile,omitempty"`
 	Digest    string    `json:"digest"`
 }
 
-// note is the record's line on a task that changed something on this node; nil for others.
+// note returns the record's entry for a task that changed something on this node; nil for others.
 func note(task *wire.Task, output any) *Decision {
 	r, ok := output.(rotated)
 	if !ok {

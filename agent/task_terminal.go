@@ -16,8 +16,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// runTerminalOpen opens a terminal: the task is done when the node stream is connected and the shell lives, and the
-// session goes on behind it.
+// runTerminalOpen opens a terminal: the task is done once the node stream is connected and the shell runs, and the
+// session continues after it.
 func runTerminalOpen(ctx context.Context, r *runtime, task *wire.Task) (any, func(context.Context) string, error) {
 	var p wire.TerminalOpenPayload
 	if err := payload(task, &p); err != nil {
@@ -66,7 +66,7 @@ func runTerminalOpen(ctx context.Context, r *runtime, task *wire.Task) (any, fun
 	}, nil
 }
 
-// terminalError gives a failed opening its code and the record's reason.
+// terminalError returns a failed opening with its code and the record's reason.
 func terminalError(ctx context.Context, err error) error {
 	var e *terminal.Error
 	if !errors.As(err, &e) {
@@ -79,7 +79,7 @@ func terminalError(ctx context.Context, err error) error {
 		return &taskError{code: e.Code, reason: diag.RecTerminalPTYFailed, err: err}
 	}
 	code := e.Code
-	// the gateway ends TLS itself: an alert
+	// the gateway terminates TLS itself, so this is an alert
 	if e.Status == 0 && strings.HasPrefix(string(failureWord(ctx, err)), "mtls_") {
 		code = wire.CodeNodeStreamMTLS
 	}

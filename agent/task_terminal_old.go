@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// runTerminalOpen is how agents once did it: success is reported before anything was opened, and nothing is. Drills
-// run a build with this file to see that the preflight names it; no other build holds it.
+// runTerminalOpen is the behavior of old agents: it reports success and opens nothing. Drills run a build with
+// this file to check that the preflight detects it; no other build contains it.
 func runTerminalOpen(_ context.Context, _ *runtime, task *wire.Task) (any, func(context.Context) string, error) {
 	return nil, nil, payload(task, &wire.TerminalOpenPayload{})
 }

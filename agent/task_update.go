@@ -17,18 +17,19 @@ import (
 // Times of a self-update.
 const (
 	fetchTimeout = 10 * time.Minute // one try at a package, on a slow link
-	fetchPause   = 2 * time.Second  // after the first transfer that broke; doubled up to a minute
-	flushTimeout = 3 * time.Second  // the platform learns of a restart first, if it is there
+	fetchPause   = 2 * time.Second  // after the first interrupted transfer; doubled up to a minute
+	flushTimeout = 3 * time.Second  // the platform should learn of a restart first, if it is reachable
 )
 
-// CodeUpdateFailed is a self-update that could not be prepared; the prior build runs on.
+// CodeUpdateFailed reports a self-update that could not be prepared; the prior build keeps running.
 const CodeUpdateFailed = "update_failed"
 
-// errElsewhere ends a task whose result another process gives: of a self-update, the platform itself, from the events
-// of the process that comes after this one.
+// errElsewhere ends a task whose result another process reports: the platform derives a self-update's result from
+// the events of the next process.
 var errElsewhere = errors.New("the result comes from elsewhere")
 
-// runSelfUpdate takes a signed self-update: written down first, prepared, and then this process ends for the next one.
+// runSelfUpdate executes a signed self-update: it writes the journal, prepares the package, and then exits so that
+// the next process takes over.
 func runSelfUpdate(ctx context.Context, r *runtime, task *wire.Task) (any, func(context.Context) string, error) {
 	b := r.cfg.Boot
 	if b == nil {
@@ -59,18 +60,18 @@ func runSelfUpdate(ctx context.Context, r *runtime, task *wire.Task) (any, func(
 	return nil, nil, r.carryOut(ctx, a)
 }
 
-// self is this node as a task's authority has to name it.
+// self describes this node for the check of a task's authority.
 func (r *runtime) self() update.Node {
 	n := update.Node{ID: r.cfg.NodeID, Profile: r.cfg.Profile, Keys: r.cfg.Verifiers}
 	if n.Profile == "" {
-		_, meta, _ := r.creds.Current() // one that cannot be read knows no profile
+		_, meta, _ := r.creds.Current() // an unreadable generation has no profile
 		n.Profile = meta.Profile
 	}
 	return n
 }
 
-// carryOut brings an accepted update to the restart, from wherever a crash left it. It returns errElsewhere when this
-// process has nothing more to report about it: it is about to end, or was ordered to.
+// carryOut takes an accepted update to the restart, from wherever a crash left it. It returns errElsewhere if this
+// process has nothing more to report: it is about to exit, or was stopped.
 func (r *runtime) carryOut(ctx context.Context, a update.Accepted) error {
 	b := r.cfg.Boot
 	if !b.working.TryLock() {
@@ -105,7 +106,7 @@ func (r *runtime) carryOut(ctx context.Context, a update.Accepted) error {
 	return errElsewhere
 }
 
-// prepare makes the package lie ready and writes the evidence: the step before the one that cannot be taken back.
+// prepare fetches the package and writes the evidence: the last step before the irreversible one.
 func (b *Boot) prepare(ctx context.Context, get fetcher, a update.Accepted) error {
 	sha := a.Payload.SHA256
 	if sha != b.keeper.Journal().Package.SHA256 {
@@ -117,7 +118,7 @@ func (b *Boot) prepare(ctx context.Context, get fetcher, a update.Accepted) erro
 	return err
 }
 
-// fetch gets the package, again and again where the way to it breaks; what came whole and is wrong is not tried again.
+// fetch downloads the package, and retries interrupted transfers; a complete but wrong package is not retried.
 func (b *Boot) fetch(ctx context.Context, sha string, get fetcher) error {
 	for pause := fetchPause; ; pause = min(2*pause, time.Minute) {
 		err := b.packages.Fetch(sha, func(take func(io.Reader) error) error { return get(ctx, sha, take) })
@@ -132,8 +133,7 @@ func (b *Boot) fetch(ctx context.Context, sha string, get fetcher) error {
 	}
 }
 
-// activate puts keys and token in their place and makes the target the build that the next start runs. Doing it twice
-// is doing it once.
+// activate installs keys and token and makes the target the build that the next start runs. It is idempotent.
 func (b *Boot) activate(envFile string, p wire.SelfUpdatePayload) error {
 	set := map[string]string{}
 	if p.Verifiers != "" {
@@ -154,7 +154,7 @@ func (b *Boot) activate(envFile string, p wire.SelfUpdatePayload) error {
 	return err
 }
 
-// again ends this process so that the installed program decides again which build runs.
+// again exits this process so that the installed program decides again which build runs.
 func (r *runtime) again(why string) {
 	b := r.cfg.Boot
 	b.mu.Lock()
@@ -166,16 +166,16 @@ func (r *runtime) again(why string) {
 	}
 }
 
-// fetcher gives a package to take.
+// fetcher passes a package to take.
 type fetcher func(ctx context.Context, sha string, take func(io.Reader) error) error
 
-// transferError is a package that did not come whole for the way's sake.
+// transferError reports a package that was not transferred completely.
 type transferError struct{ err error }
 
 func (e *transferError) Error() string { return e.err.Error() }
 func (e *transferError) Unwrap() error { return e.err }
 
-// transfer marks what breaks while a package is read.
+// transfer marks errors while a package is read as transfer errors.
 type transfer struct{ body io.Reader }
 
 // Read implements io.Reader.
@@ -187,7 +187,7 @@ func (t transfer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// artifact gives the platform's copy of a package to take, whose error it returns.
+// artifact passes the platform's copy of a package to take, and returns take's error.
 func (a *api) artifact(ctx context.Context, sha string, take func(io.Reader) error) error {
 	var taken error
 	o := a.do(ctx, call{method: http.MethodGet, path: strings.ReplaceAll(wire.PathArtifact, "{sha256}", sha),

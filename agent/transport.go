@@ -22,8 +22,8 @@ const (
 	handshakeTimeout = 5 * time.Second
 )
 
-// tlsConn remembers whether the listener asked for a client certificate: one that never did is a public edge, and
-// its denials do not concern this node's identity.
+// tlsConn remembers whether the listener requested a client certificate: a listener that never did is a public
+// edge, and its denials do not concern this node's identity.
 type tlsConn struct {
 	*tls.Conn
 	asked bool
@@ -32,14 +32,15 @@ type tlsConn struct {
 // dialer makes TLS connections with the credentials as they are on disk at that moment.
 type dialer struct {
 	creds  credentials
-	bundle string         // path of what the listener is verified by
+	bundle string         // path of the bundle that verifies the listener
 	pool   *x509.CertPool // in place of bundle
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	bare   bool // enrollment: no certificate
-	system bool // the system's roots where no bundle was provisioned
+	system bool // the system's roots if no bundle was provisioned
 }
 
-// DialTLS connects and verifies. A refused client certificate shows only at the first read (TLS 1.3).
+// DialTLS connects and verifies the server. With TLS 1.3, a refused client certificate shows only at the first
+// read.
 func (d dialer) DialTLS(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -56,8 +57,8 @@ func (d dialer) DialTLS(ctx context.Context, network, address string) (net.Conn,
 	c := &tlsConn{}
 	c.Conn = tls.Client(raw, &tls.Config{
 		ServerName: host, RootCAs: roots, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
-		// A certificate in Config.Certificates is withheld when the listener does not list its issuer; this one is
-		// always sent, so that the listener's own word comes back.
+		// A certificate in Config.Certificates is withheld if the listener does not list its issuer; this one is
+		// always sent, so that the listener itself reports why it refuses it.
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			c.asked = true
 			if d.bare {
@@ -96,7 +97,7 @@ func closeQuietly(c net.Conn) error {
 	return nil
 }
 
-// transport gives HTTP/1.1 over d; connections are kept for as long as the usual ingress keeps them.
+// transport returns an HTTP/1.1 transport over d; it keeps connections for as long as common ingresses do.
 func (d dialer) transport(keep bool) *http.Transport {
 	return &http.Transport{
 		DialTLSContext: d.DialTLS, DisableKeepAlives: !keep, MaxIdleConnsPerHost: 2, IdleConnTimeout: 60 * time.Second,
@@ -104,8 +105,8 @@ func (d dialer) transport(keep bool) *http.Transport {
 	}
 }
 
-// rotation gives the transport of the credentials as they lie on disk. When those change it begins a new one: in an old
-// one, a connection that was in use at that moment would go back to the idle ones and be used again.
+// rotation returns a transport for the credentials on disk. When those change it makes a new one: in an old
+// transport, a connection that was in use would return to the idle pool and be used again.
 type rotation struct {
 	dialer dialer
 	mu     sync.Mutex // guards what follows
@@ -119,7 +120,7 @@ func (r *rotation) transport() *http.Transport {
 	defer r.mu.Unlock()
 	if r.now == nil || r.seen != seen {
 		if r.now != nil {
-			r.now.CloseIdleConnections() // those in use are closed when they are done: nothing asks this transport again
+			r.now.CloseIdleConnections() // connections in use are closed afterwards: nothing uses this transport again
 		}
 		r.now, r.seen = r.dialer.transport(true), seen
 	}

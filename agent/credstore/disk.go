@@ -15,7 +15,7 @@ func (s Store) remove(path string) error {
 	return nil
 }
 
-// link makes path a symlink to target, whatever it was, in one rename; a directory is put beside first.
+// link makes path a symlink to target in one rename, whatever path was before; a directory is moved aside first.
 func (s Store) link(target, path string) error {
 	aside := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
 	if err := s.remove(aside); err != nil {
@@ -24,7 +24,7 @@ func (s Store) link(target, path string) error {
 	if err := s.FS.Symlink(target, aside); err != nil {
 		return err
 	}
-	if fi, err := os.Lstat(path); err == nil && fi.IsDir() { // no rename takes a directory's place
+	if fi, err := os.Lstat(path); err == nil && fi.IsDir() { // rename cannot replace a directory
 		if err := errors.Join(s.FS.RemoveAll(path+".replaced"), s.FS.Rename(path, path+".replaced")); err != nil {
 			return errors.Join(err, os.Remove(aside))
 		}
@@ -35,7 +35,7 @@ func (s Store) link(target, path string) error {
 	return s.FS.SyncDir(filepath.Dir(path))
 }
 
-// keepAside gives a file that is about to be replaced by another text a second name; links need none.
+// keepAside gives a file with another content a second name before it is replaced; symlinks need none.
 func (s Store) keepAside(path, by string) error {
 	if fi, err := os.Lstat(path); err != nil || !fi.Mode().IsRegular() {
 		return nil

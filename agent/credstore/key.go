@@ -15,13 +15,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
-// repeatFor is how long a key is used again whose enrollment brought no answer: as long as a platform takes the same
-// token with the same key for a repetition. After that each generation has a fresh key.
+// repeatFor is how long a key is reused after an enrollment without a response: as long as the platform accepts
+// the same token with the same key as a repetition. After that, each generation has a fresh key.
 const repeatFor = 2 * time.Minute
 
-// Key returns the key that the next certificate is asked for, made here and kept before it is used: when the answer is
-// lost, a repetition asks for the same key. The text is what the generation will hold. Callers only sign with it, so
-// that a key which cannot leave a TPM may take its place.
+// Key returns the key for the next certificate. It is generated here and stored before use, so that a repetition
+// after a lost response uses the same key. The text is the key's file in the new generation. Callers only sign
+// with the key, so that a key in a TPM could replace it.
 func (s Store) Key(now time.Time) (crypto.Signer, []byte, error) {
 	unlock, err := durable.LockDir(s.Dir)
 	if err != nil {

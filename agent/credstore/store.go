@@ -34,8 +34,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
-// Longer than 300 lines: what a generation is, how it is written and how it is chosen hold each other up: a crash
-// between any two lines is one argument.
+// Longer than 300 lines: the layout of a generation, its writing and its selection form one argument
+// about a crash between any two lines.
 
 // Files of a generation, and of the folder itself.
 const (
@@ -46,13 +46,14 @@ const (
 	fileMeta    = "meta.json"
 	current     = "current"
 	generations = "generations"
-	pendingKey  = "pending-key.pem" // of an enrollment whose answer has not come
+	pendingKey  = "pending-key.pem" // of an enrollment without a response so far
 )
 
-// keep is how many generations stay: the current one, the one before it, and one more for an operator to look at.
+// keep is the number of generations that are kept: the current one, the previous one, and one more for an operator
+// to inspect.
 const keep = 3
 
-// plain is the files that have a plain path.
+// plain lists the files that have a plain path.
 var plain = [...]string{FileCert, FileKey, FileBundle}
 
 // Store is one credentials folder.
@@ -61,18 +62,18 @@ type Store struct {
 	FS  durable.Host
 }
 
-// Meta is what a generation records of itself beside its files.
+// Meta is a generation's own description, stored next to its files.
 type Meta struct {
-	Generation  int64     `json:"generation"` // the platform's count of this node's certificates
+	Generation  int64     `json:"generation"` // the platform's number of this certificate
 	Profile     string    `json:"environment_profile,omitempty"`
 	APIURL      string    `json:"api_url,omitempty"`
 	TerminalURL string    `json:"terminal_url,omitempty"`
 	IssuedAt    time.Time `json:"issued_at"`
-	Previous    string    `json:"previous,omitempty"` // the name of the generation before
+	Previous    string    `json:"previous,omitempty"` // name of the previous generation
 	Origin      string    `json:"origin"`             // enrolled | migrated | bundle
 }
 
-// Set is what a generation holds. An empty Bundle means that none is known.
+// Set is the content of a generation. An empty Bundle means that none is known.
 type Set struct {
 	Cert, Key, Bundle []byte
 	Meta              Meta
@@ -148,20 +149,20 @@ func number(name string) int {
 	return n
 }
 
-// Linked reports whether a plain path is this store's symlink, and not an operator's own file.
+// Linked reports whether a plain path is this store's symlink, rather than an operator's own file.
 func (s Store) Linked(name string) bool {
 	link, err := os.Readlink(s.Path(name))
 	return err == nil && link == filepath.Join(current, name)
 }
 
-// Put makes a generation of a set and switches to it. It returns the generation's name. Whatever dies in between, the
-// plain paths lead to what they led to before or to the new set, and never to a mixture of two usable ones.
+// Put makes a generation of a set, switches to it, and returns its name. After a crash at any point, the plain
+// paths lead to the old set or to the new one, and never to a mixture of two usable ones.
 func (s Store) Put(set Set) (string, error) {
 	return s.Replace(func() (Set, bool, error) { return set, true, nil })
 }
 
-// Replace is Put of a set that depends on what lies there: no other process changes that meanwhile. next returns false
-// where there is nothing to switch to.
+// Replace is Put for a set that depends on the current one: it holds the lock while next runs. next returns false
+// if there is nothing to switch to.
 func (s Store) Replace(next func() (Set, bool, error)) (string, error) {
 	unlock, err := durable.LockDir(s.Dir)
 	if err != nil {
@@ -185,7 +186,7 @@ func (s Store) Replace(next func() (Set, bool, error)) (string, error) {
 	return name, nil
 }
 
-// add writes a generation, switches to it, and removes what is too old.
+// add writes a generation, switches to it, and removes the oldest ones.
 func (s Store) add(set Set) (string, error) {
 	names := s.Names()
 	next := 1
@@ -200,7 +201,7 @@ func (s Store) add(set Set) (string, error) {
 	if err := s.activate(name); err != nil {
 		return "", err
 	}
-	for i, old := range names { // what cannot be removed now is tried again with the next one
+	for i, old := range names { // a failed removal is retried with the next generation
 		if i <= len(names)-keep && old != set.Meta.Previous {
 			_ = s.FS.RemoveAll(s.generation(old))
 		}
@@ -213,7 +214,8 @@ func (s Store) linked() bool {
 	return !slices.ContainsFunc(plain[:], func(name string) bool { return !s.Linked(name) })
 }
 
-// contentName names a set by what it holds. The key does not enter: its public half is in the certificate.
+// contentName derives a set's name from its content. The key is not included: its public half is in the
+// certificate.
 func contentName(set Set) string {
 	h := sha256.New()
 	for _, part := range [][]byte{set.Cert, set.Bundle} {
@@ -223,7 +225,7 @@ func contentName(set Set) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// write lays the generation down aside, syncs it, and gives it its name.
+// write writes the generation to a temporary folder, syncs it, and renames it.
 func (s Store) write(name string, set Set) (err error) {
 	base := filepath.Join(s.Dir, generations)
 	if err := s.FS.MakeDir(base, 0o755); err != nil {
@@ -264,8 +266,8 @@ func (s Store) write(name string, set Set) (err error) {
 	return s.FS.SyncDir(base)
 }
 
-// activate switches to a generation that is complete on disk. Plain paths that are not links yet are made so one by
-// one; a file that was put there by hand stays beside it under another name.
+// activate switches to a generation that is complete on disk. It turns plain paths that are not links yet into
+// links one by one; a file that an operator placed there is kept under another name.
 func (s Store) activate(name string) error {
 	if err := s.link(filepath.Join(generations, name), s.Path(current)); err != nil {
 		return err
@@ -276,7 +278,7 @@ func (s Store) activate(name string) error {
 		}
 		text := filepath.Join(s.generation(name), file)
 		if _, err := os.Stat(text); err != nil {
-			continue // a set without a bundle leaves the one that is there
+			continue // a set without a bundle keeps the existing one
 		}
 		if err := s.keepAside(s.Path(file), text); err != nil {
 			return err
@@ -288,8 +290,8 @@ func (s Store) activate(name string) error {
 	return nil
 }
 
-// Migrate makes a first generation of plain files that are a usable pair, so that every later change is a switch. It
-// reports whether there was anything to do. The plain paths lead to the same text at every moment.
+// Migrate makes a first generation of plain files that are a usable pair, so that every later change is a switch.
+// It reports whether it made one. The plain paths have the same content at every moment.
 func (s Store) Migrate() (bool, error) {
 	if _, err := os.Lstat(s.Path(current)); err == nil {
 		return false, nil
@@ -302,7 +304,7 @@ func (s Store) Migrate() (bool, error) {
 	return s.adopt("migrated")
 }
 
-// adopt makes a generation of what the plain paths lead to, if that is a usable pair.
+// adopt makes a generation of the files at the plain paths, if they are a usable pair.
 func (s Store) adopt(origin string) (bool, error) {
 	if _, err := s.Pair(); err != nil {
 		return false, nil //nolint:nilerr // nothing that is worth keeping: the self-check gives the reason
@@ -330,9 +332,9 @@ func (s Store) adopt(origin string) (bool, error) {
 	return true, nil
 }
 
-// Forward finishes an enrollment that was cut off between keeping the new generation and switching to it: the key that
-// it was asked for with still waits. Without that a newer generation was left on purpose. It returns the
-// generation's name, "" where there is nothing to finish.
+// Forward completes an enrollment that was interrupted between storing the new generation and switching to it: its
+// pending key still exists. A newer generation without a pending key was abandoned on purpose. It returns the
+// generation's name, "" if there is nothing to complete.
 func (s Store) Forward(good func(tls.Certificate) bool) (string, error) {
 	unlock, err := durable.LockDir(s.Dir)
 	if err != nil {
@@ -353,8 +355,8 @@ func (s Store) Forward(good func(tls.Certificate) bool) (string, error) {
 	return name, s.activate(name)
 }
 
-// Back goes to the newest generation that is good, which may be the current one when a plain path was lost. A damaged
-// trust bundle is replaced by the newest whole one. It returns the generation's name, "" when none is good.
+// Back switches to the newest good generation, which may be the current one if a plain path was lost. It replaces
+// a damaged trust bundle with the newest intact one. It returns the generation's name, "" if none is good.
 func (s Store) Back(good func(tls.Certificate) bool) (string, error) {
 	unlock, err := durable.LockDir(s.Dir)
 	if err != nil {
@@ -383,7 +385,7 @@ func (s Store) Back(good func(tls.Certificate) bool) (string, error) {
 	return "", nil
 }
 
-// load reads a generation; what cannot be read is empty.
+// load reads a generation; unreadable files are empty in the set.
 func (s Store) load(name string) (set Set) {
 	dir := s.generation(name)
 	set.Cert, _ = os.ReadFile(filepath.Join(dir, FileCert))

@@ -8,11 +8,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/state"
 )
 
-// deviceEvery is how often one GPU is an event while its state does not change, in samples: a platform that misses
-// three of them, at 15 s each, calls its GPU unknown (policy.StaleEvent).
+// deviceEvery is how often, in samples, a GPU is reported while its state does not change: a platform that misses
+// three reports, at 15 s per sample, calls the GPU unknown (policy.StaleEvent).
 const deviceEvery = 4
 
-// devices is what was last reported of each GPU, by its index.
+// devices holds the last report of each GPU, by index.
 type devices map[int]shownDevice
 
 type shownDevice struct {
@@ -20,8 +20,8 @@ type shownDevice struct {
 	state string
 }
 
-// events are those of a sample that are worth an event; samples come at this interval. changed reports whether more
-// differs than gauges and counters.
+// events returns the events for a sample; interval is the time between samples. changed reports whether anything
+// except gauges and counters differs.
 func (d *devices) events(s *report.Sample, interval time.Duration, now time.Time) (events []*report.Event,
 	changed bool) {
 	if *d == nil {
@@ -39,7 +39,7 @@ func (d *devices) events(s *report.Sample, interval time.Duration, now time.Time
 		events = append(events, state.DeviceOf(s, i))
 	}
 	for i := range *d {
-		if i >= len(s.GPUs) && s.Count.Known() { // a GPU that comes again is reported at once
+		if i >= len(s.GPUs) && s.Count.Known() { // a GPU that reappears is reported at once
 			delete(*d, i)
 			changed = true
 		}
@@ -47,7 +47,7 @@ func (d *devices) events(s *report.Sample, interval time.Duration, now time.Time
 	return events, changed
 }
 
-// stateOf is what of a GPU is reported as soon as it changes: all but gauges and counters.
+// stateOf is the part of a GPU's report whose change is reported at once: everything except gauges and counters.
 func stateOf(g *report.GPU) string {
 	var b strings.Builder
 	b.WriteString(g.UUID + " " + g.PCI + " " + g.Handle.String())

@@ -1,10 +1,11 @@
-// Package gpu watches the GPUs of this node for the agent: it supervises gpuaas-gpu-probe and reads the kernel log, and
-// keeps raw events in the agent's outbox until the platform has them, and what it last knew in a file (package
-// gpu/state). It judges nothing.
+// Package gpu watches this node's GPUs for the agent: it supervises gpuaas-gpu-probe and reads the kernel log,
+// keeps raw events in the agent's outbox until the platform has them, and keeps the last known state in a file
+// (package gpu/state). It judges nothing.
 //
-// A probe that hangs is killed, and where that does not end it, it is left alone: its call, GPU and time are an event,
-// and no second probe is started beside it. Errors of the kernel log come without the probe. What is over the limits of
-// rate and size is counted, and the counts are an event. It writes nothing into the diagnostic record.
+// A hung probe is killed. If the kill does not end it, it is left alone: its call, GPU and time are reported as an
+// event, and no second probe is started. Errors in the kernel log are read without the probe. Whatever exceeds the
+// limits of rate and size is counted, and the counts are reported as an event. The package writes nothing to the
+// diagnostic record.
 package gpu
 
 import (
@@ -19,11 +20,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// Config is what a watch needs. The zero value of an optional field has the default of its comment.
+// Config configures a watch. The zero value of an optional field means the default in its comment.
 type Config struct {
 	Probe     string      // path of gpuaas-gpu-probe; "": nothing is watched
 	KernelLog string      // default kmsg.Path
-	Disk      durable.Dir // keeps what of the kernel log was read
+	Disk      durable.Dir // stores how far the kernel log was read
 	Out       Outbox
 	Log       *slog.Logger
 
@@ -36,22 +37,23 @@ type Config struct {
 // Outbox keeps events until the platform has them.
 type Outbox interface {
 	Add(wire.Event) error
-	Unsent(kindPrefix string) int // events of such a kind that the platform does not have
+	Unsent(kindPrefix string) int // number of undelivered events of such a kind
 	Has(text string) bool         // whether an event with the text in its detail is kept
 }
 
-// What the node spends on its GPUs.
+// Resource limits of the watch.
 const (
 	interval     = 15 * time.Second
 	callDeadline = 10 * time.Second
-	slack        = 20 * time.Second // beyond interval and call: the probe's own start on a busy node
+	slack        = 20 * time.Second // added to interval and call: start of the probe on a busy node
 	minBackoff   = time.Second
 	maxBackoff   = time.Minute
 	maxMemory    = 64 << 20 // of the probe, resident
 	poll         = 5 * time.Second
 )
 
-// Run watches until ctx ends. It returns when what it started has ended, except a probe that cannot be ended.
+// Run watches until ctx ends. It returns once everything that it started has ended, except a probe that cannot be
+// killed.
 func Run(ctx context.Context, c Config) {
 	c.Interval, c.CallDeadline = cmp.Or(c.Interval, interval), cmp.Or(c.CallDeadline, callDeadline)
 	c.Backoff, c.Poll, c.Slack = cmp.Or(c.Backoff, minBackoff), cmp.Or(c.Poll, poll), cmp.Or(c.Slack, slack)
@@ -72,7 +74,7 @@ func Run(ctx context.Context, c Config) {
 	wg.Wait()
 }
 
-// wait returns after d, or false when ctx ends.
+// wait returns after d, or returns false when ctx ends.
 func wait(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -14,18 +14,18 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
-// keepApart is the least time between two writes of the file, however much happens.
+// keepApart is the minimum time between two writes of the file.
 const keepApart = 5 * time.Second
 
-// keeper keeps the file of package state: for a look at the node, beside the outbox, which forgets what is delivered. A
-// disk that takes no write costs nothing but the file's age. It is safe for concurrent use.
+// keeper maintains the file of package state. The file is for inspection of the node; the outbox forgets delivered
+// events. If the disk takes no writes, the file just gets old. A keeper is safe for concurrent use.
 type keeper struct {
 	disk  durable.Dir
 	log   *slog.Logger
 	apart time.Duration
 	wake  chan struct{} // has one entry while a write is due
 
-	writing sync.Mutex // one write at a time, so that the newest is what remains; guards failing
+	writing sync.Mutex // serializes writes, so that the newest one wins; guards failing
 	failing bool       // the last write failed
 
 	mu      sync.Mutex // guards what is below
@@ -33,7 +33,7 @@ type keeper struct {
 	written time.Time
 }
 
-// newKeeper goes on with what an earlier agent kept of this boot.
+// newKeeper continues with the state that an earlier agent stored during this boot.
 func newKeeper(c Config, boot string) *keeper {
 	k := &keeper{disk: c.Disk, log: c.Log, apart: keepApart, wake: make(chan struct{}, 1)}
 	s, err := state.Read(c.Disk.Path(state.FileName))
@@ -47,12 +47,13 @@ func newKeeper(c Config, boot string) *keeper {
 	return k
 }
 
-// event keeps an error or the probe's state.
+// event stores an error or the probe's state.
 func (k *keeper) event(e *report.Event) {
 	k.change(func(s *state.State) bool { return s.Keep(e) })
 }
 
-// sample keeps the last sample. changed: more than its gauges and counters differ from the one before.
+// sample stores the last sample. changed means that anything except gauges and counters differs from the previous
+// one.
 func (k *keeper) sample(of *report.Sample, changed bool) {
 	k.change(func(s *state.State) bool {
 		s.Sample = of
@@ -60,7 +61,7 @@ func (k *keeper) sample(of *report.Sample, changed bool) {
 	})
 }
 
-// coverage keeps what of the kernel log was read.
+// coverage stores how far the kernel log was read.
 func (k *keeper) coverage(so kmsg.Coverage, changed bool) {
 	k.change(func(s *state.State) bool {
 		s.Log = &so
@@ -68,7 +69,7 @@ func (k *keeper) coverage(so kmsg.Coverage, changed bool) {
 	})
 }
 
-// change makes a change. Where it matters, or the file is old, the file is written soon.
+// change applies a change. If it matters, or the file is old, a write is scheduled.
 func (k *keeper) change(by func(*state.State) (matters bool)) {
 	k.mu.Lock()
 	due := by(&k.state) || time.Since(k.written) >= state.Every
@@ -82,7 +83,7 @@ func (k *keeper) change(by func(*state.State) (matters bool)) {
 	}
 }
 
-// run writes until ctx ends, and once more then.
+// run writes the file when needed until ctx ends, and once more then.
 func (k *keeper) run(ctx context.Context) {
 	for {
 		select {
@@ -99,7 +100,7 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// write writes the file. The first of several failures is logged.
+// write writes the file. It logs only the first of several failures.
 func (k *keeper) write() {
 	k.writing.Lock()
 	defer k.writing.Unlock()

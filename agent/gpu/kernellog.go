@@ -13,26 +13,26 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// Of the kernel log.
+// Files and intervals of the kernel log.
 const (
-	stateFile  = "kernel-log" // where Disk keeps what was read
-	keepEvery  = time.Minute  // how often that is written while nothing is found
-	coverEvery = time.Hour    // how often the coverage is an event while it does not change
+	stateFile  = "kernel-log" // in Disk: how far the log was read
+	keepEvery  = time.Minute  // how often that is written while no error is found
+	coverEvery = time.Hour    // how often an unchanged coverage is reported
 )
 
-// kernelLog reads the kernel log and keeps what the driver reported there.
+// kernelLog reads the kernel log and stores the driver's reports.
 type kernelLog struct {
 	Config
 	spool *spool
 
 	so      kmsg.Coverage
 	kept    time.Time // when so was written
-	covered time.Time // when the coverage was an event
+	covered time.Time // when the coverage was last reported
 	last    kmsg.Coverage
 	began   time.Time
 }
 
-// watch reads until ctx ends. A log that cannot be read is an event, and is tried again.
+// watch reads until ctx ends. An unreadable log is reported as an event and retried.
 func (k *kernelLog) watch(ctx context.Context) {
 	k.began = time.Now()
 	k.load()
@@ -47,12 +47,12 @@ func (k *kernelLog) watch(ctx context.Context) {
 	}
 }
 
-// load reads what an earlier agent had read. Without it, all that the kernel still has is read again: events that the
-// outbox has are not kept twice.
+// load restores the position of an earlier agent. Without it, the whole kernel buffer is read again; events that
+// are still in the outbox are not stored twice.
 func (k *kernelLog) load() {
 	text, err := k.Disk.Read(stateFile)
 	if err != nil {
-		return // a first start, or a disk that does not answer
+		return // a first start, or a disk that does not respond
 	}
 	var so kmsg.Coverage
 	if err := bounded.Unmarshal(text, &so, bounded.Small()); err != nil {
@@ -87,7 +87,7 @@ func (k *kernelLog) drain(ctx context.Context, r *kmsg.Reader) error {
 			return fmt.Errorf("read the kernel log: %w", err)
 		}
 		k.cover()
-		if len(b.Events) > 0 { // the file has them before they count as read
+		if len(b.Events) > 0 { // events must be in the outbox before they count as read
 			k.spool.file.write()
 		}
 		if len(b.Events) > 0 || time.Since(k.kept) > keepEvery {
@@ -100,7 +100,7 @@ func (k *kernelLog) drain(ctx context.Context, r *kmsg.Reader) error {
 	}
 }
 
-// keep writes what was read, behind the events of it.
+// keep stores the position after the events before it.
 func (k *kernelLog) keep() {
 	text, err := json.Marshal(k.so)
 	if err == nil {
@@ -112,7 +112,7 @@ func (k *kernelLog) keep() {
 	k.kept = time.Now()
 }
 
-// found keeps an event. An agent that died between that and keep reads the record again.
+// found stores an event. If the agent dies between found and keep, the next one reads the record again.
 func (k *kernelLog) found(e *kmsg.Event) {
 	event := state.KernelEvent(e, time.Now(), kmsg.Uptime())
 	k.spool.file.event(event)
@@ -123,7 +123,7 @@ func (k *kernelLog) found(e *kmsg.Event) {
 	k.Log.Warn("the driver reported an error", "kind", string(e.Kind), "code", e.Code, "gpu", e.Device, "times", e.Count)
 }
 
-// cover makes an event of what was looked at, when that changed and every hour.
+// cover reports the coverage when it changes, and every hour.
 func (k *kernelLog) cover() {
 	same := k.so.Blind == k.last.Blind && k.so.Lost == k.last.Lost && len(k.so.Gaps) == len(k.last.Gaps) &&
 		k.so.BootID == k.last.BootID

@@ -11,17 +11,17 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// What a node may report about its GPUs: the outbox has room for 1024 events that are not delivered, and has others to
-// keep. A driver that fails may report 800,000 lines.
+// Limits on a node's GPU events: the outbox has room for 1024 undelivered events, and other events need some of
+// it. A failing driver may report 800,000 lines.
 const (
 	maxBurst    = 128             // events at once
 	refill      = 2 * time.Second // another one
 	maxUnsent   = 384             // of all
-	maxDevices  = 128             // of those about one GPU of a sample: newer ones have more detail
-	reportEvery = time.Minute     // how often counts of what was dropped are reported
+	maxDevices  = 128             // of single-GPU sample events: newer ones are more detailed
+	reportEvery = time.Minute     // how often counts of dropped events are reported
 )
 
-// spool puts events into the outbox, within the limits. It is safe for concurrent use.
+// spool puts events into the outbox within the limits. It is safe for concurrent use.
 type spool struct {
 	out  Outbox
 	log  *slog.Logger
@@ -34,7 +34,8 @@ type spool struct {
 	dropped map[string]*report.Dropped // by reason
 }
 
-// add keeps an event, or counts it as dropped. It reports whether the event is kept. The file has room of its own.
+// add stores an event, or counts it as dropped. It reports whether the event was stored. The file of the keeper
+// always gets the event.
 func (s *spool) add(e *report.Event) bool {
 	e.APIVersion, e.Kind = report.APIVersion, report.KindEvent
 	e.At, e.BootID = e.At.UTC(), s.boot
@@ -61,7 +62,7 @@ func (s *spool) add(e *report.Event) bool {
 	return true
 }
 
-// token takes what one event costs.
+// token consumes one token of the rate limit.
 func (s *spool) token(now time.Time) bool {
 	if s.at.IsZero() {
 		s.tokens, s.at = maxBurst, now
@@ -92,7 +93,7 @@ func (s *spool) drop(t report.EventType, why string, now time.Time) bool {
 	return false
 }
 
-// reportAll reports what was dropped, every minute and at the end.
+// reportAll reports dropped events every minute and at the end.
 func (s *spool) reportAll(ctx context.Context) {
 	for wait(ctx, reportEvery) {
 		s.reportDropped()
@@ -100,7 +101,8 @@ func (s *spool) reportAll(ctx context.Context) {
 	s.reportDropped()
 }
 
-// reportDropped makes an event of each count. One that cannot be kept is reported later, with what comes until then.
+// reportDropped creates an event for each count. A count that cannot be stored is reported later, together with
+// further drops.
 func (s *spool) reportDropped() {
 	s.mu.Lock()
 	counts := s.dropped

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 )
 
-// supervisor runs the probe, and starts it again when it ended.
+// supervisor runs the probe, and restarts it when it exits.
 type supervisor struct {
 	Config
 	spool *spool
@@ -42,12 +42,13 @@ func (s *supervisor) watch(ctx context.Context) {
 	}
 }
 
-// run runs one probe to its end, and reports whether a sample came. Where the probe cannot be ended it waits for that.
+// run runs one probe to its end, and reports whether a sample arrived. If the probe cannot be killed, run waits
+// for its end.
 func (s *supervisor) run(ctx context.Context) (sampled bool) {
 	cmd := exec.Command(s.Probe, "--interval", s.Interval.String(), "--call-deadline", s.CallDeadline.String())
 	cmd.Env = environment()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	stdin, err := cmd.StdinPipe() // closed with this process: the probe ends then
+	stdin, err := cmd.StdinPipe() // closed when this process exits, which ends the probe
 	if err != nil {
 		s.say(report.Probe{State: report.Missing, Why: err.Error()}, nil)
 		return false
@@ -65,7 +66,7 @@ func (s *supervisor) run(ctx context.Context) (sampled bool) {
 	s.Log.Info("the GPU probe starts", "pid", pid, "program", s.Probe)
 	lines, ended := make(chan []byte), make(chan error, 1)
 	stop := make(chan struct{})
-	go func() { // ends with the process, whose end closes its stdout
+	go func() { // ends with the process, whose exit closes its stdout
 		read(out, lines, stop)
 		ended <- cmd.Wait()
 	}()
@@ -85,7 +86,7 @@ func (s *supervisor) run(ctx context.Context) (sampled bool) {
 	select {
 	case <-ended:
 	case <-ctx.Done():
-		select { // it is killed: leave it no time, but do not leave it unwaited for where it ends at once
+		select { // it was killed: do not wait long, but reap it if it exits at once
 		case <-ended:
 		case <-time.After(time.Second):
 		}
@@ -104,7 +105,7 @@ func ending(err error) string {
 	return err.Error()
 }
 
-// environment is what the probe gets: none of the agent's secrets.
+// environment is the environment of the probe: it has none of the agent's secrets.
 func environment() (env []string) {
 	for _, v := range os.Environ() {
 		if strings.HasPrefix(v, "GPUAAS_NVML_") {
@@ -116,7 +117,7 @@ func environment() (env []string) {
 
 func kill(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) } // it may have ended
 
-// read gives the lines of the probe. One that is too long ends it.
+// read returns the probe's lines. A line that is too long ends it.
 func read(out io.Reader, lines chan<- []byte, stop <-chan struct{}) {
 	defer close(lines)
 	in := bufio.NewScanner(out)
@@ -136,8 +137,8 @@ func read(out io.Reader, lines chan<- []byte, stop <-chan struct{}) {
 	}
 }
 
-// follow takes the probe's lines until it ends, hangs, writes an invalid line, takes too much memory or ctx ends. It
-// returns why to end the probe, or "" if it has ended itself.
+// follow handles the probe's lines until it exits, hangs, writes an invalid line, uses too much memory or ctx
+// ends. It returns why the probe has to be killed, or "" if it has exited.
 func (s *supervisor) follow(ctx context.Context, pid int, lines <-chan []byte, sampled *bool) string {
 	silence := s.Interval + s.CallDeadline + s.Slack
 	heard := time.Now()
@@ -147,7 +148,7 @@ func (s *supervisor) follow(ctx context.Context, pid int, lines <-chan []byte, s
 	defer weigh.Stop()
 	for {
 		select {
-		case <-weigh.C: // a library may take memory within a call
+		case <-weigh.C: // a library may allocate memory within a call
 			if s.tooBig(pid) {
 				return "it took too much memory"
 			}
@@ -190,7 +191,7 @@ func (s *supervisor) tooBig(pid int) bool {
 
 func short(s string) string { return strings.ToValidUTF8(s[:min(len(s), 200)], "") }
 
-// resident is the memory of a process in bytes, 0 where it cannot be read.
+// resident returns a process's resident memory in bytes, 0 if it cannot be read.
 func resident(pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
@@ -202,7 +203,7 @@ func resident(pid int) int64 {
 	return n * int64(os.Getpagesize())
 }
 
-// take takes one line: a sample, or an event of the probe's own.
+// take handles one line: a sample, or an event from the probe itself.
 func (s *supervisor) take(line []byte, pid int, sampled *bool) (stuck bool, err error) {
 	if len(line) < report.MaxEvent {
 		if e, err := report.DecodeEvent(line); err == nil {
@@ -240,7 +241,7 @@ func (s *supervisor) take(line []byte, pid int, sampled *bool) (stuck bool, err 
 	return false, nil
 }
 
-// say makes an event of the probe's state if it has changed.
+// say creates an event for the probe's state if that has changed.
 func (s *supervisor) say(p report.Probe, of *report.Identity) {
 	was := s.state
 	s.state = p

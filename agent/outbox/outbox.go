@@ -1,12 +1,14 @@
-// Package outbox keeps a node's sequenced events until the platform has them for good.
+// Package outbox stores a node's numbered events until the platform has stored them durably.
 //
-// An event is on the disk before Add returns. It is sent until the platform's durable watermark passes it, and is kept
-// for a while after that: a platform that lost its state, or was restored from a backup, asks for it again by a lower
-// Replay-From. A sequence number is never used twice, also not after this node's own disk was restored: then the
-// platform asks for a number that this outbox has not given yet, and what was not delivered is renumbered above it.
+// An event is on the disk before Add returns. It is sent until the platform's durable watermark passes it, and is
+// kept for a while afterwards: a platform that lost its state, or was restored from a backup, requests it again
+// with a lower Replay-From. A sequence number is never reused, not even after this node's own disk was restored:
+// in that case the platform asks for a number that this outbox has not assigned yet, and undelivered events are
+// renumbered from there.
 //
-// Bounds: of delivered events the newest KeepSent are kept, of undelivered ones the newest MaxUnsent; the rest is gone,
-// which shows in a batch's first number. It does no network; package agent sends.
+// Of delivered events the newest KeepSent are kept, of undelivered ones the newest MaxUnsent; older events are
+// dropped, which shows as a gap before a batch's first number. The package does no network I/O; package agent
+// sends.
 package outbox
 
 import (
@@ -32,10 +34,11 @@ const (
 	MaxDetail = wire.MaxEventDetail // bytes of one event's detail
 )
 
-// maxSeq is what a platform may ask for: no node gets there, and above it numbers would run out.
+// maxSeq is the highest number that a platform may ask for. No node reaches it, and above it numbers would run
+// out.
 const maxSeq = math.MaxInt64 / 2
 
-// compactAt is how many lines the file may have beyond what is kept.
+// compactAt is how many obsolete lines the file may have before it is rewritten.
 const compactAt = 256
 
 const file = "outbox"
@@ -48,25 +51,24 @@ type Outbox struct {
 	head   head         // guarded by mu, like all below
 	events []wire.Event // ascending
 	lines  int          // in the file
-	fresh  uint64       // from here on, numbers were given that are not reported yet
+	fresh  uint64       // numbers from here on were assigned but not reported yet
 	dirty  bool         // the file lacks something: rewrite it
 }
 
-// head is the file's first line; each later line is an event or, again, a head.
+// head is the file's first line; each later line is an event or an updated head.
 type head struct {
 	Next     uint64 `json:"next"`     // the next sequence number
-	Acked    uint64 `json:"acked"`    // the platform has everything up to here
-	Anchored bool   `json:"anchored"` // the platform has reported at least once what it has
+	Acked    uint64 `json:"acked"`    // the platform has everything up to this number
+	Anchored bool   `json:"anchored"` // the platform has reported its watermark at least once
 }
 
-// line is one line of the file: either is nil.
+// line is one line of the file: exactly one of its fields is set.
 type line struct {
 	Head  *head       `json:"head,omitempty"`
 	Event *wire.Event `json:"event,omitempty"`
 }
 
-// Open reads the outbox. Its error means that the file cannot be read or written; the outbox works all the same, in
-// memory.
+// Open reads the outbox. Its error means that the file cannot be read or written; the outbox then works in memory.
 func Open(d durable.Dir) (*Outbox, error) {
 	o := &Outbox{disk: d, head: head{Next: 1}, fresh: 1}
 	text, err := d.Read(file)
@@ -80,7 +82,7 @@ func Open(d durable.Dir) (*Outbox, error) {
 	for raw := range bytes.Lines(text) {
 		var l line
 		if json.Unmarshal(raw, &l) != nil {
-			o.dirty = true // the end of a write that a crash cut off: it was never promised
+			o.dirty = true // an incomplete last line: its Add never returned
 			continue
 		}
 		o.lines++
@@ -102,7 +104,7 @@ func Open(d durable.Dir) (*Outbox, error) {
 	return o, nil
 }
 
-// put takes an event of the file; one that an interrupted renumbering left twice counts once.
+// put adds an event from the file; an event that an interrupted renumbering left twice is added once.
 func (o *Outbox) put(e wire.Event) {
 	if n := len(o.events); n > 0 && e.Seq <= o.events[n-1].Seq {
 		o.dirty = true
@@ -111,7 +113,7 @@ func (o *Outbox) put(e wire.Event) {
 	o.events = append(o.events, e)
 }
 
-// Add gives the event its number and keeps it. With an error it is kept in memory alone.
+// Add numbers the event and stores it. If Add returns an error, the event is in memory only.
 func (o *Outbox) Add(e wire.Event) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -130,7 +132,7 @@ func (o *Outbox) Add(e wire.Event) error {
 	return o.save(line{Event: &e})
 }
 
-// Has reports whether an event with this text in its detail is kept.
+// Has reports whether a stored event has this text in its detail.
 func (o *Outbox) Has(text string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -156,7 +158,7 @@ func (o *Outbox) Next() uint64 {
 	return o.head.Next
 }
 
-// Replay takes the platform's word, from a heartbeat's answer, on the number that it wants next.
+// Replay handles the number that the platform wants next, from a heartbeat's response.
 func (o *Outbox) Replay(from uint64) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -174,8 +176,8 @@ func (o *Outbox) Replay(from uint64) error {
 	return o.save(line{Head: &o.head})
 }
 
-// renumber puts above from what has a number that this node gave to something else before: its disk was lost or
-// restored since. That is everything that is not reported yet.
+// renumber moves unreported events to numbers from from on: the node's disk was lost or restored, and it has used
+// their old numbers for other events before.
 func (o *Outbox) renumber(from uint64) {
 	for i := range o.events {
 		if o.events[i].Seq >= min(o.fresh, o.head.Acked+1) {
@@ -186,8 +188,8 @@ func (o *Outbox) renumber(from uint64) {
 	o.head.Next, o.dirty = max(o.head.Next, from), true
 }
 
-// Batch gives the next events to send, oldest first and without a gap. What lies between the platform's watermark and
-// the first of them this node does not have any more. Nothing is sent before the platform has reported what it has.
+// Batch returns the next events to send, oldest first and without a gap. Events between the platform's watermark
+// and the first of them are lost. Nothing is sent before the platform has reported its watermark.
 func (o *Outbox) Batch() []wire.Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -202,7 +204,7 @@ func (o *Outbox) Batch() []wire.Event {
 	return slices.Clone(unsent[:n])
 }
 
-// Acked takes the watermark of an answer to a batch.
+// Acked handles the watermark in the response to a batch.
 func (o *Outbox) Acked(watermark uint64) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -213,7 +215,7 @@ func (o *Outbox) Acked(watermark uint64) error {
 	return o.save(line{Head: &o.head})
 }
 
-// unsent gives the events that the platform has not confirmed.
+// unsent returns the events that the platform has not confirmed.
 func (o *Outbox) unsent() []wire.Event {
 	i, _ := slices.BinarySearchFunc(o.events, o.head.Acked+1, func(e wire.Event, seq uint64) int {
 		switch {
@@ -227,8 +229,8 @@ func (o *Outbox) unsent() []wire.Event {
 	return o.events[i:]
 }
 
-// save appends l, or writes the whole file where it lacks something or has grown. An event is never only in the new
-// file: that replaces the old one at once.
+// save appends l, or rewrites the whole file if it is incomplete or too long. The new file replaces the old one in
+// one step, so that no event is lost.
 func (o *Outbox) save(l line) error {
 	if sent := len(o.events) - len(o.unsent()); sent > KeepSent {
 		o.events = slices.Delete(o.events, 0, sent-KeepSent)

@@ -11,30 +11,30 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
-// Modes of the record's files and folders: an operator's group may read them.
+// Modes of the record's files and folders: an operators' group may read them.
 const fileMode, dirMode = 0o640, 0o750
 
-// errGone means that the file that is written to has no name any more: what is written there is lost.
+// errGone means that the open file was unlinked: writes to it are lost.
 var errGone = errors.New("the record's files were removed")
 
-// folder is one copy of the record: the disk's, or the mirror.
+// folder is one copy of the record: on the disk, or in the mirror.
 type folder struct {
 	fs      durable.FS
 	dir     string
 	record  durable.File
 	pinned  durable.File
-	whole   bool // both files are open, and whole
+	whole   bool // both files are open and complete
 	looked  bool // they are, to be read alone
 	made    bool // they were, once
 	promise string
 	reserve int // files of it that are there
 	buffer  []byte
-	lent    bool // it was given up on purpose, and not taken back yet
+	lent    bool // released on purpose, and not refilled yet
 }
 
 func (f *folder) usable() bool { return f.record != nil && f.pinned != nil && f.whole }
 
-// look opens both files to be read alone, where they cannot be opened otherwise and are there.
+// look opens existing files read-only if they cannot be opened otherwise.
 func (f *folder) look() {
 	f.close()
 	var err error
@@ -45,7 +45,7 @@ func (f *folder) look() {
 	f.made = f.made || f.looked
 }
 
-// open opens both files, and makes whatever of them is missing, all or the second half.
+// open opens both files, and creates or completes them if needed.
 func (f *folder) open() error {
 	if f.dir == "" {
 		return errors.New("no folder")
@@ -71,7 +71,7 @@ func (f *folder) open() error {
 	return nil
 }
 
-// file opens one file and makes it whole.
+// file opens one file and completes it.
 func (f *folder) file(name string, slots int) (durable.File, error) {
 	path := filepath.Join(f.dir, name)
 	file, err := f.fs.Open(path, fileMode)
@@ -88,8 +88,8 @@ func (f *folder) file(name string, slots int) (durable.File, error) {
 	return file, nil
 }
 
-// makeWhole writes zeros wherever the file has no room of its own yet, and syncs. What holds an entry is left alone, so
-// that a creation that was cut off can go on where it was.
+// makeWhole fills every unallocated slot with zeros, and syncs. It leaves slots with an entry alone, so that an
+// interrupted creation can be continued.
 func makeWhole(file durable.File, slots int) (made bool, err error) {
 	want := int64(slots) * record.Size
 	size, real, err := file.Size()
@@ -100,7 +100,7 @@ func makeWhole(file durable.File, slots int) (made bool, err error) {
 	for off := int64(0); off < want; off += record.Size {
 		n := 0
 		if off < size {
-			// A short read is the file's end; of an error, the write that follows knows more.
+			// A short read is the end of the file; after an error, the write that follows reports the cause.
 			n, _ = file.ReadAt(b[:], off)
 		}
 		switch {
@@ -125,12 +125,13 @@ func (f *folder) named(file string) durable.File {
 	return f.record
 }
 
-// get reads one slot; nil when it holds no entry.
+// get reads one slot; nil if it holds no entry.
 func (f *folder) get(file string, slot int) *diag.RecordEntry {
 	if !f.usable() && !f.looked {
 		return nil
 	}
-	if f.buffer == nil { // one for all: hundreds of slots are read at the start, and what grows then stays resident
+	// shared by all slots: hundreds are read at the start, and memory that grows then stays resident
+	if f.buffer == nil {
 		f.buffer = make([]byte, record.Size)
 	}
 	if n, err := f.named(file).ReadAt(f.buffer, int64(slot)*record.Size); n < record.Size && err != nil {
@@ -158,8 +159,8 @@ func (f *folder) put(file string, slot int, b []byte) error {
 	return to.Sync()
 }
 
-// again is put after put has failed: with the files reopened, and the slot read back. After a failed sync the kernel
-// holds what was written for clean, so that a second sync alone would lie.
+// again repeats a failed put: it reopens the files and reads the slot back. After a failed sync the kernel marks
+// the written pages as clean, so that a second sync alone would succeed falsely.
 func (f *folder) again(file string, slot int, b []byte) error {
 	f.close()
 	if err := f.open(); err != nil {

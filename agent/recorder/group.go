@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// quiet ends a group: a decision that comes back after so long is news.
+	// quiet is the time without repetition after which a group ends and its decision counts as new.
 	quiet = 10 * time.Minute
-	// maxGroups bounds how many decisions are being counted at a time. A node has four loops, each of which fails in
-	// one way or a few.
+	// maxGroups bounds the number of decisions that are counted at a time. A node has four loops, and each fails in
+	// few ways.
 	maxGroups = 16
 )
 
-// key is what makes two decisions the same. Of a retry it is what went wrong and what is done about it: its attempt,
-// delay and ceiling, its correlation id, its task and the words of the error differ from one to the next and are kept
-// of the last. Of anything else, which is an act, all but the time counts.
+// key identifies repetitions of a decision. For a retry it holds the failure and the decision: attempt, delay,
+// ceiling, correlation id, task and error text differ between repetitions, and the last ones are kept. For any
+// other entry, an act, it holds everything but the time.
 type key struct {
 	boot, about, decision, code string
 	reason                      diag.RecordReason
@@ -32,38 +32,38 @@ func keyOf(e *diag.RecordEntry) key {
 	k := key{boot: e.BootID, about: e.About, decision: e.Decision, code: e.Code, reason: e.Reason, failure: e.Failure,
 		status: e.Status}
 	if e.Attempt == 0 {
-		facts, _ := json.Marshal(e.Facts) // a map of strings: nothing can fail
+		facts, _ := json.Marshal(e.Facts) // a map of strings cannot fail
 		k.act = e.CorrelationID + "\x00" + e.TaskID + "\x00" + e.Detail + "\x00" + e.Agent + "\x00" + string(facts)
 	}
 	return k
 }
 
-// group is one decision that is taken again and again.
+// group is one decision that is taken repeatedly.
 type group struct {
 	key   key
 	first diag.Time
 	count int64
-	// the entry that represents all of them, and the first of its two slots; 0 while there is only one
+	// sequence number of the entry that represents the group, which selects its two slots; 0 while it has only one
 	pair    uint64
-	next    int               // the slot of the two that is older
+	next    int               // the older of the two slots
 	newest  *diag.RecordEntry // as it would be written now
-	ceiling int64             // of the one on the disk, in ms
+	ceiling int64             // of the entry on the disk, in ms
 	written time.Time         // to the disk
 	seen    time.Time
 	dirty   bool // the disk is behind
 	synced  bool // the disk has one at all
 }
 
-// covers reports whether what is on the disk already covers what the agent is about to do: the same, with no longer a
-// ceiling. An act is always written.
+// covers reports whether the entry on the disk already explains what the agent is about to do: the same decision,
+// with at most the same ceiling. An act is always written.
 func (g *group) covers(e *diag.RecordEntry) bool {
 	return g.synced && e.Attempt > 0 && e.CeilingMS <= g.ceiling
 }
 
-// groups are the newest maxGroups, in no order.
+// groups holds the newest maxGroups groups, in no order.
 type groups struct{ list []*group }
 
-// find is the group of e.
+// find returns the group of e, nil if it has none.
 func (gs *groups) find(e *diag.RecordEntry) *group {
 	k := keyOf(e)
 	if i := slices.IndexFunc(gs.list, func(g *group) bool { return g.key == k }); i >= 0 {
@@ -72,13 +72,13 @@ func (gs *groups) find(e *diag.RecordEntry) *group {
 	return nil
 }
 
-// add begins a group with its first entry.
+// add starts a group with its first entry.
 func (gs *groups) add(e *diag.RecordEntry, now time.Time, synced bool) {
 	gs.list = append(gs.list, &group{key: keyOf(e), first: e.At, count: 1, newest: e, ceiling: e.CeilingMS, written: now,
 		seen: now, synced: synced})
 }
 
-// over returns a group without recent events, or one that has to make room for another, or nil.
+// over returns a group that is idle or has to make room for another one, or nil.
 func (gs *groups) over(now time.Time) *group {
 	if len(gs.list) == 0 {
 		return nil
@@ -94,7 +94,7 @@ func (gs *groups) drop(g *group) {
 	gs.list = slices.DeleteFunc(gs.list, func(x *group) bool { return x == g })
 }
 
-// stalest is the one whose count on the disk is behind for longest; nil when none is.
+// stalest returns the group whose count on the disk has been outdated the longest; nil if none is.
 func (gs *groups) stalest() *group {
 	var out *group
 	for _, g := range gs.list {
@@ -105,9 +105,9 @@ func (gs *groups) stalest() *group {
 	return out
 }
 
-// restore takes up the groups that an earlier process of this boot left, so that an agent that is started again and
-// again counts on. ring is by slot, nil where nothing is to be taken up, and oldest the slot to begin at; mono is
-// CLOCK_BOOTTIME now, in ns; synced, whether they are on the disk.
+// restore continues the groups of an earlier process of this boot, so that a restarted agent keeps counting. ring
+// is indexed by slot, with nil for slots to skip; oldest is the slot to begin at; mono is CLOCK_BOOTTIME now, in
+// ns; synced reports whether the entries are on the disk.
 func (gs *groups) restore(ring []*diag.RecordEntry, oldest int, mono int64, now time.Time, synced bool) {
 	for i := range ring {
 		slot := (oldest + i) % len(ring)

@@ -11,13 +11,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag/record"
 )
 
-// Between tries of a disk that does not take writes. A disk that comes and goes is tried less and less.
+// Intervals between retries of a disk that takes no writes. A disk that fails repeatedly is retried less and less
+// often.
 const (
 	retryDisk    = 30 * time.Second
 	maxRetryDisk = 10 * time.Minute
 )
 
-// health is whether the disk takes writes.
+// health tracks whether the disk takes writes.
 type health struct {
 	why   string // "" while it does
 	next  time.Time
@@ -27,7 +28,7 @@ type health struct {
 
 func (r *Recorder) notSynced() error { return fmt.Errorf("%w: %s", ErrNotSynced, r.health.why) }
 
-// degrade notes that the disk does not take writes, reports it where that is possible, and lets go of the files.
+// degrade marks the disk as failed, reports that where it can, and closes the files.
 func (r *Recorder) degrade(err error, now time.Time) {
 	r.disk.close()
 	h := &r.health
@@ -47,7 +48,7 @@ func (r *Recorder) degrade(err error, now time.Time) {
 	r.say(record.DecisionDegraded, w, err.Error(), now)
 }
 
-// recover tries the disk again when it is time: what it missed is written to it. It reports whether the disk takes
+// recover retries the disk when it is time, and writes to it what it missed. It reports whether the disk takes
 // writes.
 func (r *Recorder) recover(now time.Time) bool {
 	h := &r.health
@@ -65,7 +66,7 @@ func (r *Recorder) recover(now time.Time) bool {
 	was := h.why
 	h.why, h.since = "", now
 	if !r.disk.lent {
-		_ = r.disk.fillReserve() // it may have been removed with the files; the summary reports its size
+		_ = r.disk.fillReserve() // it may have been removed with the files; the summary shows its size
 	}
 	r.cfg.Log.Info("the record is on the disk again", "after", was)
 	r.say(record.DecisionRecovered, diag.OK, "after: "+was, now)
@@ -90,7 +91,7 @@ func (r *Recorder) say(decision string, w diag.Failure, detail string, now time.
 	r.pin(e, true, now)
 }
 
-// lastSaid is why the record was degraded when it was last written to; "" when it was not.
+// lastSaid returns why the record was degraded when it was last written; "" if it was not.
 func (r *Recorder) lastSaid() string {
 	var last *diag.RecordEntry
 	for slot, h := range r.ring {
@@ -104,7 +105,7 @@ func (r *Recorder) lastSaid() string {
 	return string(last.Failure) + ": " + last.Detail
 }
 
-// read reads one slot of the copy that has it; nil when none does.
+// read reads one slot from the copy that has it; nil if neither has.
 func (r *Recorder) read(file string, slot int) *diag.RecordEntry {
 	if e := r.mirror.get(file, slot); e != nil {
 		return e
@@ -112,8 +113,8 @@ func (r *Recorder) read(file string, slot int) *diag.RecordEntry {
 	return r.disk.get(file, slot)
 }
 
-// reconcile makes both copies the same: of each slot the copy with more is kept. It notes what the slots hold
-// and takes up the groups of this boot. Its error is the disk's.
+// reconcile makes both copies identical: for each slot, the copy that covers more wins. It remembers the slots'
+// contents and continues the groups of this boot. Its error is the disk's.
 func (r *Recorder) reconcile(now time.Time) error {
 	var live [record.Slots]*diag.RecordEntry
 	wrote := false
@@ -152,8 +153,8 @@ func (r *Recorder) reconcile(now time.Time) error {
 	return nil
 }
 
-// agree writes the better of a slot's two copies over the other, and reports whether the disk had it; nil when neither
-// has an entry.
+// agree overwrites the worse of a slot's two copies with the better one, and reports whether that was the disk's;
+// nil if neither has an entry.
 func (r *Recorder) agree(file string, slot int) (e *diag.RecordEntry, fromDisk bool, err error) {
 	d, m := r.disk.get(file, slot), r.mirror.get(file, slot)
 	switch {
@@ -168,7 +169,7 @@ func (r *Recorder) agree(file string, slot int) (e *diag.RecordEntry, fromDisk b
 	return d, true, nil
 }
 
-// wordOf is the word for an error of the disk.
+// wordOf classifies an error of the disk.
 func (r *Recorder) wordOf(err error) diag.Failure {
 	w := word(err)
 	if w == diag.DiskFull {

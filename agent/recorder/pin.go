@@ -9,30 +9,31 @@ import (
 )
 
 const (
-	// pinEvery is how old the pinned last of a reason may become while the ring has a newer one.
+	// pinEvery is how old a reason's pinned last entry may become while the ring has a newer one.
 	pinEvery = 10 * time.Minute
-	// episode is for how long a reason has to stay away, with the platform in good contact meanwhile, until its next
-	// occurrence is a first one again.
+	// episode is how long a reason must not occur, while the platform is reachable, before its next occurrence
+	// counts as a first one again.
 	episode = time.Hour
 )
 
-// aboutUpdate is what entries of update attempts are about.
+// aboutUpdate is the About of update entries.
 const aboutUpdate = "update"
 
-// contact is the platform at the last contact.
+// contact tracks the last contact with the platform.
 type contact struct {
 	seen    time.Time // last answered a heartbeat
 	written time.Time // and last so on the disk
-	again   bool      // the disk has it from before something went wrong
-	first   diag.Time // since when it answers, without an entry in between
+	again   bool      // the disk's contact is older than the last failure
+	first   diag.Time // start of the contact without an entry in between
 	after   uint64    // the newest entry then
 	count   int64
-	slot    int // to be written next, from 1; 0 to be chosen: the disk's newest is in the other one
+	slot    int // slot to write next, from 1; 0: not chosen yet. The newest entry on the disk is in the other one
 	newest  *diag.RecordEntry
 	dirty   bool // the disk is behind
 }
 
-// keepContact notes a good contact. It takes no slot of the ring: its sequence number is that of the entry before it.
+// keepContact records a good contact. It takes no slot of the ring: it has the sequence number of the entry before
+// it.
 func (r *Recorder) keepContact(e *diag.RecordEntry, now time.Time) error {
 	c := &r.contact
 	if c.after != r.seq || c.count == 0 {
@@ -55,8 +56,8 @@ func (r *Recorder) keepContact(e *diag.RecordEntry, now time.Time) error {
 	return r.refresh(now)
 }
 
-// syncContact puts the last good contact on the disk. It is called when it has waited for long enough, and before
-// anything else is written: that something went wrong is recorded together with when it last was well.
+// syncContact writes the last good contact to the disk. It is called when the contact is old enough, and before
+// any other write, so that a failure is recorded together with the last time that all was well.
 func (r *Recorder) syncContact(now time.Time) error {
 	c := &r.contact
 	if !c.dirty {
@@ -69,7 +70,7 @@ func (r *Recorder) syncContact(now time.Time) error {
 	return nil
 }
 
-// occurred notes when an entry's reason was last the case.
+// occurred notes when an entry's reason last occurred.
 func (r *Recorder) occurred(e *diag.RecordEntry) {
 	at := holds(e).at
 	if e.Pin == record.PinContact {
@@ -86,8 +87,9 @@ func (r *Recorder) occurred(e *diag.RecordEntry) {
 	}
 }
 
-// pin copies an entry that is in the ring, and on the disk, to where no storm gets: as its reason's first, or else as
-// its last. fresh is an entry that is not just counted again. A failed write does not fail the entry.
+// pin copies an entry that is in the ring and on the disk to a slot that no storm overwrites: as its reason's
+// first, or else as its last. fresh is false for an entry that was only counted again. A failed pin does not fail
+// the entry.
 func (r *Recorder) pin(e *diag.RecordEntry, fresh bool, now time.Time) {
 	before := r.seen[e.Reason]
 	r.occurred(e)
@@ -113,7 +115,7 @@ func (r *Recorder) putPin(e *diag.RecordEntry, pin string, now time.Time) {
 	_ = r.keep(record.FilePinned, r.pinSlot(pin, reason), &as, now)
 }
 
-// pinned is what a role's slot holds.
+// pinned returns the content of a role's slot.
 func (r *Recorder) pinned(pin string, reason diag.RecordReason) (held, bool) {
 	for _, h := range r.pins {
 		if h.pin == pin && h.reason == reason {
@@ -123,8 +125,9 @@ func (r *Recorder) pinned(pin string, reason diag.RecordReason) (held, bool) {
 	return held{}, false
 }
 
-// pinSlot is a role's slot: the one that it has, else a free one, else that of the oldest last: firsts are never given
-// up. The last good contact is nowhere else, so it has two, of which this is the older.
+// pinSlot chooses a role's slot: the one that it has, else a free one, else that of the oldest last; firsts are
+// never replaced. The last good contact is stored nowhere else, so it has two slots, of which pinSlot returns the
+// older.
 func (r *Recorder) pinSlot(pin string, reason diag.RecordReason) int {
 	var mine []int
 	free, oldest := -1, -1
@@ -153,7 +156,8 @@ func (r *Recorder) pinSlot(pin string, reason diag.RecordReason) int {
 	return max(0, oldest) // there are fewer reasons than slots
 }
 
-// room prepares the next n slots of the ring for being overwritten: what is the last of its reason is pinned first.
+// room prepares the next n slots of the ring for being overwritten: it pins entries that are the last of their
+// reason.
 func (r *Recorder) room(n int, now time.Time) {
 	before := r.seq
 	for i := range uint64(n) {
@@ -169,17 +173,17 @@ func (r *Recorder) room(n int, now time.Time) {
 			r.putPin(e, record.PinLast, now)
 		}
 	}
-	if r.seq != before { // the disk failed meanwhile, and that was reported
+	if r.seq != before { // the disk failed in the meantime, and that was reported
 		r.room(n, now)
 	}
 }
 
-// isLast reports whether the ring has nothing newer of that reason.
+// isLast reports whether the ring has no newer entry for that reason.
 func (r *Recorder) isLast(h held) bool {
 	return !slices.ContainsFunc(r.ring[:], func(other held) bool { return other.reason == h.reason && h.olderThan(other) })
 }
 
-// pinFirsts pins the first of every reason that has none: a creation, or a write, was cut off before it could.
+// pinFirsts pins the first entry of every reason that has none, after an interrupted creation or write.
 func (r *Recorder) pinFirsts(now time.Time) {
 	oldest := map[diag.RecordReason]int{}
 	for slot, h := range r.ring {

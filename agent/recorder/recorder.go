@@ -1,14 +1,15 @@
-// Package recorder writes a node's diagnostic record: every decision of the agent, on the disk before it takes effect.
+// Package recorder writes a node's diagnostic record: every decision of the agent is on the disk before it takes
+// effect.
 //
-// The record takes writes when nothing else does. Its files are made once, of real zeros, and written in place ever
-// after, never truncated, renamed or appended to; so a full disk has nothing to refuse. A copy in memory (the mirror)
-// takes everything first, and substitutes for the disk while that cannot; what the disk missed is written to it once it
-// can.
+// The record can be written when nothing else can. Its files are created once, filled with zeros, and from then on
+// only overwritten in place, never truncated, renamed or appended to, so that a full disk cannot refuse a write. A
+// copy in memory (the mirror) gets each entry first, and replaces the disk while that fails; entries that the disk
+// missed are written once it recovers.
 //
-// Three rules bound what a storm of retries can do. Identical decisions share a slot and are counted. A retry that the
-// disk already explains (the same decision, with no longer a ceiling) is not written again but once a minute. And what
-// is about to be overwritten is pinned first when it is the last of its reason. So neither the first cause nor the
-// last is lost, and a day against a dead platform costs about two writes a minute.
+// Three rules bound the writes of a retry storm. Identical decisions share a slot and are counted. A retry that
+// the entry on the disk already explains (the same decision, with at most the same ceiling) is written only once a
+// minute. An entry that is about to be overwritten is pinned first if it is the last of its reason. So neither the
+// first cause nor the last is lost, and a day against a dead platform costs about two writes a minute.
 //
 // The format is diag/record's. The caller is package agent.
 package recorder
@@ -27,7 +28,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
-// Longer than 300 lines: one writer and its three rules; what it keeps in memory has no other writer.
+// Longer than 300 lines: a single writer and its three rules, with their state in memory.
 
 // Where a node's record is.
 const (
@@ -37,16 +38,17 @@ const (
 
 // Times that bound what is written.
 const (
-	refreshEvery = time.Minute      // of a decision that goes on: how old its count on the disk may be
-	refreshGap   = 40 * time.Second // between any two of those, so that several loops together cost no more
-	contactEvery = time.Minute      // how old the last good contact on the disk may be
-	contactAgain = 20 * time.Second // and how old while the disk's is from before something went wrong
+	refreshEvery = time.Minute      // maximum age on the disk of a repeated decision's count
+	refreshGap   = 40 * time.Second // minimum gap between two such writes, so that several loops together cost no more
+	contactEvery = time.Minute      // maximum age on the disk of the last good contact
+	contactAgain = 20 * time.Second // the same while the contact on the disk is older than the last failure
 )
 
-// ErrNotSynced means that an entry is not on the disk. It is in the mirror, and gets to the disk when that recovers.
+// ErrNotSynced means that an entry is not on the disk. It is in the mirror, and is written to the disk once that
+// recovers.
 var ErrNotSynced = errors.New("the record's disk does not take writes")
 
-// Config is what a recorder needs to know.
+// Config configures a recorder.
 type Config struct {
 	Dir, Mirror string // folders; an empty Mirror disables the mirror
 	Boot        string // boot id
@@ -60,14 +62,14 @@ type Config struct {
 	Mono func() int64     // CLOCK_BOOTTIME in ns; default: the kernel's
 }
 
-// Recorder writes one record. Its methods may be called from several goroutines.
+// Recorder writes one record. It is safe for concurrent use.
 type Recorder struct {
 	cfg Config
 
-	mu     sync.Mutex // guards everything below, and the order of writes
+	mu     sync.Mutex // guards all fields below and the order of writes
 	disk   *folder
 	mirror *folder
-	seq    uint64 // the newest that was given out
+	seq    uint64 // the newest number in use
 	ring   [record.Slots]held
 	pins   [record.PinnedSlots]held
 	groups groups
@@ -75,13 +77,13 @@ type Recorder struct {
 
 	seen      map[diag.RecordReason]time.Time // when each reason last occurred
 	contact   contact
-	refreshed time.Time // when a group was last written again
+	refreshed time.Time // when a group was last rewritten
 	last      *diag.RecordEntry
 	buffer    [record.Size]byte // of text
-	coalesced int64             // decisions that took no slot of their own, since the start
+	coalesced int64             // decisions since the start that took no slot of their own
 }
 
-// held is what a slot holds.
+// held describes the content of a slot.
 type held struct {
 	pin    string
 	reason diag.RecordReason
@@ -90,7 +92,7 @@ type held struct {
 	at     time.Time
 }
 
-// olderThan reports whether e covers more than what is held.
+// olderThan reports whether e covers more than h.
 func (h held) olderThan(e held) bool { return e.seq > h.seq || (e.seq == h.seq && e.count > h.count) }
 
 func holds(e *diag.RecordEntry) held {
@@ -101,8 +103,8 @@ func holds(e *diag.RecordEntry) held {
 	return h
 }
 
-// Open opens the record, and makes it where it is missing or was begun and not finished. It never fails: a record that
-// cannot be on the disk is kept in the mirror, Summary reports it, and the disk is tried again.
+// Open opens the record, and creates or completes it if needed. It never fails: if the disk cannot be used, the
+// record is kept in the mirror, Summary reports that, and the disk is retried.
 func Open(cfg Config) *Recorder {
 	if cfg.FS == nil {
 		cfg.FS = durable.Host{}
@@ -125,7 +127,7 @@ func Open(cfg Config) *Recorder {
 	now := cfg.Now()
 	err := r.disk.open()
 	if err != nil {
-		r.disk.look() // what it holds is numbered on from, so that it can be given the rest
+		r.disk.look() // numbering continues from its content, so that it can receive the rest
 	}
 	if err := errors.Join(err, r.reconcile(now)); err != nil {
 		r.degrade(err, now)
@@ -139,8 +141,8 @@ func Open(cfg Config) *Recorder {
 	return r
 }
 
-// Write keeps one decision: sequence number, boot, times and ids are filled in. It returns once the disk has it, or has
-// what represents it. Its error is ErrNotSynced, wrapped with the reason.
+// Write stores one decision, after filling in sequence number, boot, times and ids. It returns once the disk has
+// the entry, or an entry that represents it. Its error is ErrNotSynced, wrapped with the reason.
 func (r *Recorder) Write(e diag.RecordEntry) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,7 +157,7 @@ func (r *Recorder) Write(e diag.RecordEntry) error {
 	r.last = &e
 	r.retire(now)
 	if e.Attempt == 0 {
-		r.flush(now) // an act may be the last thing that this process does
+		r.flush(now) // an act may be the last action of this process
 	}
 	if g := r.groups.find(&e); g != nil {
 		return r.repeat(g, &e, now)
@@ -163,39 +165,39 @@ func (r *Recorder) Write(e diag.RecordEntry) error {
 	return r.begin(&e, now)
 }
 
-// retire ends the groups that have been quiet, or that are too many.
+// retire ends the groups that are idle or too many.
 func (r *Recorder) retire(now time.Time) {
 	for g := r.groups.over(now); g != nil; g = r.groups.over(now) {
 		if g.dirty {
-			_ = r.rewrite(g, now) // that the disk takes nothing is reported by the write that follows
+			_ = r.rewrite(g, now) // the next write reports a failing disk
 		}
 		r.groups.drop(g)
 	}
 }
 
-// retireAbout ends the groups of a loop that works again: its next failure is another one, with a first time of its
-// own.
+// retireAbout ends the groups of a loop that has recovered: its next failure is a new one, with its own first
+// time.
 func (r *Recorder) retireAbout(about string, now time.Time) {
 	for _, g := range slices.Clone(r.groups.list) {
 		if g.key.about == about {
 			if g.dirty {
-				_ = r.rewrite(g, now) // that the disk takes nothing is reported by the next write
+				_ = r.rewrite(g, now) // the next write reports a failing disk
 			}
 			r.groups.drop(g)
 		}
 	}
 }
 
-// stamp fills in what the recorder knows.
+// stamp fills in the recorder's own fields.
 func (r *Recorder) stamp(e *diag.RecordEntry, now time.Time) {
 	e.BootID, e.MonoNS, e.At = r.cfg.Boot, r.cfg.Mono(), diag.At(now)
 	e.NodeID, e.InstanceID, e.Agent = r.cfg.NodeID, r.cfg.Instance, r.cfg.Agent
 	e.Seq, e.Pin = 0, ""
 }
 
-// begin writes a decision that nothing on the disk represents.
+// begin writes a decision that no entry on the disk represents.
 func (r *Recorder) begin(e *diag.RecordEntry, now time.Time) error {
-	_ = r.syncContact(now) // that the disk takes nothing is reported by the write that follows
+	_ = r.syncContact(now) // the next write reports a failing disk
 	r.room(1, now)
 	r.seq++
 	e.Seq = r.seq
@@ -205,11 +207,11 @@ func (r *Recorder) begin(e *diag.RecordEntry, now time.Time) error {
 	return err
 }
 
-// repeat counts a decision that was taken before. Its second time takes two slots, which are then written in turn, so
-// that a torn write never loses what was accepted.
+// repeat counts a repeated decision. From its second occurrence it has two slots, which are written in turn, so
+// that a torn write never loses an accepted entry.
 func (r *Recorder) repeat(g *group, e *diag.RecordEntry, now time.Time) error {
 	r.coalesced++
-	moved := g.pair == 0 || r.seq-g.pair > record.Slots-8 // before the ring comes round to its two slots
+	moved := g.pair == 0 || r.seq-g.pair > record.Slots-8 // move before the ring overwrites its two slots
 	if moved {
 		r.room(2, now)
 		g.pair, g.next = r.seq+1, record.Place(r.seq+1)
@@ -225,7 +227,7 @@ func (r *Recorder) repeat(g *group, e *diag.RecordEntry, now time.Time) error {
 	return r.refresh(now)
 }
 
-// rewrite puts a group's newest on the disk.
+// rewrite writes a group's newest entry to the disk.
 func (r *Recorder) rewrite(g *group, now time.Time) error {
 	err := r.keep(record.FileRecord, g.next, g.newest, now)
 	if err != nil {
@@ -243,8 +245,8 @@ func (r *Recorder) rewrite(g *group, now time.Time) error {
 	return nil
 }
 
-// refresh writes the count that has been waiting for longest, when it is time. It returns nil if nothing is due: the
-// entry of the decision is on the disk.
+// refresh writes the count that has been waiting the longest, if one is due. It returns nil if none is: the
+// decision's entry is on the disk.
 func (r *Recorder) refresh(now time.Time) error {
 	if now.Sub(r.refreshed) < refreshGap {
 		return nil
@@ -257,7 +259,7 @@ func (r *Recorder) refresh(now time.Time) error {
 	return r.rewrite(g, now)
 }
 
-// flush writes every count that waits, as far as the disk takes it.
+// flush writes every pending count that the disk takes.
 func (r *Recorder) flush(now time.Time) {
 	for g := r.groups.stalest(); g != nil; g = r.groups.stalest() {
 		if r.rewrite(g, now) != nil {
@@ -287,7 +289,7 @@ func (r *Recorder) keep(file string, slot int, e *diag.RecordEntry, now time.Tim
 		}
 	}
 	r.degrade(err, now)
-	if errors.Is(err, errGone) { // the disk is well: the files were removed
+	if errors.Is(err, errGone) { // the disk works: the files were removed
 		r.health.next = now
 		if r.recover(now) && r.disk.put(file, slot, r.text(file, slot, e)) == nil {
 			return nil
@@ -296,8 +298,8 @@ func (r *Recorder) keep(file string, slot int, e *diag.RecordEntry, now time.Tim
 	return r.notSynced()
 }
 
-// renumber writes e behind what another process has written while this one could not: its numbers are not known to have
-// been given out until the disk was opened.
+// renumber writes e after the entries that another process wrote while this process could not use the disk: the
+// numbers that it used are only known once the disk is open.
 func (r *Recorder) renumber(e *diag.RecordEntry, now time.Time) error {
 	r.groups = groups{} // what was counted is not on the disk
 	r.room(1, now)
@@ -307,7 +309,7 @@ func (r *Recorder) renumber(e *diag.RecordEntry, now time.Time) error {
 	return r.keep(record.FileRecord, record.Place(as.Seq), &as, now)
 }
 
-// remember writes one slot of the mirror, and notes what the slot holds by now.
+// remember writes one slot of the mirror, and notes the slot's new content.
 func (r *Recorder) remember(file string, slot int, e *diag.RecordEntry) {
 	if file == record.FilePinned {
 		r.pins[slot] = holds(e)
@@ -322,14 +324,14 @@ func (r *Recorder) remember(file string, slot int, e *diag.RecordEntry) {
 	}
 }
 
-// text is an entry as its slot has it, until the next call: an agent that decides a few times a minute, for months,
-// should not leave pages of garbage behind each time.
+// text encodes an entry for its slot into a shared buffer, valid until the next call: an agent that runs for
+// months should not produce garbage with each decision.
 func (r *Recorder) text(file string, slot int, e *diag.RecordEntry) []byte {
 	record.EncodeInto(&r.buffer, file, slot, *e)
 	return r.buffer[:]
 }
 
-// Close writes the counts that wait, and gives the files back.
+// Close writes the pending counts and closes the files.
 func (r *Recorder) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -340,8 +342,8 @@ func (r *Recorder) Close() {
 	r.mirror.close()
 }
 
-// Summary is what a heartbeat reports of the record. Keys: state (ok | degraded | absent), why, promise, newest_seq,
-// last_reason, last_at, coalesced, reserve (only when it is not there).
+// Summary is the record's state for a heartbeat. Keys: state (ok | degraded | absent), why, promise, newest_seq,
+// last_reason, last_at, coalesced, reserve (only if it is missing).
 func (r *Recorder) Summary() map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

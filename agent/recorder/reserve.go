@@ -11,34 +11,34 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
-// The reserve is room, and file names, that can be given back when a credential has to be written on a full disk: a
+// The reserve is space and inodes that are released when a credential has to be written to a full disk: a
 // generation of credentials is a folder, four small files and a link.
 const (
 	reserveFiles = 8
 	reserveSlots = 16 // 64 KiB each, of real zeros
 )
 
-// ReleaseReserve gives the reserve's room and inodes back to the file system, for what matters more.
+// ReleaseReserve returns the reserve's space and inodes to the file system.
 func (r *Recorder) ReleaseReserve() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.disk.dropReserve()
 }
 
-// RefillReserve takes the reserve back. On a disk that is full it gets what it can.
+// RefillReserve allocates the reserve again. On a full disk it takes what it can get.
 func (r *Recorder) RefillReserve() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.disk.fillReserve()
 }
 
-// ReserveIn is the reserve of the record in a folder of the host, for a program beside its recorder.
+// ReserveIn is the reserve of the record in a folder of the host, for a program other than its recorder.
 type ReserveIn string
 
-// ReleaseReserve gives it back to the file system.
+// ReleaseReserve returns the reserve to the file system.
 func (dir ReserveIn) ReleaseReserve() error { return dir.folder().dropReserve() }
 
-// RefillReserve takes it back, as far as there is room.
+// RefillReserve allocates the reserve again, as far as there is space.
 func (dir ReserveIn) RefillReserve() error { return dir.folder().fillReserve() }
 
 func (dir ReserveIn) folder() *folder { return &folder{fs: durable.Host{}, dir: string(dir)} }

@@ -12,13 +12,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// login is whose processes are looked for.
+// login identifies the user whose processes are searched for.
 type login struct {
 	uid         uint32
 	subordinate []span
 }
 
-// span is a range of user ids, the last one excluded.
+// span is a half-open range of user ids.
 type span struct{ from, to uint64 }
 
 func (s span) has(id uint32) bool { return s.from <= uint64(id) && uint64(id) < s.to }
@@ -27,8 +27,8 @@ func (l login) owns(id uint32) bool {
 	return id == l.uid || slices.ContainsFunc(l.subordinate, func(s span) bool { return s.has(id) })
 }
 
-// has reports whether a process is the login's: by its real id, which a set-user-id program of root keeps, or because
-// it is in the login's slice and nothing of it is root's or a system user's.
+// has reports whether a process belongs to the login: by its real id, which a set-user-id root program keeps, or
+// because it is in the login's slice and none of its ids is root's or a system user's.
 func (l login) has(p Process, h Host) bool {
 	if l.owns(p.uids[0]) {
 		return true
@@ -41,10 +41,10 @@ func (l login) has(p Process, h Host) bool {
 	return h.inSlice(p.PID, l.uid)
 }
 
-// look goes through all processes and calls act, where it is given, for each of the login's as soon as it sees it. It
-// returns those; sure reports that the login has no process left. A process that was listed and gone before it was
-// read may have been the login's, and have left a child that is not on the list: the list is made again, and only
-// what is new on it is read, until nothing went away in between or ctx is done. A zombie does not count.
+// look scans all processes, and calls act, if it is not nil, for each of the login's as soon as it is found. It
+// returns those; sure reports that the login has no process left. A listed process that exits before it is read
+// may have been the login's and may have left an unlisted child: look lists processes again, and reads only new
+// ones, until none exits in between or ctx is done. A zombie does not count.
 func (h Host) look(ctx context.Context, l login, act func(login, int)) (found []Process, sure bool, err error) {
 	others := map[int]bool{os.Getpid(): true}
 	for {
@@ -79,7 +79,7 @@ func (h Host) look(ctx context.Context, l login, act func(login, int)) (found []
 	}
 }
 
-// standing is how a process fares.
+// standing is the state of a process.
 type standing int
 
 const (
@@ -88,7 +88,7 @@ const (
 	gone
 )
 
-// process reads one process. One whose state cannot be read is taken for ended.
+// process reads one process. If its state cannot be read, it counts as ended.
 func (h Host) process(pid int) (Process, standing) {
 	s, err := h.Proc.Status(pid)
 	if err != nil {
@@ -99,14 +99,13 @@ func (h Host) process(pid int) (Process, standing) {
 	uids, known := s.UIDs()
 	p.uids = uids
 	over := p.State == "Z" || p.State == "X"
-	if !known || (over && s.Number("Threads") <= 1) { // a first thread that ended hides the others' state
+	if !known || (over && s.Number("Threads") <= 1) { // an ended first thread hides the state of the others
 		return p, ended
 	}
 	return p, running
 }
 
-// inSlice reports whether a process is in the slice that systemd keeps for a user, or in the unit of one of its
-// terminals.
+// inSlice reports whether a process is in systemd's slice of a user, or in the unit of one of its terminals.
 func (h Host) inSlice(pid int, uid uint32) bool {
 	groups, err := h.Proc.Cgroups(pid)
 	if err != nil {
@@ -119,8 +118,8 @@ func (h Host) inSlice(pid int, uid uint32) bool {
 	})
 }
 
-// subordinate reads which ids the host gives to a login for its containers. A range that begins below the tenants' ids,
-// or that another login has as well, belongs to no login.
+// subordinate reads the ids that the host assigns to a login for its containers. It skips a range that begins
+// below the tenants' ids or that another login has as well.
 func (h Host) subordinate(name string, uid uint32) []span {
 	file, err := os.Open(h.Subuid)
 	if err != nil {

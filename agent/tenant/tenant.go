@@ -1,10 +1,10 @@
-// Package tenant ends every process of one login on this node, and reports which are left. It finds them in the login's
-// own slice, where systemd keeps one, and by their real user id everywhere else: a process that left its session, its
-// parent or its control group is found as well. Ids that the host gives to the login for its containers (/etc/subuid)
-// count as the login's.
+// Package tenant kills every process of one login on this node, and reports the survivors. It finds them in the
+// login's slice, if systemd keeps one, and by real user id everywhere else, so that a process that left its
+// session, its parent or its control group is found as well. Ids that the host assigns to the login for its
+// containers (/etc/subuid) count as the login's.
 //
-// It never touches a process of root or of a system user, and no login but the one that it was given. It knows nothing
-// of tasks and allocations; package agent calls it.
+// It never touches a process of root or of a system user, or of any other login. It has no notion of tasks and
+// allocations; package agent calls it.
 package tenant
 
 import (
@@ -23,22 +23,23 @@ import (
 )
 
 const (
-	// nobody and its 16-bit twin are system users above it; allUsers does not name a user.
+	// nobody and its 16-bit twin are system users above the tenants' ids; allUsers is not a user.
 	nobody, nobody16, allUsers = 65534, 65535, 1<<32 - 1
 
-	// Patience is how long End tries by default: what a SIGKILL does not end in that time waits for a disk or a driver.
+	// Patience is how long End tries by default: a process that survives SIGKILL for that long waits for a disk or
+	// a driver.
 	Patience = 10 * time.Second
-	// between is the pause from one look to the next, and quiet how many looks in a row must find nothing: process ids
-	// that begin again at the lowest may hide one from a scan.
+	// between is the pause between two scans, and quiet the number of consecutive scans that must find nothing:
+	// when process ids wrap around, a single scan may miss a process.
 	between, quiet = 20 * time.Millisecond, 3
-	// maxShown bounds the list of what is left.
+	// maxShown bounds the list of survivors.
 	maxShown = 8
 )
 
-// ErrProtected is returned for a login whose processes may not be ended: root, a system user, or the agent's own.
+// ErrProtected is returned for a login whose processes may not be killed: root, a system user, or the agent's own.
 var ErrProtected = errors.New("not a tenant's login")
 
-// Host is where End looks; the zero value is this machine.
+// Host is the machine on which End works; the zero value is this one.
 type Host struct {
 	Proc    host.Proc     // default /proc
 	Subuid  string        // default /etc/subuid
@@ -52,18 +53,18 @@ func (h Host) withDefaults() Host {
 	return h
 }
 
-// Process is one that is left.
+// Process is a survivor.
 type Process struct {
 	PID   int
-	Name  string // as it calls itself: any bytes
+	Name  string // set by the process itself: any bytes
 	State string // one letter of proc(5)
 	uids  [4]uint32
 }
 
-// Left is the error of End when processes live on.
+// Left is the error of End if processes survive.
 type Left struct{ Processes []Process }
 
-// Error names at most eight of them.
+// Error names at most eight survivors.
 func (l *Left) Error() string {
 	shown := make([]string, 0, maxShown)
 	for _, p := range l.Processes[:min(len(l.Processes), maxShown)] {
@@ -76,8 +77,8 @@ func (l *Left) Error() string {
 	return "processes of the login are left: " + strings.Join(shown, ", ") + more
 }
 
-// Protected reports why a user id's processes may not be ended, nil when they may. first is the lowest that may, at
-// least host.FirstTenant.
+// Protected returns why a user id's processes may not be killed, nil if they may. first is the lowest id that may
+// be, at least host.FirstTenant.
 func Protected(uid, first uint32) error {
 	switch {
 	case uid < max(first, host.FirstTenant), uid == nobody, uid == nobody16, uid == allUsers:
@@ -88,8 +89,9 @@ func Protected(uid, first uint32) error {
 	return nil
 }
 
-// End kills every process of the login, and returns how many there were once none is left. Its error is ErrProtected, a
-// *Left, or why that cannot be known. It kills at once: what may end in its own time is a unit, and is stopped before.
+// End kills every process of the login, and returns how many there were once none is left. Its error is
+// ErrProtected, a *Left, or why the result is unknown. It kills at once: a workload that needs a graceful stop is
+// a unit, and is stopped before.
 func (h Host) End(ctx context.Context, name string, uid uint32) (ended int, err error) {
 	h = h.withDefaults()
 	if err := Protected(uid, h.First); err != nil {
@@ -118,7 +120,7 @@ func (h Host) End(ctx context.Context, name string, uid uint32) (ended int, err 
 				"look for processes of user id %d: too many come and go to be sure within %s that none is its own", uid, h.Timeout)
 		case !sure:
 			empty = 0
-			continue // at once: what was found may have had children by now
+			continue // at once: the processes found may have forked since
 		}
 		empty++
 		select {
@@ -129,20 +131,20 @@ func (h Host) End(ctx context.Context, name string, uid uint32) (ended int, err 
 	return len(seen), nil
 }
 
-// kill stops a process, so that it begets none while it dies, and kills it.
+// kill stops a process, so that it cannot fork while it dies, and kills it.
 func (h Host) kill(l login, pid int) {
 	h.signal(l, pid, unix.SIGSTOP)
 	h.signal(l, pid, unix.SIGKILL)
 }
 
-// signal sends sig to a process that is the login's still: its number may be another process's by now.
+// signal sends sig to a process if it is still the login's: its number may have been reused.
 func (h Host) signal(l login, pid int, sig unix.Signal) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return // gone, or found again at the next look
+		return // gone, or found again by the next scan
 	}
 	defer unix.Close(fd)
 	if p, is := h.process(pid); is == running && l.has(p, h) {
-		_ = unix.PidfdSendSignal(fd, sig, nil, 0) // what it does not reach is found again, and is left in the end
+		_ = unix.PidfdSendSignal(fd, sig, nil, 0) // a process that is not reached is found again and reported
 	}
 }

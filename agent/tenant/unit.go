@@ -9,22 +9,22 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// SessionSlice is the slice of all terminal sessions, below which each session has a unit of its own.
+// SessionSlice is the slice of all terminal sessions; each session has its own unit in it.
 const SessionSlice = "gpuaas-sessions.slice"
 
-// sessionPrefix begins the name of every session's unit.
+// sessionPrefix is the prefix of every session unit's name.
 const sessionPrefix = "gpuaas-session-"
 
 // stopTime bounds a stop: systemd kills what is left of a session 200 ms after it asked it to end.
 const stopTime = 10 * time.Second
 
-// SessionPrefix begins the names of the units of one login's sessions.
+// SessionPrefix returns the prefix of the session units of one login.
 func SessionPrefix(uid uint32) string { return fmt.Sprintf("%su%d-", sessionPrefix, uid) }
 
 // StopSessions stops the units of one login's sessions, with all processes in them.
 func StopSessions(ctx context.Context, uid uint32) error { return stop(ctx, SessionPrefix(uid)) }
 
-// StopAllSessions stops the units that an agent left behind which died.
+// StopAllSessions stops the units that a dead agent left behind.
 func StopAllSessions(ctx context.Context) error { return stop(ctx, sessionPrefix) }
 
 func stop(ctx context.Context, prefix string) error {

@@ -11,10 +11,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// mayLogIn refuses a login that no tenant has (a user id below minUID), and an account that its host has locked or
-// whose time is over at now. A signed order asked for it: this is the node's own, second lock. Its error is an *Error.
+// mayLogIn refuses a login with a user id below minUID, which no tenant has, and an account that is locked or
+// expired at now. The platform's signed task permits the login; this is the node's own check. Its error is an
+// *Error.
 //
-// An account without a shadow entry (a directory's) has no state here and passes: only its directory knows.
+// An account without a shadow entry, such as one from a directory, passes: only its directory knows its state.
 func mayLogIn(ctx context.Context, u user, minUID uint32, now time.Time) error {
 	if u.UID < minUID {
 		return refused("user %q has the user id %d: terminals are for user ids from %d on", u.Name, u.UID, minUID)
@@ -39,8 +40,8 @@ func refused(format string, args ...any) error {
 	return &Error{Code: wire.CodeUserRefused, Err: fmt.Errorf(format, args...)}
 }
 
-// accountState returns why the account of a shadow(5) line may not log in; "" when it may. A password field of
-// exclamation marks alone is an account that never had a password, as useradd makes it, and is not locked.
+// accountState returns why the account in a shadow(5) line may not log in; "" if it may. A password field of only
+// exclamation marks is an account that never had a password, as useradd creates it, and is not locked.
 func accountState(line string, now time.Time) string {
 	f := strings.Split(strings.TrimRight(line, "\n"), ":")
 	if len(f) != 9 {

@@ -16,16 +16,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// Command is the agent's subcommand that becomes a tenant's shell. systemd starts it, in the unit of a session.
+// Command is the agent's subcommand that becomes a tenant's shell. systemd starts it in a session's unit.
 const Command = "session"
 
-// ExitNoShell is its exit status if the shell cannot be executed: one that a shell does not return by itself.
+// ExitNoShell is its exit status if the shell cannot be executed; no shell exits with it.
 const ExitNoShell = 253
 
-// ErrNoShell wraps what kept Become from becoming the shell.
+// ErrNoShell wraps the error that kept Become from executing the shell.
 var ErrNoShell = errors.New("start the shell")
 
-// become is who is to have the shell, and of which agent's mounts.
+// become describes the user of the shell and the agent whose mounts it gets.
 type become struct {
 	User, Home, Shell string
 	UID, GID          uint32
@@ -33,8 +33,8 @@ type become struct {
 	Agent             int // process id; 0: the mounts of this process
 }
 
-// Become turns this process into a login shell, as Open's session described it: in the agent's mount namespace, with
-// the user's ids and groups, a minimal environment, in the user's home. It returns only when it could not.
+// Become turns this process into the login shell that Open requested: in the agent's mount namespace, with the
+// user's ids and groups, a minimal environment, in the user's home. It returns only on failure.
 func Become(text string) error {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
@@ -48,7 +48,7 @@ func Become(text string) error {
 }
 
 func (b become) exec() error {
-	runtime.LockOSThread() // the thread that enters the namespace is the one that becomes the shell
+	runtime.LockOSThread() // the thread that enters the namespace has to execute the shell
 	if b.Agent != 0 {
 		if err := enterMounts(b.Agent); err != nil {
 			return fmt.Errorf("enter the agent's mounts: %w", err)
@@ -63,7 +63,7 @@ func (b become) exec() error {
 	}
 	if err := os.Chdir(b.Home); errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) ||
 		errors.Is(err, unix.ENOTDIR) {
-		err = os.Chdir("/") // as login does without a home
+		err = os.Chdir("/") // as login does if there is no home
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (b become) exec() error {
 	return fmt.Errorf("%s: %w", b.Shell, syscall.Exec(b.Shell, []string{"-" + filepath.Base(b.Shell)}, environment(u)))
 }
 
-// drop gives the terminal to the user, and all privileges away.
+// drop hands the terminal to the user and drops all privileges.
 func (b become) drop() error {
 	if err := os.Stdin.Chown(int(b.UID), -1); err != nil {
 		return err

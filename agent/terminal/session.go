@@ -1,8 +1,9 @@
-// Package terminal gives an allocation's user a shell: a node stream to the terminal gateway first, then the user, a
-// PTY and the login shell, then bytes both ways.
+// Package terminal gives an allocation's user a shell: it connects a node stream to the terminal gateway, checks
+// the user, opens a PTY, starts the login shell, and then copies bytes both ways.
 //
-// The order is the contract: whatever goes wrong behind the stream is written to the stream, so that the browser shows
-// an error and not a spinner. It knows nothing of tasks and of retries; package agent calls it.
+// The order is the contract: every failure after the stream is connected is written to the stream, so that the
+// browser shows an error rather than a spinner. The package has no notion of tasks and retries; package agent
+// calls it.
 package terminal
 
 import (
@@ -28,23 +29,23 @@ import (
 // Longer than 300 lines: one session from its token to its end, with both directions of its stream.
 
 const (
-	// StreamTimeout bounds the way to the gateway: half of the gateway's own patience with a node.
+	// StreamTimeout bounds the connection to the gateway: half of the time that the gateway waits for a node.
 	StreamTimeout = 10 * time.Second
 	pongWithin    = 10 * time.Second
 	pingEvery     = 30 * time.Second
 	closeTimeout  = 500 * time.Millisecond
-	drain         = 100 * time.Millisecond // what a shell's children print after it ended
-	flush         = 5 * time.Second        // of what was printed before, over a slow stream
+	drain         = 100 * time.Millisecond // for output of a shell's children after it exited
+	flush         = 5 * time.Second        // for earlier output, over a slow stream
 	maxMessage    = 1 << 20                // a paste
 	maxRefusal    = 64 << 10               // an error page
 )
 
-// Error is why a terminal could not be opened: a code of package wire for the user's side, and the cause.
+// Error is why a terminal could not be opened: a code of package wire for the user, and the cause.
 type Error struct {
 	Code   string
-	Stream bool // the node stream itself failed: it could not be reported
-	Status int  // the gateway's HTTP status, 0 when it gave none
-	// Limiter is what refused the stream before the gateway saw it, diag.NoLimiter for any other failure.
+	Stream bool // the node stream failed, so the user got no report
+	Status int  // the gateway's HTTP status, 0 if there was none
+	// Limiter is what refused the stream before it reached the gateway, diag.NoLimiter for any other failure.
 	Limiter diag.Limiter
 	Err     error
 }
@@ -52,28 +53,29 @@ type Error struct {
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Options select which terminal to open.
+// Options describe the terminal to open.
 type Options struct {
 	URL         string // of the node stream, https
 	Transport   http.RoundTripper
 	Correlation string
-	Header      http.Header // of the upgrade, beside the correlation id, such as which host this is; nil: none
-	User        string
-	MinUID      uint32 // a login below it is refused, root's and the system's own
-	Cols, Rows  uint16 // default 80x24
-	Limits      Limits // of the session's unit
+	// headers of the upgrade in addition to the correlation id, such as the host's name; nil: none
+	Header     http.Header
+	User       string
+	MinUID     uint32 // a lower id is refused: root's and the system's
+	Cols, Rows uint16 // default 80x24
+	Limits     Limits // of the session's unit
 }
 
-// Session is an open terminal: Run must be called, and ends it.
+// Session is an open terminal. Run must be called, and ends it.
 type Session struct {
 	conn   *ws.Conn
 	shell  *shell
 	first  []byte      // the shell's output before Run
-	typing atomic.Bool // input waits for the shell to take it, so pongs wait, too
+	typing atomic.Bool // input is blocked until the shell reads it, which delays pongs
 }
 
-// Open connects the node stream, then starts the shell, then sends the ready frame. Its error is an *Error, which was
-// sent over the stream where there is one.
+// Open connects the node stream, starts the shell, and sends the ready frame. Its error is an *Error, which was
+// also sent over the stream if that exists.
 func Open(ctx context.Context, o Options) (*Session, error) {
 	conn, err := connect(ctx, o)
 	if err != nil {
@@ -94,7 +96,8 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	return s, nil
 }
 
-// overruled is a failure as an *Error: one that a decision brought about has the decision's code, whatever was cut off.
+// overruled returns a failure as an *Error. If a decision canceled ctx, the error has that decision's code,
+// whatever step failed.
 func overruled(ctx context.Context, err error) *Error {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -104,7 +107,7 @@ func overruled(ctx context.Context, err error) *Error {
 	return e
 }
 
-// Confinement is what bounds the session.
+// Confinement returns the limits of the session.
 func (s *Session) Confinement() Confinement { return s.shell.Confinement }
 
 func (s *Session) start(ctx context.Context, o Options) error {
@@ -138,7 +141,7 @@ func connect(ctx context.Context, o Options) (*ws.Conn, error) {
 	if err != nil {
 		return nil, streamError(ctx, nil, err)
 	}
-	stream, _ := resp.Body.(io.ReadWriteCloser) // what http.Transport gives with an upgrade
+	stream, _ := resp.Body.(io.ReadWriteCloser) // the Body that http.Transport returns for an upgrade
 	conn, err := ws.Open(resp, stream, maxMessage)
 	if err != nil {
 		defer resp.Body.Close()
@@ -157,7 +160,7 @@ func handshake(ctx context.Context, o Options) (*http.Response, error) {
 	return o.Transport.RoundTrip(r)
 }
 
-// streamError names a node stream that could not be had, with the gateway's own code where it gave one.
+// streamError classifies a failure to connect the node stream, with the gateway's own code if it sent one.
 func streamError(ctx context.Context, resp *http.Response, err error) *Error {
 	e := &Error{Code: CodeStreamFailed, Stream: true, Err: fmt.Errorf("connect the node stream: %w", err)}
 	if ctx.Err() != nil {
@@ -167,11 +170,11 @@ func streamError(ctx context.Context, resp *http.Response, err error) *Error {
 		return e
 	}
 	e.Status = resp.StatusCode
-	if e.Status == http.StatusSwitchingProtocols { // of a bad kind: there is a stream, and no envelope to read
+	if e.Status == http.StatusSwitchingProtocols { // a malformed upgrade: the body is a stream and no envelope
 		return e
 	}
 	var envelope wire.ErrorBody
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // of one that broke off, what came
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // of an interrupted response, what was received
 	if bounded.Unmarshal(body, &envelope, bounded.Small()) == nil && envelope.Error.Code != "" {
 		e.Code = envelope.Error.Code
 		e.Err = fmt.Errorf("connect the node stream: %d %s", resp.StatusCode, envelope.Error.Message)
@@ -186,33 +189,33 @@ func streamError(ctx context.Context, resp *http.Response, err error) *Error {
 	return e
 }
 
-// CodeStreamFailed is the code of a node stream that failed in a way that has no code of its own.
+// CodeStreamFailed is the code of a node stream failure without a more specific code.
 const CodeStreamFailed = "node_stream_failed"
 
-// End is how a session ended.
+// End describes how a session ended.
 type End struct {
-	Why      string // shell_exited | stream_closed | agent_stopping, or the decision that ended it, one of wire.End*
-	ExitCode int    // of the shell, where it exited
+	Why      string // shell_exited | stream_closed | agent_stopping, or the decision that ended it: one of wire.End*
+	ExitCode int    // of the shell, if it exited
 }
 
-// Decided is the cause of a context that ends a session by a decision: one of wire.End*.
+// Decided is the cause of a context that a decision canceled: one of wire.End*.
 type Decided string
 
 func (d Decided) Error() string { return string(d) }
 
-// closeDecided is the close code of a session that a decision ended, on both legs.
+// closeDecided is the close code on both legs of a session that a decision ended.
 const closeDecided = 4000
 
-// Run carries bytes until the shell exits, the stream ends or ctx is done. When it returns, the shell is gone and
-// reaped, and the stream closed. A ctx whose cause is a Decided closes the stream with that as its reason.
+// Run copies bytes until the shell exits, the stream ends or ctx is done. When it returns, the shell is gone and
+// reaped, and the stream closed. If the cause of ctx is a Decided, it closes the stream with that as reason.
 func (s *Session) Run(ctx context.Context) End {
 	var (
 		wg               sync.WaitGroup
 		inDone, outDone  = make(chan struct{}), make(chan struct{})
-		pingCtx, pingEnd = context.WithCancel(context.WithoutCancel(ctx)) // ends later than ctx: there is a frame to send
+		pingCtx, pingEnd = context.WithCancel(context.WithoutCancel(ctx)) // outlives ctx: a last frame has to be sent
 	)
-	var closed string // by the gateway's close; readable after inDone
-	var left bool     // the shell has closed its terminal; readable after outDone
+	var closed string // from the gateway's close frame; readable after inDone
+	var left bool     // the shell closed its terminal; readable after outDone
 	wg.Go(func() { defer close(inDone); closed = s.in() })
 	wg.Go(func() { defer close(outDone); left = s.out() })
 	wg.Go(func() { s.ping(pingCtx) })
@@ -260,7 +263,7 @@ func (s *Session) Run(ctx context.Context) End {
 	return end
 }
 
-// decisionOf is the code of the decision that ended ctx; otherwise where none did.
+// decisionOf returns the code of the decision that canceled ctx, or otherwise if it was none.
 func decisionOf(ctx context.Context, otherwise string) string {
 	var why Decided
 	if errors.As(context.Cause(ctx), &why) {
@@ -269,7 +272,7 @@ func decisionOf(ctx context.Context, otherwise string) string {
 	return otherwise
 }
 
-// in carries the stream to the PTY until either ends, and returns the reason with which the gateway closed it.
+// in copies the stream to the PTY until either ends, and returns the gateway's close reason.
 func (s *Session) in() string {
 	for {
 		kind, data, err := s.conn.Read()
@@ -291,13 +294,13 @@ func (s *Session) in() string {
 		}
 		var f wire.Frame
 		if bounded.Unmarshal(data, &f, bounded.Small()) == nil && f.Type == "resize" && f.Cols > 0 && f.Rows > 0 {
-			_ = ptmx.Resize(s.shell.master, f.Cols, f.Rows) // a shell that is gone has no size
+			_ = ptmx.Resize(s.shell.master, f.Cols, f.Rows) // the shell may be gone
 		}
 	}
 }
 
-// out carries the PTY to the stream until either ends, and reports whether it was the PTY. That ends with EIO; or, once
-// it has a deadline, with the last byte that was in it then.
+// out copies the PTY to the stream until either ends, and reports whether it was the PTY. The PTY ends with EIO
+// or, after its deadline, with the last byte in its buffer.
 func (s *Session) out() bool {
 	buf := make([]byte, 32<<10)
 	n, rest := copy(buf, s.first), ptyHolds
@@ -316,7 +319,7 @@ func (s *Session) out() bool {
 	}
 }
 
-// ping notices a peer that vanished without a word.
+// ping detects a peer that vanished without closing the stream.
 func (s *Session) ping(ctx context.Context) {
 	ticker := time.NewTicker(pingEvery)
 	defer ticker.Stop()

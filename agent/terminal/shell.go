@@ -20,35 +20,36 @@ import (
 )
 
 const (
-	// firstWordsWithin is how long a shell may take to its first output, its prompt: one without output shows its
-	// user nothing, and is not ready. It is less than the gateway's usual patience, so that the user gets the reason.
+	// firstWordsWithin is how long a shell may take until its first output, the prompt: without output its user
+	// sees nothing, and the terminal is not ready. It is shorter than the gateway's default timeout, so that the
+	// user gets the reason.
 	firstWordsWithin = 10 * time.Second
-	// settleFor is how long a shell with some output is watched: nologin and broken stubs print, then end.
+	// settleFor is how long a shell is watched after its first output: nologin and broken stubs print, then exit.
 	settleFor = 10 * time.Millisecond
-	// hangup is what a shell has to end by itself once its terminal is gone.
+	// hangup is how long a shell may take to exit after its terminal is gone.
 	hangup = 300 * time.Millisecond
-	// farewell is what a shell that has closed its terminal has to be seen to exit: on a busy machine that is more than
-	// an exit takes.
+	// farewell is how long to wait for the exit of a shell that has closed its terminal: on a busy machine an exit
+	// may take long.
 	farewell = 5 * time.Second
-	// ptyHolds is more than the kernel keeps of what was printed on a PTY and not read.
+	// ptyHolds is more than the kernel buffers of a PTY's unread output.
 	ptyHolds = 128 << 10
 )
 
-// shell is a user's login shell on a PTY of its own.
+// shell is a user's login shell on its own PTY.
 type shell struct {
 	Confinement
 
 	master *os.File
-	cmd    *exec.Cmd     // the shell itself, or what waits for its unit
-	exited chan struct{} // closed once it was reaped, and its unit is gone
-	code   int           // valid after exited; 128 + signal where a signal ended it, 255 where it has a unit
+	cmd    *exec.Cmd     // the shell itself, or the command that waits for its unit
+	exited chan struct{} // closed once the shell is reaped and its unit is gone
+	code   int           // valid after exited; 128 + signal if a signal killed it, 255 if that happened in a unit
 	words  string        // valid after exited: systemd's error about the unit
-	settle time.Duration // how long one with some output is watched
-	hold   func()        // closes the agent's end of the user's side, which keeps the PTY open until the shell has it
+	settle time.Duration // how long it is watched after its first output
+	hold   func()        // closes the agent's handle on the user's side, which keeps the PTY open until the shell has it
 }
 
-// startShell starts u's shell as a login shell: own session, controlling terminal, the user's ids and groups, a
-// minimal environment, in the user's home. Where systemd runs the host, it has a unit of its own.
+// startShell starts u's login shell: its own session, a controlling terminal, the user's ids and groups, a minimal
+// environment, in the user's home. On a host with systemd, it gets its own unit.
 func startShell(u user, cols, rows uint16, limits Limits) (*shell, error) {
 	master, tty, err := ptmx.Open()
 	if err != nil {
@@ -93,7 +94,7 @@ func startOn(tty *os.File, u user) (*exec.Cmd, error) {
 	}
 	cmd, err := start(u.Home)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOTDIR) {
-		cmd, err = start("/") // as login does without a home; if the shell is at fault, it fails again
+		cmd, err = start("/") // as login does if there is no home; if the shell is at fault, it fails again
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", u.Shell, err)
@@ -121,8 +122,9 @@ func (s *shell) reap() {
 	close(s.exited)
 }
 
-// firstWords waits until the shell prints something and is known to live, and returns the output so far. Its error is
-// an *Error when the shell ended or stayed silent instead, or ctx was done first: a silent shell holds up no decision.
+// firstWords waits until the shell prints something and has not exited shortly after, and returns the output so
+// far. Its error is an *Error if the shell exited or printed nothing, or if ctx was done first, so that a silent
+// shell does not delay a decision.
 func (s *shell) firstWords(ctx context.Context, within time.Duration) ([]byte, error) {
 	buf := make([]byte, 4096)
 	if err := s.master.SetReadDeadline(time.Now().Add(within)); err != nil {
@@ -130,7 +132,7 @@ func (s *shell) firstWords(ctx context.Context, within time.Duration) ([]byte, e
 	}
 	stop := context.AfterFunc(ctx, func() { _ = s.master.SetReadDeadline(time.Now()) })
 	n, err := s.master.Read(buf)
-	s.hold() // the shell has it by now, or never will
+	s.hold() // the shell has opened it by now, or never will
 	if !stop() {
 		return nil, overruled(ctx, fmt.Errorf("wait for the shell: %w", context.Cause(ctx)))
 	}
@@ -139,7 +141,7 @@ func (s *shell) firstWords(ctx context.Context, within time.Duration) ([]byte, e
 	}
 	wait := s.settle
 	if err != nil {
-		wait = farewell // the terminal is gone; the shell itself follows
+		wait = farewell // the terminal is closed; the shell should exit soon
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -153,8 +155,8 @@ func (s *shell) firstWords(ctx context.Context, within time.Duration) ([]byte, e
 	return buf[:n], s.master.SetReadDeadline(time.Time{})
 }
 
-// endedAtOnce names a shell that ended without being one: systemd refused its unit, it could not be started, or it
-// ended.
+// endedAtOnce classifies a shell that exited at once: systemd refused its unit, it could not be started, or it
+// exited.
 func (s *shell) endedAtOnce(said string) *Error {
 	switch {
 	case s.Unit != "" && s.words != "":
@@ -165,8 +167,8 @@ func (s *shell) endedAtOnce(said string) *Error {
 	return &Error{Code: wire.CodePTYExited, Err: fmt.Errorf("the shell ended at once with code %d%s", s.code, said)}
 }
 
-// end hangs up and waits until the shell is gone: first a request, then not. With its unit every process of the session
-// ends, detached or not. Without one, jobs that the user detached live on, as they do after an SSH session.
+// end hangs up and waits until the shell is gone: it sends SIGHUP first, then SIGKILL. With a unit, every process
+// of the session ends, detached or not. Without one, detached jobs survive, as after an SSH session.
 func (s *shell) end() {
 	if s.Unit != "" {
 		s.endUnit()
@@ -174,7 +176,7 @@ func (s *shell) end() {
 	}
 	foreground := s.foreground()
 	s.signal(s.cmd.Process.Pid, unix.SIGHUP)
-	_ = s.master.Close() // the kernel hangs up the terminal's session, too
+	_ = s.master.Close() // the kernel hangs up the terminal's session as well
 	select {
 	case <-s.exited:
 	case <-time.After(hangup):
@@ -182,11 +184,12 @@ func (s *shell) end() {
 		<-s.exited
 	}
 	if foreground > 1 && foreground != s.cmd.Process.Pid {
-		s.signal(foreground, unix.SIGKILL) // what ran in the foreground and ignored the hang-up
+		s.signal(foreground, unix.SIGKILL) // a foreground job that ignored the SIGHUP
 	}
 }
 
-// endUnit hangs up, and kills what did not end by it. What takes no SIGKILL is not waited for longer than killTimeout.
+// endUnit hangs up, and kills processes that survive. It waits no longer than killTimeout for processes that
+// survive SIGKILL.
 func (s *shell) endUnit() {
 	s.hold()
 	_ = s.master.Close() // the kernel hangs up the terminal's session
@@ -204,8 +207,7 @@ func (s *shell) endUnit() {
 	}
 }
 
-// waiting reads what lies in the terminal, and waits for none. It is for a terminal whose deadline is over, which ends
-// that deadline.
+// waiting reads what is in the terminal's buffer without blocking. It clears the terminal's expired read deadline.
 func (s *shell) waiting(buf []byte) (n int) {
 	raw, err := s.master.SyscallConn()
 	if err != nil || len(buf) == 0 || s.master.SetReadDeadline(time.Time{}) != nil {
@@ -222,7 +224,7 @@ func (s *shell) waiting(buf []byte) (n int) {
 	return n
 }
 
-// foreground is the process group that the terminal's keys go to, 0 when unknown.
+// foreground returns the terminal's foreground process group, 0 if unknown.
 func (s *shell) foreground() int {
 	pgrp := 0
 	raw, err := s.master.SyscallConn()
@@ -233,12 +235,12 @@ func (s *shell) foreground() int {
 	return pgrp
 }
 
-// signal sends sig to a process group; a group that is gone is what was wanted.
+// signal sends sig to a process group; it ignores a group that is gone.
 func (s *shell) signal(pgrp int, sig unix.Signal) {
 	select {
 	case <-s.exited:
 		if pgrp == s.cmd.Process.Pid {
-			return // reaped: the number may be another process's by now
+			return // reaped: the number may have been reused
 		}
 	default:
 	}

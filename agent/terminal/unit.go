@@ -19,35 +19,35 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// Limits bound one session, as systemd.resource-control(5) spells them. An empty field has its default.
+// Limits bound one session, in the syntax of systemd.resource-control(5). An empty field means its default.
 type Limits struct {
 	TasksMax  string // default 4096
 	MemoryMax string // default 80%, of the host's memory
 	CPUWeight string // default 50: half of what a service has
 }
 
-// DefaultLimits leave a tenant the node, and the agent alive.
+// DefaultLimits keep the node usable for its tenant and the agent alive.
 func DefaultLimits() Limits { return Limits{TasksMax: "4096", MemoryMax: "80%", CPUWeight: "50"} }
 
-// Confinement is what bounds a session. It is evidence, and part of the answer to terminal.open.
+// Confinement lists the limits of a session. It is evidence, and part of the response to terminal.open.
 type Confinement struct {
-	Unit        string   // its own; "" where it has none
+	Unit        string   // name of its own unit; "" if it has none
 	Unconfined  string   // why it has none
-	NotEnforced []string // limits that this host's kernel or its delegation cannot enforce
+	NotEnforced []string // limits that this host's kernel or delegation cannot enforce
 }
 
 const (
-	// stopTimeout is what a session's processes get between the hang-up and SIGKILL. It is less than hangup, so that a
-	// shell that exits is seen to exit.
+	// stopTimeout is the time between SIGHUP and SIGKILL for a session's processes. It is less than hangup, so that
+	// the exit of a shell is noticed.
 	stopTimeout = "200ms"
-	// killTimeout bounds the end of a session's unit. What lives on is found by its user id in a clean-up.
+	// killTimeout bounds the end of a session's unit. A cleanup finds survivors by their user id.
 	killTimeout = 10 * time.Second
-	// maxWords bounds what is kept of systemd-run's own words.
+	// maxWords bounds, in bytes, what is kept of systemd-run's output.
 	maxWords = 4 << 10
 )
 
-// unconfined returns why a session gets no unit of its own; "" where it gets one. Where systemd runs the host, a
-// session without a unit is refused and never started in the agent's.
+// unconfined returns why a session gets no unit; "" if it gets one. On a host with systemd, a session without a
+// unit is refused, and never started in the agent's unit.
 func unconfined() string {
 	switch {
 	case !host.Booted():
@@ -58,9 +58,9 @@ func unconfined() string {
 	return ""
 }
 
-// notEnforced lists the limits whose controller systemd does not have on this host.
+// notEnforced lists the limits for which systemd has no controller on this host.
 func notEnforced(root string) []string {
-	all, _ := os.ReadFile(filepath.Join(root, "cgroup.controllers")) // only the unified hierarchy has it
+	all, _ := os.ReadFile(filepath.Join(root, "cgroup.controllers")) // exists only in the unified hierarchy
 	have := strings.Fields(string(all))
 	var lacks []string
 	for _, l := range [...]struct{ controller, limit string }{{"pids", "TasksMax"}, {"memory", "MemoryMax"},
@@ -73,15 +73,15 @@ func notEnforced(root string) []string {
 	return lacks
 }
 
-// unitName is a name that no session had: its unit may not be unloaded yet.
+// unitName returns a name that no session had before: the unit of a past session may still be loaded.
 func unitName(uid uint32) string {
 	return tenant.SessionPrefix(uid) + strings.ToLower(rand.Text()[:8]) + ".service"
 }
 
-// unitArgv is the command that runs a session as a unit of its own and ends with it. systemd starts the session, so it
-// has nothing of the agent's but the mounts that it enters: no sandbox, no control group, no journal, no descriptor. A
-// service and not a scope: OOMPolicy= of a scope needs systemd 253, and a scope's processes are the agent's children,
-// with its system call filter and its bounding set.
+// unitArgv returns the command that runs a session as its own unit and exits with it. Since systemd starts the
+// session, it inherits nothing from the agent except the mounts that it enters: no sandbox, control group, journal
+// or descriptor. It is a service rather than a scope: OOMPolicy= of a scope needs systemd 253, and a scope's
+// processes are the agent's children, with its system call filter and bounding set.
 func unitArgv(name, tty, program string, limits Limits, lacks []string, spec string) []string {
 	argv := []string{
 		"systemd-run", "--quiet", "--collect", "--wait", "--service-type=exec",
@@ -94,7 +94,7 @@ func unitArgv(name, tty, program string, limits Limits, lacks []string, spec str
 		"KillMode=control-group", "SendSIGHUP=yes", "TimeoutStopSec=" + stopTimeout,
 	}
 	if _, err := strconv.ParseUint(limits.TasksMax, 10, 64); err == nil && slices.Contains(lacks, "TasksMax") {
-		properties = append(properties, "LimitNPROC="+limits.TasksMax) // of the login, on all of this kernel
+		properties = append(properties, "LimitNPROC="+limits.TasksMax) // counts all processes of the login on this kernel
 	}
 	for _, p := range properties {
 		argv = append(argv, "--property="+p)
@@ -102,8 +102,8 @@ func unitArgv(name, tty, program string, limits Limits, lacks []string, spec str
 	return append(argv, "--", program, Command, spec)
 }
 
-// startUnit starts u's shell on tty in a unit of its own. The command that is returned ends once the unit has ended,
-// with every process in it.
+// startUnit starts u's shell on tty in its own unit. The returned command exits once the unit has ended, with
+// every process in it.
 func startUnit(tty *os.File, u user, limits Limits) (*exec.Cmd, Confinement, error) {
 	c := Confinement{Unit: unitName(u.UID), NotEnforced: notEnforced("/sys/fs/cgroup")}
 	spec, err := json.Marshal(become{User: u.Name, Home: u.Home, Shell: u.Shell, UID: u.UID, GID: u.GID,
@@ -111,8 +111,8 @@ func startUnit(tty *os.File, u user, limits Limits) (*exec.Cmd, Confinement, err
 	if err != nil {
 		return nil, c, fmt.Errorf("set the user of the shell: %w", err)
 	}
-	// A link to the running build: an update may have replaced its file. The text is encoded since systemd expands $ in
-	// it.
+	// A link to the running build, since an update may have replaced its file. The text is encoded since systemd
+	// expands $ in it.
 	program := fmt.Sprintf("/proc/%d/exe", os.Getpid())
 	argv := unitArgv(c.Unit, tty.Name(), program, limits, c.NotEnforced, base64.RawURLEncoding.EncodeToString(spec))
 	cmd := exec.Command(argv[0], argv[1:]...)
@@ -125,14 +125,14 @@ func startUnit(tty *os.File, u user, limits Limits) (*exec.Cmd, Confinement, err
 	return cmd, c, nil
 }
 
-// killUnit kills every process of a session's unit at once.
+// killUnit kills every process of a session's unit.
 func killUnit(name string) {
 	c := host.Command{Limit: killTimeout}
-	// An error is seen by the wait for the unit's end.
+	// The wait for the unit's end notices a failure.
 	_, _ = c.Run(context.Background(), "systemctl", "kill", "--signal=SIGKILL", "--", name)
 }
 
-// words keeps the beginning of a program's output. It is read once the program has been waited for.
+// words keeps the beginning of a program's output. Read it only after waiting for the program.
 type words struct{ bytes.Buffer }
 
 func (w *words) Write(p []byte) (int, error) {

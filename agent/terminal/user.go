@@ -12,22 +12,22 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// lookupTimeout bounds one question to NSS, which may ask a directory server.
+// lookupTimeout bounds one NSS query, which may go to a directory server.
 const lookupTimeout = 5 * time.Second
 
-// user is a login as the host's name service has it.
+// user is an account as the host's name service reports it.
 type user struct {
 	host.User
 	groups []uint32
 }
 
-// UserID is the id that the host's name service gives to a login. Its error is an *Error.
+// UserID returns a login's id from the host's name service. Its error is an *Error.
 func UserID(ctx context.Context, name string) (uint32, error) {
 	u, err := find(ctx, name)
 	return u.UID, err
 }
 
-// lookup is find with the login's groups, and refuses one without a usable shell. Its error is an *Error.
+// lookup is find plus the login's groups; it refuses a login without a usable shell. Its error is an *Error.
 func lookup(ctx context.Context, name string) (user, error) {
 	entry, err := find(ctx, name)
 	if err != nil {

@@ -6,10 +6,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 )
 
-// maxSaid bounds what is read of a shell that ended: its last lines give the reason.
+// maxSaid bounds what is read of an exited shell's output: its last lines show the reason.
 const maxSaid = 64 << 10
 
-// said quotes the last lines of a shell that has ended; first is the part that was read already.
+// said quotes the last lines of a shell that has exited; first is the output that was read already.
 func (s *shell) said(first []byte) string {
 	_ = s.master.SetReadDeadline(time.Now().Add(drain))
 	shown, buf := first, make([]byte, 4096)

@@ -13,18 +13,18 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// Codes of refusals.
+// Refusal codes.
 const (
 	CodeInvalid  = "task_invalid"
-	CodeBoundary = "update_boundary" // the payload is about something that no self-update may touch
+	CodeBoundary = "update_boundary" // the payload concerns something that no self-update may change
 	CodeOverlap  = "verifier_overlap_missing"
 	CodeToken    = "recovery_token_invalid"
 	CodeSkipped  = "version_skipped"
 	CodeBusy     = "update_in_progress"
-	CodeOver     = "update_over" // this very task came to its end before
+	CodeOver     = "update_over" // this task, or a later one, has ended already
 )
 
-// Refusal is why a task is not carried out. Nothing of it was.
+// Refusal is why a task is not executed. Nothing was changed.
 type Refusal struct {
 	Code string
 	Why  string
@@ -40,15 +40,15 @@ func refuse(code, format string, args ...any) *Refusal {
 // maxSoak bounds what a task may ask for.
 const maxSoak = 24 * time.Hour
 
-// Node is whom a task is for.
+// Node describes the node that a task must be for.
 type Node struct {
 	ID      string
 	Profile string // the active environment profile, "" where it is not known
 	Keys    wire.Verifiers
 }
 
-// Accept looks at a task whose signature was verified: whether its payload is one, within the boundary, and possible
-// here. A task that the journal has as its active rollout already is accepted again; Begin is not to be called for it.
+// Accept checks a task with a verified signature: whether its payload is valid, within the boundary, and possible
+// here. It accepts the task of the journal's active rollout again; do not call Begin for that.
 func (j Journal) Accept(task wire.Task, node Node, now time.Time) (Accepted, *Refusal) {
 	a := Accepted{Task: task, Keys: node.Keys}
 	if err := decode(task.Payload, &a.Payload); err != nil {
@@ -77,7 +77,7 @@ func (j Journal) Accept(task wire.Task, node Node, now time.Time) (Accepted, *Re
 		return a, nil
 	}
 	if r := j.Rollout; r != nil && task.QueuedAt.Before(r.Task.QueuedAt) {
-		// or an old one, delivered again, would go back
+		// an old task, delivered again, would downgrade the node
 		return a, refuse(CodeOver, "a later order was taken already: %s", r.ID)
 	}
 	if r := j.Active(); r != nil {
@@ -89,7 +89,7 @@ func (j Journal) Accept(task wire.Task, node Node, now time.Time) (Accepted, *Re
 	return a, nil
 }
 
-// decode reads a payload, all of whose fields must be ones that a self-update may have.
+// decode decodes a payload, and rejects fields that a self-update may not have.
 func decode(payload []byte, p *wire.SelfUpdatePayload) *Refusal {
 	var fields map[string]json.RawMessage
 	if err := bounded.Unmarshal(payload, &fields, bounded.Answer()); err != nil {
@@ -105,12 +105,12 @@ func decode(payload []byte, p *wire.SelfUpdatePayload) *Refusal {
 		}
 	}
 	if err := bounded.Strict(payload, p, bounded.Answer()); err != nil {
-		return refuse(CodeInvalid, "a field of the payload has a wrong type") // the decoder's words would quote values
+		return refuse(CodeInvalid, "a field of the payload has a wrong type") // the decoder's error would quote values
 	}
 	return nil
 }
 
-// overlap wants the new verifier set to hold the key that signed this task: a node that lost that one could not be
+// overlap requires the new verifier set to contain the key that signed this task: otherwise the node could not be
 // ordered to go back.
 func overlap(set, keyID string, now wire.Verifiers) *Refusal {
 	if set == "" {
@@ -129,7 +129,7 @@ func overlap(set, keyID string, now wire.Verifiers) *Refusal {
 	return nil
 }
 
-// current looks at a recovery token's claims: this node's, this profile's, not over.
+// current checks that a recovery token's claims are for this node and this profile, and not expired.
 func current(token string, node Node, now time.Time) *Refusal {
 	if token == "" {
 		return nil

@@ -6,10 +6,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Path is a way to change a node.
+// Path is a procedure for changing a node.
 type Path string
 
-// The paths, from what a node may do alone to what only people may.
+// The paths, from what a node may do alone to what only people may do.
 const (
 	PathSelfUpdate   Path = "node.self_update"
 	PathEnrollment   Path = "automatic recovery enrollment"
@@ -20,7 +20,7 @@ const (
 	PathProvider     Path = "repair if proven safe, otherwise full reimage"
 )
 
-// Boundary is one row of what a self-update may and may not be about.
+// Boundary is one row of the table of what a self-update may and may not change.
 type Boundary struct {
 	Trigger string
 	Path    Path
@@ -29,11 +29,11 @@ type Boundary struct {
 	Back    string // how it is reverted
 
 	Reasons []diag.RecordReason // decisions of the agent that this row is about
-	Fields  []string            // payload fields that would be of this row
+	Fields  []string            // payload fields that would belong to this row
 }
 
-// boundaries is every row. A field of a payload that is in a row of another path is refused with that row; one that is
-// in none is refused as unknown. Either way nothing of the task is carried out.
+// boundaries lists every row. A payload field of another path's row is refused with that row; a field in no row is
+// refused as unknown. In both cases nothing of the task is executed.
 var boundaries = [...]Boundary{
 	{
 		Trigger: "another build, with unchanged endpoints, CA, task protocol and unit", Path: PathSelfUpdate,
@@ -88,7 +88,7 @@ var boundaries = [...]Boundary{
 	},
 }
 
-// BoundaryOf gives the row of a decision's reason; ok is false where a self-update has nothing to do with it.
+// BoundaryOf returns the row for a decision's reason; ok is false for a reason that does not concern self-updates.
 func BoundaryOf(reason diag.RecordReason) (Boundary, bool) {
 	return find(func(b Boundary) bool { return slices.Contains(b.Reasons, reason) })
 }

@@ -1,12 +1,12 @@
-// Package update decides which build of the agent runs on a node, and keeps that decision where a crash cannot undo it.
+// Package update decides which build of the agent runs on a node, and stores that decision crash-safely.
 //
-// Everything is in one journal (Journal), a value of which every step is a pure function: no clock, no network, no
-// file. Keeper writes a step down before anything follows from it, in one atomic write together with the evidence of
-// it, so that there is never a change without its reason nor a reason without its change. Launch, called at the start
-// of the installed program before it does anything else, holds which build is to run.
+// All state is in one journal (Journal), a value whose steps are pure functions: no clock, no network, no file.
+// Keeper writes each step before it takes effect, in one atomic write together with its evidence, so that there is
+// never a change without its reason or a reason without its change. Launch, which the installed program calls
+// before it does anything else, decides which build runs.
 //
-// It mints nothing and relaxes nothing: what a self-update may touch is SelfUpdatePayload, and Boundary names whose the
-// rest is. Its callers are package agent and cmd/gpuaas-agent.
+// The package creates no credentials and relaxes no check: SelfUpdatePayload lists what a self-update may change,
+// and Boundary names the owner of everything else. Its callers are package agent and cmd/gpuaas-agent.
 package update
 
 import (
@@ -18,49 +18,49 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// MaxCrashes is how many ends of its own a build gets before it has converged. A reboot and an orderly stop do not
+// MaxCrashes is how many crashes a build may have before it has converged. A reboot and an orderly stop do not
 // count.
 const MaxCrashes = 3
 
-// maxProbeFails is how many refusals in a row a probe of the soak may see while the platform answers.
+// maxProbeFails is how many consecutive refusals a probe of the soak may get while the platform answers.
 const maxProbeFails = 3
 
-// maxSkipped bounds the skip list; the oldest entry goes first.
+// maxSkipped bounds the skip list; the oldest entry is dropped first.
 const maxSkipped = 16
 
-// Journal is what a node knows of its own builds. It is a value: a step gives the next one and leaves its receiver as
-// it was. The installed program may be older than the build that wrote it, and rewrites it without what it does not
-// know: a field that comes later must not be needed.
+// Journal is what a node knows about its own builds. It is a value: a step returns the next journal and leaves its
+// receiver unchanged. The installed program may be older than the build that wrote the journal, and drops fields
+// that it does not know, so a newer field must not be required.
 type Journal struct {
 	Format  int        `json:"format"`
-	ID      string     `json:"id"`                // of this journal, so that its notes cannot be taken for another's
-	Package wire.Build `json:"package,omitzero"`  // what the operator installed, as it was last started
-	Current *Trusted   `json:"current,omitempty"` // what runs in its place; nil: the package itself
-	Rollout *Rollout   `json:"rollout,omitempty"` // the newest, also when it is over
+	ID      string     `json:"id"`                // of this journal, to distinguish its notes from another journal's
+	Package wire.Build `json:"package,omitzero"`  // the operator's installed build, as last started
+	Current *Trusted   `json:"current,omitempty"` // the build that runs instead; nil: the package itself
+	Rollout *Rollout   `json:"rollout,omitempty"` // the newest one, even if it is over
 	Skip    []Skipped  `json:"skip,omitempty"`
 	Run     *Run       `json:"run,omitempty"`
 	Noted   int        `json:"noted"`           // notes so far
-	Notes   []Note     `json:"notes,omitempty"` // of the step that made this journal, not reported everywhere yet
+	Notes   []Note     `json:"notes,omitempty"` // of the step that made this journal, not reported to all sinks yet
 }
 
-// Trusted is a build that was not installed by an operator, with the signed task that permits it. The
-// signature is verified again at every start.
+// Trusted is a build that no operator installed, with the signed task that permits it. The signature is verified
+// at every start.
 type Trusted struct {
 	wire.Build
 	Task wire.Task `json:"task"`
 }
 
-// Rollout is a self-update with what only the node has to know of it.
+// Rollout is a self-update, with the fields that only the node needs.
 type Rollout struct {
 	wire.Rollout
-	Task      wire.Task      `json:"task"`                 // the authority, as it was signed
-	PriorTask *wire.Task     `json:"prior_task,omitempty"` // of the prior build; nil: it is the package
-	PriorKeys wire.Verifiers `json:"prior_keys"`           // the verifier set in force before
-	Condemned string         `json:"condemned,omitempty"`  // why the next start goes back
-	HeldUnder string         `json:"held_under,omitempty"` // Host.Material when an operator had to be asked for
+	Task      wire.Task      `json:"task"`                 // the permission, as it was signed
+	PriorTask *wire.Task     `json:"prior_task,omitempty"` // of the prior build; nil: that is the package
+	PriorKeys wire.Verifiers `json:"prior_keys"`           // the previous verifier set
+	Condemned string         `json:"condemned,omitempty"`  // why the next start reverts
+	HeldUnder string         `json:"held_under,omitempty"` // Host.Material when an operator was needed
 }
 
-// Skipped is a build that was tried and did not hold.
+// Skipped is a build that was tried and failed.
 type Skipped struct {
 	wire.Build
 	Why string    `json:"why"`
@@ -74,7 +74,7 @@ type Run struct {
 	Orderly bool   `json:"orderly,omitempty"` // it announced its end
 }
 
-// Note is the evidence of one step: for the diagnostic record, and as an event for the platform.
+// Note is the evidence of one step, for the diagnostic record and as an event for the platform.
 type Note struct {
 	Key         string            `json:"key"` // one per step
 	At          time.Time         `json:"at"`
@@ -88,10 +88,10 @@ type Note struct {
 	Facts       map[string]string `json:"facts,omitempty"`
 }
 
-// New gives the journal of a node that has none.
+// New returns the first journal of a node.
 func New(id string) Journal { return Journal{Format: 1, ID: id} }
 
-// clone shares nothing with j that a step changes.
+// clone returns a copy of j that shares nothing that a step changes.
 func (j Journal) clone() Journal {
 	if j.Rollout != nil {
 		r := *j.Rollout
@@ -113,7 +113,7 @@ func (j Journal) Active() *Rollout {
 	return j.Rollout
 }
 
-// Committed is the build that runs unless a rollout selects another.
+// Committed returns the build that runs unless a rollout selects another one.
 func (j Journal) Committed() wire.Build {
 	if j.Current != nil {
 		return j.Current.Build
@@ -121,7 +121,7 @@ func (j Journal) Committed() wire.Build {
 	return j.Package
 }
 
-// Hold is why this node takes no work: its prior build is not trusted any more. "" where it may.
+// Hold returns why this node takes no work, "" if it does: its prior build is no longer trusted.
 func (j Journal) Hold() string {
 	if j.Rollout == nil || j.Rollout.State != wire.RolloutRebootstrap {
 		return ""
@@ -129,7 +129,7 @@ func (j Journal) Hold() string {
 	return j.Rollout.Result
 }
 
-// Skipped reports why a build is not tried again, "" where it may be.
+// Skipped returns why a build is not tried again, "" if it may be.
 func (j Journal) Skipped(sha string) string {
 	for _, s := range j.Skip {
 		if s.SHA256 == sha {
@@ -139,7 +139,7 @@ func (j Journal) Skipped(sha string) string {
 	return ""
 }
 
-// Report is what the first heartbeat of a process reports.
+// Report returns the boot report of a process's first heartbeat.
 func (j Journal) Report(running wire.Build, nextSeq uint64) wire.BootReport {
 	b := wire.BootReport{Running: running, Package: j.Package, NextSeq: nextSeq, Hold: j.Hold()}
 	if j.Rollout != nil {
@@ -151,7 +151,7 @@ func (j Journal) Report(running wire.Build, nextSeq uint64) wire.BootReport {
 	return b
 }
 
-// Keep names the builds whose files are still needed.
+// Keep returns the digests of the builds whose files are still needed.
 func (j Journal) Keep() []string {
 	keep := []string{j.Package.SHA256, j.Committed().SHA256}
 	if r := j.Rollout; r != nil {

@@ -18,7 +18,7 @@ const (
 	fileDamaged = "update.json.damaged"
 )
 
-// Keeper keeps the journal. Its methods are safe for concurrent use.
+// Keeper stores the journal. It is safe for concurrent use.
 type Keeper struct {
 	disk durable.Dir
 	tell func(Note) error
@@ -28,9 +28,9 @@ type Keeper struct {
 	j  Journal
 }
 
-// Open reads the journal and reports the notes of a step that a crash cut off. tell stores one note durably; it may
-// be called twice with one key. A journal that cannot be read is put aside, and a new one begins: the installed
-// program runs.
+// Open reads the journal and reports the notes of an interrupted step. tell stores one note durably; it may be
+// called twice with the same key. An unparseable journal is moved aside and a new one begins, so that the
+// installed program runs.
 func Open(d durable.Dir, tell func(Note) error) (*Keeper, error) {
 	k := &Keeper{disk: d, tell: tell}
 	var err error
@@ -60,15 +60,15 @@ func read(d durable.Dir) (Journal, error) {
 	return New(rand.Text()), nil
 }
 
-// Journal gives the journal as it is.
+// Journal returns the current journal.
 func (k *Keeper) Journal() Journal {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.j.clone()
 }
 
-// Do takes one step: it is on the disk, with its notes, before Do returns, and its notes were reported. With an error
-// from the journal's write the step was not taken.
+// Do takes one step: before Do returns, the step and its notes are on the disk, and the notes were reported. If
+// the journal cannot be written, Do returns an error and the step is not taken.
 func (k *Keeper) Do(step func(Journal) Journal) (Journal, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -83,8 +83,8 @@ func (k *Keeper) Do(step func(Journal) Journal) (Journal, error) {
 	return k.j.clone(), k.telling()
 }
 
-// telling stores the notes, then removes them from the journal. A note that could not be kept stays, and is tried
-// again with the next step and the next start.
+// telling stores the notes, then removes them from the journal. A note that could not be stored stays, and is
+// retried with the next step and the next start.
 func (k *Keeper) telling() error {
 	if len(k.j.Notes) == 0 {
 		return nil
@@ -123,7 +123,8 @@ func same(a, b Journal) bool {
 	return err1 == nil && err2 == nil && bytes.Equal(x, y)
 }
 
-// Unreadable is a keeper for a journal that cannot be read at the moment: it takes no step, and overwrites nothing.
+// Unreadable returns a keeper for a journal that cannot be read at the moment: it takes no step and overwrites
+// nothing.
 func Unreadable(why error) *Keeper {
 	return &Keeper{why: why, j: New(rand.Text())}
 }

@@ -10,27 +10,27 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// Host is what Launch has to know of its surroundings.
+// Host is the environment that Launch depends on.
 type Host struct {
 	Boot     string
 	Keys     wire.Verifiers
-	Material string // changes when an operator put something else on this node: keys, token, endpoints
-	// Check returns why a build's file cannot be started: missing, another digest, no program for this machine. The
-	// package's own is never asked for.
+	Material string // changes when an operator installs other keys, another token or other endpoints
+	// Check returns why a build's file cannot be started: it is missing, has another digest, or is not a program
+	// for this machine. It is not called for the package's own file.
 	Check func(sha string) error
 }
 
-// Start is what is to run.
+// Start says which build to run.
 type Start struct {
 	Build   wire.Build
-	Package bool   // it is the installed program itself: stay
-	Hold    string // run the package, and take no work: an operator has to bootstrap this node again
-	Trial   bool   // a build that has not converged: it must not be started unless the journal is on the disk
+	Package bool   // it is the installed program: do not exec
+	Hold    string // run the package and take no work until an operator bootstraps this node again
+	Trial   bool   // a build that has not converged: start it only if the journal is on the disk
 }
 
-// Launch decides which build runs. self is the installed program, which is what systemd starts and which calls this
-// first: so a build that cannot even start cannot prevent its own rollback. The journal that it gives has to be on the
-// disk before the start happens.
+// Launch decides which build runs. self is the installed program, which systemd starts and which calls Launch
+// first, so that a build that cannot start cannot prevent its own rollback. The caller must write the returned
+// journal before the start.
 func Launch(j Journal, self wire.Build, host Host, now time.Time) (Journal, Start) {
 	l := launch{j: j.clone(), host: host, now: now}
 	l.installed(self)
@@ -45,7 +45,7 @@ type launch struct {
 	now  time.Time
 }
 
-// installed takes the operator's word over anything that was committed before: a package that was replaced runs.
+// installed lets a package that an operator replaced win over every committed build.
 func (l *launch) installed(self wire.Build) {
 	was := l.j.Package
 	l.j.Package = self
@@ -85,7 +85,7 @@ func (l *launch) choose() Start {
 	return Start{Build: cur.Build}
 }
 
-// trial starts the target of a rollout, or goes back.
+// trial starts the target of a rollout, or reverts to the prior build.
 func (l *launch) trial(r *Rollout) Start {
 	if last := l.j.Run; last != nil && last.SHA256 == r.Target.SHA256 && last.Boot == l.host.Boot && !last.Orderly {
 		r.Attempts++
@@ -103,7 +103,7 @@ func (l *launch) trial(r *Rollout) Start {
 	return Start{Build: r.Target, Package: r.Target.SHA256 == l.j.Package.SHA256, Trial: true}
 }
 
-// revert goes back to the prior build, as long as its digest and its verifier set are still trusted.
+// revert reverts to the prior build, if its digest and its verifier set are still trusted.
 func (l *launch) revert(why string) Start {
 	r := l.j.Rollout
 	if r.Target.SHA256 != r.Prior.SHA256 {
@@ -128,8 +128,8 @@ func (l *launch) revert(why string) Start {
 	return Start{Build: r.Prior, Package: r.PriorTask == nil || r.Prior.SHA256 == l.j.Package.SHA256}
 }
 
-// trusted returns why a build must not be started: nil when its file is what was signed for, and the signature is by a
-// key that is in force. What the operator installed needs no signature of the platform's.
+// trusted returns why a build must not be started, nil if it may: its file is the signed one, and the signing key
+// is in force. A build that the operator installed needs no signature from the platform.
 func (l *launch) trusted(b wire.Build, task *wire.Task) error {
 	if b.SHA256 == l.j.Package.SHA256 {
 		return nil

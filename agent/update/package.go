@@ -19,18 +19,18 @@ const (
 	program     = "gpuaas-agent"
 )
 
-// ErrDigest is returned for a file that is not the one that was asked for.
+// ErrDigest is returned for a file whose digest is not the requested one.
 var ErrDigest = errors.New("the digest is another one")
 
-// Packages are the builds that lie side by side, each in a folder of its digest's name.
+// Packages are the builds on disk, each in a folder named after its digest.
 type Packages struct{ Disk durable.Dir }
 
 func name(sha string) string { return dirVersions + "/" + sha + "/" + program }
 
-// Path is where a build's program lies.
+// Path returns the path of a build's program.
 func (p Packages) Path(sha string) string { return p.Disk.Path(name(sha)) }
 
-// Check returns why a build cannot be started; nil when its file is whole.
+// Check returns why a build cannot be started; nil if its file is intact.
 func (p Packages) Check(sha string) error {
 	f, err := p.Disk.Open(name(sha))
 	if err != nil {
@@ -47,8 +47,9 @@ func (p Packages) Check(sha string) error {
 	return nil
 }
 
-// Fetch makes sure that a build's package lies there whole; get gives the far side's copy to take, and returns take's
-// error. The package has its name only when its digest is right and it is a program for this machine.
+// Fetch makes sure that a build's package is on disk and intact; get passes the platform's copy to take, and
+// returns take's error. The package gets its name only once its digest is verified and it is a program for this
+// machine.
 func (p Packages) Fetch(sha string, get func(take func(io.Reader) error) error) error {
 	if p.Check(sha) == nil {
 		return nil
@@ -69,7 +70,7 @@ func (p Packages) Fetch(sha string, get func(take func(io.Reader) error) error) 
 	return nil
 }
 
-// Prune removes every build but those.
+// Prune removes every build except those in keep.
 func (p Packages) Prune(keep []string) error {
 	names, err := p.Disk.List(dirVersions)
 	for _, n := range names {
@@ -109,15 +110,15 @@ func (h *header) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// The parts of an ELF header that matter; debug/elf would bring decompression and DWARF into the agent.
+// The relevant parts of an ELF header; debug/elf would link decompression and DWARF into the agent.
 const (
 	elfMagic         = "\x7fELF\x02\x01" // 64 bit, little endian
 	elfExec, elfDyn  = 2, 3
 	elfX86, elfARM64 = 62, 183
 )
 
-// runsHere looks at the ELF header: a program of this machine's kind. Only the first bytes are read; whether it works
-// is for the handshake to show.
+// runsHere checks in the ELF header that the program is for this kind of machine. It reads only the first bytes;
+// whether the program works is for the handshake to show.
 func (h *header) runsHere() error {
 	if len(h.b) < 20 || string(h.b[:6]) != elfMagic {
 		return errors.New("the package is no program of a 64-bit little-endian machine")

@@ -10,14 +10,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// Accepted is a task that may be carried out: Accept has looked at all of it.
+// Accepted is a task that Accept has checked completely, so that it may be executed.
 type Accepted struct {
 	Task    wire.Task
 	Payload wire.SelfUpdatePayload
 	Keys    wire.Verifiers // the set in force when it was accepted
 }
 
-// Begin writes an accepted task down: state pending. Nothing is changed by it yet.
+// Begin records an accepted task in state pending. It changes nothing else yet.
 func (j Journal) Begin(a Accepted, now time.Time) Journal {
 	j = j.clone()
 	soak := cmp.Or(a.Payload.SoakSeconds, int64(wire.DefaultSoak/time.Second))
@@ -41,20 +41,20 @@ func (j Journal) Begin(a Accepted, now time.Time) Journal {
 	return j
 }
 
-// Verified notes that the package lies ready and what it is.
+// Verified notes that the package is on disk and verified.
 func (j Journal) Verified(now time.Time) Journal {
 	return j.forward(wire.RolloutVerified, now, diag.RecSelfUpdateStarted, "update",
 		"the digest is right; the target is started next")
 }
 
 // Activating makes the target the build that the next start runs. Call it only after the notes of Verified were
-// reported: the evidence comes before the restart.
+// reported: the evidence has to precede the restart.
 func (j Journal) Activating(now time.Time) Journal {
 	return j.forward(wire.RolloutActivating, now, diag.RecSelfUpdateStarted, "activate", "")
 }
 
-// Named is the handshake: the platform's answer to a heartbeat names which build it now knows this node to run. Only
-// that commits a rollout.
+// Named handles the handshake: a heartbeat's response names the build that the platform now attributes to this
+// node. Only that commits a rollout.
 func (j Journal) Named(known, running wire.Build, now time.Time) Journal {
 	r := j.Active()
 	if r == nil || r.State != wire.RolloutActivating || known.SHA256 != r.Target.SHA256 ||
@@ -69,8 +69,8 @@ func (j Journal) Named(known, running wire.Build, now time.Time) Journal {
 	return j
 }
 
-// Observe takes a probe's result of the soak. A failure counts only while the heartbeat passes: a platform that cannot
-// be reached condemns no version.
+// Observe handles a probe's result during the soak. A failure counts only while the heartbeat succeeds: an
+// unreachable platform condemns no build.
 func (j Journal) Observe(probe string, ok bool, why string, now time.Time) Journal {
 	r := j.Active()
 	if r == nil || r.State != wire.RolloutSoaking || r.Condemned != "" {
@@ -99,8 +99,8 @@ func (j Journal) Observe(probe string, ok bool, why string, now time.Time) Journ
 	return j.due(now)
 }
 
-// due ends the soak: the other way when a probe was refused too often while the heartbeat passes, and well when its
-// time is over and all probes pass. Until then it goes on.
+// due ends the soak: with a revert if a probe was refused too often while the heartbeat succeeds, and with success
+// once its time is over and all probes pass.
 func (j Journal) due(now time.Time) Journal {
 	r := j.Active()
 	if r == nil || r.State != wire.RolloutSoaking || r.Condemned != "" {
@@ -131,7 +131,7 @@ func (j Journal) due(now time.Time) Journal {
 	return j
 }
 
-// Fail ends a rollout of which nothing was ever started.
+// Fail ends a rollout whose target was never started.
 func (j Journal) Fail(why string, now time.Time) Journal {
 	if r := j.Active(); r == nil || (r.State != wire.RolloutPending && r.State != wire.RolloutVerified) {
 		return j
@@ -143,8 +143,8 @@ func (j Journal) Fail(why string, now time.Time) Journal {
 	return j
 }
 
-// Heard takes the platform's own view of a rollout: what it knows to be over is over, and the newer word on each probe
-// counts.
+// Heard merges the platform's view of a rollout: a rollout that it has ended is over, and for each probe the newer
+// result counts.
 func (j Journal) Heard(said wire.Rollout, now time.Time) Journal {
 	r := j.Active()
 	if r == nil || said.ID != r.ID {
@@ -168,7 +168,7 @@ func (j Journal) Heard(said wire.Rollout, now time.Time) Journal {
 	return out.due(now)
 }
 
-// Ended notes that the running process announces its end, so that it does not count as a crash.
+// Ended records that the running process exits in an orderly way, so that the exit does not count as a crash.
 func (j Journal) Ended() Journal {
 	if j.Run == nil || j.Run.Orderly {
 		return j
@@ -178,7 +178,7 @@ func (j Journal) Ended() Journal {
 	return j
 }
 
-// Recovered notes how a process that died in the middle of a rollout found it.
+// Recovered records how this process found a rollout that a crash interrupted.
 func (j Journal) Recovered(text string, now time.Time) Journal {
 	j = j.clone()
 	j.note(now, diag.RecBootRecovery, "recover", text)
@@ -196,8 +196,8 @@ func (j Journal) forward(state string, now time.Time, reason diag.RecordReason, 
 	return j
 }
 
-// note adds the evidence of this step. Each has every field that has to be on the disk before a restart: what was
-// asked for, the digest, the verifier set, the token's posture, the result so far, and how to go back.
+// note adds the evidence of this step. Each note has every field that must be on the disk before a restart: the
+// request, the digest, the verifier set, the token's posture, the result so far, and how to go back.
 func (j *Journal) note(now time.Time, reason diag.RecordReason, decision, text string) {
 	n := Note{Key: j.ID + "-" + strconv.Itoa(j.Noted), At: now.UTC(), Kind: wire.EventSelfUpdate, Reason: reason,
 		Decision: decision, Text: text}
@@ -229,7 +229,7 @@ func (j *Journal) noteProbe(now time.Time, probe string, ok bool, why string) {
 	j.Notes[len(j.Notes)-1].Facts["probe"] = probe
 }
 
-// Condemn makes the next start go back. It does nothing to a rollout that has not started its target or is over.
+// Condemn makes the next start revert. It has no effect on a rollout whose target was not started or that is over.
 func (j Journal) Condemn(why string) Journal {
 	r := j.Active()
 	if r == nil || r.Condemned != "" || wire.RolloutRank(r.State) < wire.RolloutRank(wire.RolloutActivating) {

@@ -1,4 +1,4 @@
-// Package testuser gives tests a login of their own, so that they depend neither on this host's users nor on the
+// Package testuser gives tests a separate login, so that they depend neither on this host's users nor on the
 // start-up files of the user who runs them.
 package testuser
 
@@ -15,14 +15,15 @@ import (
 // Name is the login that Install makes.
 const Name = "tester"
 
-// Install puts a getent and an id in front of PATH that know the user Name, with the caller's own ids, an empty home
-// and /bin/sh.
+// Install puts a getent and an id in front of PATH that resolve the user Name, with the caller's own ids, an empty
+// home and /bin/sh.
 func Install(t testing.TB) {
 	t.Helper()
 	install(t, os.Geteuid(), os.Getegid())
 }
 
-// InstallTenant is Install with a user id of a tenant's, which no account on this machine has. It needs root.
+// InstallTenant is like Install with a user id in the tenants' range that no account on this machine has. It needs
+// root.
 func InstallTenant(t testing.TB) (uid uint32) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -30,7 +31,7 @@ func InstallTenant(t testing.TB) (uid uint32) {
 	}
 	id := 40000 + os.Getpid()%10000
 	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		runs := process(t, uint32(id)) // what a test before this one has killed may not be waited for yet
+		runs := process(t, uint32(id)) // a process that an earlier test killed may not be reaped yet
 		if runs == "" {
 			break
 		}
@@ -42,7 +43,7 @@ func InstallTenant(t testing.TB) (uid uint32) {
 	return uint32(id)
 }
 
-// process is the folder of a process that a user runs, or "".
+// process returns the /proc folder of one process of a user, or "".
 func process(t testing.TB, uid uint32) string {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*")
