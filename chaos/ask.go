@@ -13,18 +13,18 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// Subject is what a drill is run on.
+// Subject is the node, and its peer and allocation, that a drill runs on.
 type Subject struct {
 	Node       string // that is walked
-	Peer       string // another one, for drills that need two
+	Peer       string // a second node, for drills that need two
 	Allocation string
 }
 
-// Platform is the id of the platform's machine in plans and in its consent.
+// Platform is the id of the platform's machine, in plans and in its consent.
 const Platform = "platform"
 
-// Machines are the machines that a drill has to do with, in the order of roles: those that it breaks, and those from
-// which it looks. The error is why they cannot be determined; nothing is connected.
+// Machines returns the machines that a drill breaks or probes from, in the order of roles. The error says why they
+// cannot be determined; no connection is made.
 func (s *Scenario) Machines(p profile.Profile, on Subject) ([]Machine, error) {
 	var all []Machine
 	for _, role := range s.roles() {
@@ -52,8 +52,8 @@ func (s *Scenario) Machines(p profile.Profile, on Subject) ([]Machine, error) {
 	return all, nil
 }
 
-// member is a node of the profile, if the drill may have it: one that is walked or broken has every label that is
-// wanted.
+// member returns a node of the profile, if the drill may use it: a node that is walked or broken must have every
+// label in the drill's target.
 func (s *Scenario) member(p profile.Profile, id string, role Role) (Machine, error) {
 	n, ok := p.Nodes[id]
 	if !ok || n.Host == "" {
@@ -73,12 +73,13 @@ func (s *Scenario) member(p profile.Profile, id string, role Role) (Machine, err
 	return Machine{Role: role, ID: id, Host: n.Host, Labels: n.Labels}, nil
 }
 
-// breaks reports whether a fault is made on the machine of that role.
+// breaks reports whether a fault targets the machine of that role.
 func (s *Scenario) breaks(role Role) bool {
 	return slices.ContainsFunc(s.Faults, func(f Fault) bool { return s.On(f) == role })
 }
 
-// roles are the roles that the drill needs a machine for, each once. The node is always one: it is walked.
+// roles returns the roles that the drill needs a machine for, each once. The node is always included: it is
+// walked.
 func (s *Scenario) roles() []Role {
 	need := []Role{RoleNode}
 	for _, f := range s.Faults {
@@ -100,7 +101,7 @@ func (s *Scenario) probes() []Probe {
 	return []Probe{s.VerifyInjected.Probe, s.VerifyInjected.Control, s.Recovery.Proof}
 }
 
-// NeedsAllocation reports whether the drill cannot be planned without knowing an allocation.
+// NeedsAllocation reports whether planning the drill requires an allocation.
 func (s *Scenario) NeedsAllocation() bool {
 	known := samples()
 	for _, name := range [...]string{"allocation_id", "os_user", "app_unit", "app_port", "app_url", "app_host",
@@ -120,14 +121,14 @@ func (s *Scenario) NeedsAllocation() bool {
 			}
 		}
 	}
-	// The hop that must fail has to be walked. Of those that must stay green, the ones that are not walked are not judged.
+	// The hop that must fail has to be walked. A hop that must stay green is not judged if it is not walked.
 	return slices.ContainsFunc(append(s.Expect.Others, s.Expect.Blame.Finding), func(f Finding) bool {
 		return len(f.Hop) > 0 && !slices.ContainsFunc(f.Hop, func(h diag.HopID) bool { return !h.NeedsAllocation() })
 	})
 }
 
-// Ask is what must still be known about m: questions that m has no answer to. It is called again with the answers,
-// since some answers raise a question (a user's shell), until no question is left.
+// Ask returns the questions that m does not answer yet. It is called again with the answers, since some raise
+// further questions (a user's shell), until none is left.
 func (s *Scenario) Ask(p profile.Profile, on Subject, a *Allocation, m Machine) Questions {
 	m.make()
 	vars := values(p, on.Node, on.Peer, a)
@@ -160,7 +161,7 @@ func (q Questions) and(o Questions) Questions {
 	}
 }
 
-// unknown leaves what m has no answer to, sorted, each once. Mints have no answer.
+// unknown returns the questions that m does not answer, sorted and without duplicates. Mints are always included.
 func (q Questions) unknown(m Machine) Questions {
 	texts := fresh(q.Texts, m.Files)
 	files := slices.DeleteFunc(fresh(q.Files, m.Files), func(f string) bool { return slices.Contains(texts, f) })
@@ -179,12 +180,12 @@ func fresh[V any](asked []string, known map[string]V) []string {
 	return slices.Compact(all)
 }
 
-// None reports whether there is nothing to ask a machine.
+// None reports whether no question has to be sent to a machine.
 func (q Questions) None() bool {
 	return len(q.Tools)+len(q.Names)+len(q.Units)+len(q.Files)+len(q.Texts)+len(q.Users) == 0
 }
 
-// look makes a probe ready for its machine.
+// look resolves a probe for its machine.
 func (p Probe) look(name string, machines []Machine, tools map[string]string,
 	vars map[string]string) (Look, *step.Refusal) {
 	l := Look{From: p.From, Check: step.Check{Name: name, Within: step.MillisOf(p.Within.Std())}}
@@ -221,9 +222,9 @@ func (p Probe) look(name string, machines []Machine, tools map[string]string,
 	return l, nil
 }
 
-// journalOf is the unit whose lines a command reads from the journal; "" where it is another command, or names a
-// process itself. Beside the agent there are tenants, and a line that is believed is its main process's: what a control
-// group or a name suggests, a tenant may have come by.
+// journalOf returns the unit whose journal a command reads; "" for any other command, or if it names a process.
+// The caller restricts such a command to the agent's main process: a tenant could write lines under the agent's
+// control group or name.
 func journalOf(argv []string) string {
 	if path.Base(argv[0]) != "journalctl" {
 		return ""

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
-// none is the blame of a drill that nothing may notice.
+// none is the blame of a drill that no hop may detect.
 const none = "none"
 
 // UnmarshalYAML reads the word none or a finding.
@@ -29,7 +29,7 @@ func (b *Blame) UnmarshalYAML(n *yaml.Node) error {
 	return n.Decode(&b.Finding)
 }
 
-// MarshalJSON writes what UnmarshalYAML reads.
+// MarshalJSON writes the format that UnmarshalYAML reads.
 func (b Blame) MarshalJSON() ([]byte, error) {
 	if b.None {
 		return json.Marshal(none)
@@ -37,7 +37,7 @@ func (b Blame) MarshalJSON() ([]byte, error) {
 	return json.Marshal(b.Finding)
 }
 
-// UnmarshalJSON reads it back: a plan is kept as JSON.
+// UnmarshalJSON reads the same format: a plan is stored as JSON.
 func (b *Blame) UnmarshalJSON(text []byte) error {
 	if string(text) == `"`+none+`"` {
 		*b = Blame{None: true}
@@ -54,7 +54,7 @@ func (b Blame) String() string {
 	return b.Finding.String()
 }
 
-// String is hop, signal and failure, alternatives by "or".
+// String returns hop, signal and failure, with alternatives joined by "or".
 func (f Finding) String() string {
 	s := orList(f.Hop) + " " + orList(f.Signal)
 	if len(f.Failure) > 0 {
@@ -66,7 +66,7 @@ func (f Finding) String() string {
 	return s
 }
 
-// Fits reports whether a finding of a report is this one.
+// Fits reports whether a finding of a report matches f.
 func (f Finding) Fits(hop diag.HopID, signal diag.Signal, failure diag.Failure) bool {
 	return slices.Contains(f.Hop, hop) && slices.Contains(f.Signal, signal) &&
 		(len(f.Failure) == 0 || slices.Contains(f.Failure, failure))
@@ -115,7 +115,7 @@ func (c *checker) expect() {
 	}
 }
 
-// lastOf is the one of some hops that comes last in the chain; "" of none.
+// lastOf returns the hop that comes last in the chain; "" if there are none.
 func lastOf(hops []diag.HopID) diag.HopID {
 	last := diag.HopID("")
 	for _, h := range diag.HopIDs() {

@@ -24,7 +24,7 @@ const maxNodes = 16
 
 var scenarioID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`) })
 
-// checker collects what is wrong with a scenario that decoded well.
+// checker collects the problems of a scenario that was decoded without errors.
 type checker struct {
 	s     *Scenario
 	found []problem
@@ -34,7 +34,7 @@ func (c *checker) bad(key, format string, args ...any) {
 	c.found = append(c.found, problem{Key: key, Text: fmt.Sprintf(format, args...)})
 }
 
-// settle checks everything that can be known without any machine.
+// settle checks everything that does not depend on a machine.
 func (s *Scenario) settle() []problem {
 	c := &checker{s: s}
 	c.metadata()
@@ -76,7 +76,7 @@ func (c *checker) metadata() {
 	c.word("metadata.severity", m.Severity, string(diag.P0), string(diag.P1), string(diag.P2))
 }
 
-// line refuses what would not fit into one line of a table.
+// line rejects a value that does not fit into one line of a table.
 func (c *checker) line(key, v string) {
 	if strings.ContainsAny(v, "\n\t") {
 		c.bad(key, "is more than one line")
@@ -167,7 +167,7 @@ func kindNames() []string {
 	return names
 }
 
-// notProbes are programs that prove nothing by themselves.
+// notProbes returns the programs that prove nothing by themselves, with the reason.
 func notProbes() map[string]string {
 	m := map[string]string{}
 	for _, sh := range [...]string{"sh", "bash", "dash", "zsh"} {
@@ -179,19 +179,19 @@ func notProbes() map[string]string {
 	return m
 }
 
-// wrappers are programs that start the one that is named behind their own arguments.
+// wrappers are programs that start another program, named after their own arguments.
 var wrappers = [...]string{
 	"busybox", "env", "ionice", "nice", "nohup", "nsenter", "setpriv", "setsid", "stdbuf", "sudo", "taskset", "timeout",
 	"unshare", "xargs",
 }
 
-// tellers are wrappers with plain words before the program, such as a user, or with a whole command line in one word,
-// as su has behind its -c: the program's position is not known.
+// tellers are wrappers whose program cannot be located, since plain words such as a user precede it or, as with su
+// -c, one word holds a whole command line.
 var tellers = [...]string{"chroot", "flock", "runuser", "su", "systemd-run"}
 
-// started are the words of a probe among which the programs are that it starts: its first one, and behind a wrapper all
-// up to the first that is neither an option, a variable, a number nor a wrapper. What other tools start (find -exec,
-// awk) is not seen.
+// started returns the words of a probe that may name a program that it starts: the first word and, after a
+// wrapper, all words up to the first that is not an option, a variable, a number or a wrapper. Programs that other
+// tools start (find -exec, awk) are not detected.
 func started(argv []string) []string {
 	for i, w := range argv {
 		name := path.Base(w)
@@ -208,7 +208,7 @@ func started(argv []string) []string {
 	return argv
 }
 
-// notProbe returns which word of a probe proves nothing, and why.
+// notProbe returns the word of a probe that makes it prove nothing, and why.
 func notProbe(argv []string) (word, why string) {
 	if path.Base(argv[0]) == "." {
 		return argv[0], "is missing"
@@ -249,7 +249,8 @@ func (c *checker) probe(key string, p Probe) {
 	}
 }
 
-// tellApart refuses probes that cannot distinguish the fault from its absence: the control holds all the time.
+// tellApart rejects probes that cannot distinguish the fault from its absence: the control probe must pass in both
+// cases.
 func (c *checker) tellApart() {
 	injected, control, proof := c.s.VerifyInjected.Probe, c.s.VerifyInjected.Control, c.s.Recovery.Proof
 	switch {
@@ -263,7 +264,7 @@ func (c *checker) tellApart() {
 	}
 }
 
-// same reports whether two probes are the same, whatever time they have.
+// same reports whether two probes are equal except for their timeout.
 func (p Probe) same(o Probe) bool {
 	return slices.Equal(p.Probe, o.Probe) && p.From == o.From && p.View == o.View &&
 		slices.Equal(p.Expect.Exit, o.Expect.Exit) && p.Expect.Has == o.Expect.Has && p.Expect.Lacks == o.Expect.Lacks

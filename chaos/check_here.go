@@ -10,19 +10,20 @@ import (
 	"sync"
 )
 
-// interpreters run what their arguments name, and so prove nothing by being one program.
+// interpreters run whatever their arguments name, so that the rule "one program" says nothing about them.
 var interpreters = [...]string{
 	"awk", "ed", "ex", "expect", "find", "gawk", "lua", "make", "mawk", "nawk", "node", "osascript", "perl", "php", "pwsh",
 	"python", "ruby", "socat", "tclsh", "vi", "vim",
 }
 
-// loopbackAPI is an API on the machine that asks it: by number, since a name can be made to lead anywhere.
+// loopbackAPI matches an API on the machine that calls it, by address, since a name can be made to resolve to
+// anything.
 var loopbackAPI = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^https?://(127\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}|\[::1\])(:[0-9]{1,5})?/?$`)
 })
 
-// ownAPI reports whether base is an API that may have the operator's token: the profile's, or one on the platform's own
-// machine.
+// ownAPI reports whether base is an API that may receive the operator's token: the profile's, or one on the
+// platform's own machine.
 func ownAPI(base, profiles string) bool {
 	return loopbackAPI().MatchString(base) ||
 		(profiles != "" && strings.TrimRight(base, "/") == strings.TrimRight(profiles, "/"))
@@ -32,8 +33,8 @@ const wantAPI = "the operator's token is sent there: want http://127.0.0.1:PORT,
 	"machine, or " +
 	"${edge_api_url}"
 
-// here refuses what a probe on the operator's machine has no use for: a mistake is more likely than an attack, against
-// which a file's source is asked for (MayRunHere).
+// here rejects what a probe on the operator's machine does not need. It catches mistakes; MayRunHere protects
+// against attacks, by checking the file's source.
 func (c *checker) here(key string, p Probe) {
 	if p.From != RoleOperator {
 		return
@@ -56,8 +57,8 @@ func (c *checker) here(key string, p Probe) {
 	}
 }
 
-// material refuses a probe that would give what was made for the run, which may be the operator's token, to another far
-// side than the platform's API.
+// material rejects a probe that would send material of the run, which may be the operator's token, to anything but
+// the platform's API.
 func (c *checker) material(key string, p Probe) {
 	if !strings.Contains(strings.Join(p.Probe, "\x00"), "gpuaasctl-") {
 		return
@@ -93,7 +94,7 @@ func (c *checker) material(key string, p Probe) {
 	}
 }
 
-// curlLooks are the options of curl by which it only looks; true where a value follows.
+// curlLooks are curl's read-only options; true if a value follows.
 var curlLooks = sync.OnceValue(func() map[string]bool {
 	return options("-s -S -f -k -i -I -v -g -L -4 -6 --silent --show-error --fail --insecure --include --head --location "+
 		"--http1.1 --http2 --compressed --ipv4 --ipv6 --no-progress-meter --tlsv1.2 --tlsv1.3",
@@ -112,8 +113,8 @@ func options(flags, values string) map[string]bool {
 	return all
 }
 
-// readCurl reads arguments of curl that only look, and returns what is asked for; why is the first argument that may
-// read or write a file of the machine's, but a header of the run's.
+// readCurl parses read-only arguments of curl and returns the URL; why names the first argument that may read or
+// write a local file other than a header file of the run.
 func readCurl(args []string) (asked []string, why string) {
 	for i := 0; i < len(args); i++ {
 		a := args[i]
@@ -126,7 +127,8 @@ func readCurl(args []string) (asked []string, why string) {
 			continue
 		}
 		option := a
-		if !strings.HasPrefix(a, "--") && len(a) > 2 { // -sk: each letter is an option, the last one may have a value
+		// as in -sk: each letter is an option, and the last one may have a value
+		if !strings.HasPrefix(a, "--") && len(a) > 2 {
 			for _, r := range a[1 : len(a)-1] {
 				if value, ok := curlLooks()["-"+string(r)]; !ok || value {
 					return nil, fmt.Sprintf("option %s may do more than look: write each option by itself", a)

@@ -6,13 +6,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// caParams are those of ca.
+// caParams are the parameters of ca.
 type caParams struct {
 	File   string   `yaml:"file" json:"file" jsonschema_description:"a file of trusted authorities"`
 	SeenBy []string `yaml:"seenBy,flow" json:"seenBy" jsonschema:"minItems=1" jsonschema_description:"units that trust by it; restarted"`
 }
 
-// caKind has services trust another authority.
+// caKind makes services trust another CA.
 func caKind() Kind {
 	return kind(Kind{
 		Name: "ca", Title: "make services trust another CA", Tier: step.TierBoot,
@@ -45,5 +45,5 @@ func caKind() Kind {
 	})
 }
 
-// StrangerName is the common name of the authority that no bundle has.
+// StrangerName is the common name of the CA that no bundle contains.
 const StrangerName = "a CA that nobody knows"

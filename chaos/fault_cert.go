@@ -7,14 +7,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// certParams are those of cert.
+// certParams are the parameters of cert.
 type certParams struct {
 	As    string `yaml:"as" json:"as" jsonschema:"enum=expired,enum=not-yet-valid,enum=wrong-node,enum=wrong-ca,enum=renewed" jsonschema_description:"what is wrong with it; renewed: nothing, it is only another one"`
 	Token string `yaml:"token,omitempty" json:"token,omitempty" jsonschema:"enum=none,enum=current,enum=keep" jsonschema_description:"the agent's enrollment token: none (default), a current one that lets it recover, or as it is"`
 }
 
-// certKind gives the node's agent another certificate and key. The plain paths are links into a generation: what is
-// laid over lies over the generation's files, and an agent that makes a new generation gets out from under it.
+// certKind gives the node's agent another certificate and key. The plain paths are links into a generation, so the
+// overlay covers that generation's files; an agent that makes a new generation escapes it.
 func certKind() Kind {
 	return kind(Kind{
 		Name: "cert", Title: "give the agent another certificate", Tier: step.TierBoot, On: []Role{RoleNode, RolePeer},
@@ -40,7 +40,7 @@ func certKind() Kind {
 func (c *Case) certFile() string { return path.Join(c.Profile.Agent.Dir, "cert.pem") }
 func (c *Case) keyFile() string  { return path.Join(c.Profile.Agent.Dir, "key.pem") }
 
-// mint is the certificate that the parameters call for. Dates lie far enough from now that clocks do not matter.
+// mint returns the Mint for the parameters. Dates are far enough from now that clock skew does not matter.
 func (p *certParams) mint(node string) Mint {
 	m := Mint{What: MintCert, Node: node, From: Duration(-time.Hour), Until: Duration(24 * time.Hour), By: BySigning}
 	switch p.As {
@@ -56,7 +56,7 @@ func (p *certParams) mint(node string) Mint {
 	return m
 }
 
-// DrillUnit is the organizational unit of every certificate that is minted for a drill.
+// DrillUnit is the organizational unit in every certificate that is minted for a drill.
 const DrillUnit = "gpuaasctl drill"
 
 const tokenKey = "GPUAAS_ENROLLMENT_TOKEN"
@@ -82,7 +82,7 @@ func makeCert(p *certParams, c *Case) (Made, *step.Refusal) {
 	default:
 		o := unitOverlay{unit: unit, overlays: []overlay{{path: c.certFile(), text: minted.Text},
 			{path: c.keyFile(), text: minted.Key, secret: true}}}
-		if p.Token != "keep" { // the agent looks into its file for a token as well as into its environment
+		if p.Token != "keep" { // the agent reads its token from the file as well as from its environment
 			o.unset = []string{tokenKey}
 			o.overlays = append(o.overlays,
 				overlay{path: c.Profile.Agent.EnvFile,
@@ -106,15 +106,15 @@ func makeCert(p *certParams, c *Case) (Made, *step.Refusal) {
 		case "wrong-ca":
 			check.Exec, check.Has = step.Exec{Argv: append(argv, "-issuer")}, StrangerName
 		}
-		if p.Token != "current" { // an agent that may recover may be quicker than a probe
+		if p.Token != "current" { // an agent that may recover can be faster than a probe
 			made.Verify = []step.Check{check}
 		}
 	}
 	return made, nil
 }
 
-// parkCredential puts plain files in the place of the links, and gives the agent a token: it is meant to get itself new
-// credentials, and what it puts there stays.
+// parkCredential replaces the links by plain files, and gives the agent a token: the agent is expected to obtain
+// new credentials, and those stay in place.
 func (c *Case) parkCredential(minted, token Material) ([]step.Change, *step.Refusal) {
 	cert, no := c.needFile(c.certFile())
 	if no != nil {

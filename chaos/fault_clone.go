@@ -7,13 +7,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// cloneParams are those of clone.
+// cloneParams are the parameters of clone.
 type cloneParams struct {
 	Of string `yaml:"of" json:"of" jsonschema_description:"the node whose identity a second machine takes"`
 }
 
-// clone makes a second machine be the same node. Its key is a new one, by the environment's own CA: no private key
-// travels from one machine to the other.
+// clone makes a second machine run as the same node. It gets a new key, signed by the environment's own CA: no
+// private key is copied between the machines.
 func clone() Kind {
 	return kind(Kind{
 		Name: "clone", Title: "give a second machine the node's identity", Tier: step.TierBoot, On: []Role{RolePeer},

@@ -7,20 +7,20 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// configParams are those of config.
+// configParams are the parameters of config.
 type configParams struct {
 	File  string `yaml:"file" json:"file"`
 	Unit  string `yaml:"unit" json:"unit" jsonschema_description:"who reads it: restarted with the changed text laid over the file"`
 	Edits []edit `yaml:"edits" json:"edits" jsonschema:"minItems=1"`
 }
 
-// edit replaces a text that is in the file exactly once.
+// edit replaces a text that occurs in the file exactly once.
 type edit struct {
 	Find    string `yaml:"find" json:"find" jsonschema:"minLength=1"`
 	Replace string `yaml:"replace" json:"replace"`
 }
 
-// configKind changes a configuration file as the one unit sees that reads it: edge, ingress, gateway, DNS.
+// configKind changes a configuration file as seen by the unit that reads it: edge, ingress, gateway, DNS.
 func configKind() Kind {
 	return kind(Kind{
 		Name: "config", Title: "change a service's configuration", Tier: step.TierBoot,

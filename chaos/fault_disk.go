@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// diskParams are those of disk.
+// diskParams are the parameters of disk.
 type diskParams struct {
 	Dir     string `yaml:"dir" json:"dir" jsonschema_description:"a folder of the file system"`
 	Fill    string `yaml:"fill" json:"fill" jsonschema:"enum=full,enum=percent,enum=inodes,enum=small" jsonschema_description:"full: to the last byte; percent: past a mark; inodes: until no file can be made; small: a small file system is laid over the folder, as one unit sees it"`
@@ -17,7 +17,7 @@ type diskParams struct {
 	SeenBy  string `yaml:"seenBy,omitempty" json:"seenBy,omitempty" jsonschema_description:"of small; default: the agent's unit"`
 }
 
-// diskKind takes the room on a disk.
+// diskKind fills a disk.
 func diskKind() Kind {
 	return kind(Kind{
 		Name: "disk", Title: "fill a disk", Tier: step.TierWatchdog, On: []Role{RoleNode, RolePlatform, RolePeer},
@@ -93,8 +93,8 @@ func makeDisk(p *diskParams, c *Case) (Made, *step.Refusal) {
 	return made, c.needTools("stat", "awk")
 }
 
-// fullEnough ends well when a disk is as full as it is wanted, as df counts it.
+// fullEnough passes once a disk is as full as requested, according to df.
 const fullEnough = `BEGIN { df = "df -P " dir; df | getline; df | getline; sub("%", "", $5); exit !($5 + 0 >= want + 0) }`
 
-// diskWithin is how long filling a disk may take.
+// diskWithin bounds the time to fill a disk.
 const diskWithin step.Millis = 30_000

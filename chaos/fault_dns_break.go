@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// dnsBreakParams are those of dns-break.
+// dnsBreakParams are the parameters of dns-break.
 type dnsBreakParams struct {
 	How  string `yaml:"how" json:"how" jsonschema:"enum=timeout,enum=refused,enum=nxdomain,enum=servfail" jsonschema_description:"timeout: answers do not come; refused: questions are rejected; nxdomain: every answer says that there is no such name; servfail: every answer says that the server failed"`
 	Name string `yaml:"name" json:"name" jsonschema_description:"a name that must not be found any more"`
@@ -16,9 +16,9 @@ type dnsBreakParams struct {
 
 const resolvFile = "/etc/resolv.conf"
 
-// dnsBreak breaks the DNS. Silence is made by dropping what comes back: dropping what is sent would be reported to the
-// sender at once, and be another fault. A wrong answer is the right one with another code, written by the packet
-// filter: so it needs no server of ours, comes from where it is expected, and ends with the kernel's timeout.
+// dnsBreak breaks the DNS. For silence it drops the responses: the sender of a dropped query would get an error at
+// once, which is another fault. A wrong answer is the real response with another code, rewritten by the packet
+// filter, so that it needs no extra server, comes from the expected address, and ends with the kernel's timeout.
 func dnsBreak() Kind {
 	return kind(Kind{
 		Name: "dns-break", Title: "make DNS queries time out or fail", Tier: step.TierKernel, On: []Role{RoleNode, RolePeer},
@@ -53,7 +53,7 @@ func dnsBreak() Kind {
 	})
 }
 
-// block is what is done to packets, and its title.
+// block returns the packet filter's change, and its title.
 func (p *dnsBreakParams) block() (*step.Block, string) {
 	four, six := "0.0.0.0/0", "::/0"
 	b := &step.Block{Direction: "in", Proto: "any", Remote: []string{four, six}, Ports: []uint16{53}, Verdict: step.Drop}
@@ -71,7 +71,7 @@ func (p *dnsBreakParams) block() (*step.Block, string) {
 	return b, "no answer of the DNS comes in"
 }
 
-// otherWay finds a line of a resolv.conf by which the DNS is asked in a way that is not UDP over IPv4.
+// otherWay finds a line of a resolv.conf that makes the resolver use anything but UDP over IPv4.
 func otherWay(text string) (string, bool) {
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)

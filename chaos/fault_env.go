@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// envParams are those of env.
+// envParams are the parameters of env.
 type envParams struct {
 	Unit  string            `yaml:"unit,omitempty" json:"unit,omitempty" jsonschema_description:"default: the agent's"`
 	Set   map[string]string `yaml:"set,omitempty" json:"set,omitempty"`
@@ -19,8 +19,8 @@ type envParams struct {
 
 var envName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 
-// envKind gives a unit other environment variables. A drop-in's Environment= would lose to the unit's own
-// EnvironmentFile=, so it is a file as well, and a later one.
+// envKind changes a unit's environment variables. The unit's own EnvironmentFile= would override Environment= in a
+// drop-in, so the drop-in adds a later EnvironmentFile=.
 func envKind() Kind {
 	return kind(Kind{
 		Name: "env", Title: "change a service's environment variables", Tier: step.TierBoot,
@@ -66,14 +66,14 @@ func envKind() Kind {
 
 func (p *envParams) unit(c *Case) string { return unitOf(cmp.Or(p.Unit, c.Profile.Agent.Unit)) }
 
-// environ looks for a variable with that value in the environment of a unit's main process. Nothing is printed: others
-// are in it, too.
+// environ checks that the environment of a unit's main process has the variable with that value. It prints
+// nothing, since the environment also holds secrets.
 func (c *Case) environ(unit, name, value string) step.Check {
 	whole := name + "=" + value
 	return c.inEnviron(unit, "its process has "+whole, "-qzxF", whole, 0)
 }
 
-// noEnviron looks for a variable's absence there.
+// noEnviron checks that the variable is absent there.
 func (c *Case) noEnviron(unit, name string) step.Check {
 	return c.inEnviron(unit, "its process has no "+name, "-qz", "^"+name+"=", 1)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// fileParams are those of file.
+// fileParams are the parameters of file.
 type fileParams struct {
 	Path   string   `yaml:"path" json:"path"`
 	Text   string   `yaml:"text,omitempty" json:"text,omitempty" jsonschema_description:"what is read there instead"`
@@ -14,7 +14,7 @@ type fileParams struct {
 	SeenBy []string `yaml:"seenBy,omitempty,flow" json:"seenBy,omitempty" jsonschema_description:"units that see it, and are restarted with it; none: everybody, and the file is parked"`
 }
 
-// fileKind puts another text in a file's place, or nothing.
+// fileKind replaces a file's text, or removes the file.
 func fileKind() Kind {
 	return kind(Kind{
 		Name: "file", Title: "replace or remove a file", Tier: step.TierBoot,
@@ -62,13 +62,13 @@ func fileKind() Kind {
 	})
 }
 
-// covered restarts units with a text laid over one file.
+// covered restarts units with an overlay over one file.
 func (c *Case) covered(units []string, v overlay) (Made, *step.Refusal) {
 	made := Made{Title: v.path + " says something else to " + strings.Join(units, ", ")}
 	for i, u := range units {
 		of := *c
 		if i > 0 {
-			of.Step += "-" + string(rune('a'+i)) // each unit has a source of its own, since each is one change
+			of.Step += "-" + string(rune('a'+i)) // each unit is a separate change, so each has its own source
 		}
 		changes, no := of.dropIn(unitOverlay{unit: unitOf(u), overlays: []overlay{v}})
 		if no != nil {
@@ -83,7 +83,7 @@ func (c *Case) covered(units []string, v overlay) (Made, *step.Refusal) {
 	return made, nil
 }
 
-// firstLine is the first line of a text that means anything by itself.
+// firstLine returns the first line of a text that is meaningful by itself.
 func firstLine(text string) string {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)

@@ -9,10 +9,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// gpuFakeFile is what the fake of NVIDIA's library reads on the lab's nodes, see lab/nvml/fake.c.
+// gpuFakeFile is read by the lab nodes' fake of NVIDIA's library, see lab/nvml/fake.c.
 const gpuFakeFile = "/run/gpuaas-lab/nvml"
 
-// gpuFakeParams are those of gpu-fake.
+// gpuFakeParams are the parameters of gpu-fake.
 type gpuFakeParams struct {
 	Lines []string `yaml:"lines" json:"lines" jsonschema:"minItems=1" jsonschema_description:"what the library answers otherwise, and which events it raises: '@0 nvmlDeviceGetTemperature 96', '@1 nvmlDeviceGetName rc=15', '@0 nvmlDeviceGetTemperature hang', '@0 event 8 119'"`
 }
@@ -22,8 +22,8 @@ var gpuFakeLine = sync.OnceValue(func() *regexp.Regexp {
 		`^@([0-9]|1[0-5]) (event (8|0x8000) [0-9]+|(nvml[A-Za-z0-9_]+|field_[0-9]+) (hang|rc=[0-9]+|-?[0-9]+( -?(0x)?[0-9a-f]+){0,3}))$`)
 })
 
-// gpuFake has the library that is in the place of NVIDIA's give other answers. It needs the lab's fake library: no
-// real GPU is touched.
+// gpuFake makes the lab's fake of NVIDIA's library return other values. It needs that fake library: no real GPU is
+// touched.
 func gpuFake() Kind {
 	return kind(Kind{
 		Name: "gpu-fake", Title: "have the lab's fake of NVIDIA's library give other answers", Tier: step.TierBoot,

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// guestAgentParams are those of guest-agent.
+// guestAgentParams are the parameters of guest-agent.
 type guestAgentParams struct {
 	Node   string   `yaml:"node" json:"node" jsonschema_description:"whose machine it is"`
 	API    string   `yaml:"api" json:"api" jsonschema_description:"where the platform's machine reaches its own API, http://127.0.0.1:8080, or ${edge_api_url}; the operator's token is sent there"`
@@ -17,8 +17,8 @@ type guestAgentParams struct {
 	For    Duration `yaml:"for" json:"for" jsonschema_description:"after which the platform forgets it by itself; whole seconds, at most 1h"`
 }
 
-// guestAgent has a node's provider report to the platform that the machine's guest agent is gone. The word holds for a
-// while, so that it ends by itself where nothing is left that could withdraw it; undo withdraws it.
+// guestAgent makes a node's provider report to the platform that the machine's guest agent is gone. Undo withdraws
+// the report. It also expires, in case no undo is possible.
 func guestAgent() Kind {
 	return kind(Kind{
 		Name: "guest-agent", Title: "make the provider report a guest agent as gone", Tier: step.TierBoot,

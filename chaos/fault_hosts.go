@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// hostsParams are those of hosts.
+// hostsParams are the parameters of hosts.
 type hostsParams struct {
 	Remove []string          `yaml:"remove,omitempty,flow" json:"remove,omitempty" jsonschema_description:"names that are found no more: nothing but the hosts file is asked, and it has them not"`
 	Keep   []string          `yaml:"keep,omitempty,flow" json:"keep,omitempty" jsonschema_description:"names that the DNS is asked for otherwise, and that must still lead where they do"`
@@ -23,7 +23,7 @@ const (
 	nsswitchFile = "/etc/nsswitch.conf"
 )
 
-// hostsKind changes where names lead, as one unit sees it. Logins and everybody else see the machine's own files.
+// hostsKind changes name resolution for one unit. Logins and all other processes use the machine's own files.
 func hostsKind() Kind {
 	return kind(Kind{
 		Name: "hosts", Title: "change the addresses of names, for one unit", Tier: step.TierBoot,
@@ -91,7 +91,7 @@ func makeHosts(p *hostsParams, c *Case) (Made, *step.Refusal) {
 	return made, nil
 }
 
-// hostsOf are the addresses that a hosts file gives for a name.
+// hostsOf returns the addresses that a hosts file has for a name.
 func hostsOf(text, name string) []string {
 	var all []string
 	for line := range strings.Lines(text) {
@@ -103,7 +103,7 @@ func hostsOf(text, name string) []string {
 	return all
 }
 
-// withoutHosts is the text of a hosts file without the names; other names of their lines stay.
+// withoutHosts removes the names from a hosts file's text; other names on the same lines stay.
 func withoutHosts(text string, names []string) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {
@@ -125,7 +125,7 @@ func withoutHosts(text string, names []string) string {
 	return out.String()
 }
 
-// filesOnly is the text of an nsswitch.conf by which hosts come from the hosts file alone.
+// filesOnly changes an nsswitch.conf so that host names come only from the hosts file.
 func filesOnly(text string) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// netBlockParams are those of net-block.
+// netBlockParams are the parameters of net-block.
 type netBlockParams struct {
 	To      []string `yaml:"to,flow" json:"to" jsonschema:"minItems=1" jsonschema_description:"names, addresses or prefixes of the far end; names are looked up on the machine"`
 	Ports   []uint16 `yaml:"ports,omitempty,flow" json:"ports,omitempty" jsonschema_description:"of the far end; none: all"`
@@ -20,7 +20,7 @@ type netBlockParams struct {
 	User    string   `yaml:"user,omitempty" json:"user,omitempty" jsonschema_description:"only what this user's processes send"`
 }
 
-// netBlock stops what a machine sends to a destination.
+// netBlock blocks a machine's traffic to a destination.
 func netBlock() Kind {
 	return kind(Kind{
 		Name: "net-block", Title: "drop or refuse traffic to a host", Tier: step.TierKernel,
@@ -88,7 +88,7 @@ func makeNetBlock(p *netBlockParams, c *Case) (Made, *step.Refusal) {
 	return made, nil
 }
 
-// blocked tries one address that is blocked: curl exits with 28 for silence and 7 for a refusal.
+// blocked tries one blocked address: curl exits with 28 for a timeout and 7 for a refusal.
 func (c *Case) blocked(b *step.Block) step.Check {
 	host, port := oneOf(b.Remote), uint16(443)
 	if a, err := netip.ParseAddr(host); err == nil && a.Is6() {
@@ -109,8 +109,8 @@ func (c *Case) blocked(b *step.Block) step.Check {
 	return step.Check{Name: "no connection to " + host, Exec: step.Exec{Argv: argv, Exits: exits}, Within: verifyWithin}
 }
 
-// oneOf is an address among remotes that a peer may have: a single one, or the first of a prefix behind the network's
-// own, to which a kernel may refuse to connect whatever is blocked.
+// oneOf picks an address among remotes that a peer may have: a single address, or the first host address of a
+// prefix, since a kernel may refuse to connect to a network address whatever is blocked.
 func oneOf(remotes []string) string {
 	for _, r := range remotes {
 		if !strings.Contains(r, "/") {

@@ -9,18 +9,19 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// releaseParams are those of release.
+// releaseParams are the parameters of release.
 type releaseParams struct {
 	Allocation string   `yaml:"allocation" json:"allocation" jsonschema_description:"which allocation: its tenant has it again afterwards"`
 	API        string   `yaml:"api" json:"api" jsonschema_description:"where the platform's machine reaches its own API, http://127.0.0.1:8080, or ${edge_api_url}; the operator's token is sent there"`
 	For        Duration `yaml:"for" json:"for" jsonschema_description:"after which the platform ends the release by itself; whole seconds, at most 1h"`
 }
 
-// releasedWord is what the platform prints while a release for a while lasts.
+// releasedWord is the platform's output during a temporary release.
 const releasedWord = `{"release":"for_a_while"}`
 
-// releaseKind releases an allocation for a while. The platform's word of it stays the same while the node cleans up, so
-// that undo finds it from the first moment on; the release ends by itself where nothing is left that could withdraw it.
+// releaseKind releases an allocation temporarily. The platform's state of it is the same during the node's
+// cleanup, so that undo can find the release from the start. The release also expires, in case no undo is
+// possible.
 func releaseKind() Kind {
 	return kind(Kind{
 		Name: "release", Title: "release an allocation for a while", Tier: step.TierBoot, On: []Role{RolePlatform},
@@ -40,7 +41,7 @@ func releaseKind() Kind {
 }
 
 func makeRelease(p *releaseParams, c *Case) (Made, *step.Refusal) {
-	api, no := c.platformAPI(p.API, "12") // the end of a release waits for the node
+	api, no := c.platformAPI(p.API, "12") // the API call that ends a release waits for the node
 	if no != nil {
 		return Made{}, no
 	}

@@ -11,13 +11,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// serviceParams are those of service-stop.
+// serviceParams are the parameters of service-stop.
 type serviceParams struct {
 	Units []string `yaml:"units,flow" json:"units" jsonschema:"minItems=1"`
 }
 
-// serviceStop stops services and keeps them stopped. A drop-in does it, since a runtime mask does nothing to a unit
-// that lies in /etc.
+// serviceStop stops services and keeps them stopped. It uses a drop-in, since a runtime mask has no effect on a
+// unit file in /etc.
 func serviceStop() Kind {
 	return kind(Kind{
 		Name: "service-stop", Title: "stop services and keep them stopped", Tier: step.TierBoot,
@@ -62,7 +62,7 @@ func unitsOf(names []string) []string {
 	return all
 }
 
-// freezeParams are those of service-freeze.
+// freezeParams are the parameters of service-freeze.
 type freezeParams struct {
 	Unit string `yaml:"unit" json:"unit"`
 	How  string `yaml:"how,omitempty" json:"how,omitempty" jsonschema:"enum=signal,enum=freezer" jsonschema_description:"signal (default): the main process, as long as the watchdog lives; freezer: all processes, by systemd"`
@@ -105,7 +105,7 @@ func serviceFreeze() Kind {
 	})
 }
 
-// execParams are those of service-exec.
+// execParams are the parameters of service-exec.
 type execParams struct {
 	Unit    string   `yaml:"unit" json:"unit"`
 	How     string   `yaml:"how" json:"how" jsonschema:"enum=crash-loop,enum=incompatible,enum=program,enum=slow-start,enum=slow-stop" jsonschema_description:"what is started in its place: a program that ends at once, one for another machine, or program; slow-start: itself, after a delay; slow-stop: itself, and its stop takes a delay. A stop by another program is then what the drill is about, and undo starts it"`
@@ -114,14 +114,14 @@ type execParams struct {
 	Delay   Duration `yaml:"delay,omitempty" json:"delay,omitempty" jsonschema_description:"of slow-start and slow-stop"`
 }
 
-// slow reports whether the service itself runs, and only takes its time.
+// slow reports whether the original program runs, only slowly.
 func (p *execParams) slow() bool { return p.How == "slow-start" || p.How == "slow-stop" }
 
-// foreignProgram is the head of a program for ppc64, which no node here is.
+// foreignProgram is the header of a program for ppc64, which no node can run.
 var foreignProgram = "\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 9) + "\x02\x00\x15\x00\x01\x00\x00\x00" +
 	strings.Repeat("\x00", 40)
 
-// serviceExec has a service start another program.
+// serviceExec makes a service start another program.
 func serviceExec() Kind {
 	return kind(Kind{
 		Name: "service-exec", Title: "make a service start another program", Tier: step.TierBoot,
@@ -216,13 +216,13 @@ func makeExec(p *execParams, c *Case) (Made, *step.Refusal) {
 	return made, c.needTools("systemctl")
 }
 
-// notPlain reports whether systemd might read a character of a program's path as something else.
+// notPlain reports whether a program's path has a character that systemd might interpret.
 func notPlain(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("/._+-", r)
 }
 
-// execWord writes one argument of ExecStart= so that the program gets it as it is: neither a variable nor a specifier,
-// and one word.
+// execWord quotes one argument of ExecStart= so that the program gets it literally, as one word without variables
+// and specifiers.
 func execWord(arg string) string {
 	arg = strings.NewReplacer("%", "%%", "$", "$$").Replace(arg)
 	if arg != "" && !strings.ContainsAny(arg, " \"'\\;") {

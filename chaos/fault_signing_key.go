@@ -2,13 +2,13 @@ package chaos
 
 import "github.com/gpuaas/gpuaasctl/chaos/step"
 
-// signingKeyParams are those of signing-key.
+// signingKeyParams are the parameters of signing-key.
 type signingKeyParams struct {
 	File string `yaml:"file" json:"file" jsonschema_description:"the platform's key for signing tasks"`
 	Unit string `yaml:"unit" json:"unit" jsonschema_description:"who signs; restarted"`
 }
 
-// signingKey has the platform sign tasks by a key that no agent knows. The real key is neither read nor moved.
+// signingKey makes the platform sign tasks with a key that no agent knows. The real key is neither read nor moved.
 func signingKey() Kind {
 	return kind(Kind{
 		Name: "signing-key", Title: "sign tasks with a key that nodes do not have", Tier: step.TierBoot,

@@ -9,14 +9,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// tasksParams are those of tasks.
+// tasksParams are the parameters of tasks.
 type tasksParams struct {
 	Node string   `yaml:"node" json:"node" jsonschema_description:"whom the tasks are for"`
 	API  string   `yaml:"api" json:"api" jsonschema_description:"where the platform's machine reaches its own API, http://127.0.0.1:8080, or ${edge_api_url}; the operator's token is sent there"`
 	TTL  Duration `yaml:"ttl" json:"ttl" jsonschema_description:"after which an unclaimed task has expired; whole seconds"`
 }
 
-// tasksKind queues a no-op that no node claims. There is nothing to revert: it expires.
+// tasksKind queues a no-op that no node claims. It expires, so there is nothing to revert.
 func tasksKind() Kind {
 	return kind(Kind{
 		Name: "tasks", Title: "queue a task that expires", Tier: step.TierBoot, On: []Role{RolePlatform},

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// userParams are those of user-missing.
+// userParams are the parameters of user-missing.
 type userParams struct {
 	User   string `yaml:"user" json:"user"`
 	SeenBy string `yaml:"seenBy,omitempty" json:"seenBy,omitempty" jsonschema_description:"the unit that does not find the user; default: the agent's"`
@@ -17,7 +17,7 @@ type userParams struct {
 
 const passwdFile = "/etc/passwd"
 
-// userMissing hides a user from one unit. The account itself is never touched.
+// userMissing hides a user from one unit. The account itself is not changed.
 func userMissing() Kind {
 	return kind(Kind{
 		Name: "user-missing", Title: "hide a user from a service", Tier: step.TierBoot, On: []Role{RoleNode, RolePeer},
@@ -65,7 +65,7 @@ func withoutUser(text, user string) (string, bool) {
 	return out.String(), found
 }
 
-// shellParams are those of shell.
+// shellParams are the parameters of shell.
 type shellParams struct {
 	User   string   `yaml:"user" json:"user" jsonschema_description:"whose login shell it is"`
 	How    string   `yaml:"how" json:"how" jsonschema:"enum=exits,enum=delays" jsonschema_description:"exits: at once, with code 1; delays: it says nothing for so long, then it is a shell"`
@@ -73,7 +73,7 @@ type shellParams struct {
 	SeenBy string   `yaml:"seenBy,omitempty" json:"seenBy,omitempty" jsonschema_description:"the unit that starts it; default: the agent's"`
 }
 
-// shellKind breaks a user's login shell as one unit sees it, or makes it slow.
+// shellKind breaks a user's login shell, or makes it slow, as one unit sees it.
 func shellKind() Kind {
 	return kind(Kind{
 		Name: "shell", Title: "break a login shell, or make it slow", Tier: step.TierBoot, On: []Role{RoleNode, RolePeer},
@@ -88,7 +88,7 @@ func shellKind() Kind {
 	}, func(p *shellParams, c *Case) Questions {
 		q := Questions{Tools: []string{"timeout"}, Units: []string{p.unit(c)}, Users: []string{p.User},
 			Files: []string{"/bin/sh"}}
-		if c.Machine != nil { // the shell is known once the user is
+		if c.Machine != nil { // the shell is known only once the user is
 			if u, ok := c.Machine.Users[p.User]; ok && u.Shell != "" {
 				q.Files = append(q.Files, u.Shell)
 			}

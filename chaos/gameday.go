@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
-// GameDay is a game day: several drills, in an order that is drawn. The same file and seed give the same order.
+// GameDay is several drills in a random order. The same file and seed give the same order.
 type GameDay struct {
 	Metadata BookMetadata `yaml:"metadata" json:"metadata"`
 	Drills   []string     `yaml:"drills" json:"drills" jsonschema:"minItems=1" jsonschema_description:"ids, patterns of ids (* and ?), or files beside this one"`
@@ -32,8 +32,8 @@ type BookMetadata struct {
 // maxTimes bounds how often a game day runs each of its drills.
 const maxTimes = 100
 
-// FindGameDay reads the game day that name selects, a built-in one by its id or a file, and the drills that it names:
-// each once, sorted by id. Nothing is drawn yet.
+// FindGameDay reads the game day that name selects, by the id of a built-in one or by a file's path, and its
+// drills: each once, sorted by id. It draws no order yet.
 func FindGameDay(builtin fs.FS, name string) (GameDay, []Scenario, error) {
 	if !strings.ContainsRune(name, '/') && !strings.HasSuffix(name, ".yaml") {
 		where := path.Join("books", name+".yaml")
@@ -51,7 +51,7 @@ func FindGameDay(builtin fs.FS, name string) (GameDay, []Scenario, error) {
 	return parseGameDay(builtin, name, filepath.Dir(name), data)
 }
 
-// GameDays lists the ids of the built-in ones.
+// GameDays returns the ids of the built-in game days.
 func GameDays(builtin fs.FS) []string {
 	sub, err := fs.Sub(builtin, "books")
 	if err != nil {
@@ -92,7 +92,7 @@ func parseGameDay(builtin fs.FS, file, dir string, data []byte) (GameDay, []Scen
 	return b, all, errors.Join(append(errs, doc.Error(found))...)
 }
 
-// settle checks what can be known without the drills.
+// settle checks everything that does not depend on the drills.
 func (b GameDay) settle() []problem {
 	var found []problem
 	bad := func(key, format string, args ...any) {
@@ -116,7 +116,7 @@ func (b GameDay) settle() []problem {
 	return found
 }
 
-// drillsNamed are those that one line of a game day names.
+// drillsNamed returns the drills that one line of a game day selects.
 func drillsNamed(builtin fs.FS, dir, name string) ([]Scenario, error) {
 	if strings.ContainsRune(name, '/') || strings.HasSuffix(name, ".yaml") {
 		if !filepath.IsAbs(name) {
@@ -143,7 +143,8 @@ func drillsNamed(builtin fs.FS, dir, name string) ([]Scenario, error) {
 	return all, nil
 }
 
-// Order draws the order of n drills: numbers below n, each as often as the game day sets. Every round holds each once.
+// Order draws the order of n drills: numbers below n, each as often as the game day says. Every round contains
+// each drill once.
 func (b GameDay) Order(n int, seed uint64) []int {
 	draw := rand.New(rand.NewPCG(seed, uint64(n)))
 	var order []int

@@ -11,21 +11,21 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// Kind is one sort of fault. Ask and Make are pure: what lies between them is one reading of the machine.
+// Kind is one type of fault. Ask and Make are pure; in between, the machine's facts are read once.
 type Kind struct {
 	Name  string
 	Title string
-	Tier  string // the best that it promises; a target may allow less
+	Tier  string // the best undo that it promises; a target may allow less
 	On    []Role
-	About string // one paragraph for people: what it does, and what it needs
+	About string // one paragraph for people: effect and requirements
 
-	params func() any                                 // a new, empty parameter struct
-	check  func(p any) []problem                      // what is wrong with the parameters by themselves
+	params func() any                                 // returns a new, empty parameter struct
+	check  func(p any) []problem                      // returns the problems of the parameters by themselves
 	ask    func(p any, c *Case) Questions             // what must be known
 	make   func(p any, c *Case) (Made, *step.Refusal) // what follows
 }
 
-// Kinds is the visible table. A kind that is not here does not exist.
+// Kinds lists every kind of fault.
 func Kinds() []Kind {
 	return []Kind{
 		netBlock(), dnsBreak(), hostsKind(), fileKind(), configKind(), envKind(), caKind(), certKind(),
@@ -44,10 +44,11 @@ func KindOf(name string) (Kind, bool) {
 	return Kind{}, false
 }
 
-// Params is an empty parameter struct of the kind: its fields and tags define what a file may have.
+// Params returns an empty parameter struct of the kind. Its fields and tags define which parameters a file may
+// have.
 func (k Kind) Params() any { return k.params() }
 
-// kind ties a typed pair of functions to the table's untyped one.
+// kind wraps typed functions in the table's untyped ones.
 func kind[P any](k Kind, check func(*P) []problem, ask func(*P, *Case) Questions,
 	make func(*P, *Case) (Made, *step.Refusal)) Kind {
 	k.params = func() any { return new(P) }
@@ -62,7 +63,7 @@ func kind[P any](k Kind, check func(*P) []problem, ask func(*P, *Case) Questions
 	return k
 }
 
-// Case is one fault on one machine: where it is made, and what is known.
+// Case is one fault on one machine: its place in the run, and the known facts.
 type Case struct {
 	Run     string
 	Step    string
@@ -72,31 +73,31 @@ type Case struct {
 	minted  func(Mint) Material
 }
 
-// Questions are what a fault must know about its machine before it can be planned.
+// Questions are the facts about a machine that a fault needs before it can be planned.
 type Questions struct {
 	Tools []string // programs by name
 	Names []string // to be looked up there
 	Units []string
-	Files []string // kind, mode, digest, where links lead
+	Files []string // kind, mode, digest, target of links
 	Texts []string // the same, and the content
 	Users []string
 	Mints []Mint
 }
 
-// Made is what a fault comes to on a machine.
+// Made is the planned form of a fault on one machine.
 type Made struct {
 	Title   string
 	Changes []step.Change
 	Verify  []step.Check
-	Scope   step.Scope // what a fingerprint should look at beside what it always does
+	Scope   step.Scope // what a fingerprint should cover in addition to its defaults
 }
 
-// runPath is a file of this fault's own where a reboot leaves nothing.
+// runPath returns the path of a file for this fault in /run, which a reboot clears.
 func (c *Case) runPath(name string) string {
 	return "/run/gpuaasctl-" + c.Run + "-" + c.Step + "-" + name
 }
 
-// tool is the path of a program on the machine.
+// tool returns a program's path on the machine.
 func (c *Case) tool(name string) string { return string(c.Machine.Tools[name]) }
 
 // needTools refuses a machine that lacks one of the programs.
@@ -109,7 +110,7 @@ func (c *Case) needTools(names ...string) *step.Refusal {
 	return nil
 }
 
-// needUnit refuses a machine that has no such unit, or where it does not run.
+// needUnit refuses a machine that lacks the unit, or on which it does not run.
 func (c *Case) needUnit(name string) (Unit, *step.Refusal) {
 	u := c.Machine.Units[name]
 	switch {
@@ -122,8 +123,8 @@ func (c *Case) needUnit(name string) (Unit, *step.Refusal) {
 	return u, nil
 }
 
-// needFile refuses a machine that has no such file, and reports where it really lies: links are followed, since what is
-// laid over a link lies over what it leads to.
+// needFile refuses a machine that lacks the file, and returns its real path: an overlay on a link covers the
+// link's target.
 func (c *Case) needFile(path string) (File, *step.Refusal) {
 	f := c.Machine.Files[path]
 	if f.Kind != "file" {
@@ -142,7 +143,7 @@ func (c *Case) needUser(name string) (User, *step.Refusal) {
 	return u, nil
 }
 
-// unitOf gives a unit's full name: "nginx" is nginx.service.
+// unitOf completes a unit's name: "nginx" is nginx.service.
 func unitOf(name string) string {
 	if name == "" || (strings.Contains(name, ".") &&
 		slices.Contains([]string{"service", "socket", "timer", "path", "target"},
@@ -152,7 +153,7 @@ func unitOf(name string) string {
 	return name + ".service"
 }
 
-// required is a parameter that must be given.
+// required rejects an empty value of a mandatory parameter.
 func required(key string, given bool) []problem {
 	if given {
 		return nil
@@ -160,7 +161,7 @@ func required(key string, given bool) []problem {
 	return []problem{{Key: key, Text: "is missing"}}
 }
 
-// word refuses a value that is not one of the words.
+// word rejects a value that is not one of the listed words.
 func word(key, value string, words ...string) []problem {
 	if slices.Contains(words, value) {
 		return nil
@@ -172,7 +173,7 @@ func word(key, value string, words ...string) []problem {
 		Text: fmt.Sprintf("unknown %q%s: want %s", value, strictyaml.Nearest(value, words), strings.Join(words, ", "))}}
 }
 
-// absolute refuses a path that is not absolute.
+// absolute rejects a path that is not absolute.
 func absolute(key, value string) []problem {
 	if strings.HasPrefix(value, "/") && !strings.Contains(value, "/../") && !strings.HasSuffix(value, "/") &&
 		len(value) > 1 {

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
-// Load reads every scenario of a folder, sorted by id. The error joins what is wrong with any of them; those that are
-// well are returned all the same.
+// Load reads every scenario of a folder, sorted by id. The error joins the problems of all files; valid scenarios
+// are returned in any case.
 func Load(files fs.FS, where string) ([]Scenario, error) {
 	entries, err := fs.ReadDir(files, ".")
 	if err != nil {
@@ -39,7 +39,7 @@ func Load(files fs.FS, where string) ([]Scenario, error) {
 	return all, errors.Join(errs...)
 }
 
-// NotFoundError is a drill that does not exist.
+// NotFoundError reports a drill that does not exist.
 type NotFoundError struct {
 	Name  string
 	Known []string
@@ -50,8 +50,8 @@ func (e *NotFoundError) Error() string {
 		strictyaml.Nearest(e.Name, e.Known))
 }
 
-// Find reads what name selects: a built-in drill by its id, a file, or a folder with all its files. What has a slash or
-// ends in .yaml is a path; an id goes before a folder of that name.
+// Find reads the drills that name selects: a built-in drill by its id, a file, or all files of a folder. A name
+// with a slash or the suffix .yaml is a path; an id takes precedence over a folder of that name.
 func Find(builtin fs.FS, name string) ([]Scenario, error) {
 	if !strings.ContainsRune(name, '/') && !strings.HasSuffix(name, ".yaml") && name != "." {
 		if _, err := fs.Stat(builtin, name+".yaml"); err == nil {
@@ -77,7 +77,7 @@ func Find(builtin fs.FS, name string) ([]Scenario, error) {
 	return []Scenario{s}, err
 }
 
-// parseFile reads the drill in a file; path is for messages.
+// parseFile reads the drill in a file; path is used in messages.
 func parseFile(files fs.FS, name, path string) (Scenario, error) {
 	data, source, err := readSource(files, name)
 	if err != nil {
@@ -88,14 +88,14 @@ func parseFile(files fs.FS, name, path string) (Scenario, error) {
 	return s, err
 }
 
-// readText is readSource for a file whose source does not matter.
+// readText is readSource without the source.
 func readText(files fs.FS, name string) ([]byte, error) {
 	data, _, err := readSource(files, name)
 	return data, err
 }
 
-// readSource reads a file, and no more of it than is needed to know that it is too large. Anything but a file is not
-// opened: a pipe without a writer would never end.
+// readSource reads a file, up to the size limit. It opens regular files only: reading a pipe without a writer
+// would block for ever.
 func readSource(files fs.FS, name string) ([]byte, Source, error) {
 	info, err := fs.Stat(files, name)
 	if err == nil && !info.Mode().IsRegular() {
@@ -114,7 +114,7 @@ func readSource(files fs.FS, name string) ([]byte, Source, error) {
 }
 
 func ids(files fs.FS) []string {
-	entries, _ := fs.ReadDir(files, ".") // of an embedded file system: there is nothing to fail
+	entries, _ := fs.ReadDir(files, ".") // reading an embedded file system cannot fail
 	var all []string
 	for _, e := range entries {
 		if id, ok := strings.CutSuffix(e.Name(), ".yaml"); ok {
@@ -127,11 +127,11 @@ func ids(files fs.FS) []string {
 // maxFile bounds the file of a scenario or a game day, in bytes.
 const maxFile = 64 << 10
 
-// problem is one mistake of a file.
+// problem is one error in a file.
 type problem = strictyaml.Problem
 
-// Parse reads one scenario strictly; path is for messages. The error joins one *profile.FileError per mistake, each
-// with its line and field.
+// Parse reads one scenario strictly; path is used in messages. The error joins one *profile.FileError per problem,
+// each with its line and field.
 func Parse(path string, data []byte) (Scenario, error) {
 	s := Scenario{}
 	doc, found, err := document(path, data, &s,
@@ -139,16 +139,17 @@ func Parse(path string, data []byte) (Scenario, error) {
 	if err != nil {
 		return s, err
 	}
-	s.File, s.Source = path, Source{Doubt: "where it came from is not known"} // unless the reader of the file sets it
-	// of a file that did not decode, the values mean nothing
+	// replaced by a caller that knows the source
+	s.File, s.Source = path, Source{Doubt: "where it came from is not known"}
+	// the values of a file with decoding errors are meaningless
 	if len(found) == 0 {
 		found = s.settle()
 	}
 	return s, doc.Error(found)
 }
 
-// document reads a file's one YAML document strictly into a struct, a pointer to which is into. found is what is wrong
-// in it. The error is that it is not such a document at all: want lists the fields that it should have.
+// document decodes a file's single YAML document strictly into the struct that into points to. found lists the
+// problems in it. The error means that the file is not such a document at all; it names want, the expected fields.
 func document(path string, data []byte, into any, want string) (doc strictyaml.Document, found []problem, err error) {
 	if len(data) > maxFile {
 		return doc, nil, &strictyaml.Error{Path: path, Message: fmt.Sprintf("is larger than %d bytes", maxFile)}
@@ -162,8 +163,8 @@ func document(path string, data []byte, into any, want string) (doc strictyaml.D
 	return doc, append(unseen(doc.Root), doc.Decode(into)...), nil
 }
 
-// unseen finds what a file would not show to its reader: aliases, and texts that a terminal would not show as they are,
-// since escapes make them.
+// unseen finds what a reader of the file would not see: aliases, and texts with escapes that a terminal would not
+// show literally.
 func unseen(n *yaml.Node) []problem {
 	var found []problem
 	hidden := func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }

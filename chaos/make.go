@@ -18,16 +18,16 @@ import (
 
 // Longer than 300 lines: one plan, made in the order in which it is printed.
 
-// RefusedUnreachable and the others are refusals that no machine gives: they are made before one is asked.
+// Refusals that do not come from a machine.
 const (
-	RefusedUnreachable = "unreachable" // a machine could not be asked
+	RefusedUnreachable = "unreachable" // no fact could be read from a machine
 	RefusedNotAllowed  = "not_allowed" // the profile does not allow drills
 	RefusedWindow      = "window"      // not at this time
 	RefusedTooMany     = "too_many"    // more nodes than maxNodes
 )
 
-// Make plans a run. It is pure: p has its defaults, facts are what Ask asked for, and run names the run on machines.
-// While the plan has a refusal, nothing of it may be done; what could be planned is in it all the same.
+// Make plans a run. It is pure: p has its defaults, facts are the answers to Ask, and run names the run on
+// machines. A plan with a refusal must not be executed, but still contains everything that could be planned.
 func Make(s Scenario, p profile.Profile, on Subject, facts Facts, run string) Plan {
 	plan := build(&s, p, on, facts, run, func(m Mint) Material {
 		if made, ok := facts.Material[m.Key()]; ok {
@@ -39,7 +39,8 @@ func Make(s Scenario, p profile.Profile, on Subject, facts Facts, run string) Pl
 	return plan
 }
 
-// hash is over what is done and looked at: not over the run's name, the time, who it is, and what is made for it alone.
+// the hash covers the changes and the probes, but not the run's name, the time, the operator, or the run's
+// material
 func hash(p Plan) string {
 	p.At, p.Refused = time.Time{}, nil
 	p.Targets = slices.Clone(p.Targets)
@@ -53,7 +54,7 @@ func hash(p Plan) string {
 	return fmt.Sprintf("%x", sha256.Sum256(b))
 }
 
-// planner is the making of one plan.
+// planner builds one plan.
 type planner struct {
 	Plan
 	profile profile.Profile
@@ -90,7 +91,7 @@ func (b *planner) refuse(machine, fault string, r *step.Refusal) {
 	}
 }
 
-// environment is the profile's part of the decision.
+// environment checks that the profile allows drills.
 func (b *planner) environment() {
 	if !b.profile.Chaos.Allow {
 		b.refuse("", "", step.Refuse(RefusedNotAllowed, "profile %q does not allow drills (chaos.allow)", b.profile.Name))
@@ -123,7 +124,7 @@ func (b *planner) environment() {
 	}
 }
 
-// machine plans the faults of one machine. A machine without any is only looked from.
+// machine plans the faults of one machine. A machine without a fault is only probed from.
 func (b *planner) machine(m Machine) {
 	var faults []Fault
 	for _, f := range b.Scenario.Faults {
@@ -170,7 +171,7 @@ func (b *planner) machine(m Machine) {
 	}
 }
 
-// fault plans one fault; an empty step where it is refused.
+// fault plans one fault. It returns an empty step if the fault is refused.
 func (b *planner) fault(m Machine, f Fault) (step.Step, step.Scope) {
 	k, ok := KindOf(f.Kind)
 	if !ok {
@@ -211,7 +212,7 @@ func (b *planner) fault(m Machine, f Fault) (step.Step, step.Scope) {
 	return out, made.Scope
 }
 
-// withheld refuses facts of an earlier plan that lack a text which the fault needs, since the plan was to be shown.
+// withheld refuses facts of a redacted plan that lack a text which the fault needs.
 func withheld(m *Machine, q Questions) *step.Refusal {
 	for _, path := range q.Texts {
 		if m.Files[path].Text == step.Redacted {
@@ -223,7 +224,7 @@ func withheld(m *Machine, q Questions) *step.Refusal {
 	return nil
 }
 
-// spares refuses a block that would cut the operator off.
+// spares refuses a block that would cut off the operator.
 func (b *planner) spares(m Machine, f Fault, changes []step.Change) {
 	for _, c := range changes {
 		if c.Block == nil || !m.SSH.IsValid() {
@@ -235,7 +236,7 @@ func (b *planner) spares(m Machine, f Fault, changes []step.Change) {
 	}
 }
 
-// admits is the machine's own refusal.
+// admits applies the checks that the machine itself makes.
 func (b *planner) admits(m Machine, d step.Drill) {
 	switch c := m.Consent; {
 	case !c.Present:
@@ -253,7 +254,7 @@ func (b *planner) admits(m Machine, d step.Drill) {
 	}
 }
 
-// looks makes the scenario's own probes ready.
+// looks resolves the scenario's own probes.
 func (b *planner) looks() {
 	for _, l := range [...]struct {
 		name string
@@ -277,7 +278,7 @@ func (b *planner) looks() {
 	}
 }
 
-// count refuses a plan that breaks more nodes than it may, or nothing.
+// count refuses a plan that breaks no machine, or more nodes than allowed.
 func (b *planner) count() {
 	nodes := 0
 	for _, t := range b.Targets {
@@ -299,7 +300,7 @@ func merged(a, b []string) []string {
 	return slices.Compact(all)
 }
 
-// Key is what a Mint's material is kept under.
+// Key is the key of a Mint's material.
 func (m Mint) Key() string {
 	return fmt.Sprintf("%s|%s|%s|%s|%s", m.What, m.Node, m.From, m.Until, m.By)
 }

@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// Authority is who signs a drill's certificates: the environment's own signing CA.
+// Authority signs a drill's certificates: it is the environment's own signing CA.
 type Authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer
 }
 
-// ParseAuthority reads certificate and key of a CA, both PEM.
+// ParseAuthority parses the certificate and the key of a CA, both PEM.
 func ParseAuthority(cert, key []byte) (*Authority, error) {
 	block, _ := pem.Decode(cert)
 	if block == nil || block.Type != "CERTIFICATE" {
@@ -49,8 +49,8 @@ func ParseAuthority(cert, key []byte) (*Authority, error) {
 	return &Authority{c, signer}, nil
 }
 
-// Make mints m, as far as this machine can: certificates, a CA, a key. A token is the platform's to issue, and a bearer
-// the operator's to give. own may be nil where m does not need it.
+// Make creates the material that this machine can create: certificates, a CA, a key. The platform issues tokens,
+// and the operator provides bearers. own may be nil if m does not need it.
 func (m Mint) Make(own *Authority, now time.Time) (Material, error) {
 	out := Material{Mint: m}
 	var err error
@@ -79,7 +79,7 @@ func (m Mint) Make(own *Authority, now time.Time) (Material, error) {
 	return out, nil
 }
 
-// certificate is a node's, as the platform itself would sign it but for its dates, and marked as a drill's.
+// certificate creates a node's certificate as the platform would, but with the dates of m and marked as a drill's.
 func (m Mint) certificate(by *Authority, now time.Time) (cert, key string, err error) {
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -103,7 +103,7 @@ func (m Mint) certificate(by *Authority, now time.Time) (cert, key string, err e
 	return toPEM("CERTIFICATE", der), toPEM("PRIVATE KEY", raw), err
 }
 
-// stranger is a CA that no bundle has, and whose key is gone with this process.
+// stranger creates a CA that no bundle contains; its key is discarded.
 func stranger(now time.Time) (*Authority, error) {
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -143,21 +143,21 @@ func toPEM(kind string, der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// Mint asks for something that is made for one run, on the operator's machine, and is secret in part. It is its own
-// name: equal ones are made once.
+// Mint describes material that is created for one run on the operator's machine and is partly secret. It serves as
+// its own key: equal Mints are created once.
 type Mint struct {
 	What  string   `json:"what"`            // a Mint's name, below
-	Node  string   `json:"node,omitempty"`  // whose name a certificate has, whom a token is for
-	From  Duration `json:"from,omitempty"`  // from now, when a certificate begins; negative: in the past
+	Node  string   `json:"node,omitempty"`  // subject of a certificate or token
+	From  Duration `json:"from,omitempty"`  // offset from now of a certificate's start; negative: in the past
 	Until Duration `json:"until,omitempty"` // from now, when it ends
-	// who signs: signing, the environment's own CA; stranger, one that no bundle has
+	// signer: signing, the environment's own CA; or stranger, a CA that no bundle contains
 	By string `json:"by,omitempty"`
 }
 
-// What can be made.
+// Kinds of material.
 const (
 	MintCert   = "certificate" // a node's certificate and its key
-	MintCA     = "ca"          // a certificate of a CA that no bundle has; it has no key, since nothing is signed by it
+	MintCA     = "ca"          // the certificate of a CA that no bundle contains; without a key, since it signs nothing
 	MintKey    = "signing-key" // a private key, ed25519, PKCS 8
 	MintToken  = "token"       // a recovery token, which the platform issues
 	MintBearer = "bearer"      // the operator's own token as a header line, for a tool on the platform's machine
@@ -165,14 +165,14 @@ const (
 	ByStranger = "stranger"
 )
 
-// Material is what was made.
+// Material is created material.
 type Material struct {
 	Mint
 	Text string `json:"-"` // PEM, or a token
 	Key  string `json:"-"` // PEM of a certificate's key
 }
 
-// String describes what is made.
+// String describes the material.
 func (m Mint) String() string {
 	switch m.What {
 	case MintCert:
@@ -189,7 +189,7 @@ func (m Mint) String() string {
 	return m.What
 }
 
-// placeholder is a substitute for material that is not made yet, and for all of it where a plan is hashed.
+// placeholder returns a substitute for material that does not exist yet; a plan's hash uses it for all material.
 func (m Mint) placeholder() Material {
 	return Material{Mint: m, Text: "<" + m.String() + ">\n", Key: "<the key of " + m.String() + ">\n"}
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// overlay is a text that is to be read in place of a file's own.
+// overlay replaces a file's text as readers see it.
 type overlay struct {
-	path   string // as it is known; links are followed
+	path   string // as configured; links are followed
 	text   string
 	secret bool
 }
 
-// unitOverlay is what a unit is started with while a drill runs: files laid over its own, other variables, another
-// program. It is one drop-in and one restart, whatever is in it, so that one fault is one change of the unit.
+// unitOverlay describes a unit's changes during a drill: overlays on its files, other variables, another program.
+// It is one drop-in and one restart, so that one fault is one change of the unit.
 type unitOverlay struct {
 	unit     string
 	overlays []overlay
@@ -24,8 +24,8 @@ type unitOverlay struct {
 	lines    []string // of [Service]
 }
 
-// dropIn makes the changes. Files that the drop-in names lie in /run and are made before it, so that they are removed
-// after it: an undo never starts a unit whose overlay has no source.
+// dropIn returns the changes of o. Files that the drop-in refers to are in /run and are created before it, and
+// therefore removed after it: an undo never starts a unit whose overlay has lost its source.
 func (c *Case) dropIn(o unitOverlay) ([]step.Change, *step.Refusal) {
 	if _, no := c.needUnit(o.unit); no != nil {
 		return nil, no
@@ -58,7 +58,7 @@ func (c *Case) dropIn(o unitOverlay) ([]step.Change, *step.Refusal) {
 	}), nil
 }
 
-// bind lays a text over a file as the main process of a unit sees it, while it runs on.
+// bind covers a file with a text as a unit's main process sees it, without a restart.
 func (c *Case) bind(unit string, v overlay) (step.Change, *step.Refusal) {
 	u, no := c.needUnit(unit)
 	if no != nil {
@@ -75,10 +75,10 @@ func (c *Case) bind(unit string, v overlay) (step.Change, *step.Refusal) {
 	return step.Change{Mount: &step.Mount{Target: f.Path, Unit: unit, Text: v.text, Mode: f.Mode, Secret: v.secret}}, nil
 }
 
-// owner is an id as a change has it.
+// owner returns an id in the form of a step.File.
 func owner(id int) *int { return &id }
 
-// seen asks for the text of a file as a unit sees it.
+// seen checks the text of a file as a unit sees it.
 func (c *Case) seen(name, unit, path string, want ...string) step.Check {
 	check := step.Check{Name: name, Unit: unit, Exec: step.Exec{Argv: []string{c.tool("cat"), path}}, Within: verifyWithin}
 	if len(want) > 0 {
@@ -87,5 +87,5 @@ func (c *Case) seen(name, unit, path string, want ...string) step.Check {
 	return check
 }
 
-// verifyWithin is how long a change may take to have its effect: a unit is restarted in it.
+// verifyWithin bounds the time until a change has its effect, including the restart of a unit.
 const verifyWithin step.Millis = 10_000

@@ -10,16 +10,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
-// Params are a fault's parameters as its file has them: what they mean is the kind's.
+// Params are a fault's parameters as written in its file; the kind interprets them.
 type Params struct{ node *yaml.Node }
 
-// UnmarshalYAML keeps them as they are.
+// UnmarshalYAML stores the parameters without interpreting them.
 func (p *Params) UnmarshalYAML(n *yaml.Node) error {
 	p.node = n
 	return nil
 }
 
-// MarshalJSON writes them as the file has them.
+// MarshalJSON writes the parameters as the file has them.
 func (p Params) MarshalJSON() ([]byte, error) {
 	if p.node == nil {
 		return []byte("{}"), nil
@@ -31,7 +31,7 @@ func (p Params) MarshalJSON() ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// UnmarshalJSON reads them back: JSON is YAML.
+// UnmarshalJSON reads the parameters: JSON is YAML.
 func (p *Params) UnmarshalJSON(text []byte) error {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
@@ -41,7 +41,8 @@ func (p *Params) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// decode fills the variables in and reads the rest into into, a pointer to the kind's own struct. key is for messages.
+// decode substitutes the variables and decodes the rest into into, a pointer to the kind's own struct. key is used
+// in messages.
 func (p Params) decode(into any, key string, fill func(string) (string, error)) []problem {
 	n := p.node
 	if n == nil {
@@ -59,7 +60,7 @@ func (p Params) decode(into any, key string, fill func(string) (string, error)) 
 	return strictyaml.Decode(filled, into, key)
 }
 
-// filledIn is a copy of n with the variables of its texts filled in.
+// filledIn returns a copy of n with the variables in its texts substituted.
 func filledIn(n *yaml.Node, key string, fill func(string) (string, error)) (*yaml.Node, []problem) {
 	c := *n
 	var found []problem
@@ -71,7 +72,7 @@ func filledIn(n *yaml.Node, key string, fill func(string) (string, error)) (*yam
 		if value != n.Value {
 			c.Value = value
 			if strings.HasPrefix(n.Value, "${") && strings.Index(n.Value, "}") == len(n.Value)-1 {
-				c.Tag, c.Style = "", 0 // "${api_port}" alone is a number once it is filled in
+				c.Tag, c.Style = "", 0 // "${api_port}" alone becomes a number
 			}
 		}
 		return &c, nil

@@ -9,16 +9,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// PlanKind is the kind of document that a plan is.
+// PlanKind is the kind field of a plan document.
 const PlanKind = "ChaosPlan"
 
-// Plan is everything that a run does, before it does anything. It is a value: equal scenarios, profiles and facts give
-// an equal plan.
+// Plan is everything that a run will do, computed in advance. It is a value: equal scenarios, profiles and facts
+// give an equal plan.
 type Plan struct {
 	diag.Head
 
 	Run string `json:"run"` // names the run on every machine
-	// of what is done, where and for how long: the same for each run of an unchanged plan
+	// over the changes, machines and times: equal for each run of an unchanged plan
 	Hash       string    `json:"hash"`
 	Scenario   Scenario  `json:"scenario"`
 	Profile    string    `json:"profile,omitempty"`
@@ -31,16 +31,16 @@ type Plan struct {
 	Injected Look             `json:"injected"`
 	Control  Look             `json:"control"`
 	Proof    Look             `json:"proof"`
-	Decision *Decision        `json:"decision,omitempty"` // sent to the platform once everything is reverted
-	Material []Material       `json:"material,omitempty"` // what is made for this run; texts are secret
+	Decision *Decision        `json:"decision,omitempty"` // sent to the platform after everything is reverted
+	Material []Material       `json:"material,omitempty"` // created for this run; its texts are secret
 	Budgets  Budgets          `json:"budgets"`
 
-	Facts *Facts `json:"facts,omitempty"` // what it was made from, for a caller that plans again
+	Facts *Facts `json:"facts,omitempty"` // input of the plan, for a caller that plans again
 
-	Refused []Refusal `json:"refused,omitempty"` // while there is one, nothing may be touched
+	Refused []Refusal `json:"refused,omitempty"` // if not empty, the plan must not be executed
 }
 
-// PlannedMachine is one machine with what it is sent.
+// PlannedMachine is one machine and the drill that is sent to it.
 type PlannedMachine struct {
 	Role  Role       `json:"role"`
 	ID    string     `json:"id"`
@@ -49,21 +49,21 @@ type PlannedMachine struct {
 	Drill step.Drill `json:"drill"`
 }
 
-// Move is one step at its time.
+// Move is one step with its start time.
 type Move struct {
 	At      Duration `json:"at"` // after the first one
 	Machine string   `json:"machine"`
 	Step    string   `json:"step"`
 }
 
-// Look is a probe that is ready to be run: variables are filled in, and the program has a path.
+// Look is a probe that is ready to run: variables are substituted, and the program has a path.
 type Look struct {
 	From    Role       `json:"from"`
 	Machine string     `json:"machine,omitempty"` // empty: the operator's
 	Check   step.Check `json:"check"`
 }
 
-// Budgets are the times that are judged.
+// Budgets are the time limits that the verdict checks.
 type Budgets struct {
 	TTL           Duration `json:"ttl"`
 	Lease         Duration `json:"lease"`
@@ -72,14 +72,14 @@ type Budgets struct {
 	RecoverWithin Duration `json:"recover_within"`
 }
 
-// Refusal is why nothing may be touched.
+// Refusal is a reason not to execute the plan.
 type Refusal struct {
 	Machine string `json:"machine,omitempty"`
 	Fault   string `json:"fault,omitempty"`
 	step.Refusal
 }
 
-// String is one line: "compute-node-01, fault block: cuts_operator: ...".
+// String formats the refusal in one line: "compute-node-01, fault block: cuts_operator: ...".
 func (r Refusal) String() string {
 	where := r.Machine
 	if r.Fault != "" {
@@ -94,8 +94,8 @@ func (r Refusal) String() string {
 	return where + r.Refusal.Error()
 }
 
-// Redacted is the plan without its secret texts, for everybody but the machines: keys and tokens, and what lies on a
-// machine where not everybody may read it.
+// Redacted returns the plan without its secret texts, for every reader except the machines: keys and tokens, and
+// files that are not world-readable.
 func (p Plan) Redacted() Plan {
 	p.Targets = slices.Clone(p.Targets)
 	for i := range p.Targets {

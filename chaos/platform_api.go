@@ -7,14 +7,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// platformAPI is the platform's API as curl on the platform's own machine asks it, with the operator's token from a
+// platformAPI calls the platform's API with curl on the platform's own machine, with the operator's token from a
 // file in /run.
 type platformAPI struct {
 	c          *Case
 	base, most string // most: seconds of one call
 }
 
-// checkAPI refuses an address that must not have the operator's token, as far as a file alone shows.
+// checkAPI rejects an address that must not receive the operator's token, as far as the file alone shows.
 func checkAPI(base string) []problem {
 	switch {
 	case base == "":
@@ -25,7 +25,7 @@ func checkAPI(base string) []problem {
 	return nil
 }
 
-// platformAPI checks the address once more: the check of a file does not know the profile.
+// platformAPI checks the address again, since the check of the file does not know the profile.
 func (c *Case) platformAPI(base, most string) (platformAPI, *step.Refusal) {
 	if !ownAPI(base, c.Profile.APIBase) {
 		return platformAPI{}, step.Refuse(step.RefusedDrill, "api %q: %s", base, wantAPI)
@@ -35,7 +35,7 @@ func (c *Case) platformAPI(base, most string) (platformAPI, *step.Refusal) {
 
 func (a platformAPI) header() string { return a.c.runPath("header") }
 
-// token is the change that every call needs first.
+// token returns the change that every call needs first.
 func (a platformAPI) token() step.Change {
 	return step.Change{File: &step.File{Path: a.header(), Text: a.c.minted(Mint{What: MintBearer}).Text, Mode: 0o600,
 		Secret: true}}
@@ -46,7 +46,7 @@ func (a platformAPI) ask(path string, more ...string) step.Exec {
 	return step.Exec{Argv: append(argv, strings.TrimSuffix(a.base, "/")+path)}
 }
 
-// post posts a JSON body.
+// post returns a POST of a JSON body.
 func (a platformAPI) post(path string, body []byte, more ...string) step.Exec {
 	return a.ask(path, append(more, "-H", "Content-Type: application/json", "-d", string(body))...)
 }

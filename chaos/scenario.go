@@ -13,7 +13,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
-// Scenario is one drill as its file has it. Texts of probes and parameters may hold ${variables}, see Variables.
+// Scenario is one drill as its file describes it. Texts of probes and parameters may contain ${variables}, see
+// Variables.
 type Scenario struct {
 	Metadata       Metadata  `yaml:"metadata" json:"metadata"`
 	Target         Target    `yaml:"target" json:"target"`
@@ -43,12 +44,12 @@ type Role string
 // The roles.
 const (
 	RoleNode     Role = "node"     // the node that is walked
-	RolePlatform Role = "platform" // the machine of the control plane, edge and gateway: platform_ssh in the profile
+	RolePlatform Role = "platform" // the machine with control plane, edge and gateway: platform_ssh in the profile
 	RolePeer     Role = "peer"     // another node of the profile
-	RoleOperator Role = "operator" // where the tool runs; probes only, nothing is broken there
+	RoleOperator Role = "operator" // where the tool runs; for probes only, nothing is broken there
 )
 
-// Target selects which machines may be broken.
+// Target selects the machines that may be broken.
 type Target struct {
 	Role       Role              `yaml:"role" json:"role" jsonschema:"enum=node,enum=platform,enum=peer" jsonschema_description:"where the faults are made, unless a fault says otherwise"`
 	Labels     map[string]string `yaml:"labels,omitempty" json:"labels,omitempty" jsonschema_description:"a node must have all of them"`
@@ -56,7 +57,7 @@ type Target struct {
 	Disposable bool              `yaml:"disposable,omitempty" json:"disposable,omitempty" jsonschema_description:"the machine may be lost, and its owner says so, too: only such ones take faults of tier T3, and those that stop SSH"`
 }
 
-// Guards bound the drill.
+// Guards limit the drill.
 type Guards struct {
 	TTL    Duration     `yaml:"ttl" json:"ttl" jsonschema_description:"from arming; after that everything is reverted, by whatever is still there"`
 	Lease  Duration     `yaml:"lease,omitempty" json:"lease,omitempty" jsonschema_description:"without a word from the tool for so long, everything is undone; default 20s"`
@@ -73,8 +74,8 @@ type Fault struct {
 	At     Duration `yaml:"at,omitempty" json:"at,omitempty" jsonschema_description:"after the first one"`
 }
 
-// Probe is a check by a tool of the machine, never by this project's own probe code. The tool is found by its name
-// there.
+// Probe is a check by a standard tool of the machine, never by this project's own probe code. The tool is looked
+// up by name on the machine.
 type Probe struct {
 	Probe  []string `yaml:"probe,flow" json:"probe" jsonschema:"minItems=1" jsonschema_description:"program and arguments; no shell"`
 	From   Role     `yaml:"from" json:"from" jsonschema:"enum=node,enum=platform,enum=peer,enum=operator"`
@@ -83,20 +84,20 @@ type Probe struct {
 	Within Duration `yaml:"within" json:"within" jsonschema_description:"tried until it holds, for so long"`
 }
 
-// Answer is what a probe must give.
+// Answer is the expected result of a probe.
 type Answer struct {
 	Exit  []int  `yaml:"exit,omitempty,flow" json:"exit,omitempty" jsonschema_description:"any of these exit codes; default 0"`
 	Has   string `yaml:"has,omitempty" json:"has,omitempty" jsonschema_description:"must be in what it prints"`
 	Lacks string `yaml:"lacks,omitempty" json:"lacks,omitempty" jsonschema_description:"must not be"`
 }
 
-// Injection proves that the fault is there, and that not everything is.
+// Injection proves that the fault is in place, and that not everything else is broken.
 type Injection struct {
 	Probe   `yaml:",inline" json:",inline"`
 	Control Probe `yaml:"control" json:"control" jsonschema_description:"something that must still work, so that the probe does not fail for another reason"`
 }
 
-// Expect is what the chain must report.
+// Expect is the report that the chain must give.
 type Expect struct {
 	Blame             Blame             `yaml:"blame" json:"blame"`
 	Others            []Finding         `yaml:"others,omitempty" json:"others,omitempty" jsonschema_description:"further findings that must be in the report, where several things are broken"`
@@ -108,13 +109,13 @@ type Expect struct {
 	SameCorrelationID bool              `yaml:"sameCorrelationId" json:"sameCorrelationId" jsonschema_description:"report, task, gateway and agent name the walk by one id"`
 }
 
-// Blame is the word none, or the finding that must be blamed.
+// Blame is the word none, or the finding that must get the blame.
 type Blame struct {
 	None bool `yaml:"-" json:"-"`
 	Finding
 }
 
-// Finding is one finding: any of each list.
+// Finding matches a finding: any value of each list.
 type Finding struct {
 	Status  diag.Status    `yaml:"status,omitempty" json:"status,omitempty" jsonschema:"enum=warn,enum=inconclusive" jsonschema_description:"of the hop, where it does not fail"`
 	Hop     []diag.HopID   `yaml:"hop,flow" json:"hop" jsonschema:"minItems=1"`
@@ -122,7 +123,7 @@ type Finding struct {
 	Failure []diag.Failure `yaml:"failure,omitempty,flow" json:"failure,omitempty" jsonschema_description:"empty: any"`
 }
 
-// Recovery is what must be true once everything is reverted.
+// Recovery is what must hold after everything is reverted.
 type Recovery struct {
 	Green          int       `yaml:"green" json:"green" jsonschema:"minimum=2" jsonschema_description:"walks in a row that must pass"`
 	Within         Duration  `yaml:"within" json:"within"`
@@ -138,26 +139,26 @@ type Decision struct {
 	Reason string `yaml:"reason" json:"reason" jsonschema:"minLength=1" jsonschema_description:"what its audit says"`
 }
 
-// Allowed is a difference that the drill is expected to leave.
+// Allowed is a difference that the drill may leave behind.
 type Allowed struct {
 	Class step.Class `yaml:"class" json:"class"`
 	Key   string     `yaml:"key" json:"key" jsonschema_description:"a pattern as of a shell's file names; * does not cross a slash"`
 	Why   string     `yaml:"why" json:"why" jsonschema:"minLength=1"`
 }
 
-// On is where the fault is made.
+// On returns the role of the machine that the fault is injected on.
 func (s *Scenario) On(f Fault) Role {
 	return cmp.Or(f.On, s.Target.Role)
 }
 
-// Duration is a time span as people write it, always with its unit: "90s", "2m", "1m30s". A bare number is refused,
-// since what it counts is unknown.
+// Duration is a time span with its unit: "90s", "2m", "1m30s". A bare number is rejected, since its unit is
+// unknown.
 type Duration time.Duration
 
-// Std is d as Go has it.
+// Std converts d to a time.Duration.
 func (d Duration) Std() time.Duration { return time.Duration(d) }
 
-// String is the shortest spelling that reads back as d: "90s", "2m", "500ms".
+// String returns the shortest spelling that parses as d: "90s", "2m", "500ms".
 func (d Duration) String() string {
 	for _, u := range [...]struct {
 		unit time.Duration
@@ -170,13 +171,13 @@ func (d Duration) String() string {
 	return time.Duration(d).String()
 }
 
-// MarshalText writes it as String does, in JSON as in YAML.
+// MarshalText writes d in String's format, in JSON as in YAML.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads it.
+// UnmarshalText parses d.
 func (d *Duration) UnmarshalText(text []byte) error {
 	std, err := time.ParseDuration(string(text))
-	if err == nil && string(text) == "0" { // the one number that Go takes without a unit
+	if err == nil && string(text) == "0" { // the only number that Go accepts without a unit
 		err = strconv.ErrSyntax
 	}
 	if err != nil {
@@ -186,7 +187,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// UnmarshalYAML reads it, and names the line where it cannot.
+// UnmarshalYAML parses d; its error names the line.
 func (d *Duration) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.ScalarNode {
 		return strictyaml.LineError(n, "want a duration with its unit (30s, 2m)")

@@ -5,5 +5,5 @@ import (
 	"slices"
 )
 
-// sortedKeys is how a map is gone through: a plan must not depend on chance.
+// sortedKeys orders the iteration over a map: a plan must be deterministic.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

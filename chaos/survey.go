@@ -15,10 +15,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// SurveyScript reads what SurveyArgs ask, and writes nothing. It answers each argument by its number, so that nothing
-// that is in a file can pass for an answer.
+// SurveyScript collects the facts that SurveyArgs ask for, and writes nothing. It labels each answer with its
+// argument's number, so that no file content can pass for an answer.
 //
-// The operator's end of the connection is looked for in the environments of the parents: sudo keeps it out of its own.
+// It searches for the operator's end of the connection in the environments of the parent processes, since sudo
+// removes it from its own.
 const SurveyScript = `PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 say() { echo "GPUAASCTL-SENTINEL $*"; }
 b64() { base64 | tr -d '\n'; }
@@ -57,7 +58,7 @@ done
 say done
 `
 
-// SurveyArgs are the arguments of SurveyScript for some questions.
+// SurveyArgs returns the arguments of SurveyScript for the questions.
 func SurveyArgs(q Questions) []string {
 	args := []string{step.StateDir, step.ConsentFile}
 	for _, of := range [...]struct {
@@ -71,7 +72,7 @@ func SurveyArgs(q Questions) []string {
 	return args
 }
 
-// Learn takes the answers of SurveyScript in. args are the arguments that it ran with.
+// Learn parses the output of SurveyScript. args are the arguments that it ran with.
 func (m *Machine) Learn(args, said []string) error {
 	if len(said) == 0 || said[len(said)-1] != "done" {
 		return fmt.Errorf("the survey of %s did not come to its end", m.ID)
@@ -107,7 +108,7 @@ func (m *Machine) make() {
 	}
 }
 
-// general takes in what holds for every machine.
+// general parses an answer that every machine gives.
 func (m *Machine) general(word, rest string) error {
 	words := strings.Fields(rest)
 	switch word {
@@ -140,9 +141,9 @@ func (m *Machine) general(word, rest string) error {
 	return nil
 }
 
-// locks reports whether a drill keeps others off its machine, by what the program reports that lies beside its journal:
-// one that is over makes way, and so does one that died in arming, or that has no watchdog and whose time has come.
-// Where nothing can be read the machine itself decides.
+// locks reports whether an earlier drill locks the machine, according to the status that the copy of gpuaas-fault
+// beside its journal reports: a finished drill does not, nor does one that died while arming, or that has no
+// watchdog and has expired. If the status cannot be read, the machine itself decides later.
 func locks(answer string) bool {
 	text, err := base64.StdEncoding.DecodeString(answer)
 	var r step.Reply
@@ -161,7 +162,7 @@ func net(host, port string) string {
 	return host + ":" + port
 }
 
-// consent believes a consent as the machine itself does: only where no user but root could have written it.
+// consent parses a consent by the machine's own rule: only root may be able to write the file.
 func consent(words []string) Consent {
 	c := Consent{Present: true}
 	if len(words) < 2 {
@@ -187,7 +188,7 @@ func consent(words []string) Consent {
 	return c
 }
 
-// answer takes in one answer.
+// answer parses one answer.
 func (m *Machine) answer(asked, word, answer string) error {
 	kind, name, _ := strings.Cut(asked, ":")
 	words := strings.Fields(answer)

@@ -13,15 +13,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// Source is where a drill's text came from. Its probes from the operator's machine are programs that run with the
-// operator's rights, so who can have written it decides whether they may.
+// Source is the origin of a drill's text. The drill's probes on the operator's machine run with the operator's
+// rights, so it matters who could have written the file.
 type Source struct {
 	Builtin bool   // part of this program
 	SHA256  string // of the text, in hex
-	Doubt   string // why a user other than root and this one may have written it; "" none can
+	Doubt   string // why a user other than root and this one could have written it; "" if none could
 }
 
-// Here are the programs that the drill runs on the operator's machine, with their arguments as the file has them.
+// Here returns the programs that the drill runs on the operator's machine, with their arguments as written in the
+// file.
 func (s *Scenario) Here() [][]string {
 	var all [][]string
 	for _, p := range [...]Probe{s.VerifyInjected.Probe, s.VerifyInjected.Control, s.Recovery.Proof} {
@@ -32,8 +33,8 @@ func (s *Scenario) Here() [][]string {
 	return all
 }
 
-// MayRunHere refuses a drill that runs programs on the operator's machine and may be another user's text. Trusted are
-// files as FILE@SHA256, which the operator has read.
+// MayRunHere refuses a drill that runs programs on the operator's machine and whose file another user could have
+// written. trusted lists files as FILE@SHA256 that the operator has read.
 func (s *Scenario) MayRunHere(trusted []string) error {
 	if s.Source.Builtin || len(s.Here()) == 0 || s.Source.Doubt == "" {
 		return nil
@@ -61,7 +62,7 @@ func (s *Scenario) MayRunHere(trusted []string) error {
 		s.File, strings.Join(names, ", "), s.Source.Doubt, s.File, s.Source.SHA256)
 }
 
-// sourceOf returns where the text of an opened file came from; that of a file which this program carries is its own.
+// sourceOf returns the source of an opened file; an embedded file is part of this program.
 func sourceOf(f fs.File, text []byte) Source {
 	s := Source{SHA256: fmt.Sprintf("%x", sha256.Sum256(text))}
 	opened, ok := f.(*os.File)
@@ -69,7 +70,7 @@ func sourceOf(f fs.File, text []byte) Source {
 		s.Builtin = true
 		return s
 	}
-	info, err := opened.Stat() // of what was opened, so that it cannot be swapped between check and use
+	info, err := opened.Stat() // of the open file, so that it cannot be swapped between check and use
 	if err != nil {
 		s.Doubt = err.Error()
 		return s
@@ -99,8 +100,8 @@ func sourceOf(f fs.File, text []byte) Source {
 	return s
 }
 
-// writers returns who besides root and this user can change what info is of; "" if none can. In a sticky folder others
-// can make files, and change none of this user's.
+// writers returns who besides root and this user can change the file or folder of info; "" if none can. In a
+// sticky folder, others can create files but cannot change this user's.
 func writers(what string, info fs.FileInfo, folder bool) string {
 	sys, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

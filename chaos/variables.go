@@ -10,14 +10,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// Variable is a name that a scenario may use as ${name}, so that one file does for every environment.
+// Variable is a name that a scenario may use as ${name}, so that one file works in every environment.
 type Variable struct {
 	Name   string
 	About  string
-	sample string // what replaces it while a file is checked
+	sample string // its substitute while a file is only checked
 }
 
-// Variables is the closed list.
+// Variables is the complete list.
 func Variables() []Variable {
 	return []Variable{
 		{"run", "names this run: /var/lib/gpuaasctl/drill/${run} is on every machine that it breaks, from arming to closing",
@@ -56,7 +56,7 @@ func Variables() []Variable {
 	}
 }
 
-// samples fill a file in that is only checked.
+// samples are values for a file that is only checked.
 func samples() map[string]string {
 	m := map[string]string{}
 	for _, v := range Variables() {
@@ -65,7 +65,7 @@ func samples() map[string]string {
 	return m
 }
 
-// fill puts values in place of ${names}. A name that is not in the list is an error, and one that has no value here.
+// fill replaces ${names} by their values. A name that is not in the list, or has no value here, is an error.
 func fill(text string, values map[string]string) (string, error) {
 	var out strings.Builder
 	for {
@@ -90,7 +90,7 @@ func fill(text string, values map[string]string) (string, error) {
 	}
 }
 
-// fillPath is fill for the path of a URL: no value leaves the segment, or the field of the query, that it is in.
+// fillPath is fill for the path of a URL: a value cannot leave its path segment or query field.
 func fillPath(text string, values map[string]string) (string, error) {
 	path, query, asks := strings.Cut(text, "?")
 	path, err := fill(path, escaped(values, url.PathEscape))
@@ -128,10 +128,10 @@ func variableNames() []string {
 	return names
 }
 
-// anyRun is a substitute for a run that has no name yet.
+// anyRun is the name of a run that has no name yet.
 const anyRun = "plan"
 
-// values are the variables of one plan: from the profile and the facts.
+// values returns the variables of one plan, from the profile and the facts.
 func values(p profile.Profile, node, peer string, a *Allocation) map[string]string {
 	const system = "/etc/ssl/certs/ca-certificates.crt"
 	m := map[string]string{
@@ -153,7 +153,7 @@ func values(p profile.Profile, node, peer string, a *Allocation) map[string]stri
 	if a != nil {
 		m["allocation_id"], m["os_user"], m["app_unit"], m["app_port"] = a.ID, a.OSUser, a.AppUnit, a.AppPort
 		putURL(m, "app", a.AppURL)
-		m["app_port"] = a.AppPort // on the node, not at the edge
+		m["app_port"] = a.AppPort // the node's port, not the edge's
 		m["app_address"] = cmp.Or(p.AppResolveAddress, m["app_host"])
 	}
 	return m

@@ -13,15 +13,16 @@ import (
 
 // Longer than 300 lines: the claims are a table, in the order of a run, each with the function that judges it.
 
-// Names of looks, as plans have them.
+// Names of probes in plans.
 const (
 	LookInjected = "injected"
 	LookControl  = "control"
 	LookProof    = "recovered"
-	LookTerminal = "terminal" // of a tenant, which is open when the fault is made: it holds once it was ended as it should
+	// a tenant's terminal that is open when the fault is injected: it passes if it ends as expected
+	LookTerminal = "terminal"
 )
 
-// finding is a claim's state, by the story so far. The zero finding was not seen.
+// finding is a claim's state, judged from the story so far. The zero finding is NotSeen.
 type finding struct {
 	state State
 	word  Word
@@ -36,28 +37,30 @@ func violated(w Word, format string, args ...any) finding {
 	return finding{Violated, w, fmt.Sprintf(format, args...)}
 }
 
-// unknown is not seen where it matters whatever else there is: a machine that was touched, and whose state is unknown.
+// unknown is the finding for a machine that was touched and whose state is unknown. It outweighs a pass of
+// everything else.
 func unknown(format string, args ...any) finding {
 	return finding{NotSeen, Infra, fmt.Sprintf(format, args...)}
 }
 
-// unmeasured is not seen because no probe ran: what is not measured is not held.
+// unmeasured is the finding of a claim for which no probe ran: it is not held.
 func unmeasured(format string, args ...any) finding {
 	return finding{NotSeen, Infra, "not measured: " + fmt.Sprintf(format, args...)}
 }
 
-// ClaimRow is a claim's text, whatever the run. The rows are in diag/catalogue/claims.yaml, in the order of a run.
+// ClaimRow is the text of a claim, independent of a run. The rows are in diag/catalogue/claims.yaml, in the order
+// of a run.
 type ClaimRow struct {
 	ID    string
 	Title string
-	Held  string // when it is held, in Markdown
-	Else  []Word // the verdicts of a drill that violates it, or in which it was not seen
+	Held  string // condition under which the claim is held, in Markdown
+	Else  []Word // verdicts of a drill that violates the claim, or in which it was not seen
 }
 
-// ClaimRows returns every row. The rows are shared: they are read, never written.
+// ClaimRows returns every row. The Else slices are shared: do not modify them.
 func ClaimRows() []ClaimRow { return slices.Clone(claimRows[:]) }
 
-// judges has the judge of every claim, by its id.
+// judges maps each claim's id to the function that judges it.
 func judges() map[string]func(*Story) finding {
 	return map[string]func(*Story) finding{
 		ClaimGuards:      (*Story).claimGuards,
@@ -103,10 +106,10 @@ func (s *Story) claimGuards() finding {
 	return held("")
 }
 
-// unlogged reports whether the tool's log is missing: its refusals, and other machines, are unknown.
+// unlogged reports whether the tool's log is missing, so that its refusals and other machines are unknown.
 func (s *Story) unlogged() bool { return s.Plan.Hash == "" }
 
-// claimProbes guards against looks that hold whatever happens, and against a control that never did.
+// claimProbes detects probes that pass whatever happens, and a control probe that failed from the start.
 func (s *Story) claimProbes() finding {
 	fault, control, proof := s.Look(Before, LookInjected), s.Look(Before, LookControl), s.Look(During, LookProof)
 	switch {
@@ -124,7 +127,7 @@ func (s *Story) claimProbes() finding {
 	return held("")
 }
 
-// touched reports whether any machine was.
+// touched reports whether the run touched any machine.
 func (s *Story) touched() bool {
 	return slices.ContainsFunc(s.Machines, func(p Part) bool { return p.Touched })
 }
@@ -140,7 +143,7 @@ func (s *Story) claimBefore() finding {
 	return held("")
 }
 
-// broken reports whether anything was, or may have been.
+// broken reports whether a fault was injected, or may have been.
 func (s *Story) broken() bool {
 	return slices.ContainsFunc(s.Machines, func(p Part) bool { return p.Broken })
 }
@@ -163,7 +166,7 @@ func (s *Story) claimInjected() finding {
 
 func (s *Story) claimControl() finding { return s.looked(During, LookControl, NotInjected) }
 
-// looked is a claim that rests on a probe. A tool that could not be run has seen nothing.
+// looked judges a claim that rests on one probe. A probe whose tool could not run proves nothing.
 func (s *Story) looked(stage Stage, name string, otherwise Word) finding {
 	switch l := s.Look(stage, name); {
 	case l == nil:
@@ -195,7 +198,7 @@ func (s *Story) claimDetected() finding {
 	return violated(word, "the chain %s", text)
 }
 
-// cutShort reports whether the time for being detected was not given.
+// cutShort reports whether the chain had less than its full time to detect the fault.
 func (s *Story) cutShort() bool {
 	return s.Interrupted != "" || s.Stopped != "" || s.lost() != nil || s.claimInjected().word != "" ||
 		s.claimControl().word != ""
@@ -241,7 +244,8 @@ func (s *Story) claimSpared() finding {
 	return held("%d hops", len(s.Plan.Scenario.Expect.MustStayGreen))
 }
 
-// claimTold is about tenants: what fails for them ends with an error that they can read, and not with a spinner.
+// claimTold judges what tenants got: an operation that fails for them must end with a readable error, not with a
+// spinner.
 func (s *Story) claimTold() finding {
 	w := s.detected()
 	if want := s.Plan.Scenario.Expect.Terminal; want != "" {
@@ -268,7 +272,7 @@ func (s *Story) claimTold() finding {
 	case w.UserSaw == "" && slices.ContainsFunc(diag.HopIDs(), func(h diag.HopID) bool {
 		return felt(h) && w.Hops[h] == diag.StatusFail
 	}):
-		return unmeasured("what the user got") // an older log, which has no entry of it
+		return unmeasured("what the user got") // the log is older than this measurement
 	case w.UserSaw == "":
 		return held("nothing of a user's failed")
 	}
@@ -291,7 +295,7 @@ func (s *Story) claimKept() finding {
 	return held("")
 }
 
-// claimReverted is about every machine that was touched; one on which nothing was armed has nothing to revert.
+// claimReverted judges every machine that was touched; a machine that was never armed has nothing to revert.
 func (s *Story) claimReverted() finding {
 	var open []string
 	for _, p := range s.Machines {
@@ -317,7 +321,7 @@ func (s *Story) claimReverted() finding {
 	}))
 }
 
-// against is what the machine's steps have against being reverted.
+// against names the first change of the machine that was not reverted cleanly, or else the machine's state.
 func against(p Part) string {
 	for _, st := range p.Steps {
 		for _, c := range st.Changes {

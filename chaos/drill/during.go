@@ -14,11 +14,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// errEnough ends what goes on while the fault is there.
+// errEnough ends the tasks that run while the fault is in place.
 var errEnough = errors.New("enough is seen")
 
-// during breaks what is to be broken, and walks until the chain reports what it should, or the time for it is over. It
-// ends before the machines' time to live does.
+// during injects the faults, and walks until the chain reports what is expected, or the time for that is over. It
+// ends before the TTL on the machines does.
 func (r *runner) during(ctx context.Context, until time.Time, end context.CancelCauseFunc, terminal *openTerminal) {
 	bounded, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
@@ -27,18 +27,18 @@ func (r *runner) during(ctx context.Context, until time.Time, end context.Cancel
 		for _, l := range [...]chaos.Look{r.Plan.Injected, r.Plan.Control} {
 			wg.Go(func() {
 				if !r.look(bounded, l, During, true) && bounded.Err() == nil {
-					end(errEnough) // nothing that the chain reports would be about the fault
+					end(errEnough) // the chain's reports would not be about the fault
 				}
 			})
 		}
 		if terminal != nil {
 			wg.Go(func() { r.ended(bounded, terminal) })
 		}
-		if !r.Plan.Scenario.Expect.Blame.None { // what proves the repair must not hold yet, unless it repairs itself
+		if !r.Plan.Scenario.Expect.Blame.None { // the proof of repair must fail now, unless the fault repairs itself
 			wg.Go(func() { r.look(bounded, r.Plan.Proof, During, false) })
 		}
 		r.watch(bounded, end)
-		wg.Wait() // what independent probes see has budgets of its own
+		wg.Wait() // independent probes have their own time limits
 	}
 	if ctx.Err() == nil && bounded.Err() != nil && !r.hadTime() {
 		r.tell(Event{Kind: Stopped,
@@ -47,7 +47,7 @@ func (r *runner) during(ctx context.Context, until time.Time, end context.Cancel
 	end(errEnough)
 }
 
-// renew renews the lease of the drill until ctx ends. A machine that has reverted itself reports it here.
+// renew renews the drill's lease until ctx ends. This is where a machine that has reverted itself is noticed.
 func (r *runner) renew(ctx context.Context, t chaos.PlannedMachine, m Machine, end context.CancelCauseFunc) {
 	for asked := time.Now(); ; {
 		pause(ctx, max(again, time.Until(asked.Add(step.RenewEvery))))
@@ -55,14 +55,15 @@ func (r *runner) renew(ctx context.Context, t chaos.PlannedMachine, m Machine, e
 			return
 		}
 		asked = time.Now()
-		reply, err := try(ctx, m, step.RenewEvery, "renew", "--run", r.Plan.Run) // a lease has time for more than one try
+		// the lease is long enough for more than one attempt
+		reply, err := try(ctx, m, step.RenewEvery, "renew", "--run", r.Plan.Run)
 		none := reply.Refused != nil && reply.Refused.Code == step.RefusedNone
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
 			r.trouble(t.ID, fmt.Errorf("renew the lease: %w", err))
-		case failed(reply.Status): // the answer to the step reports it as well
+		case failed(reply.Status): // the response to the step reports it as well
 			return
 		case none || (reply.Status != nil && reply.Status.Phase != step.PhaseArmed):
 			r.lose(t.ID, reply)
@@ -77,12 +78,12 @@ func (r *runner) renew(ctx context.Context, t chaos.PlannedMachine, m Machine, e
 	}
 }
 
-// failed reports whether the machine has reverted itself because a change could not be made there.
+// failed reports whether the machine has reverted itself because it could not make a change.
 func failed(st *step.Status) bool {
 	return st != nil && st.Phase != step.PhaseArmed && st.Why == step.WhyFailed
 }
 
-// lose records a machine that reverted before it was asked, or that no longer has the drill.
+// lose records a machine that reverted before it was asked to, or that no longer has the drill.
 func (r *runner) lose(id string, reply step.Reply) {
 	if read(r, func(s *Story) bool { return s.part(id).Lost != "" }) {
 		return
@@ -94,7 +95,8 @@ func (r *runner) lose(id string, reply step.Reply) {
 	r.tell(Event{Kind: Lost, Machine: id, Text: why, Status: reply.Status})
 }
 
-// breaking makes every step at its time, each machine's in turn. After one that could not be made, none is begun.
+// breaking makes every step at its scheduled time, in order on each machine. After a failed step, no further step
+// begins.
 func (r *runner) breaking(ctx context.Context) bool {
 	zero := time.Now()
 	var against atomic.Bool
@@ -115,8 +117,8 @@ func (r *runner) breaking(ctx context.Context) bool {
 	return read(r, func(s *Story) bool { _, ok := s.InPlace(); return ok })
 }
 
-// make makes one step. After an answer that was lost the machine's journal is read, and then it is asked for once more:
-// a step that is wanted already is not made again, only waited for.
+// make makes one step. If the response is lost, it reads the machine's state and requests the step once more: the
+// machine does not repeat a requested step, and only waits for it.
 func (r *runner) make(ctx context.Context, t chaos.PlannedMachine, m Machine, id string) bool {
 	if r.tell(Event{Kind: Breaking, Machine: t.ID, Step: id}); ctx.Err() != nil {
 		return false
@@ -142,7 +144,7 @@ func (r *runner) make(ctx context.Context, t chaos.PlannedMachine, m Machine, id
 	return says(reply) == ""
 }
 
-// hadTime reports whether everything was seen that a drill needs while the fault is there, or had its time to be.
+// hadTime reports whether every observation that the drill needs during the fault was made, or had its full time.
 func (r *runner) hadTime() bool {
 	now := time.Since(r.began).Milliseconds()
 	return read(r, func(s *Story) bool {
@@ -153,10 +155,10 @@ func (r *runner) hadTime() bool {
 	})
 }
 
-// watch walks until the chain has reported what it should, or it is late.
+// watch walks until the chain has reported what is expected, or is late.
 func (r *runner) watch(ctx context.Context, end context.CancelCauseFunc) {
 	budget := r.Plan.Budgets.DetectWithin.Std()
-	ctx, cancel := context.WithTimeout(ctx, budget+budget/2) // what comes after the budget is late, and worth knowing
+	ctx, cancel := context.WithTimeout(ctx, budget+budget/2) // a detection after the budget is late, but worth reporting
 	defer cancel()
 	for ctx.Err() == nil {
 		w := r.walk(ctx, During)
@@ -177,8 +179,8 @@ func (r *runner) watch(ctx context.Context, end context.CancelCauseFunc) {
 	}
 }
 
-// look probes until the probe gives what is wanted or its time is over, and records it. It reports whether it gave
-// that.
+// look runs a probe until it gives the wanted result or its time is over, and records it. It reports whether it
+// gave that result.
 func (r *runner) look(ctx context.Context, l chaos.Look, stage Stage, want bool) bool {
 	seen, ok := see(ctx, r.Machines[l.Machine], l, stage, want)
 	if !ok {

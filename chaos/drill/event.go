@@ -6,33 +6,33 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Kind is what happened.
+// Kind is the type of an event.
 type Kind string
 
-// The kinds, in the order of a run that goes well. What is "about to" happen is written down before it does.
+// The kinds, in the order of a successful run. An event that announces an action is written before the action.
 const (
-	Begun     Kind = "begun"     // Plan, without its secrets; Tool and Rules; Game, where it is of a game day
-	Refused   Kind = "refused"   // Refused: nothing may be touched
+	Begun     Kind = "begun"     // Plan, without its secrets; Tool and Rules; Game, if the run belongs to a game day
+	Refused   Kind = "refused"   // Refused: no machine may be touched
 	Walked    Kind = "walked"    // Sight
 	Arming    Kind = "arming"    // a machine is about to be made ready
-	Armed     Kind = "armed"     // Status, as a connection of its own saw it
+	Armed     Kind = "armed"     // Status, as seen over a second connection
 	Breaking  Kind = "breaking"  // a step is about to be made
-	Broken    Kind = "broken"    // Status: a step is made; Text is the error
+	Broken    Kind = "broken"    // Status: a step was made; Text is the error
 	Renewed   Kind = "renewed"   // Status: a machine's lease was renewed
 	Looked    Kind = "looked"    // Seen
-	Lost      Kind = "lost"      // Status: a machine reverted itself before it was asked
-	Stopped   Kind = "stopped"   // Text: a guard ends the run before its time
+	Lost      Kind = "lost"      // Status: a machine reverted itself before it was asked to
+	Stopped   Kind = "stopped"   // Text: a guard ends the run early
 	Interrupt Kind = "interrupt" // Text: the operator does
-	Reverting Kind = "reverting" // a machine is about to be asked to revert everything
+	Reverting Kind = "reverting" // a machine is about to be asked to revert
 	Reverted  Kind = "reverted"  // Status
-	Decided   Kind = "decided"   // the platform was called; Text is the error
+	Decided   Kind = "decided"   // the platform's API was called; Text is the error
 	Compared  Kind = "compared"  // Clean, Residue
 	Closed    Kind = "closed"    // Status with the whole journal; Text is the error
-	Trouble   Kind = "trouble"   // Text: something that a drill is not about did not work
+	Trouble   Kind = "trouble"   // Text: a failure that the drill is not about
 	Ended     Kind = "ended"
 )
 
-// Event is one thing that happened in a run.
+// Event is one event of a run.
 type Event struct {
 	Seq     int         `json:"seq"` // from 1, without gaps
 	At      diag.Time   `json:"at"`  // the operator's clock
@@ -44,7 +44,7 @@ type Event struct {
 	Plan    *chaos.Plan `json:"plan,omitempty"`
 	// of the tool that runs the drill; absent in logs of older tools
 	Tool string `json:"tool_version,omitempty"`
-	// by which its walks are judged; absent in logs of older tools
+	// version of the rules that judge its walks; absent in logs of older tools
 	Rules   string          `json:"rules_version,omitempty"`
 	Game    *Game           `json:"book,omitempty"`
 	Refused []chaos.Refusal `json:"refused,omitempty"`
@@ -53,12 +53,12 @@ type Event struct {
 	Status  *step.Status    `json:"status,omitempty"`
 	Residue []step.Residue  `json:"residue,omitempty"`
 	Clean   *bool           `json:"clean,omitempty"`
-	TookUS  int64           `json:"took_us,omitempty"` // on the machine, of what Status is the answer to
+	TookUS  int64           `json:"took_us,omitempty"` // time on the machine until the response in Status
 
-	walk *diag.Report // of Sight, on its way to the log
+	walk *diag.Report // the report of Sight, until it is logged
 }
 
-// Stage is the part of a run in which a walk was made.
+// Stage is the part of a run in which a walk or probe ran.
 type Stage string
 
 // The stages.
@@ -73,7 +73,7 @@ type Seen struct {
 	Name   string      `json:"name"` // injected | control | recovered
 	Stage  Stage       `json:"stage"`
 	Held   bool        `json:"held"`
-	NotRun bool        `json:"not_run,omitempty"` // the tool could not be run, so nothing was seen
+	NotRun bool        `json:"not_run,omitempty"` // the tool could not run, so the probe proves nothing
 	Why    string      `json:"why,omitempty"`     // it did not hold
-	TookMS diag.Millis `json:"took_ms"`           // until it gave what was wanted, or was given up
+	TookMS diag.Millis `json:"took_ms"`           // until it gave the wanted result or timed out
 }

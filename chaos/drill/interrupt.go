@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// interrupts is what the operator wants, as contexts.
+// interrupts holds the operator's interrupts as contexts.
 type interrupts struct {
-	asked   context.Context // ends when he interrupts the run: nothing more is broken, and no more walks are made
-	patient context.Context // ends restTime after that: machines are given up
-	life    context.Context // ends when he abandons the run, as the others do: nothing more is done
+	asked   context.Context // ends at an interrupt: no further fault, no further walk
+	patient context.Context // ends restTime later: machines that do not respond are given up
+	life    context.Context // ends when the operator abandons the run, as do the others: nothing more is done
 	stop    func()
 }
 
-// watchInterrupts reports when the operator interrupts the run, as soon as he does.
+// watchInterrupts records an interrupt by the operator as soon as it arrives.
 func (r *runner) watchInterrupts(ctx context.Context) interrupts {
 	life, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	patient, giveUp := context.WithCancel(life)

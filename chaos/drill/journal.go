@@ -13,11 +13,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Journal is what a machine wrote down of a run by itself. It may come from a dead disk.
+// Journal is a machine's own journal of a run. It may come from a dead disk.
 type Journal struct {
 	Drill   step.Drill // without secrets
 	Entries []step.Entry
-	Torn    int // blocks that were not wholly written
+	Torn    int // blocks that were not completely written
 }
 
 // ReadJournal reads a machine's journal.
@@ -34,8 +34,8 @@ func ReadJournal(b []byte) (Journal, error) {
 	return Journal{l.Drill.Redacted(), step.RedactEntries(entries), torn}, nil
 }
 
-// Merge adds to the events of a run what machines' journals have beyond them. Without events the result is the
-// machines' part alone. Nothing is added without an entry.
+// Merge adds to the events of a run what only the machines' journals have. Without events, the result consists of
+// the machines' part alone. Only journal entries lead to added events.
 func Merge(events []Event, journals []Journal) ([]Event, error) {
 	if len(events) == 0 {
 		if len(journals) == 0 {
@@ -53,7 +53,7 @@ func Merge(events []Event, journals []Journal) ([]Event, error) {
 		if p == nil {
 			return nil, fmt.Errorf("run %s has nothing to do with %s", j.Drill.Run, j.Drill.Node)
 		}
-		if !p.Closed { // else the log has the journal already
+		if !p.Closed { // the log contains the journal of a closed machine
 			t := teller{part: *p, clock: j.clock(events), logged: last.MS}
 			added = append(added, t.tell(j)...)
 		}
@@ -68,8 +68,8 @@ func Merge(events []Event, journals []Journal) ([]Event, error) {
 	return all, nil
 }
 
-// alone is the start of a run without a log, derived from the drills that were sent to its machines. The walked node
-// and the expected result are not in a journal.
+// alone creates the first events of a run without a log from the drills in the journals. A journal does not
+// contain the walked node or the expected result.
 func alone(journals []Journal) []Event {
 	first := journals[0].Drill
 	p := chaos.Plan{
@@ -96,16 +96,16 @@ func alone(journals []Journal) []Event {
 	return []Event{{Seq: 1, At: diag.At(at), Kind: Begun, Plan: &p}, {Seq: 2, At: diag.At(at), Kind: Trouble, Text: text}}
 }
 
-// clock gives the time of an entry, in milliseconds of the run.
+// clock maps an entry's time to milliseconds of the run.
 type clock struct {
 	ms   int64
 	with step.Entry // what was written then
 }
 
-// clock is set by the arming, which both the log and the journal have; else by the beginning.
+// clock is anchored at the arming, which both the log and the journal have; otherwise at the first entry.
 func (j Journal) clock(events []Event) clock {
 	c := clock{with: j.Entries[0]}
-	if began := events[0].At; c.with.At.After(began.Time) { // with the two clocks taken as one, for want of better
+	if began := events[0].At; c.with.At.After(began.Time) { // assumes equal clocks, for lack of anything better
 		c.ms = c.with.At.Sub(began.Time).Milliseconds()
 	}
 	for _, e := range events {
@@ -123,7 +123,8 @@ func (j Journal) clock(events []Event) clock {
 	return c
 }
 
-// of is by the machine's own count where it was not booted in between, which cannot be set.
+// of uses the machine's boot clock, which cannot be set, if the machine did not reboot in between; otherwise its
+// wall clock.
 func (c clock) of(e step.Entry) int64 {
 	if e.Boot == c.with.Boot {
 		return c.ms + (e.BootNS-c.with.BootNS)/int64(time.Millisecond)
@@ -131,7 +132,7 @@ func (c clock) of(e step.Entry) int64 {
 	return c.ms + e.At.Sub(c.with.At).Milliseconds()
 }
 
-// teller turns one machine's journal into events, but for what the log has.
+// teller converts one machine's journal to events, except for those that the log has.
 type teller struct {
 	part   Part
 	clock  clock
@@ -198,7 +199,7 @@ func (t *teller) entry(e step.Entry, at int64) {
 		}
 	case step.EventRevert:
 		t.asked = e
-		// A machine that is left alone reverts itself: that is too early only while the drill was still run.
+		// An unattended machine reverts itself: that is too early only while the run was still active.
 		if p.Lost == "" && p.RevertedMS == 0 && e.Text != step.WhyAsked && at < t.logged {
 			t.say(Event{Kind: Lost, Text: e.Text})
 		}
@@ -214,7 +215,7 @@ func (t *teller) entry(e step.Entry, at int64) {
 	}
 }
 
-// madeUnchecked reports whether e is the last change of a step that has no checks.
+// madeUnchecked reports whether e is the last change of a step without checks.
 func (t *teller) madeUnchecked(e step.Entry) bool {
 	s, ok := t.ledger.Drill.Step(e.Step)
 	return ok && len(s.Verify) == 0 && e.State == step.Done &&

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Judge returns what a walk lacks of what is expected, as a verdict and in words; Pass when it has all of it.
+// Judge compares a walk with the expectation. It returns a verdict and what is missing, or Pass.
 func Judge(e chaos.Expect, s Sight) (Word, string) {
 	blame := s.Blame
 	if e.Blame.Status != "" && blame == nil {
@@ -45,7 +45,7 @@ func Judge(e chaos.Expect, s Sight) (Word, string) {
 		return NotDetected, fmt.Sprintf("finds that %s failed, and the platform's read model does not say so",
 			step.Join(s.Unnamed, " and "))
 	}
-	for _, h := range e.MustStayGreen { // one that was left out of the walk is the claim's: spared
+	for _, h := range e.MustStayGreen { // a hop that was left out of the walk is judged by the claim spared
 		if st := s.Hops[h]; st != diag.StatusPass && st != diag.StatusWarn && st != diag.StatusSkipped {
 			return Collateral, fmt.Sprintf("%s is %s, and must stay green", h, st)
 		}
@@ -61,11 +61,11 @@ func fits(f chaos.Finding, b diag.Blame) bool {
 	return f.Status == b.Status && f.Fits(b.Hop, b.Signal, b.Failure)
 }
 
-// calm is how many walks in a row must find nothing where nothing may be found: one may be luck.
+// calm is the number of consecutive walks that must find nothing if nothing may be found: one may be luck.
 const calm = 2
 
-// detected is the walk that first reported all that is expected; nil while none did. Where nothing may be blamed it is
-// the second of two in a row, both begun after independent probes had seen the fault.
+// detected returns the first walk that reported everything expected; nil if none did. If nothing may be blamed, it
+// is the second of two consecutive walks that began after the independent probes saw the fault.
 func (s *Story) detected() *Sight {
 	e, row := s.Plan.Scenario.Expect, 0
 	for _, w := range s.walks(During) {
@@ -84,7 +84,7 @@ func (s *Story) detected() *Sight {
 	return nil
 }
 
-// red is the first hop that must stay green and failed in any walk while the fault was there.
+// red returns the first hop that must stay green but failed in a walk during the fault.
 func (s *Story) red() (diag.HopID, Sight) {
 	for _, w := range s.walks(During) {
 		for _, h := range s.Plan.Scenario.Expect.MustStayGreen {
@@ -96,12 +96,14 @@ func (s *Story) red() (diag.HopID, Sight) {
 	return "", Sight{}
 }
 
-// recoveredIn reports whether a walk is green and does not show the drill's expected finding, even as a warning.
+// recoveredIn reports whether a walk is green and does not show the drill's expected finding, not even as a
+// warning.
 func (s *Story) recoveredIn(w Sight) bool {
 	return w.Green() && w.unfailed(s.Plan.Scenario.Expect.Blame.Finding) == nil
 }
 
-// green is the walk with which the chain had become green, and whether it stayed so for as many walks as are wanted.
+// green returns the walk at which the chain became green, and whether it stayed so for the required number of
+// walks.
 func (s *Story) green() (first *Sight, enough bool) {
 	row := 0
 	for _, w := range s.walks(After) {

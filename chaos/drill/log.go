@@ -16,23 +16,22 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
-// EventsFile and WalksFolder are what a run's folder holds.
+// EventsFile and WalksFolder are the contents of a run's folder.
 const (
 	EventsFile  = "events.ndjson"
 	WalksFolder = "walks"
 )
 
-// WalkFile is the name of a walk's report in WalksFolder.
+// WalkFile returns the file name of a walk's report in WalksFolder.
 func WalkFile(n int) string { return fmt.Sprintf("%03d.json", n) }
 
-// Log is where a run's events are written down: a folder with one line of JSON per event, and every walk's whole
-// report.
+// Log stores a run's events in a folder: one line of JSON per event, and each walk's complete report.
 type Log struct {
 	dir string
 	f   *os.File
 }
 
-// CreateLog makes the folder, for this user alone. A run's folder is made once.
+// CreateLog creates the folder, readable only by this user. It fails if the folder exists.
 func CreateLog(dir string) (*Log, error) {
 	if err := os.MkdirAll(filepath.Join(dir, WalksFolder), 0o700); err != nil {
 		return nil, fmt.Errorf("make the run's folder: %w", err)
@@ -41,17 +40,17 @@ func CreateLog(dir string) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the run's log: %w", err)
 	}
-	// the run's name in its folder, too: what is about to be done is logged before it is
+	// sync the parent as well: the log must survive a crash before the first action
 	if err := errors.Join(durable.SyncDir(dir), durable.SyncDir(filepath.Dir(dir))); err != nil {
 		return nil, errors.Join(fmt.Errorf("make the run's log: %w", err), f.Close())
 	}
 	return &Log{dir, f}, nil
 }
 
-// Kept is how many runs are kept: half a megabyte each.
+// Kept is the number of runs that are kept, at half a megabyte each.
 const Kept = 200
 
-// Prune takes the oldest runs' folders away until no more than Kept are left. Runs are named by their time.
+// Prune removes the oldest runs' folders until at most Kept are left. A run's name begins with its time.
 func Prune(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -70,10 +69,10 @@ func Prune(dir string) error {
 	return errors.Join(errs...)
 }
 
-// Dir is the run's folder.
+// Dir returns the run's folder.
 func (l *Log) Dir() string { return l.dir }
 
-// Write writes an event down, and the walk's report that it is about; it is on the disk when it returns.
+// Write stores an event and, if it has one, its walk's report; both are on the disk when it returns.
 func (l *Log) Write(e Event, walk *diag.Report) error {
 	if walk != nil && e.Sight != nil {
 		b, err := json.Marshal(walk)
@@ -95,8 +94,8 @@ func (l *Log) Write(e Event, walk *diag.Report) error {
 // Close closes the log.
 func (l *Log) Close() error { return l.f.Close() }
 
-// ReadEvents reads what was written down. A run that was killed may have left its last line torn: it is passed over,
-// and reported. Any other line that does not read is an error.
+// ReadEvents reads a run's events. If a killed run left a torn last line, that line is skipped and reported. Any
+// other unreadable line is an error.
 func ReadEvents(r io.Reader) (events []Event, torn bool, err error) {
 	text, err := bounded.Read(r, bounded.DocumentBytes)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// agentSays is, by task, the correlation id under which the node's agent wrote of it in its own record.
+// agentSays returns, by task, the correlation id under which the node's agent recorded it.
 func agentSays(r *diag.Report) map[string]string {
 	said := map[string]string{}
 	for i := range r.Facts {
@@ -23,7 +23,7 @@ func agentSays(r *diag.Report) map[string]string {
 	return said
 }
 
-// tasks are those that the platform made for the walk.
+// tasks returns the ids of the tasks that the platform created for the walk.
 func (s Sight) tasks() []string {
 	var all []string
 	for _, name := range []string{"task.id", "session.task_id"} {
@@ -34,7 +34,7 @@ func (s Sight) tasks() []string {
 	return all
 }
 
-// owned keeps of the agent's records those about tasks of these walks: its record is older than the run.
+// owned drops agent records of tasks that do not belong to these walks: the record is older than the run.
 func (s *Sight) owned(walks []Sight) {
 	said := s.AgentSays
 	s.AgentSays = nil
@@ -52,8 +52,8 @@ func (s *Sight) owned(walks []Sight) {
 	}
 }
 
-// estranged is a task of a walk of which the agent wrote under another id than the walk's; "" none. It writes only of
-// what goes wrong, and often when the walk is over: then a later walk reads it.
+// estranged describes a task that the agent recorded under another id than the walk's; "" if there is none. The
+// agent records only failures, often after the walk: then a later walk reads the entry.
 func (s *Story) estranged() string {
 	for _, w := range s.Walks {
 		for _, task := range w.tasks() {

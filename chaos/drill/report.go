@@ -6,16 +6,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// ReportKind is the kind of document that a Report is.
+// ReportKind is the kind field of a Report document.
 const ReportKind = "DrillReport"
 
-// Report is the document of one or several drills that were run one after the other.
+// Report is the document about one or several drills that ran one after the other.
 type Report struct {
 	diag.Head
 
-	// of the tool that ran the drills; absent where they differ or their logs lack it
+	// of the tool that ran the drills; absent if they differ or the logs lack it
 	ToolVersion string       `json:"tool_version,omitempty"`
-	RenderedBy  string       `json:"rendered_by,omitempty"` // version of the tool that made this report from logs of runs
+	RenderedBy  string       `json:"rendered_by,omitempty"` // version of the tool that made this report from logs
 	Profile     string       `json:"profile,omitempty"`
 	Game        *Game        `json:"book,omitempty"`
 	StartedAt   diag.Time    `json:"started_at"`
@@ -23,10 +23,10 @@ type Report struct {
 	EndedBy     diag.EndedBy `json:"ended_by"` // completed | interrupted | internal_error
 	Verdict     Verdict      `json:"verdict"`  // the worst of the drills'
 	Drills      []Drill      `json:"drills"`
-	NotRun      []string     `json:"not_run,omitempty"` // drills that were to come when it ended
+	NotRun      []string     `json:"not_run,omitempty"` // drills that were still to be run when it ended
 }
 
-// Game is how the drills were drawn from a game day. The same file and seed give the same order.
+// Game describes how the drills were drawn from a game day. The same file and seed give the same order.
 type Game struct {
 	ID    string   `json:"id"`
 	Title string   `json:"title,omitempty"`
@@ -34,11 +34,12 @@ type Game struct {
 	Order []string `json:"order"`
 }
 
-// Drill is what came of one run.
+// Drill is the outcome of one run.
 type Drill struct {
-	Run        string    `json:"run"`
-	Tool       string    `json:"tool_version,omitempty"`  // of the tool that ran it; absent where its log lacks it
-	Rules      string    `json:"rules_version,omitempty"` // by which its walks were judged; absent where its log lacks it
+	Run  string `json:"run"`
+	Tool string `json:"tool_version,omitempty"` // of the tool that ran it; absent if its log lacks it
+	// version of the rules that judged its walks; absent if its log lacks it
+	Rules      string    `json:"rules_version,omitempty"`
 	Scenario   string    `json:"scenario"`
 	Title      string    `json:"title"`
 	Severity   string    `json:"severity"`
@@ -50,25 +51,25 @@ type Drill struct {
 	StartedAt  diag.Time `json:"started_at"`
 	EndedAt    diag.Time `json:"ended_at,omitzero"` // absent: the run was killed
 	DurationMS int64     `json:"duration_ms"`
-	Log        string    `json:"log,omitempty"` // folder of its events and walks on the machine of the tool
+	Log        string    `json:"log,omitempty"` // folder with its events and walks, on the tool's machine
 
 	Verdict  Verdict  `json:"verdict"`
 	Claims   []Claim  `json:"claims"`
 	Expected Expected `json:"expected"`
-	// the walk that reported it, else the last one while the fault was there
+	// the walk that detected the fault, else the last one during the fault
 	Observed *Sight          `json:"observed,omitempty"`
 	Inject   Timing          `json:"inject"`
 	Detect   Timing          `json:"detect"`
 	Recover  Timing          `json:"recover"`
 	Machines []MachineResult `json:"machines"`
 	Looks    []Seen          `json:"looks,omitempty"`
-	// every one; evidence, read model and the agent's records are Observed's alone
+	// all walks; only Observed has evidence, read model and the agent's records
 	Walks    []Sight  `json:"walks,omitempty"`
-	Evidence []string `json:"evidence,omitempty"` // what the scenario names to inspect
+	Evidence []string `json:"evidence,omitempty"` // what the scenario recommends to inspect
 	Trouble  []string `json:"trouble,omitempty"`
 }
 
-// Expected is what the scenario wants, in words.
+// Expected is the scenario's expectation, in words.
 type Expected struct {
 	Blame          string            `json:"blame"`
 	Others         []string          `json:"others,omitempty"`
@@ -80,35 +81,35 @@ type Expected struct {
 // State is the state of a claim.
 type State string
 
-// The states of a claim. One that was not seen is neither held nor violated, and no pass.
+// The states of a claim. NotSeen is neither held nor violated, and prevents a pass.
 const (
 	Held     State = "held"
 	Violated State = "violated"
 	NotSeen  State = "not_seen"
 )
 
-// Claim is one thing that a drill that passes has shown.
+// Claim is one statement that a passing drill has proved.
 type Claim struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
 	State State  `json:"state"`
-	Word  Word   `json:"word,omitempty"` // the verdict that it makes, where it is not held
+	Word  Word   `json:"word,omitempty"` // the verdict that it causes if it is not held
 	Text  string `json:"text,omitempty"`
 }
 
-// MachineResult is what was done on one machine.
+// MachineResult is the outcome of a drill on one machine.
 type MachineResult struct {
 	ID       string            `json:"id"`
 	Role     chaos.Role        `json:"role"`
 	Tier     string            `json:"tier"`
 	Armed    bool              `json:"armed"`
-	State    step.State        `json:"state,omitempty"` // as the machine last reported
+	State    step.State        `json:"state,omitempty"` // as last reported by the machine
 	Why      string            `json:"why,omitempty"`   // it reverted itself
 	Reverter string            `json:"reverter,omitempty"`
-	UndoUS   int64             `json:"undo_us,omitempty"` // microseconds that the undo took there
+	UndoUS   int64             `json:"undo_us,omitempty"` // duration of the undo on the machine, in microseconds
 	Steps    []step.StepStatus `json:"steps,omitempty"`
-	Residue  []step.Residue    `json:"residue,omitempty"` // with the differences that are allowed
-	Clean    *bool             `json:"clean,omitempty"`   // compared with before; absent: it was not compared
-	Closed   bool              `json:"closed"`            // the drill's own traces are gone
+	Residue  []step.Residue    `json:"residue,omitempty"` // including allowed differences
+	Clean    *bool             `json:"clean,omitempty"`   // compared with the state before; absent: not compared
+	Closed   bool              `json:"closed"`            // the drill's own artifacts are removed
 	Journal  []step.Entry      `json:"journal,omitempty"`
 }

@@ -12,24 +12,24 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// restore reverts everything that was touched, sees that the chain is green again and that nothing is left, and
-// clears up. An interrupted run reverts, compares and clears up, and walks no more.
+// restore reverts every machine that was touched, waits until the chain is green again, checks for residue, and
+// cleans up. An interrupted run only reverts, compares and cleans up.
 func (r *runner) restore(h interrupts) {
 	if !read(r, (*Story).touched) {
 		return
 	}
 	var open atomic.Int64
 	open.Store(int64(len(r.Plan.Targets)))
-	back := make(chan struct{}) // closed when every machine is reverted, or given up
+	back := make(chan struct{}) // closed once every machine is reverted or given up
 	r.each(func(t chaos.PlannedMachine, m Machine) {
-		// long enough for a machine that cannot be reached to have reverted itself
+		// long enough for an unreachable machine to revert itself
 		r.revert(h.patient, t, m, r.Plan.Budgets.Lease.Std()+step.Grace+restTime)
 		if open.Add(-1) == 0 {
 			close(back)
 		}
 		select {
 		case <-back:
-		case <-h.asked.Done(): // out of time to wait for the others
+		case <-h.asked.Done(): // no time to wait for the others
 			r.clear(h.patient, t, m)
 		}
 	})
@@ -46,8 +46,8 @@ func (r *runner) restore(h interrupts) {
 	})
 }
 
-// revert asks one machine to revert everything until it answers that it has, or has a conflict, or so much patience
-// is over. A machine that cannot be reached does so by itself, and is asked again.
+// revert asks one machine to revert everything, until it reports that it has, or has a conflict, or the given time
+// is over. An unreachable machine reverts itself, and is asked again.
 func (r *runner) revert(ctx context.Context, t chaos.PlannedMachine, m Machine, patience time.Duration) {
 	p := read(r, func(s *Story) Part { return *s.part(t.ID) })
 	if !p.Touched || p.Closed || p.RevertedMS > 0 {
@@ -92,10 +92,10 @@ func (r *runner) revert(ctx context.Context, t chaos.PlannedMachine, m Machine, 
 	}
 }
 
-// abandon removes what is left of a drill of which a machine knows nothing: the process that armed it died,
-// before anything could be changed.
+// abandon removes the remains of a drill that a machine knows nothing about: the arming process died before any
+// change was possible.
 func (r *runner) abandon(ctx context.Context, m Machine, none step.Reply) error {
-	if none.Status == nil { // not even its folder is there
+	if none.Status == nil { // not even its folder exists
 		return nil
 	}
 	reply, err := try(ctx, m, clearMost, "close", "--run", r.Plan.Run, "--force")
@@ -105,16 +105,16 @@ func (r *runner) abandon(ctx context.Context, m Machine, none step.Reply) error 
 	return errors.New(says(reply))
 }
 
-// mayYetArm reports whether an arming may still be under way: its answer was lost, and no reply has shown the machine
-// armed.
+// mayYetArm reports whether an arming may still be in progress: its response was lost, and no reply has shown the
+// machine armed.
 func (r *runner) mayYetArm(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.armUnconfirmed[id] && !r.story.part(id).Armed
 }
 
-// early reports whether a machine that gives why it was reverted was so before the request. One that answered at once
-// was; of one that did not, that is unknown, unless its lease went on until it was asked.
+// early reports whether a machine reverted itself before it was asked to. If it responded to the first request, it
+// did. Otherwise that is unknown, unless its lease ran out before the request.
 func (r *runner) early(t chaos.PlannedMachine, st step.Status, reached bool, asked time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,7 +124,7 @@ func (r *runner) early(t chaos.PlannedMachine, st step.Status, reached bool, ask
 	return reached || r.kept[t.ID].Add(r.Plan.Budgets.Lease.Std()).Before(asked)
 }
 
-// untouched reports whether the drill is over and no step of it was ever begun.
+// untouched reports whether the drill is over and none of its steps ever began.
 func untouched(s step.Status) bool {
 	return s.State == step.Planned && (s.Phase == step.PhaseOver || s.Phase == step.PhaseClosed)
 }
@@ -136,8 +136,7 @@ func state(s *step.Status) string {
 	return fmt.Sprintf("(%s, %s)", s.Phase, s.State)
 }
 
-// heal makes the calls to the platform that are due once everything is reverted, and probes and walks until the chain
-// is green again.
+// heal makes the API calls that are due after the revert, and probes and walks until the chain is green again.
 func (r *runner) heal(ctx context.Context) {
 	back := read(r, func(s *Story) bool { _, back := s.PutBack(); return back })
 	if d := r.Plan.Decision; d != nil && back {
@@ -147,7 +146,8 @@ func (r *runner) heal(ctx context.Context) {
 	defer wg.Wait()
 	wg.Go(func() { r.look(ctx, r.Plan.Proof, After, true) })
 	within := r.Plan.Budgets.RecoverWithin.Std()
-	bounded, cancel := context.WithTimeout(ctx, within+within/2) // what comes after the budget is late, and worth knowing
+	// a recovery after the budget is late, but worth reporting
+	bounded, cancel := context.WithTimeout(ctx, within+within/2)
 	defer cancel()
 	for bounded.Err() == nil {
 		w := r.walk(bounded, After)
@@ -160,7 +160,7 @@ func (r *runner) heal(ctx context.Context) {
 	}
 }
 
-// decide gives what is against the decision; "" nothing.
+// decide returns why the platform did not accept the decision; "" if it did.
 func (r *runner) decide(ctx context.Context, d chaos.Decision) string {
 	if r.Decide == nil {
 		return "nobody can tell it"
@@ -173,8 +173,9 @@ func (r *runner) decide(ctx context.Context, d chaos.Decision) string {
 	return ""
 }
 
-// clear compares one machine with how it was, and removes what the drill has put there. A machine that was given up
-// is asked once more: by now it may be back. One with a conflict keeps its journal, for an operator to inspect.
+// clear compares one machine with its state before the drill, and removes the drill's artifacts. A machine that
+// was given up is asked once more, since it may be back. A machine with a conflict keeps its journal for an
+// operator to inspect.
 func (r *runner) clear(ctx context.Context, t chaos.PlannedMachine, m Machine) {
 	r.revert(ctx, t, m, revertMost)
 	p := read(r, func(s *Story) Part { return *s.part(t.ID) })
@@ -193,14 +194,14 @@ func (r *runner) clear(ctx context.Context, t chaos.PlannedMachine, m Machine) {
 	switch {
 	case err != nil:
 		r.trouble(t.ID, fmt.Errorf("take the drill's traces away: %w", err))
-	case gone: // by an earlier try, whose answer was lost
+	case gone: // an earlier attempt closed it, and its response was lost
 		r.tell(Event{Kind: Closed, Machine: t.ID})
 	default:
 		r.tell(Event{Kind: Closed, Machine: t.ID, Text: says(reply), Status: reply.Status})
 	}
 }
 
-// ask asks until there is an answer, or ctx ends: what is asked may be asked twice.
+// ask repeats a request until there is a response or ctx ends. The request must be idempotent.
 func (r *runner) ask(ctx context.Context, m Machine, command string) (step.Reply, error) {
 	for {
 		reply, err := try(ctx, m, clearMost, command, "--run", r.Plan.Run)
@@ -211,8 +212,8 @@ func (r *runner) ask(ctx context.Context, m Machine, command string) (step.Reply
 	}
 }
 
-// try asks once, and gives up the connection that gave no answer; not one on which no caller waits for an answer any
-// more: it may be the last that a machine takes.
+// try makes one request, and gives up a connection that brought no response. If the caller has stopped waiting, it
+// keeps the connection: it may be the last that the machine accepts.
 func try(ctx context.Context, m Machine, most time.Duration, args ...string) (step.Reply, error) {
 	bounded, cancel := context.WithTimeout(ctx, most)
 	defer cancel()

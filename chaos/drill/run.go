@@ -13,43 +13,46 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Longer than 300 lines: one run in order, from arming to the last probe; what may end it early is beside what it ends.
+// Longer than 300 lines: one run in order, from arming to the last probe, with each early end next to what it
+// ends.
 
-// Job is a run, ready to go.
+// Job is a run that is ready to start.
 type Job struct {
 	Plan  chaos.Plan
 	Tool  string // version of the tool that runs it
 	Rules string // version of the rules by which Walk judges
-	Game  *Game  // the game day that the run is of; nil: none
-	// of the plan's targets and looks, by id; "" is where the tool runs
+	Game  *Game  // the game day that the run belongs to; nil: none
+	// of the plan's targets and probes, by id; "" is the operator's machine
 	Machines map[string]Machine
-	Walk     func(ctx context.Context) *diag.Report        // the whole chain once; ends within a second of ctx
-	Ready    func(ctx context.Context) (chaos.Plan, error) // the plan with what is made for the run; nil where nothing is
-	Terminal OpenTerminal                                  // nil: none can be opened
+	Walk     func(ctx context.Context) *diag.Report // walks the whole chain once; ends within a second of ctx
+	// returns the plan with the run's material; nil if there is none
+	Ready    func(ctx context.Context) (chaos.Plan, error)
+	Terminal OpenTerminal // nil: none can be opened
 	Decide   func(ctx context.Context, d chaos.Decision) error
-	Write    func(e Event, walk *diag.Report) error // writes down, before anything else is done; walk is Sight's
-	Observe  func(e Event, s *Story)                // of progress; s may be read until it returns; may be nil
-	Abandon  <-chan struct{}                        // the machines are left to themselves when it is closed; may be nil
+	// logs the event before anything else is done; walk is the report of Sight
+	Write   func(e Event, walk *diag.Report) error
+	Observe func(e Event, s *Story) // called on progress; s may be read until it returns; may be nil
+	Abandon <-chan struct{}         // closed to leave the machines to themselves; may be nil
 }
 
-// Times of a run.
+// Time limits of a run.
 const (
-	again      = 300 * time.Millisecond // between two walks, looks or questions that did not give what is wanted
-	settle     = 15 * time.Second       // for the chain to be green before anything is touched
+	again      = 300 * time.Millisecond // between two walks, probes or requests without the wanted result
+	settle     = 15 * time.Second       // for the chain to become green before the drill starts
 	lookMost   = 15 * time.Second       // of one try of a probe
-	reserve    = 5 * time.Second        // before the ttl ends, the run ends its part by itself
-	restTime   = 15 * time.Second       // how long an interrupted run tries to revert and to clear up
+	reserve    = 5 * time.Second        // the run ends its own part this long before the TTL
+	restTime   = 15 * time.Second       // how long an interrupted run tries to revert and to clean up
 	leaveTime  = 10 * time.Second       // to remove what was pushed
-	doMost     = 35 * time.Second       // of one try of a step, of two: a machine gives up a step after 65 s
-	askMost    = 10 * time.Second       // of one try of a question that only reads
-	revertMost = 10 * time.Second       // of one try of a revert: over a connection that is frozen, nothing else ends it
-	clearMost  = 30 * time.Second       // of one try of a comparison: it reads many files
+	doMost     = 35 * time.Second       // per attempt of a step, of two: a machine gives up a step after 65 s
+	askMost    = 10 * time.Second       // per attempt of a read-only request
+	revertMost = 10 * time.Second       // per attempt of a revert: nothing else ends a request over a frozen connection
+	clearMost  = 30 * time.Second       // per attempt of a comparison, which reads many files
 	clearTime  = 60 * time.Second       // to compare and to clear up
-	armMost    = 10 * time.Second       // an arming whose answer was lost may come to its end as late as this
+	armMost    = 10 * time.Second       // an arming whose response was lost may end this late
 	decideMost = 30 * time.Second       // for sending a decision to the platform
 )
 
-// runner is one run. Its story is the fold of what it has recorded.
+// runner executes one run. Its story is the fold of its recorded events.
 type runner struct {
 	Job
 	began time.Time
@@ -57,15 +60,15 @@ type runner struct {
 	mu             sync.Mutex // guards what follows
 	seq            int
 	story          Story
-	logFailed      bool                 // events cannot be written down any more
-	quiet          func()               // ends what breaks things, when they cannot
-	kept           map[string]time.Time // when a machine was asked what it last answered with being armed
-	armUnconfirmed map[string]bool      // machines whose answer to arming was lost
+	logFailed      bool                 // the log can no longer be written
+	quiet          func()               // stops the injection in that case
+	kept           map[string]time.Time // time of the last request whose response showed the machine armed
+	armUnconfirmed map[string]bool      // machines whose response to arming was lost
 }
 
-// Run carries out the plan, and gives its story. Whatever happens, and also when ctx ends, every machine that was
-// touched is asked to revert everything before it returns, unless it is abandoned: then the machines do so by
-// themselves.
+// Run executes the plan and returns its story. In every case, even if ctx ends, it asks each machine that was
+// touched to revert everything before it returns. If the run is abandoned, it does not ask: the machines then
+// revert themselves.
 func Run(ctx context.Context, j Job) *Story {
 	r := &runner{Job: j, began: time.Now(), quiet: func() {}, kept: map[string]time.Time{},
 		armUnconfirmed: map[string]bool{}}
@@ -73,7 +76,7 @@ func Run(ctx context.Context, j Job) *Story {
 	plan.Facts = nil
 	r.tell(Event{Kind: Begun, Plan: &plan, Tool: j.Tool, Rules: j.Rules, Game: j.Game})
 	switch {
-	case r.logFailed: // nothing is touched that could not be recorded
+	case r.logFailed: // touch nothing that could not be recorded
 	case len(plan.Refused) > 0:
 		r.tell(Event{Kind: Refused, Refused: plan.Refused})
 	default:
@@ -86,7 +89,8 @@ func Run(ctx context.Context, j Job) *Story {
 	return &r.story
 }
 
-// heard is ctx for as long as events can be written down: what could not be recorded any more is not begun.
+// heard returns a context that ends when the log can no longer be written: an action that cannot be recorded must
+// not begin.
 func (r *runner) heard(ctx context.Context) context.Context {
 	ctx, quiet := context.WithCancel(ctx)
 	r.mu.Lock()
@@ -97,8 +101,8 @@ func (r *runner) heard(ctx context.Context) context.Context {
 	return ctx
 }
 
-// tell adds an event to the story after writing it to the log. If writing fails, nothing more is broken: the story
-// goes on without a log, and reports that.
+// tell writes an event to the log and then adds it to the story. If the log cannot be written, nothing more is
+// broken; the story continues without a log and reports that.
 func (r *runner) tell(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,7 +124,7 @@ func (r *runner) tell(e Event) {
 	}
 }
 
-// take takes an event into the story; the caller holds mu.
+// take adds an event to the story; the caller holds mu.
 func (r *runner) take(e Event) {
 	r.story.Add(e)
 	if r.Observe != nil {
@@ -134,13 +138,13 @@ func (r *runner) trouble(machine string, err error) {
 	}
 }
 
-// refuse returns why nothing may be touched.
+// refuse records why no machine may be touched.
 func (r *runner) refuse(machine, code, text string) {
 	r.tell(Event{Kind: Refused,
 		Refused: []chaos.Refusal{{Machine: machine, Refusal: step.Refusal{Code: code, Text: text}}}})
 }
 
-// walk walks once, and records it. A walk that ctx has cut short shows nothing, and is not recorded.
+// walk walks once and records the result. A walk that ctx interrupted proves nothing and is not recorded.
 func (r *runner) walk(ctx context.Context, stage Stage) Sight {
 	began := time.Since(r.began).Milliseconds()
 	report := r.Walk(ctx)
@@ -160,7 +164,7 @@ func (r *runner) walk(ctx context.Context, stage Stage) Sight {
 	return s
 }
 
-// each does the same on every machine of the plan at once.
+// each calls f for every machine of the plan concurrently.
 func (r *runner) each(f func(t chaos.PlannedMachine, m Machine)) {
 	var wg sync.WaitGroup
 	for _, t := range r.Plan.Targets {
@@ -169,15 +173,15 @@ func (r *runner) each(f func(t chaos.PlannedMachine, m Machine)) {
 	wg.Wait()
 }
 
-// read reads the story.
+// read reads the story under the lock.
 func read[T any](r *runner, f func(s *Story) T) T {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return f(&r.story)
 }
 
-// harm is all that is done until the revert: it checks whether anything may be broken, makes the machines
-// ready, and breaks it. From when a machine is ready its lease is renewed.
+// harm does everything up to the revert: it checks the preconditions, arms the machines and injects the faults. A
+// machine's lease is renewed from its arming on.
 func (r *runner) harm(ctx context.Context) {
 	if !r.prepare(ctx) {
 		return
@@ -202,7 +206,8 @@ func (r *runner) harm(ctx context.Context) {
 	}
 }
 
-// green walks until the chain is green. It may need a moment: of an earlier drill something may still be on its way.
+// green walks until the chain is green. That may take a moment: effects of an earlier drill may still be in
+// flight.
 func (r *runner) green(ctx context.Context) bool {
 	for until := time.Now().Add(settle); ; pause(ctx, again) {
 		w := r.walk(ctx, Before)
@@ -212,8 +217,8 @@ func (r *runner) green(ctx context.Context) bool {
 	}
 }
 
-// prepare brings the run to where machines may be made ready: the chain is green, and independent probes can
-// distinguish the fault from its absence.
+// prepare checks the preconditions for arming: the chain is green, and the independent probes can distinguish the
+// fault from its absence.
 func (r *runner) prepare(ctx context.Context) bool {
 	for _, t := range r.Plan.Targets {
 		if r.Machines[t.ID] == nil {
@@ -239,8 +244,8 @@ func (r *runner) prepare(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// tellApart looks before anything is touched. A look that shows the fault already would show nothing later on, and what
-// must still work has to work now.
+// tellApart runs the probes before any machine is touched. A probe that already shows the fault would prove
+// nothing later, and the control probe must pass now.
 func (r *runner) tellApart(ctx context.Context) bool {
 	var wg sync.WaitGroup
 	wg.Go(func() { r.look(ctx, r.Plan.Injected, Before, false) })
@@ -249,13 +254,13 @@ func (r *runner) tellApart(ctx context.Context) bool {
 	return read(r, (*Story).claimProbes).state == Held
 }
 
-// arm makes one machine ready, and wants it confirmed over a connection of its own: the one that armed it may be the
-// last that ever comes through.
+// arm arms one machine, and confirms it over a second connection: the one that armed it may be the last that the
+// machine accepts.
 func (r *runner) arm(ctx context.Context, t chaos.PlannedMachine, m Machine) bool {
 	if r.tell(Event{Kind: Arming, Machine: t.ID}); ctx.Err() != nil {
 		return false
 	}
-	// the machine compares the clocks: since the survey, walks and looks have taken their time
+	// the machine compares clocks, and walks and probes have taken time since the survey
 	t.Drill.At = time.Now().UTC()
 	reply, err := m.Fault(ctx, t.Drill.Encode(), "arm")
 	m.Reconnect()
@@ -286,19 +291,19 @@ func (r *runner) arm(ctx context.Context, t chaos.PlannedMachine, m Machine) boo
 	return false
 }
 
-// keep notes that a machine was armed when it was asked.
+// keep notes the time of a request whose response showed the machine armed.
 func (r *runner) keep(id string, asked time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.kept[id] = asked
 }
 
-// ready reports whether every machine can revert itself.
+// ready reports whether every machine is armed, so that it can revert itself.
 func (s *Story) ready() bool {
 	return len(s.Machines) > 0 && !slices.ContainsFunc(s.Machines, func(p Part) bool { return !p.Armed })
 }
 
-// says is the error in a command's reply, or "".
+// says returns the error in a command's reply, or "".
 func says(r step.Reply) string {
 	switch {
 	case r.Refused != nil:

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// see tries a probe until it holds, or does not hold where that is wanted, or its time is over; false when ctx ended
-// first, which proves nothing. A tool that could not be run has seen neither.
+// see repeats a probe until it passes (or, if want is false, fails), or its time is over. It returns false if ctx
+// ended first, which proves nothing. A run of the tool that failed counts as neither.
 func see(ctx context.Context, m Machine, l chaos.Look, stage Stage, want bool) (Seen, bool) {
 	began := time.Now()
 	within := l.Check.Within.Duration()
@@ -33,7 +33,7 @@ func see(ctx context.Context, m Machine, l chaos.Look, stage Stage, want bool) (
 	}
 }
 
-// once tries it once; it returns the error, and whether the tool ran at all.
+// once runs the probe once; it returns why it failed, and whether the tool ran at all.
 func once(ctx context.Context, m Machine, c step.Check) (why string, ran bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookMost)
 	defer cancel()
@@ -56,7 +56,7 @@ func once(ctx context.Context, m Machine, c step.Check) (why string, ran bool) {
 	return c.Against(out.Code, out.Text), true
 }
 
-// mainPID is the main process of a unit, whose view of the files is taken.
+// mainPID returns the main process of a unit, in whose mount namespace the probe runs.
 func mainPID(ctx context.Context, m Machine, unit string) (int, error) {
 	out, err := m.Exec(ctx, step.Exec{Argv: []string{"systemctl", "show", "-P", "MainPID", unit}})
 	if err != nil {

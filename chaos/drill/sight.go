@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Sight is the result of one walk, as far as a drill needs it.
+// Sight is the part of a walk's report that a drill needs.
 type Sight struct {
 	N             int                        `json:"n"` // the walk's number in the run, from 1
 	Stage         Stage                      `json:"stage"`
@@ -21,27 +21,27 @@ type Sight struct {
 	Outcome       diag.Outcome               `json:"outcome"`
 	Blame         *diag.Blame                `json:"blame,omitempty"`
 	Others        []diag.Blame               `json:"others,omitempty"`
-	Unfailed      []diag.Blame               `json:"unfailed,omitempty"` // by hops that warn or are inconclusive
+	Unfailed      []diag.Blame               `json:"unfailed,omitempty"` // of hops that warn or are inconclusive
 	FirstFailed   diag.HopID                 `json:"first_failed_hop,omitempty"`
 	Hops          map[diag.HopID]diag.Status `json:"hops"`
 	Reason        diag.ReasonCode            `json:"reason,omitempty"`
 	UserState     diag.UserState             `json:"user_state,omitempty"`
-	// the error that a tenant saw, where that was measured
+	// the error that the tenant saw, if that was measured
 	UserSaw string `json:"user_saw,omitempty"`
-	Spinner bool   `json:"spinner,omitempty"` // his terminal stayed silent past every deadline
-	// hops of a tenant that failed, and what he got was not measured
+	Spinner bool   `json:"spinner,omitempty"` // the tenant's terminal stayed silent past every deadline
+	// failed hops that a tenant notices, and for which the tenant's view was not measured
 	Untold []diag.HopID `json:"untold,omitempty"`
-	// hops that failed, and the platform's own row of the session shows that it ended well
+	// failed hops for which the platform's own session record shows a normal end
 	Unnamed  []diag.HopID `json:"unnamed,omitempty"`
-	Unlinked []string     `json:"unlinked,omitempty"` // who dealt with the walk and did not write down its id
-	// by task of the run: the id under which the agent's record has it
+	Unlinked []string     `json:"unlinked,omitempty"` // components that handled the walk and did not log its id
+	// by task of the run: the correlation id in the agent's record
 	AgentSays map[string]string `json:"agent_says,omitempty"`
-	// what the platform reported of node, allocation, task and session
+	// the platform's view of node, allocation, task and session
 	ReadModel map[string]string   `json:"read_model,omitempty"`
-	Evidence  []diag.EvidenceLine `json:"evidence,omitempty"` // what it wrote down under the walk's id
+	Evidence  []diag.EvidenceLine `json:"evidence,omitempty"` // the platform's log lines under the walk's id
 }
 
-// See takes out of a report what a drill asks for.
+// See extracts from a report what a drill needs.
 func See(r *diag.Report, stage Stage) Sight {
 	s := Sight{
 		Stage: stage, Walk: r.Run.ID, CorrelationID: r.Run.CorrelationID, EndedBy: r.Run.EndedBy, Outcome: r.Verdict.Outcome,
@@ -60,7 +60,7 @@ func See(r *diag.Report, stage Stage) Sight {
 	return s
 }
 
-// faulty is a walk's blame where something failed: a hop that only did not answer is not what a drill looks for.
+// faulty returns a walk's blame if it is for a failure: a drill is not about a hop that was merely inconclusive.
 func faulty(b *diag.Blame) *diag.Blame {
 	if b != nil && b.Status != "" {
 		return nil
@@ -68,7 +68,7 @@ func faulty(b *diag.Blame) *diag.Blame {
 	return b
 }
 
-// unfailed is the blame of a hop that did not fail, if it matches this finding.
+// unfailed returns the blame of a hop that did not fail, if it matches this finding.
 func (s Sight) unfailed(f chaos.Finding) *diag.Blame {
 	if i := slices.IndexFunc(s.Unfailed, func(b diag.Blame) bool { return f.Status != "" && fits(f, b) }); i >= 0 {
 		return &s.Unfailed[i]
@@ -76,21 +76,21 @@ func (s Sight) unfailed(f chaos.Finding) *diag.Blame {
 	return nil
 }
 
-// Green reports whether a whole walk found nothing, and asks for no action. What the platform will see to by itself,
-// and what is merely old, does not count against it.
+// Green reports whether a complete walk found nothing that needs action. Warnings about what the platform repairs
+// by itself, or about old events, do not count.
 func (s Sight) Green() bool {
 	return s.EndedBy == diag.EndedCompleted && s.passed() && !s.asks()
 }
 
 func (s Sight) passed() bool { return s.Outcome == diag.OutcomePass || s.Outcome == diag.OutcomeWarn }
 
-// asks reports whether no hop need fail for an action to be due: of an identity that two machines have, the hops of one
-// know nothing.
+// asks reports whether an operator has to act. That may be the case without a failed hop: if two machines share an
+// identity, the hops of one do not show it.
 func (s Sight) asks() bool {
 	return s.UserState == diag.UserOperator || s.UserState == diag.UserSecurity
 }
 
-// Says is the walk's verdict in one line.
+// Says returns the walk's verdict in one line.
 func (s Sight) Says() string {
 	switch {
 	case s.Blame != nil:
@@ -109,7 +109,7 @@ func (s Sight) Says() string {
 	return string(s.Outcome)
 }
 
-// readModel is what the platform itself reported, by the names of the profile's mapping.
+// readModel returns what the platform itself reported, by the names of the profile's mapping.
 func readModel(r *diag.Report) map[string]string {
 	said := map[string]string{}
 	for i := range r.Facts {
@@ -127,9 +127,9 @@ func readModel(r *diag.Report) map[string]string {
 	return said
 }
 
-// unnamed are hops of the terminal that failed, and of which the platform reports in the session's own row that they
-// did not: it must name what failed where it can know it. It cannot of a session that never reached it, and has not yet
-// of one that is still open.
+// unnamed returns the terminal's failed hops for which the platform's own session record shows a normal end: the
+// platform must name a failure that it can know. It cannot know of a session that never reached it, or that is
+// still open.
 func unnamed(s Sight) []diag.HopID {
 	if s.ReadModel["session.browser_connected_at"] == "" || s.ReadModel["session.close_reason"] != sessionOver {
 		return nil
@@ -143,11 +143,11 @@ func unnamed(s Sight) []diag.HopID {
 	return all
 }
 
-// sessionOver is how the platform reports that a terminal's shell was ended by its user.
+// sessionOver is the platform's close reason for a shell that its user ended.
 const sessionOver = "exit"
 
-// unlinked are those who dealt with the walk, by what the walk itself measured, and of whom the platform has no line
-// under the walk's id.
+// unlinked returns the components that handled the walk, by its own measurements, but have no log line under the
+// walk's id on the platform.
 func unlinked(r *diag.Report) []string {
 	var missing []string
 	for _, p := range parties() {

@@ -9,14 +9,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Story is what a run's events add up to, at any time of it.
+// Story is the fold of a run's events, at any time of the run.
 type Story struct {
 	Plan        chaos.Plan
-	Tool        string // version of the tool that ran it; "" where its log does not have it
-	Rules       string // version of the rules by which its walks were judged, likewise
-	Game        *Game  // of the game day; nil: it is of none
+	Tool        string // version of the tool that ran it; "" if its log lacks it
+	Rules       string // version of the rules that judged its walks, likewise
+	Game        *Game  // of the game day; nil: the run belongs to none
 	Began       diag.Time
-	Ended       diag.Time // zero: it goes on, or was killed
+	Ended       diag.Time // zero: it is running, or was killed
 	NowMS       int64     // of the last event
 	Refused     []chaos.Refusal
 	Stopped     string // by a guard
@@ -24,11 +24,11 @@ type Story struct {
 	Walks       []Sight
 	Looks       []Look
 	Machines    []Part
-	Decided     *string // what is against it, "" nothing; nil: the platform was not called
+	Decided     *string // why the decision failed, "" if it succeeded; nil: not attempted
 	Trouble     []string
 }
 
-// Look is what an independent probe saw, and when.
+// Look is the result of an independent probe, and its time.
 type Look struct {
 	Seen
 	MS int64
@@ -39,11 +39,11 @@ type Part struct {
 	MachineResult
 	Touched    bool             // it was asked to make ready
 	Broken     bool             // a step was about to be made
-	Made       map[string]int64 // when each step was, in milliseconds of the run
-	begunMS    int64            // when the last one was asked for
-	Against    string           // what is against a step that was made
+	Made       map[string]int64 // when each step was made, in milliseconds of the run
+	begunMS    int64            // when the last one was requested
+	Against    string           // why a step that was made failed its check
 	Lost       string           // why it reverted itself
-	AskedMS    int64            // when it was asked to revert everything, at first; 0 not
+	AskedMS    int64            // time of the first request to revert; 0: none
 	RevertedMS int64            // when it was known; 0 not
 	NotClosed  string           // what is against its closing
 }
@@ -57,7 +57,7 @@ func Tell(events []Event) Story {
 	return s
 }
 
-// Add takes one more event in. One of a kind that is not known is passed over.
+// Add adds an event. An event of an unknown kind is ignored.
 func (s *Story) Add(e Event) {
 	s.NowMS = e.MS
 	switch e.Kind {
@@ -116,8 +116,7 @@ func (s *Story) part(id string) *Part {
 	return &s.Machines[i]
 }
 
-// add takes in what happened on the machine, which is armed for ttl. The machine's own word on its state is the last
-// one that was had.
+// add adds an event about the machine, which is armed for ttl. The machine's last response determines its state.
 func (p *Part) add(e Event, ttl time.Duration) {
 	if st := e.Status; st != nil {
 		p.State, p.Reverter, p.Steps = st.State, st.Reverter, st.Steps
@@ -152,9 +151,9 @@ func (p *Part) add(e Event, ttl time.Duration) {
 	}
 }
 
-// madeAgo is how long before its answer a step was made, by the machine's own journal: the answer comes only once the
-// machine has looked at the effect, and until then the chain could have seen the fault. It is 0 if the answer has no
-// times.
+// madeAgo returns the time between a step and the machine's response to it, by the machine's journal: the machine
+// responds only after checking the effect, and the chain could have seen the fault earlier. It is 0 if the
+// response has no times.
 func madeAgo(e Event, ttl time.Duration) time.Duration {
 	st := e.Status
 	if st == nil || st.ArmedAt == nil || st.TTLLeft == nil {
@@ -168,7 +167,7 @@ func madeAgo(e Event, ttl time.Duration) time.Duration {
 	return 0
 }
 
-// InPlace is when the last step was made; false while one is not, or has something against it.
+// InPlace returns when the last step was made; false if one was not made or failed.
 func (s *Story) InPlace() (ms int64, ok bool) {
 	for _, m := range s.Plan.Schedule {
 		p := s.part(m.Machine)
@@ -184,7 +183,7 @@ func (s *Story) InPlace() (ms int64, ok bool) {
 	return ms, len(s.Plan.Schedule) > 0
 }
 
-// PutBack is when the last machine was known to have reverted everything; false while one is not.
+// PutBack returns when the last machine was known to have reverted everything; false if one is not known to have.
 func (s *Story) PutBack() (ms int64, ok bool) {
 	for _, p := range s.Machines {
 		if p.Armed && !p.back() {
@@ -195,13 +194,13 @@ func (s *Story) PutBack() (ms int64, ok bool) {
 	return ms, ok
 }
 
-// back reports whether the machine answered that it is as before: what was made of the drill, if any, is reverted, by
-// it or by another process.
+// back reports whether the machine reported that it is in its earlier state: every change of the drill, if any, is
+// reverted, by the drill or by another process.
 func (p *Part) back() bool {
 	return p.RevertedMS > 0 && (p.State == step.Reverted || p.State == step.Lost || p.State == step.Planned)
 }
 
-// Look is the last probe of that name in that stage, or nil.
+// Look returns the last probe of that name in that stage, or nil.
 func (s *Story) Look(stage Stage, name string) *Look {
 	for i, l := range slices.Backward(s.Looks) {
 		if l.Name == name && l.Stage == stage {
@@ -211,7 +210,7 @@ func (s *Story) Look(stage Stage, name string) *Look {
 	return nil
 }
 
-// walks are those of a stage, in order.
+// walks returns the walks of a stage, in order.
 func (s *Story) walks(stage Stage) []Sight {
 	var all []Sight
 	for _, w := range s.Walks {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Drill is the run's summary.
+// Drill returns the run's summary.
 func (s *Story) Drill() Drill {
 	m := s.Plan.Scenario.Metadata
 	d := Drill{
@@ -40,7 +40,7 @@ func (s *Story) expected() Expected {
 	return x
 }
 
-// observed is the walk that reported what was expected, else the last one while the fault was there.
+// observed returns the walk that detected the fault, else the last one during the fault.
 func (s *Story) observed() *Sight {
 	if w := s.detected(); w != nil {
 		return w
@@ -51,12 +51,12 @@ func (s *Story) observed() *Sight {
 	return nil
 }
 
-// Open means that the drill may still be on a machine: an operator has to inspect it.
+// Open reports whether the drill may still be in place on a machine, so that an operator has to inspect it.
 func (d *Drill) Open() bool {
 	return slices.ContainsFunc(d.Machines, func(m MachineResult) bool { return m.Armed && !m.Closed })
 }
 
-// Settle makes the report's verdict the worst of its drills'. Drills that were not run do not pass.
+// Settle sets the report's verdict to the worst of its drills'. A drill that was not run prevents a pass.
 func (r *Report) Settle() {
 	r.Verdict = Verdict{Word: Pass, Text: fmt.Sprintf("%d of %d", len(r.Drills), len(r.Drills))}
 	if len(r.NotRun) > 0 || len(r.Drills) == 0 {
@@ -69,7 +69,8 @@ func (r *Report) Settle() {
 	}
 }
 
-// explained is a drill's link to the repository's runbook as the command that shows the same without the repository.
+// explained converts a drill's link to the repository's runbook to the command that shows the same text without
+// the repository.
 func explained(link string) string {
 	if word, ok := strings.CutPrefix(link, "docs/runbook.md#"); ok {
 		return "gpuaasctl explain " + word

@@ -10,15 +10,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// openTime is what a terminal gets to open: longer than the gateway waits for a node's stream.
+// openTime bounds the opening of a terminal: it is longer than the gateway waits for a node's stream.
 const openTime = 30 * time.Second
 
-// OpenTerminal opens a terminal of the allocation as its tenant does, calls opened once a shell in it has computed, and
-// returns when the far side has ended it: with the code and the reason that the browser got. The error means that it
-// could not be opened, or that ctx ended first.
+// OpenTerminal opens a terminal of the allocation as its tenant does, and calls opened once a shell in it has
+// printed a computed value. It returns when the far side has ended the terminal, with the code and the reason that
+// the browser got. An error means that it could not be opened, or that ctx ended first.
 type OpenTerminal func(ctx context.Context, opened func()) (End, error)
 
-// End is how a terminal was ended.
+// End describes how a terminal ended.
 type End struct {
 	Code   int    // of the WebSocket's close frame; 1006: the connection broke
 	Reason string // in that frame
@@ -28,7 +28,7 @@ func (e End) String() string {
 	return fmt.Sprintf("closed with %d %s", e.Code, cmp.Or(e.Reason, "and no reason"))
 }
 
-// openTerminal is a terminal that is open while things are broken.
+// openTerminal is a terminal that stays open during the fault.
 type openTerminal struct {
 	end   chan struct{} // closed when it has ended
 	how   End
@@ -36,8 +36,8 @@ type openTerminal struct {
 	close context.CancelFunc
 }
 
-// hold opens a terminal where the scenario wants one to be ended, and reports it. The terminal is nil where none is
-// wanted; false when one is wanted and could not be opened.
+// hold opens and records a terminal, if the scenario expects one to end. The terminal is nil if none is expected;
+// the result is false if it could not be opened.
 func (r *runner) hold(ctx context.Context) (*openTerminal, bool) {
 	if r.Plan.Scenario.Expect.Terminal == "" {
 		return nil, true
@@ -69,7 +69,7 @@ func (r *runner) hold(ctx context.Context) (*openTerminal, bool) {
 	return t, !seen.NotRun
 }
 
-// leave closes the terminal if it is still open, and waits until its connection is gone.
+// leave closes the terminal if it is still open, and waits until its connection is closed.
 func (t *openTerminal) leave() {
 	if t != nil {
 		t.close()
@@ -84,7 +84,7 @@ func (t *openTerminal) says() string {
 	return t.how.String()
 }
 
-// ended waits until the terminal was ended, for as long as a fault has to be detected, and reports it.
+// ended waits until the terminal ends, for as long as a fault has to be detected, and records it.
 func (r *runner) ended(ctx context.Context, t *openTerminal) {
 	began := time.Now()
 	want, budget := r.Plan.Scenario.Expect.Terminal, r.Plan.Budgets.DetectWithin.Std()

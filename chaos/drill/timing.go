@@ -7,8 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos"
 )
 
-// Timing is when something was seen, compared with its budget. It happened after AfterMS, for then it was not there
-// yet, and not after WithinMS, for then it was.
+// Timing brackets the time of an event and compares it with a budget. The event had not happened at AfterMS, and
+// had happened at WithinMS.
 type Timing struct {
 	Seen     bool           `json:"seen"`
 	AfterMS  int64          `json:"after_ms"`
@@ -16,7 +16,7 @@ type Timing struct {
 	Budget   chaos.Duration `json:"budget"`
 }
 
-// String is "within 1.2 s of 30 s" or "between 0.44 s and 1.2 s of 30 s", rounded so that it holds what was measured.
+// String returns "within 1.2 s of 30 s" or "between 0.44 s and 1.2 s of 30 s", rounded outwards.
 func (t Timing) String() string {
 	budget := Rounded(t.Budget.Std().Milliseconds(), math.Round)
 	switch {
@@ -29,7 +29,7 @@ func (t Timing) String() string {
 	return fmt.Sprintf("within %s s of %s s", Rounded(t.WithinMS, math.Ceil), budget)
 }
 
-// Rounded is ms in seconds, rounded by round to what a reader compares: "0.40", "1.1", "10.4", "30", "124".
+// Rounded converts ms to seconds, rounded by round to a readable precision: "0.40", "1.1", "10.4", "30", "124".
 func Rounded(ms int64, round func(float64) float64) string {
 	switch {
 	case ms < 1000:
@@ -40,10 +40,10 @@ func Rounded(ms int64, round func(float64) float64) string {
 	return fmt.Sprintf("%.0f", round(float64(ms)/1000))
 }
 
-// Seconds writes milliseconds as seconds, tenths rounded down: "0.4s".
+// Seconds formats milliseconds as seconds, rounded down to tenths: "0.4s".
 func Seconds(ms int64) string { return fmt.Sprintf("%d.%ds", ms/1000, ms%1000/100) }
 
-// detect is the time to detect: after the last walk that did not report it, within the first that did.
+// detect returns the time to detect: after the last walk that did not report the fault, within the first that did.
 func (s *Story) detect() Timing {
 	t := Timing{Budget: s.Plan.Budgets.DetectWithin}
 	zero, placed := s.InPlace()
@@ -62,8 +62,8 @@ func (s *Story) detect() Timing {
 	return t
 }
 
-// recovered is the time to recover, in the same way. Walks that began before everything was known to be reverted show
-// nothing of it: a machine that was given up may have answered only afterwards.
+// recovered returns the time to recover, bracketed in the same way. Walks that began before every revert was known
+// do not count: a machine that was given up may have responded only afterwards.
 func (s *Story) recovered() Timing {
 	t := Timing{Budget: s.Plan.Budgets.RecoverWithin}
 	zero, back := s.PutBack()
@@ -79,7 +79,7 @@ func (s *Story) recovered() Timing {
 	return t
 }
 
-// injected is how long it took until independent probes saw the fault.
+// injected returns how long it took until the independent probes saw the fault.
 func (s *Story) injected() Timing {
 	t := Timing{Budget: s.Plan.Budgets.InjectWithin}
 	if l := s.Look(During, LookInjected); l != nil && l.Held {
@@ -88,5 +88,6 @@ func (s *Story) injected() Timing {
 	return t
 }
 
-// over reports whether t is past its budget. An interval that reaches past it is: it is not proven to be in time.
+// over reports whether t exceeds its budget. It does if the interval reaches past the budget, since it is not
+// proven to be within.
 func (t Timing) over() bool { return t.WithinMS > t.Budget.Std().Milliseconds() }

@@ -9,17 +9,17 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// felt reports whether a tenant notices when the hop fails.
+// felt reports whether a tenant notices a failure of the hop.
 func felt(h diag.HopID) bool { return feltAt(h) != "" }
 
-// feltAt is at what a tenant notices when the hop fails, "" where no tenant does.
+// feltAt names the operation at which a tenant notices a failure of the hop, "" if no tenant does.
 func feltAt(h diag.HopID) string {
 	row, _ := diag.LookupHop(h)
 	return row.Tenants
 }
 
-// noteTenant notes what a tenant got where his hops failed: what came to the browser, never what the chain made of it.
-// A walk goes the tenant's own ways, from outside, so that its answers are his.
+// noteTenant records the errors that the tenant saw at failed hops: what reached the browser, and never the
+// chain's interpretation. A walk uses the tenant's own endpoints, from outside, so it gets the same responses.
 func (s *Sight) noteTenant(r *diag.Report) {
 	var saw []string
 	for _, h := range r.Hops {
@@ -38,8 +38,8 @@ func (s *Sight) noteTenant(r *diag.Report) {
 	s.UserSaw = strings.Join(saw, "; ")
 }
 
-// gotAt is what the tenant got at a hop, "" where that was not measured, and whether it was nothing for as long as
-// anyone waits: of the session that the hop looked at, else of the answer that it found fault with.
+// gotAt returns what the tenant saw at a hop, "" if that was not measured, and whether it was a spinner. It uses
+// the session that the hop checked, else the response that the hop found faulty.
 func gotAt(r *diag.Report, h diag.HopResult) (text string, spinner bool) {
 	looked := func(f diag.Fact) bool {
 		return f.Request.Op == diag.OpSession &&
@@ -57,9 +57,9 @@ func gotAt(r *diag.Report, h diag.HopResult) (text string, spinner bool) {
 	return "", false
 }
 
-// got is what one answer looks like in a browser. It is empty for a fact that did not fail, and for one whose wait
-// was shorter than a browser's. A terminal is waited for longer than its gateway waits: what is silent then is so for
-// ever.
+// got describes one response as a browser shows it. It is empty for a fact that did not fail, and for one whose
+// timeout was shorter than a browser's. The wait for a terminal is longer than the gateway's, so a silent terminal
+// stays silent.
 func got(f *diag.Fact) (text string, spinner bool) {
 	switch {
 	case f.Passed():

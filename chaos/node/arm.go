@@ -19,17 +19,17 @@ import (
 
 // Longer than 300 lines: arming and disarming mirror each other, and are read together.
 
-// armNote is what closing has to know of arming.
+// armNote is the part of the arming that closing needs.
 type armNote struct {
 	MadeFolder bool `json:"made_folder,omitempty"`
 }
 
-// guardBudget is how long the watchdog may take to come up.
+// guardBudget bounds the start of the watchdog.
 const guardBudget = 10 * time.Second
 
-// Arm makes the machine ready for a drill: when it returns without an error, everything that an undo needs is on the
-// disk, a reaper waits for the next boot, and a watchdog runs. Nothing of the machine is changed yet. When it refuses,
-// it leaves nothing.
+// Arm prepares the machine for a drill: when it returns without an error, everything that an undo needs is on the
+// disk, the reaper is installed for the next boot, and the watchdog runs. Nothing else on the machine is changed
+// yet. If Arm fails, it leaves nothing behind.
 func (h Host) Arm(ctx context.Context, d step.Drill) (*Run, error) {
 	if err := h.guards(d); err != nil {
 		return nil, err
@@ -59,10 +59,10 @@ func (h Host) Arm(ctx context.Context, d step.Drill) (*Run, error) {
 	return r, nil
 }
 
-// armLock is taken by a process that makes or removes drills.
+// armLock is held by a process that creates or removes drills.
 func (h Host) armLock() string { return filepath.Join(filepath.Dir(h.Paths.State), ".drill.lock") }
 
-// guards are the refusals that only look.
+// guards makes the checks that need no change.
 func (h Host) guards(d step.Drill) error {
 	if err := d.Validate(); err != nil {
 		return step.Refuse(step.RefusedDrill, "%v", err)
@@ -83,8 +83,8 @@ func (h Host) guards(d step.Drill) error {
 	return nil
 }
 
-// free refuses a machine that another drill is on. A drill that is over is reverted as far as that is not done yet, and
-// its traces are removed, unless there is a conflict that an operator has to inspect.
+// free refuses a machine with another active drill. A drill that is over is reverted if necessary, and its
+// artifacts are removed, unless it has a conflict that an operator has to inspect.
 func (h Host) free(ctx context.Context) error {
 	ids, err := h.Runs()
 	if err != nil {
@@ -93,7 +93,7 @@ func (h Host) free(ctx context.Context) error {
 	for _, id := range ids {
 		r, err := h.Open(id)
 		if errors.As(err, new(*step.Refusal)) || (err == nil && r.Journal.Ledger.Last == 0) {
-			// no journal yet, or nothing in it: the process that armed it is dead, for the lock is ours
+			// the arming process died before it wrote the journal: otherwise it would hold the lock that we hold
 			if err := h.discard(ctx, id); err != nil {
 				return err
 			}
@@ -112,7 +112,7 @@ func (h Host) free(ctx context.Context) error {
 	return nil
 }
 
-// succeed takes the machine over from a drill that is over.
+// succeed takes over the machine from a drill that is over.
 func (h Host) succeed(ctx context.Context, r *Run) error {
 	if l := &r.Journal.Ledger; l.Over() || l.Closed {
 		r.awaitEnd(ctx)
@@ -166,7 +166,7 @@ func (h Host) prepare(ctx context.Context, d step.Drill, before Fingerprint) (*R
 	return r, nil
 }
 
-// keepSecrets puts what may lie on no disk into memory, by its digest.
+// keepSecrets stores texts that must not be on a disk in a tmpfs, named by their digests.
 func (h Host) keepSecrets(id string, texts map[string]string) error {
 	if len(texts) == 0 {
 		return nil
@@ -181,7 +181,7 @@ func (h Host) keepSecrets(id string, texts map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// refusal makes what a place has against its change a refusal.
+// refusal converts the error of a place that cannot be changed to a refusal.
 func refusal(err error) error {
 	if errors.As(err, new(*step.Refusal)) {
 		return err
@@ -198,7 +198,7 @@ func writeSynced(path string, data []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// copyProgram puts this program beside the journal, and tries it: a file system may allow no programs.
+// copyProgram copies this program next to the journal, and runs it once: the file system may be noexec.
 func (r *Run) copyProgram(ctx context.Context) error {
 	from, err := os.Open(r.host.Exe)
 	if err != nil {
@@ -220,8 +220,8 @@ func (r *Run) copyProgram(ctx context.Context) error {
 	return nil
 }
 
-// startWatchdog starts it as a service of its own, outside the cgroup of the SSH session, and waits until it has
-// reported in the journal that it keeps watch.
+// startWatchdog starts the watchdog as its own service, outside the cgroup of the SSH session, and waits until the
+// journal shows that it is running.
 func (r *Run) startWatchdog(ctx context.Context) error {
 	if err := r.lease.renew(r.host.Clock.Now()); err != nil {
 		return err
@@ -232,7 +232,7 @@ func (r *Run) startWatchdog(ctx context.Context) error {
 	for _, p := range [...]string{
 		"Description=Watchdog of drill " + r.ID, "NotifyAccess=main", "Restart=always", "RestartSec=100ms",
 		"StartLimitIntervalSec=0",
-		"WatchdogSec=60", // longer than any lock is waited for; a watchdog that was stopped is killed and started again
+		"WatchdogSec=60", // longer than any wait for a lock; a stopped watchdog is killed and restarted
 		"TimeoutStopSec=45", fmt.Sprintf("SuccessExitStatus=%d", ExitOver),
 		fmt.Sprintf("RestartPreventExitStatus=%d", ExitOver), "OOMScoreAdjust=-1000",
 		fmt.Sprintf("LimitNOFILE=%d", maxInodes+1024),
@@ -251,7 +251,7 @@ func (r *Run) startWatchdog(ctx context.Context) error {
 	return nil
 }
 
-// discard removes a drill that never was armed, or that nothing was done of.
+// discard removes a drill that was never armed, or never began a step.
 func (h Host) discard(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoBudget)
 	defer cancel()
@@ -265,7 +265,7 @@ func (h Host) discard(ctx context.Context, id string) error {
 	return errors.Join(h.removeUnits(ctx, id, made), os.RemoveAll(h.secrets(id)), os.RemoveAll(h.folder(id)))
 }
 
-// madeFolder reports whether arming had to make the folder of the reaper's link.
+// madeFolder reports whether arming created the folder of the reaper's link.
 func (r *Run) madeFolder() bool {
 	var n armNote
 	for _, e := range r.Journal.Entries {
@@ -276,11 +276,12 @@ func (r *Run) madeFolder() bool {
 	return false
 }
 
-// Tidy removes what is left where no drill is: the process that armed died before it had a folder of its own.
+// Tidy removes remains on a machine without a drill, after an arming process died before it had created the
+// drill's folder.
 func (h Host) Tidy() error {
 	f, err := durable.TryLock(h.armLock())
 	if errors.Is(err, os.ErrNotExist) || (err == nil && f == nil) {
-		return nil // nothing is left, or another process is arming now
+		return nil // nothing is left, or another process is arming
 	}
 	if err != nil {
 		return err
@@ -288,15 +289,15 @@ func (h Host) Tidy() error {
 	return errors.Join(h.tidy(), f.Close())
 }
 
-// tidy removes the folders of all drills when no drill is left in them. The lock goes with them: a process that waits
-// for it finds out.
+// tidy removes the parent folder of all drills if it is empty, together with the lock. A process that waits for
+// the lock notices that.
 func (h Host) tidy() error {
 	ids, err := h.Runs()
 	if err != nil || len(ids) > 0 {
 		return err
 	}
 	if err := os.Remove(h.Paths.State); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil // another process keeps something there
+		return nil // the folder is not empty: another process uses it
 	}
 	if err := os.Remove(h.armLock()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

@@ -13,22 +13,25 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// Consent is the word of a machine's owner that drills may break it. It lies on the machine, so no operator can give it
-// for another user:
+// Consent is the permission of a machine's owner to break it in drills. It is a file on the machine, so that no
+// operator can grant it in place of the owner:
 //
 //	node = compute-node-01
 //	until = 2026-12-31T23:59:59Z
 //	disposable = yes
 type Consent struct {
-	Node       string
-	Until      time.Time
-	Disposable bool // the machine may be lost; without it, nothing may be done that outlives a reboot, or stops the way in
+	Node  string
+	Until time.Time
+	// the machine may be lost; without it, a drill must not make a change that survives a reboot or stops the
+	// operators' access
+	Disposable bool
 }
 
-// maxSkew is how far the clocks of the runner and of the machine may be apart: with more, no expiry could be judged.
+// maxSkew bounds the difference between the runner's clock and the machine's: with more, an expiry could not be
+// judged.
 const maxSkew = 2 * time.Minute
 
-// ParseConsent reads a consent strictly: a line that is not understood is an error, for it may be a restriction.
+// ParseConsent parses a consent strictly: an unknown line is an error, since it may be a restriction.
 func ParseConsent(text string) (Consent, error) {
 	var c Consent
 	seen := map[string]bool{}
@@ -71,7 +74,7 @@ func ParseConsent(text string) (Consent, error) {
 	return c, nil
 }
 
-// readConsent reads the file, and believes it only where no user but root could have written it.
+// readConsent reads the file, and trusts it only if no user except root could have written it.
 func readConsent(path string) (Consent, *step.Refusal) {
 	fi, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -96,8 +99,9 @@ func readConsent(path string) (Consent, *step.Refusal) {
 	return c, nil
 }
 
-// Permits reports whether the drill is within the consent, on a machine whose clock shows now; nil if it is. The drill
-// must end before the consent does. A plan asks as well as the machine, which believes no plan.
+// Permits returns why the consent does not cover the drill, on a machine whose clock shows now; nil if it does.
+// The drill must end before the consent expires. The planner calls it, and so does the machine, which does not
+// trust a plan.
 func (c Consent) Permits(d step.Drill, now time.Time) *step.Refusal {
 	skew := now.Sub(d.At)
 	switch {
@@ -110,7 +114,7 @@ func (c Consent) Permits(d step.Drill, now time.Time) *step.Refusal {
 	case now.Add(d.TTL.Duration()).After(c.Until):
 		return step.Refuse(step.RefusedExpired, "the consent ends %s, and the drill would not be over by then",
 			c.Until.UTC().Format(time.RFC3339))
-	case d.Disposable && !c.Disposable: // no step that needs it is in a drill that does not declare it
+	case d.Disposable && !c.Disposable: // Validate rejects a drill with such a step that does not set Disposable
 		return step.Refuse(step.RefusedDisposable,
 			"the drill is for machines that may be lost, and the consent does not say disposable = yes")
 	}

@@ -15,15 +15,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// poll is how often a process looks whether another one has done what it waits for, and how often the watchdog looks
-// whether something is asked of it.
+// poll is the interval at which a process checks for another one's progress, and at which the watchdog checks for
+// requests.
 const poll = 20 * time.Millisecond
 
-// letGo is how long the watchdog may take to let go of what it holds. Then it is ended: systemd starts it again.
+// letGo is how long the watchdog may take to release what it holds. Then it is killed, and systemd restarts it.
 const letGo = 5 * time.Second
 
-// Do asks the watchdog for a step, or for all, waits until it is made, and looks whether it has its effect. Only the
-// watchdog makes changes: so the end of an SSH connection cannot leave one half made, and what is held, it holds.
+// Do requests a step, or all steps, from the watchdog, waits until they are made, and checks their effect. Only
+// the watchdog makes changes, so that a lost SSH connection cannot interrupt one, and so that held resources
+// belong to it.
 func (r *Run) Do(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, makeBudget+lockWait)
 	defer cancel()
@@ -39,7 +40,7 @@ func (r *Run) Do(ctx context.Context, id string) error {
 			}
 			wanted = append(wanted, s.Step.ID)
 			if s.Wanted {
-				continue // asked for again: an answer may have been lost
+				continue // already requested: the response may have been lost
 			}
 			if err := r.keeper(step.ByCLI).write(step.Entry{Event: step.EventWanted, Step: s.Step.ID}); err != nil {
 				return err
@@ -91,7 +92,7 @@ func (r *Run) await(ctx context.Context, id string) error {
 	}
 }
 
-// said is the journal's first problem with a step's changes.
+// said returns the first problem with a step's changes in the journal.
 func said(s step.StepLedger) string {
 	for _, c := range s.Changes {
 		if c.Text != "" {
@@ -101,7 +102,7 @@ func said(s step.StepLedger) string {
 	return ""
 }
 
-// check tries a step's checks until they hold, and records it in the journal.
+// check runs a step's checks until they pass, and records the result in the journal.
 func (r *Run) check(ctx context.Context, id string) error {
 	s, _ := r.Journal.Ledger.Drill.Step(id)
 	if len(s.Verify) == 0 {
@@ -139,8 +140,8 @@ func (r *Run) Renew() error {
 	return r.lease.renew(r.host.Clock.Now())
 }
 
-// Revert undoes everything now. What only the watchdog can let go of, it waits for; a watchdog that does not is ended,
-// which lets go as well.
+// Revert undoes everything now. It waits for what only the watchdog can release, and kills a watchdog that does
+// not, which releases it as well.
 func (r *Run) Revert(ctx context.Context, by, why string) error {
 	err := r.locked(ctx, func() error { return r.keeper(by).Revert(ctx, why) })
 	for deadline := time.Now().Add(lockWait); err == nil && r.Journal.Ledger.Touched(); {
@@ -158,7 +159,7 @@ func (r *Run) Revert(ctx context.Context, by, why string) error {
 	return errors.Join(err, r.forget())
 }
 
-// forget takes the secrets away once everything is over.
+// forget removes the secrets once everything is over.
 func (r *Run) forget() error {
 	if !r.Journal.Ledger.Over() {
 		return nil
@@ -166,7 +167,7 @@ func (r *Run) forget() error {
 	return os.RemoveAll(r.host.secrets(r.ID))
 }
 
-// Reap undoes a drill that a reboot has ended.
+// Reap undoes a drill that a reboot ended.
 func (r *Run) Reap(ctx context.Context) error {
 	l := &r.Journal.Ledger
 	why := l.Expired(r.host.Clock.Boot, r.host.Clock.Now(), r.lease.Renewed())
@@ -176,7 +177,8 @@ func (r *Run) Reap(ctx context.Context) error {
 	return r.Revert(ctx, step.ByReaper, why)
 }
 
-// Verify compares the machine with how it was before. It records that in the journal, and returns every difference.
+// Verify compares the machine with its state before the drill. It records the result in the journal, and returns
+// every difference.
 func (r *Run) Verify(ctx context.Context) ([]step.Residue, error) {
 	if l := &r.Journal.Ledger; !l.Over() && l.Touched() {
 		return nil, r.state("there is nothing to compare yet")
@@ -206,11 +208,12 @@ func (r *Run) Verify(ctx context.Context) ([]step.Residue, error) {
 	return all, r.locked(ctx, func() error { return r.keeper(step.ByCLI).write(e) })
 }
 
-// settles is how long a difference may take to pass by itself: a unit that was restored starts, and what is behind it;
-// after a boot the kernel looks for duplicates of an address before it makes its route.
+// settles is how long to wait for a difference to disappear by itself: a restored unit and its dependents start,
+// and after a boot the kernel checks an address for duplicates before it adds the route.
 const settles = 4 * time.Second
 
-// differs is what the machine has now and had not before, or the other way round, but for the drill's own traces.
+// differs returns the differences between the machine's state and the one before the drill, without the drill's
+// own artifacts.
 func (r *Run) differs(ctx context.Context, before Fingerprint) ([]step.Residue, error) {
 	d := r.Journal.Ledger.Drill
 	now, err := Take(ctx, d.Scope)
@@ -221,7 +224,7 @@ func (r *Run) differs(ctx context.Context, before Fingerprint) ([]step.Residue, 
 	return slices.DeleteFunc(all, func(x step.Residue) bool { return x.Allowed == ownTrace }), nil
 }
 
-// awaitEnd waits until the watchdog has seen that everything is over. One that was stopped is ended.
+// awaitEnd waits until the watchdog has noticed that everything is over. It kills a stopped watchdog.
 func (r *Run) awaitEnd(ctx context.Context) {
 	for deadline := time.Now().Add(letGo); r.guarded() && time.Now().Before(deadline) && ctx.Err() == nil; {
 		time.Sleep(poll)
@@ -229,10 +232,10 @@ func (r *Run) awaitEnd(ctx context.Context) {
 	}
 }
 
-// ownTrace is why a difference is not even reported.
+// ownTrace marks differences that are not reported at all.
 const ownTrace = "the drill's own, until it is closed"
 
-// own are the traces that the drill has while it is not closed.
+// own lists the artifacts of a drill that is not closed yet.
 func (r *Run) own() []step.Allow {
 	why := ownTrace
 	dir := r.host.folder(r.ID)
@@ -252,8 +255,8 @@ func (r *Run) own() []step.Allow {
 	return all
 }
 
-// Close removes the drill's own traces; what it returns is the journal, which goes with them. A drill that is not over
-// stays, and one with a conflict does unless force states that an operator has inspected it.
+// Close removes the drill's own artifacts. It returns the journal, which is removed with them. It refuses a drill
+// that is not over, and one with a conflict unless force states that an operator has inspected it.
 func (r *Run) Close(ctx context.Context, force bool) (step.Status, error) {
 	l := &r.Journal.Ledger
 	if !l.Over() && !l.Closed {
@@ -280,7 +283,7 @@ func (r *Run) Close(ctx context.Context, force bool) (step.Status, error) {
 	return st, err
 }
 
-// remove takes the units first: a folder without them does no harm.
+// remove removes the units first: a folder without units is harmless.
 func (r *Run) remove(ctx context.Context) error {
 	err := r.host.removeUnits(ctx, r.ID, r.madeFolder())
 	return errors.Join(err, os.RemoveAll(r.host.secrets(r.ID)), os.RemoveAll(r.host.folder(r.ID)))

@@ -14,31 +14,30 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// toolPath is where the tools of a machine are, whatever the caller's environment holds.
+// toolPath is the search path for tools, whatever the caller's environment contains.
 const toolPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// maxOutput of a tool is kept in memory.
+// maxOutput bounds, in bytes, how much of a tool's output is kept.
 const maxOutput = 4 << 20
 
-// outcome is how a program ended.
+// outcome is the result of a program.
 type outcome struct {
 	out, err string
 	code     int
 }
 
-// said is the first line of its standard error.
+// said returns the first line of its standard error.
 func (o outcome) said() string {
 	text := cmp.Or(strings.TrimSpace(o.err), strings.TrimSpace(o.out))
 	line, _, _ := strings.Cut(text, "\n")
 	return line
 }
 
-// toolBudget ends a tool that nothing else ends: the caller over SSH may be gone. It is longer than systemd gives a
-// unit of ours to stop.
+// toolBudget bounds a tool that nothing else ends: the caller's SSH connection may be gone. It is longer than the
+// stop timeout of our units.
 const toolBudget = time.Minute
 
-// tool runs a program of the machine. A non-zero exit code is not an error; a program that could not be run, or not
-// in time, is.
+// tool runs a program of the machine. A non-zero exit code is not an error; a failure to run, or a timeout, is.
 func tool(ctx context.Context, stdin string, argv ...string) (outcome, error) {
 	c := host.Command{Path: toolPath, Stdin: stdin, Limit: toolBudget, Most: maxOutput}
 	a, err := c.Run(ctx, append([]string{find(argv[0])}, argv[1:]...)...)
@@ -51,7 +50,7 @@ func tool(ctx context.Context, stdin string, argv ...string) (outcome, error) {
 	return outcome{out: string(a.Out), err: string(a.Err), code: a.Code}, err
 }
 
-// must is tool for a program whose every code but 0 is an error.
+// must is tool with every exit code except 0 as an error.
 func must(ctx context.Context, stdin string, argv ...string) (string, error) {
 	o, err := tool(ctx, stdin, argv...)
 	if err == nil && o.code != 0 {
@@ -60,7 +59,7 @@ func must(ctx context.Context, stdin string, argv ...string) (string, error) {
 	return o.out, err
 }
 
-// find gives a tool's path; the bare name, which does not exist, if the machine has none.
+// find returns a tool's path; if the machine lacks the tool, it returns the bare name, which does not exist.
 func find(name string) string {
 	if strings.HasPrefix(name, "/") {
 		return name
@@ -82,10 +81,10 @@ func do(ctx context.Context, e step.Exec) (string, error) {
 	return o.out, err
 }
 
-// tryEvery is the pause between two tries of a check.
+// tryEvery is the pause between two attempts of a check.
 const tryEvery = 100 * time.Millisecond
 
-// try tries a check until it holds; it returns the error when its time is over.
+// try repeats a check until it passes; it returns the last error when its time is over.
 func try(ctx context.Context, c step.Check) string {
 	ctx, cancel := context.WithTimeout(ctx, c.Within.Duration())
 	defer cancel()
@@ -96,7 +95,7 @@ func try(ctx context.Context, c step.Check) string {
 			return ""
 		}
 		if ctx.Err() == nil || why == "not tried" {
-			why = now // the last try ran out of time, which proves nothing
+			why = now // the last attempt timed out, which proves nothing
 		}
 		select {
 		case <-ctx.Done():
@@ -106,7 +105,7 @@ func try(ctx context.Context, c step.Check) string {
 	}
 }
 
-// once tries it once.
+// once runs the check once.
 func once(ctx context.Context, c step.Check) string {
 	o, err := look(ctx, c)
 	if err != nil {
@@ -115,7 +114,7 @@ func once(ctx context.Context, c step.Check) string {
 	return c.Against(o.code, o.err+o.out)
 }
 
-// look runs a check's program, in a unit's mount namespace if it is to see what the unit sees.
+// look runs a check's program, in a unit's mount namespace if the check names a unit.
 func look(ctx context.Context, c step.Check) (o outcome, err error) {
 	if c.Unit == "" {
 		return tool(ctx, c.Exec.Stdin, c.Exec.Argv...)
@@ -125,7 +124,8 @@ func look(ctx context.Context, c step.Check) (o outcome, err error) {
 		return o, orText(err, "%s does not run, so it sees nothing", c.Unit)
 	}
 	inside := func() error {
-		o, err = tool(ctx, c.Exec.Stdin, c.Exec.Of(u.MainPID).Argv...) // a child is where the thread is that made it
+		// a child starts in the namespace of the thread that forks it
+		o, err = tool(ctx, c.Exec.Stdin, c.Exec.Of(u.MainPID).Argv...)
 		return err
 	}
 	if err := inNamespace(u.MainPID, inside); err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
-// fileID is how a file is known again: by its inode, or, where a file system gives it another one when it is moved, by
-// everything else.
+// fileID identifies a file: by its inode or, on a file system that changes the inode on a rename, by everything
+// else.
 type fileID struct {
 	Dev    uint64 `json:"dev"`
 	Ino    uint64 `json:"ino"`
@@ -32,7 +32,7 @@ type fileID struct {
 	Digest string `json:"digest,omitempty"` // of a file's content, or of a link's target
 }
 
-// identify looks at what is at p, not following it; nil if nothing is.
+// identify returns the identity of the file at p without following a link; nil if there is none.
 func identify(p string) (*fileID, error) {
 	var st unix.Stat_t
 	if err := unix.Lstat(p, &st); err != nil {
@@ -68,7 +68,7 @@ func identify(p string) (*fileID, error) {
 	return id, nil
 }
 
-// same reports whether other is the file that f is.
+// same reports whether other is the same file as f.
 func (f *fileID) same(other *fileID) bool {
 	if f == nil || other == nil {
 		return f == other
@@ -78,7 +78,7 @@ func (f *fileID) same(other *fileID) bool {
 	return (f.Dev == other.Dev && f.Ino == other.Ino) || *f == moved
 }
 
-// syncFolder makes a rename last. A folder that is gone has nothing to lose.
+// syncFolder makes a rename durable. A folder that no longer exists is not an error.
 func syncFolder(p string) error {
 	err := durable.SyncDir(path.Dir(p))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -87,7 +87,7 @@ func syncFolder(p string) error {
 	return err
 }
 
-// goMode is a mode of the kernel as package os has it.
+// goMode converts a kernel's file mode to one of package os.
 func goMode(mode uint32) fs.FileMode {
 	m := fs.FileMode(mode & 0o777)
 	for bit, of := range map[uint32]fs.FileMode{unix.S_ISUID: fs.ModeSetuid, unix.S_ISGID: fs.ModeSetgid,
@@ -99,8 +99,8 @@ func goMode(mode uint32) fs.FileMode {
 	return m
 }
 
-// copyAttributes gives to the extended attributes of from, as far as the file system has any: a label that is missing
-// would be a second fault.
+// copyAttributes copies the extended attributes of from, as far as the file system supports them: a missing
+// security label would be a second fault.
 func copyAttributes(from, to string) error {
 	attrs, err := attributes(from)
 	for _, a := range attrs {
@@ -116,7 +116,7 @@ type attribute struct {
 	value []byte
 }
 
-// attributes are the extended attributes of p, not following it, sorted by name.
+// attributes returns the extended attributes of p, without following a link, sorted by name.
 func attributes(p string) ([]attribute, error) {
 	names := make([]byte, 64<<10)
 	n, err := unix.Llistxattr(p, names)
@@ -134,7 +134,7 @@ func attributes(p string) ([]attribute, error) {
 		value := make([]byte, 64<<10)
 		n, err := unix.Lgetxattr(p, string(name), value)
 		if err != nil {
-			continue // removed just now, or not for us to read
+			continue // removed in the meantime, or not readable for us
 		}
 		all = append(all, attribute{string(name), value[:n]})
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// Fingerprint is what a machine looks like, as far as a drill could leave something behind: a text for each key of each
-// class. What changes by itself is not in it, so that two of them can be compared word by word.
+// Fingerprint describes a machine, as far as a drill could leave something behind: a text for each key of each
+// class. It leaves out what changes by itself, so that two fingerprints can be compared literally.
 type Fingerprint struct {
 	Schema     string                           `json:"schema"`
 	Boot       string                           `json:"boot"`
@@ -26,10 +26,10 @@ type Fingerprint struct {
 
 const fingerprintSchema = "gpuaas.fingerprint/v1"
 
-// agentUnit is always looked into: most drills are about it.
+// agentUnit is always included: most drills affect it.
 const agentUnit = "gpuaas-node-agent.service"
 
-// classes is what is looked at.
+// classes lists the classes and the functions that read them.
 func classes() map[step.Class]func(context.Context, step.Scope) (map[string]string, error) {
 	return map[step.Class]func(context.Context, step.Scope) (map[string]string, error){
 		step.ClassNft: nftItems, step.ClassNet: netItems, step.ClassFile: fileItems, step.ClassMount: mountItems,
@@ -38,7 +38,8 @@ func classes() map[step.Class]func(context.Context, step.Scope) (map[string]stri
 	}
 }
 
-// Take looks at the machine. A class that cannot be looked at is reported as unmeasured; it is never equal to anything.
+// Take reads the machine's state. A class that cannot be read is reported as unmeasured, which equals no other
+// result.
 func Take(ctx context.Context, scope step.Scope) (Fingerprint, error) {
 	clock, err := HostClock()
 	if err != nil {
@@ -64,13 +65,13 @@ func Take(ctx context.Context, scope step.Scope) (Fingerprint, error) {
 	return f, ctx.Err()
 }
 
-// Diff gives every difference, in the order of classes and keys, those that are allowed with the reason why.
+// Diff returns every difference, in the order of classes and keys; an allowed one has the reason.
 func Diff(before, after Fingerprint, scope step.Scope, allowed []step.Allow) []step.Residue {
 	var all []step.Residue
 	for _, class := range step.Classes() {
 		a, b := before.Items[class], after.Items[class]
 		if was, is := before.Unmeasured[class], after.Unmeasured[class]; is != "" || was != "" {
-			if was != is { // a machine without a tool had none before either
+			if was != is { // a class that was unmeasured for the same reason before is no difference
 				all = append(all, step.Residue{Class: class, Key: "unmeasured", Before: was, After: is})
 			}
 			continue
@@ -99,7 +100,7 @@ func Diff(before, after Fingerprint, scope step.Scope, allowed []step.Allow) []s
 	return all
 }
 
-// Tolerances of free space: logs are written during a drill.
+// Tolerances for free space: logs are written during a drill.
 const (
 	tolerateBytes  = 64 << 20
 	tolerateInodes = 4096
@@ -120,7 +121,7 @@ func near(key, a, b string, scope step.Scope) bool {
 	return err == nil && err2 == nil && max(x-y, y-x) <= limit
 }
 
-// put adds a text under a key that may be taken: the second one is called key#2.
+// put adds a text under a key that may be taken: the second one gets key#2.
 func put(m map[string]string, key, value string) {
 	k := key
 	for n := 2; m[k] != ""; n++ {
@@ -129,7 +130,7 @@ func put(m map[string]string, key, value string) {
 	m[k] = value
 }
 
-// Own lists whatever bears this tool's name on this machine, without knowing of any drill.
+// Own lists everything on this machine that bears this tool's name, without knowledge of any drill.
 func Own(ctx context.Context) ([]step.Residue, error) {
 	items, err := ownItems(ctx, step.Scope{})
 	var all []step.Residue

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// files are always looked at, with everything below; one that is not there is an item as well, for it may appear.
+// files are always included, with everything below them. A missing one is an item as well, since it may appear.
 func files() []string {
 	return []string{
 		"/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/ld.so.preload", "/etc/gpuaas", "/etc/gpuaas-platform",
@@ -30,8 +30,8 @@ func files() []string {
 	}
 }
 
-// fileItems are files by everything that a restored copy would get wrong: content, mode, owner, time, inode,
-// attributes.
+// fileItems describes files by every property that a restored copy would get wrong: content, mode, owner, time,
+// inode, attributes.
 func fileItems(ctx context.Context, scope step.Scope) (map[string]string, error) {
 	items := map[string]string{}
 	for _, root := range append(files(), scope.Files...) {
@@ -56,7 +56,7 @@ func fileItems(ctx context.Context, scope step.Scope) (map[string]string, error)
 	return items, nil
 }
 
-// fileText describes one file. A folder's time and inode mean nothing: files come and go in it by design.
+// fileText describes one file. It leaves out a folder's time and inode: files come and go in it by design.
 func fileText(p string) (string, error) {
 	id, err := identify(p)
 	if err != nil || id == nil {
@@ -84,7 +84,7 @@ func digest(b []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// accountItems are the lines of the account files, hashed: a password's hash must not be shown.
+// accountItems returns the lines of the account files, hashed, since a password's hash must not be shown.
 func accountItems(context.Context, step.Scope) (map[string]string, error) {
 	items := map[string]string{}
 	for _, name := range [...]string{"passwd", "group", "shadow", "gshadow", "subuid", "subgid"} {
@@ -103,7 +103,7 @@ func accountItems(context.Context, step.Scope) (map[string]string, error) {
 	return items, nil
 }
 
-// mountItems are the mounts of the machine and of the units that are looked into.
+// mountItems returns the mounts of the machine and of the units in scope.
 func mountItems(ctx context.Context, scope step.Scope) (map[string]string, error) {
 	items := map[string]string{}
 	add := func(whose string, pid int) error {
@@ -114,7 +114,7 @@ func mountItems(ctx context.Context, scope step.Scope) (map[string]string, error
 			}
 			root := m.Root
 			if strings.HasSuffix(root, "//deleted") {
-				root = "(deleted)" // under a name that is drawn again at each boot
+				root = "(deleted)" // its name differs after each boot
 			}
 			put(items, whose+" "+m.Point, fmt.Sprintf("%s %s %s %s", m.Kind, m.Source, root, m.Options))
 		}
@@ -132,7 +132,7 @@ func mountItems(ctx context.Context, scope step.Scope) (map[string]string, error
 			return nil, err
 		}
 		if own, err := ownNamespace(u.MainPID); u.MainPID == 0 || err != nil || !own {
-			continue // not there, or it sees what the machine sees; whether it runs is another class
+			continue // not running, or in the machine's own namespace; its state is another class
 		}
 		if err := add(unit, u.MainPID); err != nil {
 			return nil, err
@@ -141,14 +141,14 @@ func mountItems(ctx context.Context, scope step.Scope) (map[string]string, error
 	return items, nil
 }
 
-// passing reports whether what is mounted there comes and goes by itself: with a unit that starts, with a user's
-// session, or with this tool, whose own is a class of its own.
+// passing reports whether a mount comes and goes by itself: with a unit's start, a user's session, or this tool,
+// whose own mounts are in another class.
 func passing(point string) bool {
 	return strings.HasPrefix(point, "/run/credentials/") || strings.HasPrefix(point, "/run/user/") ||
 		strings.HasPrefix(point, step.RunDir)
 }
 
-// diskItems are the free bytes and inodes of file systems.
+// diskItems returns the free bytes and inodes of file systems.
 func diskItems(context.Context, step.Scope) (map[string]string, error) {
 	items := map[string]string{}
 	all, err := host.This.Mounts(1)
@@ -161,7 +161,7 @@ func diskItems(context.Context, step.Scope) (map[string]string, error) {
 		default:
 			continue
 		}
-		if m.Root != "/" && m.Kind != "btrfs" { // a part of something else, which is looked at where it is whole
+		if m.Root != "/" && m.Kind != "btrfs" { // part of a file system that is measured at its root
 			continue
 		}
 		if passing(m.Point) {
@@ -169,7 +169,7 @@ func diskItems(context.Context, step.Scope) (map[string]string, error) {
 		}
 		var s unix.Statfs_t
 		if err := unix.Statfs(m.Point, &s); err != nil {
-			continue // unmounted just now: another class
+			continue // unmounted in the meantime: another class shows that
 		}
 		items[m.Point+" bytes"] = fmt.Sprint(int64(s.Bfree) * int64(s.Bsize))
 		items[m.Point+" inodes"] = fmt.Sprint(s.Ffree)

@@ -19,8 +19,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// nftItems are the packet filter's blocks: "inet fw chain input" with all its lines. Elements that come and go by
-// themselves are left out.
+// nftItems returns the packet filter's blocks: "inet fw chain input" with all its lines. It leaves out elements
+// that come and go by themselves.
 func nftItems(ctx context.Context, _ step.Scope) (map[string]string, error) {
 	out, err := must(ctx, "", "nft", "-s", "list", "ruleset")
 	if err != nil {
@@ -33,7 +33,7 @@ func nftBlocks(out string) map[string]string {
 	items := map[string]string{}
 	var path []string
 	var body [][]string
-	passing := false // over the elements of a set that changes by itself
+	passing := false // inside the elements of a set that changes by itself
 	for line := range strings.SplitSeq(out, "\n") {
 		line = strings.TrimSpace(line)
 		switch {
@@ -60,14 +60,14 @@ func nftBlocks(out string) map[string]string {
 	return items
 }
 
-// lasting reports whether a set, by its lines, drops or takes elements by itself.
+// lasting reports whether a set, by its definition, neither drops nor adds elements by itself.
 func lasting(lines []string) bool {
 	return slices.ContainsFunc(lines, func(l string) bool {
 		return strings.HasPrefix(l, "flags ") && (strings.Contains(l, "timeout") || strings.Contains(l, "dynamic"))
 	})
 }
 
-// netItems are links, addresses, routes and rules as iproute2 lists them, without indices and times.
+// netItems returns links, addresses, routes and rules as iproute2 lists them, without indices and times.
 func netItems(ctx context.Context, _ step.Scope) (map[string]string, error) {
 	items := map[string]string{}
 	for _, q := range [...]struct {
@@ -92,7 +92,8 @@ func netItems(ctx context.Context, _ step.Scope) (map[string]string, error) {
 	return items, nil
 }
 
-// steady are the words of a line that do not change by themselves; none of a line that comes by itself.
+// steady returns the words of a line that do not change by themselves; none for a line that comes and goes by
+// itself.
 func steady(kind, line string) []string {
 	f := strings.Fields(strings.ReplaceAll(line, `\`, " "))
 	if ofAddress(f) {
@@ -108,27 +109,26 @@ func steady(kind, line string) []string {
 			i++
 		case "tentative", "dynamic", "linkdown", "cache":
 		default:
-			name, _, _ := strings.Cut(f[i], "@if") // the peer's index, in another namespace
+			name, _, _ := strings.Cut(f[i], "@if") // the index of the peer in another namespace
 			kept = append(kept, name)
 		}
 	}
 	return kept
 }
 
-// ofAddress reports whether a line is a route that the kernel makes of an address. Of an IPv6 address it does so a
-// second or two after the address is there, once no other host has answered to it; and addresses are looked at
-// themselves.
+// ofAddress reports whether a line is a route that the kernel derives from an address. For an IPv6 address it adds
+// that route a second or two later, after duplicate address detection; and addresses are compared themselves.
 func ofAddress(f []string) bool {
 	text := strings.Join(f, " ")
 	return strings.Contains(text, " table local ") && strings.Contains(text, " proto kernel ")
 }
 
-// firstEphemeral is the port from which on a UDP socket may be a client's query that waits for its answer.
+// firstEphemeral is the lowest port of a UDP socket that may be a client waiting for a response.
 const firstEphemeral = 32768
 
-// socketItems are listening sockets. A tenant opens and closes its own at any time: they are left out, and with them
-// those of the abstract namespace, of which the table does not show the owner. The workload's port is the chain's
-// to look at.
+// socketItems returns listening sockets. It leaves out tenants' sockets, which open and close at any time, and
+// sockets in the abstract namespace, whose owner the table does not show. The workload's port is probed by the
+// chain.
 func socketItems(context.Context, step.Scope) (map[string]string, error) {
 	items := map[string]string{}
 	for _, q := range [...]struct{ proto, listens string }{{"tcp", "0A"}, {"tcp6", "0A"}, {"udp", "07"}, {"udp6", "07"}} {
@@ -156,7 +156,7 @@ func socketItems(context.Context, step.Scope) (map[string]string, error) {
 	})
 }
 
-// tenants reports whether a socket's file is a tenant's.
+// tenants reports whether a socket's file belongs to a tenant.
 func tenants(path string) bool {
 	var st unix.Stat_t
 	return unix.Lstat(path, &st) == nil && st.Uid >= host.FirstTenant
@@ -175,7 +175,7 @@ func lines(path string, each func(fields []string)) error {
 	return s.Err()
 }
 
-// socketAddress reads the kernel's "0100007F:0016": words of the host's byte order, which is little-endian here.
+// socketAddress parses the kernel's "0100007F:0016": words in host byte order, which is little-endian here.
 func socketAddress(s string) (netip.AddrPort, error) {
 	host, port, _ := strings.Cut(s, ":")
 	b, err := hex.DecodeString(host)

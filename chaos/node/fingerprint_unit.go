@@ -18,7 +18,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// unitItems are units that are not simply off: their state, enablement and drop-ins. Those of a login come and go.
+// unitItems returns the units that are not simply inactive: their state, enablement and drop-ins. It leaves out
+// units of logins, which come and go.
 func unitItems(ctx context.Context, _ step.Scope) (map[string]string, error) {
 	if !host.Booted() {
 		return nil, errors.New("this machine was not booted by systemd")
@@ -51,7 +52,7 @@ func unitItems(ctx context.Context, _ step.Scope) (map[string]string, error) {
 	return items, nil
 }
 
-// ofLogin reports whether a unit is that of a login or of a tenant's terminal.
+// ofLogin reports whether a unit belongs to a login or to a tenant's terminal.
 func ofLogin(id string) bool {
 	return slices.ContainsFunc([]string{"ssh@", "sshd@", "user@", "user-runtime-dir@", "gpuaas-session-"},
 		func(prefix string) bool {
@@ -59,8 +60,8 @@ func ofLogin(id string) bool {
 		})
 }
 
-// processItems are processes that are stopped or traced. Those of a tenant's login or terminal are left out: a drill
-// stops what a unit runs.
+// processItems returns stopped and traced processes, since a drill stops processes of units. It leaves out those
+// of a tenant's login or terminal.
 func processItems(context.Context, step.Scope) (map[string]string, error) {
 	items := map[string]string{}
 	return items, eachProcess(func(pid int) {
@@ -73,7 +74,7 @@ func processItems(context.Context, step.Scope) (map[string]string, error) {
 	})
 }
 
-// inLogin reports whether a process is in a login's slice, or in that of the tenants' terminals.
+// inLogin reports whether a process is in a login's slice, or in the slice of the tenants' terminals.
 func inLogin(pid int) bool {
 	groups, err := host.This.Cgroups(pid)
 	return err == nil && slices.ContainsFunc(groups, func(g host.Cgroup) bool {
@@ -89,8 +90,8 @@ func eachProcess(f func(pid int)) error {
 	return err
 }
 
-// ownItems is everything that bears this tool's name: folders, units and drop-ins, tables, mounts, processes. Nothing
-// of the kind is there when no drill is. What this process itself needs is not included.
+// ownItems returns everything that bears this tool's name: folders, units and drop-ins, tables, mounts, processes.
+// Without a drill there is nothing. Artifacts of this process itself are left out.
 func ownItems(ctx context.Context, scope step.Scope) (map[string]string, error) {
 	items := map[string]string{}
 	exe, err := os.Readlink("/proc/self/exe")
@@ -136,8 +137,8 @@ func ownItems(ctx context.Context, scope step.Scope) (map[string]string, error) 
 	})
 }
 
-// ownMounts adds what is laid over something, on the machine or as some process sees it: most is laid in the namespace
-// of one unit, and what stays of it is seen nowhere else.
+// ownMounts adds this tool's mounts, on the machine or in a process's namespace: most are made in the namespace of
+// one unit, and a leftover is visible only there.
 func ownMounts(items map[string]string) error {
 	seen := map[string]bool{}
 	look := func(pid int, where string) error {
@@ -164,27 +165,27 @@ func ownMounts(items map[string]string) error {
 	return eachProcess(func(pid int) {
 		s, err := host.This.Stat(pid)
 		its, nsErr := os.Readlink(host.This.Path(pid, "ns/user"))
-		if nsErr == nil && its != users { // a container's, or a tenant's, who may mount what it likes in there
+		if nsErr == nil && its != users { // a container's, or a tenant's, who may mount anything in it
 			return
 		}
 		if err == nil {
-			_ = look(pid, fmt.Sprintf(", as process %d (%s) sees it", pid, s.Name)) // one that has ended sees nothing
+			_ = look(pid, fmt.Sprintf(", as process %d (%s) sees it", pid, s.Name)) // a process that has ended is skipped
 		}
 	})
 }
 
-// ours reports whether a drill made the mount: a file system by our name, or what lies in a drill's folder, or bears
-// our name.
+// ours reports whether a drill made the mount: the file system has our name, or its source is in a drill's folder
+// or has our name.
 func ours(m host.Mount) bool {
 	root := strings.TrimSuffix(m.Root, "//deleted")
-	// where /var is a file system of its own, its paths begin there
+	// if /var is a separate file system, paths in mountinfo begin there
 	folder := strings.TrimPrefix(HostPaths().State, "/var/lib")
 	return strings.HasPrefix(m.Source, "gpuaasctl-") || strings.Contains(root, folder+"/") ||
 		strings.Contains(root, "/gpuaasctl-")
 }
 
-// ownBeside adds what lies in a folder under a name that begins so, and half-made files of that name: copies of this
-// program that were put on the machine and forgotten, and what is laid over other files.
+// ownBeside adds files in a folder whose names begin with a prefix, and temporary files of such names: forgotten
+// copies of this program, and sources of overlays.
 func ownBeside(items map[string]string, dir, named, exe string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -199,7 +200,7 @@ func ownBeside(items map[string]string, dir, named, exe string) error {
 	return err
 }
 
-// ofTenant reports whether a file is a tenant's: every user may write into /dev/shm.
+// ofTenant reports whether a file belongs to a tenant: every user may write to /dev/shm.
 func ofTenant(e fs.DirEntry) bool {
 	fi, err := e.Info()
 	if err != nil {
@@ -209,7 +210,7 @@ func ofTenant(e fs.DirEntry) bool {
 	return ok && st.Uid >= host.FirstTenant
 }
 
-// ownFiles adds what lies below root: everything, or what bears our name.
+// ownFiles adds files below root: all of them, or those that bear our name.
 func ownFiles(items map[string]string, root, exe string, everything bool) error {
 	return filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {

@@ -22,7 +22,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// cuts refuses a drill with a block that stops the operator's own connection.
+// cuts refuses a drill with a block that would stop the operator's own connection.
 func cuts(d step.Drill, peers []netip.AddrPort) *step.Refusal {
 	for _, s := range d.Steps {
 		for _, c := range s.Changes {
@@ -39,8 +39,9 @@ func cuts(d step.Drill, peers []netip.AddrPort) *step.Refusal {
 	return nil
 }
 
-// peers are the far ends of the connections that may not be cut: those that the drill names, and the SSH connection
-// that this process came over. sudo drops the variable that shows it, so its ancestors are asked as well.
+// peers returns the far ends of the connections that must not be cut: those that the drill names, and the SSH
+// connection of this process. sudo drops the variable that shows it, so it is also searched for in the parent
+// processes.
 func peers(d step.Drill) []netip.AddrPort {
 	var all []netip.AddrPort
 	for _, p := range d.Peers {
@@ -67,7 +68,7 @@ func peers(d step.Drill) []netip.AddrPort {
 	return all
 }
 
-// peerOf reads "client-address client-port server-address server-port".
+// peerOf parses "client-address client-port server-address server-port".
 func peerOf(connection string) (netip.AddrPort, bool) {
 	f := strings.Fields(connection)
 	if len(f) != 4 {
@@ -78,7 +79,7 @@ func peerOf(connection string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(addr, uint16(port)), err == nil && err2 == nil
 }
 
-// missing refuses a drill for which the machine lacks a program that an undo needs.
+// missing refuses a drill if the machine lacks a program that an undo needs.
 func missing(d step.Drill) *step.Refusal {
 	need := map[string]bool{"systemctl": true, "systemd-run": true}
 	for _, s := range d.Steps {
@@ -103,11 +104,11 @@ func missing(d step.Drill) *step.Refusal {
 	return nil
 }
 
-// lockWait is how long a lock is waited for: its holder may be stopping a unit.
+// lockWait bounds the wait for a lock: its holder may be stopping a unit.
 const lockWait = makeBudget + 5*time.Second
 
-// lock takes the lock of that file, and records in it who has it. The kernel gives it back when the process ends,
-// however it ends. A holder that was stopped never ends: it is ended.
+// lock locks that file, and writes the process id to it. The kernel releases the lock when the process ends, in
+// whatever way. A stopped holder would never end, so it is killed.
 func lock(ctx context.Context, path string, wait time.Duration) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -117,7 +118,7 @@ func lock(ctx context.Context, path string, wait time.Duration) (unlock func(), 
 			return nil, err
 		}
 		if f != nil {
-			// Written over, never cut: there may be no room for a longer one later.
+			// Overwritten, never truncated: there may be no space for a longer text later.
 			if _, err := f.WriteAt(fmt.Appendf(nil, "%-16d\n", os.Getpid()), 0); err != nil && !errors.Is(err, unix.ENOSPC) {
 				return nil, errors.Join(err, f.Close())
 			}
@@ -135,12 +136,12 @@ func lock(ctx context.Context, path string, wait time.Duration) (unlock func(), 
 }
 
 func holder(path string) string {
-	b, _ := os.ReadFile(path) // one that cannot be read names no process
+	b, _ := os.ReadFile(path) // an unreadable file names no process
 	line, _, _ := strings.Cut(string(b), "\n")
 	return strings.TrimSpace(line)
 }
 
-// endHolder ends the holder of a lock if it is one of us and does not run, or in any case.
+// endHolder kills the holder of a lock if it is our program and stopped, or, if anyway is set, in any case.
 func endHolder(path string, anyway bool) {
 	pid, err := strconv.Atoi(holder(path))
 	if err != nil || pid <= 1 {

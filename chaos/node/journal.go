@@ -9,20 +9,20 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// Storage is a file that is as long as it will ever be.
+// Storage is a file of fixed length.
 type Storage interface {
 	io.ReaderAt
 	io.WriterAt
 	Sync() error
 }
 
-// errFull means that the journal has no room for another entry. An undo goes on without one.
+// errFull means that the journal has no space for another entry. An undo continues without one.
 var errFull = errors.New("the journal is full")
 
-// reserve is the part of a journal that only undoing may fill.
+// reserve is the part of a journal that only an undo may fill.
 const reserve = step.JournalSize / 4
 
-// Journal writes entries behind one another, and knows what they add up to. Its users hold the drill's lock.
+// Journal appends entries, and keeps their fold. Its users hold the drill's lock.
 type Journal struct {
 	Ledger  step.Ledger
 	Entries []step.Entry
@@ -33,13 +33,13 @@ type Journal struct {
 	end  int64
 }
 
-// OpenJournal reads all of a journal that is size bytes long.
+// OpenJournal reads a whole journal of size bytes.
 func OpenJournal(file Storage, size int64) (*Journal, error) {
 	j := &Journal{file: file, size: size}
 	return j, j.Refresh()
 }
 
-// Refresh takes in what others have written since.
+// Refresh reads the entries that other processes have written since.
 func (j *Journal) Refresh() error {
 	var block [step.BlockSize]byte
 	if j.size-j.end < step.BlockSize {
@@ -48,7 +48,7 @@ func (j *Journal) Refresh() error {
 	if _, err := j.file.ReadAt(block[:], j.end); err != nil {
 		return fmt.Errorf("read journal: %w", err)
 	}
-	if block[0] == 0 && j.end > 0 { // most of the time: nothing new
+	if block[0] == 0 && j.end > 0 { // the common case: nothing new
 		return nil
 	}
 	rest := make([]byte, j.size-j.end)
@@ -64,7 +64,7 @@ func (j *Journal) Refresh() error {
 	return nil
 }
 
-// News reports, at the price of one read, whether another process has written since.
+// News reports, with a single read, whether another process has written since.
 func (j *Journal) News() bool {
 	var b [1]byte
 	if j.size-j.end < step.BlockSize {
@@ -74,8 +74,7 @@ func (j *Journal) News() bool {
 	return err != nil || b[0] != 0
 }
 
-// Append writes e as the next entry, and returns once it is on the disk. A revert may use the journal's last
-// part.
+// Append writes e as the next entry, and returns once it is on the disk. Only a revert may use the reserve.
 func (j *Journal) Append(e step.Entry) error {
 	e.Seq = j.Ledger.Last + 1
 	b := step.EncodeEntry(e)
@@ -98,7 +97,7 @@ func (j *Journal) Append(e step.Entry) error {
 	return nil
 }
 
-// makeZeros makes a file of so many zeros, on the disk with every block of it, so that writing into it needs no room.
+// makeZeros creates a file of zeros with every block allocated on the disk, so that later writes need no space.
 func makeZeros(path string, size int) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -11,39 +11,40 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// Longer than 300 lines: making, comparing and reverting one change share one journal and one order.
+// Longer than 300 lines: making, comparing and reverting a change share one journal and one order.
 
-// Clock is where a Keeper has the time from.
+// Clock is the time source of a Keeper.
 type Clock struct {
 	Boot string           // id of this boot
 	Now  func() int64     // CLOCK_BOOTTIME in nanoseconds
 	Wall func() time.Time // for people
 }
 
-// Lease is when the drill was renewed last; 0 if that cannot be read, which counts as never.
+// Lease returns when the drill was last renewed; 0 if that cannot be read, which counts as never.
 type Lease interface {
 	Renewed() int64
 }
 
-// budgets of one change: to stop a unit may take its TimeoutStopSec.
+// Time limits of one change: stopping a unit may take its TimeoutStopSec.
 const (
 	makeBudget = 30 * time.Second
 	undoBudget = 30 * time.Second
 )
 
-// Keeper carries out a drill by its journal. Its caller holds the drill's lock.
+// Keeper executes a drill by its journal. Its caller holds the drill's lock.
 type Keeper struct {
 	Journal *Journal
 	Machine Machine
 	Clock   Clock
 	Lease   Lease
-	By      string // who this is: step.ByCLI, step.ByWatchdog...
+	By      string // which process this is: step.ByCLI, step.ByWatchdog...
 	PID     int
-	// Guarded reports whether a watchdog runs that may hold what this process cannot let go of. Nil: this is the watchdog.
+	// Guarded reports whether a watchdog runs that may hold what this process cannot release. Nil: this is the
+	// watchdog.
 	Guarded func() bool
 }
 
-// write appends an entry of now.
+// write appends an entry with the current time.
 func (k *Keeper) write(e step.Entry) error {
 	e.At, e.Boot, e.BootNS, e.By, e.PID = k.Clock.Wall().UTC(), k.Clock.Boot, k.Clock.Now(), k.By, k.PID
 	return k.Journal.Append(e)
@@ -67,7 +68,7 @@ func (k *Keeper) change(at Spot, state step.State, text string, note json.RawMes
 		Note: note})
 }
 
-// Plan writes the drill and, for each of its changes, how the place looks now. Nothing is touched.
+// Plan writes the drill and, for each of its changes, the current state of the place. It touches nothing.
 func (k *Keeper) Plan(ctx context.Context, d step.Drill) error {
 	if err := k.write(step.Entry{Event: step.EventDrill, Note: json.RawMessage(d.Encode())}); err != nil {
 		return err
@@ -75,7 +76,7 @@ func (k *Keeper) Plan(ctx context.Context, d step.Drill) error {
 	for i := range k.Journal.Ledger.Steps {
 		s := &k.Journal.Ledger.Steps[i]
 		for n := range s.Changes {
-			if run := s.Changes[n].Change.Run; run != nil && run.Late { // make looks before it changes the place
+			if run := s.Changes[n].Change.Run; run != nil && run.Late { // make reads the state later, just before the change
 				if err := k.planned(s, n, nil); err != nil {
 					return err
 				}
@@ -97,15 +98,15 @@ func (k *Keeper) planned(s *step.StepLedger, n int, note json.RawMessage) error 
 	return k.write(step.Entry{Event: step.EventPlanned, Step: s.Step.ID, Change: &n, State: step.Planned, Note: note})
 }
 
-// expired returns why everything must be reverted now; "" while nothing must.
+// expired returns why everything must be reverted now; "" if nothing must.
 func (k *Keeper) expired() string {
 	return k.Journal.Ledger.Expired(k.Clock.Boot, k.Clock.Now(), k.Lease.Renewed())
 }
 
-// Take is what a watchdog does first. What one that is dead held is gone, so everything else is reverted as well.
+// Take is a watchdog's first action. What a dead predecessor held is gone, so everything else is reverted as well.
 func (k *Keeper) Take(ctx context.Context) error {
 	l := &k.Journal.Ledger
-	// Arming waits for this entry. Later on, a journal that takes none must not stop the watchdog.
+	// Arming waits for this entry. Later, a full journal must not stop the watchdog.
 	if err := k.write(step.Entry{Event: step.EventGuard}); err != nil && l.Guards == 0 {
 		return err
 	}
@@ -115,8 +116,8 @@ func (k *Keeper) Take(ctx context.Context) error {
 	return nil
 }
 
-// Tick does what is due: an undo whose time has come, or a step that is asked for. It reports whether everything is
-// over. What a process began and did not finish is not made again, but reverted: how far it came is unknown.
+// Tick does what is due: an undo whose time has come, or a requested step. It reports whether everything is over.
+// A change that a process began and did not finish is reverted instead of repeated, since its progress is unknown.
 func (k *Keeper) Tick(ctx context.Context) (over bool, err error) {
 	l := &k.Journal.Ledger
 	if l.Over() {
@@ -143,8 +144,8 @@ func (k *Keeper) Tick(ctx context.Context) (over bool, err error) {
 	return false, nil
 }
 
-// Cede makes way for another drill. One whose time has come, and that has no watchdog, is reverted first. It is a
-// refusal while anything is injected, may become so, or waits for an operator.
+// Cede makes way for another drill. It first reverts this drill if that has expired and has no watchdog. It
+// refuses if anything is injected or may become so, or if an operator has to act.
 func (k *Keeper) Cede(ctx context.Context) error {
 	l := &k.Journal.Ledger
 	guarded := k.Guarded()
@@ -164,8 +165,8 @@ func (k *Keeper) Cede(ctx context.Context) error {
 		l.Drill.Scenario, l.Drill.By, l.ArmedAt.Format(time.RFC3339), l.Phase())
 }
 
-// make makes the changes of a step. Each is checked again first: another process may have changed it since the drill
-// was armed.
+// make makes the changes of a step. It compares each place first: another process may have changed it since the
+// arming.
 func (k *Keeper) make(ctx context.Context, s *step.StepLedger) error {
 	ctx, cancel := context.WithTimeout(ctx, makeBudget)
 	defer cancel()
@@ -204,8 +205,8 @@ func (k *Keeper) tell(ctx context.Context, at Spot) error {
 	return errors.Join(errs...)
 }
 
-// Revert undoes everything that is injected, in the reverse order, from whatever state it is in. It stops at no error,
-// and needs no journal that can be written: the next process that looks then finds again that it was reverted.
+// Revert undoes everything that is injected, in reverse order, from any state. It does not stop at errors, and
+// does not need a writable journal: the next process would just find the places reverted.
 func (k *Keeper) Revert(ctx context.Context, why string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoBudget)
 	defer cancel()
@@ -223,8 +224,9 @@ func (k *Keeper) Revert(ctx context.Context, why string) error {
 	return errors.Join(errs...)
 }
 
-// revertStep undoes the changes of one step. What a drop-in names that is left to another owner stays with it: without
-// that, the unit could not be started any more. The drop-in is asked, and not the journal, which may take no entry.
+// revertStep undoes the changes of one step. If a drop-in now belongs to another owner, the files that it names
+// stay as well: without them, the unit could not start. It asks the drop-in and not the journal, which may be
+// full.
 func (k *Keeper) revertStep(ctx context.Context, s *step.StepLedger) error {
 	var errs []error
 	var left []step.Change // conflicts
@@ -245,28 +247,28 @@ func (k *Keeper) revertStep(ctx context.Context, s *step.StepLedger) error {
 	return errors.Join(errs...)
 }
 
-// undo undoes one change, if the place still looks as the change made it, and no reader needs it which is another
-// process's by now. It reports whether the place itself is another process's.
+// undo undoes one change, if the place is still in the changed state and no drop-in that now belongs to another
+// process needs it. It reports whether the place itself belongs to another process.
 func (k *Keeper) undo(ctx context.Context, at Spot, c step.ChangeLedger, reader string) (foreign bool, err error) {
 	if at.Change.Hold != nil && k.Guarded != nil && k.Guarded() {
-		return false, nil // only the watchdog can let go; it sees that everything is to be reverted
+		return false, nil // only the watchdog can release it, and it will see the request to revert
 	}
 	say := func(state step.State, text string) error {
 		if c.State == state && c.Text == text {
-			return nil // tried again with the same end: a journal has an end, too
+			return nil // the same result as before: do not fill the journal
 		}
 		return k.change(at, state, text, nil)
 	}
 	found, err := k.Machine.Compare(ctx, at)
 	switch {
 	case err != nil:
-		return false, errors.Join(err, say(c.State, err.Error())) // nothing is reverted, so nothing has failed
+		return false, errors.Join(err, say(c.State, err.Error())) // nothing was reverted, so nothing has failed
 	case found.Look == Foreign:
 		return true, say(step.Conflict, found.Text)
 	case found.Look == Injected && reader != "":
 		return false, say(step.Conflict, "it stays, for "+reader+" needs it, which somebody has changed")
 	case found.Look == Before:
-		if err := k.tell(ctx, at); err != nil { // the process that restored it may not have come as far
+		if err := k.tell(ctx, at); err != nil { // the process that restored it may have died before this
 			return false, errors.Join(err, say(step.Failed, err.Error()))
 		}
 		return false, say(without(at, c.State), found.Text)
@@ -274,7 +276,7 @@ func (k *Keeper) undo(ctx context.Context, at Spot, c step.ChangeLedger, reader 
 	return k.putBack(ctx, at, c.State, say)
 }
 
-// putBack undoes what looks as the change made it.
+// putBack undoes a change whose place is in the changed state.
 func (k *Keeper) putBack(ctx context.Context, at Spot, state step.State,
 	say func(step.State, string) error) (foreign bool, err error) {
 	var errs []error
@@ -292,9 +294,9 @@ func (k *Keeper) putBack(ctx context.Context, at Spot, state step.State,
 	return foreign, errors.Join(append(errs, err)...)
 }
 
-// without is the state of a change whose place is as before, although no process reverts it now: either a process of
-// this drill was about to, or it is lost. What is held ends with its holder by design, and what lies in memory with the
-// boot.
+// without returns the final state of a change whose place is in its earlier state without this process reverting
+// it: Reverted if a process of this drill was reverting it, otherwise Lost. What is held ends with its holder by
+// design, and what is in memory ends with the boot.
 func without(at Spot, state step.State) step.State {
 	if (state == step.Done || state == step.Conflict) && at.Change.Hold == nil && !at.Rebooted {
 		return step.Lost
@@ -302,7 +304,7 @@ func without(at Spot, state step.State) step.State {
 	return step.Reverted
 }
 
-// seen means that a change is reverted only after a check.
+// seen records a change as reverted only after checking it.
 func (k *Keeper) seen(ctx context.Context, at Spot, say func(step.State, string) error) (foreign bool, err error) {
 	found, err := k.Machine.Compare(ctx, at)
 	switch {

@@ -8,45 +8,46 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// Machine is what changes are made to. Every method may be called again after a crash in the middle of it.
+// Machine makes and undoes changes. Every method must be repeatable after a crash in the middle of it.
 type Machine interface {
-	// Look notes how the place looks, all that Compare and Undo need to know of it. It touches nothing. A change that
-	// this machine cannot make, or that would have no effect, is an error.
+	// Look records the place's current state: everything that Compare and Undo need. It touches nothing. It returns
+	// an error for a change that this machine cannot make, or that would have no effect.
 	Look(ctx context.Context, at Spot) (json.RawMessage, error)
 	// Make makes the change.
 	Make(ctx context.Context, at Spot) error
-	// Compare returns how the place looks now. A place that is half made, or half reverted, counts as injected.
+	// Compare returns the place's current state. A place that is partly changed, or partly reverted, counts as
+	// injected.
 	Compare(ctx context.Context, at Spot) (Found, error)
-	// Undo brings the place back from injected to before.
+	// Undo restores the place's earlier state.
 	Undo(ctx context.Context, at Spot) error
-	// Tell reloads or restarts a unit after a change of a file that it reads.
+	// Tell reloads or restarts a unit after a change to a file that it reads.
 	Tell(ctx context.Context, n step.Notify) error
 }
 
-// Spot is one change of one drill.
+// Spot is one change of one drill, with the context to make or undo it.
 type Spot struct {
 	Run, Step string
 	N         int // of the change in its step
 	Change    step.Change
 	Note      json.RawMessage // from Look
-	Left      time.Duration   // until the drill's TTL, for who makes it
-	Undone    bool            // just now: a unit was notified, so it cannot still run with what it read
-	Undoing   bool            // its undo was begun before, or its making failed: how far that came is unknown
+	Left      time.Duration   // time until the drill's TTL, for the maker
+	Undone    bool            // undone just now: the unit was notified, so it cannot still run with the old content
+	Undoing   bool            // its undo began earlier, or its making failed: the progress is unknown
 	Rebooted  bool            // since it was made
 }
 
-// Found is how a place looks.
+// Found is the observed state of a place.
 type Found struct {
 	Look Look
-	Text string // what was found, when it is not what a reader expects
+	Text string // what was found, if it is unexpected
 }
 
-// Look compares a place with what is known of it.
+// Look classifies the state of a place.
 type Look int
 
 // The looks.
 const (
-	Before   Look = iota // as it was, or as it would be without the drill
+	Before   Look = iota // as before the drill, or as it would be without it
 	Injected             // as the change made it
 	Foreign              // as another process made it
 )

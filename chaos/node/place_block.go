@@ -11,15 +11,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// blockPlace is one table of the packet filter, named after the drill. It is there as a whole, or not at all.
+// blockPlace is one nft table, named after the drill. It exists completely or not at all.
 type blockPlace struct {
 	Spot
 	before blockNote
 }
 
-// blockNote is how the table will list, once it is there. It is found out without touching the machine: the table is
-// made in a network namespace of its own, which ends with the program that lists it. That also shows that this kernel
-// can do it.
+// blockNote is the listing that the table will have. To find it without touching the machine, the table is made in
+// a temporary network namespace. That also shows that this kernel supports it.
 type blockNote struct {
 	Listing  string   `json:"listing"`  // without elements
 	Elements []string `json:"elements"` // sorted
@@ -62,7 +61,7 @@ func (b *blockPlace) compare(ctx context.Context) (Found, error) {
 	if listing != b.before.Listing {
 		return Found{Foreign, "somebody has changed table " + b.table()}, nil
 	}
-	for _, e := range elements { // the kernel may have dropped some, but no process may have added one
+	for _, e := range elements { // the kernel may have dropped elements, but no process may have added one
 		if !slices.Contains(b.before.Elements, e) {
 			return Found{Foreign, "somebody has added " + e + " to table " + b.table()}, nil
 		}
@@ -76,7 +75,7 @@ func (b *blockPlace) undo(ctx context.Context) error {
 	return err
 }
 
-// list gives the table without counters and times, and whether it is there.
+// list returns the table without counters and times, and whether it exists.
 func (b *blockPlace) list(ctx context.Context) (string, bool, error) {
 	o, err := tool(ctx, "", "nft", "-s", "list", "table", "inet", b.table())
 	switch {
@@ -90,7 +89,7 @@ func (b *blockPlace) list(ctx context.Context) (string, bool, error) {
 	return "", false, fmt.Errorf("list table %s: %s", b.table(), o.said())
 }
 
-// listed parts a listing into its text without elements, and the elements without their times.
+// listed splits a listing into the text without elements, and the elements without their times.
 func listed(out string) (text string, elements []string) {
 	var w strings.Builder
 	inside := false
@@ -115,7 +114,7 @@ func listed(out string) (text string, elements []string) {
 	return w.String(), elements
 }
 
-// orText is err, or an error with that text.
+// orText returns err, or an error with that text if err is nil.
 func orText(err error, format string, args ...any) error {
 	if err != nil {
 		return err

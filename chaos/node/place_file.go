@@ -18,14 +18,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// filePlace is a path. What was there lies parked beside it while the change lasts, and is moved, never copied.
+// filePlace is a path. While the change lasts, the original file is parked next to it; it is always moved and
+// never copied.
 type filePlace struct {
 	Spot
 	secrets string // the folder
 	before  fileNote
 }
 
-// fileNote is what was at the path, and which folders on the way were missing.
+// fileNote identifies the original file, and the parent folders that were missing.
 type fileNote struct {
 	Was     *fileID  `json:"was,omitempty"`
 	Folders []string `json:"folders,omitempty"` // the outermost first
@@ -71,21 +72,21 @@ func (p *filePlace) make(context.Context) error {
 	if f.Absent {
 		from, to = to, from
 	} else if err := p.stage(); errors.Is(err, fs.ErrExist) {
-		return err // another process changed it just now: it is theirs
+		return err // another process changed it in the meantime: it is theirs
 	} else if err != nil {
 		return errors.Join(err, os.RemoveAll(p.parked()))
 	} else if p.before.Was != nil {
 		how = unix.RENAME_EXCHANGE
 	}
 	err := rename(from, to, how)
-	// another process changed it just now: what was staged is not theirs
+	// another process changed it in the meantime: what we staged is not theirs
 	if link := new(os.LinkError); errors.As(err, &link) && !f.Absent {
 		err = errors.Join(err, os.Remove(p.parked()))
 	}
 	return err
 }
 
-// stage makes what is to be put at the path, beside it.
+// stage creates the new content next to the path.
 func (p *filePlace) stage() error {
 	f, was := p.Change.File, p.before.Was
 	if f.Link != "" {
@@ -108,7 +109,8 @@ func (p *filePlace) stage() error {
 	return err
 }
 
-// wanted is the mode and the owner that the file is to have: those of what it takes the place of, unless it sets them.
+// wanted returns the mode and the owner of the new file: those of the file that it replaces, unless the change
+// sets them.
 func (p *filePlace) wanted() (mode uint32, uid, gid int) {
 	f, was := p.Change.File, p.before.Was
 	mode = 0o644
@@ -125,8 +127,7 @@ func (p *filePlace) wanted() (mode uint32, uid, gid int) {
 	return mode, uid, gid
 }
 
-// ours reports whether id is what the change puts there. Its owner and mode do not count, unless the
-// change is about them.
+// ours reports whether id is what the change puts there. Owner and mode do not count, unless the change sets them.
 func (p *filePlace) ours(id *fileID) bool {
 	f := p.Change.File
 	if id == nil || f.Absent {
@@ -161,7 +162,7 @@ func (p *filePlace) compare(context.Context) (Found, error) {
 	case original && aside == nil, was == nil && now == nil && aside == nil:
 		return p.folders()
 	case original, was == nil && now == nil:
-		return Found{Look: Injected}, nil // only staged: the parked name is only ours
+		return Found{Look: Injected}, nil // only staged: the parked name holds our own file
 	case p.ours(now) && (was == nil || aside != nil):
 		return Found{Look: Injected}, nil
 	case p.ours(now):
@@ -176,7 +177,7 @@ func (p *filePlace) compare(context.Context) (Found, error) {
 	return Found{Foreign, "somebody has changed " + f.Path}, nil
 }
 
-// folders reports whether those that were made are gone, or are used by others now.
+// folders reports whether the folders that we made are gone, or are in use by others.
 func (p *filePlace) folders() (Found, error) {
 	for _, dir := range p.before.Folders {
 		entries, err := os.ReadDir(dir)
@@ -209,15 +210,15 @@ func (p *filePlace) undo(context.Context) error {
 	return syncFolder(p.Change.File.Path)
 }
 
-// moveBack moves what is parked back. An exchange is one step, and what it brought out is looked at: where another
-// process was quicker, theirs is restored.
+// moveBack moves the parked file back. It exchanges the two atomically, and checks what it moved out: if that is
+// another process's newer file, it is restored.
 func (p *filePlace) moveBack() error {
 	f, was := p.Change.File, p.before.Was
 	now, err := identify(f.Path)
 	switch {
 	case err != nil:
 		return err
-	case was.same(now): // what is parked was only staged, or has come back already
+	case was.same(now): // the parked file was only staged, or is back already
 		return nil
 	case f.Absent && now == nil:
 		return rename(p.parked(), f.Path, unix.RENAME_NOREPLACE)
@@ -237,7 +238,7 @@ func (p *filePlace) moveBack() error {
 	return fmt.Errorf("somebody changed %s just now", f.Path)
 }
 
-// brought reverts an undo that removed what another process had put there in the meantime.
+// brought cancels an undo that removed a file which another process had put there in the meantime.
 func (p *filePlace) brought(how uint) error {
 	aside, err := identify(p.parked())
 	if err != nil || p.ours(aside) {

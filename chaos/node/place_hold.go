@@ -11,25 +11,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holdPlace is a file system with no room left. What takes the room are files without names, so that the end of the
-// process that holds them, however it comes, is the undo.
+// holdPlace is a full file system. The space is taken by unnamed files, so that any end of the process that holds
+// them undoes the change.
 type holdPlace struct {
 	Spot
 	system *System
 }
 
-// hold is what this process keeps of one file system.
+// hold is what this process holds on one file system.
 type hold struct {
 	at    holdPlace
 	files []*os.File
 }
 
-// noteless: nothing of what was there before is needed.
+// noteless: the undo needs no note.
 type noteless struct{}
 
 func (h *holdPlace) key() string { return fmt.Sprintf("%s/%s/%d", h.Run, h.Step, h.N) }
 
-// maxInodes is how many files a process can hold; file systems with more are refused.
+// maxInodes bounds how many files a process can hold; file systems with more free inodes are refused.
 const maxInodes = 65_536
 
 func (h *holdPlace) look(context.Context) (any, error) {
@@ -59,7 +59,7 @@ func unnamed(dir string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), dir), nil
 }
 
-// missing is how many bytes, or inodes, still have to be taken.
+// missing returns how many bytes, or inodes, still have to be taken.
 func (h *holdPlace) missing() (int64, error) {
 	var fs unix.Statfs_t
 	c := h.Change.Hold
@@ -88,10 +88,10 @@ func (h *holdPlace) make(ctx context.Context) error {
 	return kept.fill(ctx)
 }
 
-// smallest is the last step of filling: a page, the least that most file systems give.
+// smallest is the size of the last step when filling: a page, the allocation unit of most file systems.
 const smallest = 4096
 
-// fill takes what is missing, in steps that become smaller where they do not fit: some file systems give all or
+// fill takes the missing space, in steps that shrink if they do not fit, since some file systems allocate all or
 // nothing.
 func (k *hold) fill(ctx context.Context) error {
 	if k.at.Change.Hold.Inodes {
@@ -141,7 +141,7 @@ func (k *hold) fillInodes(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// TopUp takes again what was freed since: logs are rotated, packages cleaned.
+// TopUp takes space again that was freed since: logs are rotated, packages cleaned.
 func (s *System) TopUp(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,14 +26,15 @@ type mountPlace struct {
 	before  mountNote
 }
 
-// mountNote is how the mount will be known: not by its source, which another process may remove under it.
+// mountNote identifies the mount. It does not use the source's path, which another process may remove.
 type mountNote struct {
-	Dev  string  `json:"dev,omitempty"` // of the source, unless it is a tmpfs of ours
+	Dev  string  `json:"dev,omitempty"` // of the source, unless it is our tmpfs
 	Root string  `json:"root,omitempty"`
-	Main process `json:"main"` // whose namespace it is, if it is a unit's
+	Main process `json:"main"` // whose namespace it is, for a unit
 }
 
-// source is what is laid over the target: for a text, a file in the drill's folder, which may hold programs.
+// source returns the path that is mounted on the target: for a text, a file in the drill's folder, which allows
+// programs.
 func (m *mountPlace) source() string {
 	if m.Change.Mount.Source != "" {
 		return m.Change.Mount.Source
@@ -45,10 +46,11 @@ func (m *mountPlace) source() string {
 	return filepath.Join(dir, fmt.Sprintf("source-%s-%d", m.Step, m.N))
 }
 
-// device names our tmpfs among mounts.
+// device is the name of our tmpfs in mountinfo.
 func (m *mountPlace) device() string { return fmt.Sprintf("gpuaasctl-%s-%s-%d", m.Run, m.Step, m.N) }
 
-// main is the process whose namespace it is: this one, or a unit's; pid 0 if the unit has none, and so no namespace.
+// main returns the process whose namespace is used: this one, or a unit's; pid 0 if the unit has none, and
+// therefore no namespace.
 func (m *mountPlace) main(ctx context.Context) (process, error) {
 	if m.Change.Mount.Unit == "" {
 		return process{PID: os.Getpid()}, nil
@@ -61,7 +63,7 @@ func (m *mountPlace) main(ctx context.Context) (process, error) {
 	return processOf(u.MainPID, s), err
 }
 
-// look also makes the source ready: a disk that is full by then cannot stop it, and an undo removes it.
+// look also prepares the source: a disk that is full later cannot prevent it, and an undo removes it.
 func (m *mountPlace) look(ctx context.Context) (any, error) {
 	c := m.Change.Mount
 	main, err := m.main(ctx)
@@ -135,13 +137,13 @@ func (m *mountPlace) make(ctx context.Context) error {
 			return wrap("mount", c.Target, unix.Mount(m.device(), c.Target, "tmpfs", flags, data))
 		})
 	}
-	// The tree is taken here and attached there: the source need not be visible to the unit.
+	// The tree is opened here and attached there: the unit need not see the source.
 	tree, err := unix.OpenTree(unix.AT_FDCWD, m.source(), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
 		return wrap("open_tree", m.source(), err)
 	}
 	defer unix.Close(tree)
-	// what another process mounts over it is not to be seen where it was taken
+	// later mounts on it must not propagate to where it was taken from
 	attr := unix.MountAttr{Propagation: unix.MS_PRIVATE}
 	if !c.Writable {
 		attr.Attr_set = unix.MOUNT_ATTR_RDONLY
@@ -187,8 +189,8 @@ func (m *mountPlace) compare(ctx context.Context) (Found, error) {
 	return Found{}, nil
 }
 
-// undo looks once more, in the namespace in which it then works: the unit may have been restarted just now, and what
-// lies over the target there is not ours.
+// undo compares again, in the namespace in which it then works: the unit may have been restarted in the meantime,
+// so that the mount on the target is not ours.
 func (m *mountPlace) undo(ctx context.Context) error {
 	main, err := m.main(ctx)
 	if err != nil || main.PID == 0 {
@@ -201,14 +203,14 @@ func (m *mountPlace) undo(ctx context.Context) error {
 			return err
 		}
 		err = unix.Unmount(target, unix.UMOUNT_NOFOLLOW)
-		if errors.Is(err, unix.EBUSY) { // a process has it open: it keeps what it has, no other gets it
+		if errors.Is(err, unix.EBUSY) { // a process has it open: it keeps its view, and no other process gets it
 			err = unix.Unmount(target, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)
 		}
 		return wrap("umount", target, err)
 	})
 }
 
-// Where our mount is among those at one point.
+// mountLook is the position of our mount among those on one mount point.
 type mountLook int
 
 const (

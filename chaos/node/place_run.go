@@ -73,7 +73,7 @@ func (r *runPlace) undo(ctx context.Context) error {
 	return err
 }
 
-// pausePlace is the main process of a unit, stopped.
+// pausePlace is a unit's main process, stopped.
 type pausePlace struct {
 	Spot
 	before process
@@ -98,7 +98,7 @@ func (p *pausePlace) make(ctx context.Context) error {
 	return p.signal(ctx, syscall.SIGSTOP, paused)
 }
 
-// The states of a process that matter here.
+// The states of a process that are distinguished.
 type pauseState int
 
 const (
@@ -138,7 +138,7 @@ func (p *pausePlace) compare(context.Context) (Found, error) {
 
 func (p *pausePlace) undo(ctx context.Context) error { return p.signal(ctx, syscall.SIGCONT, running) }
 
-// signal sends s and waits until it has worked: that takes until the process runs next.
+// signal sends s and waits until it has taken effect, which happens when the process is next scheduled.
 func (p *pausePlace) signal(ctx context.Context, s syscall.Signal, want pauseState) error {
 	if err := syscall.Kill(p.before.PID, s); err != nil {
 		return fmt.Errorf("%v to process %d: %w", s, p.before.PID, err)

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// unitPlace is a unit with a drop-in of ours, a state of ours, or both. The drop-in lies in /run and is a file like any
-// other that a drill makes.
+// unitPlace is a unit with our drop-in, a state that we set, or both. The drop-in is a file in /run like any other
+// file of a drill.
 type unitPlace struct {
 	Spot
 	before unitNote
@@ -19,11 +19,11 @@ type unitPlace struct {
 
 type unitNote struct {
 	Invocation string    `json:"invocation"`
-	Needs      []string  `json:"needs,omitempty"` // units that were up: without one of them, this one is stopped
+	Needs      []string  `json:"needs,omitempty"` // units that were active, and without which this unit is stopped
 	DropIn     *fileNote `json:"drop_in,omitempty"`
 }
 
-// dropIn is the file; nil if the change has none.
+// dropIn returns the place of the drop-in's file; nil if the change has none.
 func (u *unitPlace) dropIn() *filePlace {
 	c := u.Change.Unit
 	if c.DropIn == "" {
@@ -80,8 +80,7 @@ func (u *unitPlace) make(ctx context.Context) error {
 		_, err := must(ctx, "", "systemctl", "freeze", c.Unit)
 		return err
 	}
-	// A unit that cannot start any more is what some drills are about, so the code proves nothing; the new invocation
-	// does.
+	// Some drills make a unit unable to start, so the exit code proves nothing; the new invocation id does.
 	if _, err := tool(ctx, "", "systemctl", "restart", c.Unit); err != nil {
 		return err
 	}
@@ -94,7 +93,7 @@ func (u *unitPlace) make(ctx context.Context) error {
 
 func (u *unitPlace) compare(ctx context.Context) (Found, error) {
 	if u.Rebooted {
-		return Found{}, nil // drop-ins in /run and states do not outlive a boot; and it is not yet the time to start units
+		return Found{}, nil // drop-ins in /run and states do not survive a boot; and it is too early to start units
 	}
 	f, file := u.dropIn(), Found{}
 	if f != nil {
@@ -115,22 +114,23 @@ func (u *unitPlace) compare(ctx context.Context) (Found, error) {
 	switch {
 	case err != nil || by == "":
 		return Found{Look: Injected, Text: file.Text}, err
-	case by == "stopped" && file.Look == Before: // it runs with nothing of ours, and no undo is to start it
+	case by == "stopped" && file.Look == Before: // none of our changes is left, and no undo is going to start it
 		return Found{Text: "somebody has stopped " + u.Change.Unit.Unit}, nil
 	}
 	return Found{Foreign, "somebody has " + by + " " + u.Change.Unit.Unit}, nil
 }
 
-// keeps reports whether the unit itself is as the change made it. A process that removed the drop-in may not have come
-// as far as the unit: it still runs with it.
+// keeps reports whether the unit itself is in the changed state. A process that removed the drop-in may have died
+// before it restarted the unit, which then still runs with it.
 func (u *unitPlace) keeps(now unitState) bool {
 	c := u.Change.Unit
 	restarted := c.DropIn != "" && !u.Undone && now.Invocation != u.before.Invocation
 	return restarted || (c.State == step.Stopped && !now.runs()) || (c.State == step.Frozen && now.Freezer == "frozen")
 }
 
-// halted returns the state by which another process keeps a unit from running that an undo would start; "" if none. An
-// undo that was begun has stopped it itself, and a machine that goes down, or a unit that it needs, has taken it along.
+// halted returns how another process keeps a unit from running that an undo would start: "stopped", "masked", or
+// "" if none does. An interrupted undo has stopped the unit itself; a shutdown, or a stopped dependency, has
+// stopped it as well.
 func (u *unitPlace) halted(ctx context.Context, now unitState) (string, error) {
 	switch {
 	case now.Load == "masked" && u.Change.Unit.State != step.Frozen:
@@ -171,10 +171,10 @@ func (u *unitPlace) undo(ctx context.Context) error {
 		return err
 	case step.Stopped:
 		if now, err := showUnit(ctx, c.Unit); err != nil || now.runs() {
-			return err // another process started it: that is how it was
+			return err // another process started it: that is its earlier state
 		}
 	}
-	// A unit that was made to fail may have used up its starts.
+	// A unit that was made to fail may have reached its start limit.
 	if now, err := showUnit(ctx, c.Unit); err == nil && now.Active == "failed" {
 		_, err := must(ctx, "", "systemctl", "reset-failed", c.Unit)
 		errs = append(errs, err)

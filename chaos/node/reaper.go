@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// reaperName is the unit that undoes a drill at boot: everything else that watched over it is gone then.
+// reaperName is the unit that undoes a drill at boot: the watchdog is gone then.
 func reaperName(id string) string { return "gpuaasctl-reaper-" + id + ".service" }
 
 func watchName(id string) string { return "gpuaasctl-watch-" + id + ".service" }
@@ -24,7 +24,8 @@ func (h Host) reaperLink(id string) string {
 	return filepath.Join(h.Paths.Units, "sysinit.target.wants", reaperName(id))
 }
 
-// reaperText is the unit: early, before anything that might read what was changed, and again if it fails.
+// reaperText is the unit file: it runs early, before anything that might read the changed files, and again if it
+// fails.
 func reaperText(id, folder string) string {
 	return fmt.Sprintf(`[Unit]
 Description=Undo drill %[1]s after a reboot
@@ -47,8 +48,8 @@ WantedBy=sysinit.target
 `, id, folder, step.Program)
 }
 
-// installReaper puts the unit and the link that enables it in place, both on the disk before it returns. systemd need
-// not be notified: it reads them at the next boot. It reports whether it had to make the link's folder.
+// installReaper writes the unit and the link that enables it, and syncs both. systemd is not notified, since it
+// reads them at the next boot. It reports whether it had to create the link's folder.
 func (h Host) installReaper(id string) (madeFolder bool, err error) {
 	unit, link := h.reaperUnit(id), h.reaperLink(id)
 	f, err := os.OpenFile(unit, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
@@ -68,7 +69,7 @@ func (h Host) installReaper(id string) (madeFolder bool, err error) {
 	return madeFolder, errors.Join(os.Symlink(unit, link), syncFolder(link), syncFolder(unit))
 }
 
-// removeUnits takes reaper and watchdog away, as often as it is asked to.
+// removeUnits removes reaper and watchdog. It may be repeated.
 func (h Host) removeUnits(ctx context.Context, id string, madeFolder bool) error {
 	var errs []error
 	for _, p := range [...]string{h.reaperLink(id), h.reaperUnit(id)} {
@@ -81,7 +82,7 @@ func (h Host) removeUnits(ctx context.Context, id string, madeFolder bool) error
 			errs = append(errs, os.Remove(dir))
 		}
 	}
-	// A daemon-reload may have shown systemd the reaper; the watchdog may wait to be started again.
+	// A daemon-reload may have loaded the reaper; the watchdog may be waiting for a restart.
 	units, err := show(ctx, "LoadState", watchName(id), reaperName(id))
 	errs = append(errs, err)
 	if units[0]["LoadState"] == "loaded" {

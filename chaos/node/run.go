@@ -15,15 +15,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
-// Paths are where things lie on a machine.
+// Paths are the locations of a drill's files on a machine.
 type Paths struct {
 	State   string // a folder for each drill
-	Memory  string // where a reboot leaves nothing, for a folder of each drill's secrets
-	Units   string // of systemd, that outlive a reboot
+	Memory  string // tmpfs, for a folder of each drill's secrets
+	Units   string // of systemd units that survive a reboot
 	Consent string
 }
 
-// HostPaths are those of a real machine.
+// HostPaths are the locations on a real machine.
 func HostPaths() Paths {
 	return Paths{State: step.StateDir, Memory: "/run", Units: "/etc/systemd/system", Consent: step.ConsentFile}
 }
@@ -38,13 +38,13 @@ type Host struct {
 // Run is one drill of this machine, with its folder:
 //
 //	journal       what was done, and what undo needs
-//	lease         when it was renewed
-//	lock, watch   who is at work, and whether a watchdog lives
-//	baseline      the fingerprint from before
+//	lease         when it was last renewed
+//	lock, watch   locks of the process at work and of the running watchdog
+//	baseline      the fingerprint from before the drill
 //	gpuaas-fault  this program, for the watchdog and the reaper
-//	source-*      what is laid over other files
+//	source-*      sources of overlays
 //
-// What is secret in it lies in memory, in another folder.
+// Its secrets are in a separate folder in a tmpfs.
 type Run struct {
 	ID      string
 	Journal *Journal
@@ -56,13 +56,13 @@ type Run struct {
 
 func (h Host) folder(id string) string { return filepath.Join(h.Paths.State, id) }
 
-// secrets is the folder of a drill's secret texts, each under its digest, and of those that are laid over other files.
-// It is there from arming until everything is over: what is reverted is known by its digest.
+// secrets is the folder of a drill's secret texts, named by their digests, and of the sources of secret overlays.
+// It exists from arming until everything is over: an undo recognizes a secret text by its digest.
 func (h Host) secrets(id string) string { return filepath.Join(h.Paths.Memory, "gpuaasctl-"+id) }
 
 func (r *Run) path(name string) string { return filepath.Join(r.host.folder(r.ID), name) }
 
-// Runs are the ids of the drills that have a folder here.
+// Runs returns the ids of the drills that have a folder here.
 func (h Host) Runs() ([]string, error) {
 	entries, err := os.ReadDir(h.Paths.State)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,7 +77,7 @@ func (h Host) Runs() ([]string, error) {
 	return ids, err
 }
 
-// Open opens a drill of this machine; with an empty id the only one that there is.
+// Open opens a drill of this machine; an empty id means the only one.
 func (h Host) Open(id string) (*Run, error) {
 	if id == "" {
 		ids, err := h.Runs()
@@ -113,10 +113,10 @@ func (h Host) Open(id string) (*Run, error) {
 	return r, nil
 }
 
-// Shut lets go of the drill's files.
+// Shut closes the drill's files.
 func (r *Run) Shut() error { return r.file.Close() }
 
-// keeper is for the process named by.
+// keeper returns a keeper for the process that by names.
 func (r *Run) keeper(by string) *Keeper {
 	k := &Keeper{
 		Journal: r.Journal, Machine: &System{Dir: r.host.folder(r.ID), Secrets: r.host.secrets(r.ID)}, Clock: r.host.Clock,
@@ -128,10 +128,10 @@ func (r *Run) keeper(by string) *Keeper {
 	return k
 }
 
-// guarded reports whether the watchdog lives.
+// guarded reports whether the watchdog is alive.
 func (r *Run) guarded() bool { return durable.Locked(r.path("watch")) }
 
-// locked runs f while no other process works on the drill, on the journal as it is then.
+// locked runs f with the drill's lock and an up-to-date journal.
 func (r *Run) locked(ctx context.Context, f func() error) error {
 	unlock, err := lock(ctx, r.path("lock"), lockWait)
 	if err != nil {
@@ -144,7 +144,7 @@ func (r *Run) locked(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// Status is what the journal holds, and what can be seen beside it.
+// Status returns the journal's state, and the state of watchdog, reaper and clocks.
 func (r *Run) Status(withJournal bool) (step.Status, error) {
 	if err := r.Journal.Refresh(); err != nil {
 		return step.Status{}, err
@@ -168,7 +168,7 @@ func (r *Run) Status(withJournal bool) (step.Status, error) {
 	return st, nil
 }
 
-// state is the refusal of what cannot be done now.
+// state returns the refusal of an action that the drill's state does not allow.
 func (r *Run) state(format string, args ...any) *step.Refusal {
 	l := r.Journal.Ledger
 	text := fmt.Sprintf(format, args...) + ": drill " + r.ID + " is " + l.Phase()
@@ -178,8 +178,8 @@ func (r *Run) state(format string, args ...any) *step.Refusal {
 	return step.Refuse(step.RefusedState, "%s", text)
 }
 
-// Abandon removes what is left of a drill that has no journal, or none that shows what it was: the process that armed
-// it died over it, before anything could be changed.
+// Abandon removes the remains of a drill without a journal, or without its first entry: the arming process died
+// before any change was possible.
 func (h Host) Abandon(ctx context.Context, id string) error {
 	if _, err := os.Stat(h.folder(id)); err != nil {
 		return step.Refuse(step.RefusedNone, "there is no drill %s on this machine", id)

@@ -20,16 +20,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// System is the machine that this process runs on.
+// System makes changes on the machine that this process runs on.
 type System struct {
-	Dir     string // the drill's own folder: what is laid over something else is taken from there,
-	Secrets string // or from here, if it is secret
+	Dir     string // the drill's folder: holds the sources of overlays
+	Secrets string // holds the secret ones
 
 	mu    sync.Mutex
-	holds map[string]*hold // what this process keeps, by location; mu guards it
+	holds map[string]*hold // what this process holds, by location; guarded by mu
 }
 
-// place is one kind of change at one location. Its methods are Machine's.
+// place is one kind of change at one location. Its methods are those of Machine.
 type place interface {
 	look(ctx context.Context) (any, error)
 	make(ctx context.Context) error
@@ -37,7 +37,7 @@ type place interface {
 	undo(ctx context.Context) error
 }
 
-// place reads the note that the location carries, if it carries one.
+// place returns the place for a spot, with the spot's note, if it has one.
 func (s *System) place(at Spot) (place, error) {
 	var p place
 	var note any
@@ -74,7 +74,7 @@ func (s *System) place(at Spot) (place, error) {
 	return p, nil
 }
 
-// reveal is a change's text; one that is secret lies in that folder by its digest.
+// reveal returns a change's text; it reads a secret one from dir by its digest.
 func reveal(secrets, text, sum string) (string, error) {
 	if sum == "" {
 		return text, nil
@@ -83,7 +83,7 @@ func reveal(secrets, text, sum string) (string, error) {
 	return string(b), err
 }
 
-// Look is Machine's.
+// Look implements Machine.
 func (s *System) Look(ctx context.Context, at Spot) (json.RawMessage, error) {
 	at.Note = nil
 	p, err := s.place(at)
@@ -97,7 +97,7 @@ func (s *System) Look(ctx context.Context, at Spot) (json.RawMessage, error) {
 	return json.Marshal(note)
 }
 
-// Make is Machine's.
+// Make implements Machine.
 func (s *System) Make(ctx context.Context, at Spot) error {
 	p, err := s.place(at)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *System) Make(ctx context.Context, at Spot) error {
 	return p.make(ctx)
 }
 
-// Compare is Machine's.
+// Compare implements Machine.
 func (s *System) Compare(ctx context.Context, at Spot) (Found, error) {
 	p, err := s.place(at)
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *System) Compare(ctx context.Context, at Spot) (Found, error) {
 	return p.compare(ctx)
 }
 
-// Undo is Machine's.
+// Undo implements Machine.
 func (s *System) Undo(ctx context.Context, at Spot) error {
 	p, err := s.place(at)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *System) Undo(ctx context.Context, at Spot) error {
 	return p.undo(ctx)
 }
 
-// Tell implements Machine. A unit that does not run reads the place when it starts.
+// Tell implements Machine. A unit that is not running needs no notification: it reads the file when it starts.
 func (s *System) Tell(ctx context.Context, n step.Notify) error {
 	verb := "try-restart"
 	if n.Verb == "reload" {
@@ -134,7 +134,7 @@ func (s *System) Tell(ctx context.Context, n step.Notify) error {
 	return err
 }
 
-// HostClock is this machine's. CLOCK_BOOTTIME goes on while a machine sleeps, and cannot be set.
+// HostClock is this machine's clock. CLOCK_BOOTTIME runs while a machine sleeps, and cannot be set.
 func HostClock() (Clock, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -146,7 +146,7 @@ func HostClock() (Clock, error) {
 		Now: func() int64 {
 			var ts unix.Timespec
 			if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-				panic("CLOCK_BOOTTIME: " + err.Error()) // every Linux since 2.6.39 has it
+				panic("CLOCK_BOOTTIME: " + err.Error()) // every Linux since 2.6.39 supports it
 			}
 			return ts.Nano()
 		},
@@ -173,16 +173,16 @@ func inEmptyNetwork(f func() error) error {
 	return onThread(func() error { return wrap("unshare", "network", unix.Unshare(unix.CLONE_NEWNET)) }, f)
 }
 
-// onThread runs enter and then f on a thread of their own, which ends with them: a thread that has been elsewhere is
-// good for nothing else. It is never the main thread, which does not end before the process does: /proc/self would show
-// of where it has been.
+// onThread runs enter and then f on a separate thread that exits afterwards, since a thread that has changed its
+// namespace cannot be reused. It is never the main thread, which would live as long as the process, with
+// /proc/self showing its namespace.
 func onThread(enter, f func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked
 		if unix.Gettid() == os.Getpid() {
 			defer runtime.UnlockOSThread()
-			done <- onThread(enter, f) // on another thread, since this one is taken
+			done <- onThread(enter, f) // this is the main thread: use another one
 			return
 		}
 		err := enter()

@@ -16,15 +16,15 @@ import (
 type unitState struct {
 	Load, Active, Sub, Freezer, Invocation string
 	MainPID                                int
-	Job                                    bool   // something is about to happen to it
-	Result, Restart                        string // of its last run; when systemd starts it again by itself
+	Job                                    bool   // it has a queued job
+	Result, Restart                        string // of its last run; its restart policy
 	Remain                                 bool   // it stays active without a process
-	Unmet                                  bool   // a condition of it: it was not started for that
-	// µs since boot at which the unit became inactive, and at which its main process ended; 0: it did not
+	Unmet                                  bool   // a condition of the unit was not met, so it was not started
+	// µs since boot at which the unit became inactive, and at which its main process exited; 0: never
 	Exit, MainExit int64
 }
 
-// runs reports whether the unit is up, or on its way there.
+// runs reports whether the unit is active or starting.
 func (u unitState) runs() bool {
 	switch u.Active {
 	case "active", "reloading", "activating":
@@ -33,7 +33,7 @@ func (u unitState) runs() bool {
 	return false
 }
 
-// show asks systemd for properties of units, in their order.
+// show returns properties of units, in the order of the units.
 func show(ctx context.Context, properties string, units ...string) ([]host.Unit, error) {
 	out, err := must(ctx, "", host.ShowUnits(properties, units...)...)
 	return host.ParseUnits(out), err
@@ -59,25 +59,24 @@ func showUnit(ctx context.Context, unit string) (unitState, error) {
 	return u, nil
 }
 
-// stopped reports whether the unit was stopped, as by systemctl stop. One that failed, waits to be started again, was
-// not started for a condition, or ended by itself was not. systemd takes a service that it stops for inactive before
-// its process ends, and is notified of one that ends by itself afterwards; one that is over when its process is was
-// never active.
+// stopped reports whether the unit was stopped, as with systemctl stop. A unit that failed, waits for a restart,
+// was not started because of a condition, or exited by itself was not stopped. systemd marks a service that it
+// stops as inactive before its process exits, and one that exits by itself afterwards. A unit that is over when
+// its process is, such as a oneshot service, was never active.
 func (u unitState) stopped() bool {
 	byItself := u.Result == "success" && u.Restart != "always" && u.Restart != "on-success" && !u.Remain &&
 		u.MainExit > 0 && (u.Exit == 0 || u.MainExit <= u.Exit)
 	return u.Active == "inactive" && !u.Job && !u.Unmet && !byItself
 }
 
-// goingDown reports whether the whole machine is stopped, and every unit with it. An unknown state counts as
-// stopping.
+// goingDown reports whether the whole machine is shutting down. An unknown state counts as shutting down.
 func goingDown(ctx context.Context) (bool, error) {
-	o, err := tool(ctx, "", "systemctl", "is-system-running") // whose code shows whether all is well
+	o, err := tool(ctx, "", "systemctl", "is-system-running") // its exit code is non-zero for a degraded system
 	state := strings.TrimSpace(o.out)
 	return state == "stopping" || state == "offline" || state == "", err
 }
 
-// needs are the units that are up now and that this one cannot be without: with one of them, it is stopped.
+// needs returns the active units whose stop would also stop this unit.
 func needs(ctx context.Context, unit string) ([]string, error) {
 	v, err := show(ctx, "Requires,Requisite,BindsTo,PartOf", unit)
 	if err != nil {
@@ -91,7 +90,7 @@ func needs(ctx context.Context, unit string) ([]string, error) {
 	return upOf(ctx, slices.Compact(all))
 }
 
-// upOf are those of the units that are up.
+// upOf returns the units that are active.
 func upOf(ctx context.Context, units []string) ([]string, error) {
 	if len(units) == 0 {
 		return nil, nil
@@ -106,7 +105,7 @@ func upOf(ctx context.Context, units []string) ([]string, error) {
 	return up, err
 }
 
-// loadedUnit is showUnit of a unit that exists and runs: to break another one would have no effect.
+// loadedUnit is showUnit for a unit that must exist and run: breaking another one would have no effect.
 func loadedUnit(ctx context.Context, unit string) (unitState, error) {
 	u, err := showUnit(ctx, unit)
 	switch {
@@ -120,7 +119,7 @@ func loadedUnit(ctx context.Context, unit string) (unitState, error) {
 	return u, nil
 }
 
-// process is one process, which a number alone is not.
+// process identifies a process. A pid alone does not, since pids are reused.
 type process struct {
 	PID   int    `json:"pid"`
 	Start string `json:"start"` // ticks since boot

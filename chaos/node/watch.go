@@ -18,18 +18,18 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// ExitOver is the watchdog's exit code when nothing is left to be watched: systemd starts it again after any other.
+// ExitOver is the watchdog's exit code when nothing is left to watch: systemd restarts it after any other code.
 const ExitOver = 77
 
-// stopBudget is how long a watchdog that is ordered to stop tries to undo everything. On a machine that goes down no
-// unit can be started any more: the reaper finds what is left at the next boot.
+// stopBudget bounds the undo of a watchdog that is ordered to stop. During a shutdown no unit can be started: the
+// reaper handles the rest at the next boot.
 const stopBudget = 3 * time.Second
 
 // ErrOver means that the drill is over.
 var ErrOver = errors.New("the drill is over")
 
-// Watch is the watchdog. It reads the journal before anything else, makes what is asked for, undoes everything when its
-// time has come, and ends with ErrOver. Only the end of the drill ends it: an error is tried again.
+// Watch is the watchdog. It reads the journal first, makes requested steps, undoes everything when its time has
+// come, and returns ErrOver. Only the end of the drill ends it: after an error it retries.
 func (r *Run) Watch(ctx context.Context, log func(string, ...any)) error {
 	alive, err := lock(context.WithoutCancel(ctx), r.path("watch"), time.Second)
 	if err != nil {
@@ -76,13 +76,13 @@ func (r *Run) turn(ctx context.Context, k *Keeper) (over bool, err error) {
 	return over, err
 }
 
-// A turn comes this often, and after an error; what is asked for in the journal is seen within a poll.
+// The interval between turns, and after an error; a request in the journal is noticed within poll.
 const (
 	turnEvery  = 100 * time.Millisecond
 	turnFailed = 500 * time.Millisecond
 )
 
-// rest waits until the next turn is due. It costs the machine next to nothing.
+// rest waits until the next turn is due. Waiting costs next to nothing.
 func (r *Run) rest(ctx context.Context, failed error) {
 	if failed != nil {
 		time.Sleep(turnFailed)
@@ -96,7 +96,7 @@ func (r *Run) rest(ctx context.Context, failed error) {
 	}
 }
 
-// notify notifies systemd, if it was systemd that started this process.
+// notify sends a notification to systemd, if systemd started this process.
 func notify(state string) {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
@@ -110,12 +110,12 @@ func notify(state string) {
 		return
 	}
 	defer unix.Close(fd)
-	// best effort: a watchdog that systemd is not notified of is started again, and goes on
+	// best effort: if systemd misses it, it restarts the watchdog, which continues
 	_ = unix.Sendto(fd, []byte(state), unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, &unix.SockaddrUnix{Name: path})
 }
 
-// lease is one block on the disk, written in place: when the lease was last renewed. It need not
-// outlive a crash of the machine, which ends the drill anyway, so it is not synced. One that cannot be read was never
+// lease is a block on the disk that is overwritten in place with the time of the last renewal. It need not survive
+// a crash of the machine, which ends the drill anyway, so it is not synced. An unreadable lease counts as never
 // renewed.
 type lease struct {
 	path string
@@ -140,7 +140,7 @@ func (l lease) renew(now int64) error {
 	return err
 }
 
-// Renewed is Lease's.
+// Renewed implements Lease.
 func (l lease) Renewed() int64 {
 	b, err := os.ReadFile(l.path)
 	if err != nil {

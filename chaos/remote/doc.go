@@ -1,4 +1,4 @@
-// Package remote makes the machines of a drill reachable: gpuaas-fault and the machine's own tools, over one SSH
-// connection that is kept for as long as it holds. It carries questions and answers, and judges neither. The runner and
-// the commands about drills use it.
+// Package remote connects a drill to its machines: it runs gpuaas-fault and the machine's own tools over one
+// persistent SSH connection. It transports requests and replies, and judges neither. Its callers are the runner
+// and the commands about drills.
 package remote

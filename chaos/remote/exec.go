@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// toolWithin bounds one run of a tool, whose caller usually has less patience.
+	// toolWithin bounds one run of a tool; callers usually have a shorter deadline.
 	toolWithin = 60 * time.Second
-	// toolKept is what is kept of a tool's output, in bytes.
+	// toolKept bounds how much of a tool's output is kept, in bytes.
 	toolKept = 64 << 10
 )
 
-// Exec runs a tool of the machine, as root, and gives what it printed on both streams, the first 64 KiB of it.
-// The exit code is the tool's own. The error means that it could not be run, or that no answer was had.
+// Exec runs a tool of the machine, as root, and returns the first 64 KiB of both output streams. The exit code is
+// the tool's own. An error means that the tool could not be run, or that there was no reply.
 func (m *Machine) Exec(ctx context.Context, e step.Exec) (drill.Output, error) {
 	if len(e.Argv) == 0 {
 		return drill.Output{}, errors.New("no program")

@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	// slow bounds a command that stops and starts units, or waits for a process that does.
+	// slow bounds a command that stops and starts units, or that waits for such a command.
 	slow = 90 * time.Second
-	// quick bounds one that reads and writes a block.
+	// quick bounds a command that reads or writes a block.
 	quick = 10 * time.Second
 	// pushWithin bounds one push: 5 MB over 2 Mbit/s, and the mount before it.
 	pushWithin = 30 * time.Second
-	// replyKept bounds a reply: a whole journal is 1 MiB, and grows in JSON.
+	// replyKept bounds a reply in bytes: a whole journal is 1 MiB, and is larger as JSON.
 	replyKept = 8 << 20
 )
 
-// within is how long a command of gpuaas-fault may take.
+// within returns the time limit of a command of gpuaas-fault.
 func within(command string) time.Duration {
 	switch command {
 	case "renew", "status", "version":
@@ -38,25 +38,25 @@ func within(command string) time.Duration {
 	return slow
 }
 
-// Fault runs one command of gpuaas-fault, as root, and gives its answer. The program is put into the tmpfs when it is
-// not there. What in holds travels as the command's input. An error means that no answer was had.
+// Fault runs one command of gpuaas-fault, as root, and returns its reply. It pushes the program to the tmpfs if
+// needed. in is the command's standard input. An error means that there was no reply.
 func (m *Machine) Fault(ctx context.Context, in []byte, args ...string) (step.Reply, error) {
 	m.mark()
 	return m.fault(ctx, in, nil, args)
 }
 
-// FaultOf is Fault by the copy of the program that a drill keeps beside its journal. That one understands the journal,
-// whatever version we are, and nothing need be put on the machine. It is for drills of others, which may be dead.
+// FaultOf is Fault with the copy of the program next to a drill's journal. That copy understands the journal,
+// whatever our version is, and nothing has to be pushed. It is for drills of other operators, which may be dead.
 func (m *Machine) FaultOf(ctx context.Context, run string, args ...string) (step.Reply, error) {
 	if !step.ValidName(run) {
 		return step.Reply{}, fmt.Errorf("%q is no drill's id", run)
 	}
-	m.mark() // by the process that began the drill
+	m.mark() // the process that began the drill pushed it
 	return m.fault(ctx, nil, []string{path.Join(m.cfg.state, run, step.Program)},
 		append(args[:len(args):len(args)], "--run", run))
 }
 
-// fault runs the first of those programs that is there, or ours.
+// fault runs the first of the programs that exists, or else pushes ours.
 func (m *Machine) fault(ctx context.Context, in []byte, programs, args []string) (step.Reply, error) {
 	if len(args) == 0 {
 		return step.Reply{}, errors.New(step.Program + ": no command")
@@ -85,19 +85,19 @@ func (m *Machine) fault(ctx context.Context, in []byte, programs, args []string)
 	}
 }
 
-// mark notes that our program may be there.
+// mark notes that our program may be on the machine.
 func (m *Machine) mark() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.ours = true
 }
 
-// failed names what had no answer.
+// failed adds the command and the machine to an error.
 func (m *Machine) failed(command string, err error) error {
 	return fmt.Errorf("%s %s on %s: %w", step.Program, command, m.ID(), err)
 }
 
-// reply reads what a command printed.
+// reply parses a command's output.
 func (m *Machine) reply(command string, a vantage.Answer) (step.Reply, error) {
 	var r step.Reply
 	for line := range bytes.Lines(a.Output) {
@@ -117,7 +117,7 @@ func (m *Machine) reply(command string, a vantage.Answer) (step.Reply, error) {
 	return step.Reply{}, m.failed(command, errors.New(why))
 }
 
-// push puts the program for that machine type into the tmpfs. Of several who want that, one does.
+// push pushes the program for that machine type to the tmpfs. Only one of several concurrent calls does.
 func (m *Machine) push(ctx context.Context, uname string) error {
 	select {
 	case m.pushing <- struct{}{}:
@@ -151,7 +151,7 @@ func (m *Machine) push(ctx context.Context, uname string) error {
 	return nil
 }
 
-// Leave takes our program off the machine, and the tmpfs when nothing else lies in it. A drill keeps its own copy.
+// Leave removes our program from the machine, and the tmpfs if it is empty then. A drill keeps its own copy.
 func (m *Machine) Leave(ctx context.Context) error {
 	m.mu.Lock()
 	ours := m.ours
@@ -162,7 +162,7 @@ func (m *Machine) Leave(ctx context.Context) error {
 	return m.Sweep(ctx)
 }
 
-// Sweep is Leave for a machine on which a run may have forgotten the program that was killed.
+// Sweep is Leave for a machine on which a killed run may have left the program.
 func (m *Machine) Sweep(ctx context.Context) error {
 	a, err := m.exec(ctx, vantage.Script{Text: leaveScript, Args: []string{m.cfg.dir}, Within: quick})
 	if err != nil {
@@ -175,7 +175,7 @@ func (m *Machine) Sweep(ctx context.Context) error {
 	return nil
 }
 
-// Left are the paths of our program on the machine: another run uses it, or left it behind.
+// Left returns the paths of our program on the machine: another run uses it, or left it behind.
 func (m *Machine) Left(ctx context.Context) ([]string, error) {
 	a, err := m.exec(ctx, vantage.Script{Text: leftScript, Args: []string{m.cfg.dir}, Within: quick})
 	if _, whole := a.Note("exit"); err == nil && !whole {

@@ -14,8 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// Here is the operator's own machine: independent probes run there, as the user who runs the drill, and nothing is
-// ever broken.
+// Here is the operator's own machine: independent probes run there, as the operator, and it is never broken.
 func Here() drill.Machine { return here{} }
 
 type here struct{}
@@ -24,14 +23,14 @@ func (here) Fault(context.Context, []byte, ...string) (step.Reply, error) {
 	return step.Reply{}, errors.New("nothing is broken on the operator's own machine")
 }
 
-// hereGrace is how long the output of a program that has ended is still read: a busy machine may come to it late, and
-// something that the program left running may hold it.
+// hereGrace is how long the output of an exited program is still read: a busy machine may be late, and a child
+// that still runs may hold the pipe open.
 const hereGrace = 5 * time.Second
 
 func (here) Reconnect()                  {}
 func (here) Leave(context.Context) error { return nil }
 
-// Exec is Machine's.
+// Exec implements drill.Machine.
 func (here) Exec(ctx context.Context, e step.Exec) (drill.Output, error) {
 	if len(e.Argv) == 0 {
 		return drill.Output{}, errors.New("no program")
@@ -55,10 +54,11 @@ func (here) Exec(ctx context.Context, e step.Exec) (drill.Output, error) {
 	return drill.Output{}, err
 }
 
-// hereEnv is all that a drill's program gets of the operator's environment, in which tokens and agents' sockets are.
+// hereEnv lists the only environment variables that a drill's program gets; the operator's others include tokens
+// and agents' sockets.
 func hereEnv() []string { return []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"} }
 
-// kept is the first bytes of an output. Not a bytes.Buffer itself, whose ReadFrom has no bound.
+// kept is the beginning of an output. It does not embed a bytes.Buffer, whose ReadFrom has no limit.
 type kept struct{ b bytes.Buffer }
 
 func (k *kept) Write(p []byte) (int, error) {

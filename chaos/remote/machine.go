@@ -12,20 +12,19 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
 
-// Config is which machine, how to log in, and what to put there.
+// Config describes the machine, the login, and the program to push.
 type Config struct {
-	Node     vantage.NodeConfig // how to get there; no helper of a walk is started, whatever it holds
-	Programs []string           // folders in which gpuaas-fault is looked for, see vantage.HelperDirs
+	Node     vantage.NodeConfig // how to connect; no helper of a walk is started, whatever it says
+	Programs []string           // folders to search for gpuaas-fault, see vantage.HelperDirs
 
-	dir, state string // of tests, in place of step.RunDir and step.StateDir
+	dir, state string // for tests, instead of step.RunDir and step.StateDir
 }
 
-// most is how many calls are made at once; a server allows ten sessions over one connection by default
-// otherwise.
+// most bounds concurrent calls: by default, an SSH server allows ten sessions per connection.
 const most = 8
 
-// Machine is a machine over SSH. Its calls may be made at once. A connection that ended is made again by the next call;
-// one that is there is kept, also when the server would take no new one.
+// Machine is a machine over SSH. Calls may be concurrent. After a connection has ended, the next call opens a new
+// one. A working connection is kept, since the server might refuse a new one.
 type Machine struct {
 	cfg      Config
 	programs func() []vantage.Program
@@ -33,7 +32,7 @@ type Machine struct {
 	pushing  chan struct{} // holds one token for the call that pushes
 
 	mu     sync.Mutex // guards what follows
-	conns  []*conn    // every one that is not closed; the last may be the present one
+	conns  []*conn    // all open connections; the last one may be the current one
 	ours   bool       // our program was used there
 	closed bool
 	wg     sync.WaitGroup
@@ -41,15 +40,15 @@ type Machine struct {
 
 var _ drill.Machine = (*Machine)(nil)
 
-// conn is one connection with the calls that are under way over it.
+// conn is one connection with the number of calls in progress.
 type conn struct {
 	node  *vantage.Node
 	calls int
 	used  bool // it has carried an answer
-	old   bool // given up: closed with its last call
+	old   bool // given up: closed after its last call
 }
 
-// New makes it; nothing is connected yet.
+// New returns a Machine without connecting.
 func New(cfg Config) *Machine {
 	cfg.Node.Bare = true
 	cfg.dir, cfg.state = cmp.Or(cfg.dir, step.RunDir), cmp.Or(cfg.state, step.StateDir)
@@ -61,10 +60,10 @@ func New(cfg Config) *Machine {
 	}
 }
 
-// ID is the machine's, as the profile has it.
+// ID returns the machine's id in the profile.
 func (m *Machine) ID() string { return cmp.Or(m.cfg.Node.ID, m.cfg.Node.Host) }
 
-// Reconnect gives up the connection: the next call makes a new one. Calls that are under way go on over the old one.
+// Reconnect gives up the connection: the next call opens a new one. Calls in progress continue over the old one.
 func (m *Machine) Reconnect() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -73,7 +72,7 @@ func (m *Machine) Reconnect() {
 	}
 }
 
-// retire gives one connection up; the caller holds mu.
+// retire gives up one connection; the caller holds mu.
 func (m *Machine) retire(c *conn) {
 	c.old = true
 	if c.calls > 0 {
@@ -103,7 +102,7 @@ func (m *Machine) Close() error {
 	return errors.Join(errs...)
 }
 
-// take gives the present connection, or a new one.
+// take returns the current connection, or a new one.
 func (m *Machine) take() (c *conn, used bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,7 +124,7 @@ func (m *Machine) take() (c *conn, used bool, err error) {
 	return c, false, nil
 }
 
-// give records that a call is over, and whether it had an answer.
+// give records the end of a call, and whether it got a reply.
 func (m *Machine) give(c *conn, answered bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -138,7 +137,8 @@ func (m *Machine) give(c *conn, answered bool) {
 
 var errClosed = errors.New("the connection was closed")
 
-// exec runs a script. One that could not be sent over a connection that had ended unnoticed is sent over a new one.
+// exec runs a script. If the connection had ended unnoticed, so that the script was not sent, exec uses a new
+// connection.
 func (m *Machine) exec(ctx context.Context, s vantage.Script) (vantage.Answer, error) {
 	select {
 	case m.slots <- struct{}{}:
@@ -163,7 +163,7 @@ func (m *Machine) exec(ctx context.Context, s vantage.Script) (vantage.Answer, e
 	}
 }
 
-// asRoot is what a script prints that was not run by root.
+// asRoot reports the output of a script that was not run by root.
 func (m *Machine) asRoot(a vantage.Answer) error {
 	if _, not := a.Note("notroot"); !not {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
 
-// runsWithin bounds the reading of every journal that a machine has.
+// runsWithin bounds reading all journals of a machine.
 const runsWithin = 15 * time.Second
 
 // Found is a drill that has a folder on a machine.
@@ -23,8 +23,8 @@ type Found struct {
 	Error  string       // why
 }
 
-// Runs are the drills of the machine, by any operator. Nothing is put there: each one is read by the program that it
-// keeps.
+// Runs returns the machine's drills, by any operator. It pushes nothing: each drill is read by its own copy of the
+// program.
 func (m *Machine) Runs(ctx context.Context) ([]Found, error) {
 	a, err := m.exec(ctx, vantage.Script{Text: runsScript, Args: []string{m.cfg.state}, Within: runsWithin,
 		Keep: replyKept})
@@ -44,7 +44,7 @@ func (m *Machine) Runs(ctx context.Context) ([]Found, error) {
 	return all, nil
 }
 
-// found reads the state that a drill's program prints.
+// found parses the status that a drill's program prints.
 func found(run, said string) Found {
 	var r step.Reply
 	f := Found{Run: run}

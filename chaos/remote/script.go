@@ -1,11 +1,12 @@
 package remote
 
-// The scripts follow the rules of vantage.Exec. What varies are their arguments. Each asks for root first.
+// The scripts follow the rules of vantage.Exec: only their arguments vary. Each checks for root first.
 const rootFirst = `[ "$(id -u)" = 0 ] || { echo "GPUAASCTL-SENTINEL notroot" >&2; exit 0; }
 export PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 `
 
-// faultScript runs the first program that is there. Arguments: how many paths follow, paths, then the program's own.
+// faultScript runs the first program that exists. Arguments: the number of paths, the paths, then the program's
+// own.
 const faultScript = rootFirst + `k=$1 p=
 shift
 while [ "$k" -gt 0 ]; do
@@ -19,8 +20,8 @@ echo "GPUAASCTL-SENTINEL begin"
 printf '\nGPUAASCTL-SENTINEL exit code=%s\n' $? >&2
 `
 
-// runsScript prints a line for each drill that has a folder: its id, and the state that the program in there prints, if
-// there is one. Arguments: folder.
+// runsScript prints a line for each drill that has a folder: its id, and the status that the program in the folder
+// prints, if it exists. Arguments: folder.
 const runsScript = rootFirst + `echo "GPUAASCTL-SENTINEL begin"
 for p in "$1"/*/; do
   p=${p%/} r=${p%/} r=${r##*/}
@@ -30,7 +31,7 @@ done
 printf '\nGPUAASCTL-SENTINEL exit code=0\n' >&2
 `
 
-// execScript runs a tool of the machine, with both streams as one. Arguments: its own.
+// execScript runs a tool of the machine with both streams merged. Arguments: the tool's own.
 const execScript = rootFirst + `command -v -- "$1" >/dev/null || { echo "GPUAASCTL-SENTINEL none" >&2; exit 0; }
 export LC_ALL=C
 echo "GPUAASCTL-SENTINEL begin"
@@ -38,9 +39,9 @@ echo "GPUAASCTL-SENTINEL begin"
 printf '\nGPUAASCTL-SENTINEL exit code=%s\n' $? >&2
 `
 
-// pushScript stores its input as a program in a tmpfs, which it mounts if it is missing. Programs that another run
-// left behind are removed, and so is half of one: a shell that a signal ends runs no EXIT trap, and what it prints to
-// a connection that is gone is one (SIGPIPE). Arguments: folder, name, sha256 (hex).
+// pushScript stores its input as a program in a tmpfs, which it mounts if needed. It removes programs that another
+// run left behind, including incomplete ones: a shell that is killed by a signal runs no EXIT trap, and printing
+// to a closed connection raises SIGPIPE. Arguments: folder, name, sha256 (hex).
 const pushScript = rootFirst + `d=$1 n=$2 sum=$3
 fail() { echo "GPUAASCTL-SENTINEL failed $1" >&2; exit 0; }
 umask 022
@@ -56,8 +57,8 @@ chmod 0700 "$t" && mv -f "$t" "$d/$n" || fail "putting $d/$n in place"
 echo "GPUAASCTL-SENTINEL pushed" >&2
 `
 
-// leaveScript takes every program of ours away, also one that a run forgot which was killed, and the tmpfs when nothing
-// else is in it. A run that is under way puts it there again. Arguments: folder.
+// leaveScript removes every program of ours, including those of killed runs, and the tmpfs if it is empty then. A
+// run in progress pushes the program again. Arguments: folder.
 const leaveScript = rootFirst + `d=$1
 rm -f "$d"/gpuaas-fault-* "$d"/.gpuaas-fault-* || { echo "GPUAASCTL-SENTINEL failed removing $d/gpuaas-fault-*" >&2; exit 0; }
 if [ -d "$d" ] && [ -z "$(ls -A "$d")" ]; then
@@ -67,7 +68,7 @@ fi
 echo "GPUAASCTL-SENTINEL gone" >&2
 `
 
-// leftScript lists the programs that lie there. Arguments: folder.
+// leftScript lists our programs in the folder. Arguments: folder.
 const leftScript = rootFirst + `echo "GPUAASCTL-SENTINEL begin"
 for p in "$1"/gpuaas-fault-* "$1"/.gpuaas-fault-*; do
   [ ! -e "$p" ] || echo "$p"

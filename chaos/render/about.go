@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// section is the lines that write adds under a title, or nothing if it adds none.
+// section returns the blocks that write adds under a title, or the text nothing if it adds none.
 func section(title, nothing string, write func(*sheet)) render.Section {
 	s := &sheet{}
 	if write(s); len(s.Blocks) == 0 {
@@ -24,7 +24,8 @@ func section(title, nothing string, write func(*sheet)) render.Section {
 	return render.Section{Title: title, Blocks: s.Blocks}
 }
 
-// Commands are what to do about a drill now, as AboutDrill numbers them; from is where its report was read.
+// Commands returns the commands to run next for a drill, in AboutDrill's numbering; from is the place that its
+// report was read from.
 func Commands(r *drill.Report, d *drill.Drill, from string) []string {
 	var all []string
 	about := func(words ...string) {
@@ -50,8 +51,8 @@ func Commands(r *drill.Report, d *drill.Drill, from string) []string {
 	return all
 }
 
-// AboutDrill is what a report has about a drill as a whole: its verdict, its claims, what the chain reported, what was
-// done on the machines, and what to do now.
+// AboutDrill returns a drill's sections: its verdict, its claims, the chain's report, its machines, and the next
+// commands.
 func AboutDrill(r *drill.Report, d *drill.Drill, from string, width int) []render.Section {
 	return []render.Section{
 		section("found", "", func(s *sheet) {
@@ -82,7 +83,7 @@ func AboutDrill(r *drill.Report, d *drill.Drill, from string, width int) []rende
 	}
 }
 
-// AboutClaim is what a report has about the claim number i (from 0).
+// AboutClaim returns the sections about claim number i (from 0).
 func AboutClaim(d *drill.Drill, i int) []render.Section {
 	c := &d.Claims[i]
 	return []render.Section{
@@ -112,12 +113,12 @@ func AboutClaim(d *drill.Drill, i int) []render.Section {
 	}
 }
 
-// look adds what an independent probe saw.
+// look adds the result of an independent probe.
 func (s *sheet) look(l *drill.Seen) {
 	s.Field(string(l.Stage)+" "+l.Name, looked(*l), page.Plain)
 }
 
-// AboutMachine is what a report has about a machine: what was done there, what is left, and its own journal.
+// AboutMachine returns the sections about a machine: what was done there, what is left, and its own journal.
 func AboutMachine(d *drill.Drill, i int) []render.Section {
 	m := &d.Machines[i]
 	one := *d
@@ -128,7 +129,7 @@ func AboutMachine(d *drill.Drill, i int) []render.Section {
 	}
 }
 
-// journal adds a machine's own entries, those about one step where that is named.
+// journal adds a machine's own entries, or only those about one step if of names it.
 func (s *sheet) journal(all []step.Entry, of string) {
 	t := page.Table{Columns: page.Titles("time", "what", "step", "by", "state")}
 	for i := range all {
@@ -142,7 +143,7 @@ func (s *sheet) journal(all []step.Entry, of string) {
 	}
 }
 
-// AboutStep is what a report has about a step of a machine.
+// AboutStep returns the sections about a step of a machine.
 func AboutStep(m *drill.MachineResult, i int) []render.Section {
 	st := &m.Steps[i]
 	return []render.Section{
@@ -169,8 +170,8 @@ func AboutStep(m *drill.MachineResult, i int) []render.Section {
 	}
 }
 
-// AboutSight is the part of a drill's report about a walk; opens is how to show its own report, or why that is
-// impossible.
+// AboutSight returns the sections about a walk; opens is the command that shows the walk's own report, or why
+// there is none.
 func AboutSight(w *drill.Sight, opens string) []render.Section {
 	return []render.Section{
 		section("found", "", func(s *sheet) {
@@ -217,8 +218,8 @@ func (s *sheet) pairs(m map[string]string) {
 	}
 }
 
-// EventLine is an event in a few words, with the machine if the drill has several; bad marks one that a passing drill
-// does not have.
+// EventLine returns an event in a few words, with the machine if the drill has several; bad marks an event that a
+// passing drill does not have.
 func EventLine(e *drill.Event, story *drill.Story) (text string, bad bool) {
 	text = strings.TrimSpace(string(e.Kind) + " " + e.Step)
 	switch {
@@ -245,7 +246,7 @@ func EventLine(e *drill.Event, story *drill.Story) (text string, bad bool) {
 	return text, false
 }
 
-// AboutEvent is what the log has about an event.
+// AboutEvent returns the sections about an event of the log.
 func AboutEvent(e *drill.Event, story *drill.Story) []render.Section {
 	return []render.Section{section("found", "", func(s *sheet) {
 		s.Add(page.Heading{Text: "event " + strconv.Itoa(e.Seq) + ": " + string(e.Kind)})
@@ -274,7 +275,7 @@ func AboutEvent(e *drill.Event, story *drill.Story) []render.Section {
 	})}
 }
 
-// AboutRun is what a report of several drills has about them all.
+// AboutRun returns the sections about a report of several drills.
 func AboutRun(r *drill.Report) []render.Section {
 	return []render.Section{
 		section("found", "", func(s *sheet) { s.foot(r) }),

@@ -9,12 +9,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// cells are a drill's row, the same in every format.
+// cells are the cells of a drill's row, the same in every format.
 type cells struct {
 	drill, injected, detected, budget, hop, signal, blame, saw, recovered, residue, verdict page.Cell
 }
 
-// nothing is the cell where there is nothing to show: it did not come to that.
+// nothing returns the cell for a value that does not exist because the drill ended earlier.
 func nothing() page.Cell { return page.Cell{Text: "–", Style: page.Faint} }
 
 func cellsOf(d *drill.Drill) cells {
@@ -42,8 +42,8 @@ func cellsOf(d *drill.Drill) cells {
 	return c
 }
 
-// timed is when something was seen. If its claim is violated, the cell shows that beside the time, or in words
-// without one.
+// timed returns the time of an event. If its claim is violated, the cell marks the time, or shows otherwise if
+// there is no time.
 func timed(t drill.Timing, c drill.Claim, otherwise string) page.Cell {
 	text := span(t)
 	switch {
@@ -57,7 +57,7 @@ func timed(t drill.Timing, c drill.Claim, otherwise string) page.Cell {
 	return page.Cell{Text: text}
 }
 
-// blame shows whether the chain reported what it should, and if not, what that makes the drill.
+// blame shows whether the chain reported what was expected, and otherwise the resulting verdict.
 func blame(c drill.Claim) page.Cell {
 	switch c.State {
 	case drill.Held:
@@ -90,7 +90,7 @@ func residue(d *drill.Drill) page.Cell {
 	return nothing() // nothing was touched
 }
 
-// left is how many differences are left that were not allowed.
+// left counts the remaining differences that were not allowed.
 func left(d *drill.Drill) int {
 	n := 0
 	for i := range d.Machines {

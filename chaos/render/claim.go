@@ -4,7 +4,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 )
 
-// claimOf is a claim by its id; one that the report lacks was not seen.
+// claimOf returns a claim by its id; a claim that the report lacks was not seen.
 func claimOf(d *drill.Drill, id string) drill.Claim {
 	for _, c := range d.Claims {
 		if c.ID == id {
@@ -14,7 +14,7 @@ func claimOf(d *drill.Drill, id string) drill.Claim {
 	return drill.Claim{ID: id, State: drill.NotSeen}
 }
 
-// timingOf is when a claim came true, where that is measured.
+// timingOf returns when a claim came true, if that was measured.
 func timingOf(d *drill.Drill, id string) (drill.Timing, bool) {
 	switch id {
 	case drill.ClaimInjected:

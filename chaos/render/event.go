@@ -9,7 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// Event describes one event of a drill, line by line; nil if it only announces another one, or is not for people.
+// Event describes one event of a drill, in lines; nil if it only announces another event, or is not meant for
+// people.
 func Event(e drill.Event, s *drill.Story) []string {
 	switch e.Kind {
 	case drill.Refused:
@@ -61,7 +62,7 @@ func Event(e drill.Event, s *drill.Story) []string {
 	return nil
 }
 
-// brokenStep names the step that was made, by what it does.
+// brokenStep names a step that was made by its effect.
 func brokenStep(e drill.Event, s *drill.Story) string {
 	text := e.Step
 	for _, t := range s.Plan.Targets {
@@ -75,7 +76,7 @@ func brokenStep(e drill.Event, s *drill.Story) string {
 	return text
 }
 
-// looked is what an independent probe saw.
+// looked describes the result of an independent probe.
 func looked(l drill.Seen) string {
 	there, not := "the fault is there", "the fault is not there"
 	switch l.Name {
@@ -120,7 +121,7 @@ func putBack(e drill.Event) string {
 	return text
 }
 
-// PutBack is who reverted a machine, and in how many microseconds if it was on request.
+// PutBack describes who reverted a machine and, if that was on request, in how many microseconds.
 func PutBack(reverter string, us int64) string {
 	if reverter != "" && reverter != step.ByCLI {
 		return "reverted by its " + reverter
@@ -128,7 +129,7 @@ func PutBack(reverter string, us int64) string {
 	return fmt.Sprintf("reverted in %.0f ms", float64(us)/1000)
 }
 
-// Compared is how a machine compares with its state before the drill.
+// Compared describes how a machine differs from its state before the drill.
 func Compared(same *bool, residue []step.Residue) string {
 	if same != nil && *same {
 		return "as before"
@@ -136,7 +137,7 @@ func Compared(same *bool, residue []step.Residue) string {
 	return fmt.Sprintf("%d left that was not there", len(step.Unexplained(residue)))
 }
 
-// compared is every difference from before that the drill does not allow.
+// compared lists the differences that the drill does not allow.
 func compared(e drill.Event) []string {
 	lines := []string{e.Machine + ": " + Compared(e.Clean, e.Residue)}
 	if e.Clean != nil && *e.Clean {

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// writeJUnit writes one suite for each drill, with one case for each claim: a violated one is a failure, one that was
-// not seen an error. So a suite is green exactly where the drill passed.
+// writeJUnit writes a suite for each drill with a case for each claim: a violated claim is a failure, a claim that
+// was not seen an error. So a suite is green exactly if the drill passed.
 func writeJUnit(w io.Writer, r *drill.Report) error {
 	b, err := xml.MarshalIndent(junit(r), "", "  ")
 	if err != nil {
@@ -66,7 +66,7 @@ func suite(r *drill.Report, d *drill.Drill) render.JUnitSuite {
 		}),
 	}
 	if !d.StartedAt.IsZero() {
-		s.Timestamp = d.StartedAt.UTC().Format("2006-01-02T15:04:05") // the dialect knows no zone and no fraction
+		s.Timestamp = d.StartedAt.UTC().Format("2006-01-02T15:04:05") // the format has no time zone and no fractions
 	}
 	for i := range d.Claims {
 		s.Cases = append(s.Cases, junitClaim(d, &d.Claims[i]))
@@ -80,7 +80,7 @@ func suite(r *drill.Report, d *drill.Drill) render.JUnitSuite {
 		}
 	}
 	s.Tests = len(s.Cases)
-	if d.Verdict.Word != drill.Pass && s.Failures+s.Errors == 0 { // without this it would read as green
+	if d.Verdict.Word != drill.Pass && s.Failures+s.Errors == 0 { // without this the suite would be green
 		s.Cases = append(s.Cases, render.JUnitCase{
 			Name: "verdict", ClassName: "drill." + clean(d.Scenario), Time: "0",
 			Error: &render.JUnitProblem{Message: clean(d.Verdict.Text), Type: orWord(d.Verdict.Word, "no verdict")},
@@ -118,7 +118,7 @@ func junitClaim(d *drill.Drill, c *drill.Claim) render.JUnitCase {
 	return k
 }
 
-// junitText is what a CI page shows of a failure.
+// junitText is the text that a CI page shows for a failure.
 func junitText(d *drill.Drill, c *drill.Claim) string {
 	said := func(label, text string) string { return page.After(label+": ", clean(text)) }
 	return strings.Join(page.Kept(clean(c.Title), said("why", c.Text), said("expected", expected(d)),
@@ -140,5 +140,5 @@ func sawOf(d *drill.Drill) string {
 	return clean(d.Observed.UserSaw)
 }
 
-// junitSeconds is a duration as JUnit has it: seconds with milliseconds.
+// junitSeconds formats a duration for JUnit: seconds with milliseconds.
 func junitSeconds(ms int64) string { return strconv.FormatFloat(float64(max(ms, 0))/1000, 'f', 3, 64) }

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// machines are what was done on each machine, and what is left there; brief, without the steps that are as before and
-// the differences that the drill allows.
+// machines describes what was done on each machine, and what is left there; brief leaves out reverted steps and
+// allowed differences.
 func machines(d *drill.Drill, brief bool) page.Fields {
 	var f page.Fields
 	for i := range d.Machines {
@@ -39,12 +39,12 @@ func machines(d *drill.Drill, brief bool) page.Fields {
 	return f
 }
 
-// marked is a line with a status, without a style where that is good.
+// marked returns a line with a status, without a style if the status is good.
 func marked(st, good diag.Status, text string) page.Field {
 	return page.Field{Lead: st.Symbol() + " ", Text: text, Style: plainUnless(st, good)}
 }
 
-// machineSays is the machine's part in one sentence.
+// machineSays describes the machine's part in one sentence.
 func machineSays(m *drill.MachineResult) string {
 	var parts []string
 	switch {
@@ -83,7 +83,7 @@ func machineSays(m *drill.MachineResult) string {
 	return strings.Join(parts, "; ")
 }
 
-// steps are one step of a machine, and those of its changes that the step's own line does not cover.
+// steps describes a step of a machine, and those changes that the step's own line does not cover.
 func steps(s *step.StepStatus) page.Fields {
 	text := fmt.Sprintf("%s %s (%s, %s)%s", orWord(s.State, "not begun"), s.ID, s.Fault, s.Tier, page.After(": ", s.Text))
 	f := page.Fields{marked(StepStatus(s.State), diag.StatusPass, text)}

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// summary adds what a pull request or a handover wants: the verdict, the matrix, and then each drill, those that did
-// not pass first and opened.
+// summary adds what a pull request or a handover needs: the verdict, the matrix, and then each drill, with failed
+// drills first and expanded.
 func (s *sheet) summary(r *drill.Report) {
 	s.Add(page.Heading{Text: word(r.Verdict.Word).Text + ": " + counts(r)})
 	s.Add(page.Para{Text: Title(r)})
@@ -38,7 +38,7 @@ func (s *sheet) summary(r *drill.Report) {
 	s.Add(page.Para{Text: writtenBy(r)})
 }
 
-// writtenBy names the tool that ran the drills, and the one that rendered the page where that is another run of it.
+// writtenBy names the tool that ran the drills and, if that is another version, the tool that rendered the page.
 func writtenBy(r *drill.Report) string {
 	switch {
 	case r.RenderedBy == "":

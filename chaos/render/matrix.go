@@ -8,7 +8,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// matrixColumns are in the order of a run. What broke on a machine outranks what it was called.
+// matrixColumns are in the order of a run. A narrow terminal drops the lowest Drop first: the residue on a machine
+// matters more than the names of hop and signal.
 func matrixColumns() []page.Column {
 	return []page.Column{
 		{Title: "drill", Least: 14}, {Title: "injected", Drop: 4}, {Title: "detected", Drop: 8}, {Title: "budget", Drop: 5},
@@ -18,7 +19,7 @@ func matrixColumns() []page.Column {
 	}
 }
 
-// table is one line for each drill; whole, nothing is left out or cut.
+// table has one row for each drill; whole disables leaving out and truncating.
 func table(r *drill.Report, whole bool) page.Table {
 	t := page.Table{Columns: matrixColumns()}
 	for i := range t.Columns {
@@ -35,7 +36,7 @@ func table(r *drill.Report, whole bool) page.Table {
 	return t
 }
 
-// matrix adds one line for each drill, below it the reasons of those that did not pass, and last the verdict.
+// matrix adds the table, then the reasons of drills that did not pass, and last the verdict.
 func (s *sheet) matrix(r *drill.Report, whole bool) {
 	s.Add(page.Heading{Text: Title(r)})
 	if len(r.Drills) > 0 {
@@ -50,7 +51,7 @@ func (s *sheet) matrix(r *drill.Report, whole bool) {
 	s.foot(r)
 }
 
-// Title names which drills these are.
+// Title names the set of drills.
 func Title(r *drill.Report) string {
 	parts := []string{page.Count(len(r.Drills)+len(r.NotRun), "drill")}
 	if b := r.Game; b != nil {
@@ -67,7 +68,7 @@ func Title(r *drill.Report) string {
 
 func notRun(r *drill.Report) string { return strings.Join(r.NotRun, ", ") }
 
-// foot sums up: what was not run, how many, and the worst.
+// foot adds the summary: drills that were not run, the counts, and the worst verdict.
 func (s *sheet) foot(r *drill.Report) {
 	s.Field("not run", notRun(r), page.Unsure)
 	s.Field("partial", ended(r), page.Unsure)
@@ -77,5 +78,5 @@ func (s *sheet) foot(r *drill.Report) {
 	s.Add(page.Para{Text: loud(r.Verdict.Word) + " · " + counts(r), Style: word(r.Verdict.Word).Style})
 }
 
-// loud is a verdict as symbol and word, in capitals.
+// loud returns a verdict as symbol and word, in capitals.
 func loud(w drill.Word) string { return strings.ToUpper(word(w).Text) }

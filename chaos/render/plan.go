@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// Plan is a plan for people: what each machine does, what undo does, what is expected by when, and why it is refused.
-// Secrets are not in it.
+// Plan renders a plan for people: each machine's changes, the undo, the expectations with their times, and
+// refusals. It shows no secrets.
 func Plan(p *chaos.Plan) []page.Block {
 	var d page.Doc
 	m := p.Scenario.Metadata
@@ -54,7 +54,7 @@ func Plan(p *chaos.Plan) []page.Block {
 	return d.Blocks
 }
 
-// plannedStep is one step's title, and what it does, reverts and checks.
+// plannedStep returns a step's title, its changes, the undo and the checks.
 func plannedStep(p *chaos.Plan, t *chaos.PlannedMachine, s *step.Step) (string, page.Code) {
 	i := slices.IndexFunc(p.Schedule, func(m chaos.Move) bool { return m.Machine == t.ID && m.Step == s.ID })
 	when := ""
@@ -81,7 +81,7 @@ func plannedStep(p *chaos.Plan, t *chaos.PlannedMachine, s *step.Step) (string, 
 	return fmt.Sprintf("%s (%s, %s%s): %s", s.ID, s.Fault, s.Tier, when, s.Title), code
 }
 
-// where names the machine, and the unit, that a probe runs in.
+// where names the machine and the unit that a probe runs in.
 func where(l *chaos.Look) string {
 	switch {
 	case l.Machine == "":

@@ -1,9 +1,9 @@
-// Package render turns the report of drills into bytes. It is pure, as diag/render is, whose formats it uses, and is
-// drawn by package page: no clock, no environment, no terminal. A state is always a word and a symbol, colour only
-// adds.
+// Package render turns the report of drills into bytes. It is pure: no clock, no environment, no terminal. Like
+// diag/render, whose formats it uses, it draws with package page. A state is always shown as a word and a symbol;
+// color only adds to them.
 //
-// It decides nothing. What a report does not have is not shown here, and what was not seen is never drawn as if it had
-// been. Callers are cmd/gpuaasctl and tests.
+// It decides nothing. It shows only what the report contains, and never draws something that was not seen as if it
+// had been. Its callers are cmd/gpuaasctl and tests.
 package render
 
 import (
@@ -16,13 +16,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// Formats lists what a report of drills can be written as, for help and completion. Table is one line for each drill,
-// or the page of a single one; wide is one line for each with every column; full is the whole of each.
+// Formats lists the formats of a report of drills, for help and completion. Table is one line per drill, or the
+// page of a single drill; wide is one line per drill with every column; full is everything about each drill.
 var Formats = [...]render.Format{
 	render.Table, render.Wide, render.Full, render.Short, render.JSON, render.JUnit, render.Markdown,
 }
 
-// Report writes r in the format of o. It fails only when w does, or on an unknown format.
+// Report writes r in the format of o. It fails only if w does, or on an unknown format.
 func Report(w io.Writer, r *drill.Report, o render.Options) error {
 	s := &sheet{}
 	switch o.Format {
@@ -62,8 +62,8 @@ func unknown(f render.Format) error {
 	return fmt.Errorf("no output format %q for drills (one of %s)", f, strings.Join(names, ", "))
 }
 
-// sheet is a document about drills.
+// sheet is the document about the drills.
 type sheet struct{ page.Doc }
 
-// clean makes text from elsewhere harmless.
+// clean escapes text from untrusted sources.
 func clean[T ~string](s T) string { return page.Clean(string(s)) }

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// short writes one line for each drill, of which nothing is cut off: lists and pipes read it.
+// short writes one untruncated line for each drill, for lists and pipes.
 func (s *sheet) short(r *drill.Report) {
 	for i := range r.Drills {
 		d := &r.Drills[i]

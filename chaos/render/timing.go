@@ -9,9 +9,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 )
 
-// span is when something was seen: "0.40–1.1 s", or "≤0.31 s" where it may have been there from the start. The first
-// number is rounded down and the second one up, so that what is written holds what was measured. What was not seen is
-// "not in 31 s", or "–" where no probe ran.
+// span formats the time of an event: "0.40–1.1 s", or "≤0.31 s" if it may have happened at the start. The lower
+// bound is rounded down and the upper one up, so that the text is never more precise than the measurement. An
+// event that was not seen is "not in 31 s", or "–" if no probe ran.
 func span(t drill.Timing) string {
 	switch {
 	case t.Seen && t.AfterMS <= 0:
@@ -24,7 +24,7 @@ func span(t drill.Timing) string {
 	return "–"
 }
 
-// sentence is span in words, with the budget: "between 0.40 s and 1.1 s, budget 30s".
+// sentence returns span in words, with the budget: "between 0.40 s and 1.1 s, budget 30s".
 func sentence(t drill.Timing) string {
 	text := "not seen"
 	switch {
@@ -45,7 +45,7 @@ func sentence(t drill.Timing) string {
 	return text
 }
 
-// budget is a budget in seconds: "30 s".
+// budget formats a budget in seconds: "30 s".
 func budget(t drill.Timing) string {
 	if t.Budget <= 0 {
 		return "–"
@@ -53,8 +53,8 @@ func budget(t drill.Timing) string {
 	return drill.Rounded(t.Budget.Std().Milliseconds(), math.Round) + " s"
 }
 
-// bar draws t in n columns: dots while it was not there yet, blocks while it may have come, a line for what is left of
-// the budget. Where it took longer than the budget, a stroke marks where that ended.
+// bar draws t in n columns: dots until the lower bound, blocks up to the upper bound, a line for the rest of the
+// budget. If the budget was exceeded, a stroke marks its end.
 func bar(t drill.Timing, n int) string {
 	limit := t.Budget.Std().Milliseconds()
 	all := max(limit, t.WithinMS, t.AfterMS)
@@ -74,7 +74,7 @@ func bar(t drill.Timing, n int) string {
 	return string(b)
 }
 
-// micros is a time that was measured on a machine: "0.8 ms", "31 ms", "1.2 s".
+// micros formats a duration that was measured on a machine: "0.8 ms", "31 ms", "1.2 s".
 func micros(us int64) string {
 	d := time.Duration(us) * time.Microsecond
 	switch {

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// Status is the status whose symbol and style a verdict has: a drill that was cut short, or that something else kept
-// from a verdict, is inconclusive. So is an unknown word.
+// Status returns the status whose symbol and style a verdict has: a drill that was interrupted, or got no verdict
+// for another reason, is inconclusive. So is an unknown word.
 func Status(w drill.Word) diag.Status {
 	switch w {
 	case drill.Pass:
@@ -24,10 +24,10 @@ func Status(w drill.Word) diag.Status {
 	return diag.StatusInconclusive
 }
 
-// word is a verdict as symbol and word.
+// word returns a verdict as symbol and word.
 func word(w drill.Word) page.Cell { return page.Marked(Status(w), orWord(w, "no verdict")) }
 
-// ClaimStatus is the status whose symbol and style a claim has.
+// ClaimStatus returns the status whose symbol and style a claim has.
 func ClaimStatus(s drill.State) diag.Status {
 	switch s {
 	case drill.Held:
@@ -38,12 +38,12 @@ func ClaimStatus(s drill.State) diag.Status {
 	return diag.StatusInconclusive
 }
 
-// stateWords is a claim's state for people.
+// stateWords returns a claim's state for people.
 func stateWords(s drill.State) string { return strings.ReplaceAll(string(s), "_", " ") }
 
-// StepStatus is the status whose symbol and style a step or a change of a machine has: as before is good, whatever else
-// it may be is not, and before anything was touched there is nothing to report. What is as before without this drill's
-// doing needs a check.
+// StepStatus returns the status whose symbol and style a step or a change of a machine has: reverted passes, a change
+// that was not made is neutral, a conflict or a failed revert fails, and a change that is still in place is
+// inconclusive. A change that was reverted by something other than this drill warns, since it needs a check.
 func StepStatus(s step.State) diag.Status {
 	return cmp.Or(map[step.State]diag.Status{
 		step.Reverted: diag.StatusPass,
@@ -55,7 +55,7 @@ func StepStatus(s step.State) diag.Status {
 	}[s], diag.StatusInconclusive)
 }
 
-// counts is how many drills have each verdict that one has, the best first.
+// counts returns the number of drills with each verdict, the best first.
 func counts(r *drill.Report) string {
 	n := map[drill.Word]int{}
 	for i := range r.Drills {
@@ -73,7 +73,7 @@ func counts(r *drill.Report) string {
 	return strings.Join(parts, " · ")
 }
 
-// ended is how a run that did not complete ended, "" for the ordinary one.
+// ended describes how a run that did not complete ended, "" for one that did.
 func ended(r *drill.Report) string {
 	switch r.EndedBy {
 	case diag.EndedCompleted:
@@ -86,7 +86,7 @@ func ended(r *drill.Report) string {
 	return "how it ended is not known: this report is partial"
 }
 
-// remedy is what to do about a drill that left a machine or the chain other than it was; "" where none did.
+// remedy returns the next step after a drill that left a machine or the chain changed; "" if it did not.
 func remedy(r *drill.Report, d *drill.Drill) (text, command string) {
 	of := func(words ...string) string {
 		if r.Profile != "" {

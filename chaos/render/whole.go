@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
-// page adds the page of one drill: what is beside the point, and then the answer, so that a screen ends with it.
+// page adds the page of one drill: details first and the answer last, so that the answer stays on the screen.
 func (s *sheet) page(r *drill.Report, d *drill.Drill, o render.Options) {
 	s.Add(page.Heading{Text: Headline(r, d)}, page.Para{Text: d.Title, Indent: 2})
 	s.Add(claims(d, true), timings(d, o.Width), machines(d, true))
@@ -24,8 +24,8 @@ func (s *sheet) page(r *drill.Report, d *drill.Drill, o render.Options) {
 	s.Add(render.Fitting(o, func(_ int, short bool) []page.Block { return answer(r, d, o.From, short) })...)
 }
 
-// answer is what a drill is made for: its verdict and why, what was expected and what the chain reported, who cares,
-// what to do now, and last the verdict in one line.
+// answer is the result of a drill: its verdict and the reason, what was expected and what the chain reported, the
+// owner, the next commands, and last the verdict in one line.
 func answer(r *drill.Report, d *drill.Drill, from string, short bool) []page.Block {
 	s := &sheet{}
 	st := Status(d.Verdict.Word)
@@ -85,7 +85,7 @@ func (s *sheet) whole(r *drill.Report, width int) {
 	}
 }
 
-// drill adds all that is known of one drill, but its verdict.
+// drill adds everything about the drill except its verdict.
 func (s *sheet) drill(r *drill.Report, d *drill.Drill, width int) {
 	s.Add(claims(d, false), timings(d, width))
 	s.Field("expected", expected(d), page.Plain)
@@ -100,7 +100,7 @@ func Headline(r *drill.Report, d *drill.Drill) string {
 		d.Severity), " · ")
 }
 
-// claims is what a drill that passes has shown, as a checklist; brief, those that do not hold, and how many do.
+// claims lists a drill's claims as a checklist; brief shows only those that are not held, and how many are.
 func claims(d *drill.Drill, brief bool) page.Fields {
 	var f page.Fields
 	held := 0
@@ -126,7 +126,7 @@ func claims(d *drill.Drill, brief bool) page.Fields {
 	return f
 }
 
-// plainUnless is the plain style for a good status.
+// plainUnless returns the plain style for a good status, and the status's style otherwise.
 func plainUnless(st, good diag.Status) page.Style {
 	if st == good {
 		return page.Plain
@@ -134,14 +134,14 @@ func plainUnless(st, good diag.Status) page.Style {
 	return page.StatusStyle(st)
 }
 
-// The columns of a line with a time: what was timed, and the bar, which a terminal has that is wide enough for it.
+// The columns of a line with a time: the label, and the bar, which needs a wide enough terminal.
 const (
 	whatWidth = 11
 	barWidth  = 24
 	barFrom   = 100
 )
 
-// detected names what a drill's time to detect is: where nothing is to be blamed, of the walk that shows that.
+// detected names a drill's time to detect; if nothing may be blamed, the time is that of the walk that shows this.
 func detected(d *drill.Drill) string {
 	if d.Expected.Blame == "none" {
 		return "walked"
@@ -164,7 +164,8 @@ func timings(d *drill.Drill, width int) page.Fields {
 	return f
 }
 
-// saying is the chain's report and the tenant-visible error; whole adds its walk and the chain's other findings.
+// saying returns the chain's report and the tenant-visible error; whole adds the walk and the chain's other
+// findings.
 func (s *sheet) saying(d *drill.Drill, whole bool) {
 	o := d.Observed
 	if o == nil {
@@ -185,7 +186,7 @@ func (s *sheet) saying(d *drill.Drill, whole bool) {
 	}
 }
 
-// expected is what the scenario wants of the chain.
+// expected describes the scenario's expectation of the chain.
 func expected(d *drill.Drill) string {
 	e := &d.Expected
 	text := e.Blame
@@ -217,7 +218,7 @@ func once(i int, label string) string {
 	return ""
 }
 
-// walks are each walk in one line.
+// walks describes each walk in one line.
 func walks(d *drill.Drill) page.Fields {
 	var f page.Fields
 	for i := range d.Walks {
@@ -232,10 +233,10 @@ func walks(d *drill.Drill) page.Fields {
 	return f
 }
 
-// tenths is a time of the run in seconds.
+// tenths formats a time of the run in seconds.
 func tenths(ms int64) string { return fmt.Sprintf("%.1f", float64(ms)/1000) }
 
-// where is who cares, and where more is to be found.
+// where names the owner, and the places with more information.
 func (s *sheet) where(r *drill.Report, d *drill.Drill) {
 	for i, t := range d.Trouble {
 		s.Field(once(i, "trouble"), t, page.Unsure)
@@ -251,10 +252,10 @@ func (s *sheet) where(r *drill.Report, d *drill.Drill) {
 	s.Field("log", d.Log, page.Faint)
 }
 
-// toolOf is the version of the tool that ran the drill; "" where neither its log nor its report has it.
+// toolOf returns the version of the tool that ran the drill; "" if neither its log nor its report has it.
 func toolOf(r *drill.Report, d *drill.Drill) string { return cmp.Or(d.Tool, r.ToolVersion) }
 
-// stamp is when the run was, and for how long.
+// stamp describes when the run was, and how long it took.
 func stamp(d *drill.Drill) string {
 	if d.StartedAt.IsZero() {
 		return ""

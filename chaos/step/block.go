@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// Block stops traffic between the machine and remote addresses. It is described from the remote end, in either
-// direction, so that any reader can decide whether a connection matches. The kernel drops its elements at the drill's
-// TTL.
+// Block stops traffic between the machine and remote addresses. In both directions it names the remote end, so
+// that a reader can tell whether it affects a connection. The kernel drops its elements at the drill's TTL.
 type Block struct {
 	Direction string   `json:"direction"`       // out: what the machine sends; in: what it receives
 	Proto     string   `json:"proto"`           // tcp | udp | any
@@ -21,13 +20,13 @@ type Block struct {
 	Verdict   string   `json:"verdict"`
 }
 
-// Verdicts of a block: what the sender sees, or in what comes in.
+// Verdicts of a block, with what the sender sees, or what arrives in place of a response.
 const (
 	Drop          = "drop"             // nothing: a timeout
 	Reset         = "reset"            // ECONNREFUSED; tcp only
 	Refused       = "port-unreachable" // ECONNREFUSED
-	NameError     = "nxdomain"         // the DNS's answer comes, with "no such name"
-	ServerFailure = "servfail"         // the DNS's answer comes, with a failure
+	NameError     = "nxdomain"         // the DNS response arrives with "no such name"
+	ServerFailure = "servfail"         // the DNS response arrives with a failure
 )
 
 func (b *Block) validate() error {
@@ -78,11 +77,11 @@ func (b *Block) validate() error {
 	return errors.Join(errs...)
 }
 
-// rewrites reports whether the traffic comes through with another text.
+// rewrites reports whether the block changes packets rather than dropping or rejecting them.
 func (b *Block) rewrites() bool { return b.Verdict == NameError || b.Verdict == ServerFailure }
 
-// answers refuses a block that rewrites anything but DNS answers. A rewritten packet has no checksum, which only IPv4
-// allows.
+// answers rejects a block that rewrites anything but DNS responses. A rewritten packet has no checksum, which only
+// IPv4 allows.
 func (b *Block) answers() error {
 	switch {
 	case b.Direction != "in" || b.Proto != "udp" || !slices.Equal(b.Ports, []uint16{53}):
@@ -98,11 +97,11 @@ func (b *Block) answers() error {
 	return nil
 }
 
-// rcode has the kernel write the last four bits of a DNS header's flags, the response code. They lie 92 bits behind
-// the start of the UDP header. The checksum would no longer match, and 0 means without one.
+// rcode makes the kernel overwrite the last four bits of a DNS header's flags, the response code, 92 bits after
+// the start of the UDP header. It also sets the checksum, which would not match any more, to 0, which means none.
 func rcode(code int) string { return fmt.Sprintf("@th,92,4 set %d udp checksum set 0", code) }
 
-// verdicts are nft's words for ours.
+// verdicts maps our verdicts to nft's.
 func verdicts() map[string]string {
 	return map[string]string{
 		NameError: rcode(3), ServerFailure: rcode(2),
@@ -110,7 +109,7 @@ func verdicts() map[string]string {
 	}
 }
 
-// prefix reads an address or a prefix without host bits.
+// prefix parses an address, or a prefix without host bits.
 func prefix(s string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
 		return netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), nil
@@ -122,7 +121,7 @@ func prefix(s string) (netip.Prefix, error) {
 	return p, nil
 }
 
-// Covers reports whether the block stops a TCP connection of the machine with that remote end, and why.
+// Covers reports whether the block stops a TCP connection of the machine to that remote end, and why.
 func (b *Block) Covers(peer netip.AddrPort) (string, bool) {
 	if b.Proto == "udp" || (len(b.Ports) > 0 && !slices.Contains(b.Ports, peer.Port())) {
 		return "", false
@@ -135,7 +134,7 @@ func (b *Block) Covers(peer netip.AddrPort) (string, bool) {
 	return "", false
 }
 
-// describe names the traffic: "out tcp 10.0.0.1,10.0.0.2:443".
+// describe names the blocked traffic: "out tcp 10.0.0.1,10.0.0.2:443".
 func (b *Block) describe() string {
 	s := b.Direction + " " + b.Proto + " " + strings.Join(b.Remote, ",")
 	if len(b.Ports) > 0 {
@@ -147,14 +146,14 @@ func (b *Block) describe() string {
 	return s
 }
 
-// Table is the name of the one nft table (family inet) that holds a step's block.
+// Table returns the name of the nft table (family inet) that holds a step's block.
 func Table(run, id string, n int) string {
 	return "gpuaasctl_" + strings.ReplaceAll(run, "-", "_") + "_" +
 		strings.ReplaceAll(id, "-", "_") + fmt.Sprintf("_%d", n)
 }
 
-// Ruleset is the nft text that makes the block under the table's name with elements that live for ttl, and the text
-// that removes it. Making is one transaction: the table is there as a whole, or not at all.
+// Ruleset returns the nft text that creates the block in the named table, with elements that expire after ttl, and
+// the text that removes it. The creation is one transaction: the table exists completely or not at all.
 func (b *Block) Ruleset(table string, ttl time.Duration) (do, undo string) {
 	var w strings.Builder
 	fmt.Fprintf(&w, "create table inet %s\ntable inet %s {\n", table, table)
@@ -181,7 +180,7 @@ func (b *Block) Ruleset(table string, ttl time.Duration) (do, undo string) {
 	return w.String(), "delete table inet " + table + "\n"
 }
 
-// elements are the addresses of one family, with the time that they have: whole seconds, rounded up.
+// elements returns the addresses of one family with their timeout in whole seconds, rounded up.
 func (b *Block) elements(is4 bool, ttl time.Duration) []string {
 	seconds := int64((ttl + time.Second - 1) / time.Second)
 	var all []string

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Change is one change of one place; exactly one of the pointers is set. The set is closed: what is not here cannot be
-// reverted without help, so it cannot be done.
+// Change is one change of one place; exactly one of the pointers is set. The set of kinds is closed: a change of
+// another kind could not be reverted without help, so it cannot be made.
 type Change struct {
 	Block  *Block   `json:"block,omitempty"`
 	File   *File    `json:"file,omitempty"`
@@ -15,55 +15,57 @@ type Change struct {
 	Pause  *Pause   `json:"pause,omitempty"`
 	Hold   *Hold    `json:"hold,omitempty"`
 	Run    *Run     `json:"run,omitempty"`
-	Notify []Notify `json:"notify,omitempty"` // the unit that reads the place: notified after change and undo
+	Notify []Notify `json:"notify,omitempty"` // the unit that reads the place, notified after change and undo
 }
 
-// Notify notifies a running unit that a place has changed. One that does not run is left alone.
+// Notify notifies a running unit that a place has changed. A unit that is not running is left alone.
 type Notify struct {
 	Unit string `json:"unit"`
 	Verb string `json:"verb"` // reload | restart
 }
 
-// File puts a file, a link or nothing at a path. What was there is parked beside it by RENAME_EXCHANGE, so it comes
-// back with its inode, times and attributes. Folders on the way are made, and removed again when they are empty.
+// File puts a file, a link or nothing at a path. The original is parked next to it with RENAME_EXCHANGE, so that
+// it is restored with its inode, times and attributes. Missing parent folders are created, and removed again if
+// they are empty.
 type File struct {
 	Path   string `json:"path"`
 	Text   string `json:"text,omitempty"`
-	Mode   uint32 `json:"mode,omitempty"` // 0 = as the parked file's, else 0644
-	UID    *int   `json:"uid,omitempty"`  // nil = as the parked file's, else root
+	Mode   uint32 `json:"mode,omitempty"` // 0 = that of the original, else 0644
+	UID    *int   `json:"uid,omitempty"`  // nil = that of the original, else root
 	GID    *int   `json:"gid,omitempty"`
-	Link   string `json:"link,omitempty"`   // a symbolic link to this, instead of text
-	Absent bool   `json:"absent,omitempty"` // nothing is there while the drill runs
-	Secret bool   `json:"secret,omitempty"` // Text is not shown in plans and states, and lies on no disk by itself
-	SHA256 string `json:"sha256,omitempty"` // of a secret Text that is kept elsewhere, see Seal; hex
-	Yields bool   `json:"yields,omitempty"` // a process that replaces it does what the drill is about: no conflict, theirs stays
+	Link   string `json:"link,omitempty"`   // target of a symbolic link, instead of text
+	Absent bool   `json:"absent,omitempty"` // nothing is at the path while the drill runs
+	Secret bool   `json:"secret,omitempty"` // Text is hidden in plans and states, and not written to a disk by itself
+	SHA256 string `json:"sha256,omitempty"` // hex digest of a secret Text that is stored elsewhere, see Seal
+	// its replacement by another process is what the drill expects: no conflict, the new file stays
+	Yields bool `json:"yields,omitempty"`
 }
 
-// Mount lays something over a path, on the machine or only as one unit sees it.
+// Mount mounts something over a path, on the machine or only in the view of one unit.
 type Mount struct {
 	Target   string `json:"target"`
-	Unit     string `json:"unit,omitempty"` // lay it in the mount namespace of this unit's main process, and nowhere else
+	Unit     string `json:"unit,omitempty"` // mount only in the namespace of this unit's main process
 	Text     string `json:"text,omitempty"` // a file with this text, or
 	Source   string `json:"source,omitempty"`
 	Tmpfs    *Tmpfs `json:"tmpfs,omitempty"`
-	Mode     uint32 `json:"mode,omitempty"` // of the text's file; 0 = 0644
+	Mode     uint32 `json:"mode,omitempty"` // of the file with the text; 0 = 0644
 	Writable bool   `json:"writable,omitempty"`
 	Secret   bool   `json:"secret,omitempty"` // as a file's
 	SHA256   string `json:"sha256,omitempty"`
 }
 
-// Tmpfs is a file system that is small on purpose.
+// Tmpfs is a deliberately small file system.
 type Tmpfs struct {
 	Bytes  int64 `json:"bytes"`
 	Inodes int64 `json:"inodes,omitempty"` // 0 = the kernel's choice
 }
 
-// Unit gives a unit a drop-in, a state, or both. Drop-ins lie in /run and sort after every other one.
+// Unit gives a unit a drop-in, a state, or both. Drop-ins are in /run and sort after all others.
 type Unit struct {
 	Unit   string `json:"unit"`
 	DropIn string `json:"drop_in,omitempty"`
 	State  string `json:"state"` // restarted | stopped | frozen
-	// a stop of it by another program is what the drill is about: no conflict, undo starts it
+	// a stop of it by another program is what the drill expects: no conflict, undo starts it
 	Yields bool `json:"yields,omitempty"`
 }
 
@@ -74,45 +76,46 @@ const (
 	Frozen    = "frozen" // by systemd's freezer
 )
 
-// Pause stops the main process of a unit by SIGSTOP. The watchdog keeps it.
+// Pause stops the main process of a unit with SIGSTOP. The watchdog keeps it stopped.
 type Pause struct {
 	Unit string `json:"unit"`
 }
 
-// Hold fills a file system with unnamed files that die with the watchdog; exactly one of the last three sets how far.
+// Hold fills a file system with unnamed files that disappear with the watchdog; exactly one of the last three
+// fields says how far.
 type Hold struct {
 	Dir     string `json:"dir"`               // a folder of the file system
-	Leave   *int64 `json:"leave,omitempty"`   // bytes that stay free, at most; 0 = to the last byte
+	Leave   *int64 `json:"leave,omitempty"`   // maximum number of free bytes; 0 = fill completely
 	Percent int    `json:"percent,omitempty"` // of it in use, at the least
 	Inodes  bool   `json:"inodes,omitempty"`  // until no file can be made
 }
 
-// Run is for a state that only a program can set. State prints it. Undo is run only while it prints Injected.
+// Run is for a state that only a program can set. State prints it. Undo runs only if State prints Injected.
 type Run struct {
-	Place    string `json:"place"` // names what is set: "redis:maxclients"
+	Place    string `json:"place"` // name of the state: "redis:maxclients"
 	Tier     string `json:"tier"`  // T2, or T3 when it outlives a reboot
 	State    Exec   `json:"state"`
 	Do       Exec   `json:"do"`
 	Undo     Exec   `json:"undo"`
-	Injected string `json:"injected"` // what State prints once Do has worked, without white space around it
-	// Late reports that State needs a change before it in its step, as a file with a token: it is read first when that is
-	// made.
+	Injected string `json:"injected"` // what State prints after Do has taken effect, trimmed
+	// Late means that State needs an earlier change of the step, such as a file with a token: it is run only when
+	// the change is made.
 	Late bool `json:"late,omitempty"`
 }
 
-// Exec is a program with its arguments: never a shell's text.
+// Exec is a program with its arguments; it is never a shell command line.
 type Exec struct {
 	Argv  []string `json:"argv"` // the first is an absolute path
 	Stdin string   `json:"stdin,omitempty"`
-	Exits []int    `json:"exits,omitempty"` // codes that are fine; empty = 0
+	Exits []int    `json:"exits,omitempty"` // codes that count as success; empty = 0
 }
 
-// Fine reports whether code is one of those that are fine.
+// Fine reports whether code counts as success.
 func (e Exec) Fine(code int) bool {
 	return (len(e.Exits) == 0 && code == 0) || slices.Contains(e.Exits, code)
 }
 
-// kinds is the closed set, in the order of Change's fields.
+// kinds lists the closed set, in the order of Change's fields.
 func (c Change) kinds() []struct {
 	name string
 	v    interface{ validate() error }
@@ -129,7 +132,7 @@ func (c Change) kinds() []struct {
 	}
 }
 
-// Kind names the one kind that is set; "" if it is not exactly one.
+// Kind returns the one kind that is set; "" if not exactly one is.
 func (c Change) Kind() string {
 	kind := ""
 	for _, k := range c.kinds() {
@@ -143,10 +146,10 @@ func (c Change) Kind() string {
 	return kind
 }
 
-// Held reports whether the change lasts only while the watchdog keeps it.
+// Held reports whether the change lasts only as long as the watchdog.
 func (c Change) Held() bool { return c.Pause != nil || c.Hold != nil }
 
-// Tier is the best that the change by itself can promise.
+// Tier returns the strongest tier that the change by itself can promise.
 func (c Change) Tier() string {
 	switch {
 	case c.Block != nil:
@@ -161,13 +164,13 @@ func (c Change) Tier() string {
 	return TierBoot
 }
 
-// volatile reports whether a path lies where a reboot leaves nothing.
+// volatile reports whether a reboot clears the path.
 func volatile(p string) bool {
 	return strings.HasPrefix(p, "/run/") || strings.HasPrefix(p, "/dev/shm/")
 }
 
-// wayIn is the unit by which operators get to the machine, if the change stops it, or has it run otherwise: no undo but
-// the machine's own can be sent then. "" if it does not.
+// wayIn returns the SSH server's unit if the change stops it or makes it run differently, in which case only the
+// machine's own undo can be relied upon; "" otherwise.
 func (c Change) wayIn() string {
 	unit := ""
 	switch {
@@ -184,7 +187,7 @@ func (c Change) wayIn() string {
 	return ""
 }
 
-// Place names what is changed, so that two changes of the same place can be detected.
+// Place identifies the changed place, so that two changes of the same place can be detected.
 func (c Change) Place() string {
 	switch c.Kind() {
 	case "block":
@@ -208,7 +211,7 @@ func (c Change) Place() string {
 	return ""
 }
 
-// Names reports whether c is a drop-in that names the file which other makes: without it the unit cannot be started.
+// Names reports whether c is a drop-in that refers to the file of other: without that file the unit cannot start.
 func (c Change) Names(other Change) bool {
 	return c.Unit != nil && other.File != nil && strings.Contains(c.Unit.DropIn, other.File.Path)
 }

@@ -10,22 +10,22 @@ import (
 	"sync"
 )
 
-// Check looks at the machine with a tool of the machine, to verify that a step has the effect that it was made for.
+// Check runs a tool of the machine to verify that a step has its intended effect.
 type Check struct {
 	Name    string `json:"name"`
 	Exec    Exec   `json:"exec"`
-	Unit    string `json:"unit,omitempty"`    // look from this unit's mount namespace
-	Has     string `json:"has,omitempty"`     // must be in what it prints, on either stream
+	Unit    string `json:"unit,omitempty"`    // run in this unit's mount namespace
+	Has     string `json:"has,omitempty"`     // must be in the output, on either stream
 	Lacks   string `json:"lacks,omitempty"`   // must not be
-	Within  Millis `json:"within_ms"`         // tried until it holds, for so long
-	Control bool   `json:"control,omitempty"` // holds without the fault as well: something that must still work
+	Within  Millis `json:"within_ms"`         // time limit for repeating it until it passes
+	Control bool   `json:"control,omitempty"` // must pass with and without the fault
 }
 
-// MainPID is in a check's argv the main process of its unit, whose number is not known before it was restarted:
-// "/proc/{main-pid}/environ".
+// MainPID in a check's argv stands for the main process of its unit, whose pid is unknown until the unit was
+// restarted: "/proc/{main-pid}/environ".
 const MainPID = "{main-pid}"
 
-// Of is the program with MainPID filled in.
+// Of returns the program with MainPID replaced.
 func (e Exec) Of(pid int) Exec {
 	e.Argv = slices.Clone(e.Argv)
 	for i, a := range e.Argv {
@@ -34,7 +34,7 @@ func (e Exec) Of(pid int) Exec {
 	return e
 }
 
-// Against is what a check has against its program's exit code and what it printed on both streams; "" when it holds.
+// Against returns why a program's exit code and output do not satisfy the check; "" if they do.
 func (c Check) Against(code int, printed string) string {
 	switch {
 	case !c.Exec.Fine(code):
@@ -47,17 +47,17 @@ func (c Check) Against(code int, printed string) string {
 	return ""
 }
 
-// maxBrief is what is quoted of a tool, in bytes.
+// maxBrief bounds, in bytes, how much of a tool's output is quoted.
 const maxBrief = 160
 
-// private is what must not be shown in what a tool printed, also where its end was not kept: keys, what follows a
-// bearer's word, what is assigned to a name that names a secret, and tokens in three parts.
+// private matches secrets in a tool's output, even if truncated: private keys, bearer tokens, values assigned to a
+// name of a secret, and JWTs.
 var private = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?is)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)` +
 		`|\bbearer\s+\S+|\b[a-z0-9_-]*(?:token|secret|passw(?:or)?d|passphrase|api_?key|private_?key)["']?\s*[:=]\s*\S+|\beyJ[\w-]+\.[\w-]+\.[\w-]*`)
 })
 
-// brief is the beginning of what a tool printed, in one line, without what is private.
+// brief returns the beginning of a tool's output, in one line, without secrets.
 func brief(text string) string {
 	text = strings.Join(strings.Fields(private().ReplaceAllLiteralString(text, Redacted)), " ")
 	if len(text) > maxBrief {

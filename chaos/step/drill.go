@@ -1,11 +1,10 @@
-// Package step is what travels to a machine when a drill breaks something there, and what comes back: the drill with
-// every change that it makes, the journal's entries, the state of it all. It is data and pure functions on data, on the
-// standard library alone: package chaos and its fault kinds make it, package chaos/node carries it out.
+// Package step defines what is sent to a machine in a drill, and what is returned: the drill with all of its
+// changes, the entries of the journal, and the state. It is data and pure functions on data, and imports only the
+// standard library: package chaos and its fault kinds produce it, package chaos/node executes it.
 //
-// No one writes an undo. A Change declares what a place is to look like while the drill runs; the machine notes what
-// the place looks like before, and undo is that note read backwards: it is carried out only where the place still looks
-// as the change made it. Whatever else is found there belongs to another process, is left alone, and is called a
-// conflict.
+// No undo is written by hand. A Change declares the state of a place during the drill; the machine records the
+// state before, and restores that state, but only if the place is still in the changed state. If it is in any
+// third state, another process has changed it: it is left alone, and reported as a conflict.
 package step
 
 import (
@@ -21,47 +20,47 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// Schema is the version of the format; another one is refused.
+// Schema is the version of the format; other versions are rejected.
 const Schema = "gpuaas.drill/v1"
 
 // Limits of a drill.
 const (
-	MinTTL       = 10 * time.Second // chaos.min_ttl_seconds: shorter than that, an effect cannot be seen
-	MaxTTL       = time.Hour        // longer than that is an outage
+	MinTTL       = 10 * time.Second // chaos.min_ttl_seconds: a shorter drill would not show an effect
+	MaxTTL       = time.Hour        // a longer drill would be an outage
 	RenewEvery   = 5 * time.Second  // how often the run renews the lease
-	DefaultLease = 4 * RenewEvery   // so many missed renewals, and it is reverted
-	Grace        = 15 * time.Second // how long an undo may take: a unit is stopped and started in it
+	DefaultLease = 4 * RenewEvery   // after this many missed renewals, the drill is reverted
+	Grace        = 15 * time.Second // how long an undo may take, including the stop and start of a unit
 	MaxSize      = 256 << 10        // bytes of a drill in JSON
 )
 
-// Tiers are what removes a fault when the run does not, the strongest first.
+// Tiers name what removes a fault if the run does not, the strongest first.
 const (
-	TierKernel     = "T0" // the kernel, at a time that it was given
-	TierWatchdog   = "T1" // the end of the watchdog, or its restart
+	TierKernel     = "T0" // the kernel, by a timeout
+	TierWatchdog   = "T1" // the watchdog, or its restart
 	TierBoot       = "T2" // a reboot
-	TierPersistent = "T3" // only an undo: on disposable machines alone
+	TierPersistent = "T3" // only an undo: for disposable machines only
 )
 
-// Drill is everything that a machine must know to break something, and to revert it without help.
+// Drill is everything that a machine needs to inject faults and to revert them without help.
 type Drill struct {
 	Schema string `json:"schema"`
 	// names this run in every place that it touches: [a-z0-9-], at most 24
 	Run      string `json:"run"`
 	Scenario string `json:"scenario"` // id of the scenario file
 	Node     string `json:"node"`     // must be the node of the machine's consent file
-	// who runs it: "ann@laptop"; shown to an operator who finds the machine locked
+	// the operator: "ann@laptop"; shown to another operator who finds the machine locked
 	By  string    `json:"by"`
-	At  time.Time `json:"at"`     // the runner's clock when the drill was sent
-	TTL Millis    `json:"ttl_ms"` // from arming; after that everything is reverted
-	// without a renewal for so long, everything is reverted; 0 = DefaultLease
+	At  time.Time `json:"at"`     // the runner's time when the drill was sent
+	TTL Millis    `json:"ttl_ms"` // since arming; then everything is reverted
+	// without a renewal for this long, everything is reverted; 0 = DefaultLease
 	Lease Millis `json:"lease_ms,omitempty"`
-	// "addr:port" of connections that no change may cut, beside the SSH connection itself
+	// "addr:port" of connections that no change may cut, in addition to the SSH connection
 	Peers []string `json:"peers,omitempty"`
-	// only for machines that may be lost, by the scenario; then the owner must allow it, too
+	// only for machines that may be lost, says the scenario; the owner must allow it as well
 	Disposable bool    `json:"disposable,omitempty"`
 	Steps      []Step  `json:"steps"`
 	Scope      Scope   `json:"scope"`
-	Allowed    []Allow `json:"allowed,omitempty"` // differences that the drill is expected to leave
+	Allowed    []Allow `json:"allowed,omitempty"` // differences that the drill may leave
 }
 
 // Step is one fault on this machine.
@@ -70,20 +69,20 @@ type Step struct {
 	Fault   string   `json:"fault"` // kind of the fault in the scenario: "net-block"
 	Tier    string   `json:"tier"`
 	Title   string   `json:"title,omitempty"` // what it does, in words
-	Changes []Change `json:"changes"`         // made in this order, reverted in the reverse one
+	Changes []Change `json:"changes"`         // made in this order, reverted in reverse
 	Verify  []Check  `json:"verify,omitempty"`
 }
 
 // Millis is a duration in whole milliseconds.
 type Millis int64
 
-// Duration is m as Go has it.
+// Duration converts m to a time.Duration.
 func (m Millis) Duration() time.Duration { return time.Duration(m) * time.Millisecond }
 
-// MillisOf rounds d down.
+// MillisOf converts d, rounded down.
 func MillisOf(d time.Duration) Millis { return Millis(d / time.Millisecond) }
 
-// LeaseFor is how long the drill lives without a renewal.
+// LeaseFor returns how long the drill lives without a renewal.
 func (d Drill) LeaseFor() time.Duration {
 	if d.Lease == 0 {
 		return DefaultLease
@@ -91,7 +90,7 @@ func (d Drill) LeaseFor() time.Duration {
 	return d.Lease.Duration()
 }
 
-// Step finds a step by its id.
+// Step returns a step by its id.
 func (d Drill) Step(id string) (Step, bool) {
 	for _, s := range d.Steps {
 		if s.ID == id {
@@ -101,7 +100,7 @@ func (d Drill) Step(id string) (Step, bool) {
 	return Step{}, false
 }
 
-// Risk is why only a machine that may be lost takes the step; "" where every machine does.
+// Risk returns why the step is only for machines that may be lost; "" if it is for any machine.
 func (s Step) Risk() string {
 	if s.Tier == TierPersistent {
 		return "it outlives a reboot (" + TierPersistent + ")"
@@ -114,7 +113,7 @@ func (s Step) Risk() string {
 	return ""
 }
 
-// Encode is the one text of d: fields in the order of the types, no white space, a newline at the end.
+// Encode returns the canonical text of d: fields in the order of the types, no white space, a newline at the end.
 func (d Drill) Encode() []byte {
 	b, err := json.Marshal(d)
 	if err != nil {
@@ -123,7 +122,7 @@ func (d Drill) Encode() []byte {
 	return append(b, '\n')
 }
 
-// Decode reads a drill strictly (an unknown field is an error) and validates it.
+// Decode parses a drill strictly (an unknown field is an error) and validates it.
 func Decode(r io.Reader) (Drill, error) {
 	b, err := bounded.Read(r, MaxSize)
 	if errors.Is(err, bounded.ErrLimit) {
@@ -149,7 +148,7 @@ var name = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a
 // ValidName reports whether s may name a run or a step: it becomes part of file, unit and table names.
 func ValidName(s string) bool { return len(s) <= maxName && name().MatchString(s) }
 
-// Validate reports everything that is wrong with d by itself; a machine's objection is not known here.
+// Validate reports everything that is wrong with d by itself, independent of a machine.
 func (d Drill) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -254,7 +253,7 @@ func (s Step) validate() error {
 	return errors.Join(errs...)
 }
 
-// Claims are the places that the step changes, each once: no other step of the drill may change them.
+// Claims returns the places that the step changes, each once: no other step of the drill may change them.
 func (s Step) Claims() []string {
 	var all []string
 	seen := map[string]bool{}

@@ -11,22 +11,22 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// A journal is one file of zeros, made once and as long as it will ever be, so that a full disk cannot stop it. Entries
-// are written into it one after the other. Each is a line of text that fills whole blocks, so that grep and less read
-// it, and so that what follows a torn one is found again:
+// A journal is a file of fixed length, created full of zeros, so that a full disk cannot stop it. Entries are written
+// one after the other. Each is a line of text that is padded to whole blocks, so that grep and less can read it, and so
+// that the entry after a torn one can be found:
 //
 //	gpuaas-drill 1 blocks=2 crc32c=1a2b3c4d {"seq":7,…}
 //
-// The sum is over all of it but its own eight digits.
+// The checksum covers the whole entry except its own eight digits.
 const (
-	BlockSize   = 512 // what a disk writes wholly or not at all, at the least
+	BlockSize   = 512 // the smallest unit that a disk writes atomically
 	JournalSize = 1 << 20
 
 	journalMagic = "gpuaas-drill 1 blocks="
 	journalSum   = " crc32c="
 )
 
-// EncodeEntry writes e as it lies in a journal.
+// EncodeEntry returns e in the format of the journal.
 func EncodeEntry(e Entry) []byte {
 	text, err := json.Marshal(e)
 	if err != nil {
@@ -47,17 +47,17 @@ func EncodeEntry(e Entry) []byte {
 	}
 }
 
-// sumOf is over all of b but the eight bytes at skip.
+// sumOf returns the checksum of b without the eight bytes at skip.
 func sumOf(b []byte, skip int) uint32 {
 	t := crc32.MakeTable(crc32.Castagnoli)
 	return crc32.Update(crc32.Checksum(b[:skip], t), t, b[skip+8:])
 }
 
-// DecodeJournal reads entries in their order. end is where the next one goes; torn counts non-empty blocks that are
-// not a complete entry: a crash leaves them, and they are ignored. An entry that is lost takes no other one with it.
+// DecodeJournal reads entries in order. end is the offset of the next entry; torn counts non-empty blocks that are
+// not a complete entry: a crash leaves them, and they are ignored. A lost entry affects no other one.
 func DecodeJournal(b []byte) (entries []Entry, end, torn int) { return DecodeAfter(b, 0) }
 
-// DecodeAfter reads the entries that follow number last, from the part of a journal that begins right behind it.
+// DecodeAfter reads the entries after number last from the part of a journal that follows it.
 func DecodeAfter(b []byte, last int) (entries []Entry, end, torn int) {
 	for at := 0; at+BlockSize <= len(b); {
 		e, n := decodeEntry(b[at:])
@@ -74,7 +74,7 @@ func DecodeAfter(b []byte, last int) (entries []Entry, end, torn int) {
 	return entries, end, torn
 }
 
-// decodeEntry reads the entry at the start of b; 0 bytes if b does not start with one.
+// decodeEntry decodes the entry at the start of b and returns its length; 0 if b does not start with one.
 func decodeEntry(b []byte) (Entry, int) {
 	rest, ok := bytes.CutPrefix(b, []byte(journalMagic))
 	if !ok {
@@ -100,7 +100,7 @@ func decodeEntry(b []byte) (Entry, int) {
 
 func zeros(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
 
-// RedactEntries are entries without the texts that the drill calls secret: what leaves the machine.
+// RedactEntries returns the entries without the drill's secret texts, as they may leave the machine.
 func RedactEntries(entries []Entry) []Entry {
 	all := slices.Clone(entries)
 	for i, e := range all {

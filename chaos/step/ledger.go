@@ -9,18 +9,18 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// Longer than 300 lines: the fold of a journal and what may be asked of it.
+// Longer than 300 lines: the fold of a journal, and its queries.
 
-// Ledger is what a journal's entries add up to.
+// Ledger is the fold of a journal's entries.
 type Ledger struct {
 	Drill    Drill
-	Known    bool // the drill could be read: without that, nothing can be reverted
+	Known    bool // the drill's entry could be read: without it, nothing can be reverted
 	Boot     string
 	Armed    bool
 	ArmedAt  time.Time
 	ArmedNS  int64 // CLOCK_BOOTTIME
 	Steps    []StepLedger
-	Why      string // everything is to be reverted, and why
+	Why      string // not empty: everything is to be reverted, for this reason
 	Reverter string // who undid something last
 	Guard    int    // pid of the last watchdog
 	Guards   int    // how many there were
@@ -29,7 +29,7 @@ type Ledger struct {
 	Last     int // number of the last entry
 }
 
-// StepLedger is one step of it.
+// StepLedger is the fold of one step.
 type StepLedger struct {
 	Step     Step
 	Wanted   bool
@@ -40,7 +40,7 @@ type StepLedger struct {
 	Changes  []ChangeLedger
 }
 
-// ChangeLedger is one change of it.
+// ChangeLedger is the fold of one change.
 type ChangeLedger struct {
 	Change Change
 	State  State // "" before it is planned
@@ -49,7 +49,7 @@ type ChangeLedger struct {
 	By     string
 }
 
-// Read adds up entries.
+// Read folds entries.
 func Read(entries []Entry) Ledger {
 	var l Ledger
 	for _, e := range entries {
@@ -58,7 +58,7 @@ func Read(entries []Entry) Ledger {
 	return l
 }
 
-// Add takes one more entry in.
+// Add adds one more entry.
 func (l *Ledger) Add(e Entry) {
 	l.Last = e.Seq
 	s := l.step(e.Step)
@@ -130,13 +130,13 @@ func (l *Ledger) change(s *StepLedger, e Entry) {
 	}
 	if e.State == Reverting || e.State.Over() {
 		l.Reverter = e.By
-		if l.Why == "" { // the entry with the reason was lost: a disk was full, and what is reverted must not be made again
+		if l.Why == "" { // the entry with the reason was lost on a full disk; a reverted change must not be made again
 			l.Why = WhyUnsaid
 		}
 	}
 }
 
-// rank orders states by how much they ask for attention; a step is in the state of its worst change.
+// rank orders states by urgency; a step has the state of its most urgent change.
 func rank(s State) int {
 	for i, x := range [...]State{"", Reverted, Planned, Lost, Verified, Done, Intent, Reverting, Conflict, Failed} {
 		if s == x {
@@ -146,7 +146,7 @@ func rank(s State) int {
 	return 0
 }
 
-// State is that of the change which asks most for attention.
+// State returns the state of the most urgent change.
 func (s StepLedger) State() State {
 	var worst State
 	for _, c := range s.Changes {
@@ -169,7 +169,7 @@ func (s StepLedger) touched() bool {
 	return slices.ContainsFunc(s.Changes, ChangeLedger.Touched)
 }
 
-// State is that of the step which asks most for attention.
+// State returns the state of the most urgent step.
 func (l Ledger) State() State {
 	var worst State
 	for _, s := range l.Steps {
@@ -185,7 +185,7 @@ func (l Ledger) Touched() bool {
 	return slices.ContainsFunc(l.Steps, StepLedger.touched)
 }
 
-// Held reports whether something is injected that lasts only while the watchdog keeps it.
+// Held reports whether a change is injected that lasts only as long as the watchdog.
 func (l Ledger) Held() bool {
 	for _, s := range l.Steps {
 		for _, c := range s.Changes {
@@ -197,7 +197,7 @@ func (l Ledger) Held() bool {
 	return false
 }
 
-// Begun reports whether the making of a change was begun, and not finished.
+// Begun reports whether a change was begun and not finished.
 func (l Ledger) Begun() bool {
 	for _, s := range l.Steps {
 		for _, c := range s.Changes {
@@ -209,7 +209,8 @@ func (l Ledger) Begun() bool {
 	return false
 }
 
-// Over reports whether nothing more can happen: everything was to be reverted, and is, or is a conflict.
+// Over reports whether nothing more can happen: everything was to be reverted, and every change is reverted or a
+// conflict.
 func (l Ledger) Over() bool { return l.Why != "" && !l.Touched() }
 
 // Phases of a drill.
@@ -221,7 +222,7 @@ const (
 	PhaseClosed    = "closed"
 )
 
-// Phase is where in its life the drill is.
+// Phase returns the drill's current phase.
 func (l Ledger) Phase() string {
 	switch {
 	case l.Closed:
@@ -236,8 +237,8 @@ func (l Ledger) Phase() string {
 	return PhaseArming
 }
 
-// Expired returns why the drill must be reverted now, by a machine that has this boot id and whose CLOCK_BOOTTIME is
-// now, and to which the lease was renewed at that time (0: never); "" while it may go on.
+// Expired returns why the drill must be reverted now; "" if it may continue. boot and now are the machine's boot
+// id and CLOCK_BOOTTIME; renewed is the time of the last renewal of the lease (0: never).
 func (l Ledger) Expired(boot string, now, renewed int64) string {
 	left, why := l.Left(boot, now, renewed)
 	if left > 0 {
@@ -246,8 +247,8 @@ func (l Ledger) Expired(boot string, now, renewed int64) string {
 	return why
 }
 
-// Left is the time that the drill still has, and what ends it. Another boot id is an end: the clock has restarted. So
-// is a clock that is before the arming.
+// Left returns the drill's remaining time, and what ends it. Another boot id ends it, since the clock has
+// restarted; so does a clock before the arming.
 func (l Ledger) Left(boot string, now, renewed int64) (time.Duration, string) {
 	switch {
 	case boot != l.Boot:
@@ -267,14 +268,14 @@ func (l Ledger) Left(boot string, now, renewed int64) (time.Duration, string) {
 	return ttl, WhyTTL
 }
 
-// Clocks are what is left, at now, of the drill's time to live and of its lease, which was renewed at that time;
-// negative where it is over. All times are CLOCK_BOOTTIME of the boot in which it was armed.
+// Clocks returns what is left, at now, of the drill's TTL and of its lease, which was last renewed at renewed;
+// negative if it is over. All times are CLOCK_BOOTTIME of the boot in which the drill was armed.
 func (l Ledger) Clocks(now, renewed int64) (ttl, lease time.Duration) {
 	return time.Duration(l.ArmedNS-now) + l.Drill.TTL.Duration(),
 		time.Duration(max(renewed, l.ArmedNS)-now) + l.Drill.LeaseFor()
 }
 
-// Reasons for undoing everything.
+// Reasons to undo everything.
 const (
 	WhyReboot  = "the machine was rebooted"
 	WhyUnarmed = "it was never armed"
@@ -289,7 +290,8 @@ const (
 	WhyUnsaid  = "its undoing was begun, and nobody could write down why"
 )
 
-// Status is the ledger for people and programs. What only the machine knows is not in it: clocks, watchdog, reaper.
+// Status converts the ledger for people and programs. It lacks what only the machine knows: clocks, watchdog,
+// reaper.
 func (l Ledger) Status() Status {
 	st := Status{
 		Run: l.Drill.Run, Scenario: l.Drill.Scenario, Node: l.Drill.Node, By: l.Drill.By,

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Lines returns exactly what a machine does to make a change and to undo it, one line each: what `plan` prints and
-// goldens keep. n is the change's number in its step; ttl is the timeout that the kernel would get.
+// Lines returns exactly what a machine does to make a change and to undo it, one line each, as `plan` prints it. n
+// is the change's number in its step; ttl is the timeout that the kernel would get.
 func (c Change) Lines(run, id string, n int, ttl time.Duration) (do, undo []string) {
 	switch c.Kind() {
 	case "block":
@@ -54,7 +54,7 @@ func indent(text string) []string {
 	return lines
 }
 
-// Line is the program with its arguments, quoted for reading, not for a shell.
+// Line returns the program with its arguments, quoted for reading and not for a shell.
 func (e Exec) Line() string {
 	words := make([]string, len(e.Argv))
 	for i, a := range e.Argv {
@@ -66,15 +66,15 @@ func (e Exec) Line() string {
 	return strings.Join(words, " ")
 }
 
-// Parked is where a file lies that a change took the place of.
+// Parked returns the path at which an original file is parked.
 func Parked(p, run, id string, n int) string {
 	return path.Join(path.Dir(p), fmt.Sprintf(".gpuaasctl-%s-%s-%d", run, id, n))
 }
 
-// DropInName is the file name of a step's drop-in, which sorts after every other one.
+// DropInName returns the file name of a step's drop-in, which sorts after all others.
 func DropInName(run, id string) string { return "zz-gpuaasctl-" + run + "-" + id + ".conf" }
 
-// DropInFolder is where drop-ins of a unit lie that end with the boot.
+// DropInFolder returns the folder of a unit's drop-ins that end with the boot.
 func DropInFolder(unit string) string { return "/run/systemd/system/" + unit + ".d" }
 
 func (f *File) lines(run, id string, n int) (do, undo []string) {
@@ -160,7 +160,7 @@ func (h *Hold) until() string {
 	return fmt.Sprintf("until %d bytes are free", *h.Leave)
 }
 
-// Texts is words of a closed set as strings.
+// Texts converts words of a closed set to strings.
 func Texts[T ~string](words []T) []string {
 	all := make([]string, len(words))
 	for i, w := range words {
@@ -169,10 +169,10 @@ func Texts[T ~string](words []T) []string {
 	return all
 }
 
-// Join is words of a closed set in one line.
+// Join joins words of a closed set.
 func Join[T ~string](words []T, between string) string { return strings.Join(Texts(words), between) }
 
-// Line is a check's command, and what it must give where that is not exit code 0 alone.
+// Line returns a check's command, and its expected result if that is more than exit code 0.
 func (c Check) Line() string {
 	var all []string
 	if len(c.Exec.Exits) > 0 {

@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// Class is one kind of thing that a fingerprint looks at.
+// Class is one kind of state in a fingerprint.
 type Class string
 
-// The classes. Residue is named by one of them and a key.
+// The classes. A residue is identified by its class and a key.
 const (
-	ClassNft     Class = "nft"     // the packet filter's rules; key: table and what is in it
+	ClassNft     Class = "nft"     // the packet filter's rules; key: table and object
 	ClassNet     Class = "net"     // links, addresses, routes, rules; key: kind and the line
 	ClassFile    Class = "file"    // files by content, mode, owner, time, inode and attributes; key: path
 	ClassMount   Class = "mount"   // mounts; key: "host" or a unit, and the mount point
@@ -30,12 +30,12 @@ func Classes() []Class {
 		ClassProcess, ClassOwn}
 }
 
-// Scope is what a fingerprint looks at beside what it always does.
+// Scope is what a fingerprint covers in addition to its defaults.
 type Scope struct {
-	Files  []string `json:"files,omitempty"`  // files and folders, these with everything below
-	Units  []string `json:"units,omitempty"`  // units whose mount namespaces are looked into; the agent's always is
-	Bytes  int64    `json:"bytes,omitempty"`  // how far free space may move; 0 = 64 MiB
-	Inodes int64    `json:"inodes,omitempty"` // the same of inodes; 0 = 4096
+	Files  []string `json:"files,omitempty"`  // files, and folders with everything below them
+	Units  []string `json:"units,omitempty"`  // units whose mount namespaces are covered; the agent's always is
+	Bytes  int64    `json:"bytes,omitempty"`  // tolerated change of free space; 0 = 64 MiB
+	Inodes int64    `json:"inodes,omitempty"` // tolerated change of free inodes; 0 = 4096
 }
 
 func (s Scope) validate() error {
@@ -58,7 +58,7 @@ func (s Scope) validate() error {
 // Allow declares a difference that does not count as residue.
 type Allow struct {
 	Class Class  `json:"class"`
-	Key   string `json:"key"` // a pattern as of path.Match; "*" does not cross a slash
+	Key   string `json:"key"` // a pattern for path.Match; "*" does not match a slash
 	Why   string `json:"why"`
 }
 
@@ -73,14 +73,14 @@ func (a Allow) validate() error {
 	return err
 }
 
-// Covers reports whether the difference r was declared.
+// Covers reports whether the allowance covers the difference r.
 func (a Allow) Covers(r Residue) bool {
 	ok, err := path.Match(a.Key, r.Key)
 	return err == nil && ok && a.Class == r.Class
 }
 
-// Residue is one difference between two fingerprints. An empty Before is something that was not there, an empty After
-// something that is gone.
+// Residue is one difference between two fingerprints. Before is empty for something new, After for something that
+// is gone.
 type Residue struct {
 	Class   Class  `json:"class"`
 	Key     string `json:"key"`
@@ -89,12 +89,12 @@ type Residue struct {
 	Allowed string `json:"allowed,omitempty"` // why it does not count
 }
 
-// Unexplained are the differences that were not declared: what is left.
+// Unexplained returns the differences that are not allowed: the residue.
 func Unexplained(all []Residue) []Residue {
 	return slices.DeleteFunc(slices.Clone(all), func(r Residue) bool { return r.Allowed != "" })
 }
 
-// String is one line.
+// String returns the difference in one line.
 func (r Residue) String() string {
 	switch {
 	case r.Before == "":

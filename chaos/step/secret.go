@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// Redacted replaces a text that is never shown, as in reports of walks.
+// Redacted replaces a secret text, as in reports of walks.
 const Redacted = "[redacted]"
 
-// Redacted is d without the texts that it calls secret: what may be shown.
+// Redacted returns d without its secret texts, for display.
 func (d Drill) Redacted() Drill {
 	return d.secrets(func(text, sum *string) { *text, *sum = Redacted, "" })
 }
 
-// Seal is d with the digests of its secret texts in their places: what may lie on a disk. The texts are given by
+// Seal returns d with its secret texts replaced by their digests, so that it may be on a disk, and the texts by
 // digest.
 func (d Drill) Seal() (Drill, map[string]string) {
 	texts := map[string]string{}
@@ -28,7 +28,7 @@ func (d Drill) Seal() (Drill, map[string]string) {
 	}), texts
 }
 
-// secrets is a copy of d in which f has changed each secret text, and its digest.
+// secrets returns a copy of d in which f has changed each secret text and its digest.
 func (d Drill) secrets(f func(text, sum *string)) Drill {
 	d.Steps = slices.Clone(d.Steps)
 	for i, s := range d.Steps {

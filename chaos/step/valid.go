@@ -31,10 +31,10 @@ func (c Change) validate() error {
 	return errors.Join(errs...)
 }
 
-// maxText is a bound on one file's text; the whole drill has its own.
+// maxText bounds one file's text, in bytes; the whole drill has its own bound.
 const maxText = 64 << 10
 
-// errSealed refuses what no machine could make.
+// errSealed rejects a change that no machine could make.
 var errSealed = errors.New("a digest without its text")
 
 func (f *File) validate() error {
