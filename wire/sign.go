@@ -16,7 +16,7 @@ type Verifiers map[string]ed25519.PublicKey
 // ErrUnverifiable is returned for a task whose key is unknown or whose signature is wrong.
 var ErrUnverifiable = errors.New("task signature does not verify")
 
-// ParseVerifiers reads "keyid:base64,keyid:base64".
+// ParseVerifiers parses "keyid:base64,keyid:base64".
 func ParseVerifiers(s string) (Verifiers, error) {
 	v := Verifiers{}
 	for i, part := range strings.Split(s, ",") {
@@ -34,8 +34,8 @@ func ParseVerifiers(s string) (Verifiers, error) {
 	return v, nil
 }
 
-// SigningBytes is the byte string that a task's signature covers: every field but the signature, each with its
-// length, so that no two tasks share one encoding. Times count in milliseconds.
+// SigningBytes returns the bytes that a task's signature covers: every field except the signature, each with its
+// length, so that no two tasks have the same encoding. Times are in milliseconds.
 func (t *Task) SigningBytes() []byte {
 	var b []byte
 	field := func(v []byte) {

@@ -10,12 +10,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// TokenPrefix begins every enrollment token that carries its purpose.
+// TokenPrefix is the prefix of every enrollment token that carries claims.
 const TokenPrefix = "grt1."
 
-// TokenClaims are the claims of an enrollment or recovery token, so that a node can determine without a request whether
-// it is current, its own, and for the environment that it belongs to. They are not signed: the platform, which knows
-// the token by its digest, stays the authority.
+// TokenClaims are the claims of an enrollment or recovery token. From them a node can tell without a request
+// whether the token is current, and for this node and its environment. They are not signed: the platform, which
+// knows the token by its digest, remains the authority.
 type TokenClaims struct {
 	NodeID    string    `json:"node_id"`
 	Profile   string    `json:"environment_profile"`
@@ -23,7 +23,7 @@ type TokenClaims struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// Token is claims and a random secret as one text: prefix, base64url of the claims, dot, secret.
+// Token returns claims and a random secret as one text: prefix, base64url of the claims, dot, secret.
 func Token(c TokenClaims, secret string) (string, error) {
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -32,7 +32,7 @@ func Token(c TokenClaims, secret string) (string, error) {
 	return TokenPrefix + base64.RawURLEncoding.EncodeToString(text) + "." + secret, nil
 }
 
-// ParseToken reads the claims of a token. ok is false for an opaque one, of which nothing is known.
+// ParseToken reads the claims of a token. ok is false for an opaque token, which has no claims.
 func ParseToken(token string) (c TokenClaims, ok bool) {
 	rest, found := strings.CutPrefix(token, TokenPrefix)
 	claims, secret, dotted := strings.Cut(rest, ".")

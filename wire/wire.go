@@ -1,29 +1,30 @@
-// Package wire is what travels between the node agent and the platform: paths, headers, message types, frames,
-// and the signature on a task. Both sides use these types, so that they cannot drift apart within one build.
+// Package wire defines the protocol between the node agent and the platform: paths, headers, message types,
+// frames, and the signature on a task. Both sides use these types, so that they cannot drift apart within one
+// build.
 //
-// It is not used by the preflight, which reads any platform through its profile's mapping. It imports only the
-// standard library. Unknown fields are ignored on the wire, so that a rolling update works.
+// The preflight does not use it, since it reads any platform through its profile's mapping. The package imports
+// only the standard library. Unknown fields are ignored on the wire, so that a rolling update works.
 package wire
 
 import "time"
 
-// Longer than 300 lines: the types of one protocol, in the order in which a node meets them.
+// Longer than 300 lines: the types of one protocol, in the order in which a node uses them.
 
 // Headers.
 const (
 	HeaderCorrelationID = "X-Correlation-Id"
 	HeaderReplayFrom    = "X-GPUaaS-Replay-From"
-	HeaderProbe         = "X-GPUaaS-Probe" // a preflight's own request: claims nothing, counts as nothing
-	// which host sends it, on every request of an agent: two may share one identity
+	HeaderProbe         = "X-GPUaaS-Probe" // marks a preflight's own request, which changes no state
+	// identifies the sending host, on every request of an agent: two hosts may share one identity
 	HeaderNodeInstance = "X-GPUaaS-Node-Instance"
 
-	// HeaderChallenge shows on a node's request the newest challenge that its agent holds. It proves more than the
-	// certificate, which may be a copy: only one process got that answer.
+	// HeaderChallenge is the newest challenge that the sending agent holds. It proves more than the certificate,
+	// which may be a copy: only one process got that response.
 	HeaderChallenge = "X-GPUaaS-Challenge"
 
-	// Set by the node ingress towards the node API, which listens on loopback only. HeaderIngress is a secret of these
-	// two: it distinguishes the ingress from any other program of that machine, and without it nothing else of the request
-	// is believed.
+	// Set by the node ingress for the node API, which listens on loopback only. HeaderIngress is a secret that the
+	// two share: it distinguishes the ingress from any other program on that machine, and without it the other
+	// headers are not trusted.
 	HeaderIngress      = "X-GPUaaS-Ingress"
 	HeaderClientVerify = "X-SSL-Client-Verify" // SUCCESS, NONE or FAILED:reason, nginx's $ssl_client_verify
 	HeaderClientCert   = "X-SSL-Client-Cert"   // URL-escaped PEM, nginx's $ssl_client_escaped_cert
@@ -40,7 +41,8 @@ const (
 	PathHealth       = "/healthz"
 )
 
-// TerminalSubprotocol and BearerPrefix are the two subprotocols that a browser offers: the protocol, and its token.
+// TerminalSubprotocol and BearerPrefix are the two subprotocols that a browser offers: the protocol and, after the
+// prefix, its token.
 const (
 	TerminalSubprotocol = "gpuaas.terminal.v1"
 	BearerPrefix        = "bearer."
@@ -78,7 +80,8 @@ const (
 	DenyProfileMismatch = "profile_mismatch"
 	DenyTokenExpired    = "token_expired"
 	DenyTokenConsumed   = "token_consumed"
-	DenyUnproven        = "source_unproven" // of a node stream: the certificate is right, the host is not the heartbeats'
+	// on a node stream: the certificate is valid, but the host is not the one that sends the heartbeats
+	DenyUnproven = "source_unproven"
 )
 
 // Codes of terminal error frames and of session close reasons.
@@ -86,37 +89,37 @@ const (
 	CodeNodeStreamTimeout = "node_stream_timeout"
 	CodeUserMissing       = "user_missing"
 	CodeShellMissing      = "user_shell_missing"
-	CodeUserRefused       = "user_refused" // the login may not have a terminal: a system's own, locked or expired
+	CodeUserRefused       = "user_refused" // the login may not have a terminal: a system account, or locked or expired
 	CodePTYFailed         = "pty_failed"
-	CodePTYExited         = "pty_exited" // the shell ended before it was usable
-	CodePTYSilent         = "pty_silent" // the shell runs without output
+	CodePTYExited         = "pty_exited" // the shell exited before it was usable
+	CodePTYSilent         = "pty_silent" // the shell runs but prints nothing
 	CodeSessionNotFound   = "session_not_found"
 	CodeSessionStore      = "session_store_unavailable" // Redis does not answer
 	CodeNodeStreamMTLS    = "node_stream_mtls"
-	CodeRateLimited       = "rate_limit_exceeded" // a limiter refused the request before anything else saw it
+	CodeRateLimited       = "rate_limit_exceeded" // a limiter refused the request before it reached a server
 )
 
-// Codes of a clean-up that did not complete, besides CodeUserMissing.
+// Codes of a cleanup that did not complete, in addition to CodeUserMissing.
 const (
 	CodeSessionsLeft  = "sessions_left"  // terminal sessions of the allocation did not end in time
 	CodeProcessesLeft = "processes_left" // the message names them, at most eight
-	CodeUserProtected = "user_protected" // the login is root's, a system user's or the agent's own
+	CodeUserProtected = "user_protected" // the login belongs to root, a system user or the agent
 )
 
-// Why a terminal session was ended by a decision and not by its own sides: code of the error frame, reason of the
-// close, of the refused attach and of the evidence alike.
+// Reasons for which a decision, rather than either side, ended a terminal session. They are the code of the error
+// frame and of the refused attach, the close reason, and the text of the evidence.
 const (
-	EndAllocationReleased = "allocation_released" // the allocation is active no more
+	EndAllocationReleased = "allocation_released" // the allocation is no longer active
 	EndNodeFenced         = "node_fenced"
 	EndNodeRevoked        = "node_revoked"
 	EndNodeRetired        = "node_retired"
 	EndNodeCloned         = "node_cloned"
-	EndIdentityReplaced   = "node_identity_replaced" // an operator asked for a new identity of the node
-	EndSessionLimit       = "session_time_limit"     // it lasted for as long as a session may
-	EndSessionIdle        = "session_idle_limit"     // nothing went either way for too long
+	EndIdentityReplaced   = "node_identity_replaced" // an operator requested a new identity for the node
+	EndSessionLimit       = "session_time_limit"     // it reached the time limit of a session
+	EndSessionIdle        = "session_idle_limit"     // no data in either direction for too long
 )
 
-// Who ended a terminal session, in the session's row and in its evidence.
+// Who ended a terminal session, in the session's record and in its evidence.
 const (
 	ByBrowser  = "browser"
 	ByNode     = "node"
@@ -124,13 +127,13 @@ const (
 	ByDecision = "decision" // one of End*
 )
 
-// CloseBroken is the WebSocket's number for a connection that ended without a close frame. No side ever sends it.
+// CloseBroken is the WebSocket code of a connection that ended without a close frame. No side ever sends it.
 const CloseBroken = 1006
 
-// EndOfIdentity is why a node's sessions end when its identity is denied with one of the codes of Deny*.
+// EndOfIdentity returns why a node's sessions end when its identity is denied with one of the codes of Deny*.
 func EndOfIdentity(denial string) string { return "node_" + denial }
 
-// Decided reports whether a reason is one of End*: not a failure but a decision.
+// Decided reports whether a reason is one of End*: a decision and not a failure.
 func Decided(reason string) bool {
 	switch reason {
 	case EndAllocationReleased, EndNodeFenced, EndNodeRevoked, EndNodeRetired, EndNodeCloned, EndIdentityReplaced,
@@ -140,12 +143,12 @@ func Decided(reason string) bool {
 	return false
 }
 
-// ErrorBody is the one envelope of every error answer.
+// ErrorBody is the envelope of every error response.
 type ErrorBody struct {
 	Error ErrorInfo `json:"error"`
 }
 
-// ErrorInfo is a machine-readable code, a sentence, and the request's correlation id.
+// ErrorInfo holds a machine-readable code, a sentence, and the request's correlation id.
 type ErrorInfo struct {
 	Code          string `json:"code"`
 	Message       string `json:"message"`
@@ -153,7 +156,7 @@ type ErrorInfo struct {
 	RetryAfterS   *int64 `json:"retry_after_s,omitempty"`
 }
 
-// HeartbeatRequest is a node's report of itself.
+// HeartbeatRequest is a node's report about itself.
 type HeartbeatRequest struct {
 	NodeInstanceID string            `json:"node_instance_id"`
 	BootID         string            `json:"boot_id"`
@@ -168,25 +171,25 @@ type HeartbeatRequest struct {
 	Counters       map[string]int64  `json:"counters,omitempty"`
 	Record         map[string]string `json:"record,omitempty"`  // summary of the diagnostic record
 	Posture        string            `json:"posture,omitempty"` // serving | recovering | stopped | quarantined
-	// sha256 of the issuing CA where the node knows it, lower-case hex
+	// sha256 of the issuing CA if the node knows it, lower-case hex
 	CertIssuer string      `json:"cert_issuer,omitempty"`
 	Profile    string      `json:"environment_profile,omitempty"`
-	Boot       *BootReport `json:"boot,omitempty"` // until one was answered, and while a rollout is under way
+	Boot       *BootReport `json:"boot,omitempty"` // sent until one was answered, and during a rollout
 
-	// Challenge is the one of the newest answer that this process got; "" for none yet. It is kept in memory only: a
-	// process that starts has none.
+	// Challenge is the challenge of the newest response that this process got; "" if it has none yet. It is kept in
+	// memory only: a new process has none.
 	Challenge string `json:"challenge,omitempty"`
 }
 
-// HeartbeatResponse is the platform's answer.
+// HeartbeatResponse is the platform's response to a heartbeat.
 type HeartbeatResponse struct {
 	Time time.Time `json:"time"`
-	// the build that the platform now knows this node to run: the boot report's, read back
+	// the build that the platform now attributes to this node, taken from the boot report
 	Running   *Build     `json:"running,omitempty"`
 	Snapshots []Snapshot `json:"snapshots,omitempty"`
 
-	Challenge string `json:"challenge,omitempty"` // for the next heartbeat to echo, 128 random bits
-	// send that heartbeat at once: another process acted as this node, or none is proven
+	Challenge string `json:"challenge,omitempty"` // 128 random bits for the next heartbeat to echo
+	// send the next heartbeat at once: another process acted as this node, or no process has proved itself
 	EchoNow bool `json:"echo_now,omitempty"`
 }
 
@@ -203,19 +206,21 @@ type Task struct {
 	Signature     []byte    `json:"signature"`
 }
 
-// TaskBatch answers a task wait: a task, and what else there is for a node that asks for several (QueryTasks).
+// TaskBatch is the response to a task wait: a task, and further ones for a node that asks for several
+// (QueryTasks).
 type TaskBatch struct {
 	Task
 	More []Task `json:"more,omitempty"`
 }
 
-// QueryTasks is the parameter of a task wait that sets how many tasks the node can take at once; without it, one.
+// QueryTasks is the query parameter of a task wait with the number of tasks that the node can take at once; one if
+// absent.
 const QueryTasks = "tasks"
 
-// MaxTasks bounds the tasks of one answer.
+// MaxTasks bounds the tasks in one response.
 const MaxTasks = 16
 
-// TaskResult is what a node posts back. Posting it twice is accepted and changes nothing.
+// TaskResult is a node's report of a task. Posting it twice is accepted and has no further effect.
 type TaskResult struct {
 	Status     string     `json:"status"` // completed | failed
 	StartedAt  time.Time  `json:"started_at"`
@@ -224,7 +229,7 @@ type TaskResult struct {
 	Output     []byte     `json:"output,omitempty"` // JSON text
 }
 
-// NoopPayload asks the agent to hold the task before completing it.
+// NoopPayload asks the agent to wait before it completes the task.
 type NoopPayload struct {
 	HoldMS int64 `json:"hold_ms,omitempty"`
 }
@@ -236,46 +241,46 @@ type TerminalOpenPayload struct {
 	OSUser       string `json:"os_user"`
 	Cols         uint16 `json:"cols"`
 	Rows         uint16 `json:"rows"`
-	MaxSeconds   int64  `json:"max_seconds,omitempty"` // how long the session may last; 0: the node sets no limit
+	MaxSeconds   int64  `json:"max_seconds,omitempty"` // time limit of the session; 0: the node sets none
 }
 
-// TerminalOpenResult is what bounds the session that was opened. An older agent answers nothing.
+// TerminalOpenResult lists the limits of the session that was opened. An older agent returns none.
 type TerminalOpenResult struct {
 	Unit        string   `json:"unit,omitempty"`         // the session's own unit
-	Unconfined  string   `json:"unconfined,omitempty"`   // why it has none and runs beside the agent
+	Unconfined  string   `json:"unconfined,omitempty"`   // why it has no unit and runs in the agent's cgroup
 	NotEnforced []string `json:"not_enforced,omitempty"` // limits of the unit that the host cannot enforce
 }
 
-// RotateTokenPayload brings a node its next recovery token. It exists only in the answer that hands the task out.
+// RotateTokenPayload carries a node's next recovery token. It exists only in the response that hands out the task.
 type RotateTokenPayload struct {
 	Token     string    `json:"token"`
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// CleanupPayload asks the agent to end what a released allocation runs: its terminal sessions, its workload, and every
-// process of its login.
+// CleanupPayload asks the agent to end everything that a released allocation runs: its terminal sessions, its
+// workload, and every process of its login.
 type CleanupPayload struct {
 	AllocationID string `json:"allocation_id"`
 	OSUser       string `json:"os_user"` // empty: the allocation has no login
 	Unit         string `json:"unit,omitempty"`
-	// KeepProcesses spares the login's processes: another allocation on the node uses the same login.
+	// KeepProcesses keeps the login's processes, since another allocation on the node uses the same login.
 	KeepProcesses bool `json:"keep_processes,omitempty"`
 }
 
-// CleanupResult lists what a completed clean-up ended. None of it is left.
+// CleanupResult lists what a completed cleanup ended. None of it is left.
 type CleanupResult struct {
 	State     string `json:"state,omitempty"` // of the unit, systemd's active state
 	Sessions  int    `json:"sessions"`        // terminal sessions of the allocation
 	Processes int    `json:"processes"`       // of the login
 }
 
-// StatusProbePayload names the workload to look at; StatusProbeResult is how it runs.
+// StatusProbePayload names the workload to probe.
 type StatusProbePayload struct {
 	Unit string `json:"unit"`
 	Port int    `json:"port,omitempty"`
 }
 
-// StatusProbeResult is the observation of a workload.
+// StatusProbeResult is the observed state of a workload.
 type StatusProbeResult struct {
 	Running bool   `json:"running"`
 	State   string `json:"state"` // systemd's active state
@@ -287,7 +292,7 @@ type EnrollRequest struct {
 	NodeID         string `json:"node_id"`
 	NodeInstanceID string `json:"node_instance_id"`
 	CSR            string `json:"csr"`                           // PEM
-	Profile        string `json:"environment_profile,omitempty"` // the node's active one, where it knows
+	Profile        string `json:"environment_profile,omitempty"` // the node's active profile, if it knows it
 }
 
 // EnrollResponse carries the certificate, the trust bundle and the endpoints together, since they drift together.
@@ -301,8 +306,8 @@ type EnrollResponse struct {
 	Profile     string    `json:"environment_profile,omitempty"`
 }
 
-// Bundle is an audited recovery bundle. Token, endpoints and trust drift together, so one document rewrites them
-// together. An operator carries it to the node, where `gpuaas-agent bundle apply` takes it on stdin.
+// Bundle is an audited recovery bundle. Token, endpoints and trust drift together, so one document replaces all of
+// them. An operator takes it to the node and pipes it to `gpuaas-agent bundle apply`.
 type Bundle struct {
 	NodeID      string    `json:"node_id"`
 	Token       string    `json:"token"`
@@ -314,12 +319,12 @@ type Bundle struct {
 	CABundle    string    `json:"ca_bundle"`                    // PEM
 	RecoveryCA  string    `json:"recovery_ca_bundle,omitempty"` // PEM
 	TaskKeys    string    `json:"task_signing_pubkeys"`
-	// of its issue: the agent records it, so that both sides report the same
+	// of its creation: the agent records it, so that both sides report the same id
 	CorrelationID string    `json:"correlation_id"`
 	Now           time.Time `json:"now"`
 }
 
-// Frame is a text frame of a terminal, on both legs. Binary frames are the PTY's bytes.
+// Frame is a text frame of a terminal, on both legs. Binary frames hold the PTY's bytes.
 type Frame struct {
 	Type          string `json:"type"` // ready | error | exit | resize
 	Code          string `json:"code,omitempty"`
@@ -330,7 +335,7 @@ type Frame struct {
 	ExitCode      *int   `json:"exit_code,omitempty"`
 }
 
-// Event is one sequenced report of a node; (node, instance, seq) is its identity.
+// Event is one numbered report of a node; (node, instance, seq) identifies it.
 type Event struct {
 	Seq           uint64    `json:"seq"`
 	At            time.Time `json:"at"`
@@ -339,22 +344,23 @@ type Event struct {
 	Detail        []byte    `json:"detail,omitempty"` // JSON text
 }
 
-// What one request with events may hold. An agent's outbox keeps to it; the platform refuses what is over it.
+// Limits of one request with events. An agent's outbox observes them; the platform refuses a request that exceeds
+// them.
 const (
 	MaxEvents      = 64
 	MaxEventKind   = 128     // bytes, of kind and of correlation id
 	MaxEventDetail = 4 << 10 // bytes
 )
 
-// EventsRequest and EventsResponse: the watermark is the highest seq durably stored without a gap.
+// EventsRequest delivers events in order.
 type EventsRequest struct {
 	NodeInstanceID string  `json:"node_instance_id"`
 	Events         []Event `json:"events"`
-	// what lies between the watermark and this seq the node does not have any more
+	// events between the watermark and this seq are lost on the node
 	Oldest uint64 `json:"oldest,omitempty"`
 }
 
-// EventsResponse answers with the durable watermark.
+// EventsResponse carries the watermark: the highest seq that is stored durably without a gap.
 type EventsResponse struct {
 	Watermark uint64 `json:"watermark"`
 }
