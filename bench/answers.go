@@ -15,8 +15,8 @@ import (
 
 const goalFirst = 2 * time.Second
 
-// answers reports how well the verdicts of the recorded faults are supported, how soon each was on the screen, at first
-// as what is likely so far, and what that costs a walk.
+// answers reports, for the recorded faults, how well verdicts are supported by evidence, how soon each was on the
+// screen (first as a likely verdict), and what that costs a walk.
 func answers(t *table) error {
 	var share golden.Share
 	var first, network []time.Duration

@@ -21,7 +21,7 @@ const (
 	goalInit    = 1.0 // ms of one package
 )
 
-// binaries is what the programs weigh and how soon the tool starts.
+// binaries measures the size of the programs and the tool's start-up time.
 func binaries(ctx context.Context, o options, t *table) error {
 	for _, b := range [...]struct {
 		name string
@@ -54,8 +54,7 @@ func binaries(ctx context.Context, o options, t *table) error {
 	return initCost(ctx, tool, t)
 }
 
-// initCost finds the package that takes longest before main: the best of several runs, since this machine has other
-// things to do.
+// initCost finds the package with the longest init time: the best of several runs, since this machine is shared.
 func initCost(ctx context.Context, tool string, t *table) error {
 	best := map[string]float64{}
 	for range 9 {

@@ -19,11 +19,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// doorRounds is how often each side of a door is measured, in turn, and doorCalls how often it is called each time.
+// doorRounds is how often each side of a check is measured, in turn, and doorCalls the number of calls in each
+// measurement.
 const doorRounds, doorCalls = 15, 40
 
-// doors measures what each check of foreign input costs, beside the same work without it. It needs neither root nor
-// lab.
+// doors measures the cost of each check of untrusted input against the same work without it. It needs neither root
+// nor a lab.
 func doors(ctx context.Context, o options, t *table) error {
 	raw, err := recorded()
 	if err != nil {
@@ -48,7 +49,7 @@ func doors(ctx context.Context, o options, t *table) error {
 		_ = w.Flush()
 	}, func() { show(io.Discard) })
 	var failed error
-	testing.Benchmark(func(b *testing.B) { // gives a platform its place in this process, and runs once
+	testing.Benchmark(func(b *testing.B) { // sets up a platform in this process, and runs once
 		if b.N == 1 && failed == nil {
 			failed = nodeDoors(ctx, b, t, rounds)
 		}
@@ -57,8 +58,8 @@ func doors(ctx context.Context, o options, t *table) error {
 	return failed
 }
 
-// nodeDoors asks a platform as its node does: ingress secret, certificate, source and challenge are checked at each
-// request. Beside it is an answer of the same process that any caller gets.
+// nodeDoors sends a platform the requests of a node: ingress secret, certificate, source and challenge are checked
+// on each request. The comparison is a response of the same process to an unauthenticated caller.
 func nodeDoors(ctx context.Context, b *testing.B, t *table, rounds int) error {
 	p := platformtest.StartPlatform(b, platformtest.Options{})
 	cred := p.Enroll(platformtest.NodeID)
@@ -99,7 +100,7 @@ func nodeDoors(ctx context.Context, b *testing.B, t *table, rounds int) error {
 	return nil
 }
 
-// door adds a line of what a call costs beside the other one, measured in turn.
+// door adds a line with the cost of one call compared with the other, measured in turn.
 func door(ctx context.Context, t *table, rounds int, what string, with, without func()) {
 	var a, b []time.Duration
 	took := func(do func()) time.Duration {

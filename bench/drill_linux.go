@@ -25,15 +25,15 @@ const (
 	goalUndo     = 50 * time.Millisecond
 	goalOverhead = 2 * time.Second
 
-	undone      = "api-egress-blocked" // the drill whose undo is measured, and the one that is run for a quick answer
+	undone      = "api-egress-blocked" // the drill whose undo is measured, and the drill of a quick run
 	fewUndos    = 20
 	manyUndos   = 40
 	drillMost   = 3 * time.Minute
 	leaveWithin = 10 * time.Second
 )
 
-// drills measures what a drill costs beside what it is there for: how long the undo of a network fault takes on the
-// node, what a run needs beyond its own walks and looks, and how soon the chain names a network fault.
+// drills measures the overhead of a drill: how long the undo of a network fault takes on the node, how much time a
+// run needs in addition to its walks and probes, and how soon the chain names a network fault.
 func drills(ctx context.Context, b *bench, t *table) error {
 	if err := b.undos(ctx, t); err != nil {
 		t.skip("undo of a network fault", err)
@@ -41,7 +41,7 @@ func drills(ctx context.Context, b *bench, t *table) error {
 	return b.runs(ctx, t)
 }
 
-// undos injects and undoes the same fault again and again, and reads from the node how long each undo took there.
+// undos repeatedly injects and undoes the same fault, and reads from the node how long each undo took.
 func (b *bench) undos(ctx context.Context, t *table) error {
 	count := manyUndos
 	if b.quick {
@@ -61,7 +61,7 @@ func (b *bench) undos(ctx context.Context, t *table) error {
 	return nil
 }
 
-// cycles makes and undoes a network fault on the node, count times, and gives what each undo took there.
+// cycles injects and undoes a network fault on the node count times, and returns the duration of each undo there.
 func (b *bench) cycles(ctx context.Context, count int) ([]time.Duration, error) {
 	out, err := b.chaos(ctx, "plan", undone)
 	if err != nil {
@@ -95,7 +95,8 @@ func (b *bench) cycles(ctx context.Context, count int) ([]time.Duration, error) 
 	return took, nil
 }
 
-// undo makes one drill on a machine and undoes it. It gives the microseconds of the undo, on the machine.
+// undo runs one drill on a machine, undoes it, and returns the duration of the undo on the machine in
+// microseconds.
 func undo(ctx context.Context, m *remote.Machine, d step.Drill) (int64, error) {
 	var us int64
 	for _, command := range []string{"arm", "do", "revert", "verify", "close"} {
@@ -126,7 +127,7 @@ func undo(ctx context.Context, m *remote.Machine, d step.Drill) (int64, error) {
 	return us, nil
 }
 
-// runs makes whole drills of network faults. One that does not pass has no figures.
+// runs runs complete drills of network faults. A drill that does not pass gives no figures.
 func (b *bench) runs(ctx context.Context, t *table) error {
 	all, err := networkDrills()
 	if err != nil {
@@ -169,7 +170,7 @@ func (b *bench) runs(ctx context.Context, t *table) error {
 	return nil
 }
 
-// detected adds the line of one drill: after how many walks the chain detected the fault.
+// detected adds a line for one drill: after how many walks the chain detected the fault.
 func detected(t *table, d drill.Drill) {
 	during := slices.DeleteFunc(slices.Clone(d.Walks), func(w drill.Sight) bool { return w.Stage != drill.During })
 	first := slices.IndexFunc(during, func(w drill.Sight) bool { return w.N == d.Observed.N })
@@ -181,7 +182,7 @@ func detected(t *table, d drill.Drill) {
 			short(walk), short(ms(d.Walks[0].EndedMS-d.Walks[0].BeganMS))), "the first walk", first == 0)
 }
 
-// networkDrills are the built-in drills that break nothing but the network, and at once.
+// networkDrills returns the built-in drills whose only faults are network faults without a delay.
 func networkDrills() ([]string, error) {
 	all, err := chaos.Load(scenarios.Files, "scenarios")
 	if err != nil {
@@ -198,7 +199,7 @@ func networkDrills() ([]string, error) {
 	return ids, nil
 }
 
-// run makes one drill and gives what it took beyond its walks and looks.
+// run runs one drill and returns the time that it took in addition to its walks and probes.
 func (b *bench) run(ctx context.Context, id string) (time.Duration, drill.Drill, error) {
 	began := time.Now()
 	out, err := b.chaos(ctx, "run", id, "--quiet")
@@ -225,14 +226,14 @@ func (b *bench) run(ctx context.Context, id string) (time.Duration, drill.Drill,
 	return took - polls(drill.Tell(events)), r.Drills[0], nil
 }
 
-// chaos runs one of the tool's commands about drills, and gives its JSON. Any other exit code than 0 is an error.
+// chaos runs one of the tool's chaos commands, and returns its JSON. An exit code other than 0 is an error.
 func (b *bench) chaos(ctx context.Context, command, id string, more ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, drillMost)
 	defer cancel()
 	args := append([]string{"chaos", command, id, "--profile", b.lab.ProfilePath(), "--node-id", labNode,
 		"--allocation-id", allocation, "-o", "json"}, more...)
 	cmd := exec.CommandContext(ctx, filepath.Join(b.bin, "gpuaasctl"), args...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that it reverts everything
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // an interrupt makes it revert everything
 	cmd.WaitDelay = drillMost
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -243,7 +244,7 @@ func (b *bench) chaos(ctx context.Context, command, id string, more ...string) (
 	return out.Bytes(), nil
 }
 
-// why is the verdict in a report of drills, or "".
+// why returns the verdict's text in a report of drills, or "".
 func why(report []byte) string {
 	var r drill.Report
 	if json.Unmarshal(report, &r) != nil || r.Verdict.Word == "" {

@@ -26,8 +26,8 @@ const (
 	goalFleet   = 50 * time.Millisecond
 )
 
-// judging replays recorded reports, by the CPU time of this process and its garbage collection, and writes a table of
-// as many rows as a large fleet has nodes.
+// judging replays recorded reports, measured by the CPU time of this process and its garbage collection, and
+// writes a table with one row per node of a large fleet.
 func judging(ctx context.Context, _ options, t *table) error {
 	raw, err := recorded()
 	if err != nil {
@@ -56,7 +56,7 @@ func judging(ctx context.Context, _ options, t *table) error {
 	t.aim(fmt.Sprintf("judge %d recorded reports again (of %d kinds), a second of CPU time", replays, len(raw)),
 		fmt.Sprintf("%.0f/s", again), "> 10,000/s", again > goalReplays)
 	t.say("the same, with reading their JSON", "%.0f/s", rate(judged+decoded))
-	// The goal comes from a time without recordings, when the report of one healthy walk was judged.
+	// The goal is older than the recordings and was set for the report of one healthy walk.
 	if i := slices.IndexFunc(reports, func(r *diag.Report) bool { return r.Verdict.Outcome == diag.OutcomePass }); i >= 0 {
 		healthy, err := replaying(func(int) error { return judge(reports[i]) })
 		if err != nil {
@@ -70,7 +70,7 @@ func judging(ctx context.Context, _ options, t *table) error {
 	return fleet(reports, t)
 }
 
-// replaying is the CPU time of as many calls as there are replays, and of the garbage collection in them.
+// replaying returns the CPU time of replays calls, including their garbage collection.
 func replaying(one func(int) error) (time.Duration, error) {
 	began, err := ownCPU()
 	if err != nil {
@@ -90,7 +90,7 @@ func judge(r *diag.Report) error {
 	return err
 }
 
-// fleet writes one line per node, by the writer of the tool's own lists.
+// fleet writes one line per node with the writer of the tool's own lists.
 func fleet(reports []*diag.Report, t *table) error {
 	began := time.Now()
 	list := page.Table{Columns: page.Titles("node", "outcome", "first failed hop", "signal", "owner", "reason")}
@@ -118,7 +118,7 @@ func fleet(reports []*diag.Report, t *table) error {
 	return nil
 }
 
-// recorded reads reports that were recorded on real machines.
+// recorded returns reports that were recorded on real machines.
 func recorded() ([][]byte, error) {
 	files, err := filepath.Glob(filepath.Join("golden", "reports", "*.json"))
 	if err != nil {
@@ -136,7 +136,7 @@ func recorded() ([][]byte, error) {
 	return all, nil
 }
 
-// ownReport is where the walks of this run leave their last report.
+// ownReport is the file of the last report of this run's walks.
 func ownReport() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("gpuaasctl-bench-%d.json", os.Getpid()))
 }

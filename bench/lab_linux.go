@@ -22,7 +22,7 @@ const (
 	labLock = "/run/lock/gpuaasctl-lab-tests.lock"
 )
 
-// bench is a lab that is up and belongs to this run, and the slow link to it.
+// bench is a running lab that this run has for itself, with a slow link to it.
 type bench struct {
 	options
 	lab     *lab.Lab
@@ -31,7 +31,8 @@ type bench struct {
 	unlock  func()
 }
 
-// labSections are the parts that need the lab. They share one lab and one link, which the returned func gives back.
+// labSections returns the sections that need the lab. They share one lab and one link, which the returned function
+// releases.
 func labSections() ([]section, func()) {
 	var b *bench
 	on := func(do func(context.Context, *bench, *table) error) func(context.Context, options, *table) error {
@@ -57,7 +58,7 @@ func labSections() ([]section, func()) {
 		}
 }
 
-// newBench brings the lab up where it is not, and joins it by the slow link.
+// newBench starts the lab if needed, and connects to it by the slow link.
 func newBench(ctx context.Context, o options, t *table) (*bench, error) {
 	if os.Getuid() != 0 {
 		return nil, errors.New("needs root: the lab is made of machines and network namespaces")
@@ -110,7 +111,7 @@ func alone(ctx context.Context, t *table) (func(), error) {
 	}
 }
 
-// up makes sure that the machines run the binaries that are measured.
+// up makes sure that the machines run the binaries under test.
 func up(ctx context.Context, o options, t *table) (*lab.Lab, error) {
 	if _, err := lab.Open(lab.Options{}); errors.Is(err, lab.ErrNotUp) {
 		t.note("no lab is up: bringing one up, and leaving it up")

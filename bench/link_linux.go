@@ -15,29 +15,29 @@ import (
 )
 
 const (
-	labSpace    = "gpuaas-lab"   // where the lab keeps its bridge
-	benchSpace  = "gpuaas-bench" // ours: both sides of the benchmark run in it
+	labSpace    = "gpuaas-lab"   // namespace of the lab's bridge
+	benchSpace  = "gpuaas-bench" // our own namespace: both sides of the benchmark run in it
 	labBridge   = "lab0"
 	benchTun    = "bench-near"
 	labTun      = "bench-far"
-	operator    = "10.231.77.2" // the operator's address at the end of the slow link
-	bridgeOwn   = "10.231.77.3" // the bridge's, while the link is there: it must ask for link addresses in some name
+	operator    = "10.231.77.2" // the operator's address, at the slow end of the link
+	bridgeOwn   = "10.231.77.3" // the bridge's address while the link exists: it needs one to send ARP requests
 	labNetwork  = "10.231.77.0/24"
 	tunMTU      = 1500
 	linkQueue   = 8192
 	goneTimeout = 2 * time.Second
 )
 
-// slowLink joins two network namespaces by two TUN devices, whose packets it carries across with a delay: the same
-// real TCP on both ends as with `tc netem`, which not every kernel has. The machines of the lab need no change: the
-// bridge answers for the operator's address (proxy ARP) and routes it into the far device.
+// slowLink connects two network namespaces by two TUN devices and relays their packets with a delay. Both ends use
+// real TCP, as with `tc netem`, which not every kernel has. The lab's machines need no change: the bridge answers
+// for the operator's address (proxy ARP) and routes it to the far device.
 type slowLink struct {
 	near, far *os.File
 	delay     atomic.Int64 // one way, nanoseconds
 	wg        sync.WaitGroup
 }
 
-// linkPlan is every command that makes the slow link usable, once the devices are there.
+// linkPlan returns the commands that configure the slow link once its devices exist.
 func linkPlan() [][]string {
 	near := func(args ...string) []string { return append([]string{"ip", "-n", benchSpace}, args...) }
 	far := func(args ...string) []string { return append([]string{"ip", "-n", labSpace}, args...) }
@@ -57,7 +57,7 @@ func linkPlan() [][]string {
 	}
 }
 
-// unlinkPlan takes all of it away. Each command may fail: what it removes may not be there.
+// unlinkPlan returns the commands that remove the slow link. Each may fail, since its object may not exist.
 func unlinkPlan() [][]string {
 	return [][]string{
 		{"ip", "netns", "delete", benchSpace},
@@ -69,7 +69,7 @@ func unlinkPlan() [][]string {
 	}
 }
 
-// newSlowLink removes what an earlier run may have left behind, and joins the two namespaces.
+// newSlowLink removes the remains of an earlier run, and connects the two namespaces.
 func newSlowLink(ctx context.Context) (*slowLink, error) {
 	removeLink(ctx)
 	if err := command(ctx, "ip", "netns", "add", benchSpace); err != nil {
@@ -94,7 +94,7 @@ func newSlowLink(ctx context.Context) (*slowLink, error) {
 	return l, nil
 }
 
-// close ends the relay and removes everything of it, also when the run was interrupted.
+// close stops the relay and removes the link, also after an interrupt.
 func (l *slowLink) close() {
 	for _, f := range []*os.File{l.near, l.far} {
 		if f != nil {
@@ -113,23 +113,23 @@ func removeLink(ctx context.Context) {
 	}
 }
 
-// setRTT takes effect for packets that come from now on.
+// setRTT applies to packets that arrive from now on.
 func (l *slowLink) setRTT(rtt time.Duration) { l.delay.Store(int64(rtt / 2)) }
 
-// packet is one that waits for its time.
+// packet is a packet with the time at which it is due.
 type packet struct {
 	due  time.Time
 	data []byte
 }
 
-// carry moves packets one way. The delay is the same for all of them, so they stay in order.
+// carry relays packets in one direction. All have the same delay, so they stay in order.
 func (l *slowLink) carry(from, to *os.File) {
 	queue := make(chan packet, linkQueue)
 	var writer sync.WaitGroup
 	writer.Go(func() {
 		for p := range queue {
 			time.Sleep(time.Until(p.due))
-			_, _ = to.Write(p.data) // a full device drops packets, as any link
+			_, _ = to.Write(p.data) // a full device drops packets, like any link
 		}
 	})
 	defer writer.Wait()
@@ -144,7 +144,7 @@ func (l *slowLink) carry(from, to *os.File) {
 	}
 }
 
-// openTun makes a TUN device in a namespace. It goes away when the file is closed.
+// openTun creates a TUN device in a namespace. It disappears when the file is closed.
 func openTun(space, name string) (*os.File, error) {
 	var file *os.File
 	err := inside(space, func() error {

@@ -19,7 +19,7 @@ import (
 const (
 	together10  = 10
 	goalAtOnce  = 3.0
-	goalBusy    = 0.85 // of the processors' time: then no lock is what holds the walks up
+	goalBusy    = 0.85 // share of CPU time: above it, the walks are CPU-bound and no lock limits them
 	goalAged    = 1.1
 	agedWalks   = 1000
 	agedDrills  = 200
@@ -27,24 +27,24 @@ const (
 	quickDrills = 10
 )
 
-// cost is what some walks took: from the first one's start to the last one's end, and on processors at both ends. idle
-// is what no program of this host used, same the time of sameWork beside each walk.
+// cost is the cost of some walks: wall time from the first start to the last end, and CPU time at both ends. idle
+// is the CPU time that no program on this host used; same is the CPU time of sameWork next to each walk.
 type cost struct{ wall, client, servers, relay, idle, same time.Duration }
 
-// busy is the share that the walks, the lab and the link's relay had of what other programs left of the processors.
+// busy returns the share of the walks, the lab and the link's relay in the CPU time that other programs left.
 func (c cost) busy() float64 {
 	own := c.client + c.servers + c.relay
 	return float64(own) / float64(max(1, own+c.idle))
 }
 
-// load measures walks at the same time, and what walks and drills leave behind that slows the next walk.
+// load measures concurrent walks, and how much the traces of earlier walks and drills slow down the next walk.
 func load(ctx context.Context, b *bench, t *table) error {
 	state, err := os.MkdirTemp("", "gpuaasctl-bench-history-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(state)
-	// A history of its own, as new as the node's first day.
+	// A separate, empty history, as on a node's first day.
 	argv := append([]string{"env", "XDG_STATE_HOME=" + state, "GPUAASCTL_HISTORY=on"}, b.toolArgv()...)
 	if err := b.aged(ctx, t, argv); err != nil {
 		return err
@@ -60,8 +60,8 @@ func load(ctx context.Context, b *bench, t *table) error {
 	return nil
 }
 
-// sameWork is the CPU time of work that never changes: decoding one report. Other programs of a host slow a
-// processor down, too.
+// sameWork returns the CPU time of constant work, the decoding of one report: other programs on the host slow down
+// a processor as well.
 func sameWork() (time.Duration, error) {
 	data, err := os.ReadFile(filepath.Join("golden", "reports", "healthy.json"))
 	if err != nil {
@@ -81,7 +81,7 @@ func sameWork() (time.Duration, error) {
 	return after - before, err
 }
 
-// atOnce compares one walk with ten of the same node at the same time, in turn.
+// atOnce compares one walk with ten concurrent walks of the same node, in turn.
 func (b *bench) atOnce(ctx context.Context, t *table, argv []string, rtt time.Duration) error {
 	b.link.setRTT(rtt)
 	rounds := 7
@@ -117,8 +117,8 @@ func (b *bench) atOnce(ctx context.Context, t *table, argv []string, rtt time.Du
 	return nil
 }
 
-// aged compares walks of the node as it is with walks after many walks and drills. CPU time shows what grew, beside
-// that of work which does not grow; wall time also shows the load of this host.
+// aged compares walks of the node in its current state with walks after many walks and drills. CPU time, next to
+// that of constant work, shows what has grown; wall time also shows the host's load.
 func (b *bench) aged(ctx context.Context, t *table, argv []string) error {
 	b.link.setRTT(0)
 	walks, drills, sample := agedWalks, agedDrills, 25
@@ -181,8 +181,7 @@ func (c *cost) add(o cost) {
 	c.relay, c.idle, c.same = c.relay+o.relay, c.idle+o.idle, c.same+o.same
 }
 
-// walkTogether makes n walks at the same time. It fails if one of them does not pass, since the figure would be
-// wrong.
+// walkTogether runs n walks concurrently. It fails if one of them does not pass, since the figure would be wrong.
 func (b *bench) walkTogether(ctx context.Context, argv []string, n int) (cost, error) {
 	var c cost
 	before, err := b.spent()
@@ -212,8 +211,8 @@ func (b *bench) walkTogether(ctx context.Context, argv []string, n int) (cost, e
 	return c, nil
 }
 
-// spent is what the lab's machines and this process (which carries the link's packets) have used of the processors so
-// far, and what was not used.
+// spent returns the CPU time that the lab's machines and this process (which relays the link's packets) have used
+// so far, and the idle time.
 func (b *bench) spent() (c cost, err error) {
 	machines, err := b.lab.CPU()
 	if err != nil {
@@ -229,7 +228,7 @@ func (b *bench) spent() (c cost, err error) {
 	return c, err
 }
 
-// idle is how long the host's processors had nothing to do, by /proc/stat: in hundredths of a second.
+// idle returns the idle time of the host's processors from /proc/stat, which counts hundredths of a second.
 func idle() (time.Duration, error) {
 	data, err := os.ReadFile("/proc/stat")
 	if err != nil {

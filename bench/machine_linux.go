@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	goalRSS    = 10.0 // MiB; what holds it is in ARCHITECTURE.md
+	goalRSS    = 10.0 // in MiB; ARCHITECTURE.md lists what uses it
 	goalCPU    = 2.0  // thousandths of a core
 	goalWake   = 1.0  // a second
 	goalBoot   = time.Second
@@ -24,7 +24,7 @@ const (
 	agentUnit  = "gpuaas-node-agent.service"
 )
 
-// machines measures the agent at rest, and what a machine of the lab costs.
+// machines measures the idle agent, and the cost of a lab machine.
 func machines(ctx context.Context, b *bench, t *table) error {
 	errAgent := b.agent(ctx, t)
 	if errAgent != nil {
@@ -40,17 +40,17 @@ func machines(ctx context.Context, b *bench, t *table) error {
 	return b.boot(ctx, t)
 }
 
-// usage is what the kernel has counted of a process so far.
+// usage holds the kernel's counters of a process.
 type usage struct {
 	cpu      time.Duration
 	switches int64
 	threads  int
 }
 
-// tick is how finely the agent's doings are watched.
+// tick is the sampling interval of the agent's usage.
 const tick = 100 * time.Millisecond
 
-// agent watches the node's agent do nothing but its duty.
+// agent measures the node's agent while it only does its periodic work.
 func (b *bench) agent(ctx context.Context, t *table) error {
 	window := 20 * time.Second
 	if b.quick {
@@ -96,7 +96,7 @@ func (b *bench) agent(ctx context.Context, t *table) error {
 	return nil
 }
 
-// agentPID is the host's pid of the agent on the node: it is named inside the machine by another one.
+// agentPID returns the agent's pid on the host, which differs from the pid inside the machine.
 func (b *bench) agentPID(ctx context.Context) (int, error) {
 	out, err1 := b.lab.Exec(ctx, labNode, "systemctl", "show", "-P", "MainPID", agentUnit)
 	first, err2 := b.lab.Leader(labNode)
@@ -120,7 +120,7 @@ func (b *bench) agentPID(ctx context.Context) (int, error) {
 	return 0, errors.New("the agent's process was not found")
 }
 
-// usageOf adds up the process's threads.
+// usageOf sums up the process's threads.
 func usageOf(pid int) (usage, error) {
 	tasks, err := filepath.Glob(host.This.Path(pid, "task", "*"))
 	if err != nil || len(tasks) == 0 {
@@ -145,7 +145,7 @@ func usageOf(pid int) (usage, error) {
 	return u, nil
 }
 
-// boot reboots a node that is not walked, and takes the time from its first process until SSH greets.
+// boot reboots a node that is not walked, and measures the time from its first process to the SSH banner.
 func (b *bench) boot(ctx context.Context, t *table) error {
 	times := 3
 	if b.quick {
@@ -180,8 +180,8 @@ func (b *bench) boot(ctx context.Context, t *table) error {
 	return nil
 }
 
-// watchBoot waits for another first process than old, then for SSH; 0 when ctx ends first. It looks at the machine's
-// sockets first, since a connection that comes too early makes the host wait a second.
+// watchBoot waits for a first process other than old, and then for SSH; it returns 0 if ctx ends first. It checks
+// the machine's sockets first, since after an early connection attempt the host waits a second.
 func (b *bench) watchBoot(ctx context.Context, old int, address string) time.Duration {
 	pid := 0
 	var began time.Time

@@ -1,9 +1,10 @@
-// Command bench prints one table of what this tool costs: one walk beside the bash helper of the same hops, round
-// trips, footprint, drills, and how fast reports are judged. Both sides of a ratio run in one run on one host, in
-// turn; if a side failed the ratio is left out. A missed goal shows in the table, never in the exit status.
+// Command bench prints one table of this tool's costs: a walk compared with a bash helper that checks the same
+// hops, round trips, footprint, drills, and the speed of judging reports. Both sides of a ratio are measured
+// alternately in one run on one host; if a side fails the ratio is left out. A missed goal shows in the table,
+// never in the exit status.
 //
-// It needs root, and the lab, which it starts if it is not up; without them it measures what it can and lists what it
-// left out. The delay is a relay in user space between two network namespaces: see link_linux.go.
+// It needs root and the lab, which it starts if needed; without them it measures what it can and lists what it
+// left out. The delay comes from a relay in user space between two network namespaces: see link_linux.go.
 package main
 
 import (
@@ -17,7 +18,7 @@ import (
 	"time"
 )
 
-// options is what one run is asked for.
+// options holds the flags of one run.
 type options struct {
 	quick bool
 	bin   string // folder of the built binaries
@@ -87,7 +88,8 @@ func run(o options, only string, asJSON bool) error {
 	return t.write(os.Stdout)
 }
 
-// section is one part of the table. Those on the lab come first, since the last one judges what they recorded.
+// section is one part of the table. The lab's sections come first, since the last section judges the reports that
+// they record.
 type section struct {
 	name, title string
 	run         func(context.Context, options, *table) error

@@ -12,7 +12,7 @@ import (
 // spread summarizes a few measurements.
 type spread struct{ median, min, max time.Duration }
 
-// spreadOf wants at least one measurement.
+// spreadOf needs at least one measurement.
 func spreadOf(all []time.Duration) spread {
 	s := slices.Sorted(slices.Values(all))
 	m := s[len(s)/2]
@@ -22,7 +22,7 @@ func spreadOf(all []time.Duration) spread {
 	return spread{m, s[0], s[len(s)-1]}
 }
 
-// percentile is the smallest measurement that p of a hundred do not exceed. It wants at least one.
+// percentile returns the smallest measurement that p percent do not exceed. It needs at least one.
 func percentile(all []time.Duration, p int) time.Duration {
 	s := slices.Sorted(slices.Values(all))
 	return s[max(1, (p*len(s)+99)/100)-1]
@@ -32,7 +32,7 @@ func (s spread) String() string {
 	return fmt.Sprintf("%s (%s..%s)", short(s.median), short(s.min), short(s.max))
 }
 
-// short writes a duration with about three digits.
+// short formats a duration with about three digits.
 func short(d time.Duration) string {
 	switch {
 	case d >= 10*time.Second:
@@ -47,7 +47,7 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%.0f µs", d.Seconds()*1e6)
 }
 
-// fit is the straight line y = slope*x + base through the points, and how well they lie on it.
+// fit is the least-squares line y = slope*x + base through the points, and its goodness of fit.
 func fit(xs, ys []float64) (slope, base, r2 float64) {
 	n := float64(len(xs))
 	var sx, sy, sxx, sxy, syy float64
@@ -60,7 +60,7 @@ func fit(xs, ys []float64) (slope, base, r2 float64) {
 	return slope, (sy - slope*sx) / n, r * r
 }
 
-// ownCPU is what this process has used.
+// ownCPU returns the CPU time that this process has used.
 func ownCPU() (time.Duration, error) {
 	var own unix.Rusage
 	err := unix.Getrusage(unix.RUSAGE_SELF, &own)

@@ -16,12 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inside runs do on a thread that is in the named network namespace; the thread ends with it. What do starts (a
-// device, a socket, a process) begins its life there.
+// inside runs do on a thread in the named network namespace; the thread exits afterwards. A device, socket or
+// process that do creates belongs to that namespace.
 func inside(space string, do func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread must not serve another goroutine
+		runtime.LockOSThread() // never unlocked, so that the thread is not reused
 		f, err := os.Open(filepath.Join("/run/netns", space))
 		if err != nil {
 			done <- fmt.Errorf("enter namespace: %w", err)
@@ -37,7 +37,7 @@ func inside(space string, do func() error) error {
 	return <-done
 }
 
-// command runs argv; an error has its stderr.
+// command runs argv; its error contains stderr.
 func command(ctx context.Context, argv ...string) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	var errs bytes.Buffer
@@ -48,8 +48,8 @@ func command(ctx context.Context, argv ...string) error {
 	return nil
 }
 
-// connectTime is how long a TCP connection to address takes from the slow end: one round trip. A first one is not
-// counted: it also asks for link addresses.
+// connectTime returns how long a TCP connection to address takes from the slow end: one round trip. It does not
+// count a first connection, which also needs an ARP request.
 func connectTime(ctx context.Context, address string, tries int) (spread, error) {
 	var all []time.Duration
 	err := inside(benchSpace, func() error {
@@ -73,14 +73,14 @@ func connectTime(ctx context.Context, address string, tries int) (spread, error)
 	return spreadOf(all), nil
 }
 
-// ran is what one run of a side took.
+// ran is the result of one run of a side.
 type ran struct {
 	wall, cpu time.Duration
 	out, errs []byte
 	code      int
 }
 
-// runSlow runs argv at the slow end and measures it. CPU is that of the process and of everything it waited for.
+// runSlow runs argv at the slow end and measures it. CPU time includes the children that the process waited for.
 func runSlow(ctx context.Context, argv ...string) (ran, error) {
 	ctx, cancel := context.WithTimeout(ctx, sideTimeout)
 	defer cancel()
@@ -108,5 +108,6 @@ func runSlow(ctx context.Context, argv ...string) (ran, error) {
 	return r, nil
 }
 
-// sideTimeout bounds one run of one side: the slowest, one connection per check at 100 ms, takes half a minute.
+// sideTimeout bounds one run of one side: the slowest one, with a connection per check at 100 ms, takes half a
+// minute.
 const sideTimeout = 90 * time.Second

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// line is one measured thing beside what was aimed at. Met is nil where nothing was aimed at.
+// line is one measurement and its goal. Met is nil if there is no goal.
 type line struct {
 	Section string `json:"section"`
 	What    string `json:"what"`
@@ -46,12 +46,12 @@ func (t *table) aim(what, value, goal string, met bool) {
 	t.Lines = append(t.Lines, line{Section: t.section, What: what, Value: value, Goal: goal, Met: &met})
 }
 
-// skip adds a line for what was not measured, and why.
+// skip adds a line for something that was not measured, with the reason.
 func (t *table) skip(what string, why error) {
 	t.Lines = append(t.Lines, line{Section: t.section, What: what, Value: "not measured: " + why.Error()})
 }
 
-// remark adds a line of text beneath the table, once.
+// remark adds a line of text below the table, once.
 func (t *table) remark(text string) {
 	if !slices.Contains(t.Notes, text) {
 		t.Notes = append(t.Notes, text)

@@ -11,7 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// timeline shows where a walk's round trips went: per vantage each step with its begin and end, in round trips.
+// timeline shows how a walk spent its round trips: each step of each vantage with its start and end, in round
+// trips.
 func timeline(t *table, file string, rtt time.Duration) error {
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -14,19 +14,19 @@ const (
 	goalCold, goalWarm = 11.0, 2.0
 	goalR2             = 0.999
 
-	// rounding: a slope is as good as it is printed, with one decimal.
+	// rounding: the slope is printed with one decimal.
 	rounding = 0.05
 )
 
-// counted is what round trips are counted of: once returns how long it took, several times over.
+// counted is an operation whose round trips are counted: once returns the durations of several runs.
 type counted struct {
 	name string
 	goal float64 // round trips; 0: none
 	once func(context.Context) ([]time.Duration, error)
 }
 
-// trips counts round trips as the slope of time over RTT. At each point the fastest of some runs counts: a busy
-// machine only adds time, which is not a round trip.
+// trips computes round trips as the slope of time over RTT. At each point the fastest run counts: a busy machine
+// only adds time that is not a round trip.
 func trips(ctx context.Context, b *bench, t *table) error {
 	runs, walksEach := 7, 6
 	if b.quick {
@@ -95,7 +95,7 @@ func (b *bench) count(ctx context.Context, t *table, c counted) error {
 	return nil
 }
 
-// timed runs argv some times, each of them successful.
+// timed runs argv n times; each run must succeed.
 func (b *bench) timed(ctx context.Context, n int, argv []string, check func(ran) error) ([]time.Duration, error) {
 	var all []time.Duration
 	for range n {
@@ -111,7 +111,7 @@ func (b *bench) timed(ctx context.Context, n int, argv []string, check func(ran)
 	return all, nil
 }
 
-// warm has a process of its own in the slow namespace walk again and again over open vantages.
+// warm starts a process in the slow namespace that walks repeatedly over open vantages.
 func (b *bench) warm(ctx context.Context, n int, session bool) ([]time.Duration, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -132,7 +132,7 @@ func (b *bench) warm(ctx context.Context, n int, session bool) ([]time.Duration,
 	return all[1:], nil
 }
 
-// sshTrue is OpenSSH with our key exchange and keys.
+// sshTrue returns the command line of OpenSSH with our key exchange and keys.
 func (b *bench) sshTrue() []string {
 	p := b.profile
 	return []string{"ssh", "-F", "none", "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes", "-i", p.SSH.Identity, "-o",

@@ -8,11 +8,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 )
 
-// stretch is a part of a run, in milliseconds since it began.
+// stretch is a part of a run, in milliseconds since its start.
 type stretch struct{ from, to int64 }
 
-// polls is how long a run was at what a drill is there for: its walks, with the pauses between those of one stage, and
-// its independent probes. What goes on at the same time counts once.
+// polls returns how long a run spent on its walks, including the pauses between walks of a stage, and on its
+// independent probes. Concurrent stretches count once.
 func polls(s drill.Story) time.Duration {
 	var all []stretch
 	spans := map[drill.Stage]stretch{}
@@ -32,7 +32,7 @@ func polls(s drill.Story) time.Duration {
 	return time.Duration(together(all)) * time.Millisecond
 }
 
-// together is how much of the run the stretches cover.
+// together returns how much of the run the stretches cover.
 func together(all []stretch) int64 {
 	slices.SortFunc(all, func(a, b stretch) int { return cmp.Compare(a.from, b.from) })
 	var sum, end int64

@@ -21,14 +21,14 @@ const (
 	helperHops = 17 // that the helper speaks of
 )
 
-// side is one way to look at a node.
+// side is one way to check a node.
 type side struct {
 	name  string
 	argv  []string
 	check func(ran) error
 }
 
-// rounds is how often each side runs at a round-trip time.
+// rounds says how often each side runs at a round-trip time.
 type rounds struct {
 	rtt   time.Duration
 	count int
@@ -41,7 +41,7 @@ func plan(quick bool) []rounds {
 	return []rounds{{0, 9}, {20 * time.Millisecond, 5}, {50 * time.Millisecond, 5}, {100 * time.Millisecond, 3}}
 }
 
-// walks runs the tool and both ways of the helper in turn, at several round-trip times.
+// walks runs the tool and both modes of the helper in turn, at several round-trip times.
 func walks(ctx context.Context, b *bench, t *table) error {
 	sides := b.sides()
 	for _, r := range plan(b.quick) {
@@ -64,7 +64,7 @@ func walks(ctx context.Context, b *bench, t *table) error {
 	return nil
 }
 
-// compare runs one block of rounds and adds its lines. A side that failed has no ratio.
+// compare runs one block of rounds and adds its lines. A failed side has no ratio.
 func (b *bench) compare(ctx context.Context, t *table, r rounds, sides []side) error {
 	wall, cpu, failed := map[string][]time.Duration{}, map[string][]time.Duration{}, map[string]error{}
 	for round := range r.count {
@@ -110,7 +110,7 @@ func (b *bench) compare(ctx context.Context, t *table, r rounds, sides []side) e
 	return nil
 }
 
-// sides are the tool, the helper with a connection per check, and the helper with one shared connection.
+// sides returns the tool, the helper with a connection per check, and the helper with one shared connection.
 func (b *bench) sides() []side {
 	helper := append([]string{"bash", filepath.Join("bench", "helper.sh")}, helperArgs(b.profile)...)
 	return []side{
@@ -125,7 +125,7 @@ func (b *bench) toolArgv() []string {
 		"--allocation-id", allocation, "-o", "json"}
 }
 
-// helperArgs are the settings of the profile as arguments of the helper.
+// helperArgs returns the profile's settings as arguments of the helper.
 func helperArgs(p profile.Profile) []string {
 	args := []string{
 		"--node-id", labNode, "--node-host", p.Nodes[labNode].Host, "--node-user", p.SSH.User, "--allocation-id", allocation,
@@ -146,7 +146,7 @@ func helperArgs(p profile.Profile) []string {
 	return args
 }
 
-// checkTool wants a walk in which every hop that is built passed, by a helper that was there already.
+// checkTool requires a walk in which every implemented hop passed, with a helper that was already on the node.
 func checkTool(r ran) error {
 	var rep diag.Report
 	if err := json.Unmarshal(r.out, &rep); err != nil {
@@ -171,7 +171,7 @@ func checkTool(r ran) error {
 	return os.WriteFile(ownReport(), r.out, 0o600)
 }
 
-// checkHelper wants every hop passed.
+// checkHelper requires every hop to pass.
 func checkHelper(r ran) error {
 	passed := 0
 	for _, l := range bytes.Split(bytes.TrimSpace(r.out), []byte("\n")) {

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// warmChild walks some times over the same vantages, and prints how long each walk took as a JSON list of nanoseconds.
-// The first one is cold.
+// warmChild walks several times over the same vantages, and prints the walks' durations as a JSON list of
+// nanoseconds. The first walk is cold.
 func warmChild(ctx context.Context, o options) error {
 	p, _, err := profile.ReadFile(o.profile)
 	if err != nil {

@@ -8,24 +8,25 @@ import (
 	"strings"
 )
 
-// The lab's address plan. It is the same in every lab, so that a profile, a transcript and a test read alike.
+// The lab's address plan is the same in every lab, so that profiles, transcripts and tests have the same
+// addresses.
 const (
 	netnsName    = "gpuaas-lab" // the namespace that holds the bridge and one end of every machine's link
 	bridgeName   = "lab0"
 	hostLink     = "gpuaas-lab" // the host's end of the link into the namespace
-	uplinkName   = "uplink"     // its other end, a port of the bridge
+	uplinkName   = "uplink"     // the link's other end, a port of the bridge
 	prefixLen    = 24
 	subnet       = "10.231.77.0/24"
 	hostAddress  = "10.231.77.1"
-	edgeAddress  = "10.231.77.10" // platform: public edge, DNS, node-facing terminal
+	edgeAddress  = "10.231.77.10" // on the platform: public edge, DNS, node-facing terminal
 	nodeAddress  = "10.231.77.11" // platform: node ingress
 	appPort      = 8888
 	platformName = "platform"
 	nodePrefix   = "compute-node-"
 )
 
-// splitNode is the number of the node with a small root file system and another one for /var, as many hosts are
-// partitioned: its root can be full while its agent's record is not.
+// splitNode is the number of the node with a small root file system and a separate one for /var, as on many real
+// hosts: its root can be full while its agent's record is not.
 const splitNode = 2
 
 // Names that the lab's DNS serves.
@@ -36,7 +37,7 @@ const (
 	appsDomain  = "apps.gpuaas.test"
 )
 
-// Disk sizes. Small, so that a full disk is quick to make; large enough for binaries, the journal and a database.
+// Disk sizes: small, so that a disk is quickly filled; large enough for binaries, the journal and a database.
 const (
 	nodeDisk     = "256m"
 	smallRoot    = "96m"
@@ -47,24 +48,24 @@ const (
 // Machine is one machine of the lab.
 type Machine struct {
 	Name      string
-	Addresses []string // the first is where SSH answers
+	Addresses []string // SSH answers on the first one
 	Disk      string   // size of the writable layer, as tmpfs spells it
-	Var       string   // size of a file system of its own for /var; "": it is on Disk
+	Var       string   // size of a separate file system for /var; "": /var is on Disk
 }
 
 // IsPlatform reports whether m runs the control plane.
 func (m Machine) IsPlatform() bool { return m.Name == platformName }
 
-// Address is where SSH answers.
+// Address is the address on which SSH answers.
 func (m Machine) Address() string { return m.Addresses[0] }
 
-// Allocation is the id of the one allocation that a node has: alloc-01 on compute-node-01.
+// Allocation is the id of a node's only allocation: alloc-01 on compute-node-01.
 func (m Machine) Allocation() string { return "alloc-" + strings.TrimPrefix(m.Name, nodePrefix) }
 
 // AppUnit is the systemd unit of a node's allocation.
 func (m Machine) AppUnit() string { return "gpuaas-app-" + m.Allocation() + ".service" }
 
-// container is the name that systemd-nspawn knows the machine by; it must be unique on the host.
+// container is the machine's name for systemd-nspawn; it must be unique on the host.
 func (m Machine) container() string { return "gpuaas-lab-" + m.Name }
 
 func nodeName(i int) string { return fmt.Sprintf(nodePrefix+"%02d", i) }
@@ -82,7 +83,7 @@ func machines(n int) []Machine {
 	return ms
 }
 
-// place is where a machine's files lie on the host.
+// place holds the paths of a machine's files on the host.
 type place struct{ dir string }
 
 func (l *Lab) place(m Machine) place {

@@ -7,14 +7,15 @@ import (
 	"path/filepath"
 )
 
-// bareName begins the name of the cached tree, and of the folders that are made from it.
+// bareName is the prefix of the cached tree's name, and of copies made from it.
 const bareName = "bare-"
 
-// barePackages is what README.md asks for, beside Go, and what git needs to get a repository.
+// barePackages are the packages that README.md requires, in addition to Go, and what git needs to clone a
+// repository.
 var barePackages = [...]string{"git", "make", "ca-certificates"}
 
-// BareTree is a Debian with nothing but what README.md asks for, in a folder. It is for tests: a program that the
-// project needs and does not install is missing there, whatever the host happens to have.
+// BareTree is a folder with a Debian that has only what README.md requires. It is for tests: a program that the
+// project needs and does not install is missing there, whatever the host has.
 type BareTree struct {
 	Dir     string   // shared by all users of the cache: copy it, do not change it
 	Note    string   // "cached NAME" or "built NAME"
@@ -22,8 +23,8 @@ type BareTree struct {
 	Apt     []string // lines of an apt.conf: how this host reaches them
 }
 
-// Bare returns the tree of this host's release, which it builds when it is not in the cache folder; "" is the lab's
-// own. It needs root and mmdebstrap.
+// Bare returns the tree of this host's release, and builds it if the cache folder lacks it; "" is the lab's own
+// cache. It needs root and mmdebstrap.
 func Bare(ctx context.Context, cache string) (BareTree, error) {
 	opts, err := Options{CacheDir: cache}.withDefaults()
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// killBudget bounds the end of a machine's processes after cgroup.kill: 79 ms were measured.
+// killBudget bounds the end of a machine's processes after cgroup.kill; measured: 79 ms.
 const killBudget = 5 * time.Second
 
-// hierarchies is where this host mounts the cgroup trees that systemd in a machine uses.
+// hierarchies holds the mount points of the cgroup trees that systemd in a machine uses.
 type hierarchies struct {
 	v2    string // always there
 	named string // cgroup v1's name=systemd on a hybrid host, else ""
@@ -44,8 +44,9 @@ func findHierarchies() (hierarchies, error) {
 	return h, nil
 }
 
-// group is one machine's cgroup: the supervisor in loop, everything of the machine in machine. They are apart because
-// systemd-nspawn may not share its own with a process of ours once it delegates controllers.
+// group is one machine's cgroup: the supervisor is in the sub-group loop, the machine in machine. They are
+// separate because systemd-nspawn must not share its cgroup with one of our processes once it delegates
+// controllers.
 type group struct {
 	h    hierarchies
 	path string // below each hierarchy's root
@@ -56,8 +57,8 @@ const (
 	machineGroup = "machine"
 )
 
-// labGroup is the parent of all groups of this lab. The id keeps labs apart that share cgroups and nothing else, as in
-// containers on one host. A lab of version 1 had none.
+// labGroup is the parent of all groups of this lab. The id separates labs that share only cgroups, such as in
+// containers on one host. A lab of version 1 has no id.
 func (l *Lab) labGroup() string {
 	if l.state.ID == "" {
 		return "gpuaas-lab"
@@ -65,8 +66,7 @@ func (l *Lab) labGroup() string {
 	return "gpuaas-lab-" + l.state.ID
 }
 
-// groupOf returns the cgroup of a machine: on a systemd host the unit's, which systemd made for us; else one of our
-// own.
+// groupOf returns the cgroup of a machine: on a systemd host that of the unit, otherwise our own.
 func (l *Lab) groupOf(m Machine) (group, error) {
 	h, err := findHierarchies()
 	if err != nil {
@@ -105,7 +105,7 @@ func (g group) pids(sub string) []int {
 	top := filepath.Join(g.h.v2, g.path, sub)
 	_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.Name() != "cgroup.procs" {
-			return nil // a group that went away meanwhile has no processes
+			return nil // a group that has disappeared has no processes
 		}
 		data, _ := os.ReadFile(path)
 		for _, f := range strings.Fields(string(data)) {
@@ -118,7 +118,7 @@ func (g group) pids(sub string) []int {
 	return pids
 }
 
-// cpu is the time that the group's processes, and those that ended, spent on a processor.
+// cpu returns the CPU time of the group's processes, including those that have exited.
 func (g group) cpu() (time.Duration, error) {
 	data, err := os.ReadFile(filepath.Join(g.h.v2, g.path, "cpu.stat"))
 	if err != nil {
@@ -133,7 +133,7 @@ func (g group) cpu() (time.Duration, error) {
 	return 0, errors.New("cpu.stat has no usage_usec")
 }
 
-// kill ends every process of the sub-group ("" for all), waits until none is left, and removes the groups.
+// kill kills every process of the sub-group ("" for all), waits until none is left, and removes the groups.
 func (g group) kill(ctx context.Context, sub string) error {
 	top := filepath.Join(g.h.v2, g.path, sub)
 	if _, err := os.Stat(top); err != nil {
@@ -161,8 +161,7 @@ func (g group) remove(sub string) error {
 	return forAll(g.roots(), func(root string) error { return removeGroups(filepath.Join(root, g.path, sub)) })
 }
 
-// removeGroups deletes a folder of cgroups, the deepest first. A group whose last process is just being reaped is busy
-// for a moment.
+// removeGroups deletes a folder of cgroups, the deepest first. A group is busy until its last process is reaped.
 func removeGroups(top string) error {
 	var dirs []string
 	_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// commandBudget bounds one helper command (ip, mount, systemctl): they answer in milliseconds or are stuck.
+// commandBudget bounds one helper command (ip, mount, systemctl), which either answers in milliseconds or hangs.
 const commandBudget = 20 * time.Second
 
-// outputGrace is how long the rest of a command's output may be under way after its end, on a machine that is busy.
+// outputGrace is how long to wait for the rest of a command's output after it exited, on a busy machine.
 const outputGrace = 10 * time.Second
 
 // command runs argv on the host and returns its stdout. The error holds the command line and its output.
@@ -27,7 +27,7 @@ func command(ctx context.Context, argv ...string) (string, error) {
 	return commandAny(ctx, argv...)
 }
 
-// commandAny is command with no budget but ctx's own.
+// commandAny is command without a time limit except ctx's.
 func commandAny(ctx context.Context, argv ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.WaitDelay = outputGrace

@@ -21,9 +21,9 @@ const downBudget = time.Minute
 
 const nspawnDir = "/run/systemd/nspawn"
 
-// Down takes the lab away: processes, mounts, network, cgroups, files and the profile. The image stays in the cache
-// unless purge is set. It works from any state, also a half built one or one of another build, and does everything it
-// can before it returns the errors of all of it.
+// Down removes the lab: processes, mounts, network, cgroups, files and the profile. The image stays in the cache
+// unless purge is set. It works from any state, including a half-built lab or one of another build, and does
+// everything that it can before it returns the joined errors.
 func Down(ctx context.Context, opts Options, purge bool) error {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -38,7 +38,7 @@ func Down(ctx context.Context, opts Options, purge bool) error {
 	defer unlock()
 	l := &Lab{opts: opts}
 	l.state, err = readAnyState(opts.StateDir)
-	if errors.Is(err, os.ErrNotExist) { // nothing on this host is ours
+	if errors.Is(err, os.ErrNotExist) { // there is no lab on this host
 		return l.stage(ctx, "files", func(ctx context.Context) (string, error) { return l.removeFiles(ctx, purge) })
 	}
 	if err != nil {
@@ -59,7 +59,7 @@ func (l *Lab) down(ctx context.Context, purge bool) error {
 	)
 }
 
-// knownMachines is every machine of which there is a trace: the state's, and folders of more.
+// knownMachines returns every machine with a trace on the host: those in the state, and those that have a folder.
 func (l *Lab) knownMachines() []Machine {
 	known := machines(l.state.Nodes)
 	seen := map[string]bool{}
@@ -77,18 +77,18 @@ func (l *Lab) knownMachines() []Machine {
 	return known
 }
 
-// stopMachine ends a machine at once and takes its disk away.
+// stopMachine kills a machine and removes its disk.
 func (l *Lab) stopMachine(ctx context.Context, m Machine) error {
 	err := l.killMachine(ctx, m)
 	if host.Booted() {
-		_, _ = command(ctx, "systemctl", "stop", unitOf(m)) // collects the unit; that it is not there is what we want
+		_, _ = command(ctx, "systemctl", "stop", unitOf(m)) // removes the unit; it is fine if it does not exist
 	}
 	p := l.place(m)
 	leftovers := append(nspawnLocks(p.root()), filepath.Join(nspawnDir, "propagate", m.container()))
 	return errors.Join(err, unmountDisk(p), clearExport(m), forAll(leftovers, os.RemoveAll), os.RemoveAll(p.dir))
 }
 
-// forAll does something with each of all, whichever fails.
+// forAll calls do for each element, even after an error.
 func forAll[T any](all []T, do func(T) error) error {
 	errs := make([]error, len(all))
 	for i, one := range all {
@@ -97,15 +97,15 @@ func forAll[T any](all []T, do func(T) error) error {
 	return errors.Join(errs...)
 }
 
-// clearExport removes the mount that newer versions of systemd-nspawn make for a machine's sockets. One that was killed
-// leaves it, and the next one refuses to start over it.
+// clearExport removes the mount that newer versions of systemd-nspawn make for a machine's sockets. A killed
+// systemd-nspawn leaves it behind, and the next one refuses to start over it.
 func clearExport(m Machine) error {
 	dir := filepath.Join(nspawnDir, "unix-export", m.container())
 	return errors.Join(forAll(mountsBelow(dir), unmount), os.RemoveAll(dir))
 }
 
-// nspawnLocks names the lock files that a killed systemd-nspawn leaves for a root folder. They bear its device and
-// inode, so they must be named while it is still mounted.
+// nspawnLocks returns the lock files that a killed systemd-nspawn leaves for a root folder. Their names contain
+// its device and inode, so they must be determined while it is still mounted.
 func nspawnLocks(root string) []string {
 	var st unix.Stat_t
 	if err := unix.Stat(root, &st); err != nil {
@@ -115,7 +115,7 @@ func nspawnLocks(root string) []string {
 	return []string{filepath.Join(nspawnDir, "locks", name)}
 }
 
-// removeFiles removes the lab's own files, what systemd-nspawn and ip made for it, and the state last.
+// removeFiles removes the lab's own files, the files that systemd-nspawn and ip made for it, and the state last.
 func (l *Lab) removeFiles(ctx context.Context, purge bool) (string, error) {
 	var errs []error
 	note := "state and profile are gone, the image stays in " + l.opts.CacheDir
@@ -145,12 +145,12 @@ func (l *Lab) removeFiles(ctx context.Context, purge bool) (string, error) {
 		note = "state, profile and image are gone"
 	}
 	if err := errors.Join(errs...); err != nil {
-		return "", err // the state stays, so that another Down can go on
+		return "", err // the state stays, so that another Down can continue
 	}
 	return note, errors.Join(os.RemoveAll(l.opts.StateDir), removeEmpty(filepath.Dir(l.opts.StateDir)))
 }
 
-// removeLabGroups ends also machines of which no trace but their cgroup is left.
+// removeLabGroups also kills machines whose only remaining trace is their cgroup.
 func (l *Lab) removeLabGroups(ctx context.Context) error {
 	h, err := findHierarchies()
 	if err != nil {
@@ -166,7 +166,7 @@ func removeIfThere(path string) error {
 	return nil
 }
 
-// removeEmpty removes a folder that we may have made; one that another process uses stays.
+// removeEmpty removes a folder that we may have made, unless another process uses it.
 func removeEmpty(dir string) error {
 	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
 		return err

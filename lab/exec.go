@@ -15,16 +15,16 @@ import (
 	"strings"
 )
 
-// ErrNotRunning is returned for a machine that is off or in the middle of a reboot.
+// ErrNotRunning is returned for a machine that is off or rebooting.
 var ErrNotRunning = errors.New("machine is not running")
 
-// Stdio is what a command on a machine is connected to; nil fields are /dev/null.
+// Stdio holds the streams of a command on a machine; a nil field is /dev/null.
 type Stdio struct {
 	In       io.Reader
 	Out, Err io.Writer
 }
 
-// Command prepares argv as root on machine, from the host and without SSH: it works when sshd does not.
+// Command prepares argv to run as root on machine, from the host and without SSH, so that it works without sshd.
 func (l *Lab) Command(ctx context.Context, machine string, argv ...string) (*exec.Cmd, error) {
 	pid, err := l.Leader(machine)
 	if err != nil {
@@ -36,8 +36,8 @@ func (l *Lab) Command(ctx context.Context, machine string, argv ...string) (*exe
 	return exec.CommandContext(ctx, "setpriv", full...), nil
 }
 
-// hostOnly is what no machine may do, whichever way a command gets there: the clock and the kernel have no namespace,
-// so they are the host's.
+// hostOnly lists what no machine may change, in whatever way: the clock and the kernel have no namespace, so they
+// are the host's.
 const hostOnly = "-sys_time,-sys_module,-sys_rawio,-syslog,-wake_alarm"
 
 func term() string {
@@ -88,7 +88,8 @@ func (l *Lab) ReadFile(machine, path string) ([]byte, error) {
 	return root.ReadFile(inRoot(path))
 }
 
-// WriteFile replaces a file of a machine, as its PID 1 sees it, in place: binds over it stay.
+// WriteFile replaces the content of a file of a machine, as its PID 1 sees it, in place, so that bind mounts over
+// it stay.
 func (l *Lab) WriteFile(machine, path string, data []byte, mode fs.FileMode) error {
 	root, err := l.openRoot(machine)
 	if err != nil {
@@ -104,7 +105,7 @@ func (l *Lab) WriteFile(machine, path string, data []byte, mode fs.FileMode) err
 	return root.Chmod(inRoot(path), mode)
 }
 
-// openRoot opens a running machine's root folder; names below it cannot lead out of it.
+// openRoot opens a running machine's root folder; paths cannot escape from it.
 func (l *Lab) openRoot(machine string) (*os.Root, error) {
 	pid, err := l.Leader(machine)
 	if err != nil {

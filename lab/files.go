@@ -19,31 +19,31 @@ import (
 	"strings"
 )
 
-// Longer than 300 lines: a list of the files of the lab's machines, with their text.
+// Longer than 300 lines: the list of the files of the lab's machines, with their text.
 
 //go:embed templates
 var templates embed.FS
 
-// gpuProfile is what the fake of NVIDIA's library answers on a node until a drill says otherwise.
+// gpuProfile is what the fake of NVIDIA's library returns on a node until a drill changes it.
 //
 //go:embed nvml/profiles/lab.txt
 var gpuProfile []byte
 
-// Users of the machines. Numbers are fixed, so that files can be owned before the machine ever ran.
+// Users of the machines. Their ids are fixed, so that files can have owners before the machine's first boot.
 const (
 	uidOps      = 1000
 	uidTenant   = 2001
 	uidPlatform = 800
 )
 
-// file is one thing that the lab puts on a machine.
+// file is one file that the lab installs on a machine.
 type file struct {
 	path string
 	data []byte
 	mode fs.FileMode
 	uid  int    // owner and group
-	link string // a symbolic link to this, instead of data
-	unit string // the unit to restart when a running machine gets another content; "" = only a new machine gets the file
+	link string // target of a symbolic link, instead of data
+	unit string // the unit to restart if the content changes on a running machine; "" = only a new machine gets the file
 }
 
 type policyRow struct {
@@ -51,7 +51,7 @@ type policyRow struct {
 	Value int64
 }
 
-// policy is the lab's: tighter than the defaults, so that a demo and a drill take seconds.
+// policy holds the lab's settings: tighter than the defaults, so that a demo or a drill takes seconds.
 var policy = [...]policyRow{
 	{"node.heartbeat_stale_after_seconds", 8},
 	{"node.task_wait_seconds", 5},
@@ -68,7 +68,7 @@ const (
 	environmentProfile = "lab"
 )
 
-// values is what the templates name that all machines share.
+// values returns the template values that all machines share.
 func (l *Lab) values() values {
 	return values{
 		"PrefixLen": strconv.Itoa(prefixLen), "EdgeAddress": edgeAddress, "NodeAddress": nodeAddress,
@@ -82,7 +82,7 @@ func (m Machine) values() values {
 	return values{"Name": m.Name, "Address": m.Address(), "Allocation": m.Allocation(), "AppUnit": m.AppUnit()}
 }
 
-// lists is what the templates repeat lines for.
+// lists returns the lists that templates iterate over.
 func (l *Lab) lists(m Machine) map[string][]values {
 	lists := map[string][]values{"GPUs": nil}
 	for _, a := range m.Addresses {
@@ -101,14 +101,16 @@ func (l *Lab) lists(m Machine) map[string][]values {
 	return lists
 }
 
-// A node's GPUs are a library that answers as /run/gpuaas-lab/nvml says, see nvml/fake.c. A C compiler builds it.
+// A node's GPUs are a fake library that returns the values in /run/gpuaas-lab/nvml, see nvml/fake.c. Building it
+// requires a C compiler.
 const (
 	gpuDir     = "/usr/local/lib/gpuaas-lab"
 	gpuLibrary = "libnvidia-ml-fake.so"
 	gpuReader  = "nvml-read"
 )
 
-// gpus is how many GPUs each node has: as many as gpuProfile, where everything was built that watches and judges them.
+// gpus returns the number of GPUs of each node: that of gpuProfile if all programs that watch and judge GPUs were
+// built, otherwise 0.
 func (l *Lab) gpus() int {
 	for _, name := range [...]string{gpuLibrary, gpuReader, "gpuaas-gpu-probe", "gpuaas-gpu-policy"} {
 		if !l.built(name) {
@@ -118,7 +120,7 @@ func (l *Lab) gpus() int {
 	return 2
 }
 
-// fileSet makes the files of a machine, and keeps the errors on the way.
+// fileSet creates the files of a machine, and collects errors.
 type fileSet struct {
 	l     *Lab
 	m     Machine
@@ -127,7 +129,7 @@ type fileSet struct {
 	err   error
 }
 
-// text is a rendered template.
+// text returns a file with a rendered template.
 func (fs *fileSet) text(path, tmpl, unit string, mode os.FileMode) file {
 	text, err := templates.ReadFile("templates/" + tmpl)
 	data, err2 := render(string(text), fs.fill, fs.lists)
@@ -135,14 +137,14 @@ func (fs *fileSet) text(path, tmpl, unit string, mode os.FileMode) file {
 	return file{path: path, data: []byte(data), mode: mode, unit: unit}
 }
 
-// secret is a copy of a file of the secrets folder.
+// secret returns a copy of a file in the secrets folder.
 func (fs *fileSet) secret(path, name string, mode os.FileMode, uid int) file {
 	data, err := os.ReadFile(fs.l.secret(name))
 	fs.err = errors.Join(fs.err, err)
 	return file{path: path, data: data, mode: mode, uid: uid}
 }
 
-// copies are secrets under their own names in a folder.
+// copies returns copies of secrets under their own names in a folder.
 func (fs *fileSet) copies(dir string, mode os.FileMode, uid int, unit string, names ...string) (files []file) {
 	for _, name := range names {
 		f := fs.secret(dir+name, name, mode, uid)
@@ -152,7 +154,7 @@ func (fs *fileSet) copies(dir string, mode os.FileMode, uid int, unit string, na
 	return files
 }
 
-// binary is one of our own programs; one that is not built is left out, and Up has said so.
+// binary returns one of our own programs; a program that was not built is left out, which Up reports.
 func (fs *fileSet) binary(name, unit string) file { return fs.builtFile("/usr/local/bin", name, unit) }
 
 func (fs *fileSet) builtFile(dir, name, unit string) file {
@@ -166,15 +168,15 @@ func (fs *fileSet) builtFile(dir, name, unit string) file {
 
 const systemUnits = "/etc/systemd/system/"
 
-// enabled is the link that `systemctl enable` would make.
+// enabled returns the link that `systemctl enable` would make.
 func enabled(unit, target string) file {
 	return file{path: systemUnits + target + ".wants/" + unit, link: systemUnits + unit}
 }
 
-// masked is the link that `systemctl mask` would make.
+// masked returns the link that `systemctl mask` would make.
 func masked(unit string) file { return file{path: systemUnits + unit, link: "/dev/null"} }
 
-// machineFiles is everything that makes an image into the machine m.
+// machineFiles returns all files that turn the image into the machine m.
 func (l *Lab) machineFiles(m Machine) ([]file, error) {
 	fs := &fileSet{l: l, m: m, fill: l.values(), lists: l.lists(m)}
 	maps.Copy(fs.fill, m.values())
@@ -198,7 +200,7 @@ func (fs *fileSet) common() []file {
 		fs.text("/etc/tmpfiles.d/lab.conf", "common/lab-tmpfiles.conf", "", 0o644),
 		fs.text("/etc/ssh/sshd_config.d/lab.conf", "common/sshd.conf", "", 0o644),
 		fs.text("/etc/sudoers.d/ops", "common/sudoers", "", 0o440),
-		masked("systemd-logind.service"), // no seats, and no sessions to keep: sshd works without pam_systemd
+		masked("systemd-logind.service"), // no local seats or sessions to manage: sshd works without pam_systemd
 		masked("console-getty.service"),
 		fs.secret("/etc/ssh/ssh_host_ed25519_key", "host-"+fs.m.Name+".key", 0o600, 0),
 		fs.secret("/root/.ssh/authorized_keys", fileSSHPub, 0o600, 0),
@@ -216,7 +218,7 @@ func (fs *fileSet) platform() []file {
 	fs.err = errors.Join(fs.err, err1, err2)
 	sum := sha256.Sum256(bytes.TrimSpace(password))
 	fs.fill["IngressSecret"] = string(bytes.TrimSpace(ingress))
-	fs.fill["RedisDigest"] = hex.EncodeToString(sum[:]) // sha256 of the password: Redis needs no more
+	fs.fill["RedisDigest"] = hex.EncodeToString(sum[:]) // Redis only needs the password's sha256
 	var tokens []file
 	for _, n := range fs.l.Machines()[1:] {
 		tokens = append(tokens,
@@ -242,7 +244,7 @@ func (fs *fileSet) platform() []file {
 		fs.copies(etc+"pki/", 0o600, uidPlatform, "", fileSigningCA, fileSigningKey, fileTerminalCert, fileTerminalKey,
 			fileNodeBundle),
 		fs.copies(etc, 0o600, uidPlatform, "", fileTaskKey, fileToken),
-		fs.copies(etc, 0o600, uidPlatform, own, fileIngress, fileRedis), // a machine of an older build gets them, too
+		fs.copies(etc, 0o600, uidPlatform, own, fileIngress, fileRedis), // for machines of an older build as well
 		tokens,
 		[]file{
 			fs.text(etc+"platform.yaml", "platform/platform.yaml", own, 0o644),
@@ -265,13 +267,13 @@ func (fs *fileSet) node() []file {
 	files := []file{
 		fs.text("/etc/gpuaas/agent.env", "node/agent.env", "", 0o600),
 		fs.secret("/etc/gpuaas/ca-bundle.crt", fileNodeBundle, 0o644, 0),
-		fs.secret(recoveryCA, fileNodeBundle, 0o644, 0), // a file of its own: no drift of the bundle reaches it
+		fs.secret(recoveryCA, fileNodeBundle, 0o644, 0), // a separate file, so that drift of the bundle does not affect it
 		fs.text(systemUnits+agent, "node/gpuaas-node-agent.service", "", 0o644),
 		fs.text(systemUnits+"gpuaas-sessions.slice", "node/gpuaas-sessions.slice", "", 0o644),
 		enabled(agent, "multi-user.target"),
 		fs.binary("gpuaas-agent", agent),
-		fs.binary("gpuaas-agent-oldterminal", ""), // where it was built: what a drill runs in the agent's place
-		masked("nginx.service"),                   // of the shared image, not of a node
+		fs.binary("gpuaas-agent-oldterminal", ""), // if built: drills run it in place of the agent
+		masked("nginx.service"),                   // in the shared image, but not for a node
 		masked("redis-server.service"),
 		fs.text(systemUnits+app, "node/app.service", "", 0o644),
 		fs.binary("gpuaas-platform", app), // its sample workload
@@ -289,7 +291,8 @@ func (fs *fileSet) node() []file {
 	return files
 }
 
-// users are the lab's accounts, beside the image's. A password is never accepted ("*"), a key may be.
+// users returns the lab's accounts, in addition to the image's. Password login is disabled ("*"), key login is
+// not.
 func (fs *fileSet) users() []file {
 	type account struct {
 		name, home, shell string
@@ -321,7 +324,7 @@ func (fs *fileSet) users() []file {
 	return files
 }
 
-// put writes f below root, which is a machine's root folder.
+// put writes f below root, a machine's root folder.
 func (f file) put(root *os.Root) error {
 	name := inRoot(f.path)
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
@@ -338,7 +341,7 @@ func (f file) put(root *os.Root) error {
 			return err
 		}
 	default:
-		// A new file beside it and a rename: a running program's own file cannot be written in place.
+		// Write a new file and rename it: a running program's file cannot be written in place.
 		tmp := name + ".lab-new"
 		if err := root.WriteFile(tmp, f.data, 0o600); err != nil {
 			return err
@@ -350,7 +353,7 @@ func (f file) put(root *os.Root) error {
 	return errors.Join(root.Lchown(name, f.uid, f.uid), root.Chmod(name, f.mode.Perm()))
 }
 
-// differs reports whether the machine's file has another content.
+// differs reports whether the machine's file has a different content.
 func (f file) differs(root *os.Root) bool {
 	have, err := root.ReadFile(inRoot(f.path))
 	return err != nil || sha256.Sum256(have) != sha256.Sum256(f.data)

@@ -20,11 +20,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// imageBudget bounds building the image: 22 s were measured on two cores with a near package mirror.
+// imageBudget bounds building the image; measured: 22 s on two cores with a nearby package mirror.
 const imageBudget = 15 * time.Minute
 
-// recipe is everything that decides what is in the image; its hash names the cached image. Where the packages come
-// from is not a part of it: it is the host's affair, and asking costs longer than to start a machine.
+// recipe determines the content of the image; its hash names the cached image. The package source is not included:
+// it depends on the host, and querying it takes longer than starting a machine.
 type recipe struct {
 	Version  int // raise it when the steps below change
 	Arch     string
@@ -32,16 +32,16 @@ type recipe struct {
 	Variant  string `json:",omitempty"` // of mmdebstrap; "" is essential
 	Packages []string
 	DpkgOpts []string
-	Drop     []string // paths removed afterwards: nothing at run time reads them
+	Drop     []string // removed afterwards: not needed at run time
 }
 
-// archive is how this host gets its packages.
+// archive is this host's package source.
 type archive struct {
 	sources []string // lines of a sources.list
 	options []string // of apt: proxies, dates, certificates
 }
 
-// imagePackages is what the machines need. No recommended packages come with them.
+// imagePackages are the packages that the machines need, without recommended ones.
 var imagePackages = [...]string{
 	"systemd", "systemd-sysv", "dbus", "openssh-server", "sudo", "procps", "iproute2", "nftables", "iputils-ping",
 	"netcat-openbsd", "curl", "openssl", "ca-certificates", "busybox", "nginx", "redis-server", "dnsmasq-base",
@@ -52,7 +52,7 @@ var dpkgExcludes = [...]string{
 	"path-exclude=/usr/share/info/*", "path-exclude=/usr/share/lintian/*",
 }
 
-// imageDrops: package indexes; SSH keys of the image (each machine has its own); what only upgrades read.
+// imageDrops: package indexes, the image's SSH host keys (each machine has its own), and files for upgrades only.
 var imageDrops = [...]string{
 	"/var/lib/apt", "/var/cache/apt", "/var/cache/debconf", "/var/log/apt", "/var/log/dpkg.log",
 	"/var/log/alternatives.log", "/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_rsa_key.pub",
@@ -62,17 +62,17 @@ var imageDrops = [...]string{
 	"/etc/systemd/system/timers.target.wants/dpkg-db-backup.timer",
 }
 
-// key names the image.
+// key returns the image's cache key.
 func (r recipe) key() string {
 	b, err := json.Marshal(r)
 	if err != nil {
-		panic(err) // strings and numbers always marshal
+		panic(err) // strings and numbers can always be marshaled
 	}
 	sum := sha256.Sum256(b)
 	return r.Suite + "-" + hex.EncodeToString(sum[:6])
 }
 
-// argv is the one command that builds the image into dir.
+// argv returns the command that builds the image into dir.
 func (r recipe) argv(dir, sources string, aptOptions []string) []string {
 	argv := []string{
 		"mmdebstrap", "--mode=root", "--variant=" + cmp.Or(r.Variant, "essential"), "--quiet",
@@ -87,7 +87,7 @@ func (r recipe) argv(dir, sources string, aptOptions []string) []string {
 	return append(argv, r.Suite, dir, sources)
 }
 
-// hostRecipe is the recipe for the host's own release.
+// hostRecipe returns the recipe for the host's own release.
 func hostRecipe() (recipe, error) {
 	r := recipe{Version: 1, Arch: runtime.GOARCH, Packages: imagePackages[:], DpkgOpts: dpkgExcludes[:],
 		Drop: imageDrops[:]}
@@ -102,7 +102,7 @@ func hostRecipe() (recipe, error) {
 	return r, nil
 }
 
-// hostArchive reads the host's apt configuration. apt names its sources only after an update.
+// hostArchive reads the host's apt configuration. apt lists its sources only after an update.
 func hostArchive(ctx context.Context, suite string) (archive, error) {
 	var a archive
 	ask := []string{"apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"}
@@ -124,8 +124,8 @@ func hostArchive(ctx context.Context, suite string) (archive, error) {
 	return a, err
 }
 
-// sourceLines keeps the distribution's own repositories out of apt's targets: the suite, its updates and its security
-// fixes, in the components main and universe.
+// sourceLines filters apt's targets for the distribution's own repositories: the suite, its updates and its
+// security fixes, in the components main and universe.
 func sourceLines(targets, suite string) []string {
 	var lines []string
 	seen := map[string]bool{}
@@ -147,7 +147,7 @@ func sourceLines(targets, suite string) []string {
 	return lines
 }
 
-// acquireOptions returns the apt settings of conf that decide how the host reaches its archive.
+// acquireOptions returns the settings in apt's conf that determine how the host reaches its archive.
 func acquireOptions(conf string) []string {
 	var opts []string
 	for _, line := range strings.Split(conf, "\n") {
@@ -190,7 +190,7 @@ func ensureImage(ctx context.Context, cache string) (dir, note string, err error
 	return ensureTree(ctx, r, cache, filepath.Join(cache, "image-"+r.key()))
 }
 
-// ensureTree makes dir by the recipe where it is not there yet.
+// ensureTree builds dir by the recipe if it does not exist.
 func ensureTree(ctx context.Context, r recipe, cache, dir string) (_, note string, err error) {
 	if _, err := os.Stat(filepath.Join(dir, "etc", "os-release")); err == nil {
 		return dir, "cached " + filepath.Base(dir), nil
@@ -203,7 +203,7 @@ func ensureTree(ctx context.Context, r recipe, cache, dir string) (_, note strin
 	return dir, "built " + filepath.Base(dir), nil
 }
 
-// buildImage builds into a folder of its own and renames it when it is whole; what a killed build left is removed.
+// buildImage builds in a temporary folder that it renames when complete; it removes the remains of a killed build.
 func buildImage(ctx context.Context, r recipe, cache, dir string) error {
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return err
@@ -244,9 +244,10 @@ func buildImage(ctx context.Context, r recipe, cache, dir string) error {
 	return os.Rename(tmp, dir)
 }
 
-// bootstrap runs the command that builds the image. It ends with this process: no child process may go on writing.
+// bootstrap runs the command that builds the image. The command ends with this process, so that no child keeps
+// writing.
 func bootstrap(ctx context.Context, argv []string) error {
-	runtime.LockOSThread() // the child gets a signal at the death of the thread that started it
+	runtime.LockOSThread() // the parent-death signal is tied to the thread that starts the child
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGTERM}
@@ -258,7 +259,7 @@ func bootstrap(ctx context.Context, argv []string) error {
 	return nil
 }
 
-// removeImage removes an image folder and whatever a killed build left mounted in it.
+// removeImage removes an image folder, including mounts that a killed build left in it.
 func removeImage(dir string) error {
 	for _, m := range mountsBelow(dir) {
 		if err := unmount(m); err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// Options are the wishes for a lab. The zero value is the usual lab: two nodes, default folders.
+// Options configure a lab. The zero value is the default lab: two nodes, default folders.
 type Options struct {
-	Nodes    int       // compute nodes; 0 = 2, or as many as there are already
+	Nodes    int       // compute nodes; 0 = 2, or as many as exist already
 	StateDir string    // default: $XDG_STATE_HOME/gpuaasctl/lab, /var/lib/gpuaasctl/lab for root
 	CacheDir string    // default: /var/cache/gpuaasctl
 	Libexec  string    // where gpuaas-agent and gpuaas-platform lie; default: beside this program
@@ -26,23 +26,23 @@ type Options struct {
 	Progress io.Writer // one line per stage; nil: silent
 }
 
-// Lab is a lab on this host, up or half up.
+// Lab is a lab on this host, complete or incomplete.
 type Lab struct {
 	opts      Options
 	state     State
-	renewedAt time.Time // heartbeats before this are of programs that were replaced
+	renewedAt time.Time // heartbeats before this come from replaced programs
 }
 
-// MaxNodes is bounded by the address plan: compute-node-NN is 10.231.77.(100+NN).
+// MaxNodes is limited by the address plan: compute-node-NN is 10.231.77.(100+NN).
 const MaxNodes = 99
 
 // ErrNotUp is returned by Open if the state folder holds no lab.
 var ErrNotUp = errors.New("there is no lab here: run `gpuaasctl lab up`")
 
-// upBudget bounds a whole Up with the image cached; building the image has a budget of its own.
+// upBudget bounds a whole Up with a cached image; building the image has a separate limit.
 const upBudget = 2 * time.Minute
 
-// withDefaults fills in what the caller left open. It reads the environment only here.
+// withDefaults fills in unset fields. Only it reads the environment.
 func (o Options) withDefaults() (Options, error) {
 	if o.StateDir == "" {
 		base := cmp.Or(os.Getenv("XDG_STATE_HOME"), "/var/lib")
@@ -65,7 +65,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Open returns the lab that is up (or half up) on this host, or ErrNotUp.
+// Open returns the lab on this host, complete or incomplete, or ErrNotUp.
 func Open(opts Options) (*Lab, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -85,7 +85,7 @@ func Open(opts Options) (*Lab, error) {
 // Machines returns the lab's machines, the platform first.
 func (l *Lab) Machines() []Machine { return machines(l.state.Nodes) }
 
-// Machine returns the machine of that name, or an error that lists the names there are.
+// Machine returns the machine of that name, or an error that lists the existing names.
 func (l *Lab) Machine(name string) (Machine, error) {
 	var names []string
 	for _, m := range l.Machines() {
@@ -97,7 +97,7 @@ func (l *Lab) Machine(name string) (Machine, error) {
 	return Machine{}, fmt.Errorf("no machine %q in the lab: there are %v", name, names)
 }
 
-// ProfilePath returns the file that Up wrote for the preflight.
+// ProfilePath returns the path of the profile that Up wrote for the preflight.
 func (l *Lab) ProfilePath() string { return l.state.Profile }
 
 // stage runs one step of Up or Down and prints one line about it.

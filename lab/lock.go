@@ -13,22 +13,23 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
-// A machine has one lock file, and its holder supervises it. The lock is taken before the supervisor is
-// started, and inherited: at no time is there a supervisor, or one just coming up, that cannot be seen.
+// Each machine has a lock file, whose holder supervises it. The lock is taken before the supervisor is started,
+// which inherits it, so that a supervisor is visible from its start.
 
-// lockFD is where a supervisor finds the lock that it inherited.
+// lockFD is the file descriptor of the lock that a supervisor inherits.
 const lockFD = 3
 
-// takeLock takes m's lock; nil without an error when it is taken.
+// takeLock takes m's lock; it returns nil without an error if another process holds it.
 func (l *Lab) takeLock(m Machine) (*os.File, error) { return durable.TryLock(l.place(m).lock()) }
 
-// lockTaken reports whether m has a supervisor, or is about to.
+// lockTaken reports whether m has a supervisor, or is about to get one.
 func (l *Lab) lockTaken(m Machine) bool {
 	return durable.Locked(l.place(m).lock())
 }
 
-// keepLock makes the inherited lock ours alone, so that it is free when this supervisor ends and not when its machine
-// does. One that was started by systemd has none to inherit: the unit's name is its lock, and this one is taken late.
+// keepLock keeps the inherited lock from being inherited by the machine, so that it is released when this
+// supervisor ends. A supervisor that systemd started inherits no lock: the unit's name serves as its lock, and it
+// takes the lock file itself.
 func (l *Lab) keepLock(m Machine) (release func(), err error) {
 	var inherited, file unix.Stat_t
 	if unix.Fstat(lockFD, &inherited) == nil && unix.Stat(l.place(m).lock(), &file) == nil &&
@@ -49,7 +50,7 @@ func (l *Lab) keepLock(m Machine) (release func(), err error) {
 	return nil, fmt.Errorf("%s has a supervisor already", m.Name)
 }
 
-// killMachine ends m with its supervisor, and returns when neither is left.
+// killMachine kills m and its supervisor, and returns when both are gone.
 func (l *Lab) killMachine(ctx context.Context, m Machine) error {
 	g, err := l.groupOf(m)
 	if err != nil {
@@ -60,7 +61,7 @@ func (l *Lab) killMachine(ctx context.Context, m Machine) error {
 			return err
 		}
 		if !l.lockTaken(m) {
-			return g.kill(ctx, "") // what its supervisor may have begun between the two
+			return g.kill(ctx, "") // processes that the supervisor may have started in the meantime
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("the supervisor of %s did not end within %s", m.Name, killBudget)

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// mountsBelow lists the mount points at and below dir, the deepest first.
+// mountsBelow returns the mount points at and below dir, the deepest first.
 func mountsBelow(dir string) []string {
 	var points []string
 	for _, m := range mounts() {
@@ -27,7 +27,7 @@ func mountsBelow(dir string) []string {
 	return points
 }
 
-// mounts reads this process's mount table; it is empty where that cannot be read.
+// mounts reads this process's mount table; it returns none if that cannot be read.
 func mounts() []host.Mount {
 	all, _ := host.This.Mounts(host.Thread)
 	return all
@@ -37,7 +37,7 @@ func mounted(point string) bool {
 	return slices.ContainsFunc(mounts(), func(m host.Mount) bool { return m.Point == point })
 }
 
-// unmount detaches point. It succeeds if point is not, or no longer, a mount point.
+// unmount detaches point. It also succeeds if point is not a mount point.
 func unmount(point string) error {
 	err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
@@ -46,8 +46,8 @@ func unmount(point string) error {
 	return nil
 }
 
-// mountDisk gives a machine its disks: a tmpfs of limited size with the writable layer, over the image, and for a
-// machine with a /var of its own another one over the image's /var. A disk that is there already keeps its content.
+// mountDisk mounts a machine's disks: a tmpfs of limited size with the writable layer over the image and, for a
+// machine with a separate /var, another one over the image's /var. An existing disk keeps its content.
 func mountDisk(p place, image string, m Machine) error {
 	if err := mountLayer(p.disk(), m.Disk, image, p.root()); err != nil || m.Var == "" {
 		return err
@@ -55,7 +55,7 @@ func mountDisk(p place, image string, m Machine) error {
 	return mountLayer(p.varDisk(), m.Var, filepath.Join(image, "var"), filepath.Join(p.root(), "var"))
 }
 
-// mountLayer mounts the folder lower at point, with a writable layer of limited size that is kept at disk.
+// mountLayer mounts the folder lower at point with a writable layer of limited size in disk.
 func mountLayer(disk, size, lower, point string) error {
 	for _, d := range [...]string{disk, point} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
@@ -83,7 +83,7 @@ func mountLayer(disk, size, lower, point string) error {
 	return nil
 }
 
-// unmountDisk takes a machine's disk away, with all that is on it.
+// unmountDisk removes a machine's disk and its content.
 func unmountDisk(p place) error {
 	var errs []error
 	for _, m := range mountsBelow(p.dir) {
@@ -92,7 +92,7 @@ func unmountDisk(p place) error {
 	return errors.Join(errs...)
 }
 
-// diskUse returns the used and total bytes of a machine's disk; zeros when it is not mounted.
+// diskUse returns the used and total bytes of a machine's disk; zeros if it is not mounted.
 func diskUse(disk string) (used, size int64) {
 	var st unix.Statfs_t
 	if !mounted(disk) || unix.Statfs(disk, &st) != nil {

@@ -16,8 +16,8 @@ const netnsDir = "/run/netns"
 
 func netnsPath() string { return filepath.Join(netnsDir, netnsName) }
 
-// networkPlan is every command that makes the lab's network, in order. The host's end comes last: when it is there and
-// has its address, all of it is.
+// networkPlan returns the commands that create the lab's network, in order. The host's end comes last: if it
+// exists with its address, the whole network does.
 func networkPlan() [][]string {
 	in := func(args ...string) []string { return append([]string{"ip", "-n", netnsName}, args...) }
 	return [][]string{
@@ -32,7 +32,7 @@ func networkPlan() [][]string {
 	}
 }
 
-// networkUp reports whether the whole network is there.
+// networkUp reports whether the complete network exists.
 func networkUp(ctx context.Context) bool {
 	ifi, err := net.InterfaceByName(hostLink)
 	if err != nil {
@@ -50,7 +50,7 @@ func networkUp(ctx context.Context) bool {
 	return has && err == nil
 }
 
-// makeNetwork rebuilds the network. Machines of an older one must be gone.
+// makeNetwork rebuilds the network. Machines on the old network must be stopped first.
 func makeNetwork(ctx context.Context) error {
 	if err := removeNetwork(ctx); err != nil {
 		return err
@@ -80,7 +80,7 @@ func removeNetwork(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// subnetFree refuses a host that already uses the lab's addresses.
+// subnetFree returns an error if the host already uses the lab's addresses.
 func subnetFree() error {
 	_, lab, err := net.ParseCIDR(subnet)
 	if err != nil {

@@ -15,20 +15,21 @@ import (
 	"time"
 )
 
-// Lifetimes. The lab is thrown away long before; a clock that is off by an hour must not break it.
+// Lifetimes: much longer than a lab's, and with a margin for a clock that is off by an hour.
 const (
 	backdate     = time.Hour
 	caLifetime   = 10 * 365 * 24 * time.Hour
 	leafLifetime = 365 * 24 * time.Hour
 )
 
-// pair is a certificate and its key.
+// pair is a certificate and its key, both PEM.
 type pair struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-// newCA makes a root. Subjects must be distinct: a listener's list of accepted issuers shows names, not fingerprints.
+// newCA creates a root. Subjects must be unique: a listener's list of accepted issuers shows names and not
+// fingerprints.
 func newCA(subject string, now time.Time) (pair, error) {
 	t := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: subject, Organization: []string{"GPUaaS lab"}},
@@ -39,7 +40,7 @@ func newCA(subject string, now time.Time) (pair, error) {
 	return issue(t, nil)
 }
 
-// newServer makes a server certificate for names, signed by ca.
+// newServer creates a server certificate for names, signed by ca.
 func newServer(ca pair, now time.Time, names ...string) (pair, error) {
 	t := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: names[0]},
@@ -51,7 +52,7 @@ func newServer(ca pair, now time.Time, names ...string) (pair, error) {
 	return issue(t, &ca)
 }
 
-// issue signs t with ca, or with its own key when ca is nil.
+// issue signs t with ca, or with its own key if ca is nil.
 func issue(t *x509.Certificate, ca *pair) (pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -78,7 +79,7 @@ func (p pair) certPEM() []byte {
 
 func (p pair) keyPEM() ([]byte, error) { return pkcs8PEM(p.key) }
 
-// pkcs8PEM encodes a private key as every tool reads it.
+// pkcs8PEM encodes a private key as PKCS 8, which every tool reads.
 func pkcs8PEM(key any) ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -87,7 +88,7 @@ func pkcs8PEM(key any) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// fingerprint is the lower-case hex SHA-256 of the first certificate in a PEM file.
+// fingerprint returns the lower-case hex SHA-256 of the first certificate in a PEM file.
 func fingerprint(certPEM []byte) (string, error) {
 	block, _ := pem.Decode(certPEM)
 	if block == nil || block.Type != "CERTIFICATE" {

@@ -13,11 +13,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/hosttools"
 )
 
-// ErrNotRoot is a lab that another user than root is to raise.
+// ErrNotRoot means that a user other than root tries to set up a lab.
 var ErrNotRoot = errors.New("the lab needs root: its machines have namespaces, mounts and cgroups of their own")
 
-// Prepare checks that this host can hold a lab and installs the tools that are missing. It returns a note for the
-// progress line.
+// Prepare checks that this host can run a lab, and installs missing tools. It returns a note for the progress
+// line.
 func Prepare(ctx context.Context) (string, error) {
 	if runtime.GOOS != "linux" {
 		return "", fmt.Errorf("the lab needs Linux, this is %s", runtime.GOOS)

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// writeProfile writes what a preflight, a drill and a bundle need to know of this lab.
+// writeProfile writes the profile for preflights, drills and bundles of this lab.
 func (l *Lab) writeProfile() (string, error) {
 	p, err := l.profile()
 	if err != nil {
@@ -73,7 +73,7 @@ func (l *Lab) fingerprintOf(name string) (string, error) {
 	return fingerprint(data)
 }
 
-// SSHArgv is the command line that logs in to machine as root with the lab's key.
+// SSHArgv returns the command line that logs in to machine as root with the lab's key.
 func (l *Lab) SSHArgv(machine string, argv ...string) ([]string, error) {
 	m, err := l.Machine(machine)
 	if err != nil {

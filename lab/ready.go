@@ -22,15 +22,16 @@ import (
 const (
 	pollEvery     = 25 * time.Millisecond
 	tryBudget     = 2 * time.Second        // one try of one question
-	startBudget   = 3 * time.Second        // until a supervisor that was started must be there
-	connectBudget = 100 * time.Millisecond // a SYN that came before the machine was there is repeated only after 1 s
+	startBudget   = 3 * time.Second        // until a started supervisor must be visible
+	connectBudget = 100 * time.Millisecond // a SYN that is sent before the machine is up is repeated only after 1 s
 	awaitBudget   = 30 * time.Second       // until a machine, the platform or an agent is ready
 )
 
-// errFinal is an answer that no waiting will change.
+// errFinal wraps an error that will not go away by waiting.
 var errFinal = errors.New("gave up")
 
-// poll asks until the answer is nil or final, or awaitBudget or ctx ends; then it returns the last answer.
+// poll calls ask until it returns nil or a final error, or awaitBudget or ctx ends; then it returns the last
+// result.
 func poll(ctx context.Context, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, awaitBudget)
 	defer cancel()
@@ -49,8 +50,8 @@ func poll(ctx context.Context, ask func(context.Context) error) error {
 	}
 }
 
-// answersSSH reports whether m can be logged in to. It looks from inside first: a connection that is tried before the
-// machine has its address makes the host wait a second before it asks again for the machine's link address.
+// answersSSH returns nil once m accepts logins. It checks the machine's sockets first: after a connection attempt
+// to a machine without an address, the host waits a second before it repeats the ARP request.
 func (l *Lab) answersSSH(ctx context.Context, m Machine) error {
 	if !Listens(l.leader(m), 22) {
 		return errors.New("nothing listens on port 22")
@@ -73,7 +74,7 @@ func Listens(pid, port int) bool {
 	return false
 }
 
-// dialSSH asks for the banner: a port that a dying machine still holds open has none.
+// dialSSH waits for the banner: a port that a dying machine still holds open sends none.
 func dialSSH(ctx context.Context, m Machine) error {
 	d := net.Dialer{Timeout: connectBudget}
 	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(m.Address(), "22"))
@@ -115,7 +116,7 @@ func (l *Lab) awaitSSH(ctx context.Context) (string, error) {
 	return "every machine answers", err
 }
 
-// edgeClient is an HTTP client for the public edge as the operator sees it: the lab's own CA, no DNS.
+// edgeClient returns an HTTP client for the public edge from the operator's view: the lab's own CA, no DNS.
 func (l *Lab) edgeClient() (*http.Client, error) {
 	ca, err := os.ReadFile(l.secret(fileEdgeCA))
 	if err != nil {
@@ -135,7 +136,8 @@ func (l *Lab) edgeClient() (*http.Client, error) {
 	}}, nil
 }
 
-// get asks the public API as the operator and decodes the answer into out (nil: any 200 will do).
+// get requests path from the public API as the operator and decodes the response into out (nil: only check for a
+// 200).
 func (l *Lab) get(ctx context.Context, c *http.Client, path string, out any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+apiHost+path, nil)
 	if err != nil {
@@ -164,7 +166,7 @@ func (l *Lab) get(ctx context.Context, c *http.Client, path string, out any) err
 	return json.Unmarshal(body, out)
 }
 
-// built reports whether the program was there to be put on the machines.
+// built reports whether the program exists, so that it can be installed on the machines.
 func (l *Lab) built(program string) bool { return exists(filepath.Join(l.opts.Libexec, program)) }
 
 func (l *Lab) awaitPlatform(ctx context.Context) (string, error) {
@@ -179,7 +181,7 @@ func (l *Lab) awaitPlatform(ctx context.Context) (string, error) {
 	return "https://" + apiHost + " at " + edgeAddress, err
 }
 
-// nodeModel is what a lab needs of the platform's read model of a node.
+// nodeModel is the part of the platform's read model of a node that the lab uses.
 type nodeModel struct {
 	Now   time.Time `json:"now"`
 	Agent struct {
@@ -187,7 +189,7 @@ type nodeModel struct {
 	} `json:"agent"`
 }
 
-// heartbeat returns nil when the node's agent was seen just now.
+// heartbeat returns nil if the node's agent has just sent a heartbeat.
 func (l *Lab) heartbeat(ctx context.Context, c *http.Client, node string) error {
 	var n nodeModel
 	if err := l.get(ctx, c, "/v1/admin/nodes/"+node, &n); err != nil {
@@ -205,7 +207,7 @@ func (l *Lab) heartbeat(ctx context.Context, c *http.Client, node string) error 
 	return nil
 }
 
-// freshHeartbeat is two of the lab's heartbeat intervals.
+// freshHeartbeat is twice the lab's heartbeat interval.
 const freshHeartbeat = 4 * time.Second
 
 func (l *Lab) awaitAgents(ctx context.Context) (string, error) {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// rebootBudget bounds a reboot: 0.3 s were measured, a unit that will not stop has 10 s or more.
+// rebootBudget bounds a reboot; measured: 0.3 s, but a unit that does not stop takes 10 s or more.
 const rebootBudget = 30 * time.Second
 
-// Reboot reboots machine as an operator would, and returns when it runs again, with another boot id, and SSH answers.
+// Reboot reboots machine as an operator would, and returns once it has another boot id and answers SSH.
 func (l *Lab) Reboot(ctx context.Context, machine string) error {
 	ctx, cancel := context.WithTimeout(ctx, rebootBudget)
 	defer cancel()
@@ -24,7 +24,7 @@ func (l *Lab) Reboot(ctx context.Context, machine string) error {
 	if _, err := l.Exec(ctx, machine, "systemctl", "reboot", "--no-block"); err != nil {
 		return err
 	}
-	// Looked at from outside: a command inside at this time is stopped by the shutdown, which then waits 10 s for it.
+	// Checked from outside: the shutdown would wait 10 s for a command that runs inside.
 	err = poll(ctx, func(ctx context.Context) error {
 		if now := l.leader(m); now == 0 || now == before {
 			return errors.New("it has not come back yet")

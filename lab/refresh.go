@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// refreshMachines gives running machines the programs and configurations that differ from this build's, and restarts
-// the units that use them.
+// refreshMachines updates programs and configurations on running machines to those of this build, and restarts the
+// units that use them.
 func (l *Lab) refreshMachines(ctx context.Context) (string, error) {
 	var changed []string
 	var mu sync.Mutex // guards changed

@@ -23,13 +23,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
-// Files in the lab's secrets folder. The folder is made whole in one rename; only the per-machine files come later.
+// Files in the lab's secrets folder. The folder is created by one rename when complete; only files of single
+// machines are added later.
 const (
-	fileEdgeCA       = "edge-ca.crt"        // signs the public edge; what an operator's browser trusts
-	fileNodeCA       = "node-ca.crt"        // signs the node-facing listeners
-	fileSigningCA    = "signing-ca.crt"     // signs nodes; also what the node ingress trusts
+	fileEdgeCA       = "edge-ca.crt"        // signs the public edge's certificate; trusted by an operator's browser
+	fileNodeCA       = "node-ca.crt"        // signs the certificates of the node-facing listeners
+	fileSigningCA    = "signing-ca.crt"     // signs the nodes' certificates; also trusted by the node ingress
 	fileSigningKey   = "signing-ca.key"     //
-	fileNodeBundle   = "node-ca-bundle.crt" // what a node trusts: node CA and edge CA
+	fileNodeBundle   = "node-ca-bundle.crt" // trusted by nodes: node CA and edge CA
 	fileEdgeCert     = "edge.crt"
 	fileEdgeKey      = "edge.key"
 	fileNodeAPICert  = "node-api.crt"
@@ -38,7 +39,7 @@ const (
 	fileTerminalKey  = "node-terminal.key"
 	fileTaskKey      = "task-signing.key"
 	fileToken        = "operator.token"
-	fileIngress      = "ingress.secret" // by which the platform knows the node ingress
+	fileIngress      = "ingress.secret" // authenticates the node ingress to the platform
 	fileRedis        = "redis.password"
 	fileSSHKey       = "id_ed25519"
 	fileSSHPub       = "id_ed25519.pub"
@@ -47,7 +48,7 @@ const (
 
 func (l *Lab) secret(name string) string { return filepath.Join(l.opts.StateDir, "secrets", name) }
 
-// makeSecrets creates the certificates, keys and tokens that are missing: all of them, or those of new nodes.
+// makeSecrets creates missing certificates, keys and tokens: all of them, or those of new nodes.
 func (l *Lab) makeSecrets() (string, error) {
 	dir := l.secret("")
 	note := "keys and certificates kept"
@@ -57,7 +58,7 @@ func (l *Lab) makeSecrets() (string, error) {
 			return "", err
 		}
 	}
-	for _, name := range [...]string{fileIngress, fileRedis} { // labs of an older build have none
+	for _, name := range [...]string{fileIngress, fileRedis} { // missing in labs of an older build
 		if err := ensureFile(l.secret(name), newToken); err != nil {
 			return "", err
 		}
@@ -76,7 +77,7 @@ func (l *Lab) makeSecrets() (string, error) {
 	return note, l.writeKnownHosts()
 }
 
-// newSecrets makes the folder aside and renames it, so that a half made one is never used.
+// newSecrets creates a temporary folder and renames it, so that an incomplete one is never used.
 func newSecrets(dir string) error {
 	tmp := filepath.Clean(dir) + ".new"
 	if err := os.RemoveAll(tmp); err != nil {
@@ -100,7 +101,7 @@ func newSecrets(dir string) error {
 	return durable.SyncDir(filepath.Dir(filepath.Clean(dir)))
 }
 
-// secretFiles makes the content of every file of the folder.
+// secretFiles creates the content of every file of the folder.
 func secretFiles(now time.Time) (map[string][]byte, error) {
 	files, err := certificateFiles(now)
 	if err != nil {
@@ -150,7 +151,7 @@ func certificateFiles(now time.Time) (map[string][]byte, error) {
 	return files, err
 }
 
-// ensureFile writes what make returns, for the owner only, unless the file is there.
+// ensureFile writes the result of make, readable only by the owner, unless the file exists.
 func ensureFile(path string, make func() ([]byte, error)) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
@@ -162,7 +163,7 @@ func ensureFile(path string, make func() ([]byte, error)) error {
 	return writeFile(path, data, 0o600)
 }
 
-// newToken makes 32 random bytes in hex.
+// newToken returns 32 random bytes in hex.
 func newToken() ([]byte, error) {
 	b := make([]byte, 32)
 	if _, err := rand.Read(b); err != nil {
@@ -171,7 +172,7 @@ func newToken() ([]byte, error) {
 	return []byte(hex.EncodeToString(b) + "\n"), nil
 }
 
-// newSSHKey makes an ed25519 key in OpenSSH's format.
+// newSSHKey returns an ed25519 key in OpenSSH's format.
 func newSSHKey() ([]byte, error) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -184,7 +185,7 @@ func newSSHKey() ([]byte, error) {
 	return pem.EncodeToMemory(block), nil
 }
 
-// publicLine is the authorized_keys line of an OpenSSH private key.
+// publicLine returns the authorized_keys line of an OpenSSH private key.
 func publicLine(private []byte) ([]byte, error) {
 	signer, err := ssh.ParsePrivateKey(private)
 	if err != nil {
@@ -193,7 +194,7 @@ func publicLine(private []byte) ([]byte, error) {
 	return ssh.MarshalAuthorizedKey(signer.PublicKey()), nil
 }
 
-// writeKnownHosts lists every machine's host key, by address and by name.
+// writeKnownHosts writes every machine's host key, by address and by name.
 func (l *Lab) writeKnownHosts() error {
 	var b bytes.Buffer
 	for _, m := range l.Machines() {
@@ -210,7 +211,7 @@ func (l *Lab) writeKnownHosts() error {
 	return writeFile(l.secret(fileKnownHosts), b.Bytes(), 0o600)
 }
 
-// taskPubkeys is the agents' GPUAAS_TASK_SIGNING_PUBKEYS: the key's id, a colon, the key.
+// taskPubkeys is the value of the agents' GPUAAS_TASK_SIGNING_PUBKEYS: the key's id, a colon, the key.
 func taskPubkeys(keyPEM []byte) (string, error) {
 	block, _ := pem.Decode(keyPEM)
 	if block == nil {

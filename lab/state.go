@@ -16,16 +16,17 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/durable"
 )
 
-// stateVersion is refused when it differs, by all but Down: names and folders are derived, so any build finds the lab
-// of any other, but only its own build knows how to go on with it.
+// stateVersion must match, except for Down: names and folders are derived, so any build can find and remove the
+// lab of any other, but only the build that made a lab can continue with it.
 const stateVersion = 2
 
-// State is what cannot be seen by looking at the host. It is written before the first change, and removed last.
+// State holds what cannot be found by inspecting the host. It is written before the first change, and removed
+// last.
 type State struct {
 	Version       int       `json:"version"`
-	ID            string    `json:"id"` // random; in the name of the lab's cgroup
+	ID            string    `json:"id"` // random; part of the name of the lab's cgroup
 	Nodes         int       `json:"nodes"`
-	Image         string    `json:"image"`   // folder of the image below the machines
+	Image         string    `json:"image"`   // image folder on which the machines are based
 	Profile       string    `json:"profile"` // the profile file that this lab wrote
 	CreatedAt     time.Time `json:"created_at"`
 	MadeNetnsDir  bool      `json:"made_netns_dir"`  // /run/netns was not there before this lab
@@ -51,11 +52,11 @@ func readState(dir string) (State, error) {
 	return st, nil
 }
 
-// downFirst is the way out of a state of another build.
+// downFirst says what to do about a state of another build.
 const downFirst = "run `gpuaasctl lab down` first"
 
-// readAnyState reads what can be understood of the state that any build has written, for Down: fields that this build
-// does not know, or knows in another form, are passed over.
+// readAnyState reads for Down what it understands of a state that any build wrote: it ignores unknown fields, and
+// fields of another type.
 func readAnyState(dir string) (State, error) {
 	var st State
 	data, err := os.ReadFile(filepath.Join(dir, "lab.json"))
@@ -77,7 +78,7 @@ func writeState(dir string, st State) error {
 	return writeFile(filepath.Join(dir, "lab.json"), append(data, '\n'), 0o600)
 }
 
-// writeFile replaces path in one step, in a folder that may be missing.
+// writeFile replaces path atomically, and creates its folder if needed.
 func writeFile(path string, data []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -85,10 +86,10 @@ func writeFile(path string, data []byte, mode fs.FileMode) error {
 	return durable.Replace(path, data, mode)
 }
 
-// lockRetry is how often a taken lock is asked for again: another up or down takes seconds.
+// lockRetry is the interval between attempts to take the lock: another up or down takes seconds.
 const lockRetry = 100 * time.Millisecond
 
-// lock takes the lab's lock and returns its release. It waits until ctx ends.
+// lock takes the lab's lock and returns its release function. It waits until ctx ends.
 func lock(ctx context.Context, dir string) (func(), error) {
 	path := filepath.Join(dir, "lock")
 	for {

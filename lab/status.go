@@ -13,8 +13,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// MachineStatus is what `lab status` shows of one machine. Memory is the proportional share (PSS) of every process in
-// it, systemd-nspawn included, in bytes; disk is what lies on its writable layer, in RAM as well.
+// MachineStatus is the output of `lab status` for one machine. Memory is the proportional set size (PSS) of its
+// processes, including systemd-nspawn, in bytes; disk is the content of its writable layer, which is in RAM as
+// well.
 type MachineStatus struct {
 	diag.Head
 
@@ -30,7 +31,7 @@ type MachineStatus struct {
 	DiskSize      int64    `json:"disk_size_bytes"`
 }
 
-// Status looks at every machine.
+// Status returns the status of every machine.
 func (l *Lab) Status(ctx context.Context) diag.Documents[MachineStatus] {
 	var all diag.Documents[MachineStatus]
 	for _, m := range l.Machines() {
@@ -72,7 +73,7 @@ func (l *Lab) machineStatus(ctx context.Context, m Machine) MachineStatus {
 	return s
 }
 
-// CPU is the time on a processor that each machine's processes have used since it was started, by its name.
+// CPU returns the CPU time of each machine's processes since the machine was started, by machine name.
 func (l *Lab) CPU() (map[string]time.Duration, error) {
 	used := map[string]time.Duration{}
 	for _, m := range l.Machines() {
@@ -87,7 +88,7 @@ func (l *Lab) CPU() (map[string]time.Duration, error) {
 	return used, nil
 }
 
-// memory returns a process's proportional and resident memory in bytes; 0 when it is gone.
+// memory returns a process's proportional and resident memory in bytes; 0 if it has exited.
 func memory(pid int) (pss, rss int64) {
 	text, _ := host.Read(host.This.Path(pid, "smaps_rollup"), host.Small)
 	s := host.Status(text)

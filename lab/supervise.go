@@ -16,23 +16,23 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// rebootStatus is how systemd-nspawn ends when its machine asked for a reboot.
+// rebootStatus is the exit status of systemd-nspawn if its machine requested a reboot.
 const rebootStatus = 133
 
 // unitOf is the transient unit that holds a machine's supervisor on a systemd host.
 func unitOf(m Machine) string { return m.container() + ".service" }
 
-// superviseArgs are the arguments of this program's hidden command for m.
+// superviseArgs returns the arguments of this program's hidden command for m.
 func (l *Lab) superviseArgs(m Machine) []string {
 	return []string{"lab", "supervise", m.Name, "--state", l.opts.StateDir}
 }
 
-// startSupervisor starts the detached process that keeps m running. It outlives this process and its session.
+// startSupervisor starts the detached process that supervises m. It survives this process and its session.
 func (l *Lab) startSupervisor(ctx context.Context, m Machine, lock *os.File) error {
 	argv := append([]string{l.opts.Program}, l.superviseArgs(m)...)
 	if host.Booted() {
 		lock.Close()
-		// A unit of that name may still be ending, and its name is taken until it has.
+		// An earlier unit may still be stopping, and its name is taken until it has stopped.
 		_, _ = command(ctx, "systemctl", "stop", unitOf(m))
 		_, _ = command(ctx, "systemctl", "reset-failed", unitOf(m))
 		_, err := command(ctx, append([]string{"systemd-run", "--quiet", "--collect", "--unit=" + unitOf(m),
@@ -55,8 +55,8 @@ func (l *Lab) startSupervisor(ctx context.Context, m Machine, lock *os.File) err
 	return cmd.Process.Release()
 }
 
-// Supervise runs one machine until it powers off, and again after each reboot. It is the body of the hidden command
-// `gpuaasctl lab supervise MACHINE`, a process of its own in the machine's cgroup.
+// Supervise runs one machine until it powers off, and restarts it after each reboot. It is the body of the hidden
+// command `gpuaasctl lab supervise MACHINE`, which is a separate process in the machine's cgroup.
 func Supervise(ctx context.Context, stateDir, name string) error {
 	l, err := Open(Options{StateDir: stateDir})
 	if err != nil {
@@ -99,9 +99,10 @@ func (l *Lab) spawn(ctx context.Context, m Machine) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	// Both clocks count from the machine's own boot, as on a real one: deadlines in CLOCK_BOOTTIME must see a reboot.
+	// Both clocks start at the machine's own boot, as on a real one: deadlines in CLOCK_BOOTTIME must detect a
+	// reboot.
 	offset := strconv.FormatInt(-int64(up.Seconds()), 10)
-	// This very program, also when its file was replaced by another build meanwhile.
+	// This program, even if its file was replaced by another build in the meantime.
 	exe := fmt.Sprintf("/proc/%d/exe", os.Getpid())
 	argv := append([]string{"-T", "--fork", "--boottime", offset, "--monotonic", offset, "--", exe}, l.superviseArgs(m)...)
 	argv = append(argv, "--spawn")
@@ -114,8 +115,8 @@ func (l *Lab) spawn(ctx context.Context, m Machine) (int, error) {
 	return 0, err
 }
 
-// Spawn becomes systemd-nspawn: it enters the machine's cgroup and the lab's network namespace, and replaces this
-// process. It returns only an error. It runs as the child of `unshare`, inside the new time namespace.
+// Spawn replaces this process by systemd-nspawn, in the machine's cgroup and the lab's network namespace. It
+// returns only on an error. It runs as the child of `unshare`, inside the new time namespace.
 func Spawn(stateDir, name string) error {
 	l, err := Open(Options{StateDir: stateDir})
 	if err != nil {
@@ -132,7 +133,7 @@ func Spawn(stateDir, name string) error {
 	if err := g.join(machineGroup); err != nil {
 		return err
 	}
-	runtime.LockOSThread() // the namespace is the thread's, and exec keeps the calling thread's
+	runtime.LockOSThread() // the namespace is per thread, and exec keeps the calling thread's
 	ns, err := os.Open(netnsPath())
 	if err != nil {
 		return err
@@ -151,7 +152,8 @@ func Spawn(stateDir, name string) error {
 // defaultPath is the PATH of commands that run on machines.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// nspawnArgv is the machine's command line. Its systemd may load BPF programs: IPAddressDeny does nothing without.
+// nspawnArgv returns the machine's command line. Its systemd may load BPF programs, without which IPAddressDeny
+// has no effect.
 func nspawnArgv(m Machine, root string) []string {
 	return []string{"systemd-nspawn", "--quiet", "--boot",
 		"--machine=" + m.container(), "--hostname=" + m.Name, "--directory=" + root,
@@ -171,7 +173,7 @@ func (l *Lab) Leader(machine string) (int, error) {
 	return 0, fmt.Errorf("%s: %w", machine, ErrNotRunning)
 }
 
-// leader returns the pid of the machine's PID 1 as the host sees it; 0 when it does not run.
+// leader returns the pid of the machine's PID 1 as the host sees it; 0 if the machine is not running.
 func (l *Lab) leader(m Machine) int {
 	g, err := l.groupOf(m)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// values are what a template's {{NAME}} becomes.
+// values maps a template's {{NAME}} to its replacement.
 type values map[string]string
 
 func (v values) fill(text string) string {
@@ -19,11 +19,11 @@ func (v values) fill(text string) string {
 	return text
 }
 
-// render fills a template. Lines between {{each LIST}} and {{end LIST}} come once for each entry of the list; its names
-// hide those outside. A name without a value, or a list that does not end, is an error.
+// render renders a template. Lines between {{each LIST}} and {{end LIST}} are repeated for each entry of the list,
+// whose names hide outer ones. A name without a value, or an unterminated list, is an error.
 //
-// Not text/template, which calls methods by name: a program that links it keeps every exported method of every type,
-// 2.4 MB of gpuaasctl, see TestToolCallsNoMethodByName.
+// It does not use text/template, which calls methods by name: a program that links it keeps every exported method
+// of every type, 2.4 MB of gpuaasctl, see TestToolCallsNoMethodByName.
 func render(text string, all values, lists map[string][]values) (string, error) {
 	for _, name := range slices.Sorted(maps.Keys(lists)) {
 		for {

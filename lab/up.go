@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Up brings the lab up from whatever state the host is in and returns when every agent's heartbeat has arrived at the
-// platform. Calling it again is cheap, and pushes programs that were rebuilt.
+// Up sets the lab up from any state of the host, and returns when the platform has received a heartbeat from every
+// agent. Repeating it is cheap, and updates rebuilt programs.
 func Up(ctx context.Context, opts Options) (*Lab, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -85,7 +85,7 @@ func (l *Lab) up(ctx context.Context) error {
 	return nil
 }
 
-// resumeState reads the state of an earlier Up, or begins one. It is on disk before the first change to the host.
+// resumeState reads the state of an earlier Up, or creates one. It is on disk before the first change to the host.
 func (l *Lab) resumeState(image string) error {
 	st, err := readState(l.opts.StateDir)
 	switch {
@@ -105,7 +105,7 @@ func (l *Lab) resumeState(image string) error {
 	return writeState(l.opts.StateDir, st)
 }
 
-// noOtherLab refuses a host on which another user has a lab: there is one address plan, so there is room for one.
+// noOtherLab returns an error if another user has a lab on the host: all labs have the same addresses.
 func noOtherLab() error {
 	_, err := net.InterfaceByName(hostLink)
 	if err != nil && !exists(netnsPath()) {
@@ -116,7 +116,7 @@ func noOtherLab() error {
 			"`lab up`, or, if that folder is lost, `ip link delete %s; ip netns delete %s`", hostLink, netnsName)
 }
 
-// newID is 8 random hex digits.
+// newID returns 8 random hex digits.
 func newID() string {
 	b := make([]byte, 4)
 	_, _ = rand.Read(b) // never fails
@@ -128,7 +128,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// ensureNetwork builds the network when any part of it is missing. Machines on what was left of it are stopped; their
+// ensureNetwork builds the network if any part of it is missing. It stops machines on a broken network; their
 // disks stay.
 func (l *Lab) ensureNetwork(ctx context.Context) (string, error) {
 	if networkUp(ctx) {
@@ -142,8 +142,8 @@ func (l *Lab) ensureNetwork(ctx context.Context) (string, error) {
 	return subnet + ", host at " + hostAddress, makeNetwork(ctx)
 }
 
-// ensureMachines starts what does not run: the platform, and when it listens all nodes at once. An agent that comes up
-// before its platform backs off, which costs more than the wait.
+// ensureMachines starts missing machines: the platform and, once it listens, all nodes at once. An agent that
+// starts before its platform backs off, which costs more than waiting.
 func (l *Lab) ensureMachines(ctx context.Context) (string, error) {
 	var started int
 	var mu sync.Mutex // guards started
@@ -173,13 +173,14 @@ func (l *Lab) ensureMachines(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d of %d started", started, len(ms)), err
 }
 
-// platformPorts are the listeners that an agent needs at its first try: DNS, the ingress, the node API behind it.
+// platformPorts are the listeners that an agent needs for its first attempt: DNS, the ingress, the node API behind
+// it.
 var platformPorts = [...]int{53, 443, 8081}
 
-// listenersBudget bounds the wait for them; a platform that is broken is found by the stages after this one.
+// listenersBudget bounds the wait for them; later stages detect a broken platform.
 const listenersBudget = 5 * time.Second
 
-// awaitListeners returns when the platform is ready for its nodes, or when waiting longer cannot help.
+// awaitListeners returns when the platform is ready for its nodes, or when waiting longer is pointless.
 func (l *Lab) awaitListeners(ctx context.Context, platform Machine) {
 	if !l.built("gpuaas-platform") {
 		return
@@ -196,7 +197,7 @@ func (l *Lab) awaitListeners(ctx context.Context, platform Machine) {
 	})
 }
 
-// each runs do for every machine at once and joins the errors.
+// each calls do for every machine concurrently and joins the errors.
 func (l *Lab) each(do func(Machine) error) error {
 	ms := l.Machines()
 	errs := make([]error, len(ms))
@@ -208,9 +209,9 @@ func (l *Lab) each(do func(Machine) error) error {
 	return errors.Join(errs...)
 }
 
-// startMachine gives m a disk, its files when the disk is new, and a supervisor.
+// startMachine creates m's disk and its files if needed, and starts a supervisor.
 func (l *Lab) startMachine(ctx context.Context, m Machine) error {
-	if err := l.killMachine(ctx, m); err != nil { // an orphan of a supervisor that was killed
+	if err := l.killMachine(ctx, m); err != nil { // orphaned by a killed supervisor
 		return err
 	}
 	p := l.place(m)
@@ -225,7 +226,7 @@ func (l *Lab) startMachine(ctx context.Context, m Machine) error {
 		return errors.New("another process is starting it")
 	}
 	defer lock.Close()
-	seeded := filepath.Join(p.disk(), "seeded") // on the disk itself: it is gone when the disk is
+	seeded := filepath.Join(p.disk(), "seeded") // on the disk itself, so that it is lost together with the disk
 	if !exists(seeded) {
 		if err := unmountDisk(p); err != nil {
 			return err

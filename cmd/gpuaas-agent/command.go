@@ -36,7 +36,7 @@ const usage = `usage: gpuaas-agent <command> [flags]
   version  [--json]                 also --version
 `
 
-// system is what a command touches of the outside.
+// system is what a command uses of the environment.
 type system struct {
 	in       io.Reader
 	out, err io.Writer
@@ -49,7 +49,7 @@ func host() system {
 
 func background() context.Context { return context.Background() }
 
-// command runs one subcommand and gives the exit code.
+// command runs one subcommand and returns the exit code.
 func command(ctx context.Context, args []string, sys system) int {
 	if len(args) == 0 {
 		fmt.Fprint(sys.err, usage)
@@ -87,13 +87,13 @@ func command(ctx context.Context, args []string, sys system) int {
 	return exitInternal
 }
 
-// usageError is the caller's mistake: arguments or configuration.
+// usageError is a mistake of the caller, in arguments or configuration.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
-// parse reads flags and refuses further arguments.
+// parse parses flags and rejects positional arguments.
 func parse(fs *flag.FlagSet, args []string, sys system) error {
 	fs.SetOutput(sys.err)
 	if err := fs.Parse(args); err != nil {
@@ -130,7 +130,7 @@ func run(ctx context.Context, args []string, sys system) error {
 	defer release()
 	defer kept.keep(&cfg, cfg.Log)()
 	defer shrink()()
-	// where another build is to run, this process has become it
+	// if another build has to run, OpenBoot has replaced this process by it
 	if cfg.Boot, err = agent.OpenBoot(cfg, sys.env); err != nil {
 		return err
 	}
@@ -140,13 +140,14 @@ func run(ctx context.Context, args []string, sys system) error {
 	return cfg.Boot.Again()
 }
 
-// gcPercent is how much garbage, in percent of what lives, may lie around. The runtime's own 100 lets a heap of half a
-// megabyte grow to four before it looks at it (its floor, which this scales too), and what grew stays resident; this
-// one looks at one. A collection of so little takes a fraction of a millisecond.
+// gcPercent is the garbage that triggers a collection, in percent of the live heap. The runtime's default of 100
+// lets a heap of half a megabyte grow to its floor of 4 MB, which scales with the percentage, and what has grown
+// stays resident; with 25 it grows to 1 MB. Collecting so little takes a fraction of a millisecond.
 const gcPercent = 25
 
-// slim keeps a process that mostly waits small: each core that the Go runtime may use has caches of its own, and waking
-// a second one for work that is soon done was two of five context switches. The usual environment variables win.
+// slim reduces the footprint of a process that mostly waits: each core that the Go runtime uses has its own
+// caches, and waking a second core for short work caused two of five context switches. The usual environment
+// variables take precedence.
 func slim(env func(string) string) {
 	if env("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
@@ -159,12 +160,14 @@ func slim(env func(string) string) {
 	}
 }
 
-// shrinkEvery is how often memory is given back. A collection with the page faults that follow takes a millisecond.
+// shrinkEvery is how often memory is returned to the system. A collection and the page faults that follow take a
+// millisecond.
 const shrinkEvery = 10 * time.Second
 
-// shrink gives back, again and again, what reading the record and each answer leave behind, until the result is called.
-// The runtime keeps it: its scavenger leaves a tenth more than the heap had at the last collection, which comes after
-// half a megabyte of garbage. That was 0.7 MB of what is resident at rest.
+// shrink periodically returns memory that reading the record and handling responses leave behind, until the result
+// is called. The runtime would keep it: its scavenger leaves a tenth more than the heap had at the last
+// collection, and a collection happens only after half a megabyte of garbage. That was 0.7 MB of resident memory
+// at rest.
 func shrink() (stop func()) {
 	tick, over := time.NewTicker(shrinkEvery), make(chan struct{})
 	var wg sync.WaitGroup

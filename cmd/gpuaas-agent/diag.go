@@ -16,7 +16,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag/record"
 )
 
-// runDiag prints this host's diagnostic record. It needs no agent that runs, no network, and no room on the disk.
+// runDiag prints this host's diagnostic record. It needs no running agent, no network, and no disk space.
 func runDiag(_ context.Context, args []string, sys system) error {
 	fs := flag.NewFlagSet("gpuaas-agent diag", flag.ContinueOnError)
 	dir := fs.String("dir", recorder.DefaultDir, "folder of the record")
@@ -41,7 +41,7 @@ func runDiag(_ context.Context, args []string, sys system) error {
 	return printRecord(sys.out, f)
 }
 
-// readRecord reads the record, with what only its mirror has.
+// readRecord reads the record, and adds what only its mirror has.
 func readRecord(dir, mirror string) (diag.RecordFacts, error) {
 	f, err := record.ReadBoth(os.DirFS(dir), os.DirFS(mirror))
 	f.Path = dir
@@ -51,7 +51,7 @@ func readRecord(dir, mirror string) (diag.RecordFacts, error) {
 	return f, err
 }
 
-// printRecord writes one line per entry, pinned ones first, then what is wrong with the record.
+// printRecord writes one line per entry, pinned entries first, and then the problems of the record.
 func printRecord(w io.Writer, f diag.RecordFacts) error {
 	var b strings.Builder
 	for _, e := range f.Pinned {

@@ -10,10 +10,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 )
 
-// version is set by the linker: the version, or the stamp that holds it (see probe.Stamped).
+// version is set by the linker: the version, or a stamp that contains it (see probe.Stamped).
 var version = "dev"
 
-// thisVersion is the version without the marks.
+// thisVersion returns the version without the stamp's markers.
 func thisVersion() string { return probe.Unstamped("gpuaas-agent", version) }
 
 func main() {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/recorder"
 )
 
-// recordFlags are the folders of the diagnostic record.
+// recordFlags are the flags for the folders of the diagnostic record.
 type recordFlags struct{ dir, mirror string }
 
 func (f *recordFlags) declare(fs *flag.FlagSet) {
@@ -18,7 +18,7 @@ func (f *recordFlags) declare(fs *flag.FlagSet) {
 	fs.StringVar(&f.mirror, "record-mirror", recorder.DefaultMirror, "folder of its copy in memory")
 }
 
-// keep gives cfg a recorder; it is closed after the agent has ended.
+// keep gives cfg a recorder; close it after the agent has ended.
 func (f *recordFlags) keep(cfg *agent.Config, log *slog.Logger) (closeRecord func()) {
 	r := recorder.Open(recorder.Config{
 		Dir: f.dir, Mirror: f.mirror, Log: log, NodeID: cfg.NodeID, Agent: cfg.Version,
@@ -28,7 +28,7 @@ func (f *recordFlags) keep(cfg *agent.Config, log *slog.Logger) (closeRecord fun
 	return r.Close
 }
 
-// word is the trimmed text of a small file, "" if it cannot be read.
+// word returns the trimmed text of a small file, "" if it cannot be read.
 func word(path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -39,7 +39,7 @@ const (
 	exitUsage = 2
 )
 
-// call is one command with what it was given.
+// call is one command with its flags and streams.
 type call struct {
 	host    node.Host
 	in      io.Reader
@@ -51,7 +51,7 @@ type call struct {
 	force   bool
 }
 
-// commands are what systemd and gpuaasctl start. A command fills in the reply.
+// commands are the commands that systemd and gpuaasctl run. A command fills in the reply.
 func commands() map[string]func(context.Context, *call, *step.Reply) error {
 	return map[string]func(context.Context, *call, *step.Reply) error{
 		"arm": arm, "do": do, "renew": renew, "status": status, "revert": revert, "verify": verify, "close": closeRun,
@@ -59,7 +59,7 @@ func commands() map[string]func(context.Context, *call, *step.Reply) error {
 	}
 }
 
-// command runs one command and gives the exit code.
+// command runs one command and returns the exit code.
 func command(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	if len(args) == 0 {
 		fmt.Fprint(errs, usage)
@@ -105,7 +105,7 @@ func answer(ctx context.Context, run func(context.Context, *call, *step.Reply) e
 	reply := step.Reply{Schema: step.ReplySchema, Version: version}
 	clock, err := node.HostClock()
 	if err == nil {
-		// By its process, not its path: another administrator of this machine may have removed the file.
+		// By its process and not by its path: another administrator may have removed the file.
 		c.host = node.Host{Paths: node.HostPaths(), Clock: clock, Exe: "/proc/self/exe"}
 		err = run(ctx, c, &reply)
 	}
@@ -126,7 +126,7 @@ func answer(ctx context.Context, run func(context.Context, *call, *step.Reply) e
 	return code
 }
 
-// with opens the drill, runs f, and reports the drill's state afterwards, also if f fails.
+// with opens the drill, runs f, and reports the drill's state afterwards, even if f fails.
 func with(c *call, reply *step.Reply, f func(*node.Run) error) error {
 	r, err := c.host.Open(c.run)
 	if err != nil {
@@ -170,11 +170,11 @@ func revert(ctx context.Context, c *call, reply *step.Reply) error {
 	return c.tidied(with(c, reply, func(r *node.Run) error { return r.Revert(ctx, step.ByCLI, c.why) }))
 }
 
-// tidied returns err after removing what is left if err means that the drill does not exist.
+// tidied removes the remains of a drill if err means that it does not exist, and returns err.
 func (c *call) tidied(err error) error {
 	if none := new(step.Refusal); errors.As(err, &none) && none.Code == step.RefusedNone {
 		if left := c.host.Tidy(); left != nil {
-			return left // rather than err, which would mean that nothing is left
+			return left // not err, which would mean that nothing is left
 		}
 	}
 	return err
@@ -230,7 +230,7 @@ func reap(ctx context.Context, c *call, reply *step.Reply) error {
 	return with(c, reply, func(r *node.Run) error { return r.Reap(ctx) })
 }
 
-// fingerprint prints what the machine looks like. It is for people who want to compare by themselves.
+// fingerprint prints the machine's fingerprint, for manual comparison.
 func fingerprint(ctx context.Context, out, errs io.Writer) int {
 	f, err := node.Take(ctx, step.Scope{})
 	if err != nil {

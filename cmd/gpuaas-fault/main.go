@@ -1,5 +1,5 @@
-// Command gpuaas-fault breaks something on a machine for a drill, and reverts it. It is pushed over SSH, started by
-// gpuaasctl, by systemd as a watchdog and at boot as a reaper, and is gone when the drill is.
+// Command gpuaas-fault injects a drill's faults on a machine, and reverts them. It is pushed over SSH; gpuaasctl
+// starts it, and so does systemd, as a watchdog and, at boot, as a reaper. It is removed at the end of the drill.
 package main
 
 import (

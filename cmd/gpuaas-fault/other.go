@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// command is for Linux alone: the machines that drills break are.
+// command works on Linux only, like the machines that drills break.
 func command(_ context.Context, _ []string, _ io.Reader, _, errs io.Writer) int {
 	fmt.Fprintln(errs, "gpuaas-fault: only Linux machines can be broken and reverted")
 	return 1

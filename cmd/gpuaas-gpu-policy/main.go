@@ -1,5 +1,6 @@
-// Command gpuaas-gpu-policy judges GPU evidence by a policy. It reads requests on stdin, one line of JSON each, and
-// writes a line of JSON for each. `gpuaasctl gpu policy` and platforms start it; it opens no file and no connection.
+// Command gpuaas-gpu-policy judges GPU evidence by a policy. It reads requests from stdin, one line of JSON each,
+// and writes a line of JSON for each. Its callers are `gpuaasctl gpu policy` and platforms; it opens no file and
+// no connection.
 package main
 
 import (
@@ -46,7 +47,7 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	return 2
 }
 
-// build is the version: what the build set, else the module's, as gpuaasctl has it.
+// build returns the version: the linker's, or else the module's, as in gpuaasctl.
 func build() string {
 	if version != "" && version != "dev" {
 		return version

@@ -12,17 +12,17 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 )
 
-// device asks about one GPU within one sample.
+// device queries one GPU for one sample.
 type device struct {
 	*driver
 	handle nvml.Device
 	until  time.Time // nothing is asked afterwards
-	lost   bool      // an answer was that the GPU is lost
+	lost   bool      // a response was that the GPU is lost
 	out    *report.GPU
 }
 
-// try makes one call, and returns true if the driver answered, otherwise the reason. The call's result is what a
-// recording keeps.
+// try makes one call, and returns true if the driver responded, otherwise the reason. A recording stores the
+// call's result.
 func (v *device) try(symbols string, args []any, f func() (any, nvml.Return)) (report.Reading, bool) {
 	switch {
 	case v.handle == nil:
@@ -37,7 +37,7 @@ func (v *device) try(symbols string, args []any, f func() (any, nvml.Return)) (r
 	done := v.calls.begin(call{symbol: symbols, gpu: v.out.Index, uuid: v.out.UUID})
 	value, rc := f()
 	done()
-	if rc != nvml.SUCCESS || value != nil { // values of fields are recorded by their numbers
+	if rc != nvml.SUCCESS || value != nil { // a recording stores values of fields by their numbers
 		v.records.device(v.out.UUID, keyOf(symbols), args, int(rc), value)
 	}
 	if rc != nvml.SUCCESS {
@@ -47,7 +47,7 @@ func (v *device) try(symbols string, args []any, f func() (any, nvml.Return)) (r
 	return report.Reading{}, true
 }
 
-// value makes one call whose result is one T, see try.
+// value makes one call with one result of type T, see try.
 func value[T any](v *device, symbols string, args []any, f func() (T, nvml.Return)) (x T, why report.Reading, ok bool) {
 	why, ok = v.try(symbols, args, func() (any, nvml.Return) {
 		var rc nvml.Return
@@ -59,7 +59,7 @@ func value[T any](v *device, symbols string, args []any, f func() (T, nvml.Retur
 
 func (v *device) set(s report.Signal, r report.Reading) { v.out.Signals[s] = r }
 
-// number asks for one number.
+// number queries one number.
 func (v *device) number(s report.Signal, symbols string, f func() (int64, nvml.Return), args ...any) {
 	n, why, ok := value(v, symbols, args, f)
 	if ok {
@@ -75,7 +75,7 @@ func readingOf(n int64) report.Reading {
 	return report.Of(n)
 }
 
-// words asks for one text.
+// words queries one text.
 func (v *device) words(symbols string, f func() (string, nvml.Return)) report.Reading {
 	s, why, ok := value(v, symbols, nil, f)
 	if ok {
@@ -84,12 +84,13 @@ func (v *device) words(symbols string, f func() (string, nvml.Return)) report.Re
 	return why
 }
 
-// several asks for numbers that one call answers together, by their names in a recording. Those of signals come first.
+// several queries numbers that one call returns together, by their names in a recording. Those of signals come
+// first.
 func (v *device) several(symbols string, signals []report.Signal, names []string, f func() ([]int64, nvml.Return)) {
 	v.structure(symbols, signals, names, nil, f)
 }
 
-// structure is several where the answer also has a text, which fills its name in for the recording alone.
+// structure is several for a response that also has a text, whose name is only filled in for the recording.
 func (v *device) structure(symbols string, signals []report.Signal, names []string, fill func(map[string]any),
 	f func() ([]int64, nvml.Return)) {
 	var n []int64
@@ -113,7 +114,7 @@ func (v *device) structure(symbols string, signals []report.Signal, names []stri
 	}
 }
 
-// unreadable marks a number that does not fit.
+// unreadable marks a number that is out of range.
 const unreadable = math.MinInt64
 
 func signed(n uint64) int64 {
@@ -130,12 +131,12 @@ func flag01(b bool) int64 {
 	return 0
 }
 
-// of widens an answer of NVML.
+// of converts an NVML response to int64.
 func of[T ~int | ~int32 | ~uint32](n T, rc nvml.Return) (int64, nvml.Return) { return int64(n), rc }
 
 func of64(n uint64, rc nvml.Return) (int64, nvml.Return) { return signed(n), rc }
 
-// fields are the values that are read by number, in one call.
+// fields are the values that are read by number, all in one call.
 var fields = [...]struct {
 	id     uint32
 	signal report.Signal
@@ -151,7 +152,7 @@ var fields = [...]struct {
 	{nvml.FI_DEV_TEMPERATURE_SHUTDOWN_TLIMIT, report.ShutdownTLimit},
 }
 
-// fieldValues asks for all of fields. Each has a return code of its own.
+// fieldValues queries all of fields. Each has its own return code.
 func (v *device) fieldValues() {
 	values := make([]nvml.FieldValue, len(fields))
 	for i, f := range fields {
@@ -179,7 +180,7 @@ func (v *device) fieldValue(f *nvml.FieldValue) report.Reading {
 	return readingOf(n)
 }
 
-// fieldNumber reads the union by its type.
+// fieldNumber reads the union according to its type.
 func fieldNumber(f *nvml.FieldValue) int64 {
 	whole := binary.NativeEndian.Uint64(f.Value[:])
 	low := binary.NativeEndian.Uint32(f.Value[:])

@@ -16,7 +16,7 @@ import (
 
 const systemLibrary = "libnvidia-ml.so.1"
 
-// NVML's return codes that decide what is done next.
+// NVML's return codes that the probe distinguishes.
 const (
 	invalidArgument  = int(nvml.ERROR_INVALID_ARGUMENT)
 	notFound         = int(nvml.ERROR_NOT_FOUND)
@@ -25,7 +25,7 @@ const (
 	functionNotFound = int(nvml.ERROR_FUNCTION_NOT_FOUND)
 )
 
-// gone are the return codes for a driver of another version than the library was loaded for, or for an unloaded one.
+// gone are the return codes of an unloaded driver, or of one with another version than the library.
 var gone = [...]int{int(nvml.ERROR_UNINITIALIZED), driverNotLoaded, int(nvml.ERROR_LIB_RM_VERSION_MISMATCH)}
 
 // driver is the driver's library in this process.
@@ -49,8 +49,8 @@ func newDriver(o options, stuck func(call)) *driver {
 	return d
 }
 
-// open loads and initialises the library. Its result is the state that the sample shows; Init's code decides, never a
-// text. A library that cannot be loaded and a driver that is not loaded are two states.
+// open loads and initializes the library. Its result is the state in the sample, which depends on Init's code and
+// never on a text. A library that cannot be loaded and a driver that is not loaded are distinct states.
 func (d *driver) open() report.Library {
 	l := report.Library{State: report.Loaded, Path: d.library}
 	name := cmp.Or(d.library, systemLibrary)
@@ -66,7 +66,7 @@ func (d *driver) open() report.Library {
 		}
 		d.table, d.nvml = table, nvml.New(nvml.WithLibraryPath(name))
 	}
-	// The binding calls the newest Init that the library has, and ends the process where it has none.
+	// The binding calls the newest Init of the library, and would end the process if there is none.
 	if !d.lookUp("nvmlInit_v2|nvmlInit") || !d.lookUp("nvmlShutdown") {
 		l.State, l.Code = report.InitFailed, functionNotFound
 		return l
@@ -87,8 +87,8 @@ func (d *driver) open() report.Library {
 	return l
 }
 
-// lookUp reports whether the library has one of the symbols: "nvmlInit_v2|nvmlInit". A call of one that it lacks would
-// end the process.
+// lookUp reports whether the library has one of the symbols: "nvmlInit_v2|nvmlInit". Calling a missing symbol
+// would end the process.
 func (d *driver) lookUp(symbols string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -113,25 +113,25 @@ func (d *driver) missing() []string {
 	return append([]string(nil), d.absent...)
 }
 
-// noGPU is the index in a call about none.
+// noGPU is the index of a call that is not about a GPU.
 const noGPU = -1
 
-// call is a call into the library that is under way.
+// call is a call into the library that is in progress.
 type call struct {
 	symbol string
 	gpu    int
 	uuid   string
-	allow  time.Duration // beyond the deadline, for a call that is meant to wait
+	allow  time.Duration // added to the deadline, for a call that is meant to wait
 	began  time.Time
 }
 
-// watch reports calls that do not return in time. They go on: nothing can stop them.
+// watch reports calls that do not return in time. They continue: nothing can stop them.
 type watch struct {
 	deadline time.Duration
 	stuck    func(call)
 }
 
-// begin notes a call; its result ends it.
+// begin notes the start of a call; its result notes the end.
 func (w *watch) begin(c call) func() bool {
 	c.began = time.Now()
 	return time.AfterFunc(w.deadline+c.allow, func() { w.stuck(c) }).Stop

@@ -10,18 +10,18 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 )
 
-// pciDevices is where the kernel shows what is on the PCI bus.
+// pciDevices is the kernel's folder of PCI devices.
 const pciDevices = "/sys/bus/pci/devices"
 
-// elsewhere are NVIDIA's GPUs on the PCI bus that its driver does not have: another one does, as vfio-pci for a virtual
-// machine, or none. What cannot be read is left out.
+// elsewhere returns NVIDIA's GPUs on the PCI bus that are not bound to its driver: another driver has them, such
+// as vfio-pci for a virtual machine, or none. It leaves out what cannot be read.
 func elsewhere(root string) (all []string) {
-	devices, _ := os.ReadDir(root) // empty on a host without that bus
+	devices, _ := os.ReadDir(root) // empty on a host without a PCI bus
 	for _, d := range devices {
 		dir := filepath.Join(root, d.Name())
 		vendor, _ := os.ReadFile(filepath.Join(dir, "vendor"))
 		if strings.TrimSpace(string(vendor)) != "0x10de" {
-			continue // of the hundreds of others, nothing else is read in every sample
+			continue // do not read more of the hundreds of other devices in every sample
 		}
 		if class, _ := os.ReadFile(filepath.Join(dir, "class")); !strings.HasPrefix(string(class), "0x03") {
 			continue

@@ -13,17 +13,17 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 )
 
-// How the driver's events are waited for. A wait that returns early is not believed: the next one begins when it should
-// have ended, or a library that never waits would have this process spin.
+// Timing of the waits for events. After a wait that returns early, the next one begins only when the first should
+// have ended: otherwise this process would spin with a library that never waits.
 const (
 	waitFor    = 5 * time.Second
-	pace       = time.Second // between two waits that brought nothing, at least
-	burst      = 64          // events within one pace, at most
+	pace       = time.Second // minimum time between two waits without an event
+	burst      = 64          // maximum number of events per pace
 	eventTypes = nvml.EventTypeXidCriticalError | nvml.EventTypeGpuRecoveryAction
 	noInstance = 0xFFFFFFFF
 )
 
-// listened is a GPU whose events are waited for.
+// listened is a GPU whose events are awaited.
 type listened struct {
 	handle nvml.Device
 	index  int
@@ -35,13 +35,13 @@ func (g listened) identity() *report.Identity {
 	return &report.Identity{Index: &g.index, UUID: g.uuid, PCI: g.pci}
 }
 
-// acted is a GPU's recovery action, and when it was found to be another than before.
+// acted is a GPU's recovery action, and the time when its last change was seen.
 type acted struct {
 	action int64
 	at     time.Time
 }
 
-// listener waits for events of the driver, and notes how the recovery action of each GPU changes.
+// listener waits for the driver's events, and tracks changes of each GPU's recovery action.
 type listener struct {
 	*driver
 	w     *writer
@@ -51,19 +51,19 @@ type listener struct {
 	mu     sync.Mutex // guards what is below
 	gpus   []listened
 	action map[string]acted // by UUID
-	told   bool             // whether it was reported that events are waited for, or why not
-	blind  string           // why events cannot be waited for, as it was last reported
+	told   bool             // whether the start of listening, or why it is impossible, was reported
+	blind  string           // why events cannot be received, as last reported
 }
 
 func newListener(d *driver, w *writer) *listener {
 	return &listener{driver: d, w: w, action: map[string]acted{}}
 }
 
-// attend waits for events of these GPUs from now on. It returns at once.
+// attend makes these GPUs the ones whose events are awaited. It returns at once.
 func (l *listener) attend(ctx context.Context, gpus []listened) {
 	if l.next == nil {
 		l.next, l.since = make(chan []listened, 1), time.Now()
-		go l.listen(ctx) // it ends with ctx, or with the process where a wait does not return
+		go l.listen(ctx) // it ends with ctx, or with the process if a wait does not return
 	}
 	l.mu.Lock()
 	same := len(gpus) == len(l.gpus)
@@ -76,7 +76,7 @@ func (l *listener) attend(ctx context.Context, gpus []listened) {
 	if same {
 		return
 	}
-	select { // an older list that was not taken yet is of no use
+	select { // replace an older list that was not taken yet
 	case <-l.next:
 	default:
 	}
@@ -89,7 +89,7 @@ func (l *listener) listen(ctx context.Context) {
 	}
 }
 
-// orDone gives what comes, until ctx ends.
+// orDone yields what is received, until ctx ends.
 func orDone[T any](ctx context.Context, in <-chan T) func(func(T) bool) {
 	return func(yield func(T) bool) {
 		for {
@@ -105,7 +105,7 @@ func orDone[T any](ctx context.Context, in <-chan T) func(func(T) bool) {
 	}
 }
 
-// listenTo waits for events until the GPUs change or ctx ends. It returns at once where events cannot be waited for;
+// listenTo waits for events until the GPUs change or ctx ends. It returns at once if events cannot be received;
 // the next sample tries again.
 func (l *listener) listenTo(ctx context.Context, gpus []listened) {
 	for _, s := range [...]string{"nvmlEventSetCreate", "nvmlEventSetFree", "nvmlDeviceRegisterEvents",
@@ -124,7 +124,7 @@ func (l *listener) listenTo(ctx context.Context, gpus []listened) {
 	}
 	defer func() {
 		done := l.calls.begin(call{symbol: "nvmlEventSetFree", gpu: noGPU})
-		_ = set.Free() // nothing can be done about it
+		_ = set.Free() // nothing can be done about an error
 		done()
 	}()
 	why := ""
@@ -142,7 +142,7 @@ func (l *listener) listenTo(ctx context.Context, gpus []listened) {
 	}
 }
 
-// register asks for the events that the GPU supports.
+// register subscribes to the events that the GPU supports.
 func (l *listener) register(g listened, set nvml.EventSet) nvml.Return {
 	types := uint64(nvml.EventTypeXidCriticalError)
 	if l.lookUp("nvmlDeviceGetSupportedEventTypes") {
@@ -162,7 +162,7 @@ func (l *listener) register(g listened, set nvml.EventSet) nvml.Return {
 	return g.handle.RegisterEvents(types, set)
 }
 
-// wait takes events until the GPUs change, ctx ends or the output is closed.
+// wait handles events until the GPUs change, ctx ends or the output is closed.
 func (l *listener) wait(ctx context.Context, set nvml.EventSet, gpus []listened) {
 	events, from := 0, time.Now()
 	for ctx.Err() == nil && len(l.next) == 0 {
@@ -228,20 +228,20 @@ func (l *listener) took(data nvml.EventData, gpus []listened) error {
 	return nil
 }
 
-// compare writes an event for each GPU whose recovery action is another than before: the driver may change it without
-// an event and without an XID.
+// compare writes an event for each GPU whose recovery action has changed: the driver may change it without an
+// event and without an XID.
 func (l *listener) compare(s *report.Sample) {
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
 		if n, ok := g.Value(report.RecoveryAction); ok && g.UUID != "" {
-			// An error is that of the sample's own write.
+			// The write of the sample itself reports the same error.
 			_ = l.changed(&report.Identity{Index: &g.Index, UUID: g.UUID, PCI: g.PCI}, n, s.At)
 		}
 	}
 }
 
-// changed writes an event if the action differs from the previous one. An answer to a request from before the last
-// change may be outdated and is ignored: the next sample has the state.
+// changed writes an event if the action differs from the previous one. A response to a request from before the
+// last change may be outdated and is ignored: the next sample has the state.
 func (l *listener) changed(id *report.Identity, to int64, asked time.Time) error {
 	l.mu.Lock()
 	last, known := l.action[id.UUID]
@@ -261,7 +261,7 @@ func (l *listener) changed(id *report.Identity, to int64, asked time.Time) error
 	return l.w.write(e)
 }
 
-// see writes since when events are waited for, and why not, when that changes.
+// see reports since when events are received, or why they are not, when that changes.
 func (l *listener) see(blind string) {
 	l.mu.Lock()
 	same := l.told && l.blind == blind
@@ -273,5 +273,5 @@ func (l *listener) see(blind string) {
 	now := time.Now()
 	e := event(report.CoverageEvent, now)
 	e.Coverage = &report.Coverage{From: l.since.UTC(), To: now.UTC(), Blind: blind}
-	_ = l.w.write(e) // the next sample's write fails, too, and ends the process
+	_ = l.w.write(e) // the next sample's write fails as well, and ends the process
 }

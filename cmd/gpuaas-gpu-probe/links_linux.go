@@ -10,11 +10,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 )
 
-// maxLinks is more NVLinks than a GPU has.
+// maxLinks is more than the number of NVLinks of any GPU.
 const maxLinks = 36
 
-// links asks about each NVLink. The driver answers "not supported" for link 0 of a GPU that has none, and for a higher
-// link that this GPU does not have.
+// links queries each NVLink. The driver returns "not supported" for link 0 of a GPU without NVLinks, and for a
+// higher link that this GPU does not have.
 func (v *device) links() {
 	have, active := int64(0), int64(0)
 	var failed *report.Reading
@@ -60,7 +60,7 @@ func (v *device) links() {
 	}
 }
 
-// linkErrors is the sum of one counter over the links that are active; one that is refused leaves no sum.
+// linkErrors sums one counter over the active links; there is no sum if one query is refused.
 func (v *device) linkErrors(counter nvml.NvLinkErrorCounter, links []int) report.Reading {
 	if len(links) == 0 {
 		return report.Skipped(report.NotThere)

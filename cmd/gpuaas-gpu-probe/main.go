@@ -1,9 +1,9 @@
-// Command gpuaas-gpu-probe asks NVIDIA's driver about every GPU of this node. It writes one line of JSON for each
-// sample (gpu/report.Sample) and one for each event of the driver (gpu/report.Event).
+// Command gpuaas-gpu-probe queries NVIDIA's driver about every GPU of this node. It writes one line of JSON for
+// each sample (gpu/report.Sample) and one for each event of the driver (gpu/report.Event).
 //
-// It is a process of its own, since a call into the driver can hang where no signal reaches it, end the process, or
-// take its memory: the agent starts it, and goes on without it. It judges nothing, keeps nothing, opens no connection
-// and has no secret. It ends when its stdin is closed.
+// It is a separate process, since a call into the driver can hang uninterruptibly, crash the process, or exhaust
+// its memory: the agent starts it, and continues without it. It judges nothing, stores nothing, opens no
+// connection and has no secret. It exits when its stdin is closed.
 package main
 
 import (
@@ -47,7 +47,8 @@ const (
 // libraryVariable names the library to load.
 const libraryVariable = "GPUAAS_NVML_LIBRARY"
 
-// The limits of one sample. A healthy GPU answers a call within milliseconds, one that is being reset within seconds.
+// The limits of one sample. A healthy GPU responds to a call within milliseconds, one that is being reset within
+// seconds.
 const (
 	callDeadline = 10 * time.Second
 	minInterval  = 100 * time.Millisecond
@@ -57,7 +58,7 @@ const (
 type options struct {
 	library  string
 	interval time.Duration // 0: one sample
-	deadline time.Duration // of one call, and of the questions of one sample together
+	deadline time.Duration // of one call, and of all queries of one sample together
 	record   string
 }
 
@@ -96,10 +97,10 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	return sample(ctx, o, &writer{out: out}, errs)
 }
 
-// untilClosed ends ctx when in ends: the process that started this one is gone.
+// untilClosed cancels ctx when in is closed: the process that started this one has exited.
 func untilClosed(ctx context.Context, in io.Reader) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
-	go func() { // ends with the process: a read of stdin cannot be cancelled
+	go func() { // ends with the process: a read of stdin cannot be canceled
 		defer cancel()
 		_, _ = io.Copy(io.Discard, in)
 	}()
@@ -125,7 +126,7 @@ func (w *writer) write(v any) error {
 	return nil
 }
 
-// unknown is a sample of a node whose driver could not be asked: it has no GPU.
+// unknown returns the sample of a node whose driver could not be queried: it has no GPU.
 func unknown(l report.Library) *report.Sample {
 	none := report.Skipped(report.NoLibrary)
 	l.Driver, l.NVML, l.CUDA = none, none, none

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownStdout reserves stdout for the lines of this program: what a library prints goes to stderr from now on, since it
-// would corrupt the samples.
+// ownStdout reserves stdout for this program's lines and redirects what a library prints to stderr, since it would
+// corrupt the samples.
 func ownStdout() *os.File {
 	fd, err := unix.FcntlInt(uintptr(syscall.Stdout), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
@@ -24,12 +24,12 @@ func ownStdout() *os.File {
 	return os.NewFile(uintptr(fd), "stdout")
 }
 
-// maxData bounds the private memory that this process may have mapped to write to, touched or not: a library that takes
-// more and more ends with its own process. At rest it is 115 MiB, of which a heap of Go is 64 and each thread's stack
-// 8; the driver has the rest. The address space is not bounded: Go and the driver reserve it by gigabytes.
+// maxData bounds the private writable memory that this process may map, touched or not: a library that leaks ends
+// only its own process. At rest it is 115 MiB, of which Go's heap is 64 and each thread's stack 8; the driver has
+// the rest. The address space is not bounded: Go and the driver reserve gigabytes of it.
 const maxData = 512 << 20
 
-// limitMemory takes effect for everything that is mapped afterwards.
+// limitMemory applies to memory that is mapped afterwards.
 func limitMemory() error {
 	limit := unix.Rlimit{Cur: maxData, Max: maxData}
 	var had unix.Rlimit

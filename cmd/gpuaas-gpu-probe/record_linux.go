@@ -16,10 +16,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// recorder keeps every call and its answer as DCGM's NVML injection library plays them: Global, Device by UUID and
-// MigDevice by UUID, each with a key for a call, keys for its arguments, FunctionReturn, and ReturnValue where that is
-// 0. That library refuses a file with a key in Global that it does not know: Other has those calls, and it does not
-// look there. A call that is made again replaces its answer. Its methods do nothing on nil.
+// recorder stores every call and its response in the format of DCGM's NVML injection library: Global, Device by
+// UUID and MigDevice by UUID, each with a key for a call, keys for its arguments, FunctionReturn, and ReturnValue
+// if that is 0. The library rejects a file with an unknown key in Global, so such calls are in Other, which it
+// ignores. A repeated call replaces its response. The methods do nothing on nil.
 type recorder struct {
 	mu                 sync.Mutex // guards what is below
 	globals, others    map[any]any
@@ -48,7 +48,7 @@ func (r *recorder) global(key string, args []any, code int, value any) {
 	put(r.globals, key, args, code, value)
 }
 
-// other keeps a call that is not played.
+// other stores a call that the library does not play back.
 func (r *recorder) other(key string, args []any, code int, value any) {
 	if r == nil {
 		return
@@ -67,7 +67,7 @@ func (r *recorder) device(uuid, key string, args []any, code int, value any) {
 	put(r.of(uuid), key, args, code, value)
 }
 
-// of is what is kept of a GPU.
+// of returns the recording of a GPU.
 func (r *recorder) of(uuid string) map[any]any {
 	of := r.devices[uuid]
 	if of == nil {
@@ -77,7 +77,7 @@ func (r *recorder) of(uuid string) map[any]any {
 	return of
 }
 
-// instance keeps an instance of MIG, by the names that a recording has for it.
+// instance stores a MIG instance under the names of the recording's format.
 func (r *recorder) instance(gpu, uuid string, gi, ci int) {
 	if r == nil || gpu == "" {
 		return
@@ -94,10 +94,10 @@ func (r *recorder) instance(gpu, uuid string, gi, ci int) {
 	put(r.instances[uuid], "ComputeInstanceId", nil, 0, ci)
 }
 
-// fieldAnswers are the answers about the fields of a GPU, by number.
+// fieldAnswers holds a GPU's responses for fields, by number.
 type fieldAnswers map[uint32]map[string]any
 
-// field keeps the value of a field, and n is what was read of it.
+// field stores the value of a field; n is the value that was read from it.
 func (r *recorder) field(uuid string, f *nvml.FieldValue, n int64) {
 	if r == nil || uuid == "" {
 		return
@@ -117,8 +117,8 @@ func (r *recorder) field(uuid string, f *nvml.FieldValue, n int64) {
 	r.of(uuid)["FieldValues"] = map[string]any{returnKey: 0, valueKey: answers}
 }
 
-// lastType is the last type of a value that the injection library reads. It gives up at another one, so these come
-// last.
+// lastType is the highest type of a value that the injection library can read. It stops reading at another type,
+// so those come last.
 const lastType = uint32(nvml.VALUE_TYPE_SIGNED_LONG_LONG)
 
 // MarshalYAML implements yaml.Marshaler.
@@ -154,7 +154,7 @@ func put(of map[any]any, key any, args []any, code int, value any) {
 	of[key] = answer
 }
 
-// keyOf is a call's key: what it gets, without the prefix and the version of its symbol.
+// keyOf returns a call's key: what it gets, without the prefix and the version of its symbol.
 func keyOf(symbols string) string {
 	key, _, _ := strings.Cut(symbols, "|")
 	for _, prefix := range [...]string{"nvmlDeviceGet", "nvmlSystemGet", "nvmlDevice", "nvml"} {
@@ -167,7 +167,7 @@ func keyOf(symbols string) string {
 	return key
 }
 
-// save writes the recording in one step, so that a reader finds all of it or the one before.
+// save replaces the recording atomically.
 func (r *recorder) save(path string) error {
 	if r == nil {
 		return nil

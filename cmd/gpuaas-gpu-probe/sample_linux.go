@@ -17,8 +17,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 )
 
-// sample writes samples, and events while it goes on. It returns without waiting for a call that does not return: the
-// process ends under it.
+// sample writes samples and events. It does not wait for a call that hangs: the process exits while it is in
+// progress.
 func sample(ctx context.Context, o options, w *writer, errs io.Writer) int {
 	if err := limitMemory(); err != nil {
 		fmt.Fprintln(errs, "gpuaas-gpu-probe:", err)
@@ -62,11 +62,11 @@ func (e constError) Error() string { return string(e) }
 
 const (
 	errStuck = constError("a call into the driver does not return")
-	// errReloaded ends the process: what it has loaded belongs to a driver that is gone.
+	// errReloaded ends the process: the loaded library belongs to a driver that is gone.
 	errReloaded = constError("the driver was unloaded or reloaded; start the probe again")
 )
 
-// stuckEvent reports a call that is under way for too long.
+// stuckEvent reports a call that has been in progress for too long.
 func stuckEvent(c call) *report.Event {
 	began := c.began.UTC()
 	e := event(report.ProbeEvent, time.Now())
@@ -82,13 +82,13 @@ func event(t report.EventType, at time.Time) *report.Event {
 		At: at.UTC()}
 }
 
-// firstOf is the first of "a|b".
+// firstOf returns the first of "a|b".
 func firstOf(symbols string) string {
 	first, _, _ := strings.Cut(symbols, "|")
 	return first
 }
 
-// run writes one sample, or one each interval until ctx ends.
+// run writes one sample, or one per interval until ctx ends.
 func (d *driver) run(ctx context.Context, w *writer) error {
 	l := newListener(d, w)
 	open := false
@@ -132,7 +132,7 @@ func (d *driver) run(ctx context.Context, w *writer) error {
 	}
 }
 
-// look is one sample.
+// look takes one sample.
 func (d *driver) look(lib report.Library) (*report.Sample, []listened) {
 	began := time.Now()
 	s := &report.Sample{APIVersion: report.APIVersion, Kind: report.KindSample, At: began.UTC(), Library: lib}
@@ -158,7 +158,7 @@ func (d *driver) look(lib report.Library) (*report.Sample, []listened) {
 	return s, handles
 }
 
-// device asks for the handle and the identity of a GPU.
+// device queries the handle and the identity of a GPU.
 func (d *driver) device(i int, out *report.GPU, until time.Time) *device {
 	*out = report.GPU{Index: i, Signals: map[report.Signal]report.Reading{}}
 	v := &device{driver: d, until: until, out: out}
@@ -181,7 +181,7 @@ func (d *driver) device(i int, out *report.GPU, until time.Time) *device {
 		out.UUID = name
 		d.records.device(out.UUID, "UUID", nil, 0, out.UUID)
 		d.records.device(out.UUID, "Index", nil, 0, i)
-	} else { // whatever else it answers: which GPU that is, is unknown
+	} else { // after any other response it is unknown which GPU this is
 		if out.Handle = r; r.Text != nil {
 			out.Handle = report.Skipped(report.NoAnswer)
 		}
@@ -201,7 +201,7 @@ func (d *driver) device(i int, out *report.GPU, until time.Time) *device {
 	return v
 }
 
-// nameOf is a reading that holds a name; false if it is missing or empty.
+// nameOf returns a reading with a name; false if it is missing or empty.
 func nameOf(r report.Reading) (string, bool) {
 	if r.Text == nil || *r.Text == "" {
 		return "", false
@@ -209,7 +209,7 @@ func nameOf(r report.Reading) (string, bool) {
 	return *r.Text, true
 }
 
-// textOf is the text of a structure of NVML, which may have no NUL at its end.
+// textOf returns the text of an NVML structure, which may lack a terminating NUL.
 func textOf(b []int8) string {
 	text := make([]byte, 0, len(b))
 	for _, c := range b {

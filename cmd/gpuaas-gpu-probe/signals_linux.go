@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 )
 
-// signals asks for everything, in the order of report.Signals: the driver's own words about the GPU first.
+// signals queries everything, in the order of report.Signals: the driver's own state of the GPU first.
 func (v *device) signals() {
 	if v.handle == nil {
 		for _, row := range report.Signals() {
@@ -53,7 +53,7 @@ func (v *device) signals() {
 	v.configuration()
 }
 
-// memoryErrors asks for what ECC counted.
+// memoryErrors queries the ECC counters.
 func (v *device) memoryErrors() {
 	h := v.handle
 	for _, c := range [...]struct {
@@ -96,7 +96,7 @@ func (v *device) memoryErrors() {
 	})
 }
 
-// heat asks for temperatures, limits, power, and why clocks are low.
+// heat queries temperatures, limits, power, and the reasons for low clocks.
 func (v *device) heat() {
 	h := v.handle
 	v.number(report.Temperature, "nvmlDeviceGetTemperature", func() (int64, nvml.Return) {
@@ -133,13 +133,13 @@ func (v *device) heat() {
 	})
 }
 
-// fabric asks how the GPU is registered with the NVLink fabric.
+// fabric queries the GPU's registration with the NVLink fabric.
 func (v *device) fabric() {
 	signals := []report.Signal{report.FabricState, report.FabricStatus}
 	names := []string{"state", "status"}
 	var cluster [16]uint8
 	fill := func(value map[string]any) { value["clusterUuid"] = uuidText(cluster) }
-	if !v.lookUp("nvmlDeviceGetGpuFabricInfoV") { // before driver 545, without a health mask
+	if !v.lookUp("nvmlDeviceGetGpuFabricInfoV") { // drivers before 545 have no health mask
 		v.structure("nvmlDeviceGetGpuFabricInfo", signals, append(names, "cliqueId"), fill,
 			func() ([]int64, nvml.Return) {
 				info, rc := v.handle.GetGpuFabricInfo() //nolint:staticcheck // older drivers have only this one
@@ -162,7 +162,7 @@ func uuidText(b [16]uint8) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// configuration asks for what compares between GPUs and nodes.
+// configuration queries settings to compare between GPUs and nodes.
 func (v *device) configuration() {
 	h := v.handle
 	v.number(report.PersistenceMode, "nvmlDeviceGetPersistenceMode", func() (int64, nvml.Return) {
@@ -194,7 +194,7 @@ func (v *device) configuration() {
 	}
 }
 
-// instances lists what MIG divides the GPU into.
+// instances lists the GPU's MIG instances.
 func (v *device) instances() {
 	most := 0
 	_, ok := v.try("nvmlDeviceGetMaxMigDeviceCount", nil, func() (any, nvml.Return) {
@@ -231,5 +231,5 @@ func (v *device) instances() {
 	}
 }
 
-// maxInstances is more instances than a GPU can be divided into.
+// maxInstances is more than the number of instances of any GPU.
 const maxInstances = 16

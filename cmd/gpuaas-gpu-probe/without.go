@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 )
 
-// ownStdout is stdout: no library is loaded that may write to it.
+// ownStdout returns stdout: no library is loaded that could write to it.
 func ownStdout() *os.File { return os.Stdout }
 
 // sample reports that this build has no NVML, so that every GPU is unknown.

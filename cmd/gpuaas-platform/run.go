@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 )
 
-// version is set at the link.
+// version is set by the linker.
 var version = "dev"
 
 const usage = `usage: gpuaas-platform <command> [--config FILE]
@@ -24,7 +24,7 @@ const usage = `usage: gpuaas-platform <command> [--config FILE]
   version        print the version
 `
 
-// defaultConfig is where the configuration lies on a platform machine.
+// defaultConfig is the path of the configuration on a platform machine.
 const defaultConfig = "/etc/gpuaas-platform/platform.yaml"
 
 // Exit codes.
@@ -80,7 +80,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return exitUsage
 }
 
-// withConfig loads the configuration and runs do; a configuration that is wrong is a usage error.
+// withConfig loads the configuration and calls do; an invalid configuration is a usage error.
 func withConfig(path string, stderr io.Writer, do func(platform.Config) error) int {
 	cfg, err := platform.LoadConfig(path)
 	if err != nil {
@@ -94,7 +94,7 @@ func withConfig(path string, stderr io.Writer, do func(platform.Config) error) i
 	return exitOK
 }
 
-// serve runs the platform until a signal; a second signal ends it at once.
+// serve runs the platform until a signal; a second signal ends it immediately.
 func serve(cfg platform.Config, stderr io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()

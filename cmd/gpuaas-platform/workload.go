@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform/workload"
 )
 
-// goodbye is how long open requests of the sample workload may take after it was asked to end.
+// goodbye is how long open requests of the sample workload may take after the signal to stop.
 const goodbye = 2 * time.Second
 
 // serveWorkload serves the sample workload until SIGTERM or SIGINT.
