@@ -1,6 +1,6 @@
-// Package hosttools is the table of programs of this host that the lab, the tests and the lab suite run, and the Debian
-// package of each. It installs what is missing. It knows nothing of the packages inside the lab's machines (the lab's
-// image) and of programs that every Debian has (packages marked Essential). Callers are `gpuaasctl lab up` and
+// Package hosttools lists the programs of this host that the lab, the tests and the lab suite run, with the Debian
+// package of each, and installs missing ones. It does not cover packages inside the lab's machines (see the lab's
+// image) or programs that every Debian has (packages marked Essential). Its callers are `gpuaasctl lab up` and
 // internal/testneeds, which `make test` runs first.
 package hosttools
 
@@ -16,29 +16,30 @@ import (
 	"time"
 )
 
-// Use is what a program is needed for; uses are combined with |.
+// Use is a purpose of a program; uses are combined with |.
 type Use uint8
 
 const (
-	Lab      Use = 1 << iota // gpuaasctl lab
-	Fast                     // make test-fast
-	Suite                    // make test-lab, beside what Lab and Fast need
-	Oracle                   // bench/helper.sh, the second opinion of the lab suite
-	Bench                    // make bench, beside Lab and Oracle
-	Server                   // make test-fast: unpacked, since installing the package would start a server on this host
-	Browser                  // make test-html
-	Compiler                 // make build, for the GPUs of the lab's nodes; without it they have none
+	Lab    Use = 1 << iota // gpuaasctl lab
+	Fast                   // make test-fast
+	Suite                  // make test-lab, in addition to Lab and Fast
+	Oracle                 // bench/helper.sh, which the lab suite compares its results with
+	Bench                  // make bench, in addition to Lab and Oracle
+	// make test-fast: unpacked only, since installing the package would start a server on this host
+	Server
+	Browser  // make test-html
+	Compiler // make build, for the GPUs of the lab's nodes; without it they have none
 )
 
-// Tool is a program, the package that has it, and who runs it.
+// Tool is a program, its package, and its uses.
 type Tool struct {
 	Program string
 	Package string
 	For     Use
 }
 
-// Table lists the programs by package. A test holds the sources to it. util-linux is Essential on Debian; it is listed
-// since the lab also runs where it was taken apart.
+// Table lists the programs by package. A test compares it with the sources. util-linux is Essential on Debian; it
+// is listed since the lab also runs on distributions that split it up.
 var Table = [...]Tool{
 	{"systemd-nspawn", "systemd-container", Lab},
 	{"mmdebstrap", "mmdebstrap", Lab},
@@ -65,13 +66,13 @@ var Table = [...]Tool{
 	{"chromium", "chromium", Browser},
 	{"npm", "npm", Browser},
 	{"gcc", "gcc", Compiler},
-	{"gencat", "libc6-dev", Compiler}, // which has no program; it depends on the package that has this one
+	{"gencat", "libc6-dev", Compiler}, // which contains no program, but depends on the package of this one
 }
 
 // Budget bounds apt-get.
 const Budget = 5 * time.Minute
 
-// For returns the programs of the table that any of these uses needs.
+// For returns the programs of the table with any of these uses.
 func For(uses Use) []Tool {
 	var tools []Tool
 	for _, t := range Table {
@@ -82,7 +83,7 @@ func For(uses Use) []Tool {
 	return tools
 }
 
-// Missing returns the programs of these uses that are in no folder of path, a list such as $PATH.
+// Missing returns the programs of these uses that are in no folder of path, a list like $PATH.
 func Missing(uses Use, path string) []Tool {
 	return slices.DeleteFunc(For(uses), func(t Tool) bool {
 		for _, dir := range filepath.SplitList(path) {
@@ -94,7 +95,7 @@ func Missing(uses Use, path string) []Tool {
 	})
 }
 
-// Packages returns the packages of tools, each once, in their order.
+// Packages returns the packages of tools without duplicates, in order.
 func Packages(tools []Tool) []string {
 	var names []string
 	for _, t := range tools {
@@ -105,8 +106,8 @@ func Packages(tools []Tool) []string {
 	return names
 }
 
-// Install installs the packages of what is missing for these uses, by apt-get and as root. It returns their names; none
-// when nothing was missing. A program that is in no folder of $PATH afterwards is an error.
+// Install installs the packages of missing programs of these uses, with apt-get and as root. It returns the
+// packages' names, or none if nothing was missing. It returns an error if a program is not in $PATH afterwards.
 func Install(ctx context.Context, uses Use) ([]string, error) {
 	missing := Missing(uses, os.Getenv("PATH"))
 	packages := Packages(missing)
@@ -131,7 +132,7 @@ func Install(ctx context.Context, uses Use) ([]string, error) {
 	return packages, nil
 }
 
-// apt runs apt-get without questions. An error has the end of what it printed.
+// apt runs apt-get non-interactively. An error contains the end of its output.
 func apt(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, "apt-get", args...)
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")

@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// NVIDIA are packages of Debian's contrib and non-free, and what one of them needs: NVIDIA's own library of three
-// branches of its driver, and two programs that read it. The tests of the GPU probe load them; nothing is installed.
+// NVIDIA lists packages of Debian's contrib and non-free, and a dependency: NVIDIA's own library of three driver
+// branches, and two programs that use it. The tests of the GPU probe load them; nothing is installed.
 var NVIDIA = [...]string{"libnvidia-tesla-470-ml1", "libnvidia-tesla-ml1", "libnvidia-ml1", "python3-pynvml", "nvtop",
 	"libncursesw6"}
 
-// unpackedNVIDIA has a folder for each of them.
+// unpackedNVIDIA contains a folder for each of them.
 const unpackedNVIDIA = "/var/cache/gpuaasctl/nvidia"
 
-// Package is the folder of one of NVIDIA's packages; "" where it was not unpacked.
+// Package returns the folder of one of NVIDIA's packages; "" if it was not unpacked.
 func Package(name string) string {
 	dir := filepath.Join(unpackedNVIDIA, name)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
@@ -28,9 +28,9 @@ func Package(name string) string {
 	return dir
 }
 
-// UnpackNVIDIA downloads and unpacks those that are not there. It returns them, with an error too: one that cannot be
-// downloaded does not keep the others from being unpacked. This host's sources are used, with two components added, in
-// files of its own: apt here knows nothing of it afterwards.
+// UnpackNVIDIA downloads and unpacks missing packages. It returns those, even with an error: one failed download
+// does not stop the others. It uses a copy of this host's sources with two added components; apt's own
+// configuration is not changed.
 func UnpackNVIDIA(ctx context.Context) ([]string, error) {
 	missing := slices.DeleteFunc(slices.Clone(NVIDIA[:]), func(name string) bool { return Package(name) != "" })
 	if release, err := os.ReadFile("/etc/os-release"); len(missing) == 0 || err != nil ||
@@ -72,7 +72,7 @@ func UnpackNVIDIA(ctx context.Context) ([]string, error) {
 	return brought, failed
 }
 
-// unpackOne makes the folder of a package, whole or not at all.
+// unpackOne creates the folder of a package, completely or not at all.
 func unpackOne(ctx context.Context, own []string, work, name string) error {
 	dir, root := filepath.Join(work, name), filepath.Join(work, name, "root")
 	if err := os.MkdirAll(root, 0o755); err != nil {
@@ -93,7 +93,7 @@ func unpackOne(ctx context.Context, own []string, work, name string) error {
 	return os.Rename(root, filepath.Join(unpackedNVIDIA, name))
 }
 
-// withComponents copies the sources of an apt below conf to a folder, with contrib and non-free beside main.
+// withComponents copies apt's sources below conf to a folder, with contrib and non-free added to main.
 func withComponents(conf, to string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err

@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// Unpacked is the folder for programs whose packages would start a server on this host. Their packages, and what these
-// depend on, are unpacked there; nothing is installed, enabled or started.
+// Unpacked is the folder for programs whose packages would start a server on this host. Their packages, and the
+// dependencies, are unpacked there; nothing is installed, enabled or started.
 const Unpacked = "/var/cache/gpuaasctl/programs"
 
-// Find returns the path of a program that is installed here or that Unpack brought, and what its environment needs
-// beside this process's own. The path is "" if the program was not found.
+// Find returns the path of a program that is installed on this host or that Unpack has unpacked, and the
+// environment variables that it needs in addition to this process's. The path is "" if the program was not found.
 func Find(program string) (path string, env []string) { return findBelow(Unpacked, program) }
 
 func findBelow(home, program string) (path string, env []string) {
@@ -34,9 +34,9 @@ func findBelow(home, program string) (path string, env []string) {
 	return "", nil
 }
 
-// Unpack brings the programs of these uses that Find does not find: apt-get downloads their packages, and dpkg unpacks
-// them below Unpacked. It returns the packages that it unpacked, with an error too: a package that cannot be downloaded
-// does not keep the others from being unpacked.
+// Unpack unpacks the programs of these uses that Find does not find: apt-get downloads their packages, and dpkg
+// unpacks them below Unpacked. It returns the unpacked packages, even with an error: one failed download does not
+// stop the others.
 func Unpack(ctx context.Context, uses Use) ([]string, error) { return unpackBelow(ctx, Unpacked, uses) }
 
 func unpackBelow(ctx context.Context, home string, uses Use) ([]string, error) {
@@ -66,7 +66,7 @@ func unpackBelow(ctx context.Context, home string, uses Use) ([]string, error) {
 	return brought, failed
 }
 
-// unpack makes the tool's folder, whole or not at all.
+// unpack creates the tool's folder, completely or not at all.
 func unpack(ctx context.Context, home string, t Tool) error {
 	if err := os.MkdirAll(home, 0o755); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// apiHandler answers the operator.
+// apiHandler serves the operator's API.
 func (p *Platform) apiHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+wire.PathHealth, web.Handler(p.healthz))
@@ -58,7 +58,8 @@ func (p *Platform) apiHandler() http.Handler {
 	return web.Front(p.log, "api", mux)
 }
 
-// healthz answers any caller, but rejects a wrong token, so that one request checks both reachability and token.
+// healthz responds to any caller, but rejects a wrong token, so that one request checks both reachability and
+// token.
 func (p *Platform) healthz(w http.ResponseWriter, r *http.Request) error {
 	if r.Header.Get("Authorization") != "" {
 		if err := p.checkOperator(r); err != nil {
@@ -68,7 +69,7 @@ func (p *Platform) healthz(w http.ResponseWriter, r *http.Request) error {
 	return web.Answer(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// notFound types a store.ErrNotFound of a thing; other errors stay.
+// notFound converts a store.ErrNotFound to a 404 for that thing; it returns other errors unchanged.
 func notFound(err error, thing string) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return web.Errorf(http.StatusNotFound, thing+"_not_found", "there is no such %s", thing)
@@ -76,8 +77,8 @@ func notFound(err error, thing string) error {
 	return err
 }
 
-// metricHelp is every counter of the platform. Labels are closed words: a reason, a phase, a type; never an id, an
-// address or what another process wrote.
+// metricHelp lists every counter of the platform. Labels have a closed set of values: a reason, a phase, a type;
+// never an id, an address or text from another process.
 var metricHelp = [...]struct{ name, help string }{
 	{"audit_rows_total", "Rows written to the audit by phase."},
 	{"audited_failures_total", "Failures counted for the audit by action, repetitions included."},
@@ -95,16 +96,16 @@ var metricHelp = [...]struct{ name, help string }{
 	{"tasks_settled_total", "Tasks that ended by type and status."},
 }
 
-// metricPrefix begins every name.
+// metricPrefix is the prefix of every name.
 const metricPrefix = "gpuaas_platform_"
 
-// metrics counts. The zero value is ready.
+// metrics holds the counters. The zero value is ready to use.
 type metrics struct {
 	mu sync.Mutex
 	n  map[string]int64 // by sample, name{labels}; guarded by mu
 }
 
-// add counts one; labels are pairs of name and value.
+// add increments a counter; labels are pairs of name and value.
 func (m *metrics) add(name string, labels ...string) {
 	sample := metricPrefix + name
 	if len(labels) > 0 {
@@ -122,7 +123,7 @@ func (m *metrics) add(name string, labels ...string) {
 	m.n[sample]++
 }
 
-// text is the counts in Prometheus' text form.
+// text formats the counters for Prometheus.
 func (m *metrics) text() string {
 	m.mu.Lock()
 	n := maps.Clone(m.n)
@@ -140,7 +141,7 @@ func (m *metrics) text() string {
 	return b.String()
 }
 
-// getMetrics answers the operator's collector.
+// getMetrics serves the operator's metrics collector.
 func (p *Platform) getMetrics(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	_, _ = w.Write([]byte(p.metrics.text())) // the client may have disconnected

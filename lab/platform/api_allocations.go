@@ -18,24 +18,24 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// allocationView is an allocation as the operator reads it.
+// allocationView is the read model of an allocation for the operator.
 type allocationView struct {
 	ID         string     `json:"id"`
 	State      string     `json:"state"`
-	Occupancy  string     `json:"occupancy"` // free | occupied | cleanup: whether the node's place can be given away
+	Occupancy  string     `json:"occupancy"` // free | occupied | cleanup: whether the node's slot can be reassigned
 	NodeID     string     `json:"node_id"`
 	OSUser     string     `json:"os_user"`
 	WorkflowID string     `json:"workflow_id,omitempty"`
 	App        *appView   `json:"app,omitempty"`
 	Recovery   tenantView `json:"recovery"`
 	UpdatedAt  diag.Time  `json:"updated_at,omitzero"`
-	// ReleaseUntil is when a temporary release ends; absent for any other allocation.
+	// ReleaseUntil is the end of a temporary release; absent for any other allocation.
 	ReleaseUntil diag.Time `json:"release_until,omitzero"`
 	Now          diag.Time `json:"now"`
 }
 
-// appView is the workload as it was last observed. Observation is the state of that observation: an expired probe makes
-// it stale and leaves the status.
+// appView is the last observed state of the workload. Observation is the state of that observation: an expired
+// probe makes it stale and does not change the status.
 type appView struct {
 	Kind                     string    `json:"kind"`
 	Status                   string    `json:"status"`
@@ -46,11 +46,11 @@ type appView struct {
 	Observation              string    `json:"observation"` // none | current | stale
 	LastObservedAt           diag.Time `json:"last_observed_at,omitzero"`
 	LastRuntimeProbeFailedAt diag.Time `json:"last_runtime_probe_failed_at,omitzero"`
-	// of several, one that fails; absent: none was reported on
+	// a failing one, if any; absent: none was reported
 	Credential *credentialView `json:"credential,omitempty"`
 }
 
-// credentialView is one action item, however often it failed.
+// credentialView is one action item, regardless of the number of failures.
 type credentialView struct {
 	ID          string    `json:"id"`
 	Healthy     bool      `json:"healthy"`
@@ -86,8 +86,8 @@ func (p *Platform) allocationView(a store.Allocation, nodeIP string, recovery te
 	return v
 }
 
-// observationOf distinguishes a stale observation from a failed runtime: an app is stale if its latest status probe
-// brought no result.
+// observationOf distinguishes a stale observation from a failed workload: an app is stale if its latest status
+// probe returned no result.
 func observationOf(a store.App) string {
 	switch {
 	case a.ObservedAt.IsZero():
@@ -106,7 +106,7 @@ func (p *Platform) getAllocation(w http.ResponseWriter, r *http.Request) error {
 	return p.answerAllocation(w, r, a)
 }
 
-// answerAllocation answers with an allocation's read model.
+// answerAllocation responds with an allocation's read model.
 func (p *Platform) answerAllocation(w http.ResponseWriter, r *http.Request, a store.Allocation) error {
 	o, err := p.observe(r.Context(), a.NodeID)
 	if err != nil {
@@ -119,19 +119,20 @@ func (p *Platform) answerAllocation(w http.ResponseWriter, r *http.Request, a st
 	return web.Answer(w, http.StatusOK, p.allocationView(a, o.node.PrivateIP, tenantRead(a, recovery(o), trail, o.now)))
 }
 
-// cleanupTime is what a node gets to clean up after an allocation.
+// cleanupTime is how long a node may take to clean up after an allocation.
 const cleanupTime = 2 * time.Minute
 
-// cleanup is the node's part of a release, for a store that adds what it alone knows.
+// cleanup returns the clean-up task of a release; the store completes its payload.
 func (p *Platform) cleanup(a store.Allocation, ttl time.Duration, correlationID string) store.Task {
-	// texts: it cannot fail
+	// only texts: cannot fail
 	payload, _ := json.Marshal(wire.CleanupPayload{AllocationID: a.ID, OSUser: a.OSUser, Unit: a.App.Unit})
 	return p.queue.NewTask(queue.Spec{NodeID: a.NodeID, Type: wire.TaskCleanup, Payload: payload, TTL: ttl,
 		CorrelationID: correlationID, AllocationID: a.ID})
 }
 
-// release starts the release of an allocation: the node's clean-up is a task, and the allocation is released when that
-// has completed. With for_seconds it is for a while, see endRelease. {reason, by, ttl_seconds, for_seconds}.
+// release starts the release of an allocation: the node gets a clean-up task, and once that has completed, the
+// allocation is released. With for_seconds the release is temporary, see endRelease. Body: {reason, by,
+// ttl_seconds, for_seconds}.
 func (p *Platform) release(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		decisionRequest
@@ -163,9 +164,9 @@ func (p *Platform) release(w http.ResponseWriter, r *http.Request) error {
 	return p.answerAllocation(w, r, a)
 }
 
-// forceRelease ends the release of an allocation whose clean-up failed, by decision of an operator, and records that
-// in the evidence and the audit. The slot becomes free when the node has cleaned up after all, or when the operator
-// confirms that the node is clean (cleaned). Body: {reason, by, cleaned}.
+// forceRelease ends the release of an allocation whose clean-up failed, by decision of an operator, and records
+// that in the evidence and the audit. The slot becomes free when the node completes the clean-up later, or when
+// the operator confirms that the node is clean (cleaned). Body: {reason, by, cleaned}.
 func (p *Platform) forceRelease(w http.ResponseWriter, r *http.Request) error {
 	d, in, err := p.decisionOf(w, r, "force_release")
 	if err != nil {
@@ -191,8 +192,9 @@ func stateRefused(err error, text string) error {
 	return notFound(err, "allocation")
 }
 
-// credentialReport takes in how an application's credential fares, from its user or refresher. Repetitions are
-// counted and audited as one failure. {credential_id, healthy, reason, action, actor_type, actor_id}.
+// credentialReport records the state of an application's credential, as reported by its user or refresher.
+// Repetitions are counted and audited as one failure. Body: {credential_id, healthy, reason, action, actor_type,
+// actor_id}.
 func (p *Platform) credentialReport(w http.ResponseWriter, r *http.Request) error {
 	in := struct {
 		CredentialID string `json:"credential_id"`
@@ -237,5 +239,6 @@ func (p *Platform) credentialReport(w http.ResponseWriter, r *http.Request) erro
 	return p.answerAllocation(w, r, a)
 }
 
-// reasonWord is what an audit key may contain: low in number, and too short and plain for a secret's text.
+// reasonWord matches reasons that may be part of an audit key: few in number, and too short and simple to contain
+// a secret.
 var reasonWord = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)

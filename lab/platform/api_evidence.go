@@ -8,10 +8,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform/web"
 )
 
-// recentHandshakes is how many failed TLS handshakes the trust answer shows.
+// recentHandshakes is the number of failed TLS handshakes in the trust response.
 const recentHandshakes = 10
 
-// evidenceView is one thing that happened.
+// evidenceView is one recorded event.
 type evidenceView struct {
 	At            diag.Time      `json:"at"`
 	Kind          string         `json:"kind"`
@@ -35,11 +35,11 @@ func evidenceViews(rows []store.Evidence) []evidenceView {
 	return views
 }
 
-// maxEvidence bounds the answer about a node or an allocation, which is the newest of it.
+// maxEvidence bounds the response about a node or an allocation to the newest evidence.
 const maxEvidence = 1000
 
-// getEvidence answers with everything recorded under a correlation id, or of a terminal session; or with the newest
-// that was recorded of a node or an allocation since a time. In time order.
+// getEvidence responds with all evidence of a correlation id or of a terminal session, or with the newest evidence
+// of a node or an allocation since a given time. It is in time order.
 func (p *Platform) getEvidence(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	nodeID, allocationID := q.Get("node_id"), q.Get("allocation_id")
@@ -64,13 +64,13 @@ func (p *Platform) getEvidence(w http.ResponseWriter, r *http.Request) error {
 	}
 	return web.Answer(w, http.StatusOK, struct {
 		Items     []evidenceView `json:"items"`
-		Truncated bool           `json:"truncated"` // there is, or may be, more than this
+		Truncated bool           `json:"truncated"` // there is, or may be, more evidence
 		Now       diag.Time      `json:"now"`
 	}{evidenceViews(rows), len(rows) == maxEvidence, diag.At(p.now())})
 }
 
-// getTrust answers with the fingerprints, and with the newest TLS handshakes that failed at the node terminal: a node
-// that was turned away there never reached a handler.
+// getTrust responds with the fingerprints, and with the newest failed TLS handshakes at the node terminal: a node
+// that was rejected there never reached a handler.
 func (p *Platform) getTrust(w http.ResponseWriter, r *http.Request) error {
 	failures, err := p.store.Recent(r.Context(), store.HandshakeFailed, recentHandshakes)
 	if err != nil {

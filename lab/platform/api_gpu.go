@@ -19,13 +19,14 @@ const (
 	kindAdmission = "GPUAdmission"
 )
 
-// gpuAdmission is what a gate reads of a node's GPUs before it gets work. It decides nothing.
+// gpuAdmission is the evidence about a node's GPUs for a gate that decides whether the node gets work. It contains
+// no decision.
 type gpuAdmission struct {
 	APIVersion string        `json:"apiVersion"`
 	Kind       string        `json:"kind"`
 	Node       string        `json:"node"`
 	Status     status.Status `json:"status"`           // whether the node gets new work
-	Before     status.Status `json:"before,omitempty"` // of an unhealthy node: what it goes back to
+	Before     status.Status `json:"before,omitempty"` // of an unhealthy node: the status that it returns to
 	Health     policy.Health `json:"health"`           // by the policy, now
 
 	Policy    gpuPolicyView `json:"policy"`
@@ -36,7 +37,8 @@ type gpuAdmission struct {
 	Findings  []policy.Finding   `json:"findings"` // the worst first
 	Notes     []string           `json:"notes,omitempty"`
 	Expected  *int               `json:"gpus_expected,omitempty"` // absent: not configured
-	Dropped   []report.Dropped   `json:"dropped,omitempty"`       // what was not reported, was lost or cannot be read, in this boot
+	// what was not reported, lost or unreadable during this boot
+	Dropped []report.Dropped `json:"dropped,omitempty"`
 
 	SampledAt diag.Time `json:"sampled_at,omitzero"` // of the newest sample
 	JudgedAt  diag.Time `json:"judged_at,omitzero"`
@@ -44,10 +46,11 @@ type gpuAdmission struct {
 }
 
 type gpuPolicyView struct {
-	Name    string      `json:"name"`
-	SHA256  string      `json:"sha256,omitempty"`
-	Mode    policy.Mode `json:"mode"`
-	Refused []string    `json:"refused,omitempty"` // what is wrong with the file as it is now; the one before goes on
+	Name   string      `json:"name"`
+	SHA256 string      `json:"sha256,omitempty"`
+	Mode   policy.Mode `json:"mode"`
+	// problems of the current file, if it was rejected; the previous policy stays in force
+	Refused []string `json:"refused,omitempty"`
 }
 
 // getGPU answers with the admission document of a node.

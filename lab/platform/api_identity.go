@@ -14,20 +14,20 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// decisionRequest is an operator's word on a node's identity, or on an allocation. Only the reason is wanted: an audit
-// without one is of no use.
+// decisionRequest is an operator's decision about a node's identity or about an allocation. Only the reason is
+// required, since an audit without one is useless.
 type decisionRequest struct {
 	Reason      string `json:"reason"`
-	By          string `json:"by"`           // who decides; default: the operator's token
-	InstanceID  string `json:"instance_id"`  // fence, reactivate: the one host that is meant; empty: the node
-	NewIdentity bool   `json:"new_identity"` // reactivate: certificates and tokens so far are of no use
-	Reactivate  bool   `json:"reactivate"`   // reenroll: of a retired or fenced node
-	// force-release: the operator has seen to it that nothing of it is left on the node
+	By          string `json:"by"`           // the person who decides; default: the operator's token
+	InstanceID  string `json:"instance_id"`  // fence, reactivate: a single host; empty: the node
+	NewIdentity bool   `json:"new_identity"` // reactivate: existing certificates and tokens become invalid
+	Reactivate  bool   `json:"reactivate"`   // reenroll: for a retired or fenced node
+	// force-release: the operator has checked that nothing of it is left on the node
 	Cleaned bool `json:"cleaned"`
-	Force   bool `json:"force"` // reenroll: also while the ingress does not trust the signing CA
+	Force   bool `json:"force"` // reenroll: even if the ingress does not trust the signing CA
 }
 
-// decisionOf reads a decision, and refuses one without a reason.
+// decisionOf reads a decision, and rejects one without a reason.
 func (p *Platform) decisionOf(w http.ResponseWriter, r *http.Request,
 	action string) (store.Decision, decisionRequest, error) {
 	var in decisionRequest
@@ -49,7 +49,7 @@ func (p *Platform) decisionBy(r *http.Request, action string, in decisionRequest
 		Remote: web.Remote(r), At: p.now()}
 }
 
-// decide answers one of the decisions on a node's identity with the node's read model after it.
+// decide executes a decision about a node's identity, and responds with the node's new read model.
 func (p *Platform) decide(action string) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		d, _, err := p.decisionOf(w, r, action)
@@ -62,7 +62,8 @@ func (p *Platform) decide(action string) web.Handler {
 		ended := p.endSessions(r.Context(), d)
 		p.log.Info("operator decided on a node's identity", "node_id", d.NodeID, "action", action, "terminal_sessions_ended",
 			ended, "correlation_id", d.CorrelationID)
-		if action == store.Reactivate && d.InstanceID != "" { // a contact would not end it: a copy may have the same name
+		// a contact would not end the failure: a copy may have the same name
+		if action == store.Reactivate && d.InstanceID != "" {
 			p.recovered(r.Context(), store.AuditKey{ActorType: actorHost, ActorID: d.InstanceID, Action: actionAuthenticate})
 		}
 		p.reclassified(r.Context(), d.NodeID)
@@ -70,7 +71,8 @@ func (p *Platform) decide(action string) web.Handler {
 	}
 }
 
-// reenroll issues the audited recovery bundle: token, endpoints and trust in one document, since they drift together.
+// reenroll issues the audited recovery bundle: token, endpoints and trust in one document, since they drift
+// together.
 func (p *Platform) reenroll(w http.ResponseWriter, r *http.Request) error {
 	d, in, err := p.decisionOf(w, r, "reenroll")
 	if err != nil {
@@ -106,7 +108,7 @@ func (p *Platform) reenroll(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// getOperations lists a node's operations, the newest first, failed and expired ones included.
+// getOperations lists a node's operations, newest first, including failed and expired ones.
 func (p *Platform) getOperations(w http.ResponseWriter, r *http.Request) error {
 	if _, err := p.store.Node(r.Context(), r.PathValue("id")); err != nil {
 		return notFound(err, "node")
@@ -125,14 +127,14 @@ func (p *Platform) getOperations(w http.ResponseWriter, r *http.Request) error {
 	}{views, diag.At(p.now())})
 }
 
-// maxOperations bounds a listing.
+// maxOperations bounds the list.
 const maxOperations = 100
 
 // guestAgentStates are the states that a provider reports for the guest agent of a virtual machine.
 var guestAgentStates = [...]string{unknown, "running", "stopped", "down", "unreachable"}
 
 // providerRequest is the provider's status of a node's machine. It comes from an integration with the provider, or
-// from an operator who looked there.
+// from an operator who checked there.
 type providerRequest struct {
 	decisionRequest
 
@@ -142,10 +144,10 @@ type providerRequest struct {
 	} `json:"guest_agent"`
 }
 
-// maxGuestAgentSeconds bounds a word that holds for a while.
+// maxGuestAgentSeconds bounds a temporary status.
 const maxGuestAgentSeconds = 24 * 3600
 
-// setProvider stores the provider's status of a node's machine, and answers with the updated read model of the node.
+// setProvider stores the provider's status of a node's machine, and responds with the node's new read model.
 func (p *Platform) setProvider(w http.ResponseWriter, r *http.Request) error {
 	var in providerRequest
 	if err := web.ReadJSON(w, r, &in); err != nil {
@@ -177,7 +179,7 @@ func (p *Platform) setProvider(w http.ResponseWriter, r *http.Request) error {
 	return p.getNode(w, r)
 }
 
-// getProvider answers with the provider's word alone: it changes when the word does, and with nothing else.
+// getProvider responds with the provider's status only, so that the response changes only with the status.
 func (p *Platform) getProvider(w http.ResponseWriter, r *http.Request) error {
 	n, err := p.store.Node(r.Context(), r.PathValue("id"))
 	if err != nil {
@@ -187,7 +189,7 @@ func (p *Platform) getProvider(w http.ResponseWriter, r *http.Request) error {
 	return web.Answer(w, http.StatusOK, map[string]map[string]string{"guest_agent": {"status": cmp.Or(status, unknown)}})
 }
 
-// endProvider ends a word that holds for a while, and answers as getProvider does.
+// endProvider ends a temporary status, and responds like getProvider.
 func (p *Platform) endProvider(w http.ResponseWriter, r *http.Request) error {
 	d := p.decisionBy(r, store.ProviderStatus, decisionRequest{Reason: "the word that held for a while is withdrawn"})
 	if err := p.store.EndGuestAgent(r.Context(), d); err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// unknown is the status of what was not measured. It is not "healthy".
+// unknown is the status of something that was not measured. It is not "healthy".
 const unknown = "unknown"
 
-// healthUnknown is a node's reported GPU health as long as nothing reports one.
+// healthUnknown is a node's GPU health if no GPU is reported.
 const healthUnknown = "UNKNOWN"
 
 // nodeView is the operator's read model of a node.
@@ -23,7 +23,7 @@ type nodeView struct {
 	ID                 string           `json:"id"`
 	Status             string           `json:"status"`
 	Health             string           `json:"health"`
-	Identity           string           `json:"identity"` // accepted, or the code with which its credentials are denied
+	Identity           string           `json:"identity"` // accepted, or the denial code for its credentials
 	Hostname           string           `json:"hostname"`
 	PrivateIP          string           `json:"private_ip"`
 	NodeInstanceID     string           `json:"node_instance_id,omitempty"`
@@ -40,8 +40,8 @@ type nodeView struct {
 	StaleTasks         int              `json:"stale_tasks"`
 	// operations that were handed out and whose result is overdue
 	LostResults int            `json:"lost_results"`
-	Occupancy   string         `json:"occupancy"` // free | occupied | cleanup: whether its place can be given away
-	Instances   []instanceView `json:"instances"` // hosts that spoke as the node, the newest first
+	Occupancy   string         `json:"occupancy"` // free | occupied | cleanup: whether its slot can be reassigned
+	Instances   []instanceView `json:"instances"` // hosts that acted as the node, newest first
 	Now         diag.Time      `json:"now"`
 }
 
@@ -77,7 +77,7 @@ type agentView struct {
 	LastDeniedAt diag.Time         `json:"last_denied_at,omitzero"`
 }
 
-// instanceView is one host that spoke as the node.
+// instanceView is one host that acted as the node.
 type instanceView struct {
 	ID          string    `json:"node_instance_id"`
 	BootID      string    `json:"boot_id,omitempty"`
@@ -141,7 +141,7 @@ func (p *Platform) getNode(w http.ResponseWriter, r *http.Request) error {
 	return web.Answer(w, http.StatusOK, nodeRead(in))
 }
 
-// observe collects what the read model is made of.
+// observe collects the inputs of the read model.
 func (p *Platform) observe(ctx context.Context, nodeID string) (observation, error) {
 	o := observation{now: p.now(), trust: p.pki.trust(), endpoints: p.cfg.Endpoints,
 		staleAfter: seconds(p.cfg.Policy.HeartbeatStaleAfter), wait: seconds(p.cfg.Policy.TaskWait),
@@ -174,7 +174,7 @@ func (p *Platform) observe(ctx context.Context, nodeID string) (observation, err
 	return o, err
 }
 
-// optional turns store.ErrNotFound into nil.
+// optional converts store.ErrNotFound to nil.
 func optional[T any](v T, err error) (*T, error) {
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
@@ -185,7 +185,7 @@ func optional[T any](v T, err error) (*T, error) {
 	return &v, nil
 }
 
-// nodeRead is the read model, a pure function of the observation.
+// nodeRead computes the read model, as a pure function of the observation.
 func nodeRead(o observation) nodeView {
 	n := o.node
 	guest, guestAt := n.GuestAgent(o.now)
@@ -226,7 +226,7 @@ func instanceViews(rows []store.Instance) []instanceView {
 	return views
 }
 
-// occupancy is the worst of a node's allocations: a place that is being cleaned cannot be given away.
+// occupancy returns the worst state of a node's allocations: a slot that is being cleaned up cannot be reassigned.
 func occupancy(states []string) string {
 	worst := occupancies[store.StateReleased]
 	for _, s := range states {

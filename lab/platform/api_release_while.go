@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// maxReleaseSeconds bounds a release for a while.
+	// maxReleaseSeconds bounds a temporary release.
 	maxReleaseSeconds = 24 * 3600
-	// cleaningTime is how long the end of a release waits for a clean-up that the node has taken, looking every
-	// cleaningLook. A client's call must not last much longer.
+	// cleaningTime is how long the end of a release waits for a clean-up in progress, which it polls at
+	// cleaningLook. A client's request must not take much longer.
 	cleaningTime, cleaningLook = 8 * time.Second, 100 * time.Millisecond
 )
 
-// releaseUntil reads for_seconds of a release.
+// releaseUntil reads the for_seconds of a release.
 func releaseUntil(now time.Time, forSeconds int64) (time.Time, error) {
 	switch {
 	case forSeconds < 0 || forSeconds > maxReleaseSeconds:
@@ -30,7 +30,8 @@ func releaseUntil(now time.Time, forSeconds int64) (time.Time, error) {
 	return now.Add(seconds(forSeconds)), nil
 }
 
-// getRelease answers with one word: it changes when a release is asked for or ends, and not while the node cleans up.
+// getRelease responds with a single word, which changes when a release is requested or ends, but not while the
+// node cleans up.
 func (p *Platform) getRelease(w http.ResponseWriter, r *http.Request) error {
 	a, err := p.store.Allocation(r.Context(), r.PathValue("id"))
 	if err != nil {
@@ -46,14 +47,14 @@ func (p *Platform) getRelease(w http.ResponseWriter, r *http.Request) error {
 	return web.Answer(w, http.StatusOK, map[string]string{"release": word})
 }
 
-// endRelease ends a release for a while before its time, and answers as getRelease does. It waits for a clean-up that
-// the node has taken, and is 409 when that does not end.
+// endRelease ends a temporary release early, and responds like getRelease. It waits for a clean-up in progress,
+// and responds with 409 if that does not end in time.
 func (p *Platform) endRelease(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), cleaningTime)
 	defer cancel()
 	d := p.decisionBy(r, store.EndReleaseAction, decisionRequest{Reason: "the release for a while is withdrawn"})
 	for {
-		d.At = p.now() // it is decided when the clean-up is over, not when it was asked for
+		d.At = p.now() // the decision takes effect after the clean-up, not at the request
 		a, err := p.store.EndRelease(r.Context(), r.PathValue("id"), d)
 		switch {
 		case err == nil:
@@ -70,8 +71,8 @@ func (p *Platform) endRelease(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// endReleases makes every allocation active again whose release for a while is over. One whose node is cleaning up
-// waits for the next sweep.
+// endReleases reactivates every allocation whose temporary release is over. An allocation whose node is still
+// cleaning up waits for the next sweep.
 func (p *Platform) endReleases(ctx context.Context) error {
 	over, err := p.store.ReleasesOver(ctx, p.now())
 	if err != nil {

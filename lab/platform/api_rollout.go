@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	rolloutTTL = 15 * time.Minute // how long a node has to take a self-update and to carry it out
+	rolloutTTL = 15 * time.Minute // how long a node may take to accept and execute a self-update
 	maxVersion = 128
 )
 
-// rolloutOrder is a self-update as an operator orders it, and as its task keeps it. The token that RefreshToken asks
-// for exists only in the answer that hands the task out.
+// rolloutOrder is an operator's order of a self-update, which is also stored in its task. The token that
+// RefreshToken asks for exists only in the response that hands the task out.
 type rolloutOrder struct {
 	Version      string `json:"version"`
 	SHA256       string `json:"sha256"`
@@ -35,8 +35,8 @@ type rolloutOrder struct {
 	RefreshToken bool   `json:"refresh_token,omitempty"`
 }
 
-// check returns what is wrong with an order. What is here is all that a self-update can be about; whatever else is
-// asked of one was refused when it was decoded.
+// check returns what is wrong with an order. The fields of an order are all that a self-update can change; others
+// were rejected when it was decoded.
 func (o rolloutOrder) check(keyID string) error {
 	digest, err := hex.DecodeString(o.SHA256)
 	switch {
@@ -62,7 +62,8 @@ func (o rolloutOrder) check(keyID string) error {
 	return nil
 }
 
-// decodeOrder reads an order. An unknown field is refused: it would be about something that is not a self-update's.
+// decodeOrder decodes an order. It rejects an unknown field, which would ask for something that a self-update may
+// not change.
 func decodeOrder(text []byte) (o rolloutOrder, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -86,7 +87,7 @@ func (p *Platform) postRollout(w http.ResponseWriter, r *http.Request) error {
 	return web.Answer(w, http.StatusCreated, p.taskView(t))
 }
 
-// orderRollout checks an order, and begins its task and its rollout, which have one id.
+// orderRollout checks an order, and creates its task and its rollout, which have the same id.
 func (p *Platform) orderRollout(ctx context.Context, nodeID string, text []byte, ttl time.Duration,
 	correlationID string) (store.Task, error) {
 	o, err := decodeOrder(text)
@@ -139,7 +140,7 @@ func (p *Platform) orderRollout(ctx context.Context, nodeID string, text []byte,
 	return t, nil
 }
 
-// rolloutPossible refuses what cannot come to a good end.
+// rolloutPossible rejects an order that cannot succeed.
 func (p *Platform) rolloutPossible(o rolloutOrder, b *wire.BootReport) error {
 	if b != nil {
 		for _, s := range b.Skipped {
@@ -157,7 +158,7 @@ func (p *Platform) rolloutPossible(o rolloutOrder, b *wire.BootReport) error {
 	return nil
 }
 
-// artifact finds a package: in the folder, a file is named by its digest.
+// artifact returns the file of a package, which is named by its digest.
 func (p *Platform) artifact(sha string) (string, error) {
 	if p.cfg.Artifacts == "" || sha == "" || strings.ContainsAny(sha, "/.") {
 		return "", fs.ErrNotExist
@@ -170,7 +171,8 @@ func (p *Platform) artifact(sha string) (string, error) {
 	return path, err
 }
 
-// byCertificate lets the certificate name the node, for a path that does not. The next handlers verify it.
+// byCertificate takes the node id from the certificate, for a path without one. The next handlers verify the
+// certificate.
 func (p *Platform) byCertificate(next web.Handler) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if c, err := presented(r); err == nil {
@@ -180,8 +182,8 @@ func (p *Platform) byCertificate(next web.Handler) web.Handler {
 	}
 }
 
-// getArtifact serves a package to a node. The ingress and node have verified its certificate, the signed task names
-// the package, and the package's name is its digest, so nothing in the request has to be trusted.
+// getArtifact serves a package to a node. The ingress and node have verified its certificate, the signed task
+// names the package, and the package's name is its digest, so nothing else in the request has to be trusted.
 func (p *Platform) getArtifact(w http.ResponseWriter, r *http.Request) error {
 	path, err := p.artifact(r.PathValue("sha256"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -208,8 +210,8 @@ func (p *Platform) getArtifact(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// filledRollout is a self-update's task as it travels: with a token minted now, where one is asked for. Only its digest
-// is kept here; what is handed out again has another one.
+// filledRollout returns a self-update's task as it is handed out: with a newly minted token, if one was requested.
+// Only the token's digest is stored; handing the task out again mints another one.
 func (p *Platform) filledRollout(ctx context.Context, t store.Task) (store.Task, error) {
 	o, err := decodeOrder(t.Payload)
 	if err != nil {
@@ -235,7 +237,7 @@ func (p *Platform) filledRollout(ctx context.Context, t store.Task) (store.Task,
 	return t, err
 }
 
-// rolloutView is a rollout as an operator reads it.
+// rolloutView is the read model of a rollout for the operator.
 type rolloutView struct {
 	wire.Rollout
 	NodeID    string    `json:"node_id"`

@@ -23,7 +23,7 @@ const (
 var taskTypes = []string{wire.TaskNoop, wire.TaskProbe, wire.TaskStatusProbe, wire.TaskTerminalOpen,
 	wire.TaskSelfUpdate, wire.TaskRotateToken, wire.TaskCordon}
 
-// taskRequest is what an operator posts.
+// taskRequest is the body of an operator's request for a task.
 type taskRequest struct {
 	Type          string          `json:"type"`
 	Payload       json.RawMessage `json:"payload"`
@@ -74,7 +74,7 @@ func (p *Platform) postTask(w http.ResponseWriter, r *http.Request) error {
 	return web.Answer(w, http.StatusCreated, p.taskView(t))
 }
 
-// taskView is a task as the operator reads it.
+// taskView is the read model of a task for the operator.
 type taskView struct {
 	ID            string      `json:"id"`
 	NodeID        string      `json:"node_id"`
@@ -87,7 +87,7 @@ type taskView struct {
 	ClaimedAt     diag.Time   `json:"claimed_at,omitzero"`
 	CompletedAt   diag.Time   `json:"completed_at,omitzero"`
 	ExpiresAt     diag.Time   `json:"expires_at"`
-	LateAt        diag.Time   `json:"late_at,omitzero"` // when the result came, after the task had expired
+	LateAt        diag.Time   `json:"late_at,omitzero"` // when the result arrived, if the task had expired by then
 	Reclaims      int         `json:"reclaims,omitempty"`
 	Result        *resultView `json:"result,omitempty"`
 	Now           diag.Time   `json:"now"`
@@ -112,10 +112,10 @@ func (p *Platform) taskView(t store.Task) taskView {
 	v.Result = &resultView{Status: t.Result.Status, StartedAt: when(t.Result.StartedAt),
 		FinishedAt: when(t.Result.FinishedAt), Error: t.Result.Error}
 	switch {
-	case t.Type == wire.TaskRotateToken: // whatever the node echoes is not shown
+	case t.Type == wire.TaskRotateToken: // never show what the node returns
 	case json.Valid(t.Result.Output):
 		v.Result.Output = t.Result.Output
-	case len(t.Result.Output) > 0: // a node's word, not JSON: show it as a string
+	case len(t.Result.Output) > 0: // a node's text that is not JSON: show it as a string
 		v.Result.Output, _ = json.Marshal(string(t.Result.Output))
 	}
 	return v
@@ -129,7 +129,7 @@ func (p *Platform) getTask(w http.ResponseWriter, r *http.Request) error {
 	return web.Answer(w, http.StatusOK, p.taskView(t))
 }
 
-// when is a stored time as JSON has it; never stays absent.
+// when formats a stored time for JSON; a zero time stays absent.
 func when(t time.Time) diag.Time {
 	if t.IsZero() {
 		return diag.Time{}

@@ -15,14 +15,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// newToken makes 256 random bits in characters that are allowed in a WebSocket subprotocol.
+// newToken returns 256 random bits in characters that are allowed in a WebSocket subprotocol.
 func newToken() diag.Secret {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return diag.NewSecret(base64.RawURLEncoding.EncodeToString(b[:]))
 }
 
-// tokenView is the answer to a mint, the only place that holds the token itself.
+// tokenView is the response to a mint, the only one that contains the token.
 type tokenView struct {
 	Token     string    `json:"token"`
 	SessionID string    `json:"session_id"`
@@ -31,8 +31,8 @@ type tokenView struct {
 	Now       diag.Time `json:"now"`
 }
 
-// mintToken makes a terminal session and its token. It needs only the database: a successful mint does not show that
-// Redis works.
+// mintToken creates a terminal session and its token. It needs only the database, so a successful mint does not
+// show that Redis works.
 func (p *Platform) mintToken(w http.ResponseWriter, r *http.Request) error {
 	ctx, now := r.Context(), p.now()
 	a, err := p.store.Allocation(ctx, r.PathValue("id"))
@@ -60,7 +60,7 @@ func (p *Platform) mintToken(w http.ResponseWriter, r *http.Request) error {
 		URL: websocketURL(p.cfg.Endpoints.BrowserTerminalBase, s.ID), Now: diag.At(now)})
 }
 
-// websocketURL is where a browser opens the session.
+// websocketURL returns the URL at which a browser opens the session.
 func websocketURL(base, sessionID string) string {
 	base = strings.TrimRight(base, "/")
 	if rest, ok := strings.CutPrefix(base, "http"); ok { // http -> ws, https -> wss
@@ -69,13 +69,13 @@ func websocketURL(base, sessionID string) string {
 	return base + "/v1/terminal/" + url.PathEscape(sessionID)
 }
 
-// sessionView is a terminal session as the operator reads it.
+// sessionView is the read model of a terminal session for the operator.
 type sessionView struct {
 	ID                    string    `json:"id"`
 	AllocationID          string    `json:"allocation_id"`
 	NodeID                string    `json:"node_id"`
 	CorrelationID         string    `json:"correlation_id"`
-	Task                  *taskView `json:"task,omitempty"` // its terminal.open, once the browser is there
+	Task                  *taskView `json:"task,omitempty"` // its terminal.open, once a browser has connected
 	CreatedAt             diag.Time `json:"created_at"`
 	ExpiresAt             diag.Time `json:"expires_at"`
 	BrowserConnectedAt    diag.Time `json:"browser_connected_at,omitzero"`
@@ -84,10 +84,10 @@ type sessionView struct {
 	ClosedAt              diag.Time `json:"closed_at,omitzero"`
 	CloseReason           string    `json:"close_reason,omitempty"`
 	ClosedBy              string    `json:"closed_by,omitempty"` // browser | node | gateway | decision
-	// of that side's close frame; 1006: its connection broke without one
+	// code of that side's close frame; 1006: its connection broke without one
 	CloseCode   int       `json:"close_code,omitempty"`
-	CloseDetail string    `json:"close_detail,omitempty"` // that frame's reason, or how the connection broke
-	NodeAnswers string    `json:"node_answers,omitempty"` // yes | no: the node's answer to the gateway's last ping
+	CloseDetail string    `json:"close_detail,omitempty"` // reason in that frame, or how the connection broke
+	NodeAnswers string    `json:"node_answers,omitempty"` // yes | no: whether the node answered the gateway's last ping
 	Now         diag.Time `json:"now"`
 }
 
@@ -111,8 +111,9 @@ func (p *Platform) getSession(w http.ResponseWriter, r *http.Request) error {
 	return web.Answer(w, http.StatusOK, v)
 }
 
-// endSessions ends the terminal sessions that a stored decision on a node's identity leaves no ground for, and returns
-// how many. A host that is fenced loses its own; with a new identity no older certificate is accepted.
+// endSessions ends the terminal sessions that a stored decision about a node's identity no longer permits, and
+// returns how many. Fencing a host ends that host's sessions; with a new identity no older certificate is
+// accepted.
 func (p *Platform) endSessions(ctx context.Context, d store.Decision) int {
 	of := gateway.OfNode(d.NodeID)
 	switch {

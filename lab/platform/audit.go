@@ -11,16 +11,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform/web"
 )
 
-// Actors and actions of audit rows that failures give.
+// Actors and actions of the audit rows of failures.
 const (
 	actorNode          = "node"
-	actorHost          = "host" // one that is fenced, or has a previous certificate
+	actorHost          = "host" // a fenced one, or one with a previous certificate
 	actionAuthenticate = "node.authenticate"
 	actionEnroll       = "node.enroll"
 	actionCredential   = "app.credential"
 )
 
-// unknownActor replaces every node id that does not exist, so that names made up by a stranger fill nothing.
+// unknownActor replaces every node id that does not exist, so that invented names cannot fill the audit.
 const unknownActor = "unknown"
 
 func (p *Platform) knownNode(ctx context.Context, nodeID string) string {
@@ -39,7 +39,8 @@ func (p *Platform) knownHost(ctx context.Context, nodeID, instance, remote strin
 	return remote
 }
 
-// failed counts one occurrence of a failure: a row in the audit when it is due, a log line and a count always.
+// failed counts one occurrence of a failure: always in the log and the metrics, and with an audit row if one is
+// due.
 func (p *Platform) failed(ctx context.Context, a store.Audit) {
 	a.At, a.CorrelationID = p.now(), web.CorrelationID(ctx)
 	if a.ActorID == unknownActor {
@@ -57,7 +58,8 @@ func (p *Platform) failed(ctx context.Context, a store.Audit) {
 	}
 }
 
-// recovered ends the open failures of an actor's action, of any reason and, where k names none, of any credential.
+// recovered ends the open failures of an actor's action, with any reason and, if k names no credential, with any
+// credential.
 func (p *Platform) recovered(ctx context.Context, k store.AuditKey) {
 	rows, err := p.store.Recovered(ctx, k, web.CorrelationID(ctx), p.now())
 	if err != nil {
@@ -96,11 +98,11 @@ type auditView struct {
 	Remote        string    `json:"remote,omitempty"`
 }
 
-// maxAudit bounds a listing.
+// maxAudit bounds a list.
 const maxAudit = 1000
 
-// getAudit lists the newest audit rows, oldest first, narrowed by node_id, app_instance_id, action, correlation_id,
-// since (RFC 3339) and limit.
+// getAudit lists the newest audit rows, oldest first, filtered by node_id, app_instance_id, action,
+// correlation_id, since (RFC 3339) and limit.
 func (p *Platform) getAudit(w http.ResponseWriter, r *http.Request) error {
 	v := r.URL.Query()
 	q := store.AuditQuery{NodeID: v.Get("node_id"), AppInstanceID: v.Get("app_instance_id"), Action: v.Get("action"),

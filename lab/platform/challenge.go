@@ -7,36 +7,36 @@ import (
 )
 
 const (
-	// heldUp is how long a heartbeat that echoes nothing may be on its way: its sender gives up after 10 s, an ingress may
-	// keep it longer.
+	// heldUp bounds the delay of a heartbeat without an echo: its sender gives up after 10 s, an ingress may hold
+	// it longer.
 	heldUp = 30 * time.Second
-	// strangers is how many heartbeats that echo no challenge of this node's, beside those that may have been held up,
-	// make a second process.
+	// strangers is the number of heartbeats without a known challenge, except those that may have been delayed,
+	// that prove a second process.
 	strangers = 2
-	// turns and pause bound what a machine that went back to a snapshot does before it does so again: that many
-	// heartbeats, or that many times the usual time between two.
+	// turns and pause bound how often a machine is restored to a snapshot: at most once in that many heartbeats, or
+	// in that many times the usual interval.
 	turns = 8
 	pause = 15 * time.Second
-	// settling is how long a process that proves itself from another place gets nothing that is meant for the node alone,
-	// where the one before it was alive shortly before: a live one echoes within two heartbeats.
+	// settling is how long a process that proves itself from another address or instance gets nothing that is for
+	// the node only, if the previous process was alive shortly before: a live process echoes within two heartbeats.
 	settling = 30 * time.Second
 	// quiet is how long a proven process may be silent before an agent without challenges counts as its successor.
 	quiet = time.Minute
 )
 
-// echoed judges the echo of a heartbeat by the challenges given before, oldest first.
+// echoed judges a heartbeat's echo against the challenges that were given to the node, oldest first.
 //
-// Each answer gives a fresh challenge, and the next heartbeat echoes the newest one that its process got. So what one
-// process echoes is a line: the first challenge of a process that starts with none, then each time a child of the one
-// before. A lost answer is a child that is never echoed. A heartbeat that came late echoes what was left behind: its
-// own line went on, or another process has echoed since. It begins a line that ends at once, since its sender no
-// longer waits for the answer.
+// Each response contains a fresh challenge, and the next heartbeat echoes the newest challenge that its process
+// has received. The challenges that one process echoes form a line: the first is given to a process that starts
+// without one, and each further one is a child of the previous. If a response is lost, its challenge is never
+// echoed. A delayed heartbeat echoes an abandoned challenge: its own line has continued, or another process has
+// echoed since. It begins a line that ends at once, since its sender no longer waits for the response.
 //
-// One host has one agent at a time. When that restarts, updates itself or boots it begins without a challenge, and
-// its previous process never sends again; in whichever order messages arrive, the abandoned line is not continued.
-// Two things do: a machine that goes back to a snapshot of its memory, once, and two live copies, in turn. And who
-// echoes a challenge was alive after it was given: two lines whose times from the first echoed to the last overlap
-// are two live copies.
+// A host runs one agent at a time. When the agent restarts, updates itself or boots, it begins without a
+// challenge, and its previous process never sends again; so in whatever order messages arrive, the abandoned line
+// is not continued. Only two things continue it: a machine that is restored to a snapshot of its memory, once, and
+// two live copies, in turn. A process that echoes a challenge was alive after that was given: if the times of two
+// lines, from the first echo to the last, overlap, they are two live copies.
 func echoed(last []store.Link, echo string, now time.Time) store.Answer {
 	var a store.Answer
 	from := linkOf(last, echo)
@@ -47,7 +47,7 @@ func echoed(last []store.Link, echo string, now time.Time) store.Answer {
 	a.Parent = from.ID
 	if left := leftBehind(last, *from); !left.IsZero() {
 		a.Again, a.Held = true, now.Sub(left) < heldUp
-		if now.Sub(from.At) < turns*pause { // an older one may be of a snapshot
+		if now.Sub(from.At) < turns*pause { // an older one may come from a snapshot
 			a.Second = around(last, *from)
 		}
 		return a
@@ -65,7 +65,7 @@ func echoed(last []store.Link, echo string, now time.Time) store.Answer {
 	return a
 }
 
-// linkOf returns the link of a digest; writing to it changes last. nil: unknown, or no echo.
+// linkOf returns the link of a digest, which aliases last; nil if the digest is unknown or empty.
 func linkOf(last []store.Link, digest string) *store.Link {
 	for i := range last {
 		if digest != "" && last[i].Digest == digest {
@@ -75,8 +75,9 @@ func linkOf(last []store.Link, digest string) *store.Link {
 	return nil
 }
 
-// leftBehind is when its process went on without l, or another one spoke for certain, the zero time when neither did: l
-// is the newest echoed challenge, or one that was given for that and not echoed yet.
+// leftBehind returns when l was abandoned, because its process continued without it or another process has echoed
+// since; the zero time if it was not: l is the newest echoed challenge, or a child of that one which was not
+// echoed yet.
 func leftBehind(last []store.Link, l store.Link) time.Time {
 	for _, next := range last {
 		if next.EchoedAt.IsZero() || next.ID == l.ID {
@@ -90,8 +91,8 @@ func leftBehind(last []store.Link, l store.Link) time.Time {
 	return time.Time{}
 }
 
-// returned returns the line before the given one that continued an abandoned challenge, or nil if it was long ago: a
-// machine does not go back to a snapshot twice within so short a time.
+// returned returns the line before the given one that continued an abandoned challenge, or nil if that was long
+// ago: a machine is not restored to a snapshot twice within so short a time.
 func returned(last []store.Link, line int64) *store.Link {
 	var before *store.Link
 	for i := range last {
@@ -110,7 +111,8 @@ func returned(last []store.Link, line int64) *store.Link {
 	return nil
 }
 
-// span is the proven time of a line, by challenges; first is nil when nothing was echoed.
+// span is the proven lifetime of a line, from its first to its last echoed challenge; first is nil if none was
+// echoed.
 type span struct{ first, last *store.Link }
 
 func spans(last []store.Link) map[int64]span {
@@ -129,7 +131,7 @@ func spans(last []store.Link) map[int64]span {
 	return out
 }
 
-// beside returns a challenge of another line whose time overlaps the line's, nil when none does.
+// beside returns a challenge of another line whose lifetime overlaps the line's, nil if there is none.
 func beside(last []store.Link, line int64) *store.Link {
 	all := spans(last)
 	own := all[line]
@@ -141,8 +143,8 @@ func beside(last []store.Link, line int64) *store.Link {
 	return nil
 }
 
-// around returns a challenge of another line that echoed some before l and some after it, nil when none did: who echoes
-// l was alive when that one was.
+// around returns a challenge of another line that echoed challenges both before and after l, nil if there is none:
+// the process that echoes l was alive at the same time.
 func around(last []store.Link, l store.Link) *store.Link {
 	for other, s := range spans(last) {
 		if other != l.Line && s.first != nil && s.first.ID < l.ID && s.last.ID > l.ID {
@@ -152,10 +154,10 @@ func around(last []store.Link, l store.Link) *store.Link {
 	return nil
 }
 
-// stranger returns a heartbeat that echoes no challenge of this node's, where such came in turn with what the line
-// echoed, and too often to have been held up; nil where they did not. A heartbeat that echoes an abandoned challenge
-// is not a stranger's, however late it arrives: its sender held that challenge, and a kernel retransmits for minutes
-// what its program gave up. A second process that holds one goes on from it, and is seen by that.
+// stranger returns a heartbeat without a known challenge, if such heartbeats alternate with echoes of the line too
+// often to have been delayed; nil otherwise. A heartbeat that echoes an abandoned challenge does not count,
+// however late it arrives: its sender held that challenge, and a kernel retransmits for minutes after its program
+// has given up. A second process that holds a challenge continues from it, and is detected by that.
 func stranger(last []store.Link, line int64) *store.Link {
 	all := spans(last)
 	own, n, turn := all[line], 0, false
@@ -177,16 +179,16 @@ func stranger(last []store.Link, line int64) *store.Link {
 	return nil
 }
 
-// standing is whether a request comes from the node's proven process.
+// standing says whether a request comes from the node's proven process.
 type standing int
 
 const (
-	unmeasured standing = iota // the node's agent echoes nothing, or never spoke
+	unmeasured standing = iota // the node's agent echoes nothing, or never sent a heartbeat
 	proven
 	unproven
 )
 
-// standingOf judges the challenge that a request shows, by its digest, "" for none.
+// standingOf judges the challenge that a request shows, given by its digest, "" for none.
 func standingOf(last []store.Link, shown string, now time.Time) standing {
 	var newest *store.Link
 	for i := range last {
@@ -205,13 +207,14 @@ func standingOf(last []store.Link, shown string, now time.Time) standing {
 			return unproven
 		}
 		return proven
-	case silent && last[len(last)-1].Line != newest.Line: // an older build took over: it echoes nothing
+	case silent && last[len(last)-1].Line != newest.Line: // an older build took over, which echoes nothing
 		return unmeasured
 	}
 	return unproven
 }
 
-// unsettled reports whether the newest proven process speaks from another place than one that was alive shortly before.
+// unsettled reports whether the newest proven process differs in address or instance from one that was alive
+// shortly before.
 func unsettled(last []store.Link, newest store.Link, now time.Time) bool {
 	all := spans(last)
 	own := all[newest.Line]
@@ -227,27 +230,26 @@ func unsettled(last []store.Link, newest store.Link, now time.Time) bool {
 	return false
 }
 
-// How often the side that speaks has to change until two hosts are proven.
+// How many changes between two senders prove two hosts.
 const (
-	// switchesOfHosts: the first host, another, the first again. A reimaged host never uses its old identity.
+	// switchesOfHosts: the first host, another one, the first again. A reimaged host never uses its old identity.
 	switchesOfHosts = 2
 	// switchesOfOne: two sources that claim to be one host may be that host before and after a reboot, with one
-	// earlier message delayed on its way (an agent has at most one heartbeat in flight). A second return is a second
-	// host.
+	// delayed message (an agent has at most one heartbeat in flight). A second return proves a second host.
 	switchesOfOne = 4
 )
 
-// clone returns the source that shows that now is a second host with the same identity, nil when nothing does. last
-// is the heartbeats before, newest first, within the staleness window.
+// clone returns the source that proves that now comes from a second host with the same identity, nil if none does.
+// last holds the previous heartbeats within the staleness window, newest first.
 //
-// One change proves nothing: a node that is reimaged has another instance, one that boots another boot id, one that
-// renews another certificate, and the old one never speaks again. Two hosts alternate. Their clocks are not asked.
+// A single change proves nothing: a reimaged node has another instance, a rebooted one another boot id, a renewed
+// one another certificate, and the old one is never seen again. Two hosts alternate. Their clocks are not used.
 func clone(last []store.Source, now store.Source) *store.Source {
 	var other *store.Source
 	switches, own := 0, true
 	for i := range last {
 		differs := conflict(last[i], now)
-		if differs == own { // the side changes, going back in time
+		if differs == own { // the sender changes, going back in time
 			own = !own
 			switches++
 		}
@@ -264,11 +266,11 @@ func clone(last []store.Source, now store.Source) *store.Source {
 	return nil
 }
 
-// conflict reports whether two heartbeats are of two hosts, or of one before and after a change that happens once: of
-// its image, of its boot, of its credentials (the generation is the host's word, the same on every connection), or of
-// its certificate and its address together. Two live copies of a running machine agree in all that until one of them
-// renews. Until then they may be one host with two network paths, which is not a clone; an address alone proves
-// nothing.
+// conflict reports whether two heartbeats come from two hosts, or from one host before and after a change that
+// happens once: of its image, its boot, its credentials (by generation, which the host reports the same on every
+// connection), or its certificate and its address together. Two live copies of a running machine agree in all of
+// these until one of them renews. Until then they look like one host with two network paths, which is not a clone;
+// a different address alone proves nothing.
 func conflict(a, b store.Source) bool {
 	return a.InstanceID != b.InstanceID || (a.BootID != "" && b.BootID != "" && a.BootID != b.BootID) ||
 		(a.Generation != 0 && b.Generation != 0 && a.Generation != b.Generation) ||

@@ -14,14 +14,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 )
 
-// Config is the platform's configuration file. Unknown keys are refused.
+// Config is the platform's configuration file. Unknown keys are rejected.
 type Config struct {
 	Listen    Listen `yaml:"listen"`
 	Redis     string `yaml:"redis"` // host:port
 	RedisUser string `yaml:"redis_user,omitempty"`
 	// must not be readable by others; empty: no password
 	RedisPasswordFile string `yaml:"redis_password_file,omitempty"`
-	// what the node ingress sends as X-GPUaaS-Ingress; must not be readable by others
+	// the secret that the node ingress sends as X-GPUaaS-Ingress; must not be readable by others
 	IngressSecretFile string    `yaml:"ingress_secret_file"`
 	Database          string    `yaml:"database"` // path, or :memory:
 	PKI               PKIFiles  `yaml:"pki"`
@@ -35,42 +35,44 @@ type Config struct {
 	// Artifacts is a folder of agent packages, each named by the lower-case hex of its sha256. Empty: none are served.
 	Artifacts string `yaml:"artifacts,omitempty"`
 
-	// EnvironmentProfile is the active one; a node's own profile in the seed takes precedence. Empty: any will do.
+	// EnvironmentProfile is the active one; a node's own profile in the seed takes precedence. Empty: any is
+	// accepted.
 	EnvironmentProfile string `yaml:"environment_profile,omitempty"`
 }
 
-// Listen holds host:port of each listener. All but NodeTerminal speak plain HTTP and are refused anywhere but on
-// loopback, behind the edge and the node ingress.
+// Listen holds host:port of each listener. All but NodeTerminal speak plain HTTP, and must be on loopback, behind
+// the edge and the node ingress.
 type Listen struct {
 	API          string `yaml:"api"`
 	NodeAPI      string `yaml:"node_api"`
 	Gateway      string `yaml:"gateway"`
-	NodeTerminal string `yaml:"node_terminal"` // TLS with client certificates, ended here
+	NodeTerminal string `yaml:"node_terminal"` // terminates TLS with client certificates
 }
 
 // PKIFiles names PEM files.
 type PKIFiles struct {
 	SigningCACert string `yaml:"signing_ca_cert"` // signs node certificates
 	SigningCAKey  string `yaml:"signing_ca_key"`
-	// what the node ingress trusts for clients; read again each time it is asked for
+	// client CAs of the node ingress; read at each use
 	IngressCA         string `yaml:"ingress_ca"`
 	NodeAPIServerCert string `yaml:"node_api_server_cert"` // for its fingerprint
 	TerminalCert      string `yaml:"terminal_cert"`
 	TerminalKey       string `yaml:"terminal_key"`
-	// what the node terminal trusts for clients; default: the signing CA
+	// client CAs of the node terminal; default: the signing CA
 	TerminalClientCA string `yaml:"terminal_client_ca,omitempty"`
 	NodeCABundle     string `yaml:"node_ca_bundle"` // handed out at enrollment
-	// what a node trusts for enrollment alone; handed out in a recovery bundle
+	// what a node trusts only for enrollment; part of a recovery bundle
 	RecoveryCABundle string `yaml:"recovery_ca_bundle,omitempty"`
 }
 
-// Endpoints are the URLs under which nodes and browsers reach this platform.
+// Endpoints are the URLs at which nodes and browsers reach this platform.
 type Endpoints struct {
-	APIURL              string   `yaml:"api_url"`
-	TerminalURL         string   `yaml:"terminal_url"`
-	BrowserTerminalBase string   `yaml:"browser_terminal_base"`
-	RecoveryAPIURL      string   `yaml:"recovery_api_url,omitempty"` // where a node enrolls when api_url does not do
-	AllowedOrigins      []string `yaml:"allowed_origins,omitempty"`  // host names of web UIs besides the terminal's own
+	APIURL              string `yaml:"api_url"`
+	TerminalURL         string `yaml:"terminal_url"`
+	BrowserTerminalBase string `yaml:"browser_terminal_base"`
+	RecoveryAPIURL      string `yaml:"recovery_api_url,omitempty"` // where a node enrolls if api_url does not work
+	// host names of web UIs in addition to the terminal's own
+	AllowedOrigins []string `yaml:"allowed_origins,omitempty"`
 }
 
 // Policy holds the catalogue's keys, in seconds. Absent keys have the catalogue's defaults.
@@ -82,20 +84,21 @@ type Policy struct {
 	CertTTL                int64 `yaml:"node.cert_ttl_seconds"`
 	NodeStreamTimeout      int64 `yaml:"terminal.node_stream_timeout_seconds"`
 	TerminalTokenTTL       int64 `yaml:"terminal.token_ttl_seconds"`
-	SessionLimit           int64 `yaml:"terminal.session_limit_seconds"`    // how long a terminal session may last
-	SessionIdle            int64 `yaml:"terminal.session_idle_seconds"`     // how long nothing may be typed or shown in it
+	SessionLimit           int64 `yaml:"terminal.session_limit_seconds"`    // time limit of a terminal session
+	SessionIdle            int64 `yaml:"terminal.session_idle_seconds"`     // time limit without input and output
 	AppStatusProbeInterval int64 `yaml:"app.status_probe_interval_seconds"` // 0: none
-	// how long a task may be handed out without a result before it goes back to the queue, where that is safe
+	// how long a task may be without a result after it was handed out, before it returns to the queue if that is
+	// safe
 	TaskLease         int64 `yaml:"node.task_lease_seconds"`
 	AuditDedupeWindow int64 `yaml:"audit.dedupe_window_seconds"`
 
-	// CredentialOverlap is how long an older certificate is good once a newer one was used in a heartbeat.
+	// CredentialOverlap is how long an older certificate stays valid after a newer one was used in a heartbeat.
 	CredentialOverlap int64 `yaml:"node.credential_overlap_seconds"`
 
 	DesiredAgentVersion string `yaml:"agent.desired_version,omitempty"` // empty: any
 }
 
-// DefaultPolicy is the catalogue's.
+// DefaultPolicy returns the catalogue's defaults.
 func DefaultPolicy() Policy {
 	return Policy{
 		HeartbeatStaleAfter: 120, TaskWait: 25, TaskStaleSweepInterval: 60, RecoveryTokenMaxAge: 86400, CertTTL: 86400,
@@ -177,19 +180,19 @@ func (c Config) Check() error {
 	return errors.Join(append(errs, c.GPU.check()...)...)
 }
 
-// onLoopback reports whether address is a numeric loopback address with a port; a name may resolve to any host.
+// onLoopback reports whether address is a numeric loopback address with a port; a name could resolve to any host.
 func onLoopback(address string) bool {
 	at, err := netip.ParseAddrPort(address)
 	return err == nil && at.Addr().Unmap().IsLoopback()
 }
 
-// Seed is the file of nodes and allocations that are created when they are missing.
+// Seed is the file of nodes and allocations to create if they do not exist.
 type Seed struct {
 	Nodes       []SeedNode       `yaml:"nodes"`
 	Allocations []SeedAllocation `yaml:"allocations"`
 }
 
-// SeedNode is one node; the token in EnrollmentTokenFile (optional) enrolls it once.
+// SeedNode is one node; the optional token in EnrollmentTokenFile enrolls it once.
 type SeedNode struct {
 	ID                  string `yaml:"id"`
 	Hostname            string `yaml:"hostname"`
@@ -253,7 +256,7 @@ func (s Seed) check() error {
 	return errors.Join(errs...)
 }
 
-// readYAML reads one strict YAML document; every error names the file and, where there is one, the line.
+// readYAML reads one strict YAML document; every error names the file and, if known, the line.
 func readYAML(path string, v any) error {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// node lets a request through that may act as the node in the path. A denial, here or by the handler, is recorded, and
-// counts as the node's last one unless a preflight or another host got it.
+// node admits requests that may act as the node in the path. It records a denial, whether its own or the
+// handler's. That counts as the node's last denial unless a preflight or another host got it.
 func (p *Platform) node(next web.Handler, anyProfile bool) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		from := callerFrom(r)
@@ -34,7 +34,7 @@ func (p *Platform) node(next web.Handler, anyProfile bool) web.Handler {
 	}
 }
 
-// recordDenial counts a denial, and writes its evidence unless enough of the same kind is there.
+// recordDenial counts a denial, and writes evidence unless enough of the same kind exists.
 func (p *Platform) recordDenial(r *http.Request, from caller, denial *web.Error) {
 	ctx, nodeID := r.Context(), r.PathValue("node_id")
 	e, keep := p.denialEvidence(r, store.NodeDenied, nodeID, from.instance, denial, nodeRows)
@@ -43,11 +43,12 @@ func (p *Platform) recordDenial(r *http.Request, from caller, denial *web.Error)
 		serial = serialText(from.cert)
 		e.Detail["cert_serial"] = serial
 	}
-	e.Detail["path"] = r.Pattern // not the path, which holds what the caller calls itself
+	e.Detail["path"] = r.Pattern // not the actual path, which contains text from the caller
 	key := store.AuditKey{ActorType: actorNode, ActorID: p.knownNode(ctx, nodeID), CredentialID: serial,
 		Action: actionAuthenticate, Reason: denial.Code}
 	own := !isProbe(r)
-	if p.otherHost(ctx, nodeID, serial, denial.Code) { // not the node: the right host's contact does not end this failure
+	// not the node: a contact of the right host does not end this failure
+	if p.otherHost(ctx, nodeID, serial, denial.Code) {
 		key.ActorType, key.ActorID = actorHost, p.knownHost(ctx, nodeID, from.instance, from.remote)
 		own = false
 	}
@@ -59,8 +60,9 @@ func (p *Platform) recordDenial(r *http.Request, from caller, denial *web.Error)
 	p.failed(ctx, store.Audit{AuditKey: key, NodeID: nodeID, Remote: from.remote})
 }
 
-// denialEvidence is the row of a denial, and whether it is to be kept; rows is how many of its kind are, of a node that
-// exists. Who names none is kept as a clipped word of the detail: no row is of a node that a stranger made up.
+// denialEvidence returns the evidence of a denial, and whether to store it; rows is how many of its kind are
+// stored for an existing node. An unknown node id is only stored in the detail, clipped: a stranger cannot create
+// evidence for an invented node.
 func (p *Platform) denialEvidence(r *http.Request, kind, nodeID, instance string, denial *web.Error,
 	rows int) (store.Evidence, bool) {
 	ctx := r.Context()
@@ -79,8 +81,8 @@ func (p *Platform) denialEvidence(r *http.Request, kind, nodeID, instance string
 	return e, keep
 }
 
-// keepRejection reports whether an upgrade that the gateway refused becomes evidence, and how many refusals it counts
-// for. nodeID comes from the session or the certificate, and is "" without either.
+// keepRejection reports whether an upgrade that the gateway refused becomes evidence, and how many refusals that
+// stands for. nodeID comes from the session or the certificate, and is "" without either.
 func (p *Platform) keepRejection(r *http.Request, nodeID, why string) (count int64, keep bool) {
 	rows := nodeRows
 	if nodeID == "" || p.knownNode(r.Context(), nodeID) == unknownActor {
@@ -89,7 +91,7 @@ func (p *Platform) keepRejection(r *http.Request, nodeID, why string) (count int
 	return p.denials.take(denialKind{web.Remote(r), why, nodeID}, rows, p.now(), seconds(p.cfg.Policy.AuditDedupeWindow))
 }
 
-// keepDenial writes a denial: own ones count as the node's last.
+// keepDenial writes a denial. If own is set, it becomes the node's last denial.
 func (p *Platform) keepDenial(ctx context.Context, e store.Evidence, code string, own, keep bool) {
 	var err error
 	switch {
@@ -103,8 +105,8 @@ func (p *Platform) keepDenial(ctx context.Context, e store.Evidence, code string
 	}
 }
 
-// otherHost reports whether a denial does not concern the node, whose identity is accepted: it denies a fenced host,
-// or a certificate that the node has since replaced.
+// otherHost reports whether a denial concerns another host than the node's, whose identity is accepted: a fenced
+// host, or one with a certificate that the node has since replaced.
 func (p *Platform) otherHost(ctx context.Context, nodeID, serial, code string) bool {
 	n, err := p.store.Node(ctx, nodeID)
 	if err != nil || n.Identity != "" {
@@ -117,7 +119,7 @@ func (p *Platform) otherHost(ctx context.Context, nodeID, serial, code string) b
 	if err != nil || old.NodeID != nodeID {
 		return false
 	}
-	// a newer one is in use: by the node, while that sends heartbeats
+	// a newer one is in use: by the node, if that sends heartbeats
 	if old.RevokedAt.IsZero() && old.SupersededAt.IsZero() {
 		used, err := p.store.NewerUsed(ctx, nodeID, old.Generation)
 		return err == nil && !used.IsZero() && code == wire.DenyNotNodeBound &&

@@ -17,22 +17,23 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// enrollRetry is how long the same key may repeat its enrollment: the first answer may have been lost on the way, and
-// the token is consumed.
+// enrollRetry is how long an enrollment may be repeated with the same key: the first response may have been lost
+// after the token was consumed.
 const enrollRetry = 2 * time.Minute
 
-// undoTime bounds work that must be done after a caller has left.
+// undoTime bounds work that must be done after a caller has disconnected.
 const undoTime = 2 * time.Second
 
-// timeText formats times for sentences.
+// timeText is the format of times in messages.
 const timeText = "2006-01-02 15:04:05Z"
 
-// detached is a short context that outlives its parent's end.
+// detached returns a context with a short timeout that is not canceled with its parent.
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 }
 
-// enroll turns a node-bound token and a certificate request into a certificate, the trust bundle and the endpoints.
+// enroll exchanges a node-bound token and a certificate request for a certificate, the trust bundle and the
+// endpoints.
 func (p *Platform) enroll(w http.ResponseWriter, r *http.Request) error {
 	var in wire.EnrollRequest
 	if err := web.ReadJSON(w, r, &in); err != nil {
@@ -55,7 +56,7 @@ func (p *Platform) enroll(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// issue checks and consumes the token, and signs.
+// issue checks and consumes the token, and signs the certificate.
 func (p *Platform) issue(r *http.Request, in wire.EnrollRequest) (*x509.Certificate, int64, error) {
 	token := web.Bearer(r)
 	if token.IsZero() || in.NodeID == "" {
@@ -94,7 +95,7 @@ func (p *Platform) issue(r *http.Request, in wire.EnrollRequest) (*x509.Certific
 	return cert, row.Generation, nil
 }
 
-// refusals are the store's reasons, as a caller gets them.
+// refusals maps the store's reasons to responses.
 var refusals = [...]struct {
 	of            error
 	status        int
@@ -116,7 +117,7 @@ var refusals = [...]struct {
 	{store.ErrNotClaimed, http.StatusConflict, "task_not_claimed", "the task was not handed out"},
 }
 
-// refused types the reasons of the store; other errors stay.
+// refused converts the store's reasons to responses; it returns other errors unchanged.
 func refused(err error) error {
 	for _, r := range refusals {
 		if errors.Is(err, r.of) {
@@ -126,7 +127,7 @@ func refused(err error) error {
 	return err
 }
 
-// enrollDenial types the reasons of the store, of which one is in the node's row.
+// enrollDenial converts the store's reasons to denials; the code of one of them is in the node's row.
 func (p *Platform) enrollDenial(ctx context.Context, nodeID string, err error) error {
 	if !errors.Is(err, store.ErrNodeDenied) {
 		return refused(err)
@@ -138,13 +139,13 @@ func (p *Platform) enrollDenial(ctx context.Context, nodeID string, err error) e
 	return web.Errorf(http.StatusForbidden, n.Identity, "the node's identity is %s", n.Identity)
 }
 
-// ownDenials are given to a caller who has a token of the node: they count as the node's own. A caller that merely
-// names a node changes nothing of it.
+// ownDenials are responses to a caller with a token of the node: they count as the node's own. A caller that only
+// names a node changes nothing about it.
 var ownDenials = []string{wire.DenyTokenExpired, wire.DenyTokenConsumed, wire.DenyProfileMismatch, wire.DenyRevoked,
 	wire.DenyRetired, wire.DenyCloned}
 
-// recordEnrollDenial counts a denied enrollment, which needs no certificate: who holds no token of the node leaves one
-// row of evidence for each window, whatever it calls itself.
+// recordEnrollDenial counts a denied enrollment. Since enrolling needs no certificate, a caller without a token of
+// the node leaves one row of evidence per window, whatever name it uses.
 func (p *Platform) recordEnrollDenial(r *http.Request, in wire.EnrollRequest, denial *web.Error) {
 	ctx, own, rows := r.Context(), slices.Contains(ownDenials, denial.Code), strangerRows
 	if own {
@@ -159,8 +160,8 @@ func (p *Platform) recordEnrollDenial(r *http.Request, in wire.EnrollRequest, de
 	p.metrics.add("enrollments_denied_total", "reason", denial.Code)
 }
 
-// recoveryToken mints a node-bound enrollment token with its purpose: the row to store, and the text, which is
-// returned only here.
+// recoveryToken mints a node-bound enrollment token with a purpose. It returns the row to store, and the text,
+// which is not stored.
 func (p *Platform) recoveryToken(n store.Node, now time.Time) (store.Token, diag.Secret, error) {
 	row := store.Token{NodeID: n.ID, Profile: p.profileOf(n), IssuedAt: now,
 		ExpiresAt: now.Add(seconds(p.cfg.Policy.RecoveryTokenMaxAge))}
@@ -173,12 +174,12 @@ func (p *Platform) recoveryToken(n store.Node, now time.Time) (store.Token, diag
 	return row, diag.NewSecret(text), nil
 }
 
-// profileOf is the environment profile that is active for a node: its own, else the platform's; "" is any.
+// profileOf returns the environment profile that is active for a node: its own, else the platform's; "" means any.
 func (p *Platform) profileOf(n store.Node) string {
 	return cmp.Or(n.EnvironmentProfile, p.cfg.EnvironmentProfile)
 }
 
-// activeProfile is profileOf by id; of a node that does not exist it is the platform's.
+// activeProfile is profileOf for a node id; for an unknown node it returns the platform's.
 func (p *Platform) activeProfile(ctx context.Context, nodeID string) string {
 	n, err := p.store.Node(ctx, nodeID)
 	if err != nil {

@@ -11,26 +11,27 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform/web"
 )
 
-// tenantView is what one tenant's allocation shows of a state that may be its node's. It has a trail of its own, and
-// nothing of the node's other tenants.
+// tenantView is what one tenant's allocation shows of a state that may be its node's. It has its own trail, and
+// shows nothing of the node's other tenants.
 type tenantView struct {
-	Reason    diag.ReasonCode   `json:"reason"` // for the operator
-	State     diag.UserState    `json:"state"`
-	UserText  string            `json:"user_text,omitempty"`
-	Actions   []diag.UserAction `json:"user_actions,omitempty"` // what a user interface does, beside showing the text
+	Reason   diag.ReasonCode `json:"reason"` // for the operator
+	State    diag.UserState  `json:"state"`
+	UserText string          `json:"user_text,omitempty"`
+	// actions of a user interface in addition to showing the text
+	Actions   []diag.UserAction `json:"user_actions,omitempty"`
 	Since     diag.Time         `json:"since,omitzero"`
 	UpdatedAt diag.Time         `json:"updated_at"`
-	Evidence  []string          `json:"evidence"` // the newest records made for this allocation, newest first
+	Evidence  []string          `json:"evidence"` // the newest records for this allocation, newest first
 }
 
-// trailLength is how many of its records an allocation shows.
+// trailLength is the number of an allocation's records in the view.
 const trailLength = 5
 
-// userText is what users read of a reason: the catalogue's words. Reasons stay with operators.
+// userText returns the catalogue's text for users about a reason. Reasons are for operators.
 func userText(reason diag.ReasonCode, state diag.UserState) string {
 	row, _ := diag.LookupReason(reason)
 	seen := diag.Seen{}
-	switch reason { // two reasons that are one measured fact each, as reason() has it
+	switch reason { // reasons that are a single measured fact each, as in reason()
 	case diag.ReasonNodeAgentUnreachable:
 		seen[diag.FactContact] = diag.MarkFail
 	case diag.ReasonTaskBacklogStale:
@@ -39,8 +40,8 @@ func userText(reason diag.ReasonCode, state diag.UserState) string {
 	return row.Shown(state, seen)
 }
 
-// tenantRecovery is what an allocation's tenant reads: of its own clean-up first, then of its node, then of its
-// workload. What is wrong with the node and shows users nothing hides no failure of the workload.
+// tenantRecovery returns what an allocation's tenant is shown: its own clean-up first, then its node, then its
+// workload. A problem of the node that is not shown to users does not hide a failure of the workload.
 func tenantRecovery(a store.Allocation, node recoveryView) (reason diag.ReasonCode, state diag.UserState) {
 	if a.State == store.StateReleaseFailed {
 		return classified(diag.ReasonReleaseCleanupStuck)
@@ -57,8 +58,8 @@ func tenantRecovery(a store.Allocation, node recoveryView) (reason diag.ReasonCo
 	return reason, state
 }
 
-// appRecovery is the state of an active allocation's workload. Only a completed observation makes it fail; a missing
-// one is reported as missing and changes nothing.
+// appRecovery returns the state of an active allocation's workload. Only a completed observation makes it failed;
+// a missing observation is shown as missing and changes nothing.
 func appRecovery(a store.Allocation) (reason diag.ReasonCode, state diag.UserState) {
 	switch {
 	case a.State != store.StateActive:
@@ -91,8 +92,8 @@ func tenantRead(a store.Allocation, node recoveryView, trail []store.Evidence, n
 	return v
 }
 
-// Reclassify looks at every node's reason, and makes a change known to each allocation on it, one by one. The platform
-// does so by itself at the sweep's interval.
+// Reclassify checks every node's reason, and reports a change to each of the node's allocations. The platform runs
+// it at the sweep's interval.
 func (p *Platform) Reclassify(ctx context.Context) error {
 	ids, err := p.store.NodeIDs(ctx)
 	if err != nil {
@@ -107,14 +108,14 @@ func (p *Platform) Reclassify(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// reclassified is reclassify as part of the request that changed something; the sweep would come to the same.
+// reclassified runs reclassify within the request that changed something, rather than at the next sweep.
 func (p *Platform) reclassified(ctx context.Context, nodeID string) {
 	if err := p.reclassify(ctx, nodeID, web.CorrelationID(ctx)); err != nil {
 		p.log.Error("reclassify failed", "node_id", nodeID, "error", err)
 	}
 }
 
-// reclassify looks at one node under a correlation id: of the sweep, or of the decision that changed something.
+// reclassify checks one node under the correlation id of the sweep, or of the decision that changed something.
 func (p *Platform) reclassify(ctx context.Context, nodeID, correlationID string) error {
 	o, err := p.observe(ctx, nodeID)
 	if err != nil {
@@ -137,7 +138,8 @@ func (p *Platform) reclassify(ctx context.Context, nodeID, correlationID string)
 	}
 	for _, a := range tenants {
 		reason, state := tenantRecovery(a, v)
-		// A correlation id of its own: one tenant's record leads to no other's. The cause is for the operator.
+		// A separate correlation id, so that one tenant's record does not lead to another's. The cause is for the
+		// operator.
 		if _, err := p.store.SetAllocationRecovery(ctx, nodeID, a.ID,
 			store.Recovery{Reason: string(reason), State: string(state), CorrelationID: store.NewID("notice-"),
 				Detail: map[string]any{"user_text": userText(reason, state), "cause": correlationID}, At: o.now}); err != nil {

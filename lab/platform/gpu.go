@@ -20,37 +20,37 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// How often and for how long GPUs are judged.
+// Intervals and time limits of judging GPUs.
 const (
-	// gpuRound is how often a file of a policy is looked at, and what could not be judged is tried again.
+	// gpuRound is how often a policy's file is checked, and failed judgements are retried.
 	gpuRound = 15 * time.Second
-	// gpuRejudge is the age at which a silent node is judged again: its samples may be too old by now.
+	// gpuRejudge is the age at which a silent node is judged again: its samples may be stale.
 	gpuRejudge = time.Minute
 	// gpuTimeout bounds one run of the program, in seconds.
 	gpuTimeout = 30
-	// gpuJudgementAge is the age from which a judgement is stale because judging has stopped.
+	// gpuJudgementAge is the age at which a judgement is stale, since judging must have stopped.
 	gpuJudgementAge = 3 * gpuRejudge
 	maxGPUPolicy    = 1 << 20 // bytes of a file
 )
 
-// gpuJudge is what nodes' GPUs are judged by.
+// gpuJudge is the state of judging nodes' GPUs.
 type gpuJudge struct {
-	wake     chan struct{}  // holds a token while there is something new
-	changed  chan struct{}  // holds one while there is something for the coordinator
-	expected map[string]int // GPUs that each node should have, by the seed
+	wake     chan struct{}  // holds a token while there is new evidence
+	changed  chan struct{}  // holds a token while there is a notice for the coordinator
+	expected map[string]int // expected number of GPUs of each node, from the seed
 
-	round  sync.Mutex // one at a time; guards file, digest and last
+	round  sync.Mutex // serializes rounds; guards file, digest and last
 	file   policy.File
 	digest string // of file; "": none was accepted yet
-	last   string // digest of the text that was refused
+	last   string // digest of the rejected text
 
 	telling sync.Mutex // held from an operator's decision until the coordinator has answered
 
 	mu      sync.Mutex // guards refused
-	refused []string   // what is wrong with the file as it is now
+	refused []string   // problems of the current file
 }
 
-// openGPUs sets up what judging needs. A missing part shows in the judgements: no node is healthy without one.
+// openGPUs prepares the judging. If a part is missing, the judgements say so: no node is healthy without it.
 func (p *Platform) openGPUs() {
 	p.gpus.wake, p.gpus.changed = make(chan struct{}, 1), make(chan struct{}, 1)
 	p.cfg.GPU.Mode = cmp.Or(p.cfg.GPU.Mode, policy.Enforce)
@@ -67,7 +67,7 @@ func (p *Platform) openGPUs() {
 	}
 }
 
-// wakeGPUs has GPUs judged soon.
+// wakeGPUs schedules a round of judging.
 func (p *Platform) wakeGPUs(events []wire.Event) {
 	if !slices.ContainsFunc(events, func(e wire.Event) bool { return gpureport.IsWireKind(e.Kind) }) {
 		return
@@ -82,8 +82,8 @@ func wake(loop chan<- struct{}) {
 	}
 }
 
-// JudgeGPUs judges every node of which something is new: an event, the policy, or that nothing came for a while. The
-// platform does so by itself when events come.
+// JudgeGPUs judges every node with a new event, a new policy, or an old judgement. The platform runs it when
+// events arrive.
 func (p *Platform) JudgeGPUs(ctx context.Context) error {
 	g := &p.gpus
 	g.round.Lock()
@@ -107,7 +107,7 @@ func (p *Platform) JudgeGPUs(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// judgeNode judges one node and keeps what follows.
+// judgeNode judges one node and stores the consequences.
 func (p *Platform) judgeNode(ctx context.Context, n store.GPUNode) error {
 	kept, err := p.store.GPUEvents(ctx, n.NodeID)
 	if err != nil {
@@ -154,7 +154,7 @@ func (p *Platform) judgeNode(ctx context.Context, n store.GPUNode) error {
 	return nil
 }
 
-// judgeEvidence asks the program. Whatever is not a whole judgement is an error.
+// judgeEvidence runs the program. Anything but a complete judgement is an error.
 func (p *Platform) judgeEvidence(ctx context.Context, ev policy.Evidence) (j policy.Judgement, err error) {
 	if p.gpus.digest == "" {
 		return j, fmt.Errorf("no policy was accepted: %s", strings.Join(p.gpus.mistakes(), "; "))
@@ -174,7 +174,7 @@ func (p *Platform) judgeEvidence(ctx context.Context, ev policy.Evidence) (j pol
 	return r.Judged()
 }
 
-// notJudged is the judgement if the policy could not run: the state of every GPU is unknown.
+// notJudged returns the judgement for a policy that could not run: the state of every GPU is unknown.
 func (p *Platform) notJudged(ev policy.Evidence, err error) policy.Judgement {
 	why := policy.Finding{Subject: policy.Subject{About: policy.AboutNode, What: "the policy"}, Health: policy.Unknown,
 		Why: err.Error()}

@@ -17,16 +17,18 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 )
 
-// GPU is how nodes' GPUs are judged.
+// GPU configures the judging of nodes' GPUs.
 type GPU struct {
-	// the name of a built-in policy, or the absolute path of a file, which is read again when it changes; "": they are not
+	// the name of a built-in policy, or the absolute path of a file, which is read again when it changes; "": GPUs
+	// are not judged
 	Policy string `yaml:"policy"`
-	// enforce (the default) or shadow: GPUs are judged, and no status follows from it
+	// enforce (the default), or shadow: judgements do not change a node's status
 	Mode policy.Mode `yaml:"mode,omitempty"`
-	// absolute path of gpuaas-gpu-policy; default: beside the platform's own program
+	// absolute path of gpuaas-gpu-policy; default: next to the platform's own program
 	Program string `yaml:"program,omitempty"`
 	Timeout int64  `yaml:"timeout_seconds,omitempty"` // of one run of the program, which takes milliseconds; default 30
-	// URL of the scheduler of nodes, called when an operator cordons, uncordons or drains one; "": not called
+	// URL of the scheduler of nodes, which is notified when an operator cordons, uncordons or drains a node; "":
+	// none
 	Coordinator string `yaml:"coordinator,omitempty"`
 }
 
@@ -51,7 +53,7 @@ func (g GPU) check() (errs []error) {
 	return errs
 }
 
-// refuse notes a file that is not taken, for the admission documents; no reason: it is.
+// refuse records why the file was rejected, for the admission documents; without a reason it was accepted.
 func (g *gpuJudge) refuse(digest string, why ...string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -64,8 +66,8 @@ func (g *gpuJudge) mistakes() []string {
 	return g.refused
 }
 
-// loadPolicy takes the policy's file as it is now. One that is refused, or cannot be checked, replaces none: also after
-// a start, the one that was accepted last goes on.
+// loadPolicy loads the policy's file if it has changed. If that is rejected or cannot be checked, the last
+// accepted policy stays in force, even after a restart.
 func (p *Platform) loadPolicy(ctx context.Context) {
 	g := &p.gpus
 	path := p.cfg.GPU.Policy
@@ -83,7 +85,7 @@ func (p *Platform) loadPolicy(ctx context.Context) {
 	}
 }
 
-// readPolicy takes the file, or notes why not.
+// readPolicy loads the file, or records why it was rejected.
 func (p *Platform) readPolicy(ctx context.Context, path string) {
 	g := &p.gpus
 	file := policy.File{Path: path}
@@ -106,7 +108,7 @@ func (p *Platform) readPolicy(ctx context.Context, path string) {
 	}
 	r, err := p.askPolicy(ctx, policy.Request{Op: policy.OpCheck, Policy: file})
 	switch {
-	case err != nil: // of the file nothing is known yet
+	case err != nil: // it is not known yet whether the file is valid
 		g.refuse("", err.Error())
 		return
 	case len(r.Mistakes) > 0:

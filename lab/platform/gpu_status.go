@@ -15,15 +15,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform/web"
 )
 
-// coordinatorTime bounds a call of the coordinator: an operator waits for it.
+// coordinatorTime bounds a request to the coordinator, since an operator waits for it.
 const coordinatorTime = 10 * time.Second
 
-// statusAsk is one of an operator's words on a node's status.
+// statusAsk is an operator's request for a node's status.
 type statusAsk func(status.Node) (status.Node, status.Change)
 
-// askStatus answers with the admission document after what an operator asked for. Where there is a coordinator, which
-// places work, the platform's own state is first; when the coordinator does not take it, it is taken back, and that is
-// what the coordinator has to know: it may have done what it did not answer in time.
+// askStatus executes an operator's request and responds with the admission document. If there is a coordinator,
+// which places work, the platform changes its own state first; if the coordinator does not accept that, the change
+// is reverted, and the coordinator is notified of the reversal: it may have acted on the request before its
+// response was lost.
 func (p *Platform) askStatus(action string, ask statusAsk) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if p.cfg.GPU.Policy == "" {
@@ -34,7 +35,7 @@ func (p *Platform) askStatus(action string, ask statusAsk) web.Handler {
 			return err
 		}
 		ctx := r.Context()
-		p.gpus.telling.Lock() // the coordinator gets decisions in the order in which they were taken
+		p.gpus.telling.Lock() // the coordinator gets decisions in the order in which they were made
 		defer p.gpus.telling.Unlock()
 		was, c, err := p.store.AskStatus(ctx, d, ask)
 		switch {
@@ -59,7 +60,7 @@ func (p *Platform) askStatus(action string, ask statusAsk) web.Handler {
 	}
 }
 
-// backTo asks for what a node was, also where it has become unhealthy meanwhile.
+// backTo returns the request that restores a node's earlier status, even if the node has become unhealthy since.
 func backTo(was status.Node) statusAsk {
 	to := was.Now()
 	if to == status.Unhealthy {
@@ -71,12 +72,12 @@ func backTo(was status.Node) statusAsk {
 	case status.Draining:
 		return status.Node.Drain
 	}
-	return status.Node.Cordon // also if the answer was not stored: no new work until an uncordon
+	return status.Node.Cordon // also if the response was not stored: no new work until an uncordon
 }
 
-// NotifyCoordinator gives the coordinator what it has to know now: what a policy made of a node, and what an operator
-// asked of a platform that ended before the coordinator had it. The platform does so by itself when a status changes,
-// and again until the coordinator takes it.
+// NotifyCoordinator sends the due notices to the coordinator: status changes by a policy, and requests of
+// operators if the platform ended before the coordinator had accepted them. The platform runs it when a status
+// changes, and retries until the coordinator accepts.
 func (p *Platform) NotifyCoordinator(ctx context.Context) error {
 	nodes, err := p.store.NodesWithNotice(ctx)
 	if err != nil {
@@ -89,13 +90,13 @@ func (p *Platform) NotifyCoordinator(ctx context.Context) error {
 			errs = append(errs, err)
 		}
 		if err != nil && !errors.Is(err, errNotTaken) {
-			break // nor does it take the others now
+			break // it would not accept the others now either
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// notifyOf gives the coordinator what it has to know of one node now.
+// notifyOf sends the coordinator the due notice of one node.
 func (p *Platform) notifyOf(ctx context.Context, nodeID string) error {
 	p.gpus.telling.Lock()
 	defer p.gpus.telling.Unlock()
@@ -109,7 +110,7 @@ func (p *Platform) notifyOf(ctx context.Context, nodeID string) error {
 	return nil
 }
 
-// notify gives the coordinator one notice, where there is one, and notes that it took it.
+// notify sends a notice to the coordinator, if there is one, and records that it was accepted.
 func (p *Platform) notify(ctx context.Context, nodeID string, n store.Notice) error {
 	if p.cfg.GPU.Coordinator != "" {
 		if err := p.coordinate(ctx, nodeID, n); err != nil {
@@ -121,7 +122,7 @@ func (p *Platform) notify(ctx context.Context, nodeID string, n store.Notice) er
 	return p.store.NoticeTaken(noted, nodeID, n)
 }
 
-// coordinate gives the coordinator one notice.
+// coordinate sends one notice to the coordinator.
 func (p *Platform) coordinate(ctx context.Context, nodeID string, n store.Notice) error {
 	kind := "NodeStatusAsked"
 	if n.Asked == status.AskReport {
@@ -149,7 +150,7 @@ func (p *Platform) coordinate(ctx context.Context, nodeID string, n store.Notice
 		return fmt.Errorf("ask the coordinator: %w", err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode/100 != 2 { // the text beside the code is the coordinator's
+	if resp.StatusCode/100 != 2 { // the coordinator's response body is not trusted
 		return fmt.Errorf("%w: it answers %d", errNotTaken, resp.StatusCode)
 	}
 	return nil

@@ -15,11 +15,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// codeNoCertificate answers a request that came without the ingress having seen a client certificate. It is not a
+// codeNoCertificate is the error code of a request without a client certificate from the ingress. It is not a
 // typed denial: the node is unknown.
 const codeNoCertificate = "client_certificate_required"
 
-// operator lets a request through that has the operator's token.
+// operator admits requests with the operator's token.
 func (p *Platform) operator(next web.Handler) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := p.checkOperator(r); err != nil {
@@ -37,11 +37,12 @@ func (p *Platform) checkOperator(r *http.Request) error {
 	return nil
 }
 
-// codeNoIngress answers a request to the node API that did not come through the node ingress.
+// codeNoIngress is the error code of a node API request that did not come through the node ingress.
 const codeNoIngress = "ingress_required"
 
-// fromIngress lets a request through that the node ingress sent: any program of this machine can reach the listener and
-// write the headers in which the ingress names the client. A request without its secret is not evidence of any node's.
+// fromIngress admits requests that the node ingress sent: any program on this machine can reach the listener and
+// set the headers in which the ingress names the client. A request without the ingress's secret is not evidence
+// about any node.
 func (p *Platform) fromIngress(next http.Handler) http.Handler {
 	want := store.Digest(p.ingress.Reveal())
 	refuse := web.Handler(func(_ http.ResponseWriter, r *http.Request) error {
@@ -51,7 +52,7 @@ func (p *Platform) fromIngress(next http.Handler) http.Handler {
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		given := store.Digest(r.Header.Get(wire.HeaderIngress))
-		r.Header.Del(wire.HeaderIngress) // nothing behind this needs it
+		r.Header.Del(wire.HeaderIngress) // the handlers do not need it
 		if subtle.ConstantTimeCompare([]byte(given), []byte(want)) != 1 {
 			refuse.ServeHTTP(w, r)
 			return
@@ -60,21 +61,21 @@ func (p *Platform) fromIngress(next http.Handler) http.Handler {
 	})
 }
 
-// caller is who a node request comes from.
+// caller is the sender of a node request.
 type caller struct {
 	cert     *x509.Certificate
-	instance string // as the request's header names it, "" when it does not
+	instance string // from the request's header, "" if absent
 	remote   string
-	shown    string // the challenge that the request shows, "" when it does not
+	shown    string // the challenge that the request shows, "" if absent
 }
 
-// callerFrom reads the sender of a node request, except for its certificate.
+// callerFrom returns the sender of a node request, without its certificate.
 func callerFrom(r *http.Request) caller {
 	return caller{instance: r.Header.Get(wire.HeaderNodeInstance), remote: web.Remote(r),
 		shown: r.Header.Get(wire.HeaderChallenge)}
 }
 
-// source is the caller as the host that it claims to be.
+// source returns the caller as the host that it claims to be.
 func (c caller) source(instance string) store.Source {
 	s := store.Source{InstanceID: instance, Remote: c.remote}
 	if c.cert != nil {
@@ -91,7 +92,7 @@ func callerOf(ctx context.Context) caller {
 	return c
 }
 
-// presented returns the client certificate that the ingress passed on, or why it is missing.
+// presented returns the client certificate that the ingress passed on, or an error that says why there is none.
 func presented(r *http.Request) (*x509.Certificate, error) {
 	verify := r.Header.Get(wire.HeaderClientVerify)
 	switch reason, failed := strings.CutPrefix(verify, "FAILED:"); {
@@ -104,7 +105,7 @@ func presented(r *http.Request) (*x509.Certificate, error) {
 	case verify != "SUCCESS":
 		return nil, web.Errorf(http.StatusUnauthorized, codeNoCertificate, "the ingress saw no client certificate")
 	}
-	text, err := url.PathUnescape(r.Header.Get(wire.HeaderClientCert)) // not QueryUnescape: base64 has +
+	text, err := url.PathUnescape(r.Header.Get(wire.HeaderClientCert)) // not QueryUnescape: base64 contains +
 	if err == nil {
 		if block, _ := pem.Decode([]byte(text)); block != nil {
 			if c, err := x509.ParseCertificate(block.Bytes); err == nil {
@@ -115,8 +116,8 @@ func presented(r *http.Request) (*x509.Certificate, error) {
 	return nil, web.Errorf(http.StatusUnauthorized, codeNoCertificate, "the ingress passed no readable client certificate")
 }
 
-// denied returns why a request may not act as the node, or nil if it may. anyProfile leaves it open which environment
-// profile the node named last: of a request that names one itself.
+// denied returns why a request may not act as the node, or nil if it may. anyProfile skips the check of the
+// environment profile that the node named last: for a request that names one itself.
 func (p *Platform) denied(ctx context.Context, nodeID string, from caller, anyProfile bool) *web.Error {
 	if err := p.deniedCert(ctx, nodeID, from.cert); err != nil {
 		return err
@@ -142,7 +143,7 @@ func (p *Platform) denied(ctx context.Context, nodeID string, from caller, anyPr
 	return nil
 }
 
-// deniedStream is denied for the gateway, which ends mutual TLS itself.
+// deniedStream is denied for the gateway, which terminates mutual TLS itself.
 func (p *Platform) deniedStream(r *http.Request, nodeID string, c *x509.Certificate) *web.Error {
 	from := callerFrom(r)
 	from.cert = c
@@ -153,8 +154,8 @@ func (p *Platform) deniedStream(r *http.Request, nodeID string, c *x509.Certific
 	return denied
 }
 
-// deniedGeneration denies a certificate whose successor has been in use for a while: the node keeps what it enrolled
-// for before it uses it, so who comes with the old one then is late, or has a copy.
+// deniedGeneration denies a certificate whose successor has been in use for a while: a node stores a certificate
+// before it uses it, so a later user of the old one is delayed or has a copy.
 func (p *Platform) deniedGeneration(ctx context.Context, c store.Cert) *web.Error {
 	used, err := p.store.NewerUsed(ctx, c.NodeID, c.Generation)
 	switch {
@@ -172,7 +173,7 @@ func lookupFailed(err error) *web.Error {
 		Message: "the platform could not look the node up", Err: err}
 }
 
-// deniedCert returns why a certificate may not act as the node, whatever the node's state.
+// deniedCert returns why a certificate may not act as the node, regardless of the node's state.
 func (p *Platform) deniedCert(ctx context.Context, nodeID string, c *x509.Certificate) *web.Error {
 	if err := p.pki.verifyNode(c, p.now()); err != nil {
 		var invalid x509.CertificateInvalidError
@@ -190,12 +191,13 @@ func (p *Platform) deniedCert(ctx context.Context, nodeID string, c *x509.Certif
 	switch {
 	case err == nil && !issued.RevokedAt.IsZero():
 		return web.Errorf(http.StatusForbidden, wire.DenyRevoked, "the client certificate was revoked")
-	case err == nil && !issued.SupersededAt.IsZero(): // not "revoked": a host that is given a token may recover
+	case err == nil && !issued.SupersededAt.IsZero(): // not "revoked": a host that gets a token may recover
 		return web.Errorf(http.StatusForbidden, wire.DenyNotNodeBound,
 			"the client certificate is no longer this node's: an operator asked for a new identity")
 	case err == nil:
 		return p.deniedGeneration(ctx, issued)
-	case !errors.Is(err, store.ErrNotFound): // an unknown serial of our own CA counts: the signature is the truth
+	// an unknown serial of our own CA is accepted: the signature is authoritative
+	case !errors.Is(err, store.ErrNotFound):
 		return lookupFailed(err)
 	}
 	return nil

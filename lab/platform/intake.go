@@ -9,27 +9,27 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// What one node may have stored, in bytes. The burst admits all that an agent's outbox keeps at once; the rate is far
+// Storage limits per node, in bytes. The burst admits everything that an agent's outbox keeps; the rate is far
 // above that of a healthy node, which sends a few events an hour and a heartbeat every 15 s.
 const (
 	eventBurst = 6 << 20
 	eventRate  = 2 << 10 // a second
 	beatBurst  = 1 << 20
-	beatRate   = 16 << 10 // a second: ten full heartbeats
+	beatRate   = 16 << 10 // per second: ten full heartbeats
 
-	rowCost  = 256      // what storing anything costs beside its text
+	rowCost  = 256      // cost of storing a row in addition to its text
 	maxBeat  = 64 << 10 // of one heartbeat, whose largest parts are counters and addresses
 	maxRetry = time.Hour
 )
 
-// intake limits the events that one node may send. The zero value is ready for use; it grows with the nodes that
-// exist.
+// intake limits the events of each node. The zero value is ready for use; it grows with the number of existing
+// nodes.
 type intake struct {
 	mu    sync.Mutex
 	nodes map[string]*budget // guarded by mu
 }
 
-// budget is what a node has left, as of a time.
+// budget is a node's remaining budget at a point in time.
 type budget struct {
 	left float64 // bytes
 	at   time.Time
@@ -57,13 +57,13 @@ func (i *intake) take(nodeID string, size, burst, rate int, now time.Time) (wait
 	return 0
 }
 
-// tooMuch is the answer to a node that has to wait.
+// tooMuch is the response to a node that has to wait.
 func tooMuch(wait time.Duration) error {
 	return &web.Error{Status: http.StatusTooManyRequests, Code: "too_much",
 		Message: "this node has sent more than is stored of it in this time", RetryAfter: wait}
 }
 
-// checkEvents refuses a request that no agent sends, and returns what storing it costs.
+// checkEvents rejects a request that no agent sends, and returns its storage cost.
 func checkEvents(r wire.EventsRequest) (size int, err error) {
 	if len(r.Events) > wire.MaxEvents {
 		return 0, web.Errorf(http.StatusRequestEntityTooLarge, "too_many_events", "a request has at most %d events",
@@ -81,7 +81,7 @@ func checkEvents(r wire.EventsRequest) (size int, err error) {
 	return size, nil
 }
 
-// mayBeat refuses a heartbeat that is larger than any agent's, and more of them than are stored of one node.
+// mayBeat rejects a heartbeat that is larger than any agent's, or that exceeds the node's budget.
 func (p *Platform) mayBeat(r *http.Request) error {
 	switch {
 	case r.ContentLength < 0:
@@ -99,8 +99,8 @@ func (p *Platform) mayBeat(r *http.Request) error {
 	return nil
 }
 
-// mayTell refuses events of a host that is fenced, has sent no heartbeat or is not the proven one, and more of them
-// than are stored.
+// mayTell rejects events from a host that is fenced, has sent no heartbeat or is not the proven one, and events
+// that exceed the budget.
 func (p *Platform) mayTell(r *http.Request, in wire.EventsRequest, now time.Time) error {
 	ctx, nodeID := r.Context(), r.PathValue("node_id")
 	if err := p.deniedHost(ctx, nodeID, in.NodeInstanceID, callerOf(ctx)); err != nil {
@@ -113,10 +113,11 @@ func (p *Platform) mayTell(r *http.Request, in wire.EventsRequest, now time.Time
 	switch known, err := p.store.KnownInstance(ctx, nodeID, in.NodeInstanceID); {
 	case err != nil:
 		return err
-	case !known: // an agent sends none before its first heartbeat was answered
+	case !known: // an agent sends none before a response to its first heartbeat
 		return web.Errorf(http.StatusConflict, "instance_unknown", "this host has sent no heartbeat as this node")
 	}
-	if err := p.believed(r, nil); err != nil { // it would end a rollout, and use up the numbers of the node's events
+	// they could end a rollout, and use up sequence numbers of the node's events
+	if err := p.believed(r, nil); err != nil {
 		return err
 	}
 	if wait := p.eventIntake.take(nodeID, size, eventBurst, eventRate, now); wait > 0 {
@@ -129,17 +130,18 @@ const (
 	// strangerRows is how many denials of one kind become evidence per audit window if any caller can cause them,
 	// without a certificate or under an unknown node id: the first one is enough.
 	strangerRows = 1
-	// nodeRows is the same of a node's own denials. A walk, and a node that backs off, stay far below it; each is read
-	// by its correlation id.
+	// nodeRows is the same for a node's own denials. A walk, and a node that backs off, stay far below it; each row
+	// is found by its correlation id.
 	nodeRows = 30
-	// maxGate bounds the kinds that are counted separately; those beyond it share one count.
+	// maxGate bounds the number of kinds that are counted separately; further ones share one count.
 	maxGate = 1024
 )
 
-// denialKind is what makes two denials the same: who, from where, why. A node id is one that exists, or "".
+// denialKind identifies repetitions of a denial: source address, node and reason. The node id is that of an
+// existing node, or "".
 type denialKind struct{ remote, code, nodeID string }
 
-// denialGate keeps what a caller can repeat from filling the evidence. The zero value is ready for use.
+// denialGate keeps repeated denials from filling the evidence. The zero value is ready for use.
 type denialGate struct {
 	mu    sync.Mutex
 	kinds map[denialKind]*denialCount
@@ -151,8 +153,8 @@ type denialCount struct {
 	count int64     // denials since the last row
 }
 
-// take counts one denial and reports whether it becomes a row: it is one of the first rows within a window. count is
-// how many denials that row counts.
+// take counts one denial and reports whether it becomes a row: it is one of the first rows within a window. count
+// is the number of denials that the row stands for.
 func (g *denialGate) take(k denialKind, rows int, now time.Time, window time.Duration) (count int64, keep bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -185,7 +187,7 @@ func (g *denialGate) take(k denialKind, rows int, now time.Time, window time.Dur
 	return count, true
 }
 
-// forget drops the kinds whose window is over; what they still counted is in the audit and in the metrics.
+// forget drops kinds whose window is over; their last counts are only in the audit and in the metrics.
 func (g *denialGate) forget(now time.Time, window time.Duration) {
 	for k, c := range g.kinds {
 		if now.Sub(c.since) >= window {

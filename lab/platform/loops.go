@@ -16,14 +16,14 @@ import (
 // Statuses of a workload, from completed probes only.
 const (
 	appRunning  = "running"
-	appDegraded = "degraded" // the unit runs and its port does not answer
+	appDegraded = "degraded" // the unit runs, but its port does not answer
 	appStopped  = "stopped"
 )
 
-// maxProbeBackoff bounds how much rarer probes get that give no observation.
+// maxProbeBackoff bounds how much the interval of failing probes grows.
 const maxProbeBackoff = 6
 
-// Sweep expires the overdue tasks and returns how many; observations whose result is overdue go back to the queue.
+// Sweep expires overdue tasks and returns how many; overdue observations return to the queue.
 func (p *Platform) Sweep(ctx context.Context) (int, error) {
 	n, err := p.queue.Sweep(ctx)
 	if err != nil {
@@ -44,12 +44,12 @@ func (p *Platform) Sweep(ctx context.Context) (int, error) {
 type loop struct {
 	work     string // its name in the log
 	interval time.Duration
-	wake     <-chan struct{} // nil: the interval alone counts
+	wake     <-chan struct{} // nil: only the interval counts
 	do       func(context.Context) error
 	apart    bool // FirstRound does not wait for it
 }
 
-// repeated is what Run repeats beside the listeners.
+// repeated returns the loops that Run runs next to the listeners.
 func (p *Platform) repeated() []loop {
 	all := []loop{
 		{work: "sweep", interval: seconds(p.cfg.Policy.TaskStaleSweepInterval), do: p.sweepRound},
@@ -88,23 +88,23 @@ func (p *Platform) repeat(ctx context.Context, l loop) {
 	}
 }
 
-// sweepRound expires tasks, checks the trust again and makes changed reasons known.
+// sweepRound expires tasks, checks the trust again and reports changed reasons.
 func (p *Platform) sweepRound(ctx context.Context) error {
 	n, err := p.Sweep(ctx)
 	if err == nil && n > 0 {
 		p.log.Info("tasks expired", "count", n)
 	}
 	p.checkTrust(ctx, false)
-	p.gateway.Review(ctx, "") // what no decision's own call ended
+	p.gateway.Review(ctx, "") // sessions that no decision has ended itself
 	return errors.Join(err, p.Reclassify(ctx))
 }
 
-// FirstRound waits, once Run was called, until each loop has gone round: what a test does afterwards, and to its clock,
-// meets none of them at its start.
+// FirstRound waits until each loop has completed its first round after Run was called, so that a test's later
+// actions and clock changes do not meet a loop at its start.
 func (p *Platform) FirstRound() { p.first.Wait() }
 
 // ProbeApps enqueues one status probe for each active workload that is due and has none in flight. The platform
-// does so by itself at the policy's interval.
+// runs it at the policy's interval.
 func (p *Platform) ProbeApps(ctx context.Context) error {
 	apps, err := p.store.ActiveApps(ctx)
 	if err != nil {
@@ -135,16 +135,17 @@ func (p *Platform) ProbeApps(ctx context.Context) error {
 	return nil
 }
 
-// probeDue reports whether to probe a workload: the interval grows by one for each failed probe in a row.
+// probeDue reports whether a workload is due for a probe: the interval grows by one for each consecutive failed
+// probe.
 func probeDue(a store.App, now time.Time, interval time.Duration) bool {
 	patience := time.Duration(min(a.ProbeFailures, maxProbeBackoff)) * interval
 	return a.ProbeFailedAt.IsZero() || now.Sub(a.ProbeFailedAt) >= patience
 }
 
-// taskSettled draws the consequences of a task that ended: a status probe that completed is an observation, one that
-// did not is a missing observation and changes no status. The task's own end stays whatever happens here.
+// taskSettled applies the consequences of a task's end: a completed status probe is an observation; one that did
+// not complete is a missing observation and changes no status. An error here does not change the task's end.
 func (p *Platform) taskSettled(ctx context.Context, t store.Task) {
-	if !t.LateAt.IsZero() { // history: it resurrects nothing
+	if !t.LateAt.IsZero() { // a late result is history and changes nothing
 		p.metrics.add("task_results_late_total", "type", t.Type)
 		return
 	}
@@ -166,7 +167,7 @@ func (p *Platform) taskSettled(ctx context.Context, t store.Task) {
 	}
 }
 
-// observed returns what a completed status probe saw.
+// observed returns the state that a completed status probe saw.
 func observed(t store.Task) (r wire.StatusProbeResult, ok bool) {
 	if t.Status != wire.TaskCompleted || t.Result == nil {
 		return r, false
@@ -184,7 +185,7 @@ func appStatus(r wire.StatusProbeResult) string {
 	return appRunning
 }
 
-// seed creates the nodes and allocations of the seed file that are missing, and stores new enrollment tokens.
+// seed creates missing nodes and allocations of the seed file, and stores new enrollment tokens.
 func (p *Platform) seed(ctx context.Context) error {
 	if p.cfg.Seed == "" {
 		return nil

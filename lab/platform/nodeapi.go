@@ -19,16 +19,16 @@ import (
 
 // Longer than 300 lines: the handlers of one listener, in the order of their routes.
 
-// maxWaits is how many long polls one node may hold at once: an agent has one, and a restart leaves one behind.
+// maxWaits is the number of concurrent long polls per node: an agent has one, and a restart leaves one behind.
 const maxWaits = 4
 
-// waitLimit counts the long polls of each node. The zero value is ready.
+// waitLimit counts the long polls of each node. The zero value is ready to use.
 type waitLimit struct {
 	mu sync.Mutex
 	n  map[string]int // guarded by mu
 }
 
-// enter takes one of a node's places to wait, or returns false if all are in use.
+// enter takes a slot for a node's long poll, or returns false if all are in use.
 func (l *waitLimit) enter(nodeID string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,7 +50,7 @@ func (l *waitLimit) leave(nodeID string) {
 	}
 }
 
-// nodeHandler answers on the listener behind the node ingress, and to it alone.
+// nodeHandler serves the listener behind the node ingress, and only requests from the ingress.
 func (p *Platform) nodeHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+wire.PathHealth, web.Handler(p.healthz))
@@ -64,7 +64,7 @@ func (p *Platform) nodeHandler() http.Handler {
 	return web.Front(p.log, "node_api", p.fromIngress(mux))
 }
 
-// isProbe reports whether a preflight asks: such a request claims nothing and counts as nothing.
+// isProbe reports whether the request is a preflight's: it changes no state.
 func isProbe(r *http.Request) bool {
 	return r.Header.Get(wire.HeaderProbe) != "" || r.URL.Query().Get("peek") == "1"
 }
@@ -98,7 +98,7 @@ func (p *Platform) heartbeat(w http.ResponseWriter, r *http.Request) error {
 	if !isProbe(r) {
 		answer.Challenge = next
 	}
-	for _, t := range open { // what we believe the node is doing: an agent that restarted learns it here
+	for _, t := range open { // open tasks, for an agent that has restarted
 		answer.Snapshots = append(answer.Snapshots, wire.Snapshot{TaskID: t.ID, Type: t.Type, Status: t.Status,
 			CorrelationID: t.CorrelationID, ExpiresAt: t.ExpiresAt})
 	}
@@ -109,8 +109,8 @@ func (p *Platform) heartbeat(w http.ResponseWriter, r *http.Request) error {
 	return web.Answer(w, http.StatusOK, answer)
 }
 
-// takeHeartbeat stores a node's report, or denies the host that sent it. A preflight's is checked and not stored.
-// next is the challenge that the answer gives; again asks for its echo at once.
+// takeHeartbeat stores a node's report, or denies the host that sent it. A preflight's report is checked and not
+// stored. next is the challenge in the response; again asks for its echo at once.
 func (p *Platform) takeHeartbeat(r *http.Request, h wire.HeartbeatRequest, next string) (again bool, err error) {
 	ctx, nodeID, from := r.Context(), r.PathValue("node_id"), callerOf(r.Context())
 	if err := p.deniedHost(ctx, nodeID, h.NodeInstanceID, from); err != nil {
@@ -148,7 +148,7 @@ func (p *Platform) takeHeartbeat(r *http.Request, h wire.HeartbeatRequest, next 
 	return heard.Again, nil
 }
 
-// deniedHost denies a host that is fenced, as the request's body names it.
+// deniedHost denies a fenced host, by the instance in the request's body.
 func (p *Platform) deniedHost(ctx context.Context, nodeID, instanceID string, from caller) error {
 	switch fenced, err := p.store.Fenced(ctx, nodeID, from.source(instanceID)); {
 	case err != nil:
@@ -159,7 +159,8 @@ func (p *Platform) deniedHost(ctx context.Context, nodeID, instanceID string, fr
 	return nil
 }
 
-// taskWait is the long poll. Only a real wait is a contact; a peek has gone the same way up to here and claims nothing.
+// taskWait is the long poll. Only a real wait counts as a contact; a peek passes the same checks and claims
+// nothing.
 func (p *Platform) taskWait(w http.ResponseWriter, r *http.Request) error {
 	ctx, nodeID := r.Context(), r.PathValue("node_id")
 	peek := isProbe(r)
@@ -201,7 +202,7 @@ func (p *Platform) taskWait(w http.ResponseWriter, r *http.Request) error {
 	return p.deliver(w, r, tasks)
 }
 
-// deliver answers with claimed tasks; when the caller has left meanwhile, the claims are taken back.
+// deliver responds with claimed tasks; if the caller has disconnected, the claims are returned.
 func (p *Platform) deliver(w http.ResponseWriter, r *http.Request, tasks []store.Task) error {
 	ctx := r.Context()
 	undo, cancel := detached(ctx)
@@ -223,8 +224,8 @@ func (p *Platform) deliver(w http.ResponseWriter, r *http.Request, tasks []store
 	return p.queue.Return(undo, tasks...)
 }
 
-// filled is a task as it is handed out: a clean-up spares who shares the login now. A rotation's token is made here: it
-// exists in this one answer, and elsewhere by its digest alone.
+// filled returns a task as it is handed out: a clean-up spares the processes of a login that another tenant shares
+// now. The token of a rotation is minted here: it exists only in this response, and elsewhere by its digest.
 func (p *Platform) filled(ctx context.Context, t store.Task) (store.Task, error) {
 	switch t.Type {
 	case wire.TaskRotateToken:

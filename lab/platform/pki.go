@@ -25,7 +25,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 )
 
-// nodeURIScheme begins the SAN URI of a node certificate, gpuaas:node:<id>.
+// nodeURIScheme is the prefix of a node certificate's SAN URI, gpuaas:node:<id>.
 const nodeURIScheme = "gpuaas:node:"
 
 // backdate allows for a node clock that is somewhat behind ours.
@@ -33,14 +33,14 @@ const backdate = 2 * time.Minute
 
 var dnsName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
 
-// pki is the platform's keys and certificates.
+// pki holds the platform's keys and certificates.
 type pki struct {
 	files        PKIFiles
 	ca           *x509.Certificate
 	caPEM        []byte
 	caKey        crypto.Signer
 	pool         *x509.CertPool // the signing CA alone
-	terminalPool *x509.CertPool // what the node terminal trusts for clients
+	terminalPool *x509.CertPool // client CAs of the node terminal
 	terminal     tls.Certificate
 	nodeCABundle []byte
 	recoveryCA   []byte // nil: nodes have no recovery trust of their own
@@ -84,7 +84,7 @@ func loadPKI(f PKIFiles) (*pki, error) {
 	return p, nil
 }
 
-// fingerprint is the sha256 of a certificate as lower-case hex.
+// fingerprint returns the sha256 of a certificate as lower-case hex.
 func fingerprint(c *x509.Certificate) string {
 	return fmt.Sprintf("%x", sha256.Sum256(c.Raw))
 }
@@ -93,10 +93,10 @@ func certPEM(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
-// serialText is a serial number as lower-case hex.
+// serialText formats a serial number as lower-case hex.
 func serialText(c *x509.Certificate) string { return c.SerialNumber.Text(16) }
 
-// readCerts reads every certificate of a PEM file; at least one.
+// readCerts reads all certificates of a PEM file; there must be at least one.
 func readCerts(path string) ([]*x509.Certificate, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -119,7 +119,7 @@ func readCerts(path string) ([]*x509.Certificate, error) {
 	return certs, nil
 }
 
-// Trust is the platform's own view of who trusts whom; fingerprints are sha256 in lower-case hex.
+// Trust is the platform's own view of its trust relations; fingerprints are sha256 in lower-case hex.
 type Trust struct {
 	SigningCA              string   `json:"signing_ca"`
 	IngressCA              string   `json:"ingress_ca,omitempty"` // the first of IngressCAs
@@ -130,7 +130,7 @@ type Trust struct {
 	Errors                 []string `json:"errors,omitempty"`
 }
 
-// trust reads the files that others may change; one that cannot be read is absent and reported.
+// trust reads the files that others may change; an unreadable file is absent and reported.
 func (p *pki) trust() Trust {
 	t := Trust{SigningCA: fingerprint(p.ca), TerminalServer: fingerprint(p.terminal.Leaf)}
 	if certs, err := readCerts(p.files.IngressCA); err != nil {
@@ -151,17 +151,17 @@ func (p *pki) trust() Trust {
 	return t
 }
 
-// verifyNode checks that c is a client certificate of our signing CA, valid now. The error is x509's own.
+// verifyNode checks that c is a currently valid client certificate of our signing CA. The error is x509's own.
 func (p *pki) verifyNode(c *x509.Certificate, now time.Time) error {
 	_, err := c.Verify(x509.VerifyOptions{Roots: p.pool, CurrentTime: now,
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	return err
 }
 
-// errCSR is the class of errors that are the caller's.
+// errCSR wraps errors that are the caller's fault.
 var errCSR = errors.New("certificate request is not acceptable")
 
-// parseCSR returns a certificate request that proves its key.
+// parseCSR returns a certificate request with a valid self-signature.
 func parseCSR(text string) (*x509.CertificateRequest, error) {
 	block, _ := pem.Decode([]byte(text))
 	if block == nil || block.Type != "CERTIFICATE REQUEST" {
@@ -186,7 +186,7 @@ func parseCSR(text string) (*x509.CertificateRequest, error) {
 	return csr, nil
 }
 
-// sign makes the certificate that binds a key to a node: CN and SAN URI (and DNS name where the id is one).
+// sign issues the certificate that binds a key to a node: CN and SAN URI (and DNS name if the id is one).
 func (p *pki) sign(nodeID string, generation int64, key any, now time.Time,
 	ttl time.Duration) (*x509.Certificate, store.Cert, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
@@ -245,7 +245,7 @@ func loadSigningKey(path string) (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
-// TaskPubkeys is the GPUAAS_TASK_SIGNING_PUBKEYS value for the private key in a file.
+// TaskPubkeys returns the GPUAAS_TASK_SIGNING_PUBKEYS value for the private key in a file.
 func TaskPubkeys(keyFile string) (string, error) {
 	key, err := loadSigningKey(keyFile)
 	if err != nil {

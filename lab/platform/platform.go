@@ -1,10 +1,10 @@
-// Package platform is the reference control plane: the operator's API, the node API behind the node ingress, and the
-// terminal gateway, in one process over one SQLite database and a Redis for session bindings.
+// Package platform is the reference control plane: the operator's API, the node API behind the node ingress, and
+// the terminal gateway, in one process with one SQLite database and a Redis for session bindings.
 //
-// More than 25 files: one process of many listeners, each with its calls in a file.
+// More than 25 files: one process with many listeners, each of whose calls has its own file.
 //
-// It is what the lab runs and what the tests run in process; it is not needed to point the preflight at a platform of
-// one's own. Callers are cmd/gpuaas-platform and platformtest.
+// The lab runs it as a process, and tests run it in process; the preflight can be used with any other platform
+// instead. Its callers are cmd/gpuaas-platform and platformtest.
 package platform
 
 import (
@@ -27,33 +27,33 @@ import (
 )
 
 const (
-	// shutdownTime is what requests in flight get to end: a stop is over within two seconds.
+	// shutdownTime is how long requests in flight may take to end: a stop takes at most two seconds.
 	shutdownTime = 1500 * time.Millisecond
-	// headerTime bounds the reading of a request's header: no honest client is slower.
+	// headerTime bounds reading a request's header: even a slow client needs less.
 	headerTime = 10 * time.Second
 	// idleTime bounds how long a connection without a request is kept.
 	idleTime = time.Minute
-	// requestTime bounds one request of the node terminal, body and answer included, unless it becomes a stream: then HTTP
-	// lets go of the connection and of its deadlines.
+	// requestTime bounds one request of the node terminal, including body and response, unless it becomes a stream:
+	// then HTTP releases the connection and its deadlines.
 	requestTime = 30 * time.Second
 )
 
-// Deps are the platform's ties to its surroundings; the zero value is production.
+// Deps are the platform's dependencies; the zero value is for production.
 type Deps struct {
 	Log    *slog.Logger                                     // default: nothing
 	Now    func() time.Time                                 // default: time.Now
 	Listen func(name, address string) (net.Listener, error) // name is api, node_api, gateway or node_terminal
 	Door   Door
-	// Version is this build's: gpuaas-gpu-policy must be of the same. Default: dev.
+	// Version is this build's: gpuaas-gpu-policy must have the same. Default: dev.
 	Version string
 }
 
-// Door bounds what a peer of the node terminal can hold: nodes reach it directly. The zero value of a field is its
-// default.
+// Door bounds the resources of one peer of the node terminal, which nodes reach directly. The zero value of a
+// field means its default.
 type Door struct {
 	gateway.Limits
 	Idle    time.Duration // without a request; default a minute
-	Request time.Duration // for a request that becomes no stream; default 30 s
+	Request time.Duration // for a request that does not become a stream; default 30 s
 }
 
 // Platform is one control plane. Use New, then Run.
@@ -66,7 +66,7 @@ type Platform struct {
 	queue *queue.Queue
 	token diag.Secret
 
-	ingress     diag.Secret // authenticates the node ingress among the programs of this machine
+	ingress     diag.Secret // distinguishes the node ingress from other programs on this machine
 	gateway     *gateway.Gateway
 	waits       waitLimit
 	denials     denialGate
@@ -78,18 +78,19 @@ type Platform struct {
 
 	loops      []loop
 	first      sync.WaitGroup // the first round of each loop
-	mistrusted bool           // by the ingress, when it was last looked at; checkTrust's own
+	mistrusted bool           // whether the ingress distrusted the signing CA at the last check; used only by checkTrust
 	servers    []server
 }
 
-// server is one listener with what answers there.
+// server is one listener and its handler.
 type server struct {
 	name     string
 	listener net.Listener
 	http     *http.Server
 }
 
-// New loads everything, opens the database and the listeners. Run serves; a Platform that never runs needs Close.
+// New loads the configuration's files, and opens the database and the listeners. Call Run to serve, or Close
+// without Run.
 func New(cfg Config, deps Deps) (*Platform, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
@@ -131,7 +132,7 @@ func (p *Platform) open(deps Deps) (err error) {
 			return fmt.Errorf("load Redis password: %w", err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // a migration of a large database
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // for a migration of a large database
 	defer cancel()
 	if p.store, err = store.Open(ctx, p.cfg.Database); err != nil {
 		return err
@@ -187,11 +188,11 @@ func (p *Platform) listen(deps Deps) error {
 	return nil
 }
 
-// Store gives tests and tools the platform's memory.
+// Store returns the platform's database, for tests and tools.
 func (p *Platform) Store() *store.Store { return p.store }
 
-// Run serves until ctx is done, then ends within two seconds and closes everything. The error is nil after an orderly
-// stop.
+// Run serves until ctx is done, then ends within two seconds and closes everything. The error is nil after an
+// orderly stop.
 func (p *Platform) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -225,7 +226,7 @@ func (p *Platform) Run(ctx context.Context) error {
 	return errors.Join(err, p.Close())
 }
 
-// shutdown lets requests in flight end, then cuts the rest.
+// shutdown lets requests in flight end, then closes the remaining connections.
 func (p *Platform) shutdown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, shutdownTime)
 	defer cancel()
@@ -244,7 +245,7 @@ func (p *Platform) shutdown(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Close frees what New took. Run calls it; a second call does nothing harmful.
+// Close releases the resources of New. Run calls it; a second call is harmless.
 func (p *Platform) Close() error {
 	var errs []error
 	for _, s := range p.servers {

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// observation is what the read model of a node is computed from. Pointers are nil for what does not exist.
+// observation is the input of a node's read model. Pointers are nil for rows that do not exist.
 type observation struct {
 	now        time.Time
 	node       store.Node
@@ -23,13 +23,13 @@ type observation struct {
 	gpu        *store.GPUNode
 	session    *store.Session
 	openTask   *store.Task // the session's terminal.open
-	settled    *store.Task // the newest proving task that ended
+	settled    *store.Task // the newest task that ended and proves that tasks complete
 	stale      int
 	lost       int  // results that are overdue
-	token      bool // the node may have a current recovery token
+	token      bool // whether the node may have a current recovery token
 	instances  []store.Instance
 	states     []string // of its allocations
-	profile    string   // the active one for the node; "" any
+	profile    string   // the active one for the node; "" means any
 	desired    string   // agent version; "" any
 	trust      Trust
 	endpoints  Endpoints
@@ -37,11 +37,11 @@ type observation struct {
 	wait       time.Duration
 }
 
-// recoveryView is a node's state by the five points that make it healthy.
+// recoveryView is a node's state, judged by the five points that make it healthy.
 type recoveryView struct {
 	Reason    diag.ReasonCode `json:"reason"`
 	State     diag.UserState  `json:"state"`
-	Since     diag.Time       `json:"since,omitzero"` // from when on the reason held, as far as the platform noticed
+	Since     diag.Time       `json:"since,omitzero"` // since when the reason holds, as far as the platform noticed
 	UpdatedAt diag.Time       `json:"updated_at"`
 	Denial    *denialView     `json:"last_denial,omitempty"`
 	Token     bool            `json:"current_token"` // an unused, unexpired recovery token was issued for the node
@@ -49,13 +49,13 @@ type recoveryView struct {
 	Checklist []checkpoint    `json:"checklist"`
 }
 
-// denialView is the last denial that the node itself got.
+// denialView is the last denial of the node itself.
 type denialView struct {
 	Code string    `json:"code"`
 	At   diag.Time `json:"at"`
 }
 
-// checkpoint is one of the five recovery evidence points; Status is pass, fail or unknown.
+// checkpoint is one of the five points of recovery evidence; Status is pass, fail or unknown.
 type checkpoint struct {
 	ID     string    `json:"id"`
 	Status string    `json:"status"`
@@ -71,10 +71,11 @@ const (
 // settledFor is how long a completed task proves that tasks complete.
 const settledFor = 15 * time.Minute
 
-// lostFor is how long an operation that expired without its result is shown as lost; afterwards it is history.
+// lostFor is how long an operation that expired without a result is shown as lost; afterwards it is history.
 const lostFor = 15 * time.Minute
 
-// recovery is the node's classified state. Normal takes all five points, not the absence of complaints.
+// recovery returns the node's classified state. "Normal" requires all five points, not just the absence of
+// failures.
 func recovery(o observation) recoveryView {
 	v := recoveryView{UpdatedAt: diag.At(o.now), Token: o.token, Evidence: []string{}, Checklist: checklist(o)}
 	v.Reason, v.State = reason(o)
@@ -104,12 +105,12 @@ func recovery(o observation) recoveryView {
 	return v
 }
 
-// reason picks the first of the rows that holds. What users are shown of it is the catalogue's.
+// reason returns the first row that applies. The catalogue determines what users are shown about it.
 func reason(o observation) (diag.ReasonCode, diag.UserState) {
 	n := o.node
 	stale := n.LastSeenAt.IsZero() || o.now.Sub(n.LastSeenAt) > o.staleAfter
 	expired := stale && o.cert != nil && !o.now.Before(o.cert.NotAfter)
-	denied := func(codes ...string) bool { // by the node's standing, or when it last came
+	denied := func(codes ...string) bool { // by the node's identity, or by its last request
 		return slices.Contains(codes, n.Identity) ||
 			(n.LastDeniedAt.After(n.LastSeenAt) && slices.Contains(codes, n.LastDenial))
 	}
@@ -144,14 +145,13 @@ func reason(o observation) (diag.ReasonCode, diag.UserState) {
 	return classified(diag.ReasonNone)
 }
 
-// classified is a reason with the state that the catalogue gives it.
+// classified returns a reason with the state that the catalogue assigns to it.
 func classified(code diag.ReasonCode) (diag.ReasonCode, diag.UserState) {
 	row, _ := diag.LookupReason(code)
 	return code, row.State
 }
 
-// fencedHost is the host that spoke last as the node, if the operator fenced it; nil when it is another, which may go
-// on.
+// fencedHost returns the host that last acted as the node, if an operator has fenced it; nil if it is not fenced.
 func fencedHost(o observation) *store.Instance {
 	if len(o.instances) == 0 || o.instances[0].FencedAt.IsZero() {
 		return nil
@@ -167,7 +167,7 @@ func drifted(n store.Node, e Endpoints) bool {
 	return differs(n.APIURL, e.APIURL) || differs(n.TerminalURL, e.TerminalURL)
 }
 
-// moved reports whether the node reports addresses, and not the one under which the platform knows it.
+// moved reports whether the node reports addresses that do not include the one that the platform has for it.
 func moved(n store.Node) bool {
 	known := net.ParseIP(n.PrivateIP)
 	if known == nil || known.IsLoopback() || len(n.Addresses) == 0 {
@@ -179,7 +179,7 @@ func moved(n store.Node) bool {
 	})
 }
 
-// checklist is the five recovery evidence points. What was not measured is unknown.
+// checklist returns the five points of recovery evidence. A point that was not measured is unknown.
 func checklist(o observation) []checkpoint {
 	return []checkpoint{heartbeatPoint(o), issuerPoint(o), waitPoint(o), taskPoint(o), backlogPoint(o)}
 }

@@ -18,8 +18,9 @@ import (
 // noopTTL is how long the no-op of a soak may take.
 const noopTTL = 30 * time.Second
 
-// merged adds a node's report to the known state of its rollout. A rollout only goes forward, and what is over stays
-// over; of each probe the newer word counts. So reports may arrive in any order, and repeatedly.
+// merged adds a node's report to the known state of its rollout. A rollout never goes back to an earlier state or
+// leaves a final one, and for each probe the newer result counts, so that reports may arrive in any order, and
+// repeatedly.
 func merged(known, said wire.Rollout) wire.Rollout {
 	out := known
 	if wire.RolloutRank(said.State) > wire.RolloutRank(known.State) {
@@ -46,7 +47,7 @@ func merged(known, said wire.Rollout) wire.Rollout {
 }
 
 // arrived adds a boot report to merged: a node that runs the target has started it, even if no event reported the
-// start. synthesised is true if none did.
+// start. synthesised is true in that case.
 func arrived(r wire.Rollout, running wire.Build) (out wire.Rollout, synthesised bool) {
 	if running.SHA256 == "" || running.SHA256 != r.Target.SHA256 || running.SHA256 == r.Prior.SHA256 ||
 		wire.RolloutRank(r.State) >= wire.RolloutRank(wire.RolloutActivating) {
@@ -56,7 +57,7 @@ func arrived(r wire.Rollout, running wire.Build) (out wire.Rollout, synthesised 
 	return r, true
 }
 
-// said takes a node's report of one of its rollouts. A report of another node's rollout is ignored.
+// said stores a node's report of one of its rollouts. A report of another node's rollout is ignored.
 func (p *Platform) said(ctx context.Context, nodeID, instanceID string, said wire.Rollout, running wire.Build,
 	why string) error {
 	now := p.now()
@@ -85,7 +86,7 @@ func (p *Platform) said(ctx context.Context, nodeID, instanceID string, said wir
 			}
 			return next, list
 		})
-	if errors.Is(err, store.ErrOtherNode) { // a host that was another node still remembers, or makes it up
+	if errors.Is(err, store.ErrOtherNode) { // from a host that was another node before, or made up
 		p.log.Warn("a node reported another node's rollout", "node_id", nodeID, "node_instance_id", instanceID, "rollout_id",
 			said.ID)
 		return nil
@@ -96,8 +97,8 @@ func (p *Platform) said(ctx context.Context, nodeID, instanceID string, said wir
 	return p.settleRollout(ctx, r)
 }
 
-// settleRollout gives the rollout's task the end that the rollout came to: the agent that began it does not live to
-// see it. A task that has its end already keeps that.
+// settleRollout gives the rollout's task the rollout's result, since the agent that began it does not survive it.
+// A task that has ended already is not changed.
 func (p *Platform) settleRollout(ctx context.Context, r store.Rollout) error {
 	if !wire.RolloutFinal(r.State) {
 		return nil
@@ -116,7 +117,7 @@ func (p *Platform) settleRollout(ctx context.Context, r store.Rollout) error {
 	return err
 }
 
-// applyEvents draws the consequences of events that are stored by now.
+// applyEvents applies the consequences of events that were stored.
 func (p *Platform) applyEvents(ctx context.Context, nodeID string, in wire.EventsRequest) error {
 	for _, e := range in.Events {
 		var u wire.UpdateEvent
@@ -131,7 +132,7 @@ func (p *Platform) applyEvents(ctx context.Context, nodeID string, in wire.Event
 	return nil
 }
 
-// answerBoot takes a heartbeat's boot report and answers it. A preflight's own counts as nothing.
+// answerBoot handles a heartbeat's boot report and completes the response. It ignores a preflight's report.
 func (p *Platform) answerBoot(r *http.Request, h wire.HeartbeatRequest, answer *wire.HeartbeatResponse) error {
 	if h.Boot == nil || isProbe(r) {
 		return nil
@@ -156,8 +157,8 @@ func (p *Platform) answerBoot(r *http.Request, h wire.HeartbeatRequest, answer *
 	return nil
 }
 
-// booted takes the boot report of a heartbeat, and returns what the answer carries: the build that is known now, and
-// the node's rollout as the platform sees it.
+// booted stores the boot report of a heartbeat, and returns the contents of the response: the build that is now
+// known, and the node's rollout from the platform's view.
 func (p *Platform) booted(ctx context.Context, nodeID, correlationID string,
 	h wire.HeartbeatRequest) (*wire.Build, *wire.Rollout, error) {
 	b := *h.Boot
@@ -173,7 +174,7 @@ func (p *Platform) booted(ctx context.Context, nodeID, correlationID string,
 			return nil, nil, err
 		}
 	}
-	known, err := p.store.BootReport(ctx, nodeID) // read back: the answer names what is stored
+	known, err := p.store.BootReport(ctx, nodeID) // read back: the response names what is stored
 	if err != nil {
 		return nil, nil, err
 	}
@@ -187,8 +188,8 @@ func (p *Platform) booted(ctx context.Context, nodeID, correlationID string,
 	return &known.Running, &newest.Rollout, nil
 }
 
-// resume does what a rollout under way needs of the platform: its task once more where the node knows nothing of it
-// and runs the prior build, and a no-op while it soaks.
+// resume continues a rollout in progress: it hands out the task again if the node does not know of it and does not
+// run the target, and enqueues a no-op during the soak.
 func (p *Platform) resume(ctx context.Context, r store.Rollout, b wire.BootReport) error {
 	if wire.RolloutFinal(r.State) {
 		return nil
@@ -220,8 +221,9 @@ func (p *Platform) resume(ctx context.Context, r store.Rollout, b wire.BootRepor
 	return err
 }
 
-// taskOfRollout draws a rollout's consequences from a task that ended: the node's own refusal of an update, and a
-// soak's no-op, which the node may be unable to count itself. An expired task changes nothing.
+// taskOfRollout applies the end of a task to its rollout: a self-update that the node refused, or that expired
+// unclaimed, ends the rollout; and a soak's no-op that failed counts as a failed probe, since the node may be
+// unable to count it itself.
 func (p *Platform) taskOfRollout(ctx context.Context, t store.Task) error {
 	switch {
 	case t.Type == wire.TaskSelfUpdate && t.Status == wire.TaskFailed && t.Result != nil && t.Result.Error != nil:

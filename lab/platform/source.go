@@ -12,12 +12,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// withheldFor is how long a wait is kept open whose task was withheld from every caller: without it a caller that
-// polls again at once would loop.
+// withheldFor is how long a wait is kept open if all of its tasks were withheld: without it a caller that polls
+// again at once would loop.
 const withheldFor = time.Second
 
-// noteSource keeps a request under the node's certificate whose source is not that of its heartbeats, while those are
-// fresh: the next heartbeat shows whether two hosts alternate. One request proves nothing, so nothing is denied.
+// noteSource records a request under the node's certificate whose source differs from that of its recent
+// heartbeats: the next heartbeat shows whether two hosts alternate. One request proves nothing, so nothing is
+// denied.
 func (p *Platform) noteSource(r *http.Request, nodeID string, from caller) {
 	if isProbe(r) || r.Pattern == "POST "+wire.PathHeartbeat || from.instance == "" {
 		return
@@ -43,7 +44,7 @@ func (p *Platform) noteSource(r *http.Request, nodeID string, from caller) {
 	p.recordOther(r, store.NodeSource, nodeID, from, nil)
 }
 
-// recordOther is the evidence of a request that is not of the node's proven host. more adds to it.
+// recordOther writes evidence of a request that does not come from the node's proven host. more adds to it.
 func (p *Platform) recordOther(r *http.Request, kind, nodeID string, from caller, more func(*store.Evidence)) {
 	count, keep := p.denials.take(denialKind{from.remote, kind, nodeID}, nodeRows, p.now(),
 		seconds(p.cfg.Policy.AuditDedupeWindow))
@@ -67,9 +68,9 @@ func (p *Platform) recordOther(r *http.Request, kind, nodeID string, from caller
 	}
 }
 
-// proven reports whether the caller is the process whose heartbeats are proven by their echoes. Of a node whose agent
-// echoes nothing it is the caller that has the instance and the certificate of the newest heartbeat, and of one that
-// never sent any it is every caller.
+// proven reports whether the caller is the process that has proved itself by echoing challenges. If the node's
+// agent echoes none, it is the caller with the instance and the certificate of the newest heartbeat; if the node
+// never sent a heartbeat, it is any caller.
 func (p *Platform) proven(ctx context.Context, nodeID string, from caller) (bool, error) {
 	n, err := p.store.Node(ctx, nodeID)
 	if err != nil {
@@ -98,12 +99,12 @@ func (p *Platform) proven(ctx context.Context, nodeID string, from caller) (bool
 	return same && beat.Serial == serialText(from.cert), nil
 }
 
-// withhold gives those claimed tasks back that bring something, or ask for a change, when who asks for them is not the
-// node's proven host, and returns the others. Where none is left the wait is over.
+// withhold returns to the queue those claimed tasks that carry something, or request a change, if their caller is
+// not the node's proven host, and returns the others. If none is left, it delays the response.
 func (p *Platform) withhold(r *http.Request, tasks []store.Task) ([]store.Task, error) {
 	var kept, back []store.Task
 	for _, t := range tasks {
-		if t.Observes() { // nothing is in it, and a lost one is asked again
+		if t.Observes() { // it carries no secret, and is repeated if lost
 			kept = append(kept, t)
 		} else {
 			back = append(back, t)
@@ -141,7 +142,7 @@ func (p *Platform) withhold(r *http.Request, tasks []store.Task) ([]store.Task, 
 	return kept, nil
 }
 
-// believed refuses a word that only the node's proven host may give, and records it. more adds to the record.
+// believed refuses a request that only the node's proven host may make, and records it. more adds to the record.
 func (p *Platform) believed(r *http.Request, more func(*store.Evidence)) error {
 	nodeID, from := r.PathValue("node_id"), callerOf(r.Context())
 	ok, err := p.proven(r.Context(), nodeID, from)
@@ -153,8 +154,8 @@ func (p *Platform) believed(r *http.Request, more func(*store.Evidence)) error {
 		"this does not come from the host that sends the node's heartbeats")
 }
 
-// mayAnswer refuses a result that changes something, a clean-up's, a rotation's or a terminal's, when it is not by the
-// node's proven host. The host itself gives it again later.
+// mayAnswer refuses a result that changes something (of a clean-up, a rotation or a terminal) if it does not come
+// from the node's proven host. The proven host will send it later.
 func (p *Platform) mayAnswer(r *http.Request) error {
 	t, err := p.store.Task(r.Context(), r.PathValue("task_id"))
 	switch {

@@ -13,7 +13,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform/web"
 )
 
-// terminalTLS is how the node terminal ends mutual TLS itself: a bad certificate gets a TLS alert.
+// terminalTLS returns the TLS configuration of the node terminal, which terminates mutual TLS itself: a bad
+// certificate gets a TLS alert.
 func (p *Platform) terminalTLS() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{p.pki.terminal},
@@ -22,7 +23,7 @@ func (p *Platform) terminalTLS() *tls.Config {
 	}
 }
 
-// handshakeFailed keeps a node that was turned away in TLS visible: it never reaches a handler.
+// handshakeFailed records a node that was rejected by TLS, since it never reaches a handler.
 func (p *Platform) handshakeFailed(remote string, err error) {
 	p.log.Warn("TLS handshake failed", "listener", "node_terminal", "remote", remote, "error", err)
 	now, host := p.now(), remote
@@ -62,8 +63,8 @@ func describe(e *store.Evidence, c *x509.Certificate) {
 	e.Detail["claimed_not_after"] = c.NotAfter.UTC()
 }
 
-// recallTrust restores the trust state that the previous process recorded, so that a repair by a restart is recorded,
-// too.
+// recallTrust restores the trust state that the previous process recorded, so that a repair by a restart is
+// recorded as well.
 func (p *Platform) recallTrust(ctx context.Context) error {
 	var newest [2]int64
 	for i, kind := range []string{store.TrustRestored, store.TrustMismatch} {
@@ -79,8 +80,8 @@ func (p *Platform) recallTrust(ctx context.Context) error {
 	return nil
 }
 
-// checkTrust logs an error and writes evidence, at each start and whenever it changes, if the node ingress does not
-// trust the CA that signs node certificates. Only one caller at a time: the start, then the sweep.
+// checkTrust checks whether the node ingress trusts the CA that signs node certificates. If it does not, it logs
+// an error at each start and on each change; it writes evidence of each change. It must not run concurrently.
 func (p *Platform) checkTrust(ctx context.Context, starting bool) {
 	t := p.pki.trust()
 	for _, e := range t.Errors {

@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// redisTime bounds one step with Redis: it is beside us, on a machine that may be busy, and a browser waits.
+	// redisTime bounds one Redis operation: Redis is local, but the machine may be busy, and a browser waits.
 	redisTime = 3 * time.Second
-	// bindingTTL outlives any session, so that a gateway that died does not keep its sessions bound for ever.
+	// bindingTTL outlives any session; it frees sessions that a dead gateway left bound.
 	bindingTTL = 24 * time.Hour
 	bindingKey = "gpuaas:terminal:session:"
 )
 
-// quiet drops go-redis' own lines: its errors come back to us and are logged once.
+// quiet discards go-redis's own log lines: its errors are returned to us and logged once.
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
 
-// silence sets go-redis' process-wide logger, once.
+// silence sets go-redis's process-wide logger, once.
 var silence = sync.OnceFunc(func() { redis.SetLogger(quiet{}) })
 
 // bindings binds terminal sessions to this gateway in Redis.
@@ -42,7 +42,7 @@ func newBindings(o Options, owner string) *bindings {
 	})}
 }
 
-// bind takes the session for this gateway; false when another attach has it.
+// bind binds the session to this gateway; it returns false if another attach holds it.
 func (b *bindings) bind(ctx context.Context, sessionID string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*redisTime)
 	defer cancel()

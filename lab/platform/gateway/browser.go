@@ -16,10 +16,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// browser answers the upgrade of a browser. Everything that can be refused is refused before the upgrade, with a
-// status and the envelope.
+// browser handles a browser's upgrade. All checks are made before the upgrade, so that a refusal has a status and
+// the error envelope.
 func (g *Gateway) browser(w http.ResponseWriter, r *http.Request) error {
-	g.wg.Add(1) // before the upgrade: afterwards the server does not wait for us
+	g.wg.Add(1) // before the upgrade: afterwards the server no longer waits for us
 	defer g.wg.Done()
 	row, err := g.admit(r)
 	if err != nil {
@@ -38,7 +38,7 @@ func (g *Gateway) browser(w http.ResponseWriter, r *http.Request) error {
 			Message: "the session could not be bound: the session store does not answer", Err: err}
 	case !bound:
 		err = errAttached
-	default: // again, now that a decision finds the session: an earlier decision had no session to end
+	default: // check again, now that a decision can find the session: an earlier decision could not end it
 		if err = g.allowed(r.Context(), row, nil); err != nil {
 			g.unbind(r, row.ID)
 		}
@@ -47,7 +47,7 @@ func (g *Gateway) browser(w http.ResponseWriter, r *http.Request) error {
 		g.rejected(r, store.BrowserRejected, row, err)
 		return err
 	}
-	// The origin was checked in admit, by our own list and with our own envelope.
+	// admit has checked the origin against our own list, with our own error envelope.
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
 		Subprotocols: []string{wire.TerminalSubprotocol}, OriginPatterns: []string{"*"},
 		OnPingReceived: func(context.Context, []byte) bool { s.requestNodePing(); return true },
@@ -61,7 +61,7 @@ func (g *Gateway) browser(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// unbind gives back the binding of a session that no browser came to have.
+// unbind releases the binding of a session that got no browser.
 func (g *Gateway) unbind(r *http.Request, id string) {
 	ctx, cancel := afterwards(r.Context())
 	defer cancel()
@@ -72,13 +72,13 @@ func (g *Gateway) unbind(r *http.Request, id string) {
 
 var errAttached = web.Errorf(http.StatusConflict, "session_attached", "the session has its browser already, or had it")
 
-// admit checks the request and its token, and returns the session. The row is filled as far as it is known.
+// admit checks the request and its token, and returns the session, as far as it is known.
 func (g *Gateway) admit(r *http.Request) (store.Session, error) {
 	id := r.PathValue("session_id")
 	row := store.Session{ID: id, CorrelationID: web.CorrelationID(r.Context())}
 	found, err := g.Store.Session(r.Context(), id)
 	switch {
-	case err == nil: // whatever it is refused for, it is about this session
+	case err == nil: // whatever the refusal, it concerns this session
 		row = found
 		if given := web.GivenCorrelationID(r.Context()); given != "" {
 			row.CorrelationID = given
@@ -144,7 +144,7 @@ func (g *Gateway) rejected(r *http.Request, kind string, row store.Session, err 
 	if errors.As(err, &e) {
 		code, detail["message"] = e.Code, e.Message
 	}
-	count, keep := g.Keep(r, row.NodeID, kind+" "+code) // a preflight's own do not crowd out an agent's
+	count, keep := g.Keep(r, row.NodeID, kind+" "+code) // a preflight's rejections do not crowd out an agent's
 	if !keep {
 		return
 	}
@@ -156,7 +156,7 @@ func (g *Gateway) rejected(r *http.Request, kind string, row store.Session, err 
 	if ids[0] == "" && ids[1] == "" {
 		ids[0] = web.CorrelationID(r.Context()) // the mint had no correlation id
 	}
-	for _, id := range slices.Compact(ids) { // under the caller's and under the session's own
+	for _, id := range slices.Compact(ids) { // under the caller's id and the session's own
 		if id != "" {
 			g.record(r.Context(), store.Evidence{At: g.Now(), Kind: kind, CorrelationID: id, NodeID: row.NodeID,
 				AllocationID: row.AllocationID, SessionID: web.Clipped(row.ID), Detail: detail})

@@ -16,19 +16,19 @@ import (
 // Of selects the sessions that a decision applies to.
 type Of func(store.Session) bool
 
-// OfAllocation is every session of an allocation.
+// OfAllocation selects every session of an allocation.
 func OfAllocation(id string) Of {
 	return func(v store.Session) bool { return v.AllocationID == id }
 }
 
-// OfNode is every session on a node.
+// OfNode selects every session on a node.
 func OfNode(id string) Of {
 	return func(v store.Session) bool { return v.NodeID == id }
 }
 
-// End ends the sessions in progress that a decision is about, and returns how many there were. reason is one of
-// wire.End*: the browser, the node and the evidence get it. The decision must be stored before: then a session that is
-// admitted meanwhile either is found here, or reads the decision itself.
+// End ends the sessions in progress that a decision applies to, and returns how many there were. reason is one of
+// wire.End*, and is sent to the browser and the node and recorded. The decision must be stored first: then a
+// session that is admitted concurrently is either found here, or sees the decision itself.
 func (g *Gateway) End(of Of, reason string) int {
 	n := 0
 	for _, s := range g.inProgress(of) {
@@ -38,8 +38,8 @@ func (g *Gateway) End(of Of, reason string) int {
 	return n
 }
 
-// Review reads the state of each session in progress again, on one node or, with "", on all, and ends those that would
-// not be admitted any more. What cannot be read is logged, and those sessions go on.
+// Review checks each session in progress, on one node or, with "", on all, and ends those that would no longer be
+// admitted. Read errors are logged, and those sessions continue.
 func (g *Gateway) Review(ctx context.Context, nodeID string) int {
 	n := 0
 	for _, s := range g.inProgress(func(v store.Session) bool { return nodeID == "" || v.NodeID == nodeID }) {
@@ -69,8 +69,9 @@ func (g *Gateway) inProgress(of Of) []*session {
 	return found
 }
 
-// standing returns why a session has to end, a reason of wire.End*, or "". from is the host that gives the terminal,
-// nil before one joined. A certificate that a renewal replaced does not matter here: the stream was admitted with it.
+// standing returns why a session has to end, a reason of wire.End*, or "". from is the host of the terminal, nil
+// before a node has joined. A certificate that was replaced by a renewal does not matter here: the stream was
+// admitted with it.
 func (g *Gateway) standing(ctx context.Context, row store.Session, from *store.Source) (string, error) {
 	a, err := g.Store.Allocation(ctx, row.AllocationID)
 	switch {
@@ -99,7 +100,7 @@ func (g *Gateway) standing(ctx context.Context, row store.Session, from *store.S
 	return "", nil
 }
 
-// allowed refuses a side of a session whose allocation or node does not allow it any more.
+// allowed returns an error if the session's allocation or node no longer permits it.
 func (g *Gateway) allowed(ctx context.Context, row store.Session, from *store.Source) error {
 	reason, err := g.standing(ctx, row, from)
 	switch {
@@ -112,7 +113,7 @@ func (g *Gateway) allowed(ctx context.Context, row store.Session, from *store.So
 	return nil
 }
 
-// decidedText is a decision as a sentence for whom it hits.
+// decidedText returns the sentence about a decision for the affected users.
 func decidedText(reason string) string {
 	return cmp.Or(map[string]string{
 		wire.EndAllocationReleased: "the allocation is not active any more, so its terminal is closed",
@@ -122,7 +123,7 @@ func decidedText(reason string) string {
 	}[reason], "the platform does not accept the node's identity ("+reason+"), so its terminals are closed")
 }
 
-// end sends a session the reason to end. Only the first reason counts.
+// end makes a session end with a reason. Only the first reason counts.
 func (s *session) end(reason string) {
 	select {
 	case s.over <- reason:
@@ -130,7 +131,7 @@ func (s *session) end(reason string) {
 	}
 }
 
-// decided is the end of a session by a decision.
+// decided returns the ending of a session by a decision.
 func (s *session) decided(reason string) ending {
 	return ending{
 		reason: reason, code: closeSessionEnded, frame: s.errorFrame(reason, decidedText(reason)),
@@ -138,6 +139,6 @@ func (s *session) decided(reason string) ending {
 	}
 }
 
-// touch notes that a frame went through, and quiet is how long none did.
+// touch notes that a frame passed, and quiet returns the time since then.
 func (s *session) touch()               { s.active.Store(int64(time.Since(s.began))) }
 func (s *session) quiet() time.Duration { return time.Since(s.began) - time.Duration(s.active.Load()) }

@@ -1,8 +1,9 @@
-// Package gateway joins a browser's terminal with a node's: it binds the session in Redis, asks the node for a stream
-// by a terminal.open task, and copies frames both ways. Whatever goes wrong, the browser is informed by a structured
-// error within the node stream's time; it never waits in silence.
+// Package gateway connects a browser's terminal with a node's: it binds the session in Redis, asks the node for a
+// stream with a terminal.open task, and copies frames both ways. On any failure, the browser gets a structured
+// error within the node stream's timeout; it never waits in silence.
 //
-// It never dials a node: the node comes to it, on a listener of its own where the gateway ends mutual TLS.
+// The gateway never dials a node: nodes connect to a separate listener, on which the gateway terminates mutual
+// TLS.
 package gateway
 
 import (
@@ -21,10 +22,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// PathBrowserTerminal is where a browser opens its session.
+// PathBrowserTerminal is the path at which a browser opens its session.
 const PathBrowserTerminal = "/v1/terminal/{session_id}"
 
-// Options is what a gateway needs; every field but AllowedOrigins and Redis' login is required.
+// Options configure a gateway. Every field but AllowedOrigins and Redis's login is required.
 type Options struct {
 	Store *store.Store
 	Queue *queue.Queue
@@ -39,18 +40,19 @@ type Options struct {
 	Denied func(r *http.Request, nodeID string, c *x509.Certificate) *web.Error
 
 	// Proven returns why a node stream that would join a session does not come from the host that sends the node's
-	// heartbeats, or nil if it does or if that is unknown.
+	// heartbeats; nil if it does or if that is unknown.
 	Proven func(r *http.Request, nodeID string, c *x509.Certificate) *web.Error
 
-	// Keep reports whether a refused upgrade becomes evidence, and how many it counts for: callers can repeat it.
-	// nodeID is "" where neither a session nor a certificate names one; two with the same why are of one kind.
+	// Keep reports whether a refused upgrade becomes evidence, and how many refusals that stands for, since callers
+	// can repeat it. nodeID is "" if neither a session nor a certificate names one; refusals with the same why are
+	// of one kind.
 	Keep func(r *http.Request, nodeID, why string) (count int64, keep bool)
 
 	SessionLimit time.Duration // how long a session may last
-	IdleLimit    time.Duration // how long nothing may go either way
+	IdleLimit    time.Duration // time limit without a frame in either direction
 
 	NodeStreamTimeout time.Duration // from the browser's attach to the terminal's first ready or error
-	TerminalBase      string        // a browser's Origin may be this URL's host
+	TerminalBase      string        // its host is allowed as a browser's Origin
 	AllowedOrigins    []string      // or one of these hosts
 }
 
@@ -65,7 +67,7 @@ type Gateway struct {
 	live map[string]*session // by session id; guarded by mu
 }
 
-// New makes a gateway.
+// New creates a gateway.
 func New(o Options) *Gateway {
 	g := &Gateway{Options: o, bindings: newBindings(o, store.NewID("gateway-")), origins: map[string]bool{},
 		live: map[string]*session{}}
@@ -78,13 +80,13 @@ func New(o Options) *Gateway {
 	return g
 }
 
-// Wait returns when every session has ended. The request contexts must have been cancelled.
+// Wait returns when every session has ended. Cancel the request contexts first.
 func (g *Gateway) Wait() { g.wg.Wait() }
 
-// Close frees the connection to Redis.
+// Close closes the connection to Redis.
 func (g *Gateway) Close() error { return g.bindings.close() }
 
-// BrowserHandler answers browsers; its health does not depend on Redis.
+// BrowserHandler serves browsers; its health check does not depend on Redis.
 func (g *Gateway) BrowserHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+wire.PathHealth, web.Handler(healthz))
@@ -93,7 +95,7 @@ func (g *Gateway) BrowserHandler() http.Handler {
 	return web.Front(g.Log, "gateway", mux)
 }
 
-// NodeHandler answers nodes whose certificate was verified by TLS.
+// NodeHandler serves nodes whose certificate TLS has verified.
 func (g *Gateway) NodeHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+wire.PathHealth, web.Handler(healthz))
@@ -106,7 +108,7 @@ func healthz(w http.ResponseWriter, _ *http.Request) error {
 	return web.Answer(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// add makes a session known to the node's side; false when it is known already.
+// add makes a session visible to the node's side; it returns false if the session exists.
 func (g *Gateway) add(s *session) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -130,7 +132,7 @@ func (g *Gateway) find(id string) *session {
 	return g.live[id]
 }
 
-// record writes evidence; that it could not is logged and stops nothing.
+// record writes evidence; a failure is logged and stops nothing.
 func (g *Gateway) record(ctx context.Context, e store.Evidence) {
 	if err := g.Store.Record(ctx, e); err != nil {
 		g.Log.Error("record evidence", "kind", e.Kind, "error", err)

@@ -13,10 +13,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// node answers the upgrade of a node's stream. A session that is not in progress gives session_not_found after the
-// node's identity was checked, so a preflight can prove this leg without a session.
+// node handles the upgrade of a node's stream. After checking the node's identity it responds with
+// session_not_found if the session is not in progress, so that a preflight can test this leg without a session.
 func (g *Gateway) node(w http.ResponseWriter, r *http.Request) error {
-	g.wg.Add(1) // before the upgrade: afterwards the server does not wait for us
+	g.wg.Add(1) // before the upgrade: afterwards the server no longer waits for us
 	defer g.wg.Done()
 	id := r.PathValue("session_id")
 	row := store.Session{ID: id, CorrelationID: web.CorrelationID(r.Context())}
@@ -40,12 +40,13 @@ func (g *Gateway) node(w http.ResponseWriter, r *http.Request) error {
 	case s.stream <- conn:
 		<-s.done // the session owns the connection; the request lasts as long
 	case <-s.done:
-		_ = conn.Close(closeSessionEnded, wire.CodeSessionNotFound) // too late; the node reads why
+		_ = conn.Close(closeSessionEnded, wire.CodeSessionNotFound) // too late; tell the node why
 	}
 	return nil
 }
 
-// admitNode returns the session that the node may join, and takes its one place. row is filled as far as it is known.
+// admitNode returns the session that the node may join, and takes its only slot. It fills in row as far as it is
+// known.
 func (g *Gateway) admitNode(r *http.Request, id string, row *store.Session) (*session, error) {
 	var cert *x509.Certificate
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
@@ -77,7 +78,7 @@ func (g *Gateway) admitNode(r *http.Request, id string, row *store.Session) (*se
 	}
 	source := store.Source{InstanceID: r.Header.Get(wire.HeaderNodeInstance), Remote: web.Remote(r),
 		Serial: cert.SerialNumber.Text(16)}
-	s.source.Store(&source) // before the state is read again: a decision after that finds it
+	s.source.Store(&source) // before the state is read again, so that a later decision finds it
 	if err := g.allowed(r.Context(), s.row, &source); err != nil {
 		s.taken.Store(false)
 		return nil, err

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// What the node made of the ping that was sent because the browser had sent one.
+// State of the ping that was sent to the node because the browser had sent one.
 const (
 	notAsked int32 = iota
 	silent
@@ -26,7 +26,7 @@ var (
 	byNode    = store.Closing{By: wire.ByNode}
 )
 
-// errNoPong is the end of a side that does not answer pings.
+// errNoPong means that a side does not answer pings.
 var errNoPong = errors.New("no answer to a ping")
 
 func browserGone(err error) ending {
@@ -37,8 +37,8 @@ func nodeGone(err error) ending {
 	return ending{reason: reasonNodeClosed, code: closeNodeError, how: parting(wire.ByNode, err)}
 }
 
-// parting returns how a side left, by the error of reading from it or of writing to it: with which close frame, or
-// how its connection broke.
+// parting returns how a side disconnected, from a read or write error: its close frame, or how its connection
+// broke.
 func parting(side string, err error) store.Closing {
 	how := store.Closing{By: side, Code: wire.CloseBroken}
 	var closed websocket.CloseError
@@ -59,7 +59,7 @@ func parting(side string, err error) store.Closing {
 	return how
 }
 
-// requestNodePing has askNode ping the node: a browser that sends a ping waits for something. It never blocks.
+// requestNodePing makes askNode ping the node: a browser that sends a ping waits for something. It never blocks.
 func (s *session) requestNodePing() {
 	s.answer.Store(silent)
 	select {
@@ -68,8 +68,8 @@ func (s *session) requestNodePing() {
 	}
 }
 
-// askNode sends the node a ping for each that the browser sent, until the session ends. A reader must run beside it,
-// which notes an answer.
+// askNode pings the node for each of the browser's pings, until the session ends. A concurrent reader has to note
+// the answers.
 func (s *session) askNode(ctx context.Context) {
 	for {
 		select {
@@ -78,16 +78,17 @@ func (s *session) askNode(ctx context.Context) {
 			return
 		}
 		pctx, cancel := context.WithTimeout(ctx, pingTime)
-		_ = s.node.Ping(pctx) // keepAlive ends what stays silent
+		_ = s.node.Ping(pctx) // keepAlive ends a session whose node stays silent
 		cancel()
 	}
 }
 
-// nodeAnswered notes a pong of the node. It is called where the node's frames are read, so what the node sent after it
-// comes after it.
+// nodeAnswered notes a pong of the node. It is called by the reader of the node's frames, so later frames are
+// handled after it.
 func (s *session) nodeAnswered() { s.answer.CompareAndSwap(silent, answered) }
 
-// nodeAnswers is what came of it for the last of the browser's pings, as store.Closing has it; "" without a node.
+// nodeAnswers returns whether the node answered the last of the browser's pings, for store.Closing; "" without a
+// node.
 func (s *session) nodeAnswers() string {
 	select {
 	case <-s.joined:

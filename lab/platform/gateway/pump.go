@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// fromBrowser copies the browser's frames to the node, from when it is there; until then the browser is held up by
-// TCP. It returns when either side is gone.
+// fromBrowser copies the browser's frames to the node once that has joined; until then TCP holds up the browser.
+// It returns when either side has disconnected.
 func (s *session) fromBrowser(ctx context.Context, browser *websocket.Conn) ending {
 	for {
 		kind, data, err := browser.Read(ctx)
@@ -33,8 +33,8 @@ func (s *session) fromBrowser(ctx context.Context, browser *websocket.Conn) endi
 	}
 }
 
-// fromNode copies the node's frames to the browser and records the terminal's state in them before the browser sees
-// it.
+// fromNode copies the node's frames to the browser, and records the terminal's state in them before the browser
+// gets them.
 func (g *Gateway) fromNode(ctx context.Context, s *session, browser *websocket.Conn) ending {
 	end := ending{reason: reasonNodeClosed}
 	said := false // whether the node has reported its terminal's state
@@ -63,7 +63,8 @@ func (g *Gateway) fromNode(ctx context.Context, s *session, browser *websocket.C
 	}
 }
 
-// nodeLeft is the end of a session whose node closed its stream: by a decision, if the node names one that exists.
+// nodeLeft returns the ending of a session whose node closed its stream: a decision, if the node names one that
+// was really made.
 func (g *Gateway) nodeLeft(ctx context.Context, s *session, err error) ending {
 	var closed websocket.CloseError
 	if errors.As(err, &closed) && wire.Decided(closed.Reason) && g.fell(ctx, s, closed.Reason) {
@@ -72,7 +73,7 @@ func (g *Gateway) nodeLeft(ctx context.Context, s *session, err error) ending {
 	return nodeGone(err)
 }
 
-// fell reports whether a decision that a node names was made: the node's word alone does not suffice. Who decides
+// fell reports whether a decision that a node names was made: the node's claim alone is not enough. A decision
 // ends the session by itself, but the node may hear of it first.
 func (g *Gateway) fell(ctx context.Context, s *session, reason string) bool {
 	if reason == wire.EndSessionLimit {
@@ -85,7 +86,7 @@ func (g *Gateway) fell(ctx context.Context, s *session, reason string) bool {
 	return err == nil && now != ""
 }
 
-// limitSlack is how much earlier than here a session may be over by the node's clock.
+// limitSlack is how much earlier a session may reach its time limit by the node's clock.
 const limitSlack = 5 * time.Second
 
 // note stores the state in a node's frame; it returns true for the session's last frame, which sets end.
@@ -125,14 +126,15 @@ func orElse(s, other string) string {
 	return s
 }
 
-// write sends one frame, within its time.
+// write sends one frame within writeTime.
 func write(ctx context.Context, conn *websocket.Conn, kind websocket.MessageType, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
 	return conn.Write(ctx, kind, data)
 }
 
-// keepAlive pings until the peer does not answer, then gives that as the reason; a reader must run beside it.
+// keepAlive sends pings until the peer does not answer, and then reports errNoPong; a reader must run
+// concurrently.
 func keepAlive(ctx context.Context, conn *websocket.Conn, reason string) ending {
 	gone := nodeGone
 	if reason == reasonBrowserClosed {

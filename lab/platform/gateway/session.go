@@ -17,30 +17,32 @@ import (
 )
 
 const (
-	// writeTime is how long one side may refuse a frame before the session ends: it holds up the other side.
+	// writeTime is how long one side may block on a frame before the session ends, since it holds up the other
+	// side.
 	writeTime = 10 * time.Second
-	// pingEvery finds peers that are gone without a word; pingTime is how long one may take to answer.
+	// pingEvery is the interval for detecting vanished peers; pingTime is how long a peer may take to answer.
 	pingEvery = 20 * time.Second
 	pingTime  = 10 * time.Second
 	// closeTime is how long a peer may take to answer a close.
 	closeTime = time.Second
 	// frameLimit bounds one frame of either side.
 	frameLimit = 1 << 20
-	// taskGrace is how much longer the terminal.open lives than the wait for its stream.
+	// taskGrace is how much longer the terminal.open task lives than the wait for its stream.
 	taskGrace = 2 * time.Second
 
 	defaultCols, defaultRows = 80, 24
 )
 
-// Close codes of the gateway, in the range that applications may use.
+// Close codes of the gateway, in the range for applications.
 const (
-	closeSessionEnded      websocket.StatusCode = 4000 // the terminal ended: by its sides, or by a decision (wire.End*)
+	// the terminal ended: by one of its sides, or by a decision (wire.End*)
+	closeSessionEnded      websocket.StatusCode = 4000
 	closeNodeStreamTimeout websocket.StatusCode = 4408
-	closeNodeError         websocket.StatusCode = 4502 // the node sent an error, or left
+	closeNodeError         websocket.StatusCode = 4502 // the node sent an error, or disconnected
 	closeShutdown          websocket.StatusCode = websocket.StatusGoingAway
 )
 
-// Close reasons besides the codes of wire.
+// Close reasons in addition to the codes of package wire.
 const (
 	reasonBrowserClosed = "browser_closed"
 	reasonNodeClosed    = "node_stream_closed"
@@ -51,8 +53,8 @@ const (
 
 // session is one terminal in progress.
 type session struct {
-	row    store.Session        // as admitted; never written again, since the node's request reads it
-	taskID string               // the terminal.open; belongs to serve and what it starts
+	row    store.Session        // as admitted; read-only, since the node's request reads it
+	taskID string               // id of the terminal.open; used only by serve and its goroutines
 	taken  atomic.Bool          // a node stream was admitted
 	stream chan *websocket.Conn // the node's connection, once
 	done   chan struct{}        // closed when the session has ended
@@ -61,37 +63,37 @@ type session struct {
 	node   *websocket.Conn // readable after joined
 	ready  chan struct{}   // closed at the node's first ready, error or exit frame
 	ends   chan ending     // results of the session's goroutines
-	over   chan string     // why a decision ends the session, once
+	over   chan string     // why a decision ends the session; only the first is used
 
 	began  time.Time
-	active atomic.Int64                 // when a frame last went either way, as nanoseconds since began
-	source atomic.Pointer[store.Source] // which host joined, once it did
+	active atomic.Int64                 // time of the last frame in either direction, in nanoseconds since began
+	source atomic.Pointer[store.Source] // the host that joined
 
-	asked  chan struct{} // the browser sent a ping, so the node is to be asked, too
-	answer atomic.Int32  // to the last of these: notAsked, silent or answered
+	asked  chan struct{} // the browser sent a ping, so the node has to be pinged as well
+	answer atomic.Int32  // state of the last of these pings: notAsked, silent or answered
 }
 
 func newSession(row store.Session) *session {
 	return &session{row: row, stream: make(chan *websocket.Conn), done: make(chan struct{}), joined: make(chan struct{}),
 		ready: make(chan struct{}),
-		ends:  make(chan ending, 4), // one place for each pump and each pinger: none ever blocks
+		ends:  make(chan ending, 4), // a slot for each pump and each pinger, so that none blocks
 		over:  make(chan string, 1), asked: make(chan struct{}, 1), began: time.Now()}
 }
 
-// now is the session's row with its task.
+// now returns the session's row with its task.
 func (s *session) now() store.Session {
 	row := s.row
 	row.TaskID = s.taskID
 	return row
 }
 
-// evidence is something that happened to the session.
+// evidence returns an event of the session.
 func (s *session) evidence(kind string, at time.Time, detail map[string]any) store.Evidence {
 	return store.Evidence{At: at, Kind: kind, CorrelationID: s.row.CorrelationID, NodeID: s.row.NodeID,
 		AllocationID: s.row.AllocationID, SessionID: s.row.ID, TaskID: s.taskID, Detail: detail}
 }
 
-// ending is why a session ended. Frame, if any, is still to be sent to the browser.
+// ending says why a session ended. Frame, if any, is still to be sent to the browser.
 type ending struct {
 	reason string
 	code   websocket.StatusCode
@@ -99,21 +101,21 @@ type ending struct {
 	how    store.Closing
 }
 
-// afterwards is a short context for what must be done when the request is over.
+// afterwards returns a context with a short timeout for work after the request has ended.
 func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 }
 
 // serve runs a session whose browser is connected, until it has ended and everything is closed.
 func (g *Gateway) serve(ctx context.Context, s *session, browser *websocket.Conn) {
-	// Cancelling io cuts both connections without a word, so it comes last.
+	// Canceling io cuts both connections without a close frame, so it comes last.
 	io, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	browser.SetReadLimit(frameLimit)
 	var wg sync.WaitGroup
 	var end *ending
 	select {
-	case reason := <-s.over: // decided since the browser was let in: the node is not asked any more
+	case reason := <-s.over: // decided after the browser was admitted: do not ask the node
 		end = new(s.decided(reason))
 	default:
 		end = g.open(ctx, s)
@@ -129,7 +131,7 @@ func (g *Gateway) serve(ctx context.Context, s *session, browser *websocket.Conn
 		s.row.CorrelationID)
 }
 
-// open notes the browser and asks the node for its stream; nil when that worked.
+// open records the browser and asks the node for its stream; it returns nil on success.
 func (g *Gateway) open(ctx context.Context, s *session) *ending {
 	err := g.Store.Reached(ctx, s.now(), store.StepBrowser, g.Now(), nil)
 	if err == nil {
@@ -159,7 +161,8 @@ func (g *Gateway) enqueue(ctx context.Context, s *session) error {
 	return g.Store.SetSessionTask(ctx, s.row.ID, t.ID)
 }
 
-// await follows the session to its end: the node joins, the terminal is ready, one side leaves, or time is up.
+// await handles the session until its end: the node joins, the terminal is ready, one side disconnects, or the
+// time is up.
 func (g *Gateway) await(ctx, io context.Context, s *session, browser *websocket.Conn, wg *sync.WaitGroup) ending {
 	timer, limit, idle := time.NewTimer(g.NodeStreamTimeout), time.NewTimer(g.SessionLimit), time.NewTimer(g.IdleLimit)
 	defer timer.Stop()
@@ -224,12 +227,12 @@ func (s *session) errorFrame(code, message string) *wire.Frame {
 	return &wire.Frame{Type: "error", Code: code, Message: message, CorrelationID: s.row.CorrelationID}
 }
 
-// finish records the end, sends it to the browser, and closes both sides. It always calls cut, at the latest when a
-// peer has not answered its close in time.
+// finish records the end, sends it to the browser, and closes both sides. It always calls cut, at the latest when
+// a peer has not answered its close in time.
 func (g *Gateway) finish(ctx context.Context, s *session, browser *websocket.Conn, end ending, cut context.CancelFunc) {
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
-	g.remove(s) // a node that connects now learns that no browser waits
+	g.remove(s) // a node that connects now gets an error, since no browser waits
 	end.how.NodeAnswers = s.nodeAnswers()
 	err := g.Store.CloseSession(ctx, s.now(), end.reason, end.how, g.Now())
 	if end.reason == wire.CodeNodeStreamTimeout || (wire.Decided(end.reason) && s.taskID != "") {
@@ -239,7 +242,7 @@ func (g *Gateway) finish(ctx context.Context, s *session, browser *websocket.Con
 	defer watchdog.Stop()
 	var wg sync.WaitGroup
 	select {
-	case <-s.joined: // first: a browser that takes nothing must not keep its keys on the node
+	case <-s.joined: // first: a browser that blocks must not keep the session open on the node
 		wg.Go(func() { _ = s.node.Close(nodeCloseCode(end), end.reason) })
 	default:
 	}
@@ -254,13 +257,13 @@ func (g *Gateway) finish(ctx context.Context, s *session, browser *websocket.Con
 		g.Log.Error("end terminal session", "session_id", s.row.ID, "error", err)
 	}
 	watchdog.Reset(closeTime)
-	wg.Go(func() { _ = browser.Close(end.code, end.reason) }) // a peer that does not answer is cut
+	wg.Go(func() { _ = browser.Close(end.code, end.reason) }) // a peer that does not answer is cut off
 	wg.Wait()
 	cut()
 	close(s.done)
 }
 
-// nodeCloseCode is normal closure if the node's part ended well, otherwise the error's code.
+// nodeCloseCode returns a normal closure if the node's part ended well, otherwise the error's code.
 func nodeCloseCode(end ending) websocket.StatusCode {
 	if end.reason == reasonBrowserClosed || end.reason == reasonExit {
 		return websocket.StatusNormalClosure

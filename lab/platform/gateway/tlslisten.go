@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// handshakeTime bounds a TLS handshake: the slowest honest one is a few round trips.
+// handshakeTime bounds a TLS handshake: even a slow client needs only a few round trips.
 const handshakeTime = 10 * time.Second
 
-// Limits bound what one peer of a TLS listener can hold. The zero value of a field is its default.
+// Limits bound the resources of one peer of a TLS listener. The zero value of a field means its default.
 type Limits struct {
 	PerCertificate int // open connections of one client certificate; default 64
-	Handshakes     int // handshakes in progress, of everybody; default 512
+	Handshakes     int // handshakes in progress, of all peers; default 512
 	PerAddress     int // handshakes in progress from one address; default 32
 }
 
@@ -30,12 +30,13 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// TooManyError is the failure of a connection that was closed because its verified certificate has enough of them.
+// TooManyError is the error of a connection that was closed because its verified certificate has too many
+// connections.
 type TooManyError struct{ Certificate *x509.Certificate }
 
 func (e *TooManyError) Error() string { return "the client certificate has too many open connections" }
 
-// tlsListener hands out connections whose TLS handshake is done, and reports those that failed.
+// tlsListener accepts connections after their TLS handshake, and reports failed handshakes.
 type tlsListener struct {
 	net.Listener
 	config *tls.Config
@@ -53,9 +54,9 @@ type tlsListener struct {
 	wg     sync.WaitGroup
 }
 
-// ListenTLS ends TLS on ln itself, in place of the HTTP server, to know about handshakes that fail: failed is called
-// for each, with the error that holds the client's certificate. A peer that connects and sends nothing is not a
-// failure. What is over a limit is closed: before its handshake without a word, after it as a failure, a
+// ListenTLS terminates TLS on ln itself, rather than in the HTTP server, to observe failed handshakes: it calls
+// failed for each, with an error that contains the client's certificate. A peer that connects and sends nothing is
+// not a failure. A connection over a limit is closed: before its handshake silently, afterwards with a failure, a
 // *TooManyError.
 func ListenTLS(ln net.Listener, config *tls.Config, limits Limits, failed func(remote string, err error)) net.Listener {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -95,7 +96,7 @@ func address(conn net.Conn) string {
 	return text
 }
 
-// enter takes one of the limited handshakes, or returns false.
+// enter takes a handshake slot, or returns false.
 func (l *tlsListener) enter(remote string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,14 +115,15 @@ func (l *tlsListener) leave(remote string) {
 	l.drop(remote)
 }
 
-// drop gives one place of key back. mu is held.
+// drop releases a slot of key. mu is held.
 func (l *tlsListener) drop(key string) {
 	if l.held[key]--; l.held[key] == 0 {
 		delete(l.held, key)
 	}
 }
 
-// keep counts a connection under its client certificate until it is closed; false when the certificate has enough.
+// keep counts a connection for its client certificate until it is closed; it returns false if the certificate has
+// too many.
 func (l *tlsListener) keep(conn *tls.Conn, counted *countedConn) bool {
 	certs := conn.ConnectionState().PeerCertificates
 	if len(certs) == 0 {
@@ -143,8 +145,8 @@ func (l *tlsListener) keep(conn *tls.Conn, counted *countedConn) bool {
 	return true
 }
 
-// countedConn is a connection that gives its place back when it is closed, also by who took it over from HTTP. closed
-// is set before any other goroutine has the connection.
+// countedConn is a connection that releases its slot when it is closed, even by code that took it over from HTTP.
+// closed is set before any other goroutine has the connection.
 type countedConn struct {
 	net.Conn
 	closed func() // nil: it has no place
@@ -190,7 +192,7 @@ func (l *tlsListener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener; it waits for handshakes in progress, which it ends.
+// Close implements net.Listener; it aborts handshakes in progress and waits for them.
 func (l *tlsListener) Close() error {
 	l.cancel()
 	err := l.Listener.Close()

@@ -26,14 +26,14 @@ type Credential struct {
 	Pair     tls.Certificate
 }
 
-// Enroll gives the node its credential in the real way: its token and a CSR through the ingress. It consumes the
-// token, so it works once per node.
+// Enroll enrolls the node as an agent does: with its token and a CSR through the ingress. It consumes the token,
+// so it works once per node.
 func (p *Platform) Enroll(nodeID string) Credential {
 	p.tb.Helper()
 	return p.EnrollWith(nodeID, "instance-of-"+nodeID, p.tokens[nodeID].Reveal())
 }
 
-// EnrollWith is Enroll for a host, with any token.
+// EnrollWith is Enroll for a given host and token.
 func (p *Platform) EnrollWith(nodeID, instance, token string) Credential {
 	p.tb.Helper()
 	key := newKey(p.tb)
@@ -53,14 +53,14 @@ func (p *Platform) EnrollWith(nodeID, instance, token string) Credential {
 	return p.credential(nodeID, []byte(out.Certificate), keyPEM(p.tb, key), []byte(out.CABundle))
 }
 
-// IssueOptions make a credential that the platform did not give; the zero value is a good one.
+// IssueOptions describe a credential that the platform did not issue; the zero value gives a valid one.
 type IssueOptions struct {
 	NotBefore, NotAfter time.Time
 	OtherCA             bool   // signed by an unknown CA
 	CommonName          string // in place of the node id
 }
 
-// Issue makes a credential behind the platform's back: an expired one, one of another CA, one bound to another node.
+// Issue creates a credential without the platform: an expired one, one of another CA, or one for another node.
 func (p *Platform) Issue(nodeID string, o IssueOptions) Credential {
 	p.tb.Helper()
 	ca := p.nodeCA
@@ -94,8 +94,8 @@ func (p *Platform) credential(nodeID string, cert, key, ca []byte) Credential {
 	return c
 }
 
-// TLS is a client configuration that trusts the platform's servers and presents the credential (nil: none), whatever
-// CAs the server lists.
+// TLS returns a client configuration that trusts the platform's servers and presents the credential (nil: none),
+// whatever CAs the server lists.
 func (p *Platform) TLS(c *Credential) *tls.Config {
 	cfg := &tls.Config{RootCAs: p.ca.pool(), MinVersion: tls.VersionTLS12}
 	if c != nil {
@@ -105,7 +105,7 @@ func (p *Platform) TLS(c *Credential) *tls.Config {
 	return cfg
 }
 
-// NodeClient is an HTTP client with a node's credential; its connections are closed at the test's end.
+// NodeClient returns an HTTP client with a node's credential; its connections are closed at the end of the test.
 func (p *Platform) NodeClient(c Credential) *http.Client {
 	client := p.newClient(&c)
 	p.tb.Cleanup(client.CloseIdleConnections)

@@ -20,21 +20,21 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// Titles of nginx's own pages for client certificates.
+// Titles of nginx's error pages for client certificates.
 const (
 	titleCertError = "The SSL certificate error"
 	titleNoCert    = "No required SSL certificate was sent"
 )
 
-// Front is a TLS listener before one of the platform's plain ones, in nginx's place. A public edge asks for no client
-// certificate. A node ingress does as nginx: every handshake succeeds, then a bad certificate gets HTTP 400 with one
-// page and none gets 400 with another, except that enrollment needs none.
+// Front is a TLS listener in front of one of the platform's plain ones, in place of nginx. A public edge requests
+// no client certificate. A node ingress behaves like nginx: every handshake succeeds, then a bad certificate gets
+// HTTP 400 with one page, and a missing one gets 400 with another page, except for an enrollment.
 type Front struct {
 	URL string
 
 	certPEM []byte
 	proxy   *httputil.ReverseProxy
-	secret  diag.Secret // a node ingress's, towards the platform; set before the first request
+	secret  diag.Secret // of a node ingress, for the platform; set before the first request
 
 	mu        sync.Mutex
 	ingress   bool
@@ -43,12 +43,13 @@ type Front struct {
 	watch     func(*http.Request)                           // guarded by mu
 }
 
-// newFront starts a front; clientCA makes it a node ingress that trusts it.
+// newFront starts a front; with a clientCA it is a node ingress that trusts it.
 func newFront(tb testing.TB, ca authority, backend string, clientCA []byte) *Front {
 	tb.Helper()
 	pair, cert := serverPair(tb, ca, "gpuaas test front")
 	f := &Front{certPEM: cert, proxy: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: backend})}
-	// The platform closes an idle connection after a minute; a POST on one that closes at that moment would be a 502.
+	// The platform closes an idle connection after a minute; a POST on a connection that closes at that moment
+	// would get a 502.
 	transport := &http.Transport{IdleConnTimeout: 10 * time.Second}
 	f.proxy.Transport, f.proxy.FlushInterval, f.proxy.ErrorLog = transport, -1, log.New(io.Discard, "", 0)
 	f.proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) {
@@ -84,14 +85,15 @@ func (f *Front) Trust(caPEM []byte) {
 	f.trust = pool
 }
 
-// Intercept lets a test answer in place of the platform: h returns true for a request that it answered. nil ends it.
+// Intercept lets a test respond in place of the platform: h returns true for a request that it has handled. nil
+// ends it.
 func (f *Front) Intercept(h func(http.ResponseWriter, *http.Request) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.intercept = h
 }
 
-// Watch lets a test see every request before anything answers it, a refused certificate's too. nil ends it.
+// Watch shows a test every request before it is handled, even one with a rejected certificate. nil ends it.
 func (f *Front) Watch(see func(*http.Request)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -121,7 +123,8 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.proxy.ServeHTTP(w, r)
 }
 
-// clientCert judges the client certificate as nginx does with ssl_verify_client: false when it has answered.
+// clientCert judges the client certificate like nginx with ssl_verify_client; it returns false if it has sent the
+// response.
 func clientCert(w http.ResponseWriter, r *http.Request, trust *x509.CertPool) bool {
 	certs := r.TLS.PeerCertificates
 	if len(certs) == 0 {
@@ -148,7 +151,7 @@ func clientCert(w http.ResponseWriter, r *http.Request, trust *x509.CertPool) bo
 	return true
 }
 
-// page is an error page in nginx's words and form.
+// page returns an error page in nginx's wording and format.
 func page(w http.ResponseWriter, status int, heading, text string) {
 	title, line := heading, ""
 	if text != "" {

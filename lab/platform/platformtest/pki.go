@@ -43,7 +43,7 @@ func newAuthority(tb testing.TB, name string) authority {
 	return authority{cert: cert, key: key, pem: certPEM(der), keyPEM: keyPEM(tb, key)}
 }
 
-// issue makes a key pair under a template; dates and serial are filled in where they are zero.
+// issue creates a key pair from a template; it fills in zero dates and a zero serial.
 func (a authority) issue(tb testing.TB, t *x509.Certificate) (cert, key []byte) {
 	tb.Helper()
 	k := newKey(tb)

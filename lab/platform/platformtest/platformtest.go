@@ -1,7 +1,8 @@
-// Package platformtest runs a whole reference platform inside a test: the real thing on ports of its own, behind a TLS
-// edge for operators and browsers and a node ingress that behaves like nginx, with a PKI made for the test.
+// Package platformtest runs a complete reference platform inside a test: the real code on its own ports, behind a
+// TLS edge for operators and browsers and a node ingress that behaves like nginx, with a PKI made for the test.
 //
-// Redis is the caller's: pass the address of a miniredis. Everything is stopped and removed at the test's end.
+// The caller provides Redis: pass the address of a miniredis. Everything is stopped and removed at the end of the
+// test.
 package platformtest
 
 import (
@@ -31,7 +32,7 @@ import (
 
 // Longer than 300 lines: one platform with its start, its parts and its end.
 
-// NodeID and AllocationID are what Options' defaults make.
+// NodeID and AllocationID are the ids that Options' defaults create.
 const (
 	NodeID       = "compute-node-01"
 	AllocationID = "alloc-01"
@@ -40,29 +41,29 @@ const (
 // Options of StartPlatform; the zero value is one node with one active allocation, and no Redis.
 type Options struct {
 	Redis       string                    // host:port; empty: a port without a listener
-	Nodes       []platform.SeedNode       // default: NodeID; the token files are made here
+	Nodes       []platform.SeedNode       // default: NodeID; their token files are created here
 	Allocations []platform.SeedAllocation // default: AllocationID on NodeID, active, os user "tenant"
 	Config      func(*platform.Config)    // changes the configuration before the start
 	Now         func() time.Time          // default: time.Now
 	Log         io.Writer                 // JSON lines; default: nothing
 	Door        platform.Door             // of the node terminal
-	// [user:password@]host:port[/path] of a plain server: it gets an edge, which is the product URL of allocations that
-	// have none
+	// [user:password@]host:port[/path] of a plain server: it gets an edge, which is the product URL of allocations
+	// without one
 	Workload string
 }
 
-// Platform is a running platform. Its URLs are https on loopback, under certificates of CAPEM which also name
-// localhost, api.gpuaas.test, term.gpuaas.test and node-api.gpuaas.test.
+// Platform is a running platform. Its URLs are https on loopback; CAPEM verifies their certificates, which also
+// name localhost, api.gpuaas.test, term.gpuaas.test and node-api.gpuaas.test.
 type Platform struct {
 	*platform.Platform
 
-	APIBase         string // the public edge before the operator's API
-	TerminalBase    string // the public edge before the browser's gateway
+	APIBase         string // the public edge in front of the operator's API
+	TerminalBase    string // the public edge in front of the browser's gateway
 	NodeAPIURL      string // the node ingress
 	NodeAPIListener string // the plain listener behind it
 	APIListener     string // the plain listener behind the API's edge
 	GatewayListener string // the plain listener behind the terminal's edge
-	NodeTerminalURL string // the node terminal; ends mutual TLS itself
+	NodeTerminalURL string // the node terminal, which terminates mutual TLS itself
 
 	CAPEM             string // signs every server certificate
 	CAFile            string
@@ -74,7 +75,7 @@ type Platform struct {
 	APIEdge      *Front
 	TerminalEdge *Front
 	Ingress      *Front
-	AppEdge      *Front // before Options.Workload; nil without one
+	AppEdge      *Front // in front of Options.Workload; nil without one
 
 	tb     testing.TB
 	dir    string
@@ -85,7 +86,7 @@ type Platform struct {
 	stop   func() error
 }
 
-// StartPlatform starts a platform; it is stopped at the test's end.
+// StartPlatform starts a platform; it is stopped at the end of the test.
 func StartPlatform(tb testing.TB, o Options) *Platform {
 	tb.Helper()
 	p := &Platform{tb: tb, dir: tb.TempDir(), ca: newAuthority(tb, "gpuaas test servers"),
@@ -135,14 +136,14 @@ func StartPlatform(tb testing.TB, o Options) *Platform {
 	return p
 }
 
-// StaleAfter is after what silence a node is out of contact: tests that want it move the clock, and a machine that is
-// busy with other tests does not get there.
+// StaleAfter is the silence after which a node is out of contact. It is long, so that a busy machine does not
+// reach it; tests that need it move the clock.
 const StaleAfter = time.Minute
 
-// stopTime is what a platform may take to stop on a machine that is busy with other tests.
+// stopTime is how long a platform may take to stop on a busy machine.
 const stopTime = time.Minute
 
-// run serves until Stop or the test's end.
+// run serves until Stop or the end of the test.
 func (p *Platform) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -165,8 +166,8 @@ func (p *Platform) run() {
 	})
 }
 
-// Stop stops the platform before the test's end, as SIGTERM does; edge and ingress stay and answer 502. Its own ports
-// refuse connections.
+// Stop stops the platform before the end of the test, as SIGTERM does; edge and ingress stay and respond with 502.
+// Its own ports refuse connections.
 func (p *Platform) Stop() error {
 	err := p.stop()
 	for _, url := range []string{p.APIListener, p.GatewayListener, p.NodeAPIListener, p.NodeTerminalURL} {
@@ -175,11 +176,11 @@ func (p *Platform) Stop() error {
 	return err
 }
 
-// config writes the files of a configuration.
+// config writes the configuration's files.
 func (p *Platform) config(o Options) platform.Config {
 	cert, key := p.ca.issue(p.tb, serverTemplate("gpuaas test terminal"))
 	cfg := platform.Config{
-		// Deps.Listen has the real ones
+		// Deps.Listen opens the real ones
 		Listen: platform.Listen{API: "127.0.0.1:1", NodeAPI: "127.0.0.1:1", Gateway: "127.0.0.1:1",
 			NodeTerminal: "127.0.0.1:1"},
 		Redis: o.Redis, Database: store.Memory,
@@ -239,27 +240,28 @@ func (p *Platform) seed(o Options) string {
 	return p.write("seed.yaml", b)
 }
 
-// EnrollmentToken is the token with which the node can enroll once.
+// EnrollmentToken returns the token with which the node can enroll once.
 func (p *Platform) EnrollmentToken(nodeID string) diag.Secret { return p.tokens[nodeID] }
 
-// WriteIngressCA replaces what the platform believes the ingress to trust; Ingress.Trust is the other half of a drift.
+// WriteIngressCA replaces the platform's copy of the ingress's client CAs; Ingress.Trust is the other half of a
+// drift.
 func (p *Platform) WriteIngressCA(caPEM []byte) { p.write("ingress-ca.pem", caPEM) }
 
-// SigningCA is the PEM of the CA that signs node certificates, which is what the ingress trusts at first.
+// SigningCA returns the CA that signs node certificates, in PEM; the ingress trusts it initially.
 func (p *Platform) SigningCA() []byte { return p.nodeCA.pem }
 
-// Client is an HTTP client that trusts the platform's servers.
+// Client returns an HTTP client that trusts the platform's servers.
 func (p *Platform) Client() *http.Client { return p.client }
 
-// Do calls the operator's API with the token: in (nil: no body) is sent as JSON, the answer is decoded into out (nil:
-// not wanted). It returns the status and the answer's header; the test fails if no answer arrives.
+// Do calls the operator's API with the token: in (nil: no body) is sent as JSON, the response is decoded into out
+// (nil: ignored). It returns the status and the response's header; the test fails if there is no response.
 func (p *Platform) Do(method, path string, in, out any, header ...string) (int, http.Header) {
 	p.tb.Helper()
 	return p.call(p.client, method, p.APIBase+path,
 		append([]string{"Authorization", "Bearer " + p.OperatorToken.Reveal()}, header...), in, out)
 }
 
-// DoNode calls the node API through the ingress with a node's credential; otherwise as Do.
+// DoNode calls the node API through the ingress with a node's credential; otherwise it is like Do.
 func (p *Platform) DoNode(c Credential, method, path string, in, out any, header ...string) (int, http.Header) {
 	p.tb.Helper()
 	client := p.newClient(&c)
@@ -267,7 +269,7 @@ func (p *Platform) DoNode(c Credential, method, path string, in, out any, header
 	return p.call(client, method, p.NodeAPIURL+path, header, in, out)
 }
 
-// callTime bounds one call of a helper; it is longer than any long poll of the tests.
+// callTime bounds one call of a helper; it is longer than any long poll in the tests.
 const callTime = 30 * time.Second
 
 func (p *Platform) call(client *http.Client, method, url string, header []string, in, out any) (int, http.Header) {
@@ -326,6 +328,6 @@ func listen(tb testing.TB) net.Listener {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = ln.Close() }) // closed by its owner, unless the start failed
+	tb.Cleanup(func() { _ = ln.Close() }) // its user closes it, unless the start failed
 	return ln
 }

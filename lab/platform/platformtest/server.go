@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// ServerFiles writes a key pair for a server of the test's own, under CAPEM and for the names of the platform's
-// servers. both has the certificate and the key in one file.
+// ServerFiles writes a key pair for a test's own server, signed by CAPEM and for the names of the platform's
+// servers. both contains the certificate and the key in one file.
 func (p *Platform) ServerFiles() (cert, key, both string) {
 	p.tb.Helper()
 	c, k := p.ca.issue(p.tb, serverTemplate("gpuaas test server"))
@@ -19,10 +19,10 @@ func (p *Platform) ServerFiles() (cert, key, both string) {
 		p.write("server-both.pem", append(append([]byte{}, c...), k...))
 }
 
-// IngressSecret is what a node ingress of the test's own shows to the platform.
+// IngressSecret returns the secret for a test's own node ingress.
 func (p *Platform) IngressSecret() diag.Secret { return p.Ingress.secret }
 
-// RevocationFile writes a revocation list of the signing CA with one serial in it.
+// RevocationFile writes a revocation list of the signing CA that contains one serial.
 func (p *Platform) RevocationFile(serial *big.Int) string {
 	p.tb.Helper()
 	now := time.Now()

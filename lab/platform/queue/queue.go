@@ -1,5 +1,5 @@
-// Package queue gives tasks to nodes: it stores and signs them, wakes the node that waits, takes results, and lets
-// expire what was not done in time. It is the one place where a task changes its status.
+// Package queue delivers tasks to nodes: it stores and signs them, wakes the waiting node, accepts results, and
+// expires overdue tasks. It is the only place where a task changes its status.
 package queue
 
 import (
@@ -22,20 +22,20 @@ type Signer struct {
 	key   ed25519.PrivateKey
 }
 
-// NewSigner makes a signer of a private key.
+// NewSigner returns a signer with a private key.
 func NewSigner(key ed25519.PrivateKey) Signer {
-	pub, _ := key.Public().(ed25519.PublicKey) // an ed25519 key's public half is one
+	pub, _ := key.Public().(ed25519.PublicKey) // the public half of an ed25519 key has this type
 	sum := sha256.Sum256(pub)
 	return Signer{KeyID: hex.EncodeToString(sum[:4]), key: key}
 }
 
-// Pubkeys is the value of GPUAAS_TASK_SIGNING_PUBKEYS for this signer.
+// Pubkeys returns the value of GPUAAS_TASK_SIGNING_PUBKEYS for this signer.
 func (s Signer) Pubkeys() string {
 	pub, _ := s.key.Public().(ed25519.PublicKey)
 	return s.KeyID + ":" + base64.StdEncoding.EncodeToString(pub)
 }
 
-// Queue is the nodes' work. Use New.
+// Queue holds the nodes' tasks. Use New.
 type Queue struct {
 	store   *store.Store
 	signer  Signer
@@ -44,13 +44,13 @@ type Queue struct {
 	wake    wakeups
 }
 
-// New makes a queue. settled is called once for every task that completed, failed or expired, after that was stored;
-// and once more for the result of an expired one, which has LateAt then.
+// New returns a queue. settled is called once for every task that completed, failed or expired, after that was
+// stored; and once more for the result of an expired task, which then has LateAt set.
 func New(s *store.Store, signer Signer, now func() time.Time, settled func(context.Context, store.Task)) *Queue {
 	return &Queue{store: s, signer: signer, now: now, settled: settled}
 }
 
-// Spec is a task to be.
+// Spec describes a task to create.
 type Spec struct {
 	NodeID        string
 	Type          string
@@ -61,7 +61,7 @@ type Spec struct {
 	AllocationID  string
 }
 
-// Pubkeys is the value of GPUAAS_TASK_SIGNING_PUBKEYS that verifies this queue's tasks.
+// Pubkeys returns the value of GPUAAS_TASK_SIGNING_PUBKEYS that verifies this queue's tasks.
 func (q *Queue) Pubkeys() string { return q.signer.Pubkeys() }
 
 // Enqueue stores the task and wakes the node. It returns store.ErrNotFound for an unknown node.
@@ -74,8 +74,8 @@ func (q *Queue) Enqueue(ctx context.Context, spec Spec) (store.Task, error) {
 	return t, nil
 }
 
-// NewTask makes the row of a task that is queued now, for a caller that stores it with more; the caller then calls
-// Wake.
+// NewTask returns the row of a task that is queued now, for a caller that stores it together with other rows; the
+// caller then calls Wake.
 func (q *Queue) NewTask(spec Spec) store.Task {
 	now := q.now().UTC().Truncate(time.Millisecond)
 	return store.Task{
@@ -88,7 +88,7 @@ func (q *Queue) NewTask(spec Spec) store.Task {
 // Wake ends the wait of a node's long poll.
 func (q *Queue) Wake(nodeID string) { q.wake.Wake(nodeID) }
 
-// Reclaim gives observations that were handed out before a time, and have no result, back to the queue, once each.
+// Reclaim returns observations that were handed out before a time, and have no result, to the queue, once each.
 func (q *Queue) Reclaim(ctx context.Context, claimedBefore time.Time) ([]store.Task, error) {
 	tasks, err := q.store.Reclaim(ctx, claimedBefore, q.now())
 	for _, t := range tasks {
@@ -97,13 +97,13 @@ func (q *Queue) Reclaim(ctx context.Context, claimedBefore time.Time) ([]store.T
 	return tasks, err
 }
 
-// Wait claims the node's next tasks, at most so many, waiting for one until the timeout; none when none came. A caller
-// who left claims nothing.
+// Wait claims the node's next tasks, at most so many. It waits for one until the timeout, and returns none if none
+// came. A caller that has disconnected claims nothing.
 func (q *Queue) Wait(ctx context.Context, nodeID string, timeout time.Duration, most int) ([]store.Task, error) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	for {
-		woken := q.wake.C(nodeID) // before looking, so that no enqueue falls between
+		woken := q.wake.C(nodeID) // before reading the queue, so that no enqueue is missed
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -120,7 +120,7 @@ func (q *Queue) Wait(ctx context.Context, nodeID string, timeout time.Duration, 
 	}
 }
 
-// claim takes what is queued for the node now. Where claiming one fails, those before it are still to be handed out.
+// claim claims the node's queued tasks. If a claim fails, the tasks claimed before it are still handed out.
 func (q *Queue) claim(ctx context.Context, nodeID string, most int) (tasks []store.Task, err error) {
 	for size := 0; len(tasks) < most && size < batchBytes; {
 		t, err := q.store.Claim(ctx, nodeID, q.now())
@@ -135,10 +135,10 @@ func (q *Queue) claim(ctx context.Context, nodeID string, most int) (tasks []sto
 	return tasks, nil
 }
 
-// batchBytes of payload end one answer's tasks: the next ones come with the next wait.
+// batchBytes bounds the payload of one response's tasks; further tasks follow with the next wait.
 const batchBytes = 64 << 10
 
-// Sign is the task as it travels.
+// Sign returns the task as it is sent to the node.
 func (q *Queue) Sign(t store.Task) wire.Task {
 	w := wire.Task{ID: t.ID, NodeID: t.NodeID, Type: t.Type, Payload: t.Payload, CorrelationID: t.CorrelationID,
 		QueuedAt: t.QueuedAt, ExpiresAt: t.ExpiresAt}
@@ -146,7 +146,7 @@ func (q *Queue) Sign(t store.Task) wire.Task {
 	return w
 }
 
-// Return takes back claims whose answer could not be delivered, and wakes who waits for them.
+// Return takes back claims whose response could not be delivered, and wakes waiters.
 func (q *Queue) Return(ctx context.Context, tasks ...store.Task) error {
 	var errs []error
 	for _, t := range tasks {
@@ -159,7 +159,7 @@ func (q *Queue) Return(ctx context.Context, tasks ...store.Task) error {
 	return errors.Join(errs...)
 }
 
-// Finish takes a result; a second one for the same task changes nothing.
+// Finish accepts a result; a second one for the same task changes nothing.
 func (q *Queue) Finish(ctx context.Context, nodeID, taskID string, r wire.TaskResult) error {
 	t, news, err := q.store.Finish(ctx, nodeID, taskID, r, q.now())
 	if err == nil && news {
@@ -168,7 +168,7 @@ func (q *Queue) Finish(ctx context.Context, nodeID, taskID string, r wire.TaskRe
 	return err
 }
 
-// Sweep expires what is past its time.
+// Sweep expires overdue tasks.
 func (q *Queue) Sweep(ctx context.Context) (int, error) {
 	tasks, err := q.store.Expire(ctx, q.now())
 	q.settleAll(ctx, tasks)

@@ -2,7 +2,7 @@ package queue
 
 import "sync"
 
-// wakeups wakes waiters by name. The zero value is ready.
+// wakeups wakes waiters by name. The zero value is ready to use.
 type wakeups struct {
 	mu sync.Mutex
 	m  map[string]chan struct{} // closed at the next Wake; guarded by mu
@@ -23,7 +23,7 @@ func (w *wakeups) C(name string) <-chan struct{} {
 	return ch
 }
 
-// Wake wakes everybody who waits for name.
+// Wake wakes all waiters for name.
 func (w *wakeups) Wake(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

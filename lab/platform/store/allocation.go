@@ -14,7 +14,7 @@ const (
 	StateReleaseFailed = "release_failed"
 )
 
-// AllocationStates is the closed list.
+// AllocationStates is the complete list.
 var AllocationStates = [...]string{StateRequested, StateActive, StateReleasing, StateReleased, StateReleaseFailed}
 
 // Allocation is a tenant's share of a node.
@@ -27,18 +27,18 @@ type Allocation struct {
 	App         App
 	Credentials []Credential // as they were reported, each once
 	UpdatedAt   time.Time
-	// Uncleaned is set while it is unknown whether the node of a released allocation has cleaned up.
+	// Uncleaned is set if it is unknown whether the node of a released allocation has cleaned up.
 	Uncleaned bool
-	// ReleaseUntil is set while a release for a while lasts: the allocation is active again after it.
+	// ReleaseUntil is set during a temporary release: afterwards the allocation is active again.
 	ReleaseUntil time.Time
 
-	RecoveryReason string // as last made known to the tenant
+	RecoveryReason string // as last reported to the tenant
 	RecoveryState  string
 	RecoverySince  time.Time
 }
 
-// App is the workload of an allocation and its last observation. A missed probe keeps Status: it is a missing
-// observation, not a dead workload.
+// App is the workload of an allocation and its last observation. A missed probe does not change Status: it is a
+// missing observation, not a dead workload.
 type App struct {
 	Kind          string
 	Unit          string
@@ -66,7 +66,7 @@ func (s *Store) Allocation(ctx context.Context, id string) (Allocation, error) {
 	return one(ctx, s.db, allocationFields, allocationColumns+"WHERE id = ?", id)
 }
 
-// ActiveApps returns the active allocations that have a unit to look at.
+// ActiveApps returns the active allocations that have a unit to probe.
 func (s *Store) ActiveApps(ctx context.Context) ([]Allocation, error) {
 	return all(ctx, s.db, allocationFields, allocationColumns+"WHERE state = ? AND app_unit != '' ORDER BY id",
 		StateActive)
@@ -77,9 +77,9 @@ func (s *Store) AllocationsOn(ctx context.Context, nodeID string) ([]Allocation,
 	return all(ctx, s.db, allocationFields, allocationColumns+"WHERE node_id = ? ORDER BY id", nodeID)
 }
 
-// Place is the state that decides whether the allocation's place can be given away: what is released and not known to
-// be cleaned counts as a release that failed, and what is released for a while has its tenant again, so it counts as
-// active.
+// Place is the state that determines whether the allocation's slot can be reassigned: a released allocation that
+// may not be cleaned up counts as a failed release, and a temporarily released one counts as active, since its
+// tenant returns.
 func (a Allocation) Place() string {
 	switch {
 	case a.State == StateReleased && a.Uncleaned:
@@ -114,7 +114,7 @@ func (s *Store) ObserveApp(ctx context.Context, id, status string, at time.Time)
 		status, ms(at), id)
 }
 
-// MissApp notes a probe that gave no observation; the status stays.
+// MissApp notes a probe without an observation; the status does not change.
 func (s *Store) MissApp(ctx context.Context, id string, at time.Time) error {
 	return s.touch(ctx,
 		"UPDATE allocations SET app_probe_failed_at = ?, app_probe_failures = app_probe_failures + 1 WHERE id = ?", ms(at),

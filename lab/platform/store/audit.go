@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Phases of an audit row. A decision is one row; a failure that lasts has a first row, a summary for every window
-// that it outlasts, and a recovery, or AuditQuiet.
+// Phases of an audit row. A decision is one row; a lasting failure has a first row, a summary for every further
+// window, and a recovery, or AuditQuiet.
 const (
 	AuditDecision = "decision"
 	AuditFirst    = "first"
@@ -17,7 +17,7 @@ const (
 	AuditRecovery = "recovery"
 )
 
-// AuditKey identifies a failure: two with equal keys are one, however often it repeats.
+// AuditKey identifies a failure: occurrences with equal keys are the same failure.
 type AuditKey struct {
 	ActorType     string // operator, node, app or platform
 	ActorID       string
@@ -27,13 +27,13 @@ type AuditKey struct {
 	Reason        string
 }
 
-// Hash is how logs name the key.
+// Hash is the key's name in logs.
 func (k AuditKey) Hash() string {
 	return Digest(strings.Join([]string{k.ActorType, k.ActorID, k.AppInstanceID, k.CredentialID, k.Action, k.Reason},
 		"\x00"))[:16]
 }
 
-// Audit is one immutable row, or with an empty Phase a repetition that gave none.
+// Audit is one immutable row or, with an empty Phase, a repetition without a row.
 type Audit struct {
 	AuditKey
 
@@ -48,8 +48,8 @@ type Audit struct {
 	Count         int64
 }
 
-// Failed counts one more occurrence of a failure at a.At. Its row is the first, or a summary when the last row is
-// older than the window; between them a repetition is counted and gives none.
+// Failed counts one more occurrence of a failure at a.At. It writes a first row, or a summary if the last row is
+// older than the window; other repetitions are only counted.
 func (s *Store) Failed(ctx context.Context, a Audit, window time.Duration) (Audit, error) {
 	return inTx(ctx, s, func(tx *sql.Tx) (Audit, error) { return failed(ctx, tx, a, window) })
 }
@@ -82,14 +82,14 @@ func failed(ctx context.Context, q querier, a Audit, window time.Duration) (Audi
 	return a, addAudit(ctx, q, a)
 }
 
-// Recovered ends every open failure of an actor's action on an allocation, or on none, whatever its reason, each with
-// one row. k.CredentialID narrows it to one credential: a node's contact ends failures of all of its credentials, an
-// application's ends only those of the same one.
+// Recovered ends every open failure of an actor's action on an allocation, or on none, whatever its reason, each
+// with one row. k.CredentialID restricts it to one credential: a node's contact ends failures of all of its
+// credentials, an application's contact only those of the same credential.
 func (s *Store) Recovered(ctx context.Context, k AuditKey, correlationID string, at time.Time) ([]Audit, error) {
 	const where = "FROM audit_open WHERE actor_type = ?1 AND actor_id = ?2 AND action = ?3 AND app_instance_id = ?4 AND " +
 		"(?5 = '' OR credential_id = ?5)"
 	args := []any{k.ActorType, k.ActorID, k.Action, k.AppInstanceID, k.CredentialID}
-	// nearly always there are none: do not block the writers
+	// nearly always there are none: do not take the write lock
 	if failing, err := one(ctx, s.db, value[bool], "SELECT EXISTS (SELECT 1 "+where+")", args...); err != nil || !failing {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (s *Store) Recovered(ctx context.Context, k AuditKey, correlationID string,
 	})
 }
 
-// OpenFailures counts the failures that last.
+// OpenFailures counts the open failures.
 func (s *Store) OpenFailures(ctx context.Context) (int, error) {
 	return one(ctx, s.db, value[int], "SELECT count(*) FROM audit_open")
 }
@@ -134,7 +134,7 @@ func addAudit(ctx context.Context, q querier, a Audit) error {
 		a.CorrelationID, a.Hash(), ms(a.FirstSeenAt), ms(a.LastSeenAt), a.Count, a.Remote)
 }
 
-// AuditQuery narrows a listing; empty fields do not.
+// AuditQuery filters a list; empty fields match everything.
 type AuditQuery struct {
 	NodeID, AppInstanceID, Action, CorrelationID string
 	Since                                        time.Time

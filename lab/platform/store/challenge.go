@@ -6,41 +6,43 @@ import (
 	"time"
 )
 
-// How many challenges of a node are kept: half an hour at the usual interval. Those that began a line and were never
-// echoed are limited separately, so that a sender that echoes nothing cannot displace another's line. An echo of an
-// older one is an echo of none.
+// Number of a node's challenges that are kept: half an hour at the usual interval. Those that began a line and
+// were never echoed have a separate limit, so that a sender that echoes nothing cannot displace another's line. An
+// echo of a deleted challenge counts as no echo.
 const (
 	maxLinks     = 128
 	maxBeginning = 64
 )
 
-// Link is one challenge that was given to a node. An id is larger than that of every challenge given before.
+// Link is one challenge that was given to a node. Ids increase.
 type Link struct {
 	ID         int64
-	Digest     string // of the challenge: it is not stored
-	Parent     int64  // the challenge that the heartbeat echoed, whose answer this one is; 0: none
-	Line       int64  // the first challenge of the line that this one belongs to; a process that starts begins one
+	Digest     string // of the challenge, which is not stored
+	Parent     int64  // the challenge that the heartbeat echoed, to which this one is the response; 0: none
+	Line       int64  // id of the first challenge of its line; each new process begins a line
 	InstanceID string
 	Remote     string
-	Held       bool // the heartbeat echoed what was left behind so shortly before that it may have been held up on its way
-	At         time.Time
-	EchoedAt   time.Time // zero: never
+	// the heartbeat echoed a challenge that was abandoned so shortly before that the heartbeat may have been
+	// delayed
+	Held     bool
+	At       time.Time
+	EchoedAt time.Time // zero: never
 }
 
-// Answer is the result of a heartbeat's echo: where the next challenge belongs.
+// Answer is the judgement of a heartbeat's echo: where the next challenge belongs.
 type Answer struct {
 	Parent int64
 	Line   int64 // 0: a new one
 	Echoed int64 // the challenge that was echoed for the first time; 0: none
 	Held   bool
-	Again  bool  // the next heartbeat is wanted at once
-	Second *Link // of another process that was alive at the same time, nil for none
+	Again  bool  // the next heartbeat is requested at once
+	Second *Link // a challenge of another process that was alive at the same time, nil for none
 }
 
 const linkColumns = "SELECT id, digest, parent, CASE line WHEN 0 THEN id ELSE line END, instance_id, remote, held, " +
 	"at, echoed_at FROM challenges "
 
-// Links returns the node's challenges since the last decision on its identity, the oldest first.
+// Links returns the node's challenges since the last decision about its identity, oldest first.
 func (s *Store) Links(ctx context.Context, n Node) ([]Link, error) { return links(ctx, s.db, n) }
 
 func links(ctx context.Context, q querier, n Node) ([]Link, error) {
@@ -52,7 +54,7 @@ func linkFields(l *Link) []any {
 		moment{&l.EchoedAt}}
 }
 
-// answer judges a heartbeat's echo, and stores the challenge that its answer gives.
+// answer judges a heartbeat's echo, and stores the challenge of the response.
 func answer(ctx context.Context, q querier, n Node, b Beat,
 	judge func([]Link, string, time.Time) Answer) (Answer, error) {
 	last, err := links(ctx, q, n)
@@ -74,7 +76,7 @@ func answer(ctx context.Context, q querier, n Node, b Beat,
 		forgetLinks(ctx, q, b.NodeID))
 }
 
-// forgetLinks deletes what is more than is kept.
+// forgetLinks deletes challenges beyond the limits.
 func forgetLinks(ctx context.Context, q querier, nodeID string) error {
 	const (
 		beginning = "(line = 0 AND echoed_at = 0)"
@@ -96,8 +98,8 @@ func forgetLinks(ctx context.Context, q querier, nodeID string) error {
 	return nil
 }
 
-// OtherSource keeps that a request under the node's certificate came from a source that is not the heartbeats'. known
-// reports whether the same source was recorded within the window.
+// OtherSource records that a request under the node's certificate came from another source than the heartbeats.
+// known reports whether the same source was recorded within the window.
 func (s *Store) OtherSource(ctx context.Context, nodeID, via string, from Source,
 	window time.Duration) (known bool, err error) {
 	n, err := one(ctx, s.db, value[int],
@@ -124,8 +126,8 @@ func (s *Store) LastBeat(ctx context.Context, nodeID string) (Source, error) {
 		WHERE node_id = ? AND via = '' ORDER BY at DESC, id DESC LIMIT 1`, nodeID)
 }
 
-// NewerUsed returns when the first certificate of the node that is newer than the generation was first used in a
-// heartbeat, the zero time when none was. One that was revoked or superseded ends nothing.
+// NewerUsed returns when a certificate of the node that is newer than the generation was first used in a
+// heartbeat, the zero time if none was. Revoked and superseded certificates do not count.
 func (s *Store) NewerUsed(ctx context.Context, nodeID string, generation int64) (time.Time, error) {
 	return one(ctx, s.db, func(at *time.Time) []any { return []any{moment{at}} },
 		`SELECT COALESCE(min(used_at), 0) FROM certs WHERE node_id = ? AND generation > ? AND used_at > 0 AND revoked_at = 0

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Reasons why an enrollment token does not count. Callers map them to denials.
+// Reasons to reject an enrollment token. Callers map them to denials.
 var (
 	ErrTokenUnknown   = errors.New("token is unknown")
 	ErrTokenOtherNode = errors.New("token is bound to another node")
@@ -32,20 +32,20 @@ type Cert struct {
 	NotAfter          time.Time
 	IssuedAt          time.Time
 	RevokedAt         time.Time
-	SupersededAt      time.Time // an operator asked for a new identity: it was the node's and is no longer
+	SupersededAt      time.Time // when an operator requested a new identity, which ended this one
 }
 
-// Token is an enrollment token as it is stored: by its digest.
+// Token is an enrollment token as it is stored, by its digest.
 type Token struct {
 	NodeID    string
 	Digest    string
-	Profile   string // the environment that it is for; empty: any
-	TaskID    string // of the rotation that brought it to the node
+	Profile   string // the environment profile that it is for; empty: any
+	TaskID    string // of the rotation that delivered it to the node
 	IssuedAt  time.Time
 	ExpiresAt time.Time
 }
 
-// AddToken stores an enrollment token; one that exists is left as it is.
+// AddToken stores an enrollment token unless it exists.
 func (s *Store) AddToken(ctx context.Context, t Token) error { return addToken(ctx, s.db, t) }
 
 func addToken(ctx context.Context, q querier, t Token) error {
@@ -54,36 +54,36 @@ func addToken(ctx context.Context, q querier, t Token) error {
 			"(digest) DO NOTHING", t.Digest, t.NodeID, t.Profile, t.TaskID, ms(t.IssuedAt), ms(t.ExpiresAt))
 }
 
-// CurrentToken reports whether the node could enroll with a token that it may have: unused and not expired.
+// CurrentToken reports whether the node may have a token with which it could enroll: unused and not expired.
 func (s *Store) CurrentToken(ctx context.Context, nodeID string, now time.Time) (bool, error) {
 	return one(ctx, s.db, value[bool],
 		"SELECT count(*) > 0 FROM tokens WHERE node_id = ? AND consumed_at = 0 AND expires_at > ?", nodeID, ms(now))
 }
 
-// endTokens makes every unused token of a node expire now, but for the one of a digest.
+// endTokens expires every unused token of a node now, except the one with the digest.
 func endTokens(ctx context.Context, q querier, nodeID, but string, at time.Time) error {
 	return exec(ctx, q,
 		"UPDATE tokens SET expires_at = ?1 WHERE node_id = ?2 AND digest != ?3 AND consumed_at = 0 AND expires_at > ?1",
 		ms(at), nodeID, but)
 }
 
-// Enrollment is one attempt to turn a token into a certificate.
+// Enrollment is one attempt to exchange a token for a certificate.
 type Enrollment struct {
 	NodeID        string
 	InstanceID    string
 	Remote        string
-	Profile       string // the environment that is active for the node; empty: any
+	Profile       string // the environment profile that is active for the node; empty: any
 	NodeProfile   string // the one that the node names; empty: none
 	CorrelationID string
 	TokenDigest   string
 	KeyDigest     string // of the public key that the CSR proved
 	At            time.Time
-	Retry         time.Duration // how long the same key may ask again: its first answer may have been lost
-	Fresh         time.Duration // how long after its last heartbeat a host counts as alive
+	Retry         time.Duration // how long the same key may be used again: its first response may have been lost
+	Fresh         time.Duration // how long a host counts as alive after its last heartbeat
 }
 
-// Enroll consumes the token, counts the node's generation up and stores the certificate that issue makes for it; all
-// or nothing. While another host is alive the node is marked cloned instead, and the error is ErrDoubt.
+// Enroll consumes the token, increments the node's generation and stores the certificate that issue makes for it,
+// in one transaction. If another host is alive it marks the node cloned instead, and returns ErrDoubt.
 func (s *Store) Enroll(ctx context.Context, e Enrollment, issue func(generation int64) (Cert, error)) (Cert, error) {
 	var c Cert
 	doubted := false
@@ -105,7 +105,7 @@ func (s *Store) Enroll(ctx context.Context, e Enrollment, issue func(generation 
 			exec(ctx, tx,
 				"UPDATE tokens SET consumed_by = ?, consumed_at = CASE consumed_at WHEN 0 THEN ? ELSE consumed_at END WHERE "+
 					"digest = ?", e.KeyDigest, ms(e.At), e.TokenDigest),
-			// The answer tells the node its profile, so what it named before is over.
+			// The response tells the node its profile, so the one that it named before is outdated.
 			exec(ctx, tx, "UPDATE nodes SET generation = ?, reported_profile = '' WHERE id = ?", c.Generation, n.ID),
 			exec(ctx, tx,
 				`INSERT INTO certs (serial, node_id, generation, fingerprint, issuer_fingerprint, not_before, not_after, issued_at)
@@ -123,15 +123,15 @@ func (s *Store) Enroll(ctx context.Context, e Enrollment, issue func(generation 
 	return c, err
 }
 
-// doubtful reports whether another host speaks as the node at this time, as far as the operator's last decision leaves
-// it open. A host that does not say who it is is none.
+// doubtful reports whether another host acts as the node at this time, according to heartbeats since the
+// operator's last decision. A host that does not name itself does not count.
 func (e Enrollment) doubtful(n Node) bool {
 	return e.InstanceID != "" && n.InstanceID != "" && e.InstanceID != n.InstanceID &&
 		n.LastHeartbeatAt.After(n.IdentityAt) &&
 		e.At.Sub(n.LastHeartbeatAt) < e.Fresh
 }
 
-// doubtEnrollment marks the node cloned. The token stays as it is: the operator settles that, too.
+// doubtEnrollment marks the node cloned. The token stays valid: the operator decides about that as well.
 func doubtEnrollment(ctx context.Context, q querier, n Node, e Enrollment) error {
 	now := Source{At: e.At, InstanceID: e.InstanceID, Remote: e.Remote}
 	other := Source{At: n.LastHeartbeatAt, InstanceID: n.InstanceID, BootID: n.BootID, Serial: n.CertSerial}
@@ -140,7 +140,8 @@ func doubtEnrollment(ctx context.Context, q querier, n Node, e Enrollment) error
 		markCloned(ctx, q, doubt{n.ID, e.CorrelationID, "enrollment", now, other}))
 }
 
-// checkHost refuses a host that is fenced, or that is another node still; one that was another node before is recorded.
+// checkHost refuses a host that is fenced, or that is still another node. It records a host that was another node
+// before.
 func checkHost(ctx context.Context, q querier, e Enrollment) error {
 	out, err := fenced(ctx, q, e.NodeID, Source{InstanceID: e.InstanceID, Remote: e.Remote})
 	switch {
@@ -176,7 +177,7 @@ func checkToken(ctx context.Context, q querier, e Enrollment) (Node, error) {
 		return Node{}, ErrTokenOtherNode
 	}
 	n, err := node(ctx, q, nodeID)
-	switch { // the identity is checked before the token: a retired node learns that it is retired
+	switch { // the identity is checked before the token, so that a retired node gets the reason "retired"
 	case err != nil:
 	case n.Identity != "":
 		err = ErrNodeDenied
@@ -190,7 +191,7 @@ func checkToken(ctx context.Context, q querier, e Enrollment) (Node, error) {
 	return n, err
 }
 
-// OtherProfile reports whether two environment profiles are known and differ.
+// OtherProfile reports whether two environment profiles are both known and differ.
 func OtherProfile(a, b string) bool { return a != "" && b != "" && a != b }
 
 const certColumns = "SELECT serial, node_id, generation, fingerprint, issuer_fingerprint, not_before, not_after, " +

@@ -26,10 +26,10 @@ func watermark(ctx context.Context, q querier, nodeID, instanceID string) (uint6
 	return mark, err
 }
 
-// ErrSequence is returned for a sequence number that cannot be one.
+// ErrSequence is returned for an impossible sequence number.
 var ErrSequence = errors.New("a sequence number is 1 or more")
 
-// AddEvents stores a node's events, each once, and returns the watermark; when it returns, the events are durable.
+// AddEvents stores a node's events, each once, and returns the watermark. The events are durable when it returns.
 func (s *Store) AddEvents(ctx context.Context, nodeID string, r wire.EventsRequest, now time.Time) (uint64, error) {
 	return inTx(ctx, s, func(tx *sql.Tx) (uint64, error) {
 		mark, err := watermark(ctx, tx, nodeID, r.NodeInstanceID)
@@ -43,7 +43,7 @@ func (s *Store) AddEvents(ctx context.Context, nodeID string, r wire.EventsReque
 			if e.Seq == 0 || e.Seq > math.MaxInt64 {
 				return mark, ErrSequence
 			}
-			if e.Seq <= mark { // confirmed, and perhaps forgotten since
+			if e.Seq <= mark { // confirmed, and possibly deleted since
 				continue
 			}
 			if err := addEvent(ctx, tx, nodeID, r.NodeInstanceID, e, now); err != nil {
@@ -59,7 +59,7 @@ func (s *Store) AddEvents(ctx context.Context, nodeID string, r wire.EventsReque
 	})
 }
 
-// addEvent stores one event, with its evidence the first time.
+// addEvent stores one event and, the first time, its evidence.
 func addEvent(ctx context.Context, q querier, nodeID, instanceID string, e wire.Event, now time.Time) error {
 	res, err := q.ExecContext(ctx,
 		`INSERT INTO events (node_id, instance_id, seq, at, kind, correlation_id, detail) VALUES (?,?,?,?,?,?,?)
@@ -86,7 +86,7 @@ func addEvent(ctx context.Context, q querier, nodeID, instanceID string, e wire.
 		Detail: detail})
 }
 
-// advance moves the watermark over every stored successor.
+// advance moves the watermark past all consecutive stored events.
 func advance(ctx context.Context, q querier, nodeID, instanceID string, mark uint64) (uint64, error) {
 	next, err := all(ctx, q, value[uint64],
 		"SELECT seq FROM events WHERE node_id = ? AND instance_id = ? AND seq > ? ORDER BY seq", nodeID, instanceID,

@@ -8,17 +8,18 @@ import (
 
 // Kinds of evidence.
 const (
-	TaskQueued          = "task.queued"
-	TaskDispatched      = "task.dispatched"
-	TaskRequeued        = "task.requeued" // claimed, and the answer could not be delivered
-	TaskCompleted       = "task.completed"
-	TaskFailed          = "task.failed"
-	TaskExpired         = "task.expired"
-	TaskResultLate      = "task.result_late" // a result of a task that had expired
-	NodeEnrolled        = "node.enrolled"
-	NodeEnrollDenied    = "node.enroll_denied"
-	NodeDenied          = "node.denied"
-	NodeHeartbeatChange = "node.heartbeat_changed" // another instance, boot, version, endpoint or certificate than before
+	TaskQueued       = "task.queued"
+	TaskDispatched   = "task.dispatched"
+	TaskRequeued     = "task.requeued" // claimed, but the response could not be delivered
+	TaskCompleted    = "task.completed"
+	TaskFailed       = "task.failed"
+	TaskExpired      = "task.expired"
+	TaskResultLate   = "task.result_late" // the result of an expired task
+	NodeEnrolled     = "node.enrolled"
+	NodeEnrollDenied = "node.enroll_denied"
+	NodeDenied       = "node.denied"
+	// another instance, boot, version, endpoint or certificate than before
+	NodeHeartbeatChange = "node.heartbeat_changed"
 	NodeReenroll        = "node.reenroll_issued"
 	NodeEvent           = "node.event"
 	TokenMinted         = "terminal.token_minted"
@@ -27,7 +28,7 @@ const (
 	BrowserRejected     = "terminal.browser_rejected"
 	StreamConnected     = "terminal.node_stream_connected"
 	StreamRejected      = "terminal.node_stream_rejected"
-	// a preflight's own upgrade, refused like any other: no tenant's terminal failed
+	// a preflight's own upgrade, which is always refused: no tenant's terminal failed
 	StreamProbed       = "terminal.node_stream_probed"
 	PTYReady           = "terminal.pty_ready"
 	TerminalError      = "terminal.error"
@@ -36,15 +37,15 @@ const (
 	AllocationReleased = "allocation.force_released"
 	TrustMismatch      = "platform.trust_mismatch"
 	TrustRestored      = "platform.trust_restored"
-	TaskReclaimed      = "task.reclaimed"         // handed out, no result within its lease, and safe to do again
-	TasksSwept         = "node.stale_tasks_swept" // by a sweep that found operations past their time
+	TaskReclaimed      = "task.reclaimed"         // handed out, no result within its lease, and safe to repeat
+	TasksSwept         = "node.stale_tasks_swept" // by a sweep that found overdue operations
 	OperationFailed    = "operation.failed"       // a desired state that was not reached in time
 	NodeCloned         = "node.clone_detected"    // both sources in the detail
-	// a request under the node's certificate, not of the host that sends the heartbeats
+	// a request under the node's certificate from another host than the heartbeats'
 	NodeSource = "node.source_differs"
-	// it went back to the queue: who asked for it is not the proven host
+	// returned to the queue: the caller is not the proven host
 	TaskWithheld = "task.withheld"
-	// a result or events under its certificate that are not of the proven host
+	// a result or events under its certificate that do not come from the proven host
 	NodeWordRefused    = "node.word_refused"
 	NodeHostReused     = "node.host_reused"             // a host that was another node before
 	NodeProvider       = "node.provider_status_changed" // the provider's status of the machine's guest agent
@@ -58,9 +59,9 @@ const (
 	TokenRotated       = "node.recovery_token_rotated"
 )
 
-// Evidence is one thing that happened. Detail holds words and numbers for people; never a secret. InstanceID and
-// WorkflowID, where the recorder leaves them empty, are those that the node and the allocation have at that moment: a
-// node that is reimaged keeps its history, and the history keeps whose it was.
+// Evidence is one recorded event. Detail holds words and numbers for people, never a secret. If the recorder
+// leaves InstanceID and WorkflowID empty, they get the current values of the node and the allocation, so that a
+// node's history across a reimage shows which host it was.
 type Evidence struct {
 	At            time.Time
 	Kind          string
@@ -74,7 +75,7 @@ type Evidence struct {
 	Detail        map[string]any
 }
 
-// Record writes e.
+// Record stores e.
 func (s *Store) Record(ctx context.Context, e Evidence) error { return record(ctx, s.db, e) }
 
 func record(ctx context.Context, q querier, e Evidence) error {
@@ -87,7 +88,7 @@ func record(ctx context.Context, q querier, e Evidence) error {
 		e.WorkflowID)
 }
 
-// evidenceLimit bounds one answer; a correlation id is one walk or one request, which is far less.
+// evidenceLimit bounds one response; a correlation id belongs to one walk or one request, with far less evidence.
 const evidenceLimit = 1000
 
 const evidenceColumns = "SELECT at, kind, correlation_id, node_id, allocation_id, session_id, task_id, detail, " +
@@ -95,8 +96,8 @@ const evidenceColumns = "SELECT at, kind, correlation_id, node_id, allocation_id
 
 const newestFirst = " ORDER BY at DESC, id DESC LIMIT ?"
 
-// EvidenceBy returns what was recorded under a correlation id or, with "" for it, under a session id: the newest
-// evidenceLimit, oldest first. A caller chooses its correlation id, and may use one again and again.
+// EvidenceBy returns the evidence of a correlation id or, if that is "", of a session id: the newest evidenceLimit
+// rows, oldest first. A caller chooses its correlation id, and may reuse it.
 func (s *Store) EvidenceBy(ctx context.Context, correlationID, sessionID string) ([]Evidence, error) {
 	query, id := evidenceColumns+"WHERE correlation_id = ?"+newestFirst, correlationID
 	if id == "" {
@@ -107,8 +108,8 @@ func (s *Store) EvidenceBy(ctx context.Context, correlationID, sessionID string)
 	return rows, err
 }
 
-// EvidenceOf returns what was recorded of a node, or with "" for it of an allocation, since the given time: the newest
-// n, oldest first.
+// EvidenceOf returns the evidence of a node or, if that is "", of an allocation, since the given time: the newest
+// n rows, oldest first.
 func (s *Store) EvidenceOf(ctx context.Context, nodeID, allocationID string, since time.Time,
 	n int) ([]Evidence, error) {
 	query, id := evidenceColumns+"WHERE node_id = ? AND at >= ?"+newestFirst, nodeID

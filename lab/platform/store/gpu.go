@@ -18,20 +18,20 @@ const (
 	NodeGPUStatus = "node.gpu_status_changed" // what followed from it
 )
 
-// GPUNode is what is kept about a node that reports GPUs.
+// GPUNode is the stored state of a node that reports GPUs.
 type GPUNode struct {
 	NodeID string
-	Boot   string // in which its newest event was reported
+	Boot   string // boot of its newest event
 	Seq    uint64 // of its newest event
 	Status status.Node
 	Judged GPUJudged // zero: never
-	Due    Notice    // the newest change that the coordinator has not taken; zero: none
+	Due    Notice    // the newest change that the coordinator has not accepted; zero: none
 }
 
-// Notice is a change of a node's status that a coordinator, which places work, has to know.
+// Notice is a change of a node's status for the coordinator, which places work.
 type Notice struct {
 	At            time.Time     `json:"at"`
-	Asked         string        `json:"asked"` // as in status.Change: report is the policy's own
+	Asked         string        `json:"asked"` // as in status.Change: "report" means a policy's own change
 	From          status.Status `json:"from"`
 	To            status.Status `json:"to"`
 	By            string        `json:"by"`
@@ -44,11 +44,11 @@ type GPUJudged struct {
 	Seq       uint64           `json:"seq"` // of the newest event that was judged
 	At        time.Time        `json:"at"`
 	SampledAt time.Time        `json:"sampled_at,omitzero"` // of the newest sample of a GPU
-	Policy    string           `json:"policy"`              // its digest; "" where it could not be asked
+	Policy    string           `json:"policy"`              // the policy's digest; "" if it could not be applied
 	Judgement policy.Judgement `json:"judgement"`
 }
 
-// GPUEvent is one event that is judged.
+// GPUEvent is one event to be judged.
 type GPUEvent struct {
 	gpu.Event
 	ReceivedAt time.Time
@@ -65,7 +65,7 @@ func (s *Store) GPUNodes(ctx context.Context) ([]GPUNode, error) {
 	return all(ctx, s.db, gpuNodeFields, gpuNodeColumns+"WHERE seq > 0 ORDER BY node_id")
 }
 
-// GPUNode returns one, or ErrNotFound.
+// GPUNode returns a node's state, or ErrNotFound.
 func (s *Store) GPUNode(ctx context.Context, nodeID string) (GPUNode, error) {
 	return gpuNode(ctx, s.db, nodeID)
 }
@@ -74,23 +74,24 @@ func gpuNode(ctx context.Context, q querier, nodeID string) (GPUNode, error) {
 	return one(ctx, q, gpuNodeFields, gpuNodeColumns+"WHERE node_id = ?", nodeID)
 }
 
-// GPUDropped returns what in its newest boot a node did not report, or what was lost or could not be read, by reason.
+// GPUDropped returns counts of what a node, during its newest boot, did not report, lost or could not read, by
+// reason.
 func (s *Store) GPUDropped(ctx context.Context, nodeID string) ([]gpu.Dropped, error) {
 	return all(ctx, s.db, func(d *gpu.Dropped) []any { return []any{jsonText{&gpu.Event{Dropped: d}}} },
 		"SELECT detail FROM gpu_events WHERE node_id = ? AND slot >= 'dropped ' AND slot < 'dropped!' ORDER BY slot", nodeID)
 }
 
-// GPUEvents returns what a node is judged by, the oldest first.
+// GPUEvents returns the events by which a node is judged, oldest first.
 func (s *Store) GPUEvents(ctx context.Context, nodeID string) ([]GPUEvent, error) {
 	return all(ctx, s.db, func(e *GPUEvent) []any { return []any{moment{&e.ReceivedAt}, jsonText{&e.Event}} },
 		"SELECT received_at, detail FROM gpu_events WHERE node_id = ? ORDER BY seq", nodeID)
 }
 
-// actorPolicy is who changes a status by a judgement.
+// actorPolicy is the actor of status changes by a judgement.
 const actorPolicy = "gpu-policy"
 
-// JudgeGPUs keeps a judgement and what follows from it for the node's status, with the evidence and, where the status
-// changes, an audit row and a notice for the coordinator: all of it or nothing.
+// JudgeGPUs stores a judgement and its consequences for the node's status with the evidence and, if the status
+// changes, an audit row and a notice for the coordinator, in one transaction.
 func (s *Store) JudgeGPUs(ctx context.Context, nodeID string, j GPUJudged) (change status.Change, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
 		was, err := gpuNode(ctx, tx, nodeID)
@@ -127,8 +128,8 @@ func (s *Store) JudgeGPUs(ctx context.Context, nodeID string, j GPUJudged) (chan
 	return change, err
 }
 
-// AskStatus carries out what an operator asks for the status of a node, with its evidence, a notice for the coordinator
-// and an audit row, which a refusal gives, too. It returns what was kept before, and the change.
+// AskStatus applies an operator's request to the status of a node, with evidence, a notice for the coordinator and
+// an audit row; a refusal has an audit row as well. It returns the previous state, and the change.
 func (s *Store) AskStatus(ctx context.Context, d Decision,
 	ask func(status.Node) (status.Node, status.Change)) (was GPUNode, c status.Change, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
@@ -141,8 +142,8 @@ func (s *Store) AskStatus(ctx context.Context, d Decision,
 	return was, c, err
 }
 
-// TakeBackStatus undoes what AskStatus did and the coordinator did not take: the node's status is what ask makes of it.
-// What was due before is due again, else that it was taken back, unless something newer is.
+// TakeBackStatus reverts an AskStatus that the coordinator did not accept: ask makes the node's status. The
+// previous notice is due again or, if there was none, a notice of the reversal, unless a newer one is due.
 func (s *Store) TakeBackStatus(ctx context.Context, d Decision, failed Notice, was GPUNode,
 	ask func(status.Node) (status.Node, status.Change)) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
@@ -179,18 +180,18 @@ func askStatus(ctx context.Context, tx querier, d Decision,
 			Remote: d.Remote}))
 }
 
-// NoticeOf is the notice of an operator's decision.
+// NoticeOf returns the notice of an operator's decision.
 func NoticeOf(d Decision, c status.Change) Notice {
 	return Notice{At: d.At, Asked: c.Asked, From: c.From, To: c.To, By: d.By, Reason: d.Reason,
 		CorrelationID: d.CorrelationID}
 }
 
-// NodesWithNotice returns the nodes of which the coordinator has something to know.
+// NodesWithNotice returns the nodes with a due notice for the coordinator.
 func (s *Store) NodesWithNotice(ctx context.Context) ([]GPUNode, error) {
 	return all(ctx, s.db, gpuNodeFields, gpuNodeColumns+"WHERE due <> '' ORDER BY node_id")
 }
 
-// NoticeTaken notes that the coordinator took a notice. One that is newer stays due.
+// NoticeTaken notes that the coordinator accepted a notice. A newer notice stays due.
 func (s *Store) NoticeTaken(ctx context.Context, nodeID string, taken Notice) error {
 	return replaceDue(ctx, s.db, nodeID, taken, Notice{})
 }
@@ -212,14 +213,13 @@ func dueText(n Notice) string {
 	return toJSON(n)
 }
 
-// GPUPolicy is a policy as it was accepted.
+// GPUPolicy is a policy that was accepted.
 type GPUPolicy struct {
 	Path, Digest string
 	Text         []byte
 }
 
-// KeepGPUPolicy keeps the policy that was accepted last: a platform that starts with a file that is wrong goes on with
-// it.
+// KeepGPUPolicy stores the last accepted policy, for a platform that starts with an invalid file.
 func (s *Store) KeepGPUPolicy(ctx context.Context, p GPUPolicy) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		return errors.Join(
@@ -228,13 +228,13 @@ func (s *Store) KeepGPUPolicy(ctx context.Context, p GPUPolicy) error {
 	})
 }
 
-// GPUPolicy returns it, or ErrNotFound.
+// GPUPolicy returns the last accepted policy, or ErrNotFound.
 func (s *Store) GPUPolicy(ctx context.Context) (GPUPolicy, error) {
 	return one(ctx, s.db, func(p *GPUPolicy) []any { return []any{&p.Path, &p.Digest, &p.Text} },
 		"SELECT path, digest, text FROM gpu_policy")
 }
 
-// changeStatus makes what was decided on a node's status known: in the read model, as evidence and in the audit.
+// changeStatus records a decision about a node's status in the read model, as evidence and in the audit.
 func changeStatus(ctx context.Context, q querier, nodeID string, c status.Change, e Evidence, a Audit) error {
 	var err error
 	if c.From != c.To {

@@ -12,19 +12,19 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// keepFirst and keepLast bound what is kept of one error of one GPU in one boot; those between them are counted in the
-// next one.
+// keepFirst and keepLast bound how many events of the same error of one GPU are kept per boot; those in between
+// are counted in the next one.
 const (
 	keepFirst = 8
 	keepLast  = 8
 )
 
-// keepGPU keeps what of an event is judged, in the transaction that stores the event and moves the watermark: of each
-// GPU, of the probe and of what is watched the newest, and of errors those of this boot.
+// keepGPU stores the part of an event that is judged, in the transaction that stores the event and moves the
+// watermark: the newest event of each GPU, of the probe and of the coverage, and the errors of this boot.
 func keepGPU(ctx context.Context, q querier, nodeID, instanceID string, seq uint64, detail []byte,
 	now time.Time) error {
 	e, err := gpu.DecodeEvent(detail)
-	if err != nil { // it is counted: what cannot be read may have been an error
+	if err != nil { // count it: the unreadable event may have been an error
 		return dropGPU(ctx, q, nodeID, instanceID, seq, 1, whyUnreadable, now)
 	}
 	err = sameBoot(ctx, q, nodeID, instanceID, e.BootID, seq)
@@ -34,7 +34,7 @@ func keepGPU(ctx context.Context, q querier, nodeID, instanceID string, seq uint
 		err = errors.Join(err, mergeDropped(ctx, q, nodeID, slot, e.Dropped))
 	case e.XID != nil, e.Action != nil:
 		err = errors.Join(err, foldSame(ctx, q, nodeID, slot, e))
-	case e.Device != nil: // one that was seen without its name has it now
+	case e.Device != nil: // a GPU that was first seen without its name has it now
 		err = errors.Join(err, forget(ctx, q, nodeID, fmt.Sprint(e.Type, " index ", e.Device.GPU.Index)))
 	}
 	if e.XID == nil && e.Action == nil {
@@ -43,14 +43,15 @@ func keepGPU(ctx context.Context, q querier, nodeID, instanceID string, seq uint
 	return errors.Join(err, putGPU(ctx, q, nodeID, slot, seq, e, now))
 }
 
-// Why events are counted as dropped, besides the node's own reasons.
+// Reasons of the platform to count events as dropped, in addition to the node's own.
 const (
 	whyUnreadable = "unreadable"
 	whyLost       = "lost"
 	slotLost      = string(gpu.DroppedEvent) + " " + whyLost
 )
 
-// dropGPU counts events of a node that were lost on their way or cannot be read, as what the node itself drops.
+// dropGPU counts events of a node that were lost in transit or cannot be read, like those that the node itself
+// drops.
 func dropGPU(ctx context.Context, q querier, nodeID, instanceID string, seq uint64, n int64, why string,
 	now time.Time) error {
 	if err := sameBoot(ctx, q, nodeID, instanceID, "", seq); err != nil {
@@ -58,7 +59,7 @@ func dropGPU(ctx context.Context, q querier, nodeID, instanceID string, seq uint
 	}
 	e := &gpu.Event{APIVersion: gpu.APIVersion, Kind: gpu.KindEvent, Type: gpu.DroppedEvent,
 		Source: gpu.FromAgent, At: now.UTC(), Dropped: &gpu.Dropped{Since: now.UTC(), Why: why,
-			Count: map[gpu.EventType]int64{gpu.XIDEvent: n}}} // what is not known may have been the worst
+			Count: map[gpu.EventType]int64{gpu.XIDEvent: n}}} // an unknown event may have been the worst kind
 	slot := slotOf(e)
 	return errors.Join(
 		mergeDropped(ctx, q, nodeID, slot, e.Dropped),
@@ -66,7 +67,7 @@ func dropGPU(ctx context.Context, q querier, nodeID, instanceID string, seq uint
 		putGPU(ctx, q, nodeID, slot, seq, e, now))
 }
 
-// lostGPU counts what a node that reports GPUs has lost before an event: of which kind that was is not known.
+// lostGPU counts the events that a node with GPUs has lost before an event; their kinds are unknown.
 func lostGPU(ctx context.Context, q querier, nodeID string, mark uint64, r wire.EventsRequest, now time.Time) error {
 	is := func(e wire.Event) bool { return gpu.IsWireKind(e.Kind) }
 	known, err := reportsGPUs(ctx, q, nodeID)
@@ -85,8 +86,8 @@ func reportsGPUs(ctx context.Context, q querier, nodeID string) (bool, error) {
 	return err == nil, err
 }
 
-// sameBoot notes the newest event. One of another host or boot than before ends what was kept, except what was lost
-// right before it: that may have been of this boot.
+// sameBoot notes the newest event. An event of another host or boot deletes what was stored before, except for a
+// loss right before it, which may belong to this boot.
 func sameBoot(ctx context.Context, q querier, nodeID, instanceID, boot string, seq uint64) error {
 	was, err := one(ctx, q, func(i *Instance) []any { return []any{&i.ID, &i.BootID} },
 		"SELECT instance_id, boot_id FROM gpu_nodes WHERE node_id = ?", nodeID)
@@ -111,7 +112,8 @@ func sameBoot(ctx context.Context, q querier, nodeID, instanceID, boot string, s
 		ON CONFLICT (node_id) DO UPDATE SET instance_id = ?2, boot_id = ?3, seq = ?4`, nodeID, instanceID, boot, int64(seq))
 }
 
-// slotOf names what an event is one of. A GPU is the one at its address: its UUID may change with a reset.
+// slotOf returns the slot that an event belongs to. A GPU is identified by its PCI address: its UUID may change
+// with a reset.
 func slotOf(e *gpu.Event) string {
 	of := e.Of()
 	name := cmp.Or(of.PCI, of.UUID)
@@ -145,7 +147,7 @@ func putGPU(ctx context.Context, q querier, nodeID, slot string, seq uint64, e *
 		slot, ms(now), toJSON(e))
 }
 
-// kept are the events of a slot with their numbers, the oldest first.
+// kept returns the events of a slot with their numbers, oldest first.
 func kept(ctx context.Context, q querier, nodeID, slot string) ([]keptEvent, error) {
 	return all(ctx, q, func(k *keptEvent) []any { return []any{&k.seq, jsonText{&k.Event}} },
 		"SELECT seq, detail FROM gpu_events WHERE node_id = ? AND slot = ? ORDER BY seq", nodeID, slot)
@@ -157,7 +159,7 @@ type keptEvent struct {
 	seq int64
 }
 
-// mergeDropped adds what was dropped before for the same reason.
+// mergeDropped adds earlier counts of drops for the same reason.
 func mergeDropped(ctx context.Context, q querier, nodeID, slot string, d *gpu.Dropped) error {
 	before, err := kept(ctx, q, nodeID, slot)
 	for i := range before {
@@ -170,7 +172,8 @@ func mergeDropped(ctx context.Context, q querier, nodeID, slot string, d *gpu.Dr
 	return err
 }
 
-// foldSame makes room for one more of the same error: the oldest of the last ones is counted in it.
+// foldSame makes room for another occurrence of the same error: the oldest of the last ones is counted in the new
+// one.
 func foldSame(ctx context.Context, q querier, nodeID, slot string, e *gpu.Event) error {
 	before, err := kept(ctx, q, nodeID, slot)
 	if err != nil || len(before) < keepFirst+keepLast {

@@ -11,15 +11,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// Decisions on a node's identity.
+// Decisions about a node's identity.
 const (
-	Fence      = "fence"      // one host when it is named, else the node
+	Fence      = "fence"      // a single host if one is named, else the node
 	Reactivate = "reactivate" // accept the node's credentials again
 	Revoke     = "revoke"
-	Retire     = "retire" // the node id is out of use; its host may become another node
+	Retire     = "retire" // the node id is no longer in use; its host may become another node
 )
 
-// identities is what a node's identity is after each decision.
+// identities maps each decision to the node's identity after it.
 var identities = map[string]string{Fence: wire.DenyFenced, Reactivate: "", Revoke: wire.DenyRevoked,
 	Retire: wire.DenyRetired}
 
@@ -30,14 +30,15 @@ var (
 	ErrStanding = errors.New("the node's identity is accepted already")
 )
 
-// Decision is what an operator decides on a node's identity, and why.
+// Decision is an operator's decision about a node's identity, with its reason.
 type Decision struct {
 	NodeID     string
 	Action     string
-	InstanceID string // of Fence and Reactivate: the one host that is meant, and not the node
-	// of Reactivate: certificates and tokens so far are of no use, so that only a bundle issued afterwards gets in
+	InstanceID string // for Fence and Reactivate: a single host rather than the node
+	// for Reactivate: existing certificates and tokens become invalid, so that only a bundle issued afterwards is
+	// accepted
 	NewIdentity   bool
-	Forced        bool // of a reenrollment: although the ingress does not trust the signing CA
+	Forced        bool // for a reenrollment: although the ingress does not trust the signing CA
 	By            string
 	Reason        string
 	CorrelationID string
@@ -56,7 +57,7 @@ func (d Decision) detail() map[string]any {
 	return detail
 }
 
-// Decide carries a decision out, with its operation, its evidence and its audit row, and returns the node after it.
+// Decide executes a decision, with its operation, its evidence and its audit row, and returns the changed node.
 func (s *Store) Decide(ctx context.Context, d Decision) (Node, error) {
 	return inTx(ctx, s, func(tx *sql.Tx) (Node, error) {
 		if err := decide(ctx, tx, d); err != nil {
@@ -98,21 +99,21 @@ func decide(ctx context.Context, q querier, d Decision) error {
 			At: d.At, NodeID: d.NodeID, CorrelationID: d.CorrelationID, Remote: d.Remote}))
 }
 
-// fence shuts one host out. The node's identity stays as it is: whether the other host may go on is a decision of its
-// own. The node is no longer recorded as running on that host.
+// fence locks one host out. The node's identity does not change: whether another host may continue is a separate
+// decision. The node is no longer recorded as running on the fenced host.
 func fence(ctx context.Context, q querier, d Decision) error {
 	return errors.Join(setFenced(ctx, q, d, ms(d.At)),
 		exec(ctx, q, "UPDATE nodes SET instance_id = '', boot_id = '' WHERE id = ? AND instance_id = ?", d.NodeID,
 			d.InstanceID))
 }
 
-// setFenced marks the host of a decision, at a time in Unix milliseconds or 0 for none.
+// setFenced sets the fencing time of the decision's host, in Unix milliseconds or 0 for none.
 func setFenced(ctx context.Context, q querier, d Decision, at int64) error {
 	return hit(ctx, q, ErrInstance, "UPDATE instances SET fenced_at = ? WHERE node_id = ? AND instance_id = ?", at,
 		d.NodeID, d.InstanceID)
 }
 
-// reactivate accepts the node's credentials again. What was fenced stays out.
+// reactivate accepts the node's credentials again. Fenced hosts stay fenced.
 func reactivate(ctx context.Context, q querier, n Node, d Decision) error {
 	if n.Identity == "" && !d.NewIdentity {
 		return ErrStanding
@@ -128,7 +129,7 @@ func reactivate(ctx context.Context, q querier, n Node, d Decision) error {
 		d.NodeID))
 }
 
-// deny shuts the node out, and its unused tokens with it.
+// deny locks the node out, and invalidates its unused tokens.
 func deny(ctx context.Context, q querier, d Decision) error {
 	if d.Action == Retire {
 		used, err := one(ctx, q, value[bool],
@@ -147,13 +148,13 @@ func deny(ctx context.Context, q querier, d Decision) error {
 		endTokens(ctx, q, d.NodeID, "", d.At))
 }
 
-// doubt is why a node is shut out: two sources that are not one host.
+// doubt is the reason to lock a node out: two sources that are not the same host.
 type doubt struct {
 	nodeID, correlationID, seenBy string // seenBy: the part of the platform
 	now, other                    Source
 }
 
-// markCloned shuts a node out as which two hosts speak, until an operator decided which is the right one.
+// markCloned locks out a node that two hosts use, until an operator has decided which one is genuine.
 func markCloned(ctx context.Context, q querier, d doubt) error {
 	if err := exec(ctx, q, "UPDATE nodes SET identity = ?, identity_at = ? WHERE id = ?", wire.DenyCloned,
 		ms(d.now.At), d.nodeID); err != nil {
@@ -174,11 +175,11 @@ func (v Source) detail() map[string]any {
 		"generation": v.Generation, "remote": v.Remote, "received_at": v.At.UTC(), "node_time": v.NodeTime.UTC()}
 }
 
-// ForcedReason begins the audited reason of a bundle that was issued against the platform's own advice.
+// ForcedReason is the prefix of the audited reason of a bundle that was issued against the platform's own advice.
 const ForcedReason = "forced, cert_untrusted_by_ingress: "
 
-// Reenroll stores a fresh token of a node with the operation, evidence and audit of its issue. reactivate accepts the
-// identity of a retired or fenced node again in the same step; a cloned or revoked one has to be settled before.
+// Reenroll stores a new token for a node with the operation, evidence and audit of its issue. With reactivate, it
+// also accepts the identity of a retired or fenced node again; a cloned or revoked node must be settled first.
 func (s *Store) Reenroll(ctx context.Context, t Token, d Decision, reactivate bool) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		n, err := node(ctx, tx, t.NodeID)

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Instance is a host that spoke as a node: more than one over time is a reimage or a reuse, more than one at a time a
-// clone.
+// Instance is a host that acted as a node: several over time mean a reimage or a reuse, several at a time a clone.
 type Instance struct {
 	NodeID      string
 	ID          string
@@ -28,19 +27,19 @@ func instanceFields(i *Instance) []any {
 		moment{&i.LastSeenAt}, moment{&i.FencedAt}}
 }
 
-// Instances returns the hosts that spoke as the node, the newest first.
+// Instances returns the hosts that acted as the node, newest first.
 func (s *Store) Instances(ctx context.Context, nodeID string) ([]Instance, error) {
 	return all(ctx, s.db, instanceFields, instanceColumns+"WHERE node_id = ? ORDER BY last_seen_at DESC, instance_id",
 		nodeID)
 }
 
-// KnownInstance reports whether the host ever spoke as the node.
+// KnownInstance reports whether the host ever acted as the node.
 func (s *Store) KnownInstance(ctx context.Context, nodeID, instanceID string) (bool, error) {
 	return one(ctx, s.db, value[bool], "SELECT count(*) > 0 FROM instances WHERE node_id = ? AND instance_id = ?", nodeID,
 		instanceID)
 }
 
-// seen notes that an instance spoke. An empty field keeps what was known.
+// seen notes that an instance was active. An empty field does not overwrite a known value.
 func seen(ctx context.Context, q querier, i Instance) error {
 	if i.ID == "" {
 		return nil
@@ -53,9 +52,10 @@ func seen(ctx context.Context, q querier, i Instance) error {
 		ms(i.LastSeenAt))
 }
 
-// Fenced reports whether a request as the node comes from a fenced host: by its instance id or, where that is of no
-// host that the operator knows and left in, by the certificate that the fenced host had last, or by its address if the
-// request names no host; both only where no other host has the same. What a host calls itself does not get it back in.
+// Fenced reports whether a request as the node comes from a fenced host. It compares the instance id; and, unless
+// that belongs to a known host that is not fenced, the last certificate of the fenced host or, for a request
+// without an instance id, its address, provided that no other host has the same. So a fenced host cannot get back
+// in by another name.
 func (s *Store) Fenced(ctx context.Context, nodeID string, from Source) (bool, error) {
 	return fenced(ctx, s.db, nodeID, from)
 }
@@ -68,7 +68,7 @@ func fenced(ctx context.Context, q querier, nodeID string, from Source) (bool, e
 		from.Serial)
 }
 
-// formerNode returns the other node as which the host was seen last, and whether it is that node still: neither
+// formerNode returns the other node that the host last acted as, and whether it still is that node: neither
 // retired, nor moved to another host, nor fenced there. It is "" if the host was never another node.
 func formerNode(ctx context.Context, q querier, nodeID, instanceID string) (former string, still bool, err error) {
 	if instanceID == "" {

@@ -12,7 +12,8 @@ import (
 // Operational statuses of a node that this platform sets itself.
 const NodeActive = "ACTIVE"
 
-// Node is what is known of a node. Fields up to CreatedAt are the operator's, the others the node's own reports.
+// Node is what is known about a node. Fields up to CreatedAt come from the operator, the others from the node's
+// own reports.
 type Node struct {
 	ID                 string
 	Status             string
@@ -22,9 +23,9 @@ type Node struct {
 	ProviderClass      string
 	GuestAgentStatus   string
 	GuestAgentAt       time.Time
-	GuestAgentWas      string    // the word before it, where this one holds for a while only
+	GuestAgentWas      string    // the previous status, if this one is temporary
 	GuestAgentWasAt    time.Time // of the word before it
-	GuestAgentUntil    time.Time // zero: it holds until the next one
+	GuestAgentUntil    time.Time // zero: it holds until it is replaced
 	EnvironmentProfile string
 	CreatedAt          time.Time
 
@@ -39,18 +40,19 @@ type Node struct {
 	Counters         map[string]int64
 	Record           map[string]string
 	Posture          string
-	CertIssuer       string // sha256 of the issuing CA where the agent knows it
-	ReportedProfile  string // the environment profile that the agent last named, also when it was denied for it
-	IdentityAt       time.Time
-	RecoveryReason   string // as last made known to the node's allocations
-	RecoveryState    string
-	RecoverySince    time.Time
-	Generation       int64
-	LastSeenAt       time.Time // heartbeat or task wait
-	LastHeartbeatAt  time.Time
-	LastWaitAt       time.Time
-	LastDeniedAt     time.Time
-	LastDenial       string
+	CertIssuer       string // sha256 of the issuing CA if the agent knows it
+	// the environment profile that the agent last named, even in a request that was denied because of it
+	ReportedProfile string
+	IdentityAt      time.Time
+	RecoveryReason  string // as last reported to the node's allocations
+	RecoveryState   string
+	RecoverySince   time.Time
+	Generation      int64
+	LastSeenAt      time.Time // heartbeat or task wait
+	LastHeartbeatAt time.Time
+	LastWaitAt      time.Time
+	LastDeniedAt    time.Time
+	LastDenial      string
 }
 
 const nodeColumns = `SELECT id, status, identity, hostname, private_ip, provider_class, guest_agent_status, guest_agent_at,
@@ -83,19 +85,19 @@ func (s *Store) SeedNode(ctx context.Context, n Node) error {
 		n.PrivateIP, n.ProviderClass, n.GuestAgentStatus, ms(n.GuestAgentAt), n.EnvironmentProfile, ms(n.CreatedAt))
 }
 
-// SetIdentity accepts (code "") or denies (a wire.Deny code) the node's credentials, without a trace: for tests.
+// SetIdentity accepts (code "") or denies (a wire.Deny code) the node's credentials without evidence, for tests.
 func (s *Store) SetIdentity(ctx context.Context, nodeID, code string) error {
 	return s.touch(ctx, "UPDATE nodes SET identity = ? WHERE id = ?", code, nodeID)
 }
 
-// Waited notes a real task wait: a contact.
+// Waited notes a real task wait, which is a contact.
 func (s *Store) Waited(ctx context.Context, nodeID string, at time.Time) error {
 	return s.touch(ctx, "UPDATE nodes SET last_wait_at = ?1, last_seen_at = max(last_seen_at, ?1) WHERE id = ?2", ms(at),
 		nodeID)
 }
 
-// Denied records a denial of e's node, with its evidence if keep is set: a repetition may be counted elsewhere. A
-// node that does not exist gets the evidence alone.
+// Denied records a denial of e's node, with its evidence if keep is set: a repetition may be counted elsewhere.
+// For an unknown node it writes only the evidence.
 func (s *Store) Denied(ctx context.Context, code string, e Evidence, keep bool) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "UPDATE nodes SET last_denied_at = ?, last_denial = ? WHERE id = ?", ms(e.At), code,
@@ -107,7 +109,8 @@ func (s *Store) Denied(ctx context.Context, code string, e Evidence, keep bool) 
 	})
 }
 
-// OtherProfileNamed notes that the node names an environment profile which is not its own, and was denied for it.
+// OtherProfileNamed notes that the node named an environment profile other than its own, and was denied because of
+// it.
 func (s *Store) OtherProfileNamed(ctx context.Context, nodeID, profile string) error {
 	return s.touch(ctx, "UPDATE nodes SET reported_profile = ? WHERE id = ?", profile, nodeID)
 }
@@ -117,12 +120,12 @@ func (s *Store) NodeIDs(ctx context.Context) ([]string, error) {
 	return all(ctx, s.db, value[string], "SELECT id FROM nodes ORDER BY id")
 }
 
-// touch runs an update that must hit one row.
+// touch runs an update that must change one row.
 func (s *Store) touch(ctx context.Context, query string, args ...any) error {
 	return hit(ctx, s.db, ErrNotFound, query, args...)
 }
 
-// Beat is one heartbeat as it arrived.
+// Beat is one heartbeat as it was received.
 type Beat struct {
 	wire.HeartbeatRequest
 
@@ -130,35 +133,35 @@ type Beat struct {
 	CorrelationID string
 	Remote        string
 	Serial        string // of the certificate that was presented
-	Named         bool   // the request's header names the host, too
-	Next          string // the challenge that the answer gives
+	Named         bool   // the request's header names the host as well
+	Next          string // the challenge of the response
 	ReceivedAt    time.Time
 }
 
-// Heard is what became of a heartbeat. One that shows a clone is not taken.
+// Heard is the result of a heartbeat. A heartbeat that shows a clone is not stored.
 type Heard struct {
 	Cloned bool
-	Again  bool // the next one is wanted at once
+	Again  bool // the next heartbeat is requested at once
 }
 
-// Judges are the platform's rules on who speaks: Clone looks at the sources of the last heartbeats and of other
-// requests, newest first, and names the one that shows that now is a second host; Echo looks at the challenges given
-// before, oldest first, and at the digest of the one that now echoes.
+// Judges are the platform's rules about a heartbeat's sender. Clone gets the sources of the last heartbeats and of
+// other requests, newest first, and returns the one that proves that now comes from a second host. Echo gets the
+// challenges given before, oldest first, and the digest of the echoed one.
 type Judges struct {
 	Clone func(last []Source, now Source) *Source
 	Echo  func(last []Link, echo string, now time.Time) Answer
 }
 
-// Source is where a heartbeat came from.
+// Source is the sender of a heartbeat or another request.
 type Source struct {
 	At         time.Time // received
-	NodeTime   time.Time // as the sender's clock had it
+	NodeTime   time.Time // by the sender's clock
 	InstanceID string
 	BootID     string
 	Serial     string
 	Generation int64
 	Remote     string
-	Named      bool // of a heartbeat: its request's header named the host, too
+	Named      bool // for a heartbeat: the request's header names the host as well
 }
 
 func (b Beat) source() Source {
@@ -166,9 +169,10 @@ func (b Beat) source() Source {
 		Generation: b.Generation, Remote: b.Remote}
 }
 
-// Heartbeat stores a node's report of itself. What changed since the last report (instance, boot, version, endpoints,
-// certificate) is recorded as evidence. What the judges see is not older than the window nor than the last decision on
-// the node's identity. When one of them shows a second host the node is marked cloned, and its report is not taken.
+// Heartbeat stores a node's report about itself. Changes since the last report (instance, boot, version,
+// endpoints, certificate) are recorded as evidence. The judges see nothing older than the window or than the last
+// decision about the node's identity. If one of them finds a second host, the node is marked cloned, and its
+// report is not stored.
 func (s *Store) Heartbeat(ctx context.Context, b Beat, window time.Duration, judge Judges) (Heard, error) {
 	return inTx(ctx, s, func(tx *sql.Tx) (Heard, error) {
 		n, err := node(ctx, tx, b.NodeID)
@@ -218,7 +222,7 @@ func sourceFields(v *Source) []any {
 		&v.Named}
 }
 
-// report takes a heartbeat's words over.
+// report stores a heartbeat's fields in the node's row.
 func report(ctx context.Context, q querier, n Node, b Beat) error {
 	err := exec(ctx, q,
 		`UPDATE nodes SET instance_id=?1, boot_id=?2, agent_version=?3, api_url=?4, terminal_url=?5, cert_serial=?6,

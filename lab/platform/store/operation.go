@@ -7,7 +7,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// Operation is something that an operator or the gateway asked of a node. One with a task has that task's status.
+// Operation is a request of an operator or the gateway to a node. An operation with a task has that task's status.
 type Operation struct {
 	ID            string
 	NodeID        string
@@ -19,7 +19,7 @@ type Operation struct {
 	ExpiresAt     time.Time
 }
 
-// OperationSweep is the type of a stale-task sweep. It is housekeeping, never a node's latest operation.
+// OperationSweep is the type of a sweep of stale tasks. It is housekeeping, never a node's latest operation.
 const OperationSweep = "stale_task_sweep"
 
 func addOperation(ctx context.Context, q querier, o Operation) error {
@@ -29,16 +29,16 @@ func addOperation(ctx context.Context, q querier, o Operation) error {
 		ms(o.ExpiresAt))
 }
 
-// operationColumns: an operation whose end was decided has its own status, any other its task's.
+// operationColumns: an operation that was decided has its own status, any other its task's.
 const operationColumns = `SELECT o.id, o.node_id, o.type, o.task_id, CASE WHEN o.status != '' THEN o.status ELSE coalesce(t.status, '') END,
 	o.correlation_id, o.created_at, o.expires_at FROM operations o LEFT JOIN tasks t ON t.id = o.task_id `
 
-// latestOf is how many of a node's newest operations or sessions are looked at for one that is not over: when all of
-// them are, what came before them is history.
+// latestOf is how many of a node's newest operations or sessions are searched for one that still counts; if none
+// does, older ones are history.
 const latestOf = 256
 
-// LatestOperation returns a node's newest operation that has not expired: an expired one is history. ErrNotFound if
-// none of its newest latestOf qualifies.
+// LatestOperation returns a node's newest operation that has not expired, since an expired one is history. It
+// returns ErrNotFound if none of its newest latestOf qualifies.
 func (s *Store) LatestOperation(ctx context.Context, nodeID string, now time.Time) (Operation, error) {
 	return one(ctx, s.db, operationFields, operationColumns+
 		`WHERE o.rowid IN (SELECT rowid FROM operations WHERE node_id = ?1 ORDER BY created_at DESC, rowid DESC LIMIT ?5)

@@ -10,8 +10,8 @@ import (
 // ProviderStatus is the action of an audit row about the provider's status of a node's machine.
 const ProviderStatus = "provider_status"
 
-// GuestAgent is the provider's word on the guest agent that holds at now, and when it came: a word whose time is over
-// leaves the one before it.
+// GuestAgent returns the provider's status of the guest agent at now, and its time: after a temporary status the
+// previous one holds again.
 func (n *Node) GuestAgent(now time.Time) (status string, at time.Time) {
 	if n.GuestAgentUntil.IsZero() || now.Before(n.GuestAgentUntil) {
 		return n.GuestAgentStatus, n.GuestAgentAt
@@ -25,7 +25,8 @@ func (s *Store) SetGuestAgent(ctx context.Context, d Decision, status string, un
 	return s.saidOfGuestAgent(ctx, d, func(n *Node) {
 		if until.IsZero() {
 			n.GuestAgentWas, n.GuestAgentWasAt = "", time.Time{}
-		} else if n.GuestAgentUntil.IsZero() || !d.At.Before(n.GuestAgentUntil) { // else the word before stays the one before
+			// otherwise the earlier previous status is kept
+		} else if n.GuestAgentUntil.IsZero() || !d.At.Before(n.GuestAgentUntil) {
 			n.GuestAgentWas, n.GuestAgentWasAt = n.GuestAgent(d.At)
 		}
 		n.GuestAgentStatus, n.GuestAgentAt, n.GuestAgentUntil = status, d.At, until
@@ -42,7 +43,7 @@ func (s *Store) EndGuestAgent(ctx context.Context, d Decision) error {
 	})
 }
 
-// saidOfGuestAgent makes one change of the provider's word, with its evidence and its audit row.
+// saidOfGuestAgent makes one change of the provider's status, with its evidence and its audit row.
 func (s *Store) saidOfGuestAgent(ctx context.Context, d Decision, change func(*Node)) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		n, err := node(ctx, tx, d.NodeID)

@@ -8,44 +8,44 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
 )
 
-// How long what happened is kept.
+// Retention times.
 const (
-	// KeepEvidence: a diagnosis reads days, not weeks; what has to outlast it is in the audit.
+	// KeepEvidence: a diagnosis needs days, not weeks; anything longer-lived is in the audit.
 	KeepEvidence = 7 * 24 * time.Hour
-	// KeepHistory is that of what the read models list: operations, ended sessions and tasks, hosts that have left. A
+	// KeepHistory applies to what the read models list: operations, ended sessions and tasks, former hosts. A
 	// quarter answers "has this node done that before".
 	KeepHistory = 90 * 24 * time.Hour
-	// KeepFailures is that of audit rows which failures gave; a caller can cause them.
+	// KeepFailures applies to audit rows of failures, which a caller can cause.
 	KeepFailures = KeepHistory
-	// KeepDecisions is that of audit rows of decisions: an auditor asks for a year, and comes a month late.
+	// KeepDecisions applies to audit rows of decisions: an auditor asks for a year, and may be a month late.
 	KeepDecisions = 400 * 24 * time.Hour
-	// QuietAfter is how long a failure may go without a repetition before it is closed. Agents that were denied ask at
-	// least hourly.
+	// QuietAfter is the time without a repetition after which a failure is closed. Denied agents retry at least
+	// hourly.
 	QuietAfter = 24 * time.Hour
-	// KeepStrangers is that of events from a host that is not known any more: the node API takes events of known hosts
+	// KeepStrangers applies to events of a host that is no longer known: the node API accepts events of known hosts
 	// only.
 	KeepStrangers = time.Hour
 )
 
-// How much is kept of what a caller can grow within these times, by words of its own choice.
+// Limits on rows that a caller can add within these times, with text of its choice.
 const (
-	// MaxInstances are the hosts of a node beside the fenced ones and its own: a node has one at a time.
+	// MaxInstances bounds a node's hosts, in addition to fenced ones and its own: a node has one at a time.
 	MaxInstances = 64
-	// MaxEvents are the events of one host of a node; its outbox is far smaller.
+	// MaxEvents bounds the events of one host of a node; its outbox is far smaller.
 	MaxEvents = 10_000
-	// MaxGPUEvents are what one node is judged by: an honest one has some for each GPU. It is more than a judgement takes,
-	// so that what is forgotten here leaves the node unknown until its next boot.
+	// MaxGPUEvents bounds the events by which one node is judged: an honest one has a few per GPU. It exceeds the
+	// limit of a judgement, so that after a deletion here the node is unknown until its next boot.
 	MaxGPUEvents = 2 * policy.MaxEvents
-	// MaxOpenFailures is of all actors together: some for every node of a large site.
+	// MaxOpenFailures bounds the failures of all actors together: a few for every node of a large site.
 	MaxOpenFailures = 10_000
-	// MaxFailureRows are the audit rows of failures.
+	// MaxFailureRows bounds the audit rows of failures.
 	MaxFailureRows = 100_000
 )
 
-// AuditQuiet is the phase of the row that closes a failure that did not recur. It proves no recovery.
+// AuditQuiet is the phase of the row that closes a failure that did not recur. It does not prove a recovery.
 const AuditQuiet = "quiet"
 
-// pruning is what ends with time (?1, Unix milliseconds) or with number (?2; 0 where time alone ends it).
+// pruning lists the rows to delete, by time (?1, Unix milliseconds) or by number (?2; 0 if only by time).
 var pruning = [...]struct {
 	query string
 	keep  time.Duration
@@ -59,8 +59,8 @@ var pruning = [...]struct {
 	{"DELETE FROM operations WHERE created_at < ?1 AND ?2 = 0", KeepHistory, 0},
 	{"DELETE FROM sessions WHERE created_at < ?1 AND ?2 = 0 AND (closed_at > 0 OR browser_connected_at = 0)", KeepHistory,
 		0},
-	// A confirmed event has done its work, and a repetition of it is known by the watermark. By number as well: its time
-	// is the node's word.
+	// A confirmed event has served its purpose, and its repetition is detected by the watermark. Events are also
+	// limited by number, since the node sets their time.
 	{
 		`DELETE FROM events WHERE at < ?1 AND ?2 = 0 AND seq <= (SELECT seq FROM watermarks w WHERE w.node_id = events.node_id AND w.instance_id = events.instance_id)`, KeepEvidence, 0,
 	},
@@ -70,13 +70,13 @@ var pruning = [...]struct {
 	{`DELETE FROM gpu_events WHERE ?1 > 0 AND (node_id, slot, seq) IN (SELECT node_id, slot, seq FROM (SELECT node_id, slot, seq,
 		row_number() OVER (PARTITION BY node_id ORDER BY seq DESC) AS place FROM gpu_events) WHERE place > ?2)`, 0,
 		MaxGPUEvents},
-	// A fence outlasts everything: it is forgotten by reactivation only. The node's own host is a fact, however silent.
+	// A fence is permanent: only reactivation removes it. The node's own host is kept however long it is silent.
 	{`DELETE FROM instances WHERE fenced_at = 0 AND last_seen_at < ?1 AND ?2 = 0
 		AND instance_id != (SELECT instance_id FROM nodes WHERE id = instances.node_id)`, KeepHistory, 0},
 	{`DELETE FROM instances WHERE ?1 > 0 AND (node_id, instance_id) IN (SELECT node_id, instance_id FROM (SELECT i.node_id, i.instance_id,
 		row_number() OVER (PARTITION BY i.node_id ORDER BY i.last_seen_at DESC) AS place FROM instances i JOIN nodes n ON n.id = i.node_id
 		WHERE i.fenced_at = 0 AND i.instance_id != n.instance_id) WHERE place > ?2)`, 0, MaxInstances},
-	// Events of a host that was forgotten go with it, after a while: what was confirmed stays confirmed until then.
+	// Events of a deleted host are deleted later: until then, confirmed events stay confirmed.
 	{
 		`DELETE FROM watermarks WHERE told_at < ?1 AND ?2 = 0 AND NOT EXISTS (SELECT 1 FROM instances i WHERE i.node_id = watermarks.node_id AND i.instance_id = watermarks.instance_id)`, KeepStrangers, 0,
 	},
@@ -90,7 +90,7 @@ var pruning = [...]struct {
 	},
 }
 
-// Prune closes the failures that are over and deletes what is older, or more, than is kept.
+// Prune closes failures that are over and deletes rows beyond their retention time or number.
 func (s *Store) Prune(ctx context.Context, now time.Time) error {
 	if err := s.quiet(ctx, now); err != nil {
 		return err
@@ -103,7 +103,8 @@ func (s *Store) Prune(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// quiet closes, each with a row, the failures that did not recur, and the longest quiet of those that are too many.
+// quiet closes failures that did not recur and, if there are too many, those that have been quiet the longest,
+// each with a row.
 func (s *Store) quiet(ctx context.Context, now time.Time) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		const over = "FROM audit_open WHERE last_seen_at < ?1 OR key_hash IN (SELECT key_hash FROM audit_open ORDER BY " +

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Recovery is a classified state as it is made known.
+// Recovery is a classified state as it is reported.
 type Recovery struct {
 	Reason        string
 	State         string
@@ -22,7 +22,7 @@ func (s *Store) SetNodeRecovery(ctx context.Context, nodeID string, r Recovery) 
 	return s.setRecovery(ctx, read, write, nodeID, r, Evidence{Kind: NodeRecovery, NodeID: nodeID})
 }
 
-// SetAllocationRecovery keeps what one tenant reads, with evidence of its own when it changed.
+// SetAllocationRecovery stores what one tenant is shown, with separate evidence if it changed.
 func (s *Store) SetAllocationRecovery(ctx context.Context, nodeID, allocationID string, r Recovery) (bool, error) {
 	const read = "SELECT recovery_reason, recovery_state FROM allocations WHERE id = ?"
 	const write = "UPDATE allocations SET recovery_reason = ?, recovery_state = ?, recovery_since = ? WHERE id = ?"
@@ -30,7 +30,8 @@ func (s *Store) SetAllocationRecovery(ctx context.Context, nodeID, allocationID 
 		Evidence{Kind: AllocationRecovery, NodeID: nodeID, AllocationID: allocationID})
 }
 
-// setRecovery looks first without a write lock: a sweep asks of every node and allocation, and hardly any has changed.
+// setRecovery reads first without a write lock: a sweep calls it for every node and allocation, and hardly any has
+// changed.
 func (s *Store) setRecovery(ctx context.Context, read, write, id string, r Recovery,
 	e Evidence) (changed bool, err error) {
 	var was string
@@ -59,17 +60,17 @@ func (s *Store) setRecovery(ctx context.Context, read, write, id string, r Recov
 	return changed, err
 }
 
-// RecoveryTrail returns the newest n records of what a tenant could read, newest first.
+// RecoveryTrail returns the newest n records of what a tenant was shown, newest first.
 func (s *Store) RecoveryTrail(ctx context.Context, allocationID string, n int) ([]Evidence, error) {
 	return all(ctx, s.db, evidenceFields, evidenceColumns+"WHERE allocation_id = ? AND kind = '"+AllocationRecovery+"'"+
 		newestFirst, allocationID, n)
 }
 
-// maxCredentials bounds those of one allocation: of more, the ones that were not reported for the longest are
-// forgotten.
+// maxCredentials bounds the credentials of one allocation: beyond it, those without a report for the longest time
+// are deleted.
 const maxCredentials = 16
 
-// Credential is how one of an application's credentials fares: since when it is as it is, and how often that was
+// Credential is the state of one of an application's credentials: since when it holds, and how often it was
 // reported.
 type Credential struct {
 	ID          string    `json:"id"`
@@ -80,8 +81,8 @@ type Credential struct {
 	Count       int64     `json:"count"`
 }
 
-// Credential is the one that represents the state of the application's credentials: the one that has failed the
-// longest, otherwise the one reported last. nil: none was reported on.
+// Credential returns the credential that represents the state of all of the application's: the one that has failed
+// the longest, otherwise the one reported last; nil if none was reported.
 func (a Allocation) Credential() *Credential {
 	var c *Credential
 	for i := range a.Credentials {
@@ -97,9 +98,9 @@ func (a Allocation) Credential() *Credential {
 	return c
 }
 
-// ReportCredential takes one report in at c.LastSeenAt; evidence is written when the credential began or ceased to
-// work. A credential without a report for QuietAfter is no longer in use, and is removed with the next report on
-// another.
+// ReportCredential stores one report at c.LastSeenAt, and writes evidence if the credential began or ceased to
+// work. A credential without a report for QuietAfter is no longer in use, and is deleted with the next report
+// about another one.
 func (s *Store) ReportCredential(ctx context.Context, allocationID, correlationID string,
 	c Credential) (Allocation, error) {
 	return inTx(ctx, s, func(tx *sql.Tx) (Allocation, error) {

@@ -15,9 +15,9 @@ import (
 // ErrState is returned when an allocation is not in a state that an action needs.
 var ErrState = errors.New("allocation is in another state")
 
-// Release starts to release an active allocation, or tries again one whose release failed: the clean-up is a desired
-// state that the node makes true in time, or else the release has failed. One with an end is for a while, see
-// EndRelease; a zero until is for good, and makes a release for a while one for good.
+// Release starts the release of an active allocation, or retries a failed release: the clean-up is a desired
+// state, and if the node does not reach it in time, the release has failed. With until, the release is temporary,
+// see EndRelease; a zero until makes it permanent, even if it was temporary.
 func (s *Store) Release(ctx context.Context, cleanup Task, d Decision, until time.Time) (Allocation, error) {
 	if until.IsZero() {
 		if a, was, err := s.releaseForGood(ctx, cleanup.AllocationID, d); was || err != nil {
@@ -54,7 +54,8 @@ func sparing(ctx context.Context, q querier, a Allocation, payload []byte) ([]by
 	return json.Marshal(p)
 }
 
-// Sparing is the payload of a clean-up as of now: since it was queued another tenant may have come, or be back.
+// Sparing returns the current payload of a clean-up: since it was queued, another tenant may have come, or may
+// have returned.
 func (s *Store) Sparing(ctx context.Context, t Task) ([]byte, error) {
 	a, err := s.Allocation(ctx, t.AllocationID)
 	if errors.Is(err, ErrNotFound) {
@@ -66,9 +67,9 @@ func (s *Store) Sparing(ctx context.Context, t Task) ([]byte, error) {
 	return sparing(ctx, s.db, a, t.Payload)
 }
 
-// ForceRelease ends a release that failed, by decision of an operator. cleaned means that the operator knows the node
-// to be clean; otherwise the allocation is Uncleaned, and the node gets the clean-up task once more. A second
-// decision may set cleaned. Any other state gives ErrState.
+// ForceRelease ends a failed release, by decision of an operator. cleaned means that the operator knows the node
+// to be clean; otherwise the allocation is Uncleaned, and the node gets the clean-up task again. A second decision
+// may set cleaned. In any other state it returns ErrState.
 func (s *Store) ForceRelease(ctx context.Context, cleanup Task, cleaned bool, d Decision) (Allocation, error) {
 	var after Allocation
 	_, err := s.move(ctx, cleanup.AllocationID, []string{StateReleaseFailed, StateReleased}, StateReleased, d,
@@ -89,8 +90,9 @@ func (s *Store) ForceRelease(ctx context.Context, cleanup Task, cleaned bool, d 
 	return s.Allocation(ctx, cleanup.AllocationID)
 }
 
-// askAgain notes what is known of the node, and asks it to clean up where that is nothing; where it is enough, an order
-// that the node did not take yet is withdrawn: the place may have another tenant with the same login by then.
+// askAgain records whether the node is known to be clean, and withdraws clean-up tasks that it has not taken,
+// since by then the slot may have another tenant with the same login. If the node is not known to be clean, it
+// enqueues a new clean-up.
 func (s *Store) askAgain(ctx context.Context, q querier, a Allocation, cleanup Task, cleaned bool, d Decision) error {
 	if err := exec(ctx, q, "UPDATE allocations SET uncleaned = ? WHERE id = ?", !cleaned, a.ID); err != nil {
 		return err
@@ -114,7 +116,8 @@ func (s *Store) askAgain(ctx context.Context, q querier, a Allocation, cleanup T
 	return enqueue(ctx, q, cleanup, false)
 }
 
-// move is an operator's step of an allocation from one of the states to another, with its audit; more does the rest.
+// move is an operator's transition of an allocation from one of the states to another, with its audit row; more
+// adds further changes.
 func (s *Store) move(ctx context.Context, id string, from []string, to string, d Decision,
 	more func(querier, *Allocation) error) (Allocation, error) {
 	return inTx(ctx, s, func(tx *sql.Tx) (Allocation, error) {
@@ -148,7 +151,7 @@ func setState(ctx context.Context, q querier, a *Allocation, to, correlationID, 
 		AllocationID: a.ID, Detail: detail})
 }
 
-// cleaned draws the consequence of a clean-up's end: only one that completed in time releases.
+// cleaned applies the end of a clean-up: only if it completed in time is the allocation released.
 func cleaned(ctx context.Context, q querier, t Task, now time.Time) error {
 	a, err := one(ctx, q, allocationFields, allocationColumns+"WHERE id = ?", t.AllocationID)
 	switch {
@@ -162,7 +165,7 @@ func cleaned(ctx context.Context, q querier, t Task, now time.Time) error {
 		return nil
 	}
 	if t.Status == wire.TaskCompleted {
-		// The clean-up saw the workload's end.
+		// The clean-up observed the end of the workload.
 		return errors.Join(
 			exec(ctx, q,
 				"UPDATE allocations SET app_status = 'stopped', app_observed_at = ? WHERE id = ? AND app_status != ''", ms(now),
@@ -172,15 +175,15 @@ func cleaned(ctx context.Context, q querier, t Task, now time.Time) error {
 	return setState(ctx, q, &a, StateReleaseFailed, t.CorrelationID, "the clean-up "+t.Status, now)
 }
 
-// nowClean notes that the node has cleaned up after a release that was forced, however late.
+// nowClean notes that the node has cleaned up after a forced release, however late.
 func nowClean(ctx context.Context, q querier, a Allocation, t Task, now time.Time) error {
 	return errors.Join(
 		exec(ctx, q, "UPDATE allocations SET uncleaned = 0 WHERE id = ?", a.ID),
 		setState(ctx, q, &a, StateReleased, t.CorrelationID, "the node has cleaned up", now))
 }
 
-// rotated ends the tokens that a node had before the one that it has now; or, when it did not take it, the new one. Of
-// a task that expired it is unknown which of them the node has, and all of them last until their time.
+// rotated expires the node's previous tokens after a completed rotation, or the new token after a failed one.
+// After an expired task it is unknown which of them the node has, so all stay valid until they expire.
 func rotated(ctx context.Context, q querier, t Task, now time.Time) error {
 	const end = "UPDATE tokens SET expires_at = ?1 WHERE node_id = ?2 AND consumed_at = 0 AND expires_at > ?1 AND "
 	query, kind := end+"task_id != ?3", TokenRotated
@@ -196,7 +199,7 @@ func rotated(ctx context.Context, q querier, t Task, now time.Time) error {
 		record(ctx, q, t.evidence(kind, now)))
 }
 
-// HandOutToken stores the token that a rotation task brings, with its evidence.
+// HandOutToken stores the token of a rotation task, with its evidence.
 func (s *Store) HandOutToken(ctx context.Context, token Token, t Task) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		token.TaskID = t.ID

@@ -9,10 +9,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// EndReleaseAction is the action of an audit row about the end of a release for a while.
+// EndReleaseAction is the action of an audit row about the end of a temporary release.
 const EndReleaseAction = "end_release"
 
-// ErrCleaning is returned while the node is cleaning up: the place is not free until that is over.
+// ErrCleaning is returned while the node is cleaning up: the slot is not free until then.
 var ErrCleaning = errors.New("the node is cleaning up")
 
 func setReleaseUntil(ctx context.Context, q querier, a *Allocation, until time.Time) error {
@@ -20,8 +20,8 @@ func setReleaseUntil(ctx context.Context, q querier, a *Allocation, until time.T
 	return exec(ctx, q, "UPDATE allocations SET release_until = ? WHERE id = ?", ms(until), a.ID)
 }
 
-// releaseForGood makes a release for a while one for good: its clean-up is under way, or done. was is false if id has
-// no temporary release, or its clean-up failed.
+// releaseForGood makes a temporary release permanent if its clean-up is in progress or done. was is false if id
+// has no temporary release, or its clean-up failed.
 func (s *Store) releaseForGood(ctx context.Context, id string, d Decision) (a Allocation, was bool, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
 		if a, err = one(ctx, tx, allocationFields, allocationColumns+"WHERE id = ?", id); err != nil {
@@ -38,16 +38,16 @@ func (s *Store) releaseForGood(ctx context.Context, id string, d Decision) (a Al
 	return a, was, err
 }
 
-// ofAllocation is the audit row of a decision on an allocation.
+// ofAllocation returns the audit row of a decision about an allocation.
 func (d Decision) ofAllocation(a Allocation) Audit {
 	return Audit{AuditKey: AuditKey{ActorType: "operator", ActorID: d.By, AppInstanceID: a.ID,
 		Action: "allocation." + d.Action, Reason: d.Reason},
 		At: d.At, NodeID: a.NodeID, CorrelationID: d.CorrelationID, Remote: d.Remote}
 }
 
-// EndRelease ends a release for a while: the allocation is active again, for the tenant that it had. A clean-up that
-// the node has not taken is withdrawn; one that it has taken gives ErrCleaning. Without such a release nothing
-// changes.
+// EndRelease ends a temporary release: the allocation is active again for its tenant. A clean-up that the node has
+// not taken is withdrawn; for one that it has taken, EndRelease returns ErrCleaning. Without a temporary release
+// it changes nothing.
 func (s *Store) EndRelease(ctx context.Context, id string, d Decision) (Allocation, error) {
 	return inTx(ctx, s, func(tx *sql.Tx) (Allocation, error) {
 		a, err := one(ctx, tx, allocationFields, allocationColumns+"WHERE id = ?", id)
@@ -81,7 +81,7 @@ func (s *Store) EndRelease(ctx context.Context, id string, d Decision) (Allocati
 	})
 }
 
-// ReleasesOver returns the allocations whose release for a while is over at now.
+// ReleasesOver returns the allocations whose temporary release is over at now.
 func (s *Store) ReleasesOver(ctx context.Context, now time.Time) ([]Allocation, error) {
 	return all(ctx, s.db, allocationFields,
 		allocationColumns+"WHERE release_until != 0 AND release_until <= ? ORDER BY id", ms(now))

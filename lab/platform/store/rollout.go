@@ -10,22 +10,23 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// Kinds of evidence of a node's agent updating itself. All of one rollout carry its correlation id.
+// Kinds of evidence about self-updates of a node's agent. All evidence of one rollout has its correlation id.
 const (
-	RolloutCreated     = "rollout.created"
-	RolloutAdopted     = "rollout.adopted" // the node reported one that this platform did not know: it lost its state
+	RolloutCreated = "rollout.created"
+	// the node reported a rollout that this platform did not know, since it has lost its state
+	RolloutAdopted     = "rollout.adopted"
 	RolloutAdvanced    = "rollout.advanced"
-	RolloutSynthesised = "rollout.activation_synthesised" // the target runs, and no event had reported its start
-	RolloutRedispatch  = "rollout.redispatched"           // the node knows nothing of it: its task goes out again
+	RolloutSynthesised = "rollout.activation_synthesised" // the target runs, but no event had reported its start
+	RolloutRedispatch  = "rollout.redispatched"           // the node does not know of it: its task is handed out again
 	NodeBooted         = "node.booted"
-	NodeEventsLost     = "node.events_lost" // the node does not have them any more
+	NodeEventsLost     = "node.events_lost" // the node no longer has them
 )
 
 // Rollout is a self-update of one node.
 type Rollout struct {
 	wire.Rollout
 	NodeID     string
-	InstanceID string // of the host that reported it last
+	InstanceID string // of the host that last reported it
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
 }
@@ -57,8 +58,8 @@ var (
 	ErrOtherNode     = errors.New("the rollout is another node's")
 )
 
-// OrderRollout begins the rollout of a task: both, or neither. ErrRolloutActive: the rollout that it answers with has
-// no end yet.
+// OrderRollout creates a task and its rollout, in one transaction. With ErrRolloutActive it returns the rollout
+// that is still active.
 func (s *Store) OrderRollout(ctx context.Context, t Task, r wire.Rollout, e Evidence) (Rollout, error) {
 	begun := Rollout{Rollout: r, NodeID: t.NodeID, CreatedAt: e.At, UpdatedAt: e.At}
 	return inTx(ctx, s, func(tx *sql.Tx) (Rollout, error) {
@@ -76,9 +77,9 @@ func (s *Store) OrderRollout(ctx context.Context, t Task, r wire.Rollout, e Evid
 	})
 }
 
-// ChangeRollout changes a node's rollout in one transaction with the evidence of it. known is false for an unknown
-// rollout; change returns its new state, and no evidence means that nothing changed. A final state decides the
-// rollout's operation. ErrOtherNode: the id is that of another node's, which stays as it is.
+// ChangeRollout changes a node's rollout and writes the evidence of that, in one transaction. known is false for
+// an unknown rollout; change returns its new state, and no evidence means that nothing changed. A final state
+// decides the rollout's operation. ErrOtherNode: the id belongs to another node's rollout, which is not changed.
 func (s *Store) ChangeRollout(ctx context.Context, nodeID, id string, now time.Time,
 	change func(old Rollout, known bool) (Rollout, []Evidence)) (Rollout, error) {
 	return inTx(ctx, s, func(tx *sql.Tx) (r Rollout, err error) {
@@ -126,7 +127,8 @@ func operationEnd(state string) string {
 	return wire.TaskFailed
 }
 
-// Boot keeps a node's newest boot report, with evidence where another process, build or hold speaks than before.
+// Boot stores a node's newest boot report, with evidence if the running build or the hold differs from the
+// previous report.
 func (s *Store) Boot(ctx context.Context, nodeID, instanceID string, b wire.BootReport, e Evidence) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		old, err := boot(ctx, tx, nodeID)

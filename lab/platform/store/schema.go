@@ -1,7 +1,7 @@
 package store
 
-// migrations is the schema as a list of steps; a step that was released is never changed. The database's
-// user_version counts those that it has. Times are Unix milliseconds, 0 is never.
+// migrations is the schema as a list of steps; a released step is never changed. The database's user_version is
+// the number of applied steps. Times are Unix milliseconds, 0 is never.
 var migrations = [...]string{`
 CREATE TABLE nodes (
   id TEXT PRIMARY KEY,

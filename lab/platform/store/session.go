@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// Session is one terminal session, from the token's mint to its end.
+// Session is one terminal session, from the mint of its token to its end.
 type Session struct {
 	ID                    string
 	AllocationID          string
@@ -18,7 +18,7 @@ type Session struct {
 	OSUser                string
 	TokenDigest           string
 	CorrelationID         string
-	TaskID                string // the terminal.open, once the browser is there
+	TaskID                string // id of the terminal.open, once a browser has connected
 	CreatedAt             time.Time
 	ExpiresAt             time.Time // of the token, not of the session
 	BrowserConnectedAt    time.Time
@@ -29,13 +29,14 @@ type Session struct {
 	Closing               Closing // how it ended; zero while it is open
 }
 
-// Closing is which side ended a session, and how.
+// Closing says which side ended a session, and how.
 type Closing struct {
 	By string // one of wire.By*
-	// of the close frame that By sent; wire.CloseBroken where its connection broke without one, 0 for the gateway itself
+	// of the close frame that By sent; wire.CloseBroken if its connection broke without one, 0 for the gateway
+	// itself
 	Code        int
 	Detail      string // the reason in that close frame, or how the connection broke
-	NodeAnswers string // whether the node answered the gateway's last ping: "yes", "no", or "" where none was sent
+	NodeAnswers string // whether the node answered the gateway's last ping: "yes", "no", or "" if none was sent
 }
 
 const sessionColumns = `SELECT id, allocation_id, node_id, os_user, token_digest, correlation_id, task_id, created_at, expires_at,
@@ -80,7 +81,7 @@ func (s *Store) Mint(ctx context.Context, v Session) error {
 	})
 }
 
-// Step is one of the moments of a session, by the kind of its evidence.
+// Step is a moment in a session, named by the kind of its evidence.
 type Step string
 
 // The steps.
@@ -90,7 +91,7 @@ const (
 	StepPTY     Step = PTYReady
 )
 
-// stepUpdates note that a session came to a step, once.
+// stepUpdates record that a session reached a step, once.
 var stepUpdates = map[Step]string{
 	StepBrowser: "UPDATE sessions SET browser_connected_at = ?, correlation_id = ? WHERE id = ? AND " +
 		"browser_connected_at = 0",
@@ -99,7 +100,7 @@ var stepUpdates = map[Step]string{
 	StepPTY: "UPDATE sessions SET pty_ready_at = ?, correlation_id = ? WHERE id = ? AND pty_ready_at = 0",
 }
 
-// Reached notes that a session came to a step, once.
+// Reached records that a session reached a step, once.
 func (s *Store) Reached(ctx context.Context, v Session, step Step, at time.Time, detail map[string]any) error {
 	query, ok := stepUpdates[step]
 	if !ok {
@@ -112,12 +113,12 @@ func (s *Store) Reached(ctx context.Context, v Session, step Step, at time.Time,
 	})
 }
 
-// SetSessionTask notes the terminal.open of a session.
+// SetSessionTask stores the id of a session's terminal.open.
 func (s *Store) SetSessionTask(ctx context.Context, id, taskID string) error {
 	return s.touch(ctx, "UPDATE sessions SET task_id = ? WHERE id = ?", taskID, id)
 }
 
-// CloseSession ends a session, once; the first reason stays.
+// CloseSession ends a session, once; the first reason is kept.
 func (s *Store) CloseSession(ctx context.Context, v Session, reason string, how Closing, at time.Time) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		if err := exec(ctx, tx, `UPDATE sessions SET closed_at = ?, close_reason = ?, closed_by = ?, close_code = ?,
@@ -138,7 +139,7 @@ func (s *Store) CloseSession(ctx context.Context, v Session, reason string, how 
 	})
 }
 
-// CloseOrphans ends the sessions that a former process left open.
+// CloseOrphans ends the sessions that an earlier process left open.
 func (s *Store) CloseOrphans(ctx context.Context, now time.Time) error {
 	open, err := all(ctx, s.db, sessionFields, sessionColumns+"WHERE browser_connected_at > 0 AND closed_at = 0")
 	if err != nil {

@@ -1,8 +1,9 @@
-// Package store is the platform's memory: one SQLite database with nodes, credentials, tasks, allocations, terminal
-// sessions and the evidence of everything that happened to them.
+// Package store is the platform's database: one SQLite file with nodes, credentials, tasks, allocations, terminal
+// sessions and the evidence of every change to them.
 //
-// Every change of state is one transaction which also writes its evidence, so that neither exists without the other.
-// It holds no secret: tokens are stored by their digest. It contains no policy; callers pass the time.
+// Every change of state is one transaction that also writes its evidence, so that neither exists without the
+// other. The database holds no secret: tokens are stored by their digest. The package contains no policy; callers
+// pass the time.
 package store
 
 import (
@@ -23,7 +24,7 @@ import (
 // ErrNotFound is returned for a row that does not exist.
 var ErrNotFound = errors.New("not found")
 
-// Memory is the path of a database that lives as long as its Store.
+// Memory is the path of an in-memory database that lives as long as its Store.
 const Memory = ":memory:"
 
 // Store is the database. It is safe for concurrent use.
@@ -31,7 +32,7 @@ type Store struct{ db *sql.DB }
 
 // Open opens or creates the database at path and brings its schema up to date.
 func Open(ctx context.Context, path string) (*Store, error) {
-	// full: a watermark that was answered survives a power cut. immediate: a writing transaction takes the write lock
+	// full: a watermark that was sent survives a power cut. immediate: a writing transaction takes the write lock
 	// when it begins, and waits for it instead of failing half-way.
 	q := url.Values{"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)"},
 		"_txlock": {"immediate"}}
@@ -41,7 +42,7 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	}
 	db.SetMaxOpenConns(4)
 	if path == Memory {
-		db.SetMaxOpenConns(1) // each connection would have a database of its own
+		db.SetMaxOpenConns(1) // each connection would have its own database
 	}
 	s := &Store{db: db}
 	if err := s.migrate(ctx); err != nil {
@@ -53,7 +54,7 @@ func Open(ctx context.Context, path string) (*Store, error) {
 // Close closes the database.
 func (s *Store) Close() error { return s.db.Close() }
 
-// migrate applies the migrations that the database has not seen, each in a transaction of its own.
+// migrate applies the missing migrations, each in its own transaction.
 func (s *Store) migrate(ctx context.Context) error {
 	have, err := one(ctx, s.db, value[int], "PRAGMA user_version")
 	if err != nil {
@@ -93,7 +94,7 @@ func (s *Store) tx(ctx context.Context, do func(*sql.Tx) error) error {
 	return nil
 }
 
-// inTx returns what do returns, run in a transaction that is committed unless do fails.
+// inTx runs do in a transaction that is committed unless do fails, and returns do's result.
 func inTx[T any](ctx context.Context, s *Store, do func(*sql.Tx) (T, error)) (v T, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
 		v, err = do(tx)
@@ -102,21 +103,21 @@ func inTx[T any](ctx context.Context, s *Store, do func(*sql.Tx) (T, error)) (v 
 	return v, err
 }
 
-// querier is what *sql.DB and *sql.Tx have in common.
+// querier is the common part of *sql.DB and *sql.Tx.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// exec runs a statement whose outcome is its error alone. A transaction joins the errors of its statements: whichever
-// fails, nothing of it stays.
+// exec runs a statement without a result. A transaction joins the errors of its statements: if one fails, none
+// takes effect.
 func exec(ctx context.Context, q querier, query string, args ...any) error {
 	_, err := q.ExecContext(ctx, query, args...)
 	return err
 }
 
-// hit runs an update that must hit a row; missing is the error where it hits none.
+// hit runs an update that must change a row; missing is the error if it changes none.
 func hit(ctx context.Context, q querier, missing error, query string, args ...any) error {
 	res, err := q.ExecContext(ctx, query, args...)
 	if err != nil {
@@ -128,7 +129,7 @@ func hit(ctx context.Context, q querier, missing error, query string, args ...an
 	return missing
 }
 
-// all returns every row of a query; fields are the places in a T of the columns that the query selects.
+// all returns all rows of a query; fields returns pointers into a T for the columns of the query.
 func all[T any](ctx context.Context, q querier, fields func(*T) []any, query string, args ...any) ([]T, error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -146,7 +147,7 @@ func all[T any](ctx context.Context, q querier, fields func(*T) []any, query str
 	return out, rows.Err()
 }
 
-// one returns the first row of a query, as all does, or ErrNotFound.
+// one returns the first row of a query, like all, or ErrNotFound.
 func one[T any](ctx context.Context, q querier, fields func(*T) []any, query string, args ...any) (T, error) {
 	var v T
 	err := q.QueryRowContext(ctx, query, args...).Scan(fields(&v)...)
@@ -156,22 +157,23 @@ func one[T any](ctx context.Context, q querier, fields func(*T) []any, query str
 	return v, err
 }
 
-// value is the only field of a row.
+// value is the field of a row with a single column.
 func value[T any](v *T) []any { return []any{v} }
 
-// NewID returns prefix and 128 random bits.
+// NewID returns prefix plus 128 random bits.
 func NewID(prefix string) string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return prefix + hex.EncodeToString(b[:])
 }
 
-// Digest is how a token is stored and compared: the hex of its sha256. Tokens have 256 random bits, so no salt.
+// Digest returns the form in which a token is stored and compared: the hex sha256. Tokens have 256 random bits, so
+// no salt is needed.
 func Digest(token string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(token)))
 }
 
-// ms is t as stored: Unix milliseconds, 0 for never.
+// ms returns t as it is stored: Unix milliseconds, 0 for never.
 func ms(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

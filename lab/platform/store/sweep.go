@@ -12,18 +12,18 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// observations change nothing on a node, so that doing one twice does no harm, and one that was not done is a missing
-// observation. Every other task is a desired state: when it expires, its operation has failed.
+// observations are the task types that change nothing on a node: repeating one is harmless, and one that was not
+// done is a missing observation. Every other task is a desired state: if it expires, its operation has failed.
 var observations = []string{wire.TaskNoop, wire.TaskProbe, wire.TaskStatusProbe}
 
 // Observes reports whether a task is an observation.
 func (t Task) Observes() bool { return slices.Contains(observations, t.Type) }
 
-// Reclaim gives every observation that was handed out before a time, and has no result, back to the queue, once.
+// Reclaim returns every observation that was handed out before a time, and has no result, to the queue, once.
 func (s *Store) Reclaim(ctx context.Context, claimedBefore, now time.Time) ([]Task, error) {
 	const query = taskColumns +
 		`WHERE status = 'dispatched' AND type IN ('noop', 'probe', 'status.probe') AND reclaims = 0 AND claimed_at <= ? AND expires_at > ? ORDER BY claimed_at`
-	// without a write lock: hardly ever there is one
+	// without a write lock: there is hardly ever one
 	if found, err := all(ctx, s.db, taskFields, query, ms(claimedBefore), ms(now)); err != nil || len(found) == 0 {
 		return nil, err
 	}
@@ -48,14 +48,14 @@ func (s *Store) Reclaim(ctx context.Context, claimedBefore, now time.Time) ([]Ta
 	})
 }
 
-// Expire moves every open task past its time to expired and returns those. For each node that lost more than
-// observations it is an operation of its own, under one correlation id.
+// Expire expires every open task past its time and returns those tasks. For each node that lost more than
+// observations it adds an operation, with one correlation id for all.
 func (s *Store) Expire(ctx context.Context, now time.Time) ([]Task, error) {
 	return s.expire(ctx, now, NewID("sweep-"),
 		taskColumns+"WHERE status IN ('queued', 'dispatched') AND expires_at <= ? ORDER BY expires_at", ms(now))
 }
 
-// Withdraw expires one unclaimed task; a claimed one is left alone.
+// Withdraw expires one unclaimed task; it leaves a claimed one alone.
 func (s *Store) Withdraw(ctx context.Context, taskID string, now time.Time) ([]Task, error) {
 	return s.expire(ctx, now, "", taskColumns+"WHERE status = 'queued' AND id = ?", taskID)
 }
@@ -110,7 +110,7 @@ func expireOne(ctx context.Context, q querier, t *Task, sweep string, now time.T
 		settle(ctx, q, *t, now))
 }
 
-// swept makes the sweep itself visible, for each node whose operations it ended.
+// swept records the sweep itself, for each node whose operations it ended.
 func swept(ctx context.Context, q querier, tasks []Task, sweep string, now time.Time) error {
 	ended := map[string][]string{}
 	for _, t := range tasks {

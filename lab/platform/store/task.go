@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// Task is a task with its life. Its signature is not stored: it is made when the task is handed out.
+// Task is a task and its progress. Its signature is not stored: it is made when the task is handed out.
 type Task struct {
 	ID            string
 	NodeID        string
@@ -23,8 +23,8 @@ type Task struct {
 	ClaimedAt     time.Time
 	CompletedAt   time.Time // also of a failed or expired task
 	ExpiresAt     time.Time
-	Reclaims      int       // how often it went back to the queue for want of a result
-	LateAt        time.Time // when a result came after the expiry
+	Reclaims      int       // how often it returned to the queue without a result
+	LateAt        time.Time // when a result arrived after the expiry
 	Result        *wire.TaskResult
 }
 
@@ -47,8 +47,8 @@ func (s *Store) Task(ctx context.Context, id string) (Task, error) {
 	return one(ctx, s.db, taskFields, taskColumns+"WHERE id = ?", id)
 }
 
-// Enqueue stores a queued task with its operation; ErrNotFound when the node does not exist. observation: the task
-// changes nothing, so no operation is stored.
+// Enqueue stores a queued task with its operation; it returns ErrNotFound if the node does not exist. An
+// observation changes nothing, so no operation is stored for it.
 func (s *Store) Enqueue(ctx context.Context, t Task, observation bool) error {
 	return s.tx(ctx, func(tx *sql.Tx) error { return enqueue(ctx, tx, t, observation) })
 }
@@ -68,9 +68,9 @@ func enqueue(ctx context.Context, q querier, t Task, observation bool) error {
 	return errors.Join(err, record(ctx, q, t.evidence(TaskQueued, t.QueuedAt)))
 }
 
-// Claim hands out the node's oldest queued task; ErrNotFound if its queue is empty.
+// Claim hands out the node's oldest queued task; it returns ErrNotFound if the queue is empty.
 func (s *Store) Claim(ctx context.Context, nodeID string, now time.Time) (Task, error) {
-	// Looking first without a write lock keeps idle polls off the writers' way.
+	// Reading first without a write lock keeps idle polls from blocking writers.
 	if _, err := one(ctx, s.db, value[int], "SELECT 1 FROM tasks WHERE status = ? AND node_id = ? LIMIT 1",
 		wire.TaskQueued, nodeID); err != nil {
 		return Task{}, err
@@ -90,7 +90,7 @@ func (s *Store) Claim(ctx context.Context, nodeID string, now time.Time) (Task, 
 	})
 }
 
-// Requeue takes a claim back: its answer could not be delivered.
+// Requeue reverts a claim whose response could not be delivered.
 func (s *Store) Requeue(ctx context.Context, t Task, now time.Time) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		return errors.Join(
@@ -103,8 +103,8 @@ func (s *Store) Requeue(ctx context.Context, t Task, now time.Time) error {
 // ErrNotClaimed is returned for the result of a task that was never handed out.
 var ErrNotClaimed = errors.New("task was not handed out")
 
-// Finish stores a result. Doing it twice changes nothing, and news is false. A result of a task that expired after
-// it was handed out is kept and recorded as late: the task stays expired, and what it failed stays failed.
+// Finish stores a result. Repeating it changes nothing, and then news is false. The result of a task that expired
+// after it was handed out is stored and recorded as late: the task stays expired, and its consequences stay.
 func (s *Store) Finish(ctx context.Context, nodeID, taskID string, r wire.TaskResult,
 	now time.Time) (t Task, news bool, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
@@ -140,7 +140,7 @@ func (s *Store) Finish(ctx context.Context, nodeID, taskID string, r wire.TaskRe
 	return t, news, nil
 }
 
-// outcome is the evidence of a result.
+// outcome returns the evidence of a result.
 func (t Task) outcome(kind string, at time.Time) Evidence {
 	e := t.evidence(kind, at)
 	e.Detail["status"] = t.Result.Status
@@ -150,7 +150,7 @@ func (t Task) outcome(kind string, at time.Time) Evidence {
 	return e
 }
 
-// settle does what a task's end does to other things, in the transaction of that end.
+// settle applies the consequences of a task's end, in the same transaction.
 func settle(ctx context.Context, q querier, t Task, now time.Time) error {
 	switch {
 	case t.Type == wire.TaskCleanup:
@@ -161,7 +161,7 @@ func settle(ctx context.Context, q querier, t Task, now time.Time) error {
 	return nil
 }
 
-// StaleTasks counts a node's open tasks that are past their time, not swept yet.
+// StaleTasks counts a node's open tasks that are overdue and were not swept yet.
 func (s *Store) StaleTasks(ctx context.Context, nodeID string, now time.Time) (int, error) {
 	return one(ctx, s.db, value[int],
 		"SELECT count(*) FROM tasks WHERE status IN ('queued', 'dispatched') AND node_id = ? AND expires_at <= ?", nodeID,
@@ -169,7 +169,7 @@ func (s *Store) StaleTasks(ctx context.Context, nodeID string, now time.Time) (i
 }
 
 // LostResults counts a node's operations that were handed out and have no result: observations that were claimed
-// before the lease's start, and desired states that expired after the given time, whose result may come late. A
+// before the lease's start, and desired states that expired after the given time, whose result may still come. A
 // status probe does not count: it is a missing observation.
 func (s *Store) LostResults(ctx context.Context, nodeID string, claimedBefore,
 	expiredAfter time.Time) (int, error) {
@@ -181,14 +181,14 @@ func (s *Store) LostResults(ctx context.Context, nodeID string, claimedBefore,
 		nodeID, ms(claimedBefore), ms(expiredAfter))
 }
 
-// OpenTasks returns what a node has claimed and not finished, oldest first.
+// OpenTasks returns a node's claimed and unfinished tasks, oldest first.
 func (s *Store) OpenTasks(ctx context.Context, nodeID string, now time.Time) ([]Task, error) {
 	return all(ctx, s.db, taskFields,
 		taskColumns+"WHERE status = 'dispatched' AND node_id = ? AND expires_at > ? ORDER BY queued_at", nodeID, ms(now))
 }
 
-// LastSettled returns the node's newest task of any of the proving types (no-op, probe, status probe, terminal open)
-// that completed, failed or expired, or ErrNotFound.
+// LastSettled returns the node's newest task of a proving type (no-op, probe, status probe, terminal open) that
+// completed, failed or expired, or ErrNotFound.
 func (s *Store) LastSettled(ctx context.Context, nodeID string) (Task, error) {
 	return one(ctx, s.db, taskFields, taskColumns+`WHERE node_id = ? AND completed_at > 0
 		AND type IN ('noop', 'probe', 'status.probe', 'terminal.open') ORDER BY completed_at DESC LIMIT 1`, nodeID)

@@ -1,5 +1,5 @@
-// Package web is what the platform's HTTP listeners have in common: the correlation id of every request, the one
-// error envelope, the request log, bearer tokens. It knows nothing of nodes or tasks.
+// Package web is the common part of the platform's HTTP listeners: the correlation id of every request, the error
+// envelope, the request log, bearer tokens. It has no notion of nodes or tasks.
 package web
 
 import (
@@ -23,13 +23,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// statusClosed is nginx's status of a request whose caller did not wait for the answer.
+// statusClosed is nginx's status for a request whose caller disconnected before the response.
 const statusClosed = 499
 
-// maxBody bounds a request's body; the largest are heartbeats and batches of events.
+// maxBody bounds a request's body, in bytes; the largest are heartbeats and batches of events.
 const maxBody = 1 << 20
 
-// Error is an answer that is not a success. Err is for the log alone.
+// Error is an unsuccessful response. Err is only logged.
 type Error struct {
 	Status     int
 	Code       string
@@ -46,16 +46,15 @@ func (e *Error) Error() string {
 	return e.Code + ": " + e.Message
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Errorf makes an Error of a status, a code and a sentence.
+// Errorf returns an Error with a status, a code and a sentence.
 func Errorf(status int, code, format string, args ...any) *Error {
 	return &Error{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Handler answers a request, or returns what went wrong; an error that is not an *Error becomes a 500 without its
-// text.
+// Handler handles a request, or returns an error; an error that is not an *Error becomes a 500 without its text.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
 // ServeHTTP implements http.Handler.
@@ -65,12 +64,12 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// NotFound answers every path without a route.
+// NotFound handles every path without a route.
 func NotFound(http.ResponseWriter, *http.Request) error {
 	return Errorf(http.StatusNotFound, "route_not_found", "this listener has no such route")
 }
 
-// WriteError answers with the envelope.
+// WriteError responds with the error envelope.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	var e *Error
 	switch {
@@ -93,16 +92,16 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	WriteJSON(w, e.Status, wire.ErrorBody{Error: info})
 }
 
-// Answer is how a Handler ends: with v.
+// Answer responds with v; a Handler ends with it.
 func Answer(w http.ResponseWriter, status int, v any) error {
 	WriteJSON(w, status, v)
 	return nil
 }
 
-// WriteJSON answers with v.
+// WriteJSON responds with v as JSON.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
 	b, err := json.Marshal(v)
-	if err != nil { // a type of ours that cannot be marshalled
+	if err != nil { // one of our own types that cannot be marshaled
 		status, b = http.StatusInternalServerError, []byte(`{"error":{"code":"internal_error"}}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -112,7 +111,7 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(b) // the client may have disconnected
 }
 
-// ReadJSON reads the request's body into v; unknown fields are ignored, an absent body leaves v as it is.
+// ReadJSON decodes the request's body into v; unknown fields are ignored, and without a body v is unchanged.
 func ReadJSON(w http.ResponseWriter, r *http.Request, v any) error {
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
@@ -140,7 +139,7 @@ func Bearer(r *http.Request) diag.Secret {
 	return diag.NewSecret(strings.TrimSpace(token))
 }
 
-// trace is what a request carries through its handlers.
+// trace is the per-request data that the handlers share.
 type trace struct {
 	correlationID string
 	given         bool
@@ -162,7 +161,7 @@ func CorrelationID(ctx context.Context) string {
 	return ""
 }
 
-// GivenCorrelationID returns the correlation id that the caller sent, "" where we made one.
+// GivenCorrelationID returns the correlation id that the caller sent, "" if it sent none.
 func GivenCorrelationID(ctx context.Context) string {
 	if t := of(ctx); t != nil && t.given {
 		return t.correlationID
@@ -170,7 +169,7 @@ func GivenCorrelationID(ctx context.Context) string {
 	return ""
 }
 
-// NewCorrelationID makes one.
+// NewCorrelationID returns a random correlation id.
 func NewCorrelationID() string {
 	var b [12]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -185,8 +184,8 @@ func ValidCorrelationID(id string) bool {
 	return !strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' })
 }
 
-// Front gives every request of a listener its correlation id, echoed in the answer, and one log line without query
-// or headers.
+// Front gives every request of a listener a correlation id, which the response echoes, and one log line without
+// query or headers.
 func Front(log *slog.Logger, listener string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
@@ -213,10 +212,10 @@ func Front(log *slog.Logger, listener string, next http.Handler) http.Handler {
 	})
 }
 
-// maxName bounds a name that a caller made up, where one is kept at all.
+// maxName bounds a name that a caller made up, if it is stored at all.
 const maxName = 64
 
-// Clipped is a name that a caller made up, made fit to be kept: at most maxName plain characters.
+// Clipped makes a name from a caller safe to store: at most maxName plain characters.
 func Clipped(s string) string {
 	s = s[:min(len(s), maxName)]
 	return strings.Map(func(r rune) rune {
@@ -227,7 +226,8 @@ func Clipped(s string) string {
 	}, s)
 }
 
-// Remote is where a request came from: the address that a proxy on this host names, otherwise the peer.
+// Remote returns the address that a request came from: the one that a proxy on this host names, otherwise the
+// peer's.
 func Remote(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -241,7 +241,7 @@ func Remote(r *http.Request) string {
 	return host
 }
 
-// statusWriter remembers the status; an upgraded connection is 101.
+// statusWriter remembers the status; for an upgraded connection it is 101.
 type statusWriter struct {
 	http.ResponseWriter
 	code int

@@ -1,7 +1,6 @@
-// Package workload is the lab's sample workload: what a tenant's notebook is to the platform, in as few paths as a
-// walk asks for. It is the other side of the app's route: it serves files, lists the names of the headers that
-// reached it, and accepts a WebSocket. `gpuaas-platform workload` runs it on a lab node; the platform itself does not
-// know it.
+// Package workload is the lab's sample workload: it replaces a tenant's notebook, with only the paths that a walk
+// needs. It is the far end of the app's route: it serves files, lists the names of the headers that it received,
+// and accepts a WebSocket. `gpuaas-platform workload` runs it on a lab node; the platform itself does not use it.
 package workload
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// Paths beside the files'.
+// Paths in addition to those of the files.
 const (
 	PathHeaders   = "/headers" // {"header_names": ["Host", ...]}, sorted
 	PathWebSocket = "/ws"      // sends back each message
@@ -31,7 +30,7 @@ func Handler(files string) http.Handler {
 	return mux
 }
 
-// headers lists names and no values: these may be a user's cookie.
+// headers lists only names, since a value may be a user's cookie.
 func headers(w http.ResponseWriter, r *http.Request) {
 	names := append(slices.Collect(maps.Keys(r.Header)), "Host") // net/http keeps Host apart
 	slices.Sort(names)
@@ -41,7 +40,7 @@ func headers(w http.ResponseWriter, r *http.Request) {
 
 func echo(w http.ResponseWriter, r *http.Request) {
 	c, err := websocket.Accept(w, r,
-		&websocket.AcceptOptions{InsecureSkipVerify: true}) // any origin: it has nothing to lose
+		&websocket.AcceptOptions{InsecureSkipVerify: true}) // any origin: there is nothing to protect
 	if err != nil {
 		return // Accept has answered
 	}
