@@ -11,14 +11,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// row is one drill as the catalogue has it: expected values are here a second time, so that no file can change them
-// by itself. Blame nil: nothing may be found.
+// row is one drill of the catalogue. The expected values are repeated here, so that no file can change them by
+// itself. Blame nil: nothing may be found.
 type row struct {
 	id     string
-	tier   string // the weakest that the drill may promise
+	tier   string // the weakest tier that the drill may promise
 	hops   []diag.HopID
 	signal []diag.Signal
-	word   string // every failure word begins with it; "" = any
+	word   string // prefix of every failure word; "" = any
 }
 
 func catalogue() []row {
@@ -103,7 +103,7 @@ func builtin(t *testing.T) map[string]Scenario {
 	return byID
 }
 
-// TestCatalogue holds every file against its row, and allows no file without one.
+// TestCatalogue compares every file with its row, and allows no file without one.
 func TestCatalogue(t *testing.T) {
 	files := builtin(t)
 	for _, want := range catalogue() {
@@ -140,7 +140,7 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// TestCatalogueSaysMore: what the catalogue has on single rows, beside whom they blame.
+// TestCatalogueSaysMore checks the catalogue's further details of single rows, in addition to their blame.
 func TestCatalogueSaysMore(t *testing.T) {
 	browser := []diag.HopID{diag.HopBrowserTerminalWS}
 	first := map[string][]diag.HopID{
@@ -167,8 +167,8 @@ func TestCatalogueSaysMore(t *testing.T) {
 	}
 }
 
-// TestTiers: no step is weaker than the catalogue has for its drill, as it is planned, nor than its kind declares
-// without a word of the scenario that the machine may be lost.
+// TestTiers: no planned step has a weaker tier than the catalogue has for its drill, or than its kind declares,
+// unless the scenario says that the machine may be lost.
 func TestTiers(t *testing.T) {
 	files := builtin(t)
 	for _, want := range catalogue() {
@@ -186,8 +186,8 @@ func TestTiers(t *testing.T) {
 	}
 }
 
-// TestEveryDrillAssertsWhatAllMust: a bounded time, one correlation id, a control, a proof of the repair, a place in
-// the runbook that is there.
+// TestEveryDrillAssertsWhatAllMust: every drill has a time limit, one correlation id, a control probe, a proof of
+// the repair, and an existing section in the runbook.
 func TestEveryDrillAssertsWhatAllMust(t *testing.T) {
 	runbook, err := fs.ReadFile(os.DirFS("../docs"), "runbook.md")
 	if err != nil {

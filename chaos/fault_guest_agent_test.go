@@ -13,8 +13,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 )
 
-// TestGuestAgentKindAgainstThePlatform runs the kind's own commands against the reference platform: what is injected is
-// what is read then, undo brings the word before it, twice as once, and without undo it ends by itself.
+// TestGuestAgentKindAgainstThePlatform runs the kind's own commands against the reference platform: the injected
+// status is read back, undo restores the previous status, even if it runs twice, and without undo the status
+// expires.
 func TestGuestAgentKindAgainstThePlatform(t *testing.T) {
 	var ahead atomic.Int64 // of the platform's clock
 	p := platformtest.StartPlatform(t,
@@ -38,15 +39,15 @@ func TestGuestAgentKindAgainstThePlatform(t *testing.T) {
 		}
 	}
 	do(run.Do)
-	do(run.Do) // the word before stays the one before
+	do(run.Do) // the previous status is not overwritten
 	ahead.Store(int64(3 * time.Minute))
 	if do(run.State) != before {
 		t.Errorf("nobody withdrew it: after its time it is %s, and was %s", do(run.State), before)
 	}
 }
 
-// onPlatform plans a kind for a platform, and returns what runs its commands there, with the operator's token in a
-// header.
+// onPlatform plans a kind for a platform, and returns a function that runs its commands there, with the operator's
+// token in a header.
 func onPlatform(t *testing.T, p *platformtest.Platform, kind string, params any) (Made, func(step.Exec) string) {
 	t.Helper()
 	curl, err := exec.LookPath("curl")

@@ -10,9 +10,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 )
 
-// TestReleaseKindAgainstThePlatform runs the kind's own commands against the reference platform, whose node does not
-// come: the place is not free, undo gives the tenant the allocation again, twice as once, and without undo that comes
-// by itself.
+// TestReleaseKindAgainstThePlatform runs the kind's own commands against the reference platform, whose node is
+// absent: the slot is not free, undo returns the allocation to the tenant, even if it runs twice, and without undo
+// the release expires.
 func TestReleaseKindAgainstThePlatform(t *testing.T) {
 	var ahead atomic.Int64 // of the platform's clock
 	p := platformtest.StartPlatform(t, platformtest.Options{

@@ -33,7 +33,7 @@ func addresses(all ...string) Name {
 	return n
 }
 
-// testMachine is a node on which everything can be had.
+// testMachine is a node that has everything that a drill may need.
 func testMachine(role Role, id string) Machine {
 	m := Machine{
 		Role: role, ID: id, Host: id, Now: testNow, Root: true, SSH: netip.MustParseAddrPort("10.231.77.1:50022"),

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/scenarios"
 )
 
-// TestGameDayRefuses: a mistake in a game day is reported as one in a drill is, with file, line and field.
+// TestGameDayRefuses: a mistake in a game day is reported with file, line and field, as in a drill.
 func TestGameDayRefuses(t *testing.T) {
 	const head = "metadata:\n  id: our-day\n  title: x\n"
 	for name, tc := range map[string]struct{ text, want string }{

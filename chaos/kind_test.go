@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// kindCase is one fault, as a file has it, on a machine; spoil removes something from the machine.
+// kindCase is one fault, as in a file, on a machine; spoil removes something from the machine.
 type kindCase struct {
 	name, kind, params string
 	role               Role
@@ -156,7 +156,7 @@ func params(t *testing.T, text string) Params {
 	return Params{n.Content[0]}
 }
 
-// made plans one fault on a machine that has answered what the kind asks.
+// made plans one fault on a machine that has answered the kind's questions.
 func made(t *testing.T, tc kindCase) (Made, *step.Refusal) {
 	t.Helper()
 	k, ok := KindOf(tc.kind)
@@ -194,8 +194,8 @@ func made(t *testing.T, tc kindCase) (Made, *step.Refusal) {
 	return k.make(p, c)
 }
 
-// TestKinds holds the exact text of every kind: do, undo and verify together. No kind is without a case, and every case
-// that is refused is refused for the reason that it was made for.
+// TestKinds compares the exact text of every kind: do, undo and verify together. Every kind has a case, and every
+// refused case is refused for its intended reason.
 func TestKinds(t *testing.T) {
 	seen := map[string]bool{}
 	out := map[string]*strings.Builder{}
@@ -253,7 +253,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestKindTable: names are unique, and every row has what people need to choose.
+// TestKindTable: names are unique, and every row has the texts that people need to choose.
 func TestKindTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, k := range Kinds() {
@@ -264,7 +264,7 @@ func TestKindTable(t *testing.T) {
 	}
 }
 
-// TestUndoNeedsNoNames: what reaches a machine has addresses, so that no undo waits for a DNS that is broken.
+// TestUndoNeedsNoNames: a machine gets only addresses, so that no undo waits for a broken DNS.
 func TestUndoNeedsNoNames(t *testing.T) {
 	for _, tc := range kindCases() {
 		m, no := made(t, tc)
@@ -284,7 +284,7 @@ func TestUndoNeedsNoNames(t *testing.T) {
 	}
 }
 
-// TestParametersCount: a parameter that would be ignored, or read as another one, is refused by its name.
+// TestParametersCount: a parameter that would be ignored, or mistaken for another one, is refused by name.
 func TestParametersCount(t *testing.T) {
 	for _, tc := range []struct{ kind, params, key string }{
 		{"disk", `{dir: /var, fill: full, seenBy: app}`, "seenBy"},
@@ -319,7 +319,7 @@ func TestParametersCount(t *testing.T) {
 	}
 }
 
-// TestEnvironIsExact: a longer value and a longer name are others, as the real grep sees it.
+// TestEnvironIsExact: a longer value and a longer name do not match, with the real grep.
 func TestEnvironIsExact(t *testing.T) {
 	environ := filepath.Join(t.TempDir(), "environ")
 	if err := os.WriteFile(environ, []byte("A=https://a:18443\x00MY_A=https://a:1\x00B=two\nC=d\x00"), 0o600); err != nil {

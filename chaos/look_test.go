@@ -7,8 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// TestJournalLooksNameTheProcess: a drill on a machine with tenants believes the journal of the agent's main process,
-// and of nothing else in the agent's control group.
+// TestJournalLooksNameTheProcess: on a machine with tenants, a drill trusts only journal lines of the agent's main
+// process, and of nothing else in the agent's control group.
 func TestJournalLooksNameTheProcess(t *testing.T) {
 	const agent = "gpuaas-node-agent.service"
 	vars := map[string]string{"agent_unit": agent}

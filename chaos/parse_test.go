@@ -9,8 +9,8 @@ import (
 	"testing/fstest"
 )
 
-// TestFindReadsFilesAlone: anything but a file is not read, for it may never end, and of a large one no more than is
-// needed.
+// TestFindReadsFilesAlone: only regular files are read, since others may never end, and of a large one no more
+// than necessary.
 func TestFindReadsFilesAlone(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Symlink(os.DevNull, filepath.Join(dir, "a.yaml")); err != nil {

@@ -45,7 +45,7 @@ func TestPlanGolden(t *testing.T) {
 	golden(t, "plan-three-faults.txt", changesOf(two))
 }
 
-// changesOf is what a plan shows of its changes, as text.
+// changesOf returns the text that a plan shows for its changes.
 func changesOf(p Plan) string {
 	var b strings.Builder
 	for _, t := range p.Targets {
@@ -62,7 +62,7 @@ func changesOf(p Plan) string {
 
 func platformMachine() Machine { return testMachine(RolePlatform, Platform) }
 
-// planned is a drill's plan on machines that answer like the lab's.
+// planned returns a drill's plan on machines that answer like the lab's.
 func planned(t *testing.T, s *Scenario) Plan {
 	t.Helper()
 	facts := testFacts(testMachine(RoleNode, "n1"), testMachine(RolePeer, "n2"), platformMachine())
@@ -82,7 +82,7 @@ func planned(t *testing.T, s *Scenario) Plan {
 	return Make(*s, testProfile(), testSubject, facts, "r1")
 }
 
-// TestEveryBuiltinPlans: each drill's own files give drills that a machine takes.
+// TestEveryBuiltinPlans: the files of each built-in drill give drills that a machine accepts.
 func TestEveryBuiltinPlans(t *testing.T) {
 	for id, s := range builtin(t) {
 		p := planned(t, &s)
@@ -97,7 +97,8 @@ func TestEveryBuiltinPlans(t *testing.T) {
 	}
 }
 
-// answerAll has the machine have everything that is asked for, with texts in which every built-in edit finds its place.
+// answerAll gives the machine everything that is asked for, with texts in which every built-in edit finds its
+// place.
 func answerAll(m *Machine, q Questions) {
 	for _, n := range q.Tools {
 		m.Tools[n] = Tool("/usr/bin/" + n)
@@ -206,8 +207,8 @@ func TestZeroTargets(t *testing.T) {
 			t.Errorf("%q: %v, want %q", node, err, want)
 		}
 	}
-	// A fault may be made on another machine than the target's: that one needs the labels as well. One that is only looked
-	// from does not.
+	// A fault may be injected on another machine than the target: that machine needs the labels as well. A machine
+	// that is only probed from does not.
 	s.Faults = slices.Clone(s.Faults)
 	for role, want := range map[Role]string{RolePeer: "n2 has not the label lab: true", RolePlatform: ""} {
 		s.Target.Labels, s.Faults[0].On, s.Recovery.Proof.From = nil, role, RolePeer
@@ -228,8 +229,8 @@ func TestZeroTargets(t *testing.T) {
 
 func (s Scenario) machines(p profile.Profile) ([]Machine, error) { return s.Machines(p, testSubject) }
 
-// TestHash: it is the same for each run of an unchanged plan, whatever is minted for it, and another one for another
-// plan.
+// TestHash: the hash is the same for each run of an unchanged plan, whatever is minted for it, and differs for
+// another plan.
 func TestHash(t *testing.T) {
 	facts := testFacts(testMachine(RoleNode, "n1"))
 	s := builtin(t)["node-cert-expired"]
@@ -264,7 +265,8 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestPrivateFilesAreNotShown: a configuration that only its service may read is changed, and its text is in no output.
+// TestPrivateFilesAreNotShown: a configuration that only its service may read is changed, but its text is in no
+// output.
 func TestPrivateFilesAreNotShown(t *testing.T) {
 	facts := testFacts(testMachine(RoleNode, "n1"), platformMachine())
 	f := facts.Machines[1].Files["/etc/nginx/edge.d/term.conf"]
@@ -289,7 +291,7 @@ func TestPrivateFilesAreNotShown(t *testing.T) {
 	}
 }
 
-// TestDecisionPath: no name leaves its place in the path of a decision.
+// TestDecisionPath: no name can leave its segment in the path of a decision.
 func TestDecisionPath(t *testing.T) {
 	s := builtin(t)["cloned-identity"]
 	facts := testFacts(testMachine(RoleNode, "n1?x=1"), testMachine(RolePeer, "n2"), platformMachine())
@@ -307,7 +309,7 @@ func TestDecisionPath(t *testing.T) {
 	}
 }
 
-// TestPlanIsPure: the same again, also after a way through JSON.
+// TestPlanIsPure: the same input gives the same plan, also after a round trip through JSON.
 func TestPlanIsPure(t *testing.T) {
 	facts := testFacts(testMachine(RoleNode, "n1"), platformMachine())
 	one := plan(t, "three-faults", testProfile(), facts)

@@ -11,7 +11,7 @@ import (
 
 func mustPort(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
 
-// TestSurveyOfThisMachine runs the real script by the real shell, against files that this test knows.
+// TestSurveyOfThisMachine runs the real script with the real shell, on files that this test creates.
 func TestSurveyOfThisMachine(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
@@ -44,7 +44,7 @@ func TestSurveyOfThisMachine(t *testing.T) {
 		write("drills/"+run+"/gpuaas-fault", "#!/bin/sh\ntest \"$*\" = 'status --run "+run+"' && echo '{\"status\":"+status+
 			"}'\n", 0o700)
 	}
-	write("drills/r7/journal", "x", 0o600) // died in arming, before its program was there
+	write("drills/r7/journal", "x", 0o600) // died while arming, before its program was there
 	consent := write("chaos.allow", "node = n1\nuntil = 2030-01-01T00:00:00Z\ndisposable = yes\n", 0o644)
 	args := SurveyArgs(Questions{
 		Tools: []string{"sh", "no-such-tool"}, Names: []string{"127.0.0.1", "nowhere.invalid"},

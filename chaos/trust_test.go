@@ -34,8 +34,8 @@ evidence: [x]
 `)
 }
 
-// TestWhoseDrill: programs of a drill run on the operator's machine only where no one but root and the operator can
-// have written its file, or where the operator states by its digest that he read it.
+// TestWhoseDrill: a drill's programs run on the operator's machine only if no user except root and the operator
+// could have written its file, or if the operator confirms by its digest that he has read it.
 func TestWhoseDrill(t *testing.T) {
 	text := hereDrill("ours", `curl, "-s", "http://192.0.2.1/"`)
 	for name, c := range map[string]struct {
@@ -113,7 +113,7 @@ func TestWhoseDrill(t *testing.T) {
 	}
 }
 
-// TestLooksFromHere: what a program on the operator's machine has no use for is refused while the file is checked.
+// TestLooksFromHere: the check of a file rejects programs that a probe on the operator's machine does not need.
 func TestLooksFromHere(t *testing.T) {
 	for argv, want := range map[string]string{
 		`curl, "-s", "-o", /dev/null, "-m", "3", "-w", "http %{http_code}", "--cacert", "${operator_ca}", "${edge_api_url}/healthz"`: "",
@@ -148,7 +148,7 @@ func TestLooksFromHere(t *testing.T) {
 	}
 }
 
-// TestWhoseAPI: the operator's token goes to the profile's API or to the platform's own machine.
+// TestWhoseAPI: the operator's token is sent only to the profile's API or to the platform's own machine.
 func TestWhoseAPI(t *testing.T) {
 	const profiles = "https://api.example.test"
 	for base, want := range map[string]bool{

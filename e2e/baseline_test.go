@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestWhatChanged: something is changed on a healthy machine by the machine's own tools, the walk still passes, and
-// exactly that is what changed.
+// TestWhatChanged changes something on a healthy machine with the machine's own tools: the walk still passes, and
+// the comparison with the baseline shows exactly that change.
 func TestWhatChanged(t *testing.T) {
 	l := needLab(t)
 	green(t, node)

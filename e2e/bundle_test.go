@@ -14,8 +14,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab"
 )
 
-// canaryDropIn makes the agent's unit print secrets to its journal at each start, by a program named like the agent:
-// a bundle leaves out another program's lines where the journal knows which it was.
+// canaryDropIn makes the agent's unit print secrets to its journal at each start, from a program with the agent's
+// name: a bundle leaves out lines of another program if the journal identifies it.
 const canaryDropIn = `cp /bin/echo ` + canaryProgram + `; d=/etc/systemd/system/gpuaas-node-agent.service.d; mkdir -p $d
 printf '[Service]\nExecStartPre=` + canaryProgram + ` GPUAAS_ENROLLMENT_TOKEN=CanaryTok3nInTheJournal99 ` +
 	`Cookie: sid=canarycookie77\nExecStartPre=` + canaryProgram +
@@ -26,8 +26,8 @@ const canaryProgram = "/usr/local/bin/gpuaas-agent-canary"
 
 var journalCanaries = []string{"CanaryTok3n", "canarycookie", "canaryquery"}
 
-// TestBundle: healthy, with a dead agent, with a dead API, and from a machine that is off, the archive has all
-// available evidence, lists the missing, and is finished within its budget.
+// TestBundle: on a healthy node, with a dead agent, with a dead API, and from a machine that is off, the archive
+// contains all available evidence, lists what is missing, and is finished within its budget.
 func TestBundle(t *testing.T) {
 	l := needLab(t)
 	green(t, node)
@@ -66,7 +66,7 @@ func TestBundle(t *testing.T) {
 	}
 }
 
-// bundle makes one, checks it, and searches every file of it for secrets.
+// bundle creates a bundle, checks it, and searches each of its files for secrets.
 func bundle(t *testing.T, l *lab.Lab, name string, want int) *evidence.Manifest {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "b.tar.gz")
@@ -100,7 +100,8 @@ func bundle(t *testing.T, l *lab.Lab, name string, want int) *evidence.Manifest 
 	return m
 }
 
-// joined looks for the walk's own task in the history: one correlation id, in the events of all that saw it pass.
+// joined checks the history for the walk's own task: one correlation id, in the events of every component that
+// handled it.
 func joined(t *testing.T, m *evidence.Manifest, history []byte) {
 	t.Helper()
 	events, err := evidence.ReadNDJSON(history)

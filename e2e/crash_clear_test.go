@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// clear removes what the drill left, in one of the ways in which that can be done: cells take turns.
+// clear removes what the drill left, in one of the possible ways: cells take turns.
 func (c *crashTrial) clear() {
 	c.t.Helper()
 	r, err := c.ask("residue")
@@ -28,7 +28,8 @@ func (c *crashTrial) clear() {
 	ways[h.Sum32()%uint32(len(ways))]()
 }
 
-// byRevert uses the command, and the one that looks for what it cannot know of: the program of a tool that was killed.
+// byRevert uses the revert command, and the one that finds what revert cannot know of: the program of a killed
+// tool.
 func (c *crashTrial) byRevert() {
 	c.t.Helper()
 	c.row.cleared = "revert"
@@ -36,14 +37,14 @@ func (c *crashTrial) byRevert() {
 	c.command(exitClean, "residue")
 }
 
-// byPanic uses the command for those who know nothing.
+// byPanic uses the command that needs no knowledge of the drill.
 func (c *crashTrial) byPanic() {
 	c.t.Helper()
 	c.row.cleared = "panic"
 	c.command(exitClean, "panic")
 }
 
-// exitClean is the exit code of commands that left nothing.
+// exitClean is the exit code of commands that found nothing left.
 const exitClean = 0
 
 func (c *crashTrial) command(want int, name string) {
@@ -54,7 +55,7 @@ func (c *crashTrial) command(want int, name string) {
 	}
 }
 
-// nextRun lets another drill take the machine over.
+// nextRun lets the next drill take over the machine.
 func (c *crashTrial) nextRun() {
 	c.t.Helper()
 	c.row.cleared = "next run"
@@ -98,12 +99,12 @@ func (c *crashTrial) byHand() {
 		r, err := c.ask("close", "--force", "--run", c.run)
 		say("close by force", r, err)
 	}
-	// A tool that was killed leaves its program in a tmpfs of its own until the next one, or the next boot.
+	// A killed tool leaves its program in a tmpfs until the next run, or the next boot.
 	c.on(
 		`rm -f /run/gpuaasctl/gpuaas-fault-* /run/gpuaasctl/.gpuaas-fault-*; if mountpoint -q /run/gpuaasctl; then umount /run/gpuaasctl; fi; rmdir /run/gpuaasctl 2>/dev/null || true`)
 }
 
-// clean wants nothing left: by our own fingerprint, and by independent tools, to the byte.
+// clean checks that nothing is left: with our own fingerprint, and with independent tools, byte by byte.
 func (c *crashTrial) clean() {
 	c.t.Helper()
 	if r, err := c.ask("residue"); err != nil || r.Clean == nil || !*r.Clean {
@@ -124,7 +125,7 @@ func (c *crashTrial) clean() {
 		lost(c.looked, now), c.account())
 }
 
-// account is what is known of the run, for the log of a cell that failed.
+// account describes the run, for the log of a failed cell.
 func (c *crashTrial) account() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "cell %s on %s (walks of %s), run %s, %s\n", c.name(), c.machine, c.walked, c.run, c.row.struck)
@@ -165,12 +166,12 @@ func (c *crashTrial) account() string {
 
 func tailOf(s string) string { return s[max(0, len(s)-2000):] }
 
-// rescue leaves the lab to the other cells as well as it can be left.
+// rescue restores the lab as far as possible for the other cells.
 func (c *crashTrial) rescue() {
 	if c.tool == nil || c.tool.Process == nil {
 		return
 	}
-	c.tool.Process.Kill() // long dead, but for a cell that gave up
+	c.tool.Process.Kill() // long dead, unless the cell gave up
 	<-c.ended
 	if !c.t.Failed() {
 		return

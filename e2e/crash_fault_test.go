@@ -15,8 +15,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// fault runs gpuaas-fault on the machine without putting it there: from a file of the host that stays open. It sees the
-// cgroups as processes of the machine do, since the fingerprint has their mount.
+// fault runs gpuaas-fault on the machine without installing it there: from an open file of the host. It sees the
+// cgroups like a process of the machine, since the fingerprint includes their mount.
 func (c *crashTrial) fault(args ...string) ([]byte, error) {
 	f, err := os.Open(c.matrix.fault)
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *crashTrial) fault(args ...string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// ask is fault for the commands that answer with one line.
+// ask is fault for commands that reply with one line.
 func (c *crashTrial) ask(args ...string) (step.Reply, error) {
 	out, err := c.fault(args...)
 	var r step.Reply
@@ -57,7 +57,7 @@ func (c *crashTrial) fingerprint() (onnode.Fingerprint, error) {
 	return f, err
 }
 
-// traces are what a drill may have on the machine until it is closed, and the tool while it works.
+// traces lists what a drill may have on the machine until it is closed, and the tool while it works.
 func (c *crashTrial) traces() []step.Allow {
 	const why = "the drill's own"
 	var all []step.Allow
@@ -77,7 +77,7 @@ func (c *crashTrial) traces() []step.Allow {
 	return all
 }
 
-// differs is what is not as before, one line each, but for what is allowed.
+// differs returns the differences from the earlier state, one line each, without the allowed ones.
 func (c *crashTrial) differs(allowed []step.Allow) ([]string, error) {
 	now, err := c.fingerprint()
 	if err != nil {
@@ -90,9 +90,9 @@ func (c *crashTrial) differs(allowed []step.Allow) ([]string, error) {
 	return all, nil
 }
 
-// snapshot is what standard tools of the machine report of everything that these drills touch, and of what drills leave
-// behind. Sessions come and go, and a few mounts have names that are drawn at each boot. systemd may be reading its
-// units again: it is asked again then.
+// snapshot is the output of the machine's standard tools about everything that these drills change, and that
+// drills leave behind. It leaves out sessions, which come and go, and mounts whose names differ after each boot.
+// While systemd reloads its units, it is asked again.
 const snapshot = `
 ask() { for i in 1 2 3 4 5 6; do x=$(systemctl "$@" 2>/dev/null) && [ -n "$x" ] && { echo "$x"; return; }; sleep 0.5; done; exit 9; }
 echo == packet filter; nft -s list ruleset
@@ -110,7 +110,7 @@ echo == ours; find /var/lib/gpuaasctl /run/gpuaasctl -mindepth 1 ! -name 'gpuaas
 echo == environment; p=$(systemctl show -P MainPID gpuaas-node-agent); [ "$p" = 0 ] || tr '\0' '\n' </proc/$p/environ | grep -c '^GPUAAS_CRASH_MATRIX=' || true
 `
 
-// lost is what one text has and the other one lacks, by lines.
+// lost returns the lines that only one of two texts has.
 func lost(before, after string) string {
 	count := map[string]int{}
 	for line := range strings.Lines(before) {

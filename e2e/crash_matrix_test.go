@@ -22,10 +22,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab"
 )
 
-// crashSample is how many cells the lab suite runs: one for each way to die.
+// crashSample is the number of cells in the lab suite: one for each way to die.
 const crashSample = 9
 
-// crashCell is one drill in which something dies as soon as one step of it was reported.
+// crashCell is one drill in which something dies as soon as one step of the drill was reported.
 type crashCell struct {
 	tier   string // of its faults; the drill is testdata/crash-TIER.yaml
 	at     drill.Kind
@@ -34,7 +34,7 @@ type crashCell struct {
 
 func (c crashCell) name() string { return fmt.Sprintf("%s/%s/%s", c.tier, c.at, c.strike) }
 
-// crashTiers are the drills, one for each way in which a fault can end.
+// crashTiers lists the drills, one for each way in which a fault can end.
 func crashTiers() []string { return []string{"t0", "t1", "t2", "t3"} }
 
 // crashSteps are the events of a run at which something may die, in order.
@@ -46,7 +46,7 @@ func crashSteps() []drill.Kind {
 // platform reports whether the cell breaks the platform, and so the walks of all nodes.
 func (c crashCell) platform() bool { return c.tier == "t3" }
 
-// crashCells is the whole matrix. Those of the platform come first, since nothing else can be tried meanwhile.
+// crashCells is the whole matrix. The platform's cells come first, since no other cell can run at the same time.
 func crashCells() []crashCell {
 	var all []crashCell
 	for _, tier := range slices.Backward(crashTiers()) {
@@ -59,7 +59,7 @@ func crashCells() []crashCell {
 	return all
 }
 
-// sampleCells draws as many cells as there are ways to die: each way once, each tier as often as the others.
+// sampleCells draws as many cells as there are ways to die: each way once, and each tier equally often.
 func sampleCells(seed uint64) []crashCell {
 	r := rand.New(rand.NewPCG(seed, 0))
 	tiers, steps := r.Perm(crashSample), r.Perm(len(crashSteps()))
@@ -71,7 +71,7 @@ func sampleCells(seed uint64) []crashCell {
 	return all
 }
 
-// crashSeed is the one that was given, or one of its own for each hour.
+// crashSeed is the given seed, or one that changes every hour.
 func crashSeed(t *testing.T) uint64 {
 	if text := os.Getenv("GPUAASCTL_CRASH_SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
@@ -85,7 +85,7 @@ func crashSeed(t *testing.T) uint64 {
 	return uint64(h.Sum32())
 }
 
-// chosenCells are all where they are asked for, or where -run names cells; else a sample.
+// chosenCells returns all cells if they are requested or -run names cells; otherwise a sample.
 func chosenCells(t *testing.T) []crashCell {
 	named := false
 	if f := flag.Lookup("test.run"); f != nil {
@@ -100,9 +100,9 @@ func chosenCells(t *testing.T) []crashCell {
 	return sampleCells(seed)
 }
 
-// TestCrashMatrix: whatever process dies, and at whatever step of a drill, the machine is restored within the drill's
-// time to live and the grace of its undoing, the journal or the log names who reverted it, and closing it leaves
-// nothing behind.
+// TestCrashMatrix: whatever process dies, and at whatever step of a drill, the machine is restored within the
+// drill's TTL and the grace period of the undo, the journal or the log names who reverted it, and closing the
+// drill leaves nothing behind.
 func TestCrashMatrix(t *testing.T) {
 	l := needLab(t)
 	m := &crashMatrix{lab: l, free: make(chan string, len(l.Machines())), fault: renamedFault(t)}
@@ -129,7 +129,7 @@ func TestCrashMatrix(t *testing.T) {
 	}
 }
 
-// crashMatrix is what the cells have in common.
+// crashMatrix is the shared state of the cells.
 type crashMatrix struct {
 	lab   *lab.Lab
 	free  chan string // nodes on which no drill is
@@ -137,7 +137,7 @@ type crashMatrix struct {
 
 	mu   sync.Mutex // guards what follows
 	rows []crashRow
-	sure map[string]bool // nodes that were well when their last cell ended
+	sure map[string]bool // nodes that were healthy at the end of their last cell
 }
 
 // renamedFault copies gpuaas-fault.
@@ -154,7 +154,7 @@ func renamedFault(t *testing.T) string {
 	return path
 }
 
-// unsure reports whether the node must be healthy before a cell begins. One of the platform concerns every node.
+// unsure reports whether the node must be checked before a cell begins. A cell of the platform affects every node.
 func (m *crashMatrix) unsure(c *crashTrial) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,9 +170,9 @@ func (m *crashMatrix) unsure(c *crashTrial) bool {
 type crashRow struct {
 	crashCell
 	struck  string        // what was hit, and how long after the step was reported
-	missed  bool          // there was nothing to hit any more
+	missed  bool          // the target no longer existed
 	reverts string        // who, and why
-	within  time.Duration // from the arming until the machine was as before
+	within  time.Duration // from the arming until the machine was in its earlier state
 	cleared string        // by whom
 	took    time.Duration
 	failed  bool
@@ -208,7 +208,7 @@ func (r crashRow) String() string {
 		r.took.Seconds(), r.struck, r.within.Seconds(), r.reverts, r.cleared)
 }
 
-// table is every cell that was tried, and how many there were of each kind.
+// table lists every cell that was run, and the counts of each kind.
 func (m *crashMatrix) table() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

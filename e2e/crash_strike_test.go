@@ -14,11 +14,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 )
 
-// strike is one way in which a run can be hit.
+// strike is one way to disrupt a run.
 type strike struct {
 	name string
 	hit  func(*crashTrial) (what string, struck bool) // what was hit, and whether there was a target
-	lift func(*crashTrial)                            // takes the cause away again; nil where it passes by itself
+	lift func(*crashTrial)                            // removes the cause again; nil if it passes by itself
 	// needs is a program of this host without which the strike is skipped; make test-lab installs it.
 	needs string
 }
@@ -49,8 +49,8 @@ func (c *crashTrial) killTool() (string, bool) {
 	return "tool", true
 }
 
-// sureThere reports whether the machine was watched and the operator connected when it was struck: at these steps,
-// unless the run has gone on to its end since.
+// sureThere reports whether the watchdog was running and the operator connected at the strike: they are at these
+// steps, unless the run has continued to its end since.
 func (c *crashTrial) sureThere() bool {
 	c.t.Helper()
 	c.read()
@@ -58,7 +58,7 @@ func (c *crashTrial) sureThere() bool {
 		slices.Contains([]drill.Kind{drill.Armed, drill.Breaking, drill.Broken}, c.at)
 }
 
-// cutSSH ends every connection of the operator at the machine's end.
+// cutSSH closes every connection of the operator at the machine's end.
 func (c *crashTrial) cutSSH() (string, bool) {
 	c.t.Helper()
 	n := c.on(
@@ -70,10 +70,10 @@ func (c *crashTrial) cutSSH() (string, bool) {
 	return n + " sessions", n != "0"
 }
 
-// pathLost is for how long packets vanish: longer than the drill's lease lives without being renewed.
+// pathLost is how long packets vanish: longer than the drill's lease.
 const pathLost = 12 * time.Second
 
-// losePath has every packet between the operator and the machine vanish, without a word to either.
+// losePath drops every packet between the operator and the machine silently.
 func (c *crashTrial) losePath() (string, bool) {
 	c.filter(fmt.Sprintf(`table inet %[1]s {
  chain out { type filter hook output priority 0; ip daddr %[2]s drop; }
@@ -101,10 +101,10 @@ func (c *crashTrial) filter(text string) {
 	}
 }
 
-// watchdogComes is how long a watchdog is waited for while the machine is made ready.
+// watchdogComes bounds the wait for a watchdog during arming.
 const watchdogComes = 4 * time.Second
 
-// killWatchdog kills the drill's watchdog; one that is about to come is waited for, one that is over is not there.
+// killWatchdog kills the drill's watchdog; it waits for one that is about to start.
 func (c *crashTrial) killWatchdog() (string, bool) {
 	c.t.Helper()
 	wait := "0"
@@ -125,14 +125,14 @@ done`))
 	return "watchdog", true
 }
 
-// killBoth kills the tool first, so that the lease is not renewed meanwhile.
+// killBoth kills the tool first, so that it cannot renew the lease in between.
 func (c *crashTrial) killBoth() (string, bool) {
 	tool, _ := c.killTool()
 	watchdog, _ := c.killWatchdog()
 	return tool + " and " + watchdog, true
 }
 
-// killAgent kills what runs on the machine for the platform's sake: the agent, or the platform itself.
+// killAgent kills the agent, or on the platform's machine the platform.
 func (c *crashTrial) killAgent() (string, bool) {
 	unit := "gpuaas-node-agent"
 	if c.machine == platform {
@@ -163,7 +163,7 @@ func (c *crashTrial) reboot() (string, bool) {
 	return "machine", true
 }
 
-// losePower restarts the machine with no word to anybody on it, so that no watchdog can revert anything first.
+// losePower restarts the machine without notifying its processes, so that no watchdog can revert anything first.
 func (c *crashTrial) losePower() (string, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
 	defer cancel()

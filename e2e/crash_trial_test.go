@@ -23,10 +23,10 @@ import (
 const (
 	crashTTL   = 30 * time.Second
 	crashReach = 3 * time.Minute // until the step at which something dies
-	crashTool  = 3 * time.Minute // until a tool that is alive gives up
+	crashTool  = 3 * time.Minute // until a living tool gives up
 )
 
-// crashTrial is one cell while it is tried.
+// crashTrial is a running cell.
 type crashTrial struct {
 	crashCell
 	t       *testing.T
@@ -37,14 +37,14 @@ type crashTrial struct {
 	row     crashRow
 
 	before onnode.Fingerprint
-	looked string // by independent tools, before
+	looked string // output of independent tools, before
 
 	tool      *exec.Cmd
 	ended     chan struct{} // the tool has
 	killed    bool          // by the test
 	out, errs bytes.Buffer
 	state     string // the folder of the tool's log
-	again     int    // how often the run did not begin
+	again     int    // how often the run failed to begin
 	run       string // id of the drill, once it is known
 	events    []drill.Event
 	size      int64 // of the log, when it was read
@@ -107,7 +107,7 @@ func (c *crashTrial) well() {
 	c.t.Fatalf("%s is not well after %s:\n%s%s", c.walked, settle, out, stderr)
 }
 
-// read takes in what the run has reported since.
+// read reads what the run has reported since the last call.
 func (c *crashTrial) read() {
 	c.t.Helper()
 	if c.run == "" {
@@ -118,7 +118,7 @@ func (c *crashTrial) read() {
 		c.run = filepath.Base(filepath.Dir(runs[0]))
 	}
 	path := filepath.Join(c.state, "gpuaasctl", "drills", c.run, drill.EventsFile)
-	if fi, err := os.Stat(path); err != nil || fi.Size() == c.size { // asked a thousand times a second
+	if fi, err := os.Stat(path); err != nil || fi.Size() == c.size { // called a thousand times per second
 		return
 	}
 	b, err := os.ReadFile(path)
@@ -133,7 +133,7 @@ func (c *crashTrial) read() {
 	c.events = events
 }
 
-// first gives the first event of a kind about the machine; of walks, the first while the fault is there.
+// first returns the first event of a kind about the machine; for walks, the first one during the fault.
 func (c *crashTrial) first(kind drill.Kind) *drill.Event {
 	i := slices.IndexFunc(c.events, func(e drill.Event) bool {
 		if kind == drill.Walked {
@@ -147,8 +147,8 @@ func (c *crashTrial) first(kind drill.Kind) *drill.Event {
 	return &c.events[i]
 }
 
-// reach waits until the run reports the step; false if the step did not begin. What a walk of the cell before has
-// left with the platform, a task that was not taken, may be called stale later than that cell was seen to end well.
+// reach waits until the run reports the step; it returns false if the step did not begin. An untaken task of an
+// earlier cell's walk may be reported as stale after that cell ended well.
 func (c *crashTrial) reach() bool {
 	c.t.Helper()
 	for began := time.Now(); time.Since(began) < crashReach; time.Sleep(time.Millisecond) {
@@ -182,8 +182,8 @@ func (c *crashTrial) hit() {
 	c.row.struck, c.row.missed = fmt.Sprintf("%s, %d ms after", what, after.Milliseconds()), !struck
 }
 
-// heals waits until the machine is as before for good. That must be within the time to live and the grace, from the
-// arming.
+// heals waits until the machine is permanently in its earlier state. That must happen within the TTL and the grace
+// period since the arming.
 func (c *crashTrial) heals() {
 	c.t.Helper()
 	arming := c.first(drill.Arming).At.Time
@@ -204,7 +204,7 @@ func (c *crashTrial) heals() {
 	c.t.Errorf("the machine is not as before within %s of the arming: %s\n%s", deadline.Sub(arming), why, c.account())
 }
 
-// open is what speaks against the machine being as before for good; "" nothing.
+// open returns why the machine is not permanently in its earlier state; "" if it is.
 func (c *crashTrial) open() string {
 	r, err := c.ask("status", "--run", c.run, "--journal")
 	switch {
@@ -262,15 +262,15 @@ func (c *crashTrial) end() {
 		return
 	}
 	switch v := report.Drills[0].Verdict; {
-	case v.Word == drill.Residue && c.strike == "fill-disk": // the room that the test takes
-	// it may have been down when it was looked at first
+	case v.Word == drill.Residue && c.strike == "fill-disk": // the space that the test uses
+	// it may have been down during the first comparison
 	case v.Word == drill.Residue && c.strike == "kill-agent" && c.at == drill.Arming:
 	case v.Word == drill.Residue || v.Word == drill.Conflict:
 		c.t.Errorf("the tool says %s: %s\n%s", v.Word, v.Text, c.account())
 	}
 }
 
-// relieve takes the cause away, once.
+// relieve removes the cause, once.
 func (c *crashTrial) relieve() {
 	if s := strikeOf(c.strike); s.lift != nil && !c.relieved && c.row.struck != "" {
 		c.relieved = true

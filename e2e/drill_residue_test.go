@@ -18,8 +18,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab"
 )
 
-// leftover is something made with standard tools, in one class of a fingerprint and, where one thing is not supported
-// without another, in others as well.
+// leftover is something that standard tools create, in one class of a fingerprint and, if it implies others, in
+// those as well.
 type leftover struct {
 	class    step.Class
 	key      string // is in the key of what is found
@@ -29,7 +29,7 @@ type leftover struct {
 
 const inAgent = "nsenter -m -t $(systemctl show -P MainPID gpuaas-node-agent) -- "
 
-// leftovers are those on a node, whose workload is this unit.
+// leftovers returns the leftovers for a node, whose workload is this unit.
 func leftovers(workload string) []leftover {
 	leftDropIn, leftMask := "/run/systemd/system/"+workload+".d", "/run/systemd/system.control/"+workload
 	alsoFile, alsoUnit := []step.Class{step.ClassFile}, []step.Class{step.ClassUnit}
@@ -79,8 +79,8 @@ func leftovers(workload string) []leftover {
 	}
 }
 
-// TestDrillResidue leaves something behind after a drill, in every class of the fingerprint, and wants it found, and
-// nothing else; and nothing once it is gone. One thing after the other on each node.
+// TestDrillResidue leaves something behind after a drill, in every class of the fingerprint. The comparison must
+// find exactly that, and nothing after its removal. Each node handles one leftover after the other.
 func TestDrillResidue(t *testing.T) {
 	l := needLab(t)
 	t.Parallel()
@@ -111,7 +111,7 @@ func TestDrillResidue(t *testing.T) {
 	}
 }
 
-// plant leaves something, wants that found, and removes it.
+// plant creates a leftover, checks that it is found, and removes it.
 func (f faultTool) plant(t *testing.T, p leftover) {
 	on(t, f.l, f.machine, p.do)
 	found := f.residue(t)
@@ -126,7 +126,7 @@ func (f faultTool) plant(t *testing.T, p leftover) {
 	if !seen {
 		t.Errorf("not found in %v", found)
 	}
-	for began := time.Now(); ; time.Sleep(200 * time.Millisecond) { // a unit takes its time to be up
+	for began := time.Now(); ; time.Sleep(200 * time.Millisecond) { // a unit takes a moment to start
 		left := f.residue(t)
 		if len(left) == 0 {
 			return
@@ -137,7 +137,7 @@ func (f faultTool) plant(t *testing.T, p leftover) {
 	}
 }
 
-// aDrill is a drill that does nothing: no step of it is asked for.
+// aDrill is a drill without effect: none of its steps is requested.
 func aDrill(t *testing.T, machine string) []byte {
 	t.Helper()
 	d := step.Drill{Schema: step.Schema, Run: "residue", Scenario: "residue", Node: machine, By: "test", At: time.Now(),
@@ -172,7 +172,7 @@ func pushFault(t *testing.T, l *lab.Lab, machine string) faultTool {
 	return faultTool{l, machine}
 }
 
-// reply runs one command, and wants it done.
+// reply runs one command, which must succeed.
 func (f faultTool) reply(t *testing.T, in []byte, args ...string) step.Reply {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
@@ -191,13 +191,13 @@ func (f faultTool) reply(t *testing.T, in []byte, args ...string) step.Reply {
 	return r
 }
 
-// residue is what verify finds beside what the drill needs until it is closed.
+// residue returns what verify finds, except for what the drill needs until it is closed.
 func (f faultTool) residue(t *testing.T) []step.Residue {
 	t.Helper()
 	return step.Unexplained(f.reply(t, nil, "verify").Residue)
 }
 
-// clean wants nothing of ours on the machine.
+// clean checks that the machine has nothing of ours.
 func (f faultTool) clean(t *testing.T) {
 	t.Helper()
 	if r := f.reply(t, nil, "residue"); !*r.Clean {

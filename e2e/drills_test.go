@@ -23,10 +23,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/scenarios"
 )
 
-// TestDrills runs every built-in drill in a drawn order, and requires each to pass and nothing to be left, by the
-// drills' own claims and by independent tools before the first and after the last. Those that concern more than one
-// node are one game day, the others run on several nodes at once. The seed is printed: GPUAASCTL_DRILL_SEED draws the
-// same order again. With GPUAASCTL_UPDATE_GOLDEN the runs are kept as recordings.
+// TestDrills runs every built-in drill in a random order. Each must pass and leave nothing behind, by its own
+// claims and by independent tools before the first drill and after the last. Drills that concern several nodes
+// form one game day; the others run on several nodes concurrently. The seed is printed: GPUAASCTL_DRILL_SEED
+// repeats the order. With GPUAASCTL_UPDATE_GOLDEN the runs become recordings.
 func TestDrills(t *testing.T) {
 	l := needLab(t)
 	green(t, node)
@@ -55,8 +55,8 @@ func TestDrills(t *testing.T) {
 	asBefore(t, l, before)
 }
 
-// settled waits until no task of a node is open that can expire. What an agent was handed as it was stopped or killed
-// is found expired up to 20 s later, by the walk of the test that has the node next.
+// settled waits until a node has no open task that can expire. The task of an agent that was stopped or killed is
+// found expired up to 20 s later, by a walk of the next test on the node.
 func settled(t *testing.T, l *lab.Lab, machine string) {
 	t.Helper()
 	var open []string
@@ -87,7 +87,7 @@ func settled(t *testing.T, l *lab.Lab, machine string) {
 	t.Logf("tasks of %s are still open: %v", machine, open)
 }
 
-// drawn are all built-in drills in the order of the seed: those that concern more than one node, and those of one.
+// drawn returns all built-in drills in the order of the seed: those that concern several nodes, and those of one.
 func drawn(t *testing.T, seed string) (ofAll, ofNodes []string) {
 	t.Helper()
 	all, err := chaos.Load(scenarios.Files, "scenarios")
@@ -121,7 +121,7 @@ func gameDayOf(t *testing.T, ids []string) string {
 	return path
 }
 
-// runDrills runs drills on a node, and wants each to pass.
+// runDrills runs drills on a node; each must pass.
 func runDrills(t *testing.T, machine string, drills ...string) {
 	t.Helper()
 	argv := append(append([]string{"chaos", "run"}, drills...), subject(machine)...)
@@ -148,7 +148,8 @@ func runDrills(t *testing.T, machine string, drills ...string) {
 	}
 }
 
-// asBefore wants every machine to be as before by independent tools. A unit that was just restarted takes its moment.
+// asBefore checks with independent tools that every machine is in its earlier state. A unit that was just
+// restarted takes a moment.
 func asBefore(t *testing.T, l *lab.Lab, before map[string]string) {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(300 * time.Millisecond) {
@@ -170,7 +171,7 @@ func asBefore(t *testing.T, l *lab.Lab, before map[string]string) {
 	}
 }
 
-// snapshots are what independent tools report of every machine of the lab.
+// snapshots returns the output of independent tools about every machine of the lab.
 func snapshots(t *testing.T, l *lab.Lab) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -180,7 +181,7 @@ func snapshots(t *testing.T, l *lab.Lab) map[string]string {
 	return all
 }
 
-// unexplained is lines without those of files that a drill declares to leave changed.
+// unexplained returns lines without those about files that a drill may leave changed.
 func unexplained(t *testing.T, lines string) string {
 	t.Helper()
 	all, err := chaos.Load(scenarios.Files, "scenarios")
@@ -204,7 +205,7 @@ func unexplained(t *testing.T, lines string) string {
 	return b.String()
 }
 
-// record keeps a run's events as the drill's recording.
+// record stores a run's events as the drill's recording.
 func record(t *testing.T, d drill.Drill) {
 	t.Helper()
 	events, err := os.ReadFile(filepath.Join(d.Log, drill.EventsFile))

@@ -13,7 +13,7 @@ import (
 func cutFaults(node string) map[string]fault {
 	edgeWaits, edgeBack := nginx("/etc/nginx/edge.d/term.conf", `s,location / {,& proxy_read_timeout 1s;,`)
 	return map[string]fault{
-		"terminal-edge-timeout": { // a shell of two seconds is green before, as the walk before the fault shows
+		"terminal-edge-timeout": { // a shell that takes two seconds is still green, as the walk before the fault shows
 			on: platform, prepare: slowShell,
 			do: edgeWaits, undo: edgeBack, check: "nginx -T 2>/dev/null | grep -q 'proxy_read_timeout 1s'",
 		},
@@ -22,8 +22,8 @@ func cutFaults(node string) map[string]fault {
 			check: "nft list table inet fault | grep -q 'sport 8082'",
 		},
 		"terminal-stream-drop": {
-			// Of packets with data: how many acknowledgements go beside them is chance. Those are its greeting, its certificate
-			// and its request.
+			// Counts only packets with data, since the number of bare acknowledgements varies: greeting, certificate
+			// and request.
 			on: node, do: dropAfter("dport 18443 meta length > 60", "sport", 3), undo: dropUndo,
 			check: "nft list table inet fault | grep -q 'dport 18443'",
 		},
@@ -43,13 +43,14 @@ func cutFaults(node string) map[string]fault {
 	}
 }
 
-// killInSession kills the agent in every session of thinkingShell, while that thinks and nothing else of the walk goes
-// on. It is what is checked: the agent itself is back a second later.
+// killInSession kills the agent in every session of thinkingShell, while that waits and nothing else of the walk
+// is in progress. check tests for the kill, since the agent itself is back a second later.
 const killInSession = `while :; do until pgrep -x stub-shell; do sleep 0.1; done; sleep 4
 kill -KILL $(systemctl show -P MainPID gpuaas-node-agent)
 while pgrep -x stub-shell; do sleep 0.1; done; done >/dev/null`
 
-// dropAfter drops what a connection has beyond so many packets that the match is for; by is its other end's port.
+// dropAfter drops the packets of a connection after the given number of matching ones; by is the port of its other
+// end.
 func dropAfter(match, by string, packets int) string {
 	return fmt.Sprintf(
 		"nft -f - <<'X'\nadd table inet fault\nadd set inet fault seen { type inet_service; size 1024; flags dynamic; "+
@@ -61,17 +62,17 @@ func dropAfter(match, by string, packets int) string {
 
 const dropUndo = "nft delete table inet fault"
 
-// slowShell gives the allocation's user a shell that takes two seconds, until the test is over.
+// slowShell gives the allocation's user a shell that takes two seconds to start, until the end of the test.
 func slowShell(t *testing.T, l *lab.Lab, machine string) {
 	t.Helper()
 	shellFor(t, l, machine, "sleep 2; exec /bin/bash -l")
 }
 
-// thinking is there for as long as the thinking shell computes nothing.
+// thinking is a file that exists while the thinking shell does not compute.
 const thinking = "/run/fault.thinking"
 
-// thinkingShell gives the allocation's user a shell that is there at once and computes after three seconds, but never
-// while thinking is there, until the test is over.
+// thinkingShell gives the allocation's user a shell that is ready at once and computes after three seconds, but
+// never while the file thinking exists, until the end of the test.
 func thinkingShell(t *testing.T, l *lab.Lab, machine string) {
 	t.Helper()
 	shellFor(t, l, machine, "echo welcome; sleep 3; while [ -e "+thinking+" ]; do sleep 0.1; done; exec /bin/bash -l")

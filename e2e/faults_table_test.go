@@ -17,11 +17,11 @@ const (
 )
 
 var (
-	// restartNginx ends it at once: it would wait 5 s for the agents' long polls.
+	// restartNginx kills it, since it would wait 5 s for the agents' long polls.
 	restartNginx = "systemctl kill -s TERM nginx; systemctl restart nginx; " +
 		eventually("curl -sk -m 2 -o /dev/null https://10.231.77.10/")
 
-	// restartPlatform waits until it answers again, through the ingress that may have been started with it.
+	// restartPlatform waits until it responds again, through the ingress that may have been started with it.
 	restartPlatform = "systemctl restart gpuaas-platform; " +
 		eventually("curl -sf -m 2 -o /dev/null http://127.0.0.1:8080/healthz")
 )
@@ -49,28 +49,28 @@ func agentUnit(node, setting, check string) fault {
 	}
 }
 
-// agentSays looks for words in what the agent wrote since it was started last.
+// agentSays searches the agent's log since its last start.
 func agentSays(words string) string {
 	return "journalctl -u gpuaas-node-agent -o cat --no-pager _PID=$(systemctl show -P MainPID gpuaas-node-agent) | " +
 		"grep -q '" + words + "'"
 }
 
-// ownNet is true while the agent is in another network namespace than its machine.
+// ownNet succeeds while the agent's network namespace is not the machine's.
 const ownNet = `test "$(readlink /proc/$(systemctl show -P MainPID gpuaas-node-agent)/ns/net)" != "$(readlink /proc/1/ns/net)"`
 
-// nginx edits one file of the platform's nginx. It restarts it, since after a reload the old workers serve the long
-// polls that they have for seconds more, and the fault would come bit by bit.
+// nginx edits a file of the platform's nginx and restarts it. After a mere reload the old workers would serve open
+// long polls for seconds, so that the fault would appear gradually.
 func nginx(file, sed string) (do, undo string) {
 	return "cp " + file + " /run/fault.nginx; sed -i '" + sed + "' " + file + "; ! cmp -s " + file +
 			" /run/fault.nginx; nginx -t -q; " + restartNginx,
 		"cp /run/fault.nginx " + file + "; rm /run/fault.nginx; " + restartNginx
 }
 
-// staleHeartbeat is longer than the lab lets a heartbeat be current, in seconds.
+// staleHeartbeat is longer, in seconds, than a heartbeat counts as current in the lab.
 const staleHeartbeat = 10
 
-// refusing is a node ingress that answers one request of agents with a status while refusal is there, and no other: its
-// restart, which ends every agent's connections, is over when the fault begins.
+// refusing makes the node ingress answer one request of agents with a status while the file refusal exists: its
+// restart, which closes every agent's connections, is over when the fault begins.
 func refusing(request string, status int) func(*testing.T, *lab.Lab, string) {
 	do, undo := nginx("/etc/nginx/node-ingress.d/node-api.conf", fmt.Sprintf(
 		"s,^.location / {,\tlocation ~ /%s$ { if (-e %s) { return %d; } "+
@@ -85,7 +85,7 @@ func refusing(request string, status int) func(*testing.T, *lab.Lab, string) {
 
 const refusal = "/run/fault.refusal"
 
-// faults of one node, and of all that it hangs on, keyed by the golden table's names.
+// faults of one node, and of everything that it depends on, keyed by the golden table's names.
 func faults(node string) map[string]fault {
 	allocation, app := lab.Machine{Name: node}.Allocation(), lab.Machine{Name: node}.AppUnit()
 	opsBlock, opsUnblock := nft("input", "tcp dport 22 drop")
@@ -182,7 +182,7 @@ func faults(node string) map[string]fault {
 				"gpuaas-node-agent",
 			check: "! curl -s -m 3 --cacert /etc/gpuaas/ca-bundle.crt https://node-api.gpuaas.test/healthz -o /dev/null",
 		},
-		"ca-bundle-missing": { // in every generation: the agent would go back to an older one
+		"ca-bundle-missing": { // in every generation, since the agent would go back to an older one
 			on: node, do: "for f in /etc/gpuaas/generations/*/ca-bundle.crt; do mv $f $f.fault; done; systemctl restart " +
 				"gpuaas-node-agent",
 			undo: "for f in /etc/gpuaas/generations/*/ca-bundle.crt.fault; do mv $f ${f%.fault}; done; systemctl restart " +
@@ -276,7 +276,7 @@ func faults(node string) map[string]fault {
 	return f
 }
 
-// silentWebSocket is a service that accepts every WebSocket, as a gateway does, and then sends nothing.
+// silentWebSocket is a service that accepts every WebSocket, like a gateway, and then sends nothing.
 const silentWebSocket = `mkdir -p /run/systemd/system
 cat >/run/silent-ws <<'X'
 #!/bin/sh
@@ -313,8 +313,8 @@ func guestAgentDown(t *testing.T, l *lab.Lab, machine string) {
 	say("down")
 }
 
-// fillDisk fills in shrinking steps, since the last bytes of a file system are given out in pages; journald gives some
-// back, so it is topped up once.
+// fillDisk fills in shrinking steps, since a file system allocates its last bytes in pages; journald frees some,
+// so it tops up once.
 const fillDisk = `n=0; for again in 1 2; do for bs in 1M 64k 4k 512; do while dd if=/dev/zero of=/var/fill.$n bs=$bs count=4096 2>/dev/null; do n=$((n+1)); done; n=$((n+1)); done; sleep 0.3; done; true`
 
 const unstubShell = "cp -a /run/fault.passwd /etc/passwd; rm -f /run/fault.passwd /usr/local/bin/stub-shell"

@@ -18,32 +18,33 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab"
 )
 
-// fault is made and reverted by hand: shell on the machine, with its own tools. check succeeds only while the
-// fault is in effect, and never uses the project's own probes.
+// fault is injected and reverted manually, by shell commands on the machine with its own tools. check succeeds
+// only while the fault is in effect, and never uses the project's own probes.
 type fault struct {
 	on       string
 	do, undo string
 	check    string
 	prepare  func(t *testing.T, l *lab.Lab, machine string) // files that the fault needs on the walked node
-	and      *fault                                         // is done on another machine as well
+	and      *fault                                         // also injected on another machine
 
-	// noSecond: the second opinion sees nothing of it, since it looks from a login and at one file system, or would make
-	// it happen once more, in its own session. check asks who meets it, then: the agent's own journal, the kernel.
+	// noSecond: the second opinion does not see the fault, since it probes from a login and one file system, or
+	// would trigger it again in its own session. In that case check asks the affected component: the agent's
+	// journal, or the kernel.
 	noSecond bool
 }
 
-// eventually waits until a check succeeds: a restarted unit takes its time to be what it is meant to be. It gives up
-// before `on` does.
+// eventually repeats a check until it succeeds: a restarted unit takes a moment. It gives up before `on` does.
 func eventually(check string) string {
 	return "n=0; until ( " + check + " ); do n=$((n+1)); [ $n -lt 500 ] || exit 1; sleep 0.1; done"
 }
 
-// startedByHand ends what kills of the agent look like in the ten minutes after them, however far apart they were: a
-// crash loop, until an operator starts the agent.
+// startedByHand clears the effect of killing the agent. For ten minutes after several kills, however far apart,
+// the agent counts as in a crash loop unless an operator starts it.
 const startedByHand = "[ $(systemctl show -P NRestarts gpuaas-node-agent) = 0 ] || " +
 	"systemctl restart gpuaas-node-agent"
 
-// serving waits until the node's agent has answered a task: whatever it met while the fault was made, it polls again.
+// serving waits until the node's agent has answered a task, which proves that it polls again after the fault was
+// injected.
 func serving(t *testing.T, l *lab.Lab, machine string) {
 	t.Helper()
 	task := api(t, l, "/v1/admin/nodes/"+machine+"/tasks", `{"type":"noop","payload":{},"ttl_seconds":60}`)
@@ -56,7 +57,7 @@ func serving(t *testing.T, l *lab.Lab, machine string) {
 	t.Fatalf("%s does not answer tasks: the last one is %s", machine, got.Status)
 }
 
-// TestFaults breaks one thing at a time on a node, walks that, reverts it, and waits until the chain is green again.
+// TestFaults injects one fault at a time on a node, walks, reverts it, and waits until the chain is green again.
 func TestFaults(t *testing.T) {
 	l := needLab(t)
 	keep(t, "healthy", l, marshal(t, green(t, node)))
@@ -116,7 +117,7 @@ func (f fault) try(t *testing.T, l *lab.Lab, walked string, want golden.Expect) 
 		agree(t, l, walked, r, second())
 	}
 	noSecrets(t, l, written)
-	on(t, l, f.on, f.check) // still there: the walk repaired nothing
+	on(t, l, f.on, f.check) // still in effect: the walk repaired nothing
 	if t.Failed() {
 		t.Log("\n" + describe(r))
 		return
@@ -131,7 +132,7 @@ func keep(t *testing.T, name string, l *lab.Lab, written []byte) {
 		return
 	}
 	noSecrets(t, l, written)
-	// Where this machine keeps the lab's files must not be shown.
+	// Hide where this machine stores the lab's files.
 	written = bytes.ReplaceAll(written, []byte(secretsDir(t, l)), []byte("/lab"))
 	if err := os.WriteFile(filepath.Join("..", "golden", "reports", name+".json"), written, 0o644); err != nil {
 		t.Fatal(err)

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// TestGPUsJudgedHere: where no platform judges GPUs, a walk and gpu status judge a node over SSH by a policy of the
-// profile, from what its agent keeps and from its kernel log, in the words of a platform's judgement.
+// TestGPUsJudgedHere: if no platform judges GPUs, a walk and gpu status judge a node over SSH by a policy of the
+// profile, from the agent's file and from the kernel log, in the same words as a platform.
 func TestGPUsJudgedHere(t *testing.T) {
 	l := needLab(t)
 	machine := ownNode(t, l)
@@ -43,7 +43,7 @@ func TestGPUsJudgedHere(t *testing.T) {
 
 	on(t, l, machine, change(`cat /run/answers; printf '@0 %s\n' 'field_230 1' 'event 8 119' 'event 0x8000 1'`))
 	agreed(t, machine, own, 3, "UNHEALTHY", "xid 119")
-	// Decided by the event, or by the sample in which the driver asks for a reset: whichever the agent has by then.
+	// Found by the event, or by the sample in which the driver requests a reset, whichever the agent has first.
 	wantWalk(t, machine, own, 3, diag.StatusFail, "the GPUs are unhealthy by the policy default: ", "0000:19:00.0")
 
 	// without the agent's file the kernel log is the only source
@@ -56,7 +56,7 @@ func TestGPUsJudgedHere(t *testing.T) {
 	}
 }
 
-// judgingProfile is the lab's profile as one of a platform that takes no events about GPUs.
+// judgingProfile returns the lab's profile changed to one of a platform without GPU events.
 func judgingProfile(t *testing.T, more string) string {
 	t.Helper()
 	text, err := os.ReadFile(profile.Path("lab", profile.Dir(os.Getenv)))
@@ -91,7 +91,8 @@ func tryStatus(t *testing.T, machine, by string) (a *walked.GPUAdmission, code i
 	return a, code, string(out) + string(stderr)
 }
 
-// agreed waits until the node is of that health with that finding, by the tool and by the platform, in the same words.
+// agreed waits until the tool and the platform report that health and that finding for the node, in the same
+// words.
 func agreed(t *testing.T, machine, own string, want int, health, finding string) *walked.GPUAdmission {
 	t.Helper()
 	var said, of string
@@ -112,7 +113,7 @@ func agreed(t *testing.T, machine, own string, want int, health, finding string)
 	return nil
 }
 
-// wantWalk walks the hop, which asks no platform about GPUs.
+// wantWalk walks the hop without asking a platform about GPUs.
 func wantWalk(t *testing.T, machine, own string, want int, status diag.Status, says ...string) {
 	t.Helper()
 	argv := []string{"preflight", "--profile", own, "-o", "json", "--only", string(diag.HopGPUHealth)}

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestHealthyAgainAndAgain: every walk on a healthy lab passes, on evidence that really was measured. The default is
-// twenty walks; GPUAASCTL_WALKS overrides it.
+// TestHealthyAgainAndAgain: every walk on a healthy lab passes, on measured evidence. The default is twenty walks;
+// GPUAASCTL_WALKS overrides it.
 func TestHealthyAgainAndAgain(t *testing.T) {
 	l := needLab(t)
 	machine := ownNode(t, l)

@@ -29,8 +29,8 @@ const (
 	platform = "platform"
 	split    = "compute-node-02" // has a small root file system, and /var on another
 
-	// settle is how long the lab may take to be green again after a fault: three of an agent's longest back-offs here.
-	// A wait ends with what it waits for, on a slow machine as well.
+	// settle bounds how long the lab may take to be green again after a fault: three of an agent's longest
+	// back-offs here. A wait ends as soon as its condition holds.
 	settle = 2 * time.Minute
 )
 
@@ -52,8 +52,8 @@ func needLab(t *testing.T) *lab.Lab {
 	return l
 }
 
-// alone keeps two suites from breaking the one lab of this machine at the same time: it waits for another, and is the
-// only one until this process ends.
+// alone prevents two suites from using this machine's lab at the same time: it waits for the other one, and holds
+// the lab until this process ends.
 func alone(t *testing.T) {
 	t.Helper()
 	if err := lockLab(); err != nil {
@@ -124,7 +124,7 @@ func subject(machine string) []string {
 
 func preflight(t *testing.T, subject ...string) (*diag.Report, int, []byte) {
 	t.Helper()
-	// Without the lab its addresses belong to others: never a target.
+	// Without the lab its addresses may belong to other machines: never use them as targets.
 	if _, err := net.InterfaceByName("gpuaas-lab"); err != nil {
 		t.Fatalf("the lab is gone: %v", err)
 	}

@@ -9,14 +9,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab"
 )
 
-// labNodes is how many nodes the suite's lab has. What breaks one node is not seen from another, so that such tests run
-// at once, each with a node for itself; make test-lab says how many (-parallel). What breaks the platform is seen by
-// everybody, and runs while nothing else does: go test begins a parallel test only when those before it that are not
-// parallel are over.
+// labNodes is the number of nodes in the suite's lab. A fault on one node does not affect the others, so such
+// tests run in parallel, each on its own node; make test-lab says how many (-parallel). A fault of the platform
+// affects all nodes, so its test runs alone: go test starts parallel tests only after the earlier sequential ones.
 const labNodes = "6"
 
-// free are the nodes that no test has. The one with the small root file system is not among them: it is broken by tests
-// that want it. All recordings are of one node.
+// free holds the nodes that no test uses. The node with the small root file system is not included: tests that
+// need it break it. All recordings are of one node.
 var free = func() chan string {
 	all := []string{node, "compute-node-03", "compute-node-04", "compute-node-05", "compute-node-06"}
 	if goldentest.Writing() {
@@ -29,8 +28,8 @@ var free = func() chan string {
 	return c
 }()
 
-// ownNode makes t parallel, and gives it a node that is its own until it is over. The test that had it before may have
-// killed its agent, which is a crash loop to a walk for ten minutes.
+// ownNode makes t parallel, and reserves a node for it. An earlier test on that node may have killed its agent,
+// which counts as a crash loop for ten minutes.
 func ownNode(t *testing.T, l *lab.Lab) string {
 	t.Helper()
 	t.Parallel()

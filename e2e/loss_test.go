@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// lossyNode drops so many of a hundred packets between a node and the platform, either way.
+// lossyNode drops the given percentage of packets between a node and the platform, in both directions.
 func lossyNode(percent int) (do, undo string) {
 	rule := fmt.Sprintf("numgen random mod 100 < %d drop", percent)
 	return "nft -f - <<'X'\nadd table inet loss\n" +
@@ -19,8 +19,8 @@ func lossyNode(percent int) (do, undo string) {
 		rule + "\nX", "nft delete table inet loss"
 }
 
-// TestLossOnANode: a network that loses packets proves nothing but that. Which walk finds it is chance, and so is
-// whether one does; that none proves another cause is not.
+// TestLossOnANode: a network that loses packets proves nothing else. Whether a walk detects the loss, and which
+// one, is random, but no walk may blame another cause.
 func TestLossOnANode(t *testing.T) {
 	l := needLab(t)
 	t.Parallel()

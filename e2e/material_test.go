@@ -33,7 +33,7 @@ func secretsDir(t *testing.T, l *lab.Lab) string {
 	return filepath.Dir(p.Auth.TokenFile)
 }
 
-// secrets are the values that no output may hold: tokens, and the text of private keys.
+// secrets are the values that no output may contain: tokens, and the text of private keys.
 func secrets(t *testing.T, l *lab.Lab) []string {
 	t.Helper()
 	var out []string
@@ -72,7 +72,7 @@ func marshal(t *testing.T, r *diag.Report) []byte {
 	return b.Bytes()
 }
 
-// staleBundle puts another CA's certificate on the node, as an old bundle would hold.
+// staleBundle installs another CA's certificate on the node, as in an old bundle.
 func staleBundle(t *testing.T, l *lab.Lab, machine string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -90,14 +90,14 @@ func staleBundle(t *testing.T, l *lab.Lab, machine string) {
 	putOn(t, l, machine, "/root/stale.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// expiredCert mints a certificate of a node, by the lab's own CA, that ended an hour ago.
+// expiredCert mints a certificate of a node, signed by the lab's own CA, that expired an hour ago.
 func expiredCert(t *testing.T, l *lab.Lab, machine string) {
 	t.Helper()
 	mintCert(t, l, machine, -25*time.Hour, -time.Hour)
 }
 
-// mintCert mints a certificate of machine by the lab's own CA, like the one that it has but good from and until these
-// times from now, and puts it beside: /root/cert.pem and /root/key.pem.
+// mintCert mints a certificate for machine, signed by the lab's own CA, like the existing one but valid between
+// these offsets from now, and stores it in /root/cert.pem and /root/key.pem.
 func mintCert(t *testing.T, l *lab.Lab, machine string, from, until time.Duration) {
 	t.Helper()
 	dir := secretsDir(t, l)

@@ -25,12 +25,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab"
 )
 
-// matrixPatience is how long a row's evidence may take to come: a stale heartbeat, a few tries of the agent.
+// matrixPatience bounds the wait for a row's evidence: a stale heartbeat, a few attempts of the agent.
 const matrixPatience = 40 * time.Second
 
-// TestMatrix makes the failure matrix's rows on fresh machines, one after the other, and asks the classifier. With
-// GPUAASCTL_UPDATE_GOLDEN it keeps the reports that golden/matrix judges ever after. Every row begins with a new lab,
-// so that it can break what it likes.
+// TestMatrix creates the failure matrix's rows on new machines, one after the other, and runs the classifier. With
+// GPUAASCTL_UPDATE_GOLDEN it stores the reports that golden/matrix judges from then on. Every row begins with a
+// new lab, so that it can break anything.
 func TestMatrix(t *testing.T) {
 	if os.Getenv("GPUAASCTL_MATRIX_TESTS") == "" {
 		t.Skip("skipped: needs GPUAASCTL_MATRIX_TESTS=1, since it takes the lab down again and again")
@@ -65,7 +65,7 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// freshLab takes the lab down and raises a new one.
+// freshLab removes the lab and sets up a new one.
 func freshLab(t *testing.T) *lab.Lab {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -160,19 +160,19 @@ func foreignCert(t *testing.T, l *lab.Lab) {
 	put(t, l, "/root/key.pem", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}))
 }
 
-// matrixFaults makes the rows, by hand and with the machines' own tools. Rows that are not here cannot be made on
-// a lab, or golden/reports has them.
+// matrixFaults creates the rows, manually and with the machines' own tools. Rows that are missing here cannot be
+// created on a lab, or are in golden/reports.
 func matrixFaults() map[string]func(*testing.T, *lab.Lab) {
 	return map[string]func(*testing.T, *lab.Lab){
 		"long_outage_beyond_cert_expiry": func(t *testing.T, l *lab.Lab) {
 			expiredCert(t, l, node)
 			giveToken(t, l)
-			on(t, l, node, stopAgent+"; "+useMaterial) // just back, and the agent has not begun yet
+			on(t, l, node, stopAgent+"; "+useMaterial) // just back, before the agent has begun
 		},
 		"identity_rejected_after_profile_change": func(t *testing.T, l *lab.Lab) {
 			foreignCert(t, l)
 			giveToken(t, l)
-			// Enrollment waits, or the agent would be well before anybody could look.
+			// Delay the enrollment: otherwise the agent would recover before the walk.
 			on(t, l, platform,
 				"sed -i 's,location = /internal/v1/enroll { .*,location = /internal/v1/enroll { return 503; },' "+
 					"/etc/nginx/node-ingress.d/node-api.conf; "+restartNginx)

@@ -23,10 +23,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// oracle starts the bash helper of the benchmark on the same node, and returns a function that waits for its statuses
-// by hop. It looks with curl, openssl and ssh, and shares no code with the tool. It returns nil if this host lacks
-// one of its programs, and a skipped subtest names that program, since the run then has no independent check of the
-// tool.
+// oracle starts the bash helper of the benchmark on the same node, and returns a function that waits for its
+// statuses by hop. The helper uses curl, openssl and ssh, and shares no code with the tool. It returns nil if this
+// host lacks one of its programs, and a skipped subtest names that program, since the run then has no independent
+// check of the tool.
 func oracle(t *testing.T, l *lab.Lab, machine string) func() map[diag.HopID]string {
 	t.Helper()
 	if missing := lackedByOracle(); len(missing) > 0 {
@@ -92,8 +92,8 @@ func lackedByOracle() []string {
 	return names
 }
 
-// agree compares what both could decide. They look at different moments, and a machine in trouble changes: what they
-// see differently is looked at once more by both, and must be one then.
+// agree compares the hops that both could decide. They probe at different moments, and a failing machine changes:
+// both repeat the hops on which they differ, and must agree then.
 func agree(t *testing.T, l *lab.Lab, machine string, r *diag.Report, statuses map[diag.HopID]string) {
 	t.Helper()
 	first := dissent(t, r, statuses)
@@ -109,8 +109,8 @@ func agree(t *testing.T, l *lab.Lab, machine string, r *diag.Report, statuses ma
 	}
 }
 
-// dissent are the hops on which tool and helper differ, with both results. The heartbeat goes stale while one of them
-// looks, so it is left out.
+// dissent returns the hops on which tool and helper differ, with both results. It leaves out the heartbeat, which
+// may become stale between their probes.
 func dissent(t *testing.T, r *diag.Report, statuses map[diag.HopID]string) map[diag.HopID]string {
 	t.Helper()
 	compared, differ := 0, map[diag.HopID]string{}
@@ -122,9 +122,10 @@ func dissent(t *testing.T, r *diag.Report, statuses map[diag.HopID]string) map[d
 		switch {
 		case h.ID == diag.HopNodeHeartbeat, theirs != "pass" && theirs != "fail":
 			continue
-		case h.ID == diag.HopTerminalStartup && theirs == "pass": // it sees the user and the shell's file, never a shell
+		// it checks the user and the shell's file, but runs no shell
+		case h.ID == diag.HopTerminalStartup && theirs == "pass":
 			continue
-		case h.Signal == diag.SigStreamCut && theirs == "pass": // it sees that a stream begins, and stays with none
+		case h.Signal == diag.SigStreamCut && theirs == "pass": // it checks that a stream begins, and does not follow it
 			continue
 		case ours != diag.StatusPass && ours != diag.StatusFail:
 			continue

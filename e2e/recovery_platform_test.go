@@ -12,8 +12,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// controlPlaneFaults concern every node at once, so that one follows the other. The first node has a current recovery
-// token, the second one has none: what is broken here tempts only the first into an enrollment, which cannot help it.
+// controlPlaneFaults affect every node, so they run one after the other. The first node has a current recovery
+// token, the second one has none: the fault tempts only the first into an enrollment, which cannot help.
 var controlPlaneFaults = []struct {
 	name string
 	run  func(with, without *trial)
@@ -25,7 +25,7 @@ var controlPlaneFaults = []struct {
 	{"the ingress limits the rate", rateLimited},
 }
 
-// TestRecoveryOfTheControlPlane breaks what all nodes hang on.
+// TestRecoveryOfTheControlPlane breaks what all nodes depend on.
 func TestRecoveryOfTheControlPlane(t *testing.T) {
 	l := needLab(t)
 	for _, fault := range controlPlaneFaults {
@@ -38,7 +38,7 @@ func TestRecoveryOfTheControlPlane(t *testing.T) {
 	}
 }
 
-// broken does a fault on a machine, and gives what undoes it; that happens at the latest at the test's end.
+// broken injects a fault on a machine, and returns its undo, which runs at the end of the test at the latest.
 func broken(c *trial, machine, do, undo string) (repair func()) {
 	c.t.Helper()
 	done := false
@@ -54,10 +54,10 @@ func broken(c *trial, machine, do, undo string) (repair func()) {
 	return repair
 }
 
-// mistrusted is what every node is whose certificates are signed by a CA that the ingress does not take.
+// mistrusted is the expected verdict for every node whose certificate's CA the ingress does not accept.
 var mistrusted = verdict{diag.ReasonCertUntrustedByIngress, diag.UserOperator, diag.P0}
 
-// refusedReenroll: never re-enroll alone while the control plane disagrees with itself.
+// refusedReenroll: re-enrolling is refused while the control plane disagrees with itself.
 func refusedReenroll(c *trial) {
 	c.t.Helper()
 	_, stderr, code := try(c.t, 2*time.Minute, "node", "reenroll", c.node, "--profile", "lab", "--reason",
@@ -67,8 +67,8 @@ func refusedReenroll(c *trial) {
 	}
 }
 
-// ingressDrift: one enrollment is tried, its certificate is rejected like the one before, and that is all. Once the
-// ingress is repaired, both certificates are good, and both nodes come back by themselves.
+// ingressDrift: the agent tries one enrollment, whose certificate is rejected like the previous one, and stops
+// there. Once the ingress is repaired, both certificates are good, and both nodes recover by themselves.
 func ingressDrift(with, without *trial) {
 	f := faults(node)["ingress-ca-drift"]
 	repair := broken(with, platform, f.do, f.undo)
@@ -101,9 +101,9 @@ cat /run/fault.crt >signing-ca.crt; cat /run/fault.key >signing-ca.key; rm /run/
 	ownSigningCA = `cd /etc/gpuaas-platform/pki; cat /run/fault.pki/signing-ca.crt >signing-ca.crt; cat /run/fault.pki/signing-ca.key >signing-ca.key; rm -r /run/fault.pki; ` + restartPlatform
 )
 
-// signingDrift: the node with a token gets one certificate that the ingress does not take, and stops there. After the
-// repair the node that kept its certificate comes back by itself; the other one was given a certificate of a CA that is
-// gone, and waits for the operator.
+// signingDrift: the node with a token gets one certificate that the ingress does not accept, and stops there.
+// After the repair the node that kept its certificate recovers by itself; the other one has a certificate of a CA
+// that is gone, and waits for the operator.
 func signingDrift(with, without *trial) {
 	repair := broken(with, platform, anotherSigningCA, ownSigningCA)
 	with.says(diag.RecIdentityRejected, "enroll")
@@ -123,8 +123,8 @@ func signingDrift(with, without *trial) {
 	with.enrolled(2, 0)
 }
 
-// clonedIdentity: the first machine's credentials are copied to the second one, as from a disk image. No machine may
-// decide that it is the right one: both stop, and an operator gives the node a new identity.
+// clonedIdentity: the first machine's credentials are copied to the second one, as from a disk image. Neither
+// machine may decide that it is the genuine one: both stop, and an operator gives the node a new identity.
 func clonedIdentity(with, without *trial) {
 	image := strings.TrimSpace(with.on("tar -C /etc -cz gpuaas | base64 -w0"))
 	if _, err := base64.StdEncoding.DecodeString(image); err != nil {
@@ -152,7 +152,8 @@ func clonedIdentity(with, without *trial) {
 	copyID := strings.TrimSpace(without.on("cat /etc/machine-id"))
 	host := `{"reason":"recovery suite","instance_id":"` + copyID + `"}`
 	api(with.t, with.l, adminNode+"/fence", host)
-	with.t.Cleanup(func() { api(with.t, with.l, adminNode+"/reactivate", host) }) // or no copy would be seen there again
+	// otherwise a copy would not be detected there again
+	with.t.Cleanup(func() { api(with.t, with.l, adminNode+"/reactivate", host) })
 	without.on(own)
 	api(with.t, with.l, adminNode+"/reactivate", `{"reason":"recovery suite","new_identity":true}`)
 	with.reenroll()
@@ -193,7 +194,7 @@ func longOutage(with, without *trial) {
 	without.sameCert(without.serial)
 }
 
-// rateLimited: the ingress answers 429. The node asks less, and it asks nothing else.
+// rateLimited: the ingress responds with 429. The node asks less often, and does nothing else.
 func rateLimited(with, without *trial) {
 	f := faults(node)["edge-rate-limited"]
 	repair := broken(with, platform, f.do, f.undo)

@@ -14,8 +14,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab"
 )
 
-// TestRecoveryRecordOfADeadMachine: a node that could not report its reason is switched off. Its disk shows the
-// reason, to the tool and, roughly, to `strings`; and the node continues where it was when it is switched on again.
+// TestRecoveryRecordOfADeadMachine: a node that could not report its failure is switched off. Its disk shows the
+// reason, to the tool and, roughly, to `strings`; and the node continues where it was when it is switched on
+// again.
 func TestRecoveryRecordOfADeadMachine(t *testing.T) {
 	l := needLab(t)
 	c := begin(t, l, "compute-node-02")
@@ -62,7 +63,7 @@ func TestRecoveryRecordOfADeadMachine(t *testing.T) {
 	}
 	c.step("reported")
 
-	up := exec.Command(tool(), "lab", "up") // which waits for a heartbeat that only the operator brings about
+	up := exec.Command(tool(), "lab", "up") // it waits for a heartbeat, which only the operator can restore
 	if err := up.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// nodeFaults are the cases that concern one node alone. Each one checks four things: the record has the reason, the
-// classifier finds it, the agent does only what the drift model allows, and the node recovers by itself exactly where
+// nodeFaults are the cases that concern a single node. Each one checks four things: the record has the reason, the
+// classifier finds it, the agent does only what the drift model allows, and the node recovers by itself exactly if
 // it may.
 var nodeFaults = []struct {
 	name string
@@ -25,14 +25,14 @@ var nodeFaults = []struct {
 	{"expired certificate, token of long ago", func(c *trial) {
 		expiredWaits(c, oldToken(c.t, c.node), diag.RecRecoveryTokenExpired)
 	}},
-	// on the machine of one file system: the reserve makes room beside the credentials
+	// on the machine with one file system: the reserve makes room for the credentials
 	{"disk full during renewal", diskFull},
 	{"lost key, no token", lostKeyWaits},
 	{"runtime URL at the public edge", publicEdge},
 	{"agent killed in the middle of an update", killedUpdate},
 }
 
-// TestRecoveryOfNodes breaks nodes, one thing at a time on each.
+// TestRecoveryOfNodes breaks nodes, one fault at a time on each.
 func TestRecoveryOfNodes(t *testing.T) {
 	l := needLab(t)
 	t.Parallel()
@@ -41,11 +41,11 @@ func TestRecoveryOfNodes(t *testing.T) {
 	}
 }
 
-// untrusted is what a node is that cannot verify the platform's server.
+// untrusted is the expected verdict for a node that cannot verify the platform's server.
 var untrusted = verdict{diag.ReasonServerTLSUntrusted, diag.UserOperator, diag.P1}
 
-// staleBundleBlocked: task poll and enrollment go by one bundle, and that is of another time. The platform never hears
-// why; the node must not try for ever, and only a bundle brings it back.
+// staleBundleBlocked: task poll and enrollment use the same outdated bundle. The platform never learns why; the
+// node must not try for ever, and only a recovery bundle repairs it.
 func staleBundleBlocked(c *trial) {
 	staleBundle(c.t, c.l, c.node)
 	c.giveToken()
@@ -74,7 +74,8 @@ func (c *trial) heals(reason diag.RecordReason) {
 	c.newCert()
 }
 
-// staleBundleHeals: the recovery trust was pinned when the node was made, so that no drift of the bundle reaches it.
+// staleBundleHeals: the recovery trust was pinned when the node was set up, so that drift of the bundle does not
+// affect it.
 func staleBundleHeals(c *trial) {
 	staleBundle(c.t, c.l, c.node)
 	c.giveToken()
@@ -112,7 +113,7 @@ func expiredWaits(c *trial, token string, reason diag.RecordReason) {
 	c.enrolled(1, 0)
 }
 
-// oldToken is a token of this node and profile whose time is over, as a node holds one that was off for a week.
+// oldToken is an expired token of this node and profile, as on a node that was off for a week.
 func oldToken(t *testing.T, machine string) string {
 	t.Helper()
 	token, err := wire.Token(wire.TokenClaims{NodeID: machine, Profile: "lab",
@@ -123,7 +124,7 @@ func oldToken(t *testing.T, machine string) string {
 	return token
 }
 
-// loseKey takes the node's key away, in every generation: a disk that was half restored.
+// loseKey removes the node's key in every generation, as on a half-restored disk.
 const loseKey = "rm -f /etc/gpuaas/generations/*/key.pem"
 
 func lostKeyHeals(c *trial) {
@@ -148,7 +149,7 @@ func lostKeyWaits(c *trial) {
 	c.enrolled(1, 0)
 }
 
-// diskFull: the certificate has to be renewed while the disk takes nothing. What was kept in reserve makes room for it.
+// diskFull: the certificate has to be renewed while the disk is full. The reserve makes room for it.
 func diskFull(c *trial) {
 	mintCert(c.t, c.l, c.node, -23*time.Hour, time.Hour)
 	c.giveToken()
@@ -170,8 +171,8 @@ func diskFull(c *trial) {
 	c.enrolled(1, 0)
 }
 
-// publicEdge: the node asks the browsers' edge. A token is present and must not be used: that the edge never asks for
-// a certificate is not evidence about this node's.
+// publicEdge: the node talks to the browsers' edge. It has a token, and must not use it: the edge never requests a
+// certificate, so its response is not evidence about this node's.
 func publicEdge(c *trial) {
 	c.giveToken()
 	c.on("sed -i s,^GPUAAS_API_URL=.*,GPUAAS_API_URL=https://api.gpuaas.test, /etc/gpuaas/agent.env; " + restartAgent)

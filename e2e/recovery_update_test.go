@@ -20,21 +20,21 @@ const (
 	artifacts = "/var/lib/gpuaas-platform/artifacts/"
 )
 
-// slowPackages lets the node have what the ingress sends it only slowly, so that there is a middle to be killed in, on
-// a slow machine as well: a build takes 16 s.
+// slowPackages throttles what the ingress sends to the node, so that the agent can be killed in the middle of a
+// download, even on a slow machine: a build takes 16 s.
 const (
 	slowPackages = "nft -f - <<'X'\nadd table inet slow\nadd chain inet slow c { type filter hook input priority 0; }\n" +
 		"add rule inet slow c ip saddr 10.231.77.11 tcp sport 443 limit rate over 500 kbytes/second burst 256 kbytes drop\nX"
 	fastPackages = "nft delete table inet slow"
 )
 
-// killedUpdate: the agent is killed while it fetches its next build, and again while that build proves itself. The
-// update goes on where it was, is done once, and neither costs the node its identity. A build that dies at once is left
-// again, and never tried a second time.
+// killedUpdate: the agent is killed while it fetches its next build, and again while that build soaks. The update
+// continues from there, is done once, and the node keeps its identity. A build that crashes at once is reverted,
+// and never tried again.
 func killedUpdate(c *trial) {
 	t, l := c.t, c.l
 	installed := c.build().Package.SHA256
-	t.Cleanup(func() { // the program that the lab installed runs again, by the same way
+	t.Cleanup(func() { // reinstall the lab's program, by another update
 		if c.build().Running.SHA256 != installed {
 			c.ends(c.update(installed), "converged")
 		}
@@ -84,7 +84,7 @@ func killedUpdate(c *trial) {
 	c.sameCert(c.serial)
 }
 
-// build is what the platform knows of the node's builds.
+// build returns what the platform knows about the node's builds.
 func (c *trial) build() (b struct{ Running, Package struct{ SHA256 string } }) {
 	c.t.Helper()
 	var n struct {
@@ -94,7 +94,7 @@ func (c *trial) build() (b struct{ Running, Package struct{ SHA256 string } }) {
 	return n.Boot
 }
 
-// running is the digest of the program that is the agent's process.
+// running returns the digest of the agent process's program.
 func (c *trial) running() string {
 	c.t.Helper()
 	return strings.Fields(c.on("sha256sum /proc/$(systemctl show -P MainPID gpuaas-node-agent)/exe"))[0]
@@ -112,7 +112,7 @@ func (c *trial) offer(program []byte) (sha string) {
 	return sha
 }
 
-// order is the call that orders a self-update, as a script for the platform's machine.
+// order returns the call that orders a self-update, as a script for the platform's machine.
 func order(c *trial, sha string) string {
 	return `curl -sSf -X POST -H "Authorization: Bearer $(cat /etc/gpuaas-platform/operator.token)" -H 'Content-Type: application/json' -d '{"version":"drill-` + sha[:8] +
 		`","sha256":"` + sha + `","soak_seconds":3}' http://127.0.0.1:8080/v1/admin/nodes/` + c.node + `/rollouts`

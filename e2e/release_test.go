@@ -16,8 +16,9 @@ import (
 )
 
 // TestReleaseIsFreeOnlyWhenEmpty runs the drill release-with-open-terminal, and checks many times a second with
-// independent tools: the platform never reports the allocation as released while the node has a process of the login,
-// nor the slot as free, since its tenant comes back. Its run is kept as a recording where recordings are written.
+// independent tools that the platform never reports the allocation as released while the node has a process of the
+// login, and never reports the slot as free, since its tenant returns. The run becomes a recording if recordings
+// are written.
 func TestReleaseIsFreeOnlyWhenEmpty(t *testing.T) {
 	l := needLab(t)
 	green(t, node)
@@ -25,7 +26,7 @@ func TestReleaseIsFreeOnlyWhenEmpty(t *testing.T) {
 	since := strings.TrimSpace(on(t, l, "compute-node-01", fmt.Sprintf(`pgrep -u %s >/dev/null; date +%%s`, login)))
 	var watching sync.WaitGroup
 	var empty, place string
-	// Each look is one line: when it began, when it ended, what it saw. They end with the drill.
+	// Each sample is one line: its start, its end, and the observation. Sampling ends with the drill.
 	const until = "/run/e2e-seen"
 	t.Cleanup(func() {
 		for _, machine := range []string{node, platform} {
@@ -59,8 +60,8 @@ func TestReleaseIsFreeOnlyWhenEmpty(t *testing.T) {
 	if !strings.Contains(place, " releasing:cleanup\n") || strings.Contains(place, ":free") {
 		t.Errorf("the place was not seen to be cleaned up, or it was seen to be free:\n%s", place)
 	}
-	// The drill undoes the release as soon as the node is empty, so that the platform may call it released for some
-	// milliseconds only: its own timeline has the times.
+	// The drill undoes the release as soon as the node is empty, so the allocation may be released for only a few
+	// milliseconds: use the times in the platform's own timeline.
 	released, back := whileReleased(t, l, since)
 	for line := range strings.Lines(empty) {
 		var from, to float64
@@ -79,8 +80,8 @@ func TestReleaseIsFreeOnlyWhenEmpty(t *testing.T) {
 	}
 }
 
-// whileReleased is from when to when the allocation was released, as the platform notes it, in seconds since 1970. Its
-// timeline has whole milliseconds, rounded down.
+// whileReleased returns from when to when the allocation was released according to the platform, in seconds since
+// 1970. The platform's timeline has whole milliseconds, rounded down.
 func whileReleased(t *testing.T, l *lab.Lab, since string) (from, to float64) {
 	t.Helper()
 	var timeline struct {
@@ -111,8 +112,9 @@ func whileReleased(t *testing.T, l *lab.Lab, since string) (from, to float64) {
 	return from, to
 }
 
-// TestReleaseOfANodeThatIsAway: the platform ends the tenant's terminals at once and reports cleanup while the node
-// does not answer; when it is back, the node ends every process of the login by itself, and the release is done.
+// TestReleaseOfANodeThatIsAway: the platform ends the tenant's terminals at once and reports cleanup while the
+// node does not respond; when it is back, the node ends every process of the login by itself, and the release
+// completes.
 func TestReleaseOfANodeThatIsAway(t *testing.T) {
 	l := needLab(t)
 	green(t, node)
@@ -158,7 +160,7 @@ func TestReleaseOfANodeThatIsAway(t *testing.T) {
 	}
 }
 
-// TestLabDoors: a local program of the platform's machine is neither a node nor a reader of terminal bindings.
+// TestLabDoors: a local program on the platform's machine can neither act as a node nor read terminal bindings.
 func TestLabDoors(t *testing.T) {
 	l := needLab(t)
 	cert := urlEncoded(t, l)
@@ -181,7 +183,7 @@ func TestLabDoors(t *testing.T) {
 	}
 }
 
-// urlEncoded is the node's own certificate, as an ingress hands it on; its holder has no key for it here.
+// urlEncoded returns the node's own certificate, as an ingress passes it on; the caller has no key for it.
 func urlEncoded(t *testing.T, l *lab.Lab) string {
 	t.Helper()
 	pem := on(t, l, "compute-node-01", "cat /etc/gpuaas/cert.pem")

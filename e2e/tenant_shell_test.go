@@ -63,7 +63,7 @@ func openTerminal(t *testing.T, l *lab.Lab, machine string) *tenant {
 	conn.SetReadLimit(16 << 20)
 	s := &tenant{t: t, conn: conn}
 	t.Cleanup(s.leave)
-	s.do("stty -echo; PS1=; PS2=") // what is typed is not read again
+	s.do("stty -echo; PS1=; PS2=") // do not read the typed text back
 	return s
 }
 
@@ -93,7 +93,7 @@ func (s *tenant) do(command string) string {
 	return strings.ReplaceAll(out, "\r\n", "\n")
 }
 
-// rest is what is printed until the session ends, or for ten seconds.
+// rest returns what is printed until the session ends, or for ten seconds.
 func (s *tenant) rest() string {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
 	defer cancel()
@@ -107,7 +107,7 @@ func (s *tenant) rest() string {
 	}
 }
 
-// write types.
+// write types keys.
 func (s *tenant) write(keys string) {
 	s.t.Helper()
 	if err := s.conn.Write(s.t.Context(), websocket.MessageBinary, []byte(keys)); err != nil {
@@ -115,21 +115,21 @@ func (s *tenant) write(keys string) {
 	}
 }
 
-// sessionUnits are the units of terminals on the node.
+// sessionUnits returns the units of terminals on the node.
 func sessionUnits(t *testing.T, l *lab.Lab, machine string) string {
 	t.Helper()
 	return strings.TrimSpace(
 		on(t, l, machine, `systemctl list-units --all --no-legend --plain 'gpuaas-session-*' | cut -d' ' -f1`))
 }
 
-// processes are those of the tenant beside the workload's, "PID NAME" by line.
+// processes returns the tenant's processes except the workload's, "PID NAME" per line.
 func processes(t *testing.T, l *lab.Lab, machine string) string {
 	t.Helper()
 	return strings.TrimSpace(on(t, l, machine, `for p in $(pgrep -u tenant01); do
 grep -q gpuaas-app- /proc/$p/cgroup 2>/dev/null || echo $p $(cat /proc/$p/comm 2>/dev/null); done; true`))
 }
 
-// gone waits until a look finds nothing.
+// gone repeats a check until it finds nothing.
 func gone(t *testing.T, what string, look func() string) {
 	t.Helper()
 	var left string

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestTenantHasAUnitOfItsOwn: nothing of the agent's sandbox, control group and limits is a tenant's, and the agent's
-// unit is closed as far as a node allows.
+// TestTenantHasAUnitOfItsOwn: a tenant gets nothing of the agent's sandbox, control group and limits, and the
+// agent's unit is restricted as far as a node allows.
 func TestTenantHasAUnitOfItsOwn(t *testing.T) {
 	l := needLab(t)
 	machine := ownNode(t, l)
@@ -133,7 +133,7 @@ func lineWith(text, has string) string {
 	return "(no line)"
 }
 
-// escapes leave a session in every way that a tenant has, and are called like the agent.
+// escapes leave a session in every way that a tenant has, and have the agent's name.
 const escapes = `rm -f ~/gpuaas-agent; cp /usr/bin/sleep ~/gpuaas-agent
 nohup ~/gpuaas-agent 7001 >/dev/null 2>&1 &
 setsid sh -c 'setsid ~/gpuaas-agent 7002 & exit' </dev/null >/dev/null 2>&1
@@ -144,7 +144,8 @@ systemd-run --scope sleep 7005 2>&1 </dev/null | head -1
 (while :; do (sleep 0.3 &) ; sleep 0.1; done) &
 sleep 1`
 
-// TestTenantEscapes: what leaves its session, its parent and its name ends with the session, and the agent lives.
+// TestTenantEscapes: a process that leaves its session, its parent and its name ends with the session, and the
+// agent survives.
 func TestTenantEscapes(t *testing.T) {
 	l := needLab(t)
 	machine := ownNode(t, l)
@@ -180,7 +181,8 @@ func TestTenantEscapes(t *testing.T) {
 	green(t, machine)
 }
 
-// TestTenantForkBomb: a fork bomb meets the session's limit, the walk passes beside it, and it ends with the session.
+// TestTenantForkBomb: a fork bomb hits the session's limit, a concurrent walk passes, and the bomb ends with the
+// session.
 func TestTenantForkBomb(t *testing.T) {
 	l := needLab(t)
 	do, undo := agentEnv("GPUAAS_TERMINAL_TASKS_MAX", "150")

@@ -21,14 +21,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// Deadlines of what a trial waits for. Waiting ends when it comes; a deadline is several times what was seen.
+// Deadlines of a trial's waits. A wait ends as soon as its condition holds; the deadlines are several times the
+// measured times.
 const (
-	agentPatience = 2 * time.Minute // a decision of the agent, whose back-offs have ceilings of up to 40 s here
+	agentPatience = 2 * time.Minute // for a decision of the agent, whose back-offs have ceilings of up to 40 s here
 	watched       = 6 * time.Second // how long a silence is watched
 )
 
-// trial is one node on which something is broken by hand, and what the sources reported before: the node's own
-// record, the platform's evidence, the certificate. Only later entries count.
+// trial is one node with a manually injected fault, and what the sources reported before: the node's own record,
+// the platform's evidence, the certificate. Only later entries count.
 type trial struct {
 	t      *testing.T
 	l      *lab.Lab
@@ -38,8 +39,8 @@ type trial struct {
 	serial string // of the certificate
 }
 
-// begin waits until the node is well and keeps what the trial may change. When the trial is over, that is restored, and
-// the node is well again: by itself, or else by an operator's bundle.
+// begin waits until the node is healthy and saves what the trial may change. After the trial it restores that, and
+// the node must recover, by itself or else with an operator's bundle.
 func begin(t *testing.T, l *lab.Lab, machine string) *trial {
 	t.Helper()
 	c := &trial{t: t, l: l, node: machine, began: time.Now()}
@@ -54,8 +55,7 @@ func begin(t *testing.T, l *lab.Lab, machine string) *trial {
 	return c
 }
 
-// end gives the node its configuration and its memory of enrollments back. The certificate stays: it is the node's
-// newest.
+// end restores the node's configuration and its enrollment ledger. The certificate stays: it is the node's newest.
 func (c *trial) end() {
 	c.t.Helper()
 	if c.t.Failed() {
@@ -63,13 +63,13 @@ func (c *trial) end() {
 	}
 	c.on(stopAgent + `; cp -p /root/kept/agent.env /root/kept/recovery-ca.crt /etc/gpuaas/; rm -f /run/gpuaas/recovery.json
 cp -p /root/kept/recovery.json /var/lib/gpuaas/; rm -rf /root/kept /root/cert.pem /root/key.pem /root/stale.crt /var/lib/gpuaas/undo; systemctl start gpuaas-node-agent`)
-	if !c.wellWithin(20 * time.Second) { // a slow machine is re-enrolled as well, which does it no harm
+	if !c.wellWithin(20 * time.Second) { // a slow machine is re-enrolled as well, which is harmless
 		c.reenroll()
 	}
 	c.well()
 }
 
-// account is what the sources report, for the log of a test that failed.
+// account returns what the sources report, for the log of a failed test.
 func (c *trial) account() string {
 	out, _, _ := try(c.t, 2*time.Minute, "diag", "show", c.node, "--profile", "lab", "--limit", "40")
 	why, _, _ := try(c.t, 60*time.Second, "diag", "classify", c.node, "--profile", "lab", "--explain")
@@ -81,7 +81,7 @@ func (c *trial) on(script string) string {
 	return on(c.t, c.l, c.node, script)
 }
 
-// step notes in the test's log what was reached, and after how long.
+// step logs what was reached, and after how long.
 func (c *trial) step(format string, args ...any) {
 	c.t.Helper()
 	c.t.Logf("%5.1fs "+format, append([]any{time.Since(c.began).Seconds()}, args...)...)
@@ -99,7 +99,7 @@ func (c *trial) wellWithin(d time.Duration) bool {
 	return false
 }
 
-// well waits until a whole preflight of the node passes.
+// well waits until a complete preflight of the node passes.
 func (c *trial) well() {
 	c.t.Helper()
 	if c.wellWithin(settle) {
@@ -110,8 +110,8 @@ func (c *trial) well() {
 	c.t.Fatalf("%s is not well after %s:\n%s", c.node, settle, describe(r))
 }
 
-// unheard fails if the platform received a heartbeat within the last d: the node came back although an operator has
-// to act first.
+// unheard fails if the platform received a heartbeat within the last d: the node recovered although an operator
+// has to act first.
 func (c *trial) unheard(d time.Duration) {
 	c.t.Helper()
 	var n struct {
@@ -138,7 +138,7 @@ func (c *trial) serves() {
 	c.t.Errorf("the agent's posture is %q", n.Agent.Posture)
 }
 
-// reenroll is what the operator does: an audited bundle, carried to the node.
+// reenroll does what the operator does: it takes an audited bundle to the node.
 func (c *trial) reenroll() {
 	c.t.Helper()
 	run(c.t, 2*time.Minute, "node", "reenroll", c.node, "--profile", "lab", "--reason", "recovery suite", "--apply",
@@ -172,7 +172,7 @@ func parseShown(t *testing.T, out []byte) shown {
 	return s
 }
 
-// new are the record's entries since the trial began. A counted entry is new if its last occurrence is.
+// new returns the record's entries since the trial began. A counted entry is new if its last occurrence is.
 func (c *trial) new(s shown) []diag.RecordEntry {
 	var out []diag.RecordEntry
 	for _, e := range s.Record.Entries {
@@ -183,7 +183,7 @@ func (c *trial) new(s shown) []diag.RecordEntry {
 	return out
 }
 
-// decided gives the first new entry with a reason and a decision.
+// decided returns the first new entry with a reason and a decision.
 func decided(entries []diag.RecordEntry, reason diag.RecordReason, decision string) (diag.RecordEntry, bool) {
 	for _, e := range entries {
 		if e.Reason == reason && e.Decision == decision {
@@ -233,10 +233,10 @@ type verdict struct {
 	severity diag.Severity
 }
 
-// named waits until the classifier names the reason, and checks what goes with it.
+// named waits until the classifier names the reason, and checks the rest of the verdict.
 func (c *trial) named(want verdict) { c.t.Helper(); named(want, c) }
 
-// named waits for several nodes at a time.
+// named waits for several nodes concurrently.
 func named(want verdict, trials ...*trial) {
 	c := trials[0]
 	c.t.Helper()
@@ -297,7 +297,8 @@ func get(t *testing.T, l *lab.Lab, path string, answer any) {
 	}
 }
 
-// enrollments counts those that the platform granted and refused since the trial began, by its own evidence.
+// enrollments counts the enrollments that the platform granted and refused since the trial began, by its own
+// evidence.
 func (c *trial) enrollments() (granted, refused int) {
 	c.t.Helper()
 	var doc struct {
@@ -349,18 +350,19 @@ func (c *trial) newCert() {
 	}
 }
 
-// address is the node's own in the lab's network.
+// address returns the node's own address in the lab's network.
 func (c *trial) address() string {
 	n, _ := strconv.Atoi(strings.TrimPrefix(c.node, "compute-node-"))
 	return "10.231.77." + strconv.Itoa(100+n)
 }
 
-// healthyRate is how many requests a healthy agent makes here each second: a heartbeat every 2 s, a poll every 5 s.
+// healthyRate is the number of requests per second of a healthy agent here: a heartbeat every 2 s, a poll every 5
+// s.
 const healthyRate = 1.0/2 + 1.0/5
 
-// quiet watches the node for a while, and fails when it asks more often than a healthy one. The kernel counts
-// connections at the platform's machine, since those that end in TLS are in no log, and the ingress counts requests.
-// No walk may run meanwhile.
+// quiet watches the node for a while, and fails if it sends more requests than a healthy one. The kernel counts
+// connections at the platform's machine, since no log shows those that fail in TLS, and the ingress counts
+// requests. No walk may run at the same time.
 func (c *trial) quiet(d time.Duration) {
 	c.t.Helper()
 	table := "watch_" + strings.ReplaceAll(c.node, "-", "_")
@@ -383,7 +385,7 @@ func (c *trial) quiet(d time.Duration) {
 	}
 }
 
-// mark is where the ingress's log ends now.
+// mark returns the current end of the ingress's log.
 func (c *trial) mark() string {
 	c.t.Helper()
 	_, cursor, ok := strings.Cut(on(c.t, c.l, platform, "journalctl -q -t nginx -n 1 -o cat --show-cursor"), "-- cursor: ")
@@ -393,7 +395,7 @@ func (c *trial) mark() string {
 	return strings.TrimSpace(cursor)
 }
 
-// requests counts what the node's agent asked the ingress since a mark. The requests of walks are not the agent's.
+// requests counts the agent's requests to the ingress since a mark. It leaves out those of walks.
 func (c *trial) requests(mark string) (n int) {
 	c.t.Helper()
 	for line := range strings.Lines(
@@ -411,7 +413,7 @@ func (c *trial) requests(mark string) (n int) {
 
 // --- what an operator, or a disaster, puts on the node
 
-// token has the platform issue a recovery token for the trial's node.
+// token makes the platform issue a recovery token for the trial's node.
 func token(c *trial) string {
 	c.t.Helper()
 	text, _ := api(c.t, c.l, "/v1/admin/nodes/"+c.node+"/reenroll",
@@ -425,7 +427,7 @@ func (c *trial) giveToken() {
 	c.putToken(token(c))
 }
 
-// dropToken takes the node's token away.
+// dropToken removes the node's token.
 func (c *trial) dropToken() {
 	c.t.Helper()
 	c.on(noToken)
@@ -439,7 +441,7 @@ func (c *trial) putToken(token string) {
 	c.on(noToken + "; echo GPUAAS_ENROLLMENT_TOKEN=" + token + " >>/etc/gpuaas/agent.env")
 }
 
-// diskOf is where the host keeps a machine's disk.
+// diskOf returns where the host stores a machine's disk.
 func diskOf(t *testing.T, l *lab.Lab, machine string) string {
 	t.Helper()
 	return filepath.Join(filepath.Dir(secretsDir(t, l)), "machines", machine, "root")

@@ -19,41 +19,42 @@ import (
 // journalSize is enough for the drills of these tests.
 const journalSize = 64 << 10
 
-// box is a machine in memory that answers as gpuaas-fault does: its journal is written by the keeper of real machines,
-// a watchdog goes by it, and each command reads it again, as a process does.
+// box is a machine in memory that replies as gpuaas-fault does: the real keeper writes its journal, a watchdog
+// follows the journal, and each command reads it again, like a process.
 type box struct {
 	w    *world
 	id   string
 	line line
-	lock chan struct{} // the drill's, of the bubble: no mutex, for the time of a test goes on while it is held
+	// the drill's, in the bubble: not a mutex, since a test's virtual time must continue while it is held
+	lock chan struct{}
 
 	mu sync.Mutex // guards what follows
 	flaws
 	text    map[string]string // what is at each place
 	before  map[string]string // the fingerprint
-	disk    *disk             // of the journal; nil: no drill yet
+	disk    *disk             // the journal's; nil: no drill yet
 	renewed int64
 	watched bool
 	asked   []string // commands, as they came
 	armed   bool     // ever
 }
 
-// flaws are how a machine may be worse than it should be.
+// flaws are ways in which a machine may misbehave.
 type flaws struct {
 	refuses map[string]*step.Refusal // by command
-	dies    bool                     // a process that arms it dies once there is a journal, with nothing in it
+	dies    bool                     // the arming process dies once there is an empty journal
 	takes   map[string]time.Duration // by command
-	blocked int                      // so many changes cannot be made
+	blocked int                      // this many changes fail
 	noop    bool                     // changes are reported as made
-	unseen  string                   // what the steps' own checks have against their effect
+	unseen  string                   // why the steps' own checks fail
 	stuck   int                      // so many undos fail
 	leaky   bool                     // undo leaves something behind
-	lying   bool                     // undo is reported as done, and what looks at the place is fooled as well
-	mends   time.Duration            // an operator reverts everything by hand, so long after it was broken
+	lying   bool                     // undo is reported as done, and the comparison is fooled as well
+	mends   time.Duration            // an operator reverts everything manually, this long after the injection
 	edits   time.Duration            // an operator changes it
-	hidden  bool                     // what an operator changed is in no fingerprint
+	hidden  bool                     // an operator's change is not in any fingerprint
 	strange string                   // something else differs afterwards
-	expires time.Duration            // the watchdog is ordered to stop, so long after arming
+	expires time.Duration            // the watchdog is ordered to stop, this long after arming
 }
 
 // disk is a journal's file.
@@ -81,14 +82,14 @@ func newBox(w *world, id string) *box {
 		flaws: flaws{refuses: map[string]*step.Refusal{}, takes: map[string]time.Duration{}}}
 }
 
-// with reads and writes what mu guards.
+// with reads and writes the fields that mu guards.
 func (b *box) with(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f()
 }
 
-// locked is the drill's lock.
+// locked runs f with the drill's lock.
 func (b *box) locked(f func() error) error {
 	b.lock <- struct{}{}
 	defer func() { <-b.lock }()
@@ -112,7 +113,7 @@ func (b *box) open() (*process, error) {
 	return &process{b, j}, err
 }
 
-// Renewed is node.Lease's.
+// Renewed implements node.Lease.
 func (b *box) Renewed() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,7 +144,7 @@ func (p *process) write(by string, e step.Entry) error {
 	return p.journal.Append(e)
 }
 
-// command carries out one command, from its arguments to its reply.
+// command executes one command, from its arguments to its reply.
 func (b *box) command(in []byte, args []string) (r step.Reply) {
 	began, name := time.Now(), args[0]
 	r.Schema = step.ReplySchema
@@ -237,7 +238,7 @@ func (p *process) status(withJournal bool) step.Status {
 	return st
 }
 
-// arm makes the machine ready.
+// arm arms the machine.
 func (b *box) arm(in []byte) error {
 	d, err := step.Decode(bytes.NewReader(in))
 	if err != nil {
@@ -295,7 +296,7 @@ func (p *process) watch() {
 	p.with(func() { p.watched = false })
 }
 
-// meddle is what other people do on the machine.
+// meddle makes the changes of other people on the machine.
 func (b *box) meddle() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -313,7 +314,7 @@ func (b *box) meddle() {
 	}
 }
 
-// do asks the watchdog for a step, and waits for it.
+// do requests a step from the watchdog, and waits for it.
 func (p *process) do(id string) error {
 	err := p.locked(func() error {
 		if err := p.journal.Refresh(); err != nil {
@@ -361,7 +362,7 @@ func (p *process) do(id string) error {
 	})
 }
 
-// verify compares every place with how it was.
+// verify compares every place with its state before.
 func (p *process) verify(r *step.Reply) error {
 	l := &p.journal.Ledger
 	if !l.Over() && l.Touched() {
@@ -399,7 +400,7 @@ func (p *process) verify(r *step.Reply) error {
 	})
 }
 
-// close takes the drill's traces away.
+// close removes the drill's artifacts.
 func (p *process) close(r *step.Reply, force bool) error {
 	l := &p.journal.Ledger
 	switch {
@@ -427,14 +428,14 @@ const injected = "injected by "
 
 func place(c step.Change) string { return c.File.Path }
 
-// Look is node.Machine's.
+// Look implements node.Machine.
 func (m places) Look(_ context.Context, at node.Spot) (json.RawMessage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return json.Marshal(m.text[place(at.Change)])
 }
 
-// Make is node.Machine's.
+// Make implements node.Machine.
 func (m places) Make(_ context.Context, at node.Spot) error {
 	time.Sleep(30700 * time.Microsecond)
 	m.mu.Lock()
@@ -451,7 +452,7 @@ func (m places) Make(_ context.Context, at node.Spot) error {
 	return nil
 }
 
-// Compare is node.Machine's.
+// Compare implements node.Machine.
 func (m places) Compare(_ context.Context, at node.Spot) (node.Found, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -466,7 +467,7 @@ func (m places) Compare(_ context.Context, at node.Spot) (node.Found, error) {
 	return node.Found{Look: node.Foreign, Text: "somebody has changed it"}, nil
 }
 
-// Undo is node.Machine's.
+// Undo implements node.Machine.
 func (m places) Undo(_ context.Context, at node.Spot) error {
 	time.Sleep(30700 * time.Microsecond)
 	m.mu.Lock()

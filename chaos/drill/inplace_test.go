@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// TestInPlace: the time to detect begins when the machine made the step, not when it had looked at the effect and its
-// answer was there; and never before it was asked.
+// TestInPlace: the time to detect begins when the machine made the step, not when it had checked the effect and
+// its response arrived; and never before the request.
 func TestInPlace(t *testing.T) {
 	armed := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	at := func(ms int64) *time.Time { x := armed.Add(time.Duration(ms) * time.Millisecond); return &x }

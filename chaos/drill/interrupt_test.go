@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 )
 
-// TestInterrupted interrupts a run at every moment of it: that is recorded within a second, what is broken is reverted
-// within restTime, and nothing that was seen counts as a pass.
+// TestInterrupted interrupts a run at every moment: the interrupt is recorded within a second, the fault is
+// reverted within restTime, and no observation counts as a pass.
 func TestInterrupted(t *testing.T) {
 	const rest = 15 * time.Second
 	whole := newWorld("n1", "n2").run(t, planOf("n1", "n2"))
@@ -51,8 +51,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestInterruptedOutOfReach: a machine that cannot be reached is given up restTime after the interrupt, and puts itself
-// back by its lease.
+// TestInterruptedOutOfReach: an unreachable machine is given up restTime after the interrupt, and reverts itself
+// by its lease.
 func TestInterruptedOutOfReach(t *testing.T) {
 	for _, h := range []hitch{cutBefore, frozen} {
 		t.Run(string(h), func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestInterruptedOutOfReach(t *testing.T) {
 	}
 }
 
-// TestAbandoned: a second interrupt ends everything at once, whatever is frozen; the machines do it by themselves.
+// TestAbandoned: a second interrupt ends everything at once, whatever is frozen; the machines revert themselves.
 func TestAbandoned(t *testing.T) {
 	for at := 50 * time.Millisecond; at < 6*time.Second; at += 170 * time.Millisecond {
 		for _, cold := range []bool{false, true} {
@@ -117,7 +117,7 @@ func TestAbandonedAlone(t *testing.T) {
 	}
 }
 
-// check reports what is wrong with a run whatever happened in it.
+// check reports problems that no run may have, whatever happened in it.
 func check(t *testing.T, o outcome) {
 	t.Helper()
 	for _, wrong := range o.always() {

@@ -29,7 +29,8 @@ func sent() step.Drill {
 	}
 }
 
-// pen writes a machine's journal, whose clock is 7 s ahead of the operator's and counts from somewhere else.
+// pen writes a machine's journal. The machine's clock is 7 s ahead of the operator's, and its boot clock has
+// another offset.
 type pen struct {
 	entries []step.Entry
 	boot    string
@@ -50,7 +51,7 @@ func (p *pen) change(ms int64, id string, state step.State) *pen {
 	return p.at(ms, step.Entry{Event: step.EventChange, Step: id, Change: &n, State: state})
 }
 
-// injected is a journal up to where both steps are made.
+// injected writes a journal up to the point at which both steps are made.
 func injected() *pen {
 	p := &pen{boot: "b1"}
 	p.at(1000, step.Entry{Event: step.EventDrill, Note: sent().Encode(), By: step.ByCLI})
@@ -62,7 +63,7 @@ func injected() *pen {
 		change(3720, "key", step.Done)
 }
 
-// reverted goes on with an undo for that reason.
+// reverted adds an undo for that reason.
 func (p *pen) reverted(ms int64, why string) *pen {
 	p.at(ms, step.Entry{Event: step.EventRevert, Text: why})
 	p.change(ms+5, "key", step.Reverting).change(ms+10, "key", step.Reverted)
@@ -77,7 +78,7 @@ func (p *pen) cleared(ms int64, state step.State) *pen {
 	return p.at(ms, e).at(ms+500, step.Entry{Event: step.EventClosed, By: step.ByCLI})
 }
 
-// bytes is the journal as it lies on a disk.
+// bytes returns the journal as it is on a disk.
 func (p *pen) bytes() []byte {
 	b := make([]byte, step.JournalSize)
 	at := 0
@@ -96,7 +97,7 @@ func (p *pen) journal(t *testing.T) Journal {
 	return j
 }
 
-// logOf is what the tool wrote down of the same run until it was killed, when the fault was in place and one walk had
+// logOf is the tool's log of the same run until the tool was killed, when the fault was in place and one walk had
 // seen it. Times are the operator's.
 func logOf(t *testing.T) []Event {
 	t.Helper()
@@ -181,8 +182,8 @@ func TestLostWhileRun(t *testing.T) {
 	}
 }
 
-// TestJournalAlone: without a log walks and probes are unknown, so the verdict is that something was not measured;
-// the machine's own events are reported.
+// TestJournalAlone: without a log, walks and probes are unknown, so the verdict is that something was not
+// measured; the machine's own events are reported.
 func TestJournalAlone(t *testing.T) {
 	for name, p := range map[string]*pen{
 		"in place": injected(), "reverted": injected().reverted(24_000, step.WhyReboot),
@@ -209,13 +210,13 @@ func TestJournalAlone(t *testing.T) {
 	}
 }
 
-// TestEveryPrefix: the tool killed at any event, the disk lost after any entry, with the log or without. There is
-// always a report, never a pass, and never a machine that is reverted before its journal shows it.
+// TestEveryPrefix kills the tool at any event, and loses the disk after any entry, with the log or without. There
+// is always a report, never a pass, and no machine is reverted before its journal shows it.
 func TestEveryPrefix(t *testing.T) {
 	log, whole := logOf(t), injected().reverted(24_000, step.WhyLease).cleared(60_000, step.Reverted)
 	for n := 0; n <= len(log); n++ {
 		if n > 0 && n < 3 {
-			continue // not armed yet, so without a journal
+			continue // not armed yet, so there is no journal
 		}
 		for k := 1; k <= len(whole.entries); k++ {
 			if testing.Short() && (n+k)%5 != 0 { // the race detector's run: the code is the same
@@ -233,7 +234,7 @@ func TestEveryPrefix(t *testing.T) {
 	}
 }
 
-// TestNothingIsToldTwice: a log that has the journal gains nothing by it.
+// TestNothingIsToldTwice: merging a journal that the log already contains adds nothing.
 func TestNothingIsToldTwice(t *testing.T) {
 	whole := injected().reverted(9000, step.WhyAsked).cleared(9500, step.Reverted)
 	all, err := Merge(logOf(t), []Journal{whole.journal(t)})
@@ -257,7 +258,7 @@ func TestNothingIsToldTwice(t *testing.T) {
 	}
 }
 
-// TestTornJournal: what a crash has left of an entry is passed over, and reported.
+// TestTornJournal: a torn entry is skipped and reported.
 func TestTornJournal(t *testing.T) {
 	p := injected()
 	b := p.bytes()
@@ -297,7 +298,7 @@ func TestWrongJournals(t *testing.T) {
 	}
 }
 
-// TestTwoMachines: two journals of one run, from clocks that differ, in the order in which things happened.
+// TestTwoMachines: two journals of one run, with different clocks, are merged in the order of the events.
 func TestTwoMachines(t *testing.T) {
 	d := sent()
 	d.Node = "n2"
@@ -311,7 +312,7 @@ func TestTwoMachines(t *testing.T) {
 	if got := s.Drill(); len(got.Machines) != 2 || !got.Machines[1].Armed || got.Machines[1].State != "" {
 		t.Errorf("%+v", got.Machines)
 	}
-	for _, c := range s.Claims() { // what the tool refused, and whether there were other machines, no machine knows
+	for _, c := range s.Claims() { // no machine knows what the tool refused, and whether there were other machines
 		if (c.ID == "guards" || c.ID == "armed") && c.State != NotSeen {
 			t.Errorf("%s is %s without the tool's log", c.ID, c.State)
 		}

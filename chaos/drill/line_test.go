@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// hitch is what becomes of one call.
+// hitch is the fate of one call.
 type hitch string
 
 const (
@@ -27,13 +27,13 @@ const slowBy = 4 * time.Second
 // line is the connection to a machine. Once frozen it stays so until it is given up.
 type line struct {
 	mu      sync.Mutex
-	hitches map[string][]hitch // of the calls to come, by command; "" of any
-	down    [2]time.Duration   // of the run: between them nothing gets through
+	hitches map[string][]hitch // of the next calls, by command; "" means any
+	down    [2]time.Duration   // times of the run between which nothing gets through
 	dead    bool
 	delay   time.Duration // of every answer
 }
 
-// next is what becomes of the next call.
+// next returns the fate of the next call.
 func (l *line) next(command string, at time.Duration) hitch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,7 +61,8 @@ func (l *line) reconnect() {
 
 var errCut = errors.New("the connection ended before its answer")
 
-// across makes a call over the line. What has arrived at the machine goes on there, whatever becomes of the line.
+// across makes a call over the line. A request that has arrived continues on the machine, whatever happens to the
+// line.
 func across[T any](ctx context.Context, b *box, command string, most time.Duration, f func() T) (T, error) {
 	var none T
 	ctx, cancel := context.WithTimeout(ctx, most)
@@ -100,7 +101,7 @@ func across[T any](ctx context.Context, b *box, command string, most time.Durati
 	}
 }
 
-// Fault is drill.Machine's.
+// Fault implements drill.Machine.
 func (b *box) Fault(ctx context.Context, in []byte, args ...string) (step.Reply, error) {
 	b.w.expected(b.id, args)
 	most := 90 * time.Second
@@ -110,15 +111,15 @@ func (b *box) Fault(ctx context.Context, in []byte, args ...string) (step.Reply,
 	return across(ctx, b, args[0], most, func() step.Reply { return b.command(in, args) })
 }
 
-// Exec is drill.Machine's.
+// Exec implements drill.Machine.
 func (b *box) Exec(ctx context.Context, e step.Exec) (drill.Output, error) {
 	return across(ctx, b, "exec", 60*time.Second, func() drill.Output { return b.w.tool(e.Argv) })
 }
 
-// Reconnect is drill.Machine's.
+// Reconnect implements drill.Machine.
 func (b *box) Reconnect() { b.line.reconnect() }
 
-// Leave is drill.Machine's.
+// Leave implements drill.Machine.
 func (b *box) Leave(ctx context.Context) error {
 	_, err := across(ctx, b, "leave", 10*time.Second, func() bool { return true })
 	return err

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/scenarios"
 )
 
-// TestNothingIsTouchedUntold: a run whose log cannot be begun touches nothing.
+// TestNothingIsTouchedUntold: a run whose log cannot be created touches nothing.
 func TestNothingIsTouchedUntold(t *testing.T) {
 	w := newWorld("n1")
 	w.fullAt = 1
@@ -32,7 +32,8 @@ func TestNothingIsTouchedUntold(t *testing.T) {
 	}
 }
 
-// TestLogNamesTheTool: the first event has the versions of the tool that runs the drill, also in a log that ends there.
+// TestLogNamesTheTool: the first event has the versions of the tool that runs the drill, so that even a truncated
+// log has them.
 func TestLogNamesTheTool(t *testing.T) {
 	o := newWorld("n1").run(t, planOf("n1"))
 	first, _, _ := bytes.Cut(o.log.Bytes(), []byte("\n"))
@@ -46,8 +47,8 @@ func TestLogNamesTheTool(t *testing.T) {
 	}
 }
 
-// TestLogThatBreaks: if its log breaks in the middle, a run begins nothing that it could not record, reverts
-// everything, reports that, and does not pass; nor does the log when it is replayed.
+// TestLogThatBreaks: if its log fails in the middle, a run begins nothing that it could not record, reverts
+// everything, reports the failure, and does not pass; nor does the replayed log.
 func TestLogThatBreaks(t *testing.T) {
 	whole := newWorld("n1").run(t, planOf("n1"))
 	for at := 2; at <= len(whole.events); at++ {
@@ -64,7 +65,8 @@ func TestLogThatBreaks(t *testing.T) {
 	}
 }
 
-// TestKilledAnywhere: a log that was cut after any of its bytes gives a whole report, and no pass before its end.
+// TestKilledAnywhere: a log that was cut after any of its bytes gives a complete report, and no pass before its
+// end.
 func TestKilledAnywhere(t *testing.T) {
 	o := newWorld("n1", "n2").run(t, planOf("n1", "n2"))
 	text := o.log.Bytes()
@@ -99,7 +101,7 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// TestLogThatIsNone: what is between the lines, or is missing there, is an error and not passed over.
+// TestLogThatIsNone: garbage or gaps between the lines are an error and not skipped.
 func TestLogThatIsNone(t *testing.T) {
 	o := newWorld("n1").run(t, planOf("n1"))
 	lines := bytes.SplitAfter(o.log.Bytes(), []byte("\n"))
@@ -121,7 +123,7 @@ type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, os.ErrPermission }
 
-// TestLogOnDisk: what is written is what is read, and a run's folder is made once.
+// TestLogOnDisk: what is written is read back, and an existing run's folder is an error.
 func TestLogOnDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "runs", runID)
 	l, err := drill.CreateLog(dir)
@@ -163,7 +165,7 @@ func TestLogOnDisk(t *testing.T) {
 	}
 }
 
-// TestEmpty: nothing of nothing is a report all the same, and no pass.
+// TestEmpty: even an empty list of events gives a report, and no pass.
 func TestEmpty(t *testing.T) {
 	for name, events := range map[string][]drill.Event{
 		"nothing": nil, "no plan": {{Kind: drill.Begun}}, "an empty plan": {{Kind: drill.Begun, Plan: &chaos.Plan{}}},
@@ -185,7 +187,7 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// hollow is an event of every kind with nothing in it.
+// hollow returns an empty event of every kind.
 func hollow() []drill.Event {
 	p := planOf("n1")
 	events := []drill.Event{{Kind: drill.Begun, Plan: &p}}
@@ -197,7 +199,7 @@ func hollow() []drill.Event {
 	return events
 }
 
-// TestScenariosSurviveTheLog: a report that is made from a log has the words of the scenario that was read.
+// TestScenariosSurviveTheLog: a report from a log has the same texts of the scenario as the file.
 func TestScenariosSurviveTheLog(t *testing.T) {
 	files, err := fs.Glob(scenarios.Files, "*.yaml")
 	if err != nil || len(files) < 30 {

@@ -8,10 +8,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/mutanttest"
 )
 
-// TestMutants makes the runner and its judgement wrong in the ways that matter most, and wants the tests to notice.
-// What the world may do wrong (an injector that does nothing, a leaky revert, a lying success, a probe that always
-// holds, a late signal, a wrong hop) are runs of TestEndings. It compiles the package once for each mutant, so it has a
-// build tag.
+// TestMutants breaks the runner and its judgement in the most important ways, and requires the tests to detect
+// that. Faults of the environment (an injector without effect, a leaky revert, a false success, a probe that
+// always passes, a late signal, a wrong hop) are runs of TestEndings. It compiles the package once for each
+// mutant, so it has a build tag.
 func TestMutants(t *testing.T) {
 	const claim, during, judge, log, restore, run, sight, story, timing, verdict = "chaos/drill/claim.go",
 		"chaos/drill/during.go", "chaos/drill/judge.go", "chaos/drill/log.go", "chaos/drill/restore.go", "chaos/drill/run.go",

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 )
 
-// tell is a run as lines: its events, the machines' commands, its claims and its verdict.
+// tell formats a run in lines: its events, the machines' commands, its claims and its verdict.
 func (o outcome) tell() string {
 	var b strings.Builder
 	for _, e := range inOrder(o.events) {
@@ -34,7 +34,7 @@ func (o outcome) tell() string {
 	return strings.ReplaceAll(b.String(), " \n", "\n")
 }
 
-// inOrder is the events in the one order that they have where several things happen in the same millisecond.
+// inOrder sorts events that happen in the same millisecond into a canonical order.
 func inOrder(events []drill.Event) []drill.Event {
 	all := slices.Clone(events)
 	for from := 0; from < len(all); {
@@ -56,7 +56,7 @@ func inOrder(events []drill.Event) []drill.Event {
 	return all
 }
 
-// rank puts first what comes from outside of the run.
+// rank puts external events first.
 func rank(e drill.Event) int {
 	if e.Kind == drill.Interrupt {
 		return 0
@@ -64,7 +64,7 @@ func rank(e drill.Event) int {
 	return 1
 }
 
-// counted is words with a number where one comes often.
+// counted formats words, with a count for repeated ones.
 func counted(words []string) string {
 	var all []string
 	for i := 0; i < len(words); {
@@ -92,7 +92,7 @@ func joined(words ...string) string {
 	return strings.Join(all, ": ")
 }
 
-// brief is an event in a line.
+// brief formats an event in a line.
 func brief(e drill.Event) string {
 	words := []string{string(e.Kind), e.Machine, e.Step, e.Text}
 	if s := e.Sight; s != nil {
@@ -116,7 +116,7 @@ func brief(e drill.Event) string {
 	return strings.Join(strings.Fields(strings.Join(words, " ")), " ")
 }
 
-// always is what is wrong with a run whatever happened in it.
+// always returns problems that no run may have, whatever happened in it.
 func (o outcome) always() []string {
 	wrong := slices.Clone(o.wrong)
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
@@ -156,7 +156,7 @@ func (o outcome) always() []string {
 	return append(wrong, o.logged()...)
 }
 
-// logged is what is wrong with what was written down.
+// logged returns the problems of the log.
 func (o outcome) logged() (wrong []string) {
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	for i, e := range o.events {

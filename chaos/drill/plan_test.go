@@ -11,7 +11,7 @@ import (
 
 func seconds(n int) chaos.Duration { return chaos.Duration(time.Duration(n) * time.Second) }
 
-// planOf is a drill with a step on each machine, in turn: block, disk.
+// planOf returns a drill with a step on each machine, alternating between block and disk.
 func planOf(ids ...string) chaos.Plan {
 	look := func(name, tool string) chaos.Look {
 		return chaos.Look{From: chaos.RoleOperator,
@@ -53,7 +53,7 @@ func planOf(ids ...string) chaos.Plan {
 	return p
 }
 
-// quiet is the same drill, in which nothing may be blamed.
+// quiet returns the same drill with the expectation that nothing is blamed.
 func quiet(ids ...string) chaos.Plan {
 	p := planOf(ids...)
 	p.Scenario.Expect = chaos.Expect{Blame: chaos.Blame{None: true}}

@@ -15,11 +15,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// longest bounds every run of these tests: prepare, arm and break, watch, revert, heal, decide, clear and leave, each
-// at its longest, with calls that hang as long as a call may.
+// longest bounds every run of these tests: the sum of the longest durations of its parts, with calls that hang as
+// long as a call may.
 const longest = 10 * time.Minute
 
-// TestAnything runs drills in worlds in which anything may go wrong.
+// TestAnything runs drills in worlds in which anything may fail.
 func TestAnything(t *testing.T) {
 	seen := map[drill.Word]int{}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -39,7 +39,7 @@ func TestAnything(t *testing.T) {
 	t.Logf("verdicts: %v", seen)
 }
 
-// honest is what is wrong with the verdict, by what the world knows and the run does not.
+// honest returns problems of the verdict, judged by what the world knows and the run does not.
 func (o outcome) honest(v drill.Verdict) (wrong []string) {
 	if v.Word != drill.Pass {
 		return nil
@@ -67,7 +67,7 @@ func (o outcome) honest(v drill.Verdict) (wrong []string) {
 	return wrong
 }
 
-// idle reports whether no injector did anything.
+// idle reports whether no injector had an effect.
 func (o outcome) idle() bool {
 	for _, b := range o.boxes {
 		if b.armed && !b.noop {
@@ -77,7 +77,7 @@ func (o outcome) idle() bool {
 	return true
 }
 
-// prefixes is what is wrong with what is read of a run that was killed: after any of its events, or in the middle of
+// prefixes returns problems of the report of a run that was killed after any of its events, or in the middle of
 // one.
 func (o outcome) prefixes(rt *rapid.T) (wrong []string) {
 	bad := func(n int, format string, args ...any) {
@@ -116,7 +116,7 @@ func (o outcome) prefixes(rt *rapid.T) (wrong []string) {
 	return wrong
 }
 
-// anyPlan is one or two machines, and something or nothing that must be blamed.
+// anyPlan returns a plan for one or two machines, with or without an expected blame.
 func anyPlan(rt *rapid.T) chaos.Plan {
 	ids := []string{"n1", "n2"}[:rapid.IntRange(1, 2).Draw(rt, "machines")]
 	p := planOf(ids...)
@@ -142,14 +142,14 @@ func anyPlan(rt *rapid.T) chaos.Plan {
 	return p
 }
 
-// odd is true now and then: so most of a world is in order, and runs come far.
+// odd is rarely true, so that most of a world works and runs get far.
 func odd(rt *rapid.T, what string) bool { return rapid.IntRange(0, 29).Draw(rt, what) == 29 }
 
 func upTo(rt *rapid.T, what string, most time.Duration) time.Duration {
 	return time.Duration(rapid.Int64Range(1, most.Milliseconds()).Draw(rt, what)) * time.Millisecond
 }
 
-// anyWorld is a world in which some things are out of order.
+// anyWorld returns a world with some defects.
 func anyWorld(rt *rapid.T) *world {
 	w := newWorld("n1", "n2")
 	w.chain.takes = 200*time.Millisecond + upTo(rt, "a walk takes", 4*time.Second)
@@ -180,7 +180,7 @@ func anyWorld(rt *rapid.T) *world {
 	return w
 }
 
-// anyMachine makes a machine, and the line to it, worse than they should be.
+// anyMachine gives a machine, and the line to it, random defects.
 func anyMachine(rt *rapid.T, b *box) {
 	commands := []string{"arm", "status", "renew", "do", "revert", "verify", "close", "leave"}
 	is := func(what string) bool { return odd(rt, b.id+" "+what) }

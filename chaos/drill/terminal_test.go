@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 )
 
-// terminalEndings are those that come of a terminal that is open while something is broken.
+// terminalEndings are the endings of runs with a terminal that is open during the fault.
 func terminalEndings() []ending {
 	released := of(planOf("n1"), func(p *chaos.Plan) { p.Scenario.Expect.Terminal = "allocation_released" })
 	endedBy := func(code int, reason string) func(w *world) {
@@ -49,7 +49,7 @@ func terminalEndings() []ending {
 	}
 }
 
-// tenantUntilBroken has a terminal open until something is broken, which ends it.
+// tenantUntilBroken opens a terminal that the fault ends.
 func (w *world) tenantUntilBroken(end drill.End) drill.OpenTerminal {
 	return func(ctx context.Context, opened func()) (drill.End, error) {
 		if w.anyBroken() {

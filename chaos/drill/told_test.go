@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestTold: what a tenant got is what came to his browser, in none of the operator's words; where nothing was measured,
-// nothing is reported.
+// TestTold: the tenant-visible error is what reached the browser, without any of the operator's words; nothing is
+// reported if nothing was measured.
 func TestTold(t *testing.T) {
 	session := func(word diag.Failure, ws *diag.WSFacts) diag.Fact {
 		return diag.Fact{ID: "session", Request: diag.Request{Op: diag.OpSession}, Failure: word, DurationMS: 8000, WS: ws}

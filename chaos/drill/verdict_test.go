@@ -24,12 +24,12 @@ type ending struct {
 	in   func(w *world)
 }
 
-// of is a plan with a change.
+// of returns a plan with a change.
 func of(p chaos.Plan, change func(p *chaos.Plan)) func() chaos.Plan {
 	return func() chaos.Plan { change(&p); return p }
 }
 
-// endings are those that come of what the chain, the probes and the platform do. The plan is that of n1 by default.
+// endings are caused by the chain, the probes and the platform. The default plan is that of n1.
 func endings() []ending {
 	return []ending{
 		{"pass", drill.Pass, "seen within 1 s of 10 s; green again within 1 s of 20 s; nothing is left", nil, nil},
@@ -183,7 +183,7 @@ func endings() []ending {
 	}
 }
 
-// cloned asks for a person, though no hop fails.
+// cloned requires an operator's action, although no hop fails.
 func cloned(r *diag.Report) {
 	r.Verdict.Reason, r.Verdict.UserState = diag.ReasonClonedIdentity, diag.UserSecurity
 }
@@ -197,7 +197,7 @@ func said(reason string) func(r *diag.Report) {
 	}
 }
 
-// machines are the endings that come of the machines and of the way to them.
+// machineEndings are caused by the machines and the connections to them.
 func machineEndings() []ending {
 	two := func() chaos.Plan { return planOf("n1", "n2") }
 	on := func(f func(b *box)) func(w *world) { return func(w *world) { f(w.boxes["n1"]) } }
@@ -302,7 +302,7 @@ func machineEndings() []ending {
 	}
 }
 
-// wantsWarning has a plan expect a hop that does not fail.
+// wantsWarning makes a plan expect a hop that does not fail.
 func wantsWarning(p *chaos.Plan) {
 	p.Scenario.Expect.FirstFailedHop = nil
 	p.Scenario.Expect.Blame.Finding = chaos.Finding{Hop: []diag.HopID{diag.HopGPUHealth},
@@ -326,7 +326,7 @@ func repeated(h hitch, n int) []hitch {
 	return all
 }
 
-// TestEndings compares every run with what it should be, and with what holds of every run.
+// TestEndings compares every run with its expected course, and with the rules for every run.
 func TestEndings(t *testing.T) {
 	words := map[drill.Word]bool{}
 	for _, e := range slices.Concat(endings(), machineEndings(), terminalEndings()) {

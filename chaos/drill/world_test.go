@@ -21,7 +21,7 @@ import (
 
 const runID = "r1"
 
-// world is machines, a platform and a chain in memory, in the virtual time of a bubble.
+// world holds machines, a platform and a chain in memory, in the virtual time of a bubble.
 type world struct {
 	booted time.Time
 	boxes  map[string]*box
@@ -29,12 +29,12 @@ type world struct {
 	looks
 
 	refusesDecision error
-	hangs           bool          // the platform never answers to a decision
+	hangs           bool          // the platform never responds to a decision
 	fullAt          int           // from this event on the log cannot be written
 	interrupt       time.Duration // of the run
 	abandon         time.Duration
-	kind            drill.Kind // the operator interrupts at the first such event,
-	seq             int        // or at the one of this number
+	kind            drill.Kind // the operator interrupts at the first event of this kind,
+	seq             int        // or at the event with this number
 	tenant          drill.OpenTerminal
 	ready           func(chaos.Plan) (chaos.Plan, error)
 	observe         func(drill.Event, *drill.Story)
@@ -51,29 +51,29 @@ type world struct {
 	walks   int
 }
 
-// chain is how the walks see the world.
+// chain is how walks see the world.
 type chain struct {
 	takes   time.Duration
-	blind   time.Duration // so long after it is broken they see nothing
-	sore    time.Duration // so long after it is reverted they still see it
+	blind   time.Duration // time after the injection during which they see nothing
+	sore    time.Duration // time after the revert during which they still see it
 	never   bool
-	sick    bool                  // they see something before anything is broken
+	sick    bool                  // they see a fault before the injection
 	blames  map[string]diag.Blame // by step
 	symptom diag.HopID            // fails as well
-	flicker diag.HopID            // fails in the second walk, and nothing is reported of it
+	flicker diag.HopID            // a hop that fails in the second walk only, without a finding
 	muted   bool                  // the gateway lost the id
 	nobody  bool                  // no report at all
-	bend    func(r *diag.Report)  // changes what they saw; may be nil
+	bend    func(r *diag.Report)  // changes the report; may be nil
 }
 
-// looks is how independent probes see it.
+// looks is how independent probes see the world.
 type looks struct {
-	always  bool            // the probe holds whatever there is
+	always  bool            // the probe always passes
 	cut     map[string]bool // this look cannot be made
-	control bool            // what must still work does not, once something is broken
+	control bool            // the control probe fails once the fault is injected
 	lame    bool            // it never did
 	unproof bool            // the repair is never proved
-	proves  bool            // what proves the repair holds always
+	proves  bool            // the proof of repair always passes
 }
 
 func newWorld(ids ...string) *world {
@@ -87,14 +87,14 @@ func newWorld(ids ...string) *world {
 	w.cut = map[string]bool{}
 	for i, id := range ids {
 		b := newBox(w, id)
-		// so that the order is the same every time
+		// so that the order is deterministic
 		b.line.hitches, b.line.delay = map[string][]hitch{}, time.Duration(10+3*i)*time.Millisecond
 		w.boxes[id] = b
 	}
 	return w
 }
 
-// stepOf is the step that a place is changed by.
+// stepOf returns the step that changes a place.
 func stepOf(place string) string { return strings.TrimPrefix(place, "/run/") }
 
 func (w *world) mark(place string, broken bool) {
@@ -115,7 +115,7 @@ func (w *world) since(place string) time.Time {
 	return w.changed[place]
 }
 
-// felt are the steps that the chain feels now.
+// felt returns the steps whose effect the chain notices now.
 func (w *world) felt() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,7 +141,7 @@ func (w *world) anyBroken() bool {
 	return false
 }
 
-// anyMended reports whether something was broken, and nothing is any more.
+// anyMended reports whether something was broken, and everything is reverted.
 func (w *world) anyMended() bool {
 	w.mu.Lock()
 	known := len(w.broken) > 0
@@ -149,7 +149,7 @@ func (w *world) anyMended() bool {
 	return known && !w.anyBroken()
 }
 
-// walk is the whole chain once.
+// walk runs the whole chain once.
 func (w *world) walk(ctx context.Context) *diag.Report {
 	w.mu.Lock()
 	w.walks++
@@ -225,7 +225,7 @@ func (w *world) judge(r *diag.Report) {
 	}
 }
 
-// tool runs what the looks run.
+// tool runs a probe's tool.
 func (w *world) tool(argv []string) drill.Output {
 	time.Sleep(map[string]time.Duration{"sees": 20, "works": 40, "repaired": 60}[argv[0]] * time.Millisecond)
 	no := func(is bool) drill.Output {
@@ -244,14 +244,14 @@ func (w *world) tool(argv []string) drill.Output {
 	}
 }
 
-// cutOff takes a tool away.
+// cutOff makes a tool fail.
 func (w *world) cutOff(tool string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.cut[tool] = true
 }
 
-// here is where the drill runs from; looks that are cut are made from there.
+// here is the operator's machine, from which probes of cut-off machines run.
 type here struct{ *world }
 
 func (here) Fault(context.Context, []byte, ...string) (step.Reply, error) {
@@ -269,7 +269,7 @@ func (h here) Exec(_ context.Context, e step.Exec) (drill.Output, error) {
 	return h.tool(e.Argv), nil
 }
 
-// expected checks that what is about to be done was written down before.
+// expected checks that an action was logged before it begins.
 func (w *world) expected(machine string, args []string) {
 	kind := map[string]drill.Kind{"arm": drill.Arming, "do": drill.Breaking, "revert": drill.Reverting}[args[0]]
 	if kind == "" {
@@ -284,7 +284,8 @@ func (w *world) expected(machine string, args []string) {
 	written := slices.ContainsFunc(w.events, func(e drill.Event) bool {
 		return e.Kind == kind && e.Machine == machine && e.Step == id
 	})
-	if !written && (w.fullAt == 0 || kind != drill.Reverting) { // what could not be recorded is reverted, too
+	// an action that could not be recorded is reverted as well
+	if !written && (w.fullAt == 0 || kind != drill.Reverting) {
 		w.wrong = append(w.wrong, fmt.Sprintf("%s was asked to %s before it was written down", machine, args[0]))
 	}
 }
@@ -312,7 +313,7 @@ func (w *world) decide(ctx context.Context, _ chaos.Decision) error {
 	return w.refusesDecision
 }
 
-// outcome is what became of a run.
+// outcome is the result of a run.
 type outcome struct {
 	*world
 	story *drill.Story
@@ -321,7 +322,7 @@ type outcome struct {
 	until time.Duration // every machine was at rest
 }
 
-// run runs a plan in the world, and waits until its machines are at rest.
+// run runs a plan in the world, and waits until its machines are idle.
 func (w *world) run(t *testing.T, p chaos.Plan) (o outcome) {
 	t.Helper()
 	o.world = w
@@ -370,7 +371,7 @@ func (w *world) run(t *testing.T, p chaos.Plan) (o outcome) {
 	return o
 }
 
-// left are the machines on which something may still be wrong.
+// left returns the machines on which a fault may be left.
 func left(s *drill.Story) []string {
 	var all []string
 	for _, p := range s.Machines {

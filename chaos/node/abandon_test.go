@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// A drill that died before its journal recorded what it was is removed by name; nothing else is.
+// A drill that died before its first journal entry is removed by name; nothing else is.
 func TestAbandonRefuses(t *testing.T) {
 	h := Host{Paths: Paths{State: filepath.Join(t.TempDir(), "gpuaasctl", "drill"), Memory: t.TempDir()}}
 	if err := os.MkdirAll(h.folder("r1"), 0o700); err != nil {
@@ -44,8 +44,8 @@ func TestAbandonRefuses(t *testing.T) {
 	}
 }
 
-// TestTidy: what an arming process left that died before the drill had a folder is removed, but not from one that is
-// arming now.
+// TestTidy: the remains of an arming process that died before the drill had a folder are removed, but not those of
+// one that is still arming.
 func TestTidy(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "gpuaasctl")
 	h := Host{Paths: Paths{State: filepath.Join(root, "drill"), Memory: t.TempDir()}}

@@ -27,8 +27,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// leftMachine is a machine in the middle of a drill, as testdata/before has it: its files, and what the kernel numbers
-// again on every machine. Journal, baseline and packet filter lie beside it.
+// leftMachine is a machine in the middle of a drill, as recorded in testdata/before: its files, and the numbers
+// that every kernel assigns differently. Journal, baseline and packet filter are stored next to it.
 type leftMachine struct {
 	Files  []leftFile         `json:"files"`
 	Device string             `json:"device"` // of the drill's folder
@@ -42,7 +42,7 @@ type leftFile struct {
 	Mode  uint32 `json:"mode"` // with the type
 	MTime int64  `json:"mtime_ns,omitempty"`
 	Text  string `json:"text,omitempty"` // or where a link leads
-	Size  int64  `json:"size,omitempty"` // with the zeros at the end, that Text is without
+	Size  int64  `json:"size,omitempty"` // including trailing zeros, which Text lacks
 }
 
 const (
@@ -50,10 +50,10 @@ const (
 	laidSource   = beforeFolder + "/source-mount-0"
 )
 
-// laidOver are the paths at which the drill's mounts hide what is there.
+// laidOver lists the paths that the drill's mounts cover.
 var laidOver = []string{"/etc/shadow", "/etc/ssh"}
 
-// breakByBefore has a program of the version before make the drill; where golden files are written, what that leaves is
+// breakByBefore runs the drill with a program of the previous version; if golden files are written, the result is
 // recorded.
 func breakByBefore(t *testing.T, program string, units map[string]*exec.Cmd) {
 	t.Helper()
@@ -108,7 +108,8 @@ func breakByBefore(t *testing.T, program string, units map[string]*exec.Cmd) {
 	}
 }
 
-// ofThisHost are the classes of a fingerprint that show more of the host than of the machine in these namespaces.
+// ofThisHost lists the classes of a fingerprint that show more of the host than of the machine in these
+// namespaces.
 var ofThisHost = []step.Class{step.ClassMount, step.ClassDisk}
 
 func leftFileAt(t *testing.T, p string) leftFile {
@@ -138,8 +139,8 @@ func leftFileAt(t *testing.T, p string) leftFile {
 	return f
 }
 
-// layBefore makes of the machine before the drill what the version before had made of it; of one that was rebooted
-// since, what a reboot leaves of that.
+// layBefore puts a machine into the state in which the previous version left it during the drill, or in which a
+// reboot left that.
 func layBefore(t *testing.T, units map[string]*exec.Cmd, rebooted bool) {
 	t.Helper()
 	now, err := Take(context.Background(), beforeDrill().Scope)
@@ -167,7 +168,7 @@ func layBefore(t *testing.T, units map[string]*exec.Cmd, rebooted bool) {
 	}
 }
 
-// layMemory makes what lies on no disk.
+// layMemory creates the files in the tmpfs.
 func layMemory(t *testing.T, units map[string]*exec.Cmd) {
 	t.Helper()
 	rules, err := os.ReadFile(filepath.Join(beforeDir, "ruleset.nft"))
@@ -208,7 +209,7 @@ func (f leftFile) lay(t *testing.T) {
 	}
 }
 
-// leftJournal is the journal on this machine: the numbers that kernels give are those of this one.
+// leftJournal returns the journal with the numbers that this machine's kernel assigned.
 func leftJournal(t *testing.T, left *leftMachine, units map[string]*exec.Cmd, rebooted bool) []byte {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(beforeDir, "journal"))
@@ -238,8 +239,7 @@ func leftJournal(t *testing.T, left *leftMachine, units map[string]*exec.Cmd, re
 
 func processText(p process) string { return fmt.Sprintf(`"pid":%d,"start":"%s"`, p.PID, p.Start) }
 
-// wholeJournal reads the recorded journal, and wants it read as it was written: every entry of it, and written by this
-// version in the same bytes.
+// wholeJournal checks that this version reads the recorded journal completely, and writes it with the same bytes.
 func wholeJournal(t *testing.T, raw []byte) []step.Entry {
 	t.Helper()
 	entries, end, torn := step.DecodeJournal(raw)
@@ -256,8 +256,8 @@ func wholeJournal(t *testing.T, raw []byte) []step.Entry {
 
 var inode = regexp.MustCompile(` inode \d+`)
 
-// leftBaseline is the fingerprint from before the drill, of this machine: what the classes show of the host, and the
-// inodes of files, are those of this one.
+// leftBaseline returns the fingerprint from before the drill with this machine's inodes, and with this host's
+// items in the classes that show the host.
 func leftBaseline(t *testing.T, left *leftMachine, now Fingerprint) []byte {
 	t.Helper()
 	var f Fingerprint
@@ -274,7 +274,7 @@ func leftBaseline(t *testing.T, left *leftMachine, now Fingerprint) []byte {
 		}
 		f.Items[class] = now.Items[class]
 	}
-	aside := map[string]string{} // inodes of the files that the drill moved aside, by all else that is known of them
+	aside := map[string]string{} // inodes of the files that the drill parked, by all their other properties
 	for _, l := range left.Files {
 		if text, err := fileText(l.Path); err == nil && strings.HasPrefix(filepath.Base(l.Path), ".gpuaasctl-") {
 			aside[inode.ReplaceAllString(text, "")] = inode.FindString(text)

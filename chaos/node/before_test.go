@@ -21,13 +21,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// beforeDir has a machine as the version before left it in the middle of a drill with every kind of change. To record
-// it again: GPUAASCTL_BEFORE=PROGRAM GPUAASCTL_UPDATE_GOLDEN=1 go test ./chaos/node -run TestDrillOfVersionBefore,
-// where PROGRAM is that version's gpuaas-fault. With the first variable alone, this version reverts what that program
-// did just now.
+// beforeDir contains a machine as the previous version left it in the middle of a drill with every kind of change.
+// To record it again: GPUAASCTL_BEFORE=PROGRAM GPUAASCTL_UPDATE_GOLDEN=1 go test ./chaos/node -run
+// TestDrillOfVersionBefore, where PROGRAM is that version's gpuaas-fault. With the first variable alone, this
+// version reverts what that program has just done.
 const beforeDir = "testdata/before"
 
-// beforeEnv names the program of the version before.
+// beforeEnv names the program of the previous version.
 const beforeEnv = "GPUAASCTL_BEFORE"
 
 const beforeUnits = "/run/units"
@@ -69,7 +69,7 @@ esac
 exit 0
 `
 
-// beforeSystemdRun starts the watchdog of the version before, and comes back once it keeps watch.
+// beforeSystemdRun starts the watchdog of the previous version, and returns once it is running.
 const beforeSystemdRun = `#!/bin/sh
 while :; do
   case $1 in
@@ -82,7 +82,7 @@ setsid "$@" </dev/null >/dev/null 2>&1 &
 until grep -q '"event":"guard"' ${1%/*}/journal; do sleep 0.02; done
 `
 
-// beforeMachine makes the machine as it is before the drill.
+// beforeMachine creates the machine's state before the drill.
 func beforeMachine(t *testing.T) (units map[string]*exec.Cmd) {
 	t.Helper()
 	fine(t, stage())
@@ -139,7 +139,7 @@ func beforeDrill() step.Drill {
 		Schema: step.Schema, Run: "before", Scenario: "s", Node: "n", By: "me", At: time.Now(), Disposable: true,
 		TTL: 3_600_000, Lease: 3_600_000,
 		Scope: step.Scope{Files: []string{"/run/parts", "/run/made"}, Units: []string{mountedUnit},
-			Bytes: 1 << 50, Inodes: 1 << 50}, // others work on the same disks
+			Bytes: 1 << 50, Inodes: 1 << 50}, // other programs use the same disks
 		Steps: []step.Step{
 			one("file",
 				step.Change{File: &step.File{Path: "/etc/hosts", Text: "127.0.0.1 elsewhere\n"},
@@ -171,8 +171,8 @@ func beforeDrill() step.Drill {
 	}
 }
 
-// TestDrillOfVersionBefore: a drill that the version before has in place is known, reverted, compared and closed by
-// this one.
+// TestDrillOfVersionBefore: this version recognizes, reverts, compares and closes a drill that the previous
+// version has in place.
 func TestDrillOfVersionBefore(t *testing.T) {
 	if os.Getenv(insideMark) == "" {
 		inside(t)
@@ -187,7 +187,7 @@ func TestDrillOfVersionBefore(t *testing.T) {
 	}
 	broken := beforeSight(t, units)
 	for at, text := range before {
-		if at != "disk:/mnt" && broken[at] == text { // what filled it died with its watchdog
+		if at != "disk:/mnt" && broken[at] == text { // the files that filled it disappeared with its watchdog
 			t.Errorf("%s is not changed: %q", at, text)
 		}
 	}
@@ -230,7 +230,7 @@ func TestRebootedDrillOfVersionBefore(t *testing.T) {
 	fine(t, r.Shut())
 }
 
-// openBefore opens the one drill of this machine.
+// openBefore opens the only drill of this machine.
 func openBefore(t *testing.T) *Run {
 	t.Helper()
 	clock, err := HostClock()
@@ -240,7 +240,7 @@ func openBefore(t *testing.T) *Run {
 	return r
 }
 
-// allReverted wants every change reverted, and every place as it was.
+// allReverted checks that every change is reverted, and every place is in its earlier state.
 func allReverted(t *testing.T, r *Run, before map[string]string, units map[string]*exec.Cmd) {
 	t.Helper()
 	for _, s := range r.Journal.Ledger.Steps {
@@ -259,7 +259,7 @@ func allReverted(t *testing.T, r *Run, before map[string]string, units map[strin
 	}
 }
 
-// beforeSight is what can be seen of every place that the drill changes.
+// beforeSight returns the visible state of every place that the drill changes.
 func beforeSight(t *testing.T, units map[string]*exec.Cmd) map[string]string {
 	t.Helper()
 	all := map[string]string{}

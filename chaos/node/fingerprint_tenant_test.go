@@ -16,7 +16,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// TestTenantPlantsNoResidue: what a tenant can make by itself, under this tool's names, fails no drill.
+// TestTenantPlantsNoResidue: nothing that a tenant can create, under this tool's names, fails a drill.
 func TestTenantPlantsNoResidue(t *testing.T) {
 	needNft(t)
 	if !inside(t) {
@@ -28,7 +28,7 @@ func TestTenantPlantsNoResidue(t *testing.T) {
 		cmd := exec.Command("/bin/sh", "-c", script+"\nexec sleep 60")
 		cmd.Dir = "/dev/shm"
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: tenant, Gid: tenant}, Cloneflags: flags}
-		if flags != 0 { // root of a user namespace of its own, as everybody may be who may make one
+		if flags != 0 { // root of its own user namespace, which any user may create
 			cmd.SysProcAttr.Credential = nil
 			one := []syscall.SysProcIDMap{{ContainerID: 0, HostID: tenant, Size: 1}}
 			cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings = one, one

@@ -22,7 +22,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// insideMark marks a test that runs in namespaces of its own.
+// insideMark marks a test that runs in separate namespaces.
 const insideMark = "GPUAAS_FINGERPRINT_INSIDE"
 
 // plants leave one thing behind, each in another place. key must be in the difference that is found.
@@ -54,7 +54,7 @@ func plants() []struct {
 		{step.ClassFile, "/etc/gpuaas/times", func() error {
 			return unix.Utimes("/etc/gpuaas/times", []unix.Timeval{{Sec: 1}, {Sec: 1}})
 		}},
-		{step.ClassFile, "/etc/gpuaas/copy", func() error { // the same in every respect, but it is a copy
+		{step.ClassFile, "/etc/gpuaas/copy", func() error { // identical in every respect, except that it is a copy
 			return errors.Join(run("cp", "-a", "/etc/gpuaas/copy", "/etc/gpuaas/c")(),
 				os.Rename("/etc/gpuaas/c", "/etc/gpuaas/copy"))
 		}},
@@ -94,7 +94,7 @@ func plants() []struct {
 			cmd := exec.Command("sleep", "60")
 			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 			err := errors.Join(cmd.Start(), cmd.Process.Signal(syscall.SIGSTOP))
-			for range 3000 { // a busy machine takes its time to stop it
+			for range 3000 { // a busy machine takes a while to stop it
 				if s, _ := host.This.Stat(cmd.Process.Pid); s.Stopped() {
 					break
 				}
@@ -125,7 +125,7 @@ func plants() []struct {
 	}
 }
 
-// elsewhere does it in the mount namespace of a process, as a unit has one.
+// elsewhere runs f in the mount namespace of a process, like that of a unit.
 func elsewhere(do func() error) func() error {
 	return func() error {
 		cmd := exec.Command("sleep", "60")
@@ -137,7 +137,7 @@ func elsewhere(do func() error) func() error {
 	}
 }
 
-// listen makes a socket that stays: nothing of the Go runtime knows of it.
+// listen creates a persistent socket without the Go runtime.
 func listen(kind int, at unix.Sockaddr) func() error {
 	return func() error {
 		family := unix.AF_INET
@@ -167,8 +167,8 @@ func appendTo(p, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// TestPlantedResidue leaves something behind in every class, one after the other, and wants it found, and nothing else.
-// It does so in namespaces of its own, over copies of /etc and /run; units are planted on lab machines.
+// TestPlantedResidue leaves something behind in every class, one after the other; the comparison must find exactly
+// that. It runs in separate namespaces, over copies of /etc and /run; units are planted on lab machines.
 func TestPlantedResidue(t *testing.T) {
 	needNft(t)
 	if !inside(t) {
@@ -214,9 +214,9 @@ func TestPlantedResidue(t *testing.T) {
 	t.Logf("%d plants in %d classes found", len(plants()), len(planted))
 }
 
-// inside reports whether this test runs in namespaces of its own, over small copies of /etc and /run. Where it does
-// not, it runs the test once more so, with these arguments, and ends as that one does: a test that was skipped there
-// has shown nothing.
+// inside reports whether this test runs in separate namespaces, over small copies of /etc and /run. If it does
+// not, inside runs the test again in such namespaces, with these arguments, and takes over its result: a test that
+// was skipped there has proved nothing.
 func inside(t *testing.T, args ...string) bool {
 	t.Helper()
 	if os.Getenv(insideMark) != "" {
@@ -248,7 +248,8 @@ func inside(t *testing.T, args ...string) bool {
 	return false
 }
 
-// lacking skips a test on a machine that does not allow what the test does. Where the lab suite is run, it must.
+// lacking skips a test on a machine that does not allow what the test does. In the lab suite the machine must
+// allow it.
 func lacking(t *testing.T, why string) {
 	t.Helper()
 	if os.Getenv("GPUAASCTL_LAB_TESTS") != "" {
@@ -257,7 +258,7 @@ func lacking(t *testing.T, why string) {
 	t.Skip(why)
 }
 
-// unshown is why a run of a test by itself, which ended well, has shown nothing; "" if it passed.
+// unshown returns why a successful run of a single test has proved nothing; "" if the test passed.
 func unshown(name, out string) string {
 	for line := range strings.Lines(out) {
 		if strings.HasPrefix(line, "--- PASS: "+name+" ") {
@@ -272,7 +273,7 @@ func unshown(name, out string) string {
 	return "skipped: it was not run"
 }
 
-// TestUnshown: what was skipped in its own namespaces is distinguished from what passed there.
+// TestUnshown: a test that was skipped in its namespaces is distinguished from one that passed.
 func TestUnshown(t *testing.T) {
 	for out, want := range map[string]string{
 		"=== RUN   TestX\n--- PASS: TestX " +
@@ -289,11 +290,11 @@ func TestUnshown(t *testing.T) {
 	}
 }
 
-// staged are the folders over which stage lays file systems of its own.
+// staged lists the folders over which stage mounts file systems.
 func staged() []string { return []string{"/etc", "/run", "/mnt", "/dev/shm"} }
 
-// takeStaged is the fingerprint without the free space of this host's own file systems: other programs write there
-// meanwhile, and a compiler writes more than what is tolerated.
+// takeStaged takes the fingerprint without the free space of this host's own file systems: other programs write to
+// them, and a compiler exceeds the tolerance.
 func takeStaged(t *testing.T) Fingerprint {
 	t.Helper()
 	f, err := Take(t.Context(), step.Scope{})
@@ -307,7 +308,7 @@ func takeStaged(t *testing.T) Fingerprint {
 	return f
 }
 
-// stage lays small copies over what is planted into.
+// stage mounts small copies over the folders that are planted into.
 func stage() error {
 	ctx := context.Background()
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
@@ -332,8 +333,8 @@ func stage() error {
 	return errors.Join(append(errs, err, err2)...)
 }
 
-// TestDiff: an allowed difference is reported with its reason, a value within tolerance is not a difference, and one
-// that can no longer be measured is.
+// TestDiff: an allowed difference is reported with its reason, a value within the tolerance is no difference, and
+// a class that can no longer be measured is one.
 func TestDiff(t *testing.T) {
 	item := func(class step.Class, key, value string) Fingerprint {
 		return Fingerprint{Items: map[step.Class]map[string]string{class: {key: value}}}
@@ -365,7 +366,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// TestSteady: what changes by itself is not an item, and what an operator adds is one.
+// TestSteady: text that changes by itself is not part of an item, and an operator's addition is.
 func TestSteady(t *testing.T) {
 	for _, c := range []struct{ kind, line, want string }{
 		// after duplicate address detection

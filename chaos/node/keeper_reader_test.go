@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// shelf is a machine of places that look as they are set to look; what is reverted looks as before.
+// shelf is a machine whose places have the states that the test sets; a reverted place is in its earlier state.
 type shelf map[string]Look
 
 func (shelf) Look(context.Context, Spot) (json.RawMessage, error) { return json.RawMessage(`{}`), nil }
@@ -29,9 +29,9 @@ func (s shelf) looks(places ...string) (all []Look) {
 	return all
 }
 
-// TestReaderKeepsWhatItNames: a drop-in that an operator has edited is left alone, and so is the file that it names:
-// without it the unit could not be started any more. What it does not name is reverted, and all of it once the drop-in
-// is gone. A journal that takes no entry changes nothing of that.
+// TestReaderKeepsWhatItNames: a drop-in that an operator has edited is left alone, and so is the file that it
+// names, without which the unit could not start. Files that it does not name are reverted, and all of them once
+// the drop-in is gone. A full journal does not change that.
 func TestReaderKeepsWhatItNames(t *testing.T) {
 	const named, other, unit = "file:/run/named", "file:/run/other", "unit:a.service"
 	for _, full := range []bool{false, true} {
@@ -59,7 +59,7 @@ func TestReaderKeepsWhatItNames(t *testing.T) {
 		if full {
 			w.full = 1000
 		}
-		_ = k.Revert(ctx, step.WhyAsked) // with a full disk it reports that
+		_ = k.Revert(ctx, step.WhyAsked) // with a full disk it returns that error
 		if got := s.looks(other, named, unit); !slices.Equal(got, []Look{Before, Injected, Foreign}) {
 			t.Errorf("full %v: the drop-in is somebody's: %v", full, got)
 		}
@@ -77,7 +77,7 @@ func TestReaderKeepsWhatItNames(t *testing.T) {
 	}
 }
 
-// tokened is a shelf on which one place can be read only once the file before it is there.
+// tokened is a shelf on which one place can be read only once the previous file exists.
 type tokened struct {
 	shelf
 	looked int
@@ -94,8 +94,8 @@ func (s *tokened) Look(ctx context.Context, at Spot) (json.RawMessage, error) {
 	return s.shelf.Look(ctx, at)
 }
 
-// TestLateIsLookedAtOnceItCanBe: the state of a place that needs a file of its own step is noted when that file is
-// there, before the place is changed; a drill whose place is not late does not arm.
+// TestLateIsLookedAtOnceItCanBe: the state of a place that needs a file of its own step is recorded when that file
+// exists, before the place is changed. If the place is not marked late, the drill does not arm.
 func TestLateIsLookedAtOnceItCanBe(t *testing.T) {
 	for _, late := range []bool{true, false} {
 		s := &tokened{shelf: shelf{}}

@@ -18,11 +18,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// realCases is how many lives a real machine is put through by default: one takes a quarter of a second.
+// realCases is the default number of lives of a real machine: one takes a quarter of a second.
 const realCases = "30"
 
-// TestKeeperReal is TestKeeper on the kernel's own files, mounts, processes and packet filter, in namespaces of their
-// own. They have neither a reboot nor systemd: a program replaces systemctl, and processes its units.
+// TestKeeperReal is TestKeeper with the kernel's own files, mounts, processes and packet filter, in separate
+// namespaces. They have neither a reboot nor systemd: a program replaces systemctl, and processes replace its
+// units.
 func TestKeeperReal(t *testing.T) {
 	needNft(t)
 	seed := fmt.Sprint(1 + rand.Uint64N(1<<62))
@@ -60,8 +61,8 @@ func TestKeeperReal(t *testing.T) {
 	t.Logf("%d lives", lives)
 }
 
-// TestMountIsLost: an overlay in a unit's namespace ends with the unit. That is neither an undo nor a conflict, and
-// what lies over the place in the next namespace is another process's.
+// TestMountIsLost: an overlay in a unit's namespace ends with the unit. That is neither an undo nor a conflict,
+// and a mount over the place in the next namespace belongs to another process.
 func TestMountIsLost(t *testing.T) {
 	needNft(t)
 	if !inside(t) {

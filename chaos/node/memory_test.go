@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// memory is a machine of places with a text each. A change parks the text that it finds, as a real one does; read is
-// what a unit knows of the place since it was notified, if one is to be notified.
+// memory is a machine of places with a text each. Like a real change, a change parks the text that it finds; read
+// is the text that a unit has read since it was notified, if there is a unit.
 type memory struct {
 	text, parked, read map[string]string
 	held               map[string]bool
@@ -29,7 +29,8 @@ func newMemory() *memory {
 	return m
 }
 
-// drillOf is a drill with a change of every nature: persistent and not, read by a unit, held, gone by itself.
+// drillOf returns a drill with a change of every type: persistent or not, read by a unit, held, expiring by
+// itself.
 func drillOf(run string) step.Drill {
 	leave := int64(0)
 	file := func(p string) step.Change {
@@ -85,7 +86,7 @@ func (m *memory) died() {
 	}
 }
 
-// reboot empties what lies in memory; every reader reads again.
+// reboot clears places in memory; every reader reads again.
 func (m *memory) reboot() {
 	for _, s := range drillOf("r").Steps {
 		for _, c := range s.Changes {
@@ -99,7 +100,7 @@ func (m *memory) reboot() {
 
 func (m *memory) process(watchdog bool) Machine { return memoryProcess{m, watchdog} }
 
-// memoryProcess is the machine as one process sees it: what another one holds, it does not.
+// memoryProcess is one process's view of the machine: it does not hold what another process holds.
 type memoryProcess struct {
 	*memory
 	watchdog bool
@@ -109,7 +110,7 @@ func memoryInjected(at Spot) string {
 	return fmt.Sprintf("injected by %s/%s/%d", at.Run, at.Step, at.N)
 }
 
-// Look is Machine's.
+// Look implements Machine.
 func (m memoryProcess) Look(_ context.Context, at Spot) (json.RawMessage, error) {
 	v := m.text[at.Change.Place()]
 	if v == memoryInjected(at) {
@@ -118,7 +119,7 @@ func (m memoryProcess) Look(_ context.Context, at Spot) (json.RawMessage, error)
 	return json.Marshal(v)
 }
 
-// Make is Machine's.
+// Make implements Machine.
 func (m memoryProcess) Make(_ context.Context, at Spot) error {
 	place := at.Change.Place()
 	m.parked[place], m.text[place] = m.text[place], memoryInjected(at)
@@ -128,7 +129,7 @@ func (m memoryProcess) Make(_ context.Context, at Spot) error {
 	return nil
 }
 
-// Compare is Machine's.
+// Compare implements Machine.
 func (m memoryProcess) Compare(_ context.Context, at Spot) (Found, error) {
 	place := at.Change.Place()
 	if (at.Rebooted && at.Change.Tier() != step.TierPersistent) ||
@@ -148,7 +149,7 @@ func (m memoryProcess) Compare(_ context.Context, at Spot) (Found, error) {
 	return Found{Look: Foreign}, nil
 }
 
-// Undo is Machine's.
+// Undo implements Machine.
 func (m memoryProcess) Undo(_ context.Context, at Spot) error {
 	place := at.Change.Place()
 	if m.text[place] != memoryInjected(at) {

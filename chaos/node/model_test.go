@@ -12,10 +12,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// Renewed is Lease's.
+// Renewed implements Lease.
 func (w *world) Renewed() int64 { return w.lease }
 
-// arm tries to get the machine for another drill: it must not while there is one, and must once that is over.
+// arm tries to arm another drill: that must fail during a drill, and succeed after it.
 func (w *world) arm() {
 	if w.disk != nil && w.ledger().Last > 0 {
 		calm := w.trouble == trouble{} && !w.guard
@@ -54,7 +54,7 @@ func (w *world) arm() {
 	}
 }
 
-// watchdog is one turn of it; systemd starts one that died again.
+// watchdog runs one turn of the watchdog; systemd restarts a dead one.
 func (w *world) watchdog() {
 	fresh, over := !w.guard, false
 	w.guard = true
@@ -101,7 +101,7 @@ func (w *world) change(place string) {
 	w.shadow[place] = w.sight(place)
 }
 
-// restore puts a place back by hand.
+// restore restores a place manually.
 func (w *world) restore(place string) {
 	if !w.mend(w.spots[place]) {
 		return
@@ -156,10 +156,10 @@ func (w *world) truth() {
 	}
 }
 
-// settle lets the time to live pass, with a watchdog that is not killed any more, and then looks.
+// settle lets the TTL pass, with a watchdog that is no longer killed, and then compares.
 func (w *world) settle() {
 	w.now += int64(31 * time.Second)
-	for range 12 { // what is still to fail costs a turn each
+	for range 12 { // each remaining failure costs a turn
 		if l := w.ledger(); l.Known {
 			w.watchdog()
 		}
@@ -193,7 +193,7 @@ func (w *world) settle() {
 	}
 }
 
-// everything is what may happen, in any order.
+// everything lists the actions that may happen, in any order.
 func (w *world) everything() map[string]func(*rapid.T) {
 	sometimes := func(t *rapid.T) {
 		switch rapid.IntRange(0, 5).Draw(t, "and then") {
@@ -207,7 +207,7 @@ func (w *world) everything() map[string]func(*rapid.T) {
 		return func(t *rapid.T) {
 			if w.disk != nil {
 				sometimes(t)
-				_, _ = w.process(by, f) // an error is what a person would read
+				_, _ = w.process(by, f) // an error is only for people
 			}
 		}
 	}
@@ -219,7 +219,7 @@ func (w *world) everything() map[string]func(*rapid.T) {
 	}
 	return map[string]func(*rapid.T){
 		"another run": func(t *rapid.T) { sometimes(t); w.arm() },
-		"want": func(t *rapid.T) { // also a second time, and when it is too late
+		"want": func(t *rapid.T) { // also repeatedly, and when it is too late
 			id := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "step")
 			as(step.ByCLI, func(k *Keeper) error {
 				if k.Journal.Ledger.Phase() != step.PhaseArmed {
@@ -272,7 +272,7 @@ func (w *world) everything() map[string]func(*rapid.T) {
 	}
 }
 
-// injected are the places that look as the drill made them.
+// injected returns the places that are in the changed state.
 func (w *world) injected() []string {
 	var all []string
 	for _, p := range w.places {
@@ -285,7 +285,7 @@ func (w *world) injected() []string {
 
 func (w *world) anywhere(t *rapid.T) string { return rapid.SampledFrom(w.places).Draw(t, "place") }
 
-// checks sets how many lives are tried, unless the command line does.
+// checks sets the number of lives, unless the command line does.
 func checks(t *testing.T, n string) {
 	t.Helper()
 	f := flag.Lookup("rapid.checks")
@@ -313,7 +313,7 @@ func life(t *rapid.T, s site) *world {
 	return w
 }
 
-// TestKeeper lets everything happen to a machine in any order, and wants it as it would be without a drill.
+// TestKeeper runs random actions on a machine in any order; afterwards it must be as it would be without a drill.
 func TestKeeper(t *testing.T) {
 	checks(t, "200")
 	rapid.Check(t, func(t *rapid.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/mutanttest"
 )
 
-// TestMutants breaks the node side in the ways that matter most, and wants the tests to notice. It compiles the package
-// once for each, so it has a build tag and a line of its own in the Makefile.
+// TestMutants breaks the node side in the most important ways, and requires the tests to detect that. It compiles
+// the package once for each mutant, so it has a build tag and a separate line in the Makefile.
 func TestMutants(t *testing.T) {
 	const keeper, journal, file, ledger, block = "chaos/node/keeper.go", "chaos/node/journal.go",
 		"chaos/node/place_file.go", "chaos/step/ledger.go", "chaos/step/block.go"

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestNeverMainThread: the main thread is good for no other namespace. The machine's threads are kept busy, so that the
-// main one is as likely to be taken as any other.
+// TestNeverMainThread: the main thread never enters another namespace. The machine's threads are kept busy, so
+// that the main one is as likely to be chosen as any other.
 func TestNeverMainThread(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// needNft skips where the packet filter cannot be tried. make test installs nft for root, and make test-bare fails
-// where a test is skipped for it.
+// needNft skips the test if the packet filter cannot be used. make test installs nft for root, and make test-bare
+// fails if a test is skipped because of it.
 func needNft(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -35,7 +35,7 @@ func TestListed(t *testing.T) {
 	}
 }
 
-// TestBlock makes and undoes every shape of a block in a network namespace of its own, and times the undo.
+// TestBlock makes and undoes every shape of a block in a separate network namespace, and measures the undo.
 func TestBlock(t *testing.T) {
 	needNft(t)
 	blocks := []step.Block{}
@@ -73,7 +73,7 @@ func TestBlock(t *testing.T) {
 	t.Logf("%d blocks; look, undo, look: median %v, worst %v", len(took), took[len(took)/2], took[len(took)-1])
 }
 
-// blockOnce makes a block and undoes it, and gives the time of the undo with the looks around it.
+// blockOnce makes and undoes a block, and returns the time of the undo including its comparisons.
 func blockOnce(b step.Block, i int) (time.Duration, error) {
 	ctx := context.Background()
 	var s System
@@ -103,8 +103,8 @@ func blockOnce(b step.Block, i int) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// TestBlockForeign: rules and elements that another process put into the table keep it, and elements that the kernel
-// has dropped do not.
+// TestBlockForeign: a table stays if another process has added rules or elements, but not because the kernel has
+// dropped elements.
 func TestBlockForeign(t *testing.T) {
 	needNft(t)
 	for command, want := range map[string]Look{

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// at is a change of a file, looked at.
+// at returns a change of a file, after Look.
 func at(t *testing.T, f step.File) (*System, Spot) {
 	t.Helper()
 	s := &System{}
@@ -42,7 +42,7 @@ func looks(t *testing.T, s *System, spot Spot, want Look) {
 	}
 }
 
-// TestFileComesBack wants inode, times and mode, not a copy of the content.
+// TestFileComesBack requires the original inode, times and mode, not a copy of the content.
 func TestFileComesBack(t *testing.T) {
 	ctx := context.Background()
 	for name, change := range map[string]step.File{"other text": {Text: "drill"}, "empty": {}, "link": {Link: "/dev/null"},
@@ -72,7 +72,7 @@ func TestFileComesBack(t *testing.T) {
 	}
 }
 
-// TestFileFolders: folders on the way are removed again, unless another process uses them.
+// TestFileFolders: parent folders are removed again, unless another process uses them.
 func TestFileFolders(t *testing.T) {
 	ctx := context.Background()
 	for _, foreign := range []bool{false, true} {
@@ -98,7 +98,7 @@ func TestFileFolders(t *testing.T) {
 	looks(t, s, spot, Before)
 }
 
-// TestFileForeign: what another process put there stays, with the original beside it.
+// TestFileForeign: another process's file stays, with the original next to it.
 func TestFileForeign(t *testing.T) {
 	ctx := context.Background()
 	write := func(p, text string) func(*testing.T) {
@@ -148,8 +148,7 @@ func TestFileForeign(t *testing.T) {
 	}
 }
 
-// TestFileJustNow: an edit between the look and the undo keeps what it made, and the original keeps its place beside
-// it.
+// TestFileJustNow: an edit between the comparison and the undo survives, and the original stays parked next to it.
 func TestFileJustNow(t *testing.T) {
 	for name, f := range map[string]step.File{"text": {Text: "drill"}, "absent": {Absent: true}} {
 		p := filepath.Join(t.TempDir(), "f")
@@ -169,7 +168,7 @@ func TestFileJustNow(t *testing.T) {
 	}
 }
 
-// TestFileStagedOver: what another process puts where the change is to be staged, after the look, is theirs.
+// TestFileStagedOver: a file that another process puts at the staging path, after the comparison, is theirs.
 func TestFileStagedOver(t *testing.T) {
 	p := filepath.Join(t.TempDir(), "f")
 	fine(t, os.WriteFile(p, []byte("original"), 0o600))
@@ -186,7 +185,7 @@ func TestFileStagedOver(t *testing.T) {
 	}
 }
 
-// TestFileHalfWay: a crash between two system calls leaves something that can be reverted.
+// TestFileHalfWay: a crash between two system calls leaves a state that can be reverted.
 func TestFileHalfWay(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -199,7 +198,7 @@ func TestFileHalfWay(t *testing.T) {
 	fine(t, s.Undo(ctx, spot))
 	looks(t, s, spot, Before)
 	fine(t, s.Make(ctx, spot))
-	fine(t, rename(step.Parked(p, "r", "s", 0), p, 2)) // died right after the exchange back
+	fine(t, rename(step.Parked(p, "r", "s", 0), p, 2)) // died right after the reverse exchange
 	looks(t, s, spot, Injected)
 	fine(t, s.Undo(ctx, spot))
 	looks(t, s, spot, Before)
@@ -213,7 +212,7 @@ func TestFileHalfWay(t *testing.T) {
 	looks(t, s, spot, Before)
 }
 
-// TestFileRefuses what would have no effect.
+// TestFileRefuses checks that changes without an effect are refused.
 func TestFileRefuses(t *testing.T) {
 	dir := t.TempDir()
 	fine(t, os.WriteFile(dir+"/f", []byte("same"), 0o600))

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// spotOf is a change, looked at.
+// spotOf returns a change, after Look.
 func spotOf(t *testing.T, s *System, c step.Change, n int) Spot {
 	t.Helper()
 	spot := Spot{Run: "r", Step: "s", N: n, Change: c}
@@ -24,7 +24,7 @@ func spotOf(t *testing.T, s *System, c step.Change, n int) Spot {
 	return spot
 }
 
-// TestMount lays something over a file and a folder, and removes it only while no other mount is over that.
+// TestMount mounts over a file and a folder, and unmounts only while no other mount covers that.
 func TestMount(t *testing.T) {
 	if !inside(t) {
 		return
@@ -72,7 +72,7 @@ func TestMount(t *testing.T) {
 	}
 }
 
-// TestHold fills a file system to the last byte and to the last inode, keeps it full, and lets go.
+// TestHold fills a file system to the last byte and to the last inode, keeps it full, and releases it.
 func TestHold(t *testing.T) {
 	if !inside(t) {
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// unitctl replaces systemctl: a unit is a file of its properties, and what is done to units is written down.
+// unitctl replaces systemctl: a unit is a file with its properties, and actions on units are logged.
 const unitctl = `#!/bin/sh
 verb=$1
 for unit; do :; done
@@ -38,7 +38,7 @@ reset-failed) sed -i "s/^ActiveState=.*/ActiveState=inactive/" "/run/units/$unit
 esac
 `
 
-// aUnit is one that runs, and needs others, of which one is over for long.
+// aUnit is a running unit that needs others, one of which ended long ago.
 const aUnit = `LoadState=loaded
 ActiveState=active
 SubState=running
@@ -56,8 +56,8 @@ Requires=b.service over.service -.mount
 
 const aDropIn = "/run/systemd/system/a.service.d/zz-gpuaasctl-r-s.conf"
 
-// TestUnit: a unit that an operator stopped or masked during a drill is not started by the undo; one that is down for
-// what the drill did to it is.
+// TestUnit: the undo does not start a unit that an operator stopped or masked during a drill, and starts one that
+// is down because of the drill.
 func TestUnit(t *testing.T) {
 	if !inside(t) {
 		return
@@ -127,7 +127,7 @@ func TestUnit(t *testing.T) {
 			"restart"},
 		"the machine goes down": {step.Restarted,
 			all(hand("stop", "a.service"), func() error { return os.WriteFile("/run/system", []byte("stopping\n"), 0o600) }),
-			step.Reverted, "", "restart"}, // which fails on a real one: the reaper sees to it
+			step.Reverted, "", "restart"}, // which fails on a real one: the reaper handles it
 		"drop-in removed": {step.Restarted, noDropIn, step.Reverted, "", "restart"},
 		"and stopped": {step.Restarted, all(noDropIn, hand("stop", "a.service")), step.Lost,
 			"somebody has stopped a.service", ""},
@@ -161,14 +161,15 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// TestUnitAgain: an undo that was begun is ended, although the unit that it restarts is down for that.
+// TestUnitAgain: an interrupted undo is completed, although it is the reason that the unit is down.
 func TestUnitAgain(t *testing.T) {
 	if !inside(t) {
 		return
 	}
 	k := unitDrill(t, step.Restarted)
 	fine(t, os.MkdirAll("/run/fails", 0o755), os.WriteFile("/run/fails/restart", nil, 0o600))
-	if _, err := must(t.Context(), "", "systemctl", "stop", "b.service"); err != nil { // which is why it cannot be started
+	// the reason that it cannot be started
+	if _, err := must(t.Context(), "", "systemctl", "stop", "b.service"); err != nil {
 		t.Fatal(err)
 	}
 	fine(t, os.WriteFile("/run/units/a.service",
@@ -185,8 +186,8 @@ func TestUnitAgain(t *testing.T) {
 	}
 }
 
-// TestUnitUnseen: an undo that could not look has begun nothing, so a unit that is down by then is another's
-// doing.
+// TestUnitUnseen: an undo that could not compare has begun nothing, so another process has stopped a unit that is
+// down by then.
 func TestUnitUnseen(t *testing.T) {
 	if !inside(t) {
 		return
@@ -203,7 +204,7 @@ func TestUnitUnseen(t *testing.T) {
 	}
 }
 
-// unitDrill gives a.service a drop-in and that state, and reports who keeps it.
+// unitDrill gives a.service a drop-in and that state, and returns who keeps it from running.
 func unitDrill(t *testing.T, state string) *Keeper {
 	t.Helper()
 	fine(t, stage(), unix.Mount("tools", "/usr/local/sbin", "tmpfs", 0, ""), os.MkdirAll("/run/units", 0o755),

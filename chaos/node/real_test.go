@@ -27,20 +27,20 @@ type tester interface {
 	Cleanup(func())
 }
 
-// real is a machine of the kernel's.
+// real is a machine with the kernel's own places.
 type real struct {
 	t     tester
 	guard *System // of the watchdog that lives
 	units map[string]*exec.Cmd
 }
 
-// Units that run there: one is paused, the other one has mounts of its own.
+// Units that run there: one is paused, the other one has its own mounts.
 const (
 	pausedUnit  = "paused.service"
 	mountedUnit = "mounted.service"
 )
 
-// fakeSystemctl knows the main process of a unit, and nothing else.
+// fakeSystemctl returns only the main process of a unit.
 const fakeSystemctl = `#!/bin/sh
 [ "$1" = show ] || exit 0
 for unit; do :; done
@@ -119,7 +119,7 @@ func (r *real) process(watchdog bool) Machine {
 	return r.guard
 }
 
-// died closes the files that only the process had.
+// died closes the files that only the process had open.
 func (r *real) died() {
 	if r.guard != nil {
 		for _, h := range r.guard.holds {
@@ -133,7 +133,7 @@ func (r *real) died() {
 
 func (r *real) reboot() { r.t.Fatal("a namespace does not reboot") }
 
-// spot parts a place's name: "file", "/etc/hosts".
+// spot splits a place's name: "file", "/etc/hosts".
 func (r *real) spot(place string) (kind, at string) {
 	kind, at, _ = strings.Cut(place, ":")
 	return kind, at[strings.LastIndexByte(at, ':')+1:]
@@ -141,7 +141,7 @@ func (r *real) spot(place string) (kind, at string) {
 
 func (r *real) pid(unit string) int { return r.units[unit].Process.Pid }
 
-// in runs f where the mount at that place is.
+// in runs f in the mount namespace of that place.
 func (r *real) in(place string, f func() error) {
 	if !strings.Contains(place, mountedUnit) {
 		r.fine(f())
@@ -208,7 +208,7 @@ func (r *real) edit(place string, n int) bool {
 	return false
 }
 
-// table is the chain that another process writes into: the drill's, while there is one, or a neighbour's.
+// table returns the chain that another process writes to: the drill's, if it exists, or a neighbouring one.
 func (r *real) table() string {
 	out, err := must(context.Background(), "", "nft", "list", "tables")
 	r.fine(err)
@@ -234,7 +234,7 @@ func (r *real) mend(spot Spot) bool {
 		r.fine(err)
 	case "mount":
 		if strings.Contains(place, mountedUnit) && strings.Count(r.sight(place), "\n") == 1 {
-			r.stop(mountedUnit) // it is started again, in another namespace
+			r.stop(mountedUnit) // restart it, in another namespace
 			r.fine(r.start(mountedUnit))
 			return true
 		}

@@ -16,9 +16,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// TestSecretsStayInMemory looks for a secret in everything that arming writes: it is nowhere on the disk, only root
-// reads it in memory, and it is gone there once everything is over, whichever process ended it. What is changed has it
-// all the same.
+// TestSecretsStayInMemory searches for a secret in everything that arming writes: it is nowhere on the disk, in
+// memory only root can read it, and it is removed once everything is over, whichever process ended the drill. The
+// changed file contains it nevertheless.
 func TestSecretsStayInMemory(t *testing.T) {
 	if !inside(t) {
 		return
@@ -38,7 +38,7 @@ func TestSecretsStayInMemory(t *testing.T) {
 	}
 }
 
-// secretStays is a drill of that id, until that end.
+// secretStays runs a drill with that id and that end.
 func secretStays(t *testing.T, run string, end func(*Run) error) {
 	t.Helper()
 	const canary = "GPUAAS-CANARY-7d1f"

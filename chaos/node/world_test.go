@@ -14,63 +14,63 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// site is a machine that drills break in these tests: one in memory, or a real one.
+// site is a machine that drills break in these tests: in memory, or real.
 type site interface {
-	process(watchdog bool) Machine // what a process sees; a watchdog's lives until it died
+	process(watchdog bool) Machine // a process's view; a watchdog's lasts until it dies
 	drill(run string) step.Drill
-	sight(place string) string     // all that is visible of the place
-	edit(place string, n int) bool // another process gives it new contents; false: not possible
-	mend(at Spot) bool             // an operator restores it by hand, without notifying its readers
-	died()                         // the watchdog, and what it held is gone
+	sight(place string) string     // the visible state of the place
+	edit(place string, n int) bool // another process changes its content; false: not possible
+	mend(at Spot) bool             // an operator restores it manually, without notifying its readers
+	died()                         // the watchdog has died, with everything that it held
 	reboot()
 }
 
-// world is a machine with everything that may happen to it during drills. shadow is what each of its places would look
-// like if there had never been a drill, which is what the tests are about.
+// world is a machine with everything that may happen to it during drills. shadow is the state that each place
+// would have without any drill, which is what the tests compare with.
 type world struct {
 	site
 	*trial
-	t        *rapid.T
-	places   []string
-	shadow   map[string]string
-	boot     string
-	now      int64 // CLOCK_BOOTTIME
-	guard    bool  // a watchdog lives
-	small    bool  // journals are, and become full: they may not hold everything, and all the same everything is reverted
+	t      *rapid.T
+	places []string
+	shadow map[string]string
+	boot   string
+	now    int64 // CLOCK_BOOTTIME
+	guard  bool  // a watchdog lives
+	// journals are small and become full: then they may be incomplete, but everything must still be reverted
+	small    bool
 	runs     int
-	conflict bool // one of them ended in one, which an operator inspected
+	conflict bool // one of the drills ended in a conflict, which an operator inspected
 	edits    int
 	by       string         // whose process runs
-	about    map[string]int // edits when the running process looked at a place
+	about    map[string]int // edits of a place when the running process read it
 	trouble                 // what is about to go wrong
 }
 
-// trouble is counted in things that happen: a block is written, a sync is asked for, a change is about to be made, is
-// made...
+// trouble counts down events: a block is written, a sync is requested, a change is about to be made, is made...
 type trouble struct {
-	fuel   int // a crash comes after so many; 0: none
-	meddle int // a foreign edit of a place after so many; 0: none
+	fuel   int // a crash after this many; 0: none
+	meddle int // a foreign edit of a place after this many; 0: none
 	where  string
 	broken int // so many undos fail
-	lying  int // so many undos report that they worked, and did nothing
-	full   int // so many times the disk takes no entry
+	lying  int // this many undos report success without an effect
+	full   int // this many writes find the disk full
 }
 
-// trial is one drill on the machine, as the test sees it.
+// trial is one drill on the machine, from the test's view.
 type trial struct {
 	disk   *disk
 	armed  int64
 	lease  int64
 	spots  map[string]Spot   // made
-	before map[string]string // sights, before and after they were made
+	before map[string]string // visible states before and after the changes
 	after  map[string]string
 	edited map[string]bool // while it was injected
-	mended map[string]bool // in the same way, when the journal called it done
+	mended map[string]bool // likewise, when the journal reported it as done
 	ever   map[string]bool // edited at any time
-	ran    map[string]bool // who may have reverted something
+	ran    map[string]bool // processes that may have reverted something
 }
 
-// died is what a crash throws.
+// died is thrown by a crash.
 type died struct{}
 
 // happens is called wherever a process may die.
@@ -87,8 +87,8 @@ func (w *world) happens() {
 	}
 }
 
-// disk is a journal's file with a cache above it, as a kernel has: the end of a process loses nothing but what it had
-// not yet written, that of the machine any of the blocks that were not synced.
+// disk is a journal's file with a page cache: when a process ends, only unwritten data is lost; when the machine
+// crashes, any unsynced block may be.
 type disk struct {
 	cache, safe []byte
 	w           *world
@@ -120,7 +120,7 @@ func (d *disk) Sync() error {
 	return nil
 }
 
-// crash is what the disk has after the machine went down: any mixture of old and new blocks.
+// crash returns the disk's content after the machine went down: any mixture of old and new blocks.
 func (d *disk) crash(t *rapid.T) {
 	for at := 0; at < len(d.cache); at += step.BlockSize {
 		old, cur := d.safe[at:at+step.BlockSize], d.cache[at:at+step.BlockSize]
@@ -142,7 +142,7 @@ func (w *world) ledger() step.Ledger {
 	return step.Read(entries)
 }
 
-// guest is the machine as a process sees it, with a test at every door.
+// guest is a process's view of the machine, with a check at every call.
 type guest struct {
 	Machine
 	w *world
@@ -153,7 +153,7 @@ func (g guest) Look(ctx context.Context, at Spot) (json.RawMessage, error) {
 	return g.Machine.Look(ctx, at)
 }
 
-// Make wants on the disk what an undo needs, before anything is touched.
+// Make requires that the data for an undo is on the disk before anything is touched.
 func (g guest) Make(ctx context.Context, at Spot) error {
 	w, place := g.w, at.Change.Place()
 	w.happens()
@@ -202,8 +202,8 @@ func (g guest) Tell(ctx context.Context, n step.Notify) error {
 	return g.Machine.Tell(ctx, n)
 }
 
-// process runs f as a process of its own would: on a journal read again, and to its end or to a crash. It reports
-// whether it lived, and its error.
+// process runs f like a separate process: with the journal read again, to its end or to a crash. It reports
+// whether it survived, and its error.
 func (w *world) process(by string, f func(*Keeper) error) (lived bool, err error) {
 	w.by, w.about, w.ran[by] = by, map[string]int{}, true
 	defer func() {

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// TestHereGetsNoSecrets: a drill's program on the operator's machine sees nothing of the operator's environment but
-// where programs are.
+// TestHereGetsNoSecrets: a drill's program on the operator's machine gets nothing of the operator's environment
+// except PATH.
 func TestHereGetsNoSecrets(t *testing.T) {
 	for _, key := range []string{"GPUAASCTL_TOKEN", "SSH_AUTH_SOCK", "HOME", "AWS_SECRET_ACCESS_KEY"} {
 		t.Setenv(key, "of the operator")

@@ -31,7 +31,7 @@ func TestFault(t *testing.T) {
 	if n := len(b.pushed(t)); n != 1 {
 		t.Errorf("%d programs there", n)
 	}
-	if got := len(b.Execs()); got != 4 || b.Logins() != 1 { // one that finds nothing, the push, and two
+	if got := len(b.Execs()); got != 4 || b.Logins() != 1 { // one that finds no program, the push, and two commands
 		t.Errorf("%d commands over %d connections", got, b.Logins())
 	}
 	for _, line := range b.Execs() {
@@ -50,7 +50,7 @@ func TestFault(t *testing.T) {
 	}
 }
 
-// Several who ask at once share one connection and one push.
+// Concurrent calls share one connection and one push.
 func TestAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -151,7 +151,7 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
-// A login that may become root does.
+// A login that may use sudo is enough.
 func TestSudo(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -167,7 +167,7 @@ func TestSudo(t *testing.T) {
 	}
 }
 
-// A connection that is cut while a command runs is an error, for its outcome is unknown; the next call has a new
+// A connection that is cut during a command is an error, since the outcome is unknown; the next call uses a new
 // one.
 func TestCut(t *testing.T) {
 	t.Parallel()
@@ -192,13 +192,13 @@ func TestCut(t *testing.T) {
 	if _, err := m.Fault(t.Context(), nil, "status"); err != nil || b.Logins() != 2 {
 		t.Errorf("%v over connection %d", err, b.Logins())
 	}
-	b.Drop() // between calls: no caller is affected
+	b.Drop() // between calls, so that no caller is affected
 	if _, err := m.Fault(t.Context(), nil, "status"); err != nil || b.Logins() != 3 {
 		t.Errorf("%v over connection %d", err, b.Logins())
 	}
 }
 
-// A server that takes no new connections is still there for those who have one.
+// A server that accepts no new connections still serves existing ones.
 func TestKept(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -220,7 +220,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// Reconnect leaves calls alone that are under way.
+// Reconnect does not affect calls in progress.
 func TestReconnect(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -241,7 +241,7 @@ func TestReconnect(t *testing.T) {
 	wg.Wait()
 }
 
-// A call that is given up ends at once. The others go on where the server lives, and end where it is frozen.
+// A canceled call ends at once. Other calls continue if the server works, and end if it is frozen.
 func TestGivenUp(t *testing.T) {
 	t.Parallel()
 	for _, frozen := range []bool{false, true} {
@@ -327,7 +327,7 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// A machine that is closed gives nothing any more, and its calls end.
+// A closed machine accepts no calls, and those in progress end.
 func TestClosed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -349,7 +349,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// Drills are read by the programs that they keep, and nothing is put there.
+// Drills are read by their own programs, and nothing is pushed.
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -27,15 +27,15 @@ func TestMain(m *testing.M) {
 	leaktest.Main(m)
 }
 
-// fault is what this test binary is when it was pushed as gpuaas-fault: it reports what it was given.
+// fault is this test binary's main function when it was pushed as gpuaas-fault: it reports its input.
 func fault() int {
 	r := step.Reply{Schema: step.ReplySchema, Version: "test"}
 	switch os.Args[1] {
 	case "revert":
 		r.Refused = step.Refuse(step.RefusedNone, "there is no drill on this machine")
-	case "verify": // hangs, until its server ends it
+	case "verify": // hangs until its server ends it
 		time.Sleep(20 * time.Second)
-	case "close": // fails as a program does that was built for something else
+	case "close": // fails like a program for another architecture
 		fmt.Fprint(os.Stderr, "illegal instruction")
 		return 132
 	}
@@ -54,14 +54,14 @@ func fault() int {
 
 type out = drill.Output
 
-// bench is a made-up machine with its server.
+// bench is a fake machine with its server.
 type bench struct {
 	*sshtest.Server
-	bin, dir string // programs that come before the real ones; the tmpfs
+	bin, dir string // programs that shadow the real ones; the tmpfs
 	cfg      Config
 }
 
-// newBench makes one on which everybody is root and every folder is a mount.
+// newBench creates a machine on which every login is root and every folder is a mount.
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{bin: t.TempDir(), dir: filepath.Join(t.TempDir(), "tmpfs")}
@@ -86,8 +86,8 @@ func (b *bench) program(t *testing.T, name, text string) {
 	sshtest.Program(t, filepath.Join(b.bin, name), "#!/bin/sh\n"+text+"\n")
 }
 
-// open makes a machine that is closed with the test. On a busy machine Close gives up what ends a moment later; what
-// never ends is a leak.
+// open returns a machine that is closed with the test. On a busy machine Close gives up on operations that end a
+// moment later; one that never ends is a leak.
 func (b *bench) open(t *testing.T) *Machine {
 	t.Helper()
 	m := New(b.cfg)
@@ -103,7 +103,7 @@ func (b *bench) open(t *testing.T) *Machine {
 	return m
 }
 
-// pushed are the files in the tmpfs.
+// pushed lists the files in the tmpfs.
 func (b *bench) pushed(t *testing.T) []string {
 	t.Helper()
 	all, err := filepath.Glob(b.dir + "/*")

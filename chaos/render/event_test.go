@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// TestEvent: what does not happen on the tapes.
+// TestEvent covers events that the recordings do not contain.
 func TestEvent(t *testing.T) {
 	no := false
 	for _, c := range []struct {

@@ -16,7 +16,7 @@ const node = "compute-node-01"
 
 var began = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
-// tape is a run being made up: its events, one after the other.
+// tape is a synthetic run: its events, one after the other.
 type tape struct {
 	events []drill.Event
 	ms     int64
@@ -31,7 +31,7 @@ func (t *tape) after(ms int64, e drill.Event) *tape {
 	return t
 }
 
-// walk is one that took ms.
+// walk adds a walk that took ms.
 func (t *tape) walk(ms int64, stage drill.Stage, s drill.Sight) *tape {
 	t.walks++
 	s.N, s.Stage, s.BeganMS, s.EndedMS = t.walks, stage, t.ms, t.ms+ms
@@ -64,7 +64,7 @@ var egress = sync.OnceValues(func() ([]chaos.Scenario, error) {
 	return chaos.Find(scenarios.Files, "api-egress-blocked")
 })
 
-// plan is that of a drill of this repository on one machine.
+// plan returns the plan of a drill of this repository on one machine.
 func plan(t testing.TB, run string) chaos.Plan {
 	t.Helper()
 	all, err := egress()
@@ -99,7 +99,7 @@ func begin(t testing.TB) *tape {
 	return (&tape{}).after(0, drill.Event{Kind: drill.Begun, Plan: &p})
 }
 
-// broken is a run up to where the fault is in place, and seen.
+// broken is a run up to the point at which the fault is in place and seen.
 func broken(t testing.TB) *tape {
 	return begin(t).walk(820, drill.Before, green()).
 		seen(0, drill.Before, drill.LookInjected, "exit code 0, want 1").seen(0, drill.Before, drill.LookControl, "").
@@ -112,7 +112,7 @@ func broken(t testing.TB) *tape {
 		seen(0, drill.During, drill.LookProof, "exit code 7, want 0")
 }
 
-// look is one after something was broken, or after it was reverted.
+// look adds a probe after the injection, or after the revert.
 func (t *tape) look(ms int64, name, why string) *tape {
 	if name == drill.LookProof {
 		return t.seen(ms, drill.After, name, why)
@@ -125,7 +125,7 @@ func (t *tape) seen(ms int64, stage drill.Stage, name, why string) *tape {
 		Seen: &drill.Seen{Name: name, Stage: stage, Held: why == "", Why: why, TookMS: diag.Millis(ms)}})
 }
 
-// undone is the rest of a run from the undo on.
+// undone adds the rest of a run from the undo on.
 func (t *tape) undone() *tape {
 	return t.after(5, drill.Event{Kind: drill.Reverting, Machine: node}).
 		after(90, drill.Event{Kind: drill.Reverted, Machine: node, Status: status(step.Reverted, step.ByCLI), TookUS: 31_400})
@@ -142,7 +142,7 @@ func (t *tape) closed() *tape {
 		after(3, drill.Event{Kind: drill.Ended})
 }
 
-// healed is a run from the undo on in which everything comes back.
+// healed is a run in which everything recovers after the undo.
 func (t *tape) healed() *tape {
 	return t.undone().look(210, drill.LookProof, "").walk(900, drill.After,
 		red(diag.HopNodeHeartbeat, diag.SigHeartbeatStale, diag.OK)).
@@ -198,7 +198,7 @@ func tapes(t testing.TB) map[string]*tape {
 	}
 }
 
-// report is the tape's, as the tool would write it.
+// report returns the tape's report, as the tool would write it.
 func (t *tape) report() *drill.Report {
 	s := drill.Tell(t.events)
 	d := s.Drill()

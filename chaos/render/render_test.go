@@ -41,8 +41,9 @@ func golden(t *testing.T, name, got string) {
 	goldentest.Check(t, filepath.Join("testdata", name), got)
 }
 
-// TestGolden compares whole renderings of a pass, of residue and of a game day in every format, and the events and JSON
-// of all, which other tests read. What the other runs must show in every format is compared by fields, below.
+// TestGolden compares complete renderings of a pass, of residue and of a game day in every format, and the events
+// and JSON of all runs, which other tests read. What the other runs must show in every format is compared by
+// fields, below.
 func TestGolden(t *testing.T) {
 	extension := map[render.Format]string{render.Table: "txt", render.Short: "short.txt", render.JUnit: "xml",
 		render.Markdown: "md"}
@@ -55,7 +56,7 @@ func TestGolden(t *testing.T) {
 	for name, r := range all {
 		golden(t, name+".json", rendered(t, r, render.Options{Format: render.JSON}))
 	}
-	for name, tape := range tapes(t) { // what the tool would have written down, for who reads it again
+	for name, tape := range tapes(t) { // what the tool would have logged, for other tests
 		var b bytes.Buffer
 		for _, e := range tape.events {
 			text, err := json.Marshal(e)
@@ -74,8 +75,8 @@ func TestGolden(t *testing.T) {
 	golden(t, "residue.ascii.txt", rendered(t, all["residue"], render.Options{ASCII: true}))
 }
 
-// TestWhatIsLeftHasACommand: the page of a drill that left a machine or the chain other than it was begins its next
-// steps with the command for that.
+// TestWhatIsLeftHasACommand: the page of a drill that left a machine or the chain changed begins its next steps
+// with the command for that.
 func TestWhatIsLeftHasACommand(t *testing.T) {
 	all := reports(t)
 	for name, want := range map[string]string{
@@ -92,8 +93,8 @@ func TestWhatIsLeftHasACommand(t *testing.T) {
 	}
 }
 
-// TestEveryVerdictInEveryFormat: a run for each word is judged so by the fold, and each format shows exactly that word,
-// and is green for a pass alone.
+// TestEveryVerdictInEveryFormat: the fold gives each run the verdict of its word; each format shows exactly that
+// word, and is green only for a pass.
 func TestEveryVerdictInEveryFormat(t *testing.T) {
 	all := reports(t)
 	for _, w := range drill.Words() {
@@ -129,7 +130,7 @@ func TestEveryVerdictInEveryFormat(t *testing.T) {
 	}
 }
 
-// TestJUnitOfADay: a report of many drills, also of some that were not run, is one that a strict reader takes.
+// TestJUnitOfADay: a report of several drills, some of which were not run, is accepted by a strict parser.
 func TestJUnitOfADay(t *testing.T) {
 	for name, r := range reports(t) {
 		r.NotRun = append(r.NotRun, "one", "two")
@@ -139,7 +140,7 @@ func TestJUnitOfADay(t *testing.T) {
 	}
 }
 
-// TestEveryVerdictInTheMatrix: beside each other, each row has its own verdict, with its symbol, at every width.
+// TestEveryVerdictInTheMatrix: in one table, each row has its own verdict and symbol, at every width.
 func TestEveryVerdictInTheMatrix(t *testing.T) {
 	day := reports(t)["game-day"]
 	for _, width := range []int{40, 60, 80, 120, 200} {
@@ -156,7 +157,7 @@ func TestEveryVerdictInTheMatrix(t *testing.T) {
 	}
 }
 
-// TestEveryClaimInEveryFormat: each claim is there with its state, in JUnit as the problem that it is.
+// TestEveryClaimInEveryFormat: each claim is shown with its state, and in JUnit with its problem.
 func TestEveryClaimInEveryFormat(t *testing.T) {
 	for name, r := range reports(t) {
 		var s render.JUnitSuites
@@ -185,10 +186,10 @@ func TestEveryClaimInEveryFormat(t *testing.T) {
 	}
 }
 
-// flat is text with all white space made one.
+// flat returns text with white space collapsed.
 func flat(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// TestTheColumnsAreClaims: what the renderer looks for by id is made by the fold.
+// TestTheColumnsAreClaims: the claims that the renderer uses by id exist in the fold.
 func TestTheColumnsAreClaims(t *testing.T) {
 	var ids []string
 	for _, c := range new(drill.Story).Claims() {
@@ -242,7 +243,7 @@ func TestASCIIKeepsTheLayout(t *testing.T) {
 	}
 }
 
-// hostile is a report of a machine that wants to be obeyed.
+// hostile is a report of a machine that tries to control the terminal.
 func hostile(t *testing.T) *drill.Report {
 	const evil = "\x1b[2J\x07\u202ex|y`z<b>"
 	r := reports(t)["residue"]
@@ -297,7 +298,7 @@ func TestSameTwiceAndJSONReadsBack(t *testing.T) {
 	}
 }
 
-// TestSpanHoldsWhatWasMeasured: rounding never makes an interval narrower than it was.
+// TestSpanHoldsWhatWasMeasured: rounding never makes an interval narrower.
 func TestSpanHoldsWhatWasMeasured(t *testing.T) {
 	for _, c := range []struct {
 		after, within int64
@@ -357,7 +358,7 @@ func TestAWriteErrorIsReturned(t *testing.T) {
 	}
 }
 
-// TestWhatIsMissingIsNotGreen: reports of nothing, of a machine alone, and of an unknown word.
+// TestWhatIsMissingIsNotGreen renders empty reports, those of a machine alone, and those with an unknown word.
 func TestWhatIsMissingIsNotGreen(t *testing.T) {
 	empty := &drill.Report{Drills: []drill.Drill{{}}}
 	odd := &drill.Report{EndedBy: diag.EndedCompleted, Verdict: drill.Verdict{Word: "splendid"},

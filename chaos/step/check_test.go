@@ -30,8 +30,7 @@ func TestAgainst(t *testing.T) {
 	}
 }
 
-// TestAgainstTellsNoSecret: what a tool printed is quoted without keys and tokens, also where they are cut, or in
-// lines.
+// TestAgainstTellsNoSecret: a tool's output is quoted without keys and tokens, even truncated or multi-line ones.
 func TestAgainstTellsNoSecret(t *testing.T) {
 	const canary = "c4n4ry"
 	for _, printed := range []string{

@@ -42,7 +42,7 @@ func TestJournalRoundTrip(t *testing.T) {
 	}
 }
 
-// TestJournalTorn cuts the last entry at every block: what is before it stays, and the next one goes in its place.
+// TestJournalTorn cuts the last entry at every block: earlier entries stay, and the next one replaces it.
 func TestJournalTorn(t *testing.T) {
 	whole := journalOf(10, 3000)
 	_, end, _ := DecodeJournal(whole)
@@ -61,7 +61,7 @@ func TestJournalTorn(t *testing.T) {
 	}
 }
 
-// TestJournalFlipped flips every bit of a small journal: no entry is ever believed that was not written.
+// TestJournalFlipped flips every bit of a small journal: no entry is accepted that was not written.
 func TestJournalFlipped(t *testing.T) {
 	whole := journalOf(5, 5)
 	_, end, _ := DecodeJournal(whole)
@@ -75,7 +75,7 @@ func TestJournalFlipped(t *testing.T) {
 	}
 }
 
-// TestJournalHole: an entry that rots takes no other one with it, or an undo would be lost.
+// TestJournalHole: a corrupt entry affects no other one, or an undo would be lost.
 func TestJournalHole(t *testing.T) {
 	b := journalOf(700, 700, 700)
 	b[len(EncodeEntry(entry(1, 700)))+100] ^= 1
@@ -101,6 +101,6 @@ func FuzzDecodeJournal(f *testing.F) {
 			}
 			last = e.Seq
 		}
-		Read(entries).Status() // whatever is written there, it adds up to something
+		Read(entries).Status() // any content has a valid fold
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// armed is the ledger of a drill with 30 s to live and 20 s of lease, armed at 100 s of boot "b".
+// armed returns the ledger of a drill with a TTL of 30 s and a lease of 20 s, armed at 100 s of boot "b".
 func armed() Ledger {
 	d := whole()
 	d.Lease = 20_000

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestSeal: what may lie on a disk has no secret, and what was sealed is known by its digest.
+// TestSeal: a sealed drill, which may be on a disk, has no secret, and its secrets are found by digest.
 func TestSeal(t *testing.T) {
 	d := whole()
 	d.Steps[2].Changes[0].Mount.Secret = true

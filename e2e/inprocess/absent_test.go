@@ -23,7 +23,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// The listeners of a platform, and which of its paths each answers.
+// The listeners of a platform, and the paths that each serves.
 const (
 	atAPI      = "API edge"
 	atTerminal = "terminal edge"
@@ -38,17 +38,17 @@ var pathsAt = map[string][]string{
 	atIngress:  {profile.PathHealthz, profile.PathTaskWait, profile.PathNodeTerminal},
 }
 
-// posted are the paths that are posted to; every other one is read.
+// posted lists the paths that are used with POST; all others are read.
 var posted = []string{profile.PathNodeTasks, profile.PathTerminalToken, profile.PathNodeReenroll}
 
-// guard sees every request that reaches a platform, and fails the test on one that no mapped path makes.
+// guard sees every request to a platform, and fails the test for one that no mapped path explains.
 type guard struct {
 	t  *testing.T
 	mu sync.Mutex // guards by
 	by map[string]profile.Mapping
 }
 
-// watch puts the guard before all of the world's listeners.
+// watch installs the guard in front of all of the world's listeners.
 func watch(t *testing.T, w *world) *guard {
 	g := &guard{t: t, by: map[string]profile.Mapping{}}
 	for at, front := range map[string]*platformtest.Front{atAPI: w.platform.APIEdge, atTerminal: w.platform.TerminalEdge,
@@ -63,7 +63,7 @@ func watch(t *testing.T, w *world) *guard {
 	return g
 }
 
-// allow sets what the walk or command of a correlation id may send.
+// allow sets the requests that a walk or command with that correlation id may send.
 func (g *guard) allow(correlation string, m profile.Mapping) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -97,7 +97,7 @@ func pattern(m profile.Mapping, name string) *regexp.Regexp {
 	return regexp.MustCompile("^" + placeholder.ReplaceAllString(regexp.QuoteMeta(template), `[^/?&]+`) + "$")
 }
 
-// away is a mapping without the named paths and fields.
+// away returns a mapping without the named paths and fields.
 func away(m profile.Mapping, names []string) profile.Mapping {
 	m.Paths, m.Fields = maps.Clone(m.Paths), maps.Clone(m.Fields)
 	for _, n := range names {
@@ -135,8 +135,8 @@ func absences(rng *rand.Rand, drawn int, judged []string) [][]string {
 	return sets
 }
 
-// seamless is a world all of whose listeners can be watched: the ingress answers for the node terminal as far as a walk
-// asks.
+// seamless is a world in which all listeners can be watched: the ingress replaces the node terminal as far as a
+// walk uses it.
 func seamless(t *testing.T) *world {
 	o := ownWorld()
 	o.nodeEnv = func(w *world, env map[string]string) { env["GPUAAS_TERMINAL_API_URL"] = w.platform.NodeAPIURL }
@@ -156,7 +156,7 @@ func seamless(t *testing.T) *world {
 	return w
 }
 
-// TestNothingIsSentToAnAbsentPath: whatever a profile maps to "-", a walk of a healthy world sends nothing to it,
+// TestNothingIsSentToAnAbsentPath: if a profile maps a path to "-", a walk of a healthy world sends nothing to it,
 // fails no hop, and names in plan and report what was left out and why.
 func TestNothingIsSentToAnAbsentPath(t *testing.T) {
 	t.Parallel()
@@ -205,7 +205,7 @@ func TestNothingIsSentToAnAbsentPath(t *testing.T) {
 	t.Logf("%s", time.Since(began).Round(time.Millisecond))
 }
 
-// wronged lists what a report holds that a platform which lacks only the paths in set does not explain.
+// wronged lists what a report contains that the absence of the paths in set does not explain.
 func wronged(r *diag.Report, set, judged []string) []string {
 	var out []string
 	if r.Verdict.Outcome == diag.OutcomeFail || r.Verdict.Blame != nil || r.Verdict.Reason != diag.ReasonNone {
@@ -245,8 +245,8 @@ func wronged(r *diag.Report, set, judged []string) []string {
 	return out
 }
 
-// judgedBy are the paths and fields without which a step or a hop of a planned walk is left out. Steps that the plan
-// leaves out for another reason, such as a profile that names no injected headers, ask for nothing.
+// judgedBy returns the paths and fields without which a step or a hop of a planned walk is left out. Steps that
+// the plan leaves out for another reason, such as a profile that names no injected headers, need none.
 func judgedBy(plan diag.Plan) []string {
 	var names []string
 	for i, h := range preflight.Chain() {

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// atOnce makes n walks of a world at the same time, each with a login, a terminal and a task of its own.
+// atOnce runs n concurrent walks of a world, each with its own login, terminal and task.
 func (w *world) atOnce(t *testing.T, n int) []*diag.Report {
 	t.Helper()
 	reports := make([]*diag.Report, n)
@@ -26,8 +26,8 @@ func (w *world) atOnce(t *testing.T, n int) []*diag.Report {
 	return reports
 }
 
-// TestTenAtOnce: ten walks of one healthy node pass, each on its own task and its own terminal, and leave nothing
-// behind that the next walk would see. It runs before the parallel tests: ten walks are load enough.
+// TestTenAtOnce: ten concurrent walks of one healthy node pass, each with its own task and terminal, and leave
+// nothing behind that affects the next walk. It runs before the parallel tests, since ten walks are load enough.
 func TestTenAtOnce(t *testing.T) {
 	n := 10
 	if testing.Short() {
@@ -73,7 +73,7 @@ func TestTenAtOnce(t *testing.T) {
 	}
 }
 
-// TestTwoAtOnce: what is broken is named the same when two operators look at once, and the verdicts of both replay.
+// TestTwoAtOnce: two concurrent walks name the same fault, and both verdicts replay.
 func TestTwoAtOnce(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -101,7 +101,7 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
-// processCPU is what this process, and the helpers that it has waited for, have used.
+// processCPU returns the CPU time of this process and of its exited helpers.
 func processCPU(t *testing.T) time.Duration {
 	t.Helper()
 	var sum int64

@@ -13,11 +13,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/logtest"
 )
 
-// TestCorrelation: one id per walk, seen wherever the walk was, and everything recorded under it pulled back.
+// TestCorrelation: a walk has one id, which appears at every component that it used, and everything recorded under
+// it is collected.
 func TestCorrelation(t *testing.T) {
 	t.Parallel()
 	w := start(t, options{})
-	earlier := w.walk(t) // in place of the user's failing request
+	earlier := w.walk(t) // stands for the user's failed request
 	j := w.prepare(t)
 	j.env.Subject.CorrelationID = earlier.Run.CorrelationID
 	r := j.run(t.Context(), t)
@@ -42,7 +43,7 @@ func TestCorrelation(t *testing.T) {
 	checkLogs(t, w, id)
 }
 
-// checkEvidence wants the walk's task and its terminal session, step by step, in the report.
+// checkEvidence checks that the report has the walk's task and its terminal session, step by step.
 func checkEvidence(t *testing.T, r *diag.Report, id string) {
 	t.Helper()
 	task, session := "", ""

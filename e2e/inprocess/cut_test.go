@@ -30,7 +30,7 @@ func shellOf(t testing.TB, profile string) string {
 	}
 	name := "u" + strconv.FormatInt(time.Now().UnixNano()%1e12, 36)
 	uid := os.Getuid()
-	if uid == 0 { // whom no limit of processes binds
+	if uid == 0 { // limits on processes do not apply to root
 		uid = 47000 + os.Getpid()%1000
 	}
 	entry := filepath.Join(unitsDir(), "user."+name)
@@ -47,21 +47,21 @@ func shellOf(t testing.TB, profile string) string {
 	return name
 }
 
-// Profiles of shells: lazy is ready at once and takes six seconds for every line; late prints nothing for as long.
-// What cuts is sooner.
+// Profiles of shells: lazy is ready at once and takes six seconds for every line; late prints nothing for that
+// long. The cuts come sooner.
 const (
 	lazy = "PS1='lazy> '; set -T; trap 'sleep 6' DEBUG"
 	late = "sleep 6; PS1='late> '"
 )
 
-// cutCase is a session that is cut, and who must be named.
+// cutCase is a session that is cut, and the expected blame.
 type cutCase struct {
 	name    string
 	profile string
 	options options
 	do      func(t *testing.T, w *world) // before the walk
 	during  func(t *testing.T, w *world) // once the node's stream came
-	looked  bool                         // and once the walk has looked at the agent's process
+	looked  bool                         // and once the walk has probed the agent's process
 
 	hop    diag.HopID
 	signal diag.Signal
@@ -133,7 +133,7 @@ func (k cutCase) run(t *testing.T) {
 	}
 }
 
-// awaitStream returns once the platform has the node's stream of a session; false when the walk is over before.
+// awaitStream returns once the platform has the node's stream of a session; false if the walk ends first.
 func (w *world) awaitStream(ctx context.Context, session string) bool {
 	for ctx.Err() == nil {
 		var s struct {
@@ -196,7 +196,7 @@ const (
 	shellOwner   = "node runtime, allocation user setup"
 )
 
-// TestCutInFront: what cuts between browser and gateway is blamed for it, whatever the shell did meanwhile.
+// TestCutInFront: a cut between browser and gateway is blamed on its cause, whatever the shell was doing.
 func TestCutInFront(t *testing.T) {
 	t.Parallel()
 	front := func(name string, r *relay, profile string, says ...string) cutCase {
@@ -231,8 +231,8 @@ func TestCutInFront(t *testing.T) {
 	}
 }
 
-// meddle has the terminal's edge speak WebSocket itself: it carries frames from the gateway until half a second after
-// the first, then does to the browser's side what cut does, and leaves the gateway without a close frame.
+// meddle makes the terminal's edge speak WebSocket itself: it relays frames from the gateway until half a second
+// after the first one, then runs cut on the browser's side, and leaves the gateway without a close frame.
 func meddle(w *world, cut func(context.Context, *websocket.Conn)) {
 	const inner = "X-Inner"
 	w.platform.TerminalEdge.Intercept(func(rw http.ResponseWriter, r *http.Request) bool {
@@ -271,7 +271,7 @@ func meddle(w *world, cut func(context.Context, *websocket.Conn)) {
 	})
 }
 
-// TestCutBehind: what cuts between gateway and node, and the agent.
+// TestCutBehind: cuts between gateway and node, and by the agent.
 func TestCutBehind(t *testing.T) {
 	t.Parallel()
 	back := func(name string, r *relay, profile string, says ...string) cutCase {
@@ -340,7 +340,7 @@ func TestShellFails(t *testing.T) {
 	}
 }
 
-// TestSlowIsHealthy: who is slow, or talks a lot, is blamed for nothing.
+// TestSlowIsHealthy: a slow or verbose component is not blamed.
 func TestSlowIsHealthy(t *testing.T) {
 	t.Parallel()
 	far := func() *relay { return &relay{delay: 150 * time.Millisecond} }

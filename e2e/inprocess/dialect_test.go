@@ -19,7 +19,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// dialectProfile is all that makes the tool understand the second platform.
+// dialectProfile is all that the tool needs to understand the second platform.
 const dialectProfile = `mapping:
   paths:
     healthz: /api/v2/ping
@@ -70,7 +70,8 @@ const dialectProfile = `mapping:
     error.message: errors.0.detail
 `
 
-// dialectKeys renames the reference platform's fields; a name that is not here gets a prefix that no profile maps.
+// dialectKeys renames the reference platform's fields; a name that is not in it gets a prefix that no profile
+// maps.
 var dialectKeys = map[string]string{
 	"id": "uid", "state": "phase", "status": "phase", "node_id": "host", "os_user": "login", "app": "workload",
 	"unit": "service", "port": "tcpPort", "product_url": "link", "now": "clock", "agent": "daemon",
@@ -81,7 +82,7 @@ var dialectKeys = map[string]string{
 	"ingress_ca": "edgeCA",
 }
 
-// dialectRoutes leads from the second platform's paths to the reference platform's.
+// dialectRoutes maps the second platform's paths to the reference platform's.
 var dialectRoutes = []struct{ from, to string }{
 	{`^/api/v2/ping$`, "/healthz"},
 	{`^/up$`, "/healthz"},
@@ -100,7 +101,7 @@ var dialectRoutes = []struct{ from, to string }{
 // throughKey marks a request that was translated already.
 type throughKey struct{}
 
-// dialect makes a front speak the second dialect and nothing else; before, when not nil, may answer first.
+// dialect makes a front speak only the second dialect; before, if not nil, may answer first.
 func dialect(f *platformtest.Front, before func(http.ResponseWriter, *http.Request) bool) {
 	f.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		switch {
@@ -149,7 +150,7 @@ func dialectQuery(q url.Values) string {
 	return out.Encode()
 }
 
-// translate writes a reference answer in the second dialect.
+// translate converts a reference response to the second dialect.
 func translate(w http.ResponseWriter, rec *httptest.ResponseRecorder) {
 	for k, v := range rec.Header() {
 		if k != "Content-Length" {
@@ -209,7 +210,7 @@ func dialectError(w http.ResponseWriter, status int, slug string) {
 	})
 }
 
-// startDialect brings up a platform that speaks the second dialect to everybody but its own agent.
+// startDialect starts a platform that speaks the second dialect to every client except its own agent.
 func startDialect(t *testing.T) *world {
 	w := start(t, options{
 		noStream: true, // where it is denied
@@ -230,8 +231,8 @@ func startDialect(t *testing.T) *world {
 	return w
 }
 
-// TestSecondDialect: other paths, other names, another envelope, states in capitals, and the profile's mapping alone
-// makes the walk green.
+// TestSecondDialect: with other paths, other names, another envelope and states in capitals, the profile's mapping
+// alone makes the walk green.
 func TestSecondDialect(t *testing.T) {
 	t.Parallel()
 	w := startDialect(t)
@@ -254,7 +255,7 @@ func TestSecondDialect(t *testing.T) {
 	}
 }
 
-// TestSecondDialectFaults: and a fault is blamed as on the reference platform.
+// TestSecondDialectFaults: a fault is blamed as on the reference platform.
 func TestSecondDialectFaults(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -292,7 +293,8 @@ func TestSecondDialectFaults(t *testing.T) {
 	}
 }
 
-// TestUnmappedDialect: without the mapping nothing of the second platform is understood, and nothing of it is green.
+// TestUnmappedDialect: without the mapping nothing of the second platform is understood, and no hop that needs it
+// is green.
 func TestUnmappedDialect(t *testing.T) {
 	t.Parallel()
 	w := startDialect(t)
@@ -303,7 +305,8 @@ func TestUnmappedDialect(t *testing.T) {
 	}
 }
 
-// TestNoPeek: a platform that cannot be asked for a task without claiming it is not asked; no task is lost to a walk.
+// TestNoPeek: if a platform's tasks cannot be read without claiming them, they are not read; no task is lost to a
+// walk.
 func TestNoPeek(t *testing.T) {
 	t.Parallel()
 	w := start(t, options{yaml: "mapping:\n  peek: false\n"})

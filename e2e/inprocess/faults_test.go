@@ -101,7 +101,7 @@ var (
 		diag.HopAppUserRoute}
 )
 
-// answer makes a front answer in place of the platform, wherever path is in the URL's path.
+// answer makes a front respond in place of the platform, to requests whose URL path contains path.
 func answer(f *platformtest.Front, path string, status int, header ...string) {
 	f.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.Contains(r.URL.Path, path) {
@@ -117,7 +117,7 @@ func answer(f *platformtest.Front, path string, status int, header ...string) {
 	})
 }
 
-// short gives hops that wait for a silence less of it.
+// short reduces the time limit of hops that wait for a silent peer.
 func short(hops ...diag.HopID) func(*profile.Profile) {
 	return func(p *profile.Profile) {
 		for _, h := range hops {
@@ -163,7 +163,7 @@ func faults() []fault {
 					t.Fatal(err)
 				}
 			},
-			// The gateway is down as well, which only its own silence shows.
+			// The gateway is down as well; only its own silence shows that.
 			hop: diag.HopControlPlaneAccess, signal: diag.SigControlPlaneUnreachable, confidence: diag.Observed,
 			others: []diag.HopID{diag.HopTerminalPublicRoute, diag.HopNodeTerminalReachability},
 			green:  []diag.HopID{diag.HopNodeReadiness},
@@ -260,7 +260,7 @@ func faults() []fault {
 	}
 }
 
-// TestIdentityFaults: what a node's credential, or the platform's mind about it, can have.
+// TestIdentityFaults: faults of a node's credential, and of the platform's opinion of it.
 func TestIdentityFaults(t *testing.T) {
 	t.Parallel()
 	quick := options{noStream: true, profile: short(diag.HopNodeTaskRoundtrip)}
@@ -328,7 +328,7 @@ func TestIdentityFaults(t *testing.T) {
 	}
 }
 
-// TestTrustFaults: what a node trusts, and whom it talks to.
+// TestTrustFaults: faults of a node's trust bundle, and of its peers.
 func TestTrustFaults(t *testing.T) {
 	t.Parallel()
 	for _, f := range []fault{
@@ -355,7 +355,8 @@ func TestTrustFaults(t *testing.T) {
 			green: runtime, reason: diag.ReasonEndpointProfileDrift,
 		},
 		{
-			// Nothing listens where agent and profile have the API. Their other listener answers, so it is this one.
+			// Nothing listens at the API's address of agent and profile. The other listener responds, so the API's
+			// listener is the fault.
 			name: "API listener gone", options: options{
 				nodeEnv: func(_ *world, env map[string]string) { env["GPUAAS_API_URL"] = "https://127.0.0.1:1" },
 				profile: func(p *profile.Profile) { p.NodeRuntimeAPIURL = "https://127.0.0.1:1" },

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// foreignAgents are programs that note that they were called, and stay: a script and a Go program.
+// foreignAgents are programs that record that they were called, and keep running: a script and a Go program.
 func foreignAgents(t *testing.T, called string) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -34,8 +34,8 @@ func foreignAgents(t *testing.T, called string) map[string]string {
 	return map[string]string{"script": script, "program": program}
 }
 
-// unprivileged is a login that puts helpers into a folder of the test's: for root's, a file system would be mounted on
-// the machine that runs the test.
+// unprivileged is a login that pushes helpers to a folder of the test: for a root login, the tool would mount a
+// file system on the machine that runs the test.
 func unprivileged(t *testing.T) sshtest.Config {
 	t.Helper()
 	bin := t.TempDir()
@@ -43,15 +43,15 @@ func unprivileged(t *testing.T) sshtest.Config {
 	return sshtest.Config{Env: []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=" + t.TempDir()}}
 }
 
-// slowLogins is a minute for each hop: a login without a helper pushes one, 8 MB through a server that a test runs.
+// slowLogins allows a minute for each hop: a login without a helper pushes one, 8 MB through a test's server.
 func slowLogins(p *profile.Profile) {
 	for hop := range p.Budgets {
 		p.Budgets[hop] = time.Minute
 	}
 }
 
-// awaitGone waits until no process has a folder in its command line but those before. A foreign agent that was started
-// stays; what a login was asked about the program ends a moment after its walk.
+// awaitGone waits until the only processes with a folder in their command line are those in before. A foreign
+// agent would keep running; commands of a login end a moment after their walk.
 func awaitGone(t *testing.T, folder string, before []string) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
@@ -65,7 +65,8 @@ func awaitGone(t *testing.T, folder string, before []string) {
 	}
 }
 
-// processes lists the processes of this machine with this folder in their command line, less the scripts of logins.
+// processes lists the processes of this machine with this folder in their command line, except the scripts of
+// logins.
 func processes(t *testing.T, folder string) (found []string) {
 	t.Helper()
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -78,8 +79,9 @@ func processes(t *testing.T, folder string) (found []string) {
 	return found
 }
 
-// TestForeignAgent: no operation starts a program that is not ours, whatever the profile calls the agent; nothing is
-// left running, and the node is not blamed for having another agent. One that lies where ours should is the fault.
+// TestForeignAgent: no operation starts a foreign program, whatever the profile calls the agent; nothing is left
+// running, and the node is not blamed for having another agent. A foreign program in the agent's place is the
+// fault.
 func TestForeignAgent(t *testing.T) {
 	t.Parallel()
 	called := filepath.Join(t.TempDir(), "called")
@@ -145,7 +147,7 @@ func TestNotOurProgram(t *testing.T) {
 	}
 }
 
-// TestCrashLoop: systemd calls the unit active at every look, and each look finds another process.
+// TestCrashLoop: systemd reports the unit as active on every query, each time with another process.
 func TestCrashLoop(t *testing.T) {
 	t.Parallel()
 	w := start(t, options{})

@@ -34,7 +34,7 @@ func policyProgram(t *testing.T) string {
 	return path
 }
 
-// gpuReporter reports about a node's GPUs in the place of its agent.
+// gpuReporter reports a node's GPUs in place of its agent.
 type gpuReporter struct {
 	w    *world
 	cred platformtest.Credential
@@ -49,7 +49,7 @@ func (g *gpuReporter) post(t *testing.T, path string, in any) {
 	}
 }
 
-// report sends events, with a kernel log that is watched, and has them judged.
+// report sends events, with a watched kernel log, and lets the platform judge them.
 func (g *gpuReporter) report(t *testing.T, events ...report.Event) {
 	t.Helper()
 	in := wire.EventsRequest{NodeInstanceID: "host-a"}
@@ -73,7 +73,7 @@ func (g *gpuReporter) report(t *testing.T, events ...report.Event) {
 	}
 }
 
-// sampled is an event about the node's one GPU, at a temperature.
+// sampled returns an event about the node's one GPU, at a temperature.
 func sampled(celsius int64) report.Event {
 	signals := map[report.Signal]report.Reading{}
 	for _, s := range report.Signals() {
@@ -84,7 +84,7 @@ func sampled(celsius int64) report.Event {
 		Count: 1, GPU: report.GPU{UUID: "GPU-1", PCI: "0000:3b:00.0", Handle: report.Of(1), Signals: signals}}}
 }
 
-// lookAtGPUs is hop 18 of a walk that looks at nothing else, and the document of gpu status.
+// lookAtGPUs returns hop 18 of a walk with only that hop, and the document of gpu status.
 func (w *world) lookAtGPUs(t *testing.T) (diag.HopResult, *diag.Report, *preflight.GPUAdmission, error) {
 	t.Helper()
 	p := w.load(t)
@@ -101,7 +101,7 @@ func (w *world) lookAtGPUs(t *testing.T) (diag.HopResult, *diag.Report, *preflig
 	return hop(t, r, diag.HopGPUHealth), r, g, err
 }
 
-// TestGPUHealth: hop 18 and gpu status read what the platform's policy makes of a node.
+// TestGPUHealth: hop 18 and gpu status show the judgement of the platform's policy.
 func TestGPUHealth(t *testing.T) {
 	t.Parallel()
 	program, one := policyProgram(t), 1

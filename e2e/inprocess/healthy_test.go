@@ -9,10 +9,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// walksInARow is how often a healthy world must be green, without one exception.
+// walksInARow is the number of consecutive walks of a healthy world that must be green.
 const walksInARow = 50
 
-// TestHealthyFiftyTimes: every hop passes on facts that were measured, each time.
+// TestHealthyFiftyTimes: every hop passes on measured facts, each time.
 func TestHealthyFiftyTimes(t *testing.T) {
 	t.Parallel()
 	w := start(t, options{})

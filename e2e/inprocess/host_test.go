@@ -18,14 +18,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 )
 
-// login is the allocation's user: this process's own ids, under a name, a home and a shell of the tests'.
+// login is the allocation's user: this process's own ids, with the tests' name, home and shell.
 const login = "tenant"
 
-// unitsDir holds one file per unit that the made-up systemd knows: what `systemctl show` prints. Both the agent and
-// the probe find systemctl, getent and id by PATH, so theirs are the ones made here.
+// unitsDir contains one file per unit of the fake systemd, with the output of `systemctl show`. Both the agent and
+// the probe find systemctl, getent and id by PATH, so they use the fake ones.
 func unitsDir() string { return os.Getenv("INPROCESS_UNITS") }
 
-// makeHost puts the made-up host's tools in front of PATH, for this process and all that it starts.
+// makeHost puts the fake host's tools in front of PATH, for this process and its children.
 func makeHost() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "inprocess-"); err != nil {
 		return "", err
@@ -70,7 +70,7 @@ type unit struct {
 	pid                    int
 }
 
-// run makes the made-up systemd know u, in the given state ("active/running", "inactive/dead").
+// run adds u to the fake systemd, in the given state ("active/running", "inactive/dead").
 func (u unit) run(t testing.TB, state string) {
 	t.Helper()
 	active, sub, _ := strings.Cut(state, "/")
@@ -81,7 +81,7 @@ func (u unit) run(t testing.TB, state string) {
 		"\nExecStart={ path=" + u.program + " ; argv[]=" + u.program + " run ; ignore_errors=no }\nEnvironmentFiles=" +
 		u.envFile + " (ignore_errors=no)\n"
 	path := filepath.Join(unitsDir(), u.name)
-	// Renamed into place: another process may be reading what was there.
+	// Renamed into place, since another process may be reading the old file.
 	if err := errors.Join(os.WriteFile(path+".new", []byte(text), 0o644), os.Rename(path+".new", path)); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func (u unit) run(t testing.TB, state string) {
 func (u unit) loop(t testing.TB) {
 	t.Helper()
 	path := filepath.Join(unitsDir(), u.name)
-	turns := t.TempDir() // a folder for each question: two at the same time are two turns
+	turns := t.TempDir() // a folder for each query, so that concurrent queries count as two
 	life := filepath.Join(turns, "life")
 	if err := syscall.Mkfifo(life, 0o600); err != nil {
 		t.Fatal(err)
@@ -123,8 +123,8 @@ func (u unit) mute(t testing.TB) {
 	t.Cleanup(func() { _ = os.Remove(path) })
 }
 
-// compile builds a program of this project in some version. The race detector's run has cgo, and would compile all once
-// more.
+// compile builds a program of this project with a given version. With the race detector cgo is enabled, which
+// would recompile everything.
 func compile(path, program, version string) error {
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+version,
 		"-o", path, "../../cmd/"+program)
@@ -135,8 +135,8 @@ func compile(path, program, version string) error {
 	return nil
 }
 
-// agentProgram is the agent's program, built for the first test that asks for it. It is a fifth of this test binary,
-// and without the race detector: a login reads all of it, and runs it.
+// agentProgram is the agent's program, built when a test first needs it. It is a fifth of the size of this test
+// binary, and has no race detector: a login reads and runs all of it.
 var agentProgram = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(unitsDir()), "gpuaas-agent")
 	return path, compile(path, "gpuaas-agent", sshtest.Version)
@@ -156,8 +156,8 @@ func installAgent(t testing.TB, dir string) string {
 	return path
 }
 
-// mainProcess plays the agent's main process, which really runs inside this one: a process with the agent's
-// environment, for the probe to read. It ends with the test, or with this process.
+// mainProcess starts a process with the agent's environment for the probe to read, in place of the agent's main
+// process, which is this test process. It ends with the test, or with this process.
 func mainProcess(t testing.TB, env []string) int {
 	t.Helper()
 	cmd := exec.Command("cat")
@@ -177,7 +177,7 @@ func mainProcess(t testing.TB, env []string) int {
 		_ = in.Close()
 		_ = cmd.Wait()
 	})
-	// It has an answer: before that, a process in the middle of exec has no environment yet.
+	// Wait for its output: before that, a process in the middle of exec has no environment yet.
 	if _, err := io.WriteString(in, "ready\n"); err != nil {
 		t.Fatal(err)
 	}

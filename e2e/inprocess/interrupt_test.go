@@ -18,13 +18,13 @@ import (
 
 const (
 	interruptions = 100
-	// soon is how long a walk may take to end once it was interrupted, its vantages closed: a second, and what a machine
-	// needs for it that runs all the other tests. A hop's budget is longer, see patient.
+	// soon bounds the end of an interrupted walk, including closing its vantages: a second, plus what a machine
+	// needs that runs all the other tests. A hop's budget is longer, see patient.
 	soon = 20 * time.Second
 )
 
-// TestInterruptedAnywhere: a walk that is ended at a random moment, by its caller or by its deadline, ends at once,
-// never reads as a pass, and is judged the same again.
+// TestInterruptedAnywhere: a walk that is ended at a random moment, by its caller or by its deadline, ends at
+// once, never counts as a pass, and gets the same verdict when replayed.
 func TestInterruptedAnywhere(t *testing.T) {
 	t.Parallel()
 	w := start(t, options{})
@@ -41,7 +41,7 @@ func TestInterruptedAnywhere(t *testing.T) {
 	if testing.Short() {
 		n /= 5
 	}
-	// More of them where most ended by themselves: it has become faster since the first ones.
+	// Run more walks if most ended by themselves: walks have become faster since the first ones.
 	for i := 0; i < n || (cut < n/4 && i < 20*n); i++ {
 		after := time.Duration(roll.Int64N(int64(typical) * 3 / 4))
 		ctx, cancel := context.WithCancel(context.Background())
@@ -82,7 +82,7 @@ func TestInterruptedAnywhere(t *testing.T) {
 	}
 }
 
-// checkReplay judges a report that was written and read back, and wants the same bytes.
+// checkReplay writes a report, reads it back, and judges it: the bytes must be the same.
 func checkReplay(t *testing.T, r *diag.Report) {
 	t.Helper()
 	text, err := json.Marshal(r)

@@ -1,11 +1,11 @@
 //go:build linux
 
-// Package inprocess walks the whole chain without root, without machines and without a network beyond loopback: the
-// reference platform on ports of its own, the real agent, a real SSH server that runs the real probe code, and a small
-// workload. What is made up is the host: its systemctl and its user database (see host_test.go).
+// Package inprocess walks the whole chain without root, without machines and without a network beyond loopback:
+// the reference platform on its own ports, the real agent, a real SSH server that runs the real probe code, and a
+// small workload. Only the host is fake: its systemctl and its user database (see host_test.go).
 //
-// The walk sees all of it through a profile's values only, as an operator's would. The lab's suite, one folder up, is
-// for what only a real machine can show.
+// The walk knows all of it only from a profile's values, like an operator's. The lab suite, in the parent folder,
+// covers what only a real machine can show.
 package inprocess
 
 import (
@@ -19,12 +19,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/leaktest"
 )
 
-// worldsAtOnce is how many worlds may run at once: most of them wait for a silence to be noticed. The race detector's
-// run (-short) needs more of a processor for each.
+// worldsAtOnce bounds concurrent worlds: most of them wait for a timeout. With the race detector (-short), each
+// needs more CPU time.
 const worldsAtOnce, worldsInRace = "6", "3"
 
-// brief is all rows of a table; under -short, which the race detector's run is, about most of them, from all over it.
-// The plain run walks them all, and their code is the same.
+// brief returns all rows of a table or, under -short (the race detector's run), about most of them, spread over
+// the table. The plain run walks all of them, with the same code.
 func brief[T any](rows []T, most int) []T {
 	if !testing.Short() || len(rows) <= most {
 		return rows

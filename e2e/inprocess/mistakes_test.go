@@ -31,7 +31,7 @@ func newKey(t *testing.T) (ed25519.PublicKey, ed25519.PrivateKey) {
 	return pub, key
 }
 
-// mistakes is the table. A world is shared by all of them: none changes anything but what this operator has.
+// mistakes is the table. All rows share a world: each changes only the operator's own settings.
 var mistakes = []mistake{
 	// keys and agents
 	{name: "no key", owner: access,
@@ -177,7 +177,7 @@ func says(status int, code string) func(http.ResponseWriter, *http.Request) bool
 	}
 }
 
-// answers gives everybody who asks the API the same page.
+// answers serves the same page for every request to the API.
 func answers(status int) func(http.ResponseWriter, *http.Request) bool {
 	return func(rw http.ResponseWriter, _ *http.Request) bool {
 		rw.Header().Set("Content-Type", "text/html")
@@ -187,7 +187,7 @@ func answers(status int) func(http.ResponseWriter, *http.Request) bool {
 	}
 }
 
-// on answers what asks for a path that ends so, and leaves the rest to the platform.
+// on handles requests for a path with that suffix, and leaves the rest to the platform.
 func on(path string, answer func(http.ResponseWriter,
 	*http.Request) bool) func(http.ResponseWriter, *http.Request) bool {
 	return func(rw http.ResponseWriter, r *http.Request) bool {
@@ -195,7 +195,7 @@ func on(path string, answer func(http.ResponseWriter,
 	}
 }
 
-// redirects sends everybody who asks the API somewhere else.
+// redirects redirects every request to the API.
 func redirects(to string) func(http.ResponseWriter, *http.Request) bool {
 	return func(rw http.ResponseWriter, r *http.Request) bool {
 		http.Redirect(rw, r, to, http.StatusFound)
@@ -203,7 +203,7 @@ func redirects(to string) func(http.ResponseWriter, *http.Request) bool {
 	}
 }
 
-// portOf is ":PORT" of a URL.
+// portOf returns ":PORT" of a URL.
 func portOf(base string) string {
 	u, err := url.Parse(base)
 	if err != nil || u.Port() == "" {
@@ -212,7 +212,7 @@ func portOf(base string) string {
 	return ":" + u.Port()
 }
 
-// otherCA is the file of a CA that signed nothing here.
+// otherCA returns the file of a CA that has signed nothing in this world.
 func otherCA(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewTLSServer(nil)

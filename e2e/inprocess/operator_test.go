@@ -26,12 +26,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// mistake is something that an operator has wrong, while node and platform are well.
+// mistake is an operator's mistake, while node and platform are healthy.
 type mistake struct {
 	name    string
 	profile func(t *testing.T, w *world, p *profile.Profile)
 	config  func(t *testing.T, w *world, c *vantage.NodeConfig)
-	token   string // in place of the operator's; "-": none
+	token   string // instead of the operator's; "-": none
 	cookie  string
 	node    string // in place of the world's
 	host    string // --node-host
@@ -45,15 +45,15 @@ type mistake struct {
 	warns   bool // warns and passes
 }
 
-// operatorsReasons are the reasons that do not concern the node: an operator and a tenant use the same gateway.
+// operatorsReasons are the reasons that do not concern the node: operators and tenants use the same gateway.
 var operatorsReasons = []diag.ReasonCode{diag.ReasonNone, diag.ReasonTerminalGatewayDown}
 
-// nodesOwners are parts of the owners that work on the node.
+// nodesOwners are parts of the names of owners that work on the node.
 var nodesOwners = []string{"node runtime", "node agent", "bootstrap", "PKI", "enrollment", "security", "provider VM",
 	"sweeper", "user setup", "GPU"}
 
-// TestOperatorsMistakes: an operator's mistake is never blamed on the node, in reason or owner, and the text names
-// the next step and who takes it.
+// TestOperatorsMistakes: an operator's mistake is never blamed on the node, neither in reason nor owner, and the
+// text names the next step and who has to take it.
 func TestOperatorsMistakes(t *testing.T) {
 	w := start(t, options{platform: atHome,
 		ssh: sshtest.Config{Accept: func(user string, _ ssh.PublicKey) bool { return user == "root" }}})
@@ -82,7 +82,7 @@ func TestOperatorsMistakes(t *testing.T) {
 	}
 }
 
-// atHome has the platform know the node by an address that its agent reports.
+// atHome makes the platform know the node by an address that its agent reports.
 func atHome(o *platformtest.Options) {
 	addrs, _ := net.InterfaceAddrs()
 	for _, a := range addrs {
@@ -134,7 +134,7 @@ func (w *world) mistaken(t *testing.T, m mistake) *diag.Report {
 	t.Helper()
 	p := w.load(t)
 	no := false
-	p.Mapping.Record = &no // a record on this machine may be of another test's agent
+	p.Mapping.Record = &no // a record on this machine may belong to another test's agent
 	if m.profile != nil {
 		m.profile(t, w, &p)
 	}
@@ -187,7 +187,7 @@ func (w *world) mistaken(t *testing.T, m mistake) *diag.Report {
 
 const access = "operator access"
 
-// setSSH makes a mistake in the profile's ssh.
+// setSSH returns a mistake in the profile's ssh section.
 func setSSH(change func(t *testing.T, s *profile.SSH)) func(*testing.T, *world, *profile.Profile) {
 	return func(t *testing.T, _ *world, p *profile.Profile) { change(t, &p.SSH) }
 }
@@ -196,7 +196,7 @@ func setProfile(change func(t *testing.T, p *profile.Profile)) func(*testing.T, 
 	return func(t *testing.T, _ *world, p *profile.Profile) { change(t, p) }
 }
 
-// locked is a file with an encrypted key.
+// locked returns a file with an encrypted key.
 func locked(t *testing.T) string {
 	_, key := newKey(t)
 	block, err := ssh.MarshalPrivateKeyWithPassphrase(key, "", []byte("words"))
@@ -213,7 +213,7 @@ func file(t *testing.T, text string) string {
 	return name
 }
 
-// free is an address without a listener.
+// free returns an address without a listener.
 func free(t *testing.T) (host string, port int) {
 	t.Helper()
 	host, text, err := net.SplitHostPort(porttest.TCP(t))

@@ -33,7 +33,7 @@ func proofs(t *testing.T) map[string][]diag.HopID {
 	return out
 }
 
-// remember writes a record as a node has it that was in trouble a while ago, in this boot, and is well since.
+// remember writes the record of a node that had a failure a while ago, during this boot, and is healthy since.
 func remember(t *testing.T, dir string) {
 	t.Helper()
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -64,8 +64,8 @@ func remember(t *testing.T, dir string) {
 	}
 }
 
-// TestEveryProofOfRepairPassesOnAHealthyNode: what a report prints as the proof of a repair, walked as it is printed on
-// a node that is well, and whose record knows of old troubles: a pass, and no reason.
+// TestEveryProofOfRepairPassesOnAHealthyNode: the proof of repair that a report prints, run as printed on a
+// healthy node whose record contains old failures, passes without a reason.
 func TestEveryProofOfRepairPassesOnAHealthyNode(t *testing.T) {
 	t.Parallel()
 	w := start(t, options{profile: func(p *profile.Profile) { remember(t, p.Agent.Record) }})

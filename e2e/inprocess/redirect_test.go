@@ -22,7 +22,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// stranger is a server that must not be contacted: a test that is led there fails.
+// stranger is a server that must not be contacted: a request to it fails the test.
 func stranger(t *testing.T, withTLS bool) *httptest.Server {
 	t.Helper()
 	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -100,7 +100,7 @@ func TestNothingFollowsARedirect(t *testing.T) {
 	}
 }
 
-// TestWalkFollowsNoRedirect: the same for every request of a whole walk, of either side's servers.
+// TestWalkFollowsNoRedirect: the same for every request of a whole walk, to the servers of either side.
 func TestWalkFollowsNoRedirect(t *testing.T) {
 	secure, plain := stranger(t, true), stranger(t, false)
 	w := start(t, options{platform: atHome})

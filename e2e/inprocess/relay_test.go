@@ -16,12 +16,12 @@ import (
 	"time"
 )
 
-// relay is a middle box on one leg of a terminal: it carries TCP both ways, and cuts a connection as the test asks. It
-// sees nothing of what it carries. The zero value only carries.
+// relay is a middlebox on one leg of a terminal: it relays TCP both ways, and cuts a connection as the test
+// requests. It does not see the content. The zero value only relays.
 type relay struct {
-	idle  time.Duration // a session over which the server sent nothing for that long ends on both sides
-	age   time.Duration // a session is cut that long after its node's stream came
-	bytes int           // a session is cut once the server sent that many bytes since arm was called, a frame at least
+	idle  time.Duration // closes both sides of a session after this time without data from the server
+	age   time.Duration // cuts a session this long after its node's stream started
+	bytes int           // cuts a session once the server has sent this many bytes since arm was called, at least a frame
 	how   cutting
 	delay time.Duration // of every byte, each way
 
@@ -31,17 +31,17 @@ type relay struct {
 	open  map[*carried]bool // guarded by mu
 }
 
-// cutting is what becomes of a connection that is cut.
+// cutting is how a connection is cut.
 type cutting int
 
 const (
 	fin  cutting = iota // both sides see its end
 	rst                 // both sides see a reset
-	hole                // both sides stay connected, and nothing goes through any more
-	deaf                // only what the server sends is lost
+	hole                // both sides stay connected, but no data passes
+	deaf                // only the server's data is lost
 )
 
-// listen starts the relay before the server of url, and gives its own URL; a nil relay is not there.
+// listen starts the relay in front of the server of url, and returns its own URL; a nil relay does nothing.
 func (r *relay) listen(t testing.TB, url string) string {
 	if r == nil {
 		return url
@@ -100,8 +100,8 @@ func (c *carried) end() {
 	})
 }
 
-// streaming begins to count age and idle, of the sessions that are open now: a busy machine takes its time until one
-// is. Agent and operator are in this process; a helper's connections are not, and do not count as sessions.
+// streaming starts age and idle for the sessions that are open now, since opening takes a while on a busy machine.
+// Agent and operator are in this process; connections of helpers are not, and do not count as sessions.
 func (r *relay) streaming(ctx context.Context) {
 	if r == nil {
 		return
@@ -155,7 +155,7 @@ func ownSocket(port int) bool {
 	return false
 }
 
-// carry serves one connection until both of its sides are gone, or the test is over.
+// carry relays one connection until both sides are closed, or the test is over.
 func (r *relay) carry(t testing.TB, client *net.TCPConn, target string) {
 	conn, err := net.Dial("tcp", target)
 	if err != nil {
@@ -173,7 +173,7 @@ func (r *relay) carry(t testing.TB, client *net.TCPConn, target string) {
 	}()
 	copyOn := func(from, to *net.TCPConn, down bool) {
 		buf := make([]byte, 16<<10)
-		framed := false // a frame went through; before the stream come TLS tickets and the upgrade's answer
+		framed := false // a frame was relayed; before the stream there are TLS tickets and the response to the upgrade
 		for {
 			n, err := from.Read(buf)
 			if err != nil {

@@ -23,8 +23,7 @@ func onTerminal(t *testing.T, tool string, argv ...string) *screentest.Terminal 
 	return screentest.Start(t, cmd)
 }
 
-// TestWalkAgainFromTheExplorer: a report of yesterday's fault is opened, and the key r walks the hop in the world as it
-// is by then.
+// TestWalkAgainFromTheExplorer opens a report of an old fault; the key r then walks the hop in the current world.
 func TestWalkAgainFromTheExplorer(t *testing.T) {
 	t.Parallel()
 	tool := build(t)
@@ -47,12 +46,12 @@ func TestWalkAgainFromTheExplorer(t *testing.T) {
 	s.Press("r")
 	s.Await("now ✔")
 	s.Await("walked again: 5 node_readiness ✔")
-	s.Press("g") // the walk as a whole is not walked again
+	s.Press("g") // the walk as a whole is not repeated
 	s.Await("› ✘ the walk")
 	s.Press("r")
 	s.Await("choose a hop")
 	s.Press("b")
-	s.Await("› ✘  5 node_readiness") // the report stays what it was
+	s.Await("› ✘  5 node_readiness") // the report is unchanged
 	w.agent.run(t, "failed/failed")  // once more
 	s.Press("r")
 	s.Await("now ✘")
@@ -60,8 +59,8 @@ func TestWalkAgainFromTheExplorer(t *testing.T) {
 	s.Ends(0)
 }
 
-// TestWatchOfARecord: on a terminal the record is a screen that follows what the agent writes, over a connection that
-// breaks, and the end of the terminal is its end.
+// TestWatchOfARecord: on a terminal, watching the record shows a screen that follows the agent's writes, survives
+// a broken connection, and ends with the terminal.
 func TestWatchOfARecord(t *testing.T) {
 	t.Parallel()
 	tool := build(t)
@@ -88,10 +87,10 @@ func TestWatchOfARecord(t *testing.T) {
 	decide(diag.RecordEntry{Reason: diag.RecServerTLSUntrusted, About: "heartbeat", Decision: "retry", Attempt: 1,
 		Failure: diag.TLSUnknownCA, Detail: "signed by nobody that is known"})
 	s.Await("server_tls_untrust") // as far as there is room
-	s.Await("› ✘")                // the row that was chosen still is
+	s.Await("› ✘")                // the selected row stays selected
 	s.Press("e")
 	s.Await("[api_unreachable]")
-	s.Press("\x1b[A\x1b[A") // up, twice: the record as a whole
+	s.Press("\x1b[A\x1b[A") // up twice: the record as a whole
 	s.Await("› ✔ the record")
 	w.ssh.Drop()
 	decide(diag.RecordEntry{About: "heartbeat", Decision: record.DecisionContact})

@@ -24,14 +24,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// What a product URL may carry: a login link of a notebook, in each of its forms.
+// Secrets that a product URL may contain: a notebook's login link, in each of its forms.
 const (
 	urlSecret   = "canary-in-a-query-4b1d"
 	urlPassword = "canary-in-a-login-9c3e"
 	urlFragment = "canary-in-a-fragment-77a0"
 )
 
-// canaries are the secrets of one world, by name, for a search in everything that other users may read.
+// canaries are the secrets of one world, by name. Tests search for them in everything that other users may read.
 type canaries struct {
 	mu sync.Mutex // guards m
 	m  map[string]string
@@ -55,7 +55,7 @@ func (c *canaries) search(t *testing.T, where, text string) {
 	}
 }
 
-// plant collects a world's secrets, and from now on each terminal token that is minted.
+// plant collects a world's secrets, and adds each terminal token that is minted from now on.
 func plant(t *testing.T, w *world) *canaries {
 	t.Helper()
 	c := &canaries{m: map[string]string{"operator token": w.platform.OperatorToken.Reveal(), "edge cookie": w.cookie,
@@ -101,7 +101,7 @@ func startSecret(t *testing.T, o options) *world {
 // TestNoSecretInAnyReport: healthy and broken, in every format.
 func TestNoSecretInAnyReport(t *testing.T) {
 	t.Parallel()
-	login := func(f *platformtest.Front) { // an edge that asks for a login, and repeats what it got
+	login := func(f *platformtest.Front) { // an edge that requires a login, and repeats the request
 		f.Intercept(func(rw http.ResponseWriter, r *http.Request) bool {
 			rw.Header().Set("Location", "https://login.test/?back="+r.URL.String()+"&cookie="+r.Header.Get("Cookie"))
 			rw.WriteHeader(http.StatusFound)
@@ -153,7 +153,7 @@ func TestNoSecretInAnyReport(t *testing.T) {
 	}
 }
 
-// TestNoSecretFromTheProgram: the built program, from its command line to its last word.
+// TestNoSecretFromTheProgram runs the built program, and checks its command line and all of its output.
 func TestNoSecretFromTheProgram(t *testing.T) {
 	t.Parallel()
 	tool := build(t)
@@ -195,7 +195,8 @@ func TestNoSecretFromTheProgram(t *testing.T) {
 	}
 }
 
-// build builds the tool, with the agent beside it, of one version: the tool takes the node's as it is.
+// build builds the tool, and next to it the agent of the same version, so that the tool uses the node's agent as
+// it is.
 func build(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "gpuaasctl")
@@ -206,7 +207,7 @@ func build(t *testing.T) string {
 	return path
 }
 
-// execute runs the tool, and meanwhile searches the command lines of every process of this machine.
+// execute runs the tool, and searches the command lines of all processes of this machine while it runs.
 func execute(t *testing.T, c *canaries, tool string, argv ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), walkLimit)
@@ -245,7 +246,7 @@ func execute(t *testing.T, c *canaries, tool string, argv ...string) (stdout, st
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// TestNoSecretInErrors: a secret's file that cannot be used is named, and its text is not.
+// TestNoSecretInErrors: an error about an unusable secret file names the file and not its content.
 func TestNoSecretInErrors(t *testing.T) {
 	for name, text := range map[string]string{"two lines": "canary-first\ncanary-second\n",
 		"a control character": "canary-\x01\n"} {

@@ -14,12 +14,12 @@ import (
 
 const maintenancePage = "<html><head><title>Maintenance</title></head><body>We will be back soon.</body></html>"
 
-// at changes one door.
+// at returns a change to one door.
 func at(which int, change func(d *door)) func(*testing.T, *behind, *[3]door) {
 	return func(_ *testing.T, _ *behind, doors *[3]door) { change(&doors[which]) }
 }
 
-// distrusting has the ingress trust a CA that signed nothing here.
+// distrusting makes the ingress trust a CA that signed nothing here.
 func distrusting(change func(d *door)) func(*testing.T, *behind, *[3]door) {
 	return func(t *testing.T, _ *behind, doors *[3]door) {
 		d := &doors[ingressDoor]
@@ -69,7 +69,7 @@ func cells() []cell {
 	return all
 }
 
-// noHTTPVerdict is for a server that judges certificates in the handshake alone.
+// noHTTPVerdict is for a server that judges certificates only during the handshake.
 var noHTTPVerdict = map[string]string{"caddy": "it judges certificates in the handshake alone"}
 
 func healthyCells() []cell {
@@ -95,22 +95,22 @@ const (
 	byGateway  = "terminal gateway, edge"
 )
 
-// blames is a verdict that blames a hop.
+// blames returns a verdict that blames a hop.
 func blames(hop diag.HopID, signal diag.Signal, owner string, reason diag.ReasonCode, says string) verdict {
 	return verdict{diag.OutcomeFail, hop, signal, owner, reason, says}
 }
 
-// undecided is a verdict that blames no hop and passes nothing.
+// undecided returns a verdict that blames no hop and does not pass.
 func undecided(owner string) verdict {
 	return verdict{outcome: diag.OutcomeInconclusive, owner: owner, reason: diag.ReasonNone}
 }
 
-// denied is a verdict about the node's certificate.
+// denied returns a verdict about the node's certificate.
 func denied(reason diag.ReasonCode, says string) verdict {
 	return blames(diag.HopNodeRecoveryStatus, diag.SigAuthFailed, "PKI, node enrollment", reason, says)
 }
 
-// notPassedOn is a verdict about an edge that keeps to itself what the platform has to see.
+// notPassedOn returns a verdict about an edge that does not pass on what the platform needs.
 func notPassedOn(says string) verdict {
 	return blames(diag.HopNodeRecoveryStatus, diag.SigAuthFailed, byEdge+", control plane API",
 		diag.ReasonControlPlaneUnreachable, "requests the node's certificate, gets it, and does not pass it on: .*"+says)
@@ -133,21 +133,21 @@ var (
 		"takes no subprotocol that was offered")
 )
 
-// halfAnAnswer is what comes of an answer that broke off: some servers mark it as whole.
+// halfAnAnswer is the result of an interrupted response: some servers mark it as complete.
 const halfAnAnswer = `http_(closed|malformed) in http \(HTTP 200\)|HTTP 50[234]`
 
-// breaksOff gives a door a backend that breaks off each answer.
+// breaksOff gives a door a backend that interrupts each response.
 func breaksOff(which int) func(*testing.T, *behind, *[3]door) {
 	return func(t *testing.T, _ *behind, doors *[3]door) { doors[which].backend = serve(t, halfBackend) }
 }
 
-// keepsHead is for servers that pass on the head of an answer to an upgrade as it is.
+// keepsHead is for servers that pass on the header of a response to an upgrade unchanged.
 var keepsHead = map[string]string{"apache2": "it changes no header of a 101", "caddy": "it changes no header of a 101"}
 
-// everyName is for servers that have a certificate for whatever name they are asked for.
+// everyName is for servers that have a certificate for any name.
 var everyName = map[string]string{"apache2": "it has a default host", "caddy": "it has a default certificate"}
 
-// certificateCells are about the node's certificate at an ingress that wants one in the handshake.
+// certificateCells are about the node's certificate at an ingress that requires one during the handshake.
 func certificateCells(version string) []cell {
 	old := platformtest.IssueOptions{NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(-time.Hour)}
 	issued := func(o platformtest.IssueOptions) func(*testing.T, *behind, *[3]door) {
@@ -213,16 +213,16 @@ func nodeAPI(says string) verdict {
 	return blames(diag.HopNodeRecoveryStatus, diag.SigAPIUnreachable, byAPI, diag.ReasonControlPlaneUnreachable, says)
 }
 
-// oneProtocol has the servers that take HTTP/1.1, too, when they are to take HTTP/2.
+// oneProtocol names the servers that accept HTTP/1.1 as well when they are configured for HTTP/2.
 var oneProtocol = map[string]string{
 	"nginx": "it always takes HTTP/1.1, too", "caddy": "it wants HTTP/1.1 beside it",
 	"apache2": "it falls back to HTTP/1.1", "go": "it falls back to HTTP/1.1",
 }
 
-// answerCells are about what a door answers that leads to no platform.
+// answerCells are about responses of a door that does not lead to a platform.
 func answerCells(which int, l leg) []cell {
 	var all []cell
-	// One server answers alike at each of its listeners.
+	// A server responds the same at each of its listeners.
 	backends := [...]string{deadBackend, garbageBackend, silentBackend}
 	for _, kind := range backends[:[...]int{apiDoor: 3, terminalDoor: 1, ingressDoor: 2}[which]] {
 		all = append(all, cell{name: l.name + ": backend " + kind, want: l.broken,

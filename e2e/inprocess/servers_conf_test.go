@@ -9,15 +9,16 @@ import (
 	"strings"
 )
 
-// How a node ingress deals with client certificates.
+// How a node ingress handles client certificates.
 const (
-	certRequired = "required" // in the handshake, where the server can
-	certOptional = "optional" // what came is judged; a request without one is passed on, and the platform refuses it
-	certOrClose  = "close"    // as optional, and a request without one ends in a closed connection
-	certOr403    = "403"      // any is taken in the handshake; the server answers 403 to what it does not trust
+	certRequired = "required" // during the handshake, if the server can
+	// a certificate is verified; a request without one is passed on, and the platform refuses it
+	certOptional = "optional"
+	certOrClose  = "close" // like optional, but a request without one closes the connection
+	certOr403    = "403"   // the handshake accepts any; the server responds with 403 to an untrusted one
 )
 
-// door is one listener of a server under test. Its backend is a listener of the platform, or a substitute for one.
+// door is one listener of a server under test. Its backend is a listener of the platform, or a substitute.
 type door struct {
 	port    int
 	backend string // host:port
@@ -32,12 +33,12 @@ type door struct {
 	status    int    // answered by the server itself, with page
 	page      string
 	redirect  string // 302 to there
-	noUpgrade bool   // requests are passed on without their Upgrade header
-	noChoice  bool   // an answer to an upgrade is passed on without its Sec-WebSocket-Protocol header
-	unnamed   bool   // no handshake is for a name that it knows
-	impatient bool   // waits a moment only for the backend
-	withholds bool   // the certificate, though the secret comes with the request
-	secretly  bool   // passes on the certificate, and no secret
+	noUpgrade bool   // the Upgrade header of requests is not passed on
+	noChoice  bool   // the Sec-WebSocket-Protocol header of responses is not passed on
+	unnamed   bool   // no handshake names a host that it knows
+	impatient bool   // waits only briefly for the backend
+	withholds bool   // does not pass on the certificate, although it passes on the secret
+	secretly  bool   // passes on the certificate, but no secret
 }
 
 const (
@@ -46,12 +47,12 @@ const (
 	headerCert    = "X-SSL-Client-Cert"
 )
 
-// conf is a configuration in the making, line by line.
+// conf is a configuration that is built line by line.
 type conf struct{ strings.Builder }
 
 func (c *conf) add(format string, args ...any) { fmt.Fprintf(c, format+"\n", args...) }
 
-// nginxConf has all doors in one nginx.
+// nginxConf configures all doors in one nginx.
 func nginxConf(dir, _ string, doors []door) (map[string]string, []string) {
 	var c conf
 	c.add("error_log stderr;\npid %s/pid;\nevents { worker_connections 256; }\nhttp {\naccess_log off;", dir)
@@ -115,7 +116,7 @@ func nginxConf(dir, _ string, doors []door) (map[string]string, []string) {
 		[]string{"-e", "stderr", "-c", dir + "/nginx.conf", "-g", "daemon off; master_process off;"}
 }
 
-// haproxyConf has all doors in one HAProxy.
+// haproxyConf configures all doors in one HAProxy.
 func haproxyConf(dir, _ string, doors []door) (map[string]string, []string) {
 	var c conf
 	c.add("global\n  maxconn 200\ndefaults\n  mode http\n  retries 0")
@@ -160,7 +161,7 @@ func haproxyConf(dir, _ string, doors []door) (map[string]string, []string) {
 	return map[string]string{"haproxy.cfg": c.String()}, []string{"-db", "-f", dir + "/haproxy.cfg"}
 }
 
-// haproxyBind is the line of d's listener.
+// haproxyBind returns the line of d's listener.
 func haproxyBind(d door) string {
 	bind := fmt.Sprintf("  bind 127.0.0.1:%d ssl crt %s ssl-min-ver TLSv%s ssl-max-ver TLSv%s", d.port, d.both, d.tls,
 		d.tls)
@@ -187,7 +188,7 @@ func haproxyBind(d door) string {
 	return bind
 }
 
-// apacheConf has all doors in one Apache. program is its path: its modules are found from there.
+// apacheConf configures all doors in one Apache. program is its path, from which its modules are found.
 func apacheConf(dir, program string, doors []door) (map[string]string, []string) {
 	var c conf
 	c.add("ServerRoot %s\nPidFile %s/pid\nDefaultRuntimeDir %s\nMutex pthread", dir, dir, dir)
@@ -228,7 +229,7 @@ func apacheConf(dir, program string, doors []door) (map[string]string, []string)
 	return map[string]string{"apache2.conf": c.String()}, []string{"-X", "-f", dir + "/apache2.conf"}
 }
 
-// apacheAnswer is what d answers by itself, or where it passes requests on to.
+// apacheAnswer returns d's own response, or its backend.
 func apacheAnswer(c *conf, d door) {
 	switch {
 	case d.redirect != "":
@@ -252,7 +253,7 @@ func apacheAnswer(c *conf, d door) {
 	}
 }
 
-// caddyConf has all doors in one Caddy.
+// caddyConf configures all doors in one Caddy.
 func caddyConf(dir, _ string, doors []door) (map[string]string, []string) {
 	var c conf
 	c.add("{\n\tadmin off\n\tauto_https off\n\tskip_install_trust\n\tstorage file_system %s/data", dir)

@@ -24,16 +24,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// oddIngress is a node ingress of Go's TLS that ends connections as no library would: by any alert, at any time.
+// oddIngress is a node ingress on Go's TLS that ends connections as no library would: with any alert, at any time.
 type oddIngress struct {
 	ca      []byte // whose certificates it asks for
 	version uint16
-	none    func(c *oddConn) // what it does to who shows no certificate
+	none    func(c *oddConn) // handles clients without a certificate
 	shown   func(c *oddConn) // and to who does
-	early   func(c *oddConn) // in the handshake's middle, in place of both
+	early   func(c *oddConn) // called in the middle of the handshake, instead of the others
 }
 
-// oddConn is a connection of one, with what it needs to send an alert of its own.
+// oddConn is a connection of an oddIngress, with the keys to send its own alerts.
 type oddConn struct {
 	net.Conn // beneath TLS
 	tls      *tls.Conn
@@ -43,7 +43,7 @@ type oddConn struct {
 	sent     int
 }
 
-// Read ends the connection in the handshake's middle: after the server's first flight.
+// Read ends the connection in the middle of the handshake: after the server's first flight.
 func (c *oddConn) Read(b []byte) (int, error) {
 	if c.early != nil && c.sent > 0 {
 		c.early(c)
@@ -57,7 +57,8 @@ func (c *oddConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// alert sends one: plain before there are keys, and as the first record under the keys of TLS 1.3 after them.
+// alert sends an alert: in the clear before there are keys, and otherwise as the first record under the keys of
+// TLS 1.3.
 func (c *oddConn) alert(code byte) {
 	if c.tls == nil || c.version == tls.VersionTLS12 {
 		_, _ = c.Conn.Write([]byte{21, 3, 3, 0, 2, 2, code})
@@ -121,7 +122,7 @@ func (o oddIngress) serve(raw net.Conn, pair tls.Certificate, pool *x509.CertPoo
 	do(c)
 }
 
-// raw answers in so many bytes.
+// raw responds with the given bytes.
 func raw(text string) func(*oddConn) { return func(c *oddConn) { _, _ = io.WriteString(c.tls, text) } }
 
 func alerts(code byte) func(*oddConn) { return func(c *oddConn) { c.alert(code) } }
@@ -134,8 +135,8 @@ func resets(c *oddConn) {
 	}
 }
 
-// TestOddIngresses: whatever a node ingress does to a certificate, one cause has one verdict, and no text contradicts
-// what came.
+// TestOddIngresses: whatever a node ingress does about a certificate, one cause has one verdict, and no text
+// contradicts the observation.
 func TestOddIngresses(t *testing.T) {
 	t.Parallel()
 	b := startBehind(t, server{name: "go"})
@@ -161,7 +162,7 @@ func TestOddIngresses(t *testing.T) {
 		// Only in these cases does an ingress show that it rejected a certificate which it should accept.
 		want := diag.SigAPIUnreachable
 		switch name {
-		case "alert 48": // unknown_ca, and the terminal gateway knows it
+		case "alert 48": // unknown_ca, which the terminal gateway sends as well
 			want = diag.SigIngressCADrift
 		case "400", "401", "403 in HTTP/1.0", "alert 42", "alert 43", "alert 44", "alert 45", "alert 46", "alert 49",
 			"alert 116":
@@ -187,13 +188,15 @@ func TestOddIngresses(t *testing.T) {
 // noProtocol is the alert of ALPN.
 const noProtocol = 120
 
-// odd walks past an odd ingress, which is to blame by this signal; "" blames no hop, and passes nothing either.
+// odd walks past an odd ingress. The verdict must blame it with this signal; with "", it must blame no hop and not
+// pass.
 func (b *behind) odd(t *testing.T, name string, o oddIngress, want diag.Signal) {
 	t.Helper()
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		t.Run(fmt.Sprintf("%s, %s", name, tls.VersionName(version)), func(t *testing.T) {
 			o.version, o.early = version, nil
-			if version == tls.VersionTLS12 && strings.Contains(name, "alert") { // those of TLS 1.2 come in the handshake
+			// with TLS 1.2 they arrive during the handshake
+			if version == tls.VersionTLS12 && strings.Contains(name, "alert") {
 				o.early = o.shown
 			}
 			b.nodeFiles(t)

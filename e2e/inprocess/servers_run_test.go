@@ -28,7 +28,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/hosttools"
 )
 
-// server is a kind of server that platforms have in front.
+// server is a kind of server that platforms have in front of them.
 type server struct {
 	name string
 	conf func(dir, program string, doors []door) (files map[string]string, args []string) // nil: Go's own, in this process
@@ -39,7 +39,8 @@ var servers = []server{
 	{"nginx", nginxConf}, {"haproxy", haproxyConf}, {"apache2", apacheConf}, {"caddy", caddyConf}, {"go", nil},
 }
 
-// run starts the server on its doors and returns what ends it. It returns when all doors take connections.
+// run starts the server with its doors and returns a function that stops it. It returns when all doors accept
+// connections.
 func (s server) run(t *testing.T, doors []door) (end func()) {
 	t.Helper()
 	if s.conf == nil {
@@ -66,7 +67,7 @@ func (s server) run(t *testing.T, doors []door) (end func()) {
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
 	end = func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // its workers, too: it leads its own group
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // kill its workers as well: it leads its own process group
 		<-ended
 		if t.Failed() {
 			t.Logf("%s said: %s", s.name, said)
@@ -81,7 +82,7 @@ func (s server) run(t *testing.T, doors []door) (end func()) {
 	return end
 }
 
-// awaitPort returns when a port takes connections, and with an error when the server has ended before that.
+// awaitPort returns when a port accepts connections, or with an error if the server ends first.
 func awaitPort(port int, ended <-chan struct{}) error {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
@@ -99,7 +100,7 @@ func awaitPort(port int, ended <-chan struct{}) error {
 	}
 }
 
-// runGo is the same in Go, with nothing but the standard library.
+// runGo is the same server in Go, with only the standard library.
 func runGo(t *testing.T, doors []door) (end func()) {
 	t.Helper()
 	var all []*http.Server
@@ -149,7 +150,7 @@ func runGo(t *testing.T, doors []door) (end func()) {
 	}
 }
 
-// verifyClients makes the listener ask for certificates.
+// verifyClients makes the listener request certificates.
 func (d door) verifyClients(t *testing.T, cfg *tls.Config) {
 	t.Helper()
 	text, err := os.ReadFile(d.ca)
@@ -209,7 +210,7 @@ func (d door) rewrite(r *httputil.ProxyRequest) {
 	}
 }
 
-// handler answers by itself what this door does not pass on.
+// handler handles the requests that this door does not pass on.
 func (d door) handler(proxy http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		certs := r.TLS.PeerCertificates
@@ -240,8 +241,9 @@ func (d door) trusts(certs []*x509.Certificate) bool {
 	return err == nil
 }
 
-// lastingPort is a port that a server can leave and take again until the test's end: no connection is given it as its
-// own, since it is below those (ip_local_port_range), and a socket of its name keeps other servers' tests from it.
+// lastingPort returns a port that a server can release and take again until the end of the test: it is below the
+// ephemeral ports (ip_local_port_range), so that no connection gets it, and a socket with its name reserves it
+// among other servers' tests.
 func lastingPort(t *testing.T) int {
 	t.Helper()
 	const lowest = 12000
@@ -265,8 +267,8 @@ func lastingPort(t *testing.T) int {
 	return 0
 }
 
-// listenAgain listens on a port that was listened on before: a process that was started in between holds the old
-// listener until it runs its own program.
+// listenAgain listens on a port again: a process that was forked in between holds the old listener until it has
+// executed its own program.
 func listenAgain(t *testing.T, port int) net.Listener {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -288,7 +290,7 @@ const (
 	halfBackend    = "breaks off each answer"
 )
 
-// serve gives the address of such a backend. It ends with the test.
+// serve returns the address of such a backend. It ends with the test.
 func serve(t *testing.T, kind string) string {
 	t.Helper()
 	if kind == deadBackend {

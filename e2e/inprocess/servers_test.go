@@ -19,15 +19,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// The doors of a platform: what its operators, browsers and nodes are led through.
+// The doors of a platform: the servers in front of it for operators, browsers and nodes.
 const (
 	apiDoor = iota
 	terminalDoor
 	ingressDoor
 )
 
-// behind is a platform whose doors are one real server. Its agent uses an ingress of the platform's own: it is an agent
-// whose connection was let in before the server was changed, so that each walk sees one change alone.
+// behind is a platform whose doors are one real server. Its agent uses the platform's own ingress, like an agent
+// that connected before the server was changed, so that each walk sees only one change.
 type behind struct {
 	*world
 	server server
@@ -55,7 +55,7 @@ func startBehind(t *testing.T, s server) *behind {
 				b.node
 			p.Mapping.Fields = map[string]string{"node.agent_api_url": profile.Absent} // it reports its own
 			no := false
-			p.Mapping.Record = &no // a record on this machine may be of another test's agent
+			p.Mapping.Record = &no // a record on this machine may belong to another test's agent
 		},
 	})
 	cert, key, both := b.platform.ServerFiles()
@@ -93,7 +93,7 @@ func (b *behind) issue(t *testing.T, o platformtest.IssueOptions) {
 	}
 }
 
-// revoke is a revocation list with the node's certificate.
+// revoke returns a revocation list with the node's certificate.
 func (b *behind) revoke(t *testing.T) (list string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(b.node, "cert.pem"))
@@ -108,26 +108,26 @@ func (b *behind) revoke(t *testing.T) (list string) {
 	return b.platform.RevocationFile(cert.SerialNumber)
 }
 
-// verdict is the expected verdict of a walk, whatever the server is.
+// verdict is the expected verdict of a walk, for every server.
 type verdict struct {
 	outcome diag.Outcome
 	hop     diag.HopID // "": no blame
 	signal  diag.Signal
 	owner   string
 	reason  diag.ReasonCode
-	says    string // a regular expression over the blame's text, or over the reason for its absence
+	says    string // a regular expression for the blame's text, or for the reason if there is no blame
 }
 
 // cell is one row of the table: the change, and the expected verdict of the walk.
 type cell struct {
 	name   string
 	do     func(t *testing.T, b *behind, doors *[3]door)
-	cannot map[string]string // servers that cannot do it, and why
+	cannot map[string]string // servers that cannot do it, with the reason
 	want   verdict
 }
 
-// TestServers walks through each server in each cell: one cause has one verdict, whether the server reports it by an
-// alert, by HTTP or by closing, and a healthy one blames no hop.
+// TestServers walks through each server in each cell: one cause has one verdict, whether the server reports it by
+// an alert, by HTTP or by closing the connection, and a healthy server blames no hop.
 func TestServers(t *testing.T) {
 	t.Parallel()
 	for _, s := range servers {
@@ -161,7 +161,7 @@ func (b *behind) judge(t *testing.T, c cell) {
 	})
 }
 
-// insist fails the test for a walk that goes wrong each time, see walksAgain.
+// insist fails the test for a walk that fails each time, see walksAgain.
 func insist(t *testing.T, walk func() []string) {
 	t.Helper()
 	var wrong []string
@@ -195,7 +195,7 @@ func (want verdict) wrong(r *diag.Report) (wrong []string) {
 	return wrong
 }
 
-// slips are texts that claim what no server did.
+// slips are texts that would claim what no server did.
 func slips(r *diag.Report) (wrong []string) {
 	for _, h := range r.Hops {
 		if text := h.Text + h.Because; strings.Contains(text, "HTTP 0") {

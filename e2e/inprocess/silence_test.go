@@ -21,7 +21,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// lockDatabase takes the write lock of a platform's database and keeps it until the test's end: writers wait.
+// lockDatabase holds the write lock of a platform's database until the end of the test, so that writers wait.
 func lockDatabase(t *testing.T, path string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
@@ -42,7 +42,8 @@ func lockDatabase(t *testing.T, path string) {
 	})
 }
 
-// impatient gives hops that meet silence little time. The other hops' answers come, however busy the machine is.
+// impatient shortens the time limit of hops that meet a silent peer. The other hops get their responses, however
+// busy the machine is.
 func impatient(hops []diag.HopID) func(*profile.Profile) {
 	return func(p *profile.Profile) {
 		for _, id := range hops {
@@ -51,8 +52,8 @@ func impatient(hops []diag.HopID) func(*profile.Profile) {
 	}
 }
 
-// TestLockedDatabaseIsNoFaultOfTheTerminal: while the platform waits for its database, the API answers nothing. What
-// fails behind it is a symptom, from every side; the node's owners are not paged.
+// TestLockedDatabaseIsNoFaultOfTheTerminal: while the platform waits for its database, the API does not respond.
+// Failures behind it are symptoms, from every side; the node's owners are not paged.
 func TestLockedDatabaseIsNoFaultOfTheTerminal(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "platform.db")
@@ -68,7 +69,7 @@ func TestLockedDatabaseIsNoFaultOfTheTerminal(t *testing.T) {
 	blamesTheAPI(t, r)
 }
 
-// TestStalledAPIIsNoFaultOfTheTerminal: single requests of the API hang, and so does the terminal listener's work.
+// TestStalledAPIIsNoFaultOfTheTerminal: single requests to the API hang, and so does the terminal listener's work.
 func TestStalledAPIIsNoFaultOfTheTerminal(t *testing.T) {
 	t.Parallel()
 	w := start(t, options{profile: impatient(asksTheAPI)})
@@ -91,11 +92,12 @@ func TestStalledAPIIsNoFaultOfTheTerminal(t *testing.T) {
 	blamesTheAPI(t, r)
 }
 
-// asksTheAPI are the hops that meet the silence of an API whose own page and trust page answer.
+// asksTheAPI lists the hops that wait for an API whose own page and trust page respond.
 var asksTheAPI = []diag.HopID{diag.HopAllocationBinding, diag.HopNodeHeartbeat, diag.HopNodeTaskRoundtrip,
 	diag.HopTerminalOpenTask}
 
-// blamesTheAPI wants an inconclusive verdict that lies at an API hop without an answer, and calls the control plane.
+// blamesTheAPI checks for an inconclusive verdict at an API hop without a response, with the control plane as
+// owner.
 func blamesTheAPI(t *testing.T, r *diag.Report) {
 	t.Helper()
 	v := r.Verdict
@@ -106,7 +108,7 @@ func blamesTheAPI(t *testing.T, r *diag.Report) {
 		}
 	}
 	switch {
-	// its own read met the silence, so the API is blamed directly
+	// its own read got no response, so the API is blamed directly
 	case hop(t, r, diag.HopControlPlaneAccess).Status == diag.StatusFail:
 		if v.Outcome != diag.OutcomeFail || v.Blame == nil || v.Blame.Hop != diag.HopControlPlaneAccess {
 			t.Errorf("outcome %s, blame %+v\n%s", v.Outcome, v.Blame, describe(r))

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// TestLoginFaults: every way in which a login goes wrong is this hop's fault alone, within its budget, and what does
-// not need the login is measured all the same.
+// TestLoginFaults: every failure of a login is a fault of this hop only, within its budget, and hops that need no
+// login are measured regardless.
 func TestLoginFaults(t *testing.T) {
 	t.Parallel()
 	budget := short(diag.HopNodeOpsAccess)
@@ -50,7 +50,7 @@ func TestLoginFaults(t *testing.T) {
 		}, failure: diag.SSHHostKey, confidence: diag.Observed},
 	} {
 		f.hop, f.signal, f.green = diag.HopNodeOpsAccess, diag.SigOpsSSHFailed, remote
-		if f.confidence == diag.Possible { // nothing comes, and that is all there is to see
+		if f.confidence == diag.Possible { // the only observation is silence
 			f.options.profile = budget
 		}
 		t.Run(f.name, f.run)
@@ -67,8 +67,8 @@ func (w *world) load(t testing.TB) profile.Profile {
 	return p
 }
 
-// TestFrozenAfterLogin: a node that stops answering in the middle of a walk costs its steps' time, and nothing is
-// claimed of it but that the way there broke.
+// TestFrozenAfterLogin: a node that freezes in the middle of a walk costs its steps' time limits, and the only
+// claim about it is that the connection to it broke.
 func TestFrozenAfterLogin(t *testing.T) {
 	t.Parallel()
 	w := start(t, options{profile: short(diag.HopIDs()[3:7]...)}) // the operator's own hops keep their time

@@ -19,7 +19,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// subsetsDrawn is how many subsets of hops are walked beside all singles and pairs. GPUAASCTL_SUBSETS overrides it.
+// subsetsDrawn is the number of random subsets of hops, in addition to all singles and pairs. GPUAASCTL_SUBSETS
+// overrides it.
 const subsetsDrawn = 200
 
 // asked is one way to ask for a walk.
@@ -34,17 +35,17 @@ func (a asked) String() string {
 		o.Session, a.allocation)
 }
 
-// walksAgain is how often a failed walk is repeated: on a busy machine a getent that times out is not a false blame,
-// which would repeat.
+// walksAgain is how often a failed walk is repeated: on a busy machine a getent may time out, which would not
+// repeat, as a false blame would.
 const walksAgain = 4
 
-// suspects are walks that went wrong beside others. They are made again alone, when the others are done.
+// suspects are walks that failed next to others. They are repeated alone, when the others are done.
 type suspects struct {
 	mu    sync.Mutex // guards walks
 	walks []func() []string
 }
 
-// try makes a walk, which returns what is wrong, and keeps it if anything is.
+// try runs a walk, which returns its errors, and keeps it if there are any.
 func (s *suspects) try(walk func() []string) {
 	if len(walk()) == 0 {
 		return
@@ -54,7 +55,7 @@ func (s *suspects) try(walk func() []string) {
 	s.walks = append(s.walks, walk)
 }
 
-// settle fails the test for every walk that goes wrong each time.
+// settle fails the test for every walk that fails each time.
 func (s *suspects) settle(t *testing.T) {
 	for _, walk := range s.walks {
 		var wrong []string
@@ -69,7 +70,7 @@ func (s *suspects) settle(t *testing.T) {
 	}
 }
 
-// prepare is a walk of the world, ready to go.
+// prepare prepares a walk of the world.
 func (a asked) prepare(t *testing.T, w *world) *job {
 	j := w.prepare(t)
 	j.env.Subject = preflight.NewSubject(j.env.Profile, nodeID, "", a.allocation, "")
@@ -77,8 +78,8 @@ func (a asked) prepare(t *testing.T, w *world) *job {
 	return j
 }
 
-// subsets are all singles and pairs of hops in --only and in --skip with everything at hand, and drawn subsets with
-// drawn means.
+// subsets returns all singles and pairs of hops for --only and --skip with all inputs, and random subsets with
+// random inputs.
 func subsets(rng *rand.Rand, drawn int) []asked {
 	var all []asked
 	full := func(only, skip []diag.HopID) {
@@ -114,8 +115,8 @@ func subsets(rng *rand.Rand, drawn int) []asked {
 	return all
 }
 
-// ownWorld is a healthy world of which nothing comes from the machine that the tests run on: the platform knows the
-// agent by this machine's address, and a record that another agent left here is not read.
+// ownWorld is a healthy world that uses nothing of the machine that runs the tests: the platform knows the agent
+// by this machine's address, and a record that another agent left here is not read.
 func ownWorld() options {
 	return options{
 		platform: func(o *platformtest.Options) {
@@ -130,8 +131,8 @@ func ownWorld() options {
 	}
 }
 
-// TestSubsetsOfAHealthyWorld: whatever is left out of a walk of a healthy world, nothing fails and no action is due.
-// Two ways to ask that come down to the same steps are one walk.
+// TestSubsetsOfAHealthyWorld: whatever is left out of a walk of a healthy world, nothing fails and no action is
+// due. Two requests with the same steps are walked once.
 func TestSubsetsOfAHealthyWorld(t *testing.T) {
 	t.Parallel()
 	seed, drawn := uint64(time.Now().UnixNano()), subsetsDrawn
@@ -175,7 +176,7 @@ func TestSubsetsOfAHealthyWorld(t *testing.T) {
 	t.Logf("%d ways to ask, %d walks, %s", len(all), len(walked), time.Since(began).Round(time.Millisecond))
 }
 
-// stepsOf is which steps a plan runs.
+// stepsOf returns the steps of a plan.
 func stepsOf(plan diag.Plan) string {
 	var b strings.Builder
 	for _, h := range plan.Hops {
@@ -188,8 +189,8 @@ func stepsOf(plan diag.Plan) string {
 	return b.String()
 }
 
-// TestRunbookExamples: the two command lines of the terminal runbook, on a healthy world: the first names an allocation
-// and gives no token, the second has neither.
+// TestRunbookExamples runs the two command lines of the terminal runbook on a healthy world: the first names an
+// allocation without a token, the second has neither.
 func TestRunbookExamples(t *testing.T) {
 	t.Parallel()
 	w := start(t, ownWorld())

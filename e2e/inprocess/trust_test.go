@@ -51,7 +51,7 @@ func link(t *testing.T, r *trust.Report, id string) trust.Link {
 	return r.Links[i]
 }
 
-// TestTrust: a real agent at a real platform matches; then one thing moves, and is the one that is named.
+// TestTrust: a real agent at a real platform matches; then one part changes, and exactly that part is named.
 func TestTrust(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -95,8 +95,8 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// TestEndpointsOverSSH: the scripts over the node's vantage: their output comes back complete, although the login
-// prints a greeting to the same stream, and an argument is passed unchanged whatever it holds.
+// TestEndpointsOverSSH runs the scripts over the node's vantage: their output is complete although the login
+// prints a greeting to the same stream, and an argument is passed unchanged whatever it contains.
 func TestEndpointsOverSSH(t *testing.T) {
 	t.Parallel()
 	w := start(t, options{noAgent: true})

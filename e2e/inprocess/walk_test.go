@@ -19,10 +19,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// walkLimit ends a walk that does not end by itself; no test lets one come near it.
+// walkLimit ends a walk that hangs; no test lets a walk come near it.
 const walkLimit = 2 * time.Minute
 
-// job is one walk, ready to go, put together as the command line does it.
+// job is one walk, prepared as by the command line.
 type job struct {
 	env             preflight.Env
 	plan            diag.Plan
@@ -32,10 +32,10 @@ type job struct {
 	took, closeTook time.Duration
 }
 
-// scrub is what the tool gives an Env.
+// scrub is the Env's scrub function, as the tool sets it.
 func scrub(text string) string { return probe.ScrubLine(text, nil) }
 
-// prepare reads the profile and makes vantages of its own for one walk.
+// prepare reads the profile and creates vantages for one walk.
 func (w *world) prepare(t testing.TB) *job {
 	t.Helper()
 	p, _, err := profile.Load(w.profile, profile.Sources{})
@@ -58,7 +58,7 @@ func (w *world) prepare(t testing.TB) *job {
 	j.operator = vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: j.began})
 	j.node = vantage.NewNode(vantage.NodeConfig{ID: nodeID, Host: j.env.Subject.NodeHost, SSH: p.SSH, Agent: p.Agent,
 		Version: sshtest.Version, HelperDirs: []string{w.helpers}, Start: j.began, ConfigFile: "none", AgentSocket: "none",
-		ConnectTimeout: time.Minute, HelloTimeout: time.Minute}) // of a busy machine; a hop has its budget
+		ConnectTimeout: time.Minute, HelloTimeout: time.Minute}) // for a busy machine; a hop has its own budget
 	return j
 }
 
@@ -88,7 +88,7 @@ func (j *job) run(ctx context.Context, t testing.TB) *diag.Report {
 	return r
 }
 
-// closeVantage closes a vantage, which gives up what does not end in time.
+// closeVantage closes a vantage, which gives up on operations that do not end in time.
 func closeVantage(t testing.TB, v preflight.Vantage) {
 	t.Helper()
 	switch err := v.Close(); {

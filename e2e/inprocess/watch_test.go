@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// watcher is a watch of the world as the command line makes it.
+// watcher returns a watch of the world as the command line creates it.
 func (w *world) watcher(t *testing.T) *ops.Watcher {
 	t.Helper()
 	p, _, err := profile.Load(w.profile, profile.Sources{})
@@ -31,7 +31,7 @@ func (w *world) watcher(t *testing.T) *ops.Watcher {
 	return watch
 }
 
-// until walks until a walk is as it should be: on a busy machine a login may take longer than its time.
+// until repeats a walk until it is as expected: on a busy machine a login may exceed its time limit.
 func until(t *testing.T, watch *ops.Watcher, what string, is func(*diag.Report) bool) *diag.Report {
 	t.Helper()
 	var r *diag.Report
@@ -46,8 +46,8 @@ func until(t *testing.T, watch *ops.Watcher, what string, is func(*diag.Report) 
 
 func passes(r *diag.Report) bool { return r.Verdict.Outcome == diag.OutcomePass }
 
-// TestWatch: walks share one login, leave nothing on the platform, see a fault and its end, and find their way over a
-// connection that broke without a false alarm.
+// TestWatch: walks share one login, leave nothing on the platform, see a fault and its end, and reconnect after a
+// broken connection without a false alarm.
 func TestWatch(t *testing.T) { // not beside others: it reads the environment
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("SSH_AUTH_SOCK", "")
@@ -59,7 +59,7 @@ func TestWatch(t *testing.T) { // not beside others: it reads the environment
 	if again.Run.ID == good.Run.ID || again.Run.CorrelationID == good.Run.CorrelationID {
 		t.Errorf("both walks are %s, %s", again.Run.ID, again.Run.CorrelationID)
 	}
-	if got := w.ssh.Logins(); got != logins && again.Run.DurationMS < 4000 { // slower ones may have been made again
+	if got := w.ssh.Logins(); got != logins && again.Run.DurationMS < 4000 { // slower logins may have been repeated
 		t.Errorf("the second walk logged in again: %d logins, before it %d", got, logins)
 	}
 	for _, r := range []*diag.Report{good, again} {
@@ -87,8 +87,7 @@ func TestWatch(t *testing.T) { // not beside others: it reads the environment
 	until(t, watch, "passes when the unit runs", passes)
 }
 
-// changesNothing requires that a walk sent no request with an effect there, and that no hop passes which was not
-// measured.
+// changesNothing checks that a walk sent no request with an effect, and that no hop passes without a measurement.
 func changesNothing(t *testing.T, r *diag.Report) {
 	t.Helper()
 	for _, f := range r.Facts {

@@ -35,15 +35,16 @@ const (
 	nodeID = platformtest.NodeID
 	alloc  = platformtest.AllocationID
 
-	// heartbeatEvery is short, so that a world is soon ready; staleAfter bears a machine that is busy with other tests.
+	// heartbeatEvery is short, so that a world is soon ready; staleAfter tolerates a machine that is busy with
+	// other tests.
 	heartbeatEvery = "250ms"
 	staleAfter     = 20
-	// streamTimeout is the gateway's patience, in seconds: it bears a busy machine, too, and ends before a walk's own.
-	// shortStream is for a world where no stream comes: its session costs that much.
+	// streamTimeout is the gateway's timeout, in seconds: it also tolerates a busy machine, and is shorter than a
+	// walk's own. shortStream is for a world without a stream, whose session takes that long.
 	streamTimeout, shortStream = 20, 6
 )
 
-// options change a world before it starts; the zero value is a healthy one.
+// options change a world before it starts; the zero value is a healthy world.
 type options struct {
 	platform func(*platformtest.Options)
 	nodeEnv  func(w *world, env map[string]string) // of the agent's main process, as the probe reads it
@@ -64,7 +65,7 @@ func (o options) streamTimeout() int64 {
 	return streamTimeout
 }
 
-// world is a platform, a node and a workload, and the profile that an operator has of them.
+// world is a platform, a node and a workload, and the operator's profile of them.
 type world struct {
 	t        testing.TB
 	platform *platformtest.Platform
@@ -81,7 +82,7 @@ type world struct {
 	agentLog, platformLog *logtest.Log
 }
 
-// start brings a world up and waits until the platform hears the agent. It ends with the test.
+// start starts a world and waits until the platform has received a heartbeat. It ends with the test.
 func start(t testing.TB, o options) *world {
 	t.Helper()
 	id := make([]byte, 4)
@@ -135,7 +136,7 @@ func (w *world) startPlatform(o options) {
 	w.platform = platformtest.StartPlatform(w.t, opts)
 }
 
-// startAgent runs the real agent in this process, and gives the made-up systemd its unit.
+// startAgent runs the real agent in this process, and adds its unit to the fake systemd.
 func (w *world) startAgent(name string, o options) {
 	w.t.Helper()
 	if err := os.MkdirAll(w.dir, 0o700); err != nil {
@@ -225,8 +226,8 @@ func (w *world) writeProfile(o options) {
 	w.profile = write("world.yaml", string(text)+o.yaml)
 }
 
-// patient gives every hop several times its budget: a walk here shares its machine with its node, its platform and
-// other such worlds, whose late answers are not findings. A test that wants a silence makes it short.
+// patient multiplies the budget of every hop: a walk shares its machine with its node, its platform and other
+// worlds, whose late responses are not findings. A test that needs a timeout shortens it.
 func patient() map[diag.HopID]time.Duration {
 	all := map[diag.HopID]time.Duration{}
 	for _, h := range preflight.Chain() {
@@ -235,7 +236,8 @@ func patient() map[diag.HopID]time.Duration {
 	return all
 }
 
-// awaitHeartbeat returns when the platform has heard the agent, over mTLS with the certificate that it enrolled for.
+// awaitHeartbeat returns when the platform has received the agent's heartbeat, over mTLS with the enrolled
+// certificate.
 func (w *world) awaitHeartbeat() {
 	w.t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -259,7 +261,7 @@ func (w *world) loseRedis(t *testing.T) {
 	porttest.Keep(t, at)
 }
 
-// credential puts another credential in the place of the agent's.
+// credential replaces the agent's credential.
 func (w *world) credential(c platformtest.Credential) {
 	w.t.Helper()
 	for name, from := range map[string]string{"cert.pem": c.CertFile, "key.pem": c.KeyFile} {
