@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAddressesOfTheMachine: an agent in a network namespace of its own knows none of the machine's addresses, and
-// reports none: a platform would take its own for those of a machine that moved.
+// TestAddressesOfTheMachine: an agent in its own network namespace does not know the machine's addresses, and
+// reports none: a platform would take the namespace's addresses for those of a machine that moved.
 func TestAddressesOfTheMachine(t *testing.T) {
 	const inside = "GPUAASCTL_TEST_OWN_NETWORK"
 	if os.Getenv(inside) != "" {

@@ -13,7 +13,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/logtest"
 )
 
-// TestASecondAgentWaits: it does nothing at all until the first has ended, and names the process that it waits for.
+// TestASecondAgentWaits: a second agent does nothing until the first has ended, and names the process that it
+// waits for.
 func TestASecondAgentWaits(t *testing.T) {
 	log := &logtest.Log{}
 	cfg := Config{Dir: t.TempDir(), Log: slog.New(slog.NewTextHandler(log, nil))}
@@ -33,7 +34,7 @@ func TestASecondAgentWaits(t *testing.T) {
 	release()
 }
 
-// TestAloneWhereNothingCanBeWritten: the node has an agent all the same, and no link is followed.
+// TestAloneWhereNothingCanBeWritten: a node without a writable disk still gets an agent, and no link is followed.
 func TestAloneWhereNothingCanBeWritten(t *testing.T) {
 	cfg := Config{Dir: t.TempDir()}
 	victim := filepath.Join(cfg.Dir, "victim")

@@ -10,9 +10,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// TestRevokedInTheMiddleOfABatch: the results of what the node had taken wait until it is accepted again, and each is
-// given once; a clean-up among them releases then, and not before. On a busy machine a task may be done before the node
-// has taken the last: then it is tried with longer ones.
+// TestRevokedInTheMiddleOfABatch: results of tasks that the node had taken wait until it is accepted again, and
+// each is delivered once; a clean-up among them releases only then. On a busy machine a task may end before the
+// node has taken the last one: the test then retries with longer tasks.
 func TestRevokedInTheMiddleOfABatch(t *testing.T) {
 	for hold := 4 * time.Second; ; hold *= 2 {
 		cut := true
@@ -26,7 +26,7 @@ func TestRevokedInTheMiddleOfABatch(t *testing.T) {
 	}
 }
 
-// revokedInABatch reports false where the node was revoked after a task was done.
+// revokedInABatch returns false if the node was revoked only after a task had ended.
 func revokedInABatch(t *testing.T, hold time.Duration) bool {
 	p, _ := tenantPlatform(t)
 	const all = wire.MaxTasks

@@ -25,8 +25,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// model is a platform: what node and platform exchange is package wire's, and what it does is what the
-// reference platform does, on maps.
+// model is a platform: it uses the messages of package wire, and behaves like the reference platform, on maps.
 type model struct {
 	events   map[uint64]wire.Event
 	mark     uint64
@@ -37,7 +36,7 @@ type model struct {
 	lost     int // events that the node reported as lost
 }
 
-// newModel is a platform on which an operator has ordered the task.
+// newModel returns a platform on which an operator has ordered the task.
 func newModel(task *wire.Task) *model {
 	return &model{events: map[uint64]wire.Event{}, task: task,
 		rollout: &wire.Rollout{ID: task.ID, State: wire.RolloutPending, Target: crashTarget}}
@@ -55,7 +54,7 @@ func (m *model) heartbeat(b wire.BootReport) word {
 	if b.Rollout != nil {
 		m.said(*b.Rollout)
 	} else if m.rollout != nil && !wire.RolloutFinal(m.rollout.State) && b.Running != m.rollout.Target {
-		m.finished = false // the node knows nothing of it: its task goes out again
+		m.finished = false // the node does not know of it: the task is handed out again
 	}
 	w := word{replayFrom: m.mark + 1}
 	w.Running = &m.running
@@ -86,7 +85,7 @@ func (m *model) post(batch []wire.Event) uint64 {
 	return m.mark
 }
 
-// reported gives how often each step of a rollout was reported, by its decision, and by its key.
+// reported counts how often each step of a rollout was reported, by its decision and by its key.
 func (m *model) reported() (decisions, byKey map[string]int) {
 	decisions, byKey = map[string]int{}, map[string]int{}
 	for _, e := range m.events {
@@ -100,7 +99,7 @@ func (m *model) reported() (decisions, byKey map[string]int) {
 	return decisions, byKey
 }
 
-// node is a machine on which the agent is killed and started again.
+// node is a machine on which the agent is killed and restarted.
 type node struct {
 	t        testing.TB
 	disk     durable.Dir
@@ -117,7 +116,7 @@ type node struct {
 
 func (n *node) Record(d Decision) error { n.records = append(n.records, d); return nil }
 
-// startedAs is what exec panics with: this process is another build now.
+// startedAs is exec's panic value: this process is another build now.
 type startedAs struct{ sha string }
 
 var (
@@ -130,7 +129,7 @@ var (
 
 func hexOf(b []byte) string { sum := sha256.Sum256(b); return hex.EncodeToString(sum[:]) }
 
-// elfProgram is the beginning of a program for this machine.
+// elfProgram is the header of a program for this machine.
 func elfProgram() []byte {
 	machine := map[string]byte{"amd64": 62, "arm64": 183}[goruntime.GOARCH]
 	return append([]byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00"+string([]byte{machine})+"\x00"),
@@ -146,7 +145,7 @@ func crashTask() *wire.Task {
 	return t
 }
 
-// life runs one process until it dies, becomes another one, or has nothing more to do; idle means the last.
+// life runs one process until it dies, becomes another one, or has nothing more to do, in which case idle is true.
 func (n *node) life(self wire.Build, launched bool) (idle bool, next *startedAs, killed string) {
 	defer func() {
 		switch p := recover().(type) {
@@ -182,7 +181,7 @@ func (n *node) life(self wire.Build, launched bool) (idle bool, next *startedAs,
 
 func delivered(m *model, decision string) bool { d, _ := m.reported(); return d[decision] > 0 }
 
-// work is a process's life after its start: the handshake, what a crash cut off, the task, the soak.
+// work is a process's life after its start: the handshake, the interrupted update, the task, the soak.
 func (n *node) work(b *Boot) bool {
 	beat := func() { b.hear(n.platform.heartbeat(b.keeper.Journal().Report(b.Running, b.out.Next()))) }
 	send := func() {
@@ -263,7 +262,7 @@ func newNode(t testing.TB, d durable.Dir, k *durabletest.Killer, dir string) *no
 		env: filepath.Join(dir, "agent.env"), boot: "boot-1"}
 }
 
-// phase is which of the five cases a machine is in.
+// phase returns which of the five cases a machine is in.
 func phase(d durable.Dir) string {
 	var j update.Journal
 	text, err := d.Read("update.json")
@@ -280,13 +279,13 @@ func phase(d durable.Dir) string {
 	return "5 after converge"
 }
 
-// fates are what happens to the platform at the crash.
+// fates are the things that happen to the platform at the crash.
 var fates = map[string]func(*node){
 	"intact": func(*node) {},
-	"lost": func(n *node) { // a new database: the task's sender still has it, and orders it again
+	"lost": func(n *node) { // a new database: the sender of the task orders it again
 		n.platform = newModel(n.platform.task)
 	},
-	"ahead": func(n *node) { // it has more of this node than this node's disk: that was restored
+	"ahead": func(n *node) { // it knows more events than this node's restored disk
 		for range 5 {
 			n.platform.mark++
 			n.platform.events[n.platform.mark] = wire.Event{Seq: n.platform.mark, Kind: "of another life"}
@@ -294,7 +293,7 @@ var fates = map[string]func(*node){
 	},
 }
 
-// check is what must hold at the end, whatever happened on the way.
+// check checks what must hold at the end in every case.
 func (n *node) check(cell string) {
 	n.t.Helper()
 	fail := func(format string, args ...any) {
@@ -331,7 +330,7 @@ func (n *node) check(cell string) {
 		}
 	}
 	for key, times := range byKey {
-		if times > 2 { // a crash between a delivery and its receipt may report a step again under another number
+		if times > 2 { // after a crash between a delivery and its receipt a step may be reported again under another number
 			fail("step %s was reported %d times", key, times)
 		}
 	}
@@ -340,9 +339,9 @@ func (n *node) check(cell string) {
 	}
 }
 
-// TestKilledAtEveryWrite kills the agent ahead of every change of its disk, and in the middle of every write, from its
-// first start until an update has converged, with a platform that is intact, has lost everything, or is ahead of the
-// node; then once more at one of the changes that follow.
+// TestKilledAtEveryWrite kills the agent before every change of its disk, and in the middle of every write, from
+// its first start until an update has converged, with a platform that is intact, has lost everything, or is ahead
+// of the node; and then once more at one of the following changes.
 func TestKilledAtEveryWrite(t *testing.T) {
 	fresh := func() *node {
 		d, k := durabletest.NewDir()
@@ -397,7 +396,7 @@ func TestKilledAtEveryWrite(t *testing.T) {
 	}
 }
 
-// TestKilledOnARealDisk does the same on files.
+// TestKilledOnARealDisk does the same with real files.
 func TestKilledOnARealDisk(t *testing.T) {
 	for at := 1; at <= 148; at += 7 {
 		dir, k := t.TempDir(), &durabletest.Killer{At: at}

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// bootOf is a node whose update is about to be started.
+// bootOf returns a node whose update is about to be started.
 func bootOf(t *testing.T, d durable.Dir) (*Boot, *node) {
 	t.Helper()
 	n := newNode(t, d, nil, t.TempDir())
@@ -38,7 +38,8 @@ func bootOf(t *testing.T, d durable.Dir) (*Boot, *node) {
 	return b, n
 }
 
-// TestABuildThatCannotBeStarted: a folder mounted noexec ends the rollout at once, and the installed program goes on.
+// TestABuildThatCannotBeStarted: a folder mounted noexec ends the rollout at once, and the installed program keeps
+// running.
 func TestABuildThatCannotBeStarted(t *testing.T) {
 	b, n := bootOf(t, inMemory())
 	tries := 0
@@ -57,13 +58,13 @@ func TestABuildThatCannotBeStarted(t *testing.T) {
 	}
 }
 
-// inMemory is an empty folder.
+// inMemory returns an empty folder in memory.
 func inMemory() durable.Dir {
 	d, _ := durabletest.NewDir()
 	return d
 }
 
-// TestWhatCannotBeCountedIsNotTried: on a full disk a crash loop could not be seen.
+// TestWhatCannotBeCountedIsNotTried: on a full disk, where crashes cannot be counted, no new build is tried.
 func TestWhatCannotBeCountedIsNotTried(t *testing.T) {
 	disk := durabletest.New(false)
 	d := durable.Dir{FS: disk, Root: "/state"}
@@ -84,7 +85,7 @@ func TestWhatCannotBeCountedIsNotTried(t *testing.T) {
 	}
 }
 
-// TestOnHoldNoWorkIsTaken: it reports, and that is all.
+// TestOnHoldNoWorkIsTaken: a node on hold reports, and does nothing else.
 func TestOnHoldNoWorkIsTaken(t *testing.T) {
 	s := newState()
 	s.Phase, s.Hold = PhaseGate, "the prior build is not trusted"
@@ -127,7 +128,7 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errors.New("connection reset by peer") }
 
-// TestAnotherMachinesProgram is refused before it has its name.
+// TestAnotherMachinesProgram is refused before it gets its name.
 func TestAnotherMachinesProgram(t *testing.T) {
 	b := openBoot(inMemory(), slog.New(slog.DiscardHandler), &node{t: t})
 	for _, text := range []string{"#!/bin/sh\nexit 0\n", "", "\x7fELF\x01\x01\x01" + strings.Repeat("\x00", 40)} {
@@ -140,8 +141,8 @@ func TestAnotherMachinesProgram(t *testing.T) {
 	}
 }
 
-// TestTheNextProcessGetsTheTokenOfNow: it takes its environment for what lies in the file, so it must not be given what
-// a rotation, or an operator, has replaced there since this one started.
+// TestTheNextProcessGetsTheTokenOfNow: the next process takes its environment for the file's content, so it must
+// get the current token, and not one that a rotation or an operator has replaced since this process started.
 func TestTheNextProcessGetsTheTokenOfNow(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"untouched": {KeyToken + "=before\n", "before"},

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 )
 
-// TestABundleOnAFullDisk: the operator's way back needs no more room than the record's reserve.
+// TestABundleOnAFullDisk: applying a bundle needs no more space than the record's reserve.
 func TestABundleOnAFullDisk(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("skipped: needs root")

@@ -131,8 +131,8 @@ func TestBundleIsCheckedBeforeAnythingChanges(t *testing.T) {
 	}
 }
 
-// TestUndoCopiesAreFew: each may hold a token that is still good; the one of this bundle stays whatever the clock
-// shows.
+// TestUndoCopiesAreFew: only a few undo copies are kept, since each may hold a valid token; the copy of the
+// current bundle is kept whatever the clock shows.
 func TestUndoCopiesAreFew(t *testing.T) {
 	cfg, ca := bundleNode(t), newAuthority(t, "new CA")
 	undo := filepath.Join(cfg.StateDir, "undo")

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// TestAClockThatIsSet: what was learnt of the platform's clock still gives the time when this node's clock is set, and
-// no certificate ends by that.
+// TestAClockThatIsSet: the known offset to the platform's clock still gives the right time after this node's clock
+// is set, and no certificate expires because of that.
 func TestAClockThatIsSet(t *testing.T) {
 	for name, tc := range map[string]struct {
 		skew, set time.Duration // the platform's clock minus this one, then what this one is set by
@@ -46,7 +46,7 @@ func TestAClockThatIsSet(t *testing.T) {
 	}
 }
 
-// TestTheBudgetIsThePlatformsHours: a clock that is set ahead by a day does not begin a new budget.
+// TestTheBudgetIsThePlatformsHours: setting the clock ahead by a day does not start a new budget.
 func TestTheBudgetIsThePlatformsHours(t *testing.T) {
 	look := material(func(m *Material) {
 		m.NotAfter = testWall.Add(-time.Minute)
@@ -63,7 +63,8 @@ func TestTheBudgetIsThePlatformsHours(t *testing.T) {
 	}
 }
 
-// TestALongPollSaysTheTimeOfItsEnd: a gateway that gives up after an hour is not half an hour ahead.
+// TestALongPollSaysTheTimeOfItsEnd: the Date of a response that took an hour is compared with the time of its
+// arrival.
 func TestALongPollSaysTheTimeOfItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
@@ -91,7 +92,8 @@ func TestALongPollSaysTheTimeOfItsEnd(t *testing.T) {
 	})
 }
 
-// TestADateThatTheHeartbeatsRefute: a listener whose clock is wrong ends no certificate that the platform takes.
+// TestADateThatTheHeartbeatsRefute: a listener with a wrong clock does not make the agent discard a certificate
+// that the platform accepts.
 func TestADateThatTheHeartbeatsRefute(t *testing.T) {
 	look := material(func(m *Material) {
 		m.Token = claims("c", func(c *wire.TokenClaims) { c.ExpiresAt = testWall.Add(1000 * time.Hour) })
@@ -107,8 +109,8 @@ func TestADateThatTheHeartbeatsRefute(t *testing.T) {
 	}
 }
 
-// TestTheTimeIsAskedForAgain: the listener that answers after an outage gives the time before a token is spent on this
-// clock's word.
+// TestTheTimeIsAskedForAgain: after an outage the first listener that responds provides the time before a token is
+// spent according to this node's clock.
 func TestTheTimeIsAskedForAgain(t *testing.T) {
 	look := material(func(m *Material) { m.NotAfter, m.Token = testWall.Add(-time.Hour), claims("c", nil) })
 	s, _ := play(newState(), Started{}, look, ClockAsked{refused}, EnrollDone{Outcome: refused}, TimerFired{TimerIdentity})
@@ -121,8 +123,8 @@ func TestTheTimeIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// TestANewTokenAnswersADenial: a node that was revoked while it had no usable certificate asks again when an operator
-// gives it another token, and not before.
+// TestANewTokenAnswersADenial: a node that was revoked while it had no usable certificate tries again when an
+// operator gives it another token, and not before.
 func TestANewTokenAnswersADenial(t *testing.T) {
 	look := func(token string) What {
 		return material(func(m *Material) { m.NotAfter, m.Token = testWall.Add(-time.Hour), claims(token, nil) })

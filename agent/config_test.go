@@ -7,7 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/terminal"
 )
 
-// TestTerminalLimits: what systemd would not take is refused at the start, with its key, and not at every terminal.
+// TestTerminalLimits: a limit that systemd would reject is rejected at the start, with its key, and not at every
+// terminal.
 func TestTerminalLimits(t *testing.T) {
 	read := func(key, value string) (terminal.Limits, string) {
 		var errs []error

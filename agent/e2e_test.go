@@ -21,7 +21,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// TestWithTheReferencePlatform runs the agent, configured by its environment alone, against the real platform.
+// TestWithTheReferencePlatform runs the agent, configured only by its environment, against the real platform.
 func TestWithTheReferencePlatform(t *testing.T) {
 	testuser.Install(t)
 	p := platformtest.StartPlatform(t, platformtest.Options{
@@ -37,7 +37,7 @@ func TestWithTheReferencePlatform(t *testing.T) {
 		}
 	})
 	t.Run("heartbeat", func(t *testing.T) {
-		// without it the platform takes no heartbeat
+		// the platform accepts no heartbeat without it
 		if id, err := os.ReadFile("/etc/machine-id"); err != nil || len(id) < 2 {
 			t.Skip("skipped: needs /etc/machine-id, which a booted machine has")
 		}
@@ -58,7 +58,7 @@ func TestWithTheReferencePlatform(t *testing.T) {
 	t.Run("terminal", func(t *testing.T) { terminal(t, p) })
 }
 
-// startAgent runs an agent with nothing but a trust bundle and a token; it is stopped at the test's end.
+// startAgent runs an agent that has only a trust bundle and a token; it is stopped at the end of the test.
 func startAgent(t *testing.T, p *platformtest.Platform) {
 	t.Helper()
 	env := map[string]string{
@@ -110,7 +110,7 @@ func roundtrip(t *testing.T, p *platformtest.Platform, kind string, payload any)
 	}
 }
 
-// terminal opens a session as a browser does and computes something in it.
+// terminal opens a session like a browser and computes something in it.
 func terminal(t *testing.T, p *platformtest.Platform) {
 	var minted struct {
 		Token     string `json:"token"`

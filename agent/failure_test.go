@@ -25,7 +25,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// credentials gives the folder a key and a certificate as an enrollment would have left it.
+// credentials gives the folder a key and a certificate as after an enrollment.
 func (p *fakePlatform) credentials(t testing.TB, dir string, by authority, notAfter time.Time) (serial string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -49,7 +49,7 @@ const (
 	onEnroll    = "POST " + wire.PathEnroll
 )
 
-// TestReasons breaks one thing at a time and expects the record to name it.
+// TestReasons injects one fault at a time and expects the record to name it.
 func TestReasons(t *testing.T) {
 	page := func(status int, text string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -157,8 +157,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// silentPort is an address that refuses connections until the test ends: it is taken, so no other program can listen
-// there, and nothing listens.
+// silentPort returns an address that refuses connections until the end of the test: the port is bound, so that no
+// other program can listen on it.
 func silentPort(t *testing.T) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -170,7 +170,8 @@ func silentPort(t *testing.T) string {
 	return fmt.Sprint("127.0.0.1:", at.(*syscall.SockaddrInet4).Port)
 }
 
-// TestAPublicEdgeSaysNothingAboutIdentity: a listener that never asked for the certificate cannot revoke anyone.
+// TestAPublicEdgeSaysNothingAboutIdentity: a listener that never requested the certificate cannot revoke an
+// identity.
 func TestAPublicEdgeSaysNothingAboutIdentity(t *testing.T) {
 	p := newFakePlatform(t)
 	cfg := p.config(nil)
@@ -186,8 +187,8 @@ func TestAPublicEdgeSaysNothingAboutIdentity(t *testing.T) {
 	}
 }
 
-// TestRotatedCertificateIsUsedAtOnce: another one for the same key, and another generation. Each takes its place at
-// once: between two files that are replaced one after the other the agent may fall back to what it had.
+// TestRotatedCertificateIsUsedAtOnce: the agent immediately uses another certificate for the same key, and another
+// generation. Between the replacement of two files it may fall back to the earlier ones.
 func TestRotatedCertificateIsUsedAtOnce(t *testing.T) {
 	p := newFakePlatform(t)
 	cfg := p.config(nil)
@@ -279,7 +280,7 @@ func TestShutdownWithEverythingUnderWay(t *testing.T) {
 	p := newFakePlatform(t)
 	opened := p.browse()
 	cfg := p.config(nil)
-	cfg.grace = time.Minute // it ends as soon as all of it is done, and a busy machine takes its time for that
+	cfg.grace = time.Minute // it ends as soon as all work is done, which takes a while on a busy machine
 	stop := start(t, cfg)
 	p.task("shell", wire.TaskTerminalOpen, wire.TerminalOpenPayload{SessionID: "s", OSUser: testuser.Name})
 	b := <-opened
@@ -303,7 +304,7 @@ func TestTerminalGatewayRefusesTheCertificate(t *testing.T) {
 	cfg := p.config(nil)
 	must(t, os.WriteFile(filepath.Join(cfg.Dir, fileBundle), []byte(p.ca.pem()+gateway.ca.pem()), 0o644))
 	serial := p.credentials(t, cfg.Dir, p.ca, time.Now().Add(time.Hour))
-	cfg.TerminalURL, _ = url.Parse(gateway.server.URL) // it trusts its own CA's clients only
+	cfg.TerminalURL, _ = url.Parse(gateway.server.URL) // it accepts only clients with a certificate of its own CA
 	start(t, cfg)
 	p.task("t", wire.TaskTerminalOpen, wire.TerminalOpenPayload{SessionID: "s", OSUser: testuser.Name})
 	if r := p.resultOf("t"); r.Error == nil || r.Error.Code != wire.CodeNodeStreamMTLS {
@@ -360,8 +361,8 @@ func TestConfigErrorsNameTheKey(t *testing.T) {
 	}
 }
 
-// TestLowestTenant: one setting reports who is a tenant, and its older name is read as well; neither allows what the
-// other does not.
+// TestLowestTenant: one setting defines who is a tenant, and its older key is read as well; neither allows what
+// the other denies.
 func TestLowestTenant(t *testing.T) {
 	for _, tc := range []struct {
 		name, older string

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// TestWhoSaysYesToEverythingIsNotThePlatform: neither a public edge that answers in JSON nor one that has no content
-// for all lifts what the platform reported.
+// TestWhoSaysYesToEverythingIsNotThePlatform: success responses from a public edge, with JSON or without content,
+// do not lift what the platform reported.
 func TestWhoSaysYesToEverythingIsNotThePlatform(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer  http.HandlerFunc
@@ -59,8 +59,8 @@ func TestWhoSaysYesToEverythingIsNotThePlatform(t *testing.T) {
 	}
 }
 
-// TestADenialsWordsAreQuotedInShort: what a far side sends goes to the log, the record and the ledger; it may be long,
-// and it may be what it was sent.
+// TestADenialsWordsAreQuotedInShort: a server's text goes to the log, the record and the ledger, so it is
+// truncated and scrubbed: it may be long, and it may echo the request.
 func TestADenialsWordsAreQuotedInShort(t *testing.T) {
 	p := newFakePlatform(t)
 	cfg, rec := recoveryConfig(t, p)
@@ -81,8 +81,8 @@ func TestADenialsWordsAreQuotedInShort(t *testing.T) {
 	}
 }
 
-// TestAWatermarkThatNobodyReachedEndsTheSending: what the platform reports to have, this node never gave; asking again
-// at once brings the same.
+// TestAWatermarkThatNobodyReachedEndsTheSending: if the platform confirms numbers that this node never assigned,
+// sending stops, since a retry would get the same response.
 func TestAWatermarkThatNobodyReachedEndsTheSending(t *testing.T) {
 	p := newFakePlatform(t)
 	cfg, _ := recoveryConfig(t, p)
@@ -105,7 +105,8 @@ func TestAWatermarkThatNobodyReachedEndsTheSending(t *testing.T) {
 	}
 }
 
-// TestATokenIsUsedAsItWasLookedAt: one that was put in its place since may have another origin.
+// TestATokenIsUsedAsItWasLookedAt: a token is used only if it is the one that was checked; a replacement may have
+// another origin.
 func TestATokenIsUsedAsItWasLookedAt(t *testing.T) {
 	p := newFakePlatform(t)
 	cfg, _ := recoveryConfig(t, p)
@@ -124,7 +125,7 @@ func TestATokenIsUsedAsItWasLookedAt(t *testing.T) {
 	}
 }
 
-// TestMetricsFollowNoLink: the collector's folder is often another user's, and this process is root.
+// TestMetricsFollowNoLink: the collector's folder often belongs to another user, and this process is root.
 func TestMetricsFollowNoLink(t *testing.T) {
 	dir := t.TempDir()
 	victim := filepath.Join(dir, "victim")

@@ -27,7 +27,8 @@ func TestLedgerIsKept(t *testing.T) {
 	}
 }
 
-// TestLedgerGoesToTheMirrorWhenTheDiskTakesNothing: a crash of the process does not forget it.
+// TestLedgerGoesToTheMirrorWhenTheDiskTakesNothing: with a broken disk the ledger still survives a crash of the
+// process.
 func TestLedgerGoesToTheMirrorWhenTheDiskTakesNothing(t *testing.T) {
 	blocked := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(blocked, nil, 0o600))
@@ -42,9 +43,9 @@ func TestLedgerGoesToTheMirrorWhenTheDiskTakesNothing(t *testing.T) {
 	}
 }
 
-// TestTheLedgerThatWasWrittenLastCounts: a cordon does not count as an attempt, and what was acknowledged outlasts
-// the process even if only the mirror took it; a later state on the disk is not reverted by an older copy in the
-// mirror.
+// TestTheLedgerThatWasWrittenLastCounts: the newer copy wins. A cordon does not count as an attempt, an
+// acknowledged state survives the process even if only the mirror has it, and an older copy in the mirror does not
+// revert a later state on the disk.
 func TestTheLedgerThatWasWrittenLastCounts(t *testing.T) {
 	f := ledgerFile{dir: filepath.Join(t.TempDir(), "state"), mirror: t.TempDir()}
 	again := func() Ledger { // the next process
@@ -54,7 +55,7 @@ func TestTheLedgerThatWasWrittenLastCounts(t *testing.T) {
 	must(t, f.save(Ledger{}.begin(testWall, diag.RecCertExpired, "a"), nil))
 	l := again()
 	disk := f.dir
-	f.dir = filepath.Join(disk, fileLedger) // no folder: as a disk that has turned read-only
+	f.dir = filepath.Join(disk, fileLedger) // not a folder: like a read-only disk
 	l.Cordoned = Hold{Since: testWall, Why: "memory"}
 	must(t, f.save(l, nil))
 	kept, err := os.ReadFile(filepath.Join(f.mirror, fileLedger))
@@ -65,7 +66,8 @@ func TestTheLedgerThatWasWrittenLastCounts(t *testing.T) {
 	}
 	l.Cordoned = Hold{}
 	must(t, f.save(l, nil))
-	must(t, os.WriteFile(filepath.Join(f.mirror, fileLedger), kept, 0o600)) // killed before that was removed
+	// killed before the mirror's copy was removed
+	must(t, os.WriteFile(filepath.Join(f.mirror, fileLedger), kept, 0o600))
 	if l = again(); l.Cordoned.On() {
 		t.Errorf("what was lifted holds again: %+v", l)
 	}
@@ -83,7 +85,8 @@ func TestReserveIsUsedForAFullDiskOnly(t *testing.T) {
 	}
 }
 
-// TestAttemptsFromTheFutureCountAsNow: a clock that was ahead must neither open the budget nor close it for years.
+// TestAttemptsFromTheFutureCountAsNow: a clock that was ahead must neither reset the budget nor block it for
+// years.
 func TestAttemptsFromTheFutureCountAsNow(t *testing.T) {
 	l := Ledger{}
 	for range perHour {
@@ -95,8 +98,8 @@ func TestAttemptsFromTheFutureCountAsNow(t *testing.T) {
 	}
 }
 
-// TestANoteIsTakenOnce: where the disk became read-only after a bundle was applied, each start finds its note again;
-// the budget is not renewed by that.
+// TestANoteIsTakenOnce: if the disk becomes read-only after a bundle was applied, each start finds its note again,
+// but that renews the budget only once.
 func TestANoteIsTakenOnce(t *testing.T) {
 	dir := t.TempDir()
 	f := ledgerFile{dir: filepath.Join(dir, "disk"), mirror: filepath.Join(dir, "memory")}

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// canned answers every request of an api by one answer, over a listener that asked for the certificate.
+// canned gives every request of an api the same response, over a listener that requested the certificate.
 type canned struct{ answer limitertest.Answer }
 
 func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -34,7 +34,7 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// exchanges are all of the agent's: what each makes of an answer.
+// exchanges lists all of the agent's exchanges, as functions from a response to an outcome.
 var exchanges = map[string]func(t testing.TB, a *api) Outcome{
 	"heartbeat": func(t testing.TB, a *api) Outcome {
 		o, _, _ := a.heartbeat(t.Context(), wire.HeartbeatRequest{})
@@ -52,22 +52,21 @@ func answeredBy(a limitertest.Answer) *api {
 		transport: func() *http.Transport { return t }}
 }
 
-// limited are the outcomes of every exchange under every limiter.
+// limited returns the outcomes of every exchange for every limiter.
 func limited(t testing.TB) []Outcome {
 	var all []Outcome
 	for _, a := range limitertest.Limiters() {
 		for _, name := range slices.Sorted(maps.Keys(exchanges)) {
 			o := exchanges[name](t, answeredBy(a))
-			o.Correlation, o.RetryAfter = "", 0 // a pause is beside the ceilings that the world checks
+			o.Correlation, o.RetryAfter = "", 0 // the world checks ceilings without Retry-After
 			all = append(all, o)
 		}
 	}
 	return all
 }
 
-// TestLimitersAreNoDenial: every exchange reads a limiter's refusal alike, whatever its status and words, and reads
-// what
-// only looks like one as before.
+// TestLimitersAreNoDenial: every exchange treats a limiter's refusal alike, whatever its status and text, and
+// treats look-alikes as before.
 func TestLimitersAreNoDenial(t *testing.T) {
 	for name, exchange := range exchanges {
 		for _, a := range limitertest.Limiters() {
@@ -89,8 +88,8 @@ func TestLimitersAreNoDenial(t *testing.T) {
 	}
 }
 
-// TestLimitersSpendNoEnrollment: under any sequence of successes and of limiters' refusals of every kind, a node with a
-// good certificate and a current token never asks for another certificate, counts no rejection, and goes on.
+// TestLimitersSpendNoEnrollment: under any sequence of successes and of refusals by limiters, a node with a good
+// certificate and a current token never requests another certificate, counts no rejection, and keeps running.
 func TestLimitersSpendNoEnrollment(t *testing.T) {
 	refusals := limited(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -111,8 +110,8 @@ func TestLimitersSpendNoEnrollment(t *testing.T) {
 	})
 }
 
-// TestLimitedEnrollmentIsNoAttempt: an enrollment that is needed and meets a limiter counts against no budget, and the
-// token stays good.
+// TestLimitedEnrollmentIsNoAttempt: a necessary enrollment that a limiter refuses does not count against the
+// budget, and the token stays valid.
 func TestLimitedEnrollmentIsNoAttempt(t *testing.T) {
 	lost := material(func(m *Material) {
 		m.Problem, m.Token, m.Profile = Outcome{Reason: diag.RecCertMissing}, claims("a", nil), "lab"
@@ -134,7 +133,8 @@ func TestLimitedEnrollmentIsNoAttempt(t *testing.T) {
 	}
 }
 
-// TestLimitedTerminalStream: the record reports what refused the stream, and the session's task has a limiter's code.
+// TestLimitedTerminalStream: the record names the limiter that refused the stream, and the session's task gets a
+// limiter's code.
 func TestLimitedTerminalStream(t *testing.T) {
 	for _, a := range limitertest.Limiters()[:8] {
 		t.Run(a.Name, func(t *testing.T) {

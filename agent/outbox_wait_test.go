@@ -12,8 +12,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// TestEventsWaitAsLongAsAsked: a platform that has enough for now is asked again after the time that it names, and then
-// it gets every event, in order. Nothing that a request may not hold is sent.
+// TestEventsWaitAsLongAsAsked: a platform that asks the agent to wait gets the next request after that time, and
+// then every event, in order. No request exceeds the limits.
 func TestEventsWaitAsLongAsAsked(t *testing.T) {
 	p := newFakePlatform(t)
 	cfg, _ := recoveryConfig(t, p)

@@ -57,13 +57,13 @@ func (a authority) pem() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}))
 }
 
-// issue signs a certificate for key; server certificates name 127.0.0.1 and the names.
+// issue signs a certificate for key; server certificates name 127.0.0.1 and the given names.
 func (a authority) issue(t testing.TB, subject string, pub any, notAfter time.Time, names ...string) []byte {
 	t.Helper()
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	must(t, err)
 	notBefore := time.Now().Add(-time.Hour)
-	if time.Until(notAfter) > 365*24*time.Hour { // for a test in virtual time, which begins in the year 2000
+	if time.Until(notAfter) > 365*24*time.Hour { // for tests in virtual time, which begins in the year 2000
 		notBefore = time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)
 	}
 	tmpl := &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: subject}, NotBefore: notBefore,
@@ -83,7 +83,7 @@ func (a authority) server(t testing.TB) tls.Certificate {
 	}, PrivateKey: key}
 }
 
-// fakePlatform is a node API and a terminal gateway on one TLS listener, whose answers a test can replace.
+// fakePlatform is a node API and a terminal gateway on one TLS listener; a test can replace its responses.
 type fakePlatform struct {
 	t       testing.TB
 	ca      authority // of the server and of the nodes
@@ -103,7 +103,7 @@ type fakePlatform struct {
 	missing  []string // requests without a correlation id
 
 	tasks    chan wire.Task
-	given    map[string]int // by id of a task: the wait that gave it
+	given    map[string]int // by task id: the wait that delivered it
 	terminal func(ctx context.Context, c *websocket.Conn, session string)
 	posted   chan string
 	beaten   chan struct{}
@@ -162,7 +162,7 @@ func (p *fakePlatform) handler() http.Handler {
 	return mux
 }
 
-// instead answers pattern with h until the returned function is called.
+// instead handles pattern with h until the returned function is called.
 func (p *fakePlatform) instead(pattern string, h http.HandlerFunc) (restore func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -260,7 +260,7 @@ func (p *fakePlatform) task(id, kind string, payload any) wire.Task {
 	return task
 }
 
-// taken waits until the agent has a task: it asks for the next one then.
+// taken waits until the agent has taken a task, which is when it polls for the next one.
 func (p *fakePlatform) taken(id string) {
 	p.t.Helper()
 	for range 6000 {
@@ -295,7 +295,8 @@ func (p *fakePlatform) resultOf(id string) wire.TaskResult {
 	}
 }
 
-// config is an agent's configuration for this platform, with a credentials folder that holds the trust bundle only.
+// config returns an agent's configuration for this platform, with a credentials folder that contains only the
+// trust bundle.
 func (p *fakePlatform) config(log *slog.Logger) Config {
 	p.t.Helper()
 	u, err := url.Parse(p.server.URL)
@@ -330,7 +331,7 @@ func start(t testing.TB, cfg Config) (stop func() time.Duration) {
 	return stop
 }
 
-// decisions is a Recorder that keeps everything.
+// decisions is a Recorder that keeps all decisions.
 type decisions struct {
 	mu   sync.Mutex
 	list []Decision
@@ -368,7 +369,7 @@ func (d *decisions) await(t testing.TB, fits func(Decision) bool) Decision {
 		case <-deadline:
 			d.mu.Lock()
 			list := slices.Clone(d.list)
-			d.mu.Unlock() // before the test's end stops the agent, which records that
+			d.mu.Unlock() // before the end of the test stops the agent, which records that
 			t.Fatalf("no such decision among %+v", list)
 		}
 	}

@@ -14,13 +14,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// world plays the runtime: it holds what Step asked for and finishes it in any order, with any outcome.
+// world plays the runtime: it holds the effects that Step returned and completes them in any order, with any
+// outcome.
 type world struct {
 	t     *rapid.T
 	state State
 	at    time.Duration
 
-	pending  map[string]func() What // what is in flight, by a name that is unique while it is
+	pending  map[string]func() What // effects in flight, by a unique name
 	timers   map[Timer]bool
 	taken    map[string]int // times a task was handed out, by id
 	runs     map[string]int // times it was executed
@@ -28,15 +29,15 @@ type world struct {
 	dropped  map[string]int
 	sessions int
 	next     int
-	ceilings map[string]time.Duration // by loop and reason, since attempts were last forgotten
+	ceilings map[string]time.Duration // by loop and reason, since attempts were last reset
 	attempts map[string]int
 	exited   bool
 
 	material Material               // as of the last look
 	saved    Ledger                 // as it is on disk
 	asked    map[string][]time.Time // enrollments that may have reached the platform, by token
-	idle     bool                   // the platform hands out no tasks
-	limited  []Outcome              // of limiters: all that goes wrong in this world
+	idle     bool                   // the platform has no tasks
+	limited  []Outcome              // outcomes of limiters: the only failures in this world
 }
 
 func newWorld(t *rapid.T) *world {
@@ -77,7 +78,8 @@ func (w *world) begin(name string, finish func() What) {
 	w.pending[name] = finish
 }
 
-// finishHeartbeat answers one, at times with a challenge, and at times wants its echo at once.
+// finishHeartbeat completes a heartbeat, sometimes with a challenge, and sometimes with a request for an immediate
+// echo.
 func (w *world) finishHeartbeat() What {
 	done := HeartbeatDone{Outcome: w.outcome(refusals...)}
 	if done.Outcome.OK() {
@@ -153,13 +155,14 @@ func (w *world) decided(d Decision) {
 	}
 	policy, ok := retryPolicies[d.Reason]
 	switch {
-	case d.About == string(TimerIdentity), d.About == string(TimerPost): // may be of an enrollment, or of a denied node
+	// may be from an enrollment, or from a denied node
+	case d.About == string(TimerIdentity), d.About == string(TimerPost):
 		policy = slowRetry
 	case !ok:
 		policy = defaultRetry
 	}
 	limit := time.Duration(policy.capIntervals) * w.state.Interval
-	// which waits for the budget
+	// it waits for the budget
 	if (d.Ceiling < w.ceilings[key] && d.About != string(TimerIdentity)) || d.Ceiling > limit ||
 		(d.Delay > d.Ceiling && d.Reason != diag.RecRecoverySuppressed) ||
 		d.Delay <= 0 {
@@ -182,7 +185,7 @@ func (w *world) outcome(bad ...diag.RecordReason) Outcome {
 	return Outcome{Reason: rapid.SampledFrom(bad).Draw(w.t, "reason")}
 }
 
-// finishWait answers a poll, at times with several tasks, of which some were handed out before.
+// finishWait completes a poll, sometimes with several tasks, some of which were delivered before.
 func (w *world) finishWait(most int) What {
 	if w.idle {
 		return WaitDone{Outcome: w.outcome(refusals...)}
@@ -213,7 +216,7 @@ func (w *world) finishWait(most int) What {
 	return done
 }
 
-// newTask is one that was not handed out before, at times with an invalid signature.
+// newTask returns a task that was not delivered before, sometimes with an invalid signature.
 func (w *world) newTask() *wire.Task {
 	w.next++
 	id := fmt.Sprint("task", w.next)
@@ -233,7 +236,7 @@ func (w *world) finishTask(id string) What {
 	return TaskFinished{TaskID: id, Result: wire.TaskResult{Status: wire.TaskCompleted}, Session: session}
 }
 
-// progress finishes one thing that is in flight, or fires a timer, or asks to stop.
+// progress completes one effect in flight, or fires a timer, or requests a stop.
 func (w *world) progress() {
 	names := slices.Sorted(maps.Keys(w.pending))
 	for _, timer := range slices.Sorted(maps.Keys(w.timers)) {
@@ -289,8 +292,8 @@ func TestStepKeepsItsPromises(t *testing.T) {
 	})
 }
 
-// accounts checks that every task that was taken got exactly one result: delivered, given up with a record, or still
-// held when the agent had to end.
+// accounts checks that every accepted task got exactly one result: delivered, dropped with a record, or still held
+// when the agent had to stop.
 func (w *world) accounts() {
 	held := map[string]int{}
 	for _, id := range w.state.Running {

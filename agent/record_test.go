@@ -19,12 +19,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/durable/durabletest"
 )
 
-// maxSlots is what a storm may write to the disk, on average, in slots a minute.
+// maxSlots is how many slots per minute a storm may write to the disk on average.
 const maxSlots = 3
 
-// TestARetryStormKeepsFirstAndLast runs the real agent for a day of virtual time against a platform that is dead, and
-// in the second half dead in another way. The record's disk takes less than 3 slots a minute, and reports the first
-// cause as of the last, with how often there was each.
+// TestARetryStormKeepsFirstAndLast runs the real agent for a day of virtual time against a platform that is dead,
+// and in the second half dead in another way. The record writes fewer than 3 slots a minute to the disk, and
+// contains the first cause as well as the last, with their counts.
 func TestARetryStormKeepsFirstAndLast(t *testing.T) {
 	ca := newAuthority(t, "test CA")
 	dir := t.TempDir()
@@ -63,7 +63,7 @@ func TestARetryStormKeepsFirstAndLast(t *testing.T) {
 	})
 }
 
-// tellsOfTheStorm wants the first cause and the last in a record, and no try uncounted.
+// tellsOfTheStorm checks that the record has the first cause and the last, and counts every attempt.
 func tellsOfTheStorm(t *testing.T, f diag.RecordFacts, dials int) {
 	t.Helper()
 	if s := record.Tell(f); s.FirstCause == nil || s.FirstCause.Failure != diag.TCPRefused || s.FirstCause.Attempt != 1 ||

@@ -30,7 +30,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// mint makes the platform take a token that carries its purpose.
+// mint makes the platform accept a token that carries its purpose.
 func (p *fakePlatform) mint(t testing.TB, change func(*wire.TokenClaims)) diag.Secret {
 	t.Helper()
 	c := wire.TokenClaims{NodeID: testNode, Profile: "lab", IssuedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)}
@@ -107,7 +107,8 @@ func TestExpiredCertificateRecovers(t *testing.T) {
 	}
 }
 
-// TestRotatedTokenCountsWithoutARestart: the node waits without a token, and goes on as soon as one lies there.
+// TestRotatedTokenCountsWithoutARestart: the node waits without a token, and continues as soon as one is in its
+// file.
 func TestRotatedTokenCountsWithoutARestart(t *testing.T) {
 	p := newFakePlatform(t)
 	cfg, rec := recoveryConfig(t, p)
@@ -143,7 +144,8 @@ func TestLostKey(t *testing.T) {
 	}
 }
 
-// TestStaleBundle: the runtime's trust is stale, so polls and enrollment both fail; the recovery trust path leads out.
+// TestStaleBundle: the runtime's trust bundle is stale, so polls and enrollment both fail; the recovery trust path
+// works.
 func TestStaleBundle(t *testing.T) {
 	for name, apart := range map[string]bool{"with a recovery trust path": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
@@ -169,8 +171,8 @@ func TestStaleBundle(t *testing.T) {
 	}
 }
 
-// TestRejectedFreshCertificate: an ingress that takes no certificate of this CA. One enrollment, and then no more, also
-// in the next process.
+// TestRejectedFreshCertificate: the ingress accepts no certificate of this CA. The agent enrolls once, and then no
+// more, even in the next process.
 func TestRejectedFreshCertificate(t *testing.T) {
 	p := newFakePlatform(t)
 	cfg, rec := recoveryConfig(t, p)
@@ -194,7 +196,7 @@ func TestRejectedFreshCertificate(t *testing.T) {
 	}
 }
 
-// TestCrashLoopKeepsItsBudget restarts an agent again and again whose token the platform does not know.
+// TestCrashLoopKeepsItsBudget restarts an agent repeatedly whose token the platform does not know.
 func TestCrashLoopKeepsItsBudget(t *testing.T) {
 	p := newFakePlatform(t)
 	cfg, _ := recoveryConfig(t, p)
@@ -220,7 +222,8 @@ func TestCrashLoopKeepsItsBudget(t *testing.T) {
 	}
 }
 
-// TestNoAttemptThatCannotBeWrittenDown: with neither disk nor memory for the ledger nothing is asked.
+// TestNoAttemptThatCannotBeWrittenDown: if the ledger can be saved neither on disk nor in memory, no request is
+// sent.
 func TestNoAttemptThatCannotBeWrittenDown(t *testing.T) {
 	p := newFakePlatform(t)
 	cfg, rec := recoveryConfig(t, p)
@@ -233,7 +236,7 @@ func TestNoAttemptThatCannotBeWrittenDown(t *testing.T) {
 	}
 }
 
-// scarce is a disk without room until the reserve is released.
+// scarce is a disk that is full until the reserve is released.
 type scarce struct {
 	mu       sync.Mutex
 	released int
@@ -282,7 +285,7 @@ func TestFullDiskDuringRenewal(t *testing.T) {
 	}
 }
 
-// TestLostAnswerAsksWithTheSameKey: the platform acted, and the answer never came.
+// TestLostAnswerAsksWithTheSameKey: the platform issued a certificate, but the response was lost.
 func TestLostAnswerAsksWithTheSameKey(t *testing.T) {
 	p := newFakePlatform(t)
 	cfg := p.config(nil).withDefaults()
@@ -353,7 +356,7 @@ func TestDamagedCredentialComesBack(t *testing.T) {
 	p.served(t, func(s string) bool { return s == first })
 }
 
-// TestTooManyRequests: a platform that asks for a pause gets it.
+// TestTooManyRequests: the agent honors the pause that the platform asks for.
 func TestTooManyRequests(t *testing.T) {
 	for name, header := range map[string]func() string{
 		"seconds": func() string { return "120" },
@@ -369,14 +372,14 @@ func TestTooManyRequests(t *testing.T) {
 			})
 			start(t, cfg)
 			d := rec.await(t, func(d Decision) bool { return d.Reason == diag.RecEdgeRateLimited })
-			if d.Delay < time.Minute { // a date is of when the answer was written
+			if d.Delay < time.Minute { // a Date is the time at which the response was written
 				t.Errorf("asks again in %v", d.Delay)
 			}
 		})
 	}
 }
 
-// TestPublicEdgeCannotRevokeByEnrollment: a listener that asks for no certificate has no word on identities.
+// TestPublicEdgeCannotRevokeByEnrollment: a listener that requests no certificate cannot decide about identities.
 func TestPublicEdgeCannotRevokeByEnrollment(t *testing.T) {
 	p := newFakePlatform(t)
 	cfg, rec := recoveryConfig(t, p)
@@ -392,7 +395,7 @@ func TestPublicEdgeCannotRevokeByEnrollment(t *testing.T) {
 
 var errNoRoute = errors.New("no route")
 
-// TestRecoveryPathIsAsked: the runtime's endpoint is gone, the recovery endpoint is there.
+// TestRecoveryPathIsAsked: the runtime's endpoint is gone, but the recovery endpoint works.
 func TestRecoveryPathIsAsked(t *testing.T) {
 	p := newFakePlatform(t)
 	cfg, _ := recoveryConfig(t, p)
@@ -415,8 +418,8 @@ func TestRecoveryPathIsAsked(t *testing.T) {
 	}
 }
 
-// TestEnrollmentOutlivesAStop: a stop leaves the enrollment that is under way its time of grace. The agent that is
-// restarted for an operator's bundle may notice that by itself, and would enroll twice for it were it cut off.
+// TestEnrollmentOutlivesAStop: a stop grants a running enrollment its grace period. An agent that is about to be
+// restarted for an operator's bundle may notice the bundle by itself, and would enroll twice if it were cut off.
 func TestEnrollmentOutlivesAStop(t *testing.T) {
 	p := newFakePlatform(t)
 	cfg, _ := recoveryConfig(t, p)
@@ -442,7 +445,7 @@ func newKeyPEM(t testing.TB) (*ecdsa.PrivateKey, []byte) {
 	return key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
-// set is what an enrollment would bring.
+// set returns the set that an enrollment would bring.
 func (p *fakePlatform) set(t testing.TB) credstore.Set {
 	t.Helper()
 	key, text := newKeyPEM(t)
@@ -451,7 +454,7 @@ func (p *fakePlatform) set(t testing.TB) credstore.Set {
 		Bundle: []byte(p.ca.pem())}
 }
 
-// requestKey is the public key that a certificate is asked for.
+// requestKey returns the public key of a certificate request.
 func requestKey(t testing.TB, r *http.Request) string {
 	t.Helper()
 	var in wire.EnrollRequest
@@ -462,7 +465,7 @@ func requestKey(t testing.TB, r *http.Request) string {
 	return string(csr.RawSubjectPublicKeyInfo)
 }
 
-// TestPlatformGoneForLongerThanTheCertificate: two days without a platform burn no budget and no disk.
+// TestPlatformGoneForLongerThanTheCertificate: two days without a platform use up neither the budget nor the disk.
 func TestPlatformGoneForLongerThanTheCertificate(t *testing.T) {
 	ca := newAuthority(t, "test CA")
 	dir := t.TempDir()
@@ -498,8 +501,8 @@ func TestPlatformGoneForLongerThanTheCertificate(t *testing.T) {
 	})
 }
 
-// TestAnEnrollmentDoesNotCutTheNodeOff: a bundle that does not cover the platform's own listener is not taken in place
-// of one that does; one that does is taken, and where neither does the platform's word counts.
+// TestAnEnrollmentDoesNotCutTheNodeOff: a bundle that does not cover the platform's own listener does not replace
+// one that does; a bundle that covers it is installed, and if neither does, the platform's bundle is.
 func TestAnEnrollmentDoesNotCutTheNodeOff(t *testing.T) {
 	stranger := newAuthority(t, "another CA").pem()
 	for name, c := range map[string]struct {

@@ -13,13 +13,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// refusals are what heartbeats and polls may meet in the property test.
+// refusals are outcomes of heartbeats and polls in the property test.
 var refusals = []diag.RecordReason{
 	diag.RecAPIUnreachable, diag.RecCertExpired, diag.RecIdentityRejected, diag.RecIdentityRevoked, diag.RecClonedIdentity,
 	diag.RecEndpointProfileDrift, diag.RecServerTLSUntrusted, diag.RecEdgeRateLimited, diag.RecTaskPollFailed,
 }
 
-// claims is a token as a node sees it.
+// claims returns a token as a node sees it.
 func claims(digest string, change func(*wire.TokenClaims)) TokenFacts {
 	f := TokenFacts{Digest: digest, Typed: true, Claims: wire.TokenClaims{NodeID: testNode, Profile: "lab",
 		IssuedAt: testWall.Add(-time.Minute), ExpiresAt: testWall.Add(23 * time.Hour)}}
@@ -29,10 +29,10 @@ func claims(digest string, change func(*wire.TokenClaims)) TokenFacts {
 	return f
 }
 
-// lookAtDisk gives the world's disk another state, or the same.
+// lookAtDisk changes the state of the world's disk, or leaves it.
 func (w *world) lookAtDisk() What {
 	at := testWall.Add(w.at)
-	if len(w.limited) > 0 { // a good certificate, and a token that is current: nothing forbids an enrollment
+	if len(w.limited) > 0 { // a good certificate, and a current token: nothing forbids an enrollment
 		w.material = Material{Names: []string{testNode}, NotBefore: testWall.Add(-time.Hour),
 			NotAfter: testWall.Add(30 * 24 * time.Hour), Serial: "1", Token: claims("a", nil)}
 		w.material.Token.Claims.ExpiresAt = at.Add(time.Hour)
@@ -67,7 +67,7 @@ func (w *world) lookAtDisk() What {
 	return IdentityChecked{m}
 }
 
-// enrolls checks that an enrollment is allowed by everything that the world knows.
+// enrolls checks that everything that the world knows permits the enrollment.
 func (w *world) enrolls(e Enroll) {
 	m, now := w.material, testWall.Add(w.at)
 	if o := m.Token.refusal(Clocks{Own: now}, testNode, "", m.Never); !o.OK() {
@@ -92,7 +92,7 @@ func (w *world) enrolls(e Enroll) {
 	}
 }
 
-// counts holds each attempt against the budget, whatever the ledger holds.
+// counts checks each attempt against the budget, independently of the ledger.
 func (w *world) counts(token string, now time.Time) {
 	if w.asked == nil {
 		w.asked = map[string][]time.Time{}
@@ -111,7 +111,7 @@ func (w *world) counts(token string, now time.Time) {
 	}
 }
 
-// crash ends the process at once, and starts the next one with what is on disk.
+// crash ends the process, and starts the next one with the content of the disk.
 func (w *world) crash() {
 	w.state = newState()
 	w.state.Ledger = w.saved.normal(testWall.Add(w.at))
@@ -123,8 +123,8 @@ func (w *world) crash() {
 	w.event(Started{})
 }
 
-// TestBudgetHoldsAcrossCrashes: no crash at any moment brings an attempt more than the budget, a second one in flight,
-// or one that a suppression, a quarantine or a spent token forbids.
+// TestBudgetHoldsAcrossCrashes: no crash at any moment leads to an attempt beyond the budget, a second one in
+// flight, or one that a suppression, a quarantine or a spent token forbids.
 func TestBudgetHoldsAcrossCrashes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
@@ -153,7 +153,7 @@ func (w *world) finishEnroll() What {
 	return EnrollDone{Outcome: o}
 }
 
-// play runs a state machine through events and gives the words of the last ones' effects.
+// play runs a state machine through events and returns the last one's effects as words.
 func play(s State, what ...What) (State, string) {
 	var effects []Effect
 	for _, w := range what {
@@ -167,8 +167,8 @@ func servingState(m IdentityChecked) State {
 	return s
 }
 
-// TestDenialTokenPosture is the table of the recovery policy: what the platform answers, what token lies there, and
-// what the node does about it.
+// TestDenialTokenPosture is the table of the recovery policy: the platform's response, the token on the node, and
+// the node's reaction.
 func TestDenialTokenPosture(t *testing.T) {
 	tokens := map[string]TokenFacts{
 		"none": {}, "opaque": {Digest: "o"}, "current": claims("c", nil),
@@ -223,7 +223,7 @@ func TestDenialTokenPosture(t *testing.T) {
 	}
 }
 
-// fire makes one step and notes its words. Ten seconds and more lie between two that have effects.
+// fire makes one step and notes its words. At least ten seconds pass between two steps with effects.
 func fire(s State, all *strings.Builder, what What) State {
 	s, effects := Step(s, Event{At: time.Duration(all.Len()) * time.Second, Wall: testWall, What: what})
 	all.WriteString(words(effects) + "\n")
@@ -234,7 +234,7 @@ func TestLocalSelfCheck(t *testing.T) {
 	expired := func(m *Material) { m.NotAfter = testWall.Add(-time.Hour) }
 	for name, tc := range map[string]struct {
 		change func(*Material)
-		clock  Outcome // what asking for the time brings
+		clock  Outcome // outcome of asking for the time
 		want   string
 	}{
 		"lost, never enrolled, opaque token": {func(m *Material) {
@@ -308,7 +308,8 @@ func TestDamageFallsBackAtTheSecondLook(t *testing.T) {
 	}
 }
 
-// TestAFallBackThatFailsSpendsNoToken: what cannot be switched to an older generation cannot be switched to a new one.
+// TestAFallBackThatFailsSpendsNoToken: if the credentials cannot be switched to an older generation, they cannot
+// be switched to a new one either.
 func TestAFallBackThatFailsSpendsNoToken(t *testing.T) {
 	damaged := material(func(m *Material) {
 		m.Problem, m.Spare, m.Token = Outcome{Reason: diag.RecCertKeyMismatch}, "older", claims("c", nil)
@@ -340,7 +341,7 @@ func TestFreshCertificateThatIsRejectedSuppresses(t *testing.T) {
 	if s.Ledger.Counters.Suppressed == 0 || s.Posture() != wire.PostureRecovering {
 		t.Errorf("%+v, %s", s.Ledger.Counters, s.Posture())
 	}
-	// Another start of the process remembers it; an operator's new token lifts it.
+	// The next start of the process remembers it; an operator's new token lifts it.
 	again := newState()
 	again.Ledger = s.Ledger
 	again, _ = play(again, Started{}, fresh, rejected)
@@ -404,8 +405,8 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-// A certificate that ends soon may be all that an agent finds when it starts, or when the platform was away: the next
-// one comes with the platform's next word, and not after this one's end.
+// A certificate that expires soon may be all that an agent has at its start, or after an outage of the platform:
+// the renewal follows the platform's next response, and does not wait for the expiry.
 func TestRenewalWaitsForThePlatformsWord(t *testing.T) {
 	ending := material(func(m *Material) { m.NotAfter, m.Token = testWall.Add(20*time.Minute), claims("c", nil) })
 	down := HeartbeatDone{Outcome: Outcome{Reason: diag.RecAPIUnreachable}}
@@ -443,8 +444,8 @@ func TestChangedFilesAreLookedAt(t *testing.T) {
 	}
 }
 
-// TestCountsOutliveTheProcess: a refusal, and an enrollment that is not made, are on the disk within a minute, and when
-// the agent stops; a minute in which nothing was counted writes nothing.
+// TestCountsOutliveTheProcess: a refusal, and an enrollment that was not made, are on the disk within a minute,
+// and when the agent stops; a minute without new counts writes nothing.
 func TestCountsOutliveTheProcess(t *testing.T) {
 	refused := HeartbeatDone{Outcome: Outcome{Reason: diag.RecIdentityRejected, Status: 403}}
 	kept := func(s State, what What) (State, *RecoveryCounters) {
@@ -529,7 +530,7 @@ func TestCordon(t *testing.T) {
 	}
 }
 
-// TestBudget plays a crash loop: a process that restarts before its attempt ends, at any times.
+// TestBudget simulates a crash loop: a process that restarts before its attempt ends, at random times.
 func TestBudget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Ledger

@@ -31,7 +31,7 @@ func TestEnrollsReportsAndWorks(t *testing.T) {
 	if r := p.resultOf("t1"); r.Status != wire.TaskCompleted || r.FinishedAt.Sub(r.StartedAt) < 20*time.Millisecond {
 		t.Errorf("result %+v", r)
 	}
-	if took := stop(); took > 20*time.Second { // what is under way would take a minute
+	if took := stop(); took > 20*time.Second { // the work in progress would take a minute
 		t.Errorf("stopping took %v", took)
 	}
 	p.mu.Lock()
@@ -60,7 +60,7 @@ func TestEnrollsReportsAndWorks(t *testing.T) {
 	}
 }
 
-// browser plays the terminal gateway: it collects what comes over the node stream.
+// browser plays the terminal gateway: it collects the data of the node stream.
 type browser struct {
 	conn   *websocket.Conn
 	frames chan wire.Frame
@@ -147,7 +147,7 @@ func TestTerminal(t *testing.T) {
 	b.typ(t, "stty size\n")
 	b.until(t, "20 70")
 
-	p.task("t2", wire.TaskNoop, nil) // the poll loop goes on behind a session
+	p.task("t2", wire.TaskNoop, nil) // the poll loop continues during a session
 	if r := p.resultOf("t2"); r.Status != wire.TaskCompleted {
 		t.Errorf("result %+v", r)
 	}
@@ -190,8 +190,8 @@ func TestTerminalWithoutGateway(t *testing.T) {
 	}
 }
 
-// TestTheChallengeGoesWithEveryRequest: task waits, results and node streams show the newest one; an enrollment, which
-// may go to a public edge, and a challenge that fits no header do not.
+// TestTheChallengeGoesWithEveryRequest: task waits, results and node streams show the newest challenge; an
+// enrollment, which may go to a public edge, does not, and a challenge that is not valid in a header is not sent.
 func TestTheChallengeGoesWithEveryRequest(t *testing.T) {
 	p := newFakePlatform(t)
 	cfg := p.config(slog.New(slog.DiscardHandler)).withDefaults()

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// TestDenialEndsSessions: a node that learns that its identity is denied ends its terminals by itself, with the reason.
-// The gateway of this test never closes a stream.
+// TestDenialEndsSessions: a node that learns that its identity is denied ends its terminals by itself, with the
+// reason. This test's gateway never closes a stream.
 func TestDenialEndsSessions(t *testing.T) {
 	for code, reason := range map[string]string{wire.DenyRevoked: wire.EndNodeRevoked, wire.DenyFenced: wire.EndNodeFenced,
 		wire.DenyRetired: wire.EndNodeRetired, wire.DenyCloned: wire.EndNodeCloned} {
@@ -29,8 +29,8 @@ func TestDenialEndsSessions(t *testing.T) {
 	}
 }
 
-// TestDeniedNodeBeginsNoTerminal: a poll that was answered before the denial brings one, and one that was about to
-// begin is ended by the next denial. When the identity is given back, terminals begin again.
+// TestDeniedNodeBeginsNoTerminal: a terminal from a poll that was answered before the denial is refused, and one
+// that was about to start is ended by the next denial. Once the identity is accepted again, terminals start again.
 func TestDeniedNodeBeginsNoTerminal(t *testing.T) {
 	for code, reason := range map[string]diag.RecordReason{wire.DenyRevoked: diag.RecIdentityRevoked,
 		wire.DenyFenced: diag.RecIdentityRevoked, wire.DenyRetired: diag.RecIdentityRevoked,
@@ -66,8 +66,9 @@ func TestDeniedNodeBeginsNoTerminal(t *testing.T) {
 	}
 }
 
-// TestNodeKeepsTheLimit: a session ends after its time although the gateway lets it go on. On a busy machine that may
-// be over before the shell is there, which ends it, too: then it is tried with more.
+// TestNodeKeepsTheLimit: a session ends after its time limit although the gateway lets it continue. On a busy
+// machine that may happen before the shell has started, which ends it as well: the test then retries with a longer
+// limit.
 func TestNodeKeepsTheLimit(t *testing.T) {
 	for limit := int64(1); ; limit *= 2 {
 		c, r := openTerminal(t, func(*fakePlatform) {},
@@ -82,7 +83,7 @@ func TestNodeKeepsTheLimit(t *testing.T) {
 	}
 }
 
-// TestDenialThatHealsKeepsSessions: a denial that ends by itself is not an operator's decision, and users keep their
+// TestDenialThatHealsKeepsSessions: a temporary denial is not an operator's decision, so users keep their
 // terminals.
 func TestDenialThatHealsKeepsSessions(t *testing.T) {
 	c := openedTerminal(t, func(p *fakePlatform) {
@@ -100,7 +101,8 @@ func TestDenialThatHealsKeepsSessions(t *testing.T) {
 	}
 }
 
-// openedTerminal runs an agent with one open terminal, then lets the platform change, and returns the gateway's end.
+// openedTerminal runs an agent with one open terminal, then changes the platform, and returns how the gateway's
+// side ended.
 func openedTerminal(t *testing.T, then func(*fakePlatform), open wire.TerminalOpenPayload) *websocket.Conn {
 	t.Helper()
 	c, r := openTerminal(t, then, open)
@@ -110,7 +112,7 @@ func openedTerminal(t *testing.T, then func(*fakePlatform), open wire.TerminalOp
 	return c
 }
 
-// openTerminal is openedTerminal of one that may fail, with the task's result.
+// openTerminal is openedTerminal for an opening that may fail, and returns the task's result.
 func openTerminal(t *testing.T, then func(*fakePlatform), open wire.TerminalOpenPayload) (*websocket.Conn,
 	wire.TaskResult) {
 	t.Helper()
@@ -144,8 +146,8 @@ func wantClosed(t *testing.T, c *websocket.Conn, reason string) {
 	}
 }
 
-// TestSessionsOfAnAllocation: a clean-up ends its allocation's terminals, waits for them, and lets none begin
-// meanwhile.
+// TestSessionsOfAnAllocation: a clean-up ends its allocation's terminals, waits for them, and lets no new one
+// start in between.
 func TestSessionsOfAnAllocation(t *testing.T) {
 	var s sessions
 	own, releaseOwn, err := s.hold(t.Context(), "a", 0)

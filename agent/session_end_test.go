@@ -36,14 +36,14 @@ func tenantPlatform(t *testing.T) (p *platformtest.Platform, uid uint32) {
 	return p, uid
 }
 
-// shell opens a terminal as a browser does, once it is ready.
+// shell opens a terminal like a browser, and returns when it is ready.
 func shell(t *testing.T, p *platformtest.Platform) *websocket.Conn {
 	t.Helper()
 	_, c := openSession(t, p)
 	return c
 }
 
-// openSession is shell with the session's id.
+// openSession is shell, and also returns the session's id.
 func openSession(t *testing.T, p *platformtest.Platform) (id string, c *websocket.Conn) {
 	t.Helper()
 	id, c = dialSession(t, p)
@@ -53,7 +53,7 @@ func openSession(t *testing.T, p *platformtest.Platform) (id string, c *websocke
 	return id, c
 }
 
-// dialSession mints a terminal and connects to it as a browser does, and does not wait for its shell.
+// dialSession mints a terminal and connects to it like a browser, without waiting for its shell.
 func dialSession(t *testing.T, p *platformtest.Platform) (id string, c *websocket.Conn) {
 	t.Helper()
 	var minted struct {
@@ -92,7 +92,7 @@ func nextFrame(t *testing.T, c *websocket.Conn) (f wire.Frame) {
 	}
 }
 
-// says types a command and reads until its output contains words.
+// says types a command and reads until the output contains words.
 func says(t *testing.T, c *websocket.Conn, command, words string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -142,8 +142,8 @@ func stateOf(p *platformtest.Platform) (a releasedAllocation) {
 	return a
 }
 
-// TestSecReleasedShell: once an allocation is released, nothing of its former tenant runs on the node: no shell, and no
-// process that left the shell in any way that a tenant can.
+// TestSecReleasedShell: once an allocation is released, nothing of its former tenant runs on the node: no shell,
+// and no process that left the shell in any way that a tenant can.
 func TestSecReleasedShell(t *testing.T) {
 	p, uid := tenantPlatform(t)
 	c := shell(t, p)
@@ -184,7 +184,7 @@ func TestSecReleasedShell(t *testing.T) {
 	}
 }
 
-// TestReleaseOfASystemUser: an order to clean up after root ends nothing, and the place is not given away.
+// TestReleaseOfASystemUser: a task to clean up root's processes ends nothing, and the slot is not reassigned.
 func TestReleaseOfASystemUser(t *testing.T) {
 	testuser.Install(t) // the agent's own ids: root's where the tests are root
 	p := platformtest.StartPlatform(t, platformtest.Options{
@@ -214,8 +214,8 @@ func TestReleaseOfASystemUser(t *testing.T) {
 	}
 }
 
-// TestDeniedNodeEndsItsShells: a node whose identity is denied has no shell a moment later, and its browsers get the
-// reason.
+// TestDeniedNodeEndsItsShells: a node whose identity is denied has no shell a moment later, and its browsers get
+// the reason.
 func TestDeniedNodeEndsItsShells(t *testing.T) {
 	for decision, reason := range map[string]string{"revoke": wire.EndNodeRevoked, "fence": wire.EndNodeFenced} {
 		t.Run(decision, func(t *testing.T) {
@@ -240,7 +240,7 @@ func TestDeniedNodeEndsItsShells(t *testing.T) {
 	}
 }
 
-// TestTerminalSaysWhatBoundsIt: the answer to terminal.open names the session's unit, or why it has none.
+// TestTerminalSaysWhatBoundsIt: the result of terminal.open names the session's unit, or why it has none.
 func TestTerminalSaysWhatBoundsIt(t *testing.T) {
 	p, _ := tenantPlatform(t)
 	var row struct {

@@ -13,9 +13,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// TestSilentShellHoldsUpNoRelease: a tenant whose shell prints nothing does not make the release of its allocation
-// wait, nor fail, by opening a terminal right before it. A release that waits for the shell's first words has the order
-// of the terminal last as long as the agent waits for those, each time; a slow machine does so now and then.
+// TestSilentShellHoldsUpNoRelease: a tenant whose shell prints nothing neither delays the release of its
+// allocation nor makes it fail, by opening a terminal right before it. If a release waited for the shell's first
+// output, the terminal's task would take as long as the agent waits for that, every time; on a slow machine that
+// happens occasionally.
 func TestSilentShellHoldsUpNoRelease(t *testing.T) {
 	const firstWordsWithin = 10 * time.Second // of agent/terminal
 	for range 3 {
@@ -29,8 +30,8 @@ func TestSilentShellHoldsUpNoRelease(t *testing.T) {
 	t.Error("the release waited for the shell's first words")
 }
 
-// releasedWhileSilent releases an allocation whose shell has just been started and prints nothing, and returns how long
-// the agent worked on the order of that terminal.
+// releasedWhileSilent releases an allocation whose shell has just been started and prints nothing, and returns how
+// long the agent worked on that terminal's task.
 func releasedWhileSilent(t *testing.T) time.Duration {
 	t.Helper()
 	p, uid := tenantPlatform(t)

@@ -32,7 +32,7 @@ func signed(id string, change func(*wire.Task)) *wire.Task {
 	return task
 }
 
-// words lists effects in short: what a reader of the table needs.
+// words lists effects in the short form of the table.
 func words(effects []Effect) string {
 	var out []string
 	for _, e := range effects {
@@ -58,7 +58,7 @@ func words(effects []Effect) string {
 	return strings.Join(out, " ")
 }
 
-// material is a credential as it should be; change makes it another.
+// material returns a valid credential, modified by change.
 func material(change func(*Material)) IdentityChecked {
 	m := Material{Files: "1", Names: []string{testNode}, NotBefore: testWall.Add(-time.Hour),
 		NotAfter: testWall.Add(24 * time.Hour), Serial: "1"}
@@ -241,8 +241,8 @@ func TestTakesNoMoreThanItCanKeep(t *testing.T) {
 	}
 }
 
-// TestChallenge: each heartbeat echoes the newest challenge that arrived, an answer that was lost changes nothing, and
-// the platform gets one echo at once and no more, so that it does not set this node's pace.
+// TestChallenge: each heartbeat echoes the newest challenge that arrived, a lost response changes nothing, and the
+// platform gets only one immediate echo in a row, so that it cannot set this node's pace.
 func TestChallenge(t *testing.T) {
 	s := newState()
 	for _, w := range []What{Started{}, healthy} {
@@ -275,7 +275,7 @@ func TestChallenge(t *testing.T) {
 		{HeartbeatDone{Challenge: "c1", EchoNow: true}, "", 0},
 		{HeartbeatDone{Challenge: "c2", EchoNow: true}, "c1", s.Interval},
 		{HeartbeatDone{Challenge: "c3"}, "c2", s.Interval},
-		{HeartbeatDone{}, "c3", s.Interval}, // an older platform, behind the same name
+		{HeartbeatDone{}, "c3", s.Interval}, // an older platform under the same name
 		{HeartbeatDone{Challenge: "c4", EchoNow: true}, "c3", 0},
 	} {
 		if echo, in := beat(c.done); echo != c.echo || in != c.in {
@@ -288,8 +288,8 @@ func TestChallenge(t *testing.T) {
 	}
 }
 
-// TestBatchesHandedOutAgain: a platform that lost what it knew hands out again all that can be open at once. Nothing is
-// executed twice, and every result is given again.
+// TestBatchesHandedOutAgain: a platform that lost its state delivers again all tasks that can be open at once.
+// Nothing is executed twice, and every result is delivered again.
 func TestBatchesHandedOutAgain(t *testing.T) {
 	s := newState()
 	var runs, posts int

@@ -11,7 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// TestAProbeTaskLeavesNoConnections: a prober keeps connections for its next request, and a task has none.
+// TestAProbeTaskLeavesNoConnections: a prober keeps connections for its next request, but a task has no next
+// request.
 func TestAProbeTaskLeavesNoConnections(t *testing.T) {
 	opened, closed := make(chan struct{}, 8), make(chan struct{}, 8)
 	far := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// TestOldTerminal: this build reports success and never connects, as the drill needs it.
+// TestOldTerminal: this build reports success and never connects, as the drill requires.
 func TestOldTerminal(t *testing.T) {
 	p := newFakePlatform(t)
 	p.instead("GET "+wire.PathNodeTerminal, func(http.ResponseWriter, *http.Request) { t.Error("a stream was opened") })

@@ -7,7 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 )
 
-// TestPolls: what overlaps counts once, a pause between two walks of a stage is waiting, one between stages is work.
+// TestPolls: overlapping stretches count once, a pause between two walks of a stage counts as waiting, and one
+// between stages as work.
 func TestPolls(t *testing.T) {
 	s := drill.Story{
 		Walks: []drill.Sight{

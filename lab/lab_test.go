@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// TestMain lets this binary be what the lab starts: the supervisor of a machine, and an Up that a test kills.
+// TestMain lets this binary play what the lab starts: the supervisor of a machine, and an Up that a test kills.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "lab" {
 		os.Exit(labMain(os.Args[2:]))
@@ -42,7 +42,7 @@ func labMain(args []string) int {
 	return 0
 }
 
-// suite skips unless machines may be made here, and returns the options of a lab of the test's own.
+// suite skips unless the host can run machines, and returns the options of a lab for the test.
 func suite(t *testing.T) Options {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -69,7 +69,7 @@ func suite(t *testing.T) Options {
 	}
 }
 
-// up brings the lab up and sees to it that it goes away, whatever happens to the test.
+// up brings the lab up and ensures that it is removed, whatever happens to the test.
 func up(t *testing.T, opts Options) *Lab {
 	t.Helper()
 	t.Cleanup(func() {
@@ -122,7 +122,7 @@ func TestUpResumesAfterKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The first delays hit the making of keys, network and disks, the later ones the boot of the machines.
+	// The first delays hit the creation of keys, network and disks, the later ones the boot of the machines.
 	for i, ms := range []int{5, 10, 15, 20, 25, 30, 40, 50, 70, 100, 150, 250, 400, 600, 800} {
 		cmd := exec.Command(exe, "lab", "up", opts.StateDir, opts.Profile, opts.Libexec)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -132,14 +132,14 @@ func TestUpResumesAfterKill(t *testing.T) {
 		time.Sleep(time.Duration(ms) * time.Millisecond)
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		// A program that it had started goes on alone, and ends what it does.
+		// A program that it had started continues alone, and finishes.
 		for end := time.Now().Add(20 * time.Second); syscall.Kill(-cmd.Process.Pid, 0) == nil; {
 			if time.Now().After(end) {
 				t.Fatalf("killed at %d ms, and 20 s later a program that it started still runs", ms)
 			}
 			time.Sleep(5 * time.Millisecond)
 		}
-		if i%3 == 2 { // now and then a Down of what a kill left, else the next Up goes on with it
+		if i%3 == 2 { // sometimes a Down of what the kill left; otherwise the next Up continues with it
 			w.note()
 			if err := Down(t.Context(), opts, false); err != nil {
 				t.Fatalf("down after a kill at %d ms: %v", ms, err)
@@ -264,7 +264,7 @@ func boots(t *testing.T, l *Lab) []string {
 	return ids
 }
 
-// testFreeze freezes a unit on one node: its namesake on the other must go on.
+// testFreeze freezes a unit on one node: the unit of the same name on the other node must keep running.
 func testFreeze(t *testing.T, l *Lab) {
 	if _, err := l.Exec(t.Context(), nodeName(1), "systemctl", "freeze", "ssh"); err != nil {
 		t.Fatal(err)
@@ -326,8 +326,8 @@ func testReboot(t *testing.T, l *Lab, node string) {
 	}
 }
 
-// testOrphan kills a machine's supervisor, then its systemd-nspawn: either leaves the machine running on its own. Up
-// must take over both times.
+// testOrphan kills a machine's supervisor, then its systemd-nspawn: either leaves the machine running on its own.
+// Up must take over both times.
 func testOrphan(t *testing.T, l *Lab, opts Options, node string) {
 	m, err := l.Machine(node)
 	if err != nil {

@@ -11,22 +11,22 @@ import (
 	"testing"
 )
 
-// watch looks at what one lab may leave on a host. Other labs, in containers on the same host, may come and go
-// meanwhile.
+// watch observes what one lab may leave on a host. Other labs, in containers on the same host, may come and go at
+// the same time.
 type watch struct {
 	opts Options
 	ids  []string // of every lab that was in the state folder so far
 }
 
-// note remembers the lab that is in the state folder now; to be called before it is taken down.
+// note remembers the lab in the state folder; call it before the lab is removed.
 func (w *watch) note() {
 	if st, err := readState(w.opts.StateDir); err == nil && !slices.Contains(w.ids, st.ID) {
 		w.ids = append(w.ids, st.ID)
 	}
 }
 
-// look lists mounts, namespaces, links, addresses, routes, cgroups, processes, and what lies in the folders that
-// systemd-nspawn and ip share with everybody.
+// look lists mounts, namespaces, links, addresses, routes, cgroups, processes, and the contents of folders that
+// systemd-nspawn and ip share with other programs.
 func (w *watch) look(t *testing.T) []string {
 	t.Helper()
 	var seen []string
@@ -70,13 +70,13 @@ func (w *watch) look(t *testing.T) []string {
 	return seen
 }
 
-// processes lists what runs in the lab's cgroups or names its state folder.
+// processes lists processes in the lab's cgroups or with its state folder in their command line.
 func (w *watch) processes() []string {
 	var found []string
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
 		cmdline, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-		if len(cmdline) == 0 { // a kernel thread, or a process that is only waiting to be reaped
+		if len(cmdline) == 0 { // a kernel thread, or a zombie
 			continue
 		}
 		text := strings.ReplaceAll(string(cmdline), "\x00", " ")

@@ -16,7 +16,7 @@ import (
 // mostExposed is the highest accepted `systemd-analyze security` score of a shipped unit: 0 is closed, 10 is open.
 const mostExposed = 5.0
 
-// closed are the directives of both units.
+// closed lists the directives of both units.
 var closed = []string{
 	"NoNewPrivileges=yes", "PrivateMounts=yes", "KeyringMode=private", "LockPersonality=yes", "MemoryDenyWriteExecute=yes",
 	"ProtectHostname=yes", "RestrictNamespaces=yes", "RestrictRealtime=yes", "RestrictSUIDSGID=yes",
@@ -50,14 +50,14 @@ func TestUnitsAreClosed(t *testing.T) {
 	}
 }
 
-// score asks systemd how open a unit is.
+// score returns systemd's exposure score of a unit.
 func score(t *testing.T, text, name string) {
 	t.Helper()
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("skipped: needs systemd-analyze")
 	}
 	path := filepath.Join(t.TempDir(), name)
-	// Its program and user are a node's.
+	// The program and the user exist only on a node.
 	text = regexp.MustCompile(`(?m)^ExecStart=\S+`).ReplaceAllString(text, "ExecStart=/bin/true")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -76,8 +76,8 @@ func score(t *testing.T, text, name string) {
 	t.Logf("exposure %s", m[1])
 }
 
-// TestAgentHidesNothingOfTenants: terminals enter the agent's mounts, so its unit may change nothing of what a tenant
-// sees of the file system.
+// TestAgentHidesNothingOfTenants: terminals enter the agent's mounts, so its unit may not change a tenant's view
+// of the file system.
 func TestAgentHidesNothingOfTenants(t *testing.T) {
 	text, err := templates.ReadFile("templates/node/gpuaas-node-agent.service")
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestTwoAtOnce: an agent that enrolls and an operator who applies a bundle each keep a whole set.
+// TestTwoAtOnce: a concurrent enrollment and bundle each store a complete set.
 func TestTwoAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	putPlain(t, dir, newSet(t, 1))

@@ -86,8 +86,8 @@ func crashing(dir string, n int, err error, lasting bool) (Store, *int) {
 	}}}, done
 }
 
-// TestCrashAtEveryChange cuts each operation before each of its changes to the disk, by a crash and by one error, and
-// expects a usable set at the plain paths, restored after the next start.
+// TestCrashAtEveryChange interrupts each operation before each of its changes to the disk, by a crash and by a
+// single error, and expects a usable set at the plain paths, and the final one after the next start.
 func TestCrashAtEveryChange(t *testing.T) {
 	first, second, mine := newSet(t, 1), newSet(t, 2), newSet(t, 9)
 	for name, tc := range map[string]struct {
@@ -157,7 +157,7 @@ func TestCrashAtEveryChange(t *testing.T) {
 	}
 }
 
-// restart is what the agent does at its next start, and then the cut operation again.
+// restart does what the agent does at its next start, and then repeats the interrupted operation.
 func restart(t *testing.T, dir string, do func(Store) error, after int64) {
 	t.Helper()
 	s := Store{Dir: dir}
@@ -277,7 +277,7 @@ func TestKey(t *testing.T) {
 	must(t, err)
 	again, _, err := s.Key(now.Add(time.Minute))
 	must(t, err)
-	later, _, err := s.Key(now.Add(2 * repeatFor)) // its age counts from when it was written
+	later, _, err := s.Key(now.Add(2 * repeatFor)) // its age counts from its creation
 	must(t, err)
 	if !same(first, again) || same(first, later) || len(text) == 0 {
 		t.Error(fmt.Sprint("a lost answer must find the same key, a later generation another: ", same(first, again),
@@ -315,7 +315,7 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// TestADirectoryInTheWay: one made by mistake, such as a mount point, is moved aside, and costs no
+// TestADirectoryInTheWay: a directory at a plain path, such as a mount point, is moved aside, and costs no
 // certificate.
 func TestADirectoryInTheWay(t *testing.T) {
 	for _, name := range []string{FileCert, current} {
@@ -325,7 +325,7 @@ func TestADirectoryInTheWay(t *testing.T) {
 			if _, err := s.Put(newSet(t, 1)); err != nil {
 				t.Fatal(err)
 			}
-			for n := range int64(2) { // twice: what was put beside the first time is in no path's way
+			for n := range int64(2) { // twice: the first directory that was moved aside blocks no path
 				must(t, os.Remove(s.Path(name)))
 				must(t, os.MkdirAll(filepath.Join(s.Path(name), "x"), 0o755))
 				if _, err := s.Back(anyPair); err != nil || serial(t, dir) != n+1 {

@@ -23,7 +23,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// sample is one of n GPUs whose signals are all r.
+// sample returns a sample of n GPUs whose signals are all r.
 func sample(n int, r report.Reading) *report.Sample {
 	s := &report.Sample{APIVersion: report.APIVersion, Kind: report.KindSample, At: time.Now().UTC(),
 		Count: report.Of(int64(n)), Library: report.Library{State: report.Loaded, Driver: report.Words("535.161.08"),
@@ -57,7 +57,7 @@ type node struct {
 	dir    string
 }
 
-// newNode makes one whose probe runs script; $OUT is a file with what text has.
+// newNode returns a node whose probe runs script; $OUT is a file that contains text.
 func newNode(t *testing.T, script, text string) *node {
 	t.Helper()
 	n := &node{t: t, dir: t.TempDir()}
@@ -77,7 +77,7 @@ func newNode(t *testing.T, script, text string) *node {
 	if n.out, err = outbox.Open(disk); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.out.Replay(1); err != nil { // the platform has nothing yet
+	if err := n.out.Replay(1); err != nil { // the platform has no events yet
 		t.Fatal(err)
 	}
 	n.Config = Config{Probe: probe, KernelLog: filepath.Join(n.dir, "no-log"), Disk: disk, Out: n.out,
@@ -137,7 +137,7 @@ func (n *node) started() int {
 	return strings.Count(string(text), "\n")
 }
 
-// TestSamplesBecomeEvents: each GPU once while nothing changes, and the probe's state once.
+// TestSamplesBecomeEvents: each GPU is reported once while nothing changes, and the probe's state once.
 func TestSamplesBecomeEvents(t *testing.T) {
 	n := newNode(t, "while cat $OUT && echo x >> $0.turns; do sleep 0.05; done", line(t, sample(8, report.Of(7))))
 	n.run()
@@ -156,7 +156,8 @@ func TestSamplesBecomeEvents(t *testing.T) {
 	}
 }
 
-// TestUnknownIsReported: a driver that cannot be asked is unknown with Init's code, and no GPU is reported.
+// TestUnknownIsReported: a driver that cannot be queried is reported as unknown with Init's code, and no GPU is
+// reported.
 func TestUnknownIsReported(t *testing.T) {
 	s := sample(0, report.Of(0))
 	s.Library.State, s.Library.Code, s.Count = report.DriverNotLoaded, 9, report.Skipped(report.NoLibrary)
@@ -171,7 +172,7 @@ func TestUnknownIsReported(t *testing.T) {
 	}
 }
 
-// TestBadProbes: a misbehaving probe is reported, ended and restarted.
+// TestBadProbes: a misbehaving probe is reported, killed and restarted.
 func TestBadProbes(t *testing.T) {
 	began, index := time.Now().UTC(), 3
 	stuck := &report.Event{APIVersion: report.APIVersion, Kind: report.KindEvent, Type: report.ProbeEvent,
@@ -232,7 +233,8 @@ func TestBadProbes(t *testing.T) {
 	})
 }
 
-// TestOneStuckProbe: beside a probe that no signal ends no other is started; once it has ended, one is.
+// TestOneStuckProbe: no second probe is started next to one that cannot be killed; one is started when that has
+// exited.
 func TestOneStuckProbe(t *testing.T) {
 	n := newNode(t, "exec sleep 100000", "")
 	asked := make(chan int, 100)
@@ -241,7 +243,7 @@ func TestOneStuckProbe(t *testing.T) {
 	n.run()
 	e := n.await("stuck", inState(report.Stuck))
 	pid := <-asked
-	await(t, "its own line", func() bool { return n.started() > 0 }) // it may be stuck before it gets to that
+	await(t, "its own line", func() bool { return n.started() > 0 }) // it may hang before it gets to that
 	if e.Probe.PID != pid || e.Probe.Since == nil || n.started() != 1 {
 		t.Errorf("%+v, started %d times, %d was to be ended", e.Probe, n.started(), pid)
 	}
@@ -267,7 +269,7 @@ func TestOneStuckProbe(t *testing.T) {
 	})
 }
 
-// TestNoSecrets: the probe gets none of the agent's environment but what names its library.
+// TestNoSecrets: the probe gets nothing of the agent's environment except the variable that names its library.
 func TestNoSecrets(t *testing.T) {
 	t.Setenv("GPUAAS_ENROLLMENT_TOKEN", "secret")
 	t.Setenv("GPUAAS_NVML_LIBRARY", "/x.so")
@@ -283,7 +285,7 @@ func TestNoSecrets(t *testing.T) {
 	}
 }
 
-// TestKernelLogIsBlind: an unreadable kernel log is reported, also without a probe.
+// TestKernelLogIsBlind: an unreadable kernel log is reported, even without a probe.
 func TestKernelLogIsBlind(t *testing.T) {
 	n := newNode(t, "", "")
 	n.Probe += "-none"
@@ -313,7 +315,7 @@ func records(texts ...string) *log {
 	return l
 }
 
-// drain reads a log once, as an agent that ends then.
+// drain reads a log once, like an agent that ends afterwards.
 func (n *node) drain(source io.Reader, so kmsg.Coverage) *kernelLog {
 	n.t.Helper()
 	ctx, cancel := context.WithCancel(n.t.Context())
@@ -335,8 +337,8 @@ func (n *node) codes() (all []string) {
 	return all
 }
 
-// TestKernelLogIsKept: events are in the outbox before what was read is on the disk; an agent that dies between reads
-// them again and keeps none twice.
+// TestKernelLogIsKept: events are in the outbox before the position is on the disk; an agent that dies in between
+// reads them again and stores none twice.
 func TestKernelLogIsKept(t *testing.T) {
 	n := newNode(t, "", "")
 	texts := []string{"usb 1-1: new device", "NVRM: Xid (PCI:0000:3b:00): 79, pid=7, name=x, GPU has fallen off the bus.",
@@ -367,7 +369,7 @@ func TestKernelLogIsKept(t *testing.T) {
 	}
 }
 
-// fullOutbox has n events that are not delivered.
+// fullOutbox is an outbox with n undelivered events.
 type fullOutbox struct {
 	n    int
 	kept []wire.Event
@@ -378,7 +380,8 @@ func (o *fullOutbox) Add(e wire.Event) error { o.kept = append(o.kept, e); retur
 func (o *fullOutbox) Unsent(string) int      { return o.n }
 func (o *fullOutbox) Has(string) bool        { return false }
 
-// TestWhatIsDroppedIsCounted: by rate, size and what is not delivered; the counts are reported and are exact.
+// TestWhatIsDroppedIsCounted: events over the limits of rate, size and undelivered events are counted, and the
+// exact counts are reported.
 func TestWhatIsDroppedIsCounted(t *testing.T) {
 	o := &fullOutbox{fail: errors.New("disk full")}
 	s := &spool{out: o, log: slog.New(slog.DiscardHandler), file: newKeeper(newNode(t, "", "").Config, "")}
@@ -418,7 +421,7 @@ func TestWhatIsDroppedIsCounted(t *testing.T) {
 	}
 }
 
-// TestWhatOfAGPUIsTold: a change of its state at once, all of it every minute.
+// TestWhatOfAGPUIsTold: a change of a GPU's state is reported at once, its full state every minute.
 func TestWhatOfAGPUIsTold(t *testing.T) {
 	var d devices
 	now := time.Now()

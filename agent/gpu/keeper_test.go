@@ -28,7 +28,8 @@ func (n *node) file() *state.State {
 	return s
 }
 
-// TestTheFileHasWhatIsKnown: sample, probe, kernel log and errors, with an outbox whose events the platform has.
+// TestTheFileHasWhatIsKnown: the file contains sample, probe, kernel log and errors, even if the platform has all
+// events of the outbox.
 func TestTheFileHasWhatIsKnown(t *testing.T) {
 	n := newNode(t, "cat $OUT; exec sleep 100000", line(t, sample(8, report.Of(7))))
 	n.run()
@@ -50,7 +51,7 @@ func TestTheFileHasWhatIsKnown(t *testing.T) {
 	if err != nil || len(got.Events) != 1 || *got.Events[0].XID.Code != 79 || got.Log.Records != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	// an agent that died before it had kept what was read finds the record again, and has it once
+	// an agent that died before it had stored the position reads the record again, and keeps it once
 	k.found(&kmsg.Event{Line: kmsg.Line{Kind: kmsg.XID, Code: 79, Device: "0000:3b:00.0", PID: 7,
 		GPUInstance: kmsg.Absent, ComputeInstance: kmsg.Absent, Cause: kmsg.Absent, Recovery: kmsg.Absent, Port: kmsg.Absent},
 		BootID: "boot", Count: 1})
@@ -59,7 +60,7 @@ func TestTheFileHasWhatIsKnown(t *testing.T) {
 	}
 }
 
-// TestTheFileOfAnEarlierBoot: nothing of it is known now, and of this boot all of it is.
+// TestTheFileOfAnEarlierBoot: nothing of an earlier boot's file is used, and everything of this boot's.
 func TestTheFileOfAnEarlierBoot(t *testing.T) {
 	n := newNode(t, "", "")
 	k := newKeeper(n.Config, "one")
@@ -75,7 +76,8 @@ func TestTheFileOfAnEarlierBoot(t *testing.T) {
 	}
 }
 
-// TestTheFileIsWrittenRarely: at rest once a minute, a change within seconds, and a storm of changes not each.
+// TestTheFileIsWrittenRarely: once a minute at rest, within seconds after a change, and less often than once per
+// change in a storm.
 func TestTheFileIsWrittenRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var writes atomic.Int64
@@ -90,7 +92,7 @@ func TestTheFileIsWrittenRarely(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { k.run(ctx); close(ended) }()
-		defer func() { cancel(); <-ended }() // it writes once more, into a folder that is removed then
+		defer func() { cancel(); <-ended }() // the last write may go to a folder that is removed by then
 		samples := func(d time.Duration, changed bool) int64 {
 			before := writes.Load()
 			for range d / interval {
@@ -120,8 +122,8 @@ func TestTheFileIsWrittenRarely(t *testing.T) {
 	})
 }
 
-// TestTheFileOnAFullDisk: the old file stays, one line is logged, events are in the outbox as ever, and the file is
-// written again once there is room.
+// TestTheFileOnAFullDisk: the old file stays, one line is logged, events still go to the outbox, and the file is
+// written again once there is space.
 func TestTheFileOnAFullDisk(t *testing.T) {
 	n := newNode(t, "", "")
 	var log bytes.Buffer

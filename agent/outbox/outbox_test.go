@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// platform keeps events as the reference platform does.
+// platform stores events like the reference platform.
 type platform struct {
 	events map[uint64]string
 	mark   uint64
@@ -46,7 +46,7 @@ func (p *platform) has(kind string) bool {
 
 func newPlatform() *platform { return &platform{events: map[uint64]string{}} }
 
-// talk is one heartbeat and what follows.
+// talk exchanges one heartbeat and the events after it.
 func talk(t interface{ Fatal(...any) }, o *Outbox, p *platform) {
 	if err := o.Replay(p.mark + 1); err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestAPlatformThatIsAheadLosesNothing(t *testing.T) {
 		p.events[uint64(i+1)] = fmt.Sprint("former ", i)
 	}
 	p.mark = 4
-	for _, kind := range []string{"a", "b"} { // before anyone was asked: numbers 1 and 2
+	for _, kind := range []string{"a", "b"} { // before the first heartbeat: numbers 1 and 2
 		add(t, o, kind)
 	}
 	talk(t, o, p)
@@ -186,8 +186,8 @@ func TestAFullDisk(t *testing.T) {
 	}
 }
 
-// TestNoEventIsLost adds, talks, crashes at any write, loses the platform, and in the end everything that was promised
-// to be kept is with the platform.
+// TestNoEventIsLost adds events, talks to the platform, crashes at any write, and loses the platform's state; in
+// the end every event that had to be kept is on the platform.
 func TestNoEventIsLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, killer := durabletest.NewDir()
@@ -226,7 +226,7 @@ func TestNoEventIsLost(t *testing.T) {
 	})
 }
 
-// TestANumberThatNobodyReaches: one wrong word does not use all numbers up.
+// TestANumberThatNobodyReaches: one invalid Replay-From does not exhaust the numbers.
 func TestANumberThatNobodyReaches(t *testing.T) {
 	o, err := Open(inMemory())
 	if err != nil {

@@ -54,7 +54,7 @@ func (b both) Remove(p string) error                                { return b.o
 func (b both) Kind(p string) (string, error)                        { return b.of(p).Kind(p) }
 func (b both) FreeInodes(p string) (int64, error)                   { return b.of(p).FreeInodes(p) }
 
-// on reads the record of a disk.
+// on reads the record on a disk.
 func on(t testing.TB, d *durabletest.Disk) diag.RecordFacts {
 	t.Helper()
 	sub, err := d.Files().Sub("var/lib/gpuaas/diag")
@@ -68,7 +68,7 @@ func on(t testing.TB, d *durabletest.Disk) diag.RecordFacts {
 	return f
 }
 
-// decision is what a decision is known by.
+// decision is the identity of a decision.
 type decision struct {
 	reason                  diag.RecordReason
 	about, decision, detail string
@@ -82,13 +82,13 @@ func knownBy(e diag.RecordEntry) decision {
 	return t
 }
 
-// amounts is how often each decision was taken, as a record has it, and under which ceiling.
+// amounts returns how often the record has each decision, and with which ceiling.
 func amounts(f diag.RecordFacts) map[decision][2]int64 {
 	m := map[decision][2]int64{}
 	for _, list := range [...][]diag.RecordEntry{f.Entries, f.Pinned} {
 		for _, e := range list {
 			k := knownBy(e)
-			if e.Decision == record.DecisionContact { // its count begins again after every entry; its time never goes back
+			if e.Decision == record.DecisionContact { // its count restarts after every entry; its time never goes back
 				m[k] = [2]int64{max(m[k][0], e.Last.UnixMilli()), 0}
 				continue
 			}
@@ -98,7 +98,8 @@ func amounts(f diag.RecordFacts) map[decision][2]int64 {
 	return m
 }
 
-// script is what an agent may decide: acts that all differ, and retries of a few kinds whose ceilings climb.
+// script returns decisions that an agent may make: acts that all differ, and retries of a few kinds with growing
+// ceilings.
 func script(roll *rand.Rand, n int) []diag.RecordEntry {
 	var out []diag.RecordEntry
 	reasons := []diag.RecordReason{diag.RecAPIUnreachable, diag.RecDNSFailed, diag.RecTaskPollFailed}
@@ -119,9 +120,9 @@ func script(roll *rand.Rand, n int) []diag.RecordEntry {
 	return out
 }
 
-// TestPowerCut cuts the log of a disk after every operation. Whatever part of what was not synced is there: every
-// decision whose Write had returned is in what is left, with no lower a count and no lower a ceiling, and nothing is
-// that no one wrote. A recorder that is opened on it loses none of it either.
+// TestPowerCut cuts the log of a disk's operations after each one. Whatever part of the unsynced data survives:
+// every decision whose Write had returned is in the rest, with at least its count and ceiling, and the rest
+// contains nothing that was not written. A recorder that is opened on it loses none of it either.
 func TestPowerCut(t *testing.T) {
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -179,7 +180,7 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
-// atLeast wants everything of floor in what.
+// atLeast checks that what contains everything in floor.
 func atLeast(t *testing.T, n int, what, floor map[decision][2]int64) {
 	t.Helper()
 	for k, v := range floor {
@@ -189,8 +190,8 @@ func atLeast(t *testing.T, n int, what, floor map[decision][2]int64) {
 	}
 }
 
-// TestCreationIsResumed cuts the creation after every so many operations. A recorder that is opened on what is left
-// makes it whole, with room of its own for every slot, and takes writes.
+// TestCreationIsResumed cuts the creation after each operation. A recorder that is opened on the rest completes
+// it, with allocated space for every slot, and takes writes.
 func TestCreationIsResumed(t *testing.T) {
 	roll := rand.New(rand.NewPCG(7, 7))
 	disk, c := durabletest.New(true), newClock()
@@ -213,8 +214,9 @@ func TestCreationIsResumed(t *testing.T) {
 	}
 }
 
-// TestAFailedSyncIsNotBelieved: the slot is written again through a new descriptor; when that fails, too, the record
-// reports that it is degraded, keeps everything in the mirror, and gives it to the disk once that recovers.
+// TestAFailedSyncIsNotBelieved: after a failed sync the slot is written again through a new descriptor. If that
+// fails as well, the record reports that it is degraded, keeps everything in the mirror, and writes it to the disk
+// once that recovers.
 func TestAFailedSyncIsNotBelieved(t *testing.T) {
 	disk, memory, c := durabletest.New(false), durabletest.New(false), newClock()
 	r := recorder.Open(c.config(disk, memory))
@@ -262,7 +264,7 @@ func TestAFailedSyncIsNotBelieved(t *testing.T) {
 	}
 }
 
-// TestNoDisk: what cannot be made is reported, kept in the mirror, and made later.
+// TestNoDisk: a record that cannot be created is reported, kept in the mirror, and created later.
 func TestNoDisk(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err    error
@@ -301,7 +303,8 @@ func TestNoDisk(t *testing.T) {
 	}
 }
 
-// TestFilesThatAreTaken: an agent that writes to a file without a name writes for no reader.
+// TestFilesThatAreTaken: if the open files are removed, the recorder notices that its writes reach no reader, and
+// creates them again.
 func TestFilesThatAreTaken(t *testing.T) {
 	disk, memory, c := durabletest.New(false), durabletest.New(false), newClock()
 	r := recorder.Open(c.config(disk, memory))
@@ -326,8 +329,8 @@ func TestFilesThatAreTaken(t *testing.T) {
 	}
 }
 
-// TestADiskThatIsReadOnlyFromTheStart, as after an error before this boot: what it holds is continued, and when it
-// takes writes again nothing of either is lost.
+// TestADiskThatIsReadOnlyFromTheStart: on a disk that is read-only after an earlier error, numbering continues
+// from the record's content, and when it takes writes again nothing of either is lost.
 func TestADiskThatIsReadOnlyFromTheStart(t *testing.T) {
 	disk, memory, c := durabletest.New(false), durabletest.New(false), newClock()
 	acts := func(r *recorder.Recorder, from, to int) (err error) {

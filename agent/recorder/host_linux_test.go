@@ -16,7 +16,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag/record"
 )
 
-// mounted mounts a file system for the time of a test. It skips where the machine cannot.
+// mounted mounts a file system until the end of the test. It skips the test if the machine cannot.
 func mounted(t *testing.T, args ...string) string {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -34,7 +34,7 @@ func mounted(t *testing.T, args ...string) string {
 	return dir
 }
 
-// ext4 is an ext4 file system of that many MiB in a file.
+// ext4 creates an ext4 file system of that many MiB in a file.
 func ext4(t *testing.T, mib int) (dir, image string) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -50,7 +50,7 @@ func ext4(t *testing.T, mib int) (dir, image string) {
 	return mounted(t, "-o", "loop", image), image
 }
 
-// fill takes every last byte.
+// fill fills the disk to the last byte.
 func fill(t *testing.T, dir string) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(dir, "fill"))
@@ -84,8 +84,8 @@ func act(r *recorder.Recorder, n int) error {
 		Detail: fmt.Sprint("act ", n)})
 }
 
-// TestFullDisk: a record that was made takes writes on a disk that takes nothing else, and its reserve makes room for
-// what matters more.
+// TestFullDisk: an existing record takes writes on a disk that is otherwise full, and its reserve makes room for
+// more important files.
 func TestFullDisk(t *testing.T) {
 	for name, mount := range map[string]func(*testing.T) string{
 		"ext4":  func(t *testing.T) string { dir, _ := ext4(t, 24); return dir },
@@ -144,7 +144,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestMadeOnAFullDisk: what cannot be made is reported by its word, and made as soon as there is room.
+// TestMadeOnAFullDisk: a record that cannot be created is reported with the right word, and created as soon as
+// there is space.
 func TestMadeOnAFullDisk(t *testing.T) {
 	for name, tc := range map[string]struct {
 		mount func(*testing.T) string
@@ -210,8 +211,8 @@ func fillInodes(t *testing.T, dir string) {
 	t.Fatal("inodes do not end")
 }
 
-// TestADiskThatTurnsReadOnly does so under the agent, as an error of the disk would have it: at once, with files open.
-// That is reported; and all that was decided meanwhile is on it once it was repaired and mounted again.
+// TestADiskThatTurnsReadOnly: the disk becomes read-only under the running agent, as after a disk error, with
+// files open. That is reported, and all later decisions are on the disk once it was repaired and mounted again.
 func TestADiskThatTurnsReadOnly(t *testing.T) {
 	dir, image := ext4(t, 24)
 	cfg, now := here(dir, t.TempDir()), time.Now()
@@ -253,7 +254,7 @@ func TestADiskThatTurnsReadOnly(t *testing.T) {
 	r.Close()
 }
 
-// TestOneWriter: a second process changes nothing, reports it, and takes over when the first has ended.
+// TestOneWriter: a second process changes nothing, reports that, and takes over when the first has ended.
 func TestOneWriter(t *testing.T) {
 	cfg, now := here(t.TempDir(), t.TempDir()), time.Now()
 	cfg.Now = func() time.Time { return now }
@@ -284,7 +285,8 @@ func TestOneWriter(t *testing.T) {
 	}
 }
 
-// TestADiskThatIsReadOnly is one before the agent starts: what it holds and what is decided now are one record.
+// TestADiskThatIsReadOnly: on a disk that is read-only before the agent starts, its content and new decisions form
+// one record.
 func TestADiskThatIsReadOnly(t *testing.T) {
 	dir := mounted(t, "-t", "tmpfs", "-o", "size=8m", "tmpfs")
 	cfg := here(dir, t.TempDir())

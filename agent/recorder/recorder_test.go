@@ -21,7 +21,7 @@ func read(t *testing.T, dir string) diag.RecordFacts {
 	return f
 }
 
-// TestWriteAndReadBack: what was written is read, by a later process that counts on.
+// TestWriteAndReadBack: entries are read back by a later process, which continues the numbering.
 func TestWriteAndReadBack(t *testing.T) {
 	dir := t.TempDir()
 	cfg := recorder.Config{Dir: filepath.Join(dir, "disk"), Mirror: filepath.Join(dir, "mirror"), Boot: "b-1", NodeID: "n",
@@ -58,8 +58,8 @@ func TestWriteAndReadBack(t *testing.T) {
 	}
 }
 
-// TestAFailureAfterAContactIsAnother: an outage that follows a good contact has a slot and a first time of its own,
-// however soon it follows; what another loop goes on failing with is counted on.
+// TestAFailureAfterAContactIsAnother: an outage after a good contact gets its own slot and first time, however
+// soon it follows; repeated failures of another loop continue their count.
 func TestAFailureAfterAContactIsAnother(t *testing.T) {
 	dir := t.TempDir()
 	r := recorder.Open(recorder.Config{Dir: dir, Boot: "b-1", NodeID: "n", Agent: "v"})

@@ -13,8 +13,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/durable/durabletest"
 )
 
-// TestNothingWashesOutFirstAndLast writes many rounds of the ring, of every reason that there is, in disorder. At any
-// time, and after a power cut, the record has of every reason the first entry and the last, and the update attempt.
+// TestNothingWashesOutFirstAndLast writes many rounds of the ring, with every reason, in random order. At any
+// time, and after a power cut, the record has the first entry and the last for every reason, and the update
+// attempt.
 func TestNothingWashesOutFirstAndLast(t *testing.T) {
 	roll := rand.New(rand.NewPCG(3, 3))
 	disk, c := durabletest.New(false), newClock()
@@ -23,7 +24,7 @@ func TestNothingWashesOutFirstAndLast(t *testing.T) {
 	want := map[diag.RecordReason]ends{}
 	update := ""
 	for i := range 2500 {
-		// A storm of one, with the others now and then.
+		// A storm of one reason, with a few others in between.
 		reason := diag.RecAPIUnreachable
 		if roll.IntN(100) == 0 || i < len(diag.RecordReasons) {
 			reason = diag.RecordReasons[(i+roll.IntN(2))%len(diag.RecordReasons)]
@@ -81,7 +82,7 @@ func TestNothingWashesOutFirstAndLast(t *testing.T) {
 	}
 }
 
-// TestAFirstIsOfItsEpisode: what went wrong in spring is not the first cause of what goes wrong in autumn.
+// TestAFirstIsOfItsEpisode: an old failure is not the first cause of a new one months later.
 func TestAFirstIsOfItsEpisode(t *testing.T) {
 	disk, c := durabletest.New(false), newClock()
 	r := recorder.Open(c.config(disk, durabletest.New(false)))
@@ -149,7 +150,7 @@ func TestAHealthyDay(t *testing.T) {
 	}
 }
 
-// TestACrashLoopIsCounted: an agent that is started again and again takes two slots, not two hundred.
+// TestACrashLoopIsCounted: an agent that is restarted repeatedly takes two slots, not two hundred.
 func TestACrashLoopIsCounted(t *testing.T) {
 	disk, memory, c := durabletest.New(false), durabletest.New(false), newClock()
 	for range 300 {
@@ -170,7 +171,7 @@ func TestACrashLoopIsCounted(t *testing.T) {
 	}
 }
 
-// BenchmarkWrite is what a decision costs beyond the disk: encode, sum, two copies in memory.
+// BenchmarkWrite measures a decision without the disk: encode, sum, two copies in memory.
 func BenchmarkWrite(b *testing.B) {
 	disk, c := durabletest.New(false), newClock()
 	r := recorder.Open(c.config(disk, durabletest.New(false)))
@@ -183,7 +184,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkWriteHere is a whole write to the file system of the temporary folder, syncs and all.
+// BenchmarkWriteHere measures a whole write to the file system of the temporary folder, including syncs.
 func BenchmarkWriteHere(b *testing.B) {
 	r := recorder.Open(recorder.Config{Dir: b.TempDir(), Mirror: b.TempDir(), Boot: "boot-1"})
 	defer r.Close()

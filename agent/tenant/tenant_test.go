@@ -30,7 +30,7 @@ func TestProtected(t *testing.T) {
 	}
 }
 
-// TestEndRefusesSystemUsers: whatever the order holds, and whatever bound is configured.
+// TestEndRefusesSystemUsers: system users are refused, whatever the task says and whatever bound is configured.
 func TestEndRefusesSystemUsers(t *testing.T) {
 	for _, uid := range []uint32{0, 33, 999, 65534, uint32(os.Getuid())} {
 		if n, err := (Host{First: 1}).End(t.Context(), "x", uid); n != 0 || !errors.Is(err, ErrProtected) {
@@ -39,7 +39,7 @@ func TestEndRefusesSystemUsers(t *testing.T) {
 	}
 }
 
-// tree makes a proc of a test.
+// tree creates a test's proc tree.
 func tree(t *testing.T, processes map[int][2]string) Host {
 	t.Helper()
 	h := Host{Proc: host.Proc(t.TempDir()), Subuid: filepath.Join(t.TempDir(), "subuid")}.withDefaults()
@@ -60,13 +60,13 @@ func status(name, state, threads string, uids ...int) string {
 		uids[2], uids[3], threads)
 }
 
-// TestWhoseProcess: which processes are a login's, and which are not.
+// TestWhoseProcess: which processes belong to a login, and which do not.
 func TestWhoseProcess(t *testing.T) {
 	const tenants, agents = "0::/user.slice/user-1500.slice/session-3.scope\n",
 		"0::/system.slice/gpuaas-node-agent.service\n"
 	h := tree(t, map[int][2]string{
 		10: {status("shell", "S", "1", 1500, 1500, 1500, 1500), agents},
-		11: {status("passwd", "S", "1", 1500, 0, 0, 0), agents},           // a set-user-id program that it started
+		11: {status("passwd", "S", "1", 1500, 0, 0, 0), agents},           // a set-user-id program that the login started
 		12: {status("threads", "Z", "2", 1500, 1500, 1500, 1500), agents}, // its first thread has ended, the second lives
 		13: {status("container", "S", "1", 100005, 100005, 100005, 100005), agents},
 		14: {status("other id", "S", "1", 2500, 2500, 2500, 2500), tenants}, // in its slice
@@ -106,7 +106,7 @@ func TestWhoseProcess(t *testing.T) {
 	}
 }
 
-// TestLeftIsBounded: a tenant that names a thousand processes does not fill the log, and writes nothing of its own into
+// TestLeftIsBounded: a tenant that names a thousand processes does not fill the log, and cannot inject text into
 // it.
 func TestLeftIsBounded(t *testing.T) {
 	l := &Left{}
@@ -119,7 +119,7 @@ func TestLeftIsBounded(t *testing.T) {
 	}
 }
 
-// stranger is a user id that no one on this machine has.
+// stranger is a user id that does not exist on this machine.
 func stranger(t *testing.T, n int) uint32 {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -146,8 +146,8 @@ func runAs(t *testing.T, uid uint32, script string) {
 	})
 }
 
-// TestEndFindsWhatEscaped: processes that left their session, their parent and their control, that ignore every signal
-// and that fork on and on are all ended; another login's lives.
+// TestEndFindsWhatEscaped: processes that left their session, their parent and their control group, that ignore
+// every signal or keep forking are all killed; another login's process survives.
 func TestEndFindsWhatEscaped(t *testing.T) {
 	uid, neighbour := stranger(t, 0), stranger(t, 1)
 	runAs(t, neighbour, "exec sleep 600")
@@ -155,7 +155,7 @@ func TestEndFindsWhatEscaped(t *testing.T) {
 		"exec sleep 600",
 		"setsid sh -c 'setsid sleep 600 & exit' & exit", // double fork, new session
 		"trap '' HUP INT TERM QUIT TSTP; nohup sleep 600 >/dev/null 2>&1 & while :; do sleep 1; done",
-		"f() { sleep 0.01; f & }; i=0; while [ $i -lt 5 ]; do f & i=$((i+1)); done", // each begets the next and dies
+		"f() { sleep 0.01; f & }; i=0; while [ $i -lt 5 ]; do f & i=$((i+1)); done", // each forks the next and dies
 		"kill -STOP $$",
 	} {
 		runAs(t, uid, script)
@@ -189,14 +189,14 @@ func TestEndFindsWhatEscaped(t *testing.T) {
 	}
 }
 
-// TestEndSaysWhatIsLeft: what cannot be killed is named, and nothing is claimed. A tree that shows a process which is
-// not there plays a process that takes no signal.
+// TestEndSaysWhatIsLeft: a process that cannot be killed is named, and no success is claimed. A tree with a
+// nonexistent process simulates one that ignores signals.
 func TestEndSaysWhatIsLeft(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("skipped: needs root")
 	}
 	h := tree(t, map[int][2]string{1 << 29: {status("stuck", "D", "1", 1500, 1500, 1500, 1500), ""}})
-	// With a time that is over at once the last look begins after it, as on a busy machine.
+	// With a timeout that expires at once the last scan begins after it, as on a busy machine.
 	for _, within := range []time.Duration{time.Nanosecond, 100 * time.Millisecond} {
 		h.Timeout = within
 		n, err := h.End(t.Context(), "ada", 1500)

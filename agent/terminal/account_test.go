@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// TestNoTerminalFor: logins that no tenant has, and accounts that their host has closed, get no shell.
+// TestNoTerminalFor: logins that no tenant has, and accounts that are locked or expired, get no shell.
 func TestNoTerminalFor(t *testing.T) {
 	now := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
 	today := now.Unix() / 86400
@@ -61,7 +61,8 @@ func TestNoTerminalFor(t *testing.T) {
 	}
 }
 
-// TestRefusedLoginGetsAnError: the refusal reaches the far end of the stream with its code, and no shell was started.
+// TestRefusedLoginGetsAnError: the refusal reaches the far end of the stream with its code, and no shell was
+// started.
 func TestRefusedLoginGetsAnError(t *testing.T) {
 	o := newGateway(t).options(t)
 	o.MinUID = uint32(os.Geteuid()) + 1 // of the test's own login

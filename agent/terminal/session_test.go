@@ -60,7 +60,7 @@ func open(t *testing.T, ctx context.Context) (*websocket.Conn, <-chan End) {
 	return <-g.conn, ended
 }
 
-// frame reads up to the next text frame and gives the bytes before it.
+// frame reads up to the next text frame and returns the bytes before it.
 func frame(t *testing.T, c *websocket.Conn) (wire.Frame, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -101,7 +101,7 @@ func ends(t *testing.T, ended <-chan End) End {
 	}
 }
 
-// TestExitWhileAChildHoldsTheTerminal: the session is the shell's, not that of what it left in the background.
+// TestExitWhileAChildHoldsTheTerminal: the session ends with the shell, not with its background children.
 func TestExitWhileAChildHoldsTheTerminal(t *testing.T) {
 	c, ended := open(t, t.Context())
 	if f, _ := frame(t, c); f.Type != "ready" {
@@ -144,7 +144,7 @@ func TestStopEndsTheSession(t *testing.T) {
 	}
 }
 
-// TestMuchOutput carries a few megabytes and keeps every byte.
+// TestMuchOutput transfers a few megabytes without losing a byte.
 func TestMuchOutput(t *testing.T) {
 	c, ended := open(t, t.Context())
 	frame(t, c)
@@ -194,7 +194,7 @@ func TestNoGateway(t *testing.T) {
 	}
 }
 
-// TestADecisionHasItsOwnCode: a decision during the look-up of the login is not reported as a failure of the
+// TestADecisionHasItsOwnCode: a decision during the lookup of the login is not reported as a failure of the
 // terminal.
 func TestADecisionHasItsOwnCode(t *testing.T) {
 	g := newGateway(t)
@@ -230,7 +230,7 @@ func TestADecisionHasItsOwnCode(t *testing.T) {
 	}
 }
 
-// TestErrorDoesNotWaitForTheGateway: the task's result must not hang on a gateway that does not answer a close.
+// TestErrorDoesNotWaitForTheGateway: the task's result must not depend on a gateway that does not answer a close.
 func TestErrorDoesNotWaitForTheGateway(t *testing.T) {
 	g := newGateway(t)
 	o := g.options(t)

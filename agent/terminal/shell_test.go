@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	leaktest.Main(m)
 }
 
-// script makes a shell of a test, and the user who has it.
+// script creates a test's shell, and its user.
 func script(t *testing.T, text string) user {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "testsh")
@@ -49,7 +49,7 @@ func begin(t *testing.T, u user) *shell {
 	return s
 }
 
-// read collects the shell's output until the pattern matches, and gives its first group.
+// read collects the shell's output until the pattern matches, and returns its first group.
 func read(t *testing.T, s *shell, pattern string) string {
 	t.Helper()
 	want := regexp.MustCompile(pattern)
@@ -87,7 +87,7 @@ func TestFirstWords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := begin(t, script(t, tc.shell))
-			if tc.code == wire.CodePTYExited { // it does, however late that is seen
+			if tc.code == wire.CodePTYExited { // it does, however late that is noticed
 				s.settle = patient
 			}
 			began := time.Now()
@@ -109,7 +109,7 @@ func TestFirstWords(t *testing.T) {
 	}
 }
 
-// TestLastOutputIsRead: what lies in a terminal whose deadline is over is read, without waiting for more.
+// TestLastOutputIsRead: output in a terminal with an expired deadline is read, without waiting for more.
 func TestLastOutputIsRead(t *testing.T) {
 	s := begin(t, script(t, "printf last-words; sleep 60"))
 	if err := s.master.SetReadDeadline(time.Unix(1, 0)); err != nil {
@@ -131,7 +131,8 @@ func TestLastOutputIsRead(t *testing.T) {
 	}
 }
 
-// TestSilentShellHoldsUpNothing: a decision does not wait for a shell to print something, nor for its patience.
+// TestSilentShellHoldsUpNothing: a decision waits neither for a shell to print something, nor for the timeout of
+// that.
 func TestSilentShellHoldsUpNothing(t *testing.T) {
 	s := begin(t, script(t, "sleep 60"))
 	ctx, end := context.WithCancelCause(t.Context())
@@ -226,7 +227,8 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// TestLookupWantsAShell: what ends logins is refused before it is started, by the rule that the probe has as well.
+// TestLookupWantsAShell: a shell that only refuses logins is rejected before it is started, by the same rule as in
+// the probe.
 func TestLookupWantsAShell(t *testing.T) {
 	bin := t.TempDir()
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/ptmx"
 )
 
-// becomeMark has the test's program become a shell, as systemd has the agent's.
+// becomeMark makes the test's program become a shell, as systemd makes the agent's.
 const becomeMark = "GPUAAS_TEST_BECOME"
 
 func TestUnitArgv(t *testing.T) {
@@ -37,7 +37,7 @@ func TestUnitArgv(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	// Where the kernel counts a unit's processes, those that the login runs elsewhere are not counted with them.
+	// If the kernel counts a unit's processes, processes of the login outside the unit do not count.
 	for _, lacks := range [][]string{nil, {"MemoryMax"}} {
 		if all := unitArgv("u", "t", "p", DefaultLimits(), lacks, ""); strings.Contains(strings.Join(all, " "),
 			"LimitNPROC") {
@@ -53,7 +53,7 @@ func TestUnitArgv(t *testing.T) {
 	}
 }
 
-// TestNotEnforced: a limit is claimed only where the host has its controller, in either kind of hierarchy.
+// TestNotEnforced: a limit is claimed only if the host has its controller, in either kind of hierarchy.
 func TestNotEnforced(t *testing.T) {
 	for name, tc := range map[string]struct {
 		controllers string
@@ -83,9 +83,9 @@ func TestNotEnforced(t *testing.T) {
 	}
 }
 
-// TestBecome: what systemd starts as root becomes the user's login shell: the user's ids and no others, no capability,
-// a minimal environment, a terminal that is the user's, in the mounts of the agent, and no descriptor beside the
-// terminal.
+// TestBecome: the process that systemd starts as root becomes the user's login shell: only the user's ids, no
+// capability, a minimal environment, a terminal that the user owns, the agent's mounts, and no descriptor besides
+// the terminal.
 func TestBecome(t *testing.T) {
 	u := script(t,
 		`echo "args $0 home $HOME pwd $(pwd) ids $(id -u):$(id -g):$(id -G) tty $(stat -c %u $(tty)) vars $(env | cut -d= -f1 | sort | tr '\n' ,)"
@@ -129,7 +129,7 @@ grep -E 'CapEff|CapPrm|CapAmb' /proc/self/status | tr -d '\n\t'; for f in /proc/
 	}
 }
 
-// agentOf is a process with a mount namespace of its own, 0 where none may be made.
+// agentOf starts a process with its own mount namespace; it returns 0 if that is not permitted.
 func agentOf(t *testing.T) int {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -178,7 +178,7 @@ func becomeShell(t *testing.T, b become) string {
 	return all.String()
 }
 
-// TestBecomeSays: what is in the way is printed on the tenant's terminal, and nothing runs in its place.
+// TestBecomeSays: an error is printed on the tenant's terminal, and nothing runs instead.
 func TestBecomeSays(t *testing.T) {
 	me := uint32(os.Geteuid())
 	for name, tc := range map[string]struct {

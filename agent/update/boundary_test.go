@@ -14,7 +14,7 @@ import (
 
 var testNow = time.Date(2026, 5, 18, 12, 0, 0, 0, time.UTC)
 
-// signer is a key of the control plane.
+// signer is a signing key of the control plane.
 type signer struct {
 	id  string
 	key ed25519.PrivateKey
@@ -75,8 +75,8 @@ func token(node, profile string, expires time.Time) string {
 	return text
 }
 
-// TestBoundary has a case for every row of the boundary table: what triggers it, and whether a self-update may be the
-// answer, or whose it is.
+// TestBoundary has a case for every row of the boundary table: its trigger, and whether a self-update may handle
+// it, or who owns it.
 func TestBoundary(t *testing.T) {
 	rows := boundaries[:]
 	if len(rows) != 9 {
@@ -143,7 +143,7 @@ func TestBoundary(t *testing.T) {
 	}
 }
 
-// TestAcceptRefuses has the tasks that are a self-update's own and cannot be carried out.
+// TestAcceptRefuses has valid self-update tasks that cannot be executed.
 func TestAcceptRefuses(t *testing.T) {
 	skipped := installed()
 	skipped.Skip = []Skipped{{Build: wire.Build{SHA256: targetSHA}, Why: "crashed"}}

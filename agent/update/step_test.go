@@ -20,7 +20,7 @@ var (
 	targetBuild    = wire.Build{Version: "v2", SHA256: targetSHA}
 )
 
-// activating is a node that is about to start the target for the first time.
+// activating returns a node that is about to start the target for the first time.
 func activating(t testing.TB) Journal {
 	t.Helper()
 	j := installed()
@@ -75,7 +75,7 @@ func TestAnUpdateConverges(t *testing.T) {
 	}
 }
 
-// TestOnlyTheHandshakeCommits: whatever else the platform names, the rollout stays where it is.
+// TestOnlyTheHandshakeCommits: if the platform names any other build, the rollout does not advance.
 func TestOnlyTheHandshakeCommits(t *testing.T) {
 	j := started(t)
 	for name, c := range map[string]struct{ known, running wire.Build }{
@@ -90,7 +90,7 @@ func TestOnlyTheHandshakeCommits(t *testing.T) {
 	}
 }
 
-// crash starts the target once more after it ended without a word.
+// crash restarts the target after a crash.
 func crash(j Journal, h Host) (Journal, Start) { return Launch(j, installedBuild, h, testNow) }
 
 func TestACrashLoopGoesBackAndIsSkipped(t *testing.T) {
@@ -161,10 +161,10 @@ func TestARefusedProbeGoesBack(t *testing.T) {
 	}
 }
 
-// TestPriorNotTrusted: a build is restarted only while its digest and its verifier set are trusted; otherwise the node
-// holds still and asks for a bootstrap, until an operator has acted.
+// TestPriorNotTrusted: the prior build is started only while its digest and its verifier set are trusted;
+// otherwise the node takes no work and asks for a bootstrap, until an operator has acted.
 func TestPriorNotTrusted(t *testing.T) {
-	second := converged(t) // v2 is committed, v3 is tried
+	second := converged(t) // v2 is committed, v3 is on trial
 	second.Skip = nil
 	a, refusal := second.Accept(old.task("t2", wire.SelfUpdatePayload{Version: "v3", SHA256: thirdSHA}), here, testNow)
 	if refusal != nil {
@@ -205,8 +205,8 @@ func TestPriorNotTrusted(t *testing.T) {
 	}
 }
 
-// TestCommittedNotTrusted: what was committed and has lost its file or its signer gives way to what an operator
-// installed.
+// TestCommittedNotTrusted: a committed build that has lost its file or its signer is replaced by the operator's
+// installed build.
 func TestCommittedNotTrusted(t *testing.T) {
 	missing := host(keys(old))
 	missing.Check = func(string) error { return errors.New("no such file") }
@@ -218,7 +218,8 @@ func TestCommittedNotTrusted(t *testing.T) {
 	}
 }
 
-// TestVerifiersRotate: keys and token go with the digest that runs already; nothing is skipped when that fails.
+// TestVerifiersRotate: keys and token are updated with the running digest; if that fails, the digest is not
+// skipped afterwards.
 func TestVerifiersRotate(t *testing.T) {
 	j := converged(t)
 	both := Node{ID: "n1", Keys: keys(old)}
@@ -236,7 +237,7 @@ func TestVerifiersRotate(t *testing.T) {
 		t.Errorf("verifier set %q", j.Rollout.VerifierSet)
 	}
 	j = j.Named(targetBuild, targetBuild, testNow)
-	// The old key goes; the build is vouched for by the task that was signed with the new one.
+	// The old key is removed; the task that was signed with the new key permits the build.
 	for _, p := range [...]string{wire.ProbeTaskWait, wire.ProbeNoop} {
 		j = j.Observe(p, true, "", testNow)
 	}
@@ -268,7 +269,7 @@ func TestAnOperatorsPackageRuns(t *testing.T) {
 	}
 }
 
-// TestStepsKeepTheirPromises takes any steps in any order.
+// TestStepsKeepTheirPromises takes random steps in any order.
 func TestStepsKeepTheirPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		j, now, rank, keyed := installed(), testNow, 0, map[string]bool{}

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 )
 
-// maxBinary is what it may take of a node's disk, and of every download of it.
+// maxBinary bounds the binary's size, on a node's disk and in every download.
 const maxBinary = 8_500_000
 
 // build makes the binary with the Makefile's own flags.
@@ -45,8 +45,9 @@ func build(t *testing.T) string {
 	return path
 }
 
-// TestProgram runs the real binary against a real platform: it enrolls, takes tasks, and ends on SIGTERM. What it takes
-// of the machine is printed and not judged, except its size, which no machine changes; `make bench` has the targets.
+// TestProgram runs the real binary against a real platform: it enrolls, takes tasks, and ends on SIGTERM. Its
+// resource usage is printed and not judged, except for its size, which does not depend on the machine; `make
+// bench` has the targets.
 func TestProgram(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: builds a binary")
@@ -92,7 +93,7 @@ func TestProgram(t *testing.T) {
 	switch {
 	case fi.Size() > maxBinary:
 		t.Errorf("the binary has %d bytes, more than %d", fi.Size(), maxBinary)
-	case stopped > 15*time.Second: // a long poll of 25 s is under way
+	case stopped > 15*time.Second: // a long poll of 25 s is in progress
 		t.Errorf("stopping took %v", stopped)
 	}
 	for _, want := range []string{"agent starts", "recovery_enrolled", "taking tasks", "shutdown", "stopped"} {

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestDiag: what one process of the agent decided, another prints.
+// TestDiag: a second process prints the decisions of the agent's process.
 func TestDiag(t *testing.T) {
 	dir := t.TempDir()
 	where := recordFlags{dir: filepath.Join(dir, "disk"), mirror: filepath.Join(dir, "mirror")}
@@ -41,7 +41,7 @@ func TestDiag(t *testing.T) {
 		f.Entries[0].NodeID != "node-1" {
 		t.Errorf("exit %d, %v:\n%s", code, err, out)
 	}
-	behind := filepath.Join(dir, "behind") // as a disk that takes nothing any more leaves it
+	behind := filepath.Join(dir, "behind") // as a full disk leaves it
 	if err := os.CopyFS(behind, os.DirFS(where.dir)); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// unit starts the installed program again whenever it ends, as Restart=always does.
+// unit restarts the installed program whenever it ends, like Restart=always.
 type unit struct {
 	t    *testing.T
 	bin  string
@@ -64,18 +64,18 @@ func (u *unit) once() bool {
 		u.t.Errorf("start: %v", err)
 		return false
 	}
-	_ = u.cmd.Wait() // that it is killed, or exits 1, is what is tried here
+	_ = u.cmd.Wait() // being killed, or exiting with 1, is under test
 	return true
 }
 
-// kill ends the running process without a word.
+// kill kills the running process.
 func (u *unit) kill() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	_ = u.cmd.Process.Kill() // it may be on its way to the next one
+	_ = u.cmd.Process.Kill() // it may be about to exec the next build
 }
 
-// program gives the build that the unit's process is by now.
+// program returns the build of the unit's current process.
 func (u *unit) program() string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -83,7 +83,7 @@ func (u *unit) program() string {
 	return path
 }
 
-// artifact puts a program into the platform's folder and gives its digest.
+// artifact puts a program into the platform's folder and returns its digest.
 func artifact(t *testing.T, dir string, text []byte) string {
 	t.Helper()
 	sum := sha256.Sum256(text)
@@ -94,7 +94,7 @@ func artifact(t *testing.T, dir string, text []byte) string {
 	return sha
 }
 
-// rollout orders an update and waits for its end, doing meanwhile.
+// rollout orders an update, calls meanwhile, and waits for the end.
 func rollout(t *testing.T, p *platformtest.Platform, order map[string]any, meanwhile func()) wire.Rollout {
 	t.Helper()
 	var made struct {
@@ -118,13 +118,14 @@ func rollout(t *testing.T, p *platformtest.Platform, order map[string]any, meanw
 	}
 }
 
-// TestUpdatesItself runs the real program against a real platform: it becomes another build, survives being killed on
-// the way, goes back from one that cannot live, and does not try that again.
+// TestUpdatesItself runs the real program against a real platform: it becomes another build, survives being killed
+// in between, reverts a build that crashes, and does not try that again.
 func TestUpdatesItself(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: builds a binary")
 	}
-	if id, err := os.ReadFile("/etc/machine-id"); err != nil || len(id) < 2 { // without it the platform takes no heartbeat
+	// the platform accepts no heartbeat without it
+	if id, err := os.ReadFile("/etc/machine-id"); err != nil || len(id) < 2 {
 		t.Skip("skipped: needs /etc/machine-id, which a booted machine has")
 	}
 	bin := build(t)

@@ -18,7 +18,7 @@ import (
 // maxBinary is the program's budget in bytes: it is pushed to a machine for every drill.
 const maxBinary = 5_000_000
 
-// build makes the program with the flags that the Makefile has.
+// build builds the program with the Makefile's flags.
 func build(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "gpuaas-fault")
@@ -50,7 +50,8 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// TestSameFlagsAsMakefile: the size is promised of what is built, not of what is tested.
+// TestSameFlagsAsMakefile: the test's build uses the release's flags, so that the size limit applies to the
+// release.
 func TestSameFlagsAsMakefile(t *testing.T) {
 	b, err := os.ReadFile("../../Makefile")
 	if err != nil {

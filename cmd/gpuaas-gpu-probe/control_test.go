@@ -15,7 +15,7 @@ import (
 	"unsafe"
 )
 
-// nvmlDir has the fake library, which the lab's nodes have, too.
+// nvmlDir contains the fake library, which the lab's nodes use as well.
 const nvmlDir = "../../lab/nvml"
 
 // The layout of the control file, as in fake.c.
@@ -37,9 +37,9 @@ type fakeEntry struct {
 	odd   uint32
 }
 
-// What else a call does, as in fake.c.
+// Special behavior of a call, as in fake.c.
 const (
-	full  = 1 + iota // its text has no NUL at its end
+	full  = 1 + iota // its text has no terminating NUL
 	noise            // its text is unused
 	talks            // it prints to stdout
 	eats             // allocates memory until the process is killed
@@ -57,7 +57,7 @@ type fakeHead struct {
 	events                   [maxEvents]fakeEvent
 }
 
-// control is the control file of one fake driver, mapped.
+// control is the mapped control file of one fake driver.
 type control struct {
 	t     *testing.T
 	path  string
@@ -65,7 +65,7 @@ type control struct {
 	index map[string]int
 }
 
-// newControl makes a control file by a profile.
+// newControl creates a control file from a profile.
 func newControl(t *testing.T, profile string) *control {
 	t.Helper()
 	names := callNames(t)
@@ -100,7 +100,7 @@ func newControl(t *testing.T, profile string) *control {
 	return c
 }
 
-// callNames reads the fake's calls, in their order.
+// callNames reads the fake's calls, in order.
 func callNames(t testing.TB) (names []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(nvmlDir, "calls.h"))
@@ -113,7 +113,7 @@ func callNames(t testing.TB) (names []string) {
 	return names
 }
 
-// load sets what a profile has.
+// load sets the values of a profile.
 func (c *control) load(profile string) {
 	c.t.Helper()
 	text, err := os.ReadFile(filepath.Join(nvmlDir, "profiles", profile+".txt"))
@@ -168,7 +168,7 @@ func (c *control) number(s string) int {
 
 func (c *control) head() *fakeHead { return (*fakeHead)(unsafe.Pointer(&c.mem[0])) }
 
-// entry is the entry of a call about a GPU, or about none.
+// entry returns the entry of a call about a GPU, or about none.
 func (c *control) entry(gpu int, call string) *fakeEntry {
 	c.t.Helper()
 	i, ok := c.index[call]
@@ -201,7 +201,7 @@ func wake(word *uint32) {
 	_, _, _ = syscall.Syscall6(syscall.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, 1<<30, 0, 0, 0)
 }
 
-// hang holds a call about a GPU until release.
+// hang makes a call about a GPU hang until release.
 func (c *control) hang(gpu int, call string) { atomic.StoreUint32(&c.entry(gpu, call).hang, 1) }
 
 func (c *control) release(gpu int, call string) {

@@ -16,7 +16,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/hosttools"
 )
 
-// driverLibrary is NVIDIA's library of a package that is unpacked on this host; a test that has none is skipped.
+// driverLibrary returns NVIDIA's library from a package that is unpacked on this host; without one the test is
+// skipped.
 func driverLibrary(t *testing.T, name string) string {
 	t.Helper()
 	found, _ := filepath.Glob(filepath.Join(hosttools.Package(name), "usr/lib/*/nvidia/*/libnvidia-ml.so.1"))
@@ -26,7 +27,7 @@ func driverLibrary(t *testing.T, name string) string {
 	return found[0]
 }
 
-// askedFor are the symbols that the probe looks up, as its sources have them.
+// askedFor lists the symbols that the probe looks up, according to its sources.
 func askedFor(t *testing.T) (symbols []string) {
 	t.Helper()
 	sources, err := filepath.Glob("*_linux.go")
@@ -52,7 +53,7 @@ func askedFor(t *testing.T) (symbols []string) {
 	return symbols
 }
 
-// defined are the functions that a library has, by its own table.
+// defined lists the functions in a library's symbol table.
 func defined(t *testing.T, library string) map[string]bool {
 	t.Helper()
 	f, err := elf.Open(library)
@@ -71,9 +72,9 @@ func defined(t *testing.T, library string) map[string]bool {
 	return has
 }
 
-// TestDriverLibraries loads the libraries of NVIDIA's own driver on a host without that driver: the driver is
-// reported as not loaded, which differs from a missing library; no GPU is invented; and each look-up finds the entry
-// of the library's own table.
+// TestDriverLibraries loads NVIDIA's own libraries on a host without the driver: the driver is reported as not
+// loaded, which differs from a missing library; no GPU is invented; and each lookup finds the entry in the
+// library's own table.
 func TestDriverLibraries(t *testing.T) {
 	compiler(t)
 	b := built{probe: filepath.Join(t.TempDir(), "probe")}

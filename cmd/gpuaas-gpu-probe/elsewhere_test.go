@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestElsewhere: of all that is on a PCI bus, NVIDIA's GPUs that its driver does not have.
+// TestElsewhere finds, among all devices on a PCI bus, NVIDIA's GPUs that its driver does not have.
 func TestElsewhere(t *testing.T) {
 	bus := t.TempDir()
 	for address, d := range map[string][3]string{

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 )
 
-// called are the calls that a sample makes, by their names in the control file. The second are those about no GPU.
+// called lists the calls of a sample, by their names in the control file; the second list has those about no GPU.
 func called(t *testing.T, b *built) (of, about []string) {
 	t.Helper()
 	c := newControl(t, "h100x8")
@@ -31,7 +31,7 @@ func called(t *testing.T, b *built) (of, about []string) {
 	return of, about
 }
 
-// symbolOf is the call that an entry of the control file belongs to.
+// symbolOf returns the call that an entry of the control file belongs to.
 func symbolOf(entry string) string {
 	if strings.HasPrefix(entry, "field_") {
 		return "nvmlDeviceGetFieldValues"
@@ -42,10 +42,10 @@ func symbolOf(entry string) string {
 			return with
 		}
 	}
-	return strings.TrimSuffix(entry, "_v2") // Init's is that of all its versions
+	return strings.TrimSuffix(entry, "_v2") // Init's entry is for all its versions
 }
 
-// hangsAnywhere: whichever call does not return, it is named with its GPU, and no sample comes until it returns.
+// hangsAnywhere: if any call hangs, it is reported with its GPU, and no sample arrives until it returns.
 func hangsAnywhere(t *testing.T, b *built) {
 	of, about := called(t, b)
 	about = slices.DeleteFunc(about, func(name string) bool { return name == "nvmlInit_v2" })
@@ -57,7 +57,7 @@ func hangsAnywhere(t *testing.T, b *built) {
 				(gpu == noGPUs) == (e.GPU == nil) && (gpu == noGPUs || *e.GPU.Index == gpu)
 		})
 	}
-	const side = 8 // processes side by side, each of which waits a second for each call
+	const side = 8 // concurrent processes, each of which waits a second for each call
 	var wg sync.WaitGroup
 	for i := range side {
 		wg.Go(func() {
@@ -78,7 +78,7 @@ func hangsAnywhere(t *testing.T, b *built) {
 		})
 	}
 	for _, entry := range [...]string{"nvmlInit_v2", "nvmlEventSetCreate", "nvmlEventSetWait_v2"} {
-		wg.Go(func() { // these are called once, or are meant to wait
+		wg.Go(func() { // these are called once, or are expected to wait
 			c := newControl(t, "h100x8")
 			c.hang(noGPUs, entry)
 			r := b.start(t, c, "--call-deadline=1s")
@@ -92,15 +92,15 @@ func hangsAnywhere(t *testing.T, b *built) {
 	wg.Wait()
 }
 
-// all are the samples that came.
+// all returns the samples that arrived.
 func (r *running) all() []*report.Sample {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.samples)
 }
 
-// crashesAnywhere: whichever call ends the process, its output ends with a complete line and holds no sample of the
-// failed call.
+// crashesAnywhere: if any call crashes the process, its output ends with a complete line and holds no sample of
+// the failed call.
 func crashesAnywhere(t *testing.T, b *built) {
 	of, about := called(t, b)
 	try := func(gpu int, entry string) {
@@ -119,8 +119,8 @@ func crashesAnywhere(t *testing.T, b *built) {
 	}
 }
 
-// oddTexts: an unterminated text, or one that is not UTF-8, does not end a sample. A GPU without an identity gets no
-// handle.
+// oddTexts: an unterminated text, or one that is not UTF-8, does not end a sample. A GPU without an identity gets
+// no handle.
 func oddTexts(t *testing.T, b *built) {
 	texts := map[string]report.Signal{"nvmlDeviceGetUUID": "", "nvmlDeviceGetName": "",
 		"nvmlDeviceGetVbiosVersion": report.VBIOS, "nvmlDeviceGetInforomImageVersion": report.InfoROM,
@@ -147,8 +147,8 @@ func oddTexts(t *testing.T, b *built) {
 	}
 }
 
-// hugeNumbers: an answer that does not fit is unreadable, never zero, never negative, and never more GPUs than there
-// can be.
+// hugeNumbers: an out-of-range number is reported as unreadable, never as zero or negative, and there are never
+// more GPUs than possible.
 func hugeNumbers(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	for _, entry := range callNames(t) {
@@ -183,7 +183,7 @@ func hugeNumbers(t *testing.T, b *built) {
 // invalidCode is NVML's INVALID_ARGUMENT.
 const invalidCode = 2
 
-// printingLibrary: what a library prints does not get between the lines of the probe.
+// printingLibrary: a library's output does not mix with the probe's lines.
 func printingLibrary(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	for g := range 8 {
@@ -199,7 +199,7 @@ func printingLibrary(t *testing.T, b *built) {
 	}
 }
 
-// eatsMemory: a library that takes memory gets no more than the process may have, and samples go on.
+// eatsMemory: a library that leaks memory cannot exceed the process's limit, and samples continue.
 func eatsMemory(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	r := b.start(t, c, patient)
@@ -212,7 +212,8 @@ func eatsMemory(t *testing.T, b *built) {
 	r.next(2)
 }
 
-// unloadedWithin: a driver that goes within a sample leaves GPUs without answers, and the one after it ends the probe.
+// unloadedWithin: if the driver disappears during a sample, GPUs have no values, and the next sample ends the
+// probe.
 func unloadedWithin(t *testing.T, b *built) {
 	for _, code := range [...]int{1, 9, 18} {
 		c := newControl(t, "h100x8")
@@ -239,9 +240,9 @@ func unloadedWithin(t *testing.T, b *built) {
 	}
 }
 
-// handedOver: GPUs that the driver does not have any more, since they were given to a virtual machine, are not
-// invented, and what an owner of a MIG instance may not ask is refused, not zero. An unset expected number of GPUs is
-// reported as such.
+// handedOver: GPUs that the driver no longer has, since they were passed to a virtual machine, are not invented,
+// and a value that the owner of a MIG instance may not query is refused, not zero. An unset expected number of
+// GPUs is reported as such.
 func handedOver(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	r := b.start(t, c, patient)

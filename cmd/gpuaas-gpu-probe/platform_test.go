@@ -23,23 +23,25 @@ import (
 	prober "github.com/gpuaas/gpuaasctl/preflight/probe"
 )
 
-// nodeWithGPU is a node whose library and kernel log alone are not real: agent, probe, platform and policy are.
+// nodeWithGPU is a node on which only the library and the kernel log are fake: agent, probe, platform and policy
+// are real.
 type nodeWithGPU struct {
 	t   *testing.T
 	p   *platformtest.Platform
-	log *os.File // what the kernel log is read from
+	log *os.File // source of the fake kernel log
 	seq int
 
-	judge, file string // the program that judges, and what the agent keeps of its GPUs
+	judge, file string // the judging program, and the agent's file about its GPUs
 }
 
-// TestFromTheLibraryToThePlatform: the answers of the driver's library and the kernel log become the node's status,
+// TestFromTheLibraryToThePlatform: values of the driver's library and the kernel log become the node's status,
 // through the real programs.
 func TestFromTheLibraryToThePlatform(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: builds binaries")
 	}
-	if id, err := os.ReadFile("/etc/machine-id"); err != nil || len(id) < 2 { // the platform takes no heartbeat without it
+	// the platform accepts no heartbeat without it
+	if id, err := os.ReadFile("/etc/machine-id"); err != nil || len(id) < 2 {
 		t.Skip("skipped: needs /etc/machine-id, which a booted machine has")
 	}
 	cc, dir := compiler(t), t.TempDir()
@@ -100,8 +102,8 @@ func TestFromTheLibraryToThePlatform(t *testing.T) {
 	})
 }
 
-// here returns when what the agent keeps in its file comes to the health and decision that the platform's events came
-// to, judged by the same program.
+// here returns once the agent's file leads to the same health and decision as the platform's events, judged by the
+// same program.
 func (n *nodeWithGPU) here(health policy.Health, decided string, probe report.ProbeState) {
 	n.t.Helper()
 	words, j := "", policy.Judgement{}
@@ -179,7 +181,7 @@ func (n *nodeWithGPU) startAgent(agent, probe, library, control string) {
 	})
 }
 
-// kernel prints a line to the kernel log, once what was printed before is read: each read of it is one record.
+// kernel prints a line to the kernel log once the previous one was read: each read returns one record.
 func (n *nodeWithGPU) kernel(text string) {
 	n.t.Helper()
 	if n.seq > 0 {
@@ -194,7 +196,7 @@ func (n *nodeWithGPU) kernel(text string) {
 	n.seq++
 }
 
-// await returns when the platform's document of the node has both words, and a finding of that text.
+// await returns when the platform's document about the node has both words, and a finding with that text.
 func (n *nodeWithGPU) await(health, status, finding string) {
 	n.t.Helper()
 	var d struct {

@@ -22,14 +22,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 )
 
-// built are the programs that the tests run.
+// built holds the programs that the tests run.
 type built struct {
 	probe, without string // with and without cgo
 	fake           string
-	flavours       map[string]string // of the fake, by the definition that it is compiled with
+	flavours       map[string]string // builds of the fake, by the macro that they are compiled with
 }
 
-// compiler is the host's C compiler; a test that has none is skipped.
+// compiler returns the host's C compiler; without one the test is skipped.
 func compiler(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("go", "env", "CC").Output()
@@ -77,7 +77,7 @@ func compileFake(t *testing.T, cc, define, to string) {
 	}
 }
 
-// patient has no call reported as stuck, however slow the machine is.
+// patient disables reports of stuck calls, however slow the machine is.
 const patient = "--call-deadline=10m"
 
 // command prepares the probe with a fake library.
@@ -119,7 +119,7 @@ func decode(t *testing.T, line []byte) *report.Sample {
 	return s
 }
 
-// running is a probe that goes on, and what it has written.
+// running is a running probe, with its output.
 type running struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -181,7 +181,7 @@ func (r *running) read(out io.Reader) {
 	}
 }
 
-// await returns when a sample for which ok is true has come.
+// await returns when a sample arrives for which ok is true.
 func (r *running) await(what string, ok func(*report.Sample) bool) *report.Sample {
 	r.t.Helper()
 	var found *report.Sample
@@ -196,7 +196,7 @@ func (r *running) await(what string, ok func(*report.Sample) bool) *report.Sampl
 	return found
 }
 
-// next returns after n more samples, the first of which begins later than now.
+// next returns after n more samples, the first of which begins after the call.
 func (r *running) next(n int) *report.Sample {
 	r.t.Helper()
 	now, seen := time.Now(), 0
@@ -208,13 +208,13 @@ func (r *running) next(n int) *report.Sample {
 			return true
 		}
 		if s == r.samples[len(r.samples)-1] {
-			seen = 0 // they are looked at from the beginning the next time
+			seen = 0 // start from the beginning the next time
 		}
 		return false
 	})
 }
 
-// event returns when an event of the type for which ok is true has come.
+// event returns when an event of the type arrives for which ok is true.
 func (r *running) event(t report.EventType, what string, ok func(*report.Event) bool) *report.Event {
 	r.t.Helper()
 	var found *report.Event
@@ -230,7 +230,7 @@ func (r *running) event(t report.EventType, what string, ok func(*report.Event) 
 	return found
 }
 
-// count counts the events that came and are so.
+// count counts the events for which so is true.
 func (r *running) count(so func(*report.Event) bool) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -246,7 +246,7 @@ func (r *running) xids(code int) int {
 	return r.count(func(e *report.Event) bool { return e.XID != nil && *e.XID.Code == code })
 }
 
-// TestProbe builds the probe and a library in C, and tries all that a driver may do.
+// TestProbe builds the probe and a library in C, and tests everything that a driver may do.
 func TestProbe(t *testing.T) {
 	b := buildAll(t)
 	for name, test := range map[string]func(*testing.T, *built){
@@ -263,7 +263,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// profiles: what a profile has is in the sample, and what it has not is not supported.
+// profiles: values of a profile are in the sample, and other signals are not supported.
 func profiles(t *testing.T, b *built) {
 	for profile, want := range map[string]map[report.Signal]string{
 		"h100x8": {report.Temperature: "29", report.TemperatureMargin: "56", report.ShutdownTLimit: "-8",
@@ -300,7 +300,7 @@ func profiles(t *testing.T, b *built) {
 	}
 }
 
-// noDriver: no library and no driver are two states, and neither has a GPU.
+// noDriver: a missing library and a missing driver are distinct states, and neither has a GPU.
 func noDriver(t *testing.T, b *built) {
 	garbage := filepath.Join(t.TempDir(), "libnvidia-ml.so.1")
 	if err := os.WriteFile(garbage, []byte("no library\n"), 0o600); err != nil {
@@ -353,7 +353,8 @@ func withoutCGO(t *testing.T, b *built) {
 	}
 }
 
-// everyCallRefused: whatever one call answers, the sample is whole, and what was refused is neither zero nor a value.
+// everyCallRefused: if any one call is refused, the sample is complete, and the refused value is neither zero nor
+// set.
 func everyCallRefused(t *testing.T, b *built) {
 	names := callNames(t)
 	for i, name := range names {
@@ -389,7 +390,7 @@ func everyCallRefused(t *testing.T, b *built) {
 	}
 }
 
-// lostHandle: a GPU that is counted and then has no handle is a GPU without values.
+// lostHandle: a GPU that is counted but has no handle is a GPU without values.
 func lostHandle(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	c.refuse(3, "nvmlDeviceGetHandleByIndex_v2", report.GPUIsLost)
@@ -405,8 +406,8 @@ func lostHandle(t *testing.T, b *built) {
 	}
 }
 
-// oneLostCall: a library that answers some calls about a lost GPU from memory does not make it healthy, and it is not
-// asked on.
+// oneLostCall: if a library returns cached values for a lost GPU, the GPU is not healthy, and no further calls are
+// made about it.
 func oneLostCall(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	c.refuse(5, "nvmlDeviceGetRemappedRows", report.GPUIsLost)
@@ -442,7 +443,7 @@ func missingSymbols(t *testing.T, b *built) {
 	}
 }
 
-// hang: a call that does not return is reported with its GPU; when it returns, samples go on.
+// hang: a hanging call is reported with its GPU; when it returns, samples continue.
 func hang(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	r := b.start(t, c, "--call-deadline=10s")
@@ -459,7 +460,7 @@ func hang(t *testing.T, b *built) {
 	r.next(1)
 }
 
-// hangOnce: for one sample the probe does not wait on.
+// hangOnce: with a single sample the probe does not wait for a hanging call.
 func hangOnce(t *testing.T, b *built) {
 	c := newControl(t, "t4")
 	c.hang(0, "nvmlDeviceGetTemperature")
@@ -474,7 +475,7 @@ func hangOnce(t *testing.T, b *built) {
 	}
 }
 
-// crash: a call that ends the process leaves whole lines only.
+// crash: after a crash in a call the output has only complete lines.
 func crash(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	r := b.start(t, c, patient)
@@ -506,7 +507,7 @@ func xidOnce(t *testing.T, b *built) {
 	}
 }
 
-// noSpin: a wait that returns at once is not called again at once. Between three calls are two seconds.
+// noSpin: a wait that returns at once is not repeated at once: three calls take two seconds.
 func noSpin(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	c.head().impatient = 1
@@ -522,8 +523,8 @@ func noSpin(t *testing.T, b *built) {
 	r.event(report.XIDEvent, "XID 31", func(e *report.Event) bool { return *e.XID.Code == 31 })
 }
 
-// recoveryActions: each change of the driver's own verdict is an event, also without an event of the driver, and a
-// new number is unknown.
+// recoveryActions: each change of the driver's recovery action is an event, even without an event of the driver,
+// and an unknown number is unknown.
 func recoveryActions(t *testing.T, b *built) {
 	c := newControl(t, "rtx4000-ada")
 	r := b.start(t, c, patient)
@@ -545,7 +546,7 @@ func recoveryActions(t *testing.T, b *built) {
 	}
 }
 
-// uuidChanges: after a reset a GPU may be another one, whose events are waited for.
+// uuidChanges: after a reset a GPU may have another UUID, and its events are received.
 func uuidChanges(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	r := b.start(t, c, patient)
@@ -562,7 +563,7 @@ func uuidChanges(t *testing.T, b *built) {
 	}
 }
 
-// unloaded: when the driver goes, the probe ends, since what it has loaded belongs to it.
+// unloaded: when the driver is unloaded, the probe exits, since the loaded library belongs to that driver.
 func unloaded(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	r := b.start(t, c, patient)
@@ -575,7 +576,7 @@ func unloaded(t *testing.T, b *built) {
 	}
 }
 
-// eventsRefused: if events are not supported, that is reported once, and samples go on.
+// eventsRefused: if events are not supported, that is reported once, and samples continue.
 func eventsRefused(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	for g := range 8 {
@@ -593,7 +594,7 @@ func eventsRefused(t *testing.T, b *built) {
 	}
 }
 
-// floodOfEvents: a driver that raises events without end does not keep samples back, and none is lost.
+// floodOfEvents: endless events of a driver do not delay samples, and none is lost.
 func floodOfEvents(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	r := b.start(t, c, patient)
@@ -605,7 +606,7 @@ func floodOfEvents(t *testing.T, b *built) {
 	r.next(2)
 }
 
-// stdinCloses: a probe whose agent is gone ends.
+// stdinCloses: a probe whose agent has exited exits.
 func stdinCloses(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	r := b.start(t, c, patient)
@@ -633,8 +634,8 @@ func stdinCloses(t *testing.T, b *built) {
 	}
 }
 
-// TestLibrary loads the library that an environment variable names: no crash, no busy loop, complete samples, no
-// values of a GPU whose handle is refused because it is lost.
+// TestLibrary loads the library that an environment variable names: no crash, no busy loop, complete samples, and
+// no values of a GPU whose handle is refused because it is lost.
 func TestLibrary(t *testing.T) {
 	library := os.Getenv(libraryVariable)
 	if library == "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/hosttools"
 )
 
-// pynvmlScript prints what pynvml reads: a list of what each GPU answers, by name; an error is its code in a list.
+// pynvmlScript prints what pynvml reads: a list of each GPU's values, by name; an error is its code in a list.
 const pynvmlScript = `
 import json, pynvml as n
 n.nvmlInit()
@@ -46,7 +46,7 @@ for i in range(n.nvmlDeviceGetCount()):
 print(json.dumps({"driver": n.nvmlSystemGetDriverVersion(), "gpus": gpus}))
 `
 
-// asSystems makes a folder in which the fake has the names of the system's library.
+// asSystems creates a folder in which the fake has the file names of the system's library.
 func asSystems(t *testing.T, fake string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -58,7 +58,7 @@ func asSystems(t *testing.T, fake string) string {
 	return dir
 }
 
-// unpackedPackage is the folder of a package; a test that has none is skipped.
+// unpackedPackage returns the folder of a package; without it the test is skipped.
 func unpackedPackage(t *testing.T, name string) string {
 	t.Helper()
 	dir := hosttools.Package(name)
@@ -68,8 +68,8 @@ func unpackedPackage(t *testing.T, name string) string {
 	return dir
 }
 
-// otherReaders: pynvml and nvtop, which are independent of this project, read the same values from the library as the
-// probe.
+// otherReaders: pynvml and nvtop, which are independent of this project, read the same values from the library as
+// the probe.
 func otherReaders(t *testing.T, b *built) {
 	t.Run("pynvml", func(t *testing.T) {
 		module := filepath.Join(unpackedPackage(t, "python3-pynvml"), "usr/lib/python3/dist-packages")
@@ -130,7 +130,7 @@ func otherReaders(t *testing.T, b *built) {
 	})
 }
 
-// agree compares what both read.
+// agree compares the values that both read.
 func agree(t *testing.T, profile string, s *report.Sample, driver string, gpus []map[string]json.RawMessage) {
 	t.Helper()
 	if s.Library.Driver.String() != driver || len(s.GPUs) != len(gpus) {

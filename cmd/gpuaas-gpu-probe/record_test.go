@@ -15,13 +15,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// answered is an answer of a recording.
+// answered is a response in a recording.
 type answered struct {
 	FunctionReturn *int `yaml:"FunctionReturn"`
 	ReturnValue    any  `yaml:"ReturnValue"`
 }
 
-// recorded is a recording, with the parts that DCGM's NVML injection library reads, and Other, which it passes over.
+// recorded is a recording, with the parts that DCGM's NVML injection library reads, and Other, which it ignores.
 type recorded struct {
 	Global    map[string]yaml.Node            `yaml:"Global"`
 	Device    map[string]map[string]yaml.Node `yaml:"Device"`
@@ -29,9 +29,10 @@ type recorded struct {
 	Other     map[string]yaml.Node            `yaml:"Other"`
 }
 
-// The form of a value, by key, as that library reads it (NVIDIA/DCGM 72fa3fe, nvml-injection/src: InjectedNvml.cpp and
-// NvmlReturnDeserializer.cpp): numbers, of them those in a structure; texts; and how many arguments a key has. It ends
-// the process that loads a file with another form, and refuses one with a key in Global that it does not know.
+// The format of a value, by key, as that library reads it (NVIDIA/DCGM 72fa3fe, nvml-injection/src:
+// InjectedNvml.cpp and NvmlReturnDeserializer.cpp): numbers, including those in a structure; texts; and the number
+// of arguments of a key. The library crashes on a file with another format, and rejects one with an unknown key in
+// Global.
 var (
 	globalKeys = []string{"Count", "CudaDriverVersion", "DriverVersion", "NVMLVersion"}
 	arguments  = map[string]int{"TotalEccErrors": 2, "MemoryErrorCounter": 3, "NvLinkState": 1, "NvLinkErrorCounter": 2,
@@ -48,7 +49,7 @@ var (
 		"SramEccErrorStatus": {"aggregateCor", "aggregateUncBucketL2", "aggregateUncBucketMcu", "aggregateUncBucketOther",
 			"aggregateUncBucketPcie", "aggregateUncBucketSm", "aggregateUncParity", "aggregateUncSecDed",
 			"bThresholdExceeded", "version", "volatileCor", "volatileUncParity", "volatileUncSecDed"},
-		"GspFirmwareMode": {"isEnabled"}, // the library does not play it
+		"GspFirmwareMode": {"isEnabled"}, // the library does not play it back
 	}
 	textKeys = []string{"UUID", "Name", "VbiosVersion", "InforomImageVersion", "GspFirmwareVersion"}
 )
@@ -71,7 +72,7 @@ func (b *built) record(t *testing.T, c *control) recorded {
 	return doc
 }
 
-// find returns the answer to a call with arguments, or nil.
+// find returns the response to a call with arguments, or nil.
 func find(t *testing.T, of map[string]yaml.Node, key string, args ...int) *answered {
 	t.Helper()
 	node, ok := of[key]
@@ -92,7 +93,7 @@ func find(t *testing.T, of map[string]yaml.Node, key string, args ...int) *answe
 	return &a
 }
 
-// keyedBy are the key and the arguments of an entry of the control file.
+// keyedBy returns the key and the arguments of an entry of the control file.
 func keyedBy(entry string) (key string, args []int) {
 	key, rest, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(entry, "nvmlDeviceGet"), "nvmlSystemGet"), "_")
 	switch rest {
@@ -124,8 +125,7 @@ func keyedBy(entry string) (key string, args []int) {
 	return key, args
 }
 
-// recording: every call that a sample makes and its answer is in the file, in the form that DCGM's injection library
-// plays.
+// recording: every call of a sample and its response are in the file, in the format of DCGM's injection library.
 func recording(t *testing.T, b *built) {
 	for _, profile := range [...]string{"h100x8", "a100-mig", "t4"} {
 		c := newControl(t, profile)
@@ -163,7 +163,7 @@ func recording(t *testing.T, b *built) {
 	}
 }
 
-// whatIsRecorded compares what was asked about a GPU with what is recorded.
+// whatIsRecorded compares the calls about a GPU with the recording.
 func whatIsRecorded(t *testing.T, c *control, got map[string]yaml.Node, gpu int) {
 	t.Helper()
 	fields := fieldsOf(t, got)
@@ -190,7 +190,7 @@ func whatIsRecorded(t *testing.T, c *control, got map[string]yaml.Node, gpu int)
 	}
 }
 
-// field is the recorded value of a field.
+// field returns the recorded value of a field.
 type field struct {
 	ID     int   `yaml:"fieldId"`
 	Type   int   `yaml:"valueType"`
@@ -198,7 +198,7 @@ type field struct {
 	Value  int64 `yaml:"value"`
 }
 
-// fieldsOf are the fields in the order of the file.
+// fieldsOf returns the fields in the order of the file.
 func fieldsOf(t *testing.T, of map[string]yaml.Node) (all []field) {
 	t.Helper()
 	var doc struct {
@@ -209,7 +209,7 @@ func fieldsOf(t *testing.T, of map[string]yaml.Node) (all []field) {
 	if err := node.Decode(&doc); err != nil || doc.FunctionReturn != 0 || len(doc.ReturnValue.Content) != 2*9 {
 		t.Fatalf("%d fields: %v", len(doc.ReturnValue.Content)/2, err)
 	}
-	const lastPlayed = 4 // type of a value; the library gives up at another one
+	const lastPlayed = 4 // type of a value; the library stops at another one
 	for i := 1; i < len(doc.ReturnValue.Content); i += 2 {
 		var f field
 		parts := map[string]any{}
@@ -225,7 +225,7 @@ func fieldsOf(t *testing.T, of map[string]yaml.Node) (all []field) {
 	return all
 }
 
-// shapes holds every answer about a GPU to the form in which it is read.
+// shapes checks every response about a GPU against the format in which it is read.
 func shapes(t *testing.T, of map[string]yaml.Node, profile string) {
 	t.Helper()
 	for key, node := range of {
@@ -254,7 +254,7 @@ func shapes(t *testing.T, of map[string]yaml.Node, profile string) {
 	}
 }
 
-// formOf reports whether a value has the form of its key.
+// formOf reports whether a value has the format of its key.
 func formOf(key string, value any) bool {
 	if names, ok := structures[key]; ok && value != nil {
 		of, _ := value.(map[string]any)

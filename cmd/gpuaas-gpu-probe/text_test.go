@@ -13,8 +13,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 )
 
-// TestTextControl: the library's own text format, as on the lab's nodes, gives the same answers as the mapped file
-// that a test makes from it. Another text in its place counts at once, and raises its events once.
+// TestTextControl: the library's own text format, as on the lab's nodes, gives the same values as the mapped file
+// that a test makes from it. A replaced text takes effect at once, and raises its events once.
 func TestTextControl(t *testing.T) {
 	b := buildAll(t)
 	paths, err := filepath.Glob(filepath.Join(nvmlDir, "profiles", "*.txt"))
@@ -65,7 +65,7 @@ func TestTextControl(t *testing.T) {
 	})
 }
 
-// facts are a sample without its time.
+// facts returns a sample without its time.
 func facts(t *testing.T, s *report.Sample) string {
 	t.Helper()
 	c := *s

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/scenarios"
 )
 
-// folder has executable files of these names; one that ends in "-" is not executable.
+// folder creates a folder with executable files of these names; one that ends in "-" is not executable.
 func folder(t *testing.T, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -98,7 +98,8 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// TestDrillsOfTheOperator: a program that a built-in drill runs on the operator's machine comes with the lab.
+// TestDrillsOfTheOperator: every program that a built-in drill runs on the operator's machine is installed with
+// the lab.
 func TestDrillsOfTheOperator(t *testing.T) {
 	all, err := chaos.Load(scenarios.Files, "scenarios")
 	if err != nil {

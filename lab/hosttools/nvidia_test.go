@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestWithComponents: the sources of both forms get the two components, and nothing else changes.
+// TestWithComponents: sources in both formats get the two components, and nothing else changes.
 func TestWithComponents(t *testing.T) {
 	conf, to := t.TempDir(), filepath.Join(t.TempDir(), "sources")
 	if err := os.Mkdir(filepath.Join(conf, "sources.list.d"), 0o755); err != nil {

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// elsewhere are programs that the sources start and the table does not install, each with its reason.
+// elsewhere lists programs that the sources start and the table does not install, each with its reason.
 var elsewhere = map[string]string{
 	"sh": essential, "bash": essential, "sleep": essential, "cat": essential, "df": essential, "grep": essential,
 	"env": essential, "printf": essential,
@@ -35,7 +35,7 @@ var elsewhere = map[string]string{
 
 const essential = "Essential on Debian: every machine has it"
 
-// wrappers are functions that start the program in their parameter of this index, by folder.
+// wrappers are functions that start the program in the parameter with this index, by folder.
 var wrappers = map[string]map[string]int{
 	"lab":             {"command": 1, "commandAny": 1},
 	"chaos/node":      {"tool": 2, "must": 2},
@@ -44,8 +44,8 @@ var wrappers = map[string]map[string]int{
 	"internal/host":   {"run": 1},
 }
 
-// indirect are the places, by file and function, that start a program whose name is not a literal there: the
-// programs, or in parentheses why none is missing.
+// indirect lists functions, by file, that start a program whose name is not a literal there, with the programs or,
+// in parentheses, why none is missing.
 var indirect = map[string]string{
 	"agent/recorder/host_linux_test.go TestADiskThatTurnsReadOnly": "mount e2fsck",
 	"agent/gpu/supervisor.go run":                                  "(our own)",
@@ -130,8 +130,9 @@ var indirect = map[string]string{
 	"profile/secret.go RunSecret":                                  "(a profile's own)",
 }
 
-// TestEveryProgramIsKnown reads all sources of the module for what they start. A program that is in neither table, and
-// a start that cannot be read, fail it: the author of a new one decides who installs it.
+// TestEveryProgramIsKnown searches all sources of the module for programs that they start. It fails for a program
+// that is in neither table, and for a start that cannot be analyzed: the author of a new one decides who installs
+// it.
 func TestEveryProgramIsKnown(t *testing.T) {
 	programs, places := map[string]string{}, map[string]bool{}
 	root := filepath.Join("..", "..")
@@ -183,7 +184,7 @@ func TestEveryProgramIsKnown(t *testing.T) {
 	}
 }
 
-// started collects what file starts: programs by name with a place of each, and places where no name can be read.
+// started collects what file starts: programs by name with one place each, and places where no name can be found.
 func started(rel string, file *ast.File, programs map[string]string, places map[string]bool) {
 	folder := filepath.ToSlash(filepath.Dir(rel))
 	for _, decl := range file.Decls {
@@ -224,7 +225,7 @@ func started(rel string, file *ast.File, programs map[string]string, places map[
 	}
 }
 
-// programAt is the index of the argument with the program, for a call that starts one.
+// programAt returns the index of the argument with the program, for a call that starts one.
 func programAt(folder string, fun ast.Expr) (int, bool) {
 	switch f := fun.(type) {
 	case *ast.Ident:
@@ -258,7 +259,8 @@ func itself(arg ast.Expr) bool {
 	return ok && isNumber && x.Name == "os" && of.Sel.Name == "Args" && at.Value == "0"
 }
 
-// texts are the texts that an argument begins with: of "x", of append([]string{"x", "y"}, ...), of []string{"x"}.
+// texts returns the constant texts at the beginning of an argument: of "x", of append([]string{"x", "y"}, ...), of
+// []string{"x"}.
 func texts(arg ast.Expr) []string {
 	switch a := arg.(type) {
 	case *ast.BasicLit:
@@ -281,16 +283,16 @@ func texts(arg ast.Expr) []string {
 	return nil
 }
 
-// commandEnd is where a command of a shell's line ends, and the next one begins.
+// commandEnd matches the end of a command in a shell's line.
 var commandEnd = regexp.MustCompile(`[;|\n]|&&`)
 
-// programName is what a program's name looks like; braces, variables and assignments do not.
+// programName matches a program's name; braces, variables and assignments do not match.
 var programName = regexp.MustCompile(`^[a-z][a-z0-9._-]*$`)
 
 // builtin are words of the shell that start nothing.
 var builtin = []string{"cd", "echo", "exec", "exit", "set", "test", "true", "trap", "wait"}
 
-// scripted are the programs of a script behind sh -c, also where unshare or nsenter start the shell.
+// scripted returns the programs in a script after sh -c, even if unshare or nsenter starts the shell.
 func scripted(argv []string) []string {
 	at := slices.Index(argv, "-c")
 	if at < 1 || at+1 == len(argv) || !slices.Contains([]string{"sh", "bash"}, argv[at-1]) {
@@ -309,7 +311,7 @@ func scripted(argv []string) []string {
 	return all
 }
 
-// TestReading: the reader sees programs in every shape that the sources have, so that the test above can fail.
+// TestReading: the analysis finds programs in every form that the sources use, so that the test above can fail.
 func TestReading(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "x.go", `package lab
 func a() { exec.Command("one", x) }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestUnpack runs stand-ins for apt-get and dpkg: what they bring is found below the folder, one package that cannot be
-// had leaves the others, and nothing is asked twice.
+// TestUnpack runs stand-ins for apt-get and dpkg: unpacked programs are found below the folder, one failed package
+// does not affect the others, and nothing is downloaded twice.
 func TestUnpack(t *testing.T) {
 	home, bin := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// post sends JSON with a bearer token and reads the answer.
+// post sends JSON with a bearer token and reads the response.
 func post(t *testing.T, p *platformtest.Platform, url, token string, in, out any) int {
 	t.Helper()
 	b, err := json.Marshal(in)

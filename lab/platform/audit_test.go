@@ -35,7 +35,7 @@ func auditRows(t *testing.T, p *platformtest.Platform, query string) []auditRow 
 	return out.Items
 }
 
-// phases gives the audit as "phase count" words.
+// phases returns the audit as "phase count" words.
 func phases(rows []auditRow) string {
 	words := make([]string, len(rows))
 	for i, r := range rows {
@@ -44,7 +44,7 @@ func phases(rows []auditRow) string {
 	return strings.Join(words, ", ")
 }
 
-// TestAuditOfADeniedNode: one row at first, a summary for each window that it outlasts, one at its recovery.
+// TestAuditOfADeniedNode: the audit has a first row, a summary for each further window, and a row at the recovery.
 func TestAuditOfADeniedNode(t *testing.T) {
 	clk := &clock{}
 	var log logtest.Log
@@ -140,7 +140,7 @@ func TestCredentialReports(t *testing.T) {
 }
 
 // TestTwoCredentials: an application's two credentials are independent. Each has its own failure in the audit, and
-// the tenant's state is that of the one that fails, until that works or is no longer in use.
+// the tenant's state is that of the failing one, until that works or is no longer in use.
 func TestTwoCredentials(t *testing.T) {
 	clk := &clock{}
 	p := platformtest.StartPlatform(t, platformtest.Options{Now: clk.now, Config: func(c *platform.Config) {
@@ -192,7 +192,7 @@ func TestTwoCredentials(t *testing.T) {
 	}
 }
 
-// TestMetrics: counted by closed words, for the operator alone.
+// TestMetrics: labels have a closed set of values, and only the operator can read the metrics.
 func TestMetrics(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{})
 	p.Enroll(platformtest.NodeID)

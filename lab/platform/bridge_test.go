@@ -33,7 +33,7 @@ func openTerminal(t *testing.T, p *platformtest.Platform, serve func(*websocket.
 	return conn, m
 }
 
-// TestBridgeKeepsEveryByte: a browser that reads slowly holds the node up; nothing is lost, reordered or buffered
+// TestBridgeKeepsEveryByte: a browser that reads slowly blocks the node; nothing is lost, reordered or buffered
 // without bound.
 func TestBridgeKeepsEveryByte(t *testing.T) {
 	_, p := withRedis(t)
@@ -45,7 +45,7 @@ func TestBridgeKeepsEveryByte(t *testing.T) {
 	conn, m := openTerminal(t, p, func(c *websocket.Conn) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
-		c.CloseRead(ctx) // answers the gateway's pings, if this takes so long
+		c.CloseRead(ctx) // answers the gateway's pings, in case this takes long
 		for range frames {
 			if err := c.Write(ctx, websocket.MessageBinary, want); err != nil {
 				sent <- err
@@ -53,7 +53,7 @@ func TestBridgeKeepsEveryByte(t *testing.T) {
 			}
 		}
 		select {
-		case <-taken: // a close waits for its answer for a few seconds, and comes behind all of this
+		case <-taken: // a close waits a few seconds for its answer, which follows all of this data
 		case <-ctx.Done():
 		}
 		sent <- c.Close(websocket.StatusNormalClosure, "")
@@ -84,7 +84,8 @@ func TestBridgeKeepsEveryByte(t *testing.T) {
 	}
 }
 
-// TestBrowserLeavesBeforeTheNodeComes: the session ends at once, and the node learns that no browser waits.
+// TestBrowserLeavesBeforeTheNodeComes: the session ends at once, and the node gets an error, since no browser
+// waits.
 func TestBrowserLeavesBeforeTheNodeComes(t *testing.T) {
 	_, p := withRedis(t)
 	node := fakeNode{t, p, p.Enroll(platformtest.NodeID)}
@@ -103,7 +104,7 @@ func TestBrowserLeavesBeforeTheNodeComes(t *testing.T) {
 	}
 }
 
-// TestBrowserCut: a connection that breaks without a word ends the node's leg.
+// TestBrowserCut: a connection that breaks without a close frame ends the node's leg.
 func TestBrowserCut(t *testing.T) {
 	_, p := withRedis(t)
 	left := make(chan websocket.StatusCode, 1)

@@ -22,7 +22,7 @@ type correlator struct {
 	cloned string // why, "" for not
 }
 
-// hear takes a heartbeat, and gives the next challenge and whether its echo is wanted at once.
+// hear handles a heartbeat, and returns the next challenge and whether its echo is requested at once.
 func (c *correlator) hear(echo, remote string, now time.Time) (string, bool) {
 	a := echoed(c.links, echo, now)
 	c.next++
@@ -39,23 +39,24 @@ func (c *correlator) hear(echo, remote string, now time.Time) (string, bool) {
 	return l.Digest, a.Again
 }
 
-// process is one run of an agent: it has one heartbeat on its way, and echoes the newest challenge that it got.
+// process is one run of an agent: it has one heartbeat in flight, and echoes the newest challenge that it
+// received.
 type process struct {
 	name   string
 	holds  string
 	prompt bool
 }
 
-// message is a heartbeat that is held up on its way: who sent it does not wait for the answer any more.
+// message is a delayed heartbeat, whose sender no longer waits for the response.
 type message struct {
 	echo string
 	at   time.Time // when it arrives
-	tcp  bool      // its sender's kernel sends it again and again; otherwise an ingress holds it
+	tcp  bool      // its sender's kernel retransmits it; otherwise an ingress holds it
 }
 
 func clockAt(d time.Duration) time.Time { return time.Date(2026, 5, 25, 12, 0, 0, 0, time.UTC).Add(d) }
 
-// beat is a heartbeat whose answer arrives, and what the answer makes the agent send at once.
+// beat delivers a heartbeat and its response, and the echo that the response requests.
 func (c *correlator) beat(p *process, now time.Time) {
 	var again bool
 	p.holds, again = c.hear(p.holds, p.name, now)
@@ -64,9 +65,9 @@ func (c *correlator) beat(p *process, now time.Time) {
 	}
 }
 
-// host plays one host's agents: its network loses heartbeats and answers, and holds heartbeats up; its agent restarts;
-// the machine goes back to a snapshot that it took; the platform loses its memory, or goes back in it, or an operator
-// decides.
+// host simulates one host's agents: its network loses heartbeats and responses, and delays heartbeats; its agent
+// restarts; the machine is restored to a snapshot; the platform loses its memory, or is restored from a backup, or
+// an operator decides.
 type host struct {
 	*rapid.T
 	correlator
@@ -81,7 +82,7 @@ type host struct {
 	backup   []store.Link
 }
 
-// happenings are what a step may be, some of them more often; "lost" is a heartbeat that never arrives.
+// happenings lists the possible steps, some of them several times; "lost" is a heartbeat that never arrives.
 var happenings = []string{"beat", "beat", "beat", "lost answer", "lost answer", "lost", "late", "late", "restart",
 	"snapshot", "restore", "forget", "back up", "roll back"}
 
@@ -97,7 +98,7 @@ func (h *host) step() {
 		}
 	case "lost answer":
 		h.hear(h.agent.holds, h.agent.name, clockAt(h.now))
-	case "late": // its sender has given up, and goes on
+	case "late": // its sender has given up, and continues
 		m := message{echo: h.agent.holds, tcp: h.agent.holds != "" && rapid.Bool().Draw(h.T, "tcp")}
 		longest := 25 * time.Second
 		if m.tcp {
@@ -113,7 +114,7 @@ func (h *host) step() {
 		h.snapshot = &p
 	case "restore":
 		if h.snapshot != nil && (!h.restored || (h.beats >= 2 && h.now-h.settled > turns*pause && h.next-h.at > turns)) {
-			h.now += heldUp // which that takes, so that what an ingress holds has arrived
+			h.now += heldUp // the restore takes that long, so that whatever an ingress holds has arrived
 			h.deliver()
 			h.hangUp()
 			h.agent, h.restored, h.beats = *h.snapshot, true, 0
@@ -125,12 +126,12 @@ func (h *host) step() {
 		h.backup = slices.Clone(h.links)
 	case "roll back":
 		h.hangUp()
-		// a platform and a machine that both go back look like two hosts
+		// a platform and a machine that are both restored look like two hosts
 		h.links, h.snapshot = slices.Clone(h.backup), nil
 	}
 }
 
-// hangUp closes the connections of a machine that was rebooted or restored: they carry no further message.
+// hangUp closes the connections of a machine that was rebooted or restored: they deliver no further message.
 func (h *host) hangUp() {
 	h.late = slices.DeleteFunc(h.late, func(m message) bool { return m.tcp })
 }
@@ -148,7 +149,8 @@ func (h *host) deliver() {
 	h.late = wait
 }
 
-// TestOneHostIsNoClone: whatever its network, its agent and its platform do.
+// TestOneHostIsNoClone: a single host never counts as a clone, whatever its network, its agent and its platform
+// do.
 func TestOneHostIsNoClone(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := &host{T: rt}
@@ -161,7 +163,8 @@ func TestOneHostIsNoClone(t *testing.T) {
 	})
 }
 
-// copies plays two hosts from the moment at which the second one is alive, and returns how long detection takes.
+// copies simulates two hosts from the moment at which the second one is alive, and returns how long the detection
+// takes.
 func copies(t *rapid.T, c *correlator, a, b *process, from time.Duration, thief func(now time.Time)) time.Duration {
 	next := map[string]time.Duration{}
 	for _, who := range []string{"a", "b"} {
@@ -194,7 +197,7 @@ func copies(t *rapid.T, c *correlator, a, b *process, from time.Duration, thief 
 	return 0
 }
 
-// alive gives a node whose agent has run for a while.
+// alive returns a node whose agent has run for a while.
 func alive(t *rapid.T) (*correlator, *process, time.Duration) {
 	c, a := &correlator{}, &process{name: "10.0.0.1"}
 	var now time.Duration
@@ -205,7 +208,8 @@ func alive(t *rapid.T) (*correlator, *process, time.Duration) {
 	return c, a, now
 }
 
-// TestTwoLiveCopiesAreTold: within the minute that a P0 has, for each kind of second process that heartbeats.
+// TestTwoLiveCopiesAreTold: two live copies are detected within the minute of a P0, for each kind of second
+// process that sends heartbeats.
 func TestTwoLiveCopiesAreTold(t *testing.T) {
 	for name, second := range map[string]func(rt *rapid.T, c *correlator, a *process) (*process, func(time.Time)){
 		"a copy of the disk, whose agent starts": func(*rapid.T, *correlator, *process) (*process, func(time.Time)) {
@@ -240,7 +244,7 @@ func TestTwoLiveCopiesAreTold(t *testing.T) {
 	}
 }
 
-// TestStands: who may have what is meant for the node alone.
+// TestStands: which sender may have what is for the node only.
 func TestStands(t *testing.T) {
 	c, a := &correlator{}, &process{name: "10.0.0.1"}
 	at := func(d time.Duration) time.Time { return clockAt(d) }

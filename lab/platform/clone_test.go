@@ -7,7 +7,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 )
 
-// heard makes heartbeats of the given sources, two seconds apart, oldest first: other hosts, or variations on "a".
+// heard returns heartbeats of the given sources, two seconds apart, oldest first: other hosts, or variations of
+// "a".
 func heard(words ...string) []store.Source {
 	t0 := time.Date(2026, 5, 25, 12, 0, 0, 0, time.UTC)
 	sources := map[string]store.Source{
@@ -33,8 +34,8 @@ func heard(words ...string) []store.Source {
 	return list
 }
 
-// verdict runs the heartbeats through the detection one by one, and gives the number of the one that gave the clone
-// away, 0 for none.
+// verdict runs the heartbeats through the detection one by one, and returns the number of the one that proved the
+// clone, 0 for none.
 func verdict(words ...string) int {
 	all := heard(words...)
 	var last []store.Source // newest first

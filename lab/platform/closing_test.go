@@ -63,7 +63,7 @@ func TestClosingIsRecorded(t *testing.T) {
 			case <-ctx.Done():
 				t.Fatal("the node is not asked")
 			}
-			// What the node sends back comes behind its pong.
+			// Data that the node sends back arrives after its pong.
 			if err := errors.Join(c.Write(ctx, websocket.MessageBinary, []byte("x")), <-back); err != nil {
 				t.Fatal(err)
 			}
@@ -130,7 +130,8 @@ func TestClosingIsRecorded(t *testing.T) {
 	}
 }
 
-// TestNodeHearsOfItFirst: the platform has stored a decision, and the node ends the session before the platform does.
+// TestNodeHearsOfItFirst: the platform has stored a decision, and the node ends the session before the platform
+// does.
 func TestNodeHearsOfItFirst(t *testing.T) {
 	_, p := withRedis(t)
 	decided := make(chan struct{})

@@ -20,7 +20,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// slowly opens a connection to the node terminal and sends text; nil when it was closed at once.
+// slowly opens a connection to the node terminal and sends text; it returns nil if the connection was closed at
+// once.
 func slowly(t *testing.T, p *platformtest.Platform, cred platformtest.Credential, text string) *tls.Conn {
 	t.Helper()
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
@@ -33,7 +34,8 @@ func slowly(t *testing.T, p *platformtest.Platform, cred platformtest.Credential
 	return conn
 }
 
-// until waits for the far end to close the connection; false when it is open still at the deadline.
+// until waits for the far end to close the connection; it returns false if the connection is still open at the
+// deadline.
 func until(conn *tls.Conn, deadline time.Time) bool {
 	_ = conn.SetReadDeadline(deadline)
 	_, err := io.Copy(io.Discard, conn)
@@ -41,8 +43,8 @@ func until(conn *tls.Conn, deadline time.Time) bool {
 	return !ok || !timeout.Timeout()
 }
 
-// connections opens 150 of one certificate, which are idle or stay in the middle of a body, and gives those whose
-// handshake went well here. What is over a limit is closed by the platform after that.
+// connections opens 150 connections with one certificate, which are idle or stop in the middle of a body, and
+// returns those whose handshake succeeded on this side. The platform closes those over the limit afterwards.
 func connections(t *testing.T, p *platformtest.Platform, cred platformtest.Credential) []*tls.Conn {
 	t.Helper()
 	var mu sync.Mutex
@@ -69,7 +71,7 @@ func doorRequest(method, more string) string {
 	return fmt.Sprintf("%s /internal/v1/none HTTP/1.1\r\nHost: x\r\n%s\r\n", method, more)
 }
 
-// TestOneCertificatesConnections: of one certificate no more than 64 are let in at once.
+// TestOneCertificatesConnections: at most 64 concurrent connections of one certificate are admitted.
 func TestOneCertificatesConnections(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{
 		Door: platform.Door{Idle: time.Hour, Request: time.Hour, Limits: gateway.Limits{PerAddress: 200}}})
@@ -83,9 +85,9 @@ func TestOneCertificatesConnections(t *testing.T) {
 	}
 }
 
-// TestSlowConnections: one node's certificate cannot use up the node terminal: what is idle or stays in the middle of a
-// body is closed by a deadline, and its place is free again. A stream in progress lasts longer than both deadlines, and
-// works on.
+// TestSlowConnections: one node's certificate cannot use up the node terminal: connections that are idle or stop
+// in the middle of a body are closed at a deadline, and their slots are free again. A stream in progress outlasts
+// both deadlines and keeps working.
 func TestSlowConnections(t *testing.T) {
 	const deadline = 4 * time.Second
 	_, p := withRedis(t, func(o *platformtest.Options) {
@@ -117,8 +119,8 @@ func TestSlowConnections(t *testing.T) {
 	<-left
 }
 
-// openSession is a browser's terminal on a node that echoes, ready for use; left gets the code that ended the node's
-// leg.
+// openSession opens a browser's terminal on a node that echoes, ready for use; left receives the code that ended
+// the node's leg.
 func openSession(t *testing.T, p *platformtest.Platform) (browser *websocket.Conn, left chan websocket.StatusCode) {
 	t.Helper()
 	left = make(chan websocket.StatusCode, 1)

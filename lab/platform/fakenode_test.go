@@ -19,14 +19,14 @@ func path(template, nodeID string, pairs ...string) string {
 	return strings.NewReplacer(append([]string{"{node_id}", nodeID}, pairs...)...).Replace(template)
 }
 
-// fakeNode is a node's side of the wire without an agent: it waits for tasks and passes each to do.
+// fakeNode plays a node without an agent: it waits for tasks and passes each to do.
 type fakeNode struct {
 	t    *testing.T
 	p    *platformtest.Platform
 	cred platformtest.Credential
 }
 
-// run waits for tasks until the test's end.
+// run waits for tasks until the end of the test.
 func (n fakeNode) run(do func(ctx context.Context, t wire.Task) wire.TaskResult) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

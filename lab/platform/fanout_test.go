@@ -9,8 +9,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 )
 
-// TestTenantTexts: users read the catalogue's words of their own reason. A workload that a completed probe saw
-// stopped is not called running, and a node that is in contact is not called unreachable.
+// TestTenantTexts: users read the catalogue's text for their own reason. A workload that a completed probe saw
+// stopped is not shown as running, and a node that is in contact is not shown as unreachable.
 func TestTenantTexts(t *testing.T) {
 	running := store.Allocation{State: store.StateActive, App: store.App{Status: appRunning}}
 	stopped := store.Allocation{State: store.StateActive, App: store.App{Status: appStopped}}
@@ -54,7 +54,7 @@ func TestTenantTexts(t *testing.T) {
 	}
 }
 
-// TestTenantSeesUserActions: what a user interface does for a reason is in the tenant's own view.
+// TestTenantSeesUserActions: the user interface's actions for a reason are in the tenant's own view.
 func TestTenantSeesUserActions(t *testing.T) {
 	running := store.Allocation{State: store.StateActive}
 	fenced := recoveryView{Reason: diag.ReasonIdentityRevokedOrFenced, State: diag.UserOperator}

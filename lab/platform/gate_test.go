@@ -12,8 +12,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// TestStrangersFillNoEvidence: enrollment wants no certificate, and a certificate is good for any path; whatever a
-// caller calls itself, its denials are one row for each window, of no node that does not exist, and counted.
+// TestStrangersFillNoEvidence: enrollment needs no certificate, and a certificate can be used on any path.
+// Whatever a caller calls itself, its denials are one row per window, are not attributed to a nonexistent node,
+// and are counted.
 func TestStrangersFillNoEvidence(t *testing.T) {
 	clk := &clock{}
 	p := platformtest.StartPlatform(t, platformtest.Options{Now: clk.now})
@@ -58,7 +59,7 @@ func TestStrangersFillNoEvidence(t *testing.T) {
 				t.Errorf("%s: %+v", kind, e)
 			}
 		}
-		if list[0].Detail["count"] != 20.0 { // 19 of the window before, and itself
+		if list[0].Detail["count"] != 20.0 { // 19 of the previous window, and itself
 			t.Errorf("%s: the repetitions are not said: %+v", kind, list[0].Detail)
 		}
 	}
@@ -68,7 +69,8 @@ func TestStrangersFillNoEvidence(t *testing.T) {
 	}
 }
 
-// TestANodesOwnDenialsAreKept: each of a node's own is read by its correlation id, and the last one always counts.
+// TestANodesOwnDenialsAreKept: each of a node's own denials is found by its correlation id, and the last one
+// always counts.
 func TestANodesOwnDenialsAreKept(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{})
 	cred := p.Enroll(platformtest.NodeID)
@@ -87,8 +89,8 @@ func TestANodesOwnDenialsAreKept(t *testing.T) {
 	}
 }
 
-// TestStrangersFillNoEvidenceAtTheEdge: a browser's upgrade wants neither token nor session to be refused. Whatever a
-// caller asks for is one row for each window; of a session that exists every refusal is read by its correlation id.
+// TestStrangersFillNoEvidenceAtTheEdge: a browser's upgrade is refused without a token or a session. Whatever a
+// caller asks for is one row per window; for an existing session, every refusal is found by its correlation id.
 func TestStrangersFillNoEvidenceAtTheEdge(t *testing.T) {
 	clk := &clock{}
 	p := platformtest.StartPlatform(t, platformtest.Options{Now: clk.now})

@@ -148,11 +148,12 @@ func TestNodeStreamTimeoutIsSaid(t *testing.T) {
 	}
 }
 
-// TestNodeSaysNothing: a stream that comes and is not ready in time is as none.
+// TestNodeSaysNothing: a stream that is not ready in time counts as no stream.
 func TestNodeSaysNothing(t *testing.T) {
 	t.Parallel()
 	_, p := withRedis(t, func(o *platformtest.Options) {
-		o.Config = func(c *platform.Config) { c.Policy.NodeStreamTimeout = 10 } // the stream itself has to come within it
+		// the stream itself has to be opened within it
+		o.Config = func(c *platform.Config) { c.Policy.NodeStreamTimeout = 10 }
 	})
 	node := fakeNode{t, p, p.Enroll(platformtest.NodeID)}
 	node.stream(func(conn *websocket.Conn) {
@@ -305,7 +306,8 @@ func TestNodeLegWithoutASession(t *testing.T) {
 	}
 }
 
-// TestNodeTerminalAlerts: the gateway ends mutual TLS itself, so a bad certificate gets an alert, and is seen.
+// TestNodeTerminalAlerts: the gateway terminates mutual TLS itself, so a bad certificate gets an alert and is
+// recorded.
 func TestNodeTerminalAlerts(t *testing.T) {
 	_, p := withRedis(t)
 	for _, c := range []struct {
@@ -392,8 +394,8 @@ func TestStopIsQuickAndSaid(t *testing.T) {
 	}
 }
 
-// TestAProbesStreamIsNoRejectedStream: a preflight asks for an unknown session. Its 404 proves the way, and is
-// not written down as a terminal that failed; the same refusal of an agent is.
+// TestAProbesStreamIsNoRejectedStream: a preflight requests an unknown session. Its 404 proves the path, and is
+// not recorded as a failed terminal; the same refusal of an agent is.
 func TestAProbesStreamIsNoRejectedStream(t *testing.T) {
 	_, p := withRedis(t)
 	n := fakeNode{t, p, p.Enroll(platformtest.NodeID)}

@@ -17,18 +17,18 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// coordinator is a server that places work on nodes: it keeps what it is asked, and answers with code.
+// coordinator is a server that places work on nodes: it records requests, and responds with code.
 type coordinator struct {
 	*httptest.Server
 
-	hold func(asked string) // called before it answers; nil: nothing is
+	hold func(asked string) // called before it responds; may be nil
 
 	mu     sync.Mutex // guards what is below
 	code   int
-	forget string // a node of which it knows nothing
+	forget string // a node that it does not know
 	does   bool   // also what it refuses
 	asked  []map[string]string
-	known  string // the newest that it did: kind, what was asked, status
+	known  string // the newest request that it executed: kind, request, status
 }
 
 func newCoordinator(t *testing.T) *coordinator {
@@ -64,7 +64,7 @@ func (c *coordinator) answer(code int) {
 	c.code = code
 }
 
-// last is the newest decision of an operator that it was asked to carry out, and how many there were.
+// last returns the newest decision of an operator that it was asked to execute, and how many there were.
 func (c *coordinator) last() (n int, asked map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,15 +76,15 @@ func (c *coordinator) last() (n int, asked map[string]string) {
 	return n, asked
 }
 
-// knows is what it took last.
+// knows returns the last request that it accepted.
 func (c *coordinator) knows() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.known
 }
 
-// TestStatusIsAsked: an operator's word is audited, never makes an unhealthy node anything else, and is taken back when
-// the coordinator does not take it.
+// TestStatusIsAsked: an operator's request is audited, never changes an unhealthy node to another status, and is
+// reverted if the coordinator does not accept it.
 func TestStatusIsAsked(t *testing.T) {
 	program, c := judgeProgram(t), newCoordinator(t)
 	p := platformtest.StartPlatform(t, platformtest.Options{Config: func(cfg *platform.Config) {
@@ -114,7 +114,7 @@ func TestStatusIsAsked(t *testing.T) {
 	}
 	n.want(n.tell(gpuWatched(""), gpuSample(nil)), "HEALTHY", "CORDONED", "")
 	n.want(n.tell(gpuSignal(report.Temperature, report.Of(96))), "UNHEALTHY", "UNHEALTHY", "95 C")
-	ask("uncordon", 200, "UNHEALTHY") // which decides what it goes back to
+	ask("uncordon", 200, "UNHEALTHY") // it determines the status after the recovery
 	n.want(n.judged(), "UNHEALTHY", "UNHEALTHY", "95 C")
 	ask("drain", 200, "UNHEALTHY")
 	for _, code := range []int{http.StatusInternalServerError, http.StatusTemporaryRedirect} {
@@ -154,8 +154,8 @@ func TestStatusIsAsked(t *testing.T) {
 	}
 }
 
-// TestCoordinatorKnows: what the coordinator has to know is sent until it takes it, the newest of each node: a policy's
-// word, and an operator's whose platform ended before the coordinator had it.
+// TestCoordinatorKnows: the newest notice about each node is sent until the coordinator accepts it: a policy's
+// change, or an operator's request whose platform ended before the coordinator had accepted it.
 func TestCoordinatorKnows(t *testing.T) {
 	program, c := judgeProgram(t), newCoordinator(t)
 	p := platformtest.StartPlatform(t, platformtest.Options{Config: func(cfg *platform.Config) {
@@ -190,7 +190,7 @@ func TestCoordinatorKnows(t *testing.T) {
 	c.answer(http.StatusInternalServerError)
 	n.want(n.tell(gpuSample(nil)), "HEALTHY", "ACTIVE", "")
 	refused("report ACTIVE")
-	// An operator's word that it does not take leaves due what was due.
+	// An operator's request that it does not accept leaves the earlier notice due.
 	if code, _ := p.Do(http.MethodPost, "/v1/admin/nodes/"+platformtest.NodeID+"/drain",
 		map[string]any{"reason": "r", "by": "ann"}, nil); code != http.StatusBadGateway {
 		t.Errorf("drain: %d", code)
@@ -207,14 +207,14 @@ func TestCoordinatorKnows(t *testing.T) {
 	knows("NodeStatusAsked cordon CORDONED")
 }
 
-// asks sends an operator's word, and returns the answer's code and error.
+// asks sends an operator's request, and returns the response's code and error.
 func asks(p *platformtest.Platform, node, action string) (code int, said wire.ErrorInfo) {
 	var d struct{ Error wire.ErrorInfo }
 	code, _ = p.Do(http.MethodPost, "/v1/admin/nodes/"+node+"/"+action, map[string]any{"reason": "r", "by": "ann"}, &d)
 	return code, d.Error
 }
 
-// withCoordinator is a platform whose coordinator is at url.
+// withCoordinator returns a platform whose coordinator is at url.
 func withCoordinator(t *testing.T, url string, more ...platform.SeedNode) *platformtest.Platform {
 	t.Helper()
 	program := judgeProgram(t)
@@ -224,7 +224,8 @@ func withCoordinator(t *testing.T, url string, more ...platform.SeedNode) *platf
 	}})
 }
 
-// TestCoordinatorKeepsTheOrder: of two decisions the coordinator gets the first one first, however long it takes.
+// TestCoordinatorKeepsTheOrder: the coordinator gets two decisions in their order, however long the first one
+// takes.
 func TestCoordinatorKeepsTheOrder(t *testing.T) {
 	c := newCoordinator(t)
 	came, overtaken := make(chan bool, 2), make(chan bool, 2)
@@ -236,7 +237,7 @@ func TestCoordinatorKeepsTheOrder(t *testing.T) {
 		}
 		select {
 		case <-overtaken:
-		case <-time.After(300 * time.Millisecond): // what comes in its turn is not waited for
+		case <-time.After(300 * time.Millisecond): // the second one must wait
 		}
 	}
 	p := withCoordinator(t, c.URL+"/hook")
@@ -255,7 +256,8 @@ func TestCoordinatorKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// TestCoordinatorThatDoesAndFails: what it did, and answered with an error, is taken back there when it answers again.
+// TestCoordinatorThatDoesAndFails: a request that it executed, but answered with an error, is reverted there when
+// it responds again.
 func TestCoordinatorThatDoesAndFails(t *testing.T) {
 	c := newCoordinator(t)
 	c.code, c.does = http.StatusInternalServerError, true
@@ -272,7 +274,7 @@ func TestCoordinatorThatDoesAndFails(t *testing.T) {
 	}
 }
 
-// TestCoordinatorRefusesOneNode: the others' notices go on.
+// TestCoordinatorRefusesOneNode: the other nodes' notices are still sent.
 func TestCoordinatorRefusesOneNode(t *testing.T) {
 	c, other := newCoordinator(t), "node-z"
 	c.forget = platformtest.NodeID
@@ -292,7 +294,8 @@ func TestCoordinatorRefusesOneNode(t *testing.T) {
 	}
 }
 
-// TestHostileCoordinator: no text of it, and nothing of its URL but what an operator may know, reaches anybody.
+// TestHostileCoordinator: none of its text, and nothing of its URL that an operator may not know, reaches any
+// caller.
 func TestHostileCoordinator(t *testing.T) {
 	c := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()

@@ -52,7 +52,7 @@ func newGPUNode(t *testing.T, p *platformtest.Platform, id string, now func() ti
 	return n
 }
 
-// tell sends events, and has them judged.
+// tell sends events, and waits for their judgement.
 func (n *gpuNode) tell(events ...report.Event) gpuDocument {
 	n.t.Helper()
 	in := wire.EventsRequest{NodeInstanceID: "host-" + n.cred.NodeID}
@@ -76,7 +76,7 @@ func (n *gpuNode) tell(events ...report.Event) gpuDocument {
 	return n.judged()
 }
 
-// gpuDocument is what a gate reads.
+// gpuDocument is the document that a gate reads.
 type gpuDocument struct {
 	APIVersion, Kind, Node, Status, Before, Health string
 
@@ -94,7 +94,7 @@ type gpuDocument struct {
 	JudgedAt  string `json:"judged_at"`
 }
 
-// judged is the document once what is new was judged.
+// judged returns the document once everything new was judged.
 func (n *gpuNode) judged() (d gpuDocument) {
 	n.t.Helper()
 	if err := n.p.JudgeGPUs(n.t.Context()); err != nil {
@@ -106,7 +106,7 @@ func (n *gpuNode) judged() (d gpuDocument) {
 	return d
 }
 
-// want compares the two words that count, and the read model's with them.
+// want compares health and status, in the document and in the read model.
 func (n *gpuNode) want(d gpuDocument, health, status, why string) {
 	n.t.Helper()
 	if d.Health != health || d.Status != status || !strings.Contains(d.DecidedBy.Why, why) {
@@ -127,7 +127,7 @@ func gpuCode(source report.Source, of report.EventType, code int, severity strin
 
 func gpuXID(code int) report.Event { return gpuCode(report.FromKernelLog, report.XIDEvent, code, "") }
 
-// gpuSample is the event about a node's one GPU.
+// gpuSample returns the event about the node's one GPU.
 func gpuSample(signals map[report.Signal]report.Reading) report.Event {
 	all := map[report.Signal]report.Reading{}
 	for _, s := range report.Signals() {
@@ -158,7 +158,7 @@ func gpuProbe(p report.Probe) report.Event {
 	return report.Event{Type: report.ProbeEvent, Source: report.FromAgent, Probe: &p}
 }
 
-// TestGPUCases sends what nodes report through the node API, and reads what the default policy makes of it.
+// TestGPUCases sends nodes' reports through the node API, and checks the default policy's judgement.
 func TestGPUCases(t *testing.T) {
 	program := judgeProgram(t)
 	began := time.Unix(1, 0)
@@ -172,7 +172,7 @@ func TestGPUCases(t *testing.T) {
 	well := gpuSample(nil)
 	cases := []struct {
 		name                string
-		events              []report.Event // beside a kernel log that is watched
+		events              []report.Event // in addition to a watched kernel log
 		health, status, why string
 	}{
 		{"well", []report.Event{well}, "HEALTHY", "ACTIVE", ""},
@@ -313,7 +313,7 @@ func TestGPUPolicyProgram(t *testing.T) {
 	put("exec " + real)
 	n.want(n.judged(), "HEALTHY", "ACTIVE", "")
 
-	// One that accepts every policy, and does not end when it is to judge.
+	// One that accepts every policy, and hangs when it has to judge.
 	put(`read -r line; case "$line" in *'"op":"check"'*) echo '{"schema":1,"version":"dev","policy":{}}';;` +
 		` *) exec sleep 600;; esac`)
 	p = platformtest.StartPlatform(t, platformtest.Options{Config: func(cfg *platform.Config) {
@@ -326,8 +326,8 @@ func TestGPUPolicyProgram(t *testing.T) {
 	}
 }
 
-// TestGPUPolicyFile: a file is read again when it changes; one that is wrong is refused with file and line, and the one
-// before goes on. In shadow mode nothing follows.
+// TestGPUPolicyFile: a file is read again when it changes; an invalid one is rejected with file and line, and the
+// previous policy stays in force. In shadow mode judgements have no consequences.
 func TestGPUPolicyFile(t *testing.T) {
 	program, file := judgeProgram(t), filepath.Join(t.TempDir(), "policy.yaml")
 	put := func(condition, result string) {
@@ -367,7 +367,7 @@ func TestGPUPolicyFile(t *testing.T) {
 	put("has(gpu.temperature) && gpu.temperature > 90", "UNHEALTHY")
 	n.want(n.tell(gpuSignal(report.Temperature, report.Of(91))), "UNHEALTHY", "UNHEALTHY", "")
 
-	// After a start with a wrong file the one that was accepted last goes on.
+	// After a start with an invalid file the last accepted policy stays in force.
 	kept, err := n.p.Store().GPUPolicy(t.Context())
 	if err != nil || kept.Path != file || kept.Digest != n.judged().Policy.SHA256 {
 		t.Fatalf("kept: %+v, %v", kept, err)
@@ -395,7 +395,7 @@ func TestGPUPolicyFile(t *testing.T) {
 	}
 }
 
-// TestGPUsAreNotJudgedByDefault: a platform that has no policy judges nothing, and keeps what it gets.
+// TestGPUsAreNotJudgedByDefault: a platform without a policy judges nothing, and stores the events.
 func TestGPUsAreNotJudgedByDefault(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{})
 	n := newGPUNode(t, p, platformtest.NodeID, time.Now)

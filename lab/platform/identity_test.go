@@ -15,7 +15,7 @@ import (
 
 const otherNode = "compute-node-02"
 
-// beat sends a heartbeat as a host, and gives the denial's code.
+// beat sends a heartbeat as a host, and returns the denial's code.
 func beat(t *testing.T, p *platformtest.Platform, c platformtest.Credential, h wire.HeartbeatRequest,
 	header ...string) string {
 	t.Helper()
@@ -39,7 +39,7 @@ func decide(t *testing.T, p *platformtest.Platform, nodeID, action string, in ma
 	return status, e.Error.Code
 }
 
-// reasoned is a decision with a reason, where it has none of its own.
+// reasoned adds a reason to a decision that has none.
 func reasoned(in map[string]any) map[string]any {
 	out := map[string]any{"reason": "a test"}
 	maps.Copy(out, in)
@@ -67,8 +67,8 @@ func TestADecisionNeedsAReason(t *testing.T) {
 	}
 }
 
-// TestNoBundleWhileTheIngressTrustsAnotherCA: its certificate would be rejected like the old one. An operator may
-// override, and the audit records it.
+// TestNoBundleWhileTheIngressTrustsAnotherCA: the bundle's certificate would be rejected like the old one. An
+// operator may override that, and the audit records it.
 func TestNoBundleWhileTheIngressTrustsAnotherCA(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{})
 	p.Enroll(platformtest.NodeID)
@@ -102,7 +102,7 @@ func bundleOf(t *testing.T, p *platformtest.Platform, nodeID string, in map[stri
 	return status, out.Error.Code, out.Bundle
 }
 
-// enrollAs enrolls with a token, and gives the denial's code.
+// enrollAs enrolls with a token, and returns the denial's code.
 func enrollAs(t *testing.T, p *platformtest.Platform, token string,
 	in wire.EnrollRequest) (string, wire.EnrollResponse) {
 	t.Helper()
@@ -115,7 +115,8 @@ func enrollAs(t *testing.T, p *platformtest.Platform, token string,
 	return out.Error.Code, out.EnrollResponse
 }
 
-// everywhere asks every route of a node, the terminal stream and enrollment included, and gives the code of each.
+// everywhere requests every route of a node, including the terminal stream and enrollment, and returns the code of
+// each.
 func everywhere(t *testing.T, p *platformtest.Platform, c platformtest.Credential, token string,
 	header ...string) map[string]string {
 	t.Helper()
@@ -147,7 +148,7 @@ func everywhere(t *testing.T, p *platformtest.Platform, c platformtest.Credentia
 	return codes
 }
 
-// TestDenialsEverywhere: a node that is out gets the same answer on every route.
+// TestDenialsEverywhere: a node that is locked out gets the same response on every route.
 func TestDenialsEverywhere(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{Nodes: []platform.SeedNode{{ID: platformtest.NodeID}}})
 	cred := p.Enroll(platformtest.NodeID)
@@ -192,7 +193,7 @@ func TestProfiles(t *testing.T) {
 			t.Errorf("at %s after it: %q", where, code)
 		}
 	}
-	// everywhere's own heartbeat names none, and ends it.
+	// everywhere's own heartbeat names none, which ends it.
 	if n := readNode(t, p); n.Agent.Profile != "" {
 		t.Errorf("reported profile %q", n.Agent.Profile)
 	}
@@ -216,7 +217,7 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// TestTokenOfAnotherProfile: the environment changed after the token was issued.
+// TestTokenOfAnotherProfile: the environment profile changed after the token was issued.
 func TestTokenOfAnotherProfile(t *testing.T) {
 	profile := "demo"
 	db := t.TempDir() + "/platform.db"
@@ -237,7 +238,7 @@ func TestTokenOfAnotherProfile(t *testing.T) {
 	}
 }
 
-// TestBundle: one document rewrites endpoints, trust and token, and its token has a purpose.
+// TestBundle: one document replaces endpoints, trust and token, and its token has a purpose.
 func TestBundle(t *testing.T) {
 	clk := &clock{}
 	p := platformtest.StartPlatform(t, platformtest.Options{Now: clk.now, Config: func(c *platform.Config) {
@@ -285,7 +286,7 @@ func TestBundle(t *testing.T) {
 	}
 }
 
-// TestClonedIdentity: two hosts alternate with one identity. Both are denied until an operator fenced one and
+// TestClonedIdentity: two hosts alternate with one identity. Both are denied until an operator has fenced one and
 // accepted the other again; the fenced one stays denied and does not affect the node's state.
 func TestClonedIdentity(t *testing.T) {
 	// without sweeps, which would report the reason before the test does
@@ -370,7 +371,7 @@ func TestClonedIdentity(t *testing.T) {
 	}
 }
 
-// TestUnfence: an operator who fenced the wrong host takes it back.
+// TestUnfence: an operator who fenced the wrong host reverts that.
 func TestUnfence(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{})
 	cred := p.Enroll(platformtest.NodeID)
@@ -388,8 +389,8 @@ func TestUnfence(t *testing.T) {
 	}
 }
 
-// TestFenceIsTheReasonAtOnce: an operator who fences the one host of a node reads that as the reason, and not some
-// seconds of a healthy node, then one that is silent for no cause. Another host ends it.
+// TestFenceIsTheReasonAtOnce: after fencing the only host of a node, an operator immediately sees that as the
+// reason, rather than first a healthy node, and then one that is silent without a cause. Another host ends it.
 func TestFenceIsTheReasonAtOnce(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{})
 	cred := p.Enroll(platformtest.NodeID)
@@ -428,8 +429,8 @@ func operations(t *testing.T, p *platformtest.Platform) []string {
 	return list
 }
 
-// TestFencedWithoutAName: a request that does not name its host is known by its address, unless a good host is there
-// too.
+// TestFencedWithoutAName: a request that does not name its host is recognized by its address, unless a good host
+// has the same address.
 func TestFencedWithoutAName(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{})
 	cred := p.Enroll(platformtest.NodeID)
@@ -446,7 +447,8 @@ func TestFencedWithoutAName(t *testing.T) {
 	}
 }
 
-// TestFencedUnderAnotherName: a fenced host stays out whatever it calls itself, and takes no good host with it.
+// TestFencedUnderAnotherName: a fenced host stays locked out whatever it calls itself, and does not lock out a
+// good host.
 func TestFencedUnderAnotherName(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{})
 	cred := p.Enroll(platformtest.NodeID)
@@ -474,7 +476,7 @@ func TestFencedUnderAnotherName(t *testing.T) {
 	}
 }
 
-// TestNewIdentity: reactivation may ask for a new enrollment, and the old certificates are of no use to a copy.
+// TestNewIdentity: reactivation may require a new enrollment, which makes the old certificates useless to a copy.
 func TestNewIdentity(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{})
 	cred := p.Enroll(platformtest.NodeID)
@@ -515,8 +517,8 @@ func TestNewIdentity(t *testing.T) {
 	}
 }
 
-// TestHostReuse: a host becomes another node when its former one is retired, and a retired node id comes back by an
-// audited bundle, with its generations going on.
+// TestHostReuse: a host becomes another node when its former one is retired, and a retired node id returns by an
+// audited bundle, with continued generations.
 func TestHostReuse(t *testing.T) {
 	p := platformtest.StartPlatform(t,
 		platformtest.Options{Nodes: []platform.SeedNode{{ID: platformtest.NodeID}, {ID: otherNode}},
@@ -573,7 +575,7 @@ func TestHostReuse(t *testing.T) {
 	}
 }
 
-// evidenceOf is what was recorded of a node, as text.
+// evidenceOf returns the evidence of a node, as text.
 func evidenceOf(t *testing.T, p *platformtest.Platform, nodeID string) string {
 	t.Helper()
 	return evidenceQuery(t, p, "node_id="+nodeID)

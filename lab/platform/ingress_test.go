@@ -19,8 +19,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// TestForgedIngress: a program of the platform's machine writes the headers of the node ingress itself, with the
-// certificate of a node and without its key. It is denied with any secret that it makes up.
+// TestForgedIngress: a program on the platform's machine sets the headers of the node ingress itself, with the
+// certificate of a node and without its key. It is denied with any secret that it invents.
 func TestForgedIngress(t *testing.T) {
 	log := &bytes.Buffer{}
 	p := platformtest.StartPlatform(t, platformtest.Options{Log: log})

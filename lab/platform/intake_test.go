@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// events is a request of n events with details of size bytes, from sequence number first on.
+// events returns a request of n events with details of size bytes, with sequence numbers from first on.
 func events(instance string, first uint64, n, size int) wire.EventsRequest {
 	in := wire.EventsRequest{NodeInstanceID: instance}
 	for i := range uint64(n) {
@@ -25,7 +25,7 @@ func events(instance string, first uint64, n, size int) wire.EventsRequest {
 }
 
 // TestEventFlood: a node's events are bounded in size, number and rate, and are accepted only from hosts that have
-// sent a heartbeat. What an agent's outbox keeps is taken at once.
+// sent a heartbeat. A full outbox of an agent is accepted at once.
 func TestEventFlood(t *testing.T) {
 	var now atomic.Int64
 	now.Store(time.Now().UnixNano())
@@ -55,7 +55,7 @@ func TestEventFlood(t *testing.T) {
 		}
 	}
 
-	const outbox = 1024 // events that an agent keeps: all of them may come at once, each of the largest size
+	const outbox = 1024 // number of events that an agent keeps: all of them may arrive at once, each of the maximum size
 	taken, wait := uint64(0), 0
 	for status := http.StatusOK; status == http.StatusOK && taken < 4*outbox; {
 		var header http.Header
@@ -78,7 +78,7 @@ func TestEventFlood(t *testing.T) {
 	}
 }
 
-// TestHeartbeatFlood: heartbeats are stored, too.
+// TestHeartbeatFlood: heartbeats are bounded as well, since they are stored.
 func TestHeartbeatFlood(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{})
 	cred := p.Enroll(platformtest.NodeID)

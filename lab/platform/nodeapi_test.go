@@ -201,7 +201,7 @@ func TestDenials(t *testing.T) {
 		t.Fatal(err)
 	}
 	denied("revoked certificate", cred, 403, wire.DenyRevoked)
-	clk.advance(2 * time.Hour) // the ingress is of the old time
+	clk.advance(2 * time.Hour) // the ingress still has the old time
 	denied("expired certificate",
 		p.Issue(platformtest.NodeID, platformtest.IssueOptions{NotAfter: time.Now().Add(time.Hour)}), 401, wire.DenyExpired)
 }
@@ -209,7 +209,7 @@ func TestDenials(t *testing.T) {
 func TestIngressTrustsWhatThePlatformDidNotSign(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{})
 	stranger := p.Issue(platformtest.NodeID, platformtest.IssueOptions{OtherCA: true})
-	issuer := stranger.Pair.Leaf // trusted directly: the ingress lets it through
+	issuer := stranger.Pair.Leaf // trusted directly, so that the ingress lets it through
 	p.Ingress.Trust(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: issuer.Raw}))
 	var e wire.ErrorBody
 	if status, _ := p.DoNode(stranger, http.MethodGet, waitPath+"?peek=1", nil, &e); status != 401 ||

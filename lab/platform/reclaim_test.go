@@ -16,7 +16,8 @@ import (
 // slowSweeps leaves sweeping to the test.
 func slowSweeps(c *platform.Config) { c.Policy.TaskStaleSweepInterval = 3600 }
 
-// TestReclaim: an observation whose result is overdue is handed out once more; a desired state waits for its result.
+// TestReclaim: an observation whose result is overdue is handed out once more; a desired state waits for its
+// result.
 func TestReclaim(t *testing.T) {
 	clk := &clock{}
 	p := platformtest.StartPlatform(t, platformtest.Options{Now: clk.now, Config: slowSweeps})
@@ -94,7 +95,7 @@ func TestResultOfAReclaimedTask(t *testing.T) {
 	}
 }
 
-// TestExpiredDesiredState: its operation has failed, and a late result is kept and resurrects nothing.
+// TestExpiredDesiredState: its operation has failed, and a late result is stored and changes nothing.
 func TestExpiredDesiredState(t *testing.T) {
 	clk := &clock{}
 	p := platformtest.StartPlatform(t, platformtest.Options{Now: clk.now, Config: slowSweeps})
@@ -123,8 +124,8 @@ func TestExpiredDesiredState(t *testing.T) {
 	}
 }
 
-// TestTokenRotation: the token is made when the node takes the task, and is in no answer, no log and no row but by its
-// digest. The one before ends when the node has the new one.
+// TestTokenRotation: the token is minted when the node takes the task, and appears in no response, log or row
+// except by its digest. The previous token expires when the node has the new one.
 func TestTokenRotation(t *testing.T) {
 	var log logtest.Log
 	db := t.TempDir() + "/platform.db"
@@ -184,7 +185,7 @@ func TestTokenRotation(t *testing.T) {
 	}
 }
 
-// TestRefusedRotation: a token that the node did not take is of no use, and the one before stays.
+// TestRefusedRotation: a token that the node did not accept is expired, and the previous one stays valid.
 func TestRefusedRotation(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{})
 	cred := p.Enroll(platformtest.NodeID)
@@ -207,7 +208,7 @@ func TestRefusedRotation(t *testing.T) {
 	}
 }
 
-// TestReasonsOfTheReadModel: the reasons that the platform alone can find for a node that reports.
+// TestReasonsOfTheReadModel: the reasons that only the platform can find for a node that reports.
 func TestReasonsOfTheReadModel(t *testing.T) {
 	clk := &clock{}
 	p := platformtest.StartPlatform(t,
@@ -241,7 +242,7 @@ func TestReasonsOfTheReadModel(t *testing.T) {
 	}
 }
 
-// TestTrustAcrossRestarts: a repair that a restart brings is evidence, too; a mismatch that stays is one.
+// TestTrustAcrossRestarts: a repair by a restart is recorded as evidence; a persistent mismatch is recorded once.
 func TestTrustAcrossRestarts(t *testing.T) {
 	db, drifted := t.TempDir()+"/platform.db", true
 	start := func() *platformtest.Platform {
@@ -270,7 +271,7 @@ func TestTrustAcrossRestarts(t *testing.T) {
 	}
 }
 
-// TestTrustIsLookedAtAgain: a drift of the ingress is evidence when it comes and when it goes.
+// TestTrustIsLookedAtAgain: a drift of the ingress is recorded when it begins and when it ends.
 func TestTrustIsLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	var log logtest.Log

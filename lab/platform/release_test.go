@@ -42,8 +42,8 @@ func allocation(t *testing.T, p *platformtest.Platform, id string) (a allocation
 	return a
 }
 
-// TestRelease: a release is a desired state. It is made by the node's clean-up, or it has failed and is shown so until
-// it is tried again or forced.
+// TestRelease: a release is a desired state. It completes with the node's clean-up; otherwise it has failed and is
+// shown as failed until it is retried or forced.
 func TestRelease(t *testing.T) {
 	clk := &clock{}
 	p := platformtest.StartPlatform(t,
@@ -136,8 +136,8 @@ func TestForceReleaseIsAudited(t *testing.T) {
 	}
 }
 
-// TestWorkloadReasons: a workload fails by a completed observation, never by a missing one, and a later observation
-// takes it back.
+// TestWorkloadReasons: a workload is failed because of a completed observation, never a missing one, and a later
+// observation clears the failure.
 func TestWorkloadReasons(t *testing.T) {
 	clk := &clock{}
 	p := platformtest.StartPlatform(t,
@@ -181,8 +181,8 @@ func TestWorkloadReasons(t *testing.T) {
 	}
 }
 
-// TestTenantsAreToldApart: one node's reason reaches each active allocation on it, with a record of its own and not a
-// word of the others.
+// TestTenantsAreToldApart: one node's reason reaches each active allocation on it, in a separate record without
+// any text about the others.
 func TestTenantsAreToldApart(t *testing.T) {
 	clk := &clock{}
 	p := platformtest.StartPlatform(t,
@@ -239,8 +239,8 @@ func TestTenantsAreToldApart(t *testing.T) {
 	}
 }
 
-// TestForcedPlaceIsNotFree: an operator may force the end of a release, and the slot becomes free only when the node
-// has cleaned up, in time or late, or the operator confirms that the node is clean.
+// TestForcedPlaceIsNotFree: an operator may force the end of a release, and the slot becomes free only when the
+// node has cleaned up, in time or late, or the operator confirms that the node is clean.
 func TestForcedPlaceIsNotFree(t *testing.T) {
 	const id = platformtest.AllocationID
 	for name, end := range map[string]func(t *testing.T, p *platformtest.Platform, cred platformtest.Credential,
@@ -297,8 +297,8 @@ func TestForcedPlaceIsNotFree(t *testing.T) {
 	}
 }
 
-// TestSharedLoginIsSpared: the processes of a login that another active allocation on the node uses are not this
-// release's to end; the last of them ends them.
+// TestSharedLoginIsSpared: a release does not end the processes of a login that another active allocation on the
+// node uses; the release of the last one does.
 func TestSharedLoginIsSpared(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{Nodes: []platform.SeedNode{{ID: platformtest.NodeID}},
 		Allocations: []platform.SeedAllocation{

@@ -52,7 +52,7 @@ func (r *releaseRig) sweep() {
 	}
 }
 
-// is wants a state, an occupancy and the word of the release.
+// is checks a state, an occupancy and the status of the release.
 func (r *releaseRig) is(when, state, occupancy, word string) {
 	r.t.Helper()
 	var out struct{ Release string }
@@ -63,8 +63,8 @@ func (r *releaseRig) is(when, state, occupancy, word string) {
 	}
 }
 
-// TestReleaseForAWhile: a release with an end cleans up like any other one, its word does not change while the node
-// does, and the tenant has the allocation again when it is withdrawn, or when its time is over.
+// TestReleaseForAWhile: a temporary release cleans up like any other one, its status does not change while the
+// node cleans up, and the tenant gets the allocation back when the release is withdrawn or expires.
 func TestReleaseForAWhile(t *testing.T) {
 	while := map[string]any{"reason": "drill", "for_seconds": 60}
 	t.Run("withdrawn before the node came", func(t *testing.T) {
@@ -183,8 +183,8 @@ func TestReleaseForAWhile(t *testing.T) {
 	})
 }
 
-// TestWhoIsBackIsSpared: a clean-up that was queued while the other user of its login was released for a while does not
-// end the processes of that one once it is back.
+// TestWhoIsBackIsSpared: a clean-up that was queued while the login's other user was temporarily released does not
+// end the processes of that user once it is back.
 func TestWhoIsBackIsSpared(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{
 		Nodes: []platform.SeedNode{{ID: platformtest.NodeID}},

@@ -29,7 +29,7 @@ func hexSHA(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// fleet is a platform with one package, and a node that speaks for itself.
+// fleet is a platform with one package, and a node that the test plays.
 type fleet struct {
 	t    *testing.T
 	p    *platformtest.Platform
@@ -51,12 +51,12 @@ func newFleet(t *testing.T, edit ...func(*platform.Config)) *fleet {
 				}
 			}})
 	f := &fleet{t: t, p: p, cred: p.Enroll(platformtest.NodeID)}
-	// events of a host count from its first heartbeat on
+	// events of a host are accepted after its first heartbeat
 	beat(t, p, f.cred, wire.HeartbeatRequest{NodeInstanceID: "m1", BootID: "b1"})
 	return f
 }
 
-// order orders the update and gives the task's id, or the code of the refusal.
+// order orders the update and returns the task's id, or the code of the refusal.
 func (f *fleet) order(body any) string {
 	f.t.Helper()
 	var out struct {
@@ -152,9 +152,9 @@ func TestRolloutOrders(t *testing.T) {
 	}
 }
 
-// TestOneRolloutAtATime: of orders that come together one is taken, and the others leave no task behind.
+// TestOneRolloutAtATime: of concurrent orders one is accepted, and the others leave no task behind.
 func TestOneRolloutAtATime(t *testing.T) {
-	// in memory they would queue up
+	// an in-memory database would serialize them
 	f := newFleet(t, func(c *platform.Config) { c.Database = filepath.Join(t.TempDir(), "platform.db") })
 	answers, begin := make(chan string, 8), make(chan struct{})
 	for range cap(answers) {
@@ -179,8 +179,8 @@ func TestOneRolloutAtATime(t *testing.T) {
 	}
 }
 
-// TestRolloutOfAnotherNode: a host that used to be another node reports that node's rollout. Its heartbeat counts for
-// itself, and the rollout still belongs to the other node.
+// TestRolloutOfAnotherNode: a host that used to be another node reports that node's rollout. Its heartbeat is
+// accepted, and the rollout still belongs to the other node.
 func TestRolloutOfAnotherNode(t *testing.T) {
 	f := newFleet(t)
 	id := f.order(map[string]any{"version": "v2", "sha256": targeted.SHA256})
@@ -205,7 +205,7 @@ func TestRolloutOfAnotherNode(t *testing.T) {
 	}
 }
 
-// TestRolloutBoots has the five cases of a boot, as the platform sees them.
+// TestRolloutBoots has the five cases of a boot, from the platform's view.
 func TestRolloutBoots(t *testing.T) {
 	ordered := func(t *testing.T) (*fleet, string) {
 		f := newFleet(t)
@@ -281,7 +281,7 @@ func TestRolloutBoots(t *testing.T) {
 	})
 }
 
-// TestRolloutOrder: events may come late, twice, and in any order.
+// TestRolloutOrder: events may arrive late, twice, and in any order.
 func TestRolloutOrder(t *testing.T) {
 	f := newFleet(t)
 	id := f.order(map[string]any{"version": "v2", "sha256": targeted.SHA256})
@@ -321,7 +321,7 @@ func TestRolloutRefusedByTheNode(t *testing.T) {
 	}
 }
 
-// TestRolloutToken: the token is made for the answer that hands the task out, and is nowhere else.
+// TestRolloutToken: the token is minted for the response that hands the task out, and is nowhere else.
 func TestRolloutToken(t *testing.T) {
 	f := newFleet(t)
 	id := f.order(map[string]any{"version": "v2", "sha256": targeted.SHA256, "refresh_token": true})
@@ -380,7 +380,7 @@ func TestArtifacts(t *testing.T) {
 	}
 }
 
-// TestEventsThatAreGone: what a node has no more does not hold up what it has.
+// TestEventsThatAreGone: events that a node has lost do not hold up the ones that it has.
 func TestEventsThatAreGone(t *testing.T) {
 	f := newFleet(t)
 	var out wire.EventsResponse

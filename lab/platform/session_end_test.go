@@ -17,15 +17,15 @@ import (
 
 const (
 	sessionEnded websocket.StatusCode = 4000
-	// on a machine that is busy: what is not done at once here is never done
+	// on a busy machine; what has not happened by then never will
 	atOnce = 20 * time.Second
 )
 
 // onHost opens node streams as one host of the node.
 func onHost(host string) http.Header { return http.Header{wire.HeaderNodeInstance: {host}} }
 
-// openOn attaches a browser to a terminal that one host of the node gives, and returns the node's end, too: how its
-// stream was closed.
+// openOn attaches a browser to a terminal on one host of the node, and also returns how the node's stream was
+// closed.
 func openOn(t *testing.T, p *platformtest.Platform, cred platformtest.Credential,
 	host string) (*websocket.Conn, minted, <-chan error) {
 	t.Helper()
@@ -62,8 +62,8 @@ func openOn(t *testing.T, p *platformtest.Platform, cred platformtest.Credential
 	return conn, m, left
 }
 
-// wantEnded checks that a decision closed both sides of a session at once, with its reason, and that the evidence has
-// it.
+// wantEnded checks that a decision closed both sides of a session at once, with its reason, and that the evidence
+// has it.
 func wantEnded(t *testing.T, p *platformtest.Platform, conn *websocket.Conn, m minted, left <-chan error,
 	reason string) {
 	t.Helper()
@@ -88,8 +88,8 @@ func wantEnded(t *testing.T, p *platformtest.Platform, conn *websocket.Conn, m m
 	}
 }
 
-// TestSecSessionSurvives: whatever is decided about an allocation, its node or the node's identity ends the terminals
-// that are open, on both sides.
+// TestSecSessionSurvives: any decision against an allocation, its node or the node's identity ends the open
+// terminals, on both sides.
 func TestSecSessionSurvives(t *testing.T) {
 	node := "/v1/admin/nodes/" + platformtest.NodeID
 	for name, c := range map[string]struct {
@@ -143,7 +143,7 @@ func pinged(t *testing.T, conn *websocket.Conn) context.Context {
 	return short(t)
 }
 
-// TestCloneEndsSessions: a node that is quarantined loses its terminals, whichever host gave them.
+// TestCloneEndsSessions: a quarantined node loses its terminals, on every host.
 func TestCloneEndsSessions(t *testing.T) {
 	_, p := withRedis(t)
 	cred := p.Enroll(platformtest.NodeID)
@@ -160,7 +160,8 @@ func TestCloneEndsSessions(t *testing.T) {
 	wantEnded(t, p, conn, m, left, wire.EndNodeCloned)
 }
 
-// TestRetireWaitsForTheRelease: a node in use cannot be retired, which ends nothing; the release before it does.
+// TestRetireWaitsForTheRelease: a node in use cannot be retired, and the attempt ends no session; the release
+// before it does.
 func TestRetireWaitsForTheRelease(t *testing.T) {
 	_, p := withRedis(t)
 	cred := p.Enroll(platformtest.NodeID)
@@ -183,7 +184,7 @@ func TestRetireWaitsForTheRelease(t *testing.T) {
 	}
 }
 
-// TestSecTokenAfterRelease: a token from before a decision opens nothing after it.
+// TestSecTokenAfterRelease: a token from before a decision opens nothing afterwards.
 func TestSecTokenAfterRelease(t *testing.T) {
 	for name, c := range map[string]struct{ call, reason string }{
 		"release": {"/v1/allocations/" + platformtest.AllocationID + "/release", wire.EndAllocationReleased},
@@ -212,8 +213,8 @@ func TestSecTokenAfterRelease(t *testing.T) {
 	}
 }
 
-// TestReleaseBeforeTheNodeComes: a node that was asked for a terminal before the release gets no stream after it, and
-// the order that it did not take yet is withdrawn.
+// TestReleaseBeforeTheNodeComes: a node that was asked for a terminal before the release gets no stream after it,
+// and a terminal task that it has not taken yet is withdrawn.
 func TestReleaseBeforeTheNodeComes(t *testing.T) {
 	_, p := withRedis(t)
 	node := fakeNode{t, p, p.Enroll(platformtest.NodeID)}
@@ -238,7 +239,7 @@ func TestReleaseBeforeTheNodeComes(t *testing.T) {
 	}
 }
 
-// TestReleaseAgainstAttach: however a release and an attach meet, no session outlives the two.
+// TestReleaseAgainstAttach: in whatever order a release and an attach happen, no session survives both.
 func TestReleaseAgainstAttach(t *testing.T) {
 	const rounds = 12
 	var allocations []platform.SeedAllocation
@@ -275,7 +276,7 @@ func TestReleaseAgainstAttach(t *testing.T) {
 	}
 }
 
-// TestSessionLimits: a session ends after its time, and one in which nothing happens earlier; typing keeps that away.
+// TestSessionLimits: a session ends at its time limit, and an idle one earlier; typing prevents that.
 func TestSessionLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit, idle int64

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// TestSeveralTasksInOneAnswer: a node that can take several gets what is queued, each signed, up to what it asks for
-// and to the bound; one that names no number, as older agents do, gets one.
+// TestSeveralTasksInOneAnswer: a node that can take several tasks gets the queued ones, each signed, up to its
+// number and to the bound; a node that names no number, like older agents, gets one.
 func TestSeveralTasksInOneAnswer(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{})
 	cred := p.Enroll(platformtest.NodeID)

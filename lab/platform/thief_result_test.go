@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// result posts a task's result, and gives the code of its refusal.
+// result posts a task's result, and returns the code of its refusal.
 func (s *speaker) result(taskID string, r wire.TaskResult) string {
 	s.t.Helper()
 	var out wire.ErrorBody
@@ -51,7 +51,8 @@ func TestThiefThatAnswers(t *testing.T) {
 	}
 }
 
-// TestThiefThatTells: it ends a rollout in the node's name, and uses up the sequence numbers of the node's events.
+// TestThiefThatTells: a copy of the certificate cannot end a rollout in the node's name, or use up the sequence
+// numbers of the node's events.
 func TestThiefThatTells(t *testing.T) {
 	for _, shown := range []string{"", "0123456789abcdef"} {
 		p, node, thief := theft(t, "host-a", false)

@@ -12,10 +12,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// showing is the header that proves a request: its words are spelled out here, as a thief would have to.
+// showing is the header that proves a request; its name is spelled out here, as a thief would have to.
 const showing = "X-GPUaaS-Challenge"
 
-// speaker is an agent, or a thief, as the platform hears it. The zero value of holds is one that has just started.
+// speaker is an agent, or a thief, from the platform's view. With a zero holds it has just started.
 type speaker struct {
 	t        *testing.T
 	p        *platformtest.Platform
@@ -34,7 +34,8 @@ func (s *speaker) header() []string {
 	return h
 }
 
-// beat sends a heartbeat, and at once another one where the answer wants that; it gives the code of a denial.
+// beat sends a heartbeat, and immediately another one if the response requests that; it returns the code of a
+// denial.
 func (s *speaker) beat() string {
 	s.t.Helper()
 	var out struct {
@@ -60,7 +61,7 @@ func (s *speaker) beat() string {
 	return out.Error.Code
 }
 
-// poll asks for a task, and gives the one that it got and the code of a denial.
+// poll asks for a task, and returns the task and the code of a denial.
 func (s *speaker) poll() (wire.Task, string) {
 	s.t.Helper()
 	var out struct {
@@ -71,7 +72,7 @@ func (s *speaker) poll() (wire.Task, string) {
 	return out.Task, out.Error.Code
 }
 
-// stream dials the node stream of a session, and gives the code of its refusal.
+// stream dials the node stream of a session, and returns the code of its refusal.
 func (s *speaker) stream(sessionID string) string {
 	s.t.Helper()
 	h := http.Header{}
@@ -92,7 +93,7 @@ func (s *speaker) stream(sessionID string) string {
 	return envelope(s.t, resp).Code
 }
 
-// kinds are the kinds of the node's evidence.
+// kinds returns the kinds of the node's evidence.
 func kinds(t *testing.T, p *platformtest.Platform) []string {
 	t.Helper()
 	rows, err := p.Store().EvidenceOf(t.Context(), platformtest.NodeID, "", time.Time{}, 1000)
@@ -106,14 +107,14 @@ func kinds(t *testing.T, p *platformtest.Platform) []string {
 	return out
 }
 
-// browse attaches a browser, which queues terminal.open, and gives the session.
+// browse attaches a browser, which queues terminal.open, and returns the session.
 func browse(t *testing.T, p *platformtest.Platform) string {
 	t.Helper()
 	m := mint(t, p)
 	if _, _, err := attach(t, p, m.URL, m.Token); err != nil {
 		t.Fatal(err)
 	}
-	// queued after the upgrade was answered
+	// queued after the response to the upgrade
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(2 * time.Millisecond) {
 		if row, err := p.Store().Session(t.Context(), m.SessionID); err == nil && row.TaskID != "" {
 			return m.SessionID
@@ -136,9 +137,9 @@ func theft(t *testing.T, instance string, legacy bool) (p *platformtest.Platform
 	return p, node, thief
 }
 
-// TestSecThief: a copy of the certificate that polls, and sends no heartbeat, gets nothing that is meant for the node,
-// is in the evidence, and is reported by its name at the node's next heartbeat. So with an agent from before
-// challenges, too.
+// TestSecThief: a copy of the certificate that polls, and sends no heartbeat, gets nothing that is for the node
+// only, is in the evidence, and is reported by name at the node's next heartbeat. The same holds for an agent from
+// before challenges.
 func TestSecThief(t *testing.T) {
 	for name, legacy := range map[string]bool{"an agent that echoes": false, "an old agent": true} {
 		t.Run(name, func(t *testing.T) {
@@ -170,7 +171,8 @@ func TestSecThief(t *testing.T) {
 	}
 }
 
-// TestThiefWithTheNodesName: a name is copied as easily as a certificate. What the node got in its last answer is not.
+// TestThiefWithTheNodesName: an instance name is copied as easily as a certificate; the challenge in the node's
+// last response is not.
 func TestThiefWithTheNodesName(t *testing.T) {
 	p, node, thief := theft(t, "host-a", false)
 	id := enqueue(t, p, map[string]any{"type": "recovery_token.rotate"})
@@ -188,7 +190,8 @@ func TestThiefWithTheNodesName(t *testing.T) {
 	}
 }
 
-// TestThiefThatHeartbeats: with the node's name, its address and its boot, so that nothing but the challenge differs.
+// TestThiefThatHeartbeats: the thief has the node's name, its address and its boot id, so that only the challenge
+// differs.
 func TestThiefThatHeartbeats(t *testing.T) {
 	p, node, thief := theft(t, "host-a", false)
 	beats := 0
@@ -211,7 +214,7 @@ func TestThiefThatHeartbeats(t *testing.T) {
 	}
 }
 
-// TestThiefThatOnlyStreams: it knows the session, and takes the tenant's keys in the node's place.
+// TestThiefThatOnlyStreams: a thief that knows the session cannot receive the tenant's input in the node's place.
 func TestThiefThatOnlyStreams(t *testing.T) {
 	for name, c := range map[string]struct {
 		instance string
@@ -273,8 +276,8 @@ func TestThiefThatEnrollsFirst(t *testing.T) {
 	})
 }
 
-// TestOlderCertificatesEnd: some minutes after the first heartbeat under the newer one. Until then both are good: the
-// node's connections, and a node that crashed between two steps.
+// TestOlderCertificatesEnd: older certificates are denied some minutes after the first heartbeat under the newer
+// one. Until then both are valid, for open connections of the node, and for a node that crashed between two steps.
 func TestOlderCertificatesEnd(t *testing.T) {
 	clk := &clock{}
 	p := platformtest.StartPlatform(t, platformtest.Options{Now: clk.now})
@@ -308,14 +311,15 @@ func TestOlderCertificatesEnd(t *testing.T) {
 	}
 }
 
-// bundleToken is the token of a fresh bundle.
+// bundleToken returns the token of a new bundle.
 func bundleToken(t *testing.T, p *platformtest.Platform) string {
 	t.Helper()
 	_, _, b := bundleOf(t, p, platformtest.NodeID, nil)
 	return b.Token
 }
 
-// TestOneNodeIsNoThief: it restarts, moves, loses answers and renews while it works, and gets its tasks all the time.
+// TestOneNodeIsNoThief: a node that restarts, moves, loses responses and renews while it works gets its tasks all
+// the time.
 func TestOneNodeIsNoThief(t *testing.T) {
 	p, node, _ := theft(t, "host-a", false)
 	works := func(when string) {

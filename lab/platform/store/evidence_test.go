@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
-// TestEvidenceKeepsWhoseItWas: a node that is reimaged keeps its history, each line with the instance of its time.
+// TestEvidenceKeepsWhoseItWas: a reimaged node keeps its history, each line with the instance at that time.
 func TestEvidenceKeepsWhoseItWas(t *testing.T) {
 	ctx := t.Context()
 	s, err := Open(ctx, Memory)
@@ -55,7 +55,7 @@ func TestEvidenceKeepsWhoseItWas(t *testing.T) {
 	}
 }
 
-// TestEvidenceByKeepsTheNewest: a diagnosis wants what happened last, in the order in which it happened.
+// TestEvidenceByKeepsTheNewest: a diagnosis needs the latest events, in the order in which they happened.
 func TestEvidenceByKeepsTheNewest(t *testing.T) {
 	ctx := t.Context()
 	s, err := Open(ctx, Memory)

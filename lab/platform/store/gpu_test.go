@@ -54,7 +54,7 @@ func tell(t *testing.T, s *store.Store, instance string, oldest uint64, events .
 	}
 }
 
-// keptGPUs are the types of what is kept with what of it counts, the oldest first.
+// keptGPUs returns the types of the stored events with their counts, oldest first.
 func keptGPUs(t *testing.T, s *store.Store) (words []string) {
 	t.Helper()
 	events, err := s.GPUEvents(t.Context(), "n1")
@@ -83,7 +83,7 @@ func same(t *testing.T, what string, got []string, want ...string) {
 	}
 }
 
-// TestWhatOfGPUsIsKept: of a GPU the newest, of errors those of this boot, and what was lost is counted.
+// TestWhatOfGPUsIsKept: the newest event of a GPU and the errors of this boot are stored, and losses are counted.
 func TestWhatOfGPUsIsKept(t *testing.T) {
 	s, _ := open(t)
 	probe := report.Event{Type: report.ProbeEvent, Source: report.FromAgent, Probe: &report.Probe{State: report.Sampling}}
@@ -111,7 +111,7 @@ func TestWhatOfGPUsIsKept(t *testing.T) {
 	}
 }
 
-// TestManyErrorsAreCounted: of a thousand equal ones the first and the last are kept, and all are counted.
+// TestManyErrorsAreCounted: of a thousand equal errors the first and the last are stored, and all are counted.
 func TestManyErrorsAreCounted(t *testing.T) {
 	s, _ := open(t)
 	for seq := uint64(1); seq <= 1000; seq += 50 {
@@ -163,8 +163,8 @@ func TestChild(t *testing.T) {
 	}
 }
 
-// TestKilledPlatform: killed at any moment, a platform has every event that it acknowledged, and none twice when the
-// node sends again what was not acknowledged.
+// TestKilledPlatform: killed at any moment, a platform has every event that it acknowledged, and none twice when
+// the node resends unacknowledged ones.
 func TestKilledPlatform(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: starts and kills processes")
@@ -215,8 +215,8 @@ func TestKilledPlatform(t *testing.T) {
 	}
 }
 
-// TestStatusIsKept: what follows from a judgement is in one transaction with its evidence and its audit row, and it is
-// there after a restart.
+// TestStatusIsKept: the consequences of a judgement are in one transaction with its evidence and its audit row,
+// and survive a restart.
 func TestStatusIsKept(t *testing.T) {
 	s, path := open(t)
 	if _, err := s.JudgeGPUs(t.Context(), "n1", store.GPUJudged{}); !errors.Is(err, store.ErrNotFound) {

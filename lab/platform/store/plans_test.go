@@ -14,10 +14,10 @@ import (
 	"testing"
 )
 
-// small are the tables that have one row for each node or allocation: no walk and no fault adds to them.
+// small are the tables with one row for each node or allocation: no walk and no fault adds to them.
 var small = []string{"nodes", "allocations", "boots", "gpu_nodes", "gpu_policy"}
 
-// reads are the plans that read more of a growing table than they need, by table, and what bounds them.
+// reads lists the query plans that read more of a growing table than they need, by table, and what bounds them.
 var reads = map[string]string{
 	"SEARCH tasks USING INDEX tasks_open (status=?)":               "asked of open tasks only, and those expire",
 	"SEARCH tasks USING INDEX tasks_open (status=? AND node_id=?)": "as above",
@@ -42,8 +42,8 @@ var reads = map[string]string{
 	"SCAN audit":                        "MaxFailureRows, once an hour",
 }
 
-// TestNoStatementScans asks SQLite for the query plan of each statement of this package: none scans a growing table,
-// or all of one node's rows without a bound.
+// TestNoStatementScans gets SQLite's query plan of each statement of this package: none scans a growing table, or
+// all of one node's rows without a bound.
 func TestNoStatementScans(t *testing.T) {
 	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "platform.db"))
 	if err != nil {
@@ -73,7 +73,7 @@ func TestNoStatementScans(t *testing.T) {
 	}
 }
 
-// plan is how SQLite would run a statement, by its parts.
+// plan returns SQLite's query plan of a statement, in parts.
 func plan(t *testing.T, s *Store, where, query string) (lines []string) {
 	t.Helper()
 	n := strings.Count(query, "?")
@@ -121,8 +121,8 @@ func wide(line, query string) string {
 	return "reads all rows of one owner"
 }
 
-// statements are the SQL statements in the package's source, by their places. One that is put together at run time
-// cannot be looked at, and is an error.
+// statements returns the SQL statements in the package's source, by their places. A statement that is assembled at
+// run time cannot be analyzed, and is an error.
 func statements(t *testing.T) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob("*.go")

@@ -54,8 +54,8 @@ func events(t *testing.T, s *store.Store, host string, at time.Time, from, to ui
 	return mark
 }
 
-// TestPruneForgetsHistory: a table that callers fill ends with time; a fence, the node's own host and a decision within
-// its time stay.
+// TestPruneForgetsHistory: rows of tables that callers fill are deleted after a time; a fence, the node's own host
+// and a decision within its time stay.
 func TestPruneForgetsHistory(t *testing.T) {
 	s, path := open(t)
 	ctx := t.Context()
@@ -107,7 +107,7 @@ func TestPruneForgetsHistory(t *testing.T) {
 	}
 }
 
-// TestPruneBoundsNumbers: what a caller grows by names and numbers of its own is bounded within any time.
+// TestPruneBoundsNumbers: rows that a caller adds with its own names and numbers are bounded at any time.
 func TestPruneBoundsNumbers(t *testing.T) {
 	s, path := open(t)
 	heartbeat(t, s, "own", t0)
@@ -128,8 +128,8 @@ func TestPruneBoundsNumbers(t *testing.T) {
 	}
 }
 
-// TestPruneKeepsConfirmedEvents: a host may report its boot before its first heartbeat; pruning in between does not
-// revoke what was confirmed.
+// TestPruneKeepsConfirmedEvents: a host may report its boot before its first heartbeat; pruning in between does
+// not delete confirmed events.
 func TestPruneKeepsConfirmedEvents(t *testing.T) {
 	s, path := open(t)
 	events(t, s, "starting", t0, 1, 2)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestOneCredentialBecomesAList: what was kept of an application's one credential is there after the migration.
+// TestOneCredentialBecomesAList: an application's one stored credential exists after the migration.
 func TestOneCredentialBecomesAList(t *testing.T) {
 	const before = 6 // schema versions
 	path := filepath.Join(t.TempDir(), "platform.db")

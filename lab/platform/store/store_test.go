@@ -142,7 +142,7 @@ func TestExpiryIsToTheMillisecond(t *testing.T) {
 	}
 }
 
-// TestClaimsAreExclusive: many pollers, each task once, in order.
+// TestClaimsAreExclusive: with many pollers, each task is claimed once, in order.
 func TestClaimsAreExclusive(t *testing.T) {
 	s, _ := open(t)
 	const tasks, pollers = 20, 8

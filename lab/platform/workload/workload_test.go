@@ -12,7 +12,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 )
 
-// TestWorkload asks it as a walk does: the page, the names of the headers and never their values, the WebSocket.
+// TestWorkload requests the workload like a walk: the page, the names of the headers and never their values, the
+// WebSocket.
 func TestWorkload(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "index.html"), []byte("hello"), 0o600); err != nil {
