@@ -86,7 +86,7 @@ func readBundle(in io.Reader, env map[string]string, now time.Time) (wire.Bundle
 	}{{"api_url", b.APIURL, true}, {"terminal_url", b.TerminalURL, true}, {"recovery_api_url", b.RecoveryURL, false}} {
 		if p, err := url.Parse(u.value); (u.required || u.value != "") &&
 			(err != nil || p.Scheme != "https" || p.Host == "") {
-			refuse("%s is no https URL", u.key)
+			refuse("%s is not an https URL", u.key)
 		}
 	}
 	for _, c := range [...]struct {

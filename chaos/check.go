@@ -279,7 +279,7 @@ func (c *checker) recovery() {
 		c.bad("recovery.within", "want a time up to 1h")
 	}
 	if len(r.Proof.Probe) == 0 {
-		c.bad("recovery.proof", "is missing: a drill that cannot show that it is over is none")
+		c.bad("recovery.proof", "is missing: a drill must prove that the fault is over")
 	} else {
 		c.probe("recovery.proof", r.Proof)
 	}

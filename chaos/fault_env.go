@@ -31,7 +31,7 @@ func envKind() Kind {
 		found := required("set", len(p.Set)+len(p.Unset) > 0)
 		for _, k := range append(sortedKeys(p.Set), p.Unset...) {
 			if !envName().MatchString(k) {
-				found = append(found, problem{Key: "set", Text: k + " is no name of a variable"})
+				found = append(found, problem{Key: "set", Text: k + " is not the name of a variable"})
 			}
 			if v := p.Set[k]; strings.ContainsAny(v, "\n\x00\"'\\") || v != strings.TrimSpace(v) {
 				found = append(found, problem{Key: "set." + k,

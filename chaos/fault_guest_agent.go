@@ -44,7 +44,7 @@ func makeGuestAgent(p *guestAgentParams, c *Case) (Made, *step.Refusal) {
 	}
 	at := c.Profile.Mapping.Path(profile.PathNodeProvider, map[string]string{"node_id": p.Node})
 	if at == "" {
-		return Made{}, step.Refuse(step.RefusedUnsupported, "this platform takes no word of a provider (mapping.paths.%s)",
+		return Made{}, step.Refuse(step.RefusedUnsupported, "this platform accepts no provider status (mapping.paths.%s)",
 			profile.PathNodeProvider)
 	}
 	body, err := json.Marshal(map[string]any{

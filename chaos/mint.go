@@ -44,7 +44,7 @@ func ParseAuthority(cert, key []byte) (*Authority, error) {
 	}
 	signer, ok := k.(crypto.Signer)
 	if !ok || !c.IsCA {
-		return nil, errors.New("this is no CA that could sign")
+		return nil, errors.New("this is not a CA with a key that can sign")
 	}
 	return &Authority{c, signer}, nil
 }

@@ -166,7 +166,7 @@ func (s *supervisor) follow(ctx context.Context, pid int, lines <-chan []byte, s
 			stuck, err := s.take(line, pid, sampled)
 			if err != nil {
 				s.say(report.Probe{State: report.Garbled, PID: pid, Why: short(err.Error())}, nil)
-				return "it wrote what is no sample"
+				return "it wrote an invalid line"
 			}
 			if stuck {
 				return "a call does not return"

@@ -117,7 +117,8 @@ func (h Host) End(ctx context.Context, name string, uid uint32) (ended int, err 
 			return len(seen) - len(found), &Left{found}
 		case ctx.Err() != nil:
 			return len(seen), fmt.Errorf(
-				"look for processes of user id %d: too many come and go to be sure within %s that none is its own", uid, h.Timeout)
+				"search for processes of user id %d: they start and exit too fast to be sure within %s that none is left",
+				uid, h.Timeout)
 		case !sure:
 			empty = 0
 			continue // at once: the processes found may have forked since

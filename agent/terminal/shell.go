@@ -137,7 +137,7 @@ func (s *shell) firstWords(ctx context.Context, within time.Duration) ([]byte, e
 		return nil, overruled(ctx, fmt.Errorf("wait for the shell: %w", context.Cause(ctx)))
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil, &Error{Code: wire.CodePTYSilent, Err: fmt.Errorf("the shell said nothing for %s", within)}
+		return nil, &Error{Code: wire.CodePTYSilent, Err: fmt.Errorf("the shell printed nothing for %s", within)}
 	}
 	wait := s.settle
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 	CodeToken    = "recovery_token_invalid"
 	CodeSkipped  = "version_skipped"
 	CodeBusy     = "update_in_progress"
-	CodeOver     = "update_over" // this task, or a later one, has ended already
+	CodeOver     = "update_over" // this task has ended already, or a later one was taken
 )
 
 // Refusal is why a task is not executed. Nothing was changed.

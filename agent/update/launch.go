@@ -90,7 +90,7 @@ func (l *launch) trial(r *Rollout) Start {
 	if last := l.j.Run; last != nil && last.SHA256 == r.Target.SHA256 && last.Boot == l.host.Boot && !last.Orderly {
 		r.Attempts++
 		l.j.note(l.now, diag.RecBootRecovery, "count a crash",
-			"the target ended without a word, "+strconv.Itoa(r.Attempts)+" of "+strconv.Itoa(MaxCrashes))
+			"the target crashed, "+strconv.Itoa(r.Attempts)+" of "+strconv.Itoa(MaxCrashes))
 	}
 	switch err := l.trusted(r.Target, &r.Task); {
 	case r.Condemned != "":
@@ -138,7 +138,7 @@ func (l *launch) trusted(b wire.Build, task *wire.Task) error {
 		return errors.New("the package that ran before is not installed any more")
 	}
 	if err := l.host.Keys.Verify(task); err != nil {
-		return fmt.Errorf("nobody vouches for it: %w", err)
+		return fmt.Errorf("no trusted key signed its task: %w", err)
 	}
 	return l.host.Check(b.SHA256)
 }

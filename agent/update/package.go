@@ -121,7 +121,7 @@ const (
 // whether the program works is for the handshake to show.
 func (h *header) runsHere() error {
 	if len(h.b) < 20 || string(h.b[:6]) != elfMagic {
-		return errors.New("the package is no program of a 64-bit little-endian machine")
+		return errors.New("the package is not a program for a 64-bit little-endian machine")
 	}
 	kind, machine := int(h.b[16])|int(h.b[17])<<8, int(h.b[18])|int(h.b[19])<<8
 	want := map[string]int{"amd64": elfX86, "arm64": elfARM64}[runtime.GOARCH]

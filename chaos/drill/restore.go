@@ -163,7 +163,7 @@ func (r *runner) heal(ctx context.Context) {
 // decide returns why the platform did not accept the decision; "" if it did.
 func (r *runner) decide(ctx context.Context, d chaos.Decision) string {
 	if r.Decide == nil {
-		return "nobody can tell it"
+		return "the platform's API is not available"
 	}
 	ctx, cancel := context.WithTimeout(ctx, decideMost)
 	defer cancel()

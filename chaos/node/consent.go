@@ -53,7 +53,7 @@ func ParseConsent(text string) (Consent, error) {
 		case "until":
 			until, err := time.Parse(time.RFC3339, value)
 			if err != nil {
-				return c, fmt.Errorf("line %d: until: %q is no time like 2026-12-31T23:59:59Z", n, value)
+				return c, fmt.Errorf("line %d: until: %q is not a time like 2026-12-31T23:59:59Z", n, value)
 			}
 			c.Until = until
 		case "disposable":
@@ -107,7 +107,7 @@ func (c Consent) Permits(d step.Drill, now time.Time) *step.Refusal {
 	switch {
 	case skew.Abs() > maxSkew:
 		return step.Refuse(step.RefusedClock,
-			"this machine's clock is %v from the runner's: nobody can say whether a consent still holds",
+			"this machine's clock is %v from the runner's: it is unknown whether the consent is still valid",
 			skew.Round(time.Second))
 	case c.Node != d.Node:
 		return step.Refuse(step.RefusedNode, "the consent on this machine is %s's, and the drill is for %s", c.Node, d.Node)

@@ -28,7 +28,7 @@ func (b *blockPlace) table() string { return step.Table(b.Run, b.Step, b.N) }
 
 func (b *blockPlace) look(ctx context.Context) (any, error) {
 	if _, there, err := b.list(ctx); err != nil || there {
-		return nil, orText(err, "table %s is there already", b.table())
+		return nil, orText(err, "table %s already exists", b.table())
 	}
 	var out string
 	text, _ := b.Change.Block.Ruleset(b.table(), b.Left)

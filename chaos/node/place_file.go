@@ -41,15 +41,15 @@ func (p *filePlace) look(context.Context) (any, error) {
 		return nil, err
 	}
 	if other, err := identify(p.parked()); err != nil || other != nil {
-		return nil, orText(err, "%s is there already", p.parked())
+		return nil, orText(err, "%s already exists", p.parked())
 	}
 	switch {
 	case f.Absent && was == nil:
-		return nil, fmt.Errorf("%s is not there already", f.Path)
+		return nil, fmt.Errorf("%s does not exist, so it cannot be removed", f.Path)
 	case !f.Absent && was != nil && p.ours(was):
 		return nil, fmt.Errorf("%s has that content already", f.Path)
 	case was != nil && was.Mode&unix.S_IFMT != unix.S_IFREG && was.Mode&unix.S_IFMT != unix.S_IFLNK && !f.Absent:
-		return nil, fmt.Errorf("%s is no file and no link", f.Path)
+		return nil, fmt.Errorf("%s is neither a file nor a link", f.Path)
 	}
 	note := fileNote{Was: was}
 	for dir := path.Dir(f.Path); ; dir = path.Dir(dir) {

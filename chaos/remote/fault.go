@@ -49,7 +49,7 @@ func (m *Machine) Fault(ctx context.Context, in []byte, args ...string) (step.Re
 // whatever our version is, and nothing has to be pushed. It is for drills of other operators, which may be dead.
 func (m *Machine) FaultOf(ctx context.Context, run string, args ...string) (step.Reply, error) {
 	if !step.ValidName(run) {
-		return step.Reply{}, fmt.Errorf("%q is no drill's id", run)
+		return step.Reply{}, fmt.Errorf("%q is not the id of a drill", run)
 	}
 	m.mark() // the process that began the drill pushed it
 	return m.fault(ctx, nil, []string{path.Join(m.cfg.state, run, step.Program)},
@@ -77,7 +77,7 @@ func (m *Machine) fault(ctx context.Context, in []byte, programs, args []string)
 			return m.reply(args[0], a)
 		}
 		if pushed {
-			return step.Reply{}, m.failed(args[0], errors.New("the program was put there, and is gone again"))
+			return step.Reply{}, m.failed(args[0], errors.New("the program was pushed, and has been removed again"))
 		}
 		if err := m.push(ctx, uname); err != nil {
 			return step.Reply{}, m.failed(args[0], err)
@@ -131,7 +131,7 @@ func (m *Machine) push(ctx context.Context, uname string) error {
 	}
 	i := slices.IndexFunc(all, func(p vantage.Program) bool { return p.Machine == uname })
 	if i < 0 {
-		return fmt.Errorf("there is no %s for %s here to put there", step.Program, uname)
+		return fmt.Errorf("this machine has no %s for %s to push", step.Program, uname)
 	}
 	data, err := os.ReadFile(all[i].Path)
 	if err != nil {

@@ -116,7 +116,7 @@ func prefix(s string) (netip.Prefix, error) {
 	}
 	p, err := netip.ParsePrefix(s)
 	if err != nil || p.Masked() != p {
-		return netip.Prefix{}, fmt.Errorf("remote %q is no address and no prefix", s)
+		return netip.Prefix{}, fmt.Errorf("remote %q is neither an address nor a prefix", s)
 	}
 	return p, nil
 }

@@ -175,7 +175,7 @@ func (d Drill) Validate() error {
 	}
 	for _, p := range d.Peers {
 		if _, err := netip.ParseAddrPort(p); err != nil {
-			bad("peers: %q is no addr:port", p)
+			bad("peers: %q is not addr:port", p)
 		}
 	}
 	if len(d.Steps) == 0 {

@@ -287,7 +287,7 @@ const (
 	WhyAsked   = "asked for"
 	WhyDied    = "what made a change died over it"
 	WhyFailed  = "a change could not be made"
-	WhyUnsaid  = "its undoing was begun, and nobody could write down why"
+	WhyUnsaid  = "its undo was begun, and the reason could not be recorded"
 )
 
 // Status converts the ledger for people and programs. It lacks what only the machine knows: clocks, watchdog,

@@ -123,13 +123,13 @@ func TestValidateRefuses(t *testing.T) {
 		"from port 53":        func(d *Drill) { d.Steps[0].Changes[4].Block.Proto = "any" },
 		"by IPv4":             func(d *Drill) { d.Steps[0].Changes[4].Block.Remote = []string{"fd00::53"} },
 		"has no user yet":     func(d *Drill) { d.Steps[0].Changes[4].Block.UID = ptr(uint32(1)) },
-		"no address":          func(d *Drill) { d.Steps[0].Changes[0].Block.Remote = []string{"node-api.gpuaas.test"} },
+		"neither an address":  func(d *Drill) { d.Steps[0].Changes[0].Block.Remote = []string{"node-api.gpuaas.test"} },
 		"exactly one of bloc": func(d *Drill) { d.Steps[0].Changes[0].Pause = &Pause{"a.service"} },
 		"without dots":        func(d *Drill) { d.Steps[1].Changes[0].File.Path = "/etc/../etc/hosts" },
 		"absolute path":       func(d *Drill) { d.Steps[5].Changes[0].Run.Do.Argv[0] = "redis-cli" },
 		"without a drop-in":   func(d *Drill) { d.Steps[3].Changes[0].Unit.DropIn = "" },
 		"may be changed":      func(d *Drill) { d.Steps[3].Changes[0].Unit.Unit = "gpuaasctl-watch-r1.service" },
-		"no addr:port":        func(d *Drill) { d.Peers = []string{"10.0.0.1"} },
+		"is not addr:port":    func(d *Drill) { d.Peers = []string{"10.0.0.1"} },
 		"lease_ms":            func(d *Drill) { d.Lease = 100 },
 	} {
 		d := whole()

@@ -165,7 +165,7 @@ func unitName(s string) error {
 	}
 	if stem == "" || strings.HasPrefix(stem, "gpuaasctl-") ||
 		strings.Trim(stem, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.@\\") != "" {
-		return fmt.Errorf("unit %q is no name of a unit that may be changed", s)
+		return fmt.Errorf("unit %q is not the name of a unit that may be changed", s)
 	}
 	return nil
 }

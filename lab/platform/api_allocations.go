@@ -216,7 +216,7 @@ func (p *Platform) credentialReport(w http.ResponseWriter, r *http.Request) erro
 	}
 	if !in.Healthy && !reasonWord.MatchString(in.Reason) {
 		return web.Errorf(http.StatusBadRequest, "report_invalid",
-			"a report of a failure has a reason, which is a word and no provider's text")
+			"a failure report needs a reason: a single word, not a provider's text")
 	}
 	if in.Healthy {
 		in.Reason = ""

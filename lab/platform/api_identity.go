@@ -174,7 +174,7 @@ func (p *Platform) setProvider(w http.ResponseWriter, r *http.Request) error {
 	if err := p.store.SetGuestAgent(r.Context(), d, status, until); err != nil {
 		return notFound(err, "node")
 	}
-	p.log.Info("provider's word on a node's machine", "node_id", d.NodeID, "guest_agent", status, "correlation_id",
+	p.log.Info("provider reported a machine status", "node_id", d.NodeID, "guest_agent", status, "correlation_id",
 		d.CorrelationID)
 	return p.getNode(w, r)
 }
@@ -191,7 +191,7 @@ func (p *Platform) getProvider(w http.ResponseWriter, r *http.Request) error {
 
 // endProvider ends a temporary status, and responds like getProvider.
 func (p *Platform) endProvider(w http.ResponseWriter, r *http.Request) error {
-	d := p.decisionBy(r, store.ProviderStatus, decisionRequest{Reason: "the word that held for a while is withdrawn"})
+	d := p.decisionBy(r, store.ProviderStatus, decisionRequest{Reason: "the temporary status was withdrawn"})
 	if err := p.store.EndGuestAgent(r.Context(), d); err != nil {
 		return notFound(err, "node")
 	}

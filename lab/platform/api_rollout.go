@@ -153,7 +153,7 @@ func (p *Platform) rolloutPossible(o rolloutOrder, b *wire.BootReport) error {
 		}
 	}
 	if _, err := p.artifact(o.SHA256); err != nil {
-		return web.Errorf(http.StatusConflict, "artifact_missing", "there is no package of this digest to be had")
+		return web.Errorf(http.StatusConflict, "artifact_missing", "there is no package with this digest")
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func TestClosingIsRecorded(t *testing.T) {
 		"the node makes up that the time is over": {func(t *testing.T) func(*websocket.Conn) {
 			return func(c *websocket.Conn) { sendFrame(t, c, wire.Frame{Type: "error", Code: wire.EndSessionLimit}) }
 		}, nil, sessionRead{Reason: wire.CodePTYFailed, By: wire.ByNode,
-			Detail: "it said session_time_limit, which nobody decided"}},
+			Detail: "it reported session_time_limit, but there is no such decision"}},
 		"shell ends": {func(t *testing.T) func(*websocket.Conn) {
 			code := 137
 			return func(c *websocket.Conn) { sendFrame(t, c, wire.Frame{Type: "exit", ExitCode: &code}) }

@@ -142,7 +142,7 @@ func (c Config) Check() error {
 	} {
 		if f.value != "" && !onLoopback(f.value) {
 			errs = append(errs, fmt.Errorf(
-				"%s %s speaks plain HTTP and believes its proxy: want an address of loopback, like 127.0.0.1:8080", f.key, f.value))
+				"%s %s speaks plain HTTP and trusts its proxy: want a loopback address, like 127.0.0.1:8080", f.key, f.value))
 		}
 	}
 	for _, f := range []struct{ key, value string }{

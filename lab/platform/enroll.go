@@ -87,7 +87,7 @@ func (p *Platform) issue(r *http.Request, in wire.EnrollRequest) (*x509.Certific
 			"node_id", in.NodeID, "node_instance_id", web.Clipped(in.NodeInstanceID), "remote", web.Remote(r))
 		p.metrics.add("clones_detected_total")
 		p.reclassified(r.Context(), in.NodeID)
-		return nil, 0, web.Errorf(http.StatusForbidden, wire.DenyCloned, "another host speaks as this node at this time")
+		return nil, 0, web.Errorf(http.StatusForbidden, wire.DenyCloned, "another host is using this node's identity")
 	}
 	if err != nil {
 		return nil, 0, p.enrollDenial(r.Context(), in.NodeID, err)
@@ -111,7 +111,7 @@ var refusals = [...]struct {
 	{store.ErrFenced, http.StatusForbidden, wire.DenyFenced, "this host is fenced"},
 	{store.ErrHostBound, http.StatusForbidden, wire.DenyNotNodeBound,
 		"this host is another node; that one has to be retired first"},
-	{store.ErrInstance, http.StatusNotFound, "instance_not_found", "no such host ever spoke as this node"},
+	{store.ErrInstance, http.StatusNotFound, "instance_not_found", "no such host ever used this node's identity"},
 	{store.ErrInUse, http.StatusConflict, "node_in_use", "the node has allocations that are not released"},
 	{store.ErrStanding, http.StatusConflict, "identity_accepted", "the node's identity is accepted already"},
 	{store.ErrNotClaimed, http.StatusConflict, "task_not_claimed", "the task was not handed out"},

@@ -181,7 +181,7 @@ func (p *Platform) notJudged(ev policy.Evidence, err error) policy.Judgement {
 	j := policy.Judgement{Policy: p.cfg.GPU.Policy, Digest: p.gpus.digest, Health: policy.Unknown, Decided: &why,
 		GPUs: []policy.GPUHealth{}, Findings: []policy.Finding{why}}
 	for _, g := range policy.FactsOf(ev).GPUs {
-		j.GPUs = append(j.GPUs, policy.GPUHealth{Subject: g, Health: policy.Unknown, Why: "nobody judges it"})
+		j.GPUs = append(j.GPUs, policy.GPUHealth{Subject: g, Health: policy.Unknown, Why: "it was not judged"})
 	}
 	return j
 }

@@ -85,7 +85,7 @@ func checkEvents(r wire.EventsRequest) (size int, err error) {
 func (p *Platform) mayBeat(r *http.Request) error {
 	switch {
 	case r.ContentLength < 0:
-		return web.Errorf(http.StatusLengthRequired, "length_required", "a heartbeat says its length")
+		return web.Errorf(http.StatusLengthRequired, "length_required", "a heartbeat needs a Content-Length")
 	case r.ContentLength > maxBeat:
 		return web.Errorf(http.StatusRequestEntityTooLarge, "heartbeat_too_large", "a heartbeat has at most %d bytes",
 			maxBeat)

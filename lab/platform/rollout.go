@@ -241,7 +241,7 @@ func (p *Platform) taskOfRollout(ctx context.Context, t store.Task) error {
 			return err
 		}
 		end := r.Rollout
-		end.State, end.Result, end.RollbackHint = wire.RolloutFailed, "nobody took the task in time",
+		end.State, end.Result, end.RollbackHint = wire.RolloutFailed, "the node did not take the task in time",
 			"none needed: nothing was started"
 		return p.said(ctx, t.NodeID, r.InstanceID, end, wire.Build{}, "the task expired")
 	case t.Type == wire.TaskNoop && t.Status == wire.TaskFailed:

@@ -81,7 +81,7 @@ func (g *Gateway) fell(ctx context.Context, s *session, reason string) bool {
 	}
 	now, err := g.standing(ctx, s.row, s.source.Load())
 	if err != nil {
-		g.Log.Error("read what a node says was decided", "session_id", s.row.ID, "error", err)
+		g.Log.Error("check the decision that a node reports", "session_id", s.row.ID, "error", err)
 	}
 	return err == nil && now != ""
 }
@@ -104,7 +104,7 @@ func (g *Gateway) note(ctx context.Context, s *session, f wire.Frame, end *endin
 		case g.fell(ctx, s, f.Code): // the node heard of it first
 			end.code, end.how.By = closeSessionEnded, wire.ByDecision
 		default:
-			end.reason, end.how.Detail = wire.CodePTYFailed, "it said "+f.Code+", which nobody decided"
+			end.reason, end.how.Detail = wire.CodePTYFailed, "it reported "+f.Code+", but there is no such decision"
 		}
 		g.record(ctx, s.evidence(store.TerminalError, g.Now(),
 			map[string]any{"code": f.Code, "message": f.Message, "from": "node"}))

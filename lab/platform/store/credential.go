@@ -17,7 +17,7 @@ var (
 	ErrProfile        = errors.New("token or node is of another environment profile")
 	ErrNodeDenied     = errors.New("node is denied")
 	ErrFenced         = errors.New("host is fenced")
-	ErrDoubt          = errors.New("another host speaks as the node at this time")
+	ErrDoubt          = errors.New("another host is using the node's identity")
 	ErrHostBound      = errors.New("host is another node that is not retired")
 )
 

@@ -25,7 +25,7 @@ var identities = map[string]string{Fence: wire.DenyFenced, Reactivate: "", Revok
 
 // Refusals of a decision.
 var (
-	ErrInstance = errors.New("no such host spoke as the node")
+	ErrInstance = errors.New("no such host used the node's identity")
 	ErrInUse    = errors.New("the node has allocations that are not released")
 	ErrStanding = errors.New("the node's identity is accepted already")
 )
