@@ -179,7 +179,13 @@ func (f *folding) attach(chain []Hop, hops []diag.HopResult) {
 		if !f.folded[h.ID] {
 			continue
 		}
-		i := slices.IndexFunc(f.roots, func(r root) bool { return slices.Contains(closure(f.chain, h.ID), r.hop.ID) })
+		may := closure(f.chain, h.ID)
+		i := slices.IndexFunc(f.roots, func(r root) bool { return slices.Contains(may, r.hop.ID) })
+		if i < 0 { // what explains it is itself a part of another root, by its culprit
+			i = slices.IndexFunc(f.roots, func(r root) bool {
+				return slices.ContainsFunc(r.symptoms, func(id diag.HopID) bool { return slices.Contains(may, id) })
+			})
+		}
 		if i >= 0 {
 			f.roots[i].symptoms = append(f.roots[i].symptoms, h.ID)
 			continue

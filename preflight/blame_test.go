@@ -90,6 +90,11 @@ func TestBlame(t *testing.T) {
 				diag.HopTerminalOpenTask, diag.HopGatewayNodeStream, diag.HopTerminalStartup},
 			user: diag.UserTemporary,
 		}, {
+			name: "silent for no visible reason: what follows from it is a symptom, too", answers: silentAgent(),
+			first: diag.HopNodeHeartbeat, blame: diag.HopNodeHeartbeat, signal: diag.SigHeartbeatStale, confidence: diag.Likely,
+			symptoms: []diag.HopID{diag.HopNodeTaskRoundtrip, diag.HopBrowserTerminalWS, diag.HopTerminalOpenTask,
+				diag.HopGatewayNodeStream, diag.HopTerminalStartup},
+		}, {
 			name: "api egress blocked", answers: unreachable,
 			first: diag.HopNodeHeartbeat, blame: diag.HopNodeRuntimeAPI, signal: diag.SigAPIUnreachable, confidence: diag.Proven,
 			symptoms: []diag.HopID{diag.HopNodeHeartbeat, diag.HopNodeTaskRoundtrip, diag.HopBrowserTerminalWS,
@@ -246,6 +251,13 @@ func TestBlame(t *testing.T) {
 			var others []diag.HopID
 			for _, o := range v.OtherFindings {
 				others = append(others, o.Hop)
+			}
+			for _, h := range r.Hops {
+				of := func(o diag.Blame) bool { return slices.Contains(o.Symptoms, h.ID) }
+				if failed(h) && h.ID != v.Blame.Hop && !slices.Contains(others, h.ID) && !slices.Contains(v.Symptoms, h.ID) &&
+					!slices.ContainsFunc(v.OtherFindings, of) {
+					t.Errorf("%s fails, and is neither a finding nor a symptom\n%s", h.ID, describe(r))
+				}
 			}
 			if !slices.Equal(others, tc.others) {
 				t.Errorf("other findings %v, want %v\n%s", others, tc.others, describe(r))
