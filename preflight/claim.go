@@ -20,6 +20,7 @@ const (
 	claimOnlyLookup
 	claimOnlyAgentSees
 	claimAgentView
+	claimAgentMounts
 	claimMachine
 	claimAgentAlive
 	claimTookUpgrade
@@ -69,6 +70,7 @@ var claims = [...]struct {
 	claimOnlyLookup:    {"; at %s it answers, so only the look-up is at fault", nil},
 	claimOnlyAgentSees: {", and only as the agent sees the files", nil},
 	claimAgentView:     {"; it resolves correctly from a login, so something overlays the files that the agent sees", nil},
+	claimAgentMounts:   {"; a login's view does not have this fault, so it is of the agent's own mounts", nil},
 	claimMachine: {
 		"; nor does anything answer SSH at the node, so it is the machine or its network",
 		func(c *Case, _ *diag.Fact) bool { return !sshSilent(c) || passedFrom(c, Node) },

@@ -207,6 +207,13 @@ func hostView(f *diag.Fact) []Counter {
 	return []Counter{{Name: counterHostView, From: Node, Request: req}}
 }
 
+// onlyAgentSees reports whether the fault of f exists only in the agent's view: a login, which sees the machine's own
+// files, does not have it.
+func onlyAgentSees(c *Case, f *diag.Fact) bool {
+	plain := question(c, f.ID, counterHostView)
+	return plain != nil && plain.all(passing(c, f.ID))
+}
+
 // nameServers returns a counter-probe for each of the profile's name servers, at most maxServers, for a node.
 func nameServers(e *Env, f *diag.Fact, req diag.Request) []Counter {
 	var counters []Counter

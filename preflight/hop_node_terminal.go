@@ -131,7 +131,10 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 			"it: the answer has nothing of the gateway, so whether it refuses the node's certificate is not known", status(f),
 			where(f))
 		out.Side, out.Reason = diag.SidePlatform, diag.ReasonTerminalGatewayDown
-	case inPhase(f, "cert"), isMTLS(f.Failure), f.Failure == diag.MTLSIngress400, status(f) == 401, status(f) == 403,
+	case inPhase(f, "cert"): // its own files: nothing was sent
+		out = fail(diag.SigNodeStreamMTLS, f, "the node has no credential to show to %s: %s", where(f), saw(f))
+		out.Culprit = "node file " + f.Request.Cert
+	case isMTLS(f.Failure), f.Failure == diag.MTLSIngress400, status(f) == 401, status(f) == 403,
 		vague(f) && refusesCert(f) && badOwnCert(c):
 		out = fail(diag.SigNodeStreamMTLS, f, "%s refuses this node's certificate: %s", where(f), saw(f))
 		switch {

@@ -166,6 +166,10 @@ func judgeSpace(c *Case, f *diag.Fact) *diag.Finding {
 		return nil
 	}
 	out.Direct = true
+	if onlyAgentSees(c, f) {
+		out.Side = diag.SideAgent
+		claim(c, &out, claimAgentMounts)
+	}
 	return &out
 }
 

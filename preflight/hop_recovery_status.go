@@ -276,6 +276,10 @@ func judgeIdentity(c *Case) *diag.Finding {
 		return nil
 	}
 	out.Direct, out.Culprit = true, "node file "+f.Request.Cert
+	if !f.Passed() && onlyAgentSees(c, f) {
+		out.Side = diag.SideAgent
+		claim(c, &out, claimAgentMounts)
+	}
 	return &out
 }
 

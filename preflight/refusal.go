@@ -189,8 +189,7 @@ const culpritAgentEnv = "node agent environment"
 // like the node, gets no answer.
 func narrow(c *Case, f *diag.Fact, out *diag.Finding) bool {
 	if misdirected(c, f) {
-		pinned, plain := question(c, f.ID, counterPinned).first(), question(c, f.ID, counterHostView)
-		loginPasses := plain != nil && plain.all(passing(c, f.ID))
+		pinned, loginPasses := question(c, f.ID, counterPinned).first(), onlyAgentSees(c, f)
 		if inPhase(f, "dns") {
 			claim(c, out, claimOnlyLookup, pinned.Request.Resolve)
 			if loginPasses {

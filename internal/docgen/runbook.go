@@ -31,7 +31,7 @@ func onlyIf(step diag.Step) string {
 	case step.Side == diag.SideNodeWay:
 		return "if it is cut between gateway and node: "
 	case step.Side == diag.SideAgent:
-		return "if the agent ended: "
+		return "if the fault is the agent's own: "
 	case step.On != "":
 		return "for " + string(step.On) + ": " + where
 	case step.When == diag.RelyTasks:
