@@ -104,7 +104,8 @@ var claims = [...]struct {
 	claimBehindListener: {
 		"; the listener answers, so the fault is behind it",
 		func(c *Case, f *diag.Fact) bool {
-			return hungUp(f) || f.Failure == diag.TLSALPN || (status(f) == 0 && !listenerAnswers(c))
+			// A connection that was not made did not come so far, and a silence may be an answer that was lost on its way back.
+			return inPhase(f, "dns", "tcp", "tls") || hungUp(f) || gotNoAnswer(f) || (status(f) == 0 && !listenerAnswers(c))
 		},
 	},
 }

@@ -54,12 +54,12 @@ func (u *instable) unstable() bool {
 }
 
 // late describes a request of which only some runs were answered although everything arrived each time; "" for any
-// other.
+// other. The local kernel counts only its own retransmissions, so the answer may have been lost on the way back.
 func (u *instable) late() string {
 	if len(u.passed) == 0 || len(u.unheard) == 0 || howMany(u.unheard, arrived) < len(u.unheard) {
 		return ""
 	}
-	return "; all that was sent arrived, which points at a slow server, or one of several, and not at the network"
+	return "; all that was sent arrived: a slow server, one of several, or answers that are lost on the way back"
 }
 
 func howMany(facts []*diag.Fact, is func(*diag.Fact) bool) (n int) {

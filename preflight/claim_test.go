@@ -1,0 +1,40 @@
+package preflight
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// TestWhatIsNotBehindTheListener: a connection that was not made does not show a fault behind the listener, and an
+// answer that is lost on its way back looks like one that nobody gave. An error that it answers with is of what is
+// behind it.
+func TestWhatIsNotBehindTheListener(t *testing.T) {
+	none := int64(0)
+	at := &diag.TCPFacts{Remote: "192.0.2.11:443", Resent: &none}
+	silent := func(f *diag.Fact) {
+		f.Failure, f.Phase, f.HTTP, f.DurationMS, f.TCP = diag.HTTPTimeout, "http", nil, 5000, at
+	}
+	reset := func(f *diag.Fact) { f.Failure, f.Phase, f.HTTP, f.TCP = diag.TCPReset, "tcp", nil, at }
+	for name, c := range map[string]struct {
+		change func(*diag.Fact)
+		behind bool
+	}{
+		"a silence": {silent, false},
+		"a reset":   {reset, false},
+		"HTTP 503": {func(f *diag.Fact) {
+			f.Failure, f.Phase, f.HTTP = diag.HTTPStatus, "http", &diag.HTTPFacts{Status: 503}
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := walkWith(t, answers{"node_recovery_status/task_wait": c.change, "node_recovery_status/task_wait~1": silent})
+			for _, h := range r.Hops {
+				if h.ID == diag.HopNodeRecoveryStatus && (h.Status != diag.StatusFail ||
+					strings.Contains(h.Text, "the fault is behind it") != c.behind || strings.Contains(h.Text, "not at the network")) {
+					t.Errorf("%s %s", h.Status, h.Text)
+				}
+			}
+		})
+	}
+}
