@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -110,13 +109,16 @@ func environment(u user) []string {
 }
 
 func (s *shell) reap() {
-	_ = s.cmd.Wait() // its code means the same
+	_ = s.cmd.Wait() // its state means the same
 	s.code = s.cmd.ProcessState.ExitCode()
 	if ws, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		s.code = 128 + int(ws.Signal())
 	}
 	if said, ok := s.cmd.Stderr.(*words); ok {
-		s.words = strings.TrimSpace(said.String())
+		signal := 0
+		if s.words, signal = unitEnd(said.String()); signal > 0 {
+			s.code = 128 + signal
+		}
 	}
 	s.hold()
 	close(s.exited)

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gpuaas/gpuaasctl/agent/tenant"
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
@@ -84,7 +86,7 @@ func unitName(uid uint32) string {
 // processes are the agent's children, with its system call filter and bounding set.
 func unitArgv(name, tty, program string, limits Limits, lacks []string, spec string) []string {
 	argv := []string{
-		"systemd-run", "--quiet", "--collect", "--wait", "--service-type=exec",
+		"systemd-run", "--collect", "--wait", "--service-type=exec",
 		"--unit=" + name, "--slice=" + tenant.SessionSlice, "--description=Terminal session of a tenant",
 	}
 	properties := []string{
@@ -130,6 +132,31 @@ func killUnit(name string) {
 	c := host.Command{Limit: killTimeout}
 	// The wait for the unit's end notices a failure.
 	_, _ = c.Run(context.Background(), "systemctl", "kill", "--signal=SIGKILL", "--", name)
+}
+
+// unitLines are the prefixes of the lines that systemd-run prints about a unit that ran. Other lines are errors.
+var unitLines = [...]string{"Running as unit: ", "Finished with result: ", terminatedWith, "Service runtime: ",
+	"CPU time ", "Memory ", "IP traffic ", "IO bytes "}
+
+const terminatedWith = "Main processes terminated with: "
+
+// unitEnd returns the errors in systemd-run's output, and the signal that ended the unit's main process, 0 for none.
+// systemd-run's exit status does not show the signal: it is 255 for most, and 0 for those that systemd counts as a clean
+// exit, such as SIGHUP.
+func unitEnd(output string) (errors string, signal int) {
+	var rest []string
+	for line := range strings.Lines(output) {
+		known := func(prefix string) bool { return strings.HasPrefix(line, prefix) }
+		if !slices.ContainsFunc(unitLines[:], known) {
+			rest = append(rest, line)
+			continue
+		}
+		how, isEnd := strings.CutPrefix(line, terminatedWith)
+		if code, status, _ := strings.Cut(how, "/status="); isEnd && (code == "code=killed" || code == "code=dumped") {
+			signal = int(unix.SignalNum("SIG" + strings.TrimSpace(status)))
+		}
+	}
+	return strings.TrimSpace(strings.Join(rest, "")), signal
 }
 
 // words keeps the beginning of a program's output. Read it only after waiting for the program.

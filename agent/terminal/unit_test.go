@@ -25,7 +25,7 @@ func TestUnitArgv(t *testing.T) {
 	got := unitArgv("gpuaas-session-u2001-abcdefgh.service", "/dev/pts/7", "/proc/42/exe",
 		Limits{TasksMax: "512", MemoryMax: "2G", CPUWeight: "20"}, []string{"TasksMax"}, "eyJ9")
 	want := strings.Fields(
-		`systemd-run --quiet --collect --wait --service-type=exec --unit=gpuaas-session-u2001-abcdefgh.service
+		`systemd-run --collect --wait --service-type=exec --unit=gpuaas-session-u2001-abcdefgh.service
 		--slice=gpuaas-sessions.slice --description=Terminal_session_of_a_tenant
 		--property=TTYPath=/dev/pts/7 --property=StandardInput=tty --property=StandardOutput=tty --property=StandardError=tty
 		--property=TasksMax=512 --property=MemoryMax=2G --property=CPUWeight=20 --property=OOMPolicy=continue --property=OOMScoreAdjust=500
@@ -197,6 +197,31 @@ func TestBecomeSays(t *testing.T) {
 	for _, text := range []string{"", "e30!", "bm90IEpTT04"} {
 		if err := Become(text); err == nil || !strings.Contains(err.Error(), "read who is to have it") {
 			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestUnitEnd: a shell that a signal ended did not exit with a code, and what systemd-run says about every unit is no
+// complaint.
+func TestUnitEnd(t *testing.T) {
+	const ran = "Running as unit: gpuaas-session-u2001-abcdefgh.service\nFinished with result: signal\n" +
+		"Main processes terminated with: code=%s\nService runtime: 3ms\nCPU time consumed: 1ms\nMemory peak: 1M\n"
+	for output, want := range map[string]struct {
+		complaints string
+		signal     int
+	}{
+		fmt.Sprintf(ran, "exited/status=3"):    {"", 0},
+		fmt.Sprintf(ran, "killed/status=KILL"): {"", 9},
+		fmt.Sprintf(ran, "killed/status=HUP"):  {"", 1},
+		fmt.Sprintf(ran, "dumped/status=SEGV"): {"", 11},
+		"Failed to find executable /x: No such file or directory\n": {
+			"Failed to find executable /x: No such file or directory", 0},
+		"Job for u.service failed.\nSee \"systemctl status u.service\".\n": {
+			"Job for u.service failed.\nSee \"systemctl status u.service\".", 0},
+		"": {"", 0},
+	} {
+		if complaints, signal := unitEnd(output); complaints != want.complaints || signal != want.signal {
+			t.Errorf("%q: %q %d, want %+v", output, complaints, signal, want)
 		}
 	}
 }
