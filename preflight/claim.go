@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -57,13 +58,15 @@ var claims = [...]struct {
 	},
 	claimNodeWay: {
 		"; the operator does, so the fault is on this node's way there",
-		func(c *Case, f *diag.Fact) bool { return answeredSomewhere(c, Node, target(f), f.Phase) },
+		func(c *Case, f *diag.Fact) bool {
+			return comesAndGoes(c, f) || answeredSomewhere(c, Node, target(f), f.Phase)
+		},
 	},
 	claimNotThisNode: {
 		"; the operator does not either, so the fault is not this node's",
 		func(c *Case, f *diag.Fact) bool {
 			control := c.fact(f.ID + "~" + counterFromOperator)
-			return (control != nil && control.Failure.Local()) ||
+			return (control != nil && control.Failure.Local()) || comesAndGoes(c, f) ||
 				answeredSomewhere(c, Operator, target(f), f.Phase) || answeredSomewhere(c, Node, target(f), f.Phase)
 		},
 	},
@@ -110,10 +113,18 @@ var claims = [...]struct {
 	},
 }
 
+// comesAndGoes reports whether another run of the same request came further than f. Then an answer elsewhere does not
+// show where this one failed.
+func comesAndGoes(c *Case, f *diag.Fact) bool {
+	step, _, _ := splitID(f.ID)
+	q := question(c, step, "")
+	return q != nil && slices.ContainsFunc(q.runs, func(r *diag.Fact) bool { return further(r, f) })
+}
+
 // noOperatorWay reports whether f, a fact of the operator, contradicts a fault on the operator's path, or whether the
 // node gets no answer either.
 func noOperatorWay(c *Case, f *diag.Fact) bool {
-	return nodeHears(c) != answeredSide || status(f) != 0 || rung(f.Phase) > rung("tls") ||
+	return nodeHears(c) != answeredSide || status(f) != 0 || comesAndGoes(c, f) || rung(f.Phase) > rung("tls") ||
 		answeredSomewhere(c, Operator, target(f), f.Phase)
 }
 

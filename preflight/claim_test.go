@@ -38,3 +38,27 @@ func TestWhatIsNotBehindTheListener(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatComesAndGoesIsNowhere: a listener that refuses one connection in a few may have taken all of the operator's
+// by chance. That the operator was answered each time places nothing.
+func TestWhatComesAndGoesIsNowhere(t *testing.T) {
+	const reach = "node_runtime_api_reachability/reach"
+	refused := failWith(diag.TCPRefused, "tcp")
+	for name, c := range map[string]struct {
+		answers answers
+		placed  bool
+	}{
+		"now and then": {answers{reach: refused, reach + "~2": func(*diag.Fact) {}}, false},
+		"always":       {answers{reach: refused}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := walkWith(t, c.answers)
+			for _, h := range r.Hops {
+				if h.ID == diag.HopNodeRuntimeAPI && (h.Status != diag.StatusFail ||
+					strings.Contains(h.Text, "on this node's way") != c.placed) {
+					t.Errorf("%s %s", h.Status, h.Text)
+				}
+			}
+		})
+	}
+}
