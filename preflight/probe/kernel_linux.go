@@ -32,3 +32,10 @@ func resent(fd uintptr) (int64, bool) {
 	}
 	return max(0, int64(info.Total_retrans)-int64(info.Dsack_dups)), true
 }
+
+// hungUp reports whether the peer of a connection has ended its half, also where bytes still wait before that end.
+func hungUp(fd uintptr) bool {
+	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}} //nolint:gosec // a file descriptor
+	n, err := unix.Poll(p, 0)
+	return err == nil && n > 0 && p[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
+}

@@ -22,6 +22,9 @@ func (p *Prober) env(_ context.Context, _ diag.Request, f *diag.Fact)     { linu
 
 func linuxOnly(f *diag.Fact) { fail(f, "", diag.Unsupported, errLinuxOnly) }
 
+// hungUp is not known here.
+func hungUp(uintptr) bool { return false }
+
 // units ask no service.
 type units struct{}
 

@@ -62,8 +62,9 @@ func (l *link) usable() bool {
 	err = rc.Read(func(fd uintptr) bool {
 		var b [1]byte
 		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		// Waiting bytes are usually a TLS session ticket; the end of the stream reads as no bytes and no error.
-		alive = n > 0 || errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EINTR)
+		// Waiting bytes are a TLS session ticket, or the close_notify of a server that has hung up; the end of the stream
+		// reads as no bytes and no error.
+		alive = (n > 0 && !hungUp(fd)) || errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EINTR)
 		return true
 	})
 	return alive && err == nil

@@ -223,3 +223,21 @@ func TestKeptConnectionHidesNoDeadNetwork(t *testing.T) {
 		})
 	}
 }
+
+// TestGoodbyeEndsKeptConnection: a TLS server that ends an idle connection says so in bytes that wait before the end. A
+// POST over it would be lost, and is not repeated.
+func TestGoodbyeEndsKeptConnection(t *testing.T) {
+	noLeaks(t)
+	ca := newAuthority(t, "ca")
+	s := site(t, ca.leaf(t, leafOf{}), page(200, jsonType, "{}"))
+	s.Config.IdleTimeout = 20 * time.Millisecond
+	p := newProber(t)
+	req := diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem}
+	for range 3 {
+		if f := p.Run(context.Background(), req); !f.Passed() || f.TCP.Reused {
+			t.Fatalf("%s request: %s %s %+v", req.Method, f.Failure, f.Detail, f.TCP)
+		}
+		time.Sleep(200 * time.Millisecond)
+		req.Method, req.Body = "POST", "{}"
+	}
+}
