@@ -47,7 +47,7 @@ func allocationBinding() Hop {
 			}
 			state, node := c.Field(id, stepAllocation, "allocation.state"), c.Field(id, stepAllocation, "allocation.node_id")
 			switch {
-			case status(f) == 404 && f.Failure == diag.HTTPStatus:
+			case notKnown(f):
 				out := undecided(f, "the platform at %s knows no allocation %s (HTTP 404)", where(f), c.Subject.AllocationID)
 				if !nodeUnknown(c) { // else the finding about the unknown node matters more
 					out.Signal = diag.SigAllocationUnknown

@@ -110,10 +110,10 @@ func judgeControlPlane(c *Case) []diag.Finding {
 	case status(a) == 403 && foreignPage(a):
 		return []diag.Finding{undecided(a, "%s in place of the API's: whether the API takes the operator's token was not "+
 			"seen", pageFrom(a))}
+	case a.Failure == diag.HTTPEdgeAuth: // a 401 with a page, too
+		return []diag.Finding{undecided(a, "the edge at %s asks for a login in place of the API", where(a))}
 	case status(a) == 401 || status(a) == 403:
 		return []diag.Finding{fail(diag.SigOperatorAuthFailed, a, "the API refuses the operator's token: %s", saw(a))}
-	case a.Failure == diag.HTTPEdgeAuth:
-		return []diag.Finding{undecided(a, "the edge at %s asks for a login in place of the API", where(a))}
 	case a.Passed(), noTrustPage(a):
 		return nil
 	}

@@ -77,6 +77,8 @@ func nodeHeartbeat() Hop {
 				return nil
 			case !beat && !contact && (readModel(c, "node.last_seen_at") != "" || f.HTTP == nil || len(f.HTTP.Fields) == 0):
 				return []diag.Finding{unmapped(f, "the answer has no time of a last heartbeat that can be read")}
+			case !beat && !contact && !ofANode(c):
+				return []diag.Finding{unmapped(f, "nothing in the answer is of a node, so it may be of something else")}
 			case !beat && !contact && !neverHeard(c):
 				return []diag.Finding{unmapped(f, "the answer has no time of a last contact, and the agent was heard: %s "+
 					"(node.last_seen_at)", heardBy(c))}
@@ -223,7 +225,13 @@ func lastRead(c *Case) *diag.Fact {
 // nodeUnknown reports whether the platform answers that it does not know the node.
 func nodeUnknown(c *Case) bool {
 	f := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
-	return status(f) == 404 && f.Failure == diag.HTTPStatus
+	return notKnown(f)
+}
+
+// notKnown reports whether a 404 may be the platform's word that it has no such thing: a page for people, and a 404 of
+// a server that has no such path, are of what does not know the question.
+func notKnown(f *diag.Fact) bool {
+	return status(f) == 404 && f.Failure == diag.HTTPStatus && !foreignPage(f) && code(f) != "route_not_found"
 }
 
 // otherNodes suggests nodes of the profile in place of an unknown one.
@@ -325,7 +333,21 @@ func ownClock(c *Case) bool {
 func neverHeard(c *Case) bool {
 	f := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
 	_, known := contactAge(c)
-	return !known && readModel(c, "node.last_seen_at") == "" && !unasked(f, "node.last_seen_at") && heardBy(c) == ""
+	return !known && ofANode(c) && readModel(c, "node.last_seen_at") == "" && !unasked(f, "node.last_seen_at") && heardBy(c) == ""
+}
+
+// ofANode reports whether the read model has a field that only an answer about a node has. Any JSON may have a status.
+func ofANode(c *Case) bool {
+	f := lastRead(c)
+	if f == nil || f.HTTP == nil {
+		return false
+	}
+	for name := range f.HTTP.Fields {
+		if name != "node.status" && name != "node.health" && strings.HasPrefix(name, "node.") {
+			return true
+		}
+	}
+	return false
 }
 
 // heardBy describes what shows that the agent is in contact, "" if nothing does.
