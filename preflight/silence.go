@@ -116,8 +116,8 @@ func stepNeeds(chain []Hop, id diag.HopID) []diag.HopID {
 }
 
 // ownFault reports whether the facts show a fault at the finding's own place, which no missing answer elsewhere
-// explains: a phase below http failed, a pair of probes proves it, or the platform reports it. A 5xx, and silence over
-// a connection that works, do not count: a component that waits for the platform has the same symptoms.
+// explains: a phase below http failed, a pair of probes proves it, or the platform reports it. A 5xx, and silence or
+// a hang-up over a connection that works, do not count: a component that waits for the platform has the same symptoms.
 func ownFault(c *Case, f *diag.Finding) bool {
 	if len(f.Evidence) == 0 {
 		return true
@@ -129,7 +129,7 @@ func ownFault(c *Case, f *diag.Finding) bool {
 	if proof, _, few := prove(c, f.Signal, fact.ID); proof != nil || few {
 		return true
 	}
-	if status(fact) >= 500 || (fact.WS != nil && fact.WS.Status >= 500) {
+	if status(fact) >= 500 || (fact.WS != nil && fact.WS.Status >= 500) || (hungUp(fact) && inPhase(fact, "http")) {
 		return false
 	}
 	if fact.Failure.Silent() {
