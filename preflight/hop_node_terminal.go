@@ -126,7 +126,7 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 		out = throttled(f, "this node's terminal stream")
 	case edgeWithholds(c, f):
 		out = heldBack(diag.SigNodeStreamMTLS, f, diag.ReasonTerminalGatewayDown)
-	case (status(f) == 401 || status(f) == 403) && !platformSpeaks(f) && !badOwnCert(c):
+	case (status(f) == 401 || status(f) == 403) && !platformDenies(f) && !badOwnCert(c):
 		out = fail(diag.SigNodeStreamMTLS, f, "HTTP %d comes from the terminal listener at %s, or from what is in front of "+
 			"it: the answer has nothing of the gateway, so whether it refuses the node's certificate is not known", status(f),
 			where(f))

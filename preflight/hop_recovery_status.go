@@ -325,7 +325,7 @@ func judgeTaskWait(c *Case) *diag.Finding {
 		out = throttled(f, "this node's task wait")
 	case edgeWithholds(c, f):
 		out = heldBack(diag.SigAuthFailed, f, diag.ReasonControlPlaneUnreachable)
-	case (s == 401 || s == 403) && platformSpeaks(f) && !withheld(f):
+	case (s == 401 || s == 403) && platformDenies(f) && !withheld(f):
 		out = fail(diag.SigAuthFailed, f, "the platform denies this node: HTTP %d %s", s, code(f))
 		out.Reason, out.Culprit = denialReason(code(f)), culpritDenied(c, f)
 	case refusesCert(f) && (!vague(f) || foreignIssuer(c) || badOwnCert(c)):

@@ -27,7 +27,7 @@ func refusesCert(f *diag.Fact) bool {
 	case withheld(f):
 		return true
 	}
-	return ((s == 400 || s == 401 || s == 403) && !platformSpeaks(f)) || (vague(f) && s != 400)
+	return (s == 400 && !platformSpeaks(f)) || ((s == 401 || s == 403) && !platformDenies(f)) || (vague(f) && s != 400)
 }
 
 // withheld reports whether a listener asked for and got the certificate of f, but the platform behind it reports that
@@ -108,6 +108,12 @@ func unlisted(f *diag.Fact, issuer string) bool {
 // answer may come from any server on the path.
 func platformSpeaks(f *diag.Fact) bool {
 	return code(f) != "" || (f.HTTP != nil && strings.Contains(f.HTTP.ContentType, "json"))
+}
+
+// platformDenies reports whether a 401 or 403 is the platform's own refusal of this node. Filters and gateways on the
+// path also answer in JSON: where the profile maps error codes, JSON without one is not known to be the platform's.
+func platformDenies(f *diag.Fact) bool {
+	return code(f) != "" || (platformSpeaks(f) && unasked(f, "error.code"))
 }
 
 // foreignPage reports whether an HTML page came in place of the platform's answer: a request filter, a proxy or another

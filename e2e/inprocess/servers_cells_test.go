@@ -41,6 +41,9 @@ func cells() []cell {
 		cell{name: "ingress: a rule of its own", want: ownRule, do: at(ingressDoor, func(d *door) {
 			d.status, d.page = http.StatusForbidden, "<html><body>Your request was blocked.</body></html>"
 		})},
+		cell{name: "ingress: a rule of its own, in JSON", want: ownRule, do: at(ingressDoor, func(d *door) {
+			d.status, d.page, d.kind = http.StatusForbidden, `{"message":"Forbidden"}`, "application/json"
+		}), cannot: map[string]string{"apache2": "its own pages are HTML"}},
 		cell{name: "ingress: a limit of its own", want: ownRule,
 			do: at(ingressDoor, func(d *door) { d.status = http.StatusBadRequest })},
 		cell{name: "certificate not passed on", want: notPassedOn("the platform behind it saw no certificate"),

@@ -3,6 +3,7 @@
 package inprocess
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,6 +33,7 @@ type door struct {
 	secret    string // that the platform wants of its ingress
 	status    int    // answered by the server itself, with page
 	page      string
+	kind      string // of page; "": HTML
 	redirect  string // 302 to there
 	noUpgrade bool   // the Upgrade header of requests is not passed on
 	noChoice  bool   // the Sec-WebSocket-Protocol header of responses is not passed on
@@ -40,6 +42,9 @@ type door struct {
 	withholds bool   // does not pass on the certificate, although it passes on the secret
 	secretly  bool   // passes on the certificate, but no secret
 }
+
+// pageKind is the media type of d's own page.
+func (d door) pageKind() string { return cmp.Or(d.kind, "text/html") }
 
 const (
 	headerIngress = "X-GPUaaS-Ingress"
@@ -103,7 +108,7 @@ func nginxConf(dir, _ string, doors []door) (map[string]string, []string) {
 		case d.redirect != "":
 			c.add("return 302 %s;", d.redirect)
 		case d.status != 0 && d.page != "":
-			c.add("default_type text/html;\nreturn %d '%s';", d.status, d.page)
+			c.add("default_type %s;\nreturn %d '%s';", d.pageKind(), d.status, d.page)
 		case d.status != 0:
 			c.add("return %d;", d.status)
 		default:
@@ -144,7 +149,7 @@ func haproxyConf(dir, _ string, doors []door) (map[string]string, []string) {
 		case d.status != 0 && d.page == "":
 			c.add("  http-request deny deny_status %d", d.status)
 		case d.status != 0:
-			c.add("  http-request return status %d content-type text/html string \"%s\"", d.status, d.page)
+			c.add("  http-request return status %d content-type %s string '%s'", d.status, d.pageKind(), d.page)
 		}
 		if d.noUpgrade {
 			c.add("  http-request del-header Upgrade")
@@ -280,7 +285,7 @@ func caddyConf(dir, _ string, doors []door) (map[string]string, []string) {
 		case d.redirect != "":
 			c.add("\tredir %s 302", d.redirect)
 		case d.status != 0:
-			c.add("\theader Content-Type text/html\n\trespond \"%s\" %d", d.page, d.status)
+			c.add("\theader Content-Type %s\n\trespond `%s` %d", d.pageKind(), d.page, d.status)
 		default:
 			caddyPass(&c, d)
 		}

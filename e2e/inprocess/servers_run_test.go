@@ -222,7 +222,7 @@ func (d door) handler(proxy http.Handler) http.Handler {
 		case d.redirect != "":
 			http.Redirect(w, r, d.redirect, http.StatusFound)
 		case d.status != 0:
-			w.Header().Set("Content-Type", "text/html")
+			w.Header().Set("Content-Type", d.pageKind())
 			w.WriteHeader(d.status)
 			_, _ = io.WriteString(w, d.page)
 		default:
