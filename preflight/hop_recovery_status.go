@@ -147,6 +147,11 @@ func judgeTrustDrift(c *Case) *diag.Finding {
 		out = fail(diag.SigIngressCADrift, wait,
 			"the terminal gateway takes the certificate, which was signed by %s, and the node "+
 				"ingress does not know that CA: %s", issuer, saw(wait))
+	case wait.Failure == diag.MTLSCertExpired && letIn(c.Fact(diag.HopNodeTerminalReachability, stepStream)):
+		out = fail(diag.SigIngressCADrift, wait,
+			"the node ingress calls the node's certificate expired, which is valid until %s by the node's clock and by the "+
+				"terminal gateway, which takes it: a revocation list or a CA of the ingress is out of date, or its clock is "+
+				"wrong: %s", id.Cert.Leaf.NotAfter.Format(time.RFC3339), saw(wait))
 	default:
 		return nil
 	}
@@ -331,6 +336,11 @@ func judgeTaskWait(c *Case) *diag.Finding {
 	case refusesCert(f) && (!vague(f) || foreignIssuer(c) || badOwnCert(c)):
 		out = fail(diag.SigAuthFailed, f, "the ingress refuses the node's certificate: %s%s", saw(f), issued(c, f))
 		out.Reason, out.Culprit = refusalReason(c, f), "node file "+f.Request.Cert
+		if letIn(c.Fact(diag.HopNodeTerminalReachability, stepStream)) && !badOwnCert(c) {
+			out.Side = diag.SidePlatform
+			out.Text += "; the terminal gateway takes the same certificate: it is revoked here alone, or a CA, a revocation " +
+				"list or the clock of the ingress is at fault"
+		}
 	case s == 401 || s == 403 || (s == 400 && refusesCert(f)):
 		out = fail(diag.SigAuthFailed, f,
 			"HTTP %d comes from the ingress at %s, or from what is in front of it: the answer has nothing of "+

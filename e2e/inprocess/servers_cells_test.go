@@ -125,7 +125,8 @@ var (
 	expired = denied(diag.ReasonRecoveryTokenMissing, "mtls_cert_expired")
 	foreign = denied(diag.ReasonRecoveryTokenMissing, "the ingress refuses the node's certificate: .* issued by "+
 		"CN=gpuaas test strangers, and certificates of CN=gpuaas test nodes are asked for")
-	revoked     = denied(diag.ReasonIdentityRejectedRecoverable, "the ingress refuses the node's certificate")
+	revoked = blames(diag.HopNodeRecoveryStatus, diag.SigAuthFailed, byEdge+", PKI, node enrollment",
+		diag.ReasonIdentityRejectedRecoverable, "refuses the node's certificate: .*; the terminal gateway takes the same")
 	staleBundle = blames(diag.HopNodeRuntimeAPI, diag.SigAPITLSFailed, byPKI, diag.ReasonServerTLSUntrusted,
 		"does not trust .* tls_unknown_ca")
 	ownRule = blames(diag.HopNodeRecoveryStatus, diag.SigAuthFailed, "edge and route profile, PKI, node enrollment",
