@@ -347,6 +347,11 @@ func judgeTaskWait(c *Case) *diag.Finding {
 				"the platform, so whether the platform denies this node is not known%s", s, where(f), issued(c, f))
 		out.Side = diag.SidePlatform
 		out.Reason, out.Culprit = diag.ReasonIdentityRejectedRecoverable, "node file "+f.Request.Cert
+	case distrusts(f): // a fault of the bundle, which hop 6 reports; or of one of several servers, which it did not meet
+		out = fail(diag.SigAPITLSFailed, f, "no task wait without a bundle to judge %s by: %s", where(f), saw(f))
+		if inPhase(f, "tls") {
+			out.Text = fmt.Sprintf("%s: %s%s", distrust(f), saw(f), presented(f))
+		}
 	case s >= 500 || good(f) || (s == 0 && inPhase(f, "dns", "tcp", "tls", "http")):
 		out = fail(diag.SigAPIUnreachable, f, "the node API does not answer the node's task wait: %s", saw(f))
 		if claim(c, &out, claimBehindListener) || (s == 0 && f.Failure != diag.TCPReset && f.TLS != nil && f.TLS.Verified) {
@@ -356,8 +361,6 @@ func judgeTaskWait(c *Case) *diag.Finding {
 		if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz != nil && !hz.Passed() && inPhase(hz, "http") {
 			out.Culprit = culpritControlPlane
 		}
-	case distrusts(f): // a fault of the bundle, which hop 6 reports
-		out = fail(diag.SigAPITLSFailed, f, "no task wait without a bundle to judge %s by: %s", where(f), saw(f))
 	default:
 		out = undecided(f, "the task wait answers neither yes nor no: %s", saw(f))
 	}
