@@ -443,12 +443,17 @@ var signalRows = [...]SignalRow{
 	},
 	{
 		Signal: SigEndpointProfileDrift, Reason: ReasonEndpointProfileDrift,
-		Title:     "The node uses other endpoints than the active profile",
-		Owners:    Owners{"environment profile"},
+		Title:  "The node uses other endpoints than the active profile",
+		Owners: Owners{"environment profile"},
+		BySide: []SideOwners{
+			{SideEdge, Owners{"edge and route profile", "environment profile"}},
+		},
 		Dashboard: AgentAuthFailed,
 		Recovery: []Step{
-			{Text: "re-enroll the node: its bundle rewrites endpoints and CA material together; a new token alone does not help", Commands: []string{"gpuaasctl node reenroll {target} --reason {correlation_id} --apply --confirm {node_id}"}},
-			{Text: "after a repair by hand, restart the agent so that it reads its files again", Commands: []string{"{exec} systemctl restart {unit}"}},
+			{Text: "make the listener that node and profile name ask for client certificates in the handshake, for all paths; Go's TLS sends none later", Side: SideEdge},
+			{Text: "or name the node listener in the profile, and give the nodes a bundle that names it", Side: SideEdge},
+			{Text: "re-enroll the node: its bundle rewrites endpoints and CA material together; a new token alone does not help", Commands: []string{"gpuaasctl node reenroll {target} --reason {correlation_id} --apply --confirm {node_id}"}, Except: []string{"edge"}},
+			{Text: "after a repair by hand, restart the agent so that it reads its files again", Commands: []string{"{exec} systemctl restart {unit}"}, Except: []string{"edge"}},
 			{Text: "compare the endpoints in its file with the profile's", Commands: []string{"{exec} grep _URL= {env_file}"}},
 		},
 		Proof: RepairProof{Hops: []HopID{HopNodeRecoveryStatus}},

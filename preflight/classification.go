@@ -256,7 +256,7 @@ func denials(c *Case) []diag.Denial {
 	if _, whole := mistaken(c); whole {
 		return nil // another machine was refused
 	}
-	if w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait); deniesAccess(w) {
+	if w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait); deniesAccess(w) && !(asksForNoCert(w) && asProfiled(c)) {
 		d := diag.Denial{Source: "task wait", Code: code(w)}
 		if w.TLS != nil {
 			d.Asked = w.TLS.CertRequested

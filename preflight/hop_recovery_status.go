@@ -206,6 +206,15 @@ func judgeProfileDrift(c *Case) *diag.Finding {
 		out.Failure, out.Direct, out.Culprit = diag.FileMismatch, true, "node GPUAAS_NODE_ID"
 		out.Reason = diag.ReasonEndpointProfileDrift // of the agent's environment file; its certificate is not at fault
 		return &out
+	case asksForNoCert(wait) && asProfiled(c):
+		out = fail(diag.SigEndpointProfileDrift, wait, "%s did not ask for the node's certificate in its handshake, and the "+
+			"profile names no other: its listener asks for none, or only for some paths, or it is a public edge: %s",
+			where(wait), saw(wait))
+		if asksForCert(c.Fact(diag.HopNodeRuntimeAPI, stepReach)) {
+			out.Text += "; over another connection of this walk it did ask, so one of several servers there does not"
+		}
+		out.Direct, out.Side, out.Reason = true, diag.SideEdge, diag.ReasonControlPlaneUnreachable
+		return &out
 	case asksForNoCert(wait):
 		out = fail(diag.SigEndpointProfileDrift, wait,
 			"%s did not ask for the node's certificate: it is a public edge, not the node listener", where(wait))
@@ -225,6 +234,13 @@ func judgeProfileDrift(c *Case) *diag.Finding {
 		out.Reason = diag.ReasonNone
 	}
 	return &out
+}
+
+// asProfiled reports whether the running agent uses the profile's endpoint. Then the server there is at fault, and not
+// the node's settings.
+func asProfiled(c *Case) bool {
+	env, want := c.Fact(diag.HopNodeRecoveryStatus, stepProfile), c.expected("node_runtime_api_url")
+	return env != nil && env.Env != nil && want != "" && sameEndpoint(env.Env.Values["GPUAAS_API_URL"], want)
 }
 
 // bothMeant reports whether the platform serves the node at the endpoint that its agent uses, so that another one in

@@ -44,6 +44,8 @@ func cells() []cell {
 		cell{name: "ingress: a rule of its own, in JSON", want: ownRule, do: at(ingressDoor, func(d *door) {
 			d.status, d.page, d.kind = http.StatusForbidden, `{"message":"Forbidden"}`, "application/json"
 		}), cannot: map[string]string{"apache2": "its own pages are HTML"}},
+		cell{name: "ingress asks for no certificate", want: notAsked,
+			do: at(ingressDoor, func(d *door) { d.clients = "" })},
 		cell{name: "ingress: a limit of its own", want: ownRule,
 			do: at(ingressDoor, func(d *door) { d.status = http.StatusBadRequest })},
 		cell{name: "certificate not passed on", want: notPassedOn("the platform behind it saw no certificate"),
@@ -127,6 +129,8 @@ var (
 		"CN=gpuaas test strangers, and certificates of CN=gpuaas test nodes are asked for")
 	revoked = blames(diag.HopNodeRecoveryStatus, diag.SigAuthFailed, byEdge+", PKI, node enrollment",
 		diag.ReasonIdentityRejectedRecoverable, "refuses the node's certificate: .*; the terminal gateway takes the same")
+	notAsked = blames(diag.HopNodeRecoveryStatus, diag.SigEndpointProfileDrift, byEdge+", environment profile",
+		diag.ReasonControlPlaneUnreachable, "did not ask for the node's certificate in its handshake, and the profile names")
 	staleBundle = blames(diag.HopNodeRuntimeAPI, diag.SigAPITLSFailed, byPKI, diag.ReasonServerTLSUntrusted,
 		"does not trust .* tls_unknown_ca")
 	ownRule = blames(diag.HopNodeRecoveryStatus, diag.SigAuthFailed, "edge and route profile, PKI, node enrollment",
