@@ -333,7 +333,8 @@ func ownClock(c *Case) bool {
 func neverHeard(c *Case) bool {
 	f := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
 	_, known := contactAge(c)
-	return !known && ofANode(c) && readModel(c, "node.last_seen_at") == "" && !unasked(f, "node.last_seen_at") && heardBy(c) == ""
+	return !known && ofANode(c) && readModel(c, "node.last_seen_at") == "" && !unasked(f, "node.last_seen_at") &&
+		heardBy(c) == ""
 }
 
 // ofANode reports whether the read model has a field that only an answer about a node has. Any JSON may have a status.

@@ -324,6 +324,12 @@ func boundToSubject(c *Case, cert *diag.CertFacts) bool {
 	return sameNode(c, cert.BoundTo) || sameNode(c, last)
 }
 
+// platformDenies reports whether a 401 or 403 is the platform's own refusal of this node. Filters and gateways on the
+// path also answer in JSON: where the profile maps error codes, JSON without one is not known to be the platform's.
+func platformDenies(f *diag.Fact) bool {
+	return code(f) != "" || (platformSpeaks(f) && unasked(f, "error.code"))
+}
+
 // judgeTaskWait judges the answer to the real task wait.
 func judgeTaskWait(c *Case) *diag.Finding {
 	f := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)

@@ -110,12 +110,6 @@ func platformSpeaks(f *diag.Fact) bool {
 	return code(f) != "" || (f.HTTP != nil && strings.Contains(f.HTTP.ContentType, "json"))
 }
 
-// platformDenies reports whether a 401 or 403 is the platform's own refusal of this node. Filters and gateways on the
-// path also answer in JSON: where the profile maps error codes, JSON without one is not known to be the platform's.
-func platformDenies(f *diag.Fact) bool {
-	return code(f) != "" || (platformSpeaks(f) && unasked(f, "error.code"))
-}
-
 // foreignPage reports whether an HTML page came in place of the platform's answer: a request filter, a proxy or another
 // server on the path answered. A 5xx does not count: a proxy shows its own page for a platform that is down.
 func foreignPage(f *diag.Fact) bool {
