@@ -141,8 +141,8 @@ var unitLines = [...]string{"Running as unit: ", "Finished with result: ", termi
 const terminatedWith = "Main processes terminated with: "
 
 // unitEnd returns the errors in systemd-run's output, and the signal that ended the unit's main process, 0 for none.
-// systemd-run's exit status does not show the signal: it is 255 for most, and 0 for those that systemd counts as a clean
-// exit, such as SIGHUP.
+// systemd-run's exit status does not show the signal: it is 255 for most, and 0 for those that systemd counts as a
+// clean exit, such as SIGHUP.
 func unitEnd(output string) (errors string, signal int) {
 	var rest []string
 	for line := range strings.Lines(output) {
