@@ -82,7 +82,7 @@ func TestFirstWords(t *testing.T) {
 		"says why and ends": {shell: "echo This account is not available; exit 1", code: wire.CodePTYExited,
 			words: "not available", within: patient},
 		"prompts":                {shell: "printf prompt; sleep 60", words: "prompt", within: patient},
-		"lives without a word":   {shell: "sleep 60", code: wire.CodePTYSilent, words: "said nothing", within: short},
+		"lives without a word":   {shell: "sleep 60", code: wire.CodePTYSilent, words: "printed nothing", within: short},
 		"dies by its own signal": {shell: "kill -KILL $$", code: wire.CodePTYExited, words: "code 137", within: patient},
 	} {
 		t.Run(name, func(t *testing.T) {
