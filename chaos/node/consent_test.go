@@ -19,7 +19,7 @@ func TestParseConsent(t *testing.T) {
 		"node n1":                "line 1: want key = value",
 		"node =":                 "line 1: want key = value",
 		"node = a\nnode = b":     "line 2",
-		"node = a\nuntil = soon": "no time like",
+		"node = a\nuntil = soon": "is not a time like",
 		"node = a\nuntil = 2027-01-01T00:00:00Z\ndisposable = maybe": "yes or no",
 		"node = a\nuntil = 2027-01-01T00:00:00Z\nhours = night":      `no key "hours"`,
 	} {

@@ -111,7 +111,7 @@ func TestNotWholeWithoutTheNode(t *testing.T) {
 	packed := ops.New(ops.Site{}).Node("", "").Gather(h, time.Unix(0, 0), time.Unix(1, 0), diag.EndedCompleted).Manifest
 	missing := packed.Missing()
 	if packed.Whole || len(missing) != 2 || missing[0].Source != "record" ||
-		!strings.Contains(missing[0].Why, "--node-host") {
+		!strings.Contains(missing[0].Why, "no SSH host") {
 		t.Errorf("whole %t, missing %+v", packed.Whole, missing)
 	}
 }
