@@ -136,12 +136,12 @@ func (p *Platform) takeHeartbeat(r *http.Request, h wire.HeartbeatRequest, next 
 	case err != nil:
 		return false, err
 	case heard.Cloned:
-		p.log.Error("two hosts speak as one node: it is quarantined until an operator decides", "node_id", nodeID,
+		p.log.Error("two hosts use one node's identity: the node is quarantined until an operator decides", "node_id", nodeID,
 			"node_instance_id", h.NodeInstanceID, "remote", from.remote)
 		p.metrics.add("clones_detected_total")
 		p.gateway.End(gateway.OfNode(nodeID), wire.EndNodeCloned)
 		p.reclassified(ctx, nodeID)
-		return false, web.Errorf(http.StatusForbidden, wire.DenyCloned, "more than one host speaks as this node")
+		return false, web.Errorf(http.StatusForbidden, wire.DenyCloned, "more than one host uses this node's identity")
 	}
 	p.metrics.add("heartbeats_total")
 	p.recovered(ctx, store.AuditKey{ActorType: actorNode, ActorID: nodeID, Action: actionAuthenticate})

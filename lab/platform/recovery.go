@@ -252,7 +252,7 @@ func taskPoint(o observation) checkpoint {
 func backlogPoint(o observation) checkpoint {
 	if o.stale > 0 {
 		return checkpoint{ID: "no_expired_tasks_current", Status: failed,
-			Text: fmt.Sprintf("%d open tasks are past their time", o.stale), At: diag.At(o.now)}
+			Text: fmt.Sprintf("%d open tasks are past their deadline", o.stale), At: diag.At(o.now)}
 	}
 	return checkpoint{ID: "no_expired_tasks_current", Status: passed, Text: "no open task is past its time",
 		At: diag.At(o.now)}
