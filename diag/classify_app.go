@@ -66,7 +66,7 @@ func credentialBad(v *view) []string {
 	if v.App == nil || v.App.CredentialBad == nil || !*v.App.CredentialBad {
 		return nil
 	}
-	return []string{"read model: the workload's credential is refused again and again"}
+	return []string{"read model: the workload's credential is refused repeatedly"}
 }
 
 func cleanupStuck(v *view) []string {

@@ -273,7 +273,7 @@ func ownPoints(e *Evidence) []CheckPoint {
 			add(PointHeartbeat, false, "no heartbeat ever came")
 		}
 		if n.StaleTasks != nil {
-			add(PointBacklog, *n.StaleTasks == 0, "%d open tasks are past their time", *n.StaleTasks)
+			add(PointBacklog, *n.StaleTasks == 0, "%d open tasks are past their deadline", *n.StaleTasks)
 		}
 	}
 	if t := e.Trust; t != nil && t.SigningCA != "" && t.IngressCA != "" && t.SigningCA != t.IngressCA {

@@ -43,7 +43,7 @@ var hopRows = [...]HopRow{
 	},
 	{
 		ID: HopNodeOpsAccess, Title: "operator logs in to the node", Layer: LayerManagement,
-		About:   "A pass means: TCP, banner, host key, login and an exec channel worked, and `gpuaas-agent probe` answers on it. A failure here is not evidence about the agent; the heartbeat is. What this operator lacks (a key, a known host key, a route, a jump host) is `inconclusive`, and the operator's to repair.",
+		About:   "A pass means: TCP, banner, host key, login and an exec channel worked, and `gpuaas-agent probe` answers on it. A failure here is not evidence about the agent; the heartbeat is. What this operator lacks (a key, a known host key, a route, a jump host) is `inconclusive`, and for the operator to repair.",
 		Signals: []Signal{SigOpsSSHFailed, SigOpsAccessUnhealthy, SigOperatorKeyMissing, SigOperatorHostKeyUnknown, SigOperatorPathBroken, SigOperatorHelperMissing},
 	},
 	{
@@ -58,7 +58,7 @@ var hopRows = [...]HopRow{
 	},
 	{
 		ID: HopNodeRecoveryStatus, Title: "node identity is accepted", Layer: LayerManagement,
-		About:   "A pass means: certificate and key on the node are a pair, in date and bound to this node, the running agent uses the endpoints of the profile, and a real task wait with that certificate was let in. The wait is a peek: it claims nothing and counts as no contact. The key never leaves the node.",
+		About:   "A pass means: certificate and key on the node are a pair, in date and bound to this node, the running agent uses the endpoints of the profile, and a real task wait with that certificate was accepted. The wait is a peek: it claims nothing and counts as no contact. The key never leaves the node.",
 		Signals: []Signal{SigAuthFailed, SigEndpointProfileDrift, SigIdentityCloned, SigIngressCADrift, SigAPIUnreachable, SigAPITLSFailed, SigEdgeRateLimited, SigDiskFull, SigResultPostFailed, SigVersionDrift, SigHeartbeatStale, SigProfileMismatch, SigNetworkUnstable},
 	},
 	{
@@ -73,32 +73,32 @@ var hopRows = [...]HopRow{
 	},
 	{
 		ID: HopTerminalPublicRoute, Title: "public terminal route answers", Layer: LayerEdge, Tenants: "terminal",
-		About:   "A pass means: the gateway's health page answered 200 through the public route. The root path is not asked: it may honestly be a 404.",
+		About:   "A pass means: the gateway's health page answered 200 through the public route. The root path is not requested: a 404 may be correct there.",
 		Signals: []Signal{SigPublicRouteMissing, SigNetworkUnstable},
 	},
 	{
 		ID: HopBrowserTerminalWS, Title: "browser terminal gets an answer", Layer: LayerEdge, Allocation: true, Tenants: "terminal",
-		About:   "A pass means: the gateway took the browser's WebSocket and sent a message in time: ready, or an error about the workload's user or shell. The second is a pass because the user got a message; the fault is shown at `workload_terminal_startup_failure`. A session that was cut on the browser's side fails here, whatever its shell did.",
+		About:   "A pass means: the gateway accepted the browser's WebSocket and sent a message in time: ready, or an error about the workload's user or shell. The second is a pass because the user got a message; the fault is shown at `workload_terminal_startup_failure`. A session that was cut on the browser's side fails here, whatever its shell did.",
 		Signals: []Signal{SigUpgradeFailed, SigNodeStreamTimeout, SigConnectingStuck, SigStreamCut, SigAuthFailed, SigNetworkUnstable},
 	},
 	{
 		ID: HopTerminalOpenTask, Title: "terminal.open is claimed and answered", Layer: LayerEdge, Allocation: true,
-		About:   "A pass means: this session's `terminal.open` was claimed by the agent, and its answer came. An honest failure is an answer, and passes here. One that was claimed and not answered in time is `inconclusive`, or, where the shell computed all the same, a result that was lost.",
+		About:   "A pass means: this session's `terminal.open` was claimed by the agent, and its answer came. A reported failure is an answer, and passes here. A task that was claimed but not answered in time is `inconclusive`, or, if the shell computed anyway, a lost result.",
 		Signals: []Signal{SigTaskClaimFailed, SigResultPostFailed, SigNetworkUnstable},
 	},
 	{
 		ID: HopNodeTerminalReachability, Title: "node reaches the terminal gateway", Layer: LayerEdge,
-		About:   "A pass means: from the node, the terminal listener of the running agent's own environment was looked up, connected, verified, and let the node's certificate in, and it is the profile's. The upgrade is asked for a session that does not exist: the gateway's 404 proves the whole way and disturbs no session.",
+		About:   "A pass means: from the node, the terminal listener of the running agent's own environment was looked up, connected, verified, and accepted the node's certificate, and it is the profile's. The upgrade is requested for a session that does not exist: the gateway's 404 proves the whole path and disturbs no session.",
 		Signals: []Signal{SigNodeStreamTimeout, SigNodeStreamMTLS, SigTerminalProfileDrift, SigAgentConfined, SigProfileMismatch, SigEdgeRateLimited, SigNetworkUnstable},
 	},
 	{
 		ID: HopGatewayNodeStream, Title: "gateway sees the node's stream", Layer: LayerEdge, Allocation: true,
-		About:   "A pass means: the gateway saw the node's WebSocket for the very session that this walk opened. A successful task does not prove that. A stream that came and was cut on the node's side fails here; the agent's process is then looked at once more.",
+		About:   "A pass means: the gateway saw the node's WebSocket for the very session that this walk opened. A successful task does not prove that. A stream that came and was cut on the node's side fails here; the agent's process is then checked again.",
 		Signals: []Signal{SigOpenWithoutStream, SigNodeStreamMTLS, SigStreamCut},
 	},
 	{
 		ID: HopTerminalStartup, Title: "terminal startup: user, shell, PTY", Layer: LayerEdge, Allocation: true, Tenants: "terminal",
-		About:   "The name is the runbook's; the hop is terminal startup. A pass means: the allocation's user and shell exist as the agent sees them, and the shell computed a nonce in a process of its own through the browser's terminal. An echo is not a shell, and neither is one that cannot fork. Where the stream was cut the shell is `inconclusive`. With `--run-ws-smoke=false` only user and shell are looked at, and the text notes it.",
+		About:   "The name is the runbook's; the hop is terminal startup. A pass means: the allocation's user and shell exist as the agent sees them, and the shell computed a nonce in a process of its own through the browser's terminal. An echo is not a shell, and neither is one that cannot fork. Where the stream was cut the shell is `inconclusive`. With `--run-ws-smoke=false` only user and shell are checked, and the text notes it.",
 		Signals: []Signal{SigPTYFailed},
 	},
 	{

@@ -26,7 +26,7 @@ var lackRows = [...]LackRow{
 	{
 		Lack: LackLogin, Owners: Owners{"operator access"},
 		Recovery: []Step{
-			{Text: "log in at the edge, save its cookie to a file of mode 0600, and name that file in the profile (auth.edge_cookie_file); for the API, name an address that asks for no browser login (api_base)"},
+			{Text: "log in at the edge, save its cookie to a file of mode 0600, and name that file in the profile (auth.edge_cookie_file); for the API, set api_base to an address without a browser login"},
 			{Text: "walk again", Commands: []string{"{preflight}"}},
 		},
 	},
@@ -40,7 +40,7 @@ var lackRows = [...]LackRow{
 	{
 		Lack: LackPlatform, Owners: Owners{"edge and route profile", "operator access"},
 		Recovery: []Step{
-			{Text: "read in the log of the server that answered why it did not pass the request on (a request filter, a limit on requests, a list of addresses, a route, a redirect, a page of its maintenance); the text names its address"},
+			{Text: "find out in the log of the server that answered why it did not forward the request (a request filter, a request limit, an address list, a route, a redirect, a maintenance page); the text names its address"},
 			{Text: "walk again", Commands: []string{"{preflight}"}},
 		},
 	},
@@ -80,7 +80,7 @@ var lackRows = [...]LackRow{
 	{
 		Lack: LackAnswer, Owners: Owners{"operator access"},
 		Recovery: []Step{
-			{Text: "read the undecided facts in full", Commands: []string{"{preflight} -o full"}},
+			{Text: "read the inconclusive facts in full", Commands: []string{"{preflight} -o full"}},
 			{Text: "follow the correlation id {correlation_id} through the platform's log"},
 		},
 	},

@@ -11,7 +11,7 @@ var matrix = [...]Scenario{
 		Reasons:  []ReasonCode{ReasonAgentDown},
 		Detect:   5 * time.Minute,
 		Deciders: Owners{"API lifecycle read model", "node agent"},
-		Recovery: Text{{{Says: "nothing to decide: the agent resumes without re-enrollment; restart it when it does not"}}},
+		Recovery: Text{{{Says: "no decision needed: the agent resumes without re-enrollment; restart it if it does not"}}},
 	},
 	{
 		ID: "long_outage_beyond_cert_expiry", Title: "Long node outage beyond cert expiry", Severity: P1,
@@ -137,7 +137,7 @@ var matrix = [...]Scenario{
 		Reasons: []ReasonCode{ReasonAppRuntimeFailed},
 		Detect:  5 * time.Minute, Repair: time.Hour,
 		Deciders: Owners{"app runtime worker"},
-		Recovery: Text{{{Says: "recover the workload by its app runtime; the completed probe is the evidence"}}},
+		Recovery: Text{{{Says: "recover the workload through its app runtime; the completed probe is the evidence"}}},
 	},
 	{
 		ID: "app_recovered_after_false_unhealthy", Title: "App status probe succeeds after false unhealthy", Severity: P2,
@@ -172,7 +172,7 @@ var matrix = [...]Scenario{
 		Reasons: []ReasonCode{ReasonTerminalEndpointDrift},
 		Detect:  30 * time.Second, Repair: time.Hour,
 		Deciders: Owners{"terminal gateway", "node agent", "endpoint profile verifier"},
-		Recovery: Text{{{Says: "repair the node-facing terminal endpoint or profile; a completed task is no ready session"}}},
+		Recovery: Text{{{Says: "repair the node-facing terminal endpoint or profile; a completed task does not mean a ready session"}}},
 	},
 	{
 		ID: "node_agent_version_drift", Title: "Node-agent version drift", Severity: P2,
@@ -186,6 +186,6 @@ var matrix = [...]Scenario{
 		Reasons: []ReasonCode{ReasonClockSkew},
 		Detect:  5 * time.Minute, Repair: time.Hour,
 		Deciders: Owners{"node agent self-check", "API classifier"},
-		Recovery: Text{{{Says: "synchronize the time first, then judge certificates"}}},
+		Recovery: Text{{{Says: "synchronize the time first, then check certificates"}}},
 	},
 }

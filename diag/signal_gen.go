@@ -62,7 +62,7 @@ const (
 var signalRows = [...]SignalRow{
 	{
 		Signal: SigControlPlaneUnreachable, Reason: ReasonControlPlaneUnreachable,
-		Title:  "The control plane API does not answer from here",
+		Title:  "The control plane API does not answer this operator",
 		Owners: Owners{"operator access", "control plane API"},
 		BySide: []SideOwners{
 			{SideOperator, Owners{"operator access"}},
@@ -113,7 +113,7 @@ var signalRows = [...]SignalRow{
 	},
 	{
 		Signal: SigHeartbeatStale, Reason: ReasonNodeAgentUnreachable,
-		Title:  "The platform has no recent heartbeat of the node",
+		Title:  "The platform has no recent heartbeat from the node",
 		Owners: Owners{"node runtime", "provider network"},
 		BySide: []SideOwners{
 			{SidePlatform, Owners{"control plane API"}},
@@ -132,13 +132,13 @@ var signalRows = [...]SignalRow{
 	},
 	{
 		Signal: SigOpsSSHFailed, Reason: ReasonOpsAccessUnhealthy,
-		Title:  "The node cannot be entered by SSH",
+		Title:  "Operator SSH access to the node fails",
 		Owners: Owners{"ops access", "provider network"},
 		Recovery: []Step{
-			{Text: "see whether the node can be entered at the address that its agent reports", Commands: []string{"{preflight} --node-host {agent_address}"}, About: []Aspect{AboutPath}, Only: []string{"ip_route_drift"}},
-			{Text: "if so, correct its address in the platform and in the profile; {node_host} may belong to another machine by now", About: []Aspect{AboutPath}, Only: []string{"ip_route_drift"}},
+			{Text: "see whether SSH works at the address that its agent reports", Commands: []string{"{preflight} --node-host {agent_address}"}, About: []Aspect{AboutPath}, Only: []string{"ip_route_drift"}},
+			{Text: "if so, correct its address in the platform and in the profile; {node_host} may now belong to another machine", About: []Aspect{AboutPath}, Only: []string{"ip_route_drift"}},
 			{Text: "open the provider's console for {node_host}: is the machine up, does its SSH server run, and does it listen?", About: []Aspect{AboutPath}, Except: []string{"ip_route_drift"}},
-			{Text: "repair the SSH server, its route or firewall; the agent's own path to the platform is another one", About: []Aspect{AboutPath}, Except: []string{"ip_route_drift"}},
+			{Text: "repair the SSH server, its route or firewall; the agent's own path to the platform is a different one", About: []Aspect{AboutPath}, Except: []string{"ip_route_drift"}},
 			{Text: "compare the host key that the node presents with the one that the provider's console shows", On: SSHHostKey},
 			{Text: "only if the machine was reinstalled, remove the old key, then accept the new one", Commands: []string{"ssh-keygen -R {known_as} -f {known_hosts}", "gpuaasctl ssh trust {target}"}, On: SSHHostKey},
 			{Text: "let the node accept this login: the key in the user's authorized_keys on the node, or ssh.user and ssh.identity in the profile", On: SSHAuth},
@@ -153,7 +153,7 @@ var signalRows = [...]SignalRow{
 		Owners: Owners{"provider VM runtime", "ops access"},
 		Recovery: []Step{
 			{Text: "open the provider's console for {node_host} and repair the guest's access path"},
-			{Text: "when that is not possible, drain and recreate the worker: a living agent alone is not enough for day-two work"},
+			{Text: "when that is not possible, drain and recreate the worker: a running agent alone is not enough for day-two work"},
 			{Text: "see what the platform knows of the node", Commands: []string{"gpuaasctl node status {target}"}},
 		},
 		Proof: RepairProof{Hops: []HopID{HopNodeOpsAccess}},
@@ -182,7 +182,7 @@ var signalRows = [...]SignalRow{
 	},
 	{
 		Signal: SigOperatorPathBroken, Reason: ReasonNone,
-		Title:  "This operator's way to the node's SSH server is broken",
+		Title:  "This operator's path to the node's SSH server is broken",
 		Owners: Owners{"operator access"},
 		Recovery: []Step{
 			{Text: "run the same login again, and by hand, and see where it stops (ssh -v shows more)", Commands: []string{"{exec} true", "{ssh} true"}, Tries: RelyLogin},
@@ -193,24 +193,24 @@ var signalRows = [...]SignalRow{
 	},
 	{
 		Signal: SigOperatorHelperMissing, Reason: ReasonNone,
-		Title:  "There is no gpuaas-agent to probe the node with",
+		Title:  "No gpuaas-agent is available to probe the node",
 		Owners: Owners{"operator access"},
 		Recovery: []Step{
-			{Text: "give the folder of a gpuaas-agent for the node's machine type", Commands: []string{"{preflight} --libexec FOLDER"}},
-			{Text: "or correct agent.binary in the profile, where the node has one elsewhere"},
+			{Text: "pass the folder that has a gpuaas-agent for the node's architecture", Commands: []string{"{preflight} --libexec FOLDER"}},
+			{Text: "or correct agent.binary in the profile, if the node has it at another path"},
 		},
 		Proof: RepairProof{Hops: []HopID{HopNodeOpsAccess}},
 	},
 	{
 		Signal: SigOperatorMachine, Reason: ReasonNone,
-		Title:  "What the probes run on ends them before they leave it",
+		Title:  "The machine that runs the probes stops them before they leave it",
 		Owners: Owners{"operator access"},
 		Recovery: []Step{
-			{Text: "free what the finding says is used up, or raise the limit that it names (of the login, where the probe ran on the node), then walk again", On: HostExhausted},
+			{Text: "free the resource that the finding names, or raise the limit that it names (of the login, where the probe ran on the node), then walk again", On: HostExhausted},
 			{Text: "see what denies connections on this machine, beginning with what the finding names", Commands: []string{"nft list ruleset", "ip route get ADDRESS"}, On: TCPDenied, Network: NetworkOperator},
 			{Text: "see what denies connections on the node, beginning with what the finding names", Commands: []string{"{exec} nft list ruleset", "{exec} ip route get ADDRESS"}, On: TCPDenied, Network: NetworkNode},
 			{Text: "see what denies connections in the agent's network namespace, beginning with what the finding names", Commands: []string{"{exec} nsenter -t {agent_pid} -n nft list ruleset", "{exec} nsenter -t {agent_pid} -n ip route get ADDRESS"}, On: TCPDenied, Network: NetworkAgent},
-			{Text: "do not touch the node or the platform: they were not asked"},
+			{Text: "do not touch the node or the platform: they were not contacted"},
 			{Text: "walk again", Commands: []string{"{preflight}"}},
 		},
 		Proof: RepairProof{Hops: []HopID{HopControlPlaneAccess, HopNodeOpsAccess, HopNodeReadiness}},
@@ -244,7 +244,7 @@ var signalRows = [...]SignalRow{
 		Recovery: []Step{
 			{Text: "see which machine answers, and what runs there", Commands: []string{"{exec} hostname", "{exec} systemctl list-units --type=service --no-pager"}},
 			{Text: "correct the node's host, or agent.unit, agent.dir and agent.binary, in the profile"},
-			{Text: "leave the node alone: its agent reports to the platform, or another machine was looked at"},
+			{Text: "leave the node alone: its agent reports to the platform, or another machine was probed"},
 		},
 		Proof: RepairProof{Hops: []HopID{HopNodeReadiness, HopNodeRecoveryStatus}},
 	},
@@ -254,7 +254,7 @@ var signalRows = [...]SignalRow{
 		Owners: Owners{"operator access"},
 		Recovery: []Step{
 			{Text: "set this machine's time", Commands: []string{"timedatectl status"}},
-			{Text: "then look at dates of tokens and certificates again; the node's clock is not known to be wrong"},
+			{Text: "then check the dates of tokens and certificates again; the node's clock is not known to be wrong"},
 			{Text: "walk again", Commands: []string{"{preflight}"}},
 		},
 		Proof: RepairProof{Hops: []HopID{HopNodeReadiness}},
@@ -267,10 +267,10 @@ var signalRows = [...]SignalRow{
 			{SideAgent, Owners{"node runtime"}},
 		},
 		Recovery: []Step{
-			{Text: "find the setting of the agent's unit, or the mount that only it sees, that keeps it from {full_dir} (ReadOnlyPaths=, ProtectSystem=, BindPaths=, TemporaryFileSystem=)", Commands: []string{"{exec} systemctl cat {unit}"}, Side: SideAgent},
+			{Text: "find the setting of the agent's unit, or the mount that only it sees, that blocks {full_dir} (ReadOnlyPaths=, ProtectSystem=, BindPaths=, TemporaryFileSystem=)", Commands: []string{"{exec} systemctl cat {unit}"}, Side: SideAgent},
 			{Text: "see how it is mounted, and whether its kernel made it read-only after an error", Commands: []string{"{exec} findmnt -T {full_dir}", "{exec} journalctl -k -n 50 --no-pager"}, Only: []string{"disk_read_only"}},
 			{Text: "see which file system has no inode left, and which folder holds the most files", Commands: []string{"{exec} df -i / {diag_dir}", "{exec} du -x --inodes --max-depth=2 {full_dir} {diag_dir}"}, Only: []string{"disk_inodes"}},
-			{Text: "see which file system is full, and what holds the space", Commands: []string{"{exec} df -h / {diag_dir}", "{exec} du -xh --max-depth=2 {full_dir} {diag_dir}"}, Except: []string{"disk_read_only", "disk_inodes"}},
+			{Text: "see which file system is full, and what uses the space", Commands: []string{"{exec} df -h / {diag_dir}", "{exec} du -xh --max-depth=2 {full_dir} {diag_dir}"}, Except: []string{"disk_read_only", "disk_inodes"}},
 			{Text: "if it is the journal, shrink it", Commands: []string{"{exec} journalctl --vacuum-size=200M"}, Except: []string{"disk_read_only", "disk_inodes"}},
 			{Text: "if it is another local buffer, stop what writes it, then clear it", Except: []string{"disk_read_only"}},
 			{Text: "then check certificates and the terminal again: both fail silently while nothing can be written"},
@@ -289,7 +289,7 @@ var signalRows = [...]SignalRow{
 	},
 	{
 		Signal: SigProcessDown, Reason: ReasonAgentDown,
-		Title:     "The node agent does not run, or runs and does not answer",
+		Title:     "The node agent does not run, or runs but does not answer",
 		Owners:    Owners{"node runtime"},
 		Dashboard: AgentStale,
 		Recovery: []Step{
@@ -308,27 +308,27 @@ var signalRows = [...]SignalRow{
 		Recovery: []Step{
 			{Text: "see who holds it, beginning with those that the finding names", Commands: []string{"{exec} ss -s", "{exec} cat /proc/sys/fs/file-nr"}, Network: NetworkNode},
 			{Text: "see who holds it, beginning with those that the finding names, in the agent's network namespace", Commands: []string{"{exec} nsenter -t {agent_pid} -n ss -s", "{exec} cat /proc/sys/fs/file-nr"}, Network: NetworkAgent},
-			{Text: "stop or restart what leaks it; raise the limit that the finding names only where the use is meant"},
+			{Text: "stop or restart what leaks it; raise the limit that the finding names only if the use is intended"},
 			{Text: "leave the agent running unless it is the one that leaks: it retries by itself"},
 		},
 		Proof: RepairProof{Hops: []HopID{HopNodeReadiness, HopNodeRuntimeAPI}},
 	},
 	{
 		Signal: SigAgentConfined, Reason: ReasonControlPlaneUnreachable,
-		Title:     "The node's own settings keep its agent from the network",
+		Title:     "The node's own settings block its agent's network access",
 		Owners:    Owners{"node runtime"},
 		Dashboard: AgentAPIUnreachable,
 		Recovery: []Step{
 			{Text: "find that setting in the agent's unit or one of its drop-ins", Commands: []string{"{exec} systemctl cat {unit}"}},
 			{Text: "remove or widen it, then reload the unit and restart the agent", Commands: []string{"{exec} systemctl daemon-reload", "{exec} systemctl restart {unit}"}},
-			{Text: "if no unit file has it, look at the node's packet filter and routes", Commands: []string{"{exec} nft list ruleset", "{exec} ip route"}, About: []Aspect{AboutPath}, Network: NetworkNode},
-			{Text: "if no unit file has it, look at the packet filter and routes of the agent's network namespace (the agent was process {agent_pid})", Commands: []string{"{exec} nsenter -t {agent_pid} -n nft list ruleset", "{exec} nsenter -t {agent_pid} -n ip route"}, About: []Aspect{AboutPath}, Network: NetworkAgent},
+			{Text: "if no unit file has it, check the node's packet filter and routes", Commands: []string{"{exec} nft list ruleset", "{exec} ip route"}, About: []Aspect{AboutPath}, Network: NetworkNode},
+			{Text: "if no unit file has it, check the packet filter and routes of the agent's network namespace (the agent was process {agent_pid})", Commands: []string{"{exec} nsenter -t {agent_pid} -n nft list ruleset", "{exec} nsenter -t {agent_pid} -n ip route"}, About: []Aspect{AboutPath}, Network: NetworkAgent},
 		},
 		Proof: RepairProof{Hops: []HopID{HopNodeRuntimeAPI, HopNodeHeartbeat}},
 	},
 	{
 		Signal: SigBinaryInvalid, Reason: ReasonAgentDown,
-		Title:     "The agent's program is missing or not made for this machine",
+		Title:     "The agent's program is missing or not built for this machine",
 		Owners:    Owners{"bootstrap and release packaging"},
 		Dashboard: AgentStale,
 		Recovery: []Step{
@@ -343,7 +343,7 @@ var signalRows = [...]SignalRow{
 		Owners: Owners{"node runtime"},
 		Recovery: []Step{
 			{Text: "set the time first", Commands: []string{"{exec} timedatectl status", "{exec} systemctl restart systemd-timesyncd"}},
-			{Text: "judge certificates only after that; a wrong clock makes good ones look expired"},
+			{Text: "check certificates only after that; a wrong clock makes valid ones look expired"},
 		},
 		Proof: RepairProof{Hops: []HopID{HopNodeReadiness}},
 	},
@@ -373,35 +373,35 @@ var signalRows = [...]SignalRow{
 		Owners:    Owners{"PKI", "edge profile"},
 		Dashboard: AgentAPIUnreachable,
 		Recovery: []Step{
-			{Text: "see which certificate no longer fits, and in which order to repair", Commands: []string{"gpuaasctl diag trust {target}"}},
+			{Text: "see which certificate no longer matches, and in which order to repair", Commands: []string{"gpuaasctl diag trust {target}"}},
 			{Text: "if only this node fails, re-enroll it, which rewrites its CA bundle, endpoints and token; if every node does, repair the server's certificate", Commands: []string{"gpuaasctl node reenroll {target} --reason {correlation_id} --apply --confirm {node_id}"}},
-			{Text: "after a repair by hand, restart the agent so that it reads its files again", Commands: []string{"{exec} systemctl restart {unit}"}},
+			{Text: "after a manual repair, restart the agent so that it reads its files again", Commands: []string{"{exec} systemctl restart {unit}"}},
 			{Text: "check the server's chain against the node's bundle", Commands: []string{"{exec} openssl s_client -connect {api_addr} -servername {api_host} -CAfile {ca_bundle} -verify_return_error -brief"}, Except: []string{"file_missing"}},
 		},
 		Proof: RepairProof{Hops: []HopID{HopNodeRuntimeAPI}},
 	},
 	{
 		Signal: SigNetworkUnstable, Reason: ReasonNone,
-		Title:  "The same question is answered only now and then",
+		Title:  "The same request is answered only some of the time",
 		Owners: Owners{"environment networking"},
 		BySide: []SideOwners{
 			{SideOperator, Owners{"operator access", "environment networking"}},
 		},
 		Recovery: []Step{
-			{Text: "see whether the node's own interfaces drop packets, and how many segments it sends again", Commands: []string{"{exec} ip -s link", "{exec} nstat -az TcpRetransSegs UdpInErrors"}},
-			{Text: "look at the way in between: links, overload, a packet filter's limits, one of several servers or routes that does not answer"},
-			{Text: "walk again once that is repaired: what else this walk found silent may be the same loss"},
+			{Text: "see whether the node's own interfaces drop packets, and how many segments it retransmits", Commands: []string{"{exec} ip -s link", "{exec} nstat -az TcpRetransSegs UdpInErrors"}},
+			{Text: "check the path in between: links, overload, a packet filter's limits, one of several servers or routes that does not answer"},
+			{Text: "walk again once that is repaired: the same loss may be why other requests of this walk got no answer"},
 		},
 		Proof: RepairProof{Hops: []HopID{HopControlPlaneAccess, HopNodeRuntimeAPI, HopTerminalPublicRoute, HopNodeTerminalReachability}},
 	},
 	{
 		Signal: SigEdgeRateLimited, Reason: ReasonEdgeRateLimited,
-		Title:     "An edge limits the node's requests",
+		Title:     "An edge rate-limits the node's requests",
 		Owners:    Owners{"edge and route profile"},
 		Dashboard: AgentAPIUnreachable,
 		Recovery: []Step{
 			{Text: "check first that the node uses the private node-facing API", Commands: []string{"{exec} grep ^GPUAAS_API_URL= {env_file}"}},
-			{Text: "only then look at the edge's rate rule; never make the agent retry harder"},
+			{Text: "only then check the edge's rate limit; never make the agent retry faster"},
 		},
 		Proof: RepairProof{Hops: []HopID{HopNodeRuntimeAPI}},
 	},
@@ -417,11 +417,11 @@ var signalRows = [...]SignalRow{
 		Dashboard: AgentAuthFailed,
 		Recovery: []Step{
 			{Text: "make the edge that ends the node's TLS pass the client certificate on as the platform expects it (nginx: proxy_set_header with $ssl_client_escaped_cert; caddy: request_header); the node's certificate is not at fault", Side: SideEdge},
-			{Text: "where the answer has nothing of the platform, read in the log of what answers there why it refused: a rule of its own (a request filter, a list of addresses) is repaired there; a certificate that it does not take, by the steps that follow", Only: []string{"control_plane"}},
-			{Text: "find the setting of the agent's unit, or the mount that only it sees, that hides or replaces its credential (InaccessiblePaths=, BindPaths=, TemporaryFileSystem=); the node's own files are well, so do not re-enroll it", Commands: []string{"{exec} systemctl cat {unit}"}, Side: SideAgent},
+			{Text: "if the answer has nothing of the platform, find out in the log of the server that sent it why it refused: fix its own rule (a request filter, an address list) there; for a rejected certificate, take the next steps", Only: []string{"control_plane"}},
+			{Text: "find the setting of the agent's unit, or the mount that only it sees, that hides or replaces its credential (InaccessiblePaths=, BindPaths=, TemporaryFileSystem=); the node's own files are valid, so do not re-enroll it", Commands: []string{"{exec} systemctl cat {unit}"}, Side: SideAgent},
 			{Text: "see what the platform recorded about the node before it refused it", Commands: []string{"gpuaasctl diag timeline {target}"}, Only: []string{"identity_revoked_or_fenced"}},
 			{Text: "if it is to serve again, reactivate it in the platform; do not re-enroll it: its certificate is not what is refused", Only: []string{"identity_revoked_or_fenced"}},
-			{Text: "see which certificate no longer fits, and in which order to repair", Commands: []string{"gpuaasctl diag trust {target}"}, Except: []string{"identity_revoked_or_fenced", "edge", "agent"}},
+			{Text: "see which certificate no longer matches, and in which order to repair", Commands: []string{"gpuaasctl diag trust {target}"}, Except: []string{"identity_revoked_or_fenced", "edge", "agent"}},
 			{Text: "check that the request really arrives at the node ingress and not at a public edge", Commands: []string{"{exec} grep ^GPUAAS_API_URL= {env_file}"}, About: []Aspect{AboutListener}},
 			{Text: "re-enroll the node with an audited bundle", Commands: []string{"gpuaasctl node reenroll {target} --reason {correlation_id} --apply --confirm {node_id}"}, Except: []string{"edge", "agent"}},
 			{Text: "read dates and names of the node's certificate", Commands: []string{"{exec} openssl x509 -in {cert} -noout -dates -subject -issuer -serial"}, Except: []string{"identity_revoked_or_fenced"}},
@@ -443,7 +443,7 @@ var signalRows = [...]SignalRow{
 	},
 	{
 		Signal: SigEndpointProfileDrift, Reason: ReasonEndpointProfileDrift,
-		Title:  "The node uses other endpoints than the active profile",
+		Title:  "The node's endpoints differ from the active profile's",
 		Owners: Owners{"environment profile"},
 		BySide: []SideOwners{
 			{SideEdge, Owners{"edge and route profile", "environment profile"}},
@@ -453,7 +453,7 @@ var signalRows = [...]SignalRow{
 			{Text: "make the listener that node and profile name ask for client certificates in the handshake, for all paths; Go's TLS sends none later", Side: SideEdge},
 			{Text: "or name the node listener in the profile, and give the nodes a bundle that names it", Side: SideEdge},
 			{Text: "re-enroll the node: its bundle rewrites endpoints and CA material together; a new token alone does not help", Commands: []string{"gpuaasctl node reenroll {target} --reason {correlation_id} --apply --confirm {node_id}"}, Except: []string{"edge"}},
-			{Text: "after a repair by hand, restart the agent so that it reads its files again", Commands: []string{"{exec} systemctl restart {unit}"}, Except: []string{"edge"}},
+			{Text: "after a manual repair, restart the agent so that it reads its files again", Commands: []string{"{exec} systemctl restart {unit}"}, Except: []string{"edge"}},
 			{Text: "compare the endpoints in its file with the profile's", Commands: []string{"{exec} grep _URL= {env_file}"}},
 		},
 		Proof: RepairProof{Hops: []HopID{HopNodeRecoveryStatus}},
@@ -472,12 +472,12 @@ var signalRows = [...]SignalRow{
 	},
 	{
 		Signal: SigVersionDrift, Reason: ReasonAgentVersionDrift,
-		Title:  "The agent is another version than the platform expects",
+		Title:  "The agent's version is not the one that the platform expects",
 		Owners: Owners{"control plane", "node agent version"},
 		Recovery: []Step{
 			{Text: "see what runs", Commands: []string{"{exec} {binary} version"}},
 			{Text: "update it by the platform's self-update task before repairing workloads", Needs: []Reliance{RelyTasks}},
-			{Text: "bootstrap the node again with the wanted version: it takes no update task now", When: RelyTasks},
+			{Text: "bootstrap the node again with the wanted version: it accepts no update task now", When: RelyTasks},
 		},
 		Proof: RepairProof{Hops: []HopID{HopNodeRecoveryStatus}},
 	},
@@ -487,7 +487,7 @@ var signalRows = [...]SignalRow{
 		Owners:    Owners{"PKI", "edge profile"},
 		Dashboard: AgentAuthFailed,
 		Recovery: []Step{
-			{Text: "see which certificate no longer fits, and in which order to repair", Commands: []string{"gpuaasctl diag trust {target}"}},
+			{Text: "see which certificate no longer matches, and in which order to repair", Commands: []string{"gpuaasctl diag trust {target}"}},
 			{Text: "repair the control plane first: one CA for the API's signing config, the bootstrap bundle and the ingress trust secret"},
 			{Text: "do not re-enroll nodes before that: every new certificate would be rejected as well"},
 		},
@@ -495,17 +495,17 @@ var signalRows = [...]SignalRow{
 	},
 	{
 		Signal: SigTaskClaimFailed, Reason: ReasonAgentVersionDrift,
-		Title:  "The node polls but does not take tasks",
+		Title:  "The node polls but does not claim tasks",
 		Owners: Owners{"control plane", "node agent version"},
 		BySide: []SideOwners{
 			{SideEdge, Owners{"edge and route profile", "control plane API"}},
 		},
 		Dashboard: AgentTaskResultFailed,
 		Recovery: []Step{
-			{Text: "make the edge wait longer for answers of the node API than the agent waits for a task (GPUAAS_TASK_WAIT, 25 s by default), or the agent shorter", Side: SideEdge},
+			{Text: "raise the edge's time-out for the node API above the agent's task wait (GPUAAS_TASK_WAIT, 25 s by default), or lower the agent's", Side: SideEdge},
 			{Text: "read what the agent decided about the tasks", Commands: []string{"gpuaasctl diag show {target}"}},
 			{Text: "read why the agent refuses", Commands: []string{"{exec} journalctl -u {unit} -n 100 --no-pager"}},
-			{Text: "bring signing key and verifier keys together (old and new overlap), or roll the agent to a build that knows the task type"},
+			{Text: "make the verifier keys match the signing key (old and new overlap), or roll the agent to a build that knows the task type"},
 		},
 		Proof: RepairProof{Hops: []HopID{HopNodeTaskRoundtrip}},
 	},
@@ -528,7 +528,7 @@ var signalRows = [...]SignalRow{
 		},
 		Terminal: TerminalFailed,
 		Recovery: []Step{
-			{Text: "find out what answers in front of the API at {api_base} in its place, and let it pass requests by POST on (a request filter, a list of addresses, a route)", Side: SideEdge},
+			{Text: "find out what answers in place of the API at {api_base}, and make it forward POST requests (a request filter, an address list or a route may block them)", Side: SideEdge},
 			{Text: "follow the correlation id {correlation_id} in the API's log; the error code of the answer says which check refused", Except: []string{"edge"}},
 			{Text: "repair session, role or project context of the request", Except: []string{"edge"}},
 			{Text: "repair the allocation's state", About: []Aspect{AboutAllocation}, Except: []string{"edge"}},
@@ -542,20 +542,20 @@ var signalRows = [...]SignalRow{
 		Owners:   Owners{"edge and route profile"},
 		Terminal: TerminalFailed,
 		Recovery: []Step{
-			{Text: "look at the health page, not at the root", Commands: []string{"curl -sS -m 5 -i {terminal_base}/healthz"}},
+			{Text: "check the health page, not the root", Commands: []string{"curl -sS -m 5 -i {terminal_base}/healthz"}},
 			{Text: "restore the edge's rule for this host, its health path and its WebSocket upgrade"},
 		},
 		Proof: RepairProof{Hops: []HopID{HopTerminalPublicRoute}},
 	},
 	{
 		Signal: SigUpgradeFailed, Reason: ReasonTerminalGatewayDown,
-		Title:    "The terminal gateway does not take the browser's WebSocket",
+		Title:    "The terminal gateway does not accept the browser's WebSocket",
 		Owners:   Owners{"terminal gateway", "edge"},
 		Terminal: TerminalFailed,
 		Recovery: []Step{
 			{Text: "read the gateway's log for session {session_id}, correlation id {correlation_id}"},
 			{Text: "restore the gateway's session store (Redis), or the gateway's connection to it", Only: []string{"session_store_unavailable"}},
-			{Text: "let the edge of {terminal_base} pass the Upgrade and Connection headers on to the gateway", Only: []string{"upgrade_required"}},
+			{Text: "make the edge at {terminal_base} forward the Upgrade and Connection headers to the gateway", Only: []string{"upgrade_required"}},
 			{Text: "repair whichever is broken: Upgrade headers at the edge, the token subprotocol, the session binding in Redis, the gateway itself", Except: []string{"session_store_unavailable", "upgrade_required"}},
 			{Text: "see what every source recorded about this request", Commands: []string{"gpuaasctl diag timeline {target} --correlation-id {correlation_id}"}},
 		},
@@ -563,7 +563,7 @@ var signalRows = [...]SignalRow{
 	},
 	{
 		Signal: SigOpenWithoutStream, Reason: ReasonTerminalEndpointDrift,
-		Title:    "The open task is done, but no node stream arrived",
+		Title:    "No stream from the node arrived for the terminal's session",
 		Owners:   Owners{"node agent", "node-facing terminal endpoint"},
 		Terminal: TerminalFailed,
 		Recovery: []Step{
@@ -599,7 +599,7 @@ var signalRows = [...]SignalRow{
 		},
 		Terminal: TerminalFailed,
 		Recovery: []Step{
-			{Text: "find what takes WebSocket upgrades in front of the gateway at {terminal_base} (load balancer, proxy), and let it pass them on", Side: SideEdge},
+			{Text: "find what answers WebSocket upgrades in front of the gateway at {terminal_base} (load balancer, proxy), and make it forward them", Side: SideEdge},
 			{Text: "make the gateway send an error frame when its node-stream timeout ends; read its log for session {session_id}", Except: []string{"edge"}},
 			{Text: "make the page show that frame as text that a user can act on", Except: []string{"edge"}},
 			{Text: "see what every source recorded about this session", Commands: []string{"gpuaasctl diag timeline {target} --correlation-id {correlation_id}"}},
@@ -620,7 +620,7 @@ var signalRows = [...]SignalRow{
 		Recovery: []Step{
 			{Text: "compare the time after which it was cut with the idle time-outs of everything between browser and gateway (nginx: proxy_read_timeout, proxy_send_timeout), and with its WebSocket settings", Side: SideEdge},
 			{Text: "look for what resets or drops long connections between browser and gateway: load balancer, packet filter, connection tracking", Side: SideEdge},
-			{Text: "where the gateway ended it, read why in its log, by the correlation id {correlation_id}", Side: SidePlatform},
+			{Text: "if the gateway ended it, find the reason in its log, by the correlation id {correlation_id}", Side: SidePlatform},
 			{Text: "look for what ends or drops long connections between the node and {terminal_addr}: firewall, connection tracking, a proxy's idle time-out", Side: SideNodeWay},
 			{Text: "compare with the agent's log", Commands: []string{"{exec} journalctl -u {unit} -n 100 --no-pager"}, Side: SideNodeWay},
 			{Text: "read how the agent ended", Commands: []string{"{exec} journalctl -u {unit} -n 100 --no-pager"}, Side: SideAgent},
@@ -640,24 +640,24 @@ var signalRows = [...]SignalRow{
 		},
 		Terminal: TerminalFailed,
 		Recovery: []Step{
-			{Text: "read in the log of what answers at {terminal_addr} why it refused: a rule of its own (a request filter, a list of addresses) is repaired there; a certificate that it does not take, by the steps that follow", Side: SidePlatform},
+			{Text: "find out in the log of the server at {terminal_addr} why it refused: fix its own rule (a request filter, an address list) there; for a rejected certificate, take the next steps", Side: SidePlatform},
 			{Text: "make the edge that ends the node's TLS pass the client certificate on as the gateway expects it, or let the gateway end TLS itself; the node's certificate is not at fault", Side: SideEdge},
-			{Text: "see which certificate no longer fits, and in which order to repair", Commands: []string{"gpuaasctl diag trust {target}"}, Except: []string{"edge"}},
+			{Text: "see which certificate no longer matches, and in which order to repair", Commands: []string{"gpuaasctl diag trust {target}"}, Except: []string{"edge"}},
 			{Text: "give the node a certificate with the right names", Commands: []string{"gpuaasctl node reenroll {target} --reason {correlation_id} --apply --confirm {node_id}"}, About: []Aspect{AboutIdentity}, Except: []string{"edge"}},
 			{Text: "repair the client CA of the terminal gateway", Except: []string{"edge"}},
 			{Text: "read the node's certificate", Commands: []string{"{exec} openssl x509 -in {cert} -noout -dates -subject -issuer -serial"}, About: []Aspect{AboutIdentity}},
-			{Text: "see which issuers the listener takes", Commands: []string{"{exec} openssl s_client -connect {terminal_addr} -servername {terminal_host} -brief"}},
+			{Text: "see which issuers the listener accepts", Commands: []string{"{exec} openssl s_client -connect {terminal_addr} -servername {terminal_host} -brief"}},
 		},
 		Proof: RepairProof{Hops: []HopID{HopNodeTerminalReachability}},
 	},
 	{
 		Signal: SigTerminalProfileDrift, Reason: ReasonTerminalEndpointDrift,
-		Title:    "The node's terminal endpoint is not the profile's",
+		Title:    "The node's terminal endpoint differs from the profile's",
 		Owners:   Owners{"environment profile"},
 		Terminal: TerminalFailed,
 		Recovery: []Step{
 			{Text: "re-enroll the node: its bundle rewrites the endpoint from the profile; record the difference as environment drift", Commands: []string{"gpuaasctl node reenroll {target} --reason {correlation_id} --apply --confirm {node_id}"}},
-			{Text: "after a repair by hand, restart the agent so that it reads its files again", Commands: []string{"{exec} systemctl restart {unit}"}},
+			{Text: "after a manual repair, restart the agent so that it reads its files again", Commands: []string{"{exec} systemctl restart {unit}"}},
 			{Text: "compare the endpoint in its file with {terminal_url}, which is the profile's", Commands: []string{"{exec} grep ^GPUAAS_TERMINAL_API_URL= {env_file}"}},
 		},
 		Proof: RepairProof{Hops: []HopID{HopNodeTerminalReachability}},
@@ -668,7 +668,7 @@ var signalRows = [...]SignalRow{
 		Owners:   Owners{"node runtime", "allocation user setup"},
 		Terminal: TerminalFailed,
 		Recovery: []Step{
-			{Text: "look at user and shell", Commands: []string{"{exec} getent passwd {os_user}"}, About: []Aspect{AboutUser}},
+			{Text: "check user and shell", Commands: []string{"{exec} getent passwd {os_user}"}, About: []Aspect{AboutUser}},
 			{Text: "see what runs as the user, and how many processes it may have", Commands: []string{"{exec} ps -u {os_user} -o pid,stat,etimes,args", "{exec} systemctl show {unit} -p TasksCurrent -p TasksMax"}, On: PTYSilent},
 			{Text: "repair user, shell or PTY permissions through the allocation's own set-up, not by hand"},
 			{Text: "read the agent's terminal log", Commands: []string{"{exec} journalctl -u {unit} -n 100 --no-pager"}},
@@ -687,7 +687,7 @@ var signalRows = [...]SignalRow{
 	},
 	{
 		Signal: SigAppObservationStale, Reason: ReasonAppObservationStale,
-		Title:  "The last look at the workload is old",
+		Title:  "The last check of the workload is old",
 		Owners: Owners{"app runtime"},
 		Recovery: []Step{
 			{Text: "keep the last known status; an expired probe is a missing observation, not a failure"},
@@ -709,7 +709,7 @@ var signalRows = [...]SignalRow{
 	},
 	{
 		Signal: SigAppCredentialFailing, Reason: ReasonAppCredentialFailing,
-		Title:  "The workload's credential is refused again and again",
+		Title:  "The workload's credential is refused repeatedly",
 		Owners: Owners{"credential broker"},
 		Recovery: []Step{
 			{Text: "look up in the platform's read model of {allocation_id} which credential is refused, and since when", Needs: []Reliance{RelyAPI}},
@@ -748,9 +748,9 @@ var signalRows = [...]SignalRow{
 		Title:  "The GPUs could not be measured",
 		Owners: Owners{"node runtime", "GPU hardware"},
 		Recovery: []Step{
-			{Text: "see why nothing is known of them", Commands: []string{"gpuaasctl gpu status {target}"}},
+			{Text: "see why their state is unknown", Commands: []string{"gpuaasctl gpu status {target}"}},
 			{Text: "see whether the driver answers", Commands: []string{"{exec} nvidia-smi -L"}},
-			{Text: "until it does, nothing is known: neither healthy nor failed"},
+			{Text: "until it does, their state is unknown: neither healthy nor failed"},
 		},
 		Proof: RepairProof{Hops: []HopID{HopGPUHealth}},
 	},

@@ -15,7 +15,7 @@ var stateWords = regexp.MustCompile(
 		`serving|served|reachable|connected|disconnected|not heard|reach each other|nothing is wrong|nothing to do)\b`)
 
 // harmless are uses of such words that do not claim a state.
-var harmless = []string{"clean-up", "a current recovery token", "slows the node down", "set-up", "a stale observation"}
+var harmless = []string{"clean-up", "a current recovery token", "rate-limits the node", "set-up", "a stale observation"}
 
 // tables returns all texts of reasons and of the matrix, by their place.
 func tables() map[string]Text {

@@ -73,7 +73,7 @@ func Matrix() []Row {
 	return []Row{
 		{"short_node_outage", walk("agent-stopped"), diag.ReasonAgentDown, tmp, diag.P2, five, 0, "node runtime",
 			"API lifecycle read model, node agent",
-			"nothing to decide: the agent resumes without re-enrollment; restart it when it does not"},
+			"no decision needed: the agent resumes without re-enrollment; restart it if it does not"},
 		{"long_outage_beyond_cert_expiry", lab("long_outage_beyond_cert_expiry"), diag.ReasonCertExpired, recovered, p1, five,
 			time.Hour, enroll, "node agent recovery path",
 			"wait while a current recovery token and trust bundle exist, else re-enroll the node"},
@@ -121,7 +121,7 @@ func Matrix() []Row {
 			diag.P2, five, 0, app, "app runtime worker",
 			"keep the workload's status, record a stale observation, probe again with back-off"},
 		{"app_reports_stopped", walk("workload-stopped"), diag.ReasonAppRuntimeFailed, tmp, p1, five, time.Hour, app,
-			"app runtime worker", "recover the workload by its app runtime; the completed probe is the evidence"},
+			"app runtime worker", "recover the workload through its app runtime; the completed probe is the evidence"},
 		{"app_recovered_after_false_unhealthy", lab("app_recovered_after_false_unhealthy"), diag.ReasonAppObservationStale,
 			diag.UserNormal, diag.P2, five, 0, app, "app runtime worker",
 			"nothing to repair: the next status probe sets the workload to running and clears the failure"},
@@ -136,11 +136,11 @@ func Matrix() []Row {
 		{"terminal_stream_never_connects", walk("terminal-egress-blocked"), diag.ReasonTerminalEndpointDrift, op, p1,
 			30 * time.Second, time.Hour, "node-facing terminal endpoint",
 			"terminal gateway, node agent, endpoint profile verifier",
-			"repair the node-facing terminal endpoint or profile; a completed task is no ready session"},
+			"repair the node-facing terminal endpoint or profile; a completed task does not mean a ready session"},
 		{"node_agent_version_drift", lab("node_agent_version_drift"), diag.ReasonAgentVersionDrift, tmp, diag.P2, half, 0,
 			"control plane, node agent version", "lifecycle rollout worker",
 			"self-update or rebootstrap in the next maintenance window, before workload recovery"},
 		{"clock_skew", "", diag.ReasonClockSkew, op, p1, five, time.Hour, "node runtime",
-			"node agent self-check, API classifier", "synchronize the time first, then judge certificates"},
+			"node agent self-check, API classifier", "synchronize the time first, then check certificates"},
 	}
 }

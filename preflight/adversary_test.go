@@ -46,7 +46,7 @@ func TestFaultsOffTheList(t *testing.T) {
 			}),
 		}, {
 			name: "a name that points elsewhere", blame: diag.HopNodeRuntimeAPI, signal: diag.SigAPIUnreachable,
-			failure: diag.DNSMismatch, text: "the profile says 192.0.2.11, and there it answers",
+			failure: diag.DNSMismatch, text: "at the profile's address 192.0.2.11 the request passes",
 			answers: answers{
 				"node_runtime_api_reachability/reach":           elsewhereBy("hosts_manual"),
 				"node_runtime_api_reachability/reach~host-view": elsewhereBy("hosts_manual"),
@@ -57,14 +57,14 @@ func TestFaultsOffTheList(t *testing.T) {
 			answers: answers{"node_runtime_api_reachability/reach": elsewhereBy("hosts_manual")},
 		}, {
 			name: "an operator who is asked for a certificate got through", blame: diag.HopNodeTerminalReachability,
-			signal: diag.SigNodeStreamTimeout, text: "on this node's way there",
+			signal: diag.SigNodeStreamTimeout, text: "on this node's path",
 			answers: answers{
 				"node_terminal_reachability/stream":               failWith(diag.TCPTimeout, "tcp"),
 				"node_terminal_reachability/stream~from-operator": failWith(diag.MTLSCertRequired, "mtls"),
 			},
 		}, {
 			name: "another node's name", blame: diag.HopNodeRecoveryStatus, signal: diag.SigAuthFailed,
-			failure: diag.FileMismatch, text: "takes itself for node-2",
+			failure: diag.FileMismatch, text: "GPUAAS_NODE_ID is node-2",
 			answers: with(silentAgent(), answers{
 				"node_recovery_status/profile": func(f *diag.Fact) { f.Env.Values["GPUAAS_NODE_ID"] = "node-2" },
 			}),
@@ -96,7 +96,7 @@ func TestFaultsOffTheList(t *testing.T) {
 			notPass: []diag.HopID{diag.HopNodeTerminalReachability},
 		}, {
 			name: "an edge that swallows the upgrade", blame: diag.HopBrowserTerminalWS, signal: diag.SigConnectingStuck,
-			failure: diag.WSSilent, text: "something before it took the upgrade",
+			failure: diag.WSSilent, text: "something in front of the gateway answered the upgrade",
 			answers: answers{
 				"browser_terminal_ws/session": func(f *diag.Fact) {
 					f.Failure, f.Phase, f.PTY, f.WS = diag.WSSilent, "ws", nil, &diag.WSFacts{Upgraded: true, Status: 101}
@@ -108,7 +108,7 @@ func TestFaultsOffTheList(t *testing.T) {
 			},
 		}, {
 			name: "one edge, nothing answers", blame: diag.HopControlPlaneAccess, signal: diag.SigControlPlaneUnreachable,
-			text: "this is the control plane",
+			text: "the control plane is at fault",
 			answers: answers{
 				"control_plane_access/healthz":                      failWith(diag.TCPRefused, "tcp"),
 				"terminal_public_route/healthz":                     failWith(diag.TCPRefused, "tcp"),

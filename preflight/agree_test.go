@@ -234,7 +234,7 @@ var conclusions = []struct {
 	words  string
 	denied func(r *diag.Report, f *diag.Fact) string
 }{
-	{"this is the control plane", func(r *diag.Report, _ *diag.Fact) string {
+	{"the control plane is at fault", func(r *diag.Report, _ *diag.Fact) string {
 		return firstFact(r, func(f *diag.Fact) bool {
 			node := (f.Vantage == Node && strings.HasPrefix(f.ID, "node_runtime_api_reachability/") &&
 				!strings.Contains(f.ID, "~other-listener") && (f.Failure == diag.OK || inPhase(f, "mtls"))) || // of the API
@@ -242,13 +242,13 @@ var conclusions = []struct {
 			return node || (f.Vantage == Operator && f.Failure == diag.OK && strings.HasPrefix(f.Request.Target, "https://api."))
 		})
 	}},
-	{"on the operator's way", func(_ *diag.Report, f *diag.Fact) string {
+	{"on the operator's network path", func(_ *diag.Report, f *diag.Fact) string {
 		if (f.HTTP != nil && f.HTTP.Status > 0) || (f.TLS != nil && f.TLS.Verified) {
 			return f.ID
 		}
 		return ""
 	}},
-	{"on this node's way there", sameEndpointPasses(Node)},
+	{"on this node's path", sameEndpointPasses(Node)},
 	{"the fault is not this node's", sameEndpointPasses(Operator)},
 	{"the machine or its network", func(r *diag.Report, _ *diag.Fact) string {
 		return firstFact(r, func(f *diag.Fact) bool { return f.Vantage == Node && f.Failure == diag.OK && !f.Hollow() })
@@ -259,7 +259,7 @@ var conclusions = []struct {
 		}
 		return ""
 	}},
-	{"so no stream came", func(r *diag.Report, _ *diag.Fact) string {
+	{"so no stream arrived", func(r *diag.Report, _ *diag.Fact) string {
 		return firstFact(r, func(f *diag.Fact) bool {
 			return f.ID == "node_terminal_reachability/stream" && (f.Failure == diag.OK || code(f) == "session_not_found")
 		})
@@ -317,7 +317,7 @@ func noTextContradictsAPassingFact(t *testing.T, all map[string]*diag.Report) {
 		}
 	}
 	for _, c := range conclusions {
-		if used[c.words] == 0 && c.words != "so no stream came" {
+		if used[c.words] == 0 && c.words != "so no stream arrived" {
 			t.Errorf("nothing here made a walk say %q: the test shows nothing of it", c.words)
 		}
 	}
@@ -327,7 +327,7 @@ func noTextContradictsAPassingFact(t *testing.T, all map[string]*diag.Report) {
 // locating matches words that claim the location of a fault. They belong in the table of claims, beside the facts that
 // forbid them.
 var locating = regexp.MustCompile(
-	`so (the fault|the gateway|this is the|it is (the|not)|only the|something|that is the)|the fault is`)
+	`so (the fault|the gateway|this is the|it is (the|not)|only the|something|that is the|the control plane|the machine)|the fault is`)
 
 // TestClaimsAreInTheirTable: no judge has such words in its own code.
 func TestClaimsAreInTheirTable(t *testing.T) {

@@ -121,7 +121,7 @@ func assessStep(h *Hop, s *Step, c *Case, p *diag.PlannedHop, status statuses) d
 		return measured(r, s, c, f)
 	}
 	if s.Last {
-		r.Status, r.Because = diag.StatusSkipped, "nothing asked for it"
+		r.Status, r.Because = diag.StatusSkipped, "not needed in this walk"
 		return r
 	}
 	if s.Unless != nil {
@@ -157,9 +157,9 @@ func measured(r diag.StepResult, s *Step, c *Case, f *diag.Fact) diag.StepResult
 	case f.Failure == diag.Cancelled:
 		r.Status, r.Because = diag.StatusInconclusive, "cut short: "+cutBy(c)
 	case lost(f):
-		r.Status, r.Because = diag.StatusInconclusive, "the way to the node broke: "+string(f.Failure)
+		r.Status, r.Because = diag.StatusInconclusive, "the SSH connection to the node broke: "+string(f.Failure)
 	case s.Optional && (f.Hollow() || !f.Passed()):
-		r.Status, r.Because = diag.StatusSkipped, "nothing to read: "+saw(f)
+		r.Status, r.Because = diag.StatusSkipped, "no data: "+saw(f)
 	case f.Hollow():
 		r.Status, r.Because = diag.StatusInconclusive, "its fact holds no measurement"
 	case why != "":

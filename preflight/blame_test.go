@@ -284,7 +284,7 @@ func TestWhoKeepsSilent(t *testing.T) {
 			}
 		}})
 		b := r.Verdict.Blame
-		if b == nil || b.Signal != diag.SigConnectingStuck || strings.Contains(b.Text, "did not pass it on") != ponged {
+		if b == nil || b.Signal != diag.SigConnectingStuck || strings.Contains(b.Text, "did not forward it") != ponged {
 			t.Errorf("ping answered: %t, and the blame is %+v", ponged, b)
 		}
 	}

@@ -60,7 +60,7 @@ func allocationChanged(c *Case) string {
 	is := func(name string) string { return c.Field(id, stepAllocationAfter, name) }
 	active, state, first := allocationStates[0], is("allocation.state"), was("allocation.state")
 	describe := func(a, b string) string {
-		return fmt.Sprintf("allocation %s changed while this walk looked (%s, then %s): walk again", c.Subject.AllocationID,
+		return fmt.Sprintf("allocation %s changed during this walk (%s, then %s): walk again", c.Subject.AllocationID,
 			a, b)
 	}
 	switch {
@@ -154,12 +154,12 @@ func changedUnder(h *Hop, c *Case, f *diag.Finding) string {
 		}
 	}
 	if f.Signal == diag.SigProcessDown && stoppedForAWhile(c) {
-		return "the agent was not running when its unit was looked at, and did a no-op in the same walk: walk again"
+		return "the agent was not running when its unit was checked, but did a no-op in the same walk: walk again"
 	}
 	switch f.Signal {
 	case diag.SigTaskClaimFailed, diag.SigProcessDown, diag.SigOpenWithoutStream, diag.SigNodeStreamTimeout:
 		if cameBack(c) {
-			return "the platform had lost the agent when this walk began, and hears from it again: walk again"
+			return "the platform had no contact with the agent when this walk began, but has it again: walk again"
 		}
 	}
 	return ""

@@ -38,7 +38,7 @@ var claims = [...]struct {
 	forbidden func(c *Case, f *diag.Fact) bool
 }{
 	claimPlatformDown: {
-		"; nor does the node API answer the node, so this is the control plane, not the operator's way to it",
+		"; the node API does not answer the node either, so the control plane is at fault, not the operator's network path",
 		func(c *Case, _ *diag.Fact) bool {
 			// the API, asked at the edge of the terminal route
 			other := c.fact(factID(diag.HopTerminalPublicRoute, stepHealthz) + "~" + counterOtherRoute)
@@ -46,24 +46,24 @@ var claims = [...]struct {
 		},
 	},
 	claimOperatorWay: {
-		"; the node API answers the node, so the fault is on the operator's way",
+		"; the node API answers the node, so the fault is on the operator's network path",
 		func(c *Case, f *diag.Fact) bool {
 			reach := c.Fact(diag.HopNodeRuntimeAPI, stepReach)
 			return noOperatorWay(c, f) || reach == nil || hostPortOf(target(reach)) != hostPortOf(target(f))
 		},
 	},
 	claimPlatformLives: {
-		"; the node API, another address, answers the node: the fault is at this one, or on the operator's way to it",
+		"; the node API, at another address, answers the node, so the fault is there or on the operator's network path",
 		noOperatorWay,
 	},
 	claimNodeWay: {
-		"; the operator does, so the fault is on this node's way there",
+		"; the operator gets an answer, so the fault is on this node's path",
 		func(c *Case, f *diag.Fact) bool {
 			return comesAndGoes(c, f) || answeredSomewhere(c, Node, target(f), f.Phase)
 		},
 	},
 	claimNotThisNode: {
-		"; the operator does not either, so the fault is not this node's",
+		"; the operator's request fails as well, so the fault is not this node's",
 		func(c *Case, f *diag.Fact) bool {
 			control := c.fact(f.ID + "~" + counterFromOperator)
 			return (control != nil && control.Failure.Local()) || comesAndGoes(c, f) ||
@@ -71,11 +71,11 @@ var claims = [...]struct {
 		},
 	},
 	claimOnlyLookup:    {"; at %s it answers, so only the look-up is at fault", nil},
-	claimOnlyAgentSees: {", and only as the agent sees the files", nil},
+	claimOnlyAgentSees: {", and only in the agent's view of the files", nil},
 	claimAgentView:     {"; it resolves correctly from a login, so something overlays the files that the agent sees", nil},
-	claimAgentMounts:   {"; a login's view does not have this fault, so it is of the agent's own mounts", nil},
+	claimAgentMounts:   {"; the same request in a login's view passes, so the agent's own mounts are at fault", nil},
 	claimMachine: {
-		"; nor does anything answer SSH at the node, so it is the machine or its network",
+		"; SSH to the node gets no answer either, so the machine or its network is at fault",
 		func(c *Case, _ *diag.Fact) bool { return !sshSilent(c) || passedFrom(c, Node) },
 	},
 	claimAgentAlive: {
@@ -83,15 +83,15 @@ var claims = [...]struct {
 		func(c *Case, _ *diag.Fact) bool { return !contactFresh(c) || agentDown(c) },
 	},
 	claimTookUpgrade: {
-		"; the gateway knows of no browser in this session, so something before it took the upgrade",
+		"; the gateway's session row has no browser, so something in front of the gateway answered the upgrade",
 		func(c *Case, _ *diag.Fact) bool { return !strayed(c) },
 	},
 	claimKeptSilent: {
-		"; the gateway's own session row has the node's stream and the state of its shell, so the gateway did not pass it on",
+		"; the gateway's session row has the node's stream and the shell's state, so the gateway did not forward it",
 		func(c *Case, f *diag.Fact) bool { return !streamCame(c) || !pongCame(f) },
 	},
 	claimStreamRefused: {
-		"; the gateway refused the node's certificate, so no stream came",
+		"; the gateway refused the node's certificate, so no stream arrived",
 		func(c *Case, _ *diag.Fact) bool {
 			t := c.Fact(diag.HopNodeTerminalReachability, stepStream)
 			return streamCame(c) || (t != nil && (t.Passed() || letIn(t)))

@@ -31,7 +31,7 @@ func TestWhatIsNotBehindTheListener(t *testing.T) {
 			r := walkWith(t, answers{"node_recovery_status/task_wait": c.change, "node_recovery_status/task_wait~1": silent})
 			for _, h := range r.Hops {
 				if h.ID == diag.HopNodeRecoveryStatus && (h.Status != diag.StatusFail ||
-					strings.Contains(h.Text, "the fault is behind it") != c.behind || strings.Contains(h.Text, "not at the network")) {
+					strings.Contains(h.Text, "the fault is behind it") != c.behind || strings.Contains(h.Text, "not packet loss")) {
 					t.Errorf("%s %s", h.Status, h.Text)
 				}
 			}
@@ -55,7 +55,7 @@ func TestWhatComesAndGoesIsNowhere(t *testing.T) {
 			r := walkWith(t, c.answers)
 			for _, h := range r.Hops {
 				if h.ID == diag.HopNodeRuntimeAPI && (h.Status != diag.StatusFail ||
-					strings.Contains(h.Text, "on this node's way") != c.placed) {
+					strings.Contains(h.Text, "on this node's path") != c.placed) {
 					t.Errorf("%s %s", h.Status, h.Text)
 				}
 			}

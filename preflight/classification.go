@@ -110,7 +110,7 @@ func points(c *Case, hops []diag.HopResult) []diag.CheckPoint {
 	if w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait); w != nil {
 		add(diag.PointWait, admitted(w), "a task wait from the node: "+saw(w))
 		if admitted(w) && asksForCert(w) {
-			add(diag.PointIssuer, true, "the ingress takes the node's certificate")
+			add(diag.PointIssuer, true, "the ingress accepts the node's certificate")
 		}
 	}
 	if h := hopNamed(hops, diag.HopNodeRecoveryStatus); h.Signal == diag.SigIngressCADrift && h.Status == diag.StatusFail {

@@ -40,8 +40,8 @@ func ofLogin(f *diag.Fact) *diag.Finding {
 	if f == nil || f.AgentView != viewLoginNetwork || f.Passed() {
 		return nil
 	}
-	out := undecided(f, "this login is in its own network namespace, which is not the machine's, and may not leave it: "+
-		"what the machine and its agent get from %s was not seen; from the login's network: %s", where(f), saw(f))
+	out := undecided(f, "this login runs in its own network namespace and may not enter the machine's, so access of the "+
+		"machine and its agent to %s was not measured; from the login's network: %s", where(f), saw(f))
 	out.Lack = diag.LackRights
 	return &out
 }
@@ -54,7 +54,7 @@ func apart(c *Case, f *diag.Fact) *diag.Finding {
 		return nil
 	}
 	out := fail(diag.SigAgentConfined, f, "the agent is in its own network namespace%s, "+
-		"and %s does not answer there: %s; from the machine's network it does", byUnit(c), where(f), saw(f))
+		"and %s does not answer there: %s; the same request from the machine's network passes", byUnit(c), where(f), saw(f))
 	out.Culprit, out.Direct = culpritConfined, true
 	return &out
 }
@@ -103,8 +103,8 @@ func barred(c *Case, f *diag.Fact, unheard bool) *diag.Finding {
 		if why == "" {
 			continue
 		}
-		out := fail(diag.SigAgentConfined, process, "the agent's unit keeps it from %s, which %s needs: %s; "+
-			"a probe, which the unit does not bind, gets there", to, where(f), why)
+		out := fail(diag.SigAgentConfined, process, "the agent's unit blocks %s, which is needed for %s: %s; "+
+			"a probe outside the unit's restrictions reaches it", to, where(f), why)
 		out.Failure, out.Culprit, out.Direct = diag.TCPDenied, culpritConfined, true
 		out.Evidence = append(out.Evidence, f.ID)
 		return &out
@@ -121,8 +121,8 @@ func outside(c *Case, f *diag.Fact, unheard bool) *diag.Finding {
 	if f.Request.Network != "" || f.OwnNetwork || f.AgentView == viewEntered {
 		return nil
 	}
-	out := undecided(f, "the agent's unit gives it its own network namespace%s, which this login does not enter (%s): "+
-		"what the agent gets from %s was not seen", byUnit(c), f.AgentView, where(f))
+	out := undecided(f, "the agent's unit gives it its own network namespace%s, which this login does not enter (%s), so "+
+		"the agent's access to %s was not measured", byUnit(c), f.AgentView, where(f))
 	out.Signal = diag.SigAgentConfined
 	return &out
 }
@@ -169,11 +169,11 @@ func refusedBy(k *diag.Confinement, to netip.Addr) string {
 	filtered := k.Seccomp == "filter" || k.Seccomp == "strict" || k.Seccomp == ""
 	switch {
 	case denied && slices.Contains(k.CgroupFilters, "egress"):
-		return why + ", and its control group has a filter on what it sends"
+		return why + ", and its cgroup has an egress filter"
 	case filtered && refusesFamilyOf(k.AddressFamilies, to):
 		return "RestrictAddressFamilies=" + k.AddressFamilies
 	case filtered && k.SystemCalls:
-		return "its SystemCallFilter leaves it without sockets or connections"
+		return "its SystemCallFilter forbids socket or connect"
 	case denied && k.FiltersUnread != "":
 		return why + " (whether it is in force was not read: " + k.FiltersUnread + ")"
 	}
@@ -195,7 +195,7 @@ func unitRefuses(c *Case, f *diag.Fact) (*diag.Fact, string) {
 		}
 		for _, to := range addressesOf(probe) {
 			if why := refusedBy(k, to); why != "" {
-				return f, fmt.Sprintf("%s runs with %s, which refuses %s", f.Request.Target, why, to)
+				return f, fmt.Sprintf("%s runs with %s, which blocks %s", f.Request.Target, why, to)
 			}
 		}
 	}

@@ -76,10 +76,10 @@ func TestConfined(t *testing.T) {
 			answers{process: unit(diag.Confinement{SystemCalls: true, Seccomp: "filter"}), reach: connected}),
 			"SystemCallFilter", false},
 		{"addresses", with(silentAgent(), answers{process: unit(ipDeny), reach: connected}),
-			"IPAddressDeny=0.0.0.0/0, ::/0, and its control group", false},
+			"IPAddressDeny=0.0.0.0/0, ::/0, and its cgroup", false},
 		{"addresses, but not these", with(silentAgent(), answers{process: unit(allowing), reach: connected}), "", false},
 		{"addresses, the DNS server among them", with(silentAgent(), answers{process: unit(noServer), reach: connected}),
-			"keeps it from 192.0.2.53", false},
+			"blocks 192.0.2.53", false},
 		{"addresses that no filter denies", with(silentAgent(), answers{process: unit(idle), reach: connected}), "", false},
 		{"addresses whose filter was not read", with(silentAgent(), answers{process: unit(unread), reach: connected}),
 			"whether it is in force was not read", false},
@@ -254,7 +254,7 @@ func TestFactsOfTheAgentsNetwork(t *testing.T) {
 	r := walkWith(t, with(silentAgent(), answers{process: own, reach: inside(refusedHere("EPERM", filter))}))
 	if b := r.Verdict.Blame; b == nil || b.Signal != diag.SigAgentConfined ||
 		strings.Contains(b.Text, "the node itself") ||
-		!strings.Contains(b.Text, "from the machine's network it does") || !strings.Contains(b.Text, "nft inet x out") {
+		!strings.Contains(b.Text, "from the machine's network passes") || !strings.Contains(b.Text, "nft inet x out") {
 		t.Errorf("a packet filter of the agent's network: %+v", b)
 	}
 	both := with(silentAgent(), answers{process: own, reach: inside(refusedHere("EPERM", filter)),
@@ -274,7 +274,7 @@ func TestFactsOfTheAgentsNetwork(t *testing.T) {
 	r = walkWith(t, answers{process: own, reach: silent, reach + "~" + counterPinned: silent,
 		reach + "~" + counterFromOperator: noAPI, reach + "~" + counterHostView: silent,
 		factID(diag.HopControlPlaneAccess, stepHealthz): noAPI, factID(diag.HopControlPlaneAccess, stepAuth): noAPI})
-	if b := r.Verdict.Blame; b == nil || !strings.HasSuffix(b.Text, "or on the operator's way to it") {
+	if b := r.Verdict.Blame; b == nil || !strings.HasSuffix(b.Text, "or on the operator's network path") {
 		t.Errorf("the node's API answers in the machine's network: %+v", b)
 	}
 

@@ -109,8 +109,8 @@ func streamCut(c *Case) cutVerdict {
 			cmp.Or(w.FrameCode, w.CloseReason, reason), afterMS(w))}
 	case lostReady(c):
 		return cutVerdict{at: cutBack, direct: true,
-			text: "the agent reports the terminal open, and its word never came to " +
-				"the gateway over the stream that came: data of the node is lost on the way" + nodeSilent(c)}
+			text: "the agent reports the terminal open, but its ready frame never reached the " +
+				"gateway over the connected stream: data from the node is lost on the path" + nodeSilent(c)}
 	case w.PingLost && w.Ended == "":
 		return silentFront(c, w)
 	case w.FrameCode != "", w.CloseReason == streamLate, reason == shellExit, isShellError(reason):
@@ -145,7 +145,7 @@ func cutOff(c *Case, f *diag.Fact, reason string) cutVerdict {
 // silentFront locates the cut of a session in which not even a ping is answered.
 func silentFront(c *Case, w *diag.WSFacts) cutVerdict {
 	k := cutVerdict{at: cutSomewhere, text: fmt.Sprintf(
-		"the accepted session is silent, for %d ms by now, and no ping over it is answered", w.QuietMS)}
+		"the accepted session has been silent for %d ms, and no ping over it is answered", w.QuietMS)}
 	row := c.Fact(diag.HopTerminalOpenTask, stepSessionRow)
 	switch reason := sessionField(c, "session.close_reason"); {
 	case status(row) != 200:
@@ -164,7 +164,7 @@ func silentFront(c *Case, w *diag.WSFacts) cutVerdict {
 // on the path to it.
 func cutAtNode(c *Case, f *diag.Fact) cutVerdict {
 	code, detail := sessionField(c, "session.close_code"), oneLine(sessionField(c, "session.close_detail"))
-	text := "the node's stream came, and ended under the session"
+	text := "the node's stream arrived, but ended during the session"
 	if ms := streamLasted(c); ms > 0 {
 		text += fmt.Sprintf(" after %d ms", ms)
 	}
@@ -179,7 +179,7 @@ func cutAtNode(c *Case, f *diag.Fact) cutVerdict {
 		text += ": it was closed with " + how
 	}
 	if a := c.Fact(diag.HopGatewayNodeStream, stepAgent); a.Passed() && a.Unit != nil {
-		text += fmt.Sprintf("; the agent's process %d lived through it", a.Unit.PID)
+		text += fmt.Sprintf("; the agent's process %d kept running", a.Unit.PID)
 	}
 	return cutVerdict{at: cutBack, direct: f.WS.FrameCode == nodeLeft || f.WS.CloseReason == nodeLeft || code != "",
 		text: text}

@@ -65,7 +65,7 @@ func endOf(w *diag.WSFacts) string {
 // afterMS describes when a session ended, and how long it had been silent by then.
 func afterMS(w *diag.WSFacts) string {
 	if w.EndedMS == 0 { // a report made before this was measured
-		return "under the session"
+		return "during the session"
 	}
 	if w.FirstFrame == "" {
 		return fmt.Sprintf("after %d ms, before any frame came", w.EndedMS)

@@ -94,7 +94,7 @@ func TestCuts(t *testing.T) {
 		"edge closes it": {cutWorld(foreign, left), diag.HopBrowserTerminalWS, "edge and route profile",
 			"closed with 1012 restart"},
 		"by an old report": {cutWorld(old, left), diag.HopBrowserTerminalWS, "edge and route profile",
-			"without a close frame under the session"},
+			"without a close frame during the session"},
 		"closer not recorded": {
 			cutWorld(eof, map[string]string{"session.close_reason": "browser_closed"},
 				noField("session.closed_by", "session.close_code")), diag.HopBrowserTerminalWS, "edge and route profile",
@@ -121,7 +121,7 @@ func TestCuts(t *testing.T) {
 		"node's side is closed": {cutWorld(closed, node("1000", "bye")), diag.HopGatewayNodeStream,
 			"node-facing terminal endpoint", "closed with 1000 bye"},
 		"node's side, no details": {cutWorld(closed, nil, noField("session.closed_by", "session.close_code")),
-			diag.HopGatewayNodeStream, "node-facing terminal endpoint", "lived through it"},
+			diag.HopGatewayNodeStream, "node-facing terminal endpoint", "kept running"},
 		"agent stops": {cutWorld(closed, node("1001", "agent_stopping")), diag.HopGatewayNodeStream, "node runtime",
 			"1001 agent_stopping"},
 		"agent is another": {
@@ -142,7 +142,7 @@ func TestCuts(t *testing.T) {
 			diag.HopGatewayNodeStream, "node-facing terminal endpoint", "only the node does not answer",
 		},
 		"ready is lost": {cutWorld(late, unready), diag.HopGatewayNodeStream, "node-facing terminal endpoint",
-			"lost on the way"},
+			"lost on the path"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := walkWith(t, tc.world)

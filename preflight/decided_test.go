@@ -58,7 +58,7 @@ func TestReleasedWhileWalking(t *testing.T) {
 				if h.Status == diag.StatusFail {
 					t.Errorf("%s fails: %s", h.ID, h.Text)
 				}
-				noted = noted || strings.Contains(h.Because, "while this walk looked")
+				noted = noted || strings.Contains(h.Because, "during this walk")
 			}
 			if !noted {
 				t.Errorf("nobody says why\n%s", describe(r))

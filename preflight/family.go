@@ -128,7 +128,7 @@ func familyCost(f *diag.Fact, dead string) string {
 	case won == nil:
 		return ""
 	case lost == nil:
-		return fmt.Sprintf(": no connection waits for it while %s answers first", family(remoteIP(f)))
+		return fmt.Sprintf(": connections are not delayed as long as %s answers first", family(remoteIP(f)))
 	case won.AfterMS > 0:
 		return fmt.Sprintf(": every connection costs %d ms more", won.AfterMS)
 	}
@@ -144,7 +144,7 @@ func strayFamily(c *Case, f *diag.Fact, out *diag.Finding) string {
 	}
 	k := q.first()
 	used := remoteIP(f)
-	return fmt.Sprintf("; that is its %s address %s, at its %s address %s it passes", family(used), used,
+	return fmt.Sprintf("; this is at its %s address %s; at its %s address %s the request passes", family(used), used,
 		family(k.Request.Resolve), k.Request.Resolve)
 }
 

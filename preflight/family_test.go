@@ -56,7 +56,7 @@ func TestDeadFamilyIsAWarning(t *testing.T) {
 			"the IPv4 address 192.0.2.10 of api.test does not answer"},
 		"which costs nothing now": {dual(v6, diag.TCPAttempt{Remote: "[" + v6 + "]:443", Connected: true}),
 			dialFails(diag.TCPRefused),
-			"no connection waits for it while IPv6 answers first"},
+			"connections are not delayed as long as IPv6 answers first"},
 		"a way that loses packets": {func(f *diag.Fact) {
 			again := int64(2)
 			dual(v4, blackHole...)(f)
@@ -109,7 +109,8 @@ func TestOneFamilyLeadsElsewhere(t *testing.T) {
 	if b == nil || proof == nil || proof.Changed != "resolve" || !strings.HasSuffix(proof.Passing, "~other-family") {
 		t.Fatalf("%+v\n%s", b, describe(r))
 	}
-	if !strings.Contains(b.Text, "that is its IPv6 address 2001:db8::10, at its IPv4 address 192.0.2.10 it passes") {
+	if !strings.Contains(b.Text, "this is at its IPv6 address 2001:db8::10; at its IPv4 address 192.0.2.10 the request "+
+		"passes") {
 		t.Error(b.Text)
 	}
 }

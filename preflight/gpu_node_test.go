@@ -53,7 +53,7 @@ func TestTheNodeAndThePlatformDisagree(t *testing.T) {
 	}{
 		"agree": {nil, diag.StatusPass, "2 GPUs healthy"},
 		"the library is missing": {gone(10 * time.Minute), diag.StatusInconclusive,
-			"the platform says HEALTHY with 2 GPUs, and the node itself says otherwise: its GPU probe is unknown " +
+			"the platform reports HEALTHY with 2 GPUs, but the node contradicts it: its GPU probe is unknown " +
 				"(library_not_found) for 10m"},
 		"since a moment": {gone(time.Minute), diag.StatusPass, ""},
 		"one less": {nodeGPUs(func(g *diag.GPUFacts) { g.Count = &diag.GPUReading{Value: &one} }), diag.StatusInconclusive,

@@ -85,7 +85,7 @@ func TestGPUHealth(t *testing.T) {
 		"shadow, healthy": {gpuAnswer(map[string]string{"gpu.mode": "shadow"}), diag.StatusSkipped, "", diag.OutcomePass,
 			"it calls the GPUs HEALTHY"},
 		"a refused policy": {gpuAnswer(map[string]string{"gpu.policy_refused": `["p.yaml:3: unknown field"]`}),
-			diag.StatusPass, "", diag.OutcomePass, "refused as it is now, and the one before judges: p.yaml:3: unknown field"},
+			diag.StatusPass, "", diag.OutcomePass, "rejected, so the previous one is in use: p.yaml:3: unknown field"},
 		"not judged": {refusedGPUs(404, "gpu_not_judged"),
 			diag.StatusSkipped, "", diag.OutcomePass, "judges no GPUs"},
 		"no such path": {refusedGPUs(404, ""), diag.StatusSkipped, "", diag.OutcomePass, "nothing about GPUs"},

@@ -82,8 +82,8 @@ func judgeWorkload(c *Case) []diag.Finding {
 			saw(unit))}
 	case port != nil && !port.Passed() && unit.Passed() &&
 		(listensAt(unit, appPort(c)) || c.Fact(diag.HopAppUserRoute, stepRoute).Passed()):
-		return []diag.Finding{warn("", port, "the workload's port %s does not answer at 127.0.0.1, and it is served: by %s",
-			appPort(c), servedBy(c, unit))}
+		return []diag.Finding{warn("", port, "the workload's port %s does not answer at 127.0.0.1, but the "+
+			"workload is served by %s", appPort(c), servedBy(c, unit))}
 	case port != nil && !port.Passed():
 		out := fail(diag.SigAppStopped, port, "the workload's port %s does not answer on the node: %s", appPort(c), saw(port))
 		if unit.Passed() && listensApart(unit) {
@@ -91,7 +91,7 @@ func judgeWorkload(c *Case) []diag.Finding {
 		}
 		return []diag.Finding{out}
 	case unit != nil && !unit.Passed():
-		return []diag.Finding{undecided(unit, "the workload's unit could not be looked at: %s", saw(unit))}
+		return []diag.Finding{undecided(unit, "the workload's unit could not be checked: %s", saw(unit))}
 	case unit == nil:
 		return nil // whether it runs was not measured
 	}
@@ -99,7 +99,7 @@ func judgeWorkload(c *Case) []diag.Finding {
 	healthy, err := strconv.ParseBool(allocationField(c, "allocation.app_credential_healthy"))
 	if f != nil && err == nil && !healthy {
 		return []diag.Finding{fail(diag.SigAppCredentialFailing, f,
-			"%s runs, and the platform says that its credential is refused again and again", appUnit(c))}
+			"%s runs, but the platform says that its credential is refused repeatedly", appUnit(c))}
 	}
 	at, err := time.Parse(time.RFC3339Nano, seen)
 	if f == nil || err != nil {
@@ -179,7 +179,7 @@ func inTransition(f *diag.Fact) bool {
 
 // starting is the finding for a unit in transition.
 func starting(f *diag.Fact) diag.Finding {
-	return undecided(f, "%s is being started or stopped right now (%s/%s): whether it comes up was not seen; walk again",
+	return undecided(f, "%s is being started or stopped (%s/%s), so the result is not known yet; run preflight again",
 		f.Request.Target, f.Unit.Active, f.Unit.Sub)
 }
 

@@ -204,14 +204,14 @@ func judgeAppRoute(c *Case) []diag.Finding {
 
 func routeFails(c *Case, f *diag.Fact) diag.Finding {
 	if loginFirst(f) {
-		return undecided(f, "the edge or the workload asks for a login at %s, and %s: not the browser-equivalent proof",
+		return undecided(f, "the edge or the workload asks for a login at %s, and %s, so nothing behind the login was tested",
 			where(f), cookieOf(f))
 	}
 	// not an edge's own page: the workload may answer so
 	if s := status(f); s >= 400 && s < 500 && f.Failure == diag.HTTPStatus && !portDown(c) {
 		out := undecided(f,
-			"the product URL at %s answers HTTP %d, which may be the workload's own word: some answer nothing at "+
-				"this path, or to nobody without a login", where(f), s)
+			"the product URL at %s answers HTTP %d, which may be the workload's own answer: some serve nothing at "+
+				"this path, or nothing without a login", where(f), s)
 		out.Signal = diag.SigAppRouteFailed
 		return out
 	}
@@ -225,7 +225,7 @@ func routeFails(c *Case, f *diag.Fact) diag.Finding {
 	case e.Passed():
 		out.Text += fmt.Sprintf("; the workload's endpoint %s answers the platform's host", e.Request.Target)
 	case inPhase(e, "tcp"):
-		out.Text += fmt.Sprintf("; nor does the workload's endpoint %s answer the platform's host: %s",
+		out.Text += fmt.Sprintf("; the workload's endpoint %s does not answer the platform's host either: %s",
 			e.Request.Target, saw(e))
 	}
 	return out

@@ -127,27 +127,27 @@ func judgeSession(c *Case) []diag.Finding {
 		return []diag.Finding{undecided(f, "no session was minted in this walk, so a refusal proves nothing: %s", saw(f))}
 	}
 	if f.Failure == diag.HTTPEdgeAuth {
-		return []diag.Finding{undecided(f, "the edge asks for a login, and %s: not the browser-equivalent proof",
+		return []diag.Finding{undecided(f, "the edge asks for a login, and %s, so nothing behind the login was tested",
 			cookieOf(f))}
 	}
 	if denial, ok := strings.CutPrefix(code(f), "node_"); ok && (f.WS == nil || !f.WS.Upgraded) {
-		out := fail(diag.SigAuthFailed, f, "the gateway gives no terminal on a node whose identity the platform denies: %s",
-			saw(f))
+		out := fail(diag.SigAuthFailed, f, "the gateway refuses a terminal because the platform denies this "+
+			"node's identity: %s", saw(f))
 		out.Reason, out.Culprit = denialReason(denial), "identity of "+c.Subject.NodeID+" "+denial
 		return []diag.Finding{out}
 	}
 	if f.WS == nil || !f.WS.Upgraded {
-		out := fail(diag.SigUpgradeFailed, f, "the WebSocket is refused before anything else: %s", saw(f))
+		out := fail(diag.SigUpgradeFailed, f, "the WebSocket upgrade is refused: %s", saw(f))
 		switch {
 		case code(f) == "session_attached": // by this walk, which minted the session
 			out = cutVerdict{at: cutFront,
-				text: "the gateway has a browser in this session already: an upgrade of this walk came to it, " +
-					"and its answer was cut off on the way back: " + saw(f)}.finding(c, f)
+				text: "the gateway already has a browser in this session: this walk's upgrade reached it, but the " +
+					"answer was lost on the way back: " + saw(f)}.finding(c, f)
 		case f.WS != nil && f.WS.Status == 101:
-			out.Text = fmt.Sprintf("the WebSocket's upgrade is answered, and not as a browser takes it (%s): %s", f.Detail,
+			out.Text = fmt.Sprintf("the answer to the WebSocket upgrade is invalid for a browser (%s): %s", f.Detail,
 				saw(f))
 		case status(f) == 0:
-			out.Text = "the upgrade of the browser's WebSocket gets no answer: " + saw(f)
+			out.Text = "the browser's WebSocket upgrade gets no answer: " + saw(f)
 		}
 		out.Direct = true // no node is involved yet
 		return []diag.Finding{out}
@@ -168,14 +168,15 @@ func judgeSession(c *Case) []diag.Finding {
 		out.Direct = slices.Contains([]string{"session_store_unavailable", "session_not_found"}, f.WS.FrameCode)
 		return []diag.Finding{out}
 	case f.Failure == diag.WSSubprotocol:
-		out := fail(diag.SigUpgradeFailed, f, "the answer to the upgrade takes no subprotocol that was "+
-			"offered, so a browser leaves: an edge strips Sec-WebSocket-Protocol, or the gateway is of another version: %s",
+		out := fail(diag.SigUpgradeFailed, f, "the answer to the upgrade accepts none of the offered "+
+			"subprotocols, so a browser closes the connection; either an edge strips Sec-WebSocket-Protocol, or the "+
+			"gateway has another version: %s",
 			saw(f))
 		out.Direct = true
 		return []diag.Finding{out}
 	case f.Failure == diag.WSClosed:
-		return []diag.Finding{fail(diag.SigUpgradeFailed, f, "the gateway closed without a word: %d %s", f.WS.CloseCode,
-			f.WS.CloseReason)}
+		return []diag.Finding{fail(diag.SigUpgradeFailed, f, "the gateway closed the session without a message: "+
+			"close code %d %s", f.WS.CloseCode, f.WS.CloseReason)}
 	}
 	out := fail(diag.SigConnectingStuck, f, "accepted, then silence for %d ms: the user keeps seeing \"Connecting...\"",
 		f.DurationMS)

@@ -95,14 +95,14 @@ func judgeControlPlane(c *Case) []diag.Finding {
 			return nil
 		}
 		return []diag.Finding{warn("", h,
-			"the health page at %s is not well (%s), and the API answers this operator's token; "+
-				"where the platform has another health page or none, say so in mapping.paths.healthz", where(h), saw(h))}
+			"the health page at %s fails (%s), but the API accepts this operator's token; "+
+				"if the platform has another health page, or none, set mapping.paths.healthz to it, or to \"-\"", where(h), saw(h))}
 	case deniesAccess(h) && foreignPage(h):
 		return []diag.Finding{undecided(h, "%s in place of the API's health page: nothing of the API was seen", pageFrom(h))}
 	case deniesAccess(h):
 		return []diag.Finding{undecided(h,
-			"the API at %s answers, and its health page %s: whether it works was not seen; "+
-				"name an open page, or \"-\", as mapping.paths.healthz", where(h), closes(h))}
+			"the API at %s answers, but its health page %s, so its health was not measured; "+
+				"set mapping.paths.healthz to a public page, or to \"-\"", where(h), closes(h))}
 	case h != nil && (!h.Passed() || !good(h)):
 		return []diag.Finding{noAPI(c, h)}
 	case a == nil:

@@ -21,8 +21,8 @@ func TestControlPlaneAccessFitsItsReport(t *testing.T) {
 	alert := func(f *diag.Fact) {
 		failWith(diag.MTLSCertRequired, "mtls")(f)
 	}
-	const elsewhere = "another address, answers the node: the fault is at this one, or on the operator's way to it"
-	const platform, way, down = "control plane API", "on the operator's way", "this is the control plane"
+	const elsewhere = "at another address, answers the node, so the fault is there or on the operator's network path"
+	const platform, way, down = "control plane API", "on the operator's network path", "the control plane is at fault"
 	ownWay := regexp.MustCompile(`VPN|\bDNS\b|look-up|\broute\b|another network`)
 	for _, tc := range []struct {
 		name    string
@@ -114,7 +114,7 @@ func TestOperatorsWayIsOfOneAddress(t *testing.T) {
 					"control_plane_access/healthz": silent, "control_plane_access/auth": silent}}})
 		})
 		b := r.Verdict.Blame
-		if b == nil || strings.HasSuffix(b.Text, "so the fault is on the operator's way") != one ||
+		if b == nil || strings.HasSuffix(b.Text, "so the fault is on the operator's network path") != one ||
 			(r.Verdict.Owner == "operator access") != one {
 			t.Errorf("%s: owner %s, %+v", name, r.Verdict.Owner, b)
 		}

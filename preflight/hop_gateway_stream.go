@@ -32,9 +32,9 @@ func gatewayNodeStream() Hop {
 			case decided(c) != "" && !shellComputed(c):
 				return byDecision(f, decided(c))
 			case cutBefore(c):
-				return []diag.Finding{undecided(f, "the browser's side was cut before the node's stream came")}
+				return []diag.Finding{undecided(f, "the browser's side was cut before the node's stream arrived")}
 			case strayed(c):
-				return []diag.Finding{undecided(f, "the browser never came to the gateway, so no stream was asked for")}
+				return []diag.Finding{undecided(f, "the browser never reached the gateway, so no stream was requested")}
 			}
 			if shellComputed(c) {
 				return []diag.Finding{unmapped(f, "the session names no stream of the node, and a shell computed over it")}

@@ -130,7 +130,7 @@ func judgeAdmission(c *Case, f *diag.Fact) *diag.Finding {
 			diag.Age(a.Now.Sub(a.Judged.Time)))
 		out.Signal = diag.SigGPUUnknown
 	case disagrees != "":
-		out = undecided(f, "the platform says %s with %s, and the node itself says otherwise: %s", a.Health, gpuCount(a),
+		out = undecided(f, "the platform reports %s with %s, but the node contradicts it: %s", a.Health, gpuCount(a),
 			disagrees)
 		out.Signal, out.Evidence = diag.SigGPUUnknown, append(out.Evidence, node.ID)
 	case a.Health == GPUUnknown:
@@ -191,7 +191,7 @@ func gpuCount(a *GPUAdmission) string {
 // sampleAge describes how old the newest sample is, by the platform's clock.
 func sampleAge(a *GPUAdmission) string {
 	if a.Sampled.IsZero() || a.Now.IsZero() {
-		return "; when a GPU was last looked at is not known"
+		return "; when a GPU was last sampled is not known"
 	}
 	return fmt.Sprintf("; last sample %s ago", diag.Age(a.Now.Sub(a.Sampled.Time)))
 }
@@ -209,7 +209,7 @@ func refusedPolicy(a *GPUAdmission) string {
 	if len(a.Policy.Refused) == 0 {
 		return ""
 	}
-	return "; the policy's file is refused as it is now, and the one before judges: " +
+	return "; the current policy file is rejected, so the previous one is in use: " +
 		oneLine(strings.Join(a.Policy.Refused, "; "))
 }
 

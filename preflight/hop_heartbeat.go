@@ -78,7 +78,7 @@ func nodeHeartbeat() Hop {
 			case !beat && !contact && (readModel(c, "node.last_seen_at") != "" || f.HTTP == nil || len(f.HTTP.Fields) == 0):
 				return []diag.Finding{unmapped(f, "the answer has no time of a last heartbeat that can be read")}
 			case !beat && !contact && !ofANode(c):
-				return []diag.Finding{unmapped(f, "nothing in the answer is of a node, so it may be of something else")}
+				return []diag.Finding{unmapped(f, "nothing in the answer is about a node, so it may be about something else")}
 			case !beat && !contact && !neverHeard(c):
 				return []diag.Finding{unmapped(f, "the answer has no time of a last contact, and the agent was heard: %s "+
 					"(node.last_seen_at)", heardBy(c))}
@@ -114,10 +114,10 @@ func judgeAges(c *Case, f *diag.Fact) []diag.Finding {
 	switch {
 	case beat && age > staleAfter(c) && agentAnswered(c) != "" && !ownClock(c), outdated(c):
 		return []diag.Finding{undecided(f,
-			"the platform's read model says %s, and %s: the read model, or the clock that it is "+
-				"compared with, is not of now", lastHeard(c), agentAnswered(c))}
+			"the platform's read model (%s) contradicts this walk (%s): the read model is outdated, or the "+
+				"clock that it is compared with is wrong", lastHeard(c), agentAnswered(c))}
 	case nextUnread(c):
-		return []diag.Finding{undecided(f, "%s, and whether the next one came could not be read: %s", lastHeard(c),
+		return []diag.Finding{undecided(f, "%s; whether another one followed could not be read: %s", lastHeard(c),
 			saw(c.Fact(diag.HopNodeHeartbeat, stepReadAgain)))}
 	case silentNode(c):
 		out := fail(diag.SigHeartbeatStale, f, "%s", lastHeard(c))

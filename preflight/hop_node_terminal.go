@@ -44,7 +44,7 @@ func nodeTerminalReachability() Hop {
 		}},
 		Judge: judgeNodeTerminal,
 		Pass: func(c *Case) string {
-			return fmt.Sprintf("%s lets this node in (%s)", where(c.Fact(id, stepStream)), answered(c.Fact(id, stepStream)))
+			return fmt.Sprintf("%s accepts this node (%s)", where(c.Fact(id, stepStream)), answered(c.Fact(id, stepStream)))
 		},
 		Counter: func(e *Env, _ *Case, failing *diag.Fact) []Counter {
 			if letIn(failing) {
@@ -104,7 +104,8 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 	switch {
 	case drifted && (f.Passed() || letIn(f)): // it works today, by a route that is not maintained
 		out = fail(diag.SigTerminalProfileDrift, f,
-			"the running agent streams to %s, the profile says %s; the first lets this node in", where(f), endpointOf(want))
+			"the running agent streams to %s, the profile says %s; the agent's endpoint accepts this node", where(f),
+			endpointOf(want))
 		out.Failure, out.Reason, out.Direct = diag.FileMismatch, diag.ReasonNone, true
 	case f.Passed(), letIn(f), unnamed404(f), lettingIn(c, f) && !drifted:
 		return nil
@@ -132,7 +133,7 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 			where(f))
 		out.Side, out.Reason = diag.SidePlatform, diag.ReasonTerminalGatewayDown
 	case inPhase(f, "cert"): // its own files: nothing was sent
-		out = fail(diag.SigNodeStreamMTLS, f, "the node has no credential to show to %s: %s", where(f), saw(f))
+		out = fail(diag.SigNodeStreamMTLS, f, "the node has no credential to present to %s: %s", where(f), saw(f))
 		out.Culprit = "node file " + f.Request.Cert
 	case isMTLS(f.Failure), f.Failure == diag.MTLSIngress400, status(f) == 401, status(f) == 403,
 		vague(f) && refusesCert(f) && badOwnCert(c):
@@ -166,8 +167,8 @@ func byProvider(c *Case) string {
 		return ""
 	}
 	return "; a " + class +
-		" node lives on the platform's side: look for drift of the endpoint, the profile or the listener's policy, not for " +
-		"a network that leads one way"
+		" node is on the platform's side: check for drift of the endpoint, the profile or the listener's policy; a one-way " +
+		"network cannot be the cause"
 }
 
 // badOwnCert reports whether the node's credential is known to be invalid: by its files, or because both listeners

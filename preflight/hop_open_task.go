@@ -72,7 +72,7 @@ func judgeOpenTask(c *Case) []diag.Finding {
 	case st == "" && status(f) != 200:
 		return []diag.Finding{undecided(f, "the session could not be read: %s", saw(f))}
 	case strayed(c):
-		return []diag.Finding{undecided(f, "the browser never came to the gateway, so no terminal.open was queued")}
+		return []diag.Finding{undecided(f, "the browser never reached the gateway, so no terminal.open was queued")}
 	case st == "":
 		return []diag.Finding{unmapped(f, "the session names no terminal.open task")}
 	case !slices.Contains(taskStates[:], st):
@@ -82,9 +82,9 @@ func judgeOpenTask(c *Case) []diag.Finding {
 	case decided(c) != "" && !shellComputed(c): // the platform withdraws an unclaimed task
 		return byDecision(f, decided(c))
 	case cutBefore(c):
-		return []diag.Finding{undecided(f, "terminal.open is %s, and the session was cut at the browser's side", st)}
+		return []diag.Finding{undecided(f, "terminal.open is %s, and the session was cut on the browser's side", st)}
 	case st != "expired" && !waitedFor(f):
-		return []diag.Finding{undecided(f, "terminal.open was %s, and what became of it could not be read: %s", st, saw(f))}
+		return []diag.Finding{undecided(f, "terminal.open was %s; its outcome could not be read: %s", st, saw(f))}
 	case open && shellComputed(c):
 		return []diag.Finding{undecided(f,
 			"a shell computed in this session, and the platform's row has its terminal.open %s and not claimed", st)}
@@ -97,18 +97,18 @@ func judgeOpenTask(c *Case) []diag.Finding {
 		return []diag.Finding{out}
 	case shellComputed(c): // terminal.open did its work: the browser saw the shell compute
 		return []diag.Finding{observed(diag.SigResultPostFailed, f,
-			"the shell computes, and the agent's result for terminal.open never came (%s, task is %s after %d ms)", claimed(c),
-			st, f.DurationMS)}
+			"the shell computes, but the agent's result for terminal.open never arrived (%s, %s)", claimed(c),
+			taskAfter(st, f))}
 	case terminalReady(c): // terminal.open did its work, even if the shell is silent then
 		return []diag.Finding{observed(diag.SigResultPostFailed, f,
-			"the terminal is ready, and the agent's result for terminal.open never came (%s, task is %s after %d ms)",
-			claimed(c), st, f.DurationMS)}
+			"the terminal is ready, but the agent's result for terminal.open never arrived (%s, %s)",
+			claimed(c), taskAfter(st, f))}
 	case st == "expired": // no result counts any more
 		return []diag.Finding{observed(diag.SigResultPostFailed, f,
-			"the agent claimed terminal.open, and its result has not come (%s, task is %s after %d ms)", claimed(c), st,
-			f.DurationMS)}
+			"the agent claimed terminal.open, but its result has not arrived (%s, %s)", claimed(c),
+			taskAfter(st, f))}
 	}
-	out := undecided(f, "%s, and not answered yet (task is %s after %d ms)", claimed(c), st, f.DurationMS)
+	out := undecided(f, "%s, but not answered yet (%s)", claimed(c), taskAfter(st, f))
 	out.Failure = diag.OK // its failure is only the poll's time-out
 	return []diag.Finding{out}
 }

@@ -40,8 +40,8 @@ func nodeOpsAccess() Hop {
 			}
 			if f.Passed() {
 				out := fail(diag.SigOpsSSHFailed, f,
-					"%s logs in, and sudo -n is refused: what only root may see cannot be looked at (ssh.sudo: false in the "+
-						"profile, if that is meant so)", f.SSH.User)
+					"%s logs in, but sudo -n is refused, so checks that need root cannot run (if that is intended, set "+
+						"ssh.sudo: false in the profile)", f.SSH.User)
 				out.Failure = diag.NotPermitted
 				return []diag.Finding{out}
 			}

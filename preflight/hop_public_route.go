@@ -34,15 +34,15 @@ func terminalPublicRoute() Hop {
 			case f == nil || (f.Passed() && good(f)): // not good: a redirect passes, but is not the gateway's answer
 				return nil
 			case deniesAccess(f) && foreignPage(f):
-				return []diag.Finding{warn("", f, "%s in place of the gateway's health page: whether the gateway works was not "+
-					"seen by it", pageFrom(f))}
+				return []diag.Finding{warn("", f, "%s in place of the gateway's health page, so whether the gateway works was not "+
+					"measured", pageFrom(f))}
 			case deniesAccess(f):
 				return []diag.Finding{warn("", f,
-					"%s answers, and its health page %s: whether the gateway works was not seen by it; "+
-						"name an open page, or \"-\", as mapping.paths.terminal_healthz", where(f), closes(f))}
+					"%s answers, but its health page %s, so whether the gateway works was not measured; "+
+						"set mapping.paths.terminal_healthz to a public page, or to \"-\"", where(f), closes(f))}
 			case f.Failure == diag.HTTPEdgeAuth:
-				return []diag.Finding{undecided(f, "the edge at %s asks for a login, and %s: not the browser-equivalent proof",
-					where(f), cookieOf(f))}
+				return []diag.Finding{undecided(f, "the edge at %s asks for a login, and %s, so nothing behind the "+
+					"login was tested", where(f), cookieOf(f))}
 			}
 			out := fail(diag.SigPublicRouteMissing, f, "%s %s: %s", where(f)+pathOf(target(f)), publicFails(f), saw(f))
 			if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz != nil && hz.TCP != nil && f.TCP != nil &&
@@ -74,7 +74,7 @@ func terminalPublicRoute() Hop {
 func publicFails(f *diag.Fact) string {
 	switch s := status(f); {
 	case s == 404 || s == 410:
-		return "is not there"
+		return "does not exist"
 	case s >= 500:
 		return "does not work: its edge, or the gateway behind it, answers with an error"
 	case s != 0:

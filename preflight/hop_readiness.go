@@ -154,9 +154,9 @@ func judgeSpace(c *Case, f *diag.Fact) *diag.Finding {
 	case f.Failure == diag.DiskFull || f.Failure == diag.DiskInodes:
 		out = fail(diag.SigDiskFull, f, "a write of %d bytes at %s fails: %s", f.Request.Write, f.Request.Target, saw(f))
 	case f.Failure == diag.DiskReadOnly:
-		out = fail(diag.SigDiskFull, f, "%s takes no write: its file system is read-only", f.Request.Target)
+		out = fail(diag.SigDiskFull, f, "%s is not writable: its file system is read-only", f.Request.Target)
 	case !f.Passed():
-		out = undecided(f, "the disk could not be tried: %s %s", saw(f), f.Detail)
+		out = undecided(f, "the disk check failed: %s %s", saw(f), f.Detail)
 	case d != nil && d.FreeBytes == 0 && d.TotalBytes > 0: // some file systems report no sizes
 		out = fail(diag.SigDiskFull, f, "no byte is free at %s", f.Request.Target)
 	case d != nil && d.UsedPercent > limit:
@@ -205,7 +205,7 @@ func judgeBinary(c *Case) *diag.Finding {
 			out.Reason = diag.ReasonNone
 		}
 	default:
-		out = undecided(f, "the agent's program could not be looked at: %s", saw(f))
+		out = undecided(f, "the agent's program could not be checked: %s", saw(f))
 	}
 	return &out
 }
@@ -249,13 +249,13 @@ func judgeProcess(c *Case) *diag.Finding {
 	var out diag.Finding
 	switch f.Failure {
 	case diag.ProcessStopped:
-		out = fail(diag.SigProcessDown, f, "the agent's process is stopped: it exists and answers nothing")
+		out = fail(diag.SigProcessDown, f, "the agent's process is stopped: it exists but answers nothing")
 		switch {
 		case f.Unit != nil && f.Unit.ProcessState == "":
 			out.Text = fmt.Sprintf("the agent's process %d is gone, and systemd still calls %s %s", f.Unit.PID, f.Request.Target,
 				f.Unit.Active)
 		case f.Unit != nil:
-			out.Text = fmt.Sprintf("the agent's process %d is stopped (state %s): it exists and answers nothing", f.Unit.PID,
+			out.Text = fmt.Sprintf("the agent's process %d is stopped (state %s): it exists but answers nothing", f.Unit.PID,
 				f.Unit.ProcessState)
 		}
 	case diag.UnitFailed, diag.UnitInactive, diag.UnitMissing:
@@ -274,7 +274,7 @@ func judgeProcess(c *Case) *diag.Finding {
 			out.Culprit = culpritAgentEnv
 		}
 	default:
-		out = undecided(f, "the agent's unit could not be looked at: %s", saw(f))
+		out = undecided(f, "the agent's unit could not be checked: %s", saw(f))
 	}
 	out.Direct = out.Status == diag.StatusFail
 	return &out
@@ -315,7 +315,7 @@ func judgeClock(c *Case) *diag.Finding {
 	if out := clockOfOperator(c, f, offset, margin); out != nil {
 		return out
 	}
-	out := fail(diag.SigClockSkew, f, "the node's clock is %s off (bearable: %s)", offset.Round(time.Millisecond),
+	out := fail(diag.SigClockSkew, f, "the node's clock is off by %s (limit %s)", offset.Round(time.Millisecond),
 		maxClockSkew)
 	out.Failure, out.Direct = diag.ClockSkew, true
 	return &out

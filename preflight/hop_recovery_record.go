@@ -19,7 +19,7 @@ func judgeRecord(c *Case) *diag.Finding {
 	if reason == diag.ReasonNone || reason == diag.ReasonNodeAgentUnreachable {
 		return nil
 	}
-	out := fail(signalOfReason(reason), f, "the node's own word: %s", because[0])
+	out := fail(signalOfReason(reason), f, "the node's own evidence: %s", because[0])
 	out.Reason, out.Failure = reason, diag.OK
 	out.Direct = reason == diag.ReasonClonedIdentity
 	return &out
@@ -65,6 +65,6 @@ func judgeVersion(c *Case) *diag.Finding {
 		return nil
 	}
 	out := warn(diag.SigVersionDrift, c.Fact(diag.HopNodeHeartbeat, stepReadModel),
-		"the agent is %s, the platform wants %s", have, want)
+		"the agent's version is %s, the platform wants %s", have, want)
 	return &out
 }

@@ -93,7 +93,7 @@ func nodeRecoveryStatus() Hop {
 		Pass: func(c *Case) string {
 			f := c.Fact(id, stepIdentity)
 			if f == nil || f.Cert == nil {
-				return "a task wait is let in"
+				return "a task wait is accepted"
 			}
 			text := fmt.Sprintf("certificate until %s", f.Cert.Leaf.NotAfter.Format(time.DateTime))
 			if w := c.Fact(id, stepTaskWait); w != nil {
@@ -150,7 +150,7 @@ func judgeTrustDrift(c *Case) *diag.Finding {
 	case wait.Failure == diag.MTLSCertExpired && letIn(c.Fact(diag.HopNodeTerminalReachability, stepStream)):
 		out = fail(diag.SigIngressCADrift, wait,
 			"the node ingress calls the node's certificate expired, which is valid until %s by the node's clock and by the "+
-				"terminal gateway, which takes it: a revocation list or a CA of the ingress is out of date, or its clock is "+
+				"terminal gateway, which accepts it: a revocation list or a CA of the ingress is out of date, or its clock is "+
 				"wrong: %s", id.Cert.Leaf.NotAfter.Format(time.RFC3339), saw(wait))
 	default:
 		return nil
@@ -201,7 +201,7 @@ func judgeProfileDrift(c *Case) *diag.Finding {
 	}
 	switch {
 	case name != "" && c.Subject.NodeID != "" && !sameNode(c, name):
-		out = fail(diag.SigAuthFailed, env, "the running agent takes itself for %s, not for %s (GPUAAS_NODE_ID)", name,
+		out = fail(diag.SigAuthFailed, env, "the running agent's GPUAAS_NODE_ID is %s, not %s", name,
 			c.Subject.NodeID)
 		out.Failure, out.Direct, out.Culprit = diag.FileMismatch, true, "node GPUAAS_NODE_ID"
 		out.Reason = diag.ReasonEndpointProfileDrift // of the agent's environment file; its certificate is not at fault
@@ -230,7 +230,7 @@ func judgeProfileDrift(c *Case) *diag.Finding {
 	}
 	out.Direct, out.Reason = true, diag.ReasonEndpointProfileDrift
 	if bothMeant(c) {
-		out.Text += "; the first lets this node in, so which of the two is meant is not known"
+		out.Text += "; the agent's endpoint accepts this node, so it is unknown which of the two is right"
 		out.Reason = diag.ReasonNone
 	}
 	return &out
@@ -259,16 +259,16 @@ func judgeIdentity(c *Case) *diag.Finding {
 	var out diag.Finding
 	switch {
 	case notAllowed(f) || f.Failure == diag.Unsupported || f.Failure == diag.Unknown || f.Failure == diag.Timeout:
-		out = undecided(f, "the certificate could not be looked at: %s", saw(f))
+		out = undecided(f, "the certificate could not be checked: %s", saw(f))
 		return &out
 	case datedAndAdmitted(c, f):
-		out = warn(diag.SigAuthFailed, f, "the node's certificate %s: %s, and the platform lets it in", f.Request.Cert,
+		out = warn(diag.SigAuthFailed, f, "the node's certificate %s: %s, but the platform accepts it", f.Request.Cert,
 			saw(f))
 		out.Reason = diag.ReasonNone
 		return &out
 	case !f.Passed() && shownAndAdmitted(c, f):
-		out = walkAgain(f, fmt.Sprintf("%s and its key were replaced while this walk looked: %s, and the task wait "+
-			"with them was let in", f.Request.Cert, saw(f)))
+		out = walkAgain(f, fmt.Sprintf("%s and its key were replaced during this walk: %s, and the task wait "+
+			"with them was accepted", f.Request.Cert, saw(f)))
 		return &out
 	case !f.Passed():
 		out = fail(diag.SigAuthFailed, f, "the node's own credential is not usable: %s", saw(f))
@@ -341,12 +341,12 @@ func judgeTaskWait(c *Case) *diag.Finding {
 	case redirects(f):
 		out = redirected(f)
 	case f.Passed(), f.Failure == diag.HTTPEdgeAuth:
-		what := "a page for people"
+		what := "a web page"
 		if f.Failure == diag.HTTPEdgeAuth {
 			what = "a login, which no agent can pass,"
 		}
-		out = fail(diag.SigAPIUnreachable, f, "%s shows the node's task wait %s in place of the node API: %s", where(f), what,
-			saw(f))
+		out = fail(diag.SigAPIUnreachable, f, "%s answers the node's task wait with %s instead of the node API's "+
+			"response: %s", where(f), what, saw(f))
 		out.Side = diag.SidePlatform
 	case f.Throttled(): // also with 401 or 403: nothing behind the limiter has seen the certificate
 		out = throttled(f, "this node's task wait")
@@ -360,7 +360,7 @@ func judgeTaskWait(c *Case) *diag.Finding {
 		out.Reason, out.Culprit = refusalReason(c, f), "node file "+f.Request.Cert
 		if letIn(c.Fact(diag.HopNodeTerminalReachability, stepStream)) && !badOwnCert(c) {
 			out.Side = diag.SidePlatform
-			out.Text += "; the terminal gateway takes the same certificate: it is revoked here alone, or a CA, a revocation " +
+			out.Text += "; the terminal gateway accepts the same certificate: it is revoked here alone, or a CA, a revocation " +
 				"list or the clock of the ingress is at fault"
 		}
 	case s == 401 || s == 403 || (s == 400 && refusesCert(f)):
@@ -370,7 +370,8 @@ func judgeTaskWait(c *Case) *diag.Finding {
 		out.Side = diag.SidePlatform
 		out.Reason, out.Culprit = diag.ReasonIdentityRejectedRecoverable, "node file "+f.Request.Cert
 	case distrusts(f): // a fault of the bundle, which hop 6 reports; or of one of several servers, which it did not meet
-		out = fail(diag.SigAPITLSFailed, f, "no task wait without a bundle to judge %s by: %s", where(f), saw(f))
+		out = fail(diag.SigAPITLSFailed, f, "no task wait was sent: %s could not be verified with the CA bundle: %s",
+			where(f), saw(f))
 		if inPhase(f, "tls") {
 			out.Text = fmt.Sprintf("%s: %s%s", distrust(f), saw(f), presented(f))
 		}
@@ -384,7 +385,7 @@ func judgeTaskWait(c *Case) *diag.Finding {
 			out.Culprit = culpritControlPlane
 		}
 	default:
-		out = undecided(f, "the task wait answers neither yes nor no: %s", saw(f))
+		out = undecided(f, "the task wait shows neither acceptance nor refusal: %s", saw(f))
 	}
 	return &out
 }
@@ -397,7 +398,7 @@ func judgeIssuerWord(c *Case) *diag.Finding {
 		return nil
 	}
 	out := warn(diag.SigIngressCADrift, w,
-		"a task wait with this certificate is let in; the platform's own checklist says that the ingress does not trust "+
+		"a task wait with this certificate is accepted; the platform's own checklist says that the ingress does not trust "+
 			"its issuer")
 	out.Reason = diag.ReasonNone
 	return &out

@@ -97,20 +97,20 @@ func judgeShell(c *Case) []diag.Finding {
 		out.Direct = true // the agent itself reports it, over a stream that works
 		return []diag.Finding{out}
 	case f.WS.ExitCode != nil || (f.WS.FirstFrame != "" && sessionField(c, "session.close_reason") == shellExit):
-		out := fail(diag.SigPTYFailed, f, "the shell started, and ended by itself%s before it computed anything: %s%s",
+		out := fail(diag.SigPTYFailed, f, "the shell started, but ended by itself%s before it computed anything: %s%s",
 			exitOf(c, f), saw(f), lastLines(f))
 		out.Direct = true
 		return []diag.Finding{out}
 	case f.WS.FirstFrame == "ready" || f.WS.FirstFrame == "data":
-		out := fail(diag.SigPTYFailed, f, "the terminal is ready, and its shell computes nothing: %s%s", saw(f),
+		out := fail(diag.SigPTYFailed, f, "the terminal is ready, but its shell computes nothing: %s%s", saw(f),
 			lastLines(f))
 		out.Direct = true
 		return []diag.Finding{out}
 	case streamCame(c) && unasked(row, "session.pty_ready_at"):
 		return []diag.Finding{undecided(f,
-			"the node's stream came, and this platform does not report whether its shell started: %s", saw(f))}
+			"the node's stream arrived, but this platform does not report whether its shell started: %s", saw(f))}
 	case streamCame(c) && (!shellReady(c) || f.WS.FrameCode == streamLate): // ready after that was too late
-		out := fail(diag.SigPTYFailed, f, "the node's stream came, and its shell did not start in time: %s", saw(f))
+		out := fail(diag.SigPTYFailed, f, "the node's stream arrived, but its shell did not start in time: %s", saw(f))
 		out.Failure, out.Direct = diag.PTYSilent, true
 		return []diag.Finding{out}
 	}

@@ -141,29 +141,29 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 	case !slices.Contains(taskStates[:], st):
 		return []diag.Finding{unknownWord(got, "the no-op's status", st, taskStates[:])}
 	case st == "failed" && !slices.Contains(refusals[:], why):
-		return []diag.Finding{undecided(got, "the no-op came back as failed, with a code that says nothing of keys or "+
+		return []diag.Finding{undecided(got, "the no-op failed with an error code that is about neither keys nor "+
 			"versions: %s", orUnknown(why))}
 	case st == "failed":
 		f := fail(diag.SigTaskClaimFailed, got, "the agent refused the no-op: %s", why)
 		f.Direct = true // it answered, so nothing before it is broken
 		return []diag.Finding{f}
 	case st != "completed" && st != "expired" && !waitedFor(got):
-		return []diag.Finding{undecided(got, "the no-op was %s, and what became of it could not be read: %s", st, saw(got))}
+		return []diag.Finding{undecided(got, "the no-op was %s; its outcome could not be read: %s", st, saw(got))}
 	case st != "completed" && !claimed && unasked(got, "task.claimed_at"):
 		return []diag.Finding{undecided(got, "the no-op is %s after %d ms, and this platform does not report node claims", st,
 			got.DurationMS)}
 	case st != "completed" && claimed:
 		return []diag.Finding{observed(diag.SigResultPostFailed, got,
-			"the agent claimed the no-op, and its result has not come (task is %s after %d ms)", st, got.DurationMS)}
+			"the agent claimed the no-op, but its result has not arrived (%s)", taskAfter(st, got))}
 	case st != "completed":
-		f := observed(diag.SigTaskClaimFailed, got, "no agent claimed the no-op (task is %s after %d ms)", st, got.DurationMS)
+		f := observed(diag.SigTaskClaimFailed, got, "no agent claimed the no-op (%s)", taskAfter(st, got))
 		f.Reason = unclaimed(c)
 		if silentNode(c) {
 			f.Culprit = culpritSilentNode
 		} else if e := cutWait(c); e != nil {
 			f.Side, f.Reason = diag.SideEdge, diag.ReasonControlPlaneUnreachable
 			f.Text += fmt.Sprintf("; the node's record says that its task waits are cut off, as of %s: %s; the walk's own, "+
-				"which is answered at once, is let in", e.At.UTC().Format(time.RFC3339), entryWords(e))
+				"which is answered at once, is accepted", e.At.UTC().Format(time.RFC3339), entryWords(e))
 		}
 		return []diag.Finding{f}
 	}
@@ -202,7 +202,7 @@ func judgeBacklog(c *Case) []diag.Finding {
 		switch n := staleTasks(c, hop, step); {
 		case n < 0, n > 0 && !waitedFor(c.Fact(hop, step)):
 			return []diag.Finding{undecided(c.Fact(diag.HopNodeHeartbeat, stepReadModel), "%d expired tasks counted as current "+
-				"work, and whether the next sweep took them is not known", first)}
+				"work; whether the next sweep removed them is not known", first)}
 		case n == 0:
 			return nil
 		case !sweptSince(c):

@@ -22,7 +22,7 @@ func TestOfTheLoginsNetwork(t *testing.T) {
 		r := walkWith(t, answers{fact: refused, fact + "~bare": refused,
 			"browser_terminal_ws/session": streamTimeout, "terminal_open_task/session": noStream})
 		h := hopOf(r, hop)
-		if h.Status != diag.StatusInconclusive || !strings.Contains(h.Because, "this login is in its own network namespace") {
+		if h.Status != diag.StatusInconclusive || !strings.Contains(h.Because, "login runs in its own network namespace") {
 			t.Errorf("%s: %s %s%s", hop, h.Status, h.Text, h.Because)
 		}
 		if b := r.Verdict.Blame; b != nil && b.Hop == hop {

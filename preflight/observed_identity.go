@@ -124,7 +124,7 @@ func unlistedIssuer(c *Case, f *diag.Fact) (*diag.Fact, string) {
 			return nil, ""
 		}
 	}
-	return f, fmt.Sprintf("%s takes certificates of %s, and was sent one of %s", where(f),
+	return f, fmt.Sprintf("%s accepts certificates of %s, but was sent one of %s", where(f),
 		clip(f.TLS.AcceptableCAs), id.Cert.Leaf.Issuer)
 }
 
@@ -207,7 +207,7 @@ func limited(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 	if !f.Throttled() || status(f) == 0 {
 		return nil, ""
 	}
-	return f, fmt.Sprintf("%s answers HTTP %d, which is its limiter's", where(f), status(f))
+	return f, fmt.Sprintf("%s answers HTTP %d from its rate limiter", where(f), status(f))
 }
 
 // edgeGaveUp holds if a proxy reports that its upstream gave no answer. A 503 does not count: it may be a maintenance
@@ -216,7 +216,7 @@ func edgeGaveUp(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	if s := status(f); (s != 502 && s != 504) || f.HTTP.Page != "edge_error" || nodeHears(c) != silentSide {
 		return nil, ""
 	}
-	return f, fmt.Sprintf("the edge at %s answers HTTP %d: what is behind it gave it no good answer", where(f), status(f))
+	return f, fmt.Sprintf("the edge at %s answers HTTP %d: its upstream gave no valid answer", where(f), status(f))
 }
 
 // otherHostKey has the host key that was presented; a host whose key was never known has another failure.
@@ -224,7 +224,8 @@ func otherHostKey(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 	if f.SSH == nil || f.SSH.HostKeySHA256 == "" {
 		return nil, ""
 	}
-	return f, fmt.Sprintf("the host shows %s %s, and another key of it is known", f.SSH.HostKeyType, f.SSH.HostKeySHA256)
+	return f, fmt.Sprintf("the host presents %s %s, but another key is known for it", f.SSH.HostKeyType,
+		f.SSH.HostKeySHA256)
 }
 
 func notRoot(_ *Case, f *diag.Fact) (*diag.Fact, string) {
@@ -248,7 +249,7 @@ func moved(c *Case, f *diag.Fact) (*diag.Fact, string) {
 		agentAnswered(c) == "" {
 		return nil, ""
 	}
-	return model, fmt.Sprintf("the running agent's addresses are %s, and %s was dialled", clip(has), at)
+	return model, fmt.Sprintf("the running agent's addresses are %s, but %s was dialled", clip(has), at)
 }
 
 func heartbeatRefused(c *Case, _ *diag.Fact) (*diag.Fact, string) {

@@ -119,7 +119,7 @@ func ranOut(c *Case, f *diag.Fact) *diag.Finding {
 	out.Failure, out.Culprit, out.Direct = diag.HostExhausted, "node agent out of "+string(f.Unit.Short.Resource), true
 	if !agentUnheard(c) {
 		out.Status, out.Reason, out.Direct = diag.StatusWarn, diag.ReasonNone, false
-		out.Text += "; the platform still hears its agent"
+		out.Text += "; the platform still has contact with its agent"
 	}
 	return &out
 }
@@ -142,7 +142,7 @@ func deniers(d *diag.DenialFacts) string {
 	case "machine":
 		found = append(found, "a filter of system calls on the whole machine")
 	}
-	text := "no policy was found that does so, security modules (SELinux, AppArmor) were not looked at"
+	text := "no policy was found that does so, security modules (SELinux, AppArmor) were not checked"
 	if len(found) > 0 {
 		text = "what was found there: " + strings.Join(found, ", ")
 	}

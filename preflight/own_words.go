@@ -55,7 +55,7 @@ func (w *ownWords) addTo(findings []diag.Finding, c *Case) {
 			if f.Cause = words; strings.Contains(f.Text, words) {
 				continue
 			}
-			f.Text += fmt.Sprintf("; %s says about this task: %s", who, words)
+			f.Text += fmt.Sprintf("; %s has for this task: %s", who, words)
 		}
 	}
 }

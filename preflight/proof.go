@@ -113,17 +113,17 @@ func (p *pair) doubt(c *Case, step string, main *diag.Fact) string {
 	}
 	switch {
 	case !p.failing.all(func(f *diag.Fact) bool { return failsLike(f, main) }):
-		return "the first, asked again, came out otherwise"
+		return "repeats of the failing request gave another result"
 	case !p.passing.all(func(f *diag.Fact) bool {
 		return passes(c, step, f) && outcome(f, p.failing.first()) == outcome(p.passing.first(), p.failing.first())
 	}):
-		return "the second, asked again, came out otherwise"
+		return "repeats of the passing request gave another result"
 	case !p.passing.all(clean):
-		return "the second came over a connection that lost packets, or was not its own"
+		return "the passing request ran over a reused connection, or one that lost packets"
 	case p.hasty():
-		return "the first waited less than the second took"
+		return "the failing request waited less time than the passing one took"
 	case loss != "":
-		return "from the same place " + loss
+		return "from the same vantage " + loss
 	case min(len(p.failing.runs), len(p.passing.runs)) < p.enough():
 		return p.few()
 	}
@@ -181,9 +181,9 @@ func (p *pair) silent() bool { return slices.ContainsFunc(p.failing.runs, gotNoA
 func (p *pair) few() string {
 	a, b := len(p.failing.runs), len(p.passing.runs)
 	if a == 1 && b == 1 {
-		return fmt.Sprintf("each was asked once, and a proof asks each %d times", p.enough())
+		return fmt.Sprintf("each ran once; a proof needs %d runs of each", p.enough())
 	}
-	return fmt.Sprintf("they were asked %s and %s, and a proof asks each %d times", times(a), times(b), p.enough())
+	return fmt.Sprintf("they ran %s and %s; a proof needs %d runs of each", times(a), times(b), p.enough())
 }
 
 // clean reports whether a probe used its own connection, and no segment was sent again, as far as the kernel reports
@@ -241,7 +241,7 @@ func often(a *asked) string {
 func outcome(f, a *diag.Fact) string {
 	switch {
 	case refusesCert(a):
-		return "the certificate is let in"
+		return "the certificate is accepted"
 	case f.Failure == diag.OK:
 		return "passes"
 	}
@@ -273,9 +273,9 @@ func inWords(r *diag.Request, name string) string {
 	case name == "resolve":
 		return "the name looked up"
 	case name == "view" && r.View == "":
-		return "the agent's eyes"
+		return "the agent's view"
 	case name == "view":
-		return "the " + string(r.View) + "'s eyes"
+		return "the " + string(r.View) + "'s view"
 	case name == "op":
 		return opWords(r.Op)
 	case name == "resolver" && r.Resolver != "":

@@ -69,7 +69,7 @@ func TestAPassOfAPairIsTheHops(t *testing.T) {
 	}
 }
 
-// "The operator does not either" is claimed only of the same phase, with the same credentials.
+// "The operator's request fails as well" is claimed only of the same phase, with the same credentials.
 func TestTheOperatorIsComparedInOnePhase(t *testing.T) {
 	for name, tc := range map[string]struct {
 		step           string
@@ -77,9 +77,9 @@ func TestTheOperatorIsComparedInOnePhase(t *testing.T) {
 		text           string
 	}{
 		"both are not connected": {reach, failWith(diag.TCPTimeout, "tcp"), failWith(diag.TCPTimeout, "tcp"),
-			"the operator does not either"},
+			"the operator's request fails as well"},
 		"the operator is connected": {reach, failWith(diag.TCPTimeout, "tcp"), func(*diag.Fact) {},
-			"the operator does, so"},
+			"the operator gets an answer, so"},
 		"the operator is refused":        {reach, failWith(diag.TCPTimeout, "tcp"), failWith(diag.TCPRefused, "tcp"), ""},
 		"the operator has no such look":  {reach, failWith(diag.DNSTimeout, "dns"), failWith(diag.TCPTimeout, "tcp"), ""},
 		"the operator has no name there": {reach, failWith(diag.TCPTimeout, "tcp"), failWith(diag.DNSTimeout, "dns"), ""},
@@ -110,8 +110,8 @@ func TestWhatComesAndGoesIsUnstable(t *testing.T) {
 		v.Proof.Changed != diag.ChangedNothing || v.Owner != "environment networking" {
 		t.Fatalf("%+v %s %+v", v.Blame, v.Confidence, v.Proof)
 	}
-	if want := "asked https://node-api.test 13 times: 12 got no answer (dns_timeout 12), 1 passed; between the node and " +
-		"its DNS server 192.0.2.53:53"; !strings.Contains(v.Blame.Text, want) {
+	if want := "sent the same request to https://node-api.test 13 times: 12 got no answer (dns_timeout 12), 1 passed; " +
+		"the loss is at or between the node and its DNS server 192.0.2.53:53"; !strings.Contains(v.Blame.Text, want) {
 		t.Errorf("%s", v.Blame.Text)
 	}
 	if _, err := Replay(r); err != nil {
@@ -261,7 +261,7 @@ func TestOlderReportsAreLikelyAtMost(t *testing.T) {
 		pinned func(*diag.Fact)
 		why    string
 	}{
-		"a pair": {func(*diag.Fact) {}, "each was asked once"},
+		"a pair": {func(*diag.Fact) {}, "each ran once"},
 		"one that came further, to a connection that is refused": {failWith(diag.TCPRefused, "tcp"), ""},
 	} {
 		r := walkWith(t, answers{
@@ -317,7 +317,7 @@ func TestAHostThatIsNotThereFailsAlike(t *testing.T) {
 		v.Proof.Changed != "target" {
 		t.Errorf("%+v %s %+v %q", v.Blame, v.Confidence, v.Proof, v.Unproven)
 	}
-	if strings.Contains(describe(r), "come and go") {
+	if strings.Contains(describe(r), "intermittent") {
 		t.Error(describe(r))
 	}
 }

@@ -198,7 +198,7 @@ func narrow(c *Case, f *diag.Fact, out *diag.Finding) bool {
 			return true
 		}
 		out.Failure, out.Culprit = diag.DNSMismatch, f.Vantage+" name "+f.DNS.Name
-		out.Text += fmt.Sprintf("; the name is %s here (%s), the profile says %s, and there it answers",
+		out.Text += fmt.Sprintf("; the name resolves to %s here (%s); at the profile's address %s the request passes",
 			clip(f.DNS.Addresses), source(f.DNS), pinned.Request.Resolve)
 		if loginPasses {
 			claim(c, out, claimAgentView)

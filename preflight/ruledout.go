@@ -79,9 +79,10 @@ func sameFailure(f *diag.Fact, c *Case) []string {
 		changed := diag.Changed(&f.Request, &k.Request)
 		switch {
 		case k.Vantage != f.Vantage:
-			out = append(out, fmt.Sprintf("this node alone: from the %s it is %s, too", k.Vantage, k.Failure))
+			out = append(out, fmt.Sprintf("a fault of this node alone: the %s gets %s as well", k.Vantage, k.Failure))
 		case len(changed) == 1:
-			out = append(out, fmt.Sprintf("%s: with %s it is %s, too", changed[0], inWords(&k.Request, changed[0]), k.Failure))
+			out = append(out, fmt.Sprintf("%s: with %s the result is also %s", changed[0], inWords(&k.Request, changed[0]),
+				k.Failure))
 		}
 	}
 	sort.Strings(out)
@@ -170,7 +171,7 @@ func unheard(h *diag.HopResult, c *Case) diag.Finding {
 	row := hopIn(Chain(), h.ID).Silence
 	out := diag.Finding{
 		Status: diag.StatusInconclusive, Signal: row.Signal, Side: row.Side, Failure: f.Failure, Evidence: []string{f.ID},
-		Text: fmt.Sprintf("%s: %s; what needs this answer is not decided", row.Text, saw(f)),
+		Text: fmt.Sprintf("%s: %s; steps that need this answer are inconclusive", row.Text, saw(f)),
 	}
 	if f.Failure == diag.Cancelled {
 		out.Failure = diag.Timeout

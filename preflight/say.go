@@ -38,7 +38,7 @@ func unmapped(f *diag.Fact, format string, args ...any) diag.Finding {
 // unknownWord is the finding for a state that this tool does not know, as other platforms have: neither a pass nor a
 // failure.
 func unknownWord(f *diag.Fact, what, word string, known []string) diag.Finding {
-	return unmapped(f, "%s is %q, a word that decides nothing here; known: %s", what, word,
+	return unmapped(f, "%s has the unknown value %q; known values: %s", what, word,
 		strings.Join(known, ", "))
 }
 
@@ -83,7 +83,7 @@ func saw(f *diag.Fact) string {
 		if f.HTTP.Location != "" {
 			text += " to " + f.HTTP.Location
 		}
-	case f.Failure != diag.OK && f.Phase != "":
+	case f.Failure != diag.OK && f.Phase != "" && f.Phase != "format": // the failure has that word
 		text = string(f.Failure) + " in " + f.Phase
 	case f.Failure != diag.OK:
 		text = string(f.Failure)
@@ -176,4 +176,12 @@ func unasked(f *diag.Fact, name string) bool {
 // inPhase reports whether f failed in one of the phases.
 func inPhase(f *diag.Fact, names ...string) bool {
 	return slices.Contains(names, f.Phase)
+}
+
+// taskAfter describes the status of a task that has no result, and how long the poll f took.
+func taskAfter(st string, f *diag.Fact) string {
+	if st == "expired" {
+		return fmt.Sprintf("task expired within %d ms", f.DurationMS)
+	}
+	return fmt.Sprintf("still %s after %d ms", st, f.DurationMS)
 }

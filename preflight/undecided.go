@@ -51,14 +51,14 @@ func targetOf(c *Case) string {
 // failed. Other platforms do not use these words.
 var decisions = map[string]string{
 	"allocation_released":    "the allocation was released",
-	"allocation_not_active":  "the allocation is not active any more",
+	"allocation_not_active":  "the allocation was no longer active",
 	"node_fenced":            "the node or its host was fenced",
 	"node_revoked":           "the node's identity was revoked",
 	"node_retired":           "the node was retired",
-	"node_cloned":            "the node was quarantined: two hosts speak as it",
+	"node_cloned":            "the node was quarantined (two hosts use its identity)",
 	"node_identity_replaced": "the node was given a new identity",
-	"session_time_limit":     "the session reached the platform's limit of time",
-	"session_idle_limit":     "the session reached the platform's limit of idle time",
+	"session_time_limit":     "the session reached the platform's time limit",
+	"session_idle_limit":     "the session reached the platform's idle limit",
 }
 
 // decided returns the key of decisions that the platform gave for this walk's session: in its refusal, over the
@@ -82,7 +82,7 @@ func decided(c *Case) string {
 // fault, and nothing proves that the terminal works.
 func byDecision(f *diag.Fact, word string) []diag.Finding {
 	out := undecided(f, "%s",
-		fmt.Sprintf("%s while this walk looked (the platform says %s), so no terminal is given: read the allocation and "+
+		fmt.Sprintf("%s during this walk (the platform says %s), so no terminal is given: read the allocation and "+
 			"the node again", decisions[word], word))
 	out.Failure = diag.OK // the failure is the end of the session, which was intended
 	return []diag.Finding{out}

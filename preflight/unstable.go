@@ -59,7 +59,7 @@ func (u *instable) late() string {
 	if len(u.passed) == 0 || len(u.unheard) == 0 || howMany(u.unheard, arrived) < len(u.unheard) {
 		return ""
 	}
-	return "; all that was sent arrived: a slow server, one of several, or answers that are lost on the way back"
+	return "; all packets were acknowledged: a slow server (or one of several), or answers lost on the way back"
 }
 
 func howMany(facts []*diag.Fact, is func(*diag.Fact) bool) (n int) {
@@ -85,7 +85,7 @@ func arrived(f *diag.Fact) bool {
 func (u *instable) proof() *diag.Proof {
 	return &diag.Proof{
 		Failing: u.unheard[0].ID, Passing: u.passed[0].ID, Changed: diag.ChangedNothing,
-		Text:   fmt.Sprintf("the same question was asked %s: %s", times(len(u.passed)+len(u.failed)), u.words()),
+		Text:   fmt.Sprintf("the same request was sent %s: %s", times(len(u.passed)+len(u.failed)), u.words()),
 		Failed: len(u.failed), Passed: len(u.passed),
 	}
 }
@@ -176,7 +176,8 @@ func lossIn(c *Case, vantage string) loss {
 				continue
 			}
 			unsteady, found.onTheWay = id, lost
-			found.words = fmt.Sprintf("answers come and go: %s was answered %d of %d times", strings.TrimSuffix(id, "~"), n, n+m)
+			found.words = fmt.Sprintf("answers are intermittent: %s was answered %d of %d times", strings.TrimSuffix(id, "~"),
+				n, n+m)
 		}
 		for _, f := range seenFrom(q.runs, vantage, resent) {
 			if fromAfar(f) && (again == nil || f.ID < again.ID) {
@@ -186,7 +187,7 @@ func lossIn(c *Case, vantage string) loss {
 	}
 	if again != nil && !found.onTheWay {
 		found.onTheWay = true
-		found.words = fmt.Sprintf("packets are lost: %s was answered after %d segments were sent again", again.ID,
+		found.words = fmt.Sprintf("packets are lost: %s was answered after %d segments were retransmitted", again.ID,
 			*again.TCP.Resent)
 	}
 	return found
@@ -224,7 +225,7 @@ func judgeStability(c *Case, f *diag.Fact, out *diag.Finding) {
 		reason := cmp.Or(out.Reason, diag.ReasonFor(out.Signal, out.Failure))
 		*out = diag.Finding{
 			Status: out.Status, Signal: diag.SigNetworkUnstable, Failure: diag.Unstable, Evidence: out.Evidence,
-			Text: fmt.Sprintf("the %s asked %s %s: %s; between %s, both included, something is unstable",
+			Text: fmt.Sprintf("the %s sent the same request to %s %s: %s; the loss is at or between %s",
 				f.Vantage, where(f), times(len(u.passed)+len(u.failed)), u.words(), legOf(f, u.unheard)),
 			Reason: reason, Culprit: lossOf(f.Vantage),
 		}
@@ -232,10 +233,10 @@ func judgeStability(c *Case, f *diag.Fact, out *diag.Finding) {
 			out.Side, out.Reason = diag.SideOperator, diag.ReasonNone
 		}
 	case u.mixed():
-		out.Text += fmt.Sprintf("; asked %s, it comes and goes: %s%s", times(len(u.passed)+len(u.failed)), u.words(),
+		out.Text += fmt.Sprintf("; sent %s with mixed results: %s%s", times(len(u.passed)+len(u.failed)), u.words(),
 			u.late())
 	case u.lossy.words != "" && gotNoAnswer(f):
-		out.Text += "; from the same place " + u.lossy.words + ", and this silence may be no more than that"
+		out.Text += "; from the same vantage " + u.lossy.words + ", which alone may explain this missing answer"
 		if u.lossy.onTheWay {
 			out.Culprit = lossOf(f.Vantage)
 		}

@@ -123,13 +123,13 @@ func wrong(w *world, r *diag.Report) (all []string) {
 			words, counter string
 			as             func(*diag.Fact) bool
 		}{
-			{"the operator does, so", counterFromOperator, replied},
-			{"the operator does not either", counterFromOperator, func(f *diag.Fact) bool {
+			{"the operator gets an answer, so", counterFromOperator, replied},
+			{"the operator's request fails as well", counterFromOperator, func(f *diag.Fact) bool {
 				return !f.Passed() && !f.Failure.Local()
 			}},
 			{"it answers, so only the look-up", counterPinned, replied},
-			{"and there it answers", counterPinned, replied},
-			{"from the machine's network it does", counterHostNetwork, replied},
+			{"at the profile's address", counterPinned, replied},
+			{"the same request from the machine's network passes", counterHostNetwork, replied},
 		} {
 			for q, facts := range groups {
 				claims := strings.Contains(b.Text, tc.words) && strings.HasPrefix(q, string(b.Hop)+"/") &&
@@ -144,7 +144,7 @@ func wrong(w *world, r *diag.Report) (all []string) {
 	if err != nil {
 		bad("%v", err)
 	}
-	for _, words := range strings.Split(string(text), "answers come and go: ")[1:] {
+	for _, words := range strings.Split(string(text), "answers are intermittent: ")[1:] {
 		q, rest, _ := strings.Cut(words, " was answered ")
 		n, _, _ := strings.Cut(rest, " of ")
 		heard := 0
@@ -154,10 +154,10 @@ func wrong(w *world, r *diag.Report) (all []string) {
 			}
 		}
 		if strconv.Itoa(heard) != n {
-			bad("%s answers come and go: %d were heard, not %s", q, heard, n)
+			bad("%s answers are intermittent: %d were heard, not %s", q, heard, n)
 		}
 		if constant(q) {
-			bad("%s answers always alike, after %s, and is said to come and go", q, w.habits[tilde(q)].after)
+			bad("%s answers always alike, after %s, and is said to be intermittent", q, w.habits[tilde(q)].after)
 		}
 	}
 	for _, b := range append(r.Verdict.OtherFindings, blameOf(r)) {

@@ -33,13 +33,13 @@ var cornerRows = [...]cornerInfo{
 			},
 			{
 				where: atNode, reenrolls: true,
-				Step: diag.Step{Text: "carry an audited bundle, which rewrites endpoints and CA material together", Commands: []string{"gpuaasctl node reenroll {target} --reason \"trust repaired\" --apply --confirm {node_id}"}},
+				Step: diag.Step{Text: "re-enroll the node with an audited bundle, which rewrites endpoints and CA material together", Commands: []string{"gpuaasctl node reenroll {target} --reason \"trust repaired\" --apply --confirm {node_id}"}},
 			},
 		},
 	},
 	{
 		corner: CornerEnvironment, signal: diag.SigAPIUnreachable,
-		moved: "where the node's name leads: the same name is another listener there",
+		moved: "the node's name resolution: the same name leads to another listener there",
 		repair: []repairStep{
 			{
 				where: atProfile,
@@ -47,7 +47,7 @@ var cornerRows = [...]cornerInfo{
 			},
 			{
 				where: atNode,
-				Step:  diag.Step{Text: "see what names the node has, and who gave them", Commands: []string{"gpuaasctl node endpoints plan {target}"}},
+				Step:  diag.Step{Text: "see which names the node has, and where they come from", Commands: []string{"gpuaasctl node endpoints plan {target}"}},
 			},
 			{
 				where: atNode,
@@ -57,15 +57,15 @@ var cornerRows = [...]cornerInfo{
 	},
 	{
 		corner: CornerEdge, signal: diag.SigAPITLSFailed,
-		moved: "the node API's certificate: it was changed to an issuer that no client has, or ran out",
+		moved: "the node API's certificate: it was changed to an issuer that no client has, or expired",
 		repair: []repairStep{
 			{
 				where: atControlPlane,
-				Step:  diag.Step{Text: "see what the listener shows: {1}; if it is not the one that was meant, restore it and reload the ingress", Commands: []string{"openssl s_client -connect {api_addr} -servername {api_host} -showcerts </dev/null"}},
+				Step:  diag.Step{Text: "see what the listener shows: {1}; if it is not the intended one, restore it and reload the ingress", Commands: []string{"openssl s_client -connect {api_addr} -servername {api_host} -showcerts </dev/null"}},
 			},
 			{
 				where: atControlPlane,
-				Step:  diag.Step{Text: "if it was meant, add its issuer to the bundle that the platform hands out before the old one goes (overlap old and new)"},
+				Step:  diag.Step{Text: "if it is intended, add its issuer to the bundle that the platform hands out before the old one goes (overlap old and new)"},
 			},
 			{
 				where: atProfile,
@@ -103,7 +103,7 @@ var cornerRows = [...]cornerInfo{
 		repair: []repairStep{
 			{
 				where: atControlPlane,
-				Step:  diag.Step{Text: "see first whether every node complains: then the listener's certificate is at fault, not this bundle"},
+				Step:  diag.Step{Text: "first check whether every node is affected: then the listener's certificate is at fault, not this bundle"},
 			},
 			{
 				where: atNode,
@@ -121,7 +121,7 @@ var cornerRows = [...]cornerInfo{
 		repair: []repairStep{
 			{
 				where: atNode, reenrolls: true,
-				Step: diag.Step{Text: "carry an audited bundle, which brings the recovery trust as well", Commands: []string{"gpuaasctl node reenroll {target} --reason \"trust repaired\" --apply --confirm {node_id}"}},
+				Step: diag.Step{Text: "re-enroll the node with an audited bundle, which includes the recovery trust", Commands: []string{"gpuaasctl node reenroll {target} --reason \"trust repaired\" --apply --confirm {node_id}"}},
 			},
 		},
 	},
@@ -141,23 +141,23 @@ var cornerRows = [...]cornerInfo{
 	},
 	{
 		corner: CornerSigning, signal: diag.SigIngressCADrift,
-		moved: "the signing CA: the platform signs with another one than before (restarted without its persisted CA?)",
+		moved: "the signing CA: the platform signs with a different one than before (restarted without its persisted CA?)",
 		repair: []repairStep{
 			{
 				where: atControlPlane,
-				Step:  diag.Step{Text: "restore the persisted signing CA, certificate and key together, and restart the API; nodes then go on with the certificates that they have"},
+				Step:  diag.Step{Text: "restore the persisted signing CA, certificate and key together, and restart the API; nodes then continue with the certificates that they have"},
 			},
 			{
 				where: atControlPlane,
-				Step:  diag.Step{Text: "if the new CA is meant: render one CA into the API's signing config, the bootstrap bundle and the ingress's trust secret, then restart or reload both; a reload that keeps an old file repairs nothing, old and new side by side until every node has a new certificate"},
+				Step:  diag.Step{Text: "if the new CA is intended: render one CA into the API's signing config, the bootstrap bundle and the ingress's trust secret, then restart or reload both; a reload that keeps an old file repairs nothing, old and new side by side until every node has a new certificate"},
 			},
 			{
 				where: atControlPlane,
-				Step:  diag.Step{Text: "look again before any node is touched", Commands: []string{"gpuaasctl diag trust {target}"}},
+				Step:  diag.Step{Text: "check again before changing any node", Commands: []string{"gpuaasctl diag trust {target}"}},
 			},
 			{
 				where: atProfile,
-				Step:  diag.Step{Text: "if the new CA is meant, set trust.signing_ca_fingerprint and trust.ingress_ca_fingerprint to it"},
+				Step:  diag.Step{Text: "if the new CA is intended, set trust.signing_ca_fingerprint and trust.ingress_ca_fingerprint to it"},
 			},
 			{
 				where: atNode, reenrolls: true, waits: true,
@@ -167,7 +167,7 @@ var cornerRows = [...]cornerInfo{
 	},
 	{
 		corner: CornerIngress, signal: diag.SigIngressCADrift,
-		moved: "the ingress CA: the ingress takes certificates of another CA than the one that signs",
+		moved: "the ingress CA: the ingress accepts certificates of a different CA than the one that signs",
 		repair: []repairStep{
 			{
 				where: atControlPlane,
@@ -175,7 +175,7 @@ var cornerRows = [...]cornerInfo{
 			},
 			{
 				where: atControlPlane,
-				Step:  diag.Step{Text: "look again before any node is touched", Commands: []string{"gpuaasctl diag trust {target}"}},
+				Step:  diag.Step{Text: "check again before changing any node", Commands: []string{"gpuaasctl diag trust {target}"}},
 			},
 			{
 				where: atNode, reenrolls: true, waits: true,
@@ -193,7 +193,7 @@ var cornerRows = [...]cornerInfo{
 			},
 			{
 				where: atControlPlane,
-				Step:  diag.Step{Text: "look again before any node is touched", Commands: []string{"gpuaasctl diag trust {target}"}},
+				Step:  diag.Step{Text: "check again before changing any node", Commands: []string{"gpuaasctl diag trust {target}"}},
 			},
 			{
 				where: atProfile,
@@ -207,7 +207,7 @@ var cornerRows = [...]cornerInfo{
 	},
 	{
 		corner: CornerDenied, signal: diag.SigAuthFailed,
-		moved: "the platform's word on this node: certificates match, and its identity is refused",
+		moved: "the platform's decision on this node: certificates match, but its identity is refused",
 		repair: []repairStep{
 			{
 				where: atControlPlane,
@@ -221,7 +221,7 @@ var cornerRows = [...]cornerInfo{
 	},
 	{
 		corner: CornerTerminal, signal: diag.SigNodeStreamMTLS,
-		moved: "the terminal listener: its certificate or its list of CAs is another one than the node API's",
+		moved: "the terminal listener: its certificate or its list of CAs differs from the node API's",
 		repair: []repairStep{
 			{
 				where: atControlPlane,
@@ -235,7 +235,7 @@ var cornerRows = [...]cornerInfo{
 		repair: []repairStep{
 			{
 				where: atProfile,
-				Step:  diag.Step{Text: "find out whether the change was meant; if it was, set trust.signing_ca_fingerprint and trust.ingress_ca_fingerprint to what is active; if not, this is an incident: nothing on the nodes is to be changed"},
+				Step:  diag.Step{Text: "find out whether the change was intended; if it was, set trust.signing_ca_fingerprint and trust.ingress_ca_fingerprint to what is active; if not, this is an incident: nothing on the nodes is to be changed"},
 			},
 		},
 	},

@@ -280,12 +280,12 @@ func TestCutBehind(t *testing.T) {
 	}
 	const soon = 1200 * time.Millisecond
 	for _, k := range brief([]cutCase{
-		back("end under a late shell", &relay{age: soon}, late, "without a close frame", "lived through it"),
-		back("end under a lazy shell", &relay{age: soon}, lazy, "without a close frame", "lived through it"),
+		back("end under a late shell", &relay{age: soon}, late, "without a close frame", "kept running"),
+		back("end under a lazy shell", &relay{age: soon}, lazy, "without a close frame", "kept running"),
 		back("reset under a late shell", &relay{age: soon, how: rst}, late, "reset"),
 		back("reset under a lazy shell", &relay{age: soon, how: rst}, lazy, "reset"),
 		back("hole under a lazy shell", &relay{age: soon, how: hole}, lazy, "only the node does not answer"),
-		back("hole under a late shell", &relay{age: soon, how: hole}, late, "lost on the way"),
+		back("hole under a late shell", &relay{age: soon, how: hole}, late, "lost on the path"),
 		back("idle time-out of 1 s, shell lazy", &relay{idle: time.Second}, lazy, "without a close frame"),
 		{
 			name: "agent stopped", profile: lazy, during: func(_ *testing.T, w *world) { time.Sleep(time.Second); w.stop() },

@@ -128,7 +128,7 @@ var (
 	foreign = denied(diag.ReasonRecoveryTokenMissing, "the ingress refuses the node's certificate: .* issued by "+
 		"CN=gpuaas test strangers, and certificates of CN=gpuaas test nodes are asked for")
 	revoked = blames(diag.HopNodeRecoveryStatus, diag.SigAuthFailed, byEdge+", PKI, node enrollment",
-		diag.ReasonIdentityRejectedRecoverable, "refuses the node's certificate: .*; the terminal gateway takes the same")
+		diag.ReasonIdentityRejectedRecoverable, "refuses the node's certificate: .*; the terminal gateway accepts the same")
 	notAsked = blames(diag.HopNodeRecoveryStatus, diag.SigEndpointProfileDrift, byEdge+", environment profile",
 		diag.ReasonControlPlaneUnreachable, "did not ask for the node's certificate in its handshake, and the profile names")
 	staleBundle = blames(diag.HopNodeRuntimeAPI, diag.SigAPITLSFailed, byPKI, diag.ReasonServerTLSUntrusted,
@@ -138,7 +138,7 @@ var (
 	noUpgrade = blames(diag.HopBrowserTerminalWS, diag.SigUpgradeFailed, byGateway, diag.ReasonTerminalGatewayDown,
 		"HTTP 426")
 	noChoice = blames(diag.HopBrowserTerminalWS, diag.SigUpgradeFailed, byGateway, diag.ReasonTerminalGatewayDown,
-		"takes no subprotocol that was offered")
+		"accepts none of the offered subprotocols")
 )
 
 // halfAnAnswer is the result of an interrupted response: some servers mark it as complete.
@@ -202,7 +202,7 @@ var legs = [...]leg{
 		broken: nodeAPI(`\(HTTP 50[234]\)|http_not_http`),
 		throttled: blames(diag.HopNodeRecoveryStatus, diag.SigEdgeRateLimited, byEdge, diag.ReasonEdgeRateLimited,
 			"throttles this node's task wait"),
-		page:  nodeAPI("a page for people in place of the node API: HTTP 200"),
+		page:  nodeAPI("a web page instead of the node API's response: HTTP 200"),
 		login: nodeAPI("a login, which no agent can pass"),
 		moved: undecided(byEdge + ", operator access"),
 		http2: nodeAPI("ALPN"),

@@ -135,9 +135,9 @@ func (c *credentials) unsigned() string {
 		return ""
 	}
 	if why := c.unsign.Load(); why != nil {
-		return "the server takes the key " + *key + ", and the SSH agent did not sign with it: " + foreign(*why)
+		return "the server accepts the key " + *key + ", and the SSH agent did not sign with it: " + foreign(*why)
 	}
-	return "the server takes the key " + *key +
+	return "the server accepts the key " + *key +
 		", and the SSH agent has not signed with it in time (does it wait for a confirmation?)"
 }
 

@@ -183,10 +183,10 @@ func authRefusal(t *target, keys *credentials, err error) *refusal {
 		return r
 	}
 	if !keys.publicKeys.Load() {
-		r.detail = "the server takes no public keys for user " + t.user +
+		r.detail = "the server accepts no public keys for user " + t.user +
 			": it offers keyboard-interactive, GSSAPI or host-based logins"
 		if keys.passwords.Load() {
-			r.detail = "the server takes no public keys for user " + t.user + ": it offers password"
+			r.detail = "the server accepts no public keys for user " + t.user + ": it offers password"
 		}
 		return r
 	}
