@@ -32,7 +32,7 @@ func (s *Session) GPUs(ctx context.Context) (*preflight.GPUAdmission, error) {
 	}
 	req := s.env.API(profile.PathNodeGPU, nil, mappedFields(s.env.Profile.Mapping, "gpu")...)
 	if req.Op == "" {
-		return nil, &NotJudgedError{preflight.NobodyJudges()}
+		return nil, &NotJudgedError{preflight.WhyGPUsUnjudged()}
 	}
 	req.ID = profile.PathNodeGPU
 	here := s.open()[preflight.Operator]

@@ -48,7 +48,7 @@ func (s *Session) walk(ctx context.Context, at places, o WalkOptions, observe fu
 	j := &preflight.Job{
 		Env: s.env, Plan: s.Plan(o), Vantages: at, RunID: s.RunID, Began: s.Began, Tool: s.site.Tool, Observe: observe,
 	}
-	j.Env.Subject, j.Env.ReadOnly, j.Env.Kept = s.Subject(), o.Watch, o.kept
+	j.Env.Subject, j.Env.ReadOnly, j.Env.ReusesVantage = s.Subject(), o.Watch, o.kept
 	if o.Memory != nil {
 		j.LastGood = o.Memory.lastGoodAt
 	}

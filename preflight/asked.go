@@ -10,26 +10,26 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// inquiry holds all facts of one step: its own, and those of its counter-probes and repeats.
-type inquiry struct {
-	step   string     // HOP/STEP
-	main   *diag.Fact // the step's own fact; nil if the step did not run
-	own    *diag.Fact // main if it is conclusive, else nil
-	runs   []run      // sorted by request; the step's own request ("") comes first
-	family []*asked   // cache of the question method
-	one    [1]run     // backing array of runs: most steps have a single run
+// stepFacts holds all facts of one step: its own, and those of its counter-probes and repeats.
+type stepFacts struct {
+	step   string         // HOP/STEP
+	main   *diag.Fact     // the step's own fact; nil if the step did not run
+	own    *diag.Fact     // main if it is conclusive, else nil
+	runs   []run          // sorted by request; the step's own request ("") comes first
+	family []*requestRuns // cache of the question method
+	one    [1]run         // backing array of runs: most steps have a single run
 }
 
-// inquiriesAtOnce is the size of the first allocation; most walks have two or three times as many inquiries.
-const inquiriesAtOnce = 12
+// stepFactsAtOnce is the size of the first allocation; most walks have two or three times as many.
+const stepFactsAtOnce = 12
 
-func (c *Case) newInquiry(step string) *inquiry {
-	q := &c.room.inquiries.take(1, inquiriesAtOnce)[:1][0]
+func (c *Case) newStepFacts(step string) *stepFacts {
+	q := &c.room.stepFacts.take(1, stepFactsAtOnce)[:1][0]
 	q.step, q.runs = step, q.one[:0]
 	return q
 }
 
-// run is one fact of an inquiry: the request that it answers, and the number of the repeat.
+// run is one fact of a step: the request that it answers, and the number of the repeat.
 type run struct {
 	name string // name of the counter-probe; "" for the step's own request
 	n    int
@@ -46,7 +46,7 @@ func (r run) conclusive() bool {
 }
 
 // put adds r, replacing a run of the same request, number and fact id.
-func (q *inquiry) put(r run) {
+func (q *stepFacts) put(r run) {
 	q.family = nil
 	i, known := slices.BinarySearchFunc(q.runs, r, run.compare)
 	if known {
@@ -56,7 +56,7 @@ func (q *inquiry) put(r run) {
 	q.runs = slices.Insert(q.runs, i, r)
 }
 
-func (q *inquiry) fact(id string) *diag.Fact {
+func (q *stepFacts) fact(id string) *diag.Fact {
 	for _, r := range q.runs {
 		if r.fact.ID == id {
 			return r.fact
@@ -81,17 +81,17 @@ func byQuestion(runs []run) iter.Seq[[]run] {
 	}
 }
 
-// asked is one request of a step's family with all of its runs: the step's own probe or one counter-probe, each with
-// its repeats.
-type asked struct {
+// requestRuns is one request of a step's family with all of its runs: the step's own probe or one counter-probe, each
+// with its repeats.
+type requestRuns struct {
 	name string // name of the counter-probe; "" for the step's own request
 	runs []*diag.Fact
 }
 
-func (a *asked) first() *diag.Fact { return a.runs[0] }
+func (a *requestRuns) first() *diag.Fact { return a.runs[0] }
 
 // all reports whether every run satisfies is.
-func (a *asked) all(is func(*diag.Fact) bool) bool {
+func (a *requestRuns) all(is func(*diag.Fact) bool) bool {
 	return !slices.ContainsFunc(a.runs, func(f *diag.Fact) bool { return !is(f) })
 }
 
@@ -115,12 +115,12 @@ func splitID(id string) (step, name string, repeat int) {
 }
 
 // familyOf returns the requests that were sent for a step, its own first, each with its conclusive runs in order.
-func familyOf(c *Case, step string) []*asked {
-	q := c.inquiry(step)
+func familyOf(c *Case, step string) []*requestRuns {
+	q := c.factsOfID(step)
 	if q == nil {
 		return nil
 	}
-	var family []*asked
+	var family []*requestRuns
 	for runs := range byQuestion(q.runs) {
 		if a := q.question(runs); a != nil {
 			family = append(family, a)
@@ -130,8 +130,8 @@ func familyOf(c *Case, step string) []*asked {
 }
 
 // question returns one request of a step's family by name; nil if it has no conclusive run.
-func question(c *Case, step, name string) *asked {
-	if q := c.inquiry(step); q != nil {
+func question(c *Case, step, name string) *requestRuns {
+	if q := c.factsOfID(step); q != nil {
 		for runs := range byQuestion(q.runs) {
 			if runs[0].name == name {
 				return q.question(runs)
@@ -143,7 +143,7 @@ func question(c *Case, step, name string) *asked {
 
 // counter returns the first fact of a step's counter-probe, conclusive or not; nil if there is none.
 func (c *Case) counter(hop diag.HopID, step, name string) *diag.Fact {
-	if q := c.of(hop, step); q != nil {
+	if q := c.factsOf(hop, step); q != nil {
 		for _, r := range q.runs {
 			if r.name == name && r.n == 0 {
 				return r.fact
@@ -154,8 +154,8 @@ func (c *Case) counter(hop diag.HopID, step, name string) *diag.Fact {
 }
 
 // question returns the request of runs, which share one name, with the conclusive runs only; nil if there are none.
-func (q *inquiry) question(runs []run) *asked {
-	i := slices.IndexFunc(q.family, func(a *asked) bool { return a.name == runs[0].name })
+func (q *stepFacts) question(runs []run) *requestRuns {
+	i := slices.IndexFunc(q.family, func(a *requestRuns) bool { return a.name == runs[0].name })
 	if i >= 0 {
 		return q.family[i]
 	}
@@ -171,9 +171,9 @@ func (q *inquiry) question(runs []run) *asked {
 }
 
 // askedBy returns the request of the first run, and drops runs of another request or from another vantage.
-func askedBy(runs []run) asked {
+func askedBy(runs []run) requestRuns {
 	first := runs[0].fact
-	a := asked{name: runs[0].name, runs: make([]*diag.Fact, 0, len(runs))}
+	a := requestRuns{name: runs[0].name, runs: make([]*diag.Fact, 0, len(runs))}
 	for _, r := range runs {
 		if r.fact == first || (r.fact.Vantage == first.Vantage && len(diag.Changed(&r.fact.Request, &first.Request)) == 0) {
 			a.runs = append(a.runs, r.fact)
@@ -239,9 +239,9 @@ func (c *Case) with(step string, b *diag.Fact) *Case {
 		named.ID, b = step, &named
 	}
 	as := *c
-	as.inquiries, as.substitutes, as.losses = slices.Clone(c.inquiries), nil, nil
+	as.stepFacts, as.substitutes, as.losses = slices.Clone(c.stepFacts), nil, nil
 	hop, name, _ := strings.Cut(step, "/")
-	as.inquiries[c.find(diag.HopID(hop), name)] = nil
+	as.stepFacts[c.find(diag.HopID(hop), name)] = nil
 	as.put(b)
 	return &as
 }

@@ -43,8 +43,8 @@ func assessHop(h *Hop, c *Case, status statuses) diag.HopResult {
 		r.Steps = append(r.Steps, step)
 	}
 	r.DurationMS = span(h, c)
-	findings := excused(c, judge(h, c))
-	h.Words.addTo(findings, c)
+	findings := clearProfileMismatch(c, judge(h, c))
+	h.Recorded.addTo(findings, c)
 	decided := func(f diag.Finding) bool { return f.Status != diag.StatusWarn }
 	if slices.ContainsFunc(findings, decided) {
 		r.Finding, r.Also = findings[0], findings[1:]
@@ -87,7 +87,7 @@ func judge(h *Hop, c *Case) []diag.Finding {
 		f := c.fact(findings[i].Evidence[0])
 		if own := ownMachine(c, f); own != nil {
 			findings[i] = *own
-		} else if out := ofLogin(f); out != nil {
+		} else if out := loginNetworkFinding(f); out != nil {
 			findings[i] = *out
 		} else if findings[i].Status == diag.StatusWarn {
 			continue
@@ -117,7 +117,7 @@ func assessStep(h *Hop, s *Step, c *Case, p *diag.PlannedHop, status statuses) d
 		r.Status, r.Because = diag.StatusPass, "judged from the available facts"
 		return r
 	}
-	if f := c.about(s); f != nil {
+	if f := c.judgedFact(s); f != nil {
 		return measured(r, s, c, f)
 	}
 	if s.Last {
@@ -228,7 +228,7 @@ func span(h *Hop, c *Case) (took diag.Millis) {
 	for at := int64(-1); ; { // end of the time that is counted so far
 		from, until := int64(-1), int64(-1)
 		for i := range h.Steps {
-			f := c.about(&h.Steps[i])
+			f := c.judgedFact(&h.Steps[i])
 			if f == nil || h.Steps[i].Last || f.OffsetMS+int64(f.DurationMS) <= at {
 				continue
 			}

@@ -23,11 +23,11 @@ type root struct {
 func decide(chain []Hop, hops []diag.HopResult, c *Case) (diag.Verdict, *diag.Classification) {
 	v, advise := blameFor(chain, hops, c)
 	k := diag.Classify(evidenceOf(c, hops, &v))
-	if unfound(c, hops, &v, &k) {
+	if addUnfoundReason(c, hops, &v, &k) {
 		v, advise = blameFor(chain, hops, c)
 		k = diag.Classify(evidenceOf(c, hops, &v))
 	}
-	k.Beside = beside(&v, &k)
+	k.Beside = reasonVersusBlame(&v, &k)
 	advise(&v, k.Reason)
 	v.Reason, v.UserState, v.Severity = k.Reason, k.UserState, string(k.Severity)
 	return v, &k

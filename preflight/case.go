@@ -15,8 +15,8 @@ type Case struct {
 	Plan    diag.Plan
 	EndedBy diag.EndedBy
 
-	inquiries []*inquiry // by step number, followed by steps that the chain does not have
-	room      *room      // allocator, shared by all cases derived from this one
+	stepFacts []*stepFacts // by step number, followed by steps that the chain does not have
+	room      *room        // allocator, shared by all cases derived from this one
 
 	record   []*diag.RecordEntry // cache of hostRecord
 	recordOf *diag.Fact          // the fact that record was read from
@@ -41,12 +41,12 @@ func NewCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy, facts [
 
 func newCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy) *Case {
 	Chain() // numbers the steps
-	return &Case{Subject: subject, Plan: plan, EndedBy: endedBy, inquiries: make([]*inquiry, stepCount), room: &room{}}
+	return &Case{Subject: subject, Plan: plan, EndedBy: endedBy, stepFacts: make([]*stepFacts, stepCount), room: &room{}}
 }
 
 // room allocates in blocks what a case has many of: judging is cheaper if they are contiguous.
 type room struct {
-	inquiries shelf[inquiry]
+	stepFacts shelf[stepFacts]
 	steps     shelf[diag.StepResult]
 	ids       shelf[string]
 }
@@ -70,13 +70,13 @@ func (c *Case) put(f *diag.Fact) {
 	hop, step, _ := strings.Cut(id, "/")
 	i := c.find(diag.HopID(hop), step)
 	if i < 0 {
-		i = len(c.inquiries)
-		c.inquiries = append(c.inquiries, nil)
+		i = len(c.stepFacts)
+		c.stepFacts = append(c.stepFacts, nil)
 	}
-	q := c.inquiries[i]
+	q := c.stepFacts[i]
 	if q == nil {
-		q = c.newInquiry(id)
-		c.inquiries[i] = q
+		q = c.newStepFacts(id)
+		c.stepFacts[i] = q
 	}
 	q.put(run{name, n, f})
 	c.losses = nil
@@ -88,16 +88,16 @@ func (c *Case) put(f *diag.Fact) {
 	}
 }
 
-// find returns the index of a step's inquiry; -1 for a step that the chain does not have and that has no facts.
+// find returns the index of a step's facts; -1 for a step that the chain does not have and that has no facts.
 func (c *Case) find(hop diag.HopID, step string) int {
-	if len(c.inquiries) == 0 { // a Case that has only a plan
+	if len(c.stepFacts) == 0 { // a Case that has only a plan
 		return -1
 	}
 	if s := declaredStep(hop, step); s != nil {
 		return s.n
 	}
 	id := factID(hop, step)
-	for i, q := range c.inquiries[stepCount:] {
+	for i, q := range c.stepFacts[stepCount:] {
 		if q.step == id {
 			return stepCount + i
 		}
@@ -105,24 +105,24 @@ func (c *Case) find(hop diag.HopID, step string) int {
 	return -1
 }
 
-// of returns the inquiry of a step; nil if nothing was asked.
-func (c *Case) of(hop diag.HopID, step string) *inquiry {
+// factsOf returns the facts of a step; nil if nothing was asked.
+func (c *Case) factsOf(hop diag.HopID, step string) *stepFacts {
 	if i := c.find(hop, step); i >= 0 {
-		return c.inquiries[i]
+		return c.stepFacts[i]
 	}
 	return nil
 }
 
-// inquiry returns the inquiry of the step with this fact id; nil if nothing was asked.
-func (c *Case) inquiry(id string) *inquiry {
+// factsOfID returns the facts of the step with this fact id; nil if nothing was asked.
+func (c *Case) factsOfID(id string) *stepFacts {
 	hop, step, _ := strings.Cut(id, "/")
-	return c.of(diag.HopID(hop), step)
+	return c.factsOf(diag.HopID(hop), step)
 }
 
 // fact returns the fact with this id, conclusive or not; nil if there is none.
 func (c *Case) fact(id string) *diag.Fact {
 	step, _, counter := strings.Cut(id, "~")
-	switch q := c.inquiry(step); {
+	switch q := c.factsOfID(step); {
 	case q == nil:
 		return nil
 	case counter:
@@ -132,12 +132,12 @@ func (c *Case) fact(id string) *diag.Fact {
 	}
 }
 
-// about returns the fact that a step of the chain judges, conclusive or not; nil if there is none.
-func (c *Case) about(s *Step) *diag.Fact {
+// judgedFact returns the fact that a step of the chain judges, conclusive or not; nil if there is none.
+func (c *Case) judgedFact(s *Step) *diag.Fact {
 	if s.Uses != "" {
 		return c.fact(s.Uses)
 	}
-	if q := c.inquiries[s.number]; q != nil {
+	if q := c.stepFacts[s.number]; q != nil {
 		return q.main
 	}
 	return nil
@@ -145,16 +145,16 @@ func (c *Case) about(s *Step) *diag.Fact {
 
 // size returns the number of facts with different ids.
 func (c *Case) size() (n int) {
-	for q := range c.asked() {
+	for q := range c.allStepFacts() {
 		n += len(q.runs)
 	}
 	return n
 }
 
-// asked yields all inquiries, in no order.
-func (c *Case) asked() iter.Seq[*inquiry] {
-	return func(yield func(*inquiry) bool) {
-		for _, q := range c.inquiries {
+// allStepFacts yields the facts of all steps, in no order.
+func (c *Case) allStepFacts() iter.Seq[*stepFacts] {
+	return func(yield func(*stepFacts) bool) {
+		for _, q := range c.stepFacts {
 			if q != nil && !yield(q) {
 				return
 			}
@@ -165,7 +165,7 @@ func (c *Case) asked() iter.Seq[*inquiry] {
 // all yields all facts, in no order.
 func (c *Case) all() iter.Seq[*diag.Fact] {
 	return func(yield func(*diag.Fact) bool) {
-		for q := range c.asked() {
+		for q := range c.allStepFacts() {
 			for _, r := range q.runs {
 				if !yield(r.fact) {
 					return
@@ -184,7 +184,7 @@ func caseOf(r *diag.Report) *Case {
 
 // Fact returns the measurement of a step, or nil when it was not made, was cut short or is hollow.
 func (c *Case) Fact(hop diag.HopID, step string) *diag.Fact {
-	if q := c.of(hop, step); q != nil {
+	if q := c.factsOf(hop, step); q != nil {
 		return q.own
 	}
 	return nil

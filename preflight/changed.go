@@ -27,7 +27,7 @@ func allocationAfter(first Step) Step {
 	first.Unless = func(c *Case) string {
 		state := allocationField(c, "allocation.state")
 		switch {
-		case (state == allocationStates[0] || state == "") && elsewhere(c, "") == "" && !allocationInDoubt(c):
+		case (state == allocationStates[0] || state == "") && otherNodeText(c, "") == "" && !allocationInDoubt(c):
 			return "the allocation is active here, and nothing that rests on it failed"
 		case !c.Fact(diag.HopAllocationBinding, stepAllocation).Passed():
 			return "the allocation was not read"
@@ -42,7 +42,7 @@ func allocationInDoubt(c *Case) bool {
 	chain := Chain()
 	for i := range chain {
 		for k := range chain[i].Steps {
-			f := c.about(&chain[i].Steps[k])
+			f := c.judgedFact(&chain[i].Steps[k])
 			if chain[i].Allocation && f != nil && !f.Passed() {
 				return true
 			}

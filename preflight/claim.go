@@ -84,7 +84,7 @@ var claims = [...]struct {
 	},
 	claimTookUpgrade: {
 		"; the gateway's session row has no browser, so something in front of the gateway answered the upgrade",
-		func(c *Case, _ *diag.Fact) bool { return !strayed(c) },
+		func(c *Case, _ *diag.Fact) bool { return !browserNeverReachedGateway(c) },
 	},
 	claimKeptSilent: {
 		"; the gateway's session row has the node's stream and the shell's state, so the gateway did not forward it",
@@ -94,7 +94,7 @@ var claims = [...]struct {
 		"; the gateway refused the node's certificate, so no stream arrived",
 		func(c *Case, _ *diag.Fact) bool {
 			t := c.Fact(diag.HopNodeTerminalReachability, stepStream)
-			return streamCame(c) || (t != nil && (t.Passed() || letIn(t)))
+			return streamCame(c) || (t != nil && (t.Passed() || sessionNotFound(t)))
 		},
 	},
 	claimCutFront: {
@@ -193,5 +193,5 @@ func agentDown(c *Case) bool {
 // listenerAnswers reports whether the node's request without a certificate was answered.
 func listenerAnswers(c *Case) bool {
 	reach := c.Fact(diag.HopNodeRuntimeAPI, stepReach)
-	return reach != nil && (reach.Passed() || anAnswer(c, reach))
+	return reach != nil && (reach.Passed() || listenerReplied(c, reach))
 }

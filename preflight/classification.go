@@ -186,7 +186,7 @@ func nodeEvidence(c *Case) *diag.NodeEvidence {
 	}
 	api, apiNow := reportedDrift(c, "node.agent_api_url", "GPUAAS_API_URL", "node_runtime_api_url")
 	term, termNow := reportedDrift(c, "node.agent_terminal_url", "GPUAAS_TERMINAL_API_URL", "node_terminal_url")
-	if apiNow && !bothMeant(c) {
+	if apiNow && !agentEndpointWorks(c) {
 		n.EndpointDrift = "the agent reports " + endpointOf(readModel(c, "node.agent_api_url")) + ", the profile says " +
 			endpointOf(c.expected("node_runtime_api_url"))
 	}
@@ -233,7 +233,7 @@ func platformPoints(c *Case) []diag.CheckPoint {
 
 func appEvidence(c *Case) *diag.AppEvidence {
 	f := c.Fact(diag.HopAllocationBinding, stepAllocation)
-	if !f.Passed() || f.HTTP == nil || elsewhere(c, "") != "" || allocationChanged(c) != "" {
+	if !f.Passed() || f.HTTP == nil || otherNodeText(c, "") != "" || allocationChanged(c) != "" {
 		return nil
 	}
 	a := &diag.AppEvidence{
@@ -253,7 +253,7 @@ func appEvidence(c *Case) *diag.AppEvidence {
 // recorded since its last contact with the node.
 func denials(c *Case) []diag.Denial {
 	var out []diag.Denial
-	if _, whole := mistaken(c); whole {
+	if _, whole := profileMismatch(c); whole {
 		return nil // another machine was refused
 	}
 	if w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait); deniesAccess(w) && !(asksForNoCert(w) && asProfiled(c)) {

@@ -34,9 +34,9 @@ func hostNetwork(f *diag.Fact) []Counter {
 	return []Counter{{Name: counterHostNetwork, From: f.Vantage, Request: req}}
 }
 
-// ofLogin is the finding for a probe that failed in the login's own network namespace, which neither the machine nor
-// its agent is known to use. It is nil for any other fact.
-func ofLogin(f *diag.Fact) *diag.Finding {
+// loginNetworkFinding is the finding for a probe that failed in the login's own network namespace, which neither the
+// machine nor its agent is known to use. It is nil for any other fact.
+func loginNetworkFinding(f *diag.Fact) *diag.Finding {
 	if f == nil || f.AgentView != viewLoginNetwork || f.Passed() {
 		return nil
 	}
@@ -46,9 +46,9 @@ func ofLogin(f *diag.Fact) *diag.Finding {
 	return &out
 }
 
-// apart is the finding that only the agent's network namespace prevents what f asked: the machine's network passes. It
-// is nil if the machine's network fails as well, or loses packets.
-func apart(c *Case, f *diag.Fact) *diag.Finding {
+// blockedByNamespace is the finding that only the agent's network namespace prevents what f asked: the machine's
+// network passes. It is nil if the machine's network fails as well, or loses packets.
+func blockedByNamespace(c *Case, f *diag.Fact) *diag.Finding {
 	other := question(c, f.ID, counterHostNetwork)
 	if other == nil || !other.all(passing(c, f.ID)) || (gotNoAnswer(f) && lossSeen(c, f.Vantage) != "") {
 		return nil
@@ -90,10 +90,10 @@ func confinementOf(c *Case) *diag.Confinement {
 	return f.Unit.Confined
 }
 
-// barred is the finding that the agent's unit keeps it from an address that a probe, which the unit does not restrict,
-// can reach. It is nil while the platform hears from the agent (unheard is false), whatever its unit says now, and for
-// an agent with a proxy, which does not connect there itself.
-func barred(c *Case, f *diag.Fact, unheard bool) *diag.Finding {
+// blockedByUnit is the finding that the agent's unit keeps it from an address that a probe, which the unit does not
+// restrict, can reach. It is nil while the platform hears from the agent (unheard is false), whatever its unit says
+// now, and for an agent with a proxy, which does not connect there itself.
+func blockedByUnit(c *Case, f *diag.Fact, unheard bool) *diag.Finding {
 	k, process := confinementOf(c), c.Fact(diag.HopNodeReadiness, stepProcess)
 	if k == nil || f == nil || len(k.Proxies) > 0 || !unheard {
 		return nil
@@ -112,9 +112,9 @@ func barred(c *Case, f *diag.Fact, unheard bool) *diag.Finding {
 	return nil
 }
 
-// outside is the finding for a probe that passes in the machine's network, while the agent's unit gives the agent its
-// own network namespace that this login may not enter: what the agent gets there was not measured.
-func outside(c *Case, f *diag.Fact, unheard bool) *diag.Finding {
+// agentNetworkUnseen is the finding for a probe that passes in the machine's network, while the agent's unit gives the
+// agent its own network namespace that this login may not enter: what the agent gets there was not measured.
+func agentNetworkUnseen(c *Case, f *diag.Fact, unheard bool) *diag.Finding {
 	if f == nil || !unheard || !ownNetwork(c) {
 		return nil
 	}

@@ -26,10 +26,10 @@ const (
 	counterOtherListener = "other-listener"
 )
 
-// ladderCounters returns the counter-probes for a failing network probe, by the phase in which it failed: a pinned
+// networkCounters returns the counter-probes for a failing network probe, by the phase in which it failed: a pinned
 // address and other name servers for the look-up, another listener for the connection, the active bundle and the
 // login's view for the trust. Each changes one input of the failing request.
-func ladderCounters(e *Env, f *diag.Fact) []Counter {
+func networkCounters(e *Env, f *diag.Fact) []Counter {
 	if op := f.Request.Op.Row(); !op.Connects() || op.Once {
 		return nil
 	}
@@ -241,7 +241,7 @@ func (e *Env) otherListener(f *diag.Fact, base, path string, vars map[string]str
 // tookCertificate reports whether a listener asked for a certificate, got one, and gave an answer that only accepted
 // nodes get.
 func tookCertificate(f *diag.Fact) bool {
-	return asksForCert(f) && f.TLS.CertSent != "" && (good(f) || letIn(f) || code(f) == "upgrade_required")
+	return asksForCert(f) && f.TLS.CertSent != "" && (good(f) || sessionNotFound(f) || code(f) == "upgrade_required")
 }
 
 // otherRoute requests another name of the profile from the edge that answered f: if that is answered, the route is at

@@ -100,7 +100,7 @@ func streamCut(c *Case) cutVerdict {
 	}
 	w, reason := f.WS, sessionField(c, "session.close_reason")
 	switch {
-	case strayed(c), isShellError(w.FrameCode), isShellError(w.CloseReason), w.ExitCode != nil:
+	case browserNeverReachedGateway(c), isShellError(w.FrameCode), isShellError(w.CloseReason), w.ExitCode != nil:
 		return cutVerdict{}
 	case w.FrameCode == nodeLeft, w.CloseReason == nodeLeft, reason == nodeLeft:
 		return cutAtNode(c, f)

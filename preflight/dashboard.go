@@ -46,7 +46,7 @@ func agentStatus(hops []diag.HopResult, v diag.Verdict) string {
 		row, ok := diag.LookupSignal(s)
 		switch {
 		case !ok || row.Dashboard == "":
-		case row.Dashboard == diag.AgentStale && !looked(heartbeat):
+		case row.Dashboard == diag.AgentStale && !hasResult(heartbeat):
 			return diag.AgentUnknown
 		default:
 			return row.Dashboard
@@ -61,8 +61,8 @@ func agentStatus(hops []diag.HopResult, v diag.Verdict) string {
 	return diag.AgentUnknown
 }
 
-// looked reports whether a hop passed, warned or failed.
-func looked(s diag.Status) bool {
+// hasResult reports whether a hop passed, warned or failed.
+func hasResult(s diag.Status) bool {
 	return s == diag.StatusPass || s == diag.StatusWarn || s == diag.StatusFail
 }
 

@@ -13,18 +13,18 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// KindElsewhere is the kind of an Elsewhere document.
-const KindElsewhere = "PreflightComparison"
+// KindEnvironmentDiff is the kind of an EnvironmentDiff document.
+const KindEnvironmentDiff = "PreflightComparison"
 
-// Elsewhere compares a walk here with one of another environment, where the same hop passes. It decides nothing: it
-// lists the inputs in which the two differ.
-type Elsewhere struct {
+// EnvironmentDiff compares a walk here with one of another environment, where the same hop passes. It decides nothing:
+// it lists the inputs in which the two differ.
+type EnvironmentDiff struct {
 	diag.Head
 
 	Here  WalkedSide `json:"here"`
 	There WalkedSide `json:"there"`
 	// Hops pass there and fail here, in chain order, and are no symptoms of another hop.
-	Hops []HopElsewhere `json:"hops"`
+	Hops []HopDiff `json:"hops"`
 	// Symptoms pass there, and are symptoms of another hop here.
 	Symptoms []diag.HopID `json:"symptoms,omitempty"`
 	// Unknown fail here, and fail or warn there.
@@ -42,28 +42,29 @@ type WalkedSide struct {
 	Blame   diag.HopID   `json:"blame,omitempty"`
 }
 
-// HopElsewhere is a hop that passes there and fails here. Fact decided the failure here; Inputs is empty if there was
+// HopDiff is a hop that passes there and fails here. Fact decided the failure here; Inputs is empty if there was
 // no request for the same fact there.
-type HopElsewhere struct {
-	Hop     diag.HopID       `json:"hop"`
-	Signal  diag.Signal      `json:"signal"`
-	Failure diag.Failure     `json:"failure,omitempty"`
-	Text    string           `json:"text,omitempty"`
-	Fact    string           `json:"fact,omitempty"`
-	Inputs  []InputElsewhere `json:"inputs"`
+type HopDiff struct {
+	Hop     diag.HopID   `json:"hop"`
+	Signal  diag.Signal  `json:"signal"`
+	Failure diag.Failure `json:"failure,omitempty"`
+	Text    string       `json:"text,omitempty"`
+	Fact    string       `json:"fact,omitempty"`
+	Inputs  []InputDiff  `json:"inputs"`
 }
 
-// InputElsewhere is an input of a request, a value of the profile (profile.KEY), or a measured trait (measured.FIELD),
+// InputDiff is an input of a request, a value of the profile (profile.KEY), or a measured trait (measured.FIELD),
 // by default one of trust, names or routes, that differs; "" is not set. A secret is shown as set or not set.
-type InputElsewhere struct {
+type InputDiff struct {
 	Name  string `json:"name"`
 	Here  string `json:"here"`
 	There string `json:"there"`
 }
 
 // CompareElsewhere compares two judged walks of two environments.
-func CompareElsewhere(here, there *diag.Report) *Elsewhere {
-	e := &Elsewhere{Head: diag.NewHead(KindElsewhere), Here: sideOf(here), There: sideOf(there), Hops: []HopElsewhere{}}
+func CompareElsewhere(here, there *diag.Report) *EnvironmentDiff {
+	e := &EnvironmentDiff{Head: diag.NewHead(KindEnvironmentDiff), Here: sideOf(here), There: sideOf(there),
+		Hops: []HopDiff{}}
 	statuses := map[diag.HopID]diag.Status{}
 	for i := range there.Hops {
 		statuses[there.Hops[i].ID] = there.Hops[i].Status
@@ -84,7 +85,7 @@ func CompareElsewhere(here, there *diag.Report) *Elsewhere {
 			e.Symptoms = append(e.Symptoms, h.ID)
 			continue
 		}
-		of := HopElsewhere{Hop: h.ID, Signal: h.Signal, Failure: h.Failure, Text: h.Text}
+		of := HopDiff{Hop: h.ID, Signal: h.Signal, Failure: h.Failure, Text: h.Text}
 		for _, id := range h.Evidence {
 			asked, _, _ := strings.Cut(id, "~") // the request that the counter-probe varies
 			f := byFact(here.Facts)[asked]
@@ -99,7 +100,7 @@ func CompareElsewhere(here, there *diag.Report) *Elsewhere {
 			}
 		}
 		if of.Inputs == nil {
-			of.Inputs = []InputElsewhere{}
+			of.Inputs = []InputDiff{}
 		}
 		e.Hops = append(e.Hops, of)
 	}
@@ -115,14 +116,14 @@ func sideOf(r *diag.Report) WalkedSide {
 }
 
 // differentInputs returns the inputs in which two requests differ, apart from the ids of node, allocation and walk.
-func differentInputs(of, other *diag.Report, here, there *diag.Fact) []InputElsewhere {
-	var all []InputElsewhere
+func differentInputs(of, other *diag.Report, here, there *diag.Fact) []InputDiff {
+	var all []InputDiff
 	a, b := here.Request.Inputs(), there.Request.Inputs()
 	a["target"], b["target"] = cmp.Or(here.Target, here.Request.Target), cmp.Or(there.Target, there.Request.Target)
 	names := append(diag.Changed(&here.Request, &there.Request), "target")
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		in := InputElsewhere{name, inputText(name, a[name]), inputText(name, b[name])}
+		in := InputDiff{name, inputText(name, a[name]), inputText(name, b[name])}
 		if name != "node_id" && name != "header" && withoutIDs(of, in.Here) != withoutIDs(other, in.There) {
 			all = append(all, in)
 		}
@@ -165,36 +166,36 @@ func inputText(name string, v any) string {
 
 // differentTraits returns the traits that both facts have and that differ: those of trust, names and routes, or with
 // whatever all of them.
-func differentTraits(here, there *diag.Fact, whatever bool) []InputElsewhere {
+func differentTraits(here, there *diag.Fact, whatever bool) []InputDiff {
 	was := map[string]string{}
 	for _, t := range there.Traits() {
 		was[t.Field] = t.Value
 	}
-	var all []InputElsewhere
+	var all []InputDiff
 	for _, t := range here.Traits() {
 		row, _ := diag.LookupChange(t.Kind)
 		if t.Kind == diag.ChangeGPUIdentity {
 			continue
 		}
 		if v, both := was[t.Field]; (whatever || row.Gate == diag.GateUnseen) && both && v != t.Value {
-			all = append(all, InputElsewhere{"measured." + t.Field, t.Value, v})
+			all = append(all, InputDiff{"measured." + t.Field, t.Value, v})
 		}
 	}
 	return all
 }
 
 // differentProfile returns the values that only one of the two profiles sets.
-func differentProfile(here, there *diag.Report) []InputElsewhere {
+func differentProfile(here, there *diag.Report) []InputDiff {
 	a, b := here.Subject.Expected, there.Subject.Expected
 	both := maps.Clone(a)
 	if both == nil {
 		both = map[string]string{}
 	}
 	maps.Copy(both, b)
-	var all []InputElsewhere
+	var all []InputDiff
 	for _, key := range slices.Sorted(maps.Keys(both)) {
 		if (a[key] == "") != (b[key] == "") && key != "profile_file" {
-			all = append(all, InputElsewhere{"profile." + key, a[key], b[key]})
+			all = append(all, InputDiff{"profile." + key, a[key], b[key]})
 		}
 	}
 	return all

@@ -31,7 +31,7 @@ func TestElsewhereNamesTheRoots(t *testing.T) {
 		}
 		failed++
 		e := preflight.CompareElsewhere(r, healthy)
-		blame := slices.IndexFunc(e.Hops, func(h preflight.HopElsewhere) bool { return h.Hop == r.Verdict.Blame.Hop })
+		blame := slices.IndexFunc(e.Hops, func(h preflight.HopDiff) bool { return h.Hop == r.Verdict.Blame.Hop })
 		if blame < 0 {
 			t.Errorf("%s: the blame %s is not among %+v", file, r.Verdict.Blame.Hop, e.Hops)
 			continue

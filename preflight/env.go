@@ -20,9 +20,9 @@ type Env struct {
 	// Scrub removes secrets from an error text of the platform; if it is nil, such texts are dropped.
 	Scrub  func(string) string
 	NodeCA string // PEM text of Profile.Trust.NodeCA, for counter-probes with the active bundle
-	// ReadOnly leaves out the test writes to the node's disks. Kept: earlier walks have used the node's vantage, so
-	// requests make new connections, and each walk measures every phase.
-	ReadOnly, Kept bool
+	// ReadOnly leaves out the test writes to the node's disks. ReusesVantage: earlier walks have used the node's
+	// vantage, so requests make new connections, and each walk measures every phase.
+	ReadOnly, ReusesVantage bool
 }
 
 // vars returns the values for path templates.
@@ -54,8 +54,8 @@ func (e *Env) to(req diag.Request, base, path string, more map[string]string) di
 	return req
 }
 
-// writes returns the size of the test write to a disk, in bytes; 0 for none.
-func (e *Env) writes() int {
+// testWriteBytes returns the size of the test write to a disk, in bytes; 0 for none.
+func (e *Env) testWriteBytes() int {
 	if e.ReadOnly {
 		return 0
 	}

@@ -57,10 +57,10 @@ type Hop struct {
 	Writes    bool   // the platform's evidence is complete only when this hop is done
 	ReadModel bool   // the classifier reads its answer directly: a reason that no hop found is reported at this hop
 
-	Judge   func(c *Case) []diag.Finding // the most specific finding first; none: the steps' statuses decide
-	Pass    func(c *Case) string         // the text of a pass: what was measured
-	Counter func(e *Env, c *Case, failing *diag.Fact) []Counter
-	Words   *ownWords // errors recorded about the hop's own task; nil: none
+	Judge    func(c *Case) []diag.Finding // the most specific finding first; none: the steps' statuses decide
+	Pass     func(c *Case) string         // the text of a pass: what was measured
+	Counter  func(e *Env, c *Case, failing *diag.Fact) []Counter
+	Recorded *recordedErrors // errors recorded about the hop's own task; nil: none
 
 	Silence   *Silence                    // the finding for a missing answer; nil: none
 	Clears    diag.Aspect                 // what a pass rules out as the cause of another hop's failure

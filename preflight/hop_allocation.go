@@ -69,7 +69,7 @@ func allocationBinding() Hop {
 			case node != "" && c.Subject.NodeID != "" && !strings.EqualFold(node, c.Subject.NodeID) && nodeUnknown(c):
 				return []diag.Finding{undecided(f, "allocation %s is on %s, and the platform knows no node %s",
 					c.Subject.AllocationID, node, c.Subject.NodeID)}
-			case elsewhere(c, "") != "" && sameNode(c, node): // known too late for this walk
+			case otherNodeText(c, "") != "" && sameNode(c, node): // known too late for this walk
 				return []diag.Finding{undecided(f,
 					"allocation %s is on %s, which is another name of %s by the platform's read model: "+
 						"walk again with --node-id %s", c.Subject.AllocationID, node, c.Subject.NodeID, node)}

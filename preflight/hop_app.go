@@ -30,8 +30,10 @@ func appRuntimeLiveness() Hop {
 			{
 				Name: stepUnit, From: Node, Timeout: 4 * time.Second, Needs: needs, After: after,
 				Fields: []string{"allocation.app_unit"},
-				When:   func(c *Case) string { return elsewhere(c, unless(appUnit(c), "the workload's unit is not known")) },
-				Ask:    func(_ *Env, c *Case) diag.Request { return diag.Request{Op: diag.OpUnit, Target: appUnit(c)} },
+				When: func(c *Case) string {
+					return otherNodeText(c, reasonIfEmpty(appUnit(c), "the workload's unit is not known"))
+				},
+				Ask: func(_ *Env, c *Case) diag.Request { return diag.Request{Op: diag.OpUnit, Target: appUnit(c)} },
 				Excused: func(c *Case, f *diag.Fact) bool {
 					return f.Failure == diag.UnitMissing && guessedUnit(c) && c.Fact(id, stepPort).Passed()
 				},
@@ -39,7 +41,9 @@ func appRuntimeLiveness() Hop {
 			{
 				Name: stepPort, From: Node, Timeout: 3 * time.Second, Needs: needs, After: after,
 				Fields: []string{"allocation.app_port|allocation.app_endpoint"},
-				When:   func(c *Case) string { return elsewhere(c, unless(appPort(c), "the workload's port is not known")) },
+				When: func(c *Case) string {
+					return otherNodeText(c, reasonIfEmpty(appPort(c), "the workload's port is not known"))
+				},
 				Ask: func(_ *Env, c *Case) diag.Request {
 					// The workload listens in the machine's network namespace, even if the agent has its own.
 					return diag.Request{Op: diag.OpTCP, Target: net.JoinHostPort("127.0.0.1", appPort(c)), View: diag.ViewHost}
@@ -195,17 +199,17 @@ func appPort(c *Case) string {
 	return port
 }
 
-// unless returns why if value is empty, else "".
-func unless(value, why string) string {
+// reasonIfEmpty returns why if value is empty, else "".
+func reasonIfEmpty(value, why string) string {
 	if value == "" {
 		return why
 	}
 	return ""
 }
 
-// elsewhere returns the text for an allocation on another node than the probed one, whose absence here is not a fault;
-// for any other it returns otherwise.
-func elsewhere(c *Case, otherwise string) string {
+// otherNodeText returns the text for an allocation on another node than the probed one, whose absence here is not a
+// fault; for any other it returns otherwise.
+func otherNodeText(c *Case, otherwise string) string {
 	node := c.Field(diag.HopAllocationBinding, stepAllocation, "allocation.node_id")
 	if node != "" && c.Subject.NodeID != "" && !strings.EqualFold(node, c.Subject.NodeID) {
 		return "the allocation is on " + node

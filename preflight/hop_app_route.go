@@ -39,18 +39,18 @@ func appUserRoute() Hop {
 				Name: stepRoute, From: Operator, Timeout: 4 * time.Second, Needs: needs, BothFamilies: true,
 				After: []string{factID(diag.HopAllocationBinding, stepAllocation)}, Fields: []string{"allocation.app_product_url"},
 				When: func(c *Case) string {
-					return unless(allocationField(c, "allocation.app_product_url"), "the allocation has no product URL")
+					return reasonIfEmpty(allocationField(c, "allocation.app_product_url"), "the allocation has no product URL")
 				},
 				Ask: func(e *Env, c *Case) diag.Request { return askApp(e, c, diag.OpHTTP, "") },
 			},
 			{
 				Name: stepUpgrade, From: Operator, Timeout: 3 * time.Second, Needs: needs, After: after, When: routeAnswers,
 				NotGiven: func(p *profile.Profile) string {
-					return unless(p.App.Websocket+p.Mapping.Field(fieldWebsocket),
+					return reasonIfEmpty(p.App.Websocket+p.Mapping.Field(fieldWebsocket),
 						"neither platform nor profile says that workloads use a WebSocket (app.websocket)")
 				},
 				Unless: func(c *Case) string {
-					return unless(websocketPath(c), "neither platform nor profile says that the workload uses a WebSocket")
+					return reasonIfEmpty(websocketPath(c), "neither platform nor profile says that the workload uses a WebSocket")
 				},
 				Ask: func(e *Env, c *Case) diag.Request {
 					req := askApp(e, c, diag.OpWS, websocketPath(c))
@@ -77,10 +77,10 @@ func appUserRoute() Hop {
 				Name: stepEndpoint, From: Platform, Timeout: 3 * time.Second, Needs: needs, Second: true, After: after,
 				Fields: []string{"allocation.app_endpoint"},
 				Unless: func(c *Case) string {
-					if why := unless(appEndpoint(c), "the platform names no endpoint of the workload"); why != "" {
+					if why := reasonIfEmpty(appEndpoint(c), "the platform names no endpoint of the workload"); why != "" {
 						return why
 					}
-					return answersBehindEdge(c)
+					return whyNoEndpointProbe(c)
 				},
 				Ask: func(_ *Env, c *Case) diag.Request {
 					return diag.Request{Op: diag.OpTCP, Target: appEndpoint(c), View: diag.ViewHost}
@@ -124,9 +124,9 @@ func askApp(e *Env, c *Case, op diag.Op, path string) diag.Request {
 	}
 }
 
-// answersBehindEdge returns why the workload's endpoint is not probed, "" if it is: only a route that fails behind its
+// whyNoEndpointProbe returns why the workload's endpoint is not probed, "" if it is: only a route that fails behind its
 // edge is worth a login on the platform's host.
-func answersBehindEdge(c *Case) string {
+func whyNoEndpointProbe(c *Case) string {
 	switch f := c.Fact(diag.HopAppUserRoute, stepRoute); {
 	case f == nil:
 		return "the product URL was not asked"
@@ -168,7 +168,7 @@ func websocketPath(c *Case) string {
 // another node.
 func appEndpoint(c *Case) string {
 	v := allocationField(c, "allocation.app_endpoint")
-	if v == "" || elsewhere(c, "") != "" {
+	if v == "" || otherNodeText(c, "") != "" {
 		return ""
 	}
 	if hp := hostPortOf(v); hp != "" {

@@ -22,7 +22,7 @@ func browserTerminalWS() Hop {
 	id := diag.HopBrowserTerminalWS
 	return Hop{
 		ID: id, Behind: platformReads(), Budget: sessionMargin + 2*time.Second,
-		Words: wordsOfStream(diag.SigNodeStreamTimeout, diag.SigConnectingStuck),
+		Recorded: errorsOfStream(diag.SigNodeStreamTimeout, diag.SigConnectingStuck),
 		ExplainedBy: append(hopsThrough(diag.HopNodeReadiness, diag.HopNodeTaskRoundtrip),
 			diag.HopTerminalOpenTask, diag.HopNodeTerminalReachability, diag.HopGatewayNodeStream,
 			// A shell that starts too late looks like a stream that never came.
@@ -181,7 +181,7 @@ func judgeSession(c *Case) []diag.Finding {
 	out := fail(diag.SigConnectingStuck, f, "accepted, then silence for %d ms: the user keeps seeing \"Connecting...\"",
 		f.DurationMS)
 	switch {
-	case strayed(c):
+	case browserNeverReachedGateway(c):
 		claim(c, &out, claimTookUpgrade)
 		out.Direct, out.Culprit, out.Side = true, culpritEdgeTook, diag.SideEdge
 	case streamCame(c) && (shellReady(c) || sessionField(c, "session.task_error_code") != "") && pongCame(f):
@@ -211,8 +211,9 @@ func shellReady(c *Case) bool {
 	return !c.Time(diag.HopTerminalOpenTask, stepSessionRow, "session.pty_ready_at").IsZero()
 }
 
-// strayed reports whether the gateway's own row of the session shows no browser, although the browser was accepted.
-func strayed(c *Case) bool {
+// browserNeverReachedGateway reports whether the gateway's own row of the session shows no browser, although the
+// browser was accepted.
+func browserNeverReachedGateway(c *Case) bool {
 	row := diag.HopTerminalOpenTask
 	f := c.Fact(row, stepSessionRow)
 	return sessionAccepted(c) && status(f) == 200 &&

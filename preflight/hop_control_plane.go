@@ -34,7 +34,7 @@ func controlPlaneAccess() Hop {
 				Name: stepHealthz, From: Operator, Timeout: 4 * time.Second, BothFamilies: true,
 				Paths: []string{profile.PathHealthz},
 				Excused: func(c *Case, f *diag.Fact) bool {
-					return anAnswerOfIt(f) && accepted(c.Fact(id, stepAuth))
+					return reachedServer(f) && accepted(c.Fact(id, stepAuth))
 				},
 				Ask: func(e *Env, _ *Case) diag.Request {
 					req := e.api("GET", profile.PathHealthz, nil)
@@ -90,7 +90,7 @@ func judgeControlPlane(c *Case) []diag.Finding {
 	case h != nil && h.Failure == diag.HTTPEdgeAuth:
 		return []diag.Finding{undecided(h, "the edge at %s asks for a login in place of the API: nothing of the API was seen",
 			where(h))}
-	case h != nil && !good(h) && anAnswerOfIt(h) && accepted(a): // the API works, its health page does not
+	case h != nil && !good(h) && reachedServer(h) && accepted(a): // the API works, its health page does not
 		if deniesAccess(h) {
 			return nil
 		}
@@ -102,7 +102,7 @@ func judgeControlPlane(c *Case) []diag.Finding {
 	case deniesAccess(h):
 		return []diag.Finding{undecided(h,
 			"the API at %s answers, but its health page %s, so its health was not measured; "+
-				"set mapping.paths.healthz to a public page, or to \"-\"", where(h), closes(h))}
+				"set mapping.paths.healthz to a public page, or to \"-\"", where(h), describeClosedHealthPage(h))}
 	case h != nil && (!h.Passed() || !good(h)):
 		return []diag.Finding{noAPI(c, h)}
 	case a == nil:
@@ -145,8 +145,8 @@ func noTrustPage(f *diag.Fact) bool {
 		(f.Failure == diag.HTTPMalformed && !platformSpeaks(f))))
 }
 
-// anAnswerOfIt reports whether the server behind the name answered, and not an edge that asks for a login.
-func anAnswerOfIt(f *diag.Fact) bool {
+// reachedServer reports whether the server behind the name answered, and not an edge that asks for a login.
+func reachedServer(f *diag.Fact) bool {
 	return (status(f) != 0 || inPhase(f, "http")) && f.Failure != diag.HTTPEdgeAuth
 }
 
@@ -156,8 +156,8 @@ func deniesAccess(f *diag.Fact) bool {
 	return f != nil && !f.Throttled() && (status(f) == 401 || status(f) == 403) && f.Failure != diag.HTTPEdgeAuth
 }
 
-// closes describes an answer for which deniesAccess is true; only a 401 is about a login.
-func closes(f *diag.Fact) string {
+// describeClosedHealthPage describes an answer for which deniesAccess is true; only a 401 is about a login.
+func describeClosedHealthPage(f *diag.Fact) string {
 	if status(f) == 401 {
 		return "wants a login (HTTP 401)"
 	}
@@ -176,7 +176,8 @@ func noAPI(c *Case, f *diag.Fact) diag.Finding {
 	case isMTLS(f.Failure), f.Failure == diag.MTLSIngress400:
 		out.Text = fmt.Sprintf("the listener at %s wants a client certificate, and an operator's request has none: a node "+
 			"ingress in place of the API (api_base), or an edge for other clients: %s", where(f), saw(f))
-	case gotNoAnswer(f) && arrived(f) && !inPhase(f, "http"): // a slow server, or a path that loses large packets
+	case gotNoAnswer(f) && fullyAcknowledged(f) && !inPhase(f, "http"):
+		// a slow server, or a path that drops large packets
 		out.Culprit = culpritControlPlane
 	case status(f) != 0 || inPhase(f, "http"): // name, path and certificate are sound
 		out.Side, out.Culprit = diag.SidePlatform, culpritControlPlane

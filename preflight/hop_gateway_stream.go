@@ -14,7 +14,7 @@ func gatewayNodeStream() Hop {
 	row := diag.HopTerminalOpenTask
 	return Hop{
 		ID: id, Behind: platformReads(), Budget: 5 * time.Second,
-		Words:       wordsOfStream(diag.SigOpenWithoutStream, diag.SigNodeStreamMTLS),
+		Recorded:    errorsOfStream(diag.SigOpenWithoutStream, diag.SigNodeStreamMTLS),
 		ExplainedBy: []diag.HopID{diag.HopTerminalOpenTask, diag.HopNodeTerminalReachability},
 		Steps:       []Step{streamStep(), agentStep()},
 		Judge: func(c *Case) []diag.Finding {
@@ -33,7 +33,7 @@ func gatewayNodeStream() Hop {
 				return byDecision(f, decided(c))
 			case cutBefore(c):
 				return []diag.Finding{undecided(f, "the browser's side was cut before the node's stream arrived")}
-			case strayed(c):
+			case browserNeverReachedGateway(c):
 				return []diag.Finding{undecided(f, "the browser never reached the gateway, so no stream was requested")}
 			}
 			if shellComputed(c) {

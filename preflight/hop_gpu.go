@@ -31,7 +31,7 @@ func gpuHealth() Hop {
 			return nil
 		},
 		Steps: append([]Step{{
-			Name: stepAdmission, From: Operator, Token: true, Timeout: 4 * time.Second, NotGiven: platformJudges,
+			Name: stepAdmission, From: Operator, Token: true, Timeout: 4 * time.Second, NotGiven: whyPlatformNotAsked,
 			Needs: []diag.HopID{diag.HopControlPlaneAccess}, Paths: []string{profile.PathNodeGPU},
 			Ask: func(e *Env, _ *Case) diag.Request {
 				return e.api("GET", profile.PathNodeGPU, nil, "gpu.health", "gpu.node_status", "gpu.node_before", "gpu.policy",

@@ -74,17 +74,17 @@ func gpuNodeSteps() []Step {
 	}
 }
 
-// platformJudges returns why the platform is not asked about GPUs; "" if it is.
-func platformJudges(p *profile.Profile) string {
+// whyPlatformNotAsked returns why the platform is not asked about GPUs; "" if it is.
+func whyPlatformNotAsked(p *profile.Profile) string {
 	if p.GPU.Policy != "" {
 		return "the profile has gpuaasctl judge GPUs, by " + p.GPU.Policy + " (gpu.policy)"
 	}
 	return ""
 }
 
-// NobodyJudges returns the text for GPUs that are not judged: the platform takes no events about them, and the profile
-// names no policy.
-func NobodyJudges() string {
+// WhyGPUsUnjudged returns the text for GPUs that are not judged: the platform takes no events about them, and the
+// profile names no policy.
+func WhyGPUsUnjudged() string {
 	return fmt.Sprintf("GPUs are not judged here: the platform takes no events about them (mapping.paths.%s: %q in the "+
 		"profile), and the profile names no policy for gpuaasctl (gpu.policy)", profile.PathNodeGPU, profile.Absent)
 }
@@ -102,7 +102,7 @@ func judgeNodeAlone(c *Case) *diag.Finding {
 			cmp.Or(oneLine(judged.Detail), "the judgement cannot be read"))
 		out.Signal = diag.SigGPUUnknown
 	case node != nil && gpusUnjudged(c):
-		out = unjudged(node, "%s; the node itself: %s", NobodyJudges(), gpuFacts(node))
+		out = unjudged(node, "%s; the node itself: %s", WhyGPUsUnjudged(), gpuFacts(node))
 	default:
 		return nil
 	}

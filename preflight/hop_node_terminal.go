@@ -12,9 +12,9 @@ import (
 const (
 	stepStream = "stream"
 
-	// nobody is the id of a session that no gateway has: the 404 for it proves the whole route, mTLS included, and
-	// disturbs no session.
-	nobody = "preflight-nobody"
+	// unknownSessionID is the id of a session that no gateway has: the 404 for it proves the whole route, mTLS included,
+	// and disturbs no session.
+	unknownSessionID = "preflight-nobody"
 )
 
 // nodeTerminalReachability: does the node reach the node-facing terminal listener that its running agent uses?
@@ -35,11 +35,11 @@ func nodeTerminalReachability() Hop {
 			Name: stepStream, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
 			BothFamilies: true, Paths: []string{profile.PathNodeTerminal},
 			Excused: func(c *Case, f *diag.Fact) bool {
-				return (letIn(f) || unnamed404(f) || lettingIn(c, f)) && !streamsElsewhere(c, f)
+				return (sessionNotFound(f) || unnamed404(f) || refusedUnknownSession(c, f)) && !streamsElsewhere(c, f)
 			},
 			Ask: func(e *Env, _ *Case) diag.Request {
 				return e.asAgent(diag.OpWS, "GPUAAS_TERMINAL_API_URL", profile.PathNodeTerminal,
-					map[string]string{"session_id": nobody})
+					map[string]string{"session_id": unknownSessionID})
 			},
 		}},
 		Judge: judgeNodeTerminal,
@@ -47,11 +47,11 @@ func nodeTerminalReachability() Hop {
 			return fmt.Sprintf("%s accepts this node (%s)", where(c.Fact(id, stepStream)), answered(c.Fact(id, stepStream)))
 		},
 		Counter: func(e *Env, _ *Case, failing *diag.Fact) []Counter {
-			if letIn(failing) {
+			if sessionNotFound(failing) {
 				return nil
 			}
 			counters := fromOperator(e, failing, e.Profile.NodeTerminalResolveAddress)
-			vars := map[string]string{"session_id": nobody}
+			vars := map[string]string{"session_id": unknownSessionID}
 			counters = append(counters, e.otherListener(failing, e.Profile.NodeRuntimeAPIURL, profile.PathTaskWait, nil)...)
 			return append(counters, e.profileURL(failing, e.Profile.NodeTerminalURL, profile.PathNodeTerminal, vars)...)
 		},
@@ -65,8 +65,8 @@ func answered(f *diag.Fact) string {
 	return fmt.Sprintf("HTTP %d", status(f))
 }
 
-// letIn reports whether the listener accepted the node and looked up the session, which does not exist.
-func letIn(f *diag.Fact) bool { return code(f) == "session_not_found" }
+// sessionNotFound reports whether the listener accepted the node and looked up the session, which does not exist.
+func sessionNotFound(f *diag.Fact) bool { return code(f) == "session_not_found" }
 
 // unnamed404 reports whether the listener accepted the node and answered 404, on a platform whose errors have no code
 // that would show who answered.
@@ -74,12 +74,12 @@ func unnamed404(f *diag.Fact) bool {
 	return status(f) == 404 && f.Failure == diag.WSUpgradeRejected && unasked(f, "error.code")
 }
 
-// lettingIn reports whether a refusal is about the session, which does not exist, and not about the node: the gateway
-// accepted the node's stream for a real session in this walk.
-func lettingIn(c *Case, f *diag.Fact) bool {
+// refusedUnknownSession reports whether a refusal is about the session, which does not exist, and not about the node:
+// the gateway accepted the node's stream for a real session in this walk.
+func refusedUnknownSession(c *Case, f *diag.Fact) bool {
 	s := status(f)
 	return s >= 400 && s < 500 && f.Failure == diag.WSUpgradeRejected && !f.Throttled() && streamCame(c) &&
-		elsewhere(c, "") == ""
+		otherNodeText(c, "") == ""
 }
 
 // streamsElsewhere reports whether f asked a terminal listener other than the profile's, namely the running agent's.
@@ -93,21 +93,21 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 	if f == nil {
 		return nil
 	}
-	if out := apart(c, f); out != nil {
+	if out := blockedByNamespace(c, f); out != nil {
 		return []diag.Finding{*out}
 	}
-	if out := barred(c, f, agentUnheard(c) || streamMissing(c)); out != nil && (f.Passed() || letIn(f)) {
+	if out := blockedByUnit(c, f, agentUnheard(c) || streamMissing(c)); out != nil && (f.Passed() || sessionNotFound(f)) {
 		return []diag.Finding{*out}
 	}
 	want, drifted := c.expected("node_terminal_url"), streamsElsewhere(c, f)
 	var out diag.Finding
 	switch {
-	case drifted && (f.Passed() || letIn(f)): // it works today, by a route that is not maintained
+	case drifted && (f.Passed() || sessionNotFound(f)): // it works today, by a route that is not maintained
 		out = fail(diag.SigTerminalProfileDrift, f,
 			"the running agent streams to %s, the profile says %s; the agent's endpoint accepts this node", where(f),
 			endpointOf(want))
 		out.Failure, out.Reason, out.Direct = diag.FileMismatch, diag.ReasonNone, true
-	case f.Passed(), letIn(f), unnamed404(f), lettingIn(c, f) && !drifted:
+	case f.Passed(), sessionNotFound(f), unnamed404(f), refusedUnknownSession(c, f) && !drifted:
 		return nil
 	case notAllowed(f):
 		return []diag.Finding{undecided(f, "this login may not read what the agent uses: %s", saw(f))}
@@ -151,7 +151,7 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 		f.Failure == diag.HTTPClosed || f.Failure == diag.TLSALPN:
 		out = fail(diag.SigNodeStreamTimeout, f, "the node gets %s from %s: %s", gets(f), where(f), saw(f))
 		out.Side = behindListener(f)
-		narrow(c, f, &out)
+		locateFault(c, f, &out)
 		out.Text += byProvider(c)
 	default:
 		out = fail(diag.SigTerminalProfileDrift, f, "%s is not a terminal gateway for nodes: %s", where(f), saw(f))

@@ -16,7 +16,7 @@ func terminalOpenTask() Hop {
 	id := diag.HopTerminalOpenTask
 	return Hop{
 		ID: id, Behind: platformReads(), Budget: 5 * time.Second,
-		Words:       wordsOfTask(sessionTask, "task_"),
+		Recorded:    errorsOfTask(sessionTask, "task_"),
 		ExplainedBy: hopsThrough(diag.HopNodeReadiness, diag.HopNodeTaskRoundtrip),
 		Fields:      []string{"session.task_status"},
 		Writes:      true,
@@ -71,7 +71,7 @@ func judgeOpenTask(c *Case) []diag.Finding {
 		return nil
 	case st == "" && status(f) != 200:
 		return []diag.Finding{undecided(f, "the session could not be read: %s", saw(f))}
-	case strayed(c):
+	case browserNeverReachedGateway(c):
 		return []diag.Finding{undecided(f, "the browser never reached the gateway, so no terminal.open was queued")}
 	case st == "":
 		return []diag.Finding{unmapped(f, "the session names no terminal.open task")}

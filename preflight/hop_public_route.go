@@ -39,7 +39,7 @@ func terminalPublicRoute() Hop {
 			case deniesAccess(f):
 				return []diag.Finding{warn("", f,
 					"%s answers, but its health page %s, so whether the gateway works was not measured; "+
-						"set mapping.paths.terminal_healthz to a public page, or to \"-\"", where(f), closes(f))}
+						"set mapping.paths.terminal_healthz to a public page, or to \"-\"", where(f), describeClosedHealthPage(f))}
 			case f.Failure == diag.HTTPEdgeAuth:
 				return []diag.Finding{undecided(f, "the edge at %s asks for a login, and %s, so nothing behind the "+
 					"login was tested", where(f), cookieOf(f))}

@@ -36,11 +36,11 @@ func nodeReadiness() Hop {
 		ID: id, Budget: 8 * time.Second, Unwatched: "a write on the node's disks",
 		Steps: []Step{
 			{Name: stepDisk, From: Node, Timeout: 4 * time.Second, Needs: needs, Ask: func(e *Env, _ *Case) diag.Request {
-				return diag.Request{Op: diag.OpDisk, Target: e.Profile.Agent.Record, Write: e.writes()}
+				return diag.Request{Op: diag.OpDisk, Target: e.Profile.Agent.Record, Write: e.testWriteBytes()}
 			}},
 			{Name: stepRoot, From: Node, Timeout: 4 * time.Second, Needs: needs, Excused: usageAlone,
 				Ask: func(e *Env, _ *Case) diag.Request {
-					return diag.Request{Op: diag.OpDisk, Target: rootFolder, View: diag.ViewHost, Write: e.writes(),
+					return diag.Request{Op: diag.OpDisk, Target: rootFolder, View: diag.ViewHost, Write: e.testWriteBytes(),
 						Beside: e.Profile.Agent.Record}
 				}},
 			{Name: stepProcess, From: Node, Timeout: 4 * time.Second, Needs: needs, Ask: func(e *Env, _ *Case) diag.Request {

@@ -74,7 +74,7 @@ func nodeRecoveryStatus() Hop {
 				return hostView(failing)
 			case diag.OpHTTP:
 				other := e.otherListener(failing, e.Profile.NodeTerminalURL, profile.PathNodeTerminal,
-					map[string]string{"session_id": nobody})
+					map[string]string{"session_id": unknownSessionID})
 				return append(other, e.profileURL(failing, e.Profile.NodeRuntimeAPIURL, profile.PathTaskWait, nil)...)
 			}
 			return nil
@@ -143,11 +143,11 @@ func judgeTrustDrift(c *Case) *diag.Finding {
 		out = fail(diag.SigIngressCADrift, wait,
 			"the certificate is good and was signed by %s, and the node ingress trusts only %s", issuer,
 			clip(wait.TLS.AcceptableCAs))
-	case wait.Failure == diag.MTLSUnknownCA && letIn(c.Fact(diag.HopNodeTerminalReachability, stepStream)):
+	case wait.Failure == diag.MTLSUnknownCA && sessionNotFound(c.Fact(diag.HopNodeTerminalReachability, stepStream)):
 		out = fail(diag.SigIngressCADrift, wait,
 			"the terminal gateway takes the certificate, which was signed by %s, and the node "+
 				"ingress does not know that CA: %s", issuer, saw(wait))
-	case wait.Failure == diag.MTLSCertExpired && letIn(c.Fact(diag.HopNodeTerminalReachability, stepStream)):
+	case wait.Failure == diag.MTLSCertExpired && sessionNotFound(c.Fact(diag.HopNodeTerminalReachability, stepStream)):
 		out = fail(diag.SigIngressCADrift, wait,
 			"the node ingress calls the node's certificate expired, which is valid until %s by the node's clock and by the "+
 				"terminal gateway, which accepts it: a revocation list or a CA of the ingress is out of date, or its clock is "+
@@ -229,7 +229,7 @@ func judgeProfileDrift(c *Case) *diag.Finding {
 		return nil
 	}
 	out.Direct, out.Reason = true, diag.ReasonEndpointProfileDrift
-	if bothMeant(c) {
+	if agentEndpointWorks(c) {
 		out.Text += "; the agent's endpoint accepts this node, so it is unknown which of the two is right"
 		out.Reason = diag.ReasonNone
 	}
@@ -243,9 +243,9 @@ func asProfiled(c *Case) bool {
 	return env != nil && env.Env != nil && want != "" && sameEndpoint(env.Env.Values["GPUAAS_API_URL"], want)
 }
 
-// bothMeant reports whether the platform serves the node at the endpoint that its agent uses, so that another one in
-// the profile does not show that the node's is wrong.
-func bothMeant(c *Case) bool {
+// agentEndpointWorks reports whether the platform serves the node at the endpoint that its agent uses, so that another
+// one in the profile does not show that the node's is wrong.
+func agentEndpointWorks(c *Case) bool {
 	return admitted(c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)) && contactFresh(c)
 }
 
@@ -358,7 +358,7 @@ func judgeTaskWait(c *Case) *diag.Finding {
 	case refusesCert(f) && (!vague(f) || foreignIssuer(c) || badOwnCert(c)):
 		out = fail(diag.SigAuthFailed, f, "the ingress refuses the node's certificate: %s%s", saw(f), issued(c, f))
 		out.Reason, out.Culprit = refusalReason(c, f), "node file "+f.Request.Cert
-		if letIn(c.Fact(diag.HopNodeTerminalReachability, stepStream)) && !badOwnCert(c) {
+		if sessionNotFound(c.Fact(diag.HopNodeTerminalReachability, stepStream)) && !badOwnCert(c) {
 			out.Side = diag.SidePlatform
 			out.Text += "; the terminal gateway accepts the same certificate: it is revoked here alone, or a CA, a revocation " +
 				"list or the clock of the ingress is at fault"

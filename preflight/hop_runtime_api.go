@@ -28,7 +28,8 @@ func nodeRuntimeAPI() Hop {
 		Silence: &Silence{diag.SigAPIUnreachable, "", "the node's request to its API timed out"},
 		Clears:  diag.AboutAPIWay, AgentCame: agentAnswered,
 		Steps: []Step{{
-			Name: stepReach, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess}, Excused: anAnswer,
+			Name: stepReach, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
+			Excused:      listenerReplied,
 			BothFamilies: true,
 			Ask: func(e *Env, _ *Case) diag.Request {
 				req := diag.Request{Op: diag.OpHTTP, CABundle: e.agentFile("ca-bundle.crt"), Header: e.header()}
@@ -41,16 +42,16 @@ func nodeRuntimeAPI() Hop {
 		}},
 		Judge: func(c *Case) []diag.Finding {
 			f := c.Fact(id, stepReach)
-			if out := barred(c, f, agentUnheard(c)); out != nil && (f.Passed() || anAnswer(c, f)) {
+			if out := blockedByUnit(c, f, agentUnheard(c)); out != nil && (f.Passed() || listenerReplied(c, f)) {
 				return []diag.Finding{*out}
 			}
-			if out := outside(c, f, agentUnheard(c)); out != nil && (f.Passed() || anAnswer(c, f)) {
+			if out := agentNetworkUnseen(c, f, agentUnheard(c)); out != nil && (f.Passed() || listenerReplied(c, f)) {
 				return []diag.Finding{*out}
 			}
 			if f == nil || f.Passed() {
 				return nil
 			}
-			if out := apart(c, f); out != nil {
+			if out := blockedByNamespace(c, f); out != nil {
 				return []diag.Finding{*out}
 			}
 			switch {
@@ -62,7 +63,7 @@ func nodeRuntimeAPI() Hop {
 				return []diag.Finding{throttled(f, "this node")}
 			case distrusts(f) && !misdirected(c, f):
 				return []diag.Finding{fail(diag.SigAPITLSFailed, f, "%s: %s%s", distrust(f), saw(f), presented(f))}
-			case anAnswer(c, f):
+			case listenerReplied(c, f):
 				return nil
 			}
 			return []diag.Finding{unreachableAPI(c, f)}
@@ -87,9 +88,9 @@ func unnamedAPI(c *Case, f *diag.Fact) bool {
 	return unknown && inPhase(f, "env") && c.expected("node_runtime_api_url") == ""
 }
 
-// anAnswer reports whether a listener answered, even with a refusal: a node ingress's 400 or alert, the end of a
+// listenerReplied reports whether a listener answered, even with a refusal: a node ingress's 400 or alert, the end of a
 // connection without a certificate, a 404, a login page.
-func anAnswer(_ *Case, f *diag.Fact) bool {
+func listenerReplied(_ *Case, f *diag.Fact) bool {
 	s := status(f)
 	if f.Request.Op == diag.OpTLS && f.Failure == diag.TLSNotTLS && strings.HasPrefix(f.Target, "http://") {
 		return true // a plain listener, and no path to request
@@ -111,7 +112,7 @@ func unreachableAPI(c *Case, f *diag.Fact) diag.Finding {
 		out.Text += "; the profile says " + endpointOf(c.expected("node_runtime_api_url"))
 		return out
 	}
-	if !narrow(c, f, &out) {
+	if !locateFault(c, f, &out) {
 		if inPhase(f, "tls") { // both vantages can connect, and the server ends the connection
 			out.Side = diag.SidePlatform
 		}

@@ -15,15 +15,15 @@ func terminalStartup() Hop {
 	id := diag.HopTerminalStartup
 	return Hop{
 		ID: id, Behind: platformReads(), Budget: 6 * time.Second,
-		Words: &ownWords{[]diag.Signal{diag.SigPTYFailed}, sessionTask, []diag.RecordReason{diag.RecTerminalPTYFailed},
-			[]string{"pty_", "user_", "task_"}},
+		Recorded: &recordedErrors{[]diag.Signal{diag.SigPTYFailed}, sessionTask,
+			[]diag.RecordReason{diag.RecTerminalPTYFailed}, []string{"pty_", "user_", "task_"}},
 		ExplainedBy: []diag.HopID{diag.HopNodeTerminalReachability, diag.HopGatewayNodeStream},
 		Steps: []Step{
 			{
 				Name: stepUser, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
 				After: []string{factID(diag.HopAllocationBinding, stepAllocation)}, Fields: []string{"allocation.os_user"},
 				When: func(c *Case) string {
-					return elsewhere(c, unless(osUser(c), "the allocation's user is not known"))
+					return otherNodeText(c, reasonIfEmpty(osUser(c), "the allocation's user is not known"))
 				},
 				Ask: func(_ *Env, c *Case) diag.Request { return diag.Request{Op: diag.OpUser, Target: osUser(c)} },
 			},
@@ -123,7 +123,7 @@ func judgeShell(c *Case) []diag.Finding {
 			"the node's shell is ready by the gateway's own row, and the browser got no message: %s", saw(f))}
 	}
 	out := fail(diag.SigPTYFailed, f, "no shell was reached: %s", saw(f))
-	if strayed(c) {
+	if browserNeverReachedGateway(c) {
 		out.Culprit = culpritEdgeTook
 	}
 	return []diag.Finding{out}

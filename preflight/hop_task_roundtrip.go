@@ -49,7 +49,7 @@ func nodeTaskRoundtrip() Hop {
 		ID: id, Budget: roundtripBudget,
 		ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus},
 		Writes:      true,
-		Words:       wordsOfTask(func(c *Case) string { return c.Field(id, stepEnqueue, "task.id") }, ""),
+		Recorded:    errorsOfTask(func(c *Case) string { return c.Field(id, stepEnqueue, "task.id") }, ""),
 		Silence: &Silence{diag.SigControlPlaneUnreachable, diag.SidePlatform,
 			"the API did not answer when a task was enqueued"},
 		Steps: []Step{

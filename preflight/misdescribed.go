@@ -9,9 +9,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// mistaken returns why the facts by SSH are not about the walk's node, or not about its agent's real paths; "" if they
-// are. whole: another machine answered, so none of its facts is about this node.
-func mistaken(c *Case) (why string, whole bool) {
+// profileMismatch returns why the facts by SSH are not about the walk's node, or not about its agent's real paths; ""
+// if they are. whole: another machine answered, so none of its facts is about this node.
+func profileMismatch(c *Case) (why string, whole bool) {
 	env, id := c.Fact(diag.HopNodeRecoveryStatus, stepProfile), c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
 	if env.Passed() && env.Env != nil && id != nil && id.Cert != nil && c.Subject.NodeID != "" {
 		if name := env.Env.Values["GPUAAS_NODE_ID"]; name != "" && !sameNode(c, name) && boundTo(id.Cert, name) {
@@ -50,12 +50,13 @@ func boundTo(f *diag.CertFacts, name string) bool {
 	return f.BoundTo == name || strings.HasSuffix(f.BoundTo, ":"+name) || slices.Contains(f.Leaf.DNSNames, name)
 }
 
-// excused makes failing findings inconclusive if their only cause is a profile that does not describe this node.
-func excused(c *Case, findings []diag.Finding) []diag.Finding {
+// clearProfileMismatch makes failing findings inconclusive if their only cause is a profile that does not describe this
+// node.
+func clearProfileMismatch(c *Case, findings []diag.Finding) []diag.Finding {
 	if !slices.ContainsFunc(findings, func(f diag.Finding) bool { return f.Status == diag.StatusFail }) {
 		return findings
 	}
-	why, whole := mistaken(c)
+	why, whole := profileMismatch(c)
 	if why == "" {
 		return findings
 	}

@@ -187,7 +187,7 @@ func agentEnded(c *Case, f *diag.Fact) (*diag.Fact, string) {
 // hasItsNeeds reports whether the node's API answers the node, and its credential is valid.
 func hasItsNeeds(c *Case) bool {
 	reach, id := c.Fact(diag.HopNodeRuntimeAPI, stepReach), c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
-	return reach != nil && (reach.Passed() || anAnswer(c, reach)) && id.Passed()
+	return reach != nil && (reach.Passed() || listenerReplied(c, reach)) && id.Passed()
 }
 
 func unitEnded(_ *Case, f *diag.Fact) (*diag.Fact, string) {

@@ -147,7 +147,7 @@ func platformSaysDrift(c *Case, f *diag.Fact) (*diag.Fact, string) {
 
 // listenersDiffer requires that the other listener lets the same certificate in.
 func listenersDiffer(c *Case, f *diag.Fact) (*diag.Fact, string) {
-	if t := c.Fact(diag.HopNodeTerminalReachability, stepStream); t == nil || !letIn(t) {
+	if t := c.Fact(diag.HopNodeTerminalReachability, stepStream); t == nil || !sessionNotFound(t) {
 		return nil, ""
 	}
 	return unlistedIssuer(c, f)
@@ -155,7 +155,7 @@ func listenersDiffer(c *Case, f *diag.Fact) (*diag.Fact, string) {
 
 // neverAsked requires that the profile's listener does ask: some servers ask only once they know the path.
 func neverAsked(c *Case, f *diag.Fact) (*diag.Fact, string) {
-	if !asksForNoCert(f) || !asksForCert(c.fact(f.ID+"~"+counterProfileURL)) || bothMeant(c) {
+	if !asksForNoCert(f) || !asksForCert(c.fact(f.ID+"~"+counterProfileURL)) || agentEndpointWorks(c) {
 		return nil, ""
 	}
 	return f, where(f) + " asked for no certificate in its handshake"

@@ -31,7 +31,7 @@ func uncovered(h *Hop, c *Case, findings []diag.Finding) (out []diag.Finding) {
 		if s.Uses != "" || s.Optional {
 			continue
 		}
-		f := c.about(s)
+		f := c.judgedFact(s)
 		own := ownMachine(c, f)
 		if own == nil || slices.ContainsFunc(append(findings, out...), func(o diag.Finding) bool {
 			return slices.Contains(o.Evidence, f.ID) || (o.Signal == own.Signal && o.Status == own.Status)
@@ -72,7 +72,7 @@ func exhausted(c *Case, f *diag.Fact) *diag.Finding {
 // some processes only. A rule for the probe's process alone is not evidence about the agent.
 func denied(c *Case, f *diag.Fact) *diag.Finding {
 	d := f.Denial
-	if out := apart(c, f); out != nil {
+	if out := blockedByNamespace(c, f); out != nil {
 		out.Text += "; " + deniers(d)
 		return out
 	}

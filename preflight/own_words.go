@@ -13,8 +13,8 @@ import (
 // maxCause bounds what a finding quotes, in runes. The end of an error is its most specific part, so the end is kept.
 const maxCause = 200
 
-// ownWords selects the errors that node and platform recorded about the task of a hop's step.
-type ownWords struct {
+// recordedErrors selects the errors that node and platform recorded about the task of a hop's step.
+type recordedErrors struct {
 	signals []diag.Signal // of the findings that they explain
 	task    func(c *Case) string
 	reasons []diag.RecordReason // of the agent's record
@@ -22,15 +22,15 @@ type ownWords struct {
 	codes []string
 }
 
-// wordsOfTask are those about the claim and the result of a task.
-func wordsOfTask(task func(c *Case) string, codes ...string) *ownWords {
-	return &ownWords{[]diag.Signal{diag.SigResultPostFailed, diag.SigTaskClaimFailed}, task,
+// errorsOfTask are those about the claim and the result of a task.
+func errorsOfTask(task func(c *Case) string, codes ...string) *recordedErrors {
+	return &recordedErrors{[]diag.Signal{diag.SigResultPostFailed, diag.SigTaskClaimFailed}, task,
 		[]diag.RecordReason{diag.RecTaskResultPostFailed, diag.RecTaskClaimFailed}, codes}
 }
 
-// wordsOfStream are those about the node's stream of the walk's session.
-func wordsOfStream(signals ...diag.Signal) *ownWords {
-	return &ownWords{signals, sessionTask, []diag.RecordReason{diag.RecTerminalStreamFailed},
+// errorsOfStream are those about the node's stream of the walk's session.
+func errorsOfStream(signals ...diag.Signal) *recordedErrors {
+	return &recordedErrors{signals, sessionTask, []diag.RecordReason{diag.RecTerminalStreamFailed},
 		[]string{"node_stream_failed", "node_stream_mtls", "task_"}}
 }
 
@@ -39,7 +39,7 @@ func sessionTask(c *Case) string { return sessionField(c, "session.task_id") }
 
 // addTo adds to a hop's failing findings the error that the node, or else the platform, recorded for that very step of
 // this walk: it is closer to the cause than any guess. A nil receiver adds nothing.
-func (w *ownWords) addTo(findings []diag.Finding, c *Case) {
+func (w *recordedErrors) addTo(findings []diag.Finding, c *Case) {
 	explained := func(f diag.Finding) bool {
 		return f.Status == diag.StatusFail && slices.Contains(w.signals, f.Signal)
 	}
@@ -61,7 +61,7 @@ func (w *ownWords) addTo(findings []diag.Finding, c *Case) {
 }
 
 // find returns the newest error recorded for the task, and its source.
-func (w *ownWords) find(c *Case) (who, words string) {
+func (w *recordedErrors) find(c *Case) (who, words string) {
 	task := w.task(c)
 	mine := func(taskID, correlationID string) bool {
 		if task != "" && taskID != "" {

@@ -113,7 +113,7 @@ func TestCertificateIsNotTakenByAListenerThatAsksForNone(t *testing.T) {
 func TestOtherListenerIsShownARefusedCertificate(t *testing.T) {
 	e := testEnv()
 	f := &diag.Fact{Vantage: Node, Target: "https://node-api.test/x", Phase: "mtls", Failure: diag.MTLSUnknownCA}
-	vars := map[string]string{"session_id": nobody}
+	vars := map[string]string{"session_id": unknownSessionID}
 	ask := func() []Counter { return e.otherListener(f, e.Profile.NodeTerminalURL, profile.PathNodeTerminal, vars) }
 	if got := ask(); len(got) != 1 || hostPortOf(got[0].Request.Target) != "term.test:18443" {
 		t.Errorf("%+v", got)
@@ -145,7 +145,7 @@ func TestPairs(t *testing.T) {
 	e.Profile.NodeNameServers = []string{"192.0.2.53", "192.0.2.54:5353", "192.0.2.55", "192.0.2.56"}
 	e.Profile.NodeRuntimeResolveAddress = ""
 	reach := diag.Request{Op: diag.OpHTTP, Target: "${GPUAAS_API_URL}/healthz", CABundle: "/etc/gpuaas/ca-bundle.crt"}
-	ladder := func(f *diag.Fact) []Counter { return ladderCounters(e, f) }
+	ladder := func(f *diag.Fact) []Counter { return networkCounters(e, f) }
 	hop := func(h Hop) func(*diag.Fact) []Counter {
 		return func(f *diag.Fact) []Counter {
 			return h.Counter(e, NewCase(e.Subject, diag.Plan{}, diag.EndedCompleted, nil), f)

@@ -46,7 +46,7 @@ func failsAlike(b, a *diag.Fact) bool {
 
 // pair is a failing and a passing request of one step, from one vantage, that differ in exactly one input.
 type pair struct {
-	failing, passing asked
+	failing, passing requestRuns
 	changed          string
 }
 
@@ -84,7 +84,7 @@ func prove(c *Case, signal diag.Signal, failing string) (proof *diag.Proof, why 
 	if main == nil {
 		return nil, "", false
 	}
-	if u := instability(c, failing); u.unstable() && signal == diag.SigNetworkUnstable {
+	if u := ownRuns(c, failing); u.unstable() && signal == diag.SigNetworkUnstable {
 		return u.proof(), "", false
 	} else if u.mixed() || signal == diag.SigNetworkUnstable {
 		return nil, "", false
@@ -231,7 +231,7 @@ func askedAt(a, b *diag.Fact) (first, second string) {
 }
 
 // often returns how often a request had its result, if it ran more than once.
-func often(a *asked) string {
+func often(a *requestRuns) string {
 	if len(a.runs) < 2 {
 		return ""
 	}

@@ -90,7 +90,7 @@ func (u *unfinished) earliest() time.Duration { return silentFor + 2*u.c.rtt() }
 
 // silences adds a fact for every open request whose repeats were all silent alike, and for a login that gets no answer.
 func (u *unfinished) silences(rtt time.Duration) {
-	for q := range u.c.asked() {
+	for q := range u.c.allStepFacts() {
 		if q.runs[0].name != "" || q.runs[0].n == 0 { // the request has ended
 			continue
 		}
@@ -179,7 +179,7 @@ func (c *Case) steady(silent *diag.Fact) bool {
 		_, _, repeat := splitID(f.ID)
 		switch {
 		case f.Vantage != way || !f.Request.Op.Row().Ladder:
-		case fromAfar(f) && clean(f) && !loopback(f):
+		case answeredRemotely(f) && clean(f) && !loopback(f):
 			return true
 		case repeat > 0 && failsAlike(f, silent):
 			alike++
@@ -224,7 +224,7 @@ func (c *Case) rtt() time.Duration {
 		}
 	}
 	for f := range c.all() {
-		if fromAfar(f) && clean(f) && !loopback(f) {
+		if answeredRemotely(f) && clean(f) && !loopback(f) {
 			took(f.Vantage, f.TCP.DurationMS)
 		}
 		if f.SSH != nil {
@@ -237,11 +237,12 @@ func (c *Case) rtt() time.Duration {
 	return time.Duration(slices.Max(slices.Collect(maps.Values(quickest)))) * time.Millisecond
 }
 
-// foretell judges the walk while it runs, and reports the provisional blame to the observer. It returns when ctx ends.
-func (w *walker) foretell(ctx context.Context) {
+// reportProvisional judges the walk while it runs, and reports the provisional blame to the observer. It returns when
+// ctx ends.
+func (w *walker) reportProvisional(ctx context.Context) {
 	ticker := time.NewTicker(provisionalEvery)
 	defer ticker.Stop()
-	var shown forecast
+	var shown lastProvisional
 	for {
 		select {
 		case <-ctx.Done():
@@ -261,14 +262,14 @@ func (w *walker) foretell(ctx context.Context) {
 	}
 }
 
-// forecast is the last provisional blame that was reported.
-type forecast struct {
+// lastProvisional is the last provisional blame that was reported.
+type lastProvisional struct {
 	size int // number of facts at the last judgement
 	last Provisional
 }
 
 // next returns the provisional blame to report now; nil if it is unchanged.
-func (s *forecast) next(u *unfinished, size int) *Provisional {
+func (s *lastProvisional) next(u *unfinished, size int) *Provisional {
 	if size == s.size && u.login == nil { // without a new fact, only the silence of a login grows
 		return nil
 	}
@@ -330,7 +331,7 @@ func (w *walker) lookAtLogin(ctx context.Context) *diag.Fact {
 // Rehearse returns the provisional blames of a recorded walk, computed from the start and end times of its facts.
 func Rehearse(r *diag.Report) []Provisional {
 	var all []Provisional
-	var shown forecast
+	var shown lastProvisional
 	for at := silentFor; at <= time.Duration(r.Run.DurationMS)*time.Millisecond; at += provisionalEvery {
 		u, size := unfinishedAt(r, at)
 		if len(u.waiting) == 0 {

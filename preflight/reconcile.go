@@ -12,10 +12,10 @@ import (
 // file keeps them consistent: a walk that passes has no reason that needs an operator, and a reason that is about
 // another fault than the blame says so.
 
-// unfound fails a walk that passes if the platform's own state of the node or the workload gives a reason that needs an
-// operator and that no hop found. The finding is added to the hop that read that state. It reports whether one was
-// added.
-func unfound(c *Case, hops []diag.HopResult, v *diag.Verdict, k *diag.Classification) bool {
+// addUnfoundReason fails a walk that passes if the platform's own state of the node or the workload gives a reason that
+// needs an operator and that no hop found. The finding is added to the hop that read that state. It reports whether one
+// was added.
+func addUnfoundReason(c *Case, hops []diag.HopResult, v *diag.Verdict, k *diag.Classification) bool {
 	if (v.Outcome != diag.OutcomePass && v.Outcome != diag.OutcomeWarn) || !k.NeedsSomebody() {
 		return false
 	}
@@ -49,11 +49,11 @@ func readBy(c *Case, hops []diag.HopResult, k *diag.Classification) int {
 		first = diag.HopControlPlaneAccess
 	}
 	for _, id := range append([]diag.HopID{first}, row.With...) {
-		if i := slices.IndexFunc(hops, func(h diag.HopResult) bool { return h.ID == id && looked(h.Status) }); i >= 0 {
+		if i := slices.IndexFunc(hops, func(h diag.HopResult) bool { return h.ID == id && hasResult(h.Status) }); i >= 0 {
 			return i
 		}
 	}
-	return slices.IndexFunc(hops, func(h diag.HopResult) bool { return looked(h.Status) })
+	return slices.IndexFunc(hops, func(h diag.HopResult) bool { return hasResult(h.Status) })
 }
 
 // signalFor returns the signal for a reason that no hop found: the one for the node's own report, else the first one in
@@ -70,8 +70,9 @@ func signalFor(code diag.ReasonCode) diag.Signal {
 	return diag.SigHeartbeatStale
 }
 
-// beside describes how a reason relates to a blame that is about something else, "" if both are about the same.
-func beside(v *diag.Verdict, k *diag.Classification) string {
+// reasonVersusBlame describes how a reason relates to a blame that is about something else, "" if both are about the
+// same.
+func reasonVersusBlame(v *diag.Verdict, k *diag.Classification) string {
 	if v.Blame == nil || k.Reason == diag.ReasonNone {
 		return ""
 	}

@@ -185,9 +185,9 @@ func isMTLS(f diag.Failure) bool {
 // culpritAgentEnv is the culprit if the agent's environment is not known.
 const culpritAgentEnv = "node agent environment"
 
-// narrow adds the location of the fault, by the counter-probes of f, to its finding. It returns false if the operator,
-// like the node, gets no answer.
-func narrow(c *Case, f *diag.Fact, out *diag.Finding) bool {
+// locateFault adds the location of the fault, by the counter-probes of f, to its finding. It returns false if the
+// operator, like the node, gets no answer.
+func locateFault(c *Case, f *diag.Fact, out *diag.Finding) bool {
 	if misdirected(c, f) {
 		pinned, loginPasses := question(c, f.ID, counterPinned).first(), onlyAgentSees(c, f)
 		if inPhase(f, "dns") {

@@ -22,9 +22,9 @@ const (
 	silentVolley, volley = 4, 2
 )
 
-// rounds repeats a failing request in turn with those that differ from it in one input: failing, passing, failing,
+// repeater repeats a failing request in turn with those that differ from it in one input: failing, passing, failing,
 // passing. The repeats of a silent request begin while it is still open, and run beside it.
-type rounds struct {
+type repeater struct {
 	w      *walker
 	h      *Hop
 	step   Step
@@ -43,9 +43,9 @@ type rounds struct {
 	asked    map[string]int // runs by counter-probe; "" is the request itself
 }
 
-// beside starts to repeat a request once it has been silent for silentFor. The caller must call end or finish.
-func (w *walker) beside(walk, ctx context.Context, h *Hop, s Step, req diag.Request, budget *budgeted) *rounds {
-	r := &rounds{w: w, h: h, step: s, req: req, budget: budget, stopped: make(chan struct{}), asked: map[string]int{}}
+// startRepeats starts to repeat a request once it has been silent for silentFor. The caller must call end or finish.
+func (w *walker) startRepeats(walk, ctx context.Context, h *Hop, s Step, req diag.Request, budget *budgeted) *repeater {
+	r := &repeater{w: w, h: h, step: s, req: req, budget: budget, stopped: make(chan struct{}), asked: map[string]int{}}
 	ctx, r.cancel = context.WithCancel(ctx)
 	if s.Last || !repeatable(s, req) || !req.Op.Row().Ladder { // a second look is itself a repeat
 		close(r.stopped)
@@ -88,13 +88,13 @@ func repeatable(s Step, req diag.Request) bool {
 }
 
 // end stops the repeats that run beside the request.
-func (r *rounds) end() {
+func (r *repeater) end() {
 	r.cancel()
 	<-r.stopped
 }
 
 // finish repeats a request that failed, or waits for the repeats that began while it was open.
-func (r *rounds) finish(walk, ctx context.Context, f *diag.Fact) {
+func (r *repeater) finish(walk, ctx context.Context, f *diag.Fact) {
 	r.mu.Lock()
 	begun := r.begun
 	r.mu.Unlock()
@@ -112,7 +112,7 @@ func (r *rounds) finish(walk, ctx context.Context, f *diag.Fact) {
 }
 
 // run makes the rounds. While the request itself is silent, its first failing repeat is what is compared.
-func (r *rounds) run(walk, ctx context.Context) {
+func (r *repeater) run(walk, ctx context.Context) {
 	open := r.failing == nil
 	var compare []Counter
 	if !open {
@@ -150,7 +150,7 @@ func (r *rounds) run(walk, ctx context.Context) {
 }
 
 // volley returns copies of each request to send at once: on a lossy network, one alone may come out either way.
-func (r *rounds) volley(questions []Counter) []Counter {
+func (r *repeater) volley(questions []Counter) []Counter {
 	if r.failing != nil && !gotNoAnswer(r.failing) && !unreached(r.failing) {
 		return slices.Repeat(questions, volley)
 	}
@@ -159,7 +159,7 @@ func (r *rounds) volley(questions []Counter) []Counter {
 
 // worthwhile reports whether a failing request is repeated: not if it has an effect, nor if a limiter refused it, nor
 // for an operation on a host that has no counter-probe.
-func (r *rounds) worthwhile(compare []Counter) bool {
+func (r *repeater) worthwhile(compare []Counter) bool {
 	s := status(r.failing)
 	switch {
 	case !repeatable(r.step, r.req), r.failing.Throttled(), r.failing.Failure == diag.HostExhausted:
@@ -172,7 +172,7 @@ func (r *rounds) worthwhile(compare []Counter) bool {
 
 // sort selects the counter-probes that are worth repeating by their first answers: those that passed, and failed ones
 // that are compared with one that passed. The operator's are always repeated.
-func (r *rounds) sort(found []diag.Fact) (passed, compared []Counter) {
+func (r *repeater) sort(found []diag.Fact) (passed, compared []Counter) {
 	c := r.caseWith(r.failing)
 	var pass, fail []diag.Fact
 	for i := range found {
@@ -198,7 +198,7 @@ func (r *rounds) sort(found []diag.Fact) (passed, compared []Counter) {
 }
 
 // caseWith returns the case of the facts so far, with f as the request's own.
-func (r *rounds) caseWith(f *diag.Fact) *Case {
+func (r *repeater) caseWith(f *diag.Fact) *Case {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
 	c := r.w.snapshot()
@@ -208,7 +208,7 @@ func (r *rounds) caseWith(f *diag.Fact) *Case {
 
 // countersOf returns the probes that differ from a failing one in one input, without those that were sent before. A
 // fact for which the judge has no finding needs none.
-func (r *rounds) countersOf(f *diag.Fact) []Counter {
+func (r *repeater) countersOf(f *diag.Fact) []Counter {
 	if f.Failure == diag.HostExhausted {
 		return nil // more probes would use up more
 	}
@@ -216,7 +216,7 @@ func (r *rounds) countersOf(f *diag.Fact) []Counter {
 	if len(r.h.Judge(c)) == 0 {
 		return nil
 	}
-	counters := ladderCounters(r.w.env, f)
+	counters := networkCounters(r.w.env, f)
 	if r.h.Counter != nil {
 		counters = append(counters, r.h.Counter(r.w.env, c, f)...)
 	}
@@ -229,7 +229,7 @@ func (r *rounds) countersOf(f *diag.Fact) []Counter {
 
 // ask sends counter-probes, or the request itself again, all at once, if there is time. It records their facts, except
 // those that were cancelled because the request itself was answered meanwhile.
-func (r *rounds) ask(walk, ctx context.Context, counters []Counter) []diag.Fact {
+func (r *repeater) ask(walk, ctx context.Context, counters []Counter) []diag.Fact {
 	if !r.hasTime() {
 		return nil
 	}
@@ -283,7 +283,7 @@ func (r *rounds) ask(walk, ctx context.Context, counters []Counter) []diag.Fact 
 }
 
 // patience returns how long one repeat or counter-probe may take.
-func (r *rounds) patience(k Counter) time.Duration {
+func (r *repeater) patience(k Counter) time.Duration {
 	limit := time.Duration(k.Request.TimeoutMS) * time.Millisecond
 	switch {
 	case k.Name == "" && r.failing == nil:
@@ -297,4 +297,4 @@ func (r *rounds) patience(k Counter) time.Duration {
 }
 
 // hasTime reports whether the hop's budget has time for another request.
-func (r *rounds) hasTime() bool { return time.Until(r.budget.end()) >= counterLeast }
+func (r *repeater) hasTime() bool { return time.Until(r.budget.end()) >= counterLeast }

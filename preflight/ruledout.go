@@ -67,7 +67,7 @@ func phasesPassed(f *diag.Fact, as diag.Failure) []excluded {
 // sameFailure names the inputs that were changed without any change in the outcome.
 func sameFailure(f *diag.Fact, c *Case) []string {
 	var out []string
-	q := c.inquiry(f.ID)
+	q := c.factsOfID(f.ID)
 	if q == nil {
 		return nil
 	}

@@ -10,16 +10,16 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// instable holds the results of one request that ran several times.
-type instable struct {
+// runResults holds the results of one request that ran several times.
+type runResults struct {
 	passed, failed []*diag.Fact
 	unheard        []*diag.Fact // those of failed that got no answer
 	lossy          loss         // loss seen from the same vantage
 }
 
-// instability returns the results of a step's own request and its repeats.
-func instability(c *Case, step string) instable {
-	var u instable
+// ownRuns returns the results of a step's own request and its repeats.
+func ownRuns(c *Case, step string) runResults {
+	var u runResults
 	q := question(c, step, "")
 	if q == nil {
 		return u
@@ -45,18 +45,18 @@ func instability(c *Case, step string) instable {
 }
 
 // mixed reports whether only some of the runs passed.
-func (u *instable) mixed() bool { return len(u.passed) > 0 && len(u.failed) > 0 }
+func (u *runResults) mixed() bool { return len(u.passed) > 0 && len(u.failed) > 0 }
 
 // unstable reports whether only some of the runs were answered, and at least half of the silent ones were lost on the
 // path.
-func (u *instable) unstable() bool {
+func (u *runResults) unstable() bool {
 	return len(u.passed) > 0 && len(u.unheard) > 0 && 2*howMany(u.unheard, lostOnTheWay) >= len(u.unheard)
 }
 
 // late describes a request of which only some runs were answered although everything arrived each time; "" for any
 // other. The local kernel counts only its own retransmissions, so the answer may have been lost on the way back.
-func (u *instable) late() string {
-	if len(u.passed) == 0 || len(u.unheard) == 0 || howMany(u.unheard, arrived) < len(u.unheard) {
+func (u *runResults) late() string {
+	if len(u.passed) == 0 || len(u.unheard) == 0 || howMany(u.unheard, fullyAcknowledged) < len(u.unheard) {
 		return ""
 	}
 	return "; all packets were acknowledged: a slow server (or one of several), or answers lost on the way back"
@@ -75,14 +75,14 @@ func howMany(facts []*diag.Fact, is func(*diag.Fact) bool) (n int) {
 // answer, or the kernel had to send again.
 func lostOnTheWay(f *diag.Fact) bool { return inPhase(f, "dns", "tcp") || resent(f) }
 
-// arrived reports whether the far kernel accepted the connection and acknowledged all that was sent; false if the near
-// kernel does not report that.
-func arrived(f *diag.Fact) bool {
+// fullyAcknowledged reports whether the far kernel accepted the connection and acknowledged all that was sent; false if
+// the near kernel does not report that.
+func fullyAcknowledged(f *diag.Fact) bool {
 	return !inPhase(f, "dns", "tcp") && f.TCP != nil && f.TCP.Resent != nil && *f.TCP.Resent == 0
 }
 
 // proof returns the proof of instability: the same request with both outcomes.
-func (u *instable) proof() *diag.Proof {
+func (u *runResults) proof() *diag.Proof {
 	return &diag.Proof{
 		Failing: u.unheard[0].ID, Passing: u.passed[0].ID, Changed: diag.ChangedNothing,
 		Text:   fmt.Sprintf("the same request was sent %s: %s", times(len(u.passed)+len(u.failed)), u.words()),
@@ -91,7 +91,7 @@ func (u *instable) proof() *diag.Proof {
 }
 
 // words describes the results of the runs: "3 got no answer (dns_timeout 2, tcp_timeout 1), 4 passed".
-func (u *instable) words() string {
+func (u *runResults) words() string {
 	parts := []string{}
 	if n := len(u.unheard); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d got no answer (%s)", n, tally(u.unheard)))
@@ -124,9 +124,9 @@ func gotNoAnswer(f *diag.Fact) bool {
 	return f.Failure.Silent() && f.Failure != diag.Unknown && f.Request.Op.Row().Ladder
 }
 
-// fromAfar reports whether a remote host answered a request, even by a refusal. An error of the probing machine or
-// its helper does not count.
-func fromAfar(f *diag.Fact) bool {
+// answeredRemotely reports whether a remote host answered a request, even by a refusal. An error of the probing machine
+// or its helper does not count.
+func answeredRemotely(f *diag.Fact) bool {
 	switch f.Failure {
 	case diag.Cancelled, diag.Unsupported, diag.NotPermitted, diag.TCPNoRoute, diag.TCPNetUnreachable:
 		return false
@@ -161,13 +161,13 @@ type loss struct {
 func lossIn(c *Case, vantage string) loss {
 	var again *diag.Fact // the first by id that had to send again
 	found, unsteady := loss{vantage: vantage}, ""
-	for q := range c.asked() {
+	for q := range c.allStepFacts() {
 		for runs := range byQuestion(q.runs) {
 			silent := seenFrom(runs, vantage, gotNoAnswer)
 			if len(silent) == 0 {
 				continue
 			}
-			heard := seenFrom(runs, vantage, fromAfar)
+			heard := seenFrom(runs, vantage, answeredRemotely)
 			step, name, _ := splitID(runs[0].fact.ID)
 			unheard, id := waited(silent, heard), step+"~"+name
 			n, m, lost := len(heard), len(unheard), slices.ContainsFunc(unheard, lostOnTheWay)
@@ -180,7 +180,7 @@ func lossIn(c *Case, vantage string) loss {
 				n, n+m)
 		}
 		for _, f := range seenFrom(q.runs, vantage, resent) {
-			if fromAfar(f) && (again == nil || f.ID < again.ID) {
+			if answeredRemotely(f) && (again == nil || f.ID < again.ID) {
 				again = f
 			}
 		}
@@ -220,7 +220,7 @@ func judgeStability(c *Case, f *diag.Fact, out *diag.Finding) {
 	if name != "" || repeat != 0 || !f.Request.Op.Row().Ladder {
 		return
 	}
-	switch u := instability(c, step); {
+	switch u := ownRuns(c, step); {
 	case u.unstable():
 		reason := cmp.Or(out.Reason, diag.ReasonFor(out.Signal, out.Failure))
 		*out = diag.Finding{

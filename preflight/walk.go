@@ -80,7 +80,7 @@ func Walk(ctx context.Context, e *Env, plan diag.Plan, vantages map[string]Vanta
 	defer quiet()
 	var teller sync.WaitGroup
 	if observe != nil {
-		teller.Go(func() { w.foretell(telling) })
+		teller.Go(func() { w.reportProvisional(telling) })
 	}
 	done := make(chan struct{})
 	go func() {
@@ -193,22 +193,22 @@ func (w *walker) runStep(walk context.Context, h *Hop, s Step, begun func(), bud
 	}
 	req.ID = factID(h.ID, s.Name)
 	req.TimeoutMS = h.patience(s, budget.total).Milliseconds()
-	req.Fresh = req.Fresh || (w.env.Kept && s.From == Node && req.Op.Row().Ladder)
-	rounds := w.beside(walk, ctx, h, s, req, budget)
+	req.Fresh = req.Fresh || (w.env.ReusesVantage && s.From == Node && req.Op.Row().Ladder)
+	repeating := w.startRepeats(walk, ctx, h, s, req, budget)
 	f := w.probe(walk, ctx, s.From, []diag.Request{req})[0]
 	if early {
 		if !waitFor(walk, hopNames(s.Needs), w.hopDone) {
-			rounds.end()
+			repeating.end()
 			w.record(f)
 			return
 		}
 		if _, stop := w.mayRun(walk, s, false); stop {
-			rounds.end()
+			repeating.end()
 			return
 		}
 	}
 	if f.Failure == diag.OK || f.Failure == diag.Cancelled {
-		rounds.end()
+		repeating.end()
 	}
 	w.record(f)
 	w.mu.Lock()
@@ -224,12 +224,12 @@ func (w *walker) runStep(walk context.Context, h *Hop, s Step, begun func(), bud
 	// refused the operator must not get more requests.
 	if f.Failure == diag.OK || f.Failure == diag.Cancelled || (f.Vantage == Operator && f.Throttled()) ||
 		len(h.Judge(c)) == 0 {
-		rounds.end()
+		repeating.end()
 	} else {
-		rounds.finish(walk, ctx, &f)
+		repeating.finish(walk, ctx, &f)
 	}
 	if k, ok := familyCounter(s, &f); ok {
-		rounds.ask(walk, ctx, []Counter{k})
+		repeating.ask(walk, ctx, []Counter{k})
 	}
 }
 

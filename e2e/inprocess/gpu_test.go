@@ -171,7 +171,7 @@ func TestGPUsNotJudged(t *testing.T) {
 	})
 	t.Cleanup(func() { w.platform.APIEdge.Watch(nil) })
 	h, _, doc, err = w.lookAtGPUs(t)
-	if h.Status != diag.StatusSkipped || !strings.HasPrefix(h.Because, preflight.NobodyJudges()) || doc != nil ||
+	if h.Status != diag.StatusSkipped || !strings.HasPrefix(h.Because, preflight.WhyGPUsUnjudged()) || doc != nil ||
 		!errors.As(err, new(*ops.NotJudgedError)) {
 		t.Errorf("the hop is %s: %q; %+v, %v", h.Status, h.Because, doc, err)
 	}

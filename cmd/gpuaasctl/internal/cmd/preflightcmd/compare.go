@@ -139,7 +139,7 @@ func isReportFile(compare string) bool {
 }
 
 // elsewherePage is a comparison for people: its first line is the answer.
-func elsewherePage(e *preflight.Elsewhere) []page.Block {
+func elsewherePage(e *preflight.EnvironmentDiff) []page.Block {
 	side := func(s preflight.WalkedSide) string {
 		text := cmp.Or(s.NodeID, "no node") + ", profile " + cmp.Or(s.Profile, "none") + ": " + string(s.Outcome)
 		if s.Blame != "" {
