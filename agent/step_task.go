@@ -13,7 +13,7 @@ import (
 const (
 	CodeTaskUnverifiable = "task_unverifiable"
 	CodeTaskExpired      = "task_expired"
-	CodeAgentStopping    = "agent_stopping"
+	CodeAgentStopping    = wire.CodeAgentStopping
 )
 
 // wait starts a long poll, unless one is in flight, a back-off is running, or the task queue is full.

@@ -72,7 +72,7 @@ func terminalError(ctx context.Context, err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	if wire.Decided(e.Code) { // no failure of the terminal
+	if wire.Decided(e.Code) || e.Code == wire.CodeAgentStopping { // no failure of the terminal
 		return &taskError{code: e.Code, err: err}
 	}
 	if !e.Stream {

@@ -3,6 +3,7 @@ package preflight
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -27,6 +28,24 @@ const (
 	shellExit   = "exit"
 	streamLate  = "node_stream_timeout"
 )
+
+// agentStopping is the agent's word for a session that it ends because it is stopping.
+const agentStopping = "agent_stopping"
+
+// stoppedOpening reports whether an agent that was stopping ended a session: by its own word, or, as older agents do, by
+// a failure of the shell whose cause is a cancellation.
+func stoppedOpening(w *diag.WSFacts) bool {
+	return w.FrameCode == agentStopping || w.CloseReason == agentStopping ||
+		(isShellError(w.FrameCode) && strings.HasSuffix(w.FrameMessage, "context canceled"))
+}
+
+// stopText quotes what came of an agent that was stopping.
+func stopText(w *diag.WSFacts) string {
+	if w.FrameCode == "" {
+		return agentStopping + " " + afterMS(w)
+	}
+	return strings.TrimSpace(w.FrameCode + " " + w.FrameMessage)
+}
 
 // fieldClosedBy is the field with the side that ended a session, one of closers.
 const fieldClosedBy = "session.closed_by"
@@ -100,6 +119,9 @@ func streamCut(c *Case) cutVerdict {
 	}
 	w, reason := f.WS, sessionField(c, "session.close_reason")
 	switch {
+	case stoppedOpening(w), reason == agentStopping:
+		return cutVerdict{at: cutByAgent, direct: true,
+			text: "the agent was stopping, and ended the session: " + stopText(w)}
 	case browserNeverReachedGateway(c), isShellError(w.FrameCode), isShellError(w.CloseReason), w.ExitCode != nil:
 		return cutVerdict{}
 	case w.FrameCode == nodeLeft, w.CloseReason == nodeLeft, reason == nodeLeft:

@@ -8,7 +8,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-const stepAgent = "agent"
+const (
+	stepAgent      = "agent"
+	stepAgentAfter = "agent_after"
+)
 
 // agentStep reads the agent's unit again if the node's side of the session ended, to see whether the agent survived.
 func agentStep() Step {
@@ -26,10 +29,33 @@ func agentStep() Step {
 	}
 }
 
+// agentAfterStep reads the agent's unit again if the agent reports a failure of the shell: a restart kills the programs
+// that an agent runs, and what they report then is no evidence.
+func agentAfterStep() Step {
+	s := agentStep()
+	s.Name, s.Fields, s.After = stepAgentAfter, nil, s.After[:1]
+	s.Unless = func(c *Case) string {
+		if shellFailed(c) {
+			return ""
+		}
+		return "the agent reported no failure of the shell"
+	}
+	return s
+}
+
+// shellFailed reports whether the agent reported a failure of the user or the shell, or the shell's end.
+func shellFailed(c *Case) bool {
+	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
+	return f != nil && f.WS != nil && !f.Passed() && (isShellError(f.WS.FrameCode) || f.WS.ExitCode != nil)
+}
+
 // agentGone describes how the agent's process ended during the session; "" if it did not, or if that is not known.
 func agentGone(c *Case) string {
 	f, first := c.Fact(diag.HopGatewayNodeStream, stepAgent), c.Fact(diag.HopNodeReadiness, stepProcess)
 	session := c.Fact(diag.HopBrowserTerminalWS, stepSession)
+	if f == nil {
+		f = c.Fact(diag.HopTerminalStartup, stepAgentAfter)
+	}
 	if f == nil || f.Unit == nil {
 		return ""
 	}

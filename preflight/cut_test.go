@@ -124,6 +124,16 @@ func TestCuts(t *testing.T) {
 			diag.HopGatewayNodeStream, "node-facing terminal endpoint", "kept running"},
 		"agent stops": {cutWorld(closed, node("1001", "agent_stopping")), diag.HopGatewayNodeStream, "node runtime",
 			"1001 agent_stopping"},
+		"agent stops while it opens": {
+			cutWorld(diag.WSFacts{FirstFrame: "error", FrameCode: "agent_stopping", Ended: diag.WSEndClose},
+				map[string]string{"session.close_reason": "agent_stopping", "session.task_status": "failed"}),
+			diag.HopGatewayNodeStream, "node runtime", "the agent was stopping, and ended the session: agent_stopping",
+		},
+		"older agent stops while it opens": {
+			cutWorld(shellError("pty_failed", "wait for the shell: context canceled"),
+				map[string]string{"session.close_reason": "pty_failed", "session.task_status": "failed"}),
+			diag.HopGatewayNodeStream, "node runtime", "the agent was stopping, and ended the session: pty_failed wait",
+		},
 		"agent is another": {
 			cutWorld(closed, node("1006", ""), agent(diag.UnitFacts{Active: "active", Sub: "running", PID: 77}, diag.OK)),
 			diag.HopGatewayNodeStream, "node runtime", "process 42 was replaced by 77",
@@ -158,6 +168,43 @@ func TestCuts(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// shellError is a session that an agent ended with an error frame.
+func shellError(code, message string) diag.WSFacts {
+	return diag.WSFacts{FirstFrame: "error", FrameCode: code, FrameMessage: message, Ended: diag.WSEndClose,
+		CloseCode: 4502, CloseReason: code}
+}
+
+// TestNoShellIsBlamedForItsAgentsRestart: a restart of the agent kills what it runs, so its report about user or shell
+// is evidence only if the same process of the agent survived it.
+func TestNoShellIsBlamedForItsAgentsRestart(t *testing.T) {
+	exit := 143
+	for name, ws := range map[string]diag.WSFacts{
+		"a look-up was killed":   shellError("pty_failed", `look up user "tenant01": getent ended with status 143: `),
+		"systemd-run was killed": shellError("pty_exited", "the shell ended at once with code 143"),
+		"the shell was killed":   {FirstFrame: "ready", ExitCode: &exit, Ended: diag.WSEndClose, CloseReason: "exit"},
+	} {
+		for _, pid := range []int{42, 77} {
+			t.Run(fmt.Sprint(name, " by process ", pid), func(t *testing.T) {
+				w := cutWorld(ws, map[string]string{"session.close_reason": ws.CloseReason, "session.task_status": "failed"})
+				w["workload_terminal_startup_failure/agent_after"] = func(f *diag.Fact) {
+					f.Unit, f.Failure = &diag.UnitFacts{Active: "active", Sub: "running", PID: pid}, diag.OK
+				}
+				r := walkWith(t, w)
+				h := hopOf(r, diag.HopTerminalStartup)
+				if lived := pid == 42; lived != (h.Status == diag.StatusFail) || lived != (r.Verdict.Blame != nil) {
+					t.Errorf("%s: %s\n%s", h.Status, h.Because, describe(r))
+				} else if !lived && (h.Status != diag.StatusInconclusive || !strings.Contains(h.Because, "replaced by 77") ||
+					!strings.Contains(h.Because, "walk again")) {
+					t.Errorf("%s: %s", h.Status, h.Because)
+				}
+				if _, err := Replay(r); err != nil {
+					t.Error(err)
+				}
+			})
+		}
 	}
 }
 

@@ -28,6 +28,7 @@ func terminalStartup() Hop {
 				Ask: func(_ *Env, c *Case) diag.Request { return diag.Request{Op: diag.OpUser, Target: osUser(c)} },
 			},
 			shellStep(),
+			agentAfterStep(),
 		},
 		Judge: func(c *Case) []diag.Finding {
 			if f := c.Fact(id, stepUser); f != nil && (f.Failure == diag.UserMissing || f.Failure == diag.ShellMissing) {
@@ -92,6 +93,9 @@ func judgeShell(c *Case) []diag.Finding {
 	case cut.at != cutNowhere:
 		return []diag.Finding{undecided(f, "the stream was cut before the shell could be judged: %s%s", cut.text,
 			lastLines(f))}
+	case shellFailed(c) && agentGone(c) != "": // its programs and the shell may have been killed with it
+		return []diag.Finding{walkAgain(f, fmt.Sprintf("%s, so its report about the shell is no evidence (%s): walk again",
+			agentGone(c), saw(f)))}
 	case isShellError(f.WS.FrameCode):
 		out := fail(diag.SigPTYFailed, f, "the agent could not start the terminal: %s %s", f.WS.FrameCode, f.WS.FrameMessage)
 		out.Direct = true // the agent itself reports it, over a stream that works

@@ -260,9 +260,10 @@ func heartbeatRefused(c *Case, _ *diag.Fact) (*diag.Fact, string) {
 	return record, fmt.Sprintf("the agent's heartbeats are answered HTTP %d", e.Status)
 }
 
-// shellWord holds if the agent reports a fault of user or shell, over a stream that the gateway has in its row.
+// shellWord holds if the agent reports a fault of user or shell, over a stream that the gateway has in its row, and
+// neither stopped nor was replaced meanwhile.
 func shellWord(c *Case, f *diag.Fact) (*diag.Fact, string) {
-	if f.WS == nil || !streamCame(c) {
+	if f.WS == nil || !streamCame(c) || stoppedOpening(f.WS) || agentGone(c) != "" {
 		return nil, ""
 	}
 	switch f.WS.FrameCode {

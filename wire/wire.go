@@ -97,6 +97,9 @@ const (
 	CodeSessionStore      = "session_store_unavailable" // Redis does not answer
 	CodeNodeStreamMTLS    = "node_stream_mtls"
 	CodeRateLimited       = "rate_limit_exceeded" // a limiter refused the request before it reached a server
+	// CodeAgentStopping is the reason in the close frame of the node's stream, with the code 1001, and the error code of
+	// a task that the agent did not finish because it was stopping. It is no failure of the terminal.
+	CodeAgentStopping = "agent_stopping"
 )
 
 // Codes of a cleanup that did not complete, in addition to CodeUserMissing.

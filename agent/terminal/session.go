@@ -15,6 +15,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,6 +85,10 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	s := &Session{conn: conn}
 	if err := s.start(ctx, o); err != nil {
 		e := overruled(ctx, err)
+		if e.Code == wire.CodeAgentStopping { // as in Run: a stop has no error frame
+			conn.Close(ws.GoingAway, e.Code, closeTimeout)
+			return nil, e
+		}
 		_ = s.send(wire.Frame{Type: "error", Code: e.Code, Message: e.Error(), CorrelationID: o.Correlation})
 		conn.Close(ws.Normal, e.Code, closeTimeout)
 		return nil, e
@@ -96,15 +101,37 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	return s, nil
 }
 
-// overruled returns a failure as an *Error. If a decision canceled ctx, the error has that decision's code,
-// whatever step failed.
+// overruled returns a failure as an *Error. If ctx was canceled, the error has the code of the decision that did that,
+// or wire.CodeAgentStopping, whatever step failed: a failure under a cancellation is no evidence about user or shell.
 func overruled(ctx context.Context, err error) *Error {
 	var e *Error
 	if !errors.As(err, &e) {
 		e = &Error{Code: wire.CodePTYFailed, Err: err}
 	}
-	e.Code = decisionOf(ctx, e.Code)
+	if !e.Stream && !slices.Contains(accountCodes[:], e.Code) {
+		awaitStop(ctx)
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		e.Code = decisionOf(ctx)
+	}
 	return e
+}
+
+// accountCodes are the failures that were read from the account. Any other failure may be a program that was killed.
+var accountCodes = [...]string{wire.CodeUserMissing, wire.CodeShellMissing, wire.CodeUserRefused}
+
+// stopNotice is how much earlier a stop may kill a program of the agent than it cancels the agent's context: systemd
+// signals the whole control group at once, and the agent's signal handler may be late.
+const stopNotice = 500 * time.Millisecond
+
+// awaitStop waits until ctx is done, at most stopNotice.
+func awaitStop(ctx context.Context) {
+	timer := time.NewTimer(stopNotice)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
 }
 
 // Confinement returns the limits of the session.
@@ -192,6 +219,9 @@ func streamError(ctx context.Context, resp *http.Response, err error) *Error {
 // CodeStreamFailed is the code of a node stream failure without a more specific code.
 const CodeStreamFailed = "node_stream_failed"
 
+// shellExited is the end of a session whose shell exited by itself.
+const shellExited = "shell_exited"
+
 // End describes how a session ended.
 type End struct {
 	Why      string // shell_exited | stream_closed | agent_stopping, or the decision that ended it: one of wire.End*
@@ -222,7 +252,9 @@ func (s *Session) Run(ctx context.Context) End {
 	end := End{Why: "stream_closed"}
 	select {
 	case <-s.shell.exited:
-		end = End{Why: "shell_exited", ExitCode: s.shell.code}
+		if end = s.shellEnd(ctx); end.Why != shellExited {
+			break
+		}
 		_ = s.shell.master.SetReadDeadline(time.Now().Add(drain))
 		select {
 		case <-outDone:
@@ -240,20 +272,21 @@ func (s *Session) Run(ctx context.Context) End {
 		}
 		select {
 		case <-s.shell.exited:
-			end = End{Why: "shell_exited", ExitCode: s.shell.code}
-			_ = s.send(wire.Frame{Type: "exit", ExitCode: &end.ExitCode})
+			if end = s.shellEnd(ctx); end.Why == shellExited {
+				_ = s.send(wire.Frame{Type: "exit", ExitCode: &end.ExitCode})
+			}
 		case <-ctx.Done():
-			end.Why = decisionOf(ctx, "agent_stopping")
+			end.Why = decisionOf(ctx)
 		case <-time.After(farewell):
 		}
 	case <-ctx.Done():
-		end.Why = decisionOf(ctx, "agent_stopping")
+		end.Why = decisionOf(ctx)
 	}
 	pingEnd()
 	s.shell.end()
 	code := ws.Normal
 	switch {
-	case end.Why == "agent_stopping":
+	case end.Why == wire.CodeAgentStopping:
 		code = ws.GoingAway
 	case wire.Decided(end.Why):
 		code = closeDecided
@@ -263,13 +296,25 @@ func (s *Session) Run(ctx context.Context) End {
 	return end
 }
 
-// decisionOf returns the code of the decision that canceled ctx, or otherwise if it was none.
-func decisionOf(ctx context.Context, otherwise string) string {
+// shellEnd returns how the session ended, once its shell has exited: by the stop or the decision that killed the shell,
+// else by the shell itself.
+func (s *Session) shellEnd(ctx context.Context) End {
+	if s.shell.code >= signaled {
+		awaitStop(ctx)
+	}
+	if ctx.Err() != nil {
+		return End{Why: decisionOf(ctx)}
+	}
+	return End{Why: shellExited, ExitCode: s.shell.code}
+}
+
+// decisionOf returns the code of the decision that canceled ctx, or wire.CodeAgentStopping if it was none.
+func decisionOf(ctx context.Context) string {
 	var why Decided
 	if errors.As(context.Cause(ctx), &why) {
 		return string(why)
 	}
-	return otherwise
+	return wire.CodeAgentStopping
 }
 
 // in copies the stream to the PTY until either ends, and returns the gateway's close reason.

@@ -3,6 +3,7 @@ package terminal
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -197,16 +198,80 @@ func TestNoGateway(t *testing.T) {
 // TestADecisionHasItsOwnCode: a decision during the lookup of the login is not reported as a failure of the
 // terminal.
 func TestADecisionHasItsOwnCode(t *testing.T) {
+	ctx, end := context.WithCancelCause(t.Context())
+	c, failed := openSlowly(t, ctx, "exec sleep 60", func() { end(Decided(wire.EndAllocationReleased)) })
+	if e, ok := (<-failed).(*Error); !ok || e.Code != wire.EndAllocationReleased {
+		t.Errorf("error %+v", e)
+	}
+	if f, _ := frame(t, c); f.Type != "error" || f.Code != wire.EndAllocationReleased {
+		t.Errorf("frame %+v", f)
+	}
+}
+
+// TestAStopIsNoFailureOfUserOrShell: an agent that stops while it opens a terminal closes the stream as it closes an
+// open session, and sends no error frame. systemd signals the agent's programs together with the agent, so a look-up
+// may die before the agent's context is canceled.
+func TestAStopIsNoFailureOfUserOrShell(t *testing.T) {
+	for name, tc := range map[string]struct {
+		getent string
+		late   time.Duration // of the cancellation
+	}{
+		"the context first": {"exec sleep 60", 0},
+		"a program first":   {"kill -TERM $$", stopNotice / 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			c, failed := openSlowly(t, ctx, tc.getent, func() { time.AfterFunc(tc.late, stop) })
+			if e, ok := (<-failed).(*Error); !ok || e.Code != wire.CodeAgentStopping {
+				t.Errorf("error %+v", e)
+			}
+			_, data, err := c.Read(t.Context())
+			var closed websocket.CloseError
+			if !errors.As(err, &closed) || closed.Code != websocket.StatusGoingAway ||
+				closed.Reason != wire.CodeAgentStopping {
+				t.Errorf("the stream has %q, then %v", data, err)
+			}
+		})
+	}
+}
+
+// TestAStopThatKillsTheShellFirst: a session whose shell dies by the stop ends by the stop, and sends no exit frame.
+func TestAStopThatKillsTheShellFirst(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	c, ended := open(t, ctx)
+	frame(t, c)
+	time.AfterFunc(stopNotice/10, stop)
+	typed(t, c, "kill -KILL $$\n")
+	for {
+		kind, data, err := c.Read(t.Context())
+		if kind == websocket.MessageText && err == nil {
+			t.Errorf("frame %s", data)
+		}
+		if err != nil {
+			if websocket.CloseStatus(err) != websocket.StatusGoingAway {
+				t.Errorf("the stream ended with %v", err)
+			}
+			break
+		}
+	}
+	if end := ends(t, ended); end.Why != wire.CodeAgentStopping {
+		t.Errorf("end %+v", end)
+	}
+}
+
+// openSlowly opens a terminal whose look-up runs a shell script instead of getent, and calls looked once that runs.
+func openSlowly(t *testing.T, ctx context.Context, getent string, looked func()) (*websocket.Conn, <-chan error) {
+	t.Helper()
 	g := newGateway(t)
 	o := g.options(t)
 	bin := t.TempDir()
 	asked := filepath.Join(bin, "asked")
-	script := "#!/bin/sh\n: >" + asked + "\nexec sleep 60\n"
+	script := "#!/bin/sh\n: >" + asked + "\n" + getent + "\n"
 	if err := os.WriteFile(filepath.Join(bin, "getent"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	ctx, end := context.WithCancelCause(t.Context())
 	failed := make(chan error, 1)
 	go func() {
 		_, err := Open(ctx, o)
@@ -221,13 +286,8 @@ func TestADecisionHasItsOwnCode(t *testing.T) {
 			t.Fatal("the login is not looked up")
 		}
 	}
-	end(Decided(wire.EndAllocationReleased))
-	if e, ok := (<-failed).(*Error); !ok || e.Code != wire.EndAllocationReleased {
-		t.Errorf("error %+v", e)
-	}
-	if f, _ := frame(t, c); f.Type != "error" || f.Code != wire.EndAllocationReleased {
-		t.Errorf("frame %+v", f)
-	}
+	looked()
+	return c, failed
 }
 
 // TestErrorDoesNotWaitForTheGateway: the task's result must not depend on a gateway that does not answer a close.

@@ -30,6 +30,8 @@ const (
 	// farewell is how long to wait for the exit of a shell that has closed its terminal: on a busy machine an exit
 	// may take long.
 	farewell = 5 * time.Second
+	// signaled is the lowest exit code of a shell that a signal ended.
+	signaled = 128
 	// ptyHolds is more than the kernel buffers of a PTY's unread output.
 	ptyHolds = 128 << 10
 )

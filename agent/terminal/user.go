@@ -24,7 +24,10 @@ type user struct {
 // UserID returns a login's id from the host's name service. Its error is an *Error.
 func UserID(ctx context.Context, name string) (uint32, error) {
 	u, err := find(ctx, name)
-	return u.UID, err
+	if err != nil {
+		return u.UID, overruled(ctx, err)
+	}
+	return u.UID, nil
 }
 
 // lookup is find plus the login's groups; it refuses a login without a usable shell. Its error is an *Error.
