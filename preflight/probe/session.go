@@ -16,6 +16,12 @@ import (
 // lastWords is how long to wait for the close frame after an error frame, or after the shell's end.
 const lastWords = 500 * time.Millisecond
 
+// noHistory is typed first: without HISTFILE, neither bash nor zsh writes what was typed to the tenant's home, even if
+// the shell is hung up. It is a line of its own, so that a shell that rejects it still runs the next one. Each line begins
+// with a blank for shells that keep such lines out of their history. Only a zsh that appends each line as it is entered,
+// and has no HIST_IGNORE_SPACE, keeps this one line.
+const noHistory = " unset HISTFILE\n"
+
 // askAgain is when a shell that did not answer is asked in the second way: later than a slow prompt, and well within a
 // session's budget.
 const askAgain = 3 * time.Second
@@ -54,7 +60,7 @@ type terminal struct {
 // session goes the whole way: upgrade, first frame, a nonce computed by a shell at the far end, and an orderly close.
 func (p *Prober) session(ctx context.Context, req diag.Request, f *diag.Fact) {
 	p.inShell(ctx, req, f, func(ctx context.Context, t *terminal) {
-		if t.ws.Write(ws.Binary, []byte("exit\n")) == nil {
+		if t.ws.Write(ws.Binary, []byte(" exit\n")) == nil {
 			t.waitEnd(ctx)
 		}
 	})
@@ -234,8 +240,8 @@ func (t *terminal) waitEnd(ctx context.Context) {
 }
 
 // compute lets the shell at the far end multiply, which a terminal that only echoes cannot. The multiplication runs in
-// a subshell, since a shell that cannot fork is useless. A leading blank keeps the line out of most shells' histories.
-// The second way is for shells without arithmetic. It reports whether a shell answered.
+// a subshell, since a shell that cannot fork is useless. The second way is for shells without arithmetic. It reports
+// whether a shell answered.
 func (t *terminal) compute(ctx context.Context) bool {
 	pty := t.pty()
 	began := time.Now()
@@ -249,7 +255,11 @@ func (t *terminal) compute(ctx context.Context) bool {
 	}
 	again := time.NewTimer(askAgain)
 	defer again.Stop()
-	err := ask()
+	t.typed = append(t.typed, strings.TrimSpace(noHistory))
+	err := t.ws.Write(ws.Binary, []byte(noHistory))
+	if err == nil {
+		err = ask()
+	}
 	for err == nil {
 		for _, want := range wants {
 			if strings.Contains(t.out.text, want) {

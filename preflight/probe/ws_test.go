@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -109,10 +111,16 @@ func echo(ctx context.Context, c *websocket.Conn) {
 }
 
 // ttyOf runs a real shell on a real PTY behind the WebSocket.
-func ttyOf(argv ...string) func(context.Context, *websocket.Conn) {
+func ttyOf(argv ...string) func(context.Context, *websocket.Conn) { return ttyIn("", argv...) }
+
+// ttyIn is ttyOf with a home folder.
+func ttyIn(home string, argv ...string) func(context.Context, *websocket.Conn) {
 	return func(ctx context.Context, c *websocket.Conn) {
 		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 		cmd.Env = []string{"PATH=/usr/bin:/bin", "PS1=\x1b[32m$ \x1b[0m", "TERM=xterm-256color"}
+		if home != "" {
+			cmd.Env = append(cmd.Env, "HOME="+home)
+		}
 		tty, err := pty.Start(cmd)
 		if err != nil {
 			_ = c.Write(ctx, websocket.MessageText, []byte(`{"type":"error","code":"pty_failed"}`))
@@ -166,6 +174,47 @@ func TestSessionComputesInARealShell(t *testing.T) {
 	}
 	if f.DNS == nil || f.TCP == nil || f.TLS == nil || !f.TLS.Verified || f.HTTP == nil || f.HTTP.Status != 101 {
 		t.Errorf("a rung is missing: %+v", f)
+	}
+}
+
+// TestSessionLeavesNoHistory: a session writes nothing to the tenant's home, whether its shell exits or is hung up, and
+// also if the shell keeps lines that begin with a blank and appends each line as it is entered.
+func TestSessionLeavesNoHistory(t *testing.T) {
+	const kept = "PROMPT_COMMAND='history -a'\nHISTCONTROL=\n"
+	for name, argv := range map[string][]string{"bash": {"/bin/bash", "--login", "-i"}, "sh": {"/bin/sh", "-l", "-i"}} {
+		for _, end := range []string{"exit", "hang-up"} {
+			t.Run(name+" "+end, func(t *testing.T) {
+				home, ended := t.TempDir(), make(chan struct{})
+				for file, text := range map[string]string{".bash_profile": kept, ".bash_history": "earlier\n"} {
+					if err := os.WriteFile(filepath.Join(home, file), []byte(text), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				shell := ttyIn(home, argv...)
+				ca := newAuthority(t, "ca")
+				req := wsRequest(diag.OpSession, site(t, ca.leaf(t, leafOf{}), gateway(t, wsAccept(),
+					func(ctx context.Context, c *websocket.Conn) { defer close(ended); shell(ctx, c) })).URL, ca)
+				computed := false
+				if end == "exit" {
+					f := run(t, req)
+					computed = f.PTY != nil && f.PTY.NonceOK
+				} else {
+					ctx, cancel := context.WithCancel(t.Context())
+					(&Prober{}).HoldSession(ctx, req, " :\n", func() { computed = true; cancel() })
+				}
+				<-ended
+				if !computed {
+					t.Fatal("no shell computed")
+				}
+				files, err := os.ReadDir(home)
+				if err != nil || len(files) != 2 {
+					t.Errorf("the home has %v, %v", files, err)
+				}
+				if text, err := os.ReadFile(filepath.Join(home, ".bash_history")); err != nil || string(text) != "earlier\n" {
+					t.Errorf("the history is %q, %v", text, err)
+				}
+			})
+		}
 	}
 }
 
