@@ -49,6 +49,8 @@ var errnoWords = map[syscall.Errno]diag.Failure{
 	syscall.EPIPE:         diag.TCPReset,
 	syscall.EHOSTUNREACH:  diag.TCPNoRoute,
 	syscall.EHOSTDOWN:     diag.TCPNoRoute,
+	syscall.ENONET:        diag.TCPNoRoute, // ICMP: the host is isolated
+	syscall.ENOPROTOOPT:   diag.TCPNoRoute, // ICMP: protocol unreachable, as firewalls reject by --reject-with
 	syscall.EINVAL:        diag.TCPNoRoute, // connect's error for a blackhole route
 	syscall.ENETUNREACH:   diag.TCPNetUnreachable,
 	syscall.ENETDOWN:      diag.TCPNetUnreachable,
@@ -84,6 +86,7 @@ var jumpWords = [...]struct {
 	{"i/o timeout", diag.TCPTimeout},
 	{"connection reset", diag.TCPReset},
 	{"no route to host", diag.TCPNoRoute},
+	{"protocol not available", diag.TCPNoRoute}, // ENOPROTOOPT
 	{"network is unreachable", diag.TCPNetUnreachable},
 	{"operation not permitted", diag.TCPDenied},
 	{"administratively prohibited", diag.TCPDenied},

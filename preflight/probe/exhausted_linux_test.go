@@ -349,6 +349,8 @@ func TestErrnoWords(t *testing.T) {
 		{syscall.ETIMEDOUT, "connect", diag.TCPTimeout, diag.DNSTimeout, diag.TCPTimeout},
 		{syscall.ECONNREFUSED, "connect", diag.TCPRefused, diag.DNSRefused, diag.TCPRefused},
 		{syscall.EHOSTUNREACH, "connect", diag.TCPNoRoute, diag.TCPNoRoute, diag.TCPNoRoute},
+		{syscall.ENOPROTOOPT, "connect", diag.TCPNoRoute, diag.TCPNoRoute, diag.TCPNoRoute},
+		{syscall.ENONET, "connect", diag.TCPNoRoute, diag.TCPNoRoute, diag.TCPNoRoute},
 		{syscall.ENETUNREACH, "connect", diag.TCPNetUnreachable, diag.TCPNetUnreachable, diag.TCPNetUnreachable},
 	} {
 		name := unix.ErrnoName(tc.errno) + " of " + tc.call

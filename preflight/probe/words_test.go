@@ -140,6 +140,7 @@ var tcpMisfortunes = []misfortune{
 		return run(t, diag.Request{Op: diag.OpHTTP, Target: "http://" + addr + "/"})
 	}},
 	{diag.TCPNoRoute, "tcp", "host unreachable", dialed(syscall.EHOSTUNREACH)},
+	{diag.TCPNoRoute, "tcp", "protocol unreachable", dialed(syscall.ENOPROTOOPT)},
 	{diag.TCPNetUnreachable, "tcp", "network unreachable", dialed(syscall.ENETUNREACH)},
 	{diag.TCPDenied, "tcp", "EPERM", dialed(syscall.EPERM)},
 	{diag.TCPDenied, "tcp", "EACCES", dialed(syscall.EACCES)},
