@@ -24,5 +24,5 @@ var exitRows = [...]ExitRow{
 	{ExitInconclusive, "inconclusive: something that was planned could not be measured (an operator without an SSH key, or without a known host key, is an example), an unanswered hop may explain all that failed, or the deadline ended the walk; under `--fail-on regression` also a pass that had nothing to compare with. A drill decided nothing (`infra`, `conflict`, `aborted_guard`)"},
 	{ExitRegression, "a pass or a warning that regressed, under `--fail-on regression`"},
 	{ExitResidue, "residue: a machine differs from its state before a drill. Takes precedence over every other code, 130 included"},
-	{ExitInterrupted, "interrupted by Ctrl-C; the partial report is written, and a drill is reverted"},
+	{ExitInterrupted, "interrupted by Ctrl-C; from the first request on, the partial report is written, and a drill is reverted"},
 }
