@@ -32,8 +32,8 @@ const (
 // agentStopping is the agent's word for a session that it ends because it is stopping.
 const agentStopping = "agent_stopping"
 
-// stoppedOpening reports whether an agent that was stopping ended a session: by its own word, or, as older agents do, by
-// a failure of the shell whose cause is a cancellation.
+// stoppedOpening reports whether an agent that was stopping ended a session: by its own word, or, as older agents do,
+// by a failure of the shell whose cause is a cancellation.
 func stoppedOpening(w *diag.WSFacts) bool {
 	return w.FrameCode == agentStopping || w.CloseReason == agentStopping ||
 		(isShellError(w.FrameCode) && strings.HasSuffix(w.FrameMessage, "context canceled"))
