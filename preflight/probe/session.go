@@ -17,9 +17,9 @@ import (
 const lastWords = 500 * time.Millisecond
 
 // noHistory is typed first: without HISTFILE, neither bash nor zsh writes what was typed to the tenant's home, even if
-// the shell is hung up. It is a line of its own, so that a shell that rejects it still runs the next one. Each line begins
-// with a blank for shells that keep such lines out of their history. Only a zsh that appends each line as it is entered,
-// and has no HIST_IGNORE_SPACE, keeps this one line.
+// the shell is hung up. It is a line of its own, so that a shell that rejects it still runs the next one. Each line
+// begins with a blank for shells that keep such lines out of their history. Only a zsh that appends each line as it is
+// entered, and has no HIST_IGNORE_SPACE, keeps this one line.
 const noHistory = " unset HISTFILE\n"
 
 // askAgain is when a shell that did not answer is asked in the second way: later than a slow prompt, and well within a
