@@ -199,11 +199,10 @@ func TestBlame(t *testing.T) {
 		}, {
 			name: "three faults at once",
 			answers: with(silentAgent(), answers{
-				"node_readiness/disk":    func(f *diag.Fact) { f.Failure, f.Errno = diag.DiskFull, "ENOSPC" },
-				"node_readiness/process": unitDown,
-				"terminal_public_route/healthz": func(f *diag.Fact) {
-					f.Failure, f.Phase, f.HTTP = diag.HTTPStatus, "http", &diag.HTTPFacts{Status: 404}
-				},
+				"node_readiness/disk":           func(f *diag.Fact) { f.Failure, f.Errno = diag.DiskFull, "ENOSPC" },
+				"node_readiness/process":        unitDown,
+				"terminal_public_route/healthz": answerWith(diag.HTTPStatus, "http", 404, nil),
+				"browser_terminal_ws/session":   refusedUpgrade(404),
 			}),
 			first: diag.HopNodeHeartbeat, blame: diag.HopNodeReadiness, signal: diag.SigDiskFull, confidence: diag.Proven,
 			symptoms: []diag.HopID{diag.HopNodeHeartbeat, diag.HopNodeTaskRoundtrip},

@@ -96,12 +96,14 @@ func (h *Hop) patience(s Step, budget time.Duration) time.Duration {
 type Step struct {
 	Name    string
 	From    string
-	Timeout time.Duration        // of one request, see patience; must leave time in the hop's budget for counter-probes
-	Needs   []diag.HopID         // hops that must pass before this step runs; a skipped hop has not passed
-	After   []string             // ids of facts that Ask reads: the plan must have them, and they are measured first
-	When    func(c *Case) string // why the step cannot run, by the facts; "": it can
-	Ask     func(e *Env, c *Case) diag.Request
-	Uses    string // id of another hop's fact that this step judges; it then measures nothing
+	Timeout time.Duration // of one request, see patience; must leave time in the hop's budget for counter-probes
+	Needs   []diag.HopID  // hops that must pass before this step runs; a skipped hop has not passed
+	// Overrules is for a step that uses the service whose health page a hop of Needs requests; nil: none.
+	Overrules *Overrule
+	After     []string             // ids of facts that Ask reads: the plan must have them, and they are measured first
+	When      func(c *Case) string // why the step cannot run, by the facts; "": it can
+	Ask       func(e *Env, c *Case) diag.Request
+	Uses      string // id of another hop's fact that this step judges; it then measures nothing
 
 	// Paths are the platform's paths (profile.Path...) that the step requests. Fields are the fields of answers that it
 	// needs; for "a|b" one of the two is enough. A step whose platform lacks one is left out of the plan.
@@ -141,6 +143,30 @@ type Step struct {
 	Pure bool
 
 	number int // index among all steps; Chain fills it in
+}
+
+// Overrule lets a step run although a hop that it needs failed, if all that failed there is the answer of a health page:
+// such a page never decides about a service that works. The step's fact is kept only if it shows that the service
+// works. Otherwise the walk is the same as if the step had not run.
+type Overrule struct {
+	Page  string // fact id of the health page
+	Works func(f *diag.Fact) bool
+}
+
+// hop returns the hop that requests the health page.
+func (o *Overrule) hop() diag.HopID { return ofHop(o.Page) }
+
+// tries reports whether the health page answered, so that the service itself is worth a try. A login and a rate limiter
+// in front of it would answer the step as well.
+func (o *Overrule) tries(c *Case) bool {
+	f := c.fact(o.Page)
+	return f != nil && conclusive(f) && ofPage(f)
+}
+
+// ofPage reports whether a failing health page was reached, so that its failure may be the page's alone. A silence over
+// a path that lost packets is the path's.
+func ofPage(f *diag.Fact) bool {
+	return !f.Throttled() && reachedServer(f) && (!gotNoAnswer(f) || fullyAcknowledged(f))
 }
 
 // sharedStep returns a step that judges a fact of another hop.

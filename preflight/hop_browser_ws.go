@@ -32,8 +32,9 @@ func browserTerminalWS() Hop {
 		Silence:  &Silence{diag.SigUpgradeFailed, "", "the terminal gateway did not answer in time"},
 		Steps: []Step{{
 			Name: stepSession, From: Operator, Session: true,
-			Needs: []diag.HopID{diag.HopTerminalTokenMint, diag.HopTerminalPublicRoute},
-			After: []string{factID(diag.HopTerminalTokenMint, stepMint)}, Paths: []string{profile.PathTerminalWS},
+			Needs:     []diag.HopID{diag.HopTerminalTokenMint, diag.HopTerminalPublicRoute},
+			Overrules: &Overrule{Page: factID(diag.HopTerminalPublicRoute, stepHealthz), Works: upgraded},
+			After:     []string{factID(diag.HopTerminalTokenMint, stepMint)}, Paths: []string{profile.PathTerminalWS},
 			Fields: []string{"token.token", "token.session_id|token.url"}, Ask: askSession,
 			Excused: func(c *Case, f *diag.Fact) bool { return gotShellState(f) && !cutBefore(c) },
 		}},
@@ -75,6 +76,9 @@ func askSession(e *Env, c *Case) diag.Request {
 		Token: mint.HTTP.Kept,
 	}
 }
+
+// upgraded reports whether a terminal session was opened, whatever happened in it.
+func upgraded(f *diag.Fact) bool { return f != nil && f.WS != nil && f.WS.Upgraded }
 
 // sessionAccepted reports whether the gateway accepted the browser's WebSocket, and the browser the gateway's answer: a
 // browser leaves if the answer lacks the subprotocol.

@@ -20,7 +20,10 @@ func terminalPublicRoute() Hop {
 		Silence:  &Silence{diag.SigPublicRouteMissing, "", "the public terminal route did not answer"},
 		Steps: []Step{{
 			Name: stepHealthz, From: Operator, NoAPI: true, Timeout: 4 * time.Second, BothFamilies: true,
-			Paths: []string{profile.PathTerminalHealthz}, Excused: func(_ *Case, f *diag.Fact) bool { return deniesAccess(f) },
+			Paths: []string{profile.PathTerminalHealthz},
+			Excused: func(c *Case, f *diag.Fact) bool {
+				return deniesAccess(f) || (ofPage(f) && gatewayWorks(c))
+			},
 			Ask: func(e *Env, _ *Case) diag.Request {
 				return e.to(diag.Request{
 					Op: diag.OpHTTP, Resolve: e.Profile.TerminalResolveAddress, CABundle: e.Profile.Trust.OperatorCA,
@@ -43,6 +46,10 @@ func terminalPublicRoute() Hop {
 			case f.Failure == diag.HTTPEdgeAuth:
 				return []diag.Finding{undecided(f, "the edge at %s asks for a login, and %s, so nothing behind the "+
 					"login was tested", where(f), cookieOf(f))}
+			case ofPage(f) && gatewayWorks(c):
+				return []diag.Finding{warn("", f, "the health page at %s fails (%s), but the terminal gateway there "+
+					"accepts a session; if the platform has another health page or none, set "+
+					"mapping.paths.terminal_healthz", where(f)+pathOf(target(f)), saw(f))}
 			}
 			out := fail(diag.SigPublicRouteMissing, f, "%s %s: %s", where(f)+pathOf(target(f)), publicFails(f), saw(f))
 			if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz != nil && hz.TCP != nil && f.TCP != nil &&
@@ -68,6 +75,9 @@ func terminalPublicRoute() Hop {
 		},
 	}
 }
+
+// gatewayWorks reports whether the gateway upgraded this walk's session, so that its health page decides nothing.
+func gatewayWorks(c *Case) bool { return upgraded(c.Fact(diag.HopBrowserTerminalWS, stepSession)) }
 
 // publicFails describes how the public route fails, as far as its answer shows: only a 404 or 410 means a missing
 // route.

@@ -49,8 +49,9 @@ func nodeRecoveryStatus() Hop {
 			}},
 			{
 				Name: stepTaskWait, From: Node, Timeout: 5 * time.Second,
-				Needs: []diag.HopID{diag.HopNodeOpsAccess, diag.HopNodeRuntimeAPI},
-				Paths: []string{profile.PathTaskWait},
+				Needs:     []diag.HopID{diag.HopNodeOpsAccess, diag.HopNodeRuntimeAPI},
+				Overrules: &Overrule{Page: factID(diag.HopNodeRuntimeAPI, stepReach), Works: admitted},
+				Paths:     []string{profile.PathTaskWait},
 				NotThere: func(m profile.Mapping) string {
 					if m.CanPeek() {
 						return ""

@@ -63,6 +63,10 @@ func nodeRuntimeAPI() Hop {
 				return []diag.Finding{throttled(f, "this node")}
 			case distrusts(f) && !misdirected(c, f):
 				return []diag.Finding{fail(diag.SigAPITLSFailed, f, "%s: %s%s", distrust(f), saw(f), presented(f))}
+			case pageAlone(c, f):
+				return []diag.Finding{warn("", f, "the health page at %s fails (%s), but the node API there accepts this "+
+					"node's task wait; if the platform has another health page or none, set mapping.paths.healthz",
+					where(f), saw(f))}
 			case listenerReplied(c, f):
 				return nil
 			}
@@ -90,12 +94,19 @@ func unnamedAPI(c *Case, f *diag.Fact) bool {
 
 // listenerReplied reports whether a listener answered, even with a refusal: a node ingress's 400 or alert, the end of a
 // connection without a certificate, a 404, a login page.
-func listenerReplied(_ *Case, f *diag.Fact) bool {
+func listenerReplied(c *Case, f *diag.Fact) bool {
 	s := status(f)
 	if f.Request.Op == diag.OpTLS && f.Failure == diag.TLSNotTLS && strings.HasPrefix(f.Target, "http://") {
 		return true // a plain listener, and no path to request
 	}
-	return !f.Throttled() && (inPhase(f, "mtls") || (s > 0 && s < 500) || endedUnshown(f))
+	return !f.Throttled() && (inPhase(f, "mtls") || (s > 0 && s < 500) || endedUnshown(f) || pageAlone(c, f))
+}
+
+// pageAlone reports whether f is a health page that fails at an API that takes this node's task wait.
+func pageAlone(c *Case, f *diag.Fact) bool {
+	w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
+	failing := status(f) >= 500 || (status(f) == 0 && inPhase(f, "http") && !endedUnshown(f))
+	return failing && ofPage(f) && w != nil && admitted(w) && sameEndpoint(target(f), target(w))
 }
 
 // unreachableAPI is the finding for a node's API that does not answer; the control plane is the culprit if the operator

@@ -126,8 +126,22 @@ func (u *unfinished) settled(chain []Hop, at diag.HopID, f *diag.Finding) bool {
 		if (i <= position(chain, at) || slices.Contains(explains, h.ID)) && u.undecided(chain, h, at) {
 			return false
 		}
+		if u.overrules(h, at) {
+			return false
+		}
 	}
 	return true
+}
+
+// overrules reports whether an outstanding step of h may show that the service works whose health page failed in the
+// hop at.
+func (u *unfinished) overrules(h *Hop, at diag.HopID) bool {
+	p := u.c.planned(h.ID)
+	return p.Skip == "" && slices.ContainsFunc(h.Steps, func(s Step) bool {
+		id := s.fact(h.ID)
+		return s.Overrules != nil && s.Overrules.hop() == at && s.Overrules.tries(u.c) && p.Left[s.Name] == "" &&
+			u.c.fact(id) == nil && !u.done(id)
+	})
 }
 
 // undecided reports whether an outstanding fact of h may take the blame from the hop at. None may if at explains h, or

@@ -102,8 +102,8 @@ func (u *runResults) words() string {
 	return strings.Join(append(parts, fmt.Sprintf("%d passed", len(u.passed))), ", ")
 }
 
-func without(all, some []*diag.Fact) []*diag.Fact {
-	return slices.DeleteFunc(slices.Clone(all), func(f *diag.Fact) bool { return slices.Contains(some, f) })
+func without[T comparable](all, some []T) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(v T) bool { return slices.Contains(some, v) })
 }
 
 // tally counts the failures: "dns_timeout 2, tcp_timeout 1".

@@ -207,6 +207,10 @@ func (w *walker) runStep(walk context.Context, h *Hop, s Step, begun func(), bud
 			return
 		}
 	}
+	if w.overruled(s) && !s.Overrules.Works(&f) {
+		repeating.end()
+		return
+	}
 	if f.Failure == diag.OK || f.Failure == diag.Cancelled {
 		repeating.end()
 	}
@@ -290,9 +294,20 @@ func (w *walker) mayRun(ctx context.Context, s Step, needsOpen bool) (*Case, boo
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.snapshot()
+	if s.Overrules != nil && s.Overrules.tries(c) {
+		s.Needs = without(s.Needs, []diag.HopID{s.Overrules.hop()})
+	}
 	stop := ctx.Err() != nil || (!needsOpen && blocked(c, &s, w.judged) != "") ||
 		(s.Unless != nil && s.Unless(c) != "") || (s.When != nil && s.When(c) != "")
 	return c, stop
+}
+
+// overruled reports whether a hop that the step needs did not pass. A step that has run nevertheless did so by its
+// Overrules.
+func (w *walker) overruled(s Step) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return s.Overrules != nil && blocked(&Case{Plan: w.plan}, &s, w.judged) != ""
 }
 
 // waitFor blocks until all named hops or facts are done, and reports whether the walk still goes on.

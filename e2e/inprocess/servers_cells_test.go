@@ -46,6 +46,15 @@ func cells() []cell {
 		}), cannot: map[string]string{"apache2": "its own pages are HTML"}},
 		cell{name: "ingress asks for no certificate", want: notAsked,
 			do: at(ingressDoor, func(d *door) { d.clients = "" })},
+		cell{name: "terminal: health page unrouted", want: worksButPage, do: at(terminalDoor, func(d *door) {
+			d.only, d.status = "/healthz", http.StatusNotFound
+		})},
+		cell{name: "terminal: health page broken", want: worksButPage, do: at(terminalDoor, func(d *door) {
+			d.only, d.status = "/healthz", http.StatusServiceUnavailable
+		})},
+		cell{name: "ingress: health page broken", want: worksButPage, do: at(ingressDoor, func(d *door) {
+			d.clients, d.only, d.status = certOptional, "/healthz", http.StatusServiceUnavailable
+		})},
 		cell{name: "ingress: a limit of its own", want: ownRule,
 			do: at(ingressDoor, func(d *door) { d.status = http.StatusBadRequest })},
 		cell{name: "certificate not passed on", want: notPassedOn("the platform behind it saw no certificate"),
@@ -124,8 +133,9 @@ func notPassedOn(says string) verdict {
 var (
 	drift = blames(diag.HopNodeRecoveryStatus, diag.SigIngressCADrift, byPKI, diag.ReasonCertUntrustedByIngress,
 		"^the certificate is good and was signed by CN=gpuaas test nodes, and the node ingress trusts only O=Acme Co$")
-	expired = denied(diag.ReasonRecoveryTokenMissing, "mtls_cert_expired")
-	foreign = denied(diag.ReasonRecoveryTokenMissing, "the ingress refuses the node's certificate: .* issued by "+
+	worksButPage = verdict{outcome: diag.OutcomeWarn, reason: diag.ReasonNone}
+	expired      = denied(diag.ReasonRecoveryTokenMissing, "mtls_cert_expired")
+	foreign      = denied(diag.ReasonRecoveryTokenMissing, "the ingress refuses the node's certificate: .* issued by "+
 		"CN=gpuaas test strangers, and certificates of CN=gpuaas test nodes are asked for")
 	revoked = blames(diag.HopNodeRecoveryStatus, diag.SigAuthFailed, byEdge+", PKI, node enrollment",
 		diag.ReasonIdentityRejectedRecoverable, "refuses the node's certificate: .*; the terminal gateway accepts the same")

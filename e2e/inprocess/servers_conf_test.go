@@ -32,6 +32,7 @@ type door struct {
 	ca, crl   string // files
 	secret    string // that the platform wants of its ingress
 	status    int    // answered by the server itself, with page
+	only      string // the path that the server answers itself; "": all
 	page      string
 	kind      string // of page; "": HTML
 	redirect  string // 302 to there
@@ -97,6 +98,9 @@ func nginxConf(dir, _ string, doors []door) (map[string]string, []string) {
 		if d.noChoice {
 			c.add("proxy_hide_header Sec-WebSocket-Protocol;")
 		}
+		if d.only != "" {
+			c.add("location = %s { default_type %s; return %d '%s'; }", d.only, d.pageKind(), d.status, d.page)
+		}
 		c.add("location / {")
 		switch d.clients {
 		case certOrClose:
@@ -107,6 +111,8 @@ func nginxConf(dir, _ string, doors []door) (map[string]string, []string) {
 		switch {
 		case d.redirect != "":
 			c.add("return 302 %s;", d.redirect)
+		case d.only != "":
+			c.add("proxy_pass http://%s;\nproxy_buffering off;", d.backend)
 		case d.status != 0 && d.page != "":
 			c.add("default_type %s;\nreturn %d '%s';", d.pageKind(), d.status, d.page)
 		case d.status != 0:
@@ -143,13 +149,17 @@ func haproxyConf(dir, _ string, doors []door) (map[string]string, []string) {
 			const begin, end = "-----BEGIN%%%%20CERTIFICATE-----%%%%0A", "%%%%0A-----END%%%%20CERTIFICATE-----%%%%0A"
 			c.add("  http-request set-header %s "+begin+"%%[ssl_c_der,base64]"+end+" if { ssl_c_used }", headerCert)
 		}
+		only := ""
+		if d.only != "" {
+			only = " if { path " + d.only + " }"
+		}
 		switch {
 		case d.redirect != "":
 			c.add("  http-request redirect location %s code 302", d.redirect)
 		case d.status != 0 && d.page == "":
-			c.add("  http-request deny deny_status %d", d.status)
+			c.add("  http-request deny deny_status %d%s", d.status, only)
 		case d.status != 0:
-			c.add("  http-request return status %d content-type %s string '%s'", d.status, d.pageKind(), d.page)
+			c.add("  http-request return status %d content-type %s string '%s'%s", d.status, d.pageKind(), d.page, only)
 		}
 		if d.noUpgrade {
 			c.add("  http-request del-header Upgrade")
@@ -236,6 +246,10 @@ func apacheConf(dir, program string, doors []door) (map[string]string, []string)
 
 // apacheAnswer returns d's own response, or its backend.
 func apacheAnswer(c *conf, d door) {
+	if d.only != "" {
+		c.add("ProxyPass %s !\nRedirectMatch %d ^%s$", d.only, d.status, d.only)
+		d.status = 0
+	}
 	switch {
 	case d.redirect != "":
 		c.add("RedirectMatch 302 .* %s", d.redirect)
@@ -284,6 +298,9 @@ func caddyConf(dir, _ string, doors []door) (map[string]string, []string) {
 		switch {
 		case d.redirect != "":
 			c.add("\tredir %s 302", d.redirect)
+		case d.only != "":
+			c.add("\theader %s Content-Type %s\n\trespond %s `%s` %d", d.only, d.pageKind(), d.only, d.page, d.status)
+			caddyPass(&c, d)
 		case d.status != 0:
 			c.add("\theader Content-Type %s\n\trespond `%s` %d", d.pageKind(), d.page, d.status)
 		default:

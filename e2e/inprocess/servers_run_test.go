@@ -221,7 +221,7 @@ func (d door) handler(proxy http.Handler) http.Handler {
 			w.WriteHeader(http.StatusForbidden)
 		case d.redirect != "":
 			http.Redirect(w, r, d.redirect, http.StatusFound)
-		case d.status != 0:
+		case d.status != 0 && (d.only == "" || d.only == r.URL.Path):
 			w.Header().Set("Content-Type", d.pageKind())
 			w.WriteHeader(d.status)
 			_, _ = io.WriteString(w, d.page)
