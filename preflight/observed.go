@@ -97,7 +97,7 @@ func observe(c *Case, finding *diag.Finding) *diag.Observation {
 		return nil
 	}
 	f := c.fact(finding.Evidence[0])
-	if f == nil || !conclusive(f) {
+	if f == nil || !conclusive(f) || passedOnce(c, f) {
 		return nil
 	}
 	for _, row := range observedRows {
@@ -105,11 +105,19 @@ func observe(c *Case, finding *diag.Finding) *diag.Observation {
 			(len(row.failures) > 0 && !slices.Contains(row.failures, finding.Failure)) {
 			continue
 		}
-		if at, text := row.holds(c, f); text != "" {
+		if at, text := row.holds(c, f); text != "" && !passedOnce(c, at) {
 			return &diag.Observation{Fact: at.ID, Field: row.field, Text: text}
 		}
 	}
 	return nil
+}
+
+// passedOnce reports whether the request of f passed another time: its answer is then that of one of several servers,
+// or of one moment, and not the cause.
+func passedOnce(c *Case, f *diag.Fact) bool {
+	step, _, _ := splitID(f.ID)
+	u := ownRuns(c, step)
+	return f.Request.Op.Row().Ladder && u.mixed()
 }
 
 // support fills in the confidence, the proof and the observation of a root. A finding that another hop's failure would

@@ -62,6 +62,14 @@ func (u *runResults) late() string {
 	return "; all packets were acknowledged: a slow server (or one of several), or answers lost on the way back"
 }
 
+// differs describes a request that was answered every time, with different results; "" for any other.
+func (u *runResults) differs() string {
+	if len(u.unheard) > 0 {
+		return ""
+	}
+	return "; one of several servers there, or one that changes"
+}
+
 func howMany(facts []*diag.Fact, is func(*diag.Fact) bool) (n int) {
 	for _, f := range facts {
 		if is(f) {
@@ -233,8 +241,8 @@ func judgeStability(c *Case, f *diag.Fact, out *diag.Finding) {
 			out.Side, out.Reason = diag.SideOperator, diag.ReasonNone
 		}
 	case u.mixed():
-		out.Text += fmt.Sprintf("; sent %s with mixed results: %s%s", times(len(u.passed)+len(u.failed)), u.words(),
-			u.late())
+		out.Text += fmt.Sprintf("; sent %s with mixed results: %s%s%s", times(len(u.passed)+len(u.failed)), u.words(),
+			u.late(), u.differs())
 	case u.lossy.words != "" && gotNoAnswer(f):
 		out.Text += "; from the same vantage " + u.lossy.words + ", which alone may explain this missing answer"
 		if u.lossy.onTheWay {
