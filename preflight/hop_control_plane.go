@@ -113,7 +113,11 @@ func judgeControlPlane(c *Case) []diag.Finding {
 	case a.Failure == diag.HTTPEdgeAuth: // a 401 with a page, too
 		return []diag.Finding{undecided(a, "the edge at %s asks for a login in place of the API", where(a))}
 	case status(a) == 401 || status(a) == 403:
-		return []diag.Finding{fail(diag.SigOperatorAuthFailed, a, "the API refuses the operator's token: %s", saw(a))}
+		out := fail(diag.SigOperatorAuthFailed, a, "the API refuses the operator's token: %s", saw(a))
+		if !tokenRead(a) {
+			out.Text += "; whether the token reached it is not known: an edge may have removed it, or answered itself"
+		}
+		return []diag.Finding{out}
 	case a.Passed(), noTrustPage(a):
 		return nil
 	}

@@ -196,11 +196,21 @@ func fromPlatform(field string) holder {
 	}
 }
 
+// tokenRefused requires a code that only a server with the token in hand gives, of OAuth 2.0 (RFC 6750) or of the
+// reference platform. Any other may answer a request whose token an edge removed.
 func tokenRefused(_ *Case, f *diag.Fact) (*diag.Fact, string) {
-	if code(f) == "" || f.Throttled() || (status(f) != 401 && status(f) != 403) {
+	if !tokenRead(f) || f.Throttled() || (status(f) != 401 && status(f) != 403) {
 		return nil, ""
 	}
 	return f, fmt.Sprintf("the API answers %s (HTTP %d) to the operator's token", code(f), status(f))
+}
+
+func tokenRead(f *diag.Fact) bool {
+	switch code(f) {
+	case "invalid_token", "insufficient_scope", "token_expired", "token_revoked", "token_consumed":
+		return true
+	}
+	return false
 }
 
 func limited(_ *Case, f *diag.Fact) (*diag.Fact, string) {

@@ -31,8 +31,11 @@ func (p *Platform) operator(next web.Handler) web.Handler {
 
 func (p *Platform) checkOperator(r *http.Request) error {
 	given := store.Digest(web.Bearer(r).Reveal())
+	if web.Bearer(r).IsZero() {
+		return web.Errorf(http.StatusUnauthorized, "unauthorized", "the operator's bearer token is missing")
+	}
 	if subtle.ConstantTimeCompare([]byte(given), []byte(store.Digest(p.token.Reveal()))) != 1 {
-		return web.Errorf(http.StatusUnauthorized, "unauthorized", "the operator's bearer token is missing or wrong")
+		return web.Errorf(http.StatusUnauthorized, "invalid_token", "the operator's bearer token is wrong")
 	}
 	return nil
 }
