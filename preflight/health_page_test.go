@@ -78,7 +78,8 @@ func TestAHealthPageIsTheFaultWhereNothingWorks(t *testing.T) {
 	for _, page := range []func(*diag.Fact){
 		answerWith(diag.HTTPEdgeAuth, "http", 302, nil), answerWith(diag.HTTPRateLimited, "http", 429, nil),
 	} {
-		if ws := hopOf(walkWith(t, answers{publicFact: page}), diag.HopBrowserTerminalWS); ws.Status != diag.StatusNotReached {
+		ws := hopOf(walkWith(t, answers{publicFact: page}), diag.HopBrowserTerminalWS)
+		if ws.Status != diag.StatusNotReached {
 			t.Errorf("a session was tried: %s %s", ws.Status, ws.Text)
 		}
 	}

@@ -145,7 +145,7 @@ type Step struct {
 	number int // index among all steps; Chain fills it in
 }
 
-// Overrule lets a step run although a hop that it needs failed, if all that failed there is the answer of a health page:
+// Overrule lets a step run although a hop that it needs failed, if only the answer of a health page failed there:
 // such a page never decides about a service that works. The step's fact is kept only if it shows that the service
 // works. Otherwise the walk is the same as if the step had not run.
 type Overrule struct {

@@ -54,7 +54,7 @@ func allocationBinding() Hop {
 				}
 				return []diag.Finding{out}
 			case !f.Passed():
-				return []diag.Finding{undecided(f, "the allocation could not be read: %s", saw(f))}
+				return []diag.Finding{undecided(f, "the allocation could not be read: %s%s", saw(f), signer(f))}
 			case state == "" && !unasked(f, "allocation.state"):
 				return []diag.Finding{unmapped(f, "the answer has no state")}
 			case !slices.Contains(allocationStates[:], state) && state != "":

@@ -134,7 +134,7 @@ func judgeSession(c *Case) []diag.Finding {
 		return []diag.Finding{undecided(f, "the edge asks for a login, and %s, so nothing behind the login was tested",
 			cookieOf(f))}
 	}
-	if denial, ok := strings.CutPrefix(code(f), "node_"); ok && (f.WS == nil || !f.WS.Upgraded) {
+	if denial, ok := strings.CutPrefix(code(f), "node_"); ok && platformCode(f) && !upgraded(f) {
 		out := fail(diag.SigAuthFailed, f, "the gateway refuses a terminal because the platform denies this "+
 			"node's identity: %s", saw(f))
 		out.Reason, out.Culprit = denialReason(denial), "identity of "+c.Subject.NodeID+" "+denial

@@ -72,7 +72,7 @@ func nodeHeartbeat() Hop {
 				out.Signal = diag.SigNodeUnknown
 				return []diag.Finding{out}
 			case !f.Passed():
-				return []diag.Finding{undecided(f, "the node could not be read: %s", saw(f))}
+				return []diag.Finding{undecided(f, "the node could not be read: %s%s", saw(f), signer(f))}
 			case !beat && !contact && unasked(f, "node.last_seen_at"):
 				return nil
 			case !beat && !contact && (readModel(c, "node.last_seen_at") != "" || f.HTTP == nil || len(f.HTTP.Fields) == 0):
@@ -231,7 +231,8 @@ func nodeUnknown(c *Case) bool {
 // notKnown reports whether a 404 may be the platform's word that it has no such thing: a page for people, and a 404 of
 // a server that has no such path, are of what does not know the question.
 func notKnown(f *diag.Fact) bool {
-	return status(f) == 404 && f.Failure == diag.HTTPStatus && !foreignPage(f) && code(f) != "route_not_found"
+	return status(f) == 404 && f.Failure == diag.HTTPStatus && !foreignPage(f) && code(f) != "route_not_found" &&
+		!unsigned(f)
 }
 
 // otherNodes suggests nodes of the profile in place of an unknown one.

@@ -129,8 +129,8 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 		out = heldBack(diag.SigNodeStreamMTLS, f, diag.ReasonTerminalGatewayDown)
 	case (status(f) == 401 || status(f) == 403) && !platformDenies(f) && !badOwnCert(c):
 		out = fail(diag.SigNodeStreamMTLS, f, "HTTP %d comes from the terminal listener at %s, or from what is in front of "+
-			"it: the answer has nothing of the gateway, so whether it refuses the node's certificate is not known", status(f),
-			where(f))
+			"it: the answer has %s, so whether the gateway refuses the node's certificate is not known", status(f), where(f),
+			ofNoPlatform(f))
 		out.Side, out.Reason = diag.SidePlatform, diag.ReasonTerminalGatewayDown
 	case inPhase(f, "cert"): // its own files: nothing was sent
 		out = fail(diag.SigNodeStreamMTLS, f, "the node has no credential to present to %s: %s", where(f), saw(f))

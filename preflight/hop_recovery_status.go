@@ -326,9 +326,10 @@ func boundToSubject(c *Case, cert *diag.CertFacts) bool {
 }
 
 // platformDenies reports whether a 401 or 403 is the platform's own refusal of this node. Filters and gateways on the
-// path also answer in JSON: where the profile maps error codes, JSON without one is not known to be the platform's.
+// path also answer in JSON, and with codes of their own: where the profile maps error codes, an answer without a code
+// of the platform is not known to be the platform's.
 func platformDenies(f *diag.Fact) bool {
-	return code(f) != "" || (platformSpeaks(f) && unasked(f, "error.code"))
+	return platformCode(f) || (platformSpeaks(f) && unasked(f, "error.code"))
 }
 
 // judgeTaskWait judges the answer to the real task wait.
@@ -356,6 +357,10 @@ func judgeTaskWait(c *Case) *diag.Finding {
 	case (s == 401 || s == 403) && platformDenies(f) && !withheld(f):
 		out = fail(diag.SigAuthFailed, f, "the platform denies this node: HTTP %d %s", s, code(f))
 		out.Reason, out.Culprit = denialReason(code(f)), culpritDenied(c, f)
+	case s == 400 && vague(f) && !platformCode(f) && operatorGets400(c):
+		out = fail(diag.SigAPIUnreachable, f, "%s answers the node's task wait as it answers the operator, who shows no "+
+			"certificate: a limit on requests, and not the node's certificate: %s", where(f), saw(f))
+		out.Side, out.Culprit = diag.SidePlatform, culpritControlPlane
 	case refusesCert(f) && (!vague(f) || foreignIssuer(c) || badOwnCert(c)):
 		out = fail(diag.SigAuthFailed, f, "the ingress refuses the node's certificate: %s%s", saw(f), issued(c, f))
 		out.Reason, out.Culprit = refusalReason(c, f), "node file "+f.Request.Cert
@@ -366,8 +371,8 @@ func judgeTaskWait(c *Case) *diag.Finding {
 		}
 	case s == 401 || s == 403 || (s == 400 && refusesCert(f)):
 		out = fail(diag.SigAuthFailed, f,
-			"HTTP %d comes from the ingress at %s, or from what is in front of it: the answer has nothing of "+
-				"the platform, so whether the platform denies this node is not known%s", s, where(f), issued(c, f))
+			"HTTP %d comes from the ingress at %s, or from what is in front of it: the answer has %s, so whether the "+
+				"platform denies this node is not known%s", s, where(f), ofNoPlatform(f), issued(c, f))
 		out.Side = diag.SidePlatform
 		out.Reason, out.Culprit = diag.ReasonIdentityRejectedRecoverable, "node file "+f.Request.Cert
 	case distrusts(f): // a fault of the bundle, which hop 6 reports; or of one of several servers, which it did not meet
@@ -386,9 +391,16 @@ func judgeTaskWait(c *Case) *diag.Finding {
 			out.Culprit = culpritControlPlane
 		}
 	default:
-		out = undecided(f, "the task wait shows neither acceptance nor refusal: %s", saw(f))
+		out = undecided(f, "the task wait shows neither acceptance nor refusal: %s%s", saw(f), signer(f))
 	}
 	return &out
+}
+
+// operatorGets400 reports whether the API's edge answers the operator's plain request with a 400 that is not about a
+// certificate.
+func operatorGets400(c *Case) bool {
+	f := c.Fact(diag.HopControlPlaneAccess, stepHealthz)
+	return status(f) == 400 && vague(f)
 }
 
 // judgeIssuerWord compares the platform's checklist about the issuer with a task wait that was let in; both are

@@ -124,7 +124,7 @@ func unreachableAPI(c *Case, f *diag.Fact) diag.Finding {
 		return out
 	}
 	if !locateFault(c, f, &out) {
-		if inPhase(f, "tls") { // both vantages can connect, and the server ends the connection
+		if inPhase(f, "tls") || refusedAlike(c, f) { // both vantages reach the server, which ends the connection
 			out.Side = diag.SidePlatform
 		}
 		if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz != nil && !hz.Passed() {
@@ -143,6 +143,8 @@ func gets(f *diag.Fact) string {
 		return "no HTTP"
 	case f.Failure == diag.TLSALPN:
 		return "no HTTP/1.1"
+	case distrusts(f) && inPhase(f, "tls"):
+		return "a certificate that does not verify, and no answer"
 	case f.Failure == diag.TLSProtocol, f.Failure == diag.TLSNotTLS:
 		return "no TLS connection"
 	}

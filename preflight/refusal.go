@@ -104,25 +104,6 @@ func unlisted(f *diag.Fact, issuer string) bool {
 	return f.TLS != nil && len(f.TLS.AcceptableCAs) > 0 && !slices.Contains(f.TLS.AcceptableCAs, issuer)
 }
 
-// platformSpeaks reports whether an answer is the platform's own: it has an error code, or is JSON. A page or an empty
-// answer may come from any server on the path.
-func platformSpeaks(f *diag.Fact) bool {
-	return code(f) != "" || (f.HTTP != nil && strings.Contains(f.HTTP.ContentType, "json"))
-}
-
-// foreignPage reports whether an HTML page came in place of the platform's answer: a request filter, a proxy or another
-// server on the path answered. A 5xx does not count: a proxy shows its own page for a platform that is down.
-func foreignPage(f *diag.Fact) bool {
-	s := status(f)
-	return s >= 200 && s < 500 && s/100 != 3 && f.Failure != diag.HTTPEdgeAuth && !f.Throttled() && !platformSpeaks(f) &&
-		(f.Failure == diag.HTTPEdgePage || strings.HasPrefix(strings.ToLower(f.HTTP.ContentType), "text/html"))
-}
-
-// pageFrom describes the server that answered with a page, as far as it is known.
-func pageFrom(f *diag.Fact) string {
-	return fmt.Sprintf("what answers at %s, or in front of it, answers with a page (%s)", where(f), saw(f))
-}
-
 // refusalReason returns the reason for a refusal because of the node's certificate; "" if the failure itself implies
 // it. For an unknown CA, and a page of the edge, the walk knows more than the failure.
 func refusalReason(c *Case, f *diag.Fact) diag.ReasonCode {
@@ -214,6 +195,15 @@ func locateFault(c *Case, f *diag.Fact, out *diag.Finding) bool {
 		return !claim(c, out, claimNotThisNode)
 	}
 	return true
+}
+
+// refusedAlike reports whether the operator's connection to the same address is refused as well. Nothing listens there:
+// a refusal is an answer, so the way to it works.
+func refusedAlike(c *Case, f *diag.Fact) bool {
+	control := question(c, f.ID, counterFromOperator)
+	return f.Failure == diag.TCPRefused && f.TCP != nil && control != nil && control.all(func(k *diag.Fact) bool {
+		return k.Failure == diag.TCPRefused && k.TCP != nil && k.TCP.Remote == f.TCP.Remote
+	})
 }
 
 // replied reports whether a listener gave f an answer, even a refusal. A mere connection does not count.

@@ -123,6 +123,8 @@ func lackAt(h *diag.HopResult, c *Case) diag.Lack {
 		return diag.LackLimit
 	case foreignPage(f), f.Failure == diag.HTTPMalformed:
 		return diag.LackPlatform
+	case unsigned(f):
+		return diag.LackPlatform
 	case f.Vantage == Operator && status(f) == 404:
 		return diag.LackSubject
 	case notAllowed(f), f.Vantage == Operator && (status(f) == 401 || status(f) == 403):

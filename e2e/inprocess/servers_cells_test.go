@@ -44,6 +44,9 @@ func cells() []cell {
 		cell{name: "ingress: a rule of its own, in JSON", want: ownRule, do: at(ingressDoor, func(d *door) {
 			d.status, d.page, d.kind = http.StatusForbidden, `{"message":"Forbidden"}`, "application/json"
 		}), cannot: map[string]string{"apache2": "its own pages are HTML"}},
+		cell{name: "ingress: a rule of its own, with a code", want: ruleWithCode, do: at(ingressDoor, func(d *door) {
+			d.status, d.page, d.kind = http.StatusForbidden, `{"error":{"code":"forbidden"}}`, "application/json"
+		}), cannot: map[string]string{"apache2": "its own pages are HTML"}},
 		cell{name: "ingress asks for no certificate", want: notAsked,
 			do: at(ingressDoor, func(d *door) { d.clients = "" })},
 		cell{name: "terminal: health page unrouted", want: worksButPage, do: at(terminalDoor, func(d *door) {
@@ -145,6 +148,8 @@ var (
 		"does not trust .* tls_unknown_ca")
 	ownRule = blames(diag.HopNodeRecoveryStatus, diag.SigAuthFailed, "edge and route profile, PKI, node enrollment",
 		diag.ReasonIdentityRejectedRecoverable, "nothing of the platform, so whether the platform denies")
+	ruleWithCode = blames(diag.HopNodeRecoveryStatus, diag.SigAuthFailed, "edge and route profile, PKI, node enrollment",
+		diag.ReasonIdentityRejectedRecoverable, "the code forbidden, which is not known to be the platform's")
 	noUpgrade = blames(diag.HopBrowserTerminalWS, diag.SigUpgradeFailed, byGateway, diag.ReasonTerminalGatewayDown,
 		"HTTP 426")
 	noChoice = blames(diag.HopBrowserTerminalWS, diag.SigUpgradeFailed, byGateway, diag.ReasonTerminalGatewayDown,

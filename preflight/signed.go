@@ -1,0 +1,72 @@
+package preflight
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// The functions of this file decide whether an answer is the platform's or that of a server on the path.
+
+// platformSpeaks reports whether an answer is the platform's own: it has an error code, or is JSON. A page or an empty
+// answer may come from any server on the path.
+func platformSpeaks(f *diag.Fact) bool {
+	return code(f) != "" || (f.HTTP != nil && strings.Contains(f.HTTP.ContentType, "json"))
+}
+
+// foreignPage reports whether an HTML page came in place of the platform's answer: a request filter, a proxy or another
+// server on the path answered. A 5xx does not count: a proxy shows its own page for a platform that is down.
+func foreignPage(f *diag.Fact) bool {
+	s := status(f)
+	return s >= 200 && s < 500 && s/100 != 3 && f.Failure != diag.HTTPEdgeAuth && !f.Throttled() && !platformSpeaks(f) &&
+		(f.Failure == diag.HTTPEdgePage || strings.HasPrefix(strings.ToLower(f.HTTP.ContentType), "text/html"))
+}
+
+// pageFrom describes the server that answered with a page, as far as it is known.
+func pageFrom(f *diag.Fact) string {
+	return fmt.Sprintf("what answers at %s, or in front of it, answers with a page (%s)", where(f), saw(f))
+}
+
+// platformCode reports whether the error code of a refusal is the platform's: a word of the contract about a node or
+// its request, or any code at a place that only this platform's profile names.
+func platformCode(f *diag.Fact) bool {
+	word := strings.TrimPrefix(code(f), "node_")
+	if word == "" {
+		return false
+	}
+	switch word {
+	case "expired", "not_node_bound", "revoked", "fenced", "retired", "cloned", "profile_mismatch", "source_unproven":
+		return true
+	}
+	place := f.Request.Extract[fieldErrorCode]
+	own := place != "" && place != profile.DefaultMapping().Field(fieldErrorCode) && f.HTTP.Fields[fieldErrorCode] != ""
+	return own || diag.NotPassedOn(word) != ""
+}
+
+// fieldErrorCode is the mapped field of an error code.
+const fieldErrorCode = "error.code"
+
+// unsigned reports whether f is a 400 or 404 in JSON without an error code, where the profile maps one: any server on
+// the path may have answered.
+func unsigned(f *diag.Fact) bool {
+	s := status(f)
+	return (s == 400 || s == 404) && platformSpeaks(f) && code(f) == "" && !unasked(f, fieldErrorCode)
+}
+
+// signer names the server of an unsigned answer as far as it is known; "" for any other.
+func signer(f *diag.Fact) string {
+	if !unsigned(f) {
+		return ""
+	}
+	return "; it has no error code of the platform, so " + where(f) + ", or what is in front of it, may have answered"
+}
+
+// ofNoPlatform describes what shows that a refusal may not be the platform's.
+func ofNoPlatform(f *diag.Fact) string {
+	if code(f) == "" {
+		return "nothing of the platform"
+	}
+	return "the code " + code(f) + ", which is not known to be the platform's"
+}
