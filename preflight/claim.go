@@ -53,7 +53,7 @@ var claims = [...]struct {
 		},
 	},
 	claimPlatformLives: {
-		"; the node API, at another address, answers the node, so the fault is there or on the operator's network path",
+		"; the node API, at another address, answers the node, so the fault is at this one or on the operator's network path",
 		noOperatorWay,
 	},
 	claimNodeWay: {

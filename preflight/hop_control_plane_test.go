@@ -21,7 +21,7 @@ func TestControlPlaneAccessFitsItsReport(t *testing.T) {
 	alert := func(f *diag.Fact) {
 		failWith(diag.MTLSCertRequired, "mtls")(f)
 	}
-	const elsewhere = "at another address, answers the node, so the fault is there or on the operator's network path"
+	const elsewhere = "at another address, answers the node, so the fault is at this one or on the operator's network path"
 	const platform, way, down = "control plane API", "on the operator's network path", "the control plane is at fault"
 	ownWay := regexp.MustCompile(`VPN|\bDNS\b|look-up|\broute\b|another network`)
 	for _, tc := range []struct {
