@@ -78,7 +78,7 @@ func (e *Env) api(method, path string, vars map[string]string, fields ...string)
 		Op: diag.OpHTTP, Method: method,
 		Resolve: e.Profile.APIResolveAddress, CABundle: e.Profile.Trust.OperatorCA,
 		Header: e.header(), Token: e.Token,
-		Extract: e.Profile.Mapping.Extract(append(fields, "error.code", "error.message")...),
+		Extract: e.Profile.Mapping.Extract(append(fields, fieldErrorCode, "error.message")...),
 	}, e.Profile.APIBase, path, vars)
 }
 
@@ -95,7 +95,7 @@ func (e *Env) asAgent(op diag.Op, endpoint, path string, vars map[string]string)
 	return e.to(diag.Request{
 		Op:       op,
 		CABundle: e.agentFile("ca-bundle.crt"), Cert: e.agentFile("cert.pem"), Key: e.agentFile("key.pem"),
-		Header: e.header(), Extract: e.Profile.Mapping.Extract("error.code", "error.message"),
+		Header: e.header(), Extract: e.Profile.Mapping.Extract(fieldErrorCode, "error.message"),
 	}, "${"+endpoint+"}", path, vars)
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // refusedShown is an ingress's refusal of a request with the node's certificate.
@@ -149,6 +150,16 @@ func TestJSONOfAnEdgeNamesTheEdge(t *testing.T) {
 		v := walkWith(t, world).Verdict
 		if v.Outcome != diag.OutcomeInconclusive || v.Owner != "edge and route profile, operator access" {
 			t.Errorf("%s: %s, %s: %s", name, v.Outcome, v.Owner, v.Because)
+		}
+	}
+}
+
+// TestDenialsOfTheContract: each code with which the platform denies a node is known here.
+func TestDenialsOfTheContract(t *testing.T) {
+	for _, code := range []string{wire.DenyExpired, wire.DenyNotNodeBound, wire.DenyRevoked, wire.DenyFenced,
+		wire.DenyRetired, wire.DenyCloned, wire.DenyProfileMismatch, wire.DenyUnproven} {
+		if _, known := denialReasons[code]; !known {
+			t.Errorf("%s is not known as a denial", code)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func upgraded(f *diag.Fact) bool { return f != nil && f.WS != nil && f.WS.Upgrad
 // browser leaves if the answer lacks the subprotocol.
 func sessionAccepted(c *Case) bool {
 	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
-	return f != nil && f.WS != nil && f.WS.Upgraded && f.Failure != diag.WSSubprotocol
+	return upgraded(f) && f.Failure != diag.WSSubprotocol
 }
 
 // shellComputed reports whether a shell computed the walk's nonce through the session that this walk opened.
@@ -96,7 +96,7 @@ func shellComputed(c *Case) bool {
 // terminalReady reports whether the browser got the ready message, which the agent sends when the shell runs.
 func terminalReady(c *Case) bool {
 	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
-	return f != nil && f.WS != nil && f.WS.Upgraded && f.WS.FirstFrame == "ready"
+	return upgraded(f) && f.WS.FirstFrame == "ready"
 }
 
 // whenAccepted is the condition that the gateway accepted the browser's session.
@@ -115,7 +115,7 @@ func isShellError(code string) bool {
 // gotShellState reports whether the browser received its terminal's state: ready, data, or an error of its shell. The
 // shell's hop judges later failures.
 func gotShellState(f *diag.Fact) bool {
-	return f.WS != nil && f.WS.Upgraded &&
+	return upgraded(f) &&
 		(f.WS.FirstFrame == "ready" || f.WS.FirstFrame == "data" || isShellError(f.WS.FrameCode))
 }
 
@@ -137,10 +137,10 @@ func judgeSession(c *Case) []diag.Finding {
 	if denial, ok := strings.CutPrefix(code(f), "node_"); ok && platformCode(f) && !upgraded(f) {
 		out := fail(diag.SigAuthFailed, f, "the gateway refuses a terminal because the platform denies this "+
 			"node's identity: %s", saw(f))
-		out.Reason, out.Culprit = denialReason(denial), "identity of "+c.Subject.NodeID+" "+denial
+		out.Reason, out.Culprit = denialReasons[denial], "identity of "+c.Subject.NodeID+" "+denial
 		return []diag.Finding{out}
 	}
-	if f.WS == nil || !f.WS.Upgraded {
+	if !upgraded(f) {
 		out := fail(diag.SigUpgradeFailed, f, "the WebSocket upgrade is refused: %s", saw(f))
 		switch {
 		case code(f) == "session_attached": // by this walk, which minted the session

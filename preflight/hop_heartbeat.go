@@ -224,12 +224,11 @@ func lastRead(c *Case) *diag.Fact {
 
 // nodeUnknown reports whether the platform answers that it does not know the node.
 func nodeUnknown(c *Case) bool {
-	f := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
-	return notKnown(f)
+	return notKnown(c.Fact(diag.HopNodeHeartbeat, stepReadModel))
 }
 
-// notKnown reports whether a 404 may be the platform's word that it has no such thing: a page for people, and a 404 of
-// a server that has no such path, are of what does not know the question.
+// notKnown reports whether a 404 may mean that the platform has no such object. An HTML page, a missing route and JSON
+// without an error code may come from a server that never passed the request on.
 func notKnown(f *diag.Fact) bool {
 	return status(f) == 404 && f.Failure == diag.HTTPStatus && !foreignPage(f) && code(f) != "route_not_found" &&
 		!unsigned(f)
@@ -338,7 +337,7 @@ func neverHeard(c *Case) bool {
 		heardBy(c) == ""
 }
 
-// ofANode reports whether the read model has a field that only an answer about a node has. Any JSON may have a status.
+// ofANode reports whether the read model has a field that only an answer about a node has; any JSON may have a status.
 func ofANode(c *Case) bool {
 	f := lastRead(c)
 	if f == nil || f.HTTP == nil {

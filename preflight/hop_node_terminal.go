@@ -22,7 +22,7 @@ func nodeTerminalReachability() Hop {
 	id := diag.HopNodeTerminalReachability
 	return Hop{
 		ID: id, Behind: platformReads(), Budget: 9 * time.Second,
-		Fields: []string{"error.code"}, // distinguishes the gateway's 404 from any other
+		Fields: []string{fieldErrorCode}, // distinguishes the gateway's 404 from any other
 		Clears: diag.AboutTerminalWay,
 		AgentCame: func(c *Case) string {
 			if streamCame(c) {
@@ -68,10 +68,15 @@ func answered(f *diag.Fact) string {
 // sessionNotFound reports whether the listener accepted the node and looked up the session, which does not exist.
 func sessionNotFound(f *diag.Fact) bool { return code(f) == "session_not_found" }
 
+// gatewayAccepts reports whether the terminal gateway accepted this node's certificate.
+func gatewayAccepts(c *Case) bool {
+	return sessionNotFound(c.Fact(diag.HopNodeTerminalReachability, stepStream))
+}
+
 // unnamed404 reports whether the listener accepted the node and answered 404, on a platform whose errors have no code
 // that would show who answered.
 func unnamed404(f *diag.Fact) bool {
-	return status(f) == 404 && f.Failure == diag.WSUpgradeRejected && unasked(f, "error.code")
+	return status(f) == 404 && f.Failure == diag.WSUpgradeRejected && unasked(f, fieldErrorCode)
 }
 
 // refusedUnknownSession reports whether a refusal is about the session, which does not exist, and not about the node:

@@ -144,11 +144,11 @@ func judgeTrustDrift(c *Case) *diag.Finding {
 		out = fail(diag.SigIngressCADrift, wait,
 			"the certificate is good and was signed by %s, and the node ingress trusts only %s", issuer,
 			clip(wait.TLS.AcceptableCAs))
-	case wait.Failure == diag.MTLSUnknownCA && sessionNotFound(c.Fact(diag.HopNodeTerminalReachability, stepStream)):
+	case wait.Failure == diag.MTLSUnknownCA && gatewayAccepts(c):
 		out = fail(diag.SigIngressCADrift, wait,
 			"the terminal gateway takes the certificate, which was signed by %s, and the node "+
 				"ingress does not know that CA: %s", issuer, saw(wait))
-	case wait.Failure == diag.MTLSCertExpired && sessionNotFound(c.Fact(diag.HopNodeTerminalReachability, stepStream)):
+	case wait.Failure == diag.MTLSCertExpired && gatewayAccepts(c):
 		out = fail(diag.SigIngressCADrift, wait,
 			"the node ingress calls the node's certificate expired, which is valid until %s by the node's clock and by the "+
 				"terminal gateway, which accepts it: a revocation list or a CA of the ingress is out of date, or its clock is "+
@@ -325,13 +325,6 @@ func boundToSubject(c *Case, cert *diag.CertFacts) bool {
 	return sameNode(c, cert.BoundTo) || sameNode(c, last)
 }
 
-// platformDenies reports whether a 401 or 403 is the platform's own refusal of this node. Filters and gateways on the
-// path also answer in JSON, and with codes of their own: where the profile maps error codes, an answer without a code
-// of the platform is not known to be the platform's.
-func platformDenies(f *diag.Fact) bool {
-	return platformCode(f) || (platformSpeaks(f) && unasked(f, "error.code"))
-}
-
 // judgeTaskWait judges the answer to the real task wait.
 func judgeTaskWait(c *Case) *diag.Finding {
 	f := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
@@ -356,7 +349,7 @@ func judgeTaskWait(c *Case) *diag.Finding {
 		out = heldBack(diag.SigAuthFailed, f, diag.ReasonControlPlaneUnreachable)
 	case (s == 401 || s == 403) && platformDenies(f) && !withheld(f):
 		out = fail(diag.SigAuthFailed, f, "the platform denies this node: HTTP %d %s", s, code(f))
-		out.Reason, out.Culprit = denialReason(code(f)), culpritDenied(c, f)
+		out.Reason, out.Culprit = denialReasons[code(f)], culpritDenied(c, f)
 	case s == 400 && vague(f) && !platformCode(f) && operatorGets400(c):
 		out = fail(diag.SigAPIUnreachable, f, "%s answers the node's task wait as it answers the operator, who shows no "+
 			"certificate: a limit on requests, and not the node's certificate: %s", where(f), saw(f))
@@ -364,7 +357,7 @@ func judgeTaskWait(c *Case) *diag.Finding {
 	case refusesCert(f) && (!vague(f) || foreignIssuer(c) || badOwnCert(c)):
 		out = fail(diag.SigAuthFailed, f, "the ingress refuses the node's certificate: %s%s", saw(f), issued(c, f))
 		out.Reason, out.Culprit = refusalReason(c, f), "node file "+f.Request.Cert
-		if sessionNotFound(c.Fact(diag.HopNodeTerminalReachability, stepStream)) && !badOwnCert(c) {
+		if gatewayAccepts(c) && !badOwnCert(c) {
 			out.Side = diag.SidePlatform
 			out.Text += "; the terminal gateway accepts the same certificate: it is revoked here alone, or a CA, a revocation " +
 				"list or the clock of the ingress is at fault"

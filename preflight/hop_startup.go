@@ -82,7 +82,7 @@ func userText(f *diag.Fact) string {
 // judgeShell judges the shell in the session that the browser's hop opened.
 func judgeShell(c *Case) []diag.Finding {
 	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
-	if f == nil || f.WS == nil || !f.WS.Upgraded || f.Passed() {
+	if !upgraded(f) || f.Passed() {
 		return nil
 	}
 	row := c.Fact(diag.HopTerminalOpenTask, stepSessionRow)

@@ -259,7 +259,7 @@ func resultLate(c *Case) bool {
 }
 
 // unclaimed returns the reason for an unclaimed task: version drift if the agent's version is known to differ and the
-// node is heard, else an unreachable agent. An agent that refuses a task reports it; one that does not poll is not
+// node is in contact, else an unreachable agent. An agent that refuses a task reports it; one that does not poll is not
 // evidence about its version.
 func unclaimed(c *Case) diag.ReasonCode {
 	have, want := readModel(c, "node.agent_version"), readModel(c, "node.agent_desired_version")

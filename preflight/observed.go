@@ -115,9 +115,12 @@ func observe(c *Case, finding *diag.Finding) *diag.Observation {
 // passedOnce reports whether the request of f passed another time: its answer is then that of one of several servers,
 // or of one moment, and not the cause.
 func passedOnce(c *Case, f *diag.Fact) bool {
+	if !f.Request.Op.Row().Ladder {
+		return false
+	}
 	step, _, _ := splitID(f.ID)
 	u := ownRuns(c, step)
-	return f.Request.Op.Row().Ladder && u.mixed()
+	return u.mixed()
 }
 
 // support fills in the confidence, the proof and the observation of a root. A finding that another hop's failure would

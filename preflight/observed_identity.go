@@ -147,7 +147,7 @@ func platformSaysDrift(c *Case, f *diag.Fact) (*diag.Fact, string) {
 
 // listenersDiffer requires that the other listener lets the same certificate in.
 func listenersDiffer(c *Case, f *diag.Fact) (*diag.Fact, string) {
-	if t := c.Fact(diag.HopNodeTerminalReachability, stepStream); t == nil || !sessionNotFound(t) {
+	if !gatewayAccepts(c) {
 		return nil, ""
 	}
 	return unlistedIssuer(c, f)

@@ -142,17 +142,17 @@ func culpritDenied(c *Case, f *diag.Fact) string {
 	return "identity of " + c.Subject.NodeID + " " + code(f)
 }
 
-// denialReason maps a typed denial to the operator's reason.
-func denialReason(code string) diag.ReasonCode {
-	switch code {
-	case "revoked", "fenced", "retired":
-		return diag.ReasonIdentityRevokedOrFenced
-	case "expired":
-		return diag.ReasonCertExpired
-	case "profile_mismatch":
-		return diag.ReasonEndpointProfileDrift
-	}
-	return ""
+// denialReasons are the contract's codes of a denied node, with the operator's reason; "" where the failure itself
+// implies it.
+var denialReasons = map[string]diag.ReasonCode{
+	"revoked":          diag.ReasonIdentityRevokedOrFenced,
+	"fenced":           diag.ReasonIdentityRevokedOrFenced,
+	"retired":          diag.ReasonIdentityRevokedOrFenced,
+	"expired":          diag.ReasonCertExpired,
+	"profile_mismatch": diag.ReasonEndpointProfileDrift,
+	"not_node_bound":   "",
+	"cloned":           "",
+	"source_unproven":  "",
 }
 
 func isMTLS(f diag.Failure) bool {

@@ -161,7 +161,7 @@ func code(f *diag.Fact) string {
 	if f == nil || f.HTTP == nil {
 		return ""
 	}
-	if v := f.HTTP.Fields["error.code"]; v != "" {
+	if v := f.HTTP.Fields[fieldErrorCode]; v != "" {
 		return v
 	}
 	return f.HTTP.ErrorCode

@@ -10,6 +10,9 @@ import (
 
 // The functions of this file decide whether an answer is the platform's or that of a server on the path.
 
+// fieldErrorCode is the mapped field of an error code.
+const fieldErrorCode = "error.code"
+
 // platformSpeaks reports whether an answer is the platform's own: it has an error code, or is JSON. A page or an empty
 // answer may come from any server on the path.
 func platformSpeaks(f *diag.Fact) bool {
@@ -36,17 +39,18 @@ func platformCode(f *diag.Fact) bool {
 	if word == "" {
 		return false
 	}
-	switch word {
-	case "expired", "not_node_bound", "revoked", "fenced", "retired", "cloned", "profile_mismatch", "source_unproven":
-		return true
-	}
+	_, denied := denialReasons[word]
 	place := f.Request.Extract[fieldErrorCode]
 	own := place != "" && place != profile.DefaultMapping().Field(fieldErrorCode) && f.HTTP.Fields[fieldErrorCode] != ""
-	return own || diag.NotPassedOn(word) != ""
+	return denied || own || diag.NotPassedOn(word) != ""
 }
 
-// fieldErrorCode is the mapped field of an error code.
-const fieldErrorCode = "error.code"
+// platformDenies reports whether a 401 or 403 is the platform's own refusal of this node. Filters and gateways on the
+// path also answer in JSON, and with codes of their own: where the profile maps error codes, an answer without a code
+// of the platform is not known to be the platform's.
+func platformDenies(f *diag.Fact) bool {
+	return platformCode(f) || (platformSpeaks(f) && unasked(f, fieldErrorCode))
+}
 
 // unsigned reports whether f is a 400 or 404 in JSON without an error code, where the profile maps one: any server on
 // the path may have answered.

@@ -121,9 +121,7 @@ func lackAt(h *diag.HopResult, c *Case) diag.Lack {
 		return diag.LackLogin
 	case f.Throttled():
 		return diag.LackLimit
-	case foreignPage(f), f.Failure == diag.HTTPMalformed:
-		return diag.LackPlatform
-	case unsigned(f):
+	case foreignPage(f), f.Failure == diag.HTTPMalformed, unsigned(f):
 		return diag.LackPlatform
 	case f.Vantage == Operator && status(f) == 404:
 		return diag.LackSubject

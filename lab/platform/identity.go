@@ -30,11 +30,11 @@ func (p *Platform) operator(next web.Handler) web.Handler {
 }
 
 func (p *Platform) checkOperator(r *http.Request) error {
-	given := store.Digest(web.Bearer(r).Reveal())
-	if web.Bearer(r).IsZero() {
+	token := web.Bearer(r)
+	if token.IsZero() {
 		return web.Errorf(http.StatusUnauthorized, "unauthorized", "the operator's bearer token is missing")
 	}
-	if subtle.ConstantTimeCompare([]byte(given), []byte(store.Digest(p.token.Reveal()))) != 1 {
+	if subtle.ConstantTimeCompare([]byte(store.Digest(token.Reveal())), []byte(store.Digest(p.token.Reveal()))) != 1 {
 		return web.Errorf(http.StatusUnauthorized, "invalid_token", "the operator's bearer token is wrong")
 	}
 	return nil
