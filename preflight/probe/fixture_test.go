@@ -154,14 +154,20 @@ func deafPort(t *testing.T) string {
 // site starts an HTTPS server with a certificate of ca, modified by how.
 func site(t *testing.T, cert tls.Certificate, h http.Handler, how ...func(*tls.Config)) *httptest.Server {
 	t.Helper()
-	s := httptest.NewUnstartedServer(h)
-	s.Config.ErrorLog = log.New(io.Discard, "", 0)
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
+	s := unstartedSite(cert, h)
 	for _, f := range how {
 		f(s.TLS)
 	}
 	s.StartTLS()
 	t.Cleanup(s.Close)
+	return s
+}
+
+// unstartedSite returns an HTTPS server that the caller configures and starts.
+func unstartedSite(cert tls.Certificate, h http.Handler) *httptest.Server {
+	s := httptest.NewUnstartedServer(h)
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
 	return s
 }
 

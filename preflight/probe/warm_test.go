@@ -229,8 +229,10 @@ func TestKeptConnectionHidesNoDeadNetwork(t *testing.T) {
 func TestGoodbyeEndsKeptConnection(t *testing.T) {
 	noLeaks(t)
 	ca := newAuthority(t, "ca")
-	s := site(t, ca.leaf(t, leafOf{}), page(200, jsonType, "{}"))
+	s := unstartedSite(ca.leaf(t, leafOf{}), page(200, jsonType, "{}"))
 	s.Config.IdleTimeout = 20 * time.Millisecond
+	s.StartTLS()
+	t.Cleanup(s.Close)
 	p := newProber(t)
 	req := diag.Request{Op: diag.OpHTTP, Target: s.URL, CAInline: ca.pem}
 	for range 3 {
