@@ -119,7 +119,7 @@ var indirect = map[string]string{
 	"preflight/probe/namespace_linux.go start":                     "(our own)",
 	"preflight/probe/namespace_linux_test.go waitingIn":            "env sh unshare",
 	"preflight/probe/systemd.go showUnits":                         "systemctl",
-	"preflight/probe/ws_test.go ttyOf":                             "sh",
+	"preflight/probe/ws_test.go ttyIn":                             "sh",
 	"preflight/vantage/bench_linux_test.go newSlowLink":            "ip",
 	"preflight/vantage/push_test.go TestPushAsRoot":                "nsenter",
 	"preflight/vantage/quote_test.go FuzzQuote":                    "sh bash",
