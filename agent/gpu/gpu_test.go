@@ -172,6 +172,9 @@ func TestUnknownIsReported(t *testing.T) {
 	}
 }
 
+// noMemory allows a probe no memory. It is weighed so late that its shell can note the start first.
+func noMemory(n *node) { n.MaxMemory, n.Poll = 1, time.Second }
+
 // TestBadProbes: a misbehaving probe is reported, killed and restarted.
 func TestBadProbes(t *testing.T) {
 	began, index := time.Now().UTC(), 3
@@ -206,10 +209,10 @@ func TestBadProbes(t *testing.T) {
 				n.Interval, n.CallDeadline, n.Slack = time.Millisecond, time.Millisecond, 100*time.Millisecond
 			}},
 		"much memory": {script: "cat $OUT; exec sleep 100000", text: good, state: report.Ended,
-			set:   func(n *node) { n.MaxMemory = 1 },
+			set:   noMemory,
 			check: func(e *report.Event) bool { return strings.Contains(e.Probe.Why, "memory") }},
 		"much memory and no line": {script: "exec sleep 100000", state: report.Ended,
-			set:   func(n *node) { n.MaxMemory = 1 },
+			set:   noMemory,
 			check: func(e *report.Event) bool { return strings.Contains(e.Probe.Why, "memory") }},
 	} {
 		t.Run(name, func(t *testing.T) {
