@@ -226,7 +226,7 @@ func (s *Story) claimInTime() finding {
 
 func (s *Story) claimSpared() finding {
 	if h, w := s.red(); h != "" {
-		return violated(Collateral, "%s failed in walk %d, and must stay green", h, w.N)
+		return violated(Collateral, "%s failed in walk %d, and must stay green%s", h, w.N, w.saidOf(h))
 	}
 	w := s.detected()
 	if w == nil {

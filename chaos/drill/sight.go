@@ -68,6 +68,18 @@ func faulty(b *diag.Blame) *diag.Blame {
 	return b
 }
 
+// saidOf returns ": " and the walk's text about a hop, "" if it reported no finding there.
+func (s Sight) saidOf(h diag.HopID) string {
+	found := s.Others
+	if s.Blame != nil {
+		found = append([]diag.Blame{*s.Blame}, found...)
+	}
+	if i := slices.IndexFunc(found, func(b diag.Blame) bool { return b.Hop == h && b.Text != "" }); i >= 0 {
+		return ": " + found[i].Text
+	}
+	return ""
+}
+
 // unfailed returns the blame of a hop that did not fail, if it matches this finding.
 func (s Sight) unfailed(f chaos.Finding) *diag.Blame {
 	if i := slices.IndexFunc(s.Unfailed, func(b diag.Blame) bool { return f.Status != "" && fits(f, b) }); i >= 0 {

@@ -78,9 +78,10 @@ func endings() []ending {
 			of(planOf("n1"), func(p *chaos.Plan) {
 				p.Scenario.Expect.Blame.Failure = []diag.Failure{"tcp_refused"}
 			}), nil},
-		{"collateral-in-passing", drill.Collateral, "control_plane_access failed in walk 2", nil, func(w *world) {
-			w.blind, w.flicker = 2*time.Second, diag.HopControlPlaneAccess
-		}},
+		{"collateral-in-passing", drill.Collateral,
+			"control_plane_access failed in walk 2, and must stay green: it did not answer", nil, func(w *world) {
+				w.blind, w.flicker = 2*time.Second, diag.HopControlPlaneAccess
+			}},
 		{"wrong-hop-right-signal", drill.WrongHop, "the chain blames node_readiness node_agent_api_unreachable", nil,
 			func(w *world) {
 				w.blames["block"] = diag.Blame{Hop: diag.HopNodeReadiness, Signal: diag.SigAPIUnreachable}

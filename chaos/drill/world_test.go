@@ -60,7 +60,7 @@ type chain struct {
 	sick    bool                  // they see a fault before the injection
 	blames  map[string]diag.Blame // by step
 	symptom diag.HopID            // fails as well
-	flicker diag.HopID            // a hop that fails in the second walk only, without a finding
+	flicker diag.HopID            // a hop that fails in the second walk only
 	muted   bool                  // the gateway lost the id
 	nobody  bool                  // no report at all
 	bend    func(r *diag.Report)  // changes the report; may be nil
@@ -212,6 +212,7 @@ func (w *world) judge(r *diag.Report) {
 	}
 	if w.flicker != "" && r.Run.ID == "w2" {
 		failing[w.flicker], r.Verdict.Outcome = true, diag.OutcomeFail
+		r.Verdict.OtherFindings = append(r.Verdict.OtherFindings, diag.Blame{Hop: w.flicker, Text: "it did not answer"})
 	}
 	for _, id := range diag.HopIDs() {
 		h := diag.HopResult{ID: id, Finding: diag.Finding{Status: diag.StatusPass}}
