@@ -116,10 +116,9 @@ func (c *checker) expect() {
 }
 
 // lastOf returns the hop that comes last in the chain; "" if there are none.
-func lastOf(hops []diag.HopID) diag.HopID {
-	last := diag.HopID("")
-	for _, h := range diag.HopIDs() {
-		if slices.Contains(hops, h) {
+func lastOf(hops []diag.HopID) (last diag.HopID) {
+	for _, h := range hops {
+		if h.Valid() && (last == "" || h.Rank() >= last.Rank()) {
 			last = h
 		}
 	}

@@ -215,7 +215,7 @@ func passesInPlace(c *Case, step string, b *diag.Fact) bool {
 	if refusesCert(main) { // a listener that does not ask for a certificate has not accepted one
 		return tookCertificate(b)
 	}
-	h, s := declared(step)
+	h, s := c.declared(step)
 	if h == nil || b.Request.Op != main.Request.Op {
 		return b.Passed()
 	}
@@ -247,9 +247,9 @@ func (c *Case) with(step string, b *diag.Fact) *Case {
 }
 
 // declared returns the hop and the step that produce the fact with this id; nil if no step does.
-func declared(id string) (*Hop, *Step) {
+func (c *Case) declared(id string) (*Hop, *Step) {
 	hop, name, _ := strings.Cut(id, "/")
-	if p := declaredStep(diag.HopID(hop), name); p != nil && p.step.Uses == "" {
+	if p := c.chain.step(diag.HopID(hop), name); p != nil && p.step.Uses == "" {
 		return p.hop, p.step
 	}
 	return nil, nil

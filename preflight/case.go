@@ -15,6 +15,7 @@ type Case struct {
 	Plan    diag.Plan
 	EndedBy diag.EndedBy
 
+	chain     *Hops
 	stepFacts []*stepFacts // by step number, followed by steps that the chain does not have
 	room      *room        // allocator, shared by all cases derived from this one
 
@@ -30,18 +31,18 @@ type Case struct {
 	evidence      []diag.EvidenceLine // what the platform recorded under correlationID
 }
 
-// NewCase indexes facts by step. The facts must not change afterwards.
+// NewCase indexes facts by the steps of the built-in chain. The facts must not change afterwards.
 func NewCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy, facts []diag.Fact) *Case {
-	c := newCase(subject, plan, endedBy)
+	return builtIn().newCase(subject, plan, endedBy, facts)
+}
+
+func (h *Hops) newCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy, facts []diag.Fact) *Case {
+	c := &Case{Subject: subject, Plan: plan, EndedBy: endedBy, chain: h, stepFacts: make([]*stepFacts, h.steps),
+		room: &room{}}
 	for i := range facts {
 		c.put(&facts[i])
 	}
 	return c
-}
-
-func newCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy) *Case {
-	Chain() // numbers the steps
-	return &Case{Subject: subject, Plan: plan, EndedBy: endedBy, stepFacts: make([]*stepFacts, stepCount), room: &room{}}
 }
 
 // room allocates in blocks what a case has many of: judging is cheaper if they are contiguous.
@@ -93,13 +94,13 @@ func (c *Case) find(hop diag.HopID, step string) int {
 	if len(c.stepFacts) == 0 { // a Case that has only a plan
 		return -1
 	}
-	if s := declaredStep(hop, step); s != nil {
+	if s := c.chain.step(hop, step); s != nil {
 		return s.n
 	}
 	id := factID(hop, step)
-	for i, q := range c.stepFacts[stepCount:] {
+	for i, q := range c.stepFacts[c.chain.steps:] {
 		if q.step == id {
-			return stepCount + i
+			return c.chain.steps + i
 		}
 	}
 	return -1
@@ -175,9 +176,11 @@ func (c *Case) all() iter.Seq[*diag.Fact] {
 	}
 }
 
-// caseOf returns the case of a finished report.
-func caseOf(r *diag.Report) *Case {
-	c := NewCase(r.Subject, r.Plan, r.Run.EndedBy, r.Facts)
+// caseOf returns the case of a finished report, by the built-in chain.
+func caseOf(r *diag.Report) *Case { return builtIn().caseOf(r) }
+
+func (h *Hops) caseOf(r *diag.Report) *Case {
+	c := h.newCase(r.Subject, r.Plan, r.Run.EndedBy, r.Facts)
 	c.correlationID, c.evidence = r.Run.CorrelationID, r.Evidence
 	return c
 }

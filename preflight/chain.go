@@ -7,26 +7,29 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Chain returns the hops in their order. A new hop is one file, its test, and one line in newChain.
-func Chain() []Hop {
-	chainOnce.Do(func() {
-		chain = withMeanings(newChain())
-		for i := range chain {
-			chain[i].closure = slices.Clip(explainers(chain, chain[i].ID))
-		}
-		number(chain)
-	})
-	return chain
+// Hops is a chain: hops in their order, with an index of their steps. It never changes.
+type Hops struct {
+	list   []Hop
+	bySlot [slots][]chainStep // hash buckets, see slot
+	steps  int                // number of steps
 }
 
-// The chain is built on first use: judges look up their own steps in it, so a package-level initializer would be a
-// cycle.
-var (
-	chainOnce sync.Once
-	chain     []Hop
-	bySlot    [slots][]chainStep // hash buckets, see slot
-	stepCount int                // number of steps in the chain
-)
+// Chain returns the built-in hops in their order.
+func Chain() []Hop { return builtIn().list }
+
+// builtIn is the chain of a walk that brings no hops of its own.
+var builtIn = sync.OnceValue(func() *Hops { return WithOwn() })
+
+// WithOwn returns the built-in chain, followed by hops that have no row in the catalogue: their ids begin with "x.".
+func WithOwn(own ...Hop) *Hops {
+	h := &Hops{list: append(withMeanings(newChain()), own...)}
+	for i := range h.list {
+		h.list[i].closure = slices.Clip(explainers(h.list, h.list[i].ID))
+		h.list[i].Steps = slices.Clone(h.list[i].Steps) // own hops may be in several chains
+	}
+	h.number()
+	return h
+}
 
 // chainStep is a step and its hop, with copies of their names, so that a look-up reads no other memory.
 type chainStep struct {
@@ -48,21 +51,22 @@ func slot(hop diag.HopID, step string) uint {
 const slots = 128
 
 // number numbers the steps of the chain, and fills bySlot.
-func number(chain []Hop) {
-	for i := range chain {
-		for k := range chain[i].Steps {
-			h, s := &chain[i], &chain[i].Steps[k]
-			at := slot(h.ID, s.Name)
-			bySlot[at] = append(bySlot[at], chainStep{h.ID, s.Name, stepCount, h, s})
-			s.number = stepCount
-			stepCount++
+func (h *Hops) number() {
+	for i := range h.list {
+		hop := &h.list[i]
+		for k := range hop.Steps {
+			s := &hop.Steps[k]
+			at := slot(hop.ID, s.Name)
+			h.bySlot[at] = append(h.bySlot[at], chainStep{hop.ID, s.Name, h.steps, hop, s})
+			s.number = h.steps
+			h.steps++
 		}
 	}
 }
 
-// declaredStep returns a step of the chain; nil if the chain does not have it.
-func declaredStep(hop diag.HopID, step string) *chainStep {
-	in := bySlot[slot(hop, step)]
+// step returns a step of the chain; nil if the chain does not have it.
+func (h *Hops) step(hop diag.HopID, step string) *chainStep {
+	in := h.bySlot[slot(hop, step)]
 	for i := range in {
 		if s := &in[i]; s.name == step && s.id == hop {
 			return s
@@ -70,6 +74,9 @@ func declaredStep(hop diag.HopID, step string) *chainStep {
 	}
 	return nil
 }
+
+// hop returns the chain's hop with this id, or an empty hop.
+func (c *Case) hop(id diag.HopID) *Hop { return hopIn(c.chain.list, id) }
 
 // withMeanings copies title, layer and Allocation from the catalogue. A hop without a catalogue row sets them itself.
 func withMeanings(chain []Hop) []Hop {
@@ -81,6 +88,7 @@ func withMeanings(chain []Hop) []Hop {
 	return chain
 }
 
+// newChain returns the built-in hops. A new one is one file, its test, and one line here.
 func newChain() []Hop {
 	return []Hop{
 		controlPlaneAccess(),

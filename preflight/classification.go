@@ -88,7 +88,7 @@ func probed(c *Case, hops []diag.HopResult, v *diag.Verdict) []diag.Probed {
 			if f.Status == diag.StatusFail {
 				p.By = explainedBy(v, h.ID, f)
 			}
-			if hop := hopIn(Chain(), h.ID); hop.NotOfNode != nil && hop.NotOfNode(c) {
+			if hop := c.hop(h.ID); hop.NotOfNode != nil && hop.NotOfNode(c) {
 				p.Reason = diag.ReasonNone
 			}
 			out = append(out, p)

@@ -252,7 +252,7 @@ func order(a, b diag.Change) int {
 		cmp.Compare(last(!a.Regression), last(!b.Regression)),
 		cmp.Compare(last(effect(a)), last(effect(b))),
 		cmp.Compare(last(a.Hop != ""), last(b.Hop != "")),
-		cmp.Compare(position(Chain(), a.Hop), position(Chain(), b.Hop)),
+		cmp.Compare(a.Hop.Rank(), b.Hop.Rank()),
 		cmp.Compare(kindIndex(a.Kind), kindIndex(b.Kind)),
 	)
 }

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"maps"
 	"net/url"
 	"slices"
@@ -19,11 +20,15 @@ type Env struct {
 	Cookie        diag.Secret // edge cookie
 	// Scrub removes secrets from an error text of the platform; if it is nil, such texts are dropped.
 	Scrub  func(string) string
+	Hops   *Hops  // the chain to walk; nil: the built-in one
 	NodeCA string // PEM text of Profile.Trust.NodeCA, for counter-probes with the active bundle
 	// ReadOnly leaves out the test writes to the node's disks. ReusesVantage: earlier walks have used the node's
 	// vantage, so requests make new connections, and each walk measures every phase.
 	ReadOnly, ReusesVantage bool
 }
+
+// hops returns the chain to walk.
+func (e *Env) hops() *Hops { return cmp.Or(e.Hops, builtIn()) }
 
 // vars returns the values for path templates.
 func (e *Env) vars() map[string]string {

@@ -104,7 +104,7 @@ func warnedBefore(hop diag.HopID, c *Case, f *diag.Fact) bool {
 		}
 		at, _, _ := strings.Cut(base, "/")
 		if e.Vantage == f.Vantage && e.DNS.Name == f.DNS.Name &&
-			position(Chain(), diag.HopID(at)) < position(Chain(), hop) {
+			position(c.chain.list, diag.HopID(at)) < position(c.chain.list, hop) {
 			return true
 		}
 	}

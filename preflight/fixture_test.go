@@ -42,7 +42,7 @@ func testEnv() *Env {
 }
 
 func testPlan(e *Env) diag.Plan {
-	return NewPlan(e.Profile, e.Subject, Options{Session: true, Token: true, SSH: true})
+	return NewPlan(e.Profile, e.Subject, Options{Session: true, Token: true, SSH: true, Hops: e.Hops})
 }
 
 // healthy answers a request as a healthy platform and node would.
@@ -54,6 +54,8 @@ func healthy(req diag.Request) diag.Fact {
 	stamp := func(d time.Duration) string { return noon.Add(d).Format(time.RFC3339Nano) }
 	hop, step, _ := strings.Cut(req.ID, "/")
 	switch diag.HopID(hop) {
+	case exampleHop().ID:
+		ok(200, nil)
 	case diag.HopControlPlaneAccess:
 		ok(200, map[string]string{"trust.signing_ca": "aa", "trust.ingress_ca": "aa"})
 	case diag.HopAllocationBinding:
@@ -315,7 +317,7 @@ func walkFrom(ctx context.Context, e *Env, vantages map[string]Vantage) *diag.Re
 		Run: diag.Run{ID: "run-1", CorrelationID: e.CorrelationID, StartedAt: diag.At(noon), EndedAt: diag.At(noon),
 			EndedBy: ended},
 	}
-	Judge(r)
+	e.hops().Judge(r)
 	return r
 }
 

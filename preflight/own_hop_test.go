@@ -3,10 +3,85 @@ package preflight
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 )
+
+// exampleHop is a hop without a row in the catalogue. It needs a login, and fails if its service answers 503.
+func exampleHop() Hop {
+	const id = diag.HopID("x.example")
+	return Hop{
+		ID: id, Title: "the example service answers", Layer: diag.LayerRuntime, Budget: 5 * time.Second,
+		ExplainedBy: []diag.HopID{diag.HopNodeOpsAccess},
+		Steps: []Step{{
+			Name: "health", From: Node, Timeout: time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
+			Ask: func(*Env, *Case) diag.Request { return diag.Request{Op: diag.OpHTTP, Target: "http://192.0.2.7/"} },
+		}},
+		Judge: func(c *Case) []diag.Finding {
+			f := c.Fact(id, "health")
+			if f.Passed() || f == nil {
+				return nil
+			}
+			return []diag.Finding{fail(diag.SigAppStopped, f, "the example service: %s", saw(f))}
+		},
+		Pass: func(*Case) string { return "the example service answers" },
+	}
+}
+
+// TestAWalkWithAnOwnHop: a hop that is only in the chain of one walk is planned, measured, judged, replayed, printed
+// and kept in a drill's sight like the built-in ones. The walks run at the same time as one with the built-in chain.
+func TestAWalkWithAnOwnHop(t *testing.T) {
+	hop := exampleHop()
+	chain := WithOwn(hop)
+	for want, answer := range map[diag.Status]func(*diag.Fact){
+		diag.StatusPass: func(*diag.Fact) {},
+		diag.StatusFail: failWith(diag.HTTPStatus, "http"),
+	} {
+		t.Run(string(want), func(t *testing.T) {
+			t.Parallel()
+			e := testEnv()
+			e.Hops = chain
+			answers := map[string]func(*diag.Fact){"x.example/health": answer}
+			v := map[string]Vantage{Operator: &scripted{name: Operator}, Platform: &scripted{name: Platform},
+				Node: &scripted{name: Node, answers: answers}}
+			r := inMadeUpTime(t, func(t *testing.T) *diag.Report { return walkFrom(t.Context(), e, v) })
+			again, err := chain.Replay(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			builtIn, err := Replay(r) // by a tool without the hop
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range []*diag.Report{r, again, builtIn} {
+				got := hopOf(r, hop.ID)
+				if got.Status != want || got.Title != hop.Title || len(got.Evidence) == 0 || len(r.Hops) != len(Chain())+1 {
+					t.Errorf("%d hops, and it is %+v", len(r.Hops), got)
+				}
+				if b := r.Verdict.Blame; (want == diag.StatusFail) != (b != nil && b.Hop == hop.ID) {
+					t.Errorf("the blame is %+v", b)
+				}
+				var text strings.Builder
+				if err := render.Report(&text, r, render.Options{Format: render.Wide}); err != nil {
+					t.Error(err)
+				}
+				if !strings.Contains(text.String(), string(hop.ID)) || !strings.Contains(text.String(), got.Text) {
+					t.Errorf("the hop is not printed:\n%s", text.String())
+				}
+				s := drill.See(r, drill.Before)
+				if ids := s.HopIDs(); s.Hops[hop.ID] != want || ids[len(ids)-1] != hop.ID {
+					t.Errorf("the sight has %v", ids)
+				}
+			}
+		})
+	}
+	if r := walkWith(t, nil); hopNamed(r.Hops, hop.ID).Status != "" {
+		t.Error("the built-in chain has the hop of another walk")
+	}
+}
 
 // TestReplayKeepsOwnHops: a hop that only another tool's profile has is neither dropped nor counted as a pass, wherever
 // it is in the report.

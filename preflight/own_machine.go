@@ -104,7 +104,7 @@ func networkOf(c *Case, f *diag.Fact) string {
 
 // agentHeard describes what shows that the agent itself, in this walk, reached what a probe of the node was denied.
 func agentHeard(c *Case, f *diag.Fact) string {
-	if hop := hopIn(Chain(), ofHop(f.ID)); hop.AgentCame != nil {
+	if hop := c.hop(ofHop(f.ID)); hop.AgentCame != nil {
 		return hop.AgentCame(c)
 	}
 	return ""

@@ -23,6 +23,7 @@ type Options struct {
 	SSH     bool // a node host is known
 	// Watch leaves out what changes anything: tasks, terminal sessions and their tokens.
 	Watch bool
+	Hops  *Hops // the chain to plan; nil: the built-in one
 }
 
 // NewSubject returns the subject of a walk, with the profile's expectations.
@@ -133,7 +134,7 @@ func NewPlan(p profile.Profile, subject diag.Subject, o Options) diag.Plan {
 	for key := range profile.DefaultPolicy() {
 		plan.Policy[key] = p.PolicyValue(key)
 	}
-	chain := Chain()
+	chain := cmp.Or(o.Hops, builtIn()).list
 	o.Only = withNeeds(chain, o.Only)
 	why := reasons{}
 	for i := range chain {

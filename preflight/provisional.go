@@ -63,7 +63,7 @@ func (u *unfinished) likely(last *diag.Blame) *diag.Blame {
 		return nil
 	}
 	u.silences(u.c.rtt())
-	chain := Chain()
+	chain := u.c.chain.list
 	hops := assess(chain, u.c)
 	v, _ := decide(chain, hops, u.c)
 	if v.Blame == nil {
@@ -360,7 +360,7 @@ func Rehearse(r *diag.Report) []Provisional {
 
 // unfinishedAt returns what a recorded walk knew at a time after its start, and the number of its facts.
 func unfinishedAt(r *diag.Report, at time.Duration) (u unfinished, size int) {
-	u = unfinished{c: newCase(r.Subject, r.Plan, diag.EndedCompleted), at: at}
+	u = unfinished{c: NewCase(r.Subject, r.Plan, diag.EndedCompleted, nil), at: at}
 	open, busy := map[string]bool{}, map[string]bool{}
 	for i := range r.Facts {
 		f := &r.Facts[i]

@@ -40,7 +40,7 @@ func addUnfoundReason(c *Case, hops []diag.HopResult, v *diag.Verdict, k *diag.C
 func readBy(c *Case, hops []diag.HopResult, k *diag.Classification) int {
 	row, _ := diag.LookupReason(k.Reason)
 	first := diag.HopNodeHeartbeat
-	if i := slices.IndexFunc(row.With, func(id diag.HopID) bool { return hopIn(Chain(), id).ReadModel }); i >= 0 {
+	if i := slices.IndexFunc(row.With, func(id diag.HopID) bool { return c.hop(id).ReadModel }); i >= 0 {
 		first = row.With[i]
 	}
 	// the trust page shows it

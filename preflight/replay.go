@@ -14,10 +14,13 @@ const RulesVersion = "6"
 // ErrInvalidReport is wrapped by every refusal of Replay.
 var ErrInvalidReport = errors.New("not a valid report")
 
+// Judge judges a report by the built-in chain.
+func Judge(r *diag.Report) { builtIn().Judge(r) }
+
 // Judge fills in a report's hops, verdict and dashboard from its subject, plan, facts and ending, and completes its
 // subject from the facts.
-func Judge(r *diag.Report) {
-	c := caseOf(r)
+func (h *Hops) Judge(r *diag.Report) {
+	c := h.caseOf(r)
 	learn(&r.Subject, c)
 	judgeCase(r, c)
 }
@@ -25,7 +28,7 @@ func Judge(r *diag.Report) {
 // judgeCase is Judge for a report whose subject is complete.
 func judgeCase(r *diag.Report, c *Case) {
 	c.Subject = r.Subject
-	chain := Chain()
+	chain := c.chain.list
 	r.Hops = append(assess(chain, c), brought(r.Hops, chain)...)
 	r.Verdict, r.Classification = decide(chain, r.Hops, c)
 	r.Dashboard = dashboard(r.Hops, r.Verdict, c, r.Run)
@@ -44,15 +47,18 @@ func brought(hops []diag.HopResult, chain []Hop) []diag.HopResult {
 	return own
 }
 
+// Replay judges the recorded facts again, by the built-in chain.
+func Replay(r *diag.Report) (*diag.Report, error) { return builtIn().Replay(r) }
+
 // Replay judges the recorded facts again, by today's rules. The report that it returns shares no mutable state with
 // r. A report whose proof does not hold (a fact is missing, or the requests do not differ in exactly the named input)
 // is refused. A reduced report is returned as it was judged: with fewer facts another verdict could come out.
-func Replay(r *diag.Report) (*diag.Report, error) {
+func (h *Hops) Replay(r *diag.Report) (*diag.Report, error) {
 	if r.APIVersion != diag.APIVersion || r.Kind != diag.KindPreflight {
 		return nil, fmt.Errorf("%w: want %s %s, have %q %q", ErrInvalidReport, diag.APIVersion, diag.KindPreflight,
 			r.APIVersion, r.Kind)
 	}
-	c := caseOf(r)
+	c := h.caseOf(r)
 	if c.size() < len(r.Facts) || c.fact("") != nil {
 		return nil, errID(r.Facts)
 	}

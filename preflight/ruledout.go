@@ -110,7 +110,7 @@ func situation(hops []diag.HopResult, r root, out []excluded, c *Case) diag.Situ
 	if c.Fact(diag.HopTerminalStartup, stepUser).Passed() {
 		s.RuledOut = append(s.RuledOut, diag.AboutUser)
 	}
-	if hop := hopIn(Chain(), r.hop.ID); hop.NotAbout != nil {
+	if hop := c.hop(r.hop.ID); hop.NotAbout != nil {
 		s.RuledOut = append(s.RuledOut, hop.NotAbout(c)...)
 	}
 	if sessionField(c, "session.task_status") == "failed" { // the agent reported it: its build is not the cause
@@ -168,7 +168,7 @@ func broken(hops []diag.HopResult, c *Case) []diag.Reliance {
 // unheard is the finding of a hop that got no answer, in the form of a blame.
 func unheard(h *diag.HopResult, c *Case) diag.Finding {
 	f := silentFact(h, c)
-	row := hopIn(Chain(), h.ID).Silence
+	row := c.hop(h.ID).Silence
 	out := diag.Finding{
 		Status: diag.StatusInconclusive, Signal: row.Signal, Side: row.Side, Failure: f.Failure, Evidence: []string{f.ID},
 		Text: fmt.Sprintf("%s: %s; steps that need this answer are inconclusive", row.Text, saw(f)),

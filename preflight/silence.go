@@ -18,7 +18,7 @@ func platformReads() []diag.HopID {
 func unanswered(hops []diag.HopResult, c *Case) []diag.HopID {
 	var ids []diag.HopID
 	for i := range hops {
-		if silentFact(&hops[i], c) != nil && hopIn(Chain(), hops[i].ID).Silence != nil {
+		if silentFact(&hops[i], c) != nil && c.hop(hops[i].ID).Silence != nil {
 			ids = append(ids, hops[i].ID)
 		}
 	}

@@ -60,7 +60,7 @@ type Event struct {
 // even if a vantage blocks past ctx; only then do goroutines outlive it, until that vantage returns.
 func Walk(ctx context.Context, e *Env, plan diag.Plan, vantages map[string]Vantage,
 	observe func(Event)) ([]diag.Fact, diag.EndedBy) {
-	chain := Chain()
+	chain := e.hops().list
 	w := &walker{
 		env: e, chain: chain, plan: plan, vantages: vantages, observe: observe, start: time.Now(),
 		facts: map[string]*diag.Fact{}, status: map[diag.HopID]diag.Status{},

@@ -269,7 +269,7 @@ func (s *Story) claimTold() finding {
 		return violated(Collateral, "the user was left without a word: %s", w.UserSaw)
 	case len(w.Untold) > 0:
 		return unmeasured("what the user got at %s", step.Join(w.Untold, " and "))
-	case w.UserSaw == "" && slices.ContainsFunc(diag.HopIDs(), func(h diag.HopID) bool {
+	case w.UserSaw == "" && slices.ContainsFunc(w.HopIDs(), func(h diag.HopID) bool {
 		return felt(h) && w.Hops[h] == diag.StatusFail
 	}):
 		return unmeasured("what the user got") // the log is older than this measurement

@@ -1,7 +1,9 @@
 package drill
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -58,6 +60,13 @@ func See(r *diag.Report, stage Stage) Sight {
 	s.noteTenant(r)
 	s.Unnamed = unnamed(s)
 	return s
+}
+
+// HopIDs lists the hops of the walk: those of the catalogue in their order, then others by name.
+func (s Sight) HopIDs() []diag.HopID {
+	return slices.SortedFunc(maps.Keys(s.Hops), func(a, b diag.HopID) int {
+		return cmp.Or(cmp.Compare(a.Rank(), b.Rank()), cmp.Compare(a, b))
+	})
 }
 
 // faulty returns a walk's blame if it is for a failure: a drill is not about a hop that was merely inconclusive.
