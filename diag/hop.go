@@ -8,13 +8,14 @@ type HopID string
 // HopRow describes a hop; package preflight has its implementation. The rows are in catalogue/hops.yaml. Hops that a
 // profile defines have no row here: the caller provides the default.
 type HopRow struct {
-	ID         HopID
-	Title      string   // one line for people: what holds when the hop passes
-	Layer      Layer    // the layer that a failure affects
-	Allocation bool     // the hop is about one allocation, and is skipped without one
-	Tenants    string   // where a tenant notices a failure: the terminal, the product URL; "" if no tenant does
-	About      string   // what a pass means, in Markdown
-	Signals    []Signal // the signals that its judge may return
+	ID          HopID
+	Title       string   // one line for people: what holds when the hop passes
+	Layer       Layer    // the layer that a failure affects
+	Allocation  bool     // the hop is about one allocation, and is skipped without one
+	Tenants     string   // where a tenant notices a failure: the terminal, the product URL; "" if no tenant does
+	EndsSession bool     // a failure ends the terminal session: the platform must have recorded it
+	About       string   // what a pass means, in Markdown
+	Signals     []Signal // the signals that its judge may return
 }
 
 // Hops returns every row, in the order of the runbook. Callers must not modify the rows, which are shared.

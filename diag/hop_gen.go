@@ -77,7 +77,7 @@ var hopRows = [...]HopRow{
 		Signals: []Signal{SigPublicRouteMissing, SigNetworkUnstable},
 	},
 	{
-		ID: HopBrowserTerminalWS, Title: "browser terminal gets an answer", Layer: LayerEdge, Allocation: true, Tenants: "terminal",
+		ID: HopBrowserTerminalWS, Title: "browser terminal gets an answer", Layer: LayerEdge, Allocation: true, Tenants: "terminal", EndsSession: true,
 		About:   "A pass means: the gateway accepted the browser's WebSocket and sent a message in time: ready, or an error about the workload's user or shell. The second is a pass because the user got a message; the fault is shown at `workload_terminal_startup_failure`. A session that was cut on the browser's side fails here, whatever its shell did.",
 		Signals: []Signal{SigUpgradeFailed, SigNodeStreamTimeout, SigConnectingStuck, SigStreamCut, SigAuthFailed, SigNetworkUnstable},
 	},
@@ -92,12 +92,12 @@ var hopRows = [...]HopRow{
 		Signals: []Signal{SigNodeStreamTimeout, SigNodeStreamMTLS, SigTerminalProfileDrift, SigAgentConfined, SigProfileMismatch, SigEdgeRateLimited, SigNetworkUnstable},
 	},
 	{
-		ID: HopGatewayNodeStream, Title: "gateway sees the node's stream", Layer: LayerEdge, Allocation: true,
+		ID: HopGatewayNodeStream, Title: "gateway sees the node's stream", Layer: LayerEdge, Allocation: true, EndsSession: true,
 		About:   "A pass means: the gateway saw the node's WebSocket for the very session that this walk opened. A successful task does not prove that. A stream that came and was cut on the node's side fails here; the agent's process is then checked again.",
 		Signals: []Signal{SigOpenWithoutStream, SigNodeStreamMTLS, SigStreamCut},
 	},
 	{
-		ID: HopTerminalStartup, Title: "terminal startup: user, shell, PTY", Layer: LayerEdge, Allocation: true, Tenants: "terminal",
+		ID: HopTerminalStartup, Title: "terminal startup: user, shell, PTY", Layer: LayerEdge, Allocation: true, Tenants: "terminal", EndsSession: true,
 		About:   "The name is the runbook's; the hop is terminal startup. A pass means: the allocation's user and shell exist as the agent sees them, and the shell computed a nonce in a process of its own through the browser's terminal. An echo is not a shell, and neither is one that cannot fork. Where the stream was cut the shell is `inconclusive`. With `--run-ws-smoke=false` only user and shell are checked, and the text notes it.",
 		Signals: []Signal{SigPTYFailed},
 	},

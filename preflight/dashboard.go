@@ -73,11 +73,11 @@ func terminalReadiness(hops []diag.HopResult, c *Case) string {
 	if shellComputed(c) {
 		return diag.TerminalPTYReady
 	}
-	stages := []diag.HopID{diag.HopTerminalTokenMint}
+	last := diag.HopTerminalTokenMint
 	if hopNamed(hops, diag.HopBrowserTerminalWS).Status != diag.StatusSkipped { // a session was tried
-		stages = hopsThrough(diag.HopTerminalTokenMint, diag.HopTerminalStartup)
+		last = diag.HopTerminalStartup
 	}
-	for _, id := range stages {
+	for _, id := range hopsThrough(diag.HopTerminalTokenMint, last) {
 		if hopNamed(hops, id).Status == diag.StatusFail {
 			return diag.TerminalFailed
 		}

@@ -89,12 +89,8 @@ func absent(f *diag.Fact) bool {
 // platformOffset returns the platform's clock minus the operator's, by the dates of its answers to this operator, and
 // the margin of error; known is false if no answer has a date.
 func platformOffset(c *Case) (offset, margin time.Duration, known bool) {
-	for _, at := range [...]struct {
-		hop  diag.HopID
-		step string
-	}{{diag.HopControlPlaneAccess, stepHealthz}, {diag.HopControlPlaneAccess, stepAuth},
-		{diag.HopNodeHeartbeat, stepReadModel}} {
-		f := c.Fact(at.hop, at.step)
+	for _, f := range [...]*diag.Fact{c.Fact(diag.HopControlPlaneAccess, stepHealthz),
+		c.Fact(diag.HopControlPlaneAccess, stepAuth), c.Fact(diag.HopNodeHeartbeat, stepReadModel)} {
 		if f == nil || f.HTTP == nil || f.HTTP.Date.IsZero() || f.At.IsZero() {
 			continue
 		}

@@ -148,16 +148,16 @@ func readModel(r *diag.Report) map[string]string {
 	return said
 }
 
-// unnamed returns the terminal's failed hops for which the platform's own session record shows a normal end: the
-// platform must name a failure that it can know. It cannot know of a session that never reached it, or that is
+// unnamed returns the failed hops that end a session, if the platform's own record of the session shows a normal end:
+// the platform must name a failure that it can know. It cannot know of a session that never reached it, or that is
 // still open.
 func unnamed(s Sight) []diag.HopID {
 	if s.ReadModel["session.browser_connected_at"] == "" || s.ReadModel["session.close_reason"] != sessionOver {
 		return nil
 	}
 	var all []diag.HopID
-	for _, h := range []diag.HopID{diag.HopBrowserTerminalWS, diag.HopGatewayNodeStream, diag.HopTerminalStartup} {
-		if s.Hops[h] == diag.StatusFail {
+	for _, h := range s.HopIDs() {
+		if row, _ := diag.LookupHop(h); row.EndsSession && s.Hops[h] == diag.StatusFail {
 			all = append(all, h)
 		}
 	}
@@ -172,7 +172,7 @@ const sessionOver = "exit"
 func unlinked(r *diag.Report) []string {
 	var missing []string
 	for _, p := range parties() {
-		if p.dealt(r) && !slices.ContainsFunc(r.Evidence, func(l diag.EvidenceLine) bool {
+		if slices.ContainsFunc(r.Facts, p.dealt) && !slices.ContainsFunc(r.Evidence, func(l diag.EvidenceLine) bool {
 			return l.CorrelationID == r.Run.CorrelationID && p.wrote(l)
 		}) {
 			missing = append(missing, p.name)

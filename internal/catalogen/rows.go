@@ -19,12 +19,13 @@ type named struct {
 
 type hop struct {
 	named
-	Title      string   `yaml:"title"`
-	Layer      string   `yaml:"layer" of:"Layer"`
-	Allocation bool     `yaml:"allocation,omitempty"`
-	Tenants    string   `yaml:"tenants_see_it,omitempty"`
-	About      string   `yaml:"about"`
-	Signals    []string `yaml:"signals,omitempty" of:"Signal"`
+	Title       string   `yaml:"title"`
+	Layer       string   `yaml:"layer" of:"Layer"`
+	Allocation  bool     `yaml:"allocation,omitempty"`
+	Tenants     string   `yaml:"tenants_see_it,omitempty"`
+	EndsSession bool     `yaml:"ends_session,omitempty"`
+	About       string   `yaml:"about"`
+	Signals     []string `yaml:"signals,omitempty" of:"Signal"`
 }
 
 type reason struct {
