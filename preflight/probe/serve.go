@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
@@ -26,6 +28,8 @@ const (
 	overrun = 500 * time.Millisecond
 	// endGrace is how long Serve waits for measurements after its input ended.
 	endGrace = 2 * time.Second
+	// readPoll is how long a read may go on after Serve's context has ended.
+	readPoll = 100 * time.Millisecond
 )
 
 // Config is what Serve must know about its node.
@@ -54,14 +58,13 @@ type server struct {
 	eyesMu sync.Mutex // guards eyes
 	eyes   *eyes      // the agent as last found
 
-	mu      sync.Mutex // guards the fields below
-	stopped bool       // no measurement may begin any more
+	mu      sync.Mutex // guards running
 	running map[string]context.CancelFunc
 }
 
 // Serve reads requests from in and writes facts to out, one JSON line each, in any order, until in ends; that cancels
-// measurements in progress. It returns nil at EOF. If ctx ends, it does not wait for a blocked read: a read from
-// standard input cannot be interrupted.
+// measurements in progress. It returns nil at EOF. If in is a file, such as standard input, ctx ends the
+// reading as well.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -72,19 +75,36 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 		BootID: host.This.BootID(), Now: diag.At(time.Now())}
 	err := s.write(outLine{Hello: &hello})
 	if err == nil {
-		read := make(chan error, 1)
-		go func() { read <- s.read(ctx, in) }()
-		select {
-		case err = <-read:
-		case <-ctx.Done():
+		if f, is := in.(*os.File); is {
+			in = readingUntil(ctx, f)
 		}
+		err = s.read(ctx, in)
 	}
 	cancel()
-	s.stop()
 	err = errors.Join(err, s.wait())
 	s.eyesMu.Lock()
 	defer s.eyesMu.Unlock()
 	return errors.Join(err, s.eyes.close())
+}
+
+// reads is an io.Reader by its method.
+type reads func([]byte) (int, error)
+
+func (r reads) Read(b []byte) (int, error) { return r(b) }
+
+// readingUntil returns a reader of f that is at its end when ctx ends: a read of standard input that has begun cannot be
+// interrupted.
+func readingUntil(ctx context.Context, f *os.File) reads {
+	ready := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLIN}}
+	return func(b []byte) (int, error) {
+		for ctx.Err() == nil {
+			n, err := unix.Poll(ready, int(readPoll.Milliseconds()))
+			if n > 0 || (err != nil && !errors.Is(err, unix.EINTR)) {
+				return f.Read(b)
+			}
+		}
+		return 0, io.EOF
+	}
 }
 
 // read starts a measurement per line until the input ends.
@@ -125,20 +145,10 @@ func (s *server) cancel(id string) {
 	}
 }
 
-// stop refuses requests from a read that is still blocked.
-func (s *server) stop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stopped = true
-}
-
 // begin answers req in its own goroutine, when a slot is free.
 func (s *server) begin(ctx context.Context, req diag.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped {
-		return
-	}
 	ctx, stop := context.WithCancel(ctx)
 	s.running[req.ID] = stop
 	s.wg.Go(func() {

@@ -208,8 +208,12 @@ func exchange(t *testing.T, lines ...string) map[string]diag.Fact {
 
 func TestServeEndsWithItsContext(t *testing.T) {
 	defer leaktest.None(t)
-	in, held := io.Pipe()
-	defer held.Close() // ends the read that hangs
+	in, held, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	defer held.Close() // nothing is written, so a read would hang
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)
 	if err := Serve(ctx, in, io.Discard, Config{}); err != nil {
