@@ -21,6 +21,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/update"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/durable"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -224,25 +225,23 @@ func Alone(ctx context.Context, cfg Config) (release func(), err error) {
 	cfg = cfg.withDefaults()
 	dir := cmp.Or(cfg.MirrorDir, cfg.StateDir)
 	_ = os.MkdirAll(dir, 0o755) // the next gives the reason
-	f, err := os.OpenFile(filepath.Join(dir, fileAlone), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
-	if err != nil {
-		cfg.Log.Warn("whether another agent runs is not known", "error", scrubbed(err))
-		return func() {}, nil
-	}
-	said := false
-	for syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == syscall.EWOULDBLOCK {
-		if !said {
-			said = true
-			cfg.Log.Warn("another agent runs on this node; waiting for its end", "pid", firstLine(f.Name()))
+	path := filepath.Join(dir, fileAlone)
+	for said := false; ; said = true {
+		f, err := durable.TryLock(path)
+		switch {
+		case err != nil:
+			cfg.Log.Warn("whether another agent runs is not known", "error", scrubbed(err))
+			return func() {}, nil
+		case f != nil:
+			if err := f.Truncate(0); err == nil {
+				_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0) // only returned to a caller that waits
+			}
+			return func() { _ = f.Close() }, nil
+		case !said:
+			cfg.Log.Warn("another agent runs on this node; waiting for its end", "pid", firstLine(path))
 		}
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
+		if !sleep.For(ctx, time.Second) {
 			return nil, context.Cause(ctx)
 		}
 	}
-	if err := f.Truncate(0); err == nil {
-		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0) // only returned to a caller that waits
-	}
-	return func() { _ = f.Close() }, nil
 }

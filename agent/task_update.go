@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/update"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -125,9 +126,7 @@ func (b *Boot) fetch(ctx context.Context, sha string, get fetcher) error {
 		if err == nil || !errors.As(err, new(*transferError)) {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !sleep.For(ctx, pause) {
 			return errors.Join(ctx.Err(), err)
 		}
 	}

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/internal/durable"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 	"github.com/gpuaas/gpuaasctl/lab"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
@@ -90,22 +91,17 @@ func (b *bench) close() {
 
 // alone waits until no other process uses the lab.
 func alone(ctx context.Context, t *table) (func(), error) {
-	f, err := os.OpenFile(labLock, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
 	for said := false; ; said = true {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
+		f, err := durable.TryLock(labLock)
+		switch {
+		case err != nil:
+			return nil, err
+		case f != nil:
 			return func() { _ = f.Close() }, nil
-		}
-		if !said {
+		case !said:
 			t.note("waiting: another process uses the lab (%s)", labLock)
 		}
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
-			_ = f.Close()
+		if !sleep.For(ctx, 200*time.Millisecond) {
 			return nil, errors.New("another process uses the lab")
 		}
 	}

@@ -13,6 +13,8 @@ import (
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
 // busyTimeout is how long one statement waits for another process's write, which takes milliseconds. Nothing interrupts
@@ -22,6 +24,9 @@ const busyTimeout = 800 * time.Millisecond
 
 // openTimeout bounds Open: if many processes create one history at once, some must retry.
 const openTimeout = 2 * time.Second
+
+// busyPause is the time between two tries of a write.
+const busyPause = 10 * time.Millisecond
 
 // version is the schema version, in user_version. A newer one is refused, and never written to.
 const version = 1
@@ -104,7 +109,7 @@ func open(ctx context.Context, path string) (*Store, error) {
 		}
 		// Switching a new file to WAL needs an exclusive lock, for which SQLite does not wait if two processes try at
 		// once.
-		if !busy(err) || pause(ctx) != nil {
+		if !busy(err) || !sleep.For(ctx, busyPause) {
 			return nil, errors.Join(fmt.Errorf("open the history %s: %w", path, err), db.Close())
 		}
 	}
@@ -156,7 +161,7 @@ func (s *Store) version(ctx context.Context, q querier) (int, error) {
 // write runs do in one transaction, which is committed unless do fails. It waits for other writers until ctx ends.
 func (s *Store) write(ctx context.Context, do func(*sql.Tx) error) error {
 	for {
-		if err := s.try(ctx, do); !busy(err) || pause(ctx) != nil {
+		if err := s.try(ctx, do); !busy(err) || !sleep.For(ctx, busyPause) {
 			return err
 		}
 	}
@@ -191,14 +196,4 @@ func codeOf(err error) int {
 		return 0
 	}
 	return e.Code() & 0xff
-}
-
-// pause waits briefly, or returns ctx's error.
-func pause(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(10 * time.Millisecond):
-		return nil
-	}
 }

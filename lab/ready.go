@@ -17,6 +17,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
 const (
@@ -42,10 +44,8 @@ func poll(ctx context.Context, ask func(context.Context) error) error {
 		if err == nil || errors.Is(err, errFinal) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, pollEvery) {
 			return fmt.Errorf("not ready within %s: %w", awaitBudget, err)
-		case <-time.After(pollEvery):
 		}
 	}
 }

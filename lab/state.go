@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/internal/durable"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
 // stateVersion must match, except for Down: names and folders are derived, so any build can find and remove the
@@ -103,10 +104,8 @@ func lock(ctx context.Context, dir string) (func(), error) {
 		if f != nil {
 			return func() { f.Close() }, nil
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, lockRetry) {
 			return nil, fmt.Errorf("another lab command holds %s: %w", path, ctx.Err())
-		case <-time.After(lockRetry):
 		}
 	}
 }

@@ -73,15 +73,3 @@ func Run(ctx context.Context, c Config) {
 	(&supervisor{Config: c, spool: s}).watch(ctx)
 	wg.Wait()
 }
-
-// wait returns after d, or returns false when ctx ends.
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}

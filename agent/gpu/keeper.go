@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 	"github.com/gpuaas/gpuaasctl/gpu/state"
 	"github.com/gpuaas/gpuaasctl/internal/durable"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
 // keepApart is the minimum time between two writes of the file.
@@ -93,7 +94,7 @@ func (k *keeper) run(ctx context.Context) {
 		case <-k.wake:
 		}
 		k.write()
-		if !wait(ctx, k.apart) {
+		if !sleep.For(ctx, k.apart) {
 			k.write()
 			return
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 	"github.com/gpuaas/gpuaasctl/gpu/state"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
 // Files and intervals of the kernel log.
@@ -41,7 +42,7 @@ func (k *kernelLog) watch(ctx context.Context) {
 			k.so = kmsg.Blind(k.so, err)
 			k.cover()
 		}
-		if !wait(ctx, k.Poll) {
+		if !sleep.For(ctx, k.Poll) {
 			return
 		}
 	}
@@ -93,7 +94,7 @@ func (k *kernelLog) drain(ctx context.Context, r *kmsg.Reader) error {
 		if len(b.Events) > 0 || time.Since(k.kept) > keepEvery {
 			k.keep()
 		}
-		if !wait(ctx, k.Poll) {
+		if !sleep.For(ctx, k.Poll) {
 			k.keep()
 			return nil
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/gpu/report"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -95,7 +96,7 @@ func (s *spool) drop(t report.EventType, why string, now time.Time) bool {
 
 // reportAll reports dropped events every minute and at the end.
 func (s *spool) reportAll(ctx context.Context) {
-	for wait(ctx, reportEvery) {
+	for sleep.For(ctx, reportEvery) {
 		s.reportDropped()
 	}
 	s.reportDropped()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/gpu/report"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
 // supervisor runs the probe, and restarts it when it exits.
@@ -35,7 +36,7 @@ func (s *supervisor) watch(ctx context.Context) {
 		if sampled {
 			pause = s.Backoff
 		}
-		if !wait(ctx, pause) {
+		if !sleep.For(ctx, pause) {
 			return
 		}
 		pause = min(2*pause, maxBackoff)

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaasctl/internal/host"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
 const (
@@ -124,10 +125,7 @@ func (h Host) End(ctx context.Context, name string, uid uint32) (ended int, err 
 			continue // at once: the processes found may have forked since
 		}
 		empty++
-		select {
-		case <-time.After(between):
-		case <-ctx.Done():
-		}
+		sleep.For(ctx, between)
 	}
 	return len(seen), nil
 }

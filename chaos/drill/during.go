@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
 // errEnough ends the tasks that run while the fault is in place.
@@ -50,7 +51,7 @@ func (r *runner) during(ctx context.Context, until time.Time, end context.Cancel
 // renew renews the drill's lease until ctx ends. This is where a machine that has reverted itself is noticed.
 func (r *runner) renew(ctx context.Context, t chaos.PlannedMachine, m Machine, end context.CancelCauseFunc) {
 	for asked := time.Now(); ; {
-		pause(ctx, max(again, time.Until(asked.Add(step.RenewEvery))))
+		sleep.For(ctx, max(again, time.Until(asked.Add(step.RenewEvery))))
 		if ctx.Err() != nil {
 			return
 		}
@@ -105,7 +106,7 @@ func (r *runner) breaking(ctx context.Context) bool {
 			if move.Machine != t.ID {
 				continue
 			}
-			pause(ctx, time.Until(zero.Add(move.At.Std())))
+			sleep.For(ctx, time.Until(zero.Add(move.At.Std())))
 			if ctx.Err() != nil || against.Load() {
 				return
 			}
@@ -175,7 +176,7 @@ func (r *runner) watch(ctx context.Context, end context.CancelCauseFunc) {
 		if read(r, func(s *Story) bool { return s.detected() != nil }) {
 			return
 		}
-		pause(ctx, again)
+		sleep.For(ctx, again)
 	}
 }
 
@@ -188,11 +189,4 @@ func (r *runner) look(ctx context.Context, l chaos.Look, stage Stage, want bool)
 	}
 	r.tell(Event{Kind: Looked, Machine: l.Machine, Seen: &seen})
 	return seen.Held == want && !seen.NotRun
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }

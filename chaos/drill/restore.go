@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
 // restore reverts every machine that was touched, waits until the chain is green again, checks for residue, and
@@ -60,7 +61,7 @@ func (r *runner) revert(ctx context.Context, t chaos.PlannedMachine, m Machine, 
 	}
 	began, told := r.began.Add(
 		time.Duration(read(r, func(s *Story) int64 { return s.part(t.ID).AskedMS }))*time.Millisecond), ""
-	for reached := p.AskedMS == 0; ctx.Err() == nil; pause(ctx, again) {
+	for reached := p.AskedMS == 0; ctx.Err() == nil; sleep.For(ctx, again) {
 		reply, err := try(ctx, m, revertMost, "revert", "--run", r.Plan.Run, "--why", step.WhyAsked)
 		switch {
 		case err != nil:
@@ -155,7 +156,7 @@ func (r *runner) heal(ctx context.Context) {
 			return
 		}
 		if read(r, func(s *Story) bool { return !s.recoveredIn(w) }) {
-			pause(bounded, again)
+			sleep.For(bounded, again)
 		}
 	}
 }
@@ -208,7 +209,7 @@ func (r *runner) ask(ctx context.Context, m Machine, command string) (step.Reply
 		if err == nil || ctx.Err() != nil {
 			return reply, err
 		}
-		pause(ctx, again)
+		sleep.For(ctx, again)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
 // Longer than 300 lines: one run in order, from arming to the last probe, with each early end next to what it
@@ -209,7 +210,7 @@ func (r *runner) harm(ctx context.Context) {
 // green walks until the chain is green. That may take a moment: effects of an earlier drill may still be in
 // flight.
 func (r *runner) green(ctx context.Context) bool {
-	for until := time.Now().Add(settle); ; pause(ctx, again) {
+	for until := time.Now().Add(settle); ; sleep.For(ctx, again) {
 		w := r.walk(ctx, Before)
 		if ctx.Err() != nil || w.Green() || time.Now().After(until) {
 			return ctx.Err() == nil && w.Green()

@@ -10,6 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
 // see repeats a probe until it passes (or, if want is false, fails), or its time is over. It returns false if ctx
@@ -29,7 +30,7 @@ func see(ctx context.Context, m Machine, l chaos.Look, stage Stage, want bool) (
 		if (ran && last.Held == want) || time.Since(began) >= within {
 			return last, true
 		}
-		pause(ctx, again)
+		sleep.For(ctx, again)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
 // poll is the interval at which a process checks for another one's progress, and at which the watchdog checks for
@@ -84,10 +85,8 @@ func (r *Run) await(ctx context.Context, id string) error {
 				return r.state("step %s was not made%s", id, said(s))
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, poll) {
 			return r.state("step %s was not made in time", id)
-		case <-time.After(poll):
 		}
 	}
 }

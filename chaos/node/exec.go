@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/internal/host"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
 // toolPath is the search path for tools, whatever the caller's environment contains.
@@ -97,10 +98,8 @@ func try(ctx context.Context, c step.Check) string {
 		if ctx.Err() == nil || why == "not tried" {
 			why = now // the last attempt timed out, which proves nothing
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, tryEvery) {
 			return why
-		case <-time.After(tryEvery):
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/internal/durable"
 	"github.com/gpuaas/gpuaasctl/internal/host"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
 // cuts refuses a drill with a block that would stop the operator's own connection.
@@ -127,10 +128,8 @@ func lock(ctx context.Context, path string, wait time.Duration) (unlock func(), 
 		if time.Since(began) > time.Second {
 			endHolder(path, false)
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, 2*time.Millisecond) {
 			return nil, step.Refuse(step.RefusedBusy, "process %s of this drill is at work", holder(path))
-		case <-time.After(2 * time.Millisecond):
 		}
 	}
 }

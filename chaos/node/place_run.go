@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/internal/host"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
 // runPlace is a state that one program prints and another one sets.
@@ -148,10 +149,8 @@ func (p *pausePlace) signal(ctx context.Context, s syscall.Signal, want pauseSta
 		if err != nil || now == want || now == gone {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, time.Millisecond) {
 			return fmt.Errorf("process %d after %v: %w", p.before.PID, s, ctx.Err())
-		case <-time.After(time.Millisecond):
 		}
 	}
 }

@@ -53,7 +53,7 @@ func SyncDir(path string) error { return Host{}.SyncDir(path) }
 // TryLock locks a file, creating it if missing, until the file is closed or the process ends. It returns nil if another
 // process has the lock, or if the file was removed meanwhile: then there is a new one to lock.
 func TryLock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}

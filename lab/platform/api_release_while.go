@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 	"github.com/gpuaas/gpuaasctl/lab/platform/web"
 )
@@ -63,10 +64,8 @@ func (p *Platform) endRelease(w http.ResponseWriter, r *http.Request) error {
 		case !errors.Is(err, store.ErrCleaning):
 			return notFound(err, "allocation")
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, cleaningLook) {
 			return web.Errorf(http.StatusConflict, "release_in_progress", "the node is cleaning up: ask again when it is done")
-		case <-time.After(cleaningLook):
 		}
 	}
 }

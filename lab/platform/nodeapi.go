@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 	"github.com/gpuaas/gpuaasctl/lab/platform/gateway"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 	"github.com/gpuaas/gpuaasctl/lab/platform/web"
@@ -169,10 +170,7 @@ func (p *Platform) taskWait(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if peek {
-		select {
-		case <-time.After(timeout):
-		case <-ctx.Done():
-		}
+		sleep.For(ctx, timeout)
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}

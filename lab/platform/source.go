@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 	"github.com/gpuaas/gpuaasctl/lab/platform/web"
 	"github.com/gpuaas/gpuaasctl/wire"
@@ -134,10 +135,7 @@ func (p *Platform) withhold(r *http.Request, tasks []store.Task) ([]store.Task, 
 		})
 	}
 	if len(kept) == 0 {
-		select {
-		case <-time.After(withheldFor):
-		case <-ctx.Done():
-		}
+		sleep.For(ctx, withheldFor)
 	}
 	return kept, nil
 }

@@ -78,11 +78,7 @@ func readTrust(req diag.Request) (trust, error) {
 // parseCerts parses every certificate of a PEM text, which must have at least one.
 func parseCerts(text []byte) ([]*x509.Certificate, error) {
 	var certs []*x509.Certificate
-	for {
-		var b *pem.Block
-		if b, text = pem.Decode(text); b == nil {
-			break
-		}
+	for b, rest := pem.Decode(text); b != nil; b, rest = pem.Decode(rest) {
 		if b.Type != "CERTIFICATE" {
 			continue
 		}

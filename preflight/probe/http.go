@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
 // maxBody bounds how much of an answer is read; only extracted fields are kept.
@@ -55,7 +56,7 @@ func (p *Prober) http(ctx context.Context, req diag.Request, f *diag.Fact) {
 		if f.Failure != diag.OK || polled(req.Poll, f.HTTP.Fields[req.Poll.Field]) {
 			return
 		}
-		if !pause(ctx, time.Duration(req.Poll.EveryMS)*time.Millisecond) {
+		if !sleep.For(ctx, max(minPoll, time.Duration(req.Poll.EveryMS)*time.Millisecond)) {
 			c.stopped(ctx, phasePoll, diag.HTTPTimeout, diag.HTTPTimeout, fmt.Errorf("%s did not become %s",
 				req.Poll.Field, cmp.Or(strings.Join(req.Poll.Until, " or "), "another")))
 			return
@@ -69,18 +70,6 @@ func polled(p *diag.Poll, value string) bool {
 		return true
 	}
 	return slices.ContainsFunc(p.Until, func(word string) bool { return strings.EqualFold(word, value) })
-}
-
-// pause waits, and reports whether time is left.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(max(d, minPoll))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // ask makes one exchange, or records why there was no answer.

@@ -199,11 +199,7 @@ func readPEM(name string) ([]byte, error) {
 
 // publicOf returns the public half of the first private key in a PEM text.
 func publicOf(text []byte) (interface{ Equal(crypto.PublicKey) bool }, error) {
-	for {
-		var b *pem.Block
-		if b, text = pem.Decode(text); b == nil {
-			return nil, errUnparseable
-		}
+	for b, rest := pem.Decode(text); b != nil; b, rest = pem.Decode(rest) {
 		var key any
 		var err error
 		switch b.Type {
@@ -229,6 +225,7 @@ func publicOf(text []byte) (interface{ Equal(crypto.PublicKey) bool }, error) {
 		}
 		return public, nil
 	}
+	return nil, errUnparseable
 }
 
 // nodeBinding returns the node that a certificate names: node itself if the subject, a DNS name or the last element of

@@ -17,6 +17,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/internal/host"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
 const (
@@ -57,7 +58,7 @@ func (p *Prober) unit(ctx context.Context, req diag.Request, f *diag.Fact) {
 				fmt.Errorf("process %d is gone, and systemd calls the unit %s", f.Unit.PID, f.Unit.Active))
 			return
 		}
-		if !wait(ctx, goneWait) {
+		if !sleep.For(ctx, goneWait) {
 			interrupted(ctx, f, "process")
 			return
 		}
@@ -182,7 +183,7 @@ func (p *Prober) settled(ctx context.Context, unit string, u *diag.UnitFacts) {
 		within = min(within, time.Until(end)/3)
 	}
 	began := time.Now()
-	if within <= 0 || !wait(ctx, within) {
+	if within <= 0 || !sleep.For(ctx, within) {
 		return
 	}
 	props, err := p.units.show(ctx, unit)
@@ -225,16 +226,4 @@ func recentRestarts(ctx context.Context, unit string, most int) *diag.UnitRestar
 		r.EveryS = new(int64(math.Round(float64(at[0]-at[n-1]) / float64(n-1) / 1e6)))
 	}
 	return r
-}
-
-// wait waits for d; it returns false if ctx ended first.
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

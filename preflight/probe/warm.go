@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
 // suspicion is how long a kept connection may be silent before a second connection is tried. Most answers arrive within
@@ -108,7 +109,7 @@ func (c *climb) tryBeside(whole context.Context) (settle func() attempt) {
 	outcome := make(chan attempt, 1)
 	go func() {
 		got := attempt{remote: remote}
-		if pause(ctx, suspicion) {
+		if sleep.For(ctx, suspicion) {
 			began := time.Now()
 			got.conn, got.err = c.p.dial(ctx, "tcp", remote)
 			got.took = since(began)
