@@ -4,27 +4,27 @@ package trust
 
 import "github.com/gpuaas/gpuaasctl/diag"
 
-// The closed list of corners.
+// The closed list of causes.
 const (
-	CornerEndpoint    Corner = "agent_endpoint"               // the agent uses another environment's URL
-	CornerEnvironment Corner = "name_leads_elsewhere"         // one name, two listeners
-	CornerEdge        Corner = "node_api_certificate"         // what the listener shows was changed, or ran out
-	CornerEdgePin     Corner = "node_api_certificate_renewed" // it was renewed, and only the pin is old
-	CornerProfileCA   Corner = "profile_bundle"               // the operator's trust.node_ca is old
-	CornerBundle      Corner = "node_bundle"                  // the node's own bundle is stale, missing or broken
-	CornerRecovery    Corner = "recovery_bundle"              // a node that lost its trust could not enroll by itself
-	CornerCredential  Corner = "node_certificate"             // the node's certificate: dates, key, binding, or of an earlier CA
-	CornerSigning     Corner = "signing_ca"                   // the platform signs with another CA than before
-	CornerIngress     Corner = "ingress_ca"                   // the ingress takes another CA's certificates
-	CornerControl     Corner = "control_plane_cas"            // signing and ingress CA differ, and which one moved is not known
-	CornerDenied      Corner = "node_identity_denied"         // certificates match; the platform denies this node
-	CornerTerminal    Corner = "terminal_ca"                  // the terminal listener takes other certificates than the ingress
-	CornerPins        Corner = "profile_pins"                 // all agree with each other, and not with what the profile pins
+	CauseEndpoint    Cause = "agent_endpoint"               // the agent uses another environment's URL
+	CauseEnvironment Cause = "name_leads_elsewhere"         // one name, two listeners
+	CauseEdge        Cause = "node_api_certificate"         // what the listener shows was changed, or ran out
+	CauseEdgePin     Cause = "node_api_certificate_renewed" // it was renewed, and only the pin is old
+	CauseProfileCA   Cause = "profile_bundle"               // the operator's trust.node_ca is old
+	CauseBundle      Cause = "node_bundle"                  // the node's own bundle is stale, missing or broken
+	CauseRecovery    Cause = "recovery_bundle"              // a node that lost its trust could not enroll by itself
+	CauseCredential  Cause = "node_certificate"             // the node's certificate: dates, key, binding, or of an earlier CA
+	CauseSigning     Cause = "signing_ca"                   // the platform signs with another CA than before
+	CauseIngress     Cause = "ingress_ca"                   // the ingress takes another CA's certificates
+	CauseControl     Cause = "control_plane_cas"            // signing and ingress CA differ, and which one moved is not known
+	CauseDenied      Cause = "node_identity_denied"         // certificates match; the platform denies this node
+	CauseTerminal    Cause = "terminal_ca"                  // the terminal listener takes other certificates than the ingress
+	CausePins        Cause = "profile_pins"                 // all agree with each other, and not with what the profile pins
 )
 
-var cornerRows = [...]cornerInfo{
+var causeRows = [...]causeInfo{
 	{
-		corner: CornerEndpoint, signal: diag.SigEndpointProfileDrift,
+		cause: CauseEndpoint, signal: diag.SigEndpointProfileDrift,
 		moved: "the node's endpoint profile: it talks to another environment, or to the public edge",
 		repair: []repairStep{
 			{
@@ -38,7 +38,7 @@ var cornerRows = [...]cornerInfo{
 		},
 	},
 	{
-		corner: CornerEnvironment, signal: diag.SigAPIUnreachable,
+		cause: CauseEnvironment, signal: diag.SigAPIUnreachable,
 		moved: "the node's name resolution: the same name leads to another listener there",
 		repair: []repairStep{
 			{
@@ -56,7 +56,7 @@ var cornerRows = [...]cornerInfo{
 		},
 	},
 	{
-		corner: CornerEdge, signal: diag.SigAPITLSFailed,
+		cause: CauseEdge, signal: diag.SigAPITLSFailed,
 		moved: "the node API's certificate: it was changed to an issuer that no client has, or expired",
 		repair: []repairStep{
 			{
@@ -78,7 +78,7 @@ var cornerRows = [...]cornerInfo{
 		},
 	},
 	{
-		corner: CornerEdgePin, signal: diag.SigAPITLSFailed,
+		cause: CauseEdgePin, signal: diag.SigAPITLSFailed,
 		moved: "the node API's certificate was renewed by the same issuer; only the profile's pin is old",
 		repair: []repairStep{
 			{
@@ -88,7 +88,7 @@ var cornerRows = [...]cornerInfo{
 		},
 	},
 	{
-		corner: CornerProfileCA, signal: diag.SigAPITLSFailed,
+		cause: CauseProfileCA, signal: diag.SigAPITLSFailed,
 		moved: "the profile's trust.node_ca is old: the pinned leaf does not verify by it",
 		repair: []repairStep{
 			{
@@ -98,7 +98,7 @@ var cornerRows = [...]cornerInfo{
 		},
 	},
 	{
-		corner: CornerBundle, signal: diag.SigAPITLSFailed,
+		cause: CauseBundle, signal: diag.SigAPITLSFailed,
 		moved: "the node's bundle: it is stale, missing or broken",
 		repair: []repairStep{
 			{
@@ -116,7 +116,7 @@ var cornerRows = [...]cornerInfo{
 		},
 	},
 	{
-		corner: CornerRecovery, signal: diag.SigAPITLSFailed,
+		cause: CauseRecovery, signal: diag.SigAPITLSFailed,
 		moved: "the node's recovery bundle: a node that lost its trust could not enroll by itself",
 		repair: []repairStep{
 			{
@@ -126,7 +126,7 @@ var cornerRows = [...]cornerInfo{
 		},
 	},
 	{
-		corner: CornerCredential, signal: diag.SigAuthFailed,
+		cause: CauseCredential, signal: diag.SigAuthFailed,
 		moved: "the node's certificate: its dates, its key, its binding, or it is of an earlier signing CA",
 		repair: []repairStep{
 			{
@@ -140,7 +140,7 @@ var cornerRows = [...]cornerInfo{
 		},
 	},
 	{
-		corner: CornerSigning, signal: diag.SigIngressCADrift,
+		cause: CauseSigning, signal: diag.SigIngressCADrift,
 		moved: "the signing CA: the platform signs with a different one than before (restarted without its persisted CA?)",
 		repair: []repairStep{
 			{
@@ -166,7 +166,7 @@ var cornerRows = [...]cornerInfo{
 		},
 	},
 	{
-		corner: CornerIngress, signal: diag.SigIngressCADrift,
+		cause: CauseIngress, signal: diag.SigIngressCADrift,
 		moved: "the ingress CA: the ingress accepts certificates of a different CA than the one that signs",
 		repair: []repairStep{
 			{
@@ -184,7 +184,7 @@ var cornerRows = [...]cornerInfo{
 		},
 	},
 	{
-		corner: CornerControl, signal: diag.SigIngressCADrift,
+		cause: CauseControl, signal: diag.SigIngressCADrift,
 		moved: "signing CA and ingress CA differ, and which of them moved is not known",
 		repair: []repairStep{
 			{
@@ -206,7 +206,7 @@ var cornerRows = [...]cornerInfo{
 		},
 	},
 	{
-		corner: CornerDenied, signal: diag.SigAuthFailed,
+		cause: CauseDenied, signal: diag.SigAuthFailed,
 		moved: "the platform's decision on this node: certificates match, but its identity is refused",
 		repair: []repairStep{
 			{
@@ -220,7 +220,7 @@ var cornerRows = [...]cornerInfo{
 		},
 	},
 	{
-		corner: CornerTerminal, signal: diag.SigNodeStreamMTLS,
+		cause: CauseTerminal, signal: diag.SigNodeStreamMTLS,
 		moved: "the terminal listener: its certificate or its list of CAs differs from the node API's",
 		repair: []repairStep{
 			{
@@ -230,7 +230,7 @@ var cornerRows = [...]cornerInfo{
 		},
 	},
 	{
-		corner: CornerPins, signal: diag.SigIngressCADrift,
+		cause: CausePins, signal: diag.SigIngressCADrift,
 		moved: "only the pins differ: all sides agree with each other, not with the profile",
 		repair: []repairStep{
 			{

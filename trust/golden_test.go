@@ -12,17 +12,17 @@ import (
 // TestRecorded explains reports recorded on real machines before this package existed.
 func TestRecorded(t *testing.T) {
 	for _, tc := range []struct {
-		name   string
-		first  string
-		corner Corner
+		name  string
+		first string
+		cause Cause
 	}{
 		{"healthy", "", ""},
-		{"stale-ca-bundle", linkBundle, CornerBundle},
-		{"ca-bundle-missing", linkBundle, CornerBundle},
-		{"ingress-ca-drift", linkIngress, CornerIngress},
-		{"wrong-public-edge", linkEndpoint, CornerEndpoint},
-		{"node-cert-expired", linkCredential, CornerCredential},
-		{"terminal-mtls-rejected", linkStream, CornerTerminal},
+		{"stale-ca-bundle", linkBundle, CauseBundle},
+		{"ca-bundle-missing", linkBundle, CauseBundle},
+		{"ingress-ca-drift", linkIngress, CauseIngress},
+		{"wrong-public-edge", linkEndpoint, CauseEndpoint},
+		{"node-cert-expired", linkCredential, CauseCredential},
+		{"terminal-mtls-rejected", linkStream, CauseTerminal},
 		{"api-egress-blocked", "", ""},
 		{"agent-stopped", "", ""},
 		{"ops-path-lost", "", ""},
@@ -37,11 +37,11 @@ func TestRecorded(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := Explain(r.Subject, r.Facts)
-			if got.Verdict.First != tc.first || got.Verdict.Corner != tc.corner {
-				t.Errorf("first %q, corner %q: %s; want %q, %q", got.Verdict.First, got.Verdict.Corner, got.Verdict.Text, tc.first,
-					tc.corner)
+			if got.Verdict.First != tc.first || got.Verdict.Cause != tc.cause {
+				t.Errorf("first %q, cause %q: %s; want %q, %q", got.Verdict.First, got.Verdict.Cause, got.Verdict.Text, tc.first,
+					tc.cause)
 				for _, l := range got.Links {
-					t.Logf("%-32s %-8s %s  %s", l.ID, l.Status, l.Text, l.Corner)
+					t.Logf("%-32s %-8s %s  %s", l.ID, l.Status, l.Text, l.Cause)
 				}
 			}
 			// these walks did not read the bundle's file and had no handshake from the operator

@@ -74,8 +74,8 @@ func unknown(format string, args ...any) Link {
 func notSet(format string, args ...any) Link {
 	return Link{Status: NotSet, Text: fmt.Sprintf(format, args...)}
 }
-func fail(c Corner, format string, args ...any) Link {
-	return Link{Status: Fail, Corner: c, Text: fmt.Sprintf(format, args...)}
+func fail(c Cause, format string, args ...any) Link {
+	return Link{Status: Fail, Cause: c, Text: fmt.Sprintf(format, args...)}
 }
 
 // by sets the facts that support a link.
@@ -95,14 +95,14 @@ func (s *inputs) endpointLink() Link {
 	switch {
 	case asked != nil && asked.TLS != nil && asked.TLS.CertRequested != nil && !*asked.TLS.CertRequested &&
 		endpoint(have) != endpoint(want) && want != "":
-		return fail(CornerEndpoint, "the agent uses %s, which asks for no certificate: a public edge; the profile says %s",
+		return fail(CauseEndpoint, "the agent uses %s, which asks for no certificate: a public edge; the profile says %s",
 			have, want).by(env, asked)
 	case want == "":
 		return notSet("the profile gives no node_runtime_api_url")
 	case have == "":
 		return unknown("the running agent's %s is not known%s", envAPI, because(env))
 	case endpoint(have) != endpoint(want):
-		return fail(CornerEndpoint, "the agent uses %s, the profile says %s", have, want).by(env)
+		return fail(CauseEndpoint, "the agent uses %s, the profile says %s", have, want).by(env)
 	}
 	return pass("%s", have).by(env)
 }
@@ -117,10 +117,10 @@ func (s *inputs) sameLeafLink() Link {
 	case a.Fingerprint == b.Fingerprint:
 		return pass("both see %s", diag.Digits(a.Fingerprint)).by(s.api, s.apiOperator)
 	case endpoint(target(s.api)) != endpoint(target(s.apiOperator)):
-		return fail(CornerEndpoint, "the node asks %s and sees %s, the operator asks %s and sees %s", target(s.api),
+		return fail(CauseEndpoint, "the node asks %s and sees %s, the operator asks %s and sees %s", target(s.api),
 			diag.Digits(a.Fingerprint), target(s.apiOperator), diag.Digits(b.Fingerprint)).by(s.api, s.apiOperator)
 	}
-	return fail(CornerEnvironment, "the node gets %s (%s) at %s, the operator %s (%s) at %s: one name, two listeners",
+	return fail(CauseEnvironment, "the node gets %s (%s) at %s, the operator %s (%s) at %s: one name, two listeners",
 		diag.Digits(a.Fingerprint), a.Subject, remote(s.api), diag.Digits(b.Fingerprint), b.Subject, remote(s.apiOperator)).
 		by(s.api, s.apiOperator)
 }
@@ -145,7 +145,7 @@ func (s *inputs) platformLink() Link {
 	case l.Fingerprint == says:
 		return pass("the platform says %s, too", diag.Digits(says)).by(f, page)
 	}
-	return fail(s.serverCorner(), "the listener shows %s, the platform's file is %s", diag.Digits(l.Fingerprint),
+	return fail(s.serverCause(), "the listener shows %s, the platform's file is %s", diag.Digits(l.Fingerprint),
 		diag.Digits(says)).
 		by(f, page)
 }
@@ -157,7 +157,7 @@ func (s *inputs) validLink() Link {
 		return unknown("the node API's certificate was not seen%s", because(f))
 	}
 	if wrong := invalid(l, f); wrong != "" {
-		return fail(s.serverCorner(), "%s", wrong).by(f)
+		return fail(s.serverCause(), "%s", wrong).by(f)
 	}
 	return pass("until %s", day(l.NotAfter)).by(f)
 }
@@ -175,12 +175,12 @@ func invalid(l *diag.CertInfo, f *diag.Fact) string {
 	return ""
 }
 
-func (s *inputs) bundleLink() Link { return s.judgedBy(s.api, s.bundle, s.serverCorner) }
+func (s *inputs) bundleLink() Link { return s.judgedBy(s.api, s.bundle, s.serverCause) }
 
-func (s *inputs) terminalLink() Link { return s.judgedBy(s.terminal, s.bundle, s.terminalCorner) }
+func (s *inputs) terminalLink() Link { return s.judgedBy(s.terminal, s.bundle, s.terminalCause) }
 
 // judgedBy compares the chain that f received with a bundle on the node.
-func (s *inputs) judgedBy(f *diag.Fact, b roots, moved func() Corner) Link {
+func (s *inputs) judgedBy(f *diag.Fact, b roots, moved func() Cause) Link {
 	l := leaf(f)
 	switch {
 	case b.broken():
@@ -231,7 +231,7 @@ func (s *inputs) nodeCALink() Link {
 		}
 	}
 	if lacks != "" {
-		return fail(s.bundleCorner(), "the node's bundle lacks %s", lacks).by(s.facts[factBundle], s.facts[factProfileBundle])
+		return fail(s.bundleCause(), "the node's bundle lacks %s", lacks).by(s.facts[factBundle], s.facts[factProfileBundle])
 	}
 	text := fmt.Sprintf("all %d of the profile are in it", len(s.profile.certs))
 	if more := len(s.bundle.certs) - len(s.profile.certs); more > 0 {
@@ -248,9 +248,9 @@ func (s *inputs) recoveryLink() Link {
 		}
 		return notSet("%s is not set: a node whose bundle is stale cannot enroll by itself", envRecoveryBundle)
 	}
-	l := s.judgedBy(s.facts[factRecoveryAPI], s.recovery, func() Corner { return CornerRecovery })
-	if l.Status == Fail && s.serverCorner() == CornerEdge {
-		l.Corner = CornerEdge // the bundles are then not the cause
+	l := s.judgedBy(s.facts[factRecoveryAPI], s.recovery, func() Cause { return CauseRecovery })
+	if l.Status == Fail && s.serverCause() == CauseEdge {
+		l.Cause = CauseEdge // the bundles are then not the cause
 	}
 	if path == agentFile(s.subject, "ca-bundle.crt") {
 		l.Text += "; it is the runtime bundle itself, so both go stale together"
@@ -268,11 +268,11 @@ func (s *inputs) credentialLink() Link {
 	case unseen(f):
 		return unknown("the node's certificate could not be looked at: %s", f.Failure).by(f)
 	case !f.Passed() && f.Detail != "":
-		return fail(CornerCredential, "%s: %s", f.Failure, f.Detail).by(f)
+		return fail(CauseCredential, "%s: %s", f.Failure, f.Detail).by(f)
 	case !f.Passed():
-		return fail(CornerCredential, "%s", f.Failure).by(f)
+		return fail(CauseCredential, "%s", f.Failure).by(f)
 	case f.Cert.NodeBound != nil && !*f.Cert.NodeBound:
-		return fail(CornerCredential, "it is bound to %s, not to %s", f.Cert.BoundTo, s.subject.NodeID).by(f)
+		return fail(CauseCredential, "it is bound to %s, not to %s", f.Cert.BoundTo, s.subject.NodeID).by(f)
 	}
 	return pass("serial %.16s, until %s", f.Cert.Leaf.Serial, day(f.Cert.Leaf.NotAfter)).by(f)
 }
@@ -294,7 +294,7 @@ func (s *inputs) signingLink() Link {
 			diag.Digits(s.signing)).
 			by(f, page, s.facts[factTaskWait])
 	}
-	return fail(s.caCorner(), "issued by %s (%s), and %s signs now", diag.Digits(s.issuer), CommonName(s.cert.Leaf.Issuer),
+	return fail(s.caCause(), "issued by %s (%s), and %s signs now", diag.Digits(s.issuer), CommonName(s.cert.Leaf.Issuer),
 		diag.Digits(s.signing)).by(f, page)
 }
 
@@ -306,7 +306,7 @@ func (s *inputs) ingressLink() Link {
 	case *s.trusted:
 		return pass("the ingress takes what %s signs", diag.Digits(s.signing)).by(page)
 	}
-	return fail(s.caCorner(), "%s signs node certificates, and the ingress takes those of %s", diag.Digits(s.signing),
+	return fail(s.caCause(), "%s signs node certificates, and the ingress takes those of %s", diag.Digits(s.signing),
 		diag.Digits(s.ingress)).by(page)
 }
 
@@ -332,9 +332,9 @@ func (s *inputs) acceptedLink() Link {
 	case s.letIn():
 		return pass("a task wait is let in").by(wait)
 	case refused(wait):
-		return fail(s.acceptCorner(lists != ""), "refused: %s%s", answer(wait), lists).by(wait, s.api)
+		return fail(s.acceptCause(lists != ""), "refused: %s%s", answer(wait), lists).by(wait, s.api)
 	case lists != "":
-		return fail(s.acceptCorner(true), "the ingress%s", strings.TrimPrefix(lists, "; it")).by(s.api)
+		return fail(s.acceptCause(true), "the ingress%s", strings.TrimPrefix(lists, "; it")).by(s.api)
 	case wait != nil && !wait.Passed():
 		return unknown("no answer to the certificate: %s", answer(wait)).by(wait)
 	}
@@ -349,11 +349,11 @@ func (s *inputs) streamLink() Link {
 	case f.Passed(), code(f) == "session_not_found":
 		return pass("the listener lets this node in").by(f)
 	case refused(f):
-		corner := CornerTerminal
+		cause := CauseTerminal
 		if l := s.acceptedLink(); l.Status == Fail {
-			corner = l.Corner
+			cause = l.Cause
 		}
-		return fail(corner, "refused: %s", answer(f)).by(f)
+		return fail(cause, "refused: %s", answer(f)).by(f)
 	}
 	return unknown("no answer to the certificate: %s", answer(f)).by(f)
 }
@@ -369,11 +369,11 @@ func (s *inputs) pinLink(key, have string) Link {
 	case have == want:
 		return pass("%s", diag.Digits(want)).by(page)
 	}
-	corner := s.caCorner()
-	if corner == "" || corner == CornerCredential {
-		corner = CornerPins
+	cause := s.caCause()
+	if cause == "" || cause == CauseCredential {
+		cause = CausePins
 	}
-	return fail(corner, "the platform has %s, the profile pins %s", diag.Digits(have), diag.Digits(want)).by(page)
+	return fail(cause, "the platform has %s, the profile pins %s", diag.Digits(have), diag.Digits(want)).by(page)
 }
 
 // pinIngressLink accepts an ingress that trusts more than the pinned CA: while a CA is replaced, old and new are side
@@ -397,9 +397,9 @@ func (s *inputs) pinLeafLink() Link {
 	case l.Fingerprint == want:
 		return pass("%s", diag.Digits(want)).by(f)
 	}
-	corner := s.serverCorner()
-	if corner == "" || corner == CornerBundle {
-		corner = CornerEdgePin
+	cause := s.serverCause()
+	if cause == "" || cause == CauseBundle {
+		cause = CauseEdgePin
 	}
-	return fail(corner, "the listener shows %s, the profile pins %s", diag.Digits(l.Fingerprint), diag.Digits(want)).by(f)
+	return fail(cause, "the listener shows %s, the profile pins %s", diag.Digits(l.Fingerprint), diag.Digits(want)).by(f)
 }

@@ -53,26 +53,26 @@ func (r recorded) expecting(key, value string) recorded {
 func TestLab(t *testing.T) {
 	for _, tc := range []struct {
 		name, first string
-		corner      Corner
+		cause       Cause
 		begins      string // where the first step of the repair is done
 		last        string // and the last
 	}{
 		{"healthy", "", "", "", ""},
 		{"ingress-overlap", "", "", "", ""}, // old and new CA side by side are not drift
-		{"ingress-ca-swapped", linkIngress, CornerIngress, atControlPlane, atNode},
-		{"signing-ca-lost", linkSigning, CornerSigning, atControlPlane, atNode},
-		{"both-cas-replaced", linkSigning, CornerSigning, atControlPlane, atNode},
-		{"node-bundle-stale", linkBundle, CornerBundle, atControlPlane, atNode},
-		{"edge-certificate-new-issuer", linkBundle, CornerEdge, atControlPlane, atNode},
-		{"edge-certificate-renewed", linkPinLeaf, CornerEdgePin, atProfile, atProfile},
-		{"name-elsewhere", linkSameLeaf, CornerEnvironment, atProfile, atNode},
-		{"public-edge", linkEndpoint, CornerEndpoint, atNode, atNode},
+		{"ingress-ca-swapped", linkIngress, CauseIngress, atControlPlane, atNode},
+		{"signing-ca-lost", linkSigning, CauseSigning, atControlPlane, atNode},
+		{"both-cas-replaced", linkSigning, CauseSigning, atControlPlane, atNode},
+		{"node-bundle-stale", linkBundle, CauseBundle, atControlPlane, atNode},
+		{"edge-certificate-new-issuer", linkBundle, CauseEdge, atControlPlane, atNode},
+		{"edge-certificate-renewed", linkPinLeaf, CauseEdgePin, atProfile, atProfile},
+		{"name-elsewhere", linkSameLeaf, CauseEnvironment, atProfile, atNode},
+		{"public-edge", linkEndpoint, CauseEndpoint, atNode, atNode},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := read(t, tc.name)
 			v := explain(t, r)
-			if v.First != tc.first || v.Corner != tc.corner || len(v.Others) > 0 {
-				t.Errorf("first %q, corner %q, others %q: %s", v.First, v.Corner, v.Others, v.Text)
+			if v.First != tc.first || v.Cause != tc.cause || len(v.Others) > 0 {
+				t.Errorf("first %q, cause %q, others %q: %s", v.First, v.Cause, v.Others, v.Text)
 			}
 			switch {
 			case tc.first == "" && v.Outcome != Match:
@@ -102,10 +102,10 @@ func explain(t *testing.T, r recorded) Verdict {
 		}
 	}
 	for _, l := range got.Links {
-		if (l.Status == Fail) != (l.Corner != "") || l.Text == "" || (l.Status == Pass && len(l.Evidence) == 0) {
+		if (l.Status == Fail) != (l.Cause != "") || l.Text == "" || (l.Status == Pass && len(l.Evidence) == 0) {
 			t.Errorf("link %s: %+v", l.ID, l)
 		}
-		t.Logf("%-30s %-8s %-20s %s", l.ID, l.Status, l.Corner, l.Text)
+		t.Logf("%-30s %-8s %-20s %s", l.ID, l.Status, l.Cause, l.Text)
 	}
 	return got.Verdict
 }
@@ -171,8 +171,8 @@ func TestCouldNotLook(t *testing.T) {
 		diag.FileMissing: Mismatch, diag.FileUnparseable: Mismatch,
 	} {
 		v := explain(t, blind.failing(word, factBundle))
-		if v.Outcome != want || (want == Mismatch && v.Corner != CornerBundle) {
-			t.Errorf("%s: %s, first %q, corner %q: %s", word, v.Outcome, v.First, v.Corner, v.Text)
+		if v.Outcome != want || (want == Mismatch && v.Cause != CauseBundle) {
+			t.Errorf("%s: %s, first %q, cause %q: %s", word, v.Outcome, v.First, v.Cause, v.Text)
 		}
 	}
 	if v := explain(t, read(t, "healthy").failing(diag.Timeout, factBundle)); v.Outcome != Match {
@@ -188,28 +188,28 @@ func TestWhoMoved(t *testing.T) {
 		name                                             string
 		trusted                                          *bool
 		signing, ingress, issuer, pinSigning, pinIngress string
-		want                                             Corner
+		want                                             Cause
 	}{
 		{"all agree", &yes, old, old, old, old, old, ""},
-		{"node's trust page: the ingress moved", &no, old, other, old, "", "", CornerIngress},
-		{"node's trust page: the signer moved", &no, other, old, old, "", "", CornerSigning},
-		{"pins over a node that has a new certificate already", &no, other, old, other, old, old, CornerSigning},
-		{"pins alone: the ingress", &no, old, other, "", old, old, CornerIngress},
-		{"pins alone: the signer", &no, other, old, "", old, old, CornerSigning},
-		{"no other source", &no, old, other, "", "", "", CornerControl},
-		{"three CAs", &no, old, other, third, "", "", CornerControl},
-		{"both moved, old pins", &no, other, third, old, old, old, CornerControl},
-		{"both moved together", &yes, other, other, old, old, old, CornerSigning},
-		{"both moved as the pins say: the node is old", &yes, other, other, old, other, other, CornerCredential},
-		{"no pins: the node is old", &yes, other, other, old, "", "", CornerCredential},
-		{"only the pins are old", &yes, other, other, other, old, old, CornerPins},
+		{"node's trust page: the ingress moved", &no, old, other, old, "", "", CauseIngress},
+		{"node's trust page: the signer moved", &no, other, old, old, "", "", CauseSigning},
+		{"pins over a node that has a new certificate already", &no, other, old, other, old, old, CauseSigning},
+		{"pins alone: the ingress", &no, old, other, "", old, old, CauseIngress},
+		{"pins alone: the signer", &no, other, old, "", old, old, CauseSigning},
+		{"no other source", &no, old, other, "", "", "", CauseControl},
+		{"three CAs", &no, old, other, third, "", "", CauseControl},
+		{"both moved, old pins", &no, other, third, old, old, old, CauseControl},
+		{"both moved together", &yes, other, other, old, old, old, CauseSigning},
+		{"both moved as the pins say: the node is old", &yes, other, other, old, other, other, CauseCredential},
+		{"no pins: the node is old", &yes, other, other, old, "", "", CauseCredential},
+		{"only the pins are old", &yes, other, other, other, old, old, CausePins},
 		{"the platform says nothing", nil, "", "", old, old, old, ""},
 	} {
 		s := newScene(diag.Subject{
 			Expected: map[string]string{"signing_ca_fingerprint": tc.pinSigning, "ingress_ca_fingerprint": tc.pinIngress},
 		}, nil)
 		s.trusted, s.signing, s.ingress, s.issuer = tc.trusted, tc.signing, tc.ingress, tc.issuer
-		if got := s.caCorner(); got != tc.want {
+		if got := s.caCause(); got != tc.want {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
 	}
@@ -238,15 +238,15 @@ func TestServerSources(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		r    recorded
-		want Corner
+		want Cause
 	}{
-		{"no bundle in the profile, the pinned leaf", stale.without("trust/profile_bundle", "trust/operator"), CornerBundle},
+		{"no bundle in the profile, the pinned leaf", stale.without("trust/profile_bundle", "trust/operator"), CauseBundle},
 		{"the pinned leaf, which the profile's own bundle does not know",
-			edge.expecting("node_api_server_fingerprint", leafOf(edge)), CornerProfileCA},
-		{"no pin, and nobody's bundle knows it", edge.expecting("node_api_server_fingerprint", ""), CornerEdge},
+			edge.expecting("node_api_server_fingerprint", leafOf(edge)), CauseProfileCA},
+		{"no pin, and nobody's bundle knows it", edge.expecting("node_api_server_fingerprint", ""), CauseEdge},
 	} {
-		if v := explain(t, tc.r); v.First != linkBundle || v.Corner != tc.want {
-			t.Errorf("%s: %s %s", tc.name, v.First, v.Corner)
+		if v := explain(t, tc.r); v.First != linkBundle || v.Cause != tc.want {
+			t.Errorf("%s: %s %s", tc.name, v.First, v.Cause)
 		}
 	}
 }
@@ -260,28 +260,28 @@ func TestNodeCANamed(t *testing.T) {
 	if !slices.Contains(listed, s.cert.Leaf.Issuer) {
 		t.Fatalf("the recording lists %q: it cannot show this", listed)
 	}
-	if v := explain(t, r); v.Corner != CornerIngress {
-		t.Errorf("corner %s", v.Corner)
+	if v := explain(t, r); v.Cause != CauseIngress {
+		t.Errorf("cause %s", v.Cause)
 	}
 }
 
-// TestCorners: every cause has a row, a signal of the runbook, and steps; those of the control plane come first.
-func TestCorners(t *testing.T) {
-	seen, known := map[Corner]bool{}, diag.Given(map[string]string{"node_id": "n1", "profile": "lab"})
-	for _, row := range cornerRows {
-		if seen[row.corner] || row.moved == "" || len(row.repair) == 0 {
-			t.Errorf("corner %q: %+v", row.corner, row)
+// TestCauses: every cause has a row, a signal of the runbook, and steps; those of the control plane come first.
+func TestCauses(t *testing.T) {
+	seen, known := map[Cause]bool{}, diag.Given(map[string]string{"node_id": "n1", "profile": "lab"})
+	for _, row := range causeRows {
+		if seen[row.cause] || row.moved == "" || len(row.repair) == 0 {
+			t.Errorf("cause %q: %+v", row.cause, row)
 		}
-		seen[row.corner] = true
+		seen[row.cause] = true
 		if _, ok := diag.LookupSignal(row.signal); !ok {
-			t.Errorf("corner %q has the signal %q", row.corner, row.signal)
+			t.Errorf("cause %q has the signal %q", row.cause, row.signal)
 		}
 		if !slices.IsSortedFunc(row.repair, func(a, b repairStep) int { return order(a.where) - order(b.where) }) {
-			t.Errorf("corner %q repairs a node before the control plane", row.corner)
+			t.Errorf("cause %q repairs a node before the control plane", row.cause)
 		}
 		for _, r := range row.repair {
 			if filled := diag.Fill(r.Template(), known); strings.ContainsAny(filled, "{}") || strings.Count(filled, "`")%2 != 0 {
-				t.Errorf("corner %q: %s", row.corner, filled)
+				t.Errorf("cause %q: %s", row.cause, filled)
 			}
 		}
 	}
@@ -291,7 +291,7 @@ func TestCorners(t *testing.T) {
 		t.Errorf("a profile chosen by its path is %s", got)
 	}
 	s := newScene(diag.Subject{}, nil)
-	steps := s.repair([]Corner{CornerBundle, CornerIngress})
+	steps := s.repair([]Cause{CauseBundle, CauseIngress})
 	if len(steps) < 4 || steps[0].Where != atControlPlane || steps[len(steps)-1].Where != atNode {
 		t.Errorf("steps %+v", steps)
 	}
@@ -301,10 +301,10 @@ func TestCorners(t *testing.T) {
 // step is lost.
 func TestReenrolledOnce(t *testing.T) {
 	s := newScene(diag.Subject{NodeID: "n1", EnvironmentProfile: "lab"}, nil)
-	for _, row := range cornerRows {
-		for _, other := range cornerRows {
+	for _, row := range causeRows {
+		for _, other := range causeRows {
 			var once, others []string
-			for _, r := range s.repair([]Corner{row.corner, other.corner}) {
+			for _, r := range s.repair([]Cause{row.cause, other.cause}) {
 				if strings.Contains(r.Text, "node reenroll") {
 					once = append(once, r.Text)
 				} else {
@@ -312,18 +312,18 @@ func TestReenrolledOnce(t *testing.T) {
 				}
 			}
 			if len(once) > 1 {
-				t.Errorf("%s and %s: %q", row.corner, other.corner, once)
+				t.Errorf("%s and %s: %q", row.cause, other.cause, once)
 			}
 			waits := false
 			for _, r := range append(slices.Clone(row.repair), other.repair...) {
 				waits = waits || r.waits
 				if filled := diag.Fill(r.Template(), s.placeholders()); !strings.Contains(filled, "node reenroll") &&
 					!slices.Contains(others, filled) {
-					t.Errorf("%s and %s: lost %s", row.corner, other.corner, filled)
+					t.Errorf("%s and %s: lost %s", row.cause, other.cause, filled)
 				}
 			}
 			if waits && !strings.HasPrefix(once[0], "leave the nodes alone") {
-				t.Errorf("%s and %s: %s", row.corner, other.corner, once[0])
+				t.Errorf("%s and %s: %s", row.cause, other.cause, once[0])
 			}
 		}
 	}

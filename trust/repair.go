@@ -25,10 +25,10 @@ func order(where string) int {
 	return 2
 }
 
-// cornerInfo describes a cause: what changed, the signal for its owners, and the repair. The rows are in
+// causeInfo describes a cause: what changed, the signal for its owners, and the repair. The rows are in
 // diag/catalogue/causes.yaml; their texts have the placeholders of diag.Fill.
-type cornerInfo struct {
-	corner Corner
+type causeInfo struct {
+	cause  Cause
 	moved  string
 	signal diag.Signal
 	repair []repairStep
@@ -42,12 +42,12 @@ type repairStep struct {
 	waits     bool // re-enrolls only after the control plane matches, and replaces a step that does not wait
 }
 
-// cornerRow returns a cause's row, an empty one for an unknown cause.
-func cornerRow(c Corner) cornerInfo {
-	for _, r := range cornerRows {
-		if r.corner == c {
+// causeRow returns a cause's row, an empty one for an unknown cause.
+func causeRow(c Cause) causeInfo {
+	for _, r := range causeRows {
+		if r.cause == c {
 			return r
 		}
 	}
-	return cornerInfo{corner: c}
+	return causeInfo{cause: c}
 }

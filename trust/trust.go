@@ -62,7 +62,7 @@ type Link struct {
 	Title    string   `json:"title"`
 	Status   Status   `json:"status"`
 	Text     string   `json:"text"`
-	Corner   Corner   `json:"corner,omitempty"` // for a failing link: what changed
+	Cause    Cause    `json:"corner,omitempty"` // for a failing link: what changed
 	Evidence []string `json:"evidence,omitempty"`
 }
 
@@ -81,14 +81,14 @@ type Verdict struct {
 	Outcome Outcome         `json:"outcome"`
 	First   string          `json:"first_link,omitempty"`
 	Text    string          `json:"text"`
-	Corner  Corner          `json:"corner,omitempty"`
+	Cause   Cause           `json:"corner,omitempty"`
 	Moved   string          `json:"moved,omitempty"`  // the cause in words
 	Signal  diag.Signal     `json:"signal,omitempty"` // the signal whose runbook entry has more
 	Repair  []Repair        `json:"repair,omitempty"` // control plane, then profile, then node
 	Facts   []string        `json:"evidence,omitempty"`
 	Owner   string          `json:"owner,omitempty"`
 	Runbook string          `json:"runbook,omitempty"`
-	Others  []Corner        `json:"other_corners,omitempty"` // independent faults besides the first
+	Others  []Cause         `json:"other_corners,omitempty"` // independent faults besides the first
 	Unknown []string        `json:"unknown,omitempty"`       // links that could not be measured
 	Reason  diag.ReasonCode `json:"reason,omitempty"`
 }

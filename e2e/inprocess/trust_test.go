@@ -56,21 +56,21 @@ func TestTrust(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name, first string
-		corner      trust.Corner
+		cause       trust.Cause
 		do          func(t *testing.T, w *world)
 	}{
 		{name: "healthy"},
-		{"stale bundle", "leaf_issuer_in_node_bundle", trust.CornerBundle, func(t *testing.T, w *world) {
+		{"stale bundle", "leaf_issuer_in_node_bundle", trust.CauseBundle, func(t *testing.T, w *world) {
 			// some other CA
 			if err := os.WriteFile(filepath.Join(w.dir, "ca-bundle.crt"), w.platform.SigningCA(), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		{"ingress takes another CA", "signing_ca_in_ingress_ca", trust.CornerIngress, func(t *testing.T, w *world) {
+		{"ingress takes another CA", "signing_ca_in_ingress_ca", trust.CauseIngress, func(t *testing.T, w *world) {
 			w.platform.WriteIngressCA([]byte(w.platform.CAPEM))
 			w.platform.Ingress.Trust([]byte(w.platform.CAPEM))
 		}},
-		{"ingress not reloaded", "node_cert_accepted_by_ingress", trust.CornerIngress, func(_ *testing.T, w *world) {
+		{"ingress not reloaded", "node_cert_accepted_by_ingress", trust.CauseIngress, func(_ *testing.T, w *world) {
 			w.platform.Ingress.Trust([]byte(w.platform.CAPEM)) // the platform's file still has the right one
 		}},
 	} {
@@ -82,10 +82,10 @@ func TestTrust(t *testing.T) {
 			}
 			r := w.explainTrust(t)
 			v := r.Verdict
-			if v.First != tc.first || v.Corner != tc.corner {
-				t.Errorf("first %q, corner %q: %s", v.First, v.Corner, v.Text)
+			if v.First != tc.first || v.Cause != tc.cause {
+				t.Errorf("first %q, cause %q: %s", v.First, v.Cause, v.Text)
 				for _, l := range r.Links {
-					t.Logf("%-32s %-8s %-16s %s", l.ID, l.Status, l.Corner, l.Text)
+					t.Logf("%-32s %-8s %-16s %s", l.ID, l.Status, l.Cause, l.Text)
 				}
 			}
 			if l := link(t, r, "leaf_issuer_in_recovery_bundle"); l.Status != trust.NotSet {

@@ -53,7 +53,7 @@ func readCatalogue(root string) (*catalogue, error) {
 		{"failures.yaml", "Failure", &c.Failures},
 		{"exits.yaml", "exit", &c.Exits},
 		{"claims.yaml", "claim", &c.Claims},
-		{"causes.yaml", "Corner", &c.Causes},
+		{"causes.yaml", "Cause", &c.Causes},
 		{"steps.yaml", "step", &c.Remedies},
 		{"words.yaml", "vocab", &c.Vocabs},
 		{"fields.yaml", "field", &c.FieldTexts},

@@ -57,7 +57,7 @@ func trustVerdict(v *trust.Verdict) []page.Block {
 		return []page.Block{page.Para{Text: "- UNKNOWN · " + v.Text, Style: page.Unsure}, page.Fields{unknown}}
 	}
 	fields := page.Fields{{Label: "link", Text: v.First},
-		{Label: "moved", Text: fmt.Sprintf("%s (%s)", v.Moved, v.Corner)}}
+		{Label: "moved", Text: fmt.Sprintf("%s (%s)", v.Moved, v.Cause)}}
 	for _, c := range v.Others {
 		fields = append(fields, page.Field{Label: "also", Text: string(c)})
 	}

@@ -9,12 +9,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Corner names the cause of a mismatch: the one thing that changed and no longer matches the others.
-type Corner string
+// Cause names the cause of a mismatch: the one thing that changed and no longer matches the others.
+type Cause string
 
-// caCorner returns which of the node's certificate, the signing CA and the ingress CA changed. If the profile pins both
+// caCause returns which of the node's certificate, the signing CA and the ingress CA changed. If the profile pins both
 // CAs and exactly one pin fails, the pins decide; else the node's certificate shows the previous state.
-func (s *inputs) caCorner() Corner {
+func (s *inputs) caCause() Cause {
 	pinSigning, pinIngress := s.pin("signing_ca_fingerprint"), s.pin("ingress_ca_fingerprint")
 	signingHolds, ingressHolds := pinSigning == s.signing, pinIngress == s.ingress
 	pinned := pinSigning != "" && pinIngress != "" && s.signing != "" && s.ingress != ""
@@ -22,56 +22,56 @@ func (s *inputs) caCorner() Corner {
 	switch {
 	case !differ && s.issuer != "" && s.signing != "" && s.issuer != s.signing:
 		if pinSigning == s.signing || pinSigning == "" {
-			return CornerCredential // the control plane matches its pins: the node has a certificate of the previous CA
+			return CauseCredential // the control plane matches its pins: the node has a certificate of the previous CA
 		}
-		return CornerSigning // the signing CA changed, and the ingress CA with it
+		return CauseSigning // the signing CA changed, and the ingress CA with it
 	case !differ && pinned && !signingHolds:
-		return CornerPins
+		return CausePins
 	case !differ:
 		return ""
 	case pinned && signingHolds != ingressHolds && signingHolds:
-		return CornerIngress
+		return CauseIngress
 	case pinned && signingHolds != ingressHolds:
-		return CornerSigning
+		return CauseSigning
 	case s.issuer == "":
-		return CornerControl
+		return CauseControl
 	case s.issuer == s.signing:
-		return CornerIngress
+		return CauseIngress
 	case s.issuer == s.ingress:
-		return CornerSigning
+		return CauseSigning
 	}
-	return CornerControl
+	return CauseControl
 }
 
-// acceptCorner returns why the ingress refuses a certificate: the CAs differ, the ingress runs with another list than
+// acceptCause returns why the ingress refuses a certificate: the CAs differ, the ingress runs with another list than
 // the platform's file has (it was not reloaded), the certificate itself is invalid, or the platform denies the node.
-func (s *inputs) acceptCorner(unlisted bool) Corner {
-	if c := s.caCorner(); c != "" && c != CornerPins {
+func (s *inputs) acceptCause(unlisted bool) Cause {
+	if c := s.caCause(); c != "" && c != CausePins {
 		return c
 	}
 	if s.credentialLink().Status == Fail {
-		return CornerCredential
+		return CauseCredential
 	}
 	if f := s.facts[factTaskWait]; !unlisted && f != nil && f.HTTP != nil && f.HTTP.Status != 400 {
-		return CornerDenied
+		return CauseDenied
 	}
-	return CornerIngress
+	return CauseIngress
 }
 
-// serverCorner returns which of the node API's leaf, the node's bundle and the profile's bundle changed; "" if none
+// serverCause returns which of the node API's leaf, the node's bundle and the profile's bundle changed; "" if none
 // did.
-func (s *inputs) serverCorner() Corner {
+func (s *inputs) serverCause() Cause {
 	if s.endpointLink().Status == Fail {
-		return CornerEndpoint
+		return CauseEndpoint
 	}
 	if s.sameLeafLink().Status == Fail {
-		return CornerEnvironment
+		return CauseEnvironment
 	}
 	if l, f := s.shown(); l != nil && invalid(l, f) != "" {
-		return CornerEdge
+		return CauseEdge
 	}
 	if s.bundle.broken() {
-		return CornerBundle
+		return CauseBundle
 	}
 	l, _ := s.shown()
 	if l == nil {
@@ -82,42 +82,42 @@ func (s *inputs) serverCorner() Corner {
 	says := s.field(FactTrustPage, "trust.node_api_server")
 	switch {
 	case says != "" && says != l.Fingerprint:
-		return CornerEdge
+		return CauseEdge
 	case byNode == nil || *byNode:
 		return ""
 	case s.profile.known && byProfile != nil && *byProfile:
-		return CornerBundle
+		return CauseBundle
 	case !s.profile.known && pin == l.Fingerprint:
-		return CornerBundle
+		return CauseBundle
 	case s.profile.known && pin == l.Fingerprint:
-		return CornerProfileCA
+		return CauseProfileCA
 	}
-	return CornerEdge
+	return CauseEdge
 }
 
-// terminalCorner is serverCorner for the terminal listener: if the node API's leaf is trusted, the terminal's leaf
+// terminalCause is serverCause for the terminal listener: if the node API's leaf is trusted, the terminal's leaf
 // changed.
-func (s *inputs) terminalCorner() Corner {
-	if c := s.serverCorner(); c != "" {
+func (s *inputs) terminalCause() Cause {
+	if c := s.serverCause(); c != "" {
 		return c
 	}
 	if yes := verifies(s.terminalOperator); s.profile.known && yes != nil && *yes {
-		return CornerBundle
+		return CauseBundle
 	}
-	return CornerTerminal
+	return CauseTerminal
 }
 
-// bundleCorner returns which of two bundles is outdated, if the node's lacks a certificate that the profile's has.
-func (s *inputs) bundleCorner() Corner {
-	switch c := s.serverCorner(); c {
-	case CornerEdge, CornerProfileCA, CornerEndpoint:
+// bundleCause returns which of two bundles is outdated, if the node's lacks a certificate that the profile's has.
+func (s *inputs) bundleCause() Cause {
+	switch c := s.serverCause(); c {
+	case CauseEdge, CauseProfileCA, CauseEndpoint:
 		return c
 	}
 	byNode, byProfile := verifies(s.api), verifies(s.apiOperator)
 	if byNode != nil && *byNode && byProfile != nil && !*byProfile {
-		return CornerProfileCA
+		return CauseProfileCA
 	}
-	return CornerBundle
+	return CauseBundle
 }
 
 // verifies reports whether f's chain verifies with the bundle that f used; nil if unknown.
@@ -131,17 +131,17 @@ func verifies(f *diag.Fact) *bool {
 // verdict names the first link that does not match. Later links that fail for the same cause are one fault.
 func (s *inputs) verdict(links []Link) Verdict {
 	v := Verdict{Outcome: Match, Text: "every link that the profile asks for matches"}
-	var corners []Corner
+	var causes []Cause
 	for _, l := range links {
 		switch l.Status {
 		case Unknown:
 			v.Unknown = append(v.Unknown, l.ID)
 		case Fail:
 			if v.First == "" {
-				v.First, v.Text, v.Corner, v.Facts = l.ID, l.Title+": "+l.Text, l.Corner, l.Evidence
+				v.First, v.Text, v.Cause, v.Facts = l.ID, l.Title+": "+l.Text, l.Cause, l.Evidence
 			}
-			if !slices.Contains(corners, l.Corner) {
-				corners = append(corners, l.Corner)
+			if !slices.Contains(causes, l.Cause) {
+				causes = append(causes, l.Cause)
 			}
 		}
 	}
@@ -159,24 +159,24 @@ func (s *inputs) verdict(links []Link) Verdict {
 	default:
 		return v
 	}
-	row := cornerRow(v.Corner)
+	row := causeRow(v.Cause)
 	v.Moved, v.Signal = row.moved, row.signal
 	if info, ok := diag.LookupSignal(row.signal); ok {
 		v.Owner, v.Runbook, v.Reason = info.Owners.String(), info.Runbook(s.subject.Expected["runbook_base"]), info.Reason
 	}
-	v.Others = corners[1:]
-	v.Repair = s.repair(corners)
+	v.Others = causes[1:]
+	v.Repair = s.repair(causes)
 	return v
 }
 
 // repair merges the steps of all causes in the order control plane, profile, node: a node that is repaired first is
 // refused again. The node is re-enrolled only once, in the step of the first cause that needs it, or in that of a cause
 // whose re-enrollment has to wait for the control plane.
-func (s *inputs) repair(corners []Corner) []Repair {
+func (s *inputs) repair(causes []Cause) []Repair {
 	var steps []Repair
 	vars, reenrolled := s.placeholders(), -1
-	for _, c := range corners {
-		for _, r := range cornerRow(c).repair {
+	for _, c := range causes {
+		for _, r := range causeRow(c).repair {
 			step := Repair{r.where, diag.Fill(r.Template(), vars)}
 			same := slices.Index(steps, step)
 			if same < 0 && r.reenrolls {
