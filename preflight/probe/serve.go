@@ -92,8 +92,8 @@ type reads func([]byte) (int, error)
 
 func (r reads) Read(b []byte) (int, error) { return r(b) }
 
-// readingUntil returns a reader of f that is at its end when ctx ends: a read of standard input that has begun cannot be
-// interrupted.
+// readingUntil returns a reader of f that is at its end when ctx ends: a read of standard input that has begun cannot
+// be interrupted.
 func readingUntil(ctx context.Context, f *os.File) reads {
 	ready := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLIN}}
 	return func(b []byte) (int, error) {
