@@ -99,8 +99,8 @@ var sectionFields = sync.OnceValue(func() []int {
 // Section is a part of a fact: the measurements of one phase of an operation. Code that iterates over facts (the wide
 // page, the diff, Hollow) handles every section through this interface and names none.
 type Section interface {
-	Words() []Line          // lines for people
-	Traits(f *Fact) []Trait // values that can be compared between walks; f is the complete fact
+	Words() []Line                 // lines for people
+	Properties(f *Fact) []Property // values that can be compared between walks; f is the complete fact
 }
 
 // Line is one line about a section: a label and text. Empty words are omitted, and so is a line without words.
@@ -111,25 +111,25 @@ type Line struct {
 
 func line(about string, words ...string) Line { return Line{about, words} }
 
-// Trait is one value of a fact that is equal in every walk until something changes: no time, no process id, no id of a
-// single run. A trait without a value is ignored.
-type Trait struct {
+// Property is one value of a fact that is equal in every walk until something changes: no time, no process id, no id of
+// a single run. A property without a value is ignored.
+type Property struct {
 	Kind  ChangeKind
 	Field string // wire path in the fact; its first element is the section
 	Value string
 }
 
-// Section returns the wire name of the trait's section.
-func (t Trait) Section() string {
+// Section returns the wire name of the property's section.
+func (t Property) Section() string {
 	s, _, _ := strings.Cut(t.Field, ".")
 	return s
 }
 
-// Traits returns the values of the fact that can be compared between walks.
-func (f *Fact) Traits() []Trait {
-	var all []Trait
+// Properties returns the values of the fact that can be compared between walks.
+func (f *Fact) Properties() []Property {
+	var all []Property
 	for _, s := range f.Sections() {
-		for _, t := range s.Traits(f) {
+		for _, t := range s.Properties(f) {
 			if t.Value != "" {
 				all = append(all, t)
 			}

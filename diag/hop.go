@@ -67,7 +67,7 @@ func (h HopID) NeedsAllocation() bool {
 }
 
 // Op names an operation of the prober: one measurement. Its row in the table below lists inputs and sections, its
-// function is in package probe, and each section's type defines its text and its comparable traits.
+// function is in package probe, and each section's type defines its text and its comparable properties.
 type Op string
 
 // The operations.

@@ -42,8 +42,8 @@ func TestOpsAreWhole(t *testing.T) {
 	}
 }
 
-// TestSectionsSayWhichTheyAre: every part of a fact except Shortage and Denial is a section, and its traits are under
-// its own wire name.
+// TestSectionsSayWhichTheyAre: every part of a fact except Shortage and Denial is a section, and its properties are
+// under its own wire name.
 func TestSectionsSayWhichTheyAre(t *testing.T) {
 	fact := reflect.TypeFor[Fact]()
 	for i := range fact.NumField() {
@@ -61,14 +61,14 @@ func TestSectionsSayWhichTheyAre(t *testing.T) {
 			continue
 		}
 		if f.Hollow() || len(f.Sections()) != 1 {
-			t.Errorf("a fact with %s alone is hollow: %v, sections %d; it needs Words and Traits", field.Name, f.Hollow(),
+			t.Errorf("a fact with %s alone is hollow: %v, sections %d; it needs Words and Properties", field.Name, f.Hollow(),
 				len(f.Sections()))
 			continue
 		}
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		for _, trait := range f.Sections()[0].Traits(f) {
-			if trait.Section() != name {
-				t.Errorf("the section %s has a trait %s", name, trait.Field)
+		for _, property := range f.Sections()[0].Properties(f) {
+			if property.Section() != name {
+				t.Errorf("the section %s has a property %s", name, property.Field)
 			}
 		}
 	}

@@ -176,14 +176,14 @@ func (g *GPUFacts) cuda() string {
 	return g.CUDA.Words()
 }
 
-// gpuIdentity is the trait that has the GPUs' UUIDs; two nodes never share it.
+// gpuIdentity is the property that has the GPUs' UUIDs; two nodes never share it.
 const gpuIdentity = "gpu.uuids"
 
-// Traits returns the driver and the configuration of the GPUs. A value that all GPUs share is one trait. Otherwise each
-// value has the number of GPUs and, except for the most common one, their indices. So neither the driver's order nor a
-// UUID is a difference between two nodes.
-func (g *GPUFacts) Traits(*Fact) []Trait {
-	traits := []Trait{
+// Properties returns the driver and the configuration of the GPUs. A value that all GPUs share is one property.
+// Otherwise each value has the number of GPUs and, except for the most common one, their indices. So neither the
+// driver's order nor a UUID is a difference between two nodes.
+func (g *GPUFacts) Properties(*Fact) []Property {
+	properties := []Property{
 		{ChangeGPU, "gpu.driver", g.Driver.Words()},
 		{ChangeGPU, "gpu.module", g.Module},
 		{ChangeGPU, "gpu.nvml", g.NVML.Words()},
@@ -199,19 +199,19 @@ func (g *GPUFacts) Traits(*Fact) []Trait {
 		uuids = append(uuids, g.GPUs[i].UUID)
 	}
 	slices.Sort(uuids)
-	traits = append(traits, Trait{ChangeGPUIdentity, gpuIdentity, strings.Join(uuids, " ")},
-		Trait{ChangeGPU, "gpu.name", g.shared(func(d *GPUDevice) string { return d.Name })})
+	properties = append(properties, Property{ChangeGPUIdentity, gpuIdentity, strings.Join(uuids, " ")},
+		Property{ChangeGPU, "gpu.name", g.shared(func(d *GPUDevice) string { return d.Name })})
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		kind := ChangeGPU
 		if name == "nvlinks_active" || name == "pcie_width" {
 			kind = ChangeGPULess
 		}
-		traits = append(traits, Trait{kind, "gpu." + name, g.shared(func(d *GPUDevice) string {
+		properties = append(properties, Property{kind, "gpu." + name, g.shared(func(d *GPUDevice) string {
 			r := d.Config[name]
 			return r.Words()
 		})})
 	}
-	return traits
+	return properties
 }
 
 // shared returns a value of all GPUs as one text.

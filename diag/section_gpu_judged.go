@@ -17,9 +17,9 @@ func (j *GPUJudged) Words() []Line {
 	return []Line{line("gpus judged", j.Health, pair("policy ", j.Policy), pair("sha256 ", Digits(j.SHA256)))}
 }
 
-// Traits returns the policy and the tables: judgements by different ones cannot be compared.
-func (j *GPUJudged) Traits(*Fact) []Trait {
-	return []Trait{
+// Properties returns the policy and the tables: judgements by different ones cannot be compared.
+func (j *GPUJudged) Properties(*Fact) []Property {
+	return []Property{
 		{ChangePolicy, "gpu_judged.sha256", j.SHA256},
 		{ChangePolicy, "gpu_judged.xid_tables", j.Tables},
 	}

@@ -36,8 +36,8 @@ func (d *DiskFacts) Words() []Line {
 		pair("same file system as ", d.SameAs))}
 }
 
-// Traits returns none: disk usage changes all the time.
-func (d *DiskFacts) Traits(*Fact) []Trait { return nil }
+// Properties returns none: disk usage changes all the time.
+func (d *DiskFacts) Properties(*Fact) []Property { return nil }
 
 // FileFacts describes a file, without its content.
 type FileFacts struct {
@@ -57,9 +57,9 @@ func (d *FileFacts) Words() []Line {
 		pair("sha256 ", Digits(d.SHA256)), pair("on the plain host ", Digits(d.HostSHA)))}
 }
 
-// Traits returns what identifies the file.
-func (d *FileFacts) Traits(*Fact) []Trait {
-	return []Trait{
+// Properties returns what identifies the file.
+func (d *FileFacts) Properties(*Fact) []Property {
+	return []Property{
 		{ChangeFile, "file.resolved", d.Resolved},
 		{ChangeFile, "file.mode", d.Mode},
 		{ChangeFile, "file.sha256", d.SHA256},
@@ -86,9 +86,9 @@ func (d *CertFacts) Words() []Line {
 		pair("bound to ", d.BoundTo))}
 }
 
-// Traits has issuer and serial.
-func (d *CertFacts) Traits(*Fact) []Trait {
-	return []Trait{
+// Properties has issuer and serial.
+func (d *CertFacts) Properties(*Fact) []Property {
+	return []Property{
 		{ChangeNodeIssuer, "cert.leaf.issuer", d.Leaf.Issuer},
 		{ChangeNodeCert, "cert.leaf.serial", d.Leaf.Serial},
 	}
@@ -144,9 +144,9 @@ func (u *UnitFacts) restarts() string {
 	return strings.Join(parts, ", ")
 }
 
-// Traits returns where the unit is defined.
-func (u *UnitFacts) Traits(*Fact) []Trait {
-	return []Trait{
+// Properties returns where the unit is defined.
+func (u *UnitFacts) Properties(*Fact) []Property {
+	return []Property{
 		{ChangeUnit, "unit.fragment", u.Fragment},
 		{ChangeUnit, "unit.drop_ins", cmp.Or(strings.Join(u.DropIns, " "), "none")},
 	}
@@ -191,9 +191,9 @@ func (d *BinaryFacts) Words() []Line {
 		d.Machine, pair("machine ", d.Host), pair("sha256 ", Digits(d.SHA256)), pair("running ", Digits(d.Running)))}
 }
 
-// Traits returns the build on disk, and the running one.
-func (d *BinaryFacts) Traits(*Fact) []Trait {
-	return []Trait{
+// Properties returns the build on disk, and the running one.
+func (d *BinaryFacts) Properties(*Fact) []Property {
+	return []Property{
 		{ChangeAgentBuild, "binary.version", d.Version},
 		{ChangeAgentBuild, "binary.sha256", d.SHA256},
 		{ChangeAgentBuild, "binary.running_sha256", d.Running},
@@ -216,9 +216,9 @@ func (d *UserFacts) Words() []Line {
 		"shell missing"), yes(d.HomeOK, "", "home missing"))}
 }
 
-// Traits has the entry.
-func (d *UserFacts) Traits(*Fact) []Trait {
-	return []Trait{
+// Properties has the entry.
+func (d *UserFacts) Properties(*Fact) []Property {
+	return []Property{
 		{ChangeUser, "user.name", d.Name},
 		{ChangeUser, "user.shell", d.Shell},
 		{ChangeUser, "user.home", d.Home},
@@ -245,8 +245,10 @@ func (d *ClockFacts) Words() []Line {
 		seconds("up ", d.UptimeS))}
 }
 
-// Traits has the boot.
-func (d *ClockFacts) Traits(*Fact) []Trait { return []Trait{{ChangeBoot, "clock.boot_id", d.BootID}} }
+// Properties has the boot.
+func (d *ClockFacts) Properties(*Fact) []Property {
+	return []Property{{ChangeBoot, "clock.boot_id", d.BootID}}
+}
 
 // EnvFacts is the environment with which the agent's process was started: only listed names, and secrets only as
 // presence and age.
@@ -262,23 +264,23 @@ func (d *EnvFacts) Words() []Line {
 	return append(append(lines, named(d.Values)...), named(d.Secret)...)
 }
 
-// Traits returns the values, without secrets.
-func (d *EnvFacts) Traits(*Fact) []Trait {
-	var traits []Trait
+// Properties returns the values, without secrets.
+func (d *EnvFacts) Properties(*Fact) []Property {
+	var properties []Property
 	for _, name := range slices.Sorted(maps.Keys(d.Values)) {
-		traits = append(traits, Trait{ChangeEndpoint, "env.values." + name, d.Values[name]})
+		properties = append(properties, Property{ChangeEndpoint, "env.values." + name, d.Values[name]})
 	}
-	return traits
+	return properties
 }
 
 // Words returns none: records and journals have their own pages.
 func (r *RecordFacts) Words() []Line { return nil }
 
-// Traits returns none: a record grows.
-func (r *RecordFacts) Traits(*Fact) []Trait { return nil }
+// Properties returns none: a record grows.
+func (r *RecordFacts) Properties(*Fact) []Property { return nil }
 
 // Words returns none, as for a record.
 func (j *JournalFacts) Words() []Line { return nil }
 
-// Traits returns none: a journal grows.
-func (j *JournalFacts) Traits(*Fact) []Trait { return nil }
+// Properties returns none: a journal grows.
+func (j *JournalFacts) Properties(*Fact) []Property { return nil }

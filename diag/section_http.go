@@ -40,9 +40,9 @@ func (h *HTTPFacts) Words() []Line {
 	return append(lines, named(h.Fields)...)
 }
 
-// Traits returns the fields of platform answers that can be compared: no time, and nothing of a single run.
-func (h *HTTPFacts) Traits(*Fact) []Trait {
-	traits := []Trait{{ChangeServer, "http.server", h.Server}}
+// Properties returns the fields of platform answers that can be compared: no time, and nothing of a single run.
+func (h *HTTPFacts) Properties(*Fact) []Property {
+	properties := []Property{{ChangeServer, "http.server", h.Server}}
 	kinds := map[string]ChangeKind{
 		"node.instance_id": ChangeInstance, "node.private_ip": ChangeRoute,
 		"node.environment_profile": ChangeEndpoint, "node.agent_api_url": ChangeEndpoint,
@@ -55,10 +55,10 @@ func (h *HTTPFacts) Traits(*Fact) []Trait {
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.Fields)) {
 		if kind, ok := kinds[name]; ok {
-			traits = append(traits, Trait{kind, "http.fields." + name, h.Fields[name]})
+			properties = append(properties, Property{kind, "http.fields." + name, h.Fields[name]})
 		}
 	}
-	return traits
+	return properties
 }
 
 // WSFacts is one WebSocket connection and, for OpSession, what was received on it.
@@ -94,8 +94,8 @@ func (w *WSFacts) Words() []Line {
 		pair("closed ", number(w.CloseCode)), w.CloseReason, took(w.DurationMS))}
 }
 
-// Traits returns none: all values belong to a single run.
-func (w *WSFacts) Traits(*Fact) []Trait { return nil }
+// Properties returns none: all values belong to a single run.
+func (w *WSFacts) Properties(*Fact) []Property { return nil }
 
 // WSEnd is how the peer ended a WebSocket connection.
 type WSEnd string
@@ -125,8 +125,8 @@ func (t *PTYFacts) Words() []Line {
 	return []Line{line("pty", nonce, pair("first byte ", took(t.FirstByteMS)), took(t.DurationMS))}
 }
 
-// Traits returns none: all values belong to a single run.
-func (t *PTYFacts) Traits(*Fact) []Trait { return nil }
+// Properties returns none: all values belong to a single run.
+func (t *PTYFacts) Properties(*Fact) []Property { return nil }
 
 // SSHFacts is how the node vantage connected to the node.
 type SSHFacts struct {
@@ -158,9 +158,9 @@ func (s *SSHFacts) Words() []Line {
 	}
 }
 
-// Traits returns the host's identity, and the route to it.
-func (s *SSHFacts) Traits(*Fact) []Trait {
-	return []Trait{
+// Properties returns the host's identity, and the route to it.
+func (s *SSHFacts) Properties(*Fact) []Property {
+	return []Property{
 		{ChangeHostKey, "ssh.host_key_sha256", s.HostKeySHA256},
 		{ChangeServer, "ssh.banner", s.Banner},
 		{ChangeRoute, "ssh.jump", s.Jump},

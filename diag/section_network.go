@@ -60,16 +60,16 @@ func (d *DNSFacts) Words() []Line {
 	return lines
 }
 
-// TraitAddresses names the trait with the answer to a look-up: sorted addresses, separated by a space.
-const TraitAddresses = "dns.addresses"
+// PropertyAddresses names the property with the answer to a look-up: sorted addresses, separated by a space.
+const PropertyAddresses = "dns.addresses"
 
-// Traits returns the answer only for a name that was looked up: a pinned or literal address comes from the request.
-func (d *DNSFacts) Traits(*Fact) []Trait {
+// Properties returns the answer only for a name that was looked up: a pinned or literal address comes from the request.
+func (d *DNSFacts) Properties(*Fact) []Property {
 	if d.Source == "pinned" || d.Source == "literal" {
 		return nil
 	}
-	return []Trait{
-		{ChangeDNSAnswer, TraitAddresses, strings.Join(slices.Sorted(slices.Values(d.Addresses)), " ")},
+	return []Property{
+		{ChangeDNSAnswer, PropertyAddresses, strings.Join(slices.Sorted(slices.Values(d.Addresses)), " ")},
 		{ChangeDNSAnswer, "dns.source", d.Source},
 		{ChangeResolver, "dns.server", d.Server},
 	}
@@ -111,13 +111,13 @@ func (t *TCPFacts) Words() []Line {
 	return lines
 }
 
-// Traits returns the peer only if no name was looked up: of several addresses of a name any may be used.
-func (t *TCPFacts) Traits(f *Fact) []Trait {
-	var traits []Trait
+// Properties returns the peer only if no name was looked up: of several addresses of a name any may be used.
+func (t *TCPFacts) Properties(f *Fact) []Property {
+	var properties []Property
 	if f.DNS == nil {
-		traits = append(traits, Trait{ChangeRoute, "tcp.remote", address(t.Remote)})
+		properties = append(properties, Property{ChangeRoute, "tcp.remote", address(t.Remote)})
 	}
-	return append(traits, Trait{ChangeRoute, "tcp.local", address(t.Local)})
+	return append(properties, Property{ChangeRoute, "tcp.local", address(t.Local)})
 }
 
 // address returns host:port without the port, which differs in every connection.
@@ -192,19 +192,20 @@ func (t *TLSFacts) Words() []Line {
 
 func (c *CertInfo) until() string { return "until " + c.NotAfter.UTC().Format(TimeLayout) }
 
-// Traits returns which server was trusted, through which roots, and which client CAs the listener accepts.
-func (t *TLSFacts) Traits(*Fact) []Trait {
-	traits := []Trait{{ChangeTLSVersion, "tls.version", t.Version}}
+// Properties returns which server was trusted, through which roots, and which client CAs the listener accepts.
+func (t *TLSFacts) Properties(*Fact) []Property {
+	properties := []Property{{ChangeTLSVersion, "tls.version", t.Version}}
 	for i, c := range t.Chain {
 		if i == 0 {
-			traits = append(traits, Trait{ChangeServerIssuer, "tls.chain[0].issuer", c.Issuer},
-				Trait{ChangeServerCert, "tls.chain[0].fingerprint", c.Fingerprint})
+			properties = append(properties, Property{ChangeServerIssuer, "tls.chain[0].issuer", c.Issuer},
+				Property{ChangeServerCert, "tls.chain[0].fingerprint", c.Fingerprint})
 			continue
 		}
-		traits = append(traits, Trait{ChangeServerIssuer, fmt.Sprintf("tls.chain[%d].fingerprint", i), c.Fingerprint})
+		field := fmt.Sprintf("tls.chain[%d].fingerprint", i)
+		properties = append(properties, Property{ChangeServerIssuer, field, c.Fingerprint})
 	}
-	traits = append(traits, Trait{ChangeTrustBundle, "tls.trust_source", t.TrustSource},
-		Trait{ChangeTrustBundle, "tls.trust_roots", roots(t.TrustRoots)})
+	properties = append(properties, Property{ChangeTrustBundle, "tls.trust_source", t.TrustSource},
+		Property{ChangeTrustBundle, "tls.trust_roots", roots(t.TrustRoots)})
 	if t.CertRequested != nil {
 		asked := "no client certificate asked for"
 		if *t.CertRequested {
@@ -213,9 +214,9 @@ func (t *TLSFacts) Traits(*Fact) []Trait {
 				asked = strings.Join(slices.Sorted(slices.Values(t.AcceptableCAs)), "; ")
 			}
 		}
-		traits = append(traits, Trait{ChangeIngressCAs, "tls.acceptable_cas", asked})
+		properties = append(properties, Property{ChangeIngressCAs, "tls.acceptable_cas", asked})
 	}
-	return append(traits, Trait{ChangeNodeCert, "tls.cert_sent", t.CertSent})
+	return append(properties, Property{ChangeNodeCert, "tls.cert_sent", t.CertSent})
 }
 
 // roots sums up a bundle as one value: the number of certificates, and a digest over their fingerprints in any order.

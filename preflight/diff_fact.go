@@ -54,12 +54,12 @@ func (c *comparison) fact(before, after *diag.Fact) {
 		return
 	}
 	var gone []string
-	now := after.Traits()
-	for _, was := range before.Traits() {
+	now := after.Properties()
+	for _, was := range before.Properties() {
 		if !c.here && after.Vantage == Operator && (was.Kind == diag.ChangeRoute || was.Kind == diag.ChangeResolver) {
 			continue
 		}
-		i := slices.IndexFunc(now, func(t diag.Trait) bool { return t.Field == was.Field })
+		i := slices.IndexFunc(now, func(t diag.Property) bool { return t.Field == was.Field })
 		if i < 0 {
 			if section := was.Section(); !has(now, section) && !slices.Contains(gone, section) {
 				gone = append(gone, section)
@@ -72,7 +72,7 @@ func (c *comparison) fact(before, after *diag.Fact) {
 		c.add(diag.Change{
 			Kind: was.Kind, Hop: ofHop(after.ID), Field: was.Field, Before: was.Value, After: now[i].Value,
 			Known:      c.seen(after.ID, now[i]),
-			Regression: worseTrait(was, now[i], before, after),
+			Regression: worseProperty(was, now[i], before, after),
 		}, after.ID)
 	}
 	if len(gone) > 0 {
@@ -89,11 +89,11 @@ func (c *comparison) known(id string, is func(*diag.Fact) bool) bool {
 	return slices.ContainsFunc(c.good, func(run map[string]*diag.Fact) bool { return run[id] != nil && is(run[id]) })
 }
 
-// seen reports whether kept good walks have seen a trait. Each of a name's addresses may come from another answer: a
+// seen reports whether kept good walks have seen a property. Each of a name's addresses may come from another answer: a
 // pool gives some of them each time.
-func (c *comparison) seen(id string, t diag.Trait) bool {
-	if t.Field != diag.TraitAddresses {
-		return c.known(id, func(f *diag.Fact) bool { return slices.Contains(f.Traits(), t) })
+func (c *comparison) seen(id string, t diag.Property) bool {
+	if t.Field != diag.PropertyAddresses {
+		return c.known(id, func(f *diag.Fact) bool { return slices.Contains(f.Properties(), t) })
 	}
 	for address := range strings.FieldsSeq(t.Value) {
 		if !c.known(id, func(f *diag.Fact) bool { return f.DNS != nil && slices.Contains(f.DNS.Addresses, address) }) {
@@ -113,9 +113,9 @@ func whereTo(f *diag.Fact) string {
 	return target
 }
 
-// worseTrait reports whether a change of GateWorse is a regression: an older protocol, another program of the same
+// worseProperty reports whether a change of GateWorse is a regression: an older protocol, another program of the same
 // version, fewer GPUs, a credential's generation that decreased.
-func worseTrait(was, is diag.Trait, before, after *diag.Fact) bool {
+func worseProperty(was, is diag.Property, before, after *diag.Fact) bool {
 	switch {
 	case was.Kind == diag.ChangeTLSVersion:
 		return is.Value < was.Value // "TLS 1.2" < "TLS 1.3"
@@ -138,8 +138,8 @@ func fewer(was, is string) bool {
 	return errA == nil && (errB != nil || b < a)
 }
 
-func has(ts []diag.Trait, section string) bool {
-	return slices.ContainsFunc(ts, func(t diag.Trait) bool { return t.Section() == section })
+func has(ts []diag.Property, section string) bool {
+	return slices.ContainsFunc(ts, func(t diag.Property) bool { return t.Section() == section })
 }
 
 // These bounds distinguish a slow walk from a noisy one. A time is a regression if it exceeds all of: the slowest kept

@@ -84,7 +84,7 @@ func TestGPUsCompareByGPU(t *testing.T) {
 		}
 	})
 	a, b := byFact(here.Facts)["gpu_health/node"], byFact(there.Facts)["gpu_health/node"]
-	if got := differentTraits(a, b, true); len(got) > 0 {
+	if got := differentProperties(a, b, true); len(got) > 0 {
 		t.Errorf("two nodes with the same GPUs: %+v", got)
 	}
 }

@@ -53,7 +53,7 @@ type HopDiff struct {
 	Inputs  []InputDiff  `json:"inputs"`
 }
 
-// InputDiff is an input of a request, a value of the profile (profile.KEY), or a measured trait (measured.FIELD),
+// InputDiff is an input of a request, a value of the profile (profile.KEY), or a measured property (measured.FIELD),
 // by default one of trust, names or routes, that differs; "" is not set. A secret is shown as set or not set.
 type InputDiff struct {
 	Name  string `json:"name"`
@@ -92,9 +92,9 @@ func CompareElsewhere(here, there *diag.Report) *EnvironmentDiff {
 			if g := facts[asked]; f != nil && g != nil {
 				of.Fact = asked
 				of.Inputs = slices.Concat(differentInputs(here, there, f, g), differentProfile(here, there),
-					differentTraits(f, g, false))
+					differentProperties(f, g, false))
 				if len(of.Inputs) == 0 {
-					of.Inputs = differentTraits(f, g, true)
+					of.Inputs = differentProperties(f, g, true)
 				}
 				break
 			}
@@ -164,15 +164,15 @@ func inputText(name string, v any) string {
 	return string(b)
 }
 
-// differentTraits returns the traits that both facts have and that differ: those of trust, names and routes, or with
-// whatever all of them.
-func differentTraits(here, there *diag.Fact, whatever bool) []InputDiff {
+// differentProperties returns the properties that both facts have and that differ: those of trust, names and routes, or
+// with whatever all of them.
+func differentProperties(here, there *diag.Fact, whatever bool) []InputDiff {
 	was := map[string]string{}
-	for _, t := range there.Traits() {
+	for _, t := range there.Properties() {
 		was[t.Field] = t.Value
 	}
 	var all []InputDiff
-	for _, t := range here.Traits() {
+	for _, t := range here.Properties() {
 		row, _ := diag.LookupChange(t.Kind)
 		if t.Kind == diag.ChangeGPUIdentity {
 			continue

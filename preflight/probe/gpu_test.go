@@ -96,14 +96,14 @@ func TestGPUFacts(t *testing.T) {
 	}
 }
 
-// TestGPUTraits: nodes with the same GPUs in another order and with other UUIDs do not differ; a single different VBIOS
-// is reported with its GPU.
-func TestGPUTraits(t *testing.T) {
-	traits := func(s *state.State) map[string]string {
+// TestGPUProperties: nodes with the same GPUs in another order and with other UUIDs do not differ; a single different
+// VBIOS is reported with its GPU.
+func TestGPUProperties(t *testing.T) {
+	properties := func(s *state.State) map[string]string {
 		f, all := gpuRun(t, keepGPU(t, s), false), map[string]string{}
-		for _, trait := range f.Traits() {
-			if trait.Kind != diag.ChangeGPUIdentity {
-				all[trait.Field] = trait.Value
+		for _, property := range f.Properties() {
+			if property.Kind != diag.ChangeGPUIdentity {
+				all[property.Field] = property.Value
 			}
 		}
 		return all
@@ -113,13 +113,13 @@ func TestGPUTraits(t *testing.T) {
 		g := &other.Sample.GPUs[i]
 		g.UUID, g.PCI = "GPU-other-"+g.UUID, fmt.Sprintf("0000:%02x:00.0", 8-i)
 	}
-	a, b := traits(one), traits(other)
+	a, b := properties(one), properties(other)
 	if fmt.Sprint(a) != fmt.Sprint(b) || a["gpu.vbios"] != "96.00.89.00.01" || a["gpu.ecc_mode"] != "failed (999)" ||
 		a["gpu.mig_mode"] != "not supported" || a["gpu.cuda"] != "12.2" {
 		t.Errorf("%v\n%v", a, b)
 	}
 	other.Sample.GPUs[2].Signals[report.VBIOS] = report.Words("96.00.90")
-	if got := traits(other)["gpu.vbios"]; got != "96.00.89.00.01 on 7, 96.00.90 on 1 (0000:06:00.0)" {
+	if got := properties(other)["gpu.vbios"]; got != "96.00.89.00.01 on 7, 96.00.90 on 1 (0000:06:00.0)" {
 		t.Error(got)
 	}
 }
