@@ -172,8 +172,8 @@ func (b *bench) runs(ctx context.Context, t *table) error {
 
 // detected adds a line for one drill: after how many walks the chain detected the fault.
 func detected(t *table, d drill.Drill) {
-	during := slices.DeleteFunc(slices.Clone(d.Walks), func(w drill.Sight) bool { return w.Stage != drill.During })
-	first := slices.IndexFunc(during, func(w drill.Sight) bool { return w.N == d.Observed.N })
+	during := slices.DeleteFunc(slices.Clone(d.Walks), func(w drill.WalkView) bool { return w.Stage != drill.During })
+	first := slices.IndexFunc(during, func(w drill.WalkView) bool { return w.N == d.Observed.N })
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 	walk := ms(max(1, d.Observed.EndedMS-d.Observed.BeganMS))
 	seen := ms(d.Detect.WithinMS)

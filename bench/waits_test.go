@@ -11,7 +11,7 @@ import (
 // between stages as work.
 func TestPolls(t *testing.T) {
 	s := drill.Story{
-		Walks: []drill.Sight{
+		Walks: []drill.WalkView{
 			{Stage: drill.Before, BeganMS: 0, EndedMS: 400},
 			{Stage: drill.During, BeganMS: 1000, EndedMS: 2000},
 			{Stage: drill.During, BeganMS: 2300, EndedMS: 3000},

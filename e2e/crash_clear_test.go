@@ -131,8 +131,8 @@ func (c *crashTrial) account() string {
 	fmt.Fprintf(&b, "cell %s on %s (walks of %s), run %s, %s\n", c.name(), c.machine, c.walked, c.run, c.row.struck)
 	for _, e := range c.events {
 		fmt.Fprintf(&b, "%6d ms %-10s %s %s %s", e.MS, e.Kind, e.Machine, e.Step, e.Text)
-		if e.Sight != nil {
-			fmt.Fprintf(&b, "%s: %s", e.Sight.Stage, e.Sight.Says())
+		if e.WalkView != nil {
+			fmt.Fprintf(&b, "%s: %s", e.WalkView.Stage, e.WalkView.Says())
 		}
 		for _, r := range e.Refused {
 			b.WriteString(r.String())

@@ -137,7 +137,7 @@ func (c *crashTrial) read() {
 func (c *crashTrial) first(kind drill.Kind) *drill.Event {
 	i := slices.IndexFunc(c.events, func(e drill.Event) bool {
 		if kind == drill.Walked {
-			return e.Kind == kind && e.Sight != nil && e.Sight.Stage == drill.During
+			return e.Kind == kind && e.WalkView != nil && e.WalkView.Stage == drill.During
 		}
 		return e.Kind == kind && e.Machine == c.machine
 	})
@@ -164,7 +164,7 @@ func (c *crashTrial) reach() bool {
 			return true
 		}
 		if c.again++; c.again < 3 && c.first(drill.Arming) == nil &&
-			slices.ContainsFunc(c.events, func(e drill.Event) bool { return e.Sight != nil && !e.Sight.Green() }) {
+			slices.ContainsFunc(c.events, func(e drill.Event) bool { return e.WalkView != nil && !e.WalkView.Green() }) {
 			return false
 		}
 		c.t.Fatalf("the run ended before %s:\n%s", c.at, c.account())

@@ -32,7 +32,8 @@ func exampleHop() Hop {
 }
 
 // TestAWalkWithAnOwnHop: a hop that is only in the chain of one walk is planned, measured, judged, replayed, printed
-// and kept in a drill's sight like the built-in ones. The walks run at the same time as one with the built-in chain.
+// and kept in a drill's view of the walk like the built-in ones. The walks run at the same time as one with the
+// built-in chain.
 func TestAWalkWithAnOwnHop(t *testing.T) {
 	hop := exampleHop()
 	chain := WithOwn(hop)
@@ -73,7 +74,7 @@ func TestAWalkWithAnOwnHop(t *testing.T) {
 				}
 				s := drill.See(r, drill.Before)
 				if ids := s.HopIDs(); s.Hops[hop.ID] != want || ids[len(ids)-1] != hop.ID {
-					t.Errorf("the sight has %v", ids)
+					t.Errorf("the view has %v", ids)
 				}
 			}
 		})

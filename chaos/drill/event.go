@@ -13,7 +13,7 @@ type Kind string
 const (
 	Begun     Kind = "begun"     // Plan, without its secrets; Tool and Rules; Game, if the run belongs to a game day
 	Refused   Kind = "refused"   // Refused: no machine may be touched
-	Walked    Kind = "walked"    // Sight
+	Walked    Kind = "walked"    // WalkView
 	Arming    Kind = "arming"    // a machine is about to be made ready
 	Armed     Kind = "armed"     // Status, as seen over a second connection
 	Breaking  Kind = "breaking"  // a step is about to be made
@@ -45,17 +45,17 @@ type Event struct {
 	// of the tool that runs the drill; absent in logs of older tools
 	Tool string `json:"tool_version,omitempty"`
 	// version of the rules that judge its walks; absent in logs of older tools
-	Rules   string          `json:"rules_version,omitempty"`
-	Game    *Game           `json:"book,omitempty"`
-	Refused []chaos.Refusal `json:"refused,omitempty"`
-	Sight   *Sight          `json:"sight,omitempty"`
-	Seen    *Seen           `json:"seen,omitempty"`
-	Status  *step.Status    `json:"status,omitempty"`
-	Residue []step.Residue  `json:"residue,omitempty"`
-	Clean   *bool           `json:"clean,omitempty"`
-	TookUS  int64           `json:"took_us,omitempty"` // time on the machine until the response in Status
+	Rules    string          `json:"rules_version,omitempty"`
+	Game     *Game           `json:"book,omitempty"`
+	Refused  []chaos.Refusal `json:"refused,omitempty"`
+	WalkView *WalkView       `json:"sight,omitempty"`
+	Seen     *Seen           `json:"seen,omitempty"`
+	Status   *step.Status    `json:"status,omitempty"`
+	Residue  []step.Residue  `json:"residue,omitempty"`
+	Clean    *bool           `json:"clean,omitempty"`
+	TookUS   int64           `json:"took_us,omitempty"` // time on the machine until the response in Status
 
-	walk *diag.Report // the report of Sight, until it is logged
+	walk *diag.Report // the report of WalkView, until it is logged
 }
 
 // Stage is the part of a run in which a walk or probe ran.

@@ -110,16 +110,16 @@ func logOf(t *testing.T) []Event {
 	p.Scenario.Expect.Blame.Hop, p.Scenario.Expect.Blame.Signal = []diag.HopID{diag.HopNodeRuntimeAPI},
 		[]diag.Signal{diag.SigAPIUnreachable}
 	armed, made := step.Read(injected().entries[:2]).Status(), step.Read(injected().entries).Status()
-	green := Sight{N: 1, Stage: Before, EndedBy: diag.EndedCompleted, Outcome: diag.OutcomePass}
-	red := Sight{N: 2, Stage: During, BeganMS: 3800, EndedMS: 4500, EndedBy: diag.EndedCompleted,
+	green := WalkView{N: 1, Stage: Before, EndedBy: diag.EndedCompleted, Outcome: diag.OutcomePass}
+	red := WalkView{N: 2, Stage: During, BeganMS: 3800, EndedMS: 4500, EndedBy: diag.EndedCompleted,
 		Outcome: diag.OutcomeFail, Blame: &diag.Blame{Hop: diag.HopNodeRuntimeAPI, Signal: diag.SigAPIUnreachable}}
 	var all []Event
 	for _, e := range []Event{
-		{Kind: Begun, Plan: &p}, {MS: 900, Kind: Walked, Sight: &green}, {MS: 950, Kind: Arming, Machine: "n1"},
+		{Kind: Begun, Plan: &p}, {MS: 900, Kind: Walked, WalkView: &green}, {MS: 950, Kind: Arming, Machine: "n1"},
 		{MS: 1100, Kind: Armed, Machine: "n1", Status: &armed}, {MS: 1490, Kind: Breaking, Machine: "n1", Step: "block"},
 		{MS: 3650, Kind: Broken, Machine: "n1", Step: "block", Status: &made},
 		{MS: 3690, Kind: Breaking, Machine: "n1", Step: "key"},
-		{MS: 3750, Kind: Broken, Machine: "n1", Step: "key", Status: &made}, {MS: 4500, Kind: Walked, Sight: &red},
+		{MS: 3750, Kind: Broken, Machine: "n1", Step: "key", Status: &made}, {MS: 4500, Kind: Walked, WalkView: &red},
 	} {
 		e.Seq, e.At = len(all)+1, diag.At(noon.Add(time.Duration(e.MS)*time.Millisecond))
 		all = append(all, e)

@@ -11,7 +11,7 @@ import (
 )
 
 // Judge compares a walk with the expectation. It returns a verdict and what is missing, or Pass.
-func Judge(e chaos.Expect, s Sight) (Word, string) {
+func Judge(e chaos.Expect, s WalkView) (Word, string) {
 	blame := s.Blame
 	if e.Blame.Status != "" && blame == nil {
 		blame = s.unfailed(e.Blame.Finding)
@@ -66,7 +66,7 @@ const calm = 2
 
 // detected returns the first walk that reported everything expected; nil if none did. If nothing may be blamed, it
 // is the second of two consecutive walks that began after the independent probes saw the fault.
-func (s *Story) detected() *Sight {
+func (s *Story) detected() *WalkView {
 	e, row := s.Plan.Scenario.Expect, 0
 	for _, w := range s.walks(During) {
 		word, _ := Judge(e, w)
@@ -85,7 +85,7 @@ func (s *Story) detected() *Sight {
 }
 
 // red returns the first hop that must stay green but failed in a walk during the fault.
-func (s *Story) red() (diag.HopID, Sight) {
+func (s *Story) red() (diag.HopID, WalkView) {
 	for _, w := range s.walks(During) {
 		for _, h := range s.Plan.Scenario.Expect.MustStayGreen {
 			if w.Hops[h] == diag.StatusFail {
@@ -93,18 +93,18 @@ func (s *Story) red() (diag.HopID, Sight) {
 			}
 		}
 	}
-	return "", Sight{}
+	return "", WalkView{}
 }
 
 // recoveredIn reports whether a walk is green and does not show the drill's expected finding, not even as a
 // warning.
-func (s *Story) recoveredIn(w Sight) bool {
+func (s *Story) recoveredIn(w WalkView) bool {
 	return w.Green() && w.unfailed(s.Plan.Scenario.Expect.Blame.Finding) == nil
 }
 
 // green returns the walk at which the chain became green, and whether it stayed so for the required number of
 // walks.
-func (s *Story) green() (first *Sight, enough bool) {
+func (s *Story) green() (first *WalkView, enough bool) {
 	row := 0
 	for _, w := range s.walks(After) {
 		if !s.recoveredIn(w) {

@@ -74,14 +74,14 @@ func (l *Log) Dir() string { return l.dir }
 
 // Write stores an event and, if it has one, its walk's report; both are on the disk when it returns.
 func (l *Log) Write(e Event, walk *diag.Report) error {
-	if walk != nil && e.Sight != nil {
+	if walk != nil && e.WalkView != nil {
 		b, err := json.Marshal(walk)
 		if err == nil {
-			err = os.WriteFile(filepath.Join(l.dir, WalksFolder, WalkFile(e.Sight.N)),
+			err = os.WriteFile(filepath.Join(l.dir, WalksFolder, WalkFile(e.WalkView.N)),
 				append(clean.JSON(b), '\n'), 0o600)
 		}
 		if err != nil {
-			return fmt.Errorf("keep walk %d: %w", e.Sight.N, err)
+			return fmt.Errorf("keep walk %d: %w", e.WalkView.N, err)
 		}
 	}
 	b, err := json.Marshal(e)

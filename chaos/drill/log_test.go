@@ -133,8 +133,8 @@ func TestLogOnDisk(t *testing.T) {
 	o := newWorld("n1").run(t, planOf("n1"))
 	for _, e := range o.events {
 		var walk *diag.Report
-		if e.Sight != nil {
-			walk = &diag.Report{Run: diag.Run{ID: e.Sight.Walk}}
+		if e.WalkView != nil {
+			walk = &diag.Report{Run: diag.Run{ID: e.WalkView.Walk}}
 		}
 		if err := l.Write(e, walk); err != nil {
 			t.Fatal(err)

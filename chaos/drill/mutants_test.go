@@ -13,9 +13,9 @@ import (
 // always passes, a late signal, a wrong hop) are runs of TestEndings. It compiles the package once for each
 // mutant, so it has a build tag.
 func TestMutants(t *testing.T) {
-	const claim, during, judge, log, restore, run, sight, story, timing, verdict = "chaos/drill/claim.go",
+	const claim, during, judge, log, restore, run, walkView, story, timing, verdict = "chaos/drill/claim.go",
 		"chaos/drill/during.go", "chaos/drill/judge.go", "chaos/drill/log.go", "chaos/drill/restore.go", "chaos/drill/run.go",
-		"chaos/drill/sight.go", "chaos/drill/story.go", "chaos/drill/timing.go", "chaos/drill/verdict.go"
+		"chaos/drill/walk_view.go", "chaos/drill/story.go", "chaos/drill/timing.go", "chaos/drill/verdict.go"
 	all := []mutanttest.Mutant{
 		{Name: "takes any failure word", File: "chaos/blame.go",
 			Old: " &&\n\t\t(len(f.Failure) == 0 || slices.Contains(f.Failure, failure))", New: ""},
@@ -38,7 +38,7 @@ func TestMutants(t *testing.T) {
 		{Name: "does not read what the agent wrote", File: claim, Old: "lost := s.estranged(); lost != \"\" && ",
 			New: "lost := s.estranged(); false && "},
 		{Name: "does not mind an id that was lost", File: judge, Old: "e.SameCorrelationID && ", New: "false && "},
-		{Name: "is green while somebody has to act", File: sight, Old: " && !s.asks()\n", New: "\n"},
+		{Name: "is green while somebody has to act", File: walkView, Old: " && !s.asks()\n", New: "\n"},
 		{Name: "takes any reason", File: judge, Old: "len(e.Reason) > 0 && ", New: "false && "},
 		{Name: "does not mind that the platform knows nothing", File: judge, Old: "if len(s.Unnamed) > 0 {",
 			New: "if false {"},
@@ -70,7 +70,7 @@ func TestMutants(t *testing.T) {
 		{Name: "leaves a machine that may yet arm", File: restore, Old: "if r.mayYetArm(t.ID) && ", New: "if false && "},
 		{Name: "says that traces are gone that stay", File: restore, Old: "if err = r.abandon(ctx, m, reply); err == nil {",
 			New: "if true {"},
-		{Name: "takes a session that is still open for one that ended well", File: sight,
+		{Name: "takes a session that is still open for one that ended well", File: walkView,
 			Old: `s.ReadModel["session.close_reason"] != sessionOver`,
 			New: `s.ReadModel["session.close_reason"] != sessionOver && s.ReadModel["session.close_reason"] != ""`},
 		{Name: "decides before everything is reverted", File: restore, Old: "d != nil && back {",

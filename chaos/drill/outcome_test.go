@@ -95,7 +95,7 @@ func joined(words ...string) string {
 // brief formats an event in a line.
 func brief(e drill.Event) string {
 	words := []string{string(e.Kind), e.Machine, e.Step, e.Text}
-	if s := e.Sight; s != nil {
+	if s := e.WalkView; s != nil {
 		words = append(words, string(s.Stage), s.Says())
 	}
 	if s := e.Seen; s != nil {

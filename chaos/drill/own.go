@@ -24,7 +24,7 @@ func agentSays(r *diag.Report) map[string]string {
 }
 
 // tasks returns the ids of the tasks that the platform created for the walk.
-func (s Sight) tasks() []string {
+func (s WalkView) tasks() []string {
 	var all []string
 	for _, name := range []string{"task.id", "session.task_id"} {
 		if id := s.ReadModel[name]; id != "" {
@@ -35,7 +35,7 @@ func (s Sight) tasks() []string {
 }
 
 // owned drops agent records of tasks that do not belong to these walks: the record is older than the run.
-func (s *Sight) owned(walks []Sight) {
+func (s *WalkView) owned(walks []WalkView) {
 	said := s.AgentSays
 	s.AgentSays = nil
 	for _, w := range append(walks[:len(walks):len(walks)], *s) {

@@ -57,16 +57,16 @@ type Drill struct {
 	Claims   []Claim  `json:"claims"`
 	Expected Expected `json:"expected"`
 	// the walk that detected the fault, else the last one during the fault
-	Observed *Sight          `json:"observed,omitempty"`
+	Observed *WalkView       `json:"observed,omitempty"`
 	Inject   Timing          `json:"inject"`
 	Detect   Timing          `json:"detect"`
 	Recover  Timing          `json:"recover"`
 	Machines []MachineResult `json:"machines"`
 	Looks    []Seen          `json:"looks,omitempty"`
 	// all walks; only Observed has evidence, read model and the agent's records
-	Walks    []Sight  `json:"walks,omitempty"`
-	Evidence []string `json:"evidence,omitempty"` // what the scenario recommends to inspect
-	Trouble  []string `json:"trouble,omitempty"`
+	Walks    []WalkView `json:"walks,omitempty"`
+	Evidence []string   `json:"evidence,omitempty"` // what the scenario recommends to inspect
+	Trouble  []string   `json:"trouble,omitempty"`
 }
 
 // Expected is the scenario's expectation, in words.

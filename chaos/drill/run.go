@@ -30,7 +30,7 @@ type Job struct {
 	Ready    func(ctx context.Context) (chaos.Plan, error)
 	Terminal OpenTerminal // nil: none can be opened
 	Decide   func(ctx context.Context, d chaos.Decision) error
-	// logs the event before anything else is done; walk is the report of Sight
+	// logs the event before anything else is done; walk is the report of WalkView
 	Write   func(e Event, walk *diag.Report) error
 	Observe func(e Event, s *Story) // called on progress; s may be read until it returns; may be nil
 	Abandon <-chan struct{}         // closed to leave the machines to themselves; may be nil
@@ -146,7 +146,7 @@ func (r *runner) refuse(machine, code, text string) {
 }
 
 // walk walks once and records the result. A walk that ctx interrupted proves nothing and is not recorded.
-func (r *runner) walk(ctx context.Context, stage Stage) Sight {
+func (r *runner) walk(ctx context.Context, stage Stage) WalkView {
 	began := time.Since(r.began).Milliseconds()
 	report := r.Walk(ctx)
 	if report == nil {
@@ -157,11 +157,11 @@ func (r *runner) walk(ctx context.Context, stage Stage) Sight {
 	if ctx.Err() != nil {
 		return s
 	}
-	walks := read(r, func(s *Story) []Sight { return s.Walks })
+	walks := read(r, func(s *Story) []WalkView { return s.Walks })
 	s.N = len(walks) + 1
 	s.owned(walks)
 	s.BeganMS, s.EndedMS = began, time.Since(r.began).Milliseconds()
-	r.tell(Event{Kind: Walked, Sight: &s, walk: report})
+	r.tell(Event{Kind: Walked, WalkView: &s, walk: report})
 	return s
 }
 

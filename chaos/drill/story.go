@@ -21,7 +21,7 @@ type Story struct {
 	Refused     []chaos.Refusal
 	Stopped     string // by a guard
 	Interrupted string // by the operator
-	Walks       []Sight
+	Walks       []WalkView
 	Looks       []Look
 	Machines    []Part
 	Decided     *string // why the decision failed, "" if it succeeded; nil: not attempted
@@ -66,8 +66,8 @@ func (s *Story) Add(e Event) {
 	case Refused:
 		s.Refused = append(s.Refused, e.Refused...)
 	case Walked:
-		if e.Sight != nil {
-			s.Walks = append(s.Walks, *e.Sight)
+		if e.WalkView != nil {
+			s.Walks = append(s.Walks, *e.WalkView)
 		}
 	case Looked:
 		if e.Seen != nil {
@@ -211,8 +211,8 @@ func (s *Story) Look(stage Stage, name string) *Look {
 }
 
 // walks returns the walks of a stage, in order.
-func (s *Story) walks(stage Stage) []Sight {
-	var all []Sight
+func (s *Story) walks(stage Stage) []WalkView {
+	var all []WalkView
 	for _, w := range s.Walks {
 		if w.Stage == stage {
 			all = append(all, w)

@@ -41,7 +41,7 @@ func (s *Story) expected() Expected {
 }
 
 // observed returns the walk that detected the fault, else the last one during the fault.
-func (s *Story) observed() *Sight {
+func (s *Story) observed() *WalkView {
 	if w := s.detected(); w != nil {
 		return w
 	}

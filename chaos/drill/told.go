@@ -20,7 +20,7 @@ func feltAt(h diag.HopID) string {
 
 // noteTenant records the errors that the tenant saw at failed hops: what reached the browser, and never the
 // chain's interpretation. A walk uses the tenant's own endpoints, from outside, so it gets the same responses.
-func (s *Sight) noteTenant(r *diag.Report) {
+func (s *WalkView) noteTenant(r *diag.Report) {
 	var saw []string
 	for _, h := range r.Hops {
 		if h.Status != diag.StatusFail || !felt(h.ID) {

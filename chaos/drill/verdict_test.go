@@ -259,7 +259,7 @@ func machineEndings() []ending {
 		{"taken-away", drill.Infra, "whether n1 is reverted is not known", nil, func(w *world) {
 			w.never = true
 			w.observe = func(e drill.Event, _ *drill.Story) {
-				if e.Kind == drill.Walked && e.Sight.N == 3 {
+				if e.Kind == drill.Walked && e.WalkView.N == 3 {
 					b := w.boxes["n1"]
 					b.with(func() { b.disk, b.text["/run/block"] = nil, "" })
 					w.mark("/run/block", false)

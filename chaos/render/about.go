@@ -170,9 +170,9 @@ func AboutStep(m *drill.MachineResult, i int) []render.Section {
 	}
 }
 
-// AboutSight returns the sections about a walk; opens is the command that shows the walk's own report, or why
+// AboutWalkView returns the sections about a walk; opens is the command that shows the walk's own report, or why
 // there is none.
-func AboutSight(w *drill.Sight, opens string) []render.Section {
+func AboutWalkView(w *drill.WalkView, opens string) []render.Section {
 	return []render.Section{
 		section("found", "", func(s *sheet) {
 			st := render.OutcomeStatus(w.Outcome)
@@ -221,8 +221,8 @@ func (s *sheet) pairs(m map[string]string) {
 func EventLine(e *drill.Event, story *drill.Story) (text string, bad bool) {
 	text = strings.TrimSpace(string(e.Kind) + " " + e.Step)
 	switch {
-	case e.Sight != nil:
-		text = fmt.Sprintf("walk %d: %s", e.Sight.N, e.Sight.Outcome)
+	case e.WalkView != nil:
+		text = fmt.Sprintf("walk %d: %s", e.WalkView.N, e.WalkView.Outcome)
 	case e.Seen != nil && e.Seen.NotRun:
 		text = "probe " + e.Seen.Name + ": not run"
 	case e.Seen != nil && e.Seen.Held:

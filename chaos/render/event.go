@@ -20,10 +20,10 @@ func Event(e drill.Event, s *drill.Story) []string {
 		}
 		return lines
 	case drill.Walked:
-		if e.Sight == nil {
+		if e.WalkView == nil {
 			return nil
 		}
-		return []string{fmt.Sprintf("walk %d: %s", e.Sight.N, e.Sight.Says())}
+		return []string{fmt.Sprintf("walk %d: %s", e.WalkView.N, e.WalkView.Says())}
 	case drill.Armed:
 		return []string{fmt.Sprintf("%s: armed, reverts by itself after %s", e.Machine, s.Plan.Budgets.TTL)}
 	case drill.Broken:

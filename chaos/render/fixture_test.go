@@ -32,14 +32,14 @@ func (t *tape) after(ms int64, e drill.Event) *tape {
 }
 
 // walk adds a walk that took ms.
-func (t *tape) walk(ms int64, stage drill.Stage, s drill.Sight) *tape {
+func (t *tape) walk(ms int64, stage drill.Stage, s drill.WalkView) *tape {
 	t.walks++
 	s.N, s.Stage, s.BeganMS, s.EndedMS = t.walks, stage, t.ms, t.ms+ms
-	return t.after(ms, drill.Event{Kind: drill.Walked, Sight: &s})
+	return t.after(ms, drill.Event{Kind: drill.Walked, WalkView: &s})
 }
 
-func green() drill.Sight {
-	s := drill.Sight{Walk: "run-1", CorrelationID: "corr-1", EndedBy: diag.EndedCompleted, Outcome: diag.OutcomePass,
+func green() drill.WalkView {
+	s := drill.WalkView{Walk: "run-1", CorrelationID: "corr-1", EndedBy: diag.EndedCompleted, Outcome: diag.OutcomePass,
 		Hops: map[diag.HopID]diag.Status{}}
 	for _, h := range diag.HopIDs() {
 		s.Hops[h] = diag.StatusPass
@@ -47,7 +47,7 @@ func green() drill.Sight {
 	return s
 }
 
-func red(hop diag.HopID, signal diag.Signal, failure diag.Failure) drill.Sight {
+func red(hop diag.HopID, signal diag.Signal, failure diag.Failure) drill.WalkView {
 	s := green()
 	s.Outcome, s.FirstFailed, s.Hops[hop] = diag.OutcomeFail, hop, diag.StatusFail
 	s.Blame = &diag.Blame{Hop: hop, Signal: signal, Failure: failure, Confidence: diag.Proven, Text: "packets vanish"}
@@ -55,7 +55,7 @@ func red(hop diag.HopID, signal diag.Signal, failure diag.Failure) drill.Sight {
 	return s
 }
 
-func blamed() drill.Sight {
+func blamed() drill.WalkView {
 	return red(diag.HopNodeRuntimeAPI, diag.SigAPIUnreachable, diag.TCPTimeout)
 }
 

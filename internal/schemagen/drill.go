@@ -43,9 +43,9 @@ func drillSchema() (*jsonschema.Schema, error) {
 		}
 		field.Const = p.word
 	}
-	hops, ok := s.Definitions["Sight"].Properties.Get("hops")
+	hops, ok := s.Definitions["WalkView"].Properties.Get("hops")
 	if !ok {
-		return nil, fmt.Errorf("a sight has no hops")
+		return nil, fmt.Errorf("a WalkView has no hops")
 	}
 	hops.PropertyNames = &jsonschema.Schema{Ref: "#/$defs/HopID"}
 	return s, nil

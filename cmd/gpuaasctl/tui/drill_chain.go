@@ -108,13 +108,13 @@ func span(first, last int) string {
 }
 
 // fits reports whether a walk during the fault has the complete expected result.
-func (m drillModel) fits(c *current, s drill.Sight) bool {
+func (m drillModel) fits(c *current, s drill.WalkView) bool {
 	word, _ := drill.Judge(c.story.Plan.Scenario.Expect, s)
 	return s.Stage == drill.During && word == drill.Pass
 }
 
 // walk is the common result of walks that agree.
-func (m drillModel) walk(c *current, same []drill.Sight) []page.Cell {
+func (m drillModel) walk(c *current, same []drill.WalkView) []page.Cell {
 	s, last := same[0], same[len(same)-1]
 	words := s.Says()
 	if b := s.Blame; b != nil && m.width < 100 { // the number identifies the hop, as in the row above

@@ -150,8 +150,8 @@ func (c current) add(e drill.Event, at time.Duration) current {
 	c.report = c.story.Drill()
 	c.heard = at
 	switch {
-	case e.Kind == drill.Walked && e.Sight != nil:
-		c.chain = c.chain.ended(e.Sight.Hops)
+	case e.Kind == drill.Walked && e.WalkView != nil:
+		c.chain = c.chain.ended(e.WalkView.Hops)
 	case e.Kind == drill.Reverting, e.Kind == drill.Ended: // a walk that was in progress is no longer reported
 		c.chain.walking = false
 	}

@@ -41,7 +41,7 @@ func read(name string) (moments []Moment) {
 	}
 	for _, e := range events {
 		if e.Kind == drill.Walked {
-			moments = append(moments, walked(e.Sight)...)
+			moments = append(moments, walked(e.WalkView)...)
 		}
 		moments = append(moments, Moment{At: millis(e.MS), Event: e})
 	}
@@ -57,7 +57,7 @@ const (
 )
 
 // walked returns the events of a walk that measured the chain's hops one after the other.
-func walked(s *drill.Sight) (moments []Moment) {
+func walked(s *drill.WalkView) (moments []Moment) {
 	at := millis(s.BeganMS)
 	tell := func(e preflight.Event) {
 		e.At = at - millis(s.BeganMS)

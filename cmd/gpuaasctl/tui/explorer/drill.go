@@ -16,7 +16,7 @@ type DrillSource struct {
 	From   string        // the report's file, for commands that read it again; "": use the run id
 	Events []drill.Event // from its log; none if that is not available
 	// Walk reads the complete report of a walk. If it is nil, NoWalk is the reason.
-	Walk   func(w *drill.Sight) (*diag.Report, error)
+	Walk   func(w *drill.WalkView) (*diag.Report, error)
 	NoWalk string
 }
 
@@ -65,7 +65,7 @@ func Drill(r *drill.Report, d *drill.Drill, src DrillSource) Document {
 }
 
 // sight is a walk of a drill as an item, which opens as the walk's own document.
-func sight(w *drill.Sight, src DrillSource) Item {
+func sight(w *drill.WalkView, src DrillSource) Item {
 	item := Item{
 		ID: fmt.Sprintf("walk %d", w.N), Name: fmt.Sprintf("walk %d %s", w.N, w.Stage),
 		Mark:  marked(render.OutcomeStatus(w.Outcome)),
@@ -78,13 +78,13 @@ func sight(w *drill.Sight, src DrillSource) Item {
 	if w.Blame != nil {
 		item.Words = append(page.Kept(string(w.Blame.Signal), string(w.Blame.Failure), string(w.Blame.Hop)), item.Words...)
 	}
-	item.Sections = func(render.Options) []render.Section { return drillrender.AboutSight(w, opens) }
+	item.Sections = func(render.Options) []render.Section { return drillrender.AboutWalkView(w, opens) }
 	return item
 }
 
 // open returns a function that returns the document of a walk: nil if its report is not available. A past walk cannot
 // be repeated.
-func (src DrillSource) open(w *drill.Sight) func() (Document, error) {
+func (src DrillSource) open(w *drill.WalkView) func() (Document, error) {
 	if src.Walk == nil {
 		return nil
 	}
@@ -117,8 +117,8 @@ func withEvents(doc Document, src DrillSource) Document {
 				return drillrender.AboutEvent(e, &story)
 			},
 		}
-		if e.Sight != nil {
-			item.Open = src.open(e.Sight)
+		if e.WalkView != nil {
+			item.Open = src.open(e.WalkView)
 		}
 		doc.Items = append(doc.Items, item)
 	}

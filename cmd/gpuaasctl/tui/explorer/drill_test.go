@@ -38,7 +38,7 @@ func drilled(t *testing.T, name string) (*drill.Report, DrillSource) {
 // TestDrillKeys: the rows of a drill, a walk that opens like any walk, and the way back from it.
 func TestDrillKeys(t *testing.T) {
 	r, src := drilled(t, "stale-ca-bundle")
-	src.Walk = func(w *drill.Sight) (*diag.Report, error) {
+	src.Walk = func(w *drill.WalkView) (*diag.Report, error) {
 		if w.N == 1 {
 			return nil, errors.New("no such file")
 		}

@@ -77,7 +77,7 @@ func (s *sources) beside(d *drill.Drill, from string) explorer.DrillSource {
 		src.NoWalk = "there is no folder " + walks
 		return src
 	}
-	src.Walk = func(w *drill.Sight) (*diag.Report, error) { return s.walkOf(d, w) }
+	src.Walk = func(w *drill.WalkView) (*diag.Report, error) { return s.walkOf(d, w) }
 	return src
 }
 
@@ -99,7 +99,7 @@ func loggedIn(d *drill.Drill) []drill.Event {
 }
 
 // walkOf returns the report of a walk, as the drill stored it.
-func (s *sources) walkOf(d *drill.Drill, w *drill.Sight) (*diag.Report, error) {
+func (s *sources) walkOf(d *drill.Drill, w *drill.WalkView) (*diag.Report, error) {
 	path := filepath.Join(d.Log, drill.WalksFolder, drill.WalkFile(w.N))
 	data, err := readBounded(path)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Sight is the part of a walk's report that a drill needs.
-type Sight struct {
+// WalkView is the part of a walk's report that a drill needs.
+type WalkView struct {
 	N             int                        `json:"n"` // the walk's number in the run, from 1
 	Stage         Stage                      `json:"stage"`
 	Walk          string                     `json:"walk"` // id of its report
@@ -44,8 +44,8 @@ type Sight struct {
 }
 
 // See extracts from a report what a drill needs.
-func See(r *diag.Report, stage Stage) Sight {
-	s := Sight{
+func See(r *diag.Report, stage Stage) WalkView {
+	s := WalkView{
 		Stage: stage, Walk: r.Run.ID, CorrelationID: r.Run.CorrelationID, EndedBy: r.Run.EndedBy, Outcome: r.Verdict.Outcome,
 		Blame: faulty(r.Verdict.Blame), Others: r.Verdict.OtherFindings, FirstFailed: r.Verdict.FirstFailedHop,
 		Hops: map[diag.HopID]diag.Status{}, Reason: r.Verdict.Reason, UserState: r.Verdict.UserState,
@@ -63,7 +63,7 @@ func See(r *diag.Report, stage Stage) Sight {
 }
 
 // HopIDs lists the hops of the walk: those of the catalogue in their order, then others by name.
-func (s Sight) HopIDs() []diag.HopID {
+func (s WalkView) HopIDs() []diag.HopID {
 	return slices.SortedFunc(maps.Keys(s.Hops), func(a, b diag.HopID) int {
 		return cmp.Or(cmp.Compare(a.Rank(), b.Rank()), cmp.Compare(a, b))
 	})
@@ -78,7 +78,7 @@ func faulty(b *diag.Blame) *diag.Blame {
 }
 
 // saidOf returns ": " and the walk's text about a hop, "" if it reported no finding there.
-func (s Sight) saidOf(h diag.HopID) string {
+func (s WalkView) saidOf(h diag.HopID) string {
 	found := s.Others
 	if s.Blame != nil {
 		found = append([]diag.Blame{*s.Blame}, found...)
@@ -90,7 +90,7 @@ func (s Sight) saidOf(h diag.HopID) string {
 }
 
 // unfailed returns the blame of a hop that did not fail, if it matches this finding.
-func (s Sight) unfailed(f chaos.Finding) *diag.Blame {
+func (s WalkView) unfailed(f chaos.Finding) *diag.Blame {
 	if i := slices.IndexFunc(s.Unfailed, func(b diag.Blame) bool { return f.Status != "" && fits(f, b) }); i >= 0 {
 		return &s.Unfailed[i]
 	}
@@ -99,20 +99,22 @@ func (s Sight) unfailed(f chaos.Finding) *diag.Blame {
 
 // Green reports whether a complete walk found nothing that needs action. Warnings about what the platform repairs
 // by itself, or about old events, do not count.
-func (s Sight) Green() bool {
+func (s WalkView) Green() bool {
 	return s.EndedBy == diag.EndedCompleted && s.passed() && !s.asks()
 }
 
-func (s Sight) passed() bool { return s.Outcome == diag.OutcomePass || s.Outcome == diag.OutcomeWarn }
+func (s WalkView) passed() bool {
+	return s.Outcome == diag.OutcomePass || s.Outcome == diag.OutcomeWarn
+}
 
 // asks reports whether an operator has to act. That may be the case without a failed hop: if two machines share an
 // identity, the hops of one do not show it.
-func (s Sight) asks() bool {
+func (s WalkView) asks() bool {
 	return s.UserState == diag.UserOperator || s.UserState == diag.UserSecurity
 }
 
 // Says returns the walk's verdict in one line.
-func (s Sight) Says() string {
+func (s WalkView) Says() string {
 	switch {
 	case s.Blame != nil:
 		text := fmt.Sprintf("%s %s", s.Blame.Hop, s.Blame.Signal)
@@ -151,7 +153,7 @@ func readModel(r *diag.Report) map[string]string {
 // unnamed returns the failed hops that end a session, if the platform's own record of the session shows a normal end:
 // the platform must name a failure that it can know. It cannot know of a session that never reached it, or that is
 // still open.
-func unnamed(s Sight) []diag.HopID {
+func unnamed(s WalkView) []diag.HopID {
 	if s.ReadModel["session.browser_connected_at"] == "" || s.ReadModel["session.close_reason"] != sessionOver {
 		return nil
 	}
