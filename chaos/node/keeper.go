@@ -50,20 +50,20 @@ func (k *Keeper) write(e step.Entry) error {
 	return k.Journal.Append(e)
 }
 
-func (k *Keeper) spot(s *step.StepLedger, n int) Spot {
+func (k *Keeper) location(s *step.StepLedger, n int) Location {
 	l := &k.Journal.Ledger
 	left := l.Drill.TTL.Duration()
 	if l.Armed {
 		left += time.Duration(l.ArmedNS - k.Clock.Now())
 	}
 	c := s.Changes[n]
-	return Spot{
+	return Location{
 		Run: l.Drill.Run, Step: s.Step.ID, N: n, Change: c.Change, Note: c.Note, Left: left, Rebooted: l.Boot != k.Clock.Boot,
 		Undoing: c.State == step.Reverting || c.State == step.Failed,
 	}
 }
 
-func (k *Keeper) change(at Spot, state step.State, text string, note json.RawMessage) error {
+func (k *Keeper) change(at Location, state step.State, text string, note json.RawMessage) error {
 	return k.write(step.Entry{Event: step.EventChange, Step: at.Step, Change: new(at.N), State: state, Text: text,
 		Note: note})
 }
@@ -82,7 +82,7 @@ func (k *Keeper) Plan(ctx context.Context, d step.Drill) error {
 				}
 				continue
 			}
-			note, err := k.Machine.Look(ctx, k.spot(s, n))
+			note, err := k.Machine.Look(ctx, k.location(s, n))
 			if err != nil {
 				return fmt.Errorf("step %s, %s: %w", s.Step.ID, s.Changes[n].Change.Place(), err)
 			}
@@ -171,7 +171,7 @@ func (k *Keeper) make(ctx context.Context, s *step.StepLedger) error {
 	ctx, cancel := context.WithTimeout(ctx, makeBudget)
 	defer cancel()
 	for n := range s.Changes {
-		at := k.spot(s, n)
+		at := k.location(s, n)
 		note, err := k.Machine.Look(ctx, at)
 		if err != nil {
 			return errors.Join(err, k.change(at, step.Planned, err.Error(), nil))
@@ -182,7 +182,7 @@ func (k *Keeper) make(ctx context.Context, s *step.StepLedger) error {
 		at.Note = note
 		err = k.Machine.Make(ctx, at)
 		if err == nil {
-			err = k.tell(ctx, at)
+			err = k.notify(ctx, at)
 		}
 		if err != nil {
 			err = fmt.Errorf("step %s, %s: %w", s.Step.ID, at.Change.Place(), err)
@@ -195,7 +195,7 @@ func (k *Keeper) make(ctx context.Context, s *step.StepLedger) error {
 	return nil
 }
 
-func (k *Keeper) tell(ctx context.Context, at Spot) error {
+func (k *Keeper) notify(ctx context.Context, at Location) error {
 	var errs []error
 	for _, n := range at.Change.Notify {
 		if err := k.Machine.Tell(ctx, n); err != nil {
@@ -239,7 +239,7 @@ func (k *Keeper) revertStep(ctx context.Context, s *step.StepLedger) error {
 		if i := slices.IndexFunc(left, func(r step.Change) bool { return r.Names(c.Change) }); i >= 0 {
 			reader = left[i].Place()
 		}
-		foreign, err := k.undo(ctx, k.spot(s, n), c, reader)
+		foreign, err := k.undo(ctx, k.location(s, n), c, reader)
 		if errs = append(errs, err); foreign {
 			left = append(left, c.Change)
 		}
@@ -249,7 +249,7 @@ func (k *Keeper) revertStep(ctx context.Context, s *step.StepLedger) error {
 
 // undo undoes one change, if the place is still in the changed state and no drop-in that now belongs to another
 // process needs it. It reports whether the place itself belongs to another process.
-func (k *Keeper) undo(ctx context.Context, at Spot, c step.ChangeLedger, reader string) (foreign bool, err error) {
+func (k *Keeper) undo(ctx context.Context, at Location, c step.ChangeLedger, reader string) (foreign bool, err error) {
 	if at.Change.Hold != nil && k.Guarded != nil && k.Guarded() {
 		return false, nil // only the watchdog can release it, and it will see the request to revert
 	}
@@ -268,7 +268,7 @@ func (k *Keeper) undo(ctx context.Context, at Spot, c step.ChangeLedger, reader 
 	case found.Look == Injected && reader != "":
 		return false, say(step.Conflict, "it stays, for "+reader+" needs it, which somebody has changed")
 	case found.Look == Before:
-		if err := k.tell(ctx, at); err != nil { // the process that restored it may have died before this
+		if err := k.notify(ctx, at); err != nil { // the process that restored it may have died before this
 			return false, errors.Join(err, say(step.Failed, err.Error()))
 		}
 		return false, say(without(at, c.State), found.Text)
@@ -277,7 +277,7 @@ func (k *Keeper) undo(ctx context.Context, at Spot, c step.ChangeLedger, reader 
 }
 
 // putBack undoes a change whose place is in the changed state.
-func (k *Keeper) putBack(ctx context.Context, at Spot, state step.State,
+func (k *Keeper) putBack(ctx context.Context, at Location, state step.State,
 	say func(step.State, string) error) (foreign bool, err error) {
 	var errs []error
 	if state != step.Reverting && state != step.Failed {
@@ -286,7 +286,7 @@ func (k *Keeper) putBack(ctx context.Context, at Spot, state step.State,
 	if err := k.Machine.Undo(ctx, at); err != nil {
 		return false, errors.Join(append(errs, err, say(step.Failed, err.Error()))...)
 	}
-	if err := k.tell(ctx, at); err != nil {
+	if err := k.notify(ctx, at); err != nil {
 		return false, errors.Join(append(errs, err, say(step.Failed, err.Error()))...)
 	}
 	at.Undone = true
@@ -297,7 +297,7 @@ func (k *Keeper) putBack(ctx context.Context, at Spot, state step.State,
 // without returns the final state of a change whose place is in its earlier state without this process reverting
 // it: Reverted if a process of this drill was reverting it, otherwise Lost. What is held ends with its holder by
 // design, and what is in memory ends with the boot.
-func without(at Spot, state step.State) step.State {
+func without(at Location, state step.State) step.State {
 	if (state == step.Done || state == step.Conflict) && at.Change.Hold == nil && !at.Rebooted {
 		return step.Lost
 	}
@@ -305,7 +305,7 @@ func without(at Spot, state step.State) step.State {
 }
 
 // seen records a change as reverted only after checking it.
-func (k *Keeper) seen(ctx context.Context, at Spot, say func(step.State, string) error) (foreign bool, err error) {
+func (k *Keeper) seen(ctx context.Context, at Location, say func(step.State, string) error) (foreign bool, err error) {
 	found, err := k.Machine.Compare(ctx, at)
 	switch {
 	case err != nil:

@@ -14,14 +14,19 @@ import (
 // shelf is a machine whose places have the states that the test sets; a reverted place is in its earlier state.
 type shelf map[string]Look
 
-func (shelf) Look(context.Context, Spot) (json.RawMessage, error) { return json.RawMessage(`{}`), nil }
-func (s shelf) Make(_ context.Context, at Spot) error             { s[at.Change.Place()] = Injected; return nil }
-func (s shelf) Compare(_ context.Context, at Spot) (Found, error) {
+func (shelf) Look(context.Context, Location) (json.RawMessage, error) {
+	return json.RawMessage(`{}`), nil
+}
+func (s shelf) Make(_ context.Context, at Location) error {
+	s[at.Change.Place()] = Injected
+	return nil
+}
+func (s shelf) Compare(_ context.Context, at Location) (Found, error) {
 	return Found{Look: s[at.Change.Place()]}, nil
 }
-func (s shelf) Undo(_ context.Context, at Spot) error { s[at.Change.Place()] = Before; return nil }
-func (shelf) Tell(context.Context, step.Notify) error { return nil }
-func (shelf) Renewed() int64                          { return 0 }
+func (s shelf) Undo(_ context.Context, at Location) error { s[at.Change.Place()] = Before; return nil }
+func (shelf) Tell(context.Context, step.Notify) error     { return nil }
+func (shelf) Renewed() int64                              { return 0 }
 func (s shelf) looks(places ...string) (all []Look) {
 	for _, p := range places {
 		all = append(all, s[p])
@@ -83,7 +88,7 @@ type tokened struct {
 	looked int
 }
 
-func (s *tokened) Look(ctx context.Context, at Spot) (json.RawMessage, error) {
+func (s *tokened) Look(ctx context.Context, at Location) (json.RawMessage, error) {
 	if at.Change.Run != nil {
 		if s.shelf["file:/run/token"] != Injected {
 			return nil, errors.New("401")

@@ -12,20 +12,20 @@ import (
 type Machine interface {
 	// Look records the place's current state: everything that Compare and Undo need. It touches nothing. It returns
 	// an error for a change that this machine cannot make, or that would have no effect.
-	Look(ctx context.Context, at Spot) (json.RawMessage, error)
+	Look(ctx context.Context, at Location) (json.RawMessage, error)
 	// Make makes the change.
-	Make(ctx context.Context, at Spot) error
+	Make(ctx context.Context, at Location) error
 	// Compare returns the place's current state. A place that is partly changed, or partly reverted, counts as
 	// injected.
-	Compare(ctx context.Context, at Spot) (Found, error)
+	Compare(ctx context.Context, at Location) (Found, error)
 	// Undo restores the place's earlier state.
-	Undo(ctx context.Context, at Spot) error
+	Undo(ctx context.Context, at Location) error
 	// Tell reloads or restarts a unit after a change to a file that it reads.
 	Tell(ctx context.Context, n step.Notify) error
 }
 
-// Spot is one change of one drill, with the context to make or undo it.
-type Spot struct {
+// Location is one change of one drill, with the context to make or undo it.
+type Location struct {
 	Run, Step string
 	N         int // of the change in its step
 	Change    step.Change

@@ -72,7 +72,7 @@ func (m *memory) tell() {
 	}
 }
 
-func (m *memory) mend(at Spot) bool {
+func (m *memory) mend(at Location) bool {
 	if at.Change.Hold == nil {
 		m.text[at.Change.Place()] = m.parked[at.Change.Place()]
 	}
@@ -106,12 +106,12 @@ type memoryProcess struct {
 	watchdog bool
 }
 
-func memoryInjected(at Spot) string {
+func memoryInjected(at Location) string {
 	return fmt.Sprintf("injected by %s/%s/%d", at.Run, at.Step, at.N)
 }
 
 // Look implements Machine.
-func (m memoryProcess) Look(_ context.Context, at Spot) (json.RawMessage, error) {
+func (m memoryProcess) Look(_ context.Context, at Location) (json.RawMessage, error) {
 	v := m.text[at.Change.Place()]
 	if v == memoryInjected(at) {
 		return nil, errors.New("it is so already")
@@ -120,7 +120,7 @@ func (m memoryProcess) Look(_ context.Context, at Spot) (json.RawMessage, error)
 }
 
 // Make implements Machine.
-func (m memoryProcess) Make(_ context.Context, at Spot) error {
+func (m memoryProcess) Make(_ context.Context, at Location) error {
 	place := at.Change.Place()
 	m.parked[place], m.text[place] = m.text[place], memoryInjected(at)
 	if at.Change.Hold != nil {
@@ -130,7 +130,7 @@ func (m memoryProcess) Make(_ context.Context, at Spot) error {
 }
 
 // Compare implements Machine.
-func (m memoryProcess) Compare(_ context.Context, at Spot) (Found, error) {
+func (m memoryProcess) Compare(_ context.Context, at Location) (Found, error) {
 	place := at.Change.Place()
 	if (at.Rebooted && at.Change.Tier() != step.TierPersistent) ||
 		(at.Change.Hold != nil && (!m.watchdog || !m.held[place])) {
@@ -150,7 +150,7 @@ func (m memoryProcess) Compare(_ context.Context, at Spot) (Found, error) {
 }
 
 // Undo implements Machine.
-func (m memoryProcess) Undo(_ context.Context, at Spot) error {
+func (m memoryProcess) Undo(_ context.Context, at Location) error {
 	place := at.Change.Place()
 	if m.text[place] != memoryInjected(at) {
 		return errors.New("somebody changed it just now")

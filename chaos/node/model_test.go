@@ -40,8 +40,8 @@ func (w *world) arm() {
 		size = 9 << 10
 	}
 	w.runs++
-	w.trial = &trial{disk: &disk{make([]byte, size), make([]byte, size), w}, armed: w.now, spots: map[string]Spot{},
-		before: map[string]string{}, after: map[string]string{}, edited: map[string]bool{}, mended: map[string]bool{},
+	w.trial = &trial{disk: &disk{make([]byte, size), make([]byte, size), w}, armed: w.now,
+		locations: map[string]Location{}, before: map[string]string{}, after: map[string]string{}, edited: map[string]bool{}, mended: map[string]bool{},
 		ever: map[string]bool{}, ran: map[string]bool{}}
 	lived, err := w.process(step.ByCLI, func(k *Keeper) error {
 		if err := k.Plan(context.Background(), w.drill(fmt.Sprint("r", w.runs))); err != nil {
@@ -103,7 +103,7 @@ func (w *world) change(place string) {
 
 // restore restores a place manually.
 func (w *world) restore(place string) {
-	if !w.mend(w.spots[place]) {
+	if !w.mend(w.locations[place]) {
 		return
 	}
 	for _, s := range w.ledger().Steps {

@@ -13,7 +13,7 @@ import (
 
 // blockPlace is one nft table, named after the drill. It exists completely or not at all.
 type blockPlace struct {
-	Spot
+	Location
 	before blockNote
 }
 

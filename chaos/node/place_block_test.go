@@ -77,26 +77,26 @@ func TestBlock(t *testing.T) {
 func blockOnce(b step.Block, i int) (time.Duration, error) {
 	ctx := context.Background()
 	var s System
-	spot := Spot{Run: "test", Step: "s", N: i, Change: step.Change{Block: &b}, Left: time.Minute}
+	location := Location{Run: "test", Step: "s", N: i, Change: step.Change{Block: &b}, Left: time.Minute}
 	want := func(look Look) error {
-		found, err := s.Compare(ctx, spot)
+		found, err := s.Compare(ctx, location)
 		if err == nil && found.Look != look {
-			return orText(nil, "%s: looks like %d (%s), want %d", spot.Change.Place(), found.Look, found.Text, look)
+			return orText(nil, "%s: looks like %d (%s), want %d", location.Change.Place(), found.Look, found.Text, look)
 		}
 		return err
 	}
 	var err error
-	if spot.Note, err = s.Look(ctx, spot); err != nil {
+	if location.Note, err = s.Look(ctx, location); err != nil {
 		return 0, err
 	}
-	if err := s.Make(ctx, spot); err != nil {
+	if err := s.Make(ctx, location); err != nil {
 		return 0, err
 	}
 	began := time.Now()
 	if err := want(Injected); err != nil {
 		return 0, err
 	}
-	if err := s.Undo(ctx, spot); err != nil {
+	if err := s.Undo(ctx, location); err != nil {
 		return 0, err
 	}
 	err = want(Before)
@@ -120,19 +120,19 @@ func TestBlockForeign(t *testing.T) {
 			ctx := context.Background()
 			var s System
 			b := step.Block{Direction: "out", Proto: "tcp", Remote: []string{"192.0.2.1", "192.0.2.2"}, Verdict: step.Drop}
-			spot := Spot{Run: "test", Step: "s", Change: step.Change{Block: &b}, Left: time.Minute}
+			location := Location{Run: "test", Step: "s", Change: step.Change{Block: &b}, Left: time.Minute}
 			var err error
-			if spot.Note, err = s.Look(ctx, spot); err != nil {
+			if location.Note, err = s.Look(ctx, location); err != nil {
 				return err
 			}
-			if err := s.Make(ctx, spot); err != nil {
+			if err := s.Make(ctx, location); err != nil {
 				return err
 			}
 			if _, err := must(ctx, strings.ReplaceAll(command, "TABLE", step.Table("test", "s", 0))+"\n", "nft", "-f",
 				"-"); err != nil {
 				return err
 			}
-			found, err := s.Compare(ctx, spot)
+			found, err := s.Compare(ctx, location)
 			if err == nil && found.Look != want {
 				t.Errorf("%s: looks like %d (%s), want %d", command, found.Look, found.Text, want)
 			}

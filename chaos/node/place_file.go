@@ -21,7 +21,7 @@ import (
 // filePlace is a path. While the change lasts, the original file is parked next to it; it is always moved and
 // never copied.
 type filePlace struct {
-	Spot
+	Location
 	secrets string // the folder
 	before  fileNote
 }

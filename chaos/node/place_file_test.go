@@ -13,16 +13,16 @@ import (
 )
 
 // at returns a change of a file, after Look.
-func at(t *testing.T, f step.File) (*System, Spot) {
+func at(t *testing.T, f step.File) (*System, Location) {
 	t.Helper()
 	s := &System{}
-	spot := Spot{Run: "r", Step: "s", Change: step.Change{File: &f}}
-	note, err := s.Look(context.Background(), spot)
+	location := Location{Run: "r", Step: "s", Change: step.Change{File: &f}}
+	note, err := s.Look(context.Background(), location)
 	if err != nil {
 		t.Fatal(err)
 	}
-	spot.Note = note
-	return s, spot
+	location.Note = note
+	return s, location
 }
 
 func fine(t *testing.T, errs ...error) {
@@ -34,9 +34,9 @@ func fine(t *testing.T, errs ...error) {
 	}
 }
 
-func looks(t *testing.T, s *System, spot Spot, want Look) {
+func looks(t *testing.T, s *System, location Location, want Look) {
 	t.Helper()
-	got, err := s.Compare(context.Background(), spot)
+	got, err := s.Compare(context.Background(), location)
 	if err != nil || got.Look != want {
 		t.Fatalf("looks like %v (%s) %v, want %v", got.Look, got.Text, err, want)
 	}
@@ -53,15 +53,15 @@ func TestFileComesBack(t *testing.T) {
 			before, err := fileText(p)
 			fine(t, err)
 			change.Path = p
-			s, spot := at(t, change)
-			looks(t, s, spot, Before)
-			fine(t, s.Make(ctx, spot))
-			looks(t, s, spot, Injected)
+			s, location := at(t, change)
+			looks(t, s, location, Before)
+			fine(t, s.Make(ctx, location))
+			looks(t, s, location, Injected)
 			if now, _ := fileText(p); now == before {
 				t.Fatal("nothing was done")
 			}
-			fine(t, s.Undo(ctx, spot))
-			looks(t, s, spot, Before)
+			fine(t, s.Undo(ctx, location))
+			looks(t, s, location, Before)
 			if after, err := fileText(p); err != nil || after != before {
 				t.Errorf("%s\n%s", before, after)
 			}
@@ -77,25 +77,25 @@ func TestFileFolders(t *testing.T) {
 	ctx := context.Background()
 	for _, foreign := range []bool{false, true} {
 		dir := t.TempDir()
-		s, spot := at(t, step.File{Path: dir + "/a/b/f", Text: "drill"})
-		fine(t, s.Make(ctx, spot))
+		s, location := at(t, step.File{Path: dir + "/a/b/f", Text: "drill"})
+		fine(t, s.Make(ctx, location))
 		if foreign {
 			fine(t, os.WriteFile(dir+"/a/theirs", nil, 0o600))
 		}
-		fine(t, s.Undo(ctx, spot))
-		looks(t, s, spot, Before)
+		fine(t, s.Undo(ctx, location))
+		looks(t, s, location, Before)
 		entries, _ := os.ReadDir(dir)
 		if foreign != (len(entries) == 1) {
 			t.Errorf("foreign %v: left %v", foreign, entries)
 		}
 	}
 	dir := t.TempDir() // another process has removed the inner one
-	s, spot := at(t, step.File{Path: dir + "/a/b/f", Text: "drill"})
-	fine(t, s.Make(ctx, spot))
+	s, location := at(t, step.File{Path: dir + "/a/b/f", Text: "drill"})
+	fine(t, s.Make(ctx, location))
 	fine(t, os.RemoveAll(dir+"/a/b"))
-	looks(t, s, spot, Injected)
-	fine(t, s.Undo(ctx, spot))
-	looks(t, s, spot, Before)
+	looks(t, s, location, Injected)
+	fine(t, s.Undo(ctx, location))
+	looks(t, s, location, Before)
 }
 
 // TestFileForeign: another process's file stays, with the original next to it.
@@ -133,13 +133,13 @@ func TestFileForeign(t *testing.T) {
 				write(p, "original")(t)
 			}
 			tc.change.Path = p
-			s, spot := at(t, tc.change)
-			fine(t, s.Make(ctx, spot))
+			s, location := at(t, tc.change)
+			fine(t, s.Make(ctx, location))
 			tc.edit(t)
-			looks(t, s, spot, tc.want)
+			looks(t, s, location, tc.want)
 			if tc.change.Yields && tc.want == Injected {
-				fine(t, s.Undo(ctx, spot))
-				looks(t, s, spot, Before)
+				fine(t, s.Undo(ctx, location))
+				looks(t, s, location, Before)
 				if b, _ := os.ReadFile(p); string(b) != "theirs" {
 					t.Errorf("%q", b)
 				}
@@ -154,10 +154,10 @@ func TestFileJustNow(t *testing.T) {
 		p := filepath.Join(t.TempDir(), "f")
 		fine(t, os.WriteFile(p, []byte("original"), 0o600))
 		f.Path = p
-		s, spot := at(t, f)
-		fine(t, s.Make(context.Background(), spot))
+		s, location := at(t, f)
+		fine(t, s.Make(context.Background(), location))
 		fine(t, os.WriteFile(p, []byte("theirs"), 0o600))
-		if s.Undo(context.Background(), spot) == nil {
+		if s.Undo(context.Background(), location) == nil {
 			t.Errorf("%s: undone", name)
 		}
 		theirs, _ := os.ReadFile(p)
@@ -172,10 +172,10 @@ func TestFileJustNow(t *testing.T) {
 func TestFileStagedOver(t *testing.T) {
 	p := filepath.Join(t.TempDir(), "f")
 	fine(t, os.WriteFile(p, []byte("original"), 0o600))
-	s, spot := at(t, step.File{Path: p, Text: "drill"})
+	s, location := at(t, step.File{Path: p, Text: "drill"})
 	parked := step.Parked(p, "r", "s", 0)
 	fine(t, os.WriteFile(parked, []byte("theirs"), 0o600))
-	if s.Make(context.Background(), spot) == nil {
+	if s.Make(context.Background(), location) == nil {
 		t.Error("made over somebody's file")
 	}
 	theirs, _ := os.ReadFile(parked)
@@ -192,24 +192,24 @@ func TestFileHalfWay(t *testing.T) {
 	p := filepath.Join(dir, "f")
 	fine(t, os.WriteFile(p, []byte("original"), 0o600))
 	before, _ := fileText(p)
-	s, spot := at(t, step.File{Path: p, Text: "drill"})
+	s, location := at(t, step.File{Path: p, Text: "drill"})
 	fine(t, os.WriteFile(step.Parked(p, "r", "s", 0), []byte("dri"), 0o600)) // died while staging
-	looks(t, s, spot, Injected)
-	fine(t, s.Undo(ctx, spot))
-	looks(t, s, spot, Before)
-	fine(t, s.Make(ctx, spot))
+	looks(t, s, location, Injected)
+	fine(t, s.Undo(ctx, location))
+	looks(t, s, location, Before)
+	fine(t, s.Make(ctx, location))
 	fine(t, rename(step.Parked(p, "r", "s", 0), p, 2)) // died right after the reverse exchange
-	looks(t, s, spot, Injected)
-	fine(t, s.Undo(ctx, spot))
-	looks(t, s, spot, Before)
+	looks(t, s, location, Injected)
+	fine(t, s.Undo(ctx, location))
+	looks(t, s, location, Before)
 	if after, _ := fileText(p); after != before {
 		t.Errorf("%s\n%s", before, after)
 	}
-	s, spot = at(t, step.File{Path: dir + "/x/y", Text: "drill"})
+	s, location = at(t, step.File{Path: dir + "/x/y", Text: "drill"})
 	fine(t, os.Mkdir(dir+"/x", 0o755)) // died after the first folder
-	looks(t, s, spot, Injected)
-	fine(t, s.Undo(ctx, spot))
-	looks(t, s, spot, Before)
+	looks(t, s, location, Injected)
+	fine(t, s.Undo(ctx, location))
+	looks(t, s, location, Before)
 }
 
 // TestFileRefuses checks that changes without an effect are refused.
@@ -221,7 +221,8 @@ func TestFileRefuses(t *testing.T) {
 		"folder": {Path: dir, Text: "x"},
 	} {
 		var s System
-		if note, err := s.Look(context.Background(), Spot{Run: "r", Step: "s", Change: step.Change{File: &f}}); err == nil {
+		at := Location{Run: "r", Step: "s", Change: step.Change{File: &f}}
+		if note, err := s.Look(context.Background(), at); err == nil {
 			t.Errorf("%s: %s", name, note)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // holdPlace is a full file system. The space is taken by unnamed files, so that any end of the process that holds
 // them undoes the change.
 type holdPlace struct {
-	Spot
+	Location
 	system *System
 }
 

@@ -20,7 +20,7 @@ import (
 
 // mountPlace is a mount point, in the machine's mount namespace or in that of a unit's main process.
 type mountPlace struct {
-	Spot
+	Location
 	dir     string // of the drill
 	secrets string // its folder of secrets
 	before  mountNote

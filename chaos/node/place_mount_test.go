@@ -14,14 +14,14 @@ import (
 )
 
 // spotOf returns a change, after Look.
-func spotOf(t *testing.T, s *System, c step.Change, n int) Spot {
+func spotOf(t *testing.T, s *System, c step.Change, n int) Location {
 	t.Helper()
-	spot := Spot{Run: "r", Step: "s", N: n, Change: c}
-	note, err := s.Look(context.Background(), spot)
+	location := Location{Run: "r", Step: "s", N: n, Change: c}
+	note, err := s.Look(context.Background(), location)
 	fine(t, err)
-	spot.Note = note
-	looks(t, s, spot, Before)
-	return spot
+	location.Note = note
+	looks(t, s, location, Before)
+	return location
 }
 
 // TestMount mounts over a file and a folder, and unmounts only while no other mount covers that.
@@ -40,9 +40,9 @@ func TestMount(t *testing.T) {
 	} {
 		before, err := mountItems(ctx, step.Scope{})
 		fine(t, err)
-		spot := spotOf(t, s, step.Change{Mount: &m}, n)
-		fine(t, s.Make(ctx, spot))
-		looks(t, s, spot, Injected)
+		location := spotOf(t, s, step.Change{Mount: &m}, n)
+		fine(t, s.Make(ctx, location))
+		looks(t, s, location, Injected)
 		if err := os.WriteFile(m.Target, []byte("x"), 0o600); !m.Writable && m.Target == "/etc/hosts" &&
 			!errors.Is(err, unix.EROFS) {
 			t.Errorf("%+v: written: %v", m, err)
@@ -52,15 +52,15 @@ func TestMount(t *testing.T) {
 			over = "/run"
 		}
 		fine(t, unix.Mount(over, m.Target, "", unix.MS_BIND, "")) // another process does
-		looks(t, s, spot, Foreign)
+		looks(t, s, location, Foreign)
 		now, err := mountItems(ctx, step.Scope{})
 		fine(t, err)
 		if len(now) != len(before)+2 {
 			t.Errorf("%+v: what somebody mounts over it is seen elsewhere: %d mounts, %d before", m, len(now), len(before))
 		}
 		fine(t, unix.Unmount(m.Target, 0))
-		fine(t, s.Undo(ctx, spot))
-		looks(t, s, spot, Before)
+		fine(t, s.Undo(ctx, location))
+		looks(t, s, location, Before)
 		after, err := mountItems(ctx, step.Scope{})
 		fine(t, err)
 		if len(before) != len(after) {
@@ -84,9 +84,9 @@ func TestHold(t *testing.T) {
 		fine(t, os.WriteFile("/mnt/log", make([]byte, 100<<10), 0o600))
 		h.Dir = "/mnt"
 		s := &System{}
-		spot := spotOf(t, s, step.Change{Hold: &h}, n)
-		fine(t, s.Make(ctx, spot))
-		looks(t, s, spot, Injected)
+		location := spotOf(t, s, step.Change{Hold: &h}, n)
+		fine(t, s.Make(ctx, location))
+		looks(t, s, location, Injected)
 		full := func() bool { return os.WriteFile("/mnt/x", make([]byte, 8192), 0o600) != nil }
 		if h.Percent == 0 && !full() {
 			t.Errorf("%+v: there is room", h)
@@ -98,11 +98,11 @@ func TestHold(t *testing.T) {
 			t.Errorf("%+v: there is room again", h)
 		}
 		os.Remove("/mnt/x")
-		if want, err := (&holdPlace{Spot: spot, system: s}).missing(); err != nil || want > 0 {
+		if want, err := (&holdPlace{Location: location, system: s}).missing(); err != nil || want > 0 {
 			t.Errorf("%+v: %d are missing, %v", h, want, err)
 		}
-		fine(t, s.Undo(ctx, spot))
-		looks(t, s, spot, Before)
+		fine(t, s.Undo(ctx, location))
+		looks(t, s, location, Before)
 		if full() {
 			t.Errorf("%+v: it is still full", h)
 		}

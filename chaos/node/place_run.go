@@ -18,7 +18,7 @@ import (
 
 // runPlace is a state that one program prints and another one sets.
 type runPlace struct {
-	Spot
+	Location
 	before runNote
 }
 
@@ -76,7 +76,7 @@ func (r *runPlace) undo(ctx context.Context) error {
 
 // pausePlace is a unit's main process, stopped.
 type pausePlace struct {
-	Spot
+	Location
 	before process
 }
 

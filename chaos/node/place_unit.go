@@ -13,7 +13,7 @@ import (
 // unitPlace is a unit with our drop-in, a state that we set, or both. The drop-in is a file in /run like any other
 // file of a drill.
 type unitPlace struct {
-	Spot
+	Location
 	before unitNote
 }
 
@@ -29,10 +29,10 @@ func (u *unitPlace) dropIn() *filePlace {
 	if c.DropIn == "" {
 		return nil
 	}
-	at := u.Spot
+	at := u.Location
 	at.Change = step.Change{File: &step.File{Path: step.DropInFolder(c.Unit) + "/" + step.DropInName(u.Run, u.Step),
 		Text: c.DropIn, Mode: 0o644}}
-	f := &filePlace{Spot: at}
+	f := &filePlace{Location: at}
 	if u.before.DropIn != nil {
 		f.before = *u.before.DropIn
 	}

@@ -133,8 +133,8 @@ func (r *real) died() {
 
 func (r *real) reboot() { r.t.Fatal("a namespace does not reboot") }
 
-// spot splits a place's name: "file", "/etc/hosts".
-func (r *real) spot(place string) (kind, at string) {
+// location splits a place's name: "file", "/etc/hosts".
+func (r *real) location(place string) (kind, at string) {
 	kind, at, _ = strings.Cut(place, ":")
 	return kind, at[strings.LastIndexByte(at, ':')+1:]
 }
@@ -151,7 +151,7 @@ func (r *real) in(place string, f func() error) {
 }
 
 func (r *real) sight(place string) (text string) {
-	switch kind, at := r.spot(place); kind {
+	switch kind, at := r.location(place); kind {
 	case "file":
 		s, err := fileText(at)
 		r.fine(err)
@@ -185,7 +185,7 @@ func (r *real) sight(place string) (text string) {
 }
 
 func (r *real) edit(place string, n int) bool {
-	switch kind, at := r.spot(place); kind {
+	switch kind, at := r.location(place); kind {
 	case "file":
 		if n%2 == 0 { // in place, or as a new file
 			r.fine(os.RemoveAll(at))
@@ -219,18 +219,19 @@ func (r *real) table() string {
 	return "here c"
 }
 
-func (r *real) mend(spot Spot) bool {
-	place := spot.Change.Place()
-	switch kind, at := r.spot(place); kind {
+func (r *real) mend(location Location) bool {
+	place := location.Change.Place()
+	switch kind, at := r.location(place); kind {
 	case "file":
-		parked := step.Parked(at, spot.Run, spot.Step, spot.N)
+		parked := step.Parked(at, location.Run, location.Step, location.N)
 		if _, err := os.Lstat(parked); err != nil { // nothing was there
 			r.fine(os.RemoveAll("/run/made"))
 			return true
 		}
 		r.fine(os.Rename(parked, at))
 	case "net":
-		_, err := must(context.Background(), "", "nft", "delete", "table", "inet", step.Table(spot.Run, spot.Step, spot.N))
+		_, err := must(context.Background(), "", "nft", "delete", "table", "inet",
+			step.Table(location.Run, location.Step, location.N))
 		r.fine(err)
 	case "mount":
 		if strings.Contains(place, mountedUnit) && strings.Count(r.sight(place), "\n") == 1 {

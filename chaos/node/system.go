@@ -37,31 +37,31 @@ type place interface {
 	undo(ctx context.Context) error
 }
 
-// place returns the place for a spot, with the spot's note, if it has one.
-func (s *System) place(at Spot) (place, error) {
+// place returns the place for a location, with the location's note, if it has one.
+func (s *System) place(at Location) (place, error) {
 	var p place
 	var note any
 	c := at.Change
 	switch {
 	case c.Block != nil:
-		b := &blockPlace{Spot: at}
+		b := &blockPlace{Location: at}
 		p, note = b, &b.before
 	case c.File != nil:
-		f := &filePlace{Spot: at, secrets: s.Secrets}
+		f := &filePlace{Location: at, secrets: s.Secrets}
 		p, note = f, &f.before
 	case c.Mount != nil:
-		m := &mountPlace{Spot: at, dir: s.Dir, secrets: s.Secrets}
+		m := &mountPlace{Location: at, dir: s.Dir, secrets: s.Secrets}
 		p, note = m, &m.before
 	case c.Unit != nil:
-		u := &unitPlace{Spot: at}
+		u := &unitPlace{Location: at}
 		p, note = u, &u.before
 	case c.Pause != nil:
-		u := &pausePlace{Spot: at}
+		u := &pausePlace{Location: at}
 		p, note = u, &u.before
 	case c.Hold != nil:
-		return &holdPlace{Spot: at, system: s}, nil
+		return &holdPlace{Location: at, system: s}, nil
 	case c.Run != nil:
-		r := &runPlace{Spot: at}
+		r := &runPlace{Location: at}
 		p, note = r, &r.before
 	default:
 		return nil, errors.New("a change of no kind")
@@ -84,7 +84,7 @@ func reveal(secrets, text, sum string) (string, error) {
 }
 
 // Look implements Machine.
-func (s *System) Look(ctx context.Context, at Spot) (json.RawMessage, error) {
+func (s *System) Look(ctx context.Context, at Location) (json.RawMessage, error) {
 	at.Note = nil
 	p, err := s.place(at)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *System) Look(ctx context.Context, at Spot) (json.RawMessage, error) {
 }
 
 // Make implements Machine.
-func (s *System) Make(ctx context.Context, at Spot) error {
+func (s *System) Make(ctx context.Context, at Location) error {
 	p, err := s.place(at)
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (s *System) Make(ctx context.Context, at Spot) error {
 }
 
 // Compare implements Machine.
-func (s *System) Compare(ctx context.Context, at Spot) (Found, error) {
+func (s *System) Compare(ctx context.Context, at Location) (Found, error) {
 	p, err := s.place(at)
 	if err != nil {
 		return Found{}, err
@@ -116,7 +116,7 @@ func (s *System) Compare(ctx context.Context, at Spot) (Found, error) {
 }
 
 // Undo implements Machine.
-func (s *System) Undo(ctx context.Context, at Spot) error {
+func (s *System) Undo(ctx context.Context, at Location) error {
 	p, err := s.place(at)
 	if err != nil {
 		return err

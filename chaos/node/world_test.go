@@ -20,7 +20,7 @@ type site interface {
 	drill(run string) step.Drill
 	sight(place string) string     // the visible state of the place
 	edit(place string, n int) bool // another process changes its content; false: not possible
-	mend(at Spot) bool             // an operator restores it manually, without notifying its readers
+	mend(at Location) bool         // an operator restores it manually, without notifying its readers
 	died()                         // the watchdog has died, with everything that it held
 	reboot()
 }
@@ -58,16 +58,16 @@ type trouble struct {
 
 // trial is one drill on the machine, from the test's view.
 type trial struct {
-	disk   *disk
-	armed  int64
-	lease  int64
-	spots  map[string]Spot   // made
-	before map[string]string // visible states before and after the changes
-	after  map[string]string
-	edited map[string]bool // while it was injected
-	mended map[string]bool // likewise, when the journal reported it as done
-	ever   map[string]bool // edited at any time
-	ran    map[string]bool // processes that may have reverted something
+	disk      *disk
+	armed     int64
+	lease     int64
+	locations map[string]Location // made
+	before    map[string]string   // visible states before and after the changes
+	after     map[string]string
+	edited    map[string]bool // while it was injected
+	mended    map[string]bool // likewise, when the journal reported it as done
+	ever      map[string]bool // edited at any time
+	ran       map[string]bool // processes that may have reverted something
 }
 
 // died is thrown by a crash.
@@ -148,13 +148,13 @@ type guest struct {
 	w *world
 }
 
-func (g guest) Look(ctx context.Context, at Spot) (json.RawMessage, error) {
+func (g guest) Look(ctx context.Context, at Location) (json.RawMessage, error) {
 	g.w.about[at.Change.Place()] = g.w.edits
 	return g.Machine.Look(ctx, at)
 }
 
 // Make requires that the data for an undo is on the disk before anything is touched.
-func (g guest) Make(ctx context.Context, at Spot) error {
+func (g guest) Make(ctx context.Context, at Location) error {
 	w, place := g.w, at.Change.Place()
 	w.happens()
 	entries, _, _ := step.DecodeJournal(w.disk.safe)
@@ -176,13 +176,13 @@ func (g guest) Make(ctx context.Context, at Spot) error {
 	}
 	w.before[place] = w.sight(place)
 	if err = g.Machine.Make(ctx, at); err == nil {
-		w.spots[place], w.after[place] = at, w.sight(place)
+		w.locations[place], w.after[place] = at, w.sight(place)
 	}
 	w.happens()
 	return err
 }
 
-func (g guest) Undo(ctx context.Context, at Spot) error {
+func (g guest) Undo(ctx context.Context, at Location) error {
 	g.w.happens()
 	if g.w.broken > 0 {
 		g.w.broken--
