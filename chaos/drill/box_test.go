@@ -429,14 +429,14 @@ const injected = "injected by "
 func place(c step.Change) string { return c.File.Path }
 
 // Look implements node.Machine.
-func (m places) Look(_ context.Context, at node.Spot) (json.RawMessage, error) {
+func (m places) Look(_ context.Context, at node.Location) (json.RawMessage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return json.Marshal(m.text[place(at.Change)])
 }
 
 // Make implements node.Machine.
-func (m places) Make(_ context.Context, at node.Spot) error {
+func (m places) Make(_ context.Context, at node.Location) error {
 	time.Sleep(30700 * time.Microsecond)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -453,7 +453,7 @@ func (m places) Make(_ context.Context, at node.Spot) error {
 }
 
 // Compare implements node.Machine.
-func (m places) Compare(_ context.Context, at node.Spot) (node.Found, error) {
+func (m places) Compare(_ context.Context, at node.Location) (node.Found, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var was string
@@ -468,7 +468,7 @@ func (m places) Compare(_ context.Context, at node.Spot) (node.Found, error) {
 }
 
 // Undo implements node.Machine.
-func (m places) Undo(_ context.Context, at node.Spot) error {
+func (m places) Undo(_ context.Context, at node.Location) error {
 	time.Sleep(30700 * time.Microsecond)
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -42,7 +42,7 @@ func (r *runner) during(ctx context.Context, until time.Time, end context.Cancel
 		wg.Wait() // independent probes have their own time limits
 	}
 	if ctx.Err() == nil && bounded.Err() != nil && !r.hadTime() {
-		r.tell(Event{Kind: Stopped,
+		r.record(Event{Kind: Stopped,
 			Text: fmt.Sprintf("the ttl of %s is nearly over, and what the drill needs was not", r.Plan.Budgets.TTL)})
 	}
 	end(errEnough)
@@ -67,14 +67,14 @@ func (r *runner) renew(ctx context.Context, t chaos.PlannedMachine, m Machine, e
 		case failed(reply.Status): // the response to the step reports it as well
 			return
 		case none || (reply.Status != nil && reply.Status.Phase != step.PhaseArmed):
-			r.lose(t.ID, reply)
+			r.recordLost(t.ID, reply)
 			end(errEnough)
 			return
 		case says(reply) != "":
 			r.trouble(t.ID, fmt.Errorf("renew the lease: %s", says(reply)))
 		default:
 			r.keep(t.ID, asked)
-			r.tell(Event{Kind: Renewed, Machine: t.ID, Status: reply.Status})
+			r.record(Event{Kind: Renewed, Machine: t.ID, Status: reply.Status})
 		}
 	}
 }
@@ -84,8 +84,8 @@ func failed(st *step.Status) bool {
 	return st != nil && st.Phase != step.PhaseArmed && st.Why == step.WhyFailed
 }
 
-// lose records a machine that reverted before it was asked to, or that no longer has the drill.
-func (r *runner) lose(id string, reply step.Reply) {
+// recordLost records a machine that reverted before it was asked to, or that no longer has the drill.
+func (r *runner) recordLost(id string, reply step.Reply) {
 	if read(r, func(s *Story) bool { return s.part(id).Lost != "" }) {
 		return
 	}
@@ -93,7 +93,7 @@ func (r *runner) lose(id string, reply step.Reply) {
 	if st := reply.Status; st != nil {
 		why = cmp.Or(st.Why, st.Phase)
 	}
-	r.tell(Event{Kind: Lost, Machine: id, Text: why, Status: reply.Status})
+	r.record(Event{Kind: Lost, Machine: id, Text: why, Status: reply.Status})
 }
 
 // breaking makes every step at its scheduled time, in order on each machine. After a failed step, no further step
@@ -121,7 +121,7 @@ func (r *runner) breaking(ctx context.Context) bool {
 // make makes one step. If the response is lost, it reads the machine's state and requests the step once more: the
 // machine does not repeat a requested step, and only waits for it.
 func (r *runner) make(ctx context.Context, t chaos.PlannedMachine, m Machine, id string) bool {
-	if r.tell(Event{Kind: Breaking, Machine: t.ID, Step: id}); ctx.Err() != nil {
+	if r.record(Event{Kind: Breaking, Machine: t.ID, Step: id}); ctx.Err() != nil {
 		return false
 	}
 	reply, err := try(ctx, m, doMost, "do", "--run", r.Plan.Run, "--step", id)
@@ -138,9 +138,9 @@ func (r *runner) make(ctx context.Context, t chaos.PlannedMachine, m Machine, id
 		r.trouble(t.ID, fmt.Errorf("step %s: %w", id, err))
 		return false
 	}
-	r.tell(Event{Kind: Broken, Machine: t.ID, Step: id, Status: reply.Status, Text: says(reply), TookUS: reply.TookUS})
+	r.record(Event{Kind: Broken, Machine: t.ID, Step: id, Status: reply.Status, Text: says(reply), TookUS: reply.TookUS})
 	if st := reply.Status; says(reply) != "" && (st == nil || st.Phase != step.PhaseArmed) && !failed(st) {
-		r.lose(t.ID, reply)
+		r.recordLost(t.ID, reply)
 	}
 	return says(reply) == ""
 }
@@ -168,7 +168,7 @@ func (r *runner) watch(ctx context.Context, end context.CancelCauseFunc) {
 		}
 		for _, h := range r.Plan.Scenario.Guards.StopIf {
 			if w.Hops[h] == diag.StatusFail {
-				r.tell(Event{Kind: Stopped, Text: fmt.Sprintf("%s failed, which ends the drill (stopIf)", h)})
+				r.record(Event{Kind: Stopped, Text: fmt.Sprintf("%s failed, which ends the drill (stopIf)", h)})
 				end(errEnough)
 				return
 			}
@@ -187,6 +187,6 @@ func (r *runner) look(ctx context.Context, l chaos.Look, stage Stage, want bool)
 	if !ok {
 		return false
 	}
-	r.tell(Event{Kind: Looked, Machine: l.Machine, Seen: &seen})
+	r.record(Event{Kind: Looked, Machine: l.Machine, Seen: &seen})
 	return seen.Held == want && !seen.NotRun
 }

@@ -25,7 +25,7 @@ func (r *runner) watchInterrupts(ctx context.Context) interrupts {
 		heard := func(text string) {
 			if interrupted != nil {
 				interrupted = nil
-				r.tell(Event{Kind: Interrupt, Text: text})
+				r.record(Event{Kind: Interrupt, Text: text})
 				interrupt()
 			}
 		}

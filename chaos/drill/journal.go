@@ -54,8 +54,8 @@ func Merge(events []Event, journals []Journal) ([]Event, error) {
 			return nil, fmt.Errorf("run %s has nothing to do with %s", j.Drill.Run, j.Drill.Node)
 		}
 		if !p.Closed { // the log contains the journal of a closed machine
-			t := teller{part: *p, clock: j.clock(events), logged: last.MS}
-			added = append(added, t.tell(j)...)
+			t := converter{part: *p, clock: j.clock(events), logged: last.MS}
+			added = append(added, t.convert(j)...)
 		}
 	}
 	slices.SortStableFunc(added, func(a, b Event) int { return cmp.Compare(a.MS, b.MS) })
@@ -132,8 +132,8 @@ func (c clock) of(e step.Entry) int64 {
 	return c.ms + e.At.Sub(c.with.At).Milliseconds()
 }
 
-// teller converts one machine's journal to events, except for those that the log has.
-type teller struct {
+// converter converts one machine's journal to events, except for those that the log has.
+type converter struct {
 	part   Part
 	clock  clock
 	logged int64 // when the log ends
@@ -143,7 +143,7 @@ type teller struct {
 	events []Event
 }
 
-func (t *teller) tell(j Journal) []Event {
+func (t *converter) convert(j Journal) []Event {
 	for _, e := range j.Entries {
 		t.ledger.Add(e)
 		at := t.clock.of(e)
@@ -173,12 +173,12 @@ func (t *teller) tell(j Journal) []Event {
 }
 
 // say adds an event with the machine's current state.
-func (t *teller) say(e Event) {
+func (t *converter) say(e Event) {
 	e.Machine, e.MS, e.Status = t.part.ID, t.now, new(t.ledger.Status())
 	t.events = append(t.events, e)
 }
 
-func (t *teller) entry(e step.Entry, at int64) {
+func (t *converter) entry(e step.Entry, at int64) {
 	p := &t.part
 	switch e.Event {
 	case step.EventDrill:
@@ -216,7 +216,7 @@ func (t *teller) entry(e step.Entry, at int64) {
 }
 
 // madeUnchecked reports whether e is the last change of a step without checks.
-func (t *teller) madeUnchecked(e step.Entry) bool {
+func (t *converter) madeUnchecked(e step.Entry) bool {
 	s, ok := t.ledger.Drill.Step(e.Step)
 	return ok && len(s.Verify) == 0 && e.State == step.Done &&
 		slices.ContainsFunc(t.ledger.Steps, func(l step.StepLedger) bool {

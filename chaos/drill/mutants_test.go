@@ -57,9 +57,9 @@ func TestMutants(t *testing.T) {
 		{Name: "injects again without reading the journal", File: during,
 			Old: "if err == nil && reply.Status != nil && reply.Status.Phase == step.PhaseArmed {", New: "if true {"},
 		{Name: "breaks before it is recorded", File: during,
-			Old: "\tif r.tell(Event{Kind: Breaking, Machine: t.ID, Step: id}); ctx.Err() != nil {\n\t\treturn " +
+			Old: "\tif r.record(Event{Kind: Breaking, Machine: t.ID, Step: id}); ctx.Err() != nil {\n\t\treturn " +
 				"false\n\t}\n\treply, err := try(ctx, m, doMost, \"do\", \"--run\", r.Plan.Run, \"--step\", id)\n",
-			New: "\treply, err := try(ctx, m, doMost, \"do\", \"--run\", r.Plan.Run, \"--step\", id)\n\tr.tell(Event{Kind: " +
+			New: "\treply, err := try(ctx, m, doMost, \"do\", \"--run\", r.Plan.Run, \"--step\", id)\n\tr.record(Event{Kind: " +
 				"Breaking, Machine: t.ID, Step: id})\n"},
 		{Name: "does not notice that it is over", File: during,
 			Old: "none || (reply.Status != nil && reply.Status.Phase != step.PhaseArmed)", New: "none"},

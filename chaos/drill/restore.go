@@ -35,7 +35,7 @@ func (r *runner) restore(h interrupts) {
 		}
 	})
 	if h.asked.Err() == nil && read(r, (*Story).broken) {
-		r.heal(h.asked)
+		r.awaitRecovery(h.asked)
 	}
 	r.each(func(t chaos.PlannedMachine, m Machine) {
 		r.clear(h.patient, t, m)
@@ -57,7 +57,7 @@ func (r *runner) revert(ctx context.Context, t chaos.PlannedMachine, m Machine, 
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if p.AskedMS == 0 {
-		r.tell(Event{Kind: Reverting, Machine: t.ID})
+		r.record(Event{Kind: Reverting, Machine: t.ID})
 	}
 	began, told := r.began.Add(
 		time.Duration(read(r, func(s *Story) int64 { return s.part(t.ID).AskedMS }))*time.Millisecond), ""
@@ -71,24 +71,24 @@ func (r *runner) revert(ctx context.Context, t chaos.PlannedMachine, m Machine, 
 				continue
 			}
 			if read(r, func(s *Story) bool { return s.part(t.ID).Armed }) {
-				r.lose(t.ID, reply)
+				r.recordLost(t.ID, reply)
 			}
 			if err = r.abandon(ctx, m, reply); err == nil {
-				r.tell(Event{Kind: Closed, Machine: t.ID})
+				r.record(Event{Kind: Closed, Machine: t.ID})
 				return
 			}
 		case reply.Status != nil && (reply.Status.State.Over() || untouched(*reply.Status)):
 			if r.early(t, *reply.Status, reached, began) {
-				r.lose(t.ID, reply)
+				r.recordLost(t.ID, reply)
 			}
-			r.tell(Event{Kind: Reverted, Machine: t.ID, Status: reply.Status, TookUS: reply.TookUS})
+			r.record(Event{Kind: Reverted, Machine: t.ID, Status: reply.Status, TookUS: reply.TookUS})
 			return
 		default:
 			err = errors.New(says(reply) + " " + state(reply.Status))
 		}
 		if err != nil && err.Error() != told && ctx.Err() == nil {
 			told = err.Error()
-			r.tell(Event{Kind: Trouble, Machine: t.ID, Text: "revert: " + told, Status: reply.Status})
+			r.record(Event{Kind: Trouble, Machine: t.ID, Text: "revert: " + told, Status: reply.Status})
 		}
 	}
 }
@@ -137,11 +137,11 @@ func state(s *step.Status) string {
 	return fmt.Sprintf("(%s, %s)", s.Phase, s.State)
 }
 
-// heal makes the API calls that are due after the revert, and probes and walks until the chain is green again.
-func (r *runner) heal(ctx context.Context) {
+// awaitRecovery makes the API calls that are due after the revert, and probes and walks until the chain is green again.
+func (r *runner) awaitRecovery(ctx context.Context) {
 	back := read(r, func(s *Story) bool { _, back := s.PutBack(); return back })
 	if d := r.Plan.Decision; d != nil && back {
-		r.tell(Event{Kind: Decided, Text: r.decide(ctx, *d)})
+		r.record(Event{Kind: Decided, Text: r.decide(ctx, *d)})
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -188,7 +188,7 @@ func (r *runner) clear(ctx context.Context, t chaos.PlannedMachine, m Machine) {
 	if reply, err := r.ask(ctx, m, "verify"); err != nil || reply.Clean == nil || says(reply) != "" {
 		r.trouble(t.ID, errors.Join(err, fmt.Errorf("compare with before: %s", says(reply))))
 	} else {
-		r.tell(Event{Kind: Compared, Machine: t.ID, Clean: reply.Clean, Residue: reply.Residue})
+		r.record(Event{Kind: Compared, Machine: t.ID, Clean: reply.Clean, Residue: reply.Residue})
 	}
 	reply, err := r.ask(ctx, m, "close")
 	gone := reply.Refused != nil && reply.Refused.Code == step.RefusedNone
@@ -196,9 +196,9 @@ func (r *runner) clear(ctx context.Context, t chaos.PlannedMachine, m Machine) {
 	case err != nil:
 		r.trouble(t.ID, fmt.Errorf("take the drill's traces away: %w", err))
 	case gone: // an earlier attempt closed it, and its response was lost
-		r.tell(Event{Kind: Closed, Machine: t.ID})
+		r.record(Event{Kind: Closed, Machine: t.ID})
 	default:
-		r.tell(Event{Kind: Closed, Machine: t.ID, Text: says(reply), Status: reply.Status})
+		r.record(Event{Kind: Closed, Machine: t.ID, Text: says(reply), Status: reply.Status})
 	}
 }
 

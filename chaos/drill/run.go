@@ -62,7 +62,7 @@ type runner struct {
 	seq            int
 	story          Story
 	logFailed      bool                 // the log can no longer be written
-	quiet          func()               // stops the injection in that case
+	stopInjecting  func()               // stops the injection in that case
 	kept           map[string]time.Time // time of the last request whose response showed the machine armed
 	armUnconfirmed map[string]bool      // machines whose response to arming was lost
 }
@@ -71,40 +71,40 @@ type runner struct {
 // touched to revert everything before it returns. If the run is abandoned, it does not ask: the machines then
 // revert themselves.
 func Run(ctx context.Context, j Job) *Story {
-	r := &runner{Job: j, began: time.Now(), quiet: func() {}, kept: map[string]time.Time{},
+	r := &runner{Job: j, began: time.Now(), stopInjecting: func() {}, kept: map[string]time.Time{},
 		armUnconfirmed: map[string]bool{}}
 	plan := j.Plan.Redacted()
 	plan.Facts = nil
-	r.tell(Event{Kind: Begun, Plan: &plan, Tool: j.Tool, Rules: j.Rules, Game: j.Game})
+	r.record(Event{Kind: Begun, Plan: &plan, Tool: j.Tool, Rules: j.Rules, Game: j.Game})
 	switch {
 	case r.logFailed: // touch nothing that could not be recorded
 	case len(plan.Refused) > 0:
-		r.tell(Event{Kind: Refused, Refused: plan.Refused})
+		r.record(Event{Kind: Refused, Refused: plan.Refused})
 	default:
 		h := r.watchInterrupts(ctx)
-		r.harm(r.heard(h.asked))
+		r.inject(r.whileLogged(h.asked))
 		r.restore(h)
 		h.stop()
 	}
-	r.tell(Event{Kind: Ended})
+	r.record(Event{Kind: Ended})
 	return &r.story
 }
 
-// heard returns a context that ends when the log can no longer be written: an action that cannot be recorded must
+// whileLogged returns a context that ends when the log can no longer be written: an action that cannot be recorded must
 // not begin.
-func (r *runner) heard(ctx context.Context) context.Context {
-	ctx, quiet := context.WithCancel(ctx)
+func (r *runner) whileLogged(ctx context.Context) context.Context {
+	ctx, stopInjecting := context.WithCancel(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.quiet = quiet; r.logFailed {
-		quiet()
+	if r.stopInjecting = stopInjecting; r.logFailed {
+		stopInjecting()
 	}
 	return ctx
 }
 
-// tell writes an event to the log and then adds it to the story. If the log cannot be written, nothing more is
+// record writes an event to the log and then adds it to the story. If the log cannot be written, nothing more is
 // broken; the story continues without a log and reports that.
-func (r *runner) tell(e Event) {
+func (r *runner) record(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var failed error
@@ -118,7 +118,7 @@ func (r *runner) tell(e Event) {
 	r.take(e)
 	if failed != nil {
 		r.logFailed = true
-		r.quiet()
+		r.stopInjecting()
 		r.seq++
 		r.take(Event{Seq: r.seq, At: e.At, MS: e.MS, Kind: Stopped,
 			Text: fmt.Sprintf("the run's log cannot be written: %v", failed)})
@@ -135,13 +135,13 @@ func (r *runner) take(e Event) {
 
 func (r *runner) trouble(machine string, err error) {
 	if err != nil {
-		r.tell(Event{Kind: Trouble, Machine: machine, Text: err.Error()})
+		r.record(Event{Kind: Trouble, Machine: machine, Text: err.Error()})
 	}
 }
 
 // refuse records why no machine may be touched.
 func (r *runner) refuse(machine, code, text string) {
-	r.tell(Event{Kind: Refused,
+	r.record(Event{Kind: Refused,
 		Refused: []chaos.Refusal{{Machine: machine, Refusal: step.Refusal{Code: code, Text: text}}}})
 }
 
@@ -161,7 +161,7 @@ func (r *runner) walk(ctx context.Context, stage Stage) WalkView {
 	s.N = len(walks) + 1
 	s.owned(walks)
 	s.BeganMS, s.EndedMS = began, time.Since(r.began).Milliseconds()
-	r.tell(Event{Kind: Walked, WalkView: &s, walk: report})
+	r.record(Event{Kind: Walked, WalkView: &s, walk: report})
 	return s
 }
 
@@ -181,9 +181,9 @@ func read[T any](r *runner, f func(s *Story) T) T {
 	return f(&r.story)
 }
 
-// harm does everything up to the revert: it checks the preconditions, arms the machines and injects the faults. A
+// inject does everything up to the revert: it checks the preconditions, arms the machines and injects the faults. A
 // machine's lease is renewed from its arming on.
-func (r *runner) harm(ctx context.Context) {
+func (r *runner) inject(ctx context.Context) {
 	if !r.prepare(ctx) {
 		return
 	}
@@ -258,7 +258,7 @@ func (r *runner) tellApart(ctx context.Context) bool {
 // arm arms one machine, and confirms it over a second connection: the one that armed it may be the last that the
 // machine accepts.
 func (r *runner) arm(ctx context.Context, t chaos.PlannedMachine, m Machine) bool {
-	if r.tell(Event{Kind: Arming, Machine: t.ID}); ctx.Err() != nil {
+	if r.record(Event{Kind: Arming, Machine: t.ID}); ctx.Err() != nil {
 		return false
 	}
 	// the machine compares clocks, and walks and probes have taken time since the survey
@@ -283,10 +283,10 @@ func (r *runner) arm(ctx context.Context, t chaos.PlannedMachine, m Machine) boo
 	case err != nil:
 		r.trouble(t.ID, fmt.Errorf("confirm that it is armed: %w", err))
 	case now.Status == nil || now.Status.Phase != step.PhaseArmed || now.Status.Watchdog == 0:
-		r.tell(Event{Kind: Trouble, Machine: t.ID, Text: "is not armed" + orNothing(": ", says(now)), Status: now.Status})
+		r.record(Event{Kind: Trouble, Machine: t.ID, Text: "is not armed" + orNothing(": ", says(now)), Status: now.Status})
 	default:
 		r.keep(t.ID, asked)
-		r.tell(Event{Kind: Armed, Machine: t.ID, Status: now.Status, TookUS: reply.TookUS})
+		r.record(Event{Kind: Armed, Machine: t.ID, Status: now.Status, TookUS: reply.TookUS})
 		return true
 	}
 	return false

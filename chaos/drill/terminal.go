@@ -43,7 +43,7 @@ func (r *runner) hold(ctx context.Context) (*openTerminal, bool) {
 		return nil, true
 	}
 	if r.Terminal == nil {
-		r.tell(Event{Kind: Looked,
+		r.record(Event{Kind: Looked,
 			Seen: &Seen{Name: LookTerminal, Stage: Before, NotRun: true, Why: "no terminal can be opened from here"}})
 		return nil, false
 	}
@@ -65,7 +65,7 @@ func (r *runner) hold(ctx context.Context) (*openTerminal, bool) {
 		seen.NotRun, seen.Why = true, "the run ended first"
 	}
 	seen.TookMS = diag.Measured(time.Since(began))
-	r.tell(Event{Kind: Looked, Seen: &seen})
+	r.record(Event{Kind: Looked, Seen: &seen})
 	return t, !seen.NotRun
 }
 
@@ -98,5 +98,5 @@ func (r *runner) ended(ctx context.Context, t *openTerminal) {
 		return
 	}
 	seen.TookMS = diag.Measured(time.Since(began))
-	r.tell(Event{Kind: Looked, Seen: &seen})
+	r.record(Event{Kind: Looked, Seen: &seen})
 }
