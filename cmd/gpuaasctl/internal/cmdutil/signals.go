@@ -31,9 +31,9 @@ const sameInterrupt = 300 * time.Millisecond
 // to come.
 func Outlive() { signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGPIPE) }
 
-// HearSecond calls leave at the operator's second interrupt; a third one ends the process. It listens until stop is
-// called.
-func HearSecond(ctx context.Context, leave func()) (stop func()) {
+// OnSecondInterrupt calls leave at the operator's second interrupt; a third one ends the process. It listens until stop
+// is called.
+func OnSecondInterrupt(ctx context.Context, leave func()) (stop func()) {
 	again, ended := make(chan os.Signal, 1), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {

@@ -39,7 +39,7 @@ func TestInterruptSentTwice(t *testing.T) {
 	defer stop()
 	signal.Stop(heard)
 	left := make(chan struct{})
-	end := HearSecond(ctx, func() { close(left) })
+	end := OnSecondInterrupt(ctx, func() { close(left) })
 	for range 2 {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
 			t.Fatal(err)

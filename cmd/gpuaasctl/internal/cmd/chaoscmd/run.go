@@ -227,7 +227,7 @@ func runAndShow(a *cmdutil.App, ctx context.Context, site *ops.Site, suite ops.S
 	suite.Abandon = abandon
 	leave := sync.OnceFunc(func() { close(abandon) })
 	run := func(ctx context.Context, observe func(ops.Progress)) *drill.Report {
-		defer cmdutil.HearSecond(ctx, leave)()
+		defer cmdutil.OnSecondInterrupt(ctx, leave)()
 		return site.Drill(ctx, suite, observe)
 	}
 	in, out := cmdutil.Terminals(a)
