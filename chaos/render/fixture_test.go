@@ -16,15 +16,15 @@ const node = "compute-node-01"
 
 var began = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
-// tape is a synthetic run: its events, one after the other.
-type tape struct {
+// recording is a synthetic run: its events, one after the other.
+type recording struct {
 	events []drill.Event
 	ms     int64
 	walks  int
 }
 
 // after lets ms pass, and then e happen.
-func (t *tape) after(ms int64, e drill.Event) *tape {
+func (t *recording) after(ms int64, e drill.Event) *recording {
 	t.ms += ms
 	e.Seq, e.MS, e.At = len(t.events)+1, t.ms, diag.At(began.Add(time.Duration(t.ms)*time.Millisecond))
 	t.events = append(t.events, e)
@@ -32,7 +32,7 @@ func (t *tape) after(ms int64, e drill.Event) *tape {
 }
 
 // walk adds a walk that took ms.
-func (t *tape) walk(ms int64, stage drill.Stage, s drill.WalkView) *tape {
+func (t *recording) walk(ms int64, stage drill.Stage, s drill.WalkView) *recording {
 	t.walks++
 	s.N, s.Stage, s.BeganMS, s.EndedMS = t.walks, stage, t.ms, t.ms+ms
 	return t.after(ms, drill.Event{Kind: drill.Walked, WalkView: &s})
@@ -94,13 +94,13 @@ func status(state step.State, by string) *step.Status {
 	return st
 }
 
-func begin(t testing.TB) *tape {
+func begin(t testing.TB) *recording {
 	p := plan(t, "261121-090000-ab12")
-	return (&tape{}).after(0, drill.Event{Kind: drill.Begun, Plan: &p})
+	return (&recording{}).after(0, drill.Event{Kind: drill.Begun, Plan: &p})
 }
 
 // broken is a run up to the point at which the fault is in place and seen.
-func broken(t testing.TB) *tape {
+func broken(t testing.TB) *recording {
 	return begin(t).walk(820, drill.Before, green()).
 		seen(0, drill.Before, drill.LookInjected, "exit code 0, want 1").seen(0, drill.Before, drill.LookControl, "").
 		after(40, drill.Event{Kind: drill.Arming, Machine: node}).
@@ -113,29 +113,29 @@ func broken(t testing.TB) *tape {
 }
 
 // look adds a probe after the injection, or after the revert.
-func (t *tape) look(ms int64, name, why string) *tape {
+func (t *recording) look(ms int64, name, why string) *recording {
 	if name == drill.LookProof {
 		return t.seen(ms, drill.After, name, why)
 	}
 	return t.seen(ms, drill.During, name, why)
 }
 
-func (t *tape) seen(ms int64, stage drill.Stage, name, why string) *tape {
+func (t *recording) seen(ms int64, stage drill.Stage, name, why string) *recording {
 	return t.after(ms, drill.Event{Kind: drill.Looked,
 		Seen: &drill.Seen{Name: name, Stage: stage, Held: why == "", Why: why, TookMS: diag.Millis(ms)}})
 }
 
 // undone adds the rest of a run from the undo on.
-func (t *tape) undone() *tape {
+func (t *recording) undone() *recording {
 	return t.after(5, drill.Event{Kind: drill.Reverting, Machine: node}).
 		after(90, drill.Event{Kind: drill.Reverted, Machine: node, Status: status(step.Reverted, step.ByCLI), TookUS: 31_400})
 }
 
-func (t *tape) compared(clean bool, residue ...step.Residue) *tape {
+func (t *recording) compared(clean bool, residue ...step.Residue) *recording {
 	return t.after(400, drill.Event{Kind: drill.Compared, Machine: node, Clean: &clean, Residue: residue})
 }
 
-func (t *tape) closed() *tape {
+func (t *recording) closed() *recording {
 	st := status(step.Reverted, step.ByCLI)
 	st.Phase = step.PhaseClosed
 	return t.after(120, drill.Event{Kind: drill.Closed, Machine: node, Status: st}).
@@ -143,14 +143,14 @@ func (t *tape) closed() *tape {
 }
 
 // healed is a run in which everything recovers after the undo.
-func (t *tape) healed() *tape {
+func (t *recording) healed() *recording {
 	return t.undone().look(210, drill.LookProof, "").walk(900, drill.After,
 		red(diag.HopNodeHeartbeat, diag.SigHeartbeatStale, diag.OK)).
 		walk(810, drill.After, green()).walk(820, drill.After, green()).compared(true).closed()
 }
 
-// tapes are runs for every verdict, by its word, and some more.
-func tapes(t testing.TB) map[string]*tape {
+// recordings are runs for every verdict, by its word, and some more.
+func recordings(t testing.TB) map[string]*recording {
 	late := broken(t)
 	for range 38 {
 		late.walk(900, drill.During, green())
@@ -161,7 +161,7 @@ func tapes(t testing.TB) map[string]*tape {
 	early.Why = step.WhyLease
 	foreign := status(step.Conflict, step.ByCLI)
 	foreign.Steps[0].Changes[0].Text = "a rule was added to the table"
-	return map[string]*tape{
+	return map[string]*recording{
 		"pass":       broken(t).walk(410, drill.During, green()).walk(690, drill.During, blamed()).healed(),
 		"late":       late.walk(900, drill.During, blamed()).healed(),
 		"collateral": broken(t).walk(900, drill.During, hit).walk(700, drill.During, blamed()).healed(),
@@ -198,8 +198,8 @@ func tapes(t testing.TB) map[string]*tape {
 	}
 }
 
-// report returns the tape's report, as the tool would write it.
-func (t *tape) report() *drill.Report {
+// report returns the recording's report, as the tool would write it.
+func (t *recording) report() *drill.Report {
 	s := drill.Tell(t.events)
 	d := s.Drill()
 	d.Log = "/home/ann/.local/state/gpuaasctl/drills/" + d.Run
@@ -225,8 +225,8 @@ func reports(t testing.TB) map[string]*drill.Report {
 		Game: &drill.Game{ID: "friday", Title: "Everything that broke last month", Seed: 20261121,
 			Order: []string{"a", "b"}}, NotRun: []string{"disk-full", "pty-delayed"},
 	}
-	for name, tape := range tapes(t) {
-		all[name] = tape.report()
+	for name, recording := range recordings(t) {
+		all[name] = recording.report()
 	}
 	for _, w := range drill.Words() {
 		d := all[string(w)].Drills[0]

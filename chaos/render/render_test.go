@@ -56,9 +56,9 @@ func TestGolden(t *testing.T) {
 	for name, r := range all {
 		golden(t, name+".json", rendered(t, r, render.Options{Format: render.JSON}))
 	}
-	for name, tape := range tapes(t) { // what the tool would have logged, for other tests
+	for name, recording := range recordings(t) { // what the tool would have logged, for other tests
 		var b bytes.Buffer
-		for _, e := range tape.events {
+		for _, e := range recording.events {
 			text, err := json.Marshal(e)
 			if err != nil {
 				t.Fatal(err)

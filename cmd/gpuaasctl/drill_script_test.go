@@ -7,7 +7,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
-	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/tape"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/recording"
 )
 
 // drillFiles gives a script reports and logs of drills ($DRILLS), and a machine's journal of the run that was killed
@@ -21,7 +21,7 @@ func drillFiles(e *testscript.Env) error {
 	if err := os.Mkdir(filepath.Join(e.WorkDir, "machine"), 0o700); err != nil {
 		return err
 	}
-	b := tape.MachineJournal()
+	b := recording.MachineJournal()
 	if err := os.WriteFile(filepath.Join(e.WorkDir, "machine", "journal"), b, 0o600); err != nil {
 		return err
 	}

@@ -17,28 +17,29 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
-	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/tape"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/recording"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/ops"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// tapes are read once: scenarios are parsed for them.
-var tapes = sync.OnceValue(tape.Runs)
+// recordings are read once: scenarios are parsed for them.
+var recordings = sync.OnceValue(recording.Runs)
 
 // pausesBetween is the time between two drills of a test.
 const pausesBetween = time.Second
 
-// played returns a model that has received the tapes up to a moment of one of them.
+// played returns a model that has received the recordings up to a moment of one of them.
 func played(m drillModel, upTo int, at time.Duration) drillModel {
 	var began time.Duration
-	for i, moments := range tapes() {
+	for i, moments := range recordings() {
 		for _, x := range moments {
 			if i == upTo && x.At > at {
 				return tickedTo(m, began+at)
 			}
-			m = sendDrill(m, drillMsg{ops.Progress{Index: i, Count: len(tapes()), Event: x.Event, Walk: x.Walk}, began + x.At})
+			p := ops.Progress{Index: i, Count: len(recordings()), Event: x.Event, Walk: x.Walk}
+			m = sendDrill(m, drillMsg{p, began + x.At})
 		}
 		if i == upTo {
 			return tickedTo(m, began+at)
@@ -65,7 +66,7 @@ func sized(width, height int, look render.Options) drillModel {
 		tea.WindowSizeMsg{Width: width, Height: height})
 }
 
-// moments of the tapes that are worth checking: the drill's number, and the time in it.
+// moments of the recordings that are worth checking: the drill's number, and the time in it.
 var moments = []struct {
 	name string
 	run  int
@@ -141,7 +142,7 @@ func TestALowTerminalKeepsWhatIsWrong(t *testing.T) {
 func TestEveryFrameIsAsHigh(t *testing.T) {
 	for size, lines := range map[int]int{12: 12, 24: 24, 50: 50, 90: mostLines} {
 		m := sized(120, size, render.Options{})
-		for i, moments := range tapes() {
+		for i, moments := range recordings() {
 			for _, x := range moments {
 				m = sendDrill(m, drillMsg{ops.Progress{Index: i, Count: 3, Event: x.Event, Walk: x.Walk}, x.At})
 				if n := strings.Count(m.text(), "\n") + 1; n != lines {
@@ -216,7 +217,7 @@ func TestABudgetThatIsOver(t *testing.T) {
 // TestAWalkCutShort: an interrupted walk is not merged with the next one.
 func TestAWalkCutShort(t *testing.T) {
 	start := func(h int) preflight.Event {
-		return preflight.Event{Kind: preflight.HopStarted, Hop: tapes()[0][2*h+1].Walk.Hop}
+		return preflight.Event{Kind: preflight.HopStarted, Hop: recordings()[0][2*h+1].Walk.Hop}
 	}
 	c := chain{}.walked(start(0), 0).walked(start(1), 0)
 	again := c.walked(start(0), time.Second)
@@ -258,7 +259,7 @@ func TestASignalCountsAsTheFirstCtrlC(t *testing.T) {
 func TestAnEarlierDrillModelStaysAsItWas(t *testing.T) {
 	a := played(sized(80, 24, render.Options{}), 1, 2800*time.Millisecond)
 	before := a.text()
-	for _, x := range tapes()[1] {
+	for _, x := range recordings()[1] {
 		sendDrill(a, drillMsg{ops.Progress{Index: 1, Count: 3, Event: x.Event, Walk: x.Walk}, x.At})
 	}
 	if a.text() != before {
@@ -272,10 +273,10 @@ func written(w io.Writer, width int, r *drill.Report) error {
 	return err
 }
 
-// replayed runs drills that report the first tape at once.
+// replayed runs drills that report the first recording at once.
 func replayed(ctx context.Context, observe func(ops.Progress)) *drill.Report {
 	r := &drill.Report{}
-	for _, x := range tapes()[0] {
+	for _, x := range recordings()[0] {
 		observe(ops.Progress{Index: 0, Count: 1, Event: x.Event, Walk: x.Walk})
 	}
 	r.Drills = append(r.Drills, drill.Drill{})

@@ -112,7 +112,7 @@ func TestHostileWalkFrames(t *testing.T) {
 // TestHostileDrillFrames: hostile text from machines, plans and walks in a drill, event by event.
 func TestHostileDrillFrames(t *testing.T) {
 	m, shown := sized(200, 50, render.Options{Color: true}), 0
-	for i, moments := range tapes() {
+	for i, moments := range recordings() {
 		for n, x := range moments {
 			e := planted(t, x.Event)
 			// otherwise it would not belong to anything that is shown
@@ -123,7 +123,7 @@ func TestHostileDrillFrames(t *testing.T) {
 			if n%3 == 1 { // also for machines and steps that are not in the plan
 				e.Machine, e.Step = e.Machine+hostile, e.Step+hostile
 			}
-			m = sendDrill(m, drillMsg{ops.Progress{Index: i, Count: len(tapes()), Event: e, Walk: x.Walk}, x.At})
+			m = sendDrill(m, drillMsg{ops.Progress{Index: i, Count: len(recordings()), Event: e, Walk: x.Walk}, x.At})
 			for _, size := range [][2]int{{200, 50}, {80, 24}} {
 				m = sendDrill(m, tea.WindowSizeMsg{Width: size[0], Height: size[1]})
 				harmless(t, fmt.Sprintf("run %d, event %d (%s)", i, n, e.Kind), m.text())

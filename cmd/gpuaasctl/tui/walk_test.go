@@ -12,7 +12,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/tape"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/recording"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/preflight"
@@ -52,7 +52,7 @@ func TestFramesOfRecordedWalks(t *testing.T) {
 			m := send(newModel(o, func() {}), tea.WindowSizeMsg{Width: width, Height: 40})
 			head := header(m)
 			now := time.Duration(0)
-			for _, e := range tape.Walk(&r) {
+			for _, e := range recording.Walk(&r) {
 				for ; now < e.At; now += 700 * time.Millisecond {
 					m = send(m, tickMsg(now))
 					checkFrame(t, name, m, head)

@@ -1,6 +1,6 @@
-// Package tape has synthetic runs of drills as events with times, for tests of the views. The plans have a scenario's
-// own texts; machines and times are made up.
-package tape
+// Package recording has synthetic runs of drills as events with times, for tests of the views. The plans have a
+// scenario's own texts; machines and times are made up.
+package recording
 
 import (
 	"embed"

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/hostiletest"
-	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/tape"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/recording"
 	"github.com/gpuaas/gpuaasctl/ops"
 )
 
@@ -36,7 +36,7 @@ func TestHostileFleet(t *testing.T) {
 func TestHostileRun(t *testing.T) {
 	t.Parallel()
 	s := &hostiletest.Shown{T: t, Home: t.TempDir()}
-	for i, moments := range tape.Runs() {
+	for i, moments := range recording.Runs() {
 		for n := range moments {
 			field := fmt.Sprintf("event %d of run %d", n, i)
 			s.Shows(field, "", func(a *cmdutil.App) error {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/tape"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/recording"
 	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/ops"
 )
@@ -14,7 +14,7 @@ import (
 func TestDrillProgress(t *testing.T) {
 	var b strings.Builder
 	told := newDrillProgress(&b)
-	all := tape.Runs()
+	all := recording.Runs()
 	for i, moments := range all {
 		for _, m := range moments {
 			told(ops.Progress{Index: i, Count: len(all), Event: m.Event, Walk: m.Walk})

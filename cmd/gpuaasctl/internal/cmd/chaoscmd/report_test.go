@@ -12,14 +12,14 @@ import (
 	drillrender "github.com/gpuaas/gpuaasctl/chaos/render"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
-	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/tape"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/recording"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/internal/xunit"
 )
 
 // TestWhatAFileIs: by its first bytes.
 func TestWhatAFileIs(t *testing.T) {
-	journal := tape.MachineJournal()
+	journal := recording.MachineJournal()
 	lost := append(make([]byte, step.BlockSize), journal[step.BlockSize:]...)
 	for _, c := range []struct {
 		name string
