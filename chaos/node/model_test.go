@@ -41,7 +41,8 @@ func (w *world) arm() {
 	}
 	w.runs++
 	w.trial = &trial{disk: &disk{make([]byte, size), make([]byte, size), w}, armed: w.now,
-		locations: map[string]Location{}, before: map[string]string{}, after: map[string]string{}, edited: map[string]bool{}, mended: map[string]bool{},
+		locations: map[string]Location{}, before: map[string]string{}, after: map[string]string{},
+		edited: map[string]bool{}, mended: map[string]bool{},
 		ever: map[string]bool{}, ran: map[string]bool{}}
 	lived, err := w.process(step.ByCLI, func(k *Keeper) error {
 		if err := k.Plan(context.Background(), w.drill(fmt.Sprint("r", w.runs))); err != nil {
