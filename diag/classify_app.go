@@ -57,7 +57,7 @@ func observationStale(v *view) []string {
 	case v.App.down() && !v.App.observed():
 		return []string{"read model: the workload is called " + v.App.Status + " without a completed status probe"}
 	case v.App.ProbeFailedAt.After(v.App.ObservedAt):
-		return []string{"read model: the last status probe of the workload expired; the status before it is kept"}
+		return []string{"read model: the last status probe of the workload gave no result; the status before it is kept"}
 	}
 	return nil
 }

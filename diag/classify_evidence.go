@@ -67,7 +67,7 @@ type AppEvidence struct {
 	State, Occupancy string
 	Status           string    // of the workload: running | stopped | failed | unhealthy | ...
 	ObservedAt       time.Time // time of the last completed status probe
-	ProbeFailedAt    time.Time // time of the last status probe that timed out: a missing observation
+	ProbeFailedAt    time.Time // time of the last status probe without a result: a missing observation
 	CredentialBad    *bool
 }
 

@@ -5,6 +5,7 @@ import (
 	"math/rand"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -598,5 +599,19 @@ func TestBacklogOfASilentNode(t *testing.T) {
 	age = time.Second
 	if got := Classify(e).Reason; got != ReasonTaskBacklogStale {
 		t.Errorf("heard again: got %s", got)
+	}
+}
+
+// TestAMissedProbeIsNotCalledExpired: an agent that is stopping answers a status probe with a failure, and its workload
+// may have been checked seconds before. The platform reports only when the last probe gave no result.
+func TestAMissedProbeIsNotCalledExpired(t *testing.T) {
+	now := time.Date(2026, 11, 22, 14, 23, 9, 0, time.UTC)
+	c := Classify(Evidence{App: &AppEvidence{State: "active", Status: "running", ObservedAt: now.Add(-2 * time.Second),
+		ProbeFailedAt: now.Add(-time.Second)}})
+	row, _ := LookupReason(ReasonAppObservationStale)
+	text := row.Title.Say(nil) + " " + strings.Join(c.Because, " ")
+	if c.Reason != ReasonAppObservationStale || c.NeedsSomebody() ||
+		strings.Contains(text, "expired") || strings.Contains(text, "recently") {
+		t.Errorf("%s %s: %s", c.Reason, c.UserState, text)
 	}
 }
