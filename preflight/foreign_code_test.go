@@ -137,19 +137,37 @@ func TestACertificateIsAnAnswer(t *testing.T) {
 
 // TestJSONOfAnEdgeNamesTheEdge: JSON without a code of the platform may come from any server on the path.
 func TestJSONOfAnEdgeNamesTheEdge(t *testing.T) {
-	foreign := func(status int) func(*diag.Fact) {
+	foreign := func(status int, code string) func(*diag.Fact) {
 		return func(f *diag.Fact) {
 			f.Failure, f.Phase = diag.HTTPStatus, "http"
-			f.HTTP = &diag.HTTPFacts{Status: status, ContentType: "application/json"}
+			f.HTTP = &diag.HTTPFacts{Status: status, ContentType: "application/json", ErrorCode: code}
 		}
 	}
-	for name, world := range map[string]answers{
-		"ingress, 400": {waitFact: foreign(400)}, "ingress, 404": {waitFact: foreign(404)},
-		"API, 404": {readModelFact: foreign(404)},
-	} {
-		v := walkWith(t, world).Verdict
-		if v.Outcome != diag.OutcomeInconclusive || v.Owner != "edge and route profile, operator access" {
-			t.Errorf("%s: %s, %s: %s", name, v.Outcome, v.Owner, v.Because)
+	for _, code := range []string{"", "not_found", "no_route_matched", "InvalidRequest", "BLOCKED"} {
+		for name, world := range map[string]answers{
+			"ingress, 400": {waitFact: foreign(400, code)}, "ingress, 404": {waitFact: foreign(404, code)},
+			"API, 404": {readModelFact: foreign(404, code)}, "API, 400": {readModelFact: foreign(400, code)},
+			"allocation, 404": {"allocation_binding/allocation": foreign(404, code)},
+			"allocation, 400": {"allocation_binding/allocation": foreign(400, code)},
+			"task, 404":       {"node_task_roundtrip/enqueue": foreign(404, code)},
+			"task, 400":       {"node_task_roundtrip/enqueue": foreign(400, code)},
+		} {
+			v := walkWith(t, world).Verdict
+			if v.Outcome != diag.OutcomeInconclusive || v.Owner != "edge and route profile, operator access" {
+				t.Errorf("%s %q: %s, %s: %s", name, code, v.Outcome, v.Owner, v.Because)
+			}
+		}
+	}
+	for code, edge := range map[string]bool{"": true, "not_found": true, "session_limit_reached": false} {
+		v := walkWith(t, answers{"terminal_token_mint/mint": foreign(404, code)}).Verdict
+		if v.Blame == nil || v.Blame.Signal != diag.SigTokenMintFailed || (v.Owners[0] == "edge and route profile") != edge {
+			t.Errorf("mint %q: %s, %v", code, v.Outcome, v.Owners)
+		}
+	}
+	for _, code := range []string{"node_not_found", "NODE_UNKNOWN"} {
+		v := walkWith(t, answers{readModelFact: foreign(404, code)}).Verdict
+		if v.Outcome != diag.OutcomeInconclusive || v.Owner == "edge and route profile, operator access" {
+			t.Errorf("%s: %s, %s: %s", code, v.Outcome, v.Owner, v.Because)
 		}
 	}
 }

@@ -228,7 +228,7 @@ func nodeUnknown(c *Case) bool {
 }
 
 // notKnown reports whether a 404 may mean that the platform has no such object. An HTML page, a missing route and JSON
-// without an error code may come from a server that never passed the request on.
+// without an error code of the platform may come from a server that never passed the request on.
 func notKnown(f *diag.Fact) bool {
 	return status(f) == 404 && f.Failure == diag.HTTPStatus && !foreignPage(f) && code(f) != "route_not_found" &&
 		!unsigned(f)

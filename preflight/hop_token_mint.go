@@ -43,6 +43,10 @@ func terminalTokenMint() Hop {
 			case status(f) == 409, status(f) == 423: // a conflict, for example with another session
 				return []diag.Finding{undecided(f, "the API gives no terminal token for %s as things are now: %s",
 					c.Subject.AllocationID, saw(f))}
+			case unsigned(f):
+				out := fail(diag.SigTokenMintFailed, f, "no terminal token for %s: %s%s", c.Subject.AllocationID, saw(f), signer(f))
+				out.Side = diag.SideEdge
+				return []diag.Finding{out}
 			case !f.Passed():
 				return []diag.Finding{fail(diag.SigTokenMintFailed, f, "no terminal token for %s: %s", c.Subject.AllocationID,
 					saw(f))}

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -52,17 +53,31 @@ func platformDenies(f *diag.Fact) bool {
 	return platformCode(f) || (platformSpeaks(f) && unasked(f, fieldErrorCode))
 }
 
-// unsigned reports whether f is a 400 or 404 in JSON without an error code, where the profile maps one: any server on
-// the path may have answered.
+// objects are what the platform's codes about a missing object or a bad request name: a filter or a gateway on the path
+// has no such words.
+var objects = [...]string{"node", "allocation", "task", "session"}
+
+// namesObject reports whether an error code is about an object of the platform, as node_not_found is.
+func namesObject(f *diag.Fact) bool {
+	word := strings.ToLower(code(f))
+	return slices.ContainsFunc(objects[:], func(o string) bool { return strings.Contains(word, o) })
+}
+
+// unsigned reports whether f is a 400 or 404 in JSON without an error code of the platform, where the profile maps one:
+// any server on the path may have answered.
 func unsigned(f *diag.Fact) bool {
 	s := status(f)
-	return (s == 400 || s == 404) && platformSpeaks(f) && code(f) == "" && !unasked(f, fieldErrorCode)
+	return (s == 400 || s == 404) && platformSpeaks(f) && !platformCode(f) && !namesObject(f) &&
+		!unasked(f, fieldErrorCode)
 }
 
 // signer names the server of an unsigned answer as far as it is known; "" for any other.
 func signer(f *diag.Fact) string {
 	if !unsigned(f) {
 		return ""
+	}
+	if code(f) != "" {
+		return "; it has " + ofNoPlatform(f) + ": " + where(f) + ", or what is in front of it, may have answered"
 	}
 	return "; it has no error code of the platform, so " + where(f) + ", or what is in front of it, may have answered"
 }
