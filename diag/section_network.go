@@ -18,11 +18,15 @@ type DNSFacts struct {
 	Server     string   `json:"server,omitempty"`      // host:port of the DNS server that answered or was asked
 	SourceLine string   `json:"source_line,omitempty"` // hosts file line, as path:number
 	RCode      string   `json:"rcode,omitempty"`
-	DurationMS Millis   `json:"duration_ms,omitempty"`
+	// the server's answer over UDP was truncated, and the query over TCP failed
+	Truncated  bool   `json:"truncated,omitempty"`
+	DurationMS Millis `json:"duration_ms,omitempty"`
 
-	// Servers is the answer of each of the host's name servers, queried separately. It is measured from the operator's
-	// vantage, with the first DNS look-up of a name.
+	// Servers is the answer of each of the host's name servers, queried separately: with each look-up if they take turns,
+	// else with the first look-up of a name.
 	Servers []DNSAnswer `json:"servers,omitempty"`
+	// the host's name servers take turns (options rotate), so any of them may answer a program of the host
+	Rotates bool `json:"rotates,omitempty"`
 }
 
 // DNSAnswer is one name server's answer for the addresses of a name. Without a code and a failure, the server had not
@@ -35,8 +39,22 @@ type DNSAnswer struct {
 	Aliases    []string `json:"aliases,omitempty"`  // the CNAMEs in order; the last one has the addresses
 	TTL        *int64   `json:"ttl_s,omitempty"`    // how long the answer may be cached: the minimum of its records
 	Extended   []string `json:"extended,omitempty"` // extended DNS errors (RFC 8914), as "18 Prohibited: text"
+	Truncated  bool     `json:"truncated,omitempty"` // as in DNSFacts
 	Failure    Failure  `json:"failure,omitempty"`
 	DurationMS Millis   `json:"duration_ms,omitempty"`
+}
+
+// Denies reports whether the server's answer is final and has no address: a resolver does not ask another server then.
+func (a *DNSAnswer) Denies() bool {
+	return a.Failure == OK && len(a.Addresses) == 0 && (a.RCode == "NXDOMAIN" || a.RCode == "NOERROR")
+}
+
+// cutShort is the text for an answer that was truncated.
+func cutShort(truncated bool) string {
+	if truncated {
+		return "truncated over UDP, and TCP failed"
+	}
+	return ""
 }
 
 // words returns one server's answer as a line.
@@ -47,13 +65,13 @@ func (a *DNSAnswer) words() Line {
 	}
 	return line("  server", a.Server, cmp.Or(a.RCode, string(a.Failure), "no answer by then"),
 		strings.Join(a.Addresses, " "), pair("by way of ", strings.Join(a.Aliases, ", ")), ttl,
-		strings.Join(a.Extended, "; "), took(a.DurationMS))
+		strings.Join(a.Extended, "; "), cutShort(a.Truncated), took(a.DurationMS))
 }
 
 // Words returns the look-up, and each name server's answer.
 func (d *DNSFacts) Words() []Line {
 	lines := []Line{line("dns", d.Name, strings.Join(d.Addresses, " "), pair("from ", d.Source), pair("server ", d.Server),
-		d.SourceLine, d.RCode, took(d.DurationMS))}
+		d.SourceLine, d.RCode, cutShort(d.Truncated), took(d.DurationMS))}
 	for i := range d.Servers {
 		lines = append(lines, d.Servers[i].words())
 	}

@@ -103,7 +103,8 @@ func judge(h *Hop, c *Case) []diag.Finding {
 			}
 		}
 	}
-	return append(append(findings, uncovered(h, c, findings)...), familyWarnings(h, c)...)
+	findings = append(append(findings, uncovered(h, c, findings)...), familyWarnings(h, c)...)
+	return append(findings, nameServerWarnings(h, c)...)
 }
 
 // assessStep returns the status of one step, and why.

@@ -122,6 +122,8 @@ func (p *pair) doubt(c *Case, step string, main *diag.Fact) string {
 		return "the passing request ran over a reused connection, or one that lost packets"
 	case p.hasty():
 		return "the failing request waited less time than the passing one took"
+	case turnsDiffer(main) != "":
+		return "the name servers of the " + main.Vantage + " take turns and do not agree: " + turnsDiffer(main)
 	case loss != "":
 		return "from the same vantage " + loss
 	case min(len(p.failing.runs), len(p.passing.runs)) < p.enough():

@@ -107,6 +107,12 @@ func saw(f *diag.Fact) string {
 	if f.DNS != nil && f.Phase == "dns" && f.DNS.Server != "" {
 		more = append(more, "asked "+f.DNS.Server)
 	}
+	if f.DNS != nil && f.Phase == "dns" && f.DNS.Truncated {
+		more = append(more, "its answer over UDP is truncated, and the query over TCP failed")
+	}
+	if differ := nameServersDiffer(f.DNS); differ != "" && f.Failure != diag.OK && inPhase(f, "dns", "tcp", "tls") {
+		more = append(more, "its name servers do not agree: "+differ)
+	}
 	if f.TCP != nil && f.Phase == "tcp" {
 		more = append(more, dialled(f)...)
 	}

@@ -46,6 +46,8 @@ type found struct {
 	server string // host:port of the DNS server that answered, or was asked last
 	rcode  string
 	each   []diag.DNSAnswer // the separate answer of each server
+	turns  bool             // the servers take turns
+	cut    bool             // the answer over UDP was truncated, and the query over TCP failed
 	word   diag.Failure
 	err    error
 }
@@ -76,6 +78,7 @@ func (c *climb) lookup(ctx context.Context) bool {
 		d.DurationMS = since(began)
 	}
 	d.Source, d.SourceLine, d.Server, d.RCode, d.Servers = got.source, got.line, got.server, got.rcode, got.each
+	d.Truncated, d.Rotates = got.cut, got.turns
 	if len(got.addrs) == 0 {
 		c.stopped(ctx, phaseDNS, diag.DNSTimeout, got.word, got.err)
 		return false
@@ -102,7 +105,7 @@ func (p *Prober) lookupDNS(ctx context.Context, resolv, name string) found {
 		return found{source: sourceDNS, word: diag.FileUnreadable, err: err}
 	}
 	return question{servers: conf.servers, names: conf.names(name), timeout: conf.timeout,
-		attempts: conf.attempts}.ask(ctx, p)
+		attempts: conf.attempts, rotate: conf.rotate && len(conf.servers) > 1}.ask(ctx, p)
 }
 
 // question is a DNS look-up: names to try in order, the servers, and the number of attempts.
@@ -111,6 +114,7 @@ type question struct {
 	names    []string // fully qualified
 	timeout  time.Duration
 	attempts int
+	rotate   bool // each look-up of the host may begin with any of the servers
 }
 
 // weight orders the failures of a look-up: a missing answer outweighs a negative one, and "no address" outweighs "no
@@ -146,7 +150,10 @@ func worse(a, b found) found {
 func (q question) ask(ctx context.Context, p *Prober) found {
 	each := p.askEach(ctx, q)
 	got := q.askInOrder(ctx)
-	got.each = each(len(got.addrs) > 0)
+	if all := each(len(got.addrs) > 0); all != nil {
+		got.each = all
+	}
+	got.turns = q.rotate
 	return got
 }
 
@@ -170,6 +177,14 @@ func (q question) askInOrder(ctx context.Context) found {
 func (q question) askName(ctx context.Context, name string) found {
 	var last found
 	for range q.attempts {
+		if q.rotate {
+			got := q.askAll(ctx, name)
+			if len(got.addrs) > 0 || got.word == diag.DNSNXDomain || got.word == diag.DNSNoAnswer || ctx.Err() != nil {
+				return got
+			}
+			last = got
+			continue
+		}
 		for _, server := range q.servers {
 			one, cancel := context.WithTimeout(ctx, q.timeout)
 			got := askBoth(one, server, name)
@@ -222,6 +237,10 @@ func askOne(ctx context.Context, server, name string, kind dnsmessage.Type) foun
 	if err == nil && r.truncated {
 		if r, err = exchangeDNS(ctx, "tcp", server, q); err == nil && r.truncated {
 			err = fmt.Errorf("%w: it is cut off over TCP as well", errDamaged)
+		}
+		if err != nil {
+			f.cut, f.word, f.err = true, overTCPWord(ctx, err), fmt.Errorf("%s: %w", overUDP, err)
+			return f
 		}
 	}
 	if err != nil {

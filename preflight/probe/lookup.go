@@ -93,10 +93,27 @@ func (a *askedNames) first(key string) bool {
 	return !again
 }
 
-// askEach queries every server for the first name at once. It returns a function that returns the answers in the order
+// askPlain queries one server with the look-up's own means.
+func askPlain(ctx context.Context, server, name string) (a diag.DNSAnswer, err error) {
+	got := askBoth(ctx, server, name)
+	for _, addr := range got.addrs {
+		a.Addresses = append(a.Addresses, addr.String())
+	}
+	if a.RCode, a.Truncated = got.rcode, got.cut; a.RCode == "" {
+		err = got.err
+	}
+	return a, err
+}
+
+// askEach queries every server for the first name at once, in as much detail as p can; one server alone only if that is
+// more than the look-up itself shows. It returns a function that returns the answers in the order
 // of the servers; callers must call it. It waits only briefly if the look-up has found an address.
 func (p *Prober) askEach(ctx context.Context, q question) func(found bool) []diag.DNSAnswer {
-	if p.AskServer == nil || len(q.names) == 0 || !p.asked.first(strings.Join(q.servers, " ")+" "+q.names[0]) {
+	ask := p.AskServer
+	if ask == nil && len(q.servers) > 1 && !q.rotate {
+		ask = askPlain
+	}
+	if ask == nil || len(q.names) == 0 || !p.asked.first(strings.Join(q.servers, " ")+" "+q.names[0]) {
 		return func(bool) []diag.DNSAnswer { return nil }
 	}
 	ctx, cancel := context.WithTimeout(ctx, q.timeout)
@@ -105,10 +122,12 @@ func (p *Prober) askEach(ctx context.Context, q question) func(found bool) []dia
 	for i, server := range q.servers {
 		wg.Go(func() {
 			began := time.Now()
-			a, err := p.AskServer(ctx, server, q.names[0])
+			a, err := ask(ctx, server, q.names[0])
 			a.Server, a.Name, a.DurationMS = server, q.names[0], since(began)
 			if err != nil && !errors.Is(ctx.Err(), context.Canceled) {
-				a.Failure = dnsErrorWord(ctx, err)
+				if a.Failure = dnsErrorWord(ctx, err); a.Truncated {
+					a.Failure = overTCPWord(ctx, err)
+				}
 			}
 			for n, text := range a.Extended {
 				a.Extended[n] = string(clip([]byte(Scrub(text)), maxExtended))
@@ -135,6 +154,7 @@ type resolvConf struct {
 	search   []string
 	ndots    int
 	attempts int
+	rotate   bool
 	timeout  time.Duration // per attempt
 }
 
@@ -184,6 +204,8 @@ func (c *resolvConf) option(o string) {
 	name, value, _ := strings.Cut(o, ":")
 	n, _ := strconv.Atoi(value)
 	switch name {
+	case "rotate":
+		c.rotate = true
 	case "ndots":
 		c.ndots = min(max(n, 0), 15)
 	case "timeout":

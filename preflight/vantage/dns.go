@@ -45,6 +45,7 @@ func askServer(ctx context.Context, server, name string) (diag.DNSAnswer, error)
 	if a.RCode != "" {
 		return a, nil
 	}
+	_, a.Truncated = errors.AsType[truncatedError](errors.Join(err, other.err))
 	return a, errors.Join(err, other.err)
 }
 
@@ -59,10 +60,20 @@ func exchange(ctx context.Context, server, name string, kind uint16) (*dns.Msg, 
 		r, err = send(ctx, "udp", server, q)
 	}
 	if err == nil && r.Truncated {
-		r, err = send(ctx, "tcp", server, q)
+		if r, err = send(ctx, "tcp", server, q); err == nil && r.Truncated {
+			r, err = nil, errors.New("it is cut off over TCP as well")
+		}
+		if err != nil {
+			err = truncatedError{err}
+		}
 	}
 	return r, err
 }
+
+// truncatedError is the failure of a query over TCP after a truncated answer over UDP.
+type truncatedError struct{ error }
+
+func (e truncatedError) Unwrap() error { return e.error }
 
 // send sends one query over a new connection, which ctx ends.
 func send(ctx context.Context, network, server string, q *dns.Msg) (*dns.Msg, error) {

@@ -1,0 +1,91 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// The name servers of a host may disagree. If they take turns, which of them answered a probe is chance.
+
+// nameServersDiffer describes name servers of which some give addresses, and others deny the same name or give only
+// other addresses; "" if they agree. A server that fails, or does not answer, is passed over by resolvers.
+func nameServersDiffer(d *diag.DNSFacts) string {
+	if d == nil {
+		return ""
+	}
+	var texts []string
+	var first []string
+	differs, gives := false, false
+	for i := range d.Servers {
+		a := &d.Servers[i]
+		switch {
+		case len(a.Addresses) > 0 && a.Failure == diag.OK:
+			texts = append(texts, a.Server+" gives "+clip(a.Addresses))
+			if gives && !slices.ContainsFunc(a.Addresses, func(x string) bool { return slices.Contains(first, x) }) {
+				differs = true
+			}
+			if gives = true; first == nil {
+				first = a.Addresses
+			}
+		case a.Denies():
+			texts = append(texts, fmt.Sprintf("%s gives no address (%s)", a.Server, a.RCode))
+		}
+	}
+	if differs || (gives && deniedBySome(d)) {
+		return strings.Join(texts, ", ")
+	}
+	return ""
+}
+
+// deniedBySome reports whether a name server denies the name.
+func deniedBySome(d *diag.DNSFacts) bool {
+	return slices.ContainsFunc(d.Servers, func(a diag.DNSAnswer) bool { return a.Denies() })
+}
+
+// turnsDiffer is nameServersDiffer for a host whose name servers take turns: any of these results may be the next one.
+func turnsDiffer(f *diag.Fact) string {
+	if f == nil || f.DNS == nil || !f.DNS.Rotates {
+		return ""
+	}
+	return nameServersDiffer(f.DNS)
+}
+
+// nameServerWarnings warns of name servers that take turns and of which some deny a name that others have: some of a
+// host's look-ups fail, whichever answered this walk. It does so at the first hop that looked up the name from that
+// vantage. Different addresses alone are common for a healthy name, and no warning.
+func nameServerWarnings(h *Hop, c *Case) []diag.Finding {
+	var out []diag.Finding
+	for i := range h.Steps {
+		s := &h.Steps[i]
+		f := c.Fact(h.ID, s.Name)
+		if s.Uses != "" || turnsDiffer(f) == "" || !deniedBySome(f.DNS) || warnedOfNames(h.ID, s.Name, c, f) {
+			continue
+		}
+		w := warn("", f, "the %s's name servers take turns and do not agree about %s: %s; some of its look-ups fail",
+			f.Vantage, f.DNS.Name, turnsDiffer(f))
+		w.Failure, w.Culprit = diag.OK, ""
+		out = append(out, w)
+	}
+	return out
+}
+
+// warnedOfNames reports whether an earlier step saw the same of this name from the same vantage.
+func warnedOfNames(hop diag.HopID, step string, c *Case, f *diag.Fact) bool {
+	for _, h := range Chain() {
+		for i := range h.Steps {
+			s := &h.Steps[i]
+			if h.ID == hop && s.Name == step {
+				return false
+			}
+			k := c.Fact(h.ID, s.Name)
+			if s.Uses == "" && k != nil && k.Vantage == f.Vantage && k.DNS != nil && k.DNS.Name == f.DNS.Name &&
+				turnsDiffer(k) != "" && deniedBySome(k.DNS) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,73 @@
+package preflight
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// turns adds the answers of two name servers to a fact.
+func turns(rotates bool, first, second diag.DNSAnswer, then func(*diag.Fact)) func(*diag.Fact) {
+	return func(f *diag.Fact) {
+		then(f)
+		if f.DNS == nil {
+			f.DNS = &diag.DNSFacts{Name: "api.test", Source: "dns", Server: "192.0.2.1:53"}
+		}
+		f.DNS.Rotates, f.DNS.Servers = rotates, []diag.DNSAnswer{first, second}
+	}
+}
+
+var (
+	givesAddress  = diag.DNSAnswer{Server: "192.0.2.1:53", RCode: "NOERROR", Addresses: []string{"192.0.2.11"}}
+	givesOther    = diag.DNSAnswer{Server: "192.0.2.2:53", RCode: "NOERROR", Addresses: []string{"203.0.113.9"}}
+	deniesTheName = diag.DNSAnswer{Server: "192.0.2.2:53", RCode: "NXDOMAIN"}
+	failsToAnswer = diag.DNSAnswer{Server: "192.0.2.2:53", RCode: "SERVFAIL"}
+)
+
+// TestNameServersThatDisagreeAreAWarning: whichever of them answered this walk, some look-ups fail.
+func TestNameServersThatDisagreeAreAWarning(t *testing.T) {
+	passed := func(*diag.Fact) {}
+	for name, tc := range map[string]struct {
+		do    func(*diag.Fact)
+		warns bool
+	}{
+		"one denies the name":        {turns(true, givesAddress, deniesTheName, passed), true},
+		"one fails":                  {turns(true, givesAddress, failsToAnswer, passed), false},
+		"one has other addresses":    {turns(true, givesAddress, givesOther, passed), false},
+		"they do not take turns":     {turns(false, givesAddress, deniesTheName, passed), false},
+		"one did not answer by then": {turns(true, givesAddress, diag.DNSAnswer{Server: "192.0.2.2:53"}, passed), false},
+	} {
+		r := walkWith(t, answers{reach: tc.do, stream: tc.do})
+		warned := strings.Count(describe(r), "take turns and do not agree")
+		if (r.Verdict.Outcome == diag.OutcomeWarn) != tc.warns || (warned > 0) != tc.warns || r.Verdict.Blame != nil ||
+			hopOf(r, diag.HopNodeTerminalReachability).Status != diag.StatusPass {
+			t.Errorf("%s: %s\n%s", name, r.Verdict.Outcome, describe(r))
+		}
+	}
+}
+
+// TestNameServersThatTakeTurnsProveNothing: which of them answered a look-up is chance.
+func TestNameServersThatTakeTurnsProveNothing(t *testing.T) {
+	for _, rotates := range []bool{false, true} {
+		lied := turns(rotates, givesOther, givesAddress, failWith(diag.TCPTimeout, "tcp"))
+		r := walkWith(t, answers{reach: lied, reach + "~host-view": lied})
+		v := r.Verdict
+		if v.Blame == nil || (v.Confidence == diag.Proven) == rotates ||
+			strings.Contains(v.Unproven, "take turns") != rotates ||
+			!strings.Contains(v.Blame.Text, "do not agree: 192.0.2.2:53 gives 203.0.113.9, 192.0.2.1:53 gives 192.0.2.11") {
+			t.Errorf("%t: %s, %s\n%s", rotates, v.Confidence, v.Unproven, describe(r))
+		}
+	}
+}
+
+// TestATruncatedAnswerIsNamed: the server answered, and only the query over TCP failed.
+func TestATruncatedAnswerIsNamed(t *testing.T) {
+	r := walkWith(t, answers{reach: func(f *diag.Fact) {
+		failWith(diag.DNSRefused, "dns")(f)
+		f.DNS = &diag.DNSFacts{Name: "api.test", Server: "192.0.2.1:53", Truncated: true}
+	}})
+	if text := hopOf(r, diag.HopNodeRuntimeAPI).Text; !strings.Contains(text, "its answer over UDP is truncated") {
+		t.Error(text)
+	}
+}
