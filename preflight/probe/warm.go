@@ -15,8 +15,8 @@ import (
 // it, and the rest of a request's time is enough to tell a dead network from a slow server.
 const suspicion = 500 * time.Millisecond
 
-// Warm opens a connection for req and keeps it for the next request with the same route: a WebSocket whose token is
-// still being minted then needs no handshake. The fact describes how the connection was opened.
+// Warm opens a connection for req and keeps it for the next request with the same route. The fact describes how the
+// connection was opened.
 func (p *Prober) Warm(ctx context.Context, req diag.Request) diag.Fact {
 	return p.measure(ctx, req, (*Prober).warm)
 }
@@ -32,6 +32,11 @@ func (p *Prober) warm(ctx context.Context, req diag.Request, f *diag.Fact) {
 	c.leave()
 }
 
+// once reports whether a request may have an effect, so that it is not sent again. A server may close a kept connection
+// in the moment in which a request arrives, which is no fault of either; such a request therefore gets its own
+// connection.
+func once(req diag.Request) bool { return !idempotent(req.Method) || req.Op == diag.OpSession }
+
 // arrive gets a link: a kept one, or a new one through all phases. It looks up the name in any case, so that an older
 // connection never hides that the name is gone or resolves elsewhere. A kept link adds the facts of its handshake,
 // without durations, since those phases were not measured now.
@@ -45,7 +50,10 @@ func (c *climb) arrive(ctx context.Context) (warm, ok bool) {
 	if c.req.Fresh {
 		return false, c.connect(ctx) && c.secure(ctx)
 	}
-	l := c.p.pool.take(c.key(), c.addrs)
+	var l *link
+	if !once(c.req) {
+		l = c.p.pool.take(c.key(), c.addrs)
+	}
 	if l == nil {
 		return false, c.dialOwn(ctx)
 	}
@@ -83,7 +91,7 @@ func (c *climb) overKept(ctx context.Context, warm bool, exchange func() error) 
 	beside := settle()
 	switch {
 	case err == nil:
-	case broken(err) && ctx.Err() == nil && idempotent(c.req.Method):
+	case broken(err) && ctx.Err() == nil && !once(c.req):
 		c.leave()
 		if !c.up(ctx) {
 			return false, nil

@@ -30,8 +30,13 @@ func TestConnectionsAreKept(t *testing.T) {
 	if f := p.Run(context.Background(), req); !f.Passed() || f.TCP.Reused || f.DNS == nil || f.TLS.DurationMS == 0 {
 		t.Fatalf("cold: %s %+v", f.Failure, f)
 	}
+	post := req
+	post.Target, post.Method, post.Body = s.URL+"/b", "POST", "{}"
+	if f := p.Run(context.Background(), post); !f.Passed() || f.TCP.Reused || f.TLS.DurationMS == 0 {
+		t.Errorf("a POST has its own connection: %s %+v %+v", f.Failure, f.TCP, f.TLS)
+	}
 	warm := req
-	warm.Target, warm.Method, warm.Body = s.URL+"/b", "POST", "{}"
+	warm.Target = s.URL + "/b"
 	f := p.Run(context.Background(), warm)
 	if !f.Passed() || !f.TCP.Reused || f.TCP.DurationMS != 0 || f.DNS == nil || f.TLS == nil || f.TLS.DurationMS != 0 ||
 		!f.TLS.Verified {
@@ -48,7 +53,7 @@ func TestConnectionsAreKept(t *testing.T) {
 			t.Errorf("%s measures its phase again: %s %+v", op, f.Failure, f.TCP)
 		}
 	}
-	if len(peers) != 2 {
+	if len(peers) != 3 {
 		t.Errorf("connections: %v", peers)
 	}
 }
@@ -102,18 +107,40 @@ func TestRotatedCertificateEndsKeptConnections(t *testing.T) {
 	}
 }
 
+// TestRequestWithAnEffectMeetsNoClosingConnection: a server ends a kept connection in the moment in which the next
+// request arrives. A task, a token or a session is not asked for twice, so none of them may use that connection.
+func TestRequestWithAnEffectMeetsNoClosingConnection(t *testing.T) {
+	noLeaks(t)
+	addr := wired(t, func(c net.Conn) {
+		readSome(c)
+		_, _ = c.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"))
+		readSome(c)
+	})
+	for _, req := range []diag.Request{{Op: diag.OpHTTP, Method: "POST", Body: "{}"}, {Op: diag.OpSession}} {
+		p := newProber(t)
+		req.Target = "http://" + addr + "/"
+		if f := p.Run(context.Background(), diag.Request{Op: diag.OpHTTP, Target: req.Target}); !f.Passed() {
+			t.Fatalf("%s %s", f.Failure, f.Detail)
+		}
+		f := p.Run(context.Background(), req)
+		if f.TCP.Reused || f.HTTP == nil || f.HTTP.Status != 200 {
+			t.Errorf("%s %s: %s %s %+v", req.Op, req.Method, f.Failure, f.Detail, f.TCP)
+		}
+	}
+}
+
 func TestWarmConnectionServesAWebSocket(t *testing.T) {
 	noLeaks(t)
 	ca := newAuthority(t, "ca")
 	s := site(t, ca.leaf(t, leafOf{}), gateway(t, wsAccept(), ttyOf("/bin/sh", "-i")))
 	p := newProber(t)
-	req := wsRequest(diag.OpSession, s.URL, ca)
+	req := wsRequest(diag.OpWS, s.URL, ca)
 	cold := req
 	cold.Token = diag.Secret{} // not minted yet
 	if f := p.Warm(context.Background(), cold); !f.Passed() || f.TLS == nil || f.WS != nil {
 		t.Fatalf("warming: %s %s", f.Failure, f.Detail)
 	}
-	if f := p.Run(context.Background(), req); !f.Passed() || !f.TCP.Reused || !f.PTY.NonceOK {
+	if f := p.Run(context.Background(), req); !f.Passed() || !f.TCP.Reused || !f.WS.Upgraded {
 		t.Errorf("warm: %s %s %+v", f.Failure, f.Detail, f.TCP)
 	}
 	if f := p.Run(context.Background(), req); !f.Passed() || f.TCP.Reused {
@@ -224,8 +251,7 @@ func TestKeptConnectionHidesNoDeadNetwork(t *testing.T) {
 	}
 }
 
-// TestGoodbyeEndsKeptConnection: a TLS server that ends an idle connection says so in bytes that wait before the end. A
-// POST over it would be lost, and is not repeated.
+// TestGoodbyeEndsKeptConnection: a TLS server that ends an idle connection says so in bytes that wait before the end.
 func TestGoodbyeEndsKeptConnection(t *testing.T) {
 	noLeaks(t)
 	ca := newAuthority(t, "ca")
