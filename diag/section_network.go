@@ -104,6 +104,11 @@ type TCPFacts struct {
 	// the SYN, minus spurious retransmissions. Absent if the kernel does not report it.
 	Resent *int64 `json:"resent,omitempty"`
 
+	// the machine whose ICMP error "administratively prohibited" ended the attempt, other than this one
+	ProhibitedBy string `json:"prohibited_by,omitempty"`
+	// this machine refused the attempt: the kernel reports no ICMP error of another one
+	RefusedHere bool `json:"refused_here,omitempty"`
+
 	// Attempts are the addresses that were dialled, in order, at most MaxAttempts; empty if the name has only one
 	// address.
 	Attempts []TCPAttempt `json:"attempts,omitempty"`
@@ -115,7 +120,8 @@ func (t *TCPFacts) Words() []Line {
 	if t.Resent != nil && *t.Resent > 0 {
 		again = fmt.Sprintf("%d segments sent again", *t.Resent)
 	}
-	lines := []Line{line("tcp", t.Remote, pair("from ", t.Local), took(t.DurationMS), again)}
+	lines := []Line{line("tcp", t.Remote, pair("from ", t.Local), took(t.DurationMS), again,
+		pair("prohibited by ", t.ProhibitedBy))}
 	for _, a := range t.Attempts {
 		outcome := string(a.Failure)
 		switch {

@@ -92,6 +92,9 @@ func operatorsOwn(c *Case, f *diag.Fact) *diag.Finding {
 		if inPhase(f, "config") {
 			why = "the login was not attempted"
 		}
+	case unknownRefuser(f):
+		why = "a policy refuses the connection: this machine's, or that of a router on the path, which is the same errno " +
+			"over IPv6"
 	case f.Failure == diag.TCPDenied, f.Failure == diag.TCPNetUnreachable:
 		why = "this machine has no route to the node's network"
 	case f.Failure == diag.TCPNoRoute && !silentNode(c):

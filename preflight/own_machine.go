@@ -3,6 +3,7 @@ package preflight
 import (
 	"cmp"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 
@@ -76,6 +77,11 @@ func denied(c *Case, f *diag.Fact) *diag.Finding {
 		out.Text += "; " + deniers(d)
 		return out
 	}
+	found := len(d.PacketFilters) > 0 || d.Route != "" || len(d.CgroupFilters) > 0 || d.Seccomp == "filter"
+	if unknownRefuser(f) && !found {
+		return new(undecided(f, "a policy refuses the %s's connection to %s: its own, or that of a router on the path, "+
+			"which is the same errno over IPv6: %s; %s", f.Vantage, askedOf(f), saw(f), deniers(d)))
+	}
 	shared := len(d.PacketFilters) > 0 || d.Route != ""
 	heard := agentHeard(c, f)
 	if f.Vantage == Node && heard == "" && (shared || (len(d.CgroupFilters) == 0 && d.Seccomp != "filter")) {
@@ -92,6 +98,24 @@ func denied(c *Case, f *diag.Fact) *diag.Finding {
 		out.Because += "; " + heard
 	}
 	return &out
+}
+
+// unknownRefuser reports whether an EACCES over IPv6 may come from an ICMP error of another machine: the kernel did not
+// report who refused.
+func unknownRefuser(f *diag.Fact) bool {
+	remote := ""
+	switch {
+	case f.Errno != "EACCES":
+		return false
+	case f.TCP != nil && f.TCP.RefusedHere:
+		return false
+	case f.TCP != nil:
+		remote = f.TCP.Remote
+	case f.DNS != nil:
+		remote = f.DNS.Server
+	}
+	host, _, err := net.SplitHostPort(remote)
+	return err == nil && six(host)
 }
 
 // networkOf names the network in which a probe of the node ran.

@@ -115,6 +115,9 @@ func saw(f *diag.Fact) string {
 	}
 	if f.TCP != nil && f.Phase == "tcp" {
 		more = append(more, dialled(f)...)
+		if f.TCP.ProhibitedBy != "" {
+			more = append(more, f.TCP.ProhibitedBy+" answers that it is administratively prohibited (ICMPv6)")
+		}
 	}
 	if len(more) > 0 {
 		text += " (" + strings.Join(more, ", ") + ")"

@@ -72,6 +72,9 @@ func errnoWord(err error) diag.Failure {
 	case e == syscall.EAFNOSUPPORT && noSuchFamily(err):
 		return diag.TCPNetUnreachable
 	}
+	if p, ok := errors.AsType[*prohibited](err); ok && p.elsewhere() {
+		return diag.TCPNoRoute // as over IPv4, where the errno says so
+	}
 	return errnoWords[e]
 }
 

@@ -5,6 +5,7 @@ package probe
 import (
 	"context"
 	"errors"
+	"net"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -21,6 +22,12 @@ func (p *Prober) journal(_ context.Context, _ diag.Request, f *diag.Fact) { linu
 func (p *Prober) env(_ context.Context, _ diag.Request, f *diag.Fact)     { linuxOnly(f) }
 
 func linuxOnly(f *diag.Fact) { fail(f, "", diag.Unsupported, errLinuxOnly) }
+
+// dialAddress opens a connection as net.Dialer does.
+func dialAddress(ctx context.Context, network, address string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, network, address)
+}
 
 // hungUp is not known here.
 func hungUp(uintptr) bool { return false }

@@ -37,6 +37,7 @@ func (c *climb) connect(ctx context.Context) bool {
 		c.f.TCP.Attempts = attempts[:min(len(attempts), diag.MaxAttempts)]
 	}
 	if got.err != nil {
+		refusedBy(c.f.TCP, got.err)
 		c.stopped(ctx, phaseTCP, diag.TCPTimeout, connectWord(got.err), got.err)
 		return false
 	}
@@ -187,8 +188,7 @@ func (p *Prober) dial(ctx context.Context, network, address string) (net.Conn, e
 	if p.Dial != nil {
 		return p.Dial(ctx, network, address)
 	}
-	var d net.Dialer
-	return d.DialContext(ctx, network, address)
+	return dialAddress(ctx, network, address)
 }
 
 // sixFirst orders addresses as they are tried, each once.
