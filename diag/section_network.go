@@ -36,9 +36,9 @@ type DNSAnswer struct {
 	Name       string   `json:"name"`   // fully qualified
 	RCode      string   `json:"rcode,omitempty"`
 	Addresses  []string `json:"addresses,omitempty"`
-	Aliases    []string `json:"aliases,omitempty"`  // the CNAMEs in order; the last one has the addresses
-	TTL        *int64   `json:"ttl_s,omitempty"`    // how long the answer may be cached: the minimum of its records
-	Extended   []string `json:"extended,omitempty"` // extended DNS errors (RFC 8914), as "18 Prohibited: text"
+	Aliases    []string `json:"aliases,omitempty"`   // the CNAMEs in order; the last one has the addresses
+	TTL        *int64   `json:"ttl_s,omitempty"`     // how long the answer may be cached: the minimum of its records
+	Extended   []string `json:"extended,omitempty"`  // extended DNS errors (RFC 8914), as "18 Prohibited: text"
 	Truncated  bool     `json:"truncated,omitempty"` // as in DNSFacts
 	Failure    Failure  `json:"failure,omitempty"`
 	DurationMS Millis   `json:"duration_ms,omitempty"`
@@ -103,6 +103,11 @@ type TCPFacts struct {
 	// Resent is how many segments the kernel had retransmitted on this connection by the end of the request, including
 	// the SYN, minus spurious retransmissions. Absent if the kernel does not report it.
 	Resent *int64 `json:"resent,omitempty"`
+	// bytes arrived that follow missing ones, which had not arrived by the end of the request: packets of the answer are
+	// lost on the way back
+	Gap bool `json:"gap,omitempty"`
+	// the first bytes of an answer to this request arrived
+	AnswerBegan bool `json:"answer_began,omitempty"`
 
 	// the machine whose ICMP error "administratively prohibited" ended the attempt, other than this one
 	ProhibitedBy string `json:"prohibited_by,omitempty"`
@@ -114,6 +119,14 @@ type TCPFacts struct {
 	Attempts []TCPAttempt `json:"attempts,omitempty"`
 }
 
+// lacks is the text for an answer with a gap.
+func lacks(gap bool) string {
+	if gap {
+		return "part of the answer did not arrive"
+	}
+	return ""
+}
+
 // Words returns the connection, and the addresses that were dialled.
 func (t *TCPFacts) Words() []Line {
 	again := ""
@@ -121,7 +134,7 @@ func (t *TCPFacts) Words() []Line {
 		again = fmt.Sprintf("%d segments sent again", *t.Resent)
 	}
 	lines := []Line{line("tcp", t.Remote, pair("from ", t.Local), took(t.DurationMS), again,
-		pair("prohibited by ", t.ProhibitedBy))}
+		pair("prohibited by ", t.ProhibitedBy), lacks(t.Gap))}
 	for _, a := range t.Attempts {
 		outcome := string(a.Failure)
 		switch {

@@ -65,10 +65,12 @@ var signalRows = [...]SignalRow{
 		Title:  "The control plane API does not answer this operator",
 		Owners: Owners{"operator access", "control plane API"},
 		BySide: []SideOwners{
+			{SideNetwork, Owners{"environment networking", "operator access"}},
 			{SideOperator, Owners{"operator access"}},
 			{SidePlatform, Owners{"control plane API", "edge and route profile"}},
 		},
 		Recovery: []Step{
+			{Text: "find the link that drops large packets (ping with the don't-fragment bit and growing sizes, from both ends), and repair its MTU or let ICMP \"packet too big\" through", Side: SideNetwork},
 			{Text: "find the request in the logs of the edge and the API, by the correlation id {correlation_id}", Side: SidePlatform},
 			{Text: "check what the API depends on (database, queue, disk), restore it or its edge; nodes retry by themselves", Side: SidePlatform},
 			{Text: "if it does not answer from another network either, the API or its edge is down; fix that first", Commands: []string{"curl -sS -m 5 {api_base}/healthz"}, Side: SideOperator},
@@ -352,10 +354,12 @@ var signalRows = [...]SignalRow{
 		Title:  "The node cannot reach the platform's API",
 		Owners: Owners{"environment networking"},
 		BySide: []SideOwners{
+			{SideNetwork, Owners{"environment networking"}},
 			{SidePlatform, Owners{"control plane API", "edge and route profile"}},
 		},
 		Dashboard: AgentAPIUnreachable,
 		Recovery: []Step{
+			{Text: "find the link that drops large packets (ping with the don't-fragment bit and growing sizes, from both ends), and repair its MTU or let ICMP \"packet too big\" through", Side: SideNetwork},
 			{Text: "see which address the node gets for {api_host}", Commands: []string{"{exec} getent ahosts {api_host}"}, About: []Aspect{AboutName}},
 			{Text: "repair the name look-up: DNS server, resolver or hosts file of the node, or the name in the profile", About: []Aspect{AboutName}},
 			{Text: "until the DNS zone has the name, put the profile's private names into the node's hosts file", Commands: []string{"gpuaasctl node endpoints apply {target}"}, About: []Aspect{AboutName}},
@@ -524,10 +528,12 @@ var signalRows = [...]SignalRow{
 		Title:  "No terminal token is issued",
 		Owners: Owners{"control plane API", "allocation lifecycle"},
 		BySide: []SideOwners{
+			{SideNetwork, Owners{"environment networking", "operator access"}},
 			{SideEdge, Owners{"edge and route profile", "control plane API"}},
 		},
 		Terminal: TerminalFailed,
 		Recovery: []Step{
+			{Text: "find the link that drops large packets (ping with the don't-fragment bit and growing sizes, from both ends), and repair its MTU or let ICMP \"packet too big\" through", Side: SideNetwork},
 			{Text: "find out what answers in place of the API at {api_base}, and make it forward POST requests (a request filter, an address list or a route may block them)", Side: SideEdge},
 			{Text: "follow the correlation id {correlation_id} in the API's log; the error code of the answer says which check refused", Except: []string{"edge"}},
 			{Text: "repair session, role or project context of the request", Except: []string{"edge"}},
@@ -538,10 +544,14 @@ var signalRows = [...]SignalRow{
 	},
 	{
 		Signal: SigPublicRouteMissing, Reason: ReasonTerminalGatewayDown,
-		Title:    "The public route to the terminal gateway is missing",
-		Owners:   Owners{"edge and route profile"},
+		Title:  "The public route to the terminal gateway is missing",
+		Owners: Owners{"edge and route profile"},
+		BySide: []SideOwners{
+			{SideNetwork, Owners{"environment networking", "operator access"}},
+		},
 		Terminal: TerminalFailed,
 		Recovery: []Step{
+			{Text: "find the link that drops large packets (ping with the don't-fragment bit and growing sizes, from both ends), and repair its MTU or let ICMP \"packet too big\" through", Side: SideNetwork},
 			{Text: "check the health page, not the root", Commands: []string{"curl -sS -m 5 -i {terminal_base}/healthz"}},
 			{Text: "restore the edge's rule for this host, its health path and its WebSocket upgrade"},
 		},
@@ -549,10 +559,14 @@ var signalRows = [...]SignalRow{
 	},
 	{
 		Signal: SigUpgradeFailed, Reason: ReasonTerminalGatewayDown,
-		Title:    "The terminal gateway does not accept the browser's WebSocket",
-		Owners:   Owners{"terminal gateway", "edge"},
+		Title:  "The terminal gateway does not accept the browser's WebSocket",
+		Owners: Owners{"terminal gateway", "edge"},
+		BySide: []SideOwners{
+			{SideNetwork, Owners{"environment networking", "operator access"}},
+		},
 		Terminal: TerminalFailed,
 		Recovery: []Step{
+			{Text: "find the link that drops large packets (ping with the don't-fragment bit and growing sizes, from both ends), and repair its MTU or let ICMP \"packet too big\" through", Side: SideNetwork},
 			{Text: "read the gateway's log for session {session_id}, correlation id {correlation_id}"},
 			{Text: "restore the gateway's session store (Redis), or the gateway's connection to it", Only: []string{"session_store_unavailable"}},
 			{Text: "make the edge at {terminal_base} forward the Upgrade and Connection headers to the gateway", Only: []string{"upgrade_required"}},
@@ -578,10 +592,12 @@ var signalRows = [...]SignalRow{
 		Title:  "The node's terminal stream does not reach the gateway",
 		Owners: Owners{"node-facing terminal endpoint"},
 		BySide: []SideOwners{
+			{SideNetwork, Owners{"environment networking"}},
 			{SidePlatform, Owners{"terminal gateway"}},
 		},
 		Terminal: TerminalFailed,
 		Recovery: []Step{
+			{Text: "find the link that drops large packets (ping with the don't-fragment bit and growing sizes, from both ends), and repair its MTU or let ICMP \"packet too big\" through", Side: SideNetwork},
 			{Text: "see which address the node gets for {terminal_host}", Commands: []string{"{exec} getent ahosts {terminal_host}"}, About: []Aspect{AboutName}},
 			{Text: "repair the name look-up of {terminal_host} on the node", About: []Aspect{AboutName}},
 			{Text: "try the connection from the node", Commands: []string{"{exec} curl -sS -m 5 -o /dev/null {terminal_url}"}},
@@ -700,7 +716,11 @@ var signalRows = [...]SignalRow{
 		Signal: SigAppRouteFailed, Reason: ReasonAppRouteFailed,
 		Title:  "The user cannot reach the workload",
 		Owners: Owners{"proxy runtime", "app route"},
+		BySide: []SideOwners{
+			{SideNetwork, Owners{"environment networking", "operator access"}},
+		},
 		Recovery: []Step{
+			{Text: "find the link that drops large packets (ping with the don't-fragment bit and growing sizes, from both ends), and repair its MTU or let ICMP \"packet too big\" through", Side: SideNetwork},
 			{Text: "try the product URL", Commands: []string{"curl -sS -m 5 -i {app_url}"}},
 			{Text: "repair the proxy's rule for this workload; the node needs no recovery"},
 			{Text: "see what the platform recorded of the workload", Commands: []string{"gpuaasctl diag timeline {target} --allocation-id {allocation_id}"}},

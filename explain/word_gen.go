@@ -61,6 +61,7 @@ var vocabRows = [...]vocab{
 		{"control_plane", "the control plane, or the edge in front of it"},
 		{"edge", "between a browser and the terminal gateway"},
 		{"node_way", "between the terminal gateway and the node"},
+		{"network", "between the vantage and a server that answers it"},
 		{"agent", "the node's agent"},
 	}},
 	{"operation", "what a probe measures, the op of a request", []meaning{
@@ -492,6 +493,7 @@ var fieldRows = [...]field{
 	{"allocation_id", "Subject", "the allocation, by the platform's id"},
 	{"allocation_id", "EvidenceLine", "the allocation, by the platform's id"},
 	{"also", "HopResult", "further findings of the same hop"},
+	{"answer_began", "TCPFacts", "the first bytes of an answer to this request arrived"},
 	{"apiVersion", "Head", "the version of the document format; v1 only gains fields"},
 	{"at", "Baseline", "its start"},
 	{"at", "Fact", "the probing host's wall clock when the probe began"},
@@ -678,6 +680,7 @@ var fieldRows = [...]field{
 	{"from", "KernelLogFacts", "where it was, or since when"},
 	{"fs_type", "DiskFacts", "the type of the file system"},
 	{"further_commands", "NextStep", "FurtherCommands are the commands after the first, in order"},
+	{"gap", "TCPFacts", "bytes arrived that follow missing ones, which had not arrived by the end of the request: packets of the answer are lost on the way back"},
 	{"generation", "RecordEntry", "of the node's certificate"},
 	{"go_main", "BinaryFacts", "main package from the Go build info; absent without build info"},
 	{"gpu", "Fact", "what the node knows of its own GPUs"},

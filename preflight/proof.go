@@ -124,6 +124,8 @@ func (p *pair) doubt(c *Case, step string, main *diag.Fact) string {
 		return "the failing request waited less time than the passing one took"
 	case turnsDiffer(main) != "":
 		return "the name servers of the " + main.Vantage + " take turns and do not agree: " + turnsDiffer(main)
+	case slices.ContainsFunc(p.failing.runs, hasGap):
+		return "packets of the failing request's answer were lost"
 	case loss != "":
 		return "from the same vantage " + loss
 	case min(len(p.failing.runs), len(p.passing.runs)) < p.enough():

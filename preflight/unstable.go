@@ -80,13 +80,13 @@ func howMany(facts []*diag.Fact, is func(*diag.Fact) bool) (n int) {
 }
 
 // lostOnTheWay reports whether packets of an unanswered request were lost: the look-up or the connection attempt got no
-// answer, or the kernel had to send again.
-func lostOnTheWay(f *diag.Fact) bool { return inPhase(f, "dns", "tcp") || resent(f) }
+// answer, the kernel had to send again, or the answer has a gap.
+func lostOnTheWay(f *diag.Fact) bool { return inPhase(f, "dns", "tcp") || resent(f) || hasGap(f) }
 
 // fullyAcknowledged reports whether the far kernel accepted the connection and acknowledged all that was sent; false if
 // the near kernel does not report that.
 func fullyAcknowledged(f *diag.Fact) bool {
-	return !inPhase(f, "dns", "tcp") && f.TCP != nil && f.TCP.Resent != nil && *f.TCP.Resent == 0
+	return !inPhase(f, "dns", "tcp") && !hasGap(f) && f.TCP != nil && f.TCP.Resent != nil && *f.TCP.Resent == 0
 }
 
 // proof returns the proof of instability: the same request with both outcomes.
@@ -248,6 +248,9 @@ func judgeStability(c *Case, f *diag.Fact, out *diag.Finding) {
 		if u.lossy.onTheWay {
 			out.Culprit = lossOf(f.Vantage)
 		}
+	}
+	if out.Signal != diag.SigNetworkUnstable {
+		judgeLostAnswer(f, out)
 	}
 }
 

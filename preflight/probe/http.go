@@ -88,6 +88,7 @@ func (c *climb) ask(ctx context.Context, polls int) (*answer, bool) {
 		return nil, false
 	}
 	if err != nil {
+		c.f.TCP.AnswerBegan = c.link.answers
 		phase, word := exchangeWord(c.orHTTP2(ctx, err), c.link.cert, time.Now())
 		if polls > 1 && phase == phaseHTTP && timedOut(ctx, err) && time.Since(began) < hungAfter {
 			phase = phasePoll
@@ -181,6 +182,7 @@ func (c *climb) headers(r *http.Request) {
 
 // roundTrip writes r and reads the head of the answer. The body, if any, is read from the link.
 func (l *link) roundTrip(r *http.Request) (*http.Response, error) {
+	l.answers = false
 	writeErr := r.Write(l.conn)
 	// A server that refuses a client may close the connection before it reads the request; its answer can still be
 	// read.
@@ -190,6 +192,7 @@ func (l *link) roundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, cutShort(err)
 	}
+	l.answers = true
 	for range maxInformational {
 		if err := l.soundsLikeHTTP(); err != nil {
 			return nil, err

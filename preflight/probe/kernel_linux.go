@@ -1,6 +1,8 @@
 package probe
 
 import (
+	"unsafe"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -31,6 +33,24 @@ func resent(fd uintptr) (int64, bool) {
 		return 0, false
 	}
 	return max(0, int64(info.Total_retrans)-int64(info.Dsack_dups)), true
+}
+
+// gap reports whether bytes have arrived on a connection that follow missing ones: the kernel keeps them, and nothing
+// is left to read.
+func gap(fd uintptr) bool {
+	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil || info.Rcv_ooopack == 0 {
+		return false
+	}
+	unread, err := unix.IoctlGetInt(int(fd), unix.SIOCINQ)
+	if err != nil || unread > 0 {
+		return false
+	}
+	var memory [9]uint32 // SK_MEMINFO_VARS; the first is the memory of received data
+	size := uint32(unsafe.Sizeof(memory))
+	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_MEMINFO,
+		uintptr(unsafe.Pointer(&memory)), uintptr(unsafe.Pointer(&size)), 0) // x/sys/unix has no such call
+	return errno == 0 && memory[0] > 0
 }
 
 // hungUp reports whether the peer of a connection has ended its half, also where bytes still wait before that end.

@@ -150,32 +150,42 @@ func (c *climb) stopped(ctx context.Context, phase string, late, word diag.Failu
 	c.failed(phase, word, err)
 }
 
+// transport is what the kernel knows of a connection.
+type transport struct {
+	resent int64 // segments
+	gap    bool  // received bytes follow missing ones
+}
+
 // counted is a connection that reads its number of retransmitted segments before it is closed: the end of a request's
 // time closes it, and then the kernel no longer has the number.
 type counted struct {
 	*net.TCPConn
-	last atomic.Pointer[int64] // as it was closed
+	last atomic.Pointer[transport] // as it was closed
 }
 
 // Close implements net.Conn.
 func (k *counted) Close() error {
-	if n, ok := k.ask(); ok {
-		k.last.Store(&n)
+	if now, ok := k.ask(); ok {
+		k.last.Store(&now)
 	}
 	return k.TCPConn.Close()
 }
 
-// ask returns the number of retransmitted segments so far; false if the kernel does not report it.
-func (k *counted) ask() (n int64, ok bool) {
+// ask returns the state of the connection so far; false if the kernel does not report it.
+func (k *counted) ask() (now transport, ok bool) {
 	rc, err := k.SyscallConn()
 	if err != nil {
-		return 0, false
+		return now, false
 	}
-	_ = rc.Control(func(fd uintptr) { n, ok = resent(fd) })
-	return n, ok
+	_ = rc.Control(func(fd uintptr) {
+		now.resent, ok = resent(fd)
+		now.gap = gap(fd)
+	})
+	return now, ok
 }
 
-// countResent records how many segments the connection retransmitted during this request.
+// countResent records how many segments the connection retransmitted during this request, and whether an answer that
+// did not come has a gap.
 func (c *climb) countResent() {
 	conn, before := c.raw, int64(0)
 	if c.link != nil {
@@ -185,16 +195,16 @@ func (c *climb) countResent() {
 	if !ok || c.f.TCP == nil {
 		return
 	}
-	total, ok := k.ask()
+	now, ok := k.ask()
 	if last := k.last.Load(); !ok && last != nil {
-		total, ok = *last, true
+		now, ok = *last, true
 	}
 	if !ok {
 		return
 	}
-	c.f.TCP.Resent = new(total - before)
+	c.f.TCP.Resent, c.f.TCP.Gap = new(now.resent-before), now.gap && c.f.Failure.Silent()
 	if c.link != nil {
-		c.link.resent = total
+		c.link.resent = now.resent
 	}
 }
 

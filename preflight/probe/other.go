@@ -29,6 +29,9 @@ func dialAddress(ctx context.Context, network, address string) (net.Conn, error)
 	return d.DialContext(ctx, network, address)
 }
 
+// gap is not known here.
+func gap(uintptr) bool { return false }
+
 // hungUp is not known here.
 func hungUp(uintptr) bool { return false }
 

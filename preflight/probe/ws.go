@@ -51,6 +51,7 @@ func (c *climb) upgrade(ctx context.Context) *ws.Conn {
 	facts := &diag.WSFacts{DurationMS: diag.Measured(h.took)}
 	c.f.WS = facts
 	if h.broke != nil {
+		c.f.TCP.AnswerBegan = c.link.answers
 		phase, word := exchangeWord(c.orHTTP2(ctx, h.broke), c.link.cert, time.Now())
 		if phase == phaseHTTP {
 			phase = phaseWS
