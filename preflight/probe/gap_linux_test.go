@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -25,33 +24,39 @@ func TestAnswerWhoseLargePacketsAreLost(t *testing.T) {
 	}
 	addresses, conns, over := make(chan string), make(chan dialled), make(chan struct{})
 	serverAt := make(chan net.Listener, 1)
-	go func() { // sockets belong to the namespace of the thread that opens them; this one ends with its thread
-		runtime.LockOSThread()
-		defer close(serverAt)
+	serve := func() error { // sockets belong to the namespace of the thread that opens them
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return
+			return err
 		}
-		for _, args := range [][]string{{"link", "set", "lo", "mtu", "1500"}, {"link", "set", "lo", "up"}} {
-			if exec.Command("ip", args...).Run() != nil {
-				return
+		for _, args := range []string{"link set lo mtu 1500", "link set lo up"} {
+			if err := exec.Command("ip", strings.Fields(args)...).Run(); err != nil {
+				return err
 			}
 		}
 		nft := exec.Command("nft", "-f", "-")
 		nft.Stdin = strings.NewReader("table ip t { chain in { type filter hook input priority 0; " +
 			"tcp sport 4443 ip length > 1000 drop; }; }\n")
-		if nft.Run() != nil {
-			return
+		if err := nft.Run(); err != nil {
+			return err
 		}
 		l, err := net.Listen("tcp", "127.0.0.1:4443")
 		if err != nil {
-			return
+			return err
 		}
 		serverAt <- l
 		for a := range addresses {
 			conn, err := net.Dial("tcp", a)
 			conns <- dialled{conn, err}
 		}
+		return nil
+	}
+	go func() {
+		defer close(serverAt)
+		if err := onThread(serve); err != nil {
+			t.Log(err)
+		}
 	}()
+	defer close(addresses)
 	l := <-serverAt
 	if l == nil {
 		t.Skip("needs nft, ip and a network namespace")
