@@ -14,8 +14,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// behindRouter puts this thread into a network namespace whose router, behind a TUN device, answers each TCP segment over
-// IPv6 with an ICMPv6 error. One prefix has a route that prohibits.
+// behindRouter puts this thread into a network namespace whose router, behind a TUN device, answers each TCP segment
+// over IPv6 with an ICMPv6 error. One prefix has a route that prohibits.
 func behindRouter(from net.IP, code byte) (end func(), err error) {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		return nil, err
@@ -88,8 +88,8 @@ func icmp6(from, to net.IP, code byte, about []byte) []byte {
 	return append(p, body...)
 }
 
-// onThread calls do on a thread of its own, which ends with the namespaces that do made. It is never the process's first
-// thread, whose namespaces are those of /proc/self.
+// onThread calls do on a thread of its own, which ends with the namespaces that do made. It is never the process's
+// first thread, whose namespaces are those of /proc/self.
 func onThread(do func() error) error {
 	done := make(chan error)
 	go func() {
