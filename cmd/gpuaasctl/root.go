@@ -73,7 +73,7 @@ on a machine, 130 interrupted.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if version {
-				return printVersion(a, "text")
+				return printVersion(a, cmd, &cmdutil.OutputOptions{Output: "text"}, nil)
 			}
 			return cmd.Help()
 		},

@@ -26,10 +26,8 @@ var published = [...]struct {
 }
 
 func newSchema(a *cmdutil.App) *cobra.Command {
-	var kinds []string
 	long := "Prints the JSON Schema of a kind of document, or lists the kinds:\n"
 	for _, p := range published {
-		kinds = append(kinds, p.kind+"\t"+p.what)
 		long += "\n  " + p.kind + strings.Repeat(" ", 18-len(p.kind)) + p.what
 	}
 	return &cobra.Command{
@@ -44,20 +42,30 @@ An editor with a YAML language server completes and checks a drill whose first l
   gpuaasctl schema preflight-report
   gpuaasctl schema drill >drill.schema.json`,
 		Args:              cmdutil.Args(0, 1),
-		ValidArgsFunction: cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return a.Write([]byte(strings.ReplaceAll(strings.Join(kinds, "\n"), "\t", ": ") + "\n"))
-			}
-			plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "-", "")) }
-			var known []string
-			for _, p := range published {
-				if plain(p.kind) == plain(args[0]) { // DrillReport is the kind in its document
-					return a.Write([]byte(p.text()))
-				}
-				known = append(known, p.kind)
-			}
-			return cmdutil.Usagef("KIND: want %s, not %q%s", cmdutil.OneOf(known), args[0], strictyaml.Nearest(args[0], known))
-		},
+		ValidArgsFunction: cobra.FixedCompletions(kinds(), cobra.ShellCompDirectiveNoFileComp),
+		RunE:              cmdutil.Run(a, struct{}{}, writeSchema),
 	}
+}
+
+// kinds lists the kinds of documents, each with its description.
+func kinds() (all []string) {
+	for _, p := range published {
+		all = append(all, p.kind+"\t"+p.what)
+	}
+	return all
+}
+
+func writeSchema(a *cmdutil.App, _ *cobra.Command, _ struct{}, args []string) error {
+	if len(args) == 0 {
+		return a.Write([]byte(strings.ReplaceAll(strings.Join(kinds(), "\n"), "\t", ": ") + "\n"))
+	}
+	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "-", "")) }
+	var known []string
+	for _, p := range published {
+		if plain(p.kind) == plain(args[0]) { // DrillReport is the kind in its document
+			return a.Write([]byte(p.text()))
+		}
+		known = append(known, p.kind)
+	}
+	return cmdutil.Usagef("KIND: want %s, not %q%s", cmdutil.OneOf(known), args[0], strictyaml.Nearest(args[0], known))
 }

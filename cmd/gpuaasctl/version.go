@@ -14,22 +14,20 @@ import (
 )
 
 func newVersion(a *cmdutil.App) *cobra.Command {
-	var output string
+	o := &cmdutil.OutputOptions{}
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Example: `  gpuaasctl version
   gpuaasctl version -o json`,
 		Args: cmdutil.Args(0, 0),
-		RunE: func(*cobra.Command, []string) error {
-			return printVersion(a, output)
-		},
+		RunE: cmdutil.Run(a, o, printVersion),
 	}
-	cmdutil.FormatFlag(cmd, &output, "text", "text", "json")
+	cmdutil.FormatFlag(cmd, &o.Output, "text", "text", "json")
 	return cmd
 }
 
-func printVersion(a *cmdutil.App, output string) error {
+func printVersion(a *cmdutil.App, _ *cobra.Command, o *cmdutil.OutputOptions, _ []string) error {
 	v := struct {
 		diag.Head
 		Version string `json:"version"`
@@ -38,7 +36,7 @@ func printVersion(a *cmdutil.App, output string) error {
 		OS      string `json:"os"`
 		Arch    string `json:"arch"`
 	}{diag.NewHead("Version"), a.ToolVersion(), preflight.RulesVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH}
-	return a.Show(v, a.Look(output), func(w io.Writer, _ render.Options) error {
+	return a.Show(v, a.Look(o.Output), func(w io.Writer, _ render.Options) error {
 		fmt.Fprintf(w, "gpuaasctl %s (rules %s, %s %s/%s)\n", v.Version, v.Rules, v.Go, v.OS, v.Arch)
 		return nil
 	})

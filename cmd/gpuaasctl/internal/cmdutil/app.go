@@ -23,6 +23,9 @@ type App struct {
 	Quiet  bool   // --quiet: only documents, questions and errors
 	Color  string // --color: ColorAuto, ColorAlways or ColorNever; "" is ColorAuto
 	Built  string // the version set by the build; "" or "dev" if it set none
+
+	// Instead replaces the work of every command (see Run), so that a test sees the options of a command line.
+	Instead func(cmd *cobra.Command, options any, args []string) error
 }
 
 // Cleaned wraps stdout and stderr in cleaning writers: no control characters in a command's output reach a terminal,

@@ -52,6 +52,9 @@ func ChoiceFlag(cmd *cobra.Command, into *string, name, short, preset, usage str
 	Complete(cmd, name, allowed...)
 }
 
+// OutputOptions are the options of a command that has only -o.
+type OutputOptions struct{ Output string }
+
 // FormatFlag adds -o.
 func FormatFlag(cmd *cobra.Command, into *string, preset string, allowed ...string) {
 	ChoiceFlag(cmd, into, "output", "o", preset, "`FORMAT` of the output: "+OneOf(allowed), allowed...)

@@ -262,6 +262,16 @@ func Group(flags *pflag.FlagSet, heading string, names ...string) {
 	}
 }
 
+// Parent returns a command that has subcommands and shows its help.
+func Parent(use, short, long string, subcommands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long, Args: KnownCommand, SuggestionsMinimumDistance: 2,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(subcommands...)
+	return cmd
+}
+
 // KnownCommand refuses a word that is not a command of cmd, and suggests the closest one.
 func KnownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {

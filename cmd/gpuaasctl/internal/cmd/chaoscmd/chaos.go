@@ -19,26 +19,22 @@ import (
 
 // New returns the command with its subcommands.
 func New(a *cmdutil.App) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "chaos",
-		Short: "Drills: break something on purpose, check the verdict, revert it, prove that nothing is left",
-		Long: `A drill is a YAML file: one thing that is broken on a real machine, how independent probes see it, what the chain
+	return cmdutil.Parent("chaos",
+		"Drills: break something on purpose, check the verdict, revert it, prove that nothing is left",
+		`A drill is a YAML file: one thing that is broken on a real machine, how independent probes see it, what the chain
 must report by when, and what proves that it is over. The built-in ones are named by their id, your own by the path of
 their file or folder.
 
 Start with:  gpuaasctl chaos plan DRILL NODE, which writes nothing, then chaos run.`,
-		Args:                       cmdutil.KnownCommand,
-		SuggestionsMinimumDistance: 2,
-		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newChaosList(a), newChaosShow(a), newChaosValidate(a), newChaosPlan(a), newChaosRun(a, chaosRun),
-		newChaosReport(a), newChaosView(a), newChaosStatus(a), newChaosRevert(a), newChaosPanic(a), newChaosResidue(a),
-		newChaosSchema(a))
-	return cmd
+		newChaosList(a), newChaosShow(a), newChaosValidate(a), newChaosPlan(a), newChaosRun(a), newChaosReport(a),
+		newChaosView(a), newChaosStatus(a), newChaosRevert(a), newChaosPanic(a), newChaosResidue(a), newChaosSchema(a))
 }
 
+// schemaOptions choose the kind of document.
+type schemaOptions struct{ report, book bool }
+
 func newChaosSchema(a *cmdutil.App) *cobra.Command {
-	var report, book bool
+	o := &schemaOptions{}
 	cmd := &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of a drill's file, for editors, of a game day's, or of the report",
@@ -53,21 +49,23 @@ line is:
   gpuaasctl chaos schema --book >chaos-book.schema.json
   gpuaasctl chaos schema --report >drill-report.schema.json`,
 		Args: cmdutil.Args(0, 0),
-		RunE: func(*cobra.Command, []string) error {
-			switch {
-			case report && book:
-				return cmdutil.Usagef("--book or --report, not both")
-			case report:
-				return a.Write([]byte(schema.Report()))
-			case book:
-				return a.Write([]byte(schema.GameDay()))
-			}
-			return a.Write([]byte(schema.Scenario()))
-		},
+		RunE: cmdutil.Run(a, o, writeSchema),
 	}
-	cmd.Flags().BoolVar(&book, "book", false, "of a game day's file instead")
-	cmd.Flags().BoolVar(&report, "report", false, "of the report instead")
+	cmd.Flags().BoolVar(&o.book, "book", false, "of a game day's file instead")
+	cmd.Flags().BoolVar(&o.report, "report", false, "of the report instead")
 	return cmd
+}
+
+func writeSchema(a *cmdutil.App, _ *cobra.Command, o *schemaOptions, _ []string) error {
+	switch {
+	case o.report && o.book:
+		return cmdutil.Usagef("--book or --report, not both")
+	case o.report:
+		return a.Write([]byte(schema.Report()))
+	case o.book:
+		return a.Write([]byte(schema.GameDay()))
+	}
+	return a.Write([]byte(schema.Scenario()))
 }
 
 // readDrills reads the drills that name selects; an error is a usage error, since no machine has been contacted yet.

@@ -85,14 +85,14 @@ type fleetVerb func(site *ops.Site, ctx context.Context, of []chaos.Machine) *op
 func newFleet(a *cmdutil.App, deadline time.Duration, do fleetVerb, table fleetPage,
 	cmd *cobra.Command) *cobra.Command {
 	o := &fleetOptions{}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = cmdutil.Run(a, o, func(a *cmdutil.App, cmd *cobra.Command, o *fleetOptions, args []string) error {
 		o.only = append(o.only, args...)
 		doc, err := fleetReport(a, cmd, o, do)
 		if err != nil {
 			return err
 		}
 		return finish(a, cmd, doc, o.output, table)
-	}
+	})
 	o.flags(a, cmd, deadline)
 	return cmd
 }

@@ -21,9 +21,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/scenarios"
 )
 
+// listOptions choose what is listed.
+type listOptions struct {
+	output       string
+	kinds, books bool
+}
+
 func newChaosList(a *cmdutil.App) *cobra.Command {
-	var output string
-	var kinds, books bool
+	o := &listOptions{}
 	cmd := &cobra.Command{
 		Use:   "list [FILE|FOLDER]",
 		Short: "List drills, game days, or kinds of faults",
@@ -32,29 +37,31 @@ func newChaosList(a *cmdutil.App) *cobra.Command {
   gpuaasctl chaos list --books
   gpuaasctl chaos list ./our-drills -o json`,
 		Args: cmdutil.Args(0, 1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			switch {
-			case (kinds && books) || ((kinds || books) && len(args) > 0):
-				return cmdutil.Usagef("give --kinds, --books or a file, and only one")
-			case kinds:
-				return listKinds(a, output)
-			case books:
-				return listGameDays(a, output)
-			}
-			all, err := builtinDrills()
-			if len(args) == 1 {
-				all, err = readDrills(args[0])
-			}
-			if err != nil {
-				return err
-			}
-			return listDrills(a, all, output)
-		},
+		RunE: cmdutil.Run(a, o, chaosList),
 	}
-	cmd.Flags().BoolVar(&kinds, "kinds", false, "list the kinds of faults, with what reverts each by itself")
-	cmd.Flags().BoolVar(&books, "books", false, "list the built-in game days, with how many drills each has")
-	cmdutil.PageFlag(cmd, &output)
+	cmd.Flags().BoolVar(&o.kinds, "kinds", false, "list the kinds of faults, with what reverts each by itself")
+	cmd.Flags().BoolVar(&o.books, "books", false, "list the built-in game days, with how many drills each has")
+	cmdutil.PageFlag(cmd, &o.output)
 	return cmd
+}
+
+func chaosList(a *cmdutil.App, _ *cobra.Command, o *listOptions, args []string) error {
+	switch {
+	case (o.kinds && o.books) || ((o.kinds || o.books) && len(args) > 0):
+		return cmdutil.Usagef("give --kinds, --books or a file, and only one")
+	case o.kinds:
+		return listKinds(a, o.output)
+	case o.books:
+		return listGameDays(a, o.output)
+	}
+	all, err := builtinDrills()
+	if len(args) == 1 {
+		all, err = readDrills(args[0])
+	}
+	if err != nil {
+		return err
+	}
+	return listDrills(a, all, o.output)
 }
 
 // scenarioDocument is a drill as a document. The file itself has no head.
@@ -131,7 +138,7 @@ func listGameDays(a *cmdutil.App, output string) error {
 }
 
 func newChaosShow(a *cmdutil.App) *cobra.Command {
-	var output string
+	o := &cmdutil.OutputOptions{}
 	cmd := &cobra.Command{
 		Use:   "show DRILL",
 		Short: "Print a drill's file, as a template for your own",
@@ -139,28 +146,33 @@ func newChaosShow(a *cmdutil.App) *cobra.Command {
   gpuaasctl chaos show api-egress-blocked >our-egress.yaml`,
 		Args:              cmdutil.Args(1, 1),
 		ValidArgsFunction: completeDrill,
-		RunE: func(_ *cobra.Command, args []string) error {
-			s, err := oneDrill(args[0])
-			if err != nil {
-				return err
-			}
-			return a.Show(scenarioDocument{diag.NewHead(kindScenario), s}, a.Look(output),
-				func(w io.Writer, _ render.Options) error {
-					text, err := fs.ReadFile(scenarios.Files, args[0]+".yaml")
-					if err != nil { // a file of the user
-						text, err = os.ReadFile(s.File)
-					}
-					_, _ = w.Write(text)
-					return err
-				})
-		},
+		RunE:              cmdutil.Run(a, o, chaosShow),
 	}
-	cmdutil.FormatFlag(cmd, &output, "yaml", "yaml", cmdutil.FormatJSON)
+	cmdutil.FormatFlag(cmd, &o.Output, "yaml", "yaml", cmdutil.FormatJSON)
 	return cmd
 }
 
+func chaosShow(a *cmdutil.App, _ *cobra.Command, o *cmdutil.OutputOptions, args []string) error {
+	s, err := oneDrill(args[0])
+	if err != nil {
+		return err
+	}
+	return a.Show(scenarioDocument{diag.NewHead(kindScenario), s}, a.Look(o.Output),
+		func(w io.Writer, _ render.Options) error {
+			text, err := fs.ReadFile(scenarios.Files, args[0]+".yaml")
+			if err != nil { // a file of the user
+				text, err = os.ReadFile(s.File)
+			}
+			_, _ = w.Write(text)
+			return err
+		})
+}
+
+// validateOptions are the options of `chaos validate`.
+type validateOptions struct{ books, trusted []string }
+
 func newChaosValidate(a *cmdutil.App) *cobra.Command {
-	var books, trusted []string
+	o := &validateOptions{}
 	cmd := &cobra.Command{
 		Use:   "validate FILE|FOLDER|DRILL... | --book DAY",
 		Short: "Check drills and game days, without any machine",
@@ -174,42 +186,44 @@ write is refused when it has any.`,
   gpuaasctl chaos validate ./our-drills
   gpuaasctl chaos validate --book our-day.yaml`,
 		ValidArgsFunction: completeDrill,
-		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args)+len(books) == 0 {
-				return cmdutil.Usagef("which drill? Give files, folders or ids, or --book")
-			}
-			var out strings.Builder
-			var read []chaos.Scenario
-			for _, name := range books {
-				b, all, err := chaos.FindGameDay(scenarios.Files, name)
-				if err != nil {
-					return cmdutil.AsUsage(err)
-				}
-				fmt.Fprintf(&out, "game day %s: ok, with %d drills\n", b.Metadata.ID, len(all))
-				read = append(read, all...)
-				for _, s := range all {
-					out.WriteString(runsHere(s))
-				}
-			}
-			for _, name := range args {
-				all, err := readDrills(name)
-				if err != nil {
-					return err
-				}
-				read = append(read, all...)
-				for _, s := range all {
-					fmt.Fprintf(&out, "%s: ok\n%s", s.File, runsHere(s))
-				}
-			}
-			if err := mayRunHere(read, trusted); err != nil {
-				return err
-			}
-			return a.Write([]byte(out.String()))
-		},
+		RunE:              cmdutil.Run(a, o, chaosValidate),
 	}
-	trustFlag(cmd, &trusted)
-	cmd.Flags().StringArrayVar(&books, "book", nil,
+	trustFlag(cmd, &o.trusted)
+	cmd.Flags().StringArrayVar(&o.books, "book", nil,
 		"also check this game `DAY`, a built-in one or a file; may be given several times")
 	cmdutil.CompleteFunc(cmd, "book", func() []string { return chaos.GameDays(scenarios.Files) })
 	return cmd
+}
+
+func chaosValidate(a *cmdutil.App, _ *cobra.Command, o *validateOptions, args []string) error {
+	if len(args)+len(o.books) == 0 {
+		return cmdutil.Usagef("which drill? Give files, folders or ids, or --book")
+	}
+	var out strings.Builder
+	var read []chaos.Scenario
+	for _, name := range o.books {
+		b, all, err := chaos.FindGameDay(scenarios.Files, name)
+		if err != nil {
+			return cmdutil.AsUsage(err)
+		}
+		fmt.Fprintf(&out, "game day %s: ok, with %d drills\n", b.Metadata.ID, len(all))
+		read = append(read, all...)
+		for _, s := range all {
+			out.WriteString(runsHere(s))
+		}
+	}
+	for _, name := range args {
+		all, err := readDrills(name)
+		if err != nil {
+			return err
+		}
+		read = append(read, all...)
+		for _, s := range all {
+			fmt.Fprintf(&out, "%s: ok\n%s", s.File, runsHere(s))
+		}
+	}
+	if err := mayRunHere(read, o.trusted); err != nil {
+		return err
+	}
+	return a.Write([]byte(out.String()))
 }

@@ -44,9 +44,14 @@ func (o *drillOptions) flags(a *cmdutil.App, cmd *cobra.Command) {
 	cmdutil.CompleteFunc(cmd, "peer-id", func() []string { return a.NodeIDs(o.target.Profile.Name) })
 }
 
+// planOptions are the options of `chaos plan`.
+type planOptions struct {
+	drillOptions
+	output, facts string
+}
+
 func newChaosPlan(a *cmdutil.App) *cobra.Command {
-	o := &drillOptions{}
-	var output, facts string
+	o := &planOptions{}
 	cmd := &cobra.Command{
 		Use:   "plan DRILL [NODE [ALLOCATION]]",
 		Short: "Read the machines and print every step, what undo restores, and why it would be refused",
@@ -59,30 +64,32 @@ be asked.`,
   gpuaasctl chaos plan pty-delayed compute-node-01 alloc-01 -o json >plan.json
   gpuaasctl chaos plan our-egress.yaml compute-node-01 --profile lab --facts plan.json`,
 		Args: cmdutil.Args(1, 3),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := planDrill(a, cmd, o, args[0], args[1:], facts)
-			if err != nil {
-				return err
-			}
-			err = a.ShowPage(p.Redacted(), output, drillrender.Plan(&p)...)
-			if err == nil && len(p.Refused) > 0 {
-				err = &cmdutil.VerdictError{Code: cmdutil.ExitInconclusive}
-			}
-			return err
-		},
+		RunE: cmdutil.Run(a, o, chaosPlan),
 	}
 	o.flags(a, cmd)
 	trustFlag(cmd, &o.trusted)
 	cmd.Flags().Lookup("deadline").Usage = "end the reading of the machines after this `TIME`"
-	cmd.Flags().StringVar(&facts, "facts", "",
+	cmd.Flags().StringVar(&o.facts, "facts", "",
 		"plan from the facts in `FILE`, an earlier plan in JSON, and ask no machine")
-	cmdutil.PageFlag(cmd, &output)
+	cmdutil.PageFlag(cmd, &o.output)
 	return cmd
 }
 
+func chaosPlan(a *cmdutil.App, cmd *cobra.Command, o *planOptions, args []string) error {
+	p, err := planDrill(a, cmd, o, args[0], args[1:])
+	if err != nil {
+		return err
+	}
+	err = a.ShowPage(p.Redacted(), o.output, drillrender.Plan(&p)...)
+	if err == nil && len(p.Refused) > 0 {
+		err = &cmdutil.VerdictError{Code: cmdutil.ExitInconclusive}
+	}
+	return err
+}
+
 // planDrill makes a plan. It refuses everything that needs no machine to be checked before it contacts one.
-func planDrill(a *cmdutil.App, cmd *cobra.Command, o *drillOptions, name string, about []string,
-	factsFile string) (chaos.Plan, error) {
+func planDrill(a *cmdutil.App, cmd *cobra.Command, o *planOptions, name string,
+	about []string) (chaos.Plan, error) {
 	s, err := oneDrill(name)
 	if err != nil {
 		return chaos.Plan{}, err
@@ -90,8 +97,8 @@ func planDrill(a *cmdutil.App, cmd *cobra.Command, o *drillOptions, name string,
 	if err := mayRunHere([]chaos.Scenario{s}, o.trusted); err != nil {
 		return chaos.Plan{}, err
 	}
-	o.target.Nobody = factsFile != ""
-	session, on, err := drillSession(a, cmd, o, about)
+	o.target.Nobody = o.facts != ""
+	session, on, err := drillSession(a, cmd, &o.drillOptions, about)
 	if err != nil {
 		return chaos.Plan{}, err
 	}
@@ -100,8 +107,8 @@ func planDrill(a *cmdutil.App, cmd *cobra.Command, o *drillOptions, name string,
 		return chaos.Plan{}, err
 	}
 	run := ops.NewDrillID(time.Now())
-	if factsFile != "" {
-		facts, err := readFacts(cmd.Context(), a, factsFile)
+	if o.facts != "" {
+		facts, err := readFacts(cmd.Context(), a, o.facts)
 		if err != nil {
 			return chaos.Plan{}, err
 		}

@@ -12,10 +12,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
+// reportOptions choose the runs, and how their report is shown.
+type reportOptions struct {
+	output   string
+	list     bool
+	journals []string
+}
+
 func newChaosReport(a *cmdutil.App) *cobra.Command {
-	var output string
-	var list bool
-	var journals []string
+	o := &reportOptions{}
 	cmd := &cobra.Command{
 		Use:   "report [RUN|FILE...]",
 		Short: "Show the report of a run, also of one that was killed",
@@ -35,27 +40,29 @@ Exit codes are those of "gpuaasctl chaos run"; 2 for input that cannot be read.`
   gpuaasctl chaos report 261121-090312-ab12 --from-journal ./journal
   gpuaasctl chaos report --from-journal /mnt/var/lib/gpuaasctl/drill/261121-090312-ab12/journal`,
 		ValidArgsFunction: completeDrillRuns(a),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if list {
-				return listDrillRuns(a, args, journals, output)
-			}
-			r, _, err := drillReport(a, args, journals)
-			if err != nil {
-				return err
-			}
-			cmdutil.Outlive()
-			return a.Ended(cmdutil.DrillCode(r), writeDrills(a, r, output, fileOf(args)))
-		},
+		RunE:              cmdutil.Run(a, o, chaosReport),
 	}
-	cmd.Flags().BoolVar(&list, "list", false, "list the kept runs, the newest first")
-	journalFlag(cmd, &journals)
-	cmdutil.FormatFlag(cmd, &output, cmdutil.FormatTable, drillFormats()...)
+	cmd.Flags().BoolVar(&o.list, "list", false, "list the kept runs, the newest first")
+	o.journalFlag(cmd)
+	cmdutil.FormatFlag(cmd, &o.output, cmdutil.FormatTable, drillFormats()...)
 	return cmd
 }
 
+func chaosReport(a *cmdutil.App, _ *cobra.Command, o *reportOptions, args []string) error {
+	if o.list {
+		return listDrillRuns(a, o, args)
+	}
+	r, _, err := drillReport(a, args, o.journals)
+	if err != nil {
+		return err
+	}
+	cmdutil.Outlive()
+	return a.Ended(cmdutil.DrillCode(r), writeDrills(a, r, o.output, fileOf(args)))
+}
+
 // journalFlag adds --from-journal.
-func journalFlag(cmd *cobra.Command, journals *[]string) {
-	cmd.Flags().StringArrayVar(journals, "from-journal", nil,
+func (o *reportOptions) journalFlag(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&o.journals, "from-journal", nil,
 		"also read the machine's journal at `PATH`; may be given several times")
 }
 
@@ -107,12 +114,12 @@ func drillReport(a *cmdutil.App, names, journals []string) (*drill.Report, *sour
 }
 
 // listDrillRuns lists the kept runs.
-func listDrillRuns(a *cmdutil.App, args, journals []string, output string) error {
+func listDrillRuns(a *cmdutil.App, o *reportOptions, args []string) error {
 	switch {
-	case len(args)+len(journals) > 0:
+	case len(args)+len(o.journals) > 0:
 		return cmdutil.Usagef("--list: lists all kept runs, and takes none")
-	case output != cmdutil.FormatTable && output != cmdutil.FormatJSON:
-		return cmdutil.BadFormat(output, cmdutil.FormatTable, cmdutil.FormatJSON)
+	case o.output != cmdutil.FormatTable && o.output != cmdutil.FormatJSON:
+		return cmdutil.BadFormat(o.output, cmdutil.FormatTable, cmdutil.FormatJSON)
 	}
 	kept, err := keptRuns(a)
 	if err != nil {
@@ -127,5 +134,5 @@ func listDrillRuns(a *cmdutil.App, args, journals []string, output string) error
 		rows = append(rows, []string{began, k.Run, k.Scenario, k.Node,
 			diag.Millis(k.TookMS).Words(), string(k.Verdict.Word), k.Verdict.Text})
 	}
-	return a.ShowPage(kept, output, cmdutil.Table(rows))
+	return a.ShowPage(kept, o.output, cmdutil.Table(rows))
 }

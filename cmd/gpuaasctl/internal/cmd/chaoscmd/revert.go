@@ -14,9 +14,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
+// revertOptions are the options of `chaos revert`.
+type revertOptions struct {
+	fleetOptions
+	force bool
+}
+
 func newChaosRevert(a *cmdutil.App) *cobra.Command {
-	o := &fleetOptions{}
-	var force bool
+	o := &revertOptions{}
 	cmd := &cobra.Command{
 		Use:   "revert [RUN] [NODE...]",
 		Short: "Revert what drills have changed, on every machine of the profile",
@@ -30,30 +35,33 @@ Exit codes: 0 nothing is left, 5 a machine was not reached, 7 something is left.
 		Example: `  gpuaasctl chaos revert --profile lab
   gpuaasctl chaos revert 261121-091500-ab12 --profile lab
   gpuaasctl chaos revert 261121-091500-ab12 --profile lab --force`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			run, nodes, err := o.split(a, cmd, args)
-			if err != nil {
-				return err
-			}
-			o.only = append(o.only, nodes...)
-			if run != "" && !step.ValidName(run) {
-				return cmdutil.Usagef("%q is not the run of a drill (gpuaasctl chaos status lists them)", run)
-			}
-			doc, err := fleetReport(a, cmd, o, func(site *ops.Site, ctx context.Context, of []chaos.Machine) *ops.Fleet {
-				return site.Revert(ctx, of, run, force)
-			})
-			if err != nil {
-				return err
-			}
-			if run != "" && doc.Drills() == 0 && fleetCode(cmd.Context(), doc) == cmdutil.ExitPass {
-				return cmdutil.Usagef("no machine of the profile has a drill %s (gpuaasctl chaos status lists them)", run)
-			}
-			return finish(a, cmd, doc, o.output, revertPage)
-		},
+		RunE: cmdutil.Run(a, o, chaosRevert),
 	}
 	o.flags(a, cmd, 2*time.Minute)
-	cmd.Flags().BoolVar(&force, "force", false, "remove the traces of drills with a conflict as well")
+	cmd.Flags().BoolVar(&o.force, "force", false, "remove the traces of drills with a conflict as well")
 	return cmd
+}
+
+func chaosRevert(a *cmdutil.App, cmd *cobra.Command, o *revertOptions, args []string) error {
+	run, nodes, err := o.split(a, cmd, args)
+	if err != nil {
+		return err
+	}
+	o.only = append(o.only, nodes...)
+	if run != "" && !step.ValidName(run) {
+		return cmdutil.Usagef("%q is not the run of a drill (gpuaasctl chaos status lists them)", run)
+	}
+	revert := func(site *ops.Site, ctx context.Context, of []chaos.Machine) *ops.Fleet {
+		return site.Revert(ctx, of, run, o.force)
+	}
+	doc, err := fleetReport(a, cmd, &o.fleetOptions, revert)
+	if err != nil {
+		return err
+	}
+	if run != "" && doc.Drills() == 0 && fleetCode(cmd.Context(), doc) == cmdutil.ExitPass {
+		return cmdutil.Usagef("no machine of the profile has a drill %s (gpuaasctl chaos status lists them)", run)
+	}
+	return finish(a, cmd, doc, o.output, revertPage)
 }
 
 // split separates RUN from the machines that follow: the first word is RUN unless it is a machine of the profile.

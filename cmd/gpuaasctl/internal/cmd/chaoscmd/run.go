@@ -30,7 +30,7 @@ type runOptions struct {
 	output, report string
 }
 
-func newChaosRun(a *cmdutil.App, run func(*cmdutil.App, *cobra.Command, *runOptions, []string) error) *cobra.Command {
+func newChaosRun(a *cmdutil.App) *cobra.Command {
 	o := &runOptions{}
 	cmd := &cobra.Command{
 		Use:   "run (DRILL... | --book DAY) [NODE [ALLOCATION]]",
@@ -48,7 +48,7 @@ machine is not as it was, which wins over all others, 130 interrupted, 1 interna
 		Example: `  gpuaasctl chaos run api-egress-blocked compute-node-01 alloc-01
   gpuaasctl chaos run our-egress.yaml disk-full compute-node-01 --profile lab -o json --out drill.json
   gpuaasctl chaos run --book everything --seed 7 compute-node-01 alloc-01`,
-		RunE: func(cmd *cobra.Command, args []string) error { return run(a, cmd, o, args) },
+		RunE: cmdutil.Run(a, o, chaosRun),
 	}
 	o.drills.flags(a, cmd)
 	cmd.Flags().Lookup("deadline").Usage = "each walk ends after this `TIME`, and so does the reading of the machines " +

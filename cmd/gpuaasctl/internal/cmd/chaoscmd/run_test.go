@@ -1,7 +1,6 @@
 package chaoscmd
 
 import (
-	"io"
 	"slices"
 	"testing"
 
@@ -12,13 +11,13 @@ import (
 
 // TestRunOptions: how a command line is parsed into options, without a machine.
 func TestRunOptions(t *testing.T) {
-	a := &cmdutil.App{Stdout: io.Discard, Stderr: io.Discard, Env: func(string) string { return "" }}
 	var got *runOptions
 	var drills []string
-	cmd := newChaosRun(a, func(_ *cmdutil.App, _ *cobra.Command, o *runOptions, args []string) error {
-		got, drills = o, args
-		return nil
-	})
+	cmd := newChaosRun(&cmdutil.App{Env: func(string) string { return "" },
+		Instead: func(_ *cobra.Command, o any, args []string) error {
+			got, drills = o.(*runOptions), args
+			return nil
+		}})
 	cmd.SetArgs([]string{"disk-full", "api-egress-blocked", "--node-id", "n1", "--peer-id", "n2", "--allocation-id", "a1",
 		"--seed", "7", "--out", "r.json", "-o", "markdown"})
 	if err := cmd.ExecuteContext(t.Context()); err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 func newChaosView(a *cmdutil.App) *cobra.Command {
-	var journals []string
+	o := &reportOptions{}
 	cmd := &cobra.Command{
 		Use:   "view [RUN|FILE...]",
 		Short: "Move through a drill claim by claim, on a terminal",
@@ -32,24 +32,24 @@ Exit codes: 0 shown, 2 usage, no such report, or no terminal.`,
   gpuaasctl chaos view 261121-090312-ab12
   gpuaasctl chaos view drill.json`,
 		ValidArgsFunction: completeDrillRuns(a),
-		RunE:              func(cmd *cobra.Command, args []string) error { return viewDrill(a, cmd, args, journals) },
+		RunE:              cmdutil.Run(a, o, chaosView),
 	}
-	journalFlag(cmd, &journals)
+	o.journalFlag(cmd)
 	return cmd
 }
 
-// viewDrill shows the report of runs.
-func viewDrill(a *cmdutil.App, cmd *cobra.Command, args, journals []string) error {
+// chaosView shows the report of runs.
+func chaosView(a *cmdutil.App, cmd *cobra.Command, o *reportOptions, args []string) error {
 	in, out := cmdutil.Terminals(a)
 	if !tui.Possible(in, out) {
 		without := append([]string{"gpuaasctl", "chaos", "report"}, args...)
-		for _, j := range journals {
+		for _, j := range o.journals {
 			without = append(without, "--from-journal", j)
 		}
 		return &cmdutil.UsageError{Command: cmd.CommandPath(), Err: fmt.Errorf(
 			"chaos view needs a terminal on stdin and stdout; without one: %s", diag.Command(append(without, "-o", "full")...))}
 	}
-	r, of, err := drillReport(a, args, journals)
+	r, of, err := drillReport(a, args, o.journals)
 	if err != nil {
 		return err
 	}

@@ -67,8 +67,7 @@ type bundleOptions struct {
 	output  string
 }
 
-func newDiagBundle(a *cmdutil.App,
-	run func(*cmdutil.App, *cobra.Command, *bundleOptions, []string) error) *cobra.Command {
+func newDiagBundle(a *cmdutil.App) *cobra.Command {
 	o := &bundleOptions{}
 	cmd := &cobra.Command{
 		Use:   "bundle [NODE [ALLOCATION]]",
@@ -85,7 +84,7 @@ be written and the bundle is in $TMPDIR under the printed name, 130 interrupted 
 		Example: `  gpuaasctl diag bundle compute-node-01 alloc-01
   gpuaasctl diag bundle compute-node-01 --correlation-id ID --since 6h -O case-4711.tar.gz`,
 		Args: cmdutil.Args(0, 2),
-		RunE: func(cmd *cobra.Command, args []string) error { return run(a, cmd, o, args) },
+		RunE: cmdutil.Run(a, o, bundle),
 	}
 	o.history.flags(a, cmd)
 	cmdutil.OutFlag(cmd, &o.file, "write the archive to `FILE` (default: evidence-NODE-TIME.tar.gz here)")
@@ -196,7 +195,7 @@ func showBundle(a *cmdutil.App, m *evidence.Manifest, o *bundleOptions, size int
 }
 
 func newBundleVerify(a *cmdutil.App) *cobra.Command {
-	var output string
+	o := &cmdutil.OutputOptions{}
 	cmd := &cobra.Command{
 		Use:   "verify FILE",
 		Short: "Check a bundle against its manifest",
@@ -206,21 +205,23 @@ Exit codes: 0 it is as it was packed, 2 usage, or it cannot be read or is not a 
 (what differs is named; with -o json the document says so).`,
 		Example: `  gpuaasctl diag bundle verify case-4711.tar.gz`,
 		Args:    cmdutil.Args(1, 1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			m, damage := openBundle(args[0])
-			if damage != nil && !errors.As(damage, new(*cmdutil.FailedError)) {
-				return damage
-			}
-			said := page.Para{}
-			if damage == nil {
-				said.Text = fmt.Sprintf("%s is as it was packed: %d files about node %s, run %s", args[0], len(m.Files)+1,
-					m.NodeID, m.RunID)
-			}
-			return errors.Join(a.ShowPage(newVerified(args[0], m, damage), output, said), damage)
-		},
+		RunE:    cmdutil.Run(a, o, verify),
 	}
-	cmdutil.PageFlag(cmd, &output)
+	cmdutil.PageFlag(cmd, &o.Output)
 	return cmd
+}
+
+func verify(a *cmdutil.App, _ *cobra.Command, o *cmdutil.OutputOptions, args []string) error {
+	m, damage := openBundle(args[0])
+	if damage != nil && !errors.As(damage, new(*cmdutil.FailedError)) {
+		return damage
+	}
+	said := page.Para{}
+	if damage == nil {
+		said.Text = fmt.Sprintf("%s is as it was packed: %d files about node %s, run %s", args[0], len(m.Files)+1,
+			m.NodeID, m.RunID)
+	}
+	return errors.Join(a.ShowPage(newVerified(args[0], m, damage), o.Output, said), damage)
 }
 
 // verified is the JSON document of bundle verify: the manifest, and the damage of the archive. A manifest that cannot

@@ -33,8 +33,7 @@ type classified struct {
 	Classification *diag.Classification `json:"classification"`
 }
 
-func newDiagClassify(a *cmdutil.App,
-	run func(*cmdutil.App, *cobra.Command, *classifyOptions, []string) error) *cobra.Command {
+func newDiagClassify(a *cmdutil.App) *cobra.Command {
 	o := &classifyOptions{}
 	cmd := &cobra.Command{
 		Use:   "classify [NODE [ALLOCATION] | FILE]",
@@ -52,7 +51,7 @@ warning), 130 interrupted.`,
   gpuaasctl diag classify preflight.json -o json
   gpuaasctl diag classify /mnt/dead-node/var/lib/gpuaas/diag`,
 		Args: cmdutil.Args(0, 2),
-		RunE: func(cmd *cobra.Command, args []string) error { return run(a, cmd, o, args) },
+		RunE: cmdutil.Run(a, o, classify),
 	}
 	o.target.Flags(a, cmd)
 	f := cmd.Flags()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,9 +19,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
+// decodeOptions select the copy of a record, and how much of it is printed.
+type decodeOptions struct {
+	root, output string
+	limit        int
+}
+
 func newDiagDecode(a *cmdutil.App) *cobra.Command {
-	var root, output string
-	var limit int
+	o := &decodeOptions{}
 	cmd := &cobra.Command{
 		Use:   "decode FILE|FOLDER | --root FOLDER",
 		Short: "Read a record from a copy or from a dead node's disk",
@@ -34,36 +40,35 @@ Exit codes: 0 read, 2 usage, or FILE is not a record, 3 read, and the record is 
   gpuaasctl diag decode /mnt/copy/diag -o json
   gpuaasctl diag decode --root /mnt/dead-node`,
 		Args: cmdutil.Args(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkLimit(cmd, limit); err != nil {
-				return err
-			}
-			path := ""
-			if len(args) == 1 {
-				path = args[0]
-			}
-			if path == "" && root == "" {
-				return &cmdutil.UsageError{Err: errors.New("nothing to read: name a FILE, a FOLDER, or --root"),
-					Command: cmd.CommandPath()}
-			}
-			f, err := readRecordAt(root, path)
-			switch {
-			case err == nil:
-			case errors.Is(err, errNoRecord), root == "" && errors.Is(err, fs.ErrNotExist): // the caller named another file
-				return &cmdutil.UsageError{Err: err}
-			default:
-				return a.Unread(err)
-			}
-			return writeRecord(a, ops.NewRecord("", record.Newest(f, limit)), output)
-		},
+		RunE: cmdutil.Run(a, o, decode),
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().StringVar(&root, "root", "",
+	cmd.Flags().StringVar(&o.root, "root", "",
 		"`FOLDER` where the node's disk is mounted; FILE or FOLDER is then a path on that disk (default: "+
 			profile.DefaultAgentRecord+")")
-	limitFlag(cmd, &limit)
-	cmdutil.PageFlag(cmd, &output, cmdutil.FormatNDJSON)
+	limitFlag(cmd, &o.limit)
+	cmdutil.PageFlag(cmd, &o.output, cmdutil.FormatNDJSON)
 	return cmd
+}
+
+func decode(a *cmdutil.App, cmd *cobra.Command, o *decodeOptions, args []string) error {
+	if err := checkLimit(cmd, o.limit); err != nil {
+		return err
+	}
+	path := strings.Join(args, "")
+	if path == "" && o.root == "" {
+		return &cmdutil.UsageError{Err: errors.New("nothing to read: name a FILE, a FOLDER, or --root"),
+			Command: cmd.CommandPath()}
+	}
+	f, err := readRecordAt(o.root, path)
+	switch {
+	case err == nil:
+	case errors.Is(err, errNoRecord), o.root == "" && errors.Is(err, fs.ErrNotExist): // the caller named another file
+		return &cmdutil.UsageError{Err: err}
+	default:
+		return a.Unread(err)
+	}
+	return writeRecord(a, ops.NewRecord("", record.Newest(f, o.limit)), o.output)
 }
 
 // errNoRecord is wrapped by every error about a path without a record.

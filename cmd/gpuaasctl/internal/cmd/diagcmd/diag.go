@@ -10,10 +10,8 @@ import (
 
 // New returns the command with its subcommands.
 func New(a *cmdutil.App) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "diag",
-		Short: "Read a node's record, name the reason, collect the evidence",
-		Long: `For a node that sends no heartbeats, run in this order:
+	return cmdutil.Parent("diag", "Read a node's record, name the reason, collect the evidence",
+		`For a node that sends no heartbeats, run in this order:
 
   show       what its agent decided, and why; decode for a disk without its machine, watch to follow
   classify   the one reason, its owner, and what to do
@@ -21,13 +19,6 @@ func New(a *cmdutil.App) *cobra.Command {
   bundle     all evidence in one archive, for a ticket; timeline and export for the history alone
 
 None of them changes anything on the node. For repairs see "gpuaasctl node --help".`,
-		Args: cmdutil.KnownCommand,
-
-		SuggestionsMinimumDistance: 2,
-		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newDiagShow(a), newDiagWatch(a), newDiagDecode(a))
-	cmd.AddCommand(newDiagTrust(a), newDiagClassify(a, classify), newDiagBundle(a, bundle), newDiagTimeline(a),
-		newDiagExport(a))
-	return cmd
+		newDiagShow(a), newDiagWatch(a), newDiagDecode(a), newDiagTrust(a), newDiagClassify(a), newDiagBundle(a),
+		newDiagTimeline(a), newDiagExport(a))
 }

@@ -44,7 +44,7 @@ named on stderr), 130 interrupted.`,
 		Example: `  gpuaasctl diag export compute-node-01 --profile lab --since 24h >node.ndjson
   gpuaasctl diag export compute-node-01 --profile lab --follow --every 30s | collector`,
 		Args: cmdutil.Args(0, 2),
-		RunE: func(cmd *cobra.Command, args []string) error { return export(a, cmd, o, args) },
+		RunE: cmdutil.Run(a, o, export),
 	}
 	o.history.flags(a, cmd)
 	cmd.Flags().BoolVar(&o.follow, "follow", false, "continue, and write new events")

@@ -58,14 +58,14 @@ could be read, 130 interrupted.`,
 		Example: `  gpuaasctl diag show compute-node-01 --profile lab
   gpuaasctl diag show compute-node-01 --profile lab --limit 256 -o ndjson`,
 		Args: cmdutil.Args(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error { return showRecord(a, cmd, args, o) },
+		RunE: cmdutil.Run(a, o, showRecord),
 	}
 	o.flags(a, cmd, cmdutil.FormatTable, cmdutil.FormatJSON, cmdutil.FormatNDJSON, cmdutil.FormatMarkdown)
 	return cmd
 }
 
-func showRecord(a *cmdutil.App, cmd *cobra.Command, args []string, o *recordOptions) error {
-	s, err := recordTarget(a, cmd, args, o)
+func showRecord(a *cmdutil.App, cmd *cobra.Command, o *recordOptions, args []string) error {
+	s, err := recordTarget(a, cmd, o, args)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func showRecord(a *cmdutil.App, cmd *cobra.Command, args []string, o *recordOpti
 }
 
 // recordTarget checks the command line.
-func recordTarget(a *cmdutil.App, cmd *cobra.Command, args []string, o *recordOptions) (*ops.Session, error) {
+func recordTarget(a *cmdutil.App, cmd *cobra.Command, o *recordOptions, args []string) (*ops.Session, error) {
 	if err := checkLimit(cmd, o.limit); err != nil {
 		return nil, err
 	}

@@ -15,9 +15,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
+// timelineOptions select the history, or a bundle's.
+type timelineOptions struct {
+	historyOptions
+	output string
+}
+
 func newDiagTimeline(a *cmdutil.App) *cobra.Command {
-	o := &historyOptions{}
-	var output string
+	o := &timelineOptions{}
 	cmd := &cobra.Command{
 		Use:   "timeline [NODE [ALLOCATION] | BUNDLE]",
 		Short: "Join the evidence of all sources of a node into one timeline",
@@ -32,21 +37,19 @@ named), 130 interrupted.`,
   gpuaasctl diag timeline compute-node-01 --profile lab --correlation-id ID -o ndjson
   gpuaasctl diag timeline evidence-compute-node-01-20260101T000000Z.tar.gz --since 10m`,
 		Args: cmdutil.Args(0, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 && o.target.NodeID == "" && cmdutil.IsRecording(args[0]) {
-				return timelineOf(a, cmd, o, args[0], output)
-			}
-			return timeline(a, cmd, o, args, output)
-		},
+		RunE: cmdutil.Run(a, o, timeline),
 	}
 	o.flags(a, cmd)
 	cmd.ValidArgsFunction = a.CompleteNode(&o.target.Profile, true)
-	cmdutil.PageFlag(cmd, &output, cmdutil.FormatNDJSON)
+	cmdutil.PageFlag(cmd, &o.output, cmdutil.FormatNDJSON)
 	return cmd
 }
 
-// timeline asks every source now.
-func timeline(a *cmdutil.App, cmd *cobra.Command, o *historyOptions, args []string, output string) error {
+// timeline asks every source now, or reads a bundle.
+func timeline(a *cmdutil.App, cmd *cobra.Command, o *timelineOptions, args []string) error {
+	if len(args) == 1 && o.target.NodeID == "" && cmdutil.IsRecording(args[0]) {
+		return timelineOf(a, cmd, o, args[0])
+	}
 	s, err := o.prepare(a, cmd, args)
 	if err != nil {
 		return err
@@ -61,14 +64,14 @@ func timeline(a *cmdutil.App, cmd *cobra.Command, o *historyOptions, args []stri
 		return cmd.Context().Err()
 	}
 	noteMissing(a, e.Manifest)
-	if err := showTimeline(a, e.Timeline(), output); err != nil {
+	if err := showTimeline(a, e.Timeline(), o.output); err != nil {
 		return err
 	}
 	return gatheredCode(e.Manifest)
 }
 
 // timelineOf reads the history of a bundle. --since counts back from the end of the bundle.
-func timelineOf(a *cmdutil.App, cmd *cobra.Command, o *historyOptions, path, output string) error {
+func timelineOf(a *cmdutil.App, cmd *cobra.Command, o *timelineOptions, path string) error {
 	m, err := openBundle(path)
 	if err != nil {
 		return err
@@ -87,7 +90,7 @@ func timelineOf(a *cmdutil.App, cmd *cobra.Command, o *historyOptions, path, out
 			return &cmdutil.FailedError{Err: fmt.Errorf("%s: %s: %w", path, f.Path, err)}
 		}
 		noteMissing(a, m)
-		if err := showTimeline(a, evidence.Timeline{Clocks: m.Clocks, Events: events}.Narrow(q), output); err != nil {
+		if err := showTimeline(a, evidence.Timeline{Clocks: m.Clocks, Events: events}.Narrow(q), o.output); err != nil {
 			return err
 		}
 		return wholeCode(m)

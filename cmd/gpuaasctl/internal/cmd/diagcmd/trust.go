@@ -15,9 +15,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/trust"
 )
 
+// trustOptions select the node, or a recorded report.
+type trustOptions struct {
+	cmdutil.TargetOptions
+	output, replay string
+}
+
 func newDiagTrust(a *cmdutil.App) *cobra.Command {
-	o := &cmdutil.TargetOptions{}
-	var output, replay string
+	o := &trustOptions{}
 	cmd := &cobra.Command{
 		Use:   "trust [NODE|REPORT]",
 		Short: "Compare what a node and its platform trust, and name the first broken link",
@@ -32,37 +37,39 @@ Exit codes: 0 all links match, 2 usage or configuration, 3 a link does not match
   gpuaasctl diag trust compute-node-01 --profile lab -o json
   gpuaasctl diag trust preflight.json`,
 		Args: cmdutil.Args(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case replay != "" && len(args) > 0:
-				return cmdutil.Usagef("give NODE or --replay FILE, not both")
-			case replay != "":
-				return replayTrust(a, cmd.Context(), replay, output)
-			case len(args) > 0 && o.NodeID == "" && cmdutil.IsRecording(args[0]):
-				return replayTrust(a, cmd.Context(), args[0], output)
-			}
-			s, err := a.Target(cmd, o, args, ops.Target{})
-			if err != nil {
-				return err
-			}
-			if err := s.NeedHost(); err != nil &&
-				(s.Site().Profile.APIBase == "" || s.Site().Profile.OtherNodes(s.Subject().NodeID) != "") {
-				return err // with an API, and a profile without nodes, only the platform's half is explained
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), o.Deadline)
-			defer cancel()
-			r, err := s.Trust(ctx)
-			if err != nil {
-				return err
-			}
-			return showTrust(a, r, output)
-		},
+		RunE: cmdutil.Run(a, o, explainTrust),
 	}
 	o.Flags(a, cmd)
-	cmd.Flags().StringVar(&replay, "replay", "",
+	cmd.Flags().StringVar(&o.replay, "replay", "",
 		"explain the facts of a recorded report, in `FILE` (or - for stdin), in place of measuring")
-	cmdutil.PageFlag(cmd, &output)
+	cmdutil.PageFlag(cmd, &o.output)
 	return cmd
+}
+
+func explainTrust(a *cmdutil.App, cmd *cobra.Command, o *trustOptions, args []string) error {
+	switch {
+	case o.replay != "" && len(args) > 0:
+		return cmdutil.Usagef("give NODE or --replay FILE, not both")
+	case o.replay != "":
+		return replayTrust(a, cmd.Context(), o.replay, o.output)
+	case len(args) > 0 && o.NodeID == "" && cmdutil.IsRecording(args[0]):
+		return replayTrust(a, cmd.Context(), args[0], o.output)
+	}
+	s, err := a.Target(cmd, &o.TargetOptions, args, ops.Target{})
+	if err != nil {
+		return err
+	}
+	if err := s.NeedHost(); err != nil &&
+		(s.Site().Profile.APIBase == "" || s.Site().Profile.OtherNodes(s.Subject().NodeID) != "") {
+		return err // with an API, and a profile without nodes, only the platform's half is explained
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), o.Deadline)
+	defer cancel()
+	r, err := s.Trust(ctx)
+	if err != nil {
+		return err
+	}
+	return showTrust(a, r, o.output)
 }
 
 // replayTrust explains a report of `preflight` or of this command again. Nothing is measured.

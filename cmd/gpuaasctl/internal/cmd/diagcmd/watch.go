@@ -21,9 +21,14 @@ import (
 // watchEvery is how often a watched record is read: an agent writes a few entries a minute.
 const watchEvery = 2 * time.Second
 
+// watchOptions select the record, and how often it is read.
+type watchOptions struct {
+	recordOptions
+	every time.Duration
+}
+
 func newDiagWatch(a *cmdutil.App) *cobra.Command {
-	o := &recordOptions{}
-	every := watchEvery
+	o := &watchOptions{}
 	cmd := &cobra.Command{
 		Use:   "watch [NODE]",
 		Short: "Follow a node's diagnostic record",
@@ -41,31 +46,31 @@ Exit codes: 0 left by q, 2 usage or configuration, 5 the record could not be rea
 		Example: `  gpuaasctl diag watch compute-node-01 --profile lab
   gpuaasctl diag watch compute-node-01 --profile lab --limit 1 -o ndjson`,
 		Args: cmdutil.Args(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error { return watchRecord(a, cmd, args, o, every) },
+		RunE: cmdutil.Run(a, o, watchRecord),
 	}
 	o.flags(a, cmd, cmdutil.FormatTable, cmdutil.FormatNDJSON)
-	cmd.Flags().DurationVar(&every, "every", every, "look each `TIME`")
+	cmd.Flags().DurationVar(&o.every, "every", watchEvery, "look each `TIME`")
 	cmd.Flags().Lookup("deadline").Usage = "give up one attempt after this `TIME`"
 	return cmd
 }
 
-func watchRecord(a *cmdutil.App, cmd *cobra.Command, args []string, o *recordOptions, every time.Duration) error {
-	if every < 100*time.Millisecond || every > time.Hour {
-		return &cmdutil.UsageError{Err: fmt.Errorf("--every: want between 100ms and 1h, not %s", every),
+func watchRecord(a *cmdutil.App, cmd *cobra.Command, o *watchOptions, args []string) error {
+	if o.every < 100*time.Millisecond || o.every > time.Hour {
+		return &cmdutil.UsageError{Err: fmt.Errorf("--every: want between 100ms and 1h, not %s", o.every),
 			Command: cmd.CommandPath()}
 	}
-	s, err := recordTarget(a, cmd, args, o)
+	s, err := recordTarget(a, cmd, &o.recordOptions, args)
 	if err != nil {
 		return err
 	}
 	ctx := cmd.Context()
-	w := &watch{app: a, opts: o, limit: o.limit, node: s.Follow(ops.RecordOptions{Dir: o.dir}),
+	w := &watch{app: a, opts: &o.recordOptions, limit: o.limit, node: s.Follow(ops.RecordOptions{Dir: o.dir}),
 		seen: map[uint64]seenEntry{}}
 	defer func() { w.node.Close(ctx) }()
-	tick := time.NewTicker(every)
+	tick := time.NewTicker(o.every)
 	defer tick.Stop()
 	if in, out := cmdutil.Terminals(a); cmdutil.OnPage(o.output) && !a.Quiet && tui.Possible(in, out) {
-		return watchLive(ctx, a, s, w, every, tick.C, in, out)
+		return watchLive(ctx, a, s, w, o.every, tick.C, in, out)
 	}
 	if err := w.look(ctx); err != nil {
 		return a.Unread(err)

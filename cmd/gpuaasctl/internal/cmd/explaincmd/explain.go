@@ -27,9 +27,12 @@ type Document struct {
 	Kinds     []explain.Kind  `json:"kinds,omitempty"`
 }
 
+// explainOptions choose the kind of word.
+type explainOptions struct{ kind, output string }
+
 // New is the command.
 func New(a *cmdutil.App) *cobra.Command {
-	var kind, output string
+	o := &explainOptions{}
 	cmd := &cobra.Command{
 		Use:   "explain [WORD]",
 		Short: "Explain a word of any output, and what to do about it",
@@ -47,18 +50,18 @@ Exit codes: 0 explained, 2 no such word.`,
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return words(kind), cobra.ShellCompDirectiveNoFileComp
+			return words(o.kind), cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return run(a, cmd, args, kind, output) },
+		RunE: cmdutil.Run(a, o, run),
 	}
-	cmd.Flags().StringVar(&kind, "kind", "", "only as a word of this `KIND`; without WORD, list its words")
+	cmd.Flags().StringVar(&o.kind, "kind", "", "only as a word of this `KIND`; without WORD, list its words")
 	cmdutil.CompleteFunc(cmd, "kind", func() []string { return names(explain.Kinds()) })
-	cmdutil.FormatFlag(cmd, &output, formatText, formatText, cmdutil.FormatJSON, cmdutil.FormatMarkdown)
+	cmdutil.FormatFlag(cmd, &o.output, formatText, formatText, cmdutil.FormatJSON, cmdutil.FormatMarkdown)
 	return cmd
 }
 
-func run(a *cmdutil.App, cmd *cobra.Command, args []string, kind, output string) error {
-	kinds := explain.Kinds()
+func run(a *cmdutil.App, cmd *cobra.Command, o *explainOptions, args []string) error {
+	kind, kinds := o.kind, explain.Kinds()
 	if kind != "" && !slices.Contains(names(kinds), kind) {
 		return refuse(cmd, "no kind of words is called %q%s; there are %s", kind, meant(kind, names(kinds)),
 			cmdutil.OneOf(names(kinds)))
@@ -69,7 +72,7 @@ func run(a *cmdutil.App, cmd *cobra.Command, args []string, kind, output string)
 		if kind != "" {
 			doc.Kinds = slices.DeleteFunc(kinds, func(k explain.Kind) bool { return k.Name != kind })
 		}
-		return write(a, &doc, kindPage(doc.Kinds), output)
+		return write(a, &doc, kindPage(doc.Kinds), o.output)
 	}
 	doc.Entries = explain.Lookup(kind, args[0])
 	if others := explain.Lookup("", args[0]); len(doc.Entries) == 0 && len(others) > 0 {
@@ -88,7 +91,7 @@ func run(a *cmdutil.App, cmd *cobra.Command, args []string, kind, output string)
 	for i := range doc.Entries {
 		blocks = append(blocks, cmdutil.EntryPage(&doc.Entries[i])...)
 	}
-	return write(a, &doc, blocks, output)
+	return write(a, &doc, blocks, o.output)
 }
 
 func refuse(cmd *cobra.Command, format string, args ...any) error {

@@ -17,23 +17,15 @@ import (
 
 // New returns the command with its subcommands.
 func New(a *cmdutil.App) *cobra.Command {
-	cmd := parent("gpu", "Explain GPU errors, find them in a log, judge them by policies",
+	codes := cmdutil.Parent("xid", "XIDs and SXIDs: what they mean, and which a log has",
+		`What an error code means, what to do about it, and what each source has about it: the sources disagree, and none is
+left out. The tables are in this program.`,
+		newExplain(a), newList(a), newScan(a))
+	return cmdutil.Parent("gpu", "Explain GPU errors, find them in a log, judge them by policies",
 		`NVIDIA's driver reports errors as XIDs in the kernel log, and the NVSwitch driver as SXIDs. These commands explain the
 codes, find them in a log, and judge them by a policy, without a GPU and without a driver; status shows what the
-platform's policy makes of a node's GPUs.`)
-	codes := parent("xid", "XIDs and SXIDs: what they mean, and which a log has",
-		`What an error code means, what to do about it, and what each source has about it: the sources disagree, and none is
-left out. The tables are in this program.`)
-	codes.AddCommand(newExplain(a), newList(a), newScan(a))
-	cmd.AddCommand(newStatus(a), codes, newPolicy(a))
-	return cmd
-}
-
-func parent(use, short, long string) *cobra.Command {
-	return &cobra.Command{
-		Use: use, Short: short, Long: long, Args: cmdutil.KnownCommand, SuggestionsMinimumDistance: 2,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+platform's policy makes of a node's GPUs.`,
+		newStatus(a), codes, newPolicy(a))
 }
 
 // Entry is everything known about a code.
@@ -112,7 +104,7 @@ func lookup(given string) (Entry, error) {
 }
 
 func newExplain(a *cmdutil.App) *cobra.Command {
-	var output string
+	o := &cmdutil.OutputOptions{}
 	cmd := &cobra.Command{
 		Use:   "explain CODE",
 		Short: "Explain an XID or SXID: what follows, what to do, what each source has",
@@ -124,24 +116,26 @@ Exit codes: 0 explained, 2 no such code; the nearest ones are named.`,
   gpuaasctl gpu xid explain 20034
   gpuaasctl gpu xid explain 94 -o json`,
 		Args: cmdutil.Args(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := lookup(args[0])
-			if err != nil {
-				return &cmdutil.UsageError{Err: err, Command: "gpuaasctl gpu xid list"}
-			}
-			doc := Explanation{Head: diag.NewHead("XIDExplanation"), Tables: xid.Digest, Entry: e}
-			for _, s := range xid.Sources() {
-				for _, v := range e.Views {
-					if v.Source == s.ID {
-						doc.Sources = append(doc.Sources, s)
-					}
-				}
-			}
-			return a.ShowPage(doc, output, explained(&doc)...)
-		},
+		RunE: cmdutil.Run(a, o, explain),
 	}
-	cmdutil.PageFlag(cmd, &output)
+	cmdutil.PageFlag(cmd, &o.Output)
 	return cmd
+}
+
+func explain(a *cmdutil.App, _ *cobra.Command, o *cmdutil.OutputOptions, args []string) error {
+	e, err := lookup(args[0])
+	if err != nil {
+		return &cmdutil.UsageError{Err: err, Command: "gpuaasctl gpu xid list"}
+	}
+	doc := Explanation{Head: diag.NewHead("XIDExplanation"), Tables: xid.Digest, Entry: e}
+	for _, s := range xid.Sources() {
+		for _, v := range e.Views {
+			if v.Source == s.ID {
+				doc.Sources = append(doc.Sources, s)
+			}
+		}
+	}
+	return a.ShowPage(doc, o.Output, explained(&doc)...)
 }
 
 // scopeWords is a scope for people.

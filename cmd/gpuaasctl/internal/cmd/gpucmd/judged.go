@@ -12,10 +12,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
+// judgeOptions choose the evidence, and a second policy.
+type judgeOptions struct {
+	policyOptions
+	events, sample, shadow, name string
+	expected                     int
+}
+
 func newPolicyExplain(a *cmdutil.App) *cobra.Command {
-	k, output := &asker{app: a}, ""
-	var events, sample, shadow, cases, name string
-	expected := -1
+	o := &judgeOptions{policyOptions: policyOptions{asker: asker{app: a}}}
 	cmd := &cobra.Command{
 		Use:   "explain POLICY",
 		Short: "Judge evidence, and show which rule decided and what each rule came to",
@@ -27,51 +32,53 @@ Exit codes: 0 HEALTHY, 2 a file is not valid, 3 DEGRADED or UNHEALTHY, 5 UNKNOWN
   gpuaasctl gpu policy explain mine.yaml --cases mine.cases.yaml --case "fatal XID"
   gpuaasctl gpu policy explain default --case "warning heat" --shadow strict`,
 		Args: cmdutil.Args(1, 1), ValidArgsFunction: policyNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			if (name != "") == (sample != "" || events != "") {
-				return cmdutil.Usagef("give evidence: --sample and --events, or --case NAME")
-			}
-			q := policy.Request{Op: policy.OpJudge, Case: name}
-			var err error
-			if q.Policy, err = k.policyFile(ctx, args[0]); err != nil {
-				return err
-			}
-			if shadow != "" {
-				other, err := k.policyFile(ctx, shadow)
-				if err != nil {
-					return err
-				}
-				q.Shadow = &other
-			}
-			for path, into := range map[string]**policy.File{sample: &q.Sample, events: &q.Events, cases: &q.Cases} {
-				if *into, err = k.file(ctx, path); err != nil {
-					return err
-				}
-			}
-			if expected >= 0 {
-				q.Expected = &expected
-			}
-			r, err := k.ask(ctx, q)
-			if err != nil {
-				return err
-			}
-			doc := PolicyJudgement{Head: diag.NewHead("GPUJudgement"), Judgement: *r.Judgement, Shadow: r.Shadow}
-			doc.Differs = r.Shadow != nil && r.Shadow.Health != r.Judgement.Health
-			return a.Ended(codeOfHealth(r.Judgement.Health), a.ShowPage(doc, output, judged(&doc)...))
-		},
+		RunE: cmdutil.Run(a, o, policyExplain),
 	}
 	f := cmd.Flags()
-	f.StringVar(&sample, "sample", "", "`FILE` with a sample")
-	f.StringVar(&events, "events", "", "`FILE` with events, the oldest first")
-	f.StringVar(&cases, "cases", "", "`FILE` of cases (default: those of the built-in policy)")
-	f.StringVar(&name, "case", "", "`NAME` of the case to judge")
-	f.StringVar(&shadow, "shadow", "", "second `POLICY`, on which nothing acts")
-	f.IntVar(&expected, "gpus-expected", -1, "`NUMBER` of GPUs that the node should have")
+	f.StringVar(&o.sample, "sample", "", "`FILE` with a sample")
+	f.StringVar(&o.events, "events", "", "`FILE` with events, the oldest first")
+	f.StringVar(&o.cases, "cases", "", "`FILE` of cases (default: those of the built-in policy)")
+	f.StringVar(&o.name, "case", "", "`NAME` of the case to judge")
+	f.StringVar(&o.shadow, "shadow", "", "second `POLICY`, on which nothing acts")
+	f.IntVar(&o.expected, "gpus-expected", -1, "`NUMBER` of GPUs that the node should have")
 	f.Lookup("gpus-expected").DefValue = ""
-	k.flag(cmd)
-	cmdutil.PageFlag(cmd, &output)
+	o.flag(cmd)
+	cmdutil.PageFlag(cmd, &o.output)
 	return cmd
+}
+
+func policyExplain(a *cmdutil.App, cmd *cobra.Command, o *judgeOptions, args []string) error {
+	ctx := cmd.Context()
+	if (o.name != "") == (o.sample != "" || o.events != "") {
+		return cmdutil.Usagef("give evidence: --sample and --events, or --case NAME")
+	}
+	q := policy.Request{Op: policy.OpJudge, Case: o.name}
+	var err error
+	if q.Policy, err = o.policyFile(ctx, args[0]); err != nil {
+		return err
+	}
+	if o.shadow != "" {
+		other, err := o.policyFile(ctx, o.shadow)
+		if err != nil {
+			return err
+		}
+		q.Shadow = &other
+	}
+	for path, into := range map[string]**policy.File{o.sample: &q.Sample, o.events: &q.Events, o.cases: &q.Cases} {
+		if *into, err = o.file(ctx, path); err != nil {
+			return err
+		}
+	}
+	if o.expected >= 0 {
+		q.Expected = &o.expected
+	}
+	r, err := o.ask(ctx, q)
+	if err != nil {
+		return err
+	}
+	doc := PolicyJudgement{Head: diag.NewHead("GPUJudgement"), Judgement: *r.Judgement, Shadow: r.Shadow}
+	doc.Differs = r.Shadow != nil && r.Shadow.Health != r.Judgement.Health
+	return a.Ended(codeOfHealth(r.Judgement.Health), a.ShowPage(doc, o.output, judged(&doc)...))
 }
 
 func codeOfHealth(h policy.Health) int {

@@ -52,7 +52,7 @@ type Found struct {
 }
 
 func newScan(a *cmdutil.App) *cobra.Command {
-	var output string
+	o := &cmdutil.OutputOptions{}
 	cmd := &cobra.Command{
 		Use:   "scan LOG",
 		Short: "Find XIDs and SXIDs in a kernel log, and explain them",
@@ -66,21 +66,23 @@ undecided by its code alone, or the log is empty.`,
   gpuaasctl gpu xid scan - <kern.log
   gpuaasctl gpu xid scan /dev/kmsg -o json`,
 		Args: cmdutil.Args(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			doc := Scan{Head: diag.NewHead("XIDScan"), Tables: xid.Digest, Log: args[0], Errors: []Found{}}
-			tally, err := doc.read(cmd.Context(), a, args[0])
-			if err != nil {
-				return err
-			}
-			doc.Unkept = tally.Unkept
-			for _, e := range tally.Events {
-				doc.Errors = append(doc.Errors, foundOf(e))
-			}
-			return a.Ended(doc.code(), a.ShowPage(doc, output, doc.page()...))
-		},
+		RunE: cmdutil.Run(a, o, scan),
 	}
-	cmdutil.PageFlag(cmd, &output)
+	cmdutil.PageFlag(cmd, &o.Output)
 	return cmd
+}
+
+func scan(a *cmdutil.App, cmd *cobra.Command, o *cmdutil.OutputOptions, args []string) error {
+	doc := Scan{Head: diag.NewHead("XIDScan"), Tables: xid.Digest, Log: args[0], Errors: []Found{}}
+	tally, err := doc.read(cmd.Context(), a, args[0])
+	if err != nil {
+		return err
+	}
+	doc.Unkept = tally.Unkept
+	for _, e := range tally.Events {
+		doc.Errors = append(doc.Errors, foundOf(e))
+	}
+	return a.Ended(doc.code(), a.ShowPage(doc, o.Output, doc.page()...))
 }
 
 // read counts the errors of the log.

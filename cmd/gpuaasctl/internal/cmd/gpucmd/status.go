@@ -25,8 +25,14 @@ type Status struct {
 	preflight.GPUAdmission
 }
 
+// statusOptions select the node.
+type statusOptions struct {
+	cmdutil.TargetOptions
+	output string
+}
+
 func newStatus(a *cmdutil.App) *cobra.Command {
-	o, output := &cmdutil.TargetOptions{}, ""
+	o := &statusOptions{}
 	cmd := &cobra.Command{
 		Use:   "status [NODE]",
 		Short: "Show the health of a node's GPUs under a policy, and why",
@@ -40,35 +46,37 @@ UNHEALTHY, 5 UNKNOWN, or nothing could be read, 130 interrupted.`,
 		Example: `  gpuaasctl gpu status compute-node-01 --profile lab
   gpuaasctl gpu status compute-node-01 --profile lab -o json`,
 		Args: cmdutil.Args(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.Target(cmd, o, args, ops.Target{})
-			if err != nil {
-				return err
-			}
-			if p := s.Site(); p.Profile.GPU.Policy == "" && (p.Profile.APIBase == "" || p.Secrets.Token.IsZero()) {
-				return cmdutil.Usagef("the platform's judgement needs api_base and auth.token_file in the profile %s", p.Chosen)
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), o.Deadline)
-			defer cancel()
-			g, err := s.GPUs(ctx)
-			switch {
-			case cmd.Context().Err() != nil:
-				return cmd.Context().Err()
-			case errors.As(err, new(*ops.NotJudgedError)):
-				return &cmdutil.UsageError{Err: err}
-			case errors.As(err, new(*ops.UnreadError)):
-				cmdutil.SayError(a.Stderr, err)
-				return &cmdutil.VerdictError{Code: cmdutil.ExitInconclusive}
-			case err != nil:
-				return a.Worded(err)
-			}
-			doc := Status{Head: diag.NewHead("GPUAdmission"), GPUAdmission: *g}
-			return a.Ended(codeOfHealth(policy.Health(g.Health)), a.ShowPage(doc, output, statusPage(g)...))
-		},
+		RunE: cmdutil.Run(a, o, status),
 	}
 	o.Flags(a, cmd)
-	cmdutil.PageFlag(cmd, &output)
+	cmdutil.PageFlag(cmd, &o.output)
 	return cmd
+}
+
+func status(a *cmdutil.App, cmd *cobra.Command, o *statusOptions, args []string) error {
+	s, err := a.Target(cmd, &o.TargetOptions, args, ops.Target{})
+	if err != nil {
+		return err
+	}
+	if p := s.Site(); p.Profile.GPU.Policy == "" && (p.Profile.APIBase == "" || p.Secrets.Token.IsZero()) {
+		return cmdutil.Usagef("the platform's judgement needs api_base and auth.token_file in the profile %s", p.Chosen)
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), o.Deadline)
+	defer cancel()
+	g, err := s.GPUs(ctx)
+	switch {
+	case cmd.Context().Err() != nil:
+		return cmd.Context().Err()
+	case errors.As(err, new(*ops.NotJudgedError)):
+		return &cmdutil.UsageError{Err: err}
+	case errors.As(err, new(*ops.UnreadError)):
+		cmdutil.SayError(a.Stderr, err)
+		return &cmdutil.VerdictError{Code: cmdutil.ExitInconclusive}
+	case err != nil:
+		return a.Worded(err)
+	}
+	doc := Status{Head: diag.NewHead("GPUAdmission"), GPUAdmission: *g}
+	return a.Ended(codeOfHealth(policy.Health(g.Health)), a.ShowPage(doc, o.output, statusPage(g)...))
 }
 
 func statusPage(g *preflight.GPUAdmission) []page.Block {

@@ -15,8 +15,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
+// diffOptions are the options of `history diff`.
+type diffOptions struct{ output, fail string }
+
 func newHistoryDiff(a *cmdutil.App) *cobra.Command {
-	var output, fail string
+	o := &diffOptions{}
 	cmd := &cobra.Command{
 		Use:   "diff BEFORE AFTER",
 		Short: "Show what changed between two reports",
@@ -29,17 +32,16 @@ Exit codes: 0 compared, 2 usage, or a report that cannot be read, 5 the two do n
   gpuaasctl history diff golden/reports/healthy.json golden/reports/stale-ca-bundle.json -o json`,
 		Args:              cmdutil.Args(2, 2),
 		ValidArgsFunction: completeRuns(a, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return diffKept(a, cmd.Context(), args[0], args[1], output, fail)
-		},
+		RunE:              cmdutil.Run(a, o, diffKept),
 	}
-	cmdutil.FormatFlag(cmd, &output, cmdutil.FormatTable, cmdutil.FormatTable, cmdutil.FormatWide, cmdutil.FormatJSON)
-	cmdutil.ChoiceFlag(cmd, &fail, "fail-on", "", "", "exit 6 on `WHAT`: "+cmdutil.FailOnRegression,
+	cmdutil.FormatFlag(cmd, &o.output, cmdutil.FormatTable, cmdutil.FormatTable, cmdutil.FormatWide, cmdutil.FormatJSON)
+	cmdutil.ChoiceFlag(cmd, &o.fail, "fail-on", "", "", "exit 6 on `WHAT`: "+cmdutil.FailOnRegression,
 		cmdutil.FailOnRegression)
 	return cmd
 }
 
-func diffKept(a *cmdutil.App, ctx context.Context, before, after, output, fail string) error {
+func diffKept(a *cmdutil.App, cmd *cobra.Command, o *diffOptions, args []string) error {
+	ctx, before, after := cmd.Context(), args[0], args[1]
 	if before == "-" && after == "-" {
 		return cmdutil.Usagef("only one report can come from stdin")
 	}
@@ -58,20 +60,23 @@ func diffKept(a *cmdutil.App, ctx context.Context, before, after, output, fail s
 		diag.Head
 		*diag.Diff
 	}{diag.NewHead("PreflightDiff"), now.Diff}
-	err = a.Show(doc, a.Look(output), func(w io.Writer, o render.Options) error {
+	err = a.Show(doc, a.Look(o.output), func(w io.Writer, o render.Options) error {
 		return render.Diff(w, now.Diff, o)
 	})
 	if err != nil {
 		return err
 	}
-	if code := cmdutil.Regressed(now.Diff); fail == cmdutil.FailOnRegression && code != cmdutil.ExitPass {
+	if code := cmdutil.Regressed(now.Diff); o.fail == cmdutil.FailOnRegression && code != cmdutil.ExitPass {
 		return &cmdutil.VerdictError{Code: code}
 	}
 	return nil
 }
 
+// acceptOptions are the options of `history accept`.
+type acceptOptions struct{ not bool }
+
 func newHistoryAccept(a *cmdutil.App) *cobra.Command {
-	var not bool
+	o := &acceptOptions{}
 	cmd := &cobra.Command{
 		Use:   "accept RUN",
 		Short: "Accept a kept walk as a baseline although it regressed",
@@ -80,20 +85,22 @@ an operator accepts it. This command confirms that the change was intended. --no
 		Example:           `  gpuaasctl history accept 4ede6c6e`,
 		Args:              cmdutil.Args(1, 1),
 		ValidArgsFunction: completeRuns(a, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithHistory(cmd.Context(), func(ctx context.Context, s *history.Store) error {
-				run, err := s.Accept(ctx, args[0], !not)
-				if err != nil {
-					return &cmdutil.UsageError{Err: err, Command: "gpuaasctl history list"}
-				}
-				said := "is a baseline"
-				if not {
-					said = "is no baseline"
-				}
-				return a.Write(fmt.Appendf(nil, "%s %s\n", page.Clean(run), said))
-			})
-		},
+		RunE:              cmdutil.Run(a, o, accept),
 	}
-	cmd.Flags().BoolVar(&not, "not", false, "take it out of the baselines")
+	cmd.Flags().BoolVar(&o.not, "not", false, "take it out of the baselines")
 	return cmd
+}
+
+func accept(a *cmdutil.App, cmd *cobra.Command, o *acceptOptions, args []string) error {
+	return a.WithHistory(cmd.Context(), func(ctx context.Context, s *history.Store) error {
+		run, err := s.Accept(ctx, args[0], !o.not)
+		if err != nil {
+			return &cmdutil.UsageError{Err: err, Command: "gpuaasctl history list"}
+		}
+		said := "is a baseline"
+		if o.not {
+			said = "is no baseline"
+		}
+		return a.Write(fmt.Appendf(nil, "%s %s\n", page.Clean(run), said))
+	})
 }

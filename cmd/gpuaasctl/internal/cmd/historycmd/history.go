@@ -21,67 +21,66 @@ import (
 
 // New returns the command with its subcommands.
 func New(a *cmdutil.App) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "history",
-		Short: "List, show and compare kept reports",
-		Long: fmt.Sprintf(
+	return cmdutil.Parent("history", "List, show and compare kept reports",
+		fmt.Sprintf(
 			`Every finished preflight is kept on this machine, so that a later one can say what changed: the newest %d of each node
 and allocation, %d MiB in all, and always the last good one. %s=off or --no-save keeps nothing.
 
 RUN is a run id, or its end (the last eight letters).`, history.PerSubject, history.TotalBytes>>20, cmdutil.EnvHistory),
-		Args:                       cmdutil.KnownCommand,
-		SuggestionsMinimumDistance: 2,
-		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newHistoryList(a), newHistoryShow(a), newHistoryDiff(a), newHistoryAccept(a), newHistoryPrune(a),
-		newHistoryPath(a))
-	return cmd
+		newHistoryList(a), newHistoryShow(a), newHistoryDiff(a), newHistoryAccept(a), newHistoryPrune(a), newHistoryPath(a))
+}
+
+// listOptions choose the reports.
+type listOptions struct {
+	history.Filter
+	output string
 }
 
 func newHistoryList(a *cmdutil.App) *cobra.Command {
-	var output string
-	var f history.Filter
+	o := &listOptions{}
 	cmd := &cobra.Command{
 		Use:   "list [NODE [ALLOCATION]]",
 		Short: "List kept reports, the newest first",
 		Example: `  gpuaasctl history list compute-node-01
   gpuaasctl history list -o json | jq '.[] | select(.good) | .run_id'`,
 		Args: cmdutil.Args(0, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var err error
-			if len(args) > 0 {
-				f.Node, err = a.Node(cmd, args, f.Node, &profile.Profile{})
-			}
-			if err == nil {
-				f.Allocation, err = cmdutil.Allocation(cmd, args, f.Allocation)
-			}
-			if err != nil {
-				return err
-			}
-			if f.Limit < 0 {
-				return cmdutil.Usagef("--limit: want 0 (all) or more, not %d", f.Limit)
-			}
-			list := diag.Documents[history.Entry]{}
-			err = a.WithHistory(cmd.Context(), func(ctx context.Context, s *history.Store) (err error) {
-				list, err = s.List(ctx, f)
-				return err
-			})
-			if err != nil && !errors.Is(err, history.ErrNone) { // an empty history is an empty list
-				return err
-			}
-			return printHistory(a, list, output)
-		},
+		RunE: cmdutil.Run(a, o, list),
 	}
 	fl := cmd.Flags()
 	fl.SortFlags = false
-	fl.StringVar(&f.Environment, "profile", "", "only of the profile `NAME`")
-	fl.StringVar(&f.Node, "node-id", "", "the same as `NODE`, whatever it is called")
-	fl.StringVar(&f.Allocation, "allocation-id", "", "only of the allocation `ID`")
-	fl.IntVar(&f.Limit, "limit", 20, "at most `N`; 0: all")
-	cmdutil.PageFlag(cmd, &output)
+	fl.StringVar(&o.Environment, "profile", "", "only of the profile `NAME`")
+	fl.StringVar(&o.Node, "node-id", "", "the same as `NODE`, whatever it is called")
+	fl.StringVar(&o.Allocation, "allocation-id", "", "only of the allocation `ID`")
+	fl.IntVar(&o.Limit, "limit", 20, "at most `N`; 0: all")
+	cmdutil.PageFlag(cmd, &o.output)
 	cmdutil.CompleteFunc(cmd, "profile", a.ProfileNames)
 	cmd.ValidArgsFunction = a.CompleteNode(&cmdutil.ProfileFlags{}, false)
 	return cmd
+}
+
+func list(a *cmdutil.App, cmd *cobra.Command, o *listOptions, args []string) error {
+	var err error
+	if len(args) > 0 {
+		o.Node, err = a.Node(cmd, args, o.Node, &profile.Profile{})
+	}
+	if err == nil {
+		o.Allocation, err = cmdutil.Allocation(cmd, args, o.Allocation)
+	}
+	if err != nil {
+		return err
+	}
+	if o.Limit < 0 {
+		return cmdutil.Usagef("--limit: want 0 (all) or more, not %d", o.Limit)
+	}
+	kept := diag.Documents[history.Entry]{}
+	err = a.WithHistory(cmd.Context(), func(ctx context.Context, s *history.Store) (err error) {
+		kept, err = s.List(ctx, o.Filter)
+		return err
+	})
+	if err != nil && !errors.Is(err, history.ErrNone) { // an empty history is an empty list
+		return err
+	}
+	return printHistory(a, kept, o.output)
 }
 
 func printHistory(a *cmdutil.App, list diag.Documents[history.Entry], output string) error {
@@ -108,7 +107,7 @@ func baselineWord(e history.Entry) string {
 }
 
 func newHistoryShow(a *cmdutil.App) *cobra.Command {
-	var output string
+	o := &cmdutil.OutputOptions{}
 	cmd := &cobra.Command{
 		Use:   "show RUN",
 		Short: "Print a kept report as it was",
@@ -116,16 +115,18 @@ func newHistoryShow(a *cmdutil.App) *cobra.Command {
   gpuaasctl history show run-20261121T044638Z-4ede6c6e -o json >report.json`,
 		Args:              cmdutil.Args(1, 1),
 		ValidArgsFunction: completeRuns(a, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := kept(a, cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return a.ShowReport(r, output, "")
-		},
+		RunE:              cmdutil.Run(a, o, show),
 	}
-	cmdutil.FormatFlag(cmd, &output, cmdutil.FormatTable, cmdutil.Formats...)
+	cmdutil.FormatFlag(cmd, &o.Output, cmdutil.FormatTable, cmdutil.Formats...)
 	return cmd
+}
+
+func show(a *cmdutil.App, cmd *cobra.Command, o *cmdutil.OutputOptions, args []string) error {
+	r, err := kept(a, cmd.Context(), args[0])
+	if err != nil {
+		return err
+	}
+	return a.ShowReport(r, o.Output, "")
 }
 
 // kept returns one stored report. An unknown id is a usage error.
@@ -152,38 +153,45 @@ func keptOrFile(a *cmdutil.App, ctx context.Context, arg string) (*diag.Report, 
 	return cmdutil.Read(ctx, a, arg, a.JudgeAgain)
 }
 
+// pruneOptions choose what stays.
+type pruneOptions struct {
+	keep  int
+	older time.Duration
+}
+
 func newHistoryPrune(a *cmdutil.App) *cobra.Command {
-	var keep int
-	var older time.Duration
+	o := &pruneOptions{}
 	cmd := &cobra.Command{
 		Use:   "prune",
 		Short: "Delete reports, except the last good one of each subject",
 		Example: `  gpuaasctl history prune --older-than 720h
   gpuaasctl history prune --keep 0`,
 		Args: cmdutil.Args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if keep < 0 || older < 0 {
-				return cmdutil.Usagef("--keep and --older-than: want no negative values")
-			}
-			l := history.DefaultLimits()
-			l.PerSubject = keep
-			if older > 0 {
-				l.Before = diag.At(time.Now().Add(-older))
-			}
-			n, size := 0, int64(0)
-			err := a.WithHistory(cmd.Context(), func(ctx context.Context, s *history.Store) (err error) {
-				n, size, err = s.Prune(ctx, l)
-				return err
-			})
-			if err != nil && !errors.Is(err, history.ErrNone) {
-				return err
-			}
-			return a.Write(fmt.Appendf(nil, "forgot %d reports, %d KiB\n", n, (size+1023)/1024))
-		},
+		RunE: cmdutil.Run(a, o, prune),
 	}
-	cmd.Flags().IntVar(&keep, "keep", history.PerSubject, "reports of each node and allocation that stay: `N`")
-	cmd.Flags().DurationVar(&older, "older-than", 0, "also forget what ended longer ago than this `TIME`")
+	cmd.Flags().IntVar(&o.keep, "keep", history.PerSubject, "reports of each node and allocation that stay: `N`")
+	cmd.Flags().DurationVar(&o.older, "older-than", 0, "also forget what ended longer ago than this `TIME`")
 	return cmd
+}
+
+func prune(a *cmdutil.App, cmd *cobra.Command, o *pruneOptions, _ []string) error {
+	if o.keep < 0 || o.older < 0 {
+		return cmdutil.Usagef("--keep and --older-than: want no negative values")
+	}
+	l := history.DefaultLimits()
+	l.PerSubject = o.keep
+	if o.older > 0 {
+		l.Before = diag.At(time.Now().Add(-o.older))
+	}
+	n, size := 0, int64(0)
+	err := a.WithHistory(cmd.Context(), func(ctx context.Context, s *history.Store) (err error) {
+		n, size, err = s.Prune(ctx, l)
+		return err
+	})
+	if err != nil && !errors.Is(err, history.ErrNone) {
+		return err
+	}
+	return a.Write(fmt.Appendf(nil, "forgot %d reports, %d KiB\n", n, (size+1023)/1024))
 }
 
 func newHistoryPath(a *cmdutil.App) *cobra.Command {
@@ -192,14 +200,16 @@ func newHistoryPath(a *cmdutil.App) *cobra.Command {
 		Short:   "Print where the history is",
 		Example: `  gpuaasctl history path`,
 		Args:    cmdutil.Args(0, 0),
-		RunE: func(*cobra.Command, []string) error {
-			path, err := a.HistoryPath()
-			if err != nil {
-				return &cmdutil.UsageError{Err: err}
-			}
-			return a.Write([]byte(path + "\n"))
-		},
+		RunE:    cmdutil.Run(a, struct{}{}, historyPath),
 	}
+}
+
+func historyPath(a *cmdutil.App, _ *cobra.Command, _ struct{}, _ []string) error {
+	path, err := a.HistoryPath()
+	if err != nil {
+		return &cmdutil.UsageError{Err: err}
+	}
+	return a.Write([]byte(path + "\n"))
 }
 
 // completeRuns completes stored runs for up to n arguments.

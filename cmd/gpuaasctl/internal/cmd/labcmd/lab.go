@@ -20,36 +20,23 @@ import (
 
 // New returns the command with its subcommands.
 func New(a *cmdutil.App) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "lab",
-		Short: "A lab of real machines on this host, for practice",
-		Long: `A lab is a platform machine and a few nodes, each with its own systemd, sshd, journal, disk and network, as
+	return cmdutil.Parent("lab", "A lab of real machines on this host, for practice",
+		`A lab is a platform machine and a few nodes, each with its own systemd, sshd, journal, disk and network, as
 containers on this host. It needs root, and removes everything again with "lab down".
 
 Start with:  gpuaasctl lab up && gpuaasctl preflight --profile lab --node-id compute-node-01 --allocation-id alloc-01`,
-		Args:                       cmdutil.KnownCommand,
-		SuggestionsMinimumDistance: 2,
-		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newLabUp(a), newLabDown(a), newLabStatus(a), newLabSSH(a), newLabExec(a), newLabLogs(a),
-		newLabReboot(a), newLabSupervise(a))
-	return cmd
+		newLabUp(a), newLabDown(a), newLabStatus(a), newLabSSH(a), newLabExec(a), newLabLogs(a), newLabReboot(a),
+		newLabSupervise(a))
 }
 
 func newLabUp(a *cmdutil.App) *cobra.Command {
-	o := lab.Options{Progress: a.Stderr}
+	o := &lab.Options{}
 	cmd := &cobra.Command{
 		Use:     "up",
 		Short:   "Start the lab, or what is missing of it; replace programs that were rebuilt",
 		Example: `  gpuaasctl lab up --nodes 3`,
 		Args:    cmdutil.Args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("nodes") && (o.Nodes < 1 || o.Nodes > lab.MaxNodes) {
-				return cmdutil.Usagef("--nodes %d: want 1 to %d", o.Nodes, lab.MaxNodes)
-			}
-			_, err := lab.Up(cmd.Context(), o)
-			return asRoot(err)
-		},
+		RunE:    cmdutil.Run(a, o, up),
 	}
 	cmd.Flags().IntVar(&o.Nodes, "nodes", 0, "`NUMBER` of compute nodes (default: 2, or as many as there are)")
 	cmd.Flags().StringVar(&o.Libexec, "libexec", "",
@@ -57,39 +44,55 @@ func newLabUp(a *cmdutil.App) *cobra.Command {
 	return cmd
 }
 
+func up(a *cmdutil.App, cmd *cobra.Command, o *lab.Options, _ []string) error {
+	if cmd.Flags().Changed("nodes") && (o.Nodes < 1 || o.Nodes > lab.MaxNodes) {
+		return cmdutil.Usagef("--nodes %d: want 1 to %d", o.Nodes, lab.MaxNodes)
+	}
+	o.Progress = a.Stderr
+	_, err := lab.Up(cmd.Context(), *o)
+	return asRoot(err)
+}
+
+// downOptions are the options of `lab down`.
+type downOptions struct{ purge bool }
+
 func newLabDown(a *cmdutil.App) *cobra.Command {
-	var purge bool
+	o := &downOptions{}
 	cmd := &cobra.Command{
 		Use:     "down",
 		Short:   "Remove the lab: machines, network, keys and the profile",
 		Example: `  gpuaasctl lab down`,
 		Args:    cmdutil.Args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return asRoot(lab.Down(cmd.Context(), lab.Options{Progress: a.Stderr}, purge))
-		},
+		RunE:    cmdutil.Run(a, o, down),
 	}
-	cmd.Flags().BoolVar(&purge, "purge", false, "also remove the cached image")
+	cmd.Flags().BoolVar(&o.purge, "purge", false, "also remove the cached image")
 	return cmd
 }
 
+func down(a *cmdutil.App, cmd *cobra.Command, o *downOptions, _ []string) error {
+	return asRoot(lab.Down(cmd.Context(), lab.Options{Progress: a.Stderr}, o.purge))
+}
+
 func newLabStatus(a *cmdutil.App) *cobra.Command {
-	var output string
+	o := &cmdutil.OutputOptions{}
 	cmd := &cobra.Command{
 		Use:     "status",
 		Short:   "Show the machines, their addresses, memory and disks",
 		Example: `  gpuaasctl lab status`,
 		Args:    cmdutil.Args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := openLab()
-			if err != nil {
-				return err
-			}
-			status := l.Status(cmd.Context())
-			return a.ShowPage(status, output, cmdutil.Table(statusRows(status)))
-		},
+		RunE:    cmdutil.Run(a, o, showStatus),
 	}
-	cmdutil.PageFlag(cmd, &output)
+	cmdutil.PageFlag(cmd, &o.Output)
 	return cmd
+}
+
+func showStatus(a *cmdutil.App, cmd *cobra.Command, o *cmdutil.OutputOptions, _ []string) error {
+	l, err := openLab()
+	if err != nil {
+		return err
+	}
+	status := l.Status(cmd.Context())
+	return a.ShowPage(status, o.Output, cmdutil.Table(statusRows(status)))
 }
 
 // statusRows is the table of `lab status`. An unknown value is "-".
@@ -118,20 +121,27 @@ func newLabSSH(a *cmdutil.App) *cobra.Command {
   gpuaasctl lab ssh compute-node-01 -- systemctl --failed`,
 		Args:              cmdutil.Args(1, -1),
 		ValidArgsFunction: completeMachine,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := openLab()
-			if err != nil {
-				return err
-			}
-			argv, err := l.SSHArgv(args[0], args[1:]...)
-			if err != nil {
-				return cmdutil.AsUsage(err)
-			}
-			ssh := exec.CommandContext(cmd.Context(), argv[0], argv[1:]...)
-			ssh.Stdin, ssh.Stdout, ssh.Stderr = a.Stdin, cmdutil.Raw(a.Stdout), cmdutil.Raw(a.Stderr)
-			return asStatus(ssh.Run())
-		},
+		RunE:              cmdutil.Run(a, struct{}{}, ssh),
 	}
+}
+
+func ssh(a *cmdutil.App, cmd *cobra.Command, _ struct{}, args []string) error {
+	l, err := openLab()
+	if err != nil {
+		return err
+	}
+	argv, err := l.SSHArgv(args[0], args[1:]...)
+	if err != nil {
+		return cmdutil.AsUsage(err)
+	}
+	client := exec.CommandContext(cmd.Context(), argv[0], argv[1:]...)
+	client.Stdin, client.Stdout, client.Stderr = a.Stdin, cmdutil.Raw(a.Stdout), cmdutil.Raw(a.Stderr)
+	err = client.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Exited() { // it has printed its error itself
+		return &cmdutil.VerdictError{Code: exit.ExitCode()}
+	}
+	return err
 }
 
 func newLabExec(a *cmdutil.App) *cobra.Command {
@@ -141,16 +151,19 @@ func newLabExec(a *cmdutil.App) *cobra.Command {
 		Example:           `  gpuaasctl lab exec compute-node-01 -- systemctl stop gpuaas-node-agent`,
 		Args:              cmdutil.Args(2, -1),
 		ValidArgsFunction: completeMachine,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return labExec(a, cmd.Context(), args[0], args[1:])
-		},
+		RunE:              cmdutil.Run(a, struct{}{}, execute),
 	}
 }
 
+// logsOptions choose the lines of a journal.
+type logsOptions struct {
+	unit   string
+	follow bool
+	lines  int
+}
+
 func newLabLogs(a *cmdutil.App) *cobra.Command {
-	var unit string
-	var follow bool
-	var lines int
+	o := &logsOptions{}
 	cmd := &cobra.Command{
 		Use:   "logs MACHINE",
 		Short: "Read a machine's journal",
@@ -158,21 +171,23 @@ func newLabLogs(a *cmdutil.App) *cobra.Command {
   gpuaasctl lab logs compute-node-01 -u gpuaas-node-agent -n 50`,
 		Args:              cmdutil.Args(1, 1),
 		ValidArgsFunction: completeMachine,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			argv := []string{"journalctl", "--no-pager", "--lines", fmt.Sprint(lines)}
-			if unit != "" {
-				argv = append(argv, "--unit", unit)
-			}
-			if follow {
-				argv = append(argv, "--follow")
-			}
-			return labExec(a, cmd.Context(), args[0], argv)
-		},
+		RunE:              cmdutil.Run(a, o, logs),
 	}
-	cmd.Flags().StringVarP(&unit, "unit", "u", "", "only of this `UNIT`")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "continue with new lines")
-	cmd.Flags().IntVarP(&lines, "lines", "n", 200, "the last `NUMBER` of lines")
+	cmd.Flags().StringVarP(&o.unit, "unit", "u", "", "only of this `UNIT`")
+	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "continue with new lines")
+	cmd.Flags().IntVarP(&o.lines, "lines", "n", 200, "the last `NUMBER` of lines")
 	return cmd
+}
+
+func logs(a *cmdutil.App, cmd *cobra.Command, o *logsOptions, args []string) error {
+	args = append(args, "journalctl", "--no-pager", "--lines", fmt.Sprint(o.lines))
+	if o.unit != "" {
+		args = append(args, "--unit", o.unit)
+	}
+	if o.follow {
+		args = append(args, "--follow")
+	}
+	return execute(a, cmd, struct{}{}, args)
 }
 
 func newLabReboot(a *cmdutil.App) *cobra.Command {
@@ -182,51 +197,65 @@ func newLabReboot(a *cmdutil.App) *cobra.Command {
 		Example:           `  gpuaasctl lab reboot compute-node-01`,
 		Args:              cmdutil.Args(1, 1),
 		ValidArgsFunction: completeMachine,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := openLab()
-			if err != nil {
-				return err
-			}
-			if _, err := l.Machine(args[0]); err != nil {
-				return cmdutil.AsUsage(err)
-			}
-			began := time.Now()
-			if err := l.Reboot(cmd.Context(), args[0]); err != nil {
-				return err
-			}
-			a.Note("%s is back after %.1fs", args[0], time.Since(began).Seconds())
-			return nil
-		},
+		RunE:              cmdutil.Run(a, struct{}{}, reboot),
 	}
 }
 
+func reboot(a *cmdutil.App, cmd *cobra.Command, _ struct{}, args []string) error {
+	l, err := openLab(args[0])
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := l.Reboot(cmd.Context(), args[0]); err != nil {
+		return err
+	}
+	a.Note("%s is back after %.1fs", args[0], time.Since(began).Seconds())
+	return nil
+}
+
+// superviseOptions are the options of `lab supervise`.
+type superviseOptions struct {
+	state string
+	spawn bool
+}
+
 // newLabSupervise is the process that keeps one machine running; `lab up` starts it, detached.
-func newLabSupervise(*cmdutil.App) *cobra.Command {
-	var state string
-	var spawn bool
+func newLabSupervise(a *cmdutil.App) *cobra.Command {
+	o := &superviseOptions{}
 	cmd := &cobra.Command{
 		Use:    "supervise MACHINE",
 		Hidden: true,
 		Args:   cmdutil.Args(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if spawn {
-				return lab.Spawn(state, args[0])
-			}
-			return lab.Supervise(context.WithoutCancel(cmd.Context()), state, args[0])
-		},
+		RunE:   cmdutil.Run(a, o, supervise),
 	}
-	cmd.Flags().StringVar(&state, "state", "", "the lab's state `DIR`")
-	cmd.Flags().BoolVar(&spawn, "spawn", false, "become the machine")
+	cmd.Flags().StringVar(&o.state, "state", "", "the lab's state `DIR`")
+	cmd.Flags().BoolVar(&o.spawn, "spawn", false, "become the machine")
 	return cmd
 }
 
-// openLab finds the lab of this host; a missing lab is a usage error.
-func openLab() (*lab.Lab, error) {
+func supervise(_ *cmdutil.App, cmd *cobra.Command, o *superviseOptions, args []string) error {
+	if o.spawn {
+		return lab.Spawn(o.state, args[0])
+	}
+	return lab.Supervise(context.WithoutCancel(cmd.Context()), o.state, args[0])
+}
+
+// openLab finds the lab of this host, which has the machines; a missing lab or machine is a usage error.
+func openLab(machines ...string) (*lab.Lab, error) {
 	l, err := lab.Open(lab.Options{})
 	if errors.Is(err, lab.ErrNotUp) {
 		return nil, &cmdutil.UsageError{Err: err}
 	}
-	return l, asRoot(err)
+	if err != nil {
+		return nil, asRoot(err)
+	}
+	for _, name := range machines {
+		if _, err := l.Machine(name); err != nil {
+			return nil, cmdutil.AsUsage(err)
+		}
+	}
+	return l, nil
 }
 
 // asRoot turns a permission error into a usage error, with advice.
@@ -237,16 +266,14 @@ func asRoot(err error) error {
 	return err
 }
 
-func labExec(a *cmdutil.App, ctx context.Context, machine string, argv []string) error {
-	l, err := openLab()
+// execute runs a command on a machine: args has both.
+func execute(a *cmdutil.App, cmd *cobra.Command, _ struct{}, args []string) error {
+	l, err := openLab(args[0])
 	if err != nil {
 		return err
 	}
-	if _, err := l.Machine(machine); err != nil {
-		return cmdutil.AsUsage(err)
-	}
-	status, err := l.ExecStdio(ctx, lab.Stdio{In: a.Stdin, Out: cmdutil.Raw(a.Stdout), Err: cmdutil.Raw(a.Stderr)},
-		machine, argv...)
+	streams := lab.Stdio{In: a.Stdin, Out: cmdutil.Raw(a.Stdout), Err: cmdutil.Raw(a.Stderr)}
+	status, err := l.ExecStdio(cmd.Context(), streams, args[0], args[1:]...)
 	if err != nil {
 		return err
 	}
@@ -254,15 +281,6 @@ func labExec(a *cmdutil.App, ctx context.Context, machine string, argv []string)
 		return &cmdutil.VerdictError{Code: status}
 	}
 	return nil
-}
-
-// asStatus passes a program's exit status on as our own: the program has printed its error itself.
-func asStatus(err error) error {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.Exited() {
-		return &cmdutil.VerdictError{Code: exit.ExitCode()}
-	}
-	return err
 }
 
 func completeMachine(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

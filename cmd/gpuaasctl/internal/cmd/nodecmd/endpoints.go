@@ -3,7 +3,6 @@ package nodecmd
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,15 +12,7 @@ import (
 )
 
 func newNodeEndpoints(a *cmdutil.App) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "endpoints",
-		Short: "Add the profile's private names to a node's hosts file, or remove them",
-		Args:  cmdutil.KnownCommand,
-
-		SuggestionsMinimumDistance: 2,
-		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(
+	return cmdutil.Parent("endpoints", "Add the profile's private names to a node's hosts file, or remove them", "",
 		newEndpointsAction(a, ops.EndpointsPlan, "Show what apply would change, and where the names lead now; writes nothing",
 			`  gpuaasctl node endpoints plan compute-node-01 --profile lab
   gpuaasctl node endpoints plan compute-node-01 --profile lab -o json`),
@@ -31,15 +22,20 @@ func newNodeEndpoints(a *cmdutil.App) *cobra.Command {
 		newEndpointsAction(a, ops.EndpointsRemove, "Take the managed block out",
 			`  gpuaasctl node endpoints remove compute-node-01 --profile lab`),
 	)
-	return cmd
+}
+
+// endpointsOptions select the node, and the action on its hosts file.
+type endpointsOptions struct {
+	cmdutil.TargetOptions
+	action ops.EndpointsAction
+	output string
+	undo   bool
 }
 
 // newEndpointsAction returns the command for one action; actions differ in the text that they plan, and in whether they
 // write it.
 func newEndpointsAction(a *cmdutil.App, action ops.EndpointsAction, short, example string) *cobra.Command {
-	o := &cmdutil.TargetOptions{}
-	var output string
-	var undo bool
+	o := &endpointsOptions{action: action}
 	cmd := &cobra.Command{
 		Use:   string(action) + " [NODE]",
 		Short: short,
@@ -54,35 +50,32 @@ Exit codes: 0 as wanted, or apply would make it so, 2 usage or configuration, 3 
 wanted afterwards, 5 the node's file could not be read, 130 interrupted.`,
 		Example: example,
 		Args:    cmdutil.Args(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.Target(cmd, o, args, ops.Target{})
-			if err != nil {
-				return err
-			}
-			if undo {
-				action = ops.EndpointsUndo
-			}
-			return nodeEndpoints(a, cmd.Context(), s, o.Deadline, action, output)
-		},
+		RunE:    cmdutil.Run(a, o, nodeEndpoints),
 	}
 	o.Flags(a, cmd)
 	if action == ops.EndpointsApply {
-		cmd.Flags().BoolVar(&undo, "undo", false, "restore the block that the last change replaced")
+		cmd.Flags().BoolVar(&o.undo, "undo", false, "restore the block that the last change replaced")
 	}
-	cmdutil.PageFlag(cmd, &output)
+	cmdutil.PageFlag(cmd, &o.output)
 	return cmd
 }
 
 // nodeEndpoints performs the action and writes the document, which also reports a refusal.
-func nodeEndpoints(a *cmdutil.App, ctx context.Context, s *ops.Session, deadline time.Duration,
-	action ops.EndpointsAction, output string) error {
-	ctx, cancel := context.WithTimeout(ctx, deadline)
+func nodeEndpoints(a *cmdutil.App, cmd *cobra.Command, o *endpointsOptions, args []string) error {
+	s, err := a.Target(cmd, &o.TargetOptions, args, ops.Target{})
+	if err != nil {
+		return err
+	}
+	if o.undo {
+		o.action = ops.EndpointsUndo
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), o.Deadline)
 	defer cancel()
-	d, err := s.Endpoints(ctx, action)
+	d, err := s.Endpoints(ctx, o.action)
 	if d == nil {
 		return err
 	}
-	if werr := a.ShowPage(d, output, endpointsPage(d)...); werr != nil {
+	if werr := a.ShowPage(d, o.output, endpointsPage(d)...); werr != nil {
 		return werr
 	}
 	switch {

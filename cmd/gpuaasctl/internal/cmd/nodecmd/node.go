@@ -9,14 +9,6 @@ import (
 
 // New returns the command with its subcommands.
 func New(a *cmdutil.App) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "node",
-		Short: "Node status, private names, identity",
-		Args:  cmdutil.KnownCommand,
-
-		SuggestionsMinimumDistance: 2,
-		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newNodeStatus(a, nodeStatus), newNodeEndpoints(a), newNodeReenroll(a))
-	return cmd
+	return cmdutil.Parent("node", "Node status, private names, identity", "",
+		newNodeStatus(a), newNodeEndpoints(a), newNodeReenroll(a))
 }

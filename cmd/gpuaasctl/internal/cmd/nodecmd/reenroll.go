@@ -40,20 +40,7 @@ Exit codes: 0 done, 2 usage or configuration, 3 refused, or the node did not com
 		Example: `  gpuaasctl node reenroll compute-node-01 --profile lab --reason "bundle was stale" --apply --confirm compute-node-01
   gpuaasctl node reenroll compute-node-01 --profile lab --reason "no SSH, by console" --out bundle.json`,
 		Args: cmdutil.Args(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.check(); err != nil {
-				return &cmdutil.UsageError{Err: err, Command: cmd.CommandPath()}
-			}
-			s, err := a.Target(cmd, &o.target, args, ops.Target{})
-			if err != nil {
-				return err
-			}
-			if node := s.Subject().NodeID; o.apply && o.confirm != node {
-				return &cmdutil.UsageError{Err: fmt.Errorf("--confirm: want %s, the node whose credentials are replaced", node),
-					Command: cmd.CommandPath()}
-			}
-			return reenroll(a, cmd.Context(), s, o)
-		},
+		RunE: cmdutil.Run(a, o, reenroll),
 	}
 	o.target.Flags(a, cmd)
 	f := cmd.Flags()
@@ -79,8 +66,19 @@ func (o *reenrollOptions) check() error {
 }
 
 // reenroll runs the re-enrollment, and reports how far it got.
-func reenroll(a *cmdutil.App, ctx context.Context, s *ops.Session, o *reenrollOptions) error {
-	ctx, cancel := context.WithTimeout(ctx, o.target.Deadline)
+func reenroll(a *cmdutil.App, cmd *cobra.Command, o *reenrollOptions, args []string) error {
+	if err := o.check(); err != nil {
+		return &cmdutil.UsageError{Err: err, Command: cmd.CommandPath()}
+	}
+	s, err := a.Target(cmd, &o.target, args, ops.Target{})
+	if err != nil {
+		return err
+	}
+	if node := s.Subject().NodeID; o.apply && o.confirm != node {
+		return &cmdutil.UsageError{Err: fmt.Errorf("--confirm: want %s, the node whose credentials are replaced", node),
+			Command: cmd.CommandPath()}
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), o.target.Deadline)
 	defer cancel()
 	how := ops.ReenrollOptions{Reason: o.reason, Force: o.force}
 	if !o.apply {

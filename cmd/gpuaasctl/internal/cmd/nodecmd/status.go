@@ -39,8 +39,7 @@ type statusOptions struct {
 	output, fail string
 }
 
-func newNodeStatus(a *cmdutil.App,
-	run func(*cmdutil.App, *cobra.Command, *statusOptions, []string) error) *cobra.Command {
+func newNodeStatus(a *cmdutil.App) *cobra.Command {
 	o := &statusOptions{}
 	cmd := &cobra.Command{
 		Use:   "status [NODE...]",
@@ -55,7 +54,7 @@ about, or has no reason and not all five points, 130 interrupted. Of several nod
 before 4.`,
 		Example: `  gpuaasctl node status --profile lab --all
   gpuaasctl node status compute-node-01 --profile lab -o json`,
-		RunE: func(cmd *cobra.Command, args []string) error { return run(a, cmd, o, args) },
+		RunE: cmdutil.Run(a, o, nodeStatus),
 	}
 	o.target.Flags(a, cmd)
 	for _, name := range []string{"node-host", "libexec"} {

@@ -12,20 +12,20 @@ import (
 )
 
 func newHops(a *cmdutil.App) *cobra.Command {
-	var output string
+	o := &cmdutil.OutputOptions{}
 	cmd := &cobra.Command{
 		Use:   "hops",
 		Short: "List the hops in the order of the chain",
 		Example: `  gpuaasctl preflight hops
   gpuaasctl preflight hops -o wide`,
 		Args: cmdutil.Args(0, 0),
-		RunE: func(*cobra.Command, []string) error { return printHops(a, output) },
+		RunE: cmdutil.Run(a, o, printHops),
 	}
-	cmdutil.FormatFlag(cmd, &output, cmdutil.FormatTable, cmdutil.FormatTable, cmdutil.FormatWide, cmdutil.FormatJSON)
+	cmdutil.FormatFlag(cmd, &o.Output, cmdutil.FormatTable, cmdutil.FormatTable, cmdutil.FormatWide, cmdutil.FormatJSON)
 	return cmd
 }
 
-func printHops(a *cmdutil.App, format string) error {
+func printHops(a *cmdutil.App, _ *cobra.Command, opts *cmdutil.OutputOptions, _ []string) error {
 	var hops diag.Documents[render.HopInfo]
 	for _, h := range preflight.Chain() {
 		info := render.HopInfo{
@@ -37,5 +37,5 @@ func printHops(a *cmdutil.App, format string) error {
 		}
 		hops = append(hops, info)
 	}
-	return a.Show(hops, a.Look(format), func(w io.Writer, o render.Options) error { return render.Hops(w, hops, o) })
+	return a.Show(hops, a.Look(opts.Output), func(w io.Writer, o render.Options) error { return render.Hops(w, hops, o) })
 }

@@ -38,15 +38,6 @@ type preflightOptions struct {
 
 // New returns the command with its subcommands.
 func New(a *cmdutil.App) *cobra.Command {
-	cmd := newPreflight(a, runPreflight)
-	cmd.AddCommand(newReplay(a), newView(a), newSchema(a), newHops(a))
-	return cmd
-}
-
-// runner runs a preflight command with its options.
-type runner func(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions, args []string) error
-
-func newPreflight(a *cmdutil.App, run runner) *cobra.Command {
 	o := &preflightOptions{}
 	cmd := &cobra.Command{
 		Use:   "preflight [NODE [ALLOCATION] | REPORT]",
@@ -85,24 +76,10 @@ partial report), 1 internal error. 3 and 5 go before 4 and 6.`,
       --node-host 10.0.0.5 --node-user ubuntu`,
 		Args:                       cmdutil.Args(0, 2),
 		SuggestionsMinimumDistance: 2,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.compare == "" && cmd.Flags().Changed("compare") {
-				return cmdutil.Usagef("--compare: it is empty; %s", a.NoProfile())
-			}
-			if o.compare != "" && (o.baseline.Name != "" || o.failOn == cmdutil.FailOnRegression) {
-				return wrongUse(cmd, errors.New("--compare and a baseline (--baseline, --fail-on regression): a walk is compared "+
-					"with one thing; replay --baseline compares its report (--out) afterwards"))
-			}
-			if len(args) == 1 && o.nodeID == "" && cmdutil.IsRecording(args[0]) {
-				return o.replay(a, cmd, args[0])
-			}
-			if err := o.checkWatch(cmd); err != nil {
-				return err
-			}
-			return run(a, cmd, o, args)
-		},
+		RunE:                       cmdutil.Run(a, o, runPreflight),
 	}
 	o.flags(a, cmd)
+	cmd.AddCommand(newReplay(a), newView(a), newSchema(a), newHops(a))
 	return cmd
 }
 
@@ -145,8 +122,26 @@ func (o *preflightOptions) flags(a *cmdutil.App, cmd *cobra.Command) {
 	cmdutil.Group(f, cmdutil.HeadOutput, "out", "facts", "baseline", "compare", "no-save")
 }
 
-// runPreflight walks, or with --dry-run prints the plan.
+// runPreflight judges a recorded report again, walks, or with --dry-run prints the plan.
 func runPreflight(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions, args []string) error {
+	if o.compare == "" && cmd.Flags().Changed("compare") {
+		return cmdutil.Usagef("--compare: it is empty; %s", a.NoProfile())
+	}
+	if o.compare != "" && (o.baseline.Name != "" || o.failOn == cmdutil.FailOnRegression) {
+		return wrongUse(cmd, errors.New("--compare and a baseline (--baseline, --fail-on regression): a walk is compared "+
+			"with one thing; replay --baseline compares its report (--out) afterwards"))
+	}
+	if len(args) == 1 && o.nodeID == "" && cmdutil.IsRecording(args[0]) {
+		return o.replay(a, cmd, args[0])
+	}
+	if err := o.checkWatch(cmd); err != nil {
+		return err
+	}
+	return o.walk(a, cmd, args)
+}
+
+// walk walks, or with --dry-run prints the plan.
+func (o *preflightOptions) walk(a *cmdutil.App, cmd *cobra.Command, args []string) error {
 	s, walk, err := prepare(a, cmd, o, args)
 	if err != nil {
 		return err

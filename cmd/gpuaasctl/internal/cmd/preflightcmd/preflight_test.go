@@ -1,7 +1,6 @@
 package preflightcmd
 
 import (
-	"io"
 	"slices"
 	"testing"
 	"time"
@@ -13,12 +12,12 @@ import (
 
 // TestOptions: how a command line is parsed into options, without a walk.
 func TestOptions(t *testing.T) {
-	a := &cmdutil.App{Stdout: io.Discard, Stderr: io.Discard, Env: func(string) string { return "" }}
 	var got *preflightOptions
-	cmd := newPreflight(a, func(_ *cmdutil.App, _ *cobra.Command, o *preflightOptions, _ []string) error {
-		got = o
-		return nil
-	})
+	cmd := New(&cmdutil.App{Env: func(string) string { return "" },
+		Instead: func(_ *cobra.Command, o any, _ []string) error {
+			got, _ = o.(*preflightOptions)
+			return nil
+		}})
 	cmd.SetArgs([]string{"--node-id", "n1", "--allocation-id", "a1", "--run-ws-smoke=false", "--skip",
 		"gpu_health,node_readiness", "--deadline", "5s", "--fail-on", "regression", "--no-save", "-o", "json"})
 	if err := cmd.ExecuteContext(t.Context()); err != nil {

@@ -18,8 +18,7 @@ import (
 )
 
 func newReplay(a *cmdutil.App) *cobra.Command {
-	var output, fail string
-	var baseline cmdutil.BaselineFlag
+	o := &preflightOptions{facts: factsAll}
 	cmd := &cobra.Command{
 		Use:   "replay REPORT",
 		Short: "Judge the facts of a recorded report again",
@@ -32,12 +31,10 @@ report is 2.`,
   gpuaasctl preflight replay - -o json <preflight.json
   gpuaasctl preflight replay after.json --baseline before.json --fail-on regression`,
 		Args: cmdutil.Args(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return replay(a, cmd.Context(), args[0], "", output, fail, factsAll, &baseline)
-		},
+		RunE: cmdutil.Run(a, o, replay),
 	}
-	cmdutil.OutputFlags(cmd, &output, &fail)
-	baseline.Add(cmd)
+	cmdutil.OutputFlags(cmd, &o.output, &o.failOn)
+	o.baseline.Add(cmd)
 	cmdutil.Group(cmd.Flags(), cmdutil.HeadOutput, "baseline")
 	return cmd
 }
@@ -65,12 +62,12 @@ func (o *preflightOptions) replay(a *cmdutil.App, cmd *cobra.Command, path strin
 	if o.compare != "" {
 		return o.compareRecorded(a, cmd, path)
 	}
-	return replay(a, cmd.Context(), path, o.report, o.output, o.failOn, o.facts, &o.baseline)
+	return replay(a, cmd, o, []string{path})
 }
 
 // replay reads, judges and renders a report. An invalid file is a usage error: exit 2.
-func replay(a *cmdutil.App, ctx context.Context, path, out, output, fail, facts string,
-	baseline *cmdutil.BaselineFlag) error {
+func replay(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions, args []string) error {
+	ctx, path := cmd.Context(), args[0]
 	recorded, err := cmdutil.Read(ctx, a, path, a.ParseReport)
 	if err != nil {
 		return err
@@ -85,19 +82,19 @@ func replay(a *cmdutil.App, ctx context.Context, path, out, output, fail, facts 
 		preflight.Compared(recorded, report)
 	}
 	noteOtherVerdict(a, path, recorded, report)
-	if report.Diff == nil || baseline.Name != "" {
-		if err := compareReplay(a, ctx, report, fail, baseline); err != nil {
+	if report.Diff == nil || o.baseline.Name != "" {
+		if err := o.compareReplay(a, ctx, report); err != nil {
 			return err
 		}
 	}
-	err = a.ShowReport(kept(report, output, facts), output, fail)
-	if out != "" {
-		err = errors.Join(err, cmdutil.WriteReport(out, kept(report, formatOf(out), facts)))
+	err = a.ShowReport(kept(report, o.output, o.facts), o.output, o.failOn)
+	if o.report != "" {
+		err = errors.Join(err, cmdutil.WriteReport(o.report, kept(report, formatOf(o.report), o.facts)))
 	}
 	if err != nil {
 		return err
 	}
-	return cmdutil.Judged(report, fail)
+	return cmdutil.Judged(report, o.failOn)
 }
 
 // noteOtherVerdict notes on stderr that the verdict in the file differs from the verdict by the current rules.
@@ -126,13 +123,12 @@ func statedWords(s diag.StatedVerdict) string {
 }
 
 // compareReplay adds a diff to a replayed report if requested.
-func compareReplay(a *cmdutil.App, ctx context.Context, r *diag.Report, fail string,
-	baseline *cmdutil.BaselineFlag) error {
-	if err := baseline.Read(ctx, a, fail); err != nil || baseline.Name == "" {
+func (o *preflightOptions) compareReplay(a *cmdutil.App, ctx context.Context, r *diag.Report) error {
+	if err := o.baseline.Read(ctx, a, o.failOn); err != nil || o.baseline.Name == "" {
 		return err
 	}
 	m := a.History().Recall(ctx, r.Subject, r.Plan, true, false)
 	defer m.Close()
-	m.Compare(baseline.Baseline, r)
+	m.Compare(o.baseline.Baseline, r)
 	return nil
 }

@@ -12,6 +12,10 @@ func newSchema(a *cmdutil.App) *cobra.Command {
 		Use:   "schema",
 		Short: "Print the JSON Schema of the report",
 		Args:  cmdutil.Args(0, 0),
-		RunE:  func(*cobra.Command, []string) error { return a.Write([]byte(schema.PreflightReport())) },
+		RunE:  cmdutil.Run(a, struct{}{}, writeSchema),
 	}
+}
+
+func writeSchema(a *cmdutil.App, _ *cobra.Command, _ struct{}, _ []string) error {
+	return a.Write([]byte(schema.PreflightReport()))
 }

@@ -34,9 +34,7 @@ Exit codes: 0 shown, 2 usage, no such report, or no terminal.`,
   gpuaasctl preflight view preflight.json --baseline before.json`,
 		Args:              cmdutil.Args(0, 1),
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.view(a, cmd, args)
-		},
+		RunE:              cmdutil.Run(a, o, view),
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
@@ -50,7 +48,7 @@ Exit codes: 0 shown, 2 usage, no such report, or no terminal.`,
 }
 
 // view shows a recorded or stored report.
-func (o *preflightOptions) view(a *cmdutil.App, cmd *cobra.Command, args []string) error {
+func view(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions, args []string) error {
 	name := "REPORT"
 	if len(args) > 0 {
 		name = args[0]
@@ -61,7 +59,7 @@ func (o *preflightOptions) view(a *cmdutil.App, cmd *cobra.Command, args []strin
 		return &cmdutil.UsageError{Err: err, Command: cmd.CommandPath()}
 	}
 	ctx := cmd.Context()
-	recorded, err := o.viewed(a, ctx, args)
+	recorded, err := viewed(a, ctx, args)
 	if err != nil {
 		return err
 	}
@@ -75,7 +73,7 @@ func (o *preflightOptions) view(a *cmdutil.App, cmd *cobra.Command, args []strin
 }
 
 // viewed returns the report that args select.
-func (o *preflightOptions) viewed(a *cmdutil.App, ctx context.Context, args []string) (r *diag.Report, err error) {
+func viewed(a *cmdutil.App, ctx context.Context, args []string) (r *diag.Report, err error) {
 	if len(args) > 0 && cmdutil.IsRecording(args[0]) {
 		return cmdutil.Read(ctx, a, args[0], a.ParseReport)
 	}
@@ -120,7 +118,7 @@ func (o *preflightOptions) explore(a *cmdutil.App, cmd *cobra.Command, r *diag.R
 	shown := *r
 	if shown.Diff == nil || cmd.Flags().Changed("baseline") {
 		o.baseline.Name = cmp.Or(o.baseline.Name, diag.LastGood)
-		if err := compareReplay(a, cmd.Context(), &shown, o.failOn, &o.baseline); err != nil {
+		if err := o.compareReplay(a, cmd.Context(), &shown); err != nil {
 			return err
 		}
 	}

@@ -57,7 +57,7 @@ Exit codes: 0 written, 2 an answer or the command line is wrong, and nothing was
   gpuaasctl profile init demo --yes --api-base https://api.example --token-file ~/.config/gpuaasctl/token \
       --node-id compute-node-01 --node-host 10.0.0.5 --node-user ubuntu`,
 		Args: cmdutil.Args(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error { return initProfile(a, cmd, o, args[0]) },
+		RunE: cmdutil.Run(a, o, initProfile),
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
@@ -117,7 +117,8 @@ func (o *initOptions) checkToken(ctx context.Context) error {
 }
 
 // initProfile asks, checks and writes.
-func initProfile(a *cmdutil.App, cmd *cobra.Command, o *initOptions, name string) error {
+func initProfile(a *cmdutil.App, cmd *cobra.Command, o *initOptions, args []string) error {
+	name := args[0]
 	refuse := func(err error) error { return &cmdutil.UsageError{Err: err, Command: cmd.CommandPath()} }
 	path := profile.Path(name, profile.Dir(a.Env))
 	switch _, err := os.Lstat(path); {

@@ -22,27 +22,24 @@ import (
 
 // New returns the command with its subcommands.
 func New(a *cmdutil.App) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "profile",
-		Short: "Write, choose, show and check profiles of environments",
-		Long: `A profile is a strict YAML file with an environment's addresses, what is expected of it, and the paths and fields of its
+	return cmdutil.Parent("profile", "Write, choose, show and check profiles of environments",
+		`A profile is a strict YAML file with an environment's addresses, what is expected of it, and the paths and fields of its
 API. Flags take precedence over GPUAASCTL_* variables, and these over the file.
 
 The profile of a command is that of --profile, else of GPUAASCTL_PROFILE, else of "profile use", else the only one
 that exists. The last two do not apply if --api-base or GPUAASCTL_API_BASE is set.`,
-		Args:                       cmdutil.KnownCommand,
-		SuggestionsMinimumDistance: 2,
-		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newProfileShow(a), newProfileList(a), newProfileValidate(a), newProfilePath(a), newProfileUse(a),
-		newProfileInit(a))
-	return cmd
+		newProfileShow(a), newProfileList(a), newProfileValidate(a), newProfilePath(a), newProfileUse(a), newProfileInit(a))
+}
+
+// showOptions choose the profile, and how much of it is printed.
+type showOptions struct {
+	cmdutil.ProfileFlags
+	output      string
+	origin, all bool
 }
 
 func newProfileShow(a *cmdutil.App) *cobra.Command {
-	var f cmdutil.ProfileFlags
-	var output string
-	var origin, all bool
+	o := &showOptions{}
 	cmd := &cobra.Command{
 		Use:   "show [NAME]",
 		Short: "Print the values that a walk would use, and where each comes from",
@@ -50,40 +47,38 @@ func newProfileShow(a *cmdutil.App) *cobra.Command {
   gpuaasctl profile show --all -o json`,
 		Args:              cmdutil.Args(0, 1),
 		ValidArgsFunction: completeProfile(a),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 && f.Name != "" {
-				return cmdutil.Usagef("give the profile as NAME or by --profile, not both")
-			}
-			if len(args) == 1 {
-				f.Name = args[0]
-			}
-			return showProfile(a, cmd, &f, output, origin, all)
-		},
+		RunE:              cmdutil.Run(a, o, showProfile),
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().BoolVar(&origin, "origin", false, "show where each value comes from")
-	cmd.Flags().BoolVar(&all, "all", false, "also print every default: places on the node, policy, mapping")
-	cmdutil.FormatFlag(cmd, &output, "yaml", "yaml", "json")
-	f.Add(a, cmd)
+	cmd.Flags().BoolVar(&o.origin, "origin", false, "show where each value comes from")
+	cmd.Flags().BoolVar(&o.all, "all", false, "also print every default: places on the node, policy, mapping")
+	cmdutil.FormatFlag(cmd, &o.output, "yaml", "yaml", "json")
+	o.Add(a, cmd)
 	return cmd
 }
 
-func showProfile(a *cmdutil.App, cmd *cobra.Command, f *cmdutil.ProfileFlags, output string, origin, all bool) error {
-	p, origins, err := f.Load(a, cmd)
+func showProfile(a *cmdutil.App, cmd *cobra.Command, o *showOptions, args []string) error {
+	if len(args) == 1 && o.Name != "" {
+		return cmdutil.Usagef("give the profile as NAME or by --profile, not both")
+	}
+	if len(args) == 1 {
+		o.Name = args[0]
+	}
+	p, origins, err := o.Load(a, cmd)
 	if err != nil {
 		return err
 	}
-	if all {
+	if o.all {
 		p = p.WithDefaults()
 	}
-	if !origin {
+	if !o.origin {
 		origins = nil
 	}
 	doc, err := profile.NewDocument(p, origins)
 	if err != nil {
 		return err
 	}
-	return a.Show(doc, a.Look(output), func(w io.Writer, _ render.Options) error {
+	return a.Show(doc, a.Look(o.output), func(w io.Writer, _ render.Options) error {
 		b, err := profile.YAML(p, origins)
 		_, _ = w.Write(b)
 		return err
@@ -91,20 +86,20 @@ func showProfile(a *cmdutil.App, cmd *cobra.Command, f *cmdutil.ProfileFlags, ou
 }
 
 func newProfileList(a *cmdutil.App) *cobra.Command {
-	var output string
+	o := &cmdutil.OutputOptions{}
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List the profiles that can be chosen by name",
 		Example: `  gpuaasctl profile list`,
 		Args:    cmdutil.Args(0, 0),
-		RunE:    func(*cobra.Command, []string) error { return listProfiles(a, output) },
+		RunE:    cmdutil.Run(a, o, listProfiles),
 	}
-	cmdutil.PageFlag(cmd, &output)
+	cmdutil.PageFlag(cmd, &o.Output)
 	return cmd
 }
 
 // listProfiles also lists invalid profiles: an operator must see that they exist, and are broken.
-func listProfiles(a *cmdutil.App, output string) error {
+func listProfiles(a *cmdutil.App, _ *cobra.Command, o *cmdutil.OutputOptions, _ []string) error {
 	type row struct {
 		diag.Head
 		Name    string `json:"name"`
@@ -134,10 +129,10 @@ func listProfiles(a *cmdutil.App, output string) error {
 		rows = append(rows, r)
 		table = append(table, []string{mark, r.Name, strconv.Itoa(r.Nodes), api, r.Path})
 	}
-	if len(rows) == 0 && output != cmdutil.FormatJSON {
+	if len(rows) == 0 && o.Output != cmdutil.FormatJSON {
 		a.Note("no profile in %s", dir)
 	}
-	return a.ShowPage(rows, output, cmdutil.Table(table))
+	return a.ShowPage(rows, o.Output, cmdutil.Table(table))
 }
 
 func newProfileValidate(a *cmdutil.App) *cobra.Command {
@@ -148,30 +143,32 @@ func newProfileValidate(a *cmdutil.App) *cobra.Command {
   gpuaasctl profile validate ./demo.yaml`,
 		Args:              cmdutil.Args(0, 1),
 		ValidArgsFunction: completeProfile(a),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			name := a.Chosen(strings.Join(args, ""), false)
-			if name == "" {
-				return cmdutil.Usagef("which profile is meant? %s", a.NoProfile())
-			}
-			dir := profile.Dir(a.Env)
-			path := profile.Path(name, dir)
-			p, lines, err := profile.ReadFile(path)
-			if errors.Is(err, fs.ErrNotExist) && path != name {
-				err = &profile.NotFoundError{Name: name, Dir: dir, Known: profile.List(dir)}
-			}
-			if err != nil {
-				return cmdutil.AsUsage(err)
-			}
-			if len(lines) == 0 {
-				return cmdutil.AsUsage(fmt.Errorf(
-					"check profile %s: it sets no value; `gpuaasctl profile show --all` lists what it may set", path))
-			}
-			if _, err := ops.ReadSecrets(cmd.Context(), p, false); err != nil {
-				return err
-			}
-			return a.Write([]byte(path + ": ok\n"))
-		},
+		RunE:              cmdutil.Run(a, struct{}{}, validateProfile),
 	}
+}
+
+func validateProfile(a *cmdutil.App, cmd *cobra.Command, _ struct{}, args []string) error {
+	name := a.Chosen(strings.Join(args, ""), false)
+	if name == "" {
+		return cmdutil.Usagef("which profile is meant? %s", a.NoProfile())
+	}
+	dir := profile.Dir(a.Env)
+	path := profile.Path(name, dir)
+	p, lines, err := profile.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && path != name {
+		err = &profile.NotFoundError{Name: name, Dir: dir, Known: profile.List(dir)}
+	}
+	if err != nil {
+		return cmdutil.AsUsage(err)
+	}
+	if len(lines) == 0 {
+		return cmdutil.AsUsage(fmt.Errorf(
+			"check profile %s: it sets no value; `gpuaasctl profile show --all` lists what it may set", path))
+	}
+	if _, err := ops.ReadSecrets(cmd.Context(), p, false); err != nil {
+		return err
+	}
+	return a.Write([]byte(path + ": ok\n"))
 }
 
 func newProfileUse(a *cmdutil.App) *cobra.Command {
@@ -182,32 +179,34 @@ func newProfileUse(a *cmdutil.App) *cobra.Command {
   gpuaasctl profile use`,
 		Args:              cmdutil.Args(0, 1),
 		ValidArgsFunction: completeProfile(a),
-		RunE: func(_ *cobra.Command, args []string) error {
-			dir := profile.Dir(a.Env)
-			if len(args) == 0 {
-				name := a.Chosen("", false)
-				if name == "" {
-					return cmdutil.Usagef("%s", a.NoProfile())
-				}
-				return a.Write([]byte(name + "\n"))
-			}
-			if args[0] == "" {
-				return cmdutil.Usagef("which profile is meant? %s", a.NoProfile())
-			}
-			path := profile.Path(args[0], dir)
-			_, _, err := profile.Load(args[0], profile.Sources{Dir: dir})
-			if err == nil && path == args[0] { // make a path absolute, so that it means the same in every folder
-				args[0], err = filepath.Abs(path)
-			}
-			if err != nil {
-				return cmdutil.AsUsage(err)
-			}
-			if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-				return err
-			}
-			return cmdutil.ReplaceFile(profile.InUse(dir), []byte(args[0]+"\n"))
-		},
+		RunE:              cmdutil.Run(a, struct{}{}, useProfile),
 	}
+}
+
+func useProfile(a *cmdutil.App, _ *cobra.Command, _ struct{}, args []string) error {
+	dir := profile.Dir(a.Env)
+	if len(args) == 0 {
+		name := a.Chosen("", false)
+		if name == "" {
+			return cmdutil.Usagef("%s", a.NoProfile())
+		}
+		return a.Write([]byte(name + "\n"))
+	}
+	if args[0] == "" {
+		return cmdutil.Usagef("which profile is meant? %s", a.NoProfile())
+	}
+	path := profile.Path(args[0], dir)
+	_, _, err := profile.Load(args[0], profile.Sources{Dir: dir})
+	if err == nil && path == args[0] { // make a path absolute, so that it means the same in every folder
+		args[0], err = filepath.Abs(path)
+	}
+	if err != nil {
+		return cmdutil.AsUsage(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return err
+	}
+	return cmdutil.ReplaceFile(profile.InUse(dir), []byte(args[0]+"\n"))
 }
 
 func newProfilePath(a *cmdutil.App) *cobra.Command {
@@ -218,14 +217,16 @@ func newProfilePath(a *cmdutil.App) *cobra.Command {
   gpuaasctl profile path lab`,
 		Args:              cmdutil.Args(0, 1),
 		ValidArgsFunction: completeProfile(a),
-		RunE: func(_ *cobra.Command, args []string) error {
-			path := profile.Dir(a.Env)
-			if len(args) == 1 {
-				path = profile.Path(args[0], path)
-			}
-			return a.Write([]byte(path + "\n"))
-		},
+		RunE:              cmdutil.Run(a, struct{}{}, profilePath),
 	}
+}
+
+func profilePath(a *cmdutil.App, _ *cobra.Command, _ struct{}, args []string) error {
+	path := profile.Dir(a.Env)
+	if len(args) == 1 {
+		path = profile.Path(args[0], path)
+	}
+	return a.Write([]byte(path + "\n"))
 }
 
 func completeProfile(a *cmdutil.App) cobra.CompletionFunc {

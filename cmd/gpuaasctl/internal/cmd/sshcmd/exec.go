@@ -32,7 +32,7 @@ which stderr names, 5 its end is not known (no login, the connection or the dead
 		Example: `  gpuaasctl ssh exec compute-node-01 --profile lab -- journalctl -u gpuaas-node-agent.service -n 100 --no-pager
   gpuaasctl ssh exec compute-node-01 --profile lab --stdin -- sh -s <script.sh`,
 		Args: commandBehindDash,
-		RunE: func(cmd *cobra.Command, args []string) error { return runExec(a, cmd, args, o) },
+		RunE: cmdutil.Run(a, o, runExec),
 	}
 	o.Flags(a, cmd)
 	_ = cmd.Flags().MarkHidden("libexec") // nothing is installed on the node
@@ -49,7 +49,7 @@ func commandBehindDash(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func runExec(a *cmdutil.App, cmd *cobra.Command, args []string, o *execOptions) error {
+func runExec(a *cmdutil.App, cmd *cobra.Command, o *execOptions, args []string) error {
 	dash := cmd.ArgsLenAtDash()
 	o.Nobody = true // no token is needed
 	s, err := a.Target(cmd, &o.TargetOptions, args[:dash], ops.Target{})

@@ -16,15 +16,8 @@ import (
 
 // New returns the command with its subcommands.
 func New(a *cmdutil.App) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:                        "ssh",
-		Short:                      "SSH to nodes: accept a first host key, run a command",
-		Args:                       cmdutil.KnownCommand,
-		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		SuggestionsMinimumDistance: 2,
-	}
-	cmd.AddCommand(newSSHTrust(a), newSSHExec(a))
-	return cmd
+	return cmdutil.Parent("ssh", "SSH to nodes: accept a first host key, run a command", "",
+		newSSHTrust(a), newSSHExec(a))
 }
 
 // trustOptions select the node, and whether the operator has already confirmed its key.
@@ -46,7 +39,7 @@ a known one is never accepted here: find out why it changed first.`,
 		Example: `  gpuaasctl ssh trust compute-node-01 --profile lab
   gpuaasctl ssh trust compute-node-01 --profile lab --confirm compute-node-01`,
 		Args: cmdutil.Args(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error { return runTrust(a, cmd, args, o) },
+		RunE: cmdutil.Run(a, o, runTrust),
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&o.confirm, "confirm", "", "accept without a question; `NODE` once more")
@@ -57,7 +50,7 @@ a known one is never accepted here: find out why it changed first.`,
 }
 
 // runTrust reads the key, asks, and only then writes.
-func runTrust(a *cmdutil.App, cmd *cobra.Command, args []string, o *trustOptions) error {
+func runTrust(a *cmdutil.App, cmd *cobra.Command, o *trustOptions, args []string) error {
 	p, _, err := o.profile.Load(a, cmd)
 	if err != nil {
 		return err
