@@ -21,7 +21,7 @@ type TargetOptions struct {
 	Profile  ProfileFlags
 	NodeID   string
 	NodeHost string
-	libexec  string
+	Libexec  string
 	Deadline time.Duration
 	Nobody   bool // no prompt is possible: the profile's commands are not run
 }
@@ -34,24 +34,18 @@ func (o *TargetOptions) Flags(a *App, cmd *cobra.Command) {
 	a.NodeFlag(cmd, &o.NodeID, &o.Profile)
 	f.StringVar(&o.NodeHost, "node-host", "", "where the node is reached by SSH: `HOST` name or address")
 	f.DurationVar(&o.Deadline, "deadline", DefaultDeadline, "end after this `TIME`")
-	f.StringVar(&o.libexec, "libexec", "", "`FOLDER` of gpuaas-agent, which is put on nodes that lack it (default: "+
+	f.StringVar(&o.Libexec, "libexec", "", "`FOLDER` of gpuaas-agent, which is put on nodes that lack it (default: "+
 		"beside this program)")
 }
 
 // Target returns the session of a command about one node: args is NODE, and an ALLOCATION on it unless t.Allocation
 // names one. It reads local files and runs the commands that print secrets, but does not use the network.
 func (a *App) Target(cmd *cobra.Command, o *TargetOptions, args []string, t ops.Target) (*ops.Session, error) {
-	p, _, err := o.Profile.Load(a, cmd)
+	p, err := a.Subject(cmd, o, args, &t)
 	if err != nil {
 		return nil, err
 	}
-	if t.Node, err = a.Node(cmd, args, o.NodeID, &p); err != nil {
-		return nil, err
-	}
-	if t.Allocation, err = Allocation(cmd, args, t.Allocation); err != nil {
-		return nil, err
-	}
-	return a.about(cmd, o, &p, t)
+	return a.Session(cmd, o, p, t)
 }
 
 // About is Target for a command that found the node by itself, or that is about the whole profile if t names none.
@@ -60,15 +54,35 @@ func (a *App) About(cmd *cobra.Command, o *TargetOptions, t ops.Target) (*ops.Se
 	if err != nil {
 		return nil, err
 	}
-	return a.about(cmd, o, &p, t)
+	t.Host = o.NodeHost
+	return a.Session(cmd, o, p, t)
 }
 
-func (a *App) about(cmd *cobra.Command, o *TargetOptions, p *profile.Profile, t ops.Target) (*ops.Session, error) {
+// Subject is the first part of Target: it reads the profile, and sets the node, its address and the allocation of t.
+func (a *App) Subject(cmd *cobra.Command, o *TargetOptions, args []string, t *ops.Target) (profile.Profile, error) {
+	p, _, err := o.Profile.Load(a, cmd)
+	if err != nil {
+		return p, err
+	}
+	if t.Node, err = a.Node(cmd, args, o.NodeID, &p); err != nil {
+		return p, err
+	}
 	t.Host = o.NodeHost
-	if err := errors.Join(CheckIDs(t), CheckDeadline(o.Deadline)); err != nil {
+	t.Allocation, err = Allocation(cmd, args, t.Allocation)
+	return p, err
+}
+
+// Check refuses an invalid id or deadline.
+func (o *TargetOptions) Check(t ops.Target) error {
+	return errors.Join(CheckIDs(t), CheckDeadline(o.Deadline))
+}
+
+// Session is the last part of Target: it checks the options, and reads the secrets.
+func (a *App) Session(cmd *cobra.Command, o *TargetOptions, p profile.Profile, t ops.Target) (*ops.Session, error) {
+	if err := o.Check(t); err != nil {
 		return nil, &UsageError{Err: err, Command: cmd.CommandPath()}
 	}
-	site, err := a.Site(cmd.Context(), *p, o.Profile.Name, o.libexec, !o.Nobody)
+	site, err := a.Site(cmd.Context(), p, o.Profile.Name, o.Libexec, !o.Nobody)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ import (
 
 // compareWalk walks both sides concurrently, each within the deadline, and shows the differences.
 func (o *preflightOptions) compareWalk(a *cmdutil.App, cmd *cobra.Command, s *ops.Session, walk ops.WalkOptions) error {
-	ctx, cancel := context.WithTimeout(cmd.Context(), o.deadline)
+	ctx, cancel := context.WithTimeout(cmd.Context(), o.Deadline)
 	defer cancel()
 	there, err := o.elsewhere(ctx, a, s.Subject().NodeID, walk)
 	if err != nil {
@@ -44,7 +44,7 @@ func (o *preflightOptions) compareRecorded(a *cmdutil.App, cmd *cobra.Command, p
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), o.deadline)
+	ctx, cancel := context.WithTimeout(cmd.Context(), o.Deadline)
 	defer cancel()
 	there, err := o.elsewhere(ctx, a, here.Subject.NodeID, ops.WalkOptions{Terminal: o.session})
 	if err != nil {
@@ -99,7 +99,7 @@ func (o *preflightOptions) elsewhere(ctx context.Context, a *cmdutil.App, node s
 	if err := cmdutil.CheckIDs(t); err != nil {
 		return nil, cmdutil.Usagef("--compare: %w", err)
 	}
-	site, err := a.Site(ctx, p, words[0], o.libexec, true)
+	site, err := a.Site(ctx, p, words[0], o.Libexec, true)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,15 +17,13 @@ import (
 
 // preflightOptions are the options of one walk.
 type preflightOptions struct {
-	profile cmdutil.ProfileFlags
+	cmdutil.TargetOptions
 
-	nodeID, nodeHost, allocationID, sessionID, correlationID string
+	allocationID, sessionID, correlationID string
 
 	session    bool
-	deadline   time.Duration
 	only, skip []string
 	dryRun     bool
-	libexec    string
 	watch      watchOptions
 
 	output, report, failOn, facts string
@@ -87,24 +84,24 @@ partial report), 1 internal error. 3 and 5 go before 4 and 6.`,
 func (o *preflightOptions) flags(a *cmdutil.App, cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.SortFlags = false
-	a.NodeFlag(cmd, &o.nodeID, &o.profile)
-	cmd.ValidArgsFunction = a.CompleteNode(&o.profile, true)
-	f.StringVar(&o.nodeHost, "node-host", "", "where it is reached by SSH: `HOST` name or address")
+	a.NodeFlag(cmd, &o.NodeID, &o.Profile)
+	cmd.ValidArgsFunction = a.CompleteNode(&o.Profile, true)
+	f.StringVar(&o.NodeHost, "node-host", "", "where it is reached by SSH: `HOST` name or address")
 	f.StringVar(&o.allocationID, "allocation-id", "", "the same as `ALLOCATION`; without one, the terminal is not walked")
 	f.StringVar(&o.sessionID, "session-id", "", "terminal session `ID` of the failing request")
 	f.StringVar(&o.correlationID, "correlation-id", "",
 		"correlation `ID` of the failing request, to include its evidence")
 	cmdutil.Group(f, cmdutil.HeadSubject, "node-id", "node-host", "allocation-id", "session-id", "correlation-id")
 
-	o.profile.Add(a, cmd)
+	o.Profile.Add(a, cmd)
 	cmdutil.Group(f, cmdutil.HeadSubject, "profile")
 
 	f.BoolVar(&o.session, "run-ws-smoke", true, "open one real terminal session (=false: leave it out)")
-	f.DurationVar(&o.deadline, "deadline", cmdutil.DefaultDeadline, "end the walk after this `TIME`")
+	f.DurationVar(&o.Deadline, "deadline", cmdutil.DefaultDeadline, "end the walk after this `TIME`")
 	f.StringSliceVar(&o.only, "only", nil, "walk only these `HOPS` (comma-separated), and what they need")
 	f.StringSliceVar(&o.skip, "skip", nil, "leave these `HOPS` out, and what needs them")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the plan and touch nothing")
-	f.StringVar(&o.libexec, "libexec", "",
+	f.StringVar(&o.Libexec, "libexec", "",
 		"`FOLDER` of gpuaas-agent, which is put on nodes that lack it (default: beside this program)")
 	cmdutil.Group(f, cmdutil.HeadWalk, "run-ws-smoke", "deadline", "only", "skip", "dry-run", "libexec")
 	o.watch.flags(cmd)
@@ -131,7 +128,7 @@ func runPreflight(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions, args 
 		return wrongUse(cmd, errors.New("--compare and a baseline (--baseline, --fail-on regression): a walk is compared "+
 			"with one thing; replay --baseline compares its report (--out) afterwards"))
 	}
-	if len(args) == 1 && o.nodeID == "" && cmdutil.IsRecording(args[0]) {
+	if len(args) == 1 && o.NodeID == "" && cmdutil.IsRecording(args[0]) {
 		return o.replay(a, cmd, args[0])
 	}
 	if err := o.checkWatch(cmd); err != nil {

@@ -23,7 +23,7 @@ func TestOptions(t *testing.T) {
 	if err := cmd.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got == nil || got.nodeID != "n1" || got.allocationID != "a1" || got.session || got.deadline != 5*time.Second ||
+	if got == nil || got.NodeID != "n1" || got.allocationID != "a1" || got.session || got.Deadline != 5*time.Second ||
 		!slices.Equal(got.skip, []string{"gpu_health", "node_readiness"}) || got.failOn != cmdutil.FailOnRegression ||
 		!got.noSave || got.output != cmdutil.FormatJSON || got.dryRun {
 		t.Errorf("%+v", got)

@@ -21,25 +21,17 @@ func prepare(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions,
 	args []string) (*ops.Session, ops.WalkOptions, error) {
 	watch := o.watch.every > 0 && !o.watch.full
 	walk := ops.WalkOptions{Terminal: o.session && !watch, Watch: watch}
-	p, _, err := o.profile.Load(a, cmd)
+	t := ops.Target{Allocation: o.allocationID, Session: o.sessionID, Correlation: o.correlationID, As: "preflight"}
+	p, err := a.Subject(cmd, &o.TargetOptions, args, &t)
 	if err != nil {
 		return nil, walk, err
 	}
-	if o.nodeID, err = a.Node(cmd, args, o.nodeID, &p); err != nil {
-		return nil, walk, err
-	}
-	if o.allocationID, err = cmdutil.Allocation(cmd, args, o.allocationID); err != nil {
-		return nil, walk, err
-	}
-	t := ops.Target{
-		Node: o.nodeID, Host: o.nodeHost, Allocation: o.allocationID, Session: o.sessionID, Correlation: o.correlationID,
-		As: "preflight",
-	}
+	o.NodeID, o.allocationID = t.Node, t.Allocation // a hop is walked again without args
+	o.Nobody = o.dryRun
 	var errOnly, errSkip error
 	walk.Only, errOnly = hops(cmd, "only", o.only)
 	walk.Skip, errSkip = hops(cmd, "skip", o.skip)
-	if err := errors.Join(errOnly, errSkip, cmdutil.CheckIDs(t), cmdutil.CheckDeadline(o.deadline),
-		cmdutil.CheckReportPath(o.report)); err != nil {
+	if err := errors.Join(errOnly, errSkip, o.Check(t), cmdutil.CheckReportPath(o.report)); err != nil {
 		return nil, walk, &cmdutil.UsageError{Err: err, Command: cmd.CommandPath()}
 	}
 	asked := walk.Only
@@ -50,7 +42,7 @@ func prepare(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions,
 		return nil, walk, &cmdutil.UsageError{Err: errors.New("--only and --skip leave no hop to walk"),
 			Command: cmd.CommandPath()}
 	}
-	read := append(p.Files(), o.baseline.Name, o.compare, profile.Path(o.profile.Name, profile.Dir(a.Env)))
+	read := append(p.Files(), o.baseline.Name, o.compare, profile.Path(o.Profile.Name, profile.Dir(a.Env)))
 	if err := cmdutil.CheckNotInput(o.report, read...); err != nil {
 		return nil, walk, wrongUse(cmd, err)
 	}
@@ -60,18 +52,17 @@ func prepare(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions,
 	if _, err := a.HistoryOff(); err != nil {
 		return nil, walk, err
 	}
-	site, err := a.Site(cmd.Context(), p, o.profile.Name, o.libexec, !o.dryRun)
+	s, err := a.Session(cmd, &o.TargetOptions, p, t)
 	if err != nil {
 		return nil, walk, err
 	}
-	s := site.About(t)
 	if err := reachable(a, s, o.dryRun); err != nil {
-		if meant := cmd.SuggestionsFor(o.nodeID); len(meant) > 0 && len(args) > 0 {
+		if meant := cmd.SuggestionsFor(o.NodeID); len(meant) > 0 && len(args) > 0 {
 			err = cmdutil.Usagef("%w (or is it the command %s that is meant?)", a.Worded(err), cmdutil.OneOf(meant))
 		}
 		return nil, walk, err
 	}
-	walk.Baseline, walk.Command = o.baseline.Baseline, sameWalk(site, cmd, o)
+	walk.Baseline, walk.Command = o.baseline.Baseline, sameWalk(s.Site(), cmd, o)
 	if preflight.Reaches(s.Plan(walk), preflight.Node) && !o.dryRun {
 		if err := vantage.CheckFiles(p.SSH); err != nil {
 			return nil, walk, &cmdutil.UsageError{Err: err}
@@ -103,14 +94,14 @@ func sameWalk(site *ops.Site, cmd *cobra.Command, o *preflightOptions) string {
 	if site.Chosen != "" {
 		argv = append(argv, "--profile", site.Chosen)
 	}
-	argv = append(argv, "--node-id", o.nodeID) // whatever it is called
+	argv = append(argv, "--node-id", o.NodeID) // whatever it is called
 	named := len(argv)
-	if o.nodeHost != "" {
-		argv = append(argv, "--node-host", o.nodeHost)
+	if o.NodeHost != "" {
+		argv = append(argv, "--node-host", o.NodeHost)
 	}
 	for i, over := range cmdutil.Overrides {
 		if cmd.Flags().Changed(over.Flag) {
-			argv = append(argv, "--"+over.Flag, o.profile.Values[i])
+			argv = append(argv, "--"+over.Flag, o.Profile.Values[i])
 		}
 	}
 	if site.Chosen != "" && site.Chosen == site.Profile.Name && len(argv) == named {

@@ -53,7 +53,7 @@ func (o *preflightOptions) replay(a *cmdutil.App, cmd *cobra.Command, path strin
 		}
 	})
 	if err == nil {
-		err = errors.Join(cmdutil.CheckReportPath(o.report), cmdutil.CheckDeadline(o.deadline),
+		err = errors.Join(cmdutil.CheckReportPath(o.report), cmdutil.CheckDeadline(o.Deadline),
 			cmdutil.CheckNotInput(o.report, path, o.baseline.Name, o.compare))
 	}
 	if err != nil {

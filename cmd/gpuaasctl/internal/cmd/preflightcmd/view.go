@@ -38,9 +38,9 @@ Exit codes: 0 shown, 2 usage, no such report, or no terminal.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	o.profile.AddName(a, cmd)
-	f.DurationVar(&o.deadline, "deadline", cmdutil.DefaultDeadline, "end a walk again after this `TIME`")
-	f.StringVar(&o.libexec, "libexec", "",
+	o.Profile.AddName(a, cmd)
+	f.DurationVar(&o.Deadline, "deadline", cmdutil.DefaultDeadline, "end a walk again after this `TIME`")
+	f.StringVar(&o.Libexec, "libexec", "",
 		"`FOLDER` of gpuaas-agent, which is put on nodes that lack it (default: beside this program)")
 	cmdutil.Group(f, cmdutil.HeadWalk, "profile", "deadline", "libexec")
 	o.baseline.Add(cmd)
@@ -98,18 +98,18 @@ func viewed(a *cmdutil.App, ctx context.Context, args []string) (r *diag.Report,
 // notAgain returns why a hop of a report cannot be walked again, or "". The operator's own profile is used: a report
 // from another machine must not choose which commands run here, nor where they log in.
 func (o *preflightOptions) notAgain(a *cmdutil.App, cmd *cobra.Command, r *diag.Report) string {
-	p, _, err := o.profile.Load(a, cmd)
+	p, _, err := o.Profile.Load(a, cmd)
 	switch of := r.Subject; {
 	case err != nil:
 		return err.Error()
-	case o.profile.Name == "":
+	case o.Profile.Name == "":
 		return a.NoProfile()
 	case !cmd.Flags().Changed("profile") && p.Name != of.EnvironmentProfile:
 		return fmt.Sprintf("the report is of the profile %q, and %s is chosen: give --profile", of.EnvironmentProfile, p.Name)
 	case of.NodeID == "":
 		return "the report names no node"
 	}
-	o.nodeID, o.allocationID = r.Subject.NodeID, r.Subject.AllocationID
+	o.NodeID, o.allocationID = r.Subject.NodeID, r.Subject.AllocationID
 	return ""
 }
 
@@ -145,7 +145,7 @@ func (o *preflightOptions) again(
 	if err != nil {
 		return nil, a.Worded(err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, one.deadline)
+	ctx, cancel := context.WithTimeout(ctx, one.Deadline)
 	defer cancel()
 	r := s.Walk(ctx, walk, nil)
 	for i := range r.Hops {

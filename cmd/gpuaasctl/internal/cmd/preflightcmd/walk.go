@@ -15,7 +15,7 @@ import (
 // operator asked to open the explorer at the end.
 func walkAndShow(a *cmdutil.App, ctx context.Context, s *ops.Session, walk ops.WalkOptions,
 	o *preflightOptions) (r *diag.Report, shown, explore bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, o.deadline)
+	ctx, cancel := context.WithTimeout(ctx, o.Deadline)
 	defer cancel()
 	in, out := cmdutil.Terminals(a)
 	if !cmdutil.OnPage(o.output) || a.Quiet || !tui.Possible(in, out) {

@@ -71,7 +71,7 @@ func wrongUse(cmd *cobra.Command, err error) error {
 
 // watchWalks walks repeatedly, and returns the exit code of the last complete walk.
 func (o *preflightOptions) watchWalks(a *cmdutil.App, cmd *cobra.Command, s *ops.Session, walk ops.WalkOptions) error {
-	w := s.Watch(o.deadline)
+	w := s.Watch(o.Deadline)
 	defer func() { w.Close(cmd.Context()) }()
 	show := newWatchShow(a, o.output, o.watch.bell)
 	view := &watch{
