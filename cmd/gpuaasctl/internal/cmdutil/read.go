@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
-	"syscall"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
@@ -72,7 +70,7 @@ func (a *App) ReadAll(ctx context.Context, path string) ([]byte, error) {
 func From[T any](ctx context.Context, a *App, what, path string, read func(io.Reader) (T, error)) (v T, err error) {
 	in := a.Stdin
 	if path != "-" {
-		f, err := OpenFile(path)
+		f, err := bounded.Open(path)
 		if err != nil {
 			return v, &UsageError{Err: fmt.Errorf("read %s: %w", what, err)}
 		}
@@ -95,23 +93,6 @@ func From[T any](ctx context.Context, a *App, what, path string, read func(io.Re
 		return v, fmt.Errorf("read %s: %w", path, err)
 	}
 	return *got, nil
-}
-
-// OpenFile opens a file for reading. It refuses a folder, and reads a pipe without a writer as empty instead of waiting
-// for a writer. The error names the path.
-func OpenFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	if info, err := f.Stat(); err != nil || info.IsDir() {
-		_ = f.Close()
-		if err == nil {
-			err = fmt.Errorf("%s is a folder", path)
-		}
-		return nil, err
-	}
-	return f, nil
 }
 
 // ReadJSON decodes exactly one document into v, and returns the names of its fields that v does not have; an error

@@ -77,7 +77,7 @@ func fileOf(names []string) string {
 }
 
 // drillReport builds the report from runs and journals by name, and returns their sources with it.
-func drillReport(a *cmdutil.App, names, journals []string) (*drill.Report, *sources, error) {
+func drillReport(a *cmdutil.App, names, journals []string) (*drill.Report, *drill.Sources, error) {
 	if len(names)+len(journals) == 0 {
 		kept, err := keptRuns(a)
 		if err != nil {
@@ -89,7 +89,8 @@ func drillReport(a *cmdutil.App, names, journals []string) (*drill.Report, *sour
 		}
 		names = []string{kept[0].Run}
 	}
-	all := &sources{app: a, tool: a.ToolVersion()}
+	all := &drill.Sources{Tool: a.ToolVersion(),
+		Parse: func(data []byte) (*drill.Report, error) { return parseDrillReport(a, data) }}
 	for _, name := range names {
 		path := name
 		if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
@@ -97,16 +98,16 @@ func drillReport(a *cmdutil.App, names, journals []string) (*drill.Report, *sour
 				return nil, nil, err
 			}
 		}
-		if err := all.add(path, false); err != nil {
+		if err := all.Add(path, false); err != nil {
 			return nil, nil, cmdutil.Usagef("%s: %w", name, err)
 		}
 	}
 	for _, path := range journals {
-		if err := all.add(path, true); err != nil {
+		if err := all.Add(path, true); err != nil {
 			return nil, nil, cmdutil.Usagef("--from-journal: %s: %w", path, err)
 		}
 	}
-	r, err := all.report()
+	r, err := all.Report()
 	if err != nil {
 		return nil, nil, &cmdutil.UsageError{Err: err}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/tui"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/tui/explorer"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 func newChaosView(a *cmdutil.App) *cobra.Command {
@@ -54,30 +55,22 @@ func chaosView(a *cmdutil.App, cmd *cobra.Command, o *reportOptions, args []stri
 		return err
 	}
 	return explorer.Run(cmd.Context(), explorer.Drills(r, func(d *drill.Drill) explorer.DrillSource {
-		return of.beside(d, fileOf(args))
+		return beside(a, of, d, fileOf(args))
 	}), explorer.Options{In: in, Out: out, Look: a.Look(cmdutil.FormatFull), Explain: cmdutil.Explainer()})
 }
 
 // beside returns a drill's data that is not in its report: the events of its log, and the reports of its walks. A
 // report from another machine may name a folder that does not exist here, or that belongs to another run.
-func (s *sources) beside(d *drill.Drill, from string) explorer.DrillSource {
-	src := explorer.DrillSource{From: from, NoWalk: "the report names no folder of its run"}
-	for _, r := range s.runs {
-		if r.run == d.Run {
-			src.Events, _ = drill.Merge(r.events, r.journals) // it was merged before, to make the report
-		}
-	}
+func beside(a *cmdutil.App, of *drill.Sources, d *drill.Drill, from string) explorer.DrillSource {
+	src := explorer.DrillSource{From: from, NoWalk: "the report names no folder of its run", Events: of.Events(d)}
 	if d.Log == "" {
 		return src
-	}
-	if src.Events == nil {
-		src.Events = loggedIn(d)
 	}
 	if walks := filepath.Join(d.Log, drill.WalksFolder); !isFolder(walks) {
 		src.NoWalk = "there is no folder " + walks
 		return src
 	}
-	src.Walk = func(w *drill.WalkView) (*diag.Report, error) { return s.walkOf(d, w) }
+	src.Walk = func(w *drill.WalkView) (*diag.Report, error) { return walkOf(a, d, w) }
 	return src
 }
 
@@ -86,26 +79,14 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// loggedIn returns the events in the folder that a report names; none if it belongs to another run.
-func loggedIn(d *drill.Drill) []drill.Event {
-	data, err := readBounded(filepath.Join(d.Log, drill.EventsFile))
-	if err != nil {
-		return nil
-	}
-	if events, _, err := readEvents(data); err == nil && events[0].Plan.Run == d.Run {
-		return events
-	}
-	return nil
-}
-
 // walkOf returns the report of a walk, as the drill stored it.
-func (s *sources) walkOf(d *drill.Drill, w *drill.WalkView) (*diag.Report, error) {
+func walkOf(a *cmdutil.App, d *drill.Drill, w *drill.WalkView) (*diag.Report, error) {
 	path := filepath.Join(d.Log, drill.WalksFolder, drill.WalkFile(w.N))
-	data, err := readBounded(path)
+	data, err := bounded.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.app.ParseReport(data)
+	r, err := a.ParseReport(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

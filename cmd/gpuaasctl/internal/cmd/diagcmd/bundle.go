@@ -16,6 +16,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/evidence"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/ops"
 	"github.com/gpuaas/gpuaasctl/page"
 	"github.com/gpuaas/gpuaasctl/preflight"
@@ -246,7 +247,7 @@ func newVerified(path string, m *evidence.Manifest, damage error) verified {
 // openBundle reads and checks a bundle. A file that cannot be read is a usage error, a modified one is a finding; its
 // manifest is returned if it can be read.
 func openBundle(path string) (*evidence.Manifest, error) {
-	f, err := cmdutil.OpenFile(path)
+	f, err := bounded.Open(path)
 	if err != nil {
 		return nil, &cmdutil.UsageError{Err: fmt.Errorf("read the bundle: %w", err)}
 	}

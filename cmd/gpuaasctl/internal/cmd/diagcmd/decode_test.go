@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/record"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 // TestWhatIsNoRecord: any other file is a usage error, but a damaged or empty record is a record.
@@ -69,7 +70,7 @@ func TestOpenFileNeverWaits(t *testing.T) {
 			_ = w.Close()
 		}
 	}
-	if _, err := cmdutil.OpenFile(filepath.Dir(pipe)); err == nil || !strings.Contains(err.Error(), "is a folder") {
+	if _, err := bounded.Open(filepath.Dir(pipe)); err == nil || !strings.Contains(err.Error(), "is a folder") {
 		t.Errorf("a folder: %v", err)
 	}
 }

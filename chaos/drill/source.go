@@ -1,20 +1,41 @@
-package chaoscmd
+package drill
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
 
-	"github.com/gpuaas/gpuaasctl/chaos/drill"
-	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
-// sources are the inputs of a report: finished reports, and logs and journals of runs.
-type sources struct {
-	app     *cmdutil.App
-	tool    string // the tool that makes a report of them
-	reports []*drill.Report
+// What a file may be.
+const (
+	aReport = iota
+	aLog
+	aJournal
+)
+
+// kindOf decides by the first bytes. A journal is recognized even if its first entry was lost.
+func kindOf(data []byte) int {
+	head := data[:min(len(data), 512)]
+	line, _, _ := bytes.Cut(head, []byte("\n"))
+	switch {
+	case bytes.HasPrefix(data, []byte("gpuaas-drill ")), len(head) > 0 && head[0] == 0:
+		return aJournal
+	case bytes.HasPrefix(line, []byte(`{"seq":`)):
+		return aLog
+	}
+	return aReport
+}
+
+// Sources are the inputs of a report: finished reports, and logs and journals of runs.
+type Sources struct {
+	Tool  string                        // the tool that makes a report of them
+	Parse func([]byte) (*Report, error) // parses a finished report
+
+	reports []*Report
 	runs    []*source
 }
 
@@ -22,12 +43,12 @@ type sources struct {
 type source struct {
 	run      string
 	log      string // folder
-	events   []drill.Event
+	events   []Event
 	torn     bool
-	journals []drill.Journal
+	journals []Journal
 }
 
-func (s *sources) run(id string) *source {
+func (s *Sources) run(id string) *source {
 	for _, r := range s.runs {
 		if r.run == id {
 			return r
@@ -37,16 +58,16 @@ func (s *sources) run(id string) *source {
 	return s.runs[len(s.runs)-1]
 }
 
-// add reads a file, or the one in a folder; its first bytes decide its type. evidence means that a finished report is
+// Add reads a file, or the one in a folder; its first bytes decide its type. evidence means that a finished report is
 // not allowed.
-func (s *sources) add(path string, evidence bool) error {
+func (s *Sources) Add(path string, evidence bool) error {
 	path, data, err := readSource(path)
 	if err != nil {
 		return err
 	}
 	switch kindOf(data) {
 	case aJournal:
-		j, err := drill.ReadJournal(data)
+		j, err := ReadJournal(data)
 		if err != nil {
 			return err
 		}
@@ -59,15 +80,15 @@ func (s *sources) add(path string, evidence bool) error {
 	if evidence {
 		return errors.New("it is neither a machine's journal nor a run's events.ndjson")
 	}
-	r, err := parseDrillReport(s.app, data)
+	r, err := s.Parse(data)
 	if err == nil {
 		s.reports = append(s.reports, r)
 	}
 	return err
 }
 
-func (s *sources) addLog(path string, data []byte) error {
-	events, torn, err := readEvents(data)
+func (s *Sources) addLog(path string, data []byte) error {
+	events, torn, err := readLog(data)
 	if err != nil {
 		return err
 	}
@@ -82,29 +103,29 @@ func (s *sources) addLog(path string, data []byte) error {
 	return nil
 }
 
-// report makes one report of all sources. A single finished report is returned unchanged.
-func (s *sources) report() (*drill.Report, error) {
+// Report makes one report of all sources. A single finished report is returned unchanged.
+func (s *Sources) Report() (*Report, error) {
 	if len(s.reports) == 1 && len(s.runs) == 0 {
 		return s.reports[0], nil
 	}
-	r := &drill.Report{Head: diag.NewHead(drill.ReportKind), RenderedBy: s.tool, EndedBy: diag.EndedCompleted,
-		Drills: []drill.Drill{}}
+	r := &Report{Head: diag.NewHead(ReportKind), RenderedBy: s.Tool, EndedBy: diag.EndedCompleted,
+		Drills: []Drill{}}
 	for i, one := range s.reports {
-		join(r, i == 0, one)
+		addReport(r, i == 0, one)
 	}
 	for i, run := range s.runs {
 		one, err := run.report()
 		if err != nil {
 			return nil, err
 		}
-		join(r, i == 0 && len(s.reports) == 0, one)
+		addReport(r, i == 0 && len(s.reports) == 0, one)
 	}
 	r.Settle()
 	return r, nil
 }
 
-// join adds another report's drills. Fields in which they differ are cleared.
-func join(r *drill.Report, first bool, other *drill.Report) {
+// addReport adds another report's drills. Fields in which they differ are cleared.
+func addReport(r *Report, first bool, other *Report) {
 	if first {
 		r.Profile, r.Game, r.StartedAt, r.EndedAt = other.Profile, other.Game, other.StartedAt, other.EndedAt
 		r.ToolVersion = other.ToolVersion
@@ -133,13 +154,34 @@ func join(r *drill.Report, first bool, other *drill.Report) {
 	r.Drills, r.NotRun = append(r.Drills, other.Drills...), append(r.NotRun, other.NotRun...)
 }
 
+// Events returns the events of a drill: those of its sources, else those in the folder that its report names; none if
+// that belongs to another run.
+func (s *Sources) Events(d *Drill) (events []Event) {
+	for _, r := range s.runs {
+		if r.run == d.Run {
+			events, _ = Merge(r.events, r.journals) // it was merged before, to make the report
+		}
+	}
+	if events != nil || d.Log == "" {
+		return events
+	}
+	data, err := bounded.ReadFile(filepath.Join(d.Log, EventsFile))
+	if err != nil {
+		return nil
+	}
+	if events, _, err = readLog(data); err != nil || events[0].Plan.Run != d.Run {
+		return nil
+	}
+	return events
+}
+
 // report folds the data of a run.
-func (s *source) report() (*drill.Report, error) {
-	events, err := drill.Merge(s.events, s.journals)
+func (s *source) report() (*Report, error) {
+	events, err := Merge(s.events, s.journals)
 	if err != nil {
 		return nil, err
 	}
-	story := drill.Tell(events)
+	story := Tell(events)
 	d := story.Drill()
 	d.Log = s.log
 	if s.torn {
@@ -152,8 +194,8 @@ func (s *source) report() (*drill.Report, error) {
 	case story.Ended.IsZero():
 		ended = diag.EndedError
 	}
-	return &drill.Report{
+	return &Report{
 		ToolVersion: story.Tool, Profile: story.Plan.Profile, Game: story.Game, StartedAt: d.StartedAt, EndedAt: d.EndedAt,
-		EndedBy: ended, Drills: []drill.Drill{d},
+		EndedBy: ended, Drills: []Drill{d},
 	}, nil
 }
