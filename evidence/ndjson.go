@@ -13,13 +13,13 @@ import (
 // maxEventLine bounds one line of a history.
 const maxEventLine = 1 << 20
 
-// NDJSON encodes events, one JSON object per line.
-func NDJSON(events []Event) ([]byte, error) {
+// NDJSON encodes events, or facts, one JSON object per line.
+func NDJSON[T any](all []T) ([]byte, error) {
 	var b bytes.Buffer
-	for i := range events {
-		line, err := json.Marshal(&events[i])
+	for i := range all {
+		line, err := json.Marshal(&all[i])
 		if err != nil {
-			return nil, fmt.Errorf("write an event: %w", err)
+			return nil, err
 		}
 		b.Write(clean.JSON(line))
 		b.WriteByte('\n')
@@ -27,7 +27,13 @@ func NDJSON(events []Event) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// ReadNDJSON parses the output of NDJSON.
+// JSON encodes a file of a bundle.
+func JSON(v any) ([]byte, error) {
+	data, err := json.MarshalIndent(v, "", "  ")
+	return append(clean.JSON(data), '\n'), err
+}
+
+// ReadNDJSON parses events as NDJSON encodes them.
 func ReadNDJSON(data []byte) ([]Event, error) {
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, maxEventLine)

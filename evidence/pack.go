@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
-	"github.com/gpuaas/gpuaasctl/internal/clean"
 )
 
 // Pack writes the archive: the manifest, then its files by name. The same manifest and files give the same bytes: every
@@ -38,11 +36,10 @@ func Pack(w io.Writer, m *Manifest) error {
 		}
 		f.Size, f.SHA256 = int64(len(f.Data)), digest(f.Data)
 	}
-	head, err := json.MarshalIndent(m, "", "  ")
+	head, err := JSON(m)
 	if err != nil {
 		return fmt.Errorf("write the manifest: %w", err)
 	}
-	head = append(clean.JSON(head), '\n')
 	if err := bounded.Check(head, bounded.Manifest()); err != nil {
 		return fmt.Errorf("the manifest could not be read again: %w", err)
 	}

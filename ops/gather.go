@@ -67,9 +67,9 @@ func (e *Evidence) fromFact(source string, f diag.Fact, has bool, more string) {
 	case f.Passed():
 		e.came(source, evidence.GotWhole, more, f.DurationMS)
 	case has:
-		e.came(source, evidence.GotPart, WhyNot(f), f.DurationMS)
+		e.came(source, evidence.GotPart, whyNot(f), f.DurationMS)
 	default:
-		e.came(source, evidence.GotNothing, WhyNot(f), f.DurationMS)
+		e.came(source, evidence.GotNothing, whyNot(f), f.DurationMS)
 	}
 }
 
@@ -84,8 +84,8 @@ func (e *Evidence) fromNode(source string, f diag.Fact, has bool, more string) {
 	e.fromFact(source, f, has, more)
 }
 
-// WhyNot describes a fact's failure.
-func WhyNot(f diag.Fact) string {
+// whyNot describes a fact's failure.
+func whyNot(f diag.Fact) string {
 	why := string(f.Failure)
 	if h := f.HTTP; h != nil && h.Status >= 400 {
 		why += fmt.Sprintf(" %d %s", h.Status, h.ErrorCode)
@@ -211,7 +211,7 @@ func (e *Evidence) platform() {
 	for _, f := range h.Evidence {
 		took = max(took, f.DurationMS)
 		if !f.Passed() {
-			status, why = evidence.GotPart, f.ID+": "+WhyNot(f)
+			status, why = evidence.GotPart, f.ID+": "+whyNot(f)
 		} else if fieldOf(f, evidenceTruncated) == "true" {
 			why += "; older ones are left out"
 		}
@@ -233,7 +233,7 @@ func (e *Evidence) tasks() {
 	for _, f := range facts {
 		took = max(took, f.DurationMS)
 		if !f.Passed() {
-			status, why = evidence.GotPart, f.ID+": "+WhyNot(f)
+			status, why = evidence.GotPart, f.ID+": "+whyNot(f)
 		}
 	}
 	e.came("tasks", status, why, took)

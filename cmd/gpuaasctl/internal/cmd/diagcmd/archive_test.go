@@ -65,7 +65,7 @@ func leaky() *ops.Heard {
 func TestNoSecretInABundle(t *testing.T) {
 	began := time.Unix(1_800_000_000, 0)
 	s := ops.New(ops.Site{Tool: "test"}).Node("n1", "a1")
-	packed, err := newArchive(s.Gather(leaky(), began.Add(-time.Hour), began, diag.EndedCompleted))
+	packed, err := s.Gather(leaky(), began.Add(-time.Hour), began, diag.EndedCompleted).Bundle(drawFile)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -111,7 +111,7 @@ func bundle(a *cmdutil.App, cmd *cobra.Command, o *bundleOptions, args []string)
 	if err != nil {
 		return err
 	}
-	m, err := newArchive(e)
+	m, err := e.Bundle(drawFile)
 	if err != nil {
 		return err
 	}
