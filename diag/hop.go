@@ -1,6 +1,10 @@
 package diag
 
-import "strings"
+import (
+	"iter"
+	"slices"
+	"strings"
+)
 
 // HopID is the name of a hop in the runbook.
 type HopID string
@@ -26,6 +30,18 @@ func HopIDs() []HopID {
 	ids := make([]HopID, len(hopRows))
 	for i := range hopRows {
 		ids[i] = hopRows[i].ID
+	}
+	return ids
+}
+
+// HopsAnd returns the hops of the catalogue, and behind them those of more that it lacks, by name: hops of another
+// tool's profile.
+func HopsAnd(more iter.Seq[HopID]) []HopID {
+	ids := HopIDs()
+	for _, id := range slices.Sorted(more) {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
 	}
 	return ids
 }

@@ -1,12 +1,14 @@
 package render
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
+	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
@@ -53,6 +55,17 @@ func TestAboutRecordedDrills(t *testing.T) {
 			if line, bad := EventLine(&events[i], &story); line == "" || (bad && d.Verdict.Word == drill.Pass) {
 				t.Errorf("%s: event %d: %q, bad: %v", path, events[i].Seq, line, bad)
 			}
+		}
+	}
+}
+
+// TestAboutAWalkOfAnotherProfile: a hop that is not in the catalogue is shown behind the others, with a number of its own.
+func TestAboutAWalkOfAnotherProfile(t *testing.T) {
+	w := &drill.Sight{Hops: map[diag.HopID]diag.Status{"x.vpn": diag.StatusFail, diag.HopIDs()[0]: diag.StatusPass}}
+	for _, s := range AboutSight(w, "") {
+		want := fmt.Sprintf("%d x.vpn", len(diag.HopIDs())+1)
+		if text := string(page.Text(page.Look{Width: 60}, s.Blocks...)); s.Title == "hops" && !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -20,8 +21,8 @@ func (m drillModel) chain(f *frame, c *current) {
 		m.grid(f, c)
 		return
 	}
-	cells := make([]page.Cell, 0, 2*len(diag.HopIDs()))
-	for i, id := range diag.HopIDs() {
+	var cells []page.Cell
+	for i, id := range diag.HopsAnd(maps.Keys(c.chain.hops)) {
 		mark := m.mark(c.chain, id)
 		mark.Text = strconv.Itoa(i+1) + mark.Text
 		cells = append(cells, mark, plain(" "))
@@ -31,7 +32,7 @@ func (m drillModel) chain(f *frame, c *current) {
 
 // grid shows the hops by name, down each column.
 func (m drillModel) grid(f *frame, c *current) {
-	ids := diag.HopIDs()
+	ids := diag.HopsAnd(maps.Keys(c.chain.hops))
 	rows := (len(ids) + gridColumns - 1) / gridColumns
 	room := (m.width - labelWidth) / gridColumns
 	for y := range rows {

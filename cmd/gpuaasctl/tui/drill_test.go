@@ -18,6 +18,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/recording"
+	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/ops"
@@ -226,6 +227,18 @@ func TestAWalkCutShort(t *testing.T) {
 	}
 	if !c.hops[start(1).Hop].running {
 		t.Error("the earlier chain has changed")
+	}
+}
+
+// TestAHopOfAProfileIsShown: the chain has a hop that is not in the catalogue, in the row and in the grid.
+func TestAHopOfAProfileIsShown(t *testing.T) {
+	for height, want := range map[int]string{24: "%d✘", 60: "%d ✘ x.vpn"} {
+		m := played(sized(120, height, render.Options{}), 2, 50*time.Second)
+		m.now.chain = m.now.chain.ended(map[diag.HopID]diag.Status{"x.vpn": diag.StatusFail})
+		want = fmt.Sprintf(want, len(diag.HopIDs())+1)
+		if !strings.Contains(m.text(), want) {
+			t.Errorf("%d rows: %q is not in\n%s", height, want, m.text())
+		}
 	}
 }
 

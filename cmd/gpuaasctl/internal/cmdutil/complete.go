@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -27,14 +26,6 @@ func CompleteFunc(cmd *cobra.Command, flag string, words func() []string) {
 	if err != nil {
 		panic(err)
 	}
-}
-
-func HopNames() []string {
-	names := make([]string, len(diag.HopIDs()))
-	for i, id := range diag.HopIDs() {
-		names[i] = string(id)
-	}
-	return names
 }
 
 // ProfileNames lists the profiles that can be chosen by name.

@@ -25,6 +25,14 @@ func newHops(a *cmdutil.App) *cobra.Command {
 	return cmd
 }
 
+// hopNames are the hops that can be walked.
+func hopNames() (names []string) {
+	for _, h := range preflight.Chain() {
+		names = append(names, string(h.ID))
+	}
+	return names
+}
+
 func printHops(a *cmdutil.App, _ *cobra.Command, opts *cmdutil.OutputOptions, _ []string) error {
 	var hops diag.Documents[render.HopInfo]
 	for _, h := range preflight.Chain() {

@@ -105,8 +105,8 @@ func (o *preflightOptions) flags(a *cmdutil.App, cmd *cobra.Command) {
 		"`FOLDER` of gpuaas-agent, which is put on nodes that lack it (default: beside this program)")
 	cmdutil.Group(f, cmdutil.HeadWalk, "run-ws-smoke", "deadline", "only", "skip", "dry-run", "libexec")
 	o.watch.flags(cmd)
-	cmdutil.Complete(cmd, "only", cmdutil.HopNames()...)
-	cmdutil.Complete(cmd, "skip", cmdutil.HopNames()...)
+	cmdutil.CompleteFunc(cmd, "only", hopNames)
+	cmdutil.CompleteFunc(cmd, "skip", hopNames)
 
 	cmdutil.OutputFlags(cmd, &o.output, &o.failOn)
 	cmdutil.OutFlag(cmd, &o.report, "also write the report to `FILE`: a page for a browser if it ends in .html, else JSON")
