@@ -180,7 +180,7 @@ func TestOldSpellings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range cmdutil.Renamings() {
+	for _, r := range cmdutil.Renamings {
 		if row := fmt.Sprintf("| `%s` | `%s` | `%s` | %s |", r.Command, r.Old, r.Now,
 			r.Since); !strings.Contains(string(promised), row) {
 			t.Errorf("docs/contract.md has not the row %s", row)

@@ -24,9 +24,6 @@ const (
 	Terminated Status = "TERMINATED"
 )
 
-// All lists the statuses.
-func All() []Status { return []Status{Active, Cordoned, Draining, Unhealthy, Terminated} }
-
 // Node is a node's status as it is stored. Its zero value is an active node.
 type Node struct {
 	Status Status `json:"status"`

@@ -8,6 +8,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
 )
 
+var all = []Status{Active, Cordoned, Draining, Unhealthy, Terminated}
+
 // kept returns a stored node of each status.
 func kept(s, before Status) Node {
 	if s != Unhealthy {
@@ -28,7 +30,7 @@ func TestTable(t *testing.T) {
 	}
 	for _, before := range []Status{Active, Cordoned, Draining} {
 		table[Unhealthy] = [4]Status{before, Unhealthy, Unhealthy, Unhealthy}
-		for _, from := range All() {
+		for _, from := range all {
 			for i, h := range order {
 				next, c := kept(from, before).Report(h, policy.Enforce)
 				if want := table[from][i]; next.Status != want || c.To != want || c.From != from || c.Health != h || c.Why == "" {

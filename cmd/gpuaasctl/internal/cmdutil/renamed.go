@@ -16,8 +16,8 @@ type Renamed struct {
 	Since   string // first version that has Now
 }
 
-// renamings is every old spelling.
-var renamings = [...]Renamed{
+// Renamings is every old spelling.
+var Renamings = [...]Renamed{
 	{"gpuaasctl preflight", "--report", "--out", "0.2"},
 	{"gpuaasctl chaos run", "--report", "--out", "0.2"},
 	{"gpuaasctl diag bundle", "--file", "--out", "0.2"},
@@ -27,12 +27,9 @@ var renamings = [...]Renamed{
 	{"gpuaasctl chaos", "schema", "gpuaasctl schema drill", "0.2"},
 }
 
-// Renamings returns every old spelling.
-func Renamings() []Renamed { return slices.Clone(renamings[:]) }
-
 // KeepOld adds the old spellings to the tree under root: it hides those that are declared, and adds the missing flags.
 func KeepOld(root *cobra.Command) {
-	for _, r := range renamings {
+	for _, r := range Renamings {
 		cmd, old := r.find(root)
 		switch {
 		case cmd == nil:
@@ -71,7 +68,7 @@ func (a *App) NoteOld(cmd *cobra.Command) {
 	if !IsTerminal(a.Stderr) {
 		return
 	}
-	for _, r := range renamings {
+	for _, r := range Renamings {
 		if at, flag := r.find(cmd.Root()); at == cmd && (flag == "" || flagGiven(cmd, flag)) {
 			a.Note("%s %s is now %s", r.Command, r.Old, r.Now)
 		}
