@@ -88,7 +88,7 @@ on a machine, 130 interrupted.`,
 	root.SetHelpFunc(a.Help)
 	root.SetFlagErrorFunc(cmdutil.FlagError)
 	root.AddGroup(
-		&cobra.Group{ID: groupAsk, Title: "Ask what is wrong"},
+		&cobra.Group{ID: groupAsk, Title: "Diagnosis"},
 		&cobra.Group{ID: groupTend, Title: "Nodes and profiles"},
 		&cobra.Group{ID: groupTry, Title: "Practice"},
 	)

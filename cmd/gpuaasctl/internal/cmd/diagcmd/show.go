@@ -49,12 +49,13 @@ func newDiagShow(a *cmdutil.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [NODE]",
 		Short: "Print a node's diagnostic record, as its agent keeps it",
-		Long: `Reads the record of a node over SSH: what its agent decided, and why, each entry on the disk before the decision took
-effect. Pinned entries come first: of every reason the first and the last, the last good contact, the last update. No
-agent needs to run there, and a full disk is no obstacle; what it does not hold is read from the copy in memory.
+		Long: `Reads the diagnostic record of a node over SSH: what its agent decided, and why. The agent writes each entry to disk
+before it acts on the decision. Pinned entries are printed first: the first and the last entry of each reason, the last
+good contact and the last update. The agent does not need to run, and the disk may be full: what the record on disk
+lacks is read from the copy in memory.
 
-Exit codes: 0 read, 2 usage or configuration, 3 read, and the record is damaged or says that it is degraded, 5 nothing
-could be read, 130 interrupted.`,
+Exit codes: 0 read, 2 usage or configuration, 3 read, but the record is damaged or marked as degraded, 5 nothing could
+be read, 130 interrupted.`,
 		Example: `  gpuaasctl diag show compute-node-01 --profile lab
   gpuaasctl diag show compute-node-01 --profile lab --limit 256 -o ndjson`,
 		Args: cmdutil.Args(0, 1),

@@ -28,15 +28,16 @@ func newNodeReenroll(a *cmdutil.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reenroll [NODE] --reason TEXT (--apply --confirm NODE | --out FILE)",
 		Short: "Issue an audited recovery bundle and install it on the node",
-		Long: `Has the platform issue a recovery bundle: a one-time token, endpoints and CA material together, since they drift
-together. With --apply the bundle goes to the node over SSH, the agent is restarted, and the command waits until the
-platform accepts its word again; a certificate that is still good is kept. Otherwise the bundle is written to a file
-that only its owner can read; a reader of it can become this node.
+		Long: `Asks the platform to issue a recovery bundle: a one-time token, endpoints and CA material in one document, because
+they change together. With --apply the bundle is copied to the node over SSH, the agent is restarted, and the command
+waits for the node's next heartbeat; a certificate that is still accepted is kept. With --out the bundle is written to a
+file that only its owner can read: anyone who can read it can impersonate this node.
 
-It is refused while the platform's signing CA is not the one that its ingress takes: the new certificate would be
-rejected like the old one. Repair the control plane first (gpuaasctl diag trust NODE).
+The command refuses while the ingress does not accept certificates of the platform's signing CA: the new certificate
+would be rejected like the old one. Repair the control plane first (gpuaasctl diag trust NODE).
 
-Exit codes: 0 done, 2 usage or configuration, 3 refused, or the node did not come back, 130 interrupted.`,
+Exit codes: 0 done, 2 usage or configuration, 3 refused, or no heartbeat of the node was accepted in time, 130
+interrupted.`,
 		Example: `  gpuaasctl node reenroll compute-node-01 --profile lab --reason "bundle was stale" --apply --confirm compute-node-01
   gpuaasctl node reenroll compute-node-01 --profile lab --reason "no SSH, by console" --out bundle.json`,
 		Args: cmdutil.Args(0, 1),
@@ -45,9 +46,9 @@ Exit codes: 0 done, 2 usage or configuration, 3 refused, or the node did not com
 	o.target.Flags(a, cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.reason, "reason", "", "why, for the audit: `TEXT`")
-	f.BoolVar(&o.apply, "apply", false, "carry the bundle to the node and restart its agent")
+	f.BoolVar(&o.apply, "apply", false, "copy the bundle to the node and restart its agent")
 	f.StringVar(&o.confirm, "confirm", "", "with --apply: `NODE` once more")
-	cmdutil.OutFlag(cmd, &o.out, "write the bundle to this new `FILE`, for its owner alone")
+	cmdutil.OutFlag(cmd, &o.out, "write the bundle to this new `FILE`, readable by its owner only")
 	f.BoolVar(&o.force, "force", false, "also while signing CA and ingress CA differ; the reason must explain it")
 	cmdutil.PageFlag(cmd, &o.output)
 	return cmd

@@ -45,13 +45,13 @@ func newNodeStatus(a *cmdutil.App) *cobra.Command {
 		Use:   "status [NODE...]",
 		Short: "Show the status of nodes, one row each, from the platform's read model",
 		Long: `Shows one row for each NODE, or with --all for each node of the profile: heartbeat, posture, certificate, reason, user
-state, the five points that make a node healthy, GPUs, stale tasks, the latest operation. Nodes themselves are not touched.
-A node that cannot be asked about is unknown, never healthy.
+state, how many of the five points of a healthy node pass, GPUs, stale tasks and the latest operation. Everything is
+read from the platform's API: no node is contacted. A node whose status cannot be read is unknown, never healthy.
 
-Exit codes: 0 every node is healthy, or works with a warning (P2, and all five points pass), 2 usage or configuration,
-or the platform knows no such node, 3 a node has a reason, 4 a warning, under --fail-on warn, 5 a node cannot be asked
-about, or has no reason and not all five points, 130 interrupted. Of several nodes 2 counts before 3, 3 before 5, and 5
-before 4.`,
+Exit codes: 0 every node is healthy, or has only a warning (P2, with all five points passed), 2 usage or configuration,
+or the platform knows no such node, 3 a node has a reason, 4 a node has a warning, under --fail-on warn, 5 the status of
+a node cannot be read, or it has no reason although not all five points pass, 130 interrupted. With several nodes, 2
+takes precedence over 3, 3 over 5, and 5 over 4.`,
 		Example: `  gpuaasctl node status --profile lab --all
   gpuaasctl node status compute-node-01 --profile lab -o json`,
 		RunE: cmdutil.Run(a, o, nodeStatus),

@@ -23,11 +23,13 @@ import (
 // New returns the command with its subcommands.
 func New(a *cmdutil.App) *cobra.Command {
 	return cmdutil.Parent("profile", "Write, choose, show and check profiles of environments",
-		`A profile is a strict YAML file with an environment's addresses, what is expected of it, and the paths and fields of its
-API. Flags take precedence over GPUAASCTL_* variables, and these over the file.
+		`A profile is a YAML file with the addresses of an environment, its expected settings, and the paths and field names
+of its API. An unknown key in it is an error. Flags take precedence over GPUAASCTL_* variables, and variables over the
+file.
 
-The profile of a command is that of --profile, else of GPUAASCTL_PROFILE, else of "profile use", else the only one
-that exists. The last two do not apply if --api-base or GPUAASCTL_API_BASE is set.`,
+A command uses the profile of --profile, else that of GPUAASCTL_PROFILE, else the one that was chosen with "gpuaasctl
+profile use", else the only profile that exists. If --api-base or GPUAASCTL_API_BASE is set, only --profile and
+GPUAASCTL_PROFILE select a profile.`,
 		newProfileShow(a), newProfileList(a), newProfileValidate(a), newProfilePath(a), newProfileUse(a), newProfileInit(a))
 }
 
