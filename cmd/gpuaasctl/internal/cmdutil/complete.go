@@ -11,11 +11,6 @@ import (
 
 // Completion reads only local files: it must answer while the user types, even without a network.
 
-// Complete offers fixed words for a flag.
-func Complete(cmd *cobra.Command, flag string, words ...string) {
-	CompleteFunc(cmd, flag, func() []string { return words })
-}
-
 // CompleteFunc offers words that are computed when needed. A missing flag is a mistake of ours, which the tests that
 // build the tree would find.
 func CompleteFunc(cmd *cobra.Command, flag string, words func() []string) {

@@ -49,7 +49,7 @@ func OneOf(words []string) string {
 func ChoiceFlag(cmd *cobra.Command, into *string, name, short, preset, usage string, allowed ...string) {
 	*into = preset
 	cmd.Flags().VarP(&choice{into, allowed}, name, short, usage)
-	Complete(cmd, name, allowed...)
+	CompleteFunc(cmd, name, func() []string { return allowed })
 }
 
 // OutputOptions are the options of a command that has only -o.

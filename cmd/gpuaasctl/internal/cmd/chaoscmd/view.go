@@ -66,17 +66,13 @@ func beside(a *cmdutil.App, of *drill.Sources, d *drill.Drill, from string) expl
 	if d.Log == "" {
 		return src
 	}
-	if walks := filepath.Join(d.Log, drill.WalksFolder); !isFolder(walks) {
+	walks := filepath.Join(d.Log, drill.WalksFolder)
+	if info, err := os.Stat(walks); err != nil || !info.IsDir() {
 		src.NoWalk = "there is no folder " + walks
 		return src
 	}
 	src.Walk = func(w *drill.WalkView) (*diag.Report, error) { return walkOf(a, d, w) }
 	return src
-}
-
-func isFolder(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
 
 // walkOf returns the report of a walk, as the drill stored it.

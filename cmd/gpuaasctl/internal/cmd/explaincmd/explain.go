@@ -3,7 +3,6 @@ package explaincmd
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -11,7 +10,6 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/explain"
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 	"github.com/gpuaas/gpuaasctl/page"
@@ -72,7 +70,7 @@ func run(a *cmdutil.App, cmd *cobra.Command, o *explainOptions, args []string) e
 		if kind != "" {
 			doc.Kinds = slices.DeleteFunc(kinds, func(k explain.Kind) bool { return k.Name != kind })
 		}
-		return write(a, &doc, kindPage(doc.Kinds), o.output)
+		return a.ShowPage(&doc, o.output, kindPage(doc.Kinds)...)
 	}
 	doc.Entries = explain.Lookup(kind, args[0])
 	if others := explain.Lookup("", args[0]); len(doc.Entries) == 0 && len(others) > 0 {
@@ -91,7 +89,7 @@ func run(a *cmdutil.App, cmd *cobra.Command, o *explainOptions, args []string) e
 	for i := range doc.Entries {
 		blocks = append(blocks, cmdutil.EntryPage(&doc.Entries[i])...)
 	}
-	return write(a, &doc, blocks, o.output)
+	return a.ShowPage(&doc, o.output, blocks...)
 }
 
 func refuse(cmd *cobra.Command, format string, args ...any) error {
@@ -128,17 +126,6 @@ func words(kind string) (all []string) {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
-}
-
-func write(a *cmdutil.App, doc *Document, blocks []page.Block, output string) error {
-	return a.Show(doc, a.Look(output), func(w io.Writer, o render.Options) error {
-		text := page.Text(page.Look{Width: o.Width, Color: o.Color, ASCII: o.ASCII}, blocks...)
-		if o.Format == render.Markdown {
-			text = page.Markdown(blocks...)
-		}
-		_, err := w.Write(text)
-		return err
-	})
 }
 
 func kindPage(kinds []explain.Kind) []page.Block {

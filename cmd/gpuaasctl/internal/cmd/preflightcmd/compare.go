@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/ops"
 	"github.com/gpuaas/gpuaasctl/page"
 	"github.com/gpuaas/gpuaasctl/preflight"
@@ -114,15 +112,7 @@ func (o *preflightOptions) elsewhere(ctx context.Context, a *cmdutil.App, node s
 // showCompared writes the comparison, and this side's report for --out. The exit code is this side's.
 func (o *preflightOptions) showCompared(a *cmdutil.App, here, there *diag.Report) error {
 	e := preflight.CompareElsewhere(here, there)
-	err := a.Show(e, a.Look(o.output), func(w io.Writer, look render.Options) error {
-		blocks := elsewherePage(e)
-		text := page.Text(page.Look{Width: look.Width, Color: look.Color, ASCII: look.ASCII}, blocks...)
-		if look.Format == render.Markdown {
-			text = page.Markdown(blocks...)
-		}
-		_, err := w.Write(text)
-		return err
-	})
+	err := a.ShowPage(e, o.output, elsewherePage(e)...)
 	if o.report != "" {
 		err = errors.Join(err, cmdutil.WriteReport(o.report, here))
 	}
