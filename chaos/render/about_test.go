@@ -59,7 +59,7 @@ func TestAboutRecordedDrills(t *testing.T) {
 	}
 }
 
-// TestAboutAWalkOfAnotherProfile: a hop that is not in the catalogue is shown behind the others, with a number of its own.
+// TestAboutAWalkOfAnotherProfile: a hop that is not in the catalogue is shown behind the others, with its own number.
 func TestAboutAWalkOfAnotherProfile(t *testing.T) {
 	w := &drill.Sight{Hops: map[diag.HopID]diag.Status{"x.vpn": diag.StatusFail, diag.HopIDs()[0]: diag.StatusPass}}
 	for _, s := range AboutSight(w, "") {
