@@ -94,7 +94,7 @@ var hopRows = [...]HopRow{
 	{
 		ID: HopGatewayNodeStream, Title: "gateway sees the node's stream", Layer: LayerEdge, Allocation: true, EndsSession: true,
 		About:   "A pass means: the gateway saw the node's WebSocket for the very session that this walk opened. A successful task does not prove that. A stream that came and was cut on the node's side fails here; the agent's process is then checked again.",
-		Signals: []Signal{SigOpenWithoutStream, SigNodeStreamMTLS, SigStreamCut},
+		Signals: []Signal{SigOpenWithoutStream, SigNodeStreamMTLS, SigNodeStreamTimeout, SigStreamCut},
 	},
 	{
 		ID: HopTerminalStartup, Title: "terminal startup: user, shell, PTY", Layer: LayerEdge, Allocation: true, Tenants: "terminal", EndsSession: true,

@@ -593,6 +593,8 @@ var signalRows = [...]SignalRow{
 		Owners: Owners{"node-facing terminal endpoint"},
 		BySide: []SideOwners{
 			{SideNetwork, Owners{"environment networking"}},
+			{SideNodeWay, Owners{"environment networking", "node runtime"}},
+			{SideAgent, Owners{"node runtime"}},
 			{SidePlatform, Owners{"terminal gateway"}},
 		},
 		Terminal: TerminalFailed,
@@ -603,6 +605,8 @@ var signalRows = [...]SignalRow{
 			{Text: "try the connection from the node", Commands: []string{"{exec} curl -sS -m 5 -o /dev/null {terminal_url}"}},
 			{Text: "repair route, port or firewall between the node and {terminal_addr}; a public edge is not a substitute", About: []Aspect{AboutPath}},
 			{Text: "restore the terminal gateway behind the listener: what it waits for is in its log, by the correlation id {correlation_id}", Side: SidePlatform},
+			{Text: "measure the path from the node to {terminal_addr} (round trip, loss) and the load of the node, since the stream connects late", Side: SideNodeWay},
+			{Text: "see in the agent's log and the load of the node why the agent takes tasks late", Side: SideAgent},
 		},
 		Proof: RepairProof{Hops: []HopID{HopNodeTerminalReachability}},
 	},

@@ -165,6 +165,10 @@ func judgeSession(c *Case) []diag.Finding {
 	case gotShellState(f):
 		return nil
 	case f.WS.FrameCode == streamLate, strings.Contains(f.WS.CloseReason, streamLate):
+		if streamCame(c) {
+			return []diag.Finding{fail(diag.SigNodeStreamTimeout, f,
+				"the gateway gave up after %d ms: the node's stream came, and no ready shell in time", f.WS.FirstFrameMS)}
+		}
 		return []diag.Finding{fail(diag.SigNodeStreamTimeout, f,
 			"the gateway waited for the node's stream and gave up after %d ms%s", f.WS.FirstFrameMS, byProvider(c))}
 	case f.WS.FirstFrame == "error":

@@ -25,8 +25,16 @@ func gatewayNodeStream() Hop {
 			case status(f) != 200:
 				return []diag.Finding{undecided(f, "the session could not be read: %s", saw(f))}
 			case streamCame(c):
-				if cut := streamCut(c); cut.behind() {
-					return []diag.Finding{cut.finding(c, f)}
+				if cut := streamCut(c); cut.at != cutNowhere {
+					if cut.behind() {
+						return []diag.Finding{cut.finding(c, f)}
+					}
+					return nil
+				}
+				if late := streamTooLate(c); late != nil && gaveUpOnShell(c) && decided(c) == "" {
+					out := fail(diag.SigNodeStreamTimeout, f, "%s", late.text)
+					out.Failure, out.Side, out.Direct = diag.OK, late.side, true
+					return []diag.Finding{out}
 				}
 				return nil
 			case decided(c) != "" && !shellComputed(c):
