@@ -114,7 +114,8 @@ func judgeShell(c *Case) []diag.Finding {
 		return []diag.Finding{undecided(f,
 			"the node's stream arrived, but this platform does not report whether its shell started: %s", saw(f))}
 	case gaveUpOnShell(c) && streamTooLate(c) != nil:
-		return []diag.Finding{undecided(f, "%s, so whether the shell is slow is not known: %s", streamTooLate(c).text, saw(f))}
+		return []diag.Finding{undecided(f, "%s, so whether the shell is slow is not known: %s", streamTooLate(c).text,
+			saw(f))}
 	case streamCame(c) && (!shellReady(c) || f.WS.FrameCode == streamLate): // ready after that was too late
 		out := fail(diag.SigPTYFailed, f, "the node's stream arrived, but its shell did not start in time: %s", saw(f))
 		out.Failure, out.Direct = diag.PTYSilent, true
