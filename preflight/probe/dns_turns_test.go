@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/dnstest"
 )
 
-// udpOnly serves DNS over UDP with every answer truncated. Over TCP it accepts and closes, accepts and is silent, or
+// udpOnly serves DNS over UDP with every answer truncated. Over TCP it resets or ends the connection, is silent, or
 // does not listen.
 func udpOnly(t *testing.T, overTCP string) string {
 	t.Helper()
@@ -48,7 +48,10 @@ func udpOnly(t *testing.T, overTCP string) string {
 			if err != nil {
 				return
 			}
-			if overTCP == "closed" {
+			if overTCP == "ended" { // with an end of stream: what was sent has been read
+				_, _ = c.Read(make([]byte, 512))
+			}
+			if overTCP != "silent" { // a close with unread bytes is a reset
 				_ = c.Close()
 				continue
 			}
@@ -60,8 +63,8 @@ func udpOnly(t *testing.T, overTCP string) string {
 
 // TestTruncatedAnswer: a server that truncates its answer and does not serve TCP has not failed to resolve the name.
 func TestTruncatedAnswer(t *testing.T) {
-	for overTCP, want := range map[string]diag.Failure{"refused": diag.DNSRefused, "closed": diag.DNSRefused,
-		"silent": diag.DNSTimeout} {
+	for overTCP, want := range map[string]diag.Failure{"refused": diag.DNSRefused, "reset": diag.DNSRefused,
+		"ended": diag.DNSRefused, "silent": diag.DNSTimeout} {
 		server := udpOnly(t, overTCP)
 		for _, req := range []diag.Request{{}, {Resolver: server}} {
 			req.Op, req.Target, req.TimeoutMS = diag.OpDNS, "api.gpuaas.test", 60_000
