@@ -62,7 +62,7 @@ func TestAboutRecordedDrills(t *testing.T) {
 // TestAboutAWalkOfAnotherProfile: a hop that is not in the catalogue is shown behind the others, with its own number.
 func TestAboutAWalkOfAnotherProfile(t *testing.T) {
 	w := &drill.WalkView{Hops: map[diag.HopID]diag.Status{"x.vpn": diag.StatusFail, diag.HopIDs()[0]: diag.StatusPass}}
-	for _, s := range AboutSight(w, "") {
+	for _, s := range AboutWalkView(w, "") {
 		want := fmt.Sprintf("%d x.vpn", len(diag.HopIDs())+1)
 		if text := string(page.Text(page.Look{Width: 60}, s.Blocks...)); s.Title == "hops" && !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)

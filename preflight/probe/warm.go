@@ -34,7 +34,7 @@ func (p *Prober) warm(ctx context.Context, req diag.Request, f *diag.Fact) {
 
 // once reports whether a request may have an effect, so that it is not sent again. A server may close a kept connection
 // in the moment in which a request arrives, which is no fault of either; such a request therefore gets its own
-// connection.
+// connection, in place of a kept one: a server may allow each client only a few.
 func once(req diag.Request) bool { return !idempotent(req.Method) || req.Op == diag.OpSession }
 
 // arrive gets a link: a kept one, or a new one through all phases. It looks up the name in any case, so that an older
@@ -50,9 +50,12 @@ func (c *climb) arrive(ctx context.Context) (warm, ok bool) {
 	if c.req.Fresh {
 		return false, c.connect(ctx) && c.secure(ctx)
 	}
-	var l *link
-	if !once(c.req) {
-		l = c.p.pool.take(c.key(), c.addrs)
+	l := c.p.pool.take(c.key(), c.addrs)
+	if once(c.req) {
+		if l != nil {
+			l.close()
+		}
+		return false, c.connect(ctx) && c.secure(ctx)
 	}
 	if l == nil {
 		return false, c.dialOwn(ctx)

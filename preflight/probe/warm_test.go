@@ -1,8 +1,10 @@
 package probe
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -267,5 +269,31 @@ func TestGoodbyeEndsKeptConnection(t *testing.T) {
 		}
 		time.Sleep(200 * time.Millisecond)
 		req.Method, req.Body = "POST", "{}"
+	}
+}
+
+// TestEffectReplacesKeptConnection: a server that serves one connection of a client at a time is not kept waiting when a
+// POST follows a GET.
+func TestEffectReplacesKeptConnection(t *testing.T) {
+	noLeaks(t)
+	var one sync.Mutex
+	addr := wired(t, func(c net.Conn) {
+		one.Lock()
+		defer one.Unlock()
+		for in := bufio.NewReader(c); ; {
+			r, err := http.ReadRequest(in)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			_, _ = c.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"))
+		}
+	})
+	p := newProber(t)
+	for _, method := range []string{"GET", "POST", "GET", "POST"} {
+		req := diag.Request{Op: diag.OpHTTP, Target: "http://" + addr + "/", Method: method}
+		if f := p.Run(context.Background(), req); !f.Passed() {
+			t.Fatalf("%s: %s %s %+v", method, f.Failure, f.Detail, f.TCP)
+		}
 	}
 }
