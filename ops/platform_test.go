@@ -22,7 +22,7 @@ func aPlatform() (*ops.Site, func()) {
 		case strings.HasSuffix(r.URL.Path, "/n2"):
 			heard = heard.Add(-time.Hour)
 		case strings.Contains(r.URL.Path, "/nodes/"):
-			http.Error(w, `{"error":{"code":"not_found"}}`, http.StatusNotFound)
+			http.Error(w, `{"error":{"code":"node_not_found"}}`, http.StatusNotFound)
 			return
 		}
 		_ = json.NewEncoder(w).Encode(map[string]any{

@@ -196,8 +196,10 @@ func AboutWalkView(w *drill.WalkView, opens string) []render.Section {
 			s.Add(page.Blank{}, page.Para{Text: opens, Style: page.Faint})
 		}),
 		section("hops", "The report has no hop of this walk.", func(s *sheet) {
-			for i, id := range w.HopIDs() {
-				s.Add(page.Fields{marked(w.Hops[id], diag.StatusPass, fmt.Sprintf("%2d %s", i+1, id))})
+			for i, id := range diag.HopsAnd(maps.Keys(w.Hops)) {
+				if st := w.Hops[id]; st != "" {
+					s.Add(page.Fields{marked(st, diag.StatusPass, fmt.Sprintf("%2d %s", i+1, id))})
+				}
 			}
 		}),
 		section("evidence", "The report has no evidence of the platform about this walk.", func(s *sheet) {

@@ -89,7 +89,7 @@ var indirect = map[string]string{
 	"ops/survey.go operatorTools": "(a drill's probe from the operator's machine: " +
 		"TestDrillsOfTheOperator)",
 	"cmd/gpuaasctl/interrupt_test.go command":                      "(our own)",
-	"cmd/gpuaasctl/internal/cmd/labcmd/lab.go newLabSSH":           "ssh",
+	"cmd/gpuaasctl/internal/cmd/labcmd/lab.go ssh":                 "ssh",
 	"e2e/crash_matrix_test.go TestCrashMatrix":                     "nft",
 	"e2e/crash_strike_test.go startTool":                           "(our own)",
 	"e2e/inprocess/foreign_test.go TestForeignAgent":               "(our own)",

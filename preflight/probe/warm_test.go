@@ -272,8 +272,8 @@ func TestGoodbyeEndsKeptConnection(t *testing.T) {
 	}
 }
 
-// TestEffectReplacesKeptConnection: a server that serves one connection of a client at a time is not kept waiting when a
-// POST follows a GET.
+// TestEffectReplacesKeptConnection: a server that serves one connection of a client at a time answers a POST after
+// a GET.
 func TestEffectReplacesKeptConnection(t *testing.T) {
 	noLeaks(t)
 	var one sync.Mutex
