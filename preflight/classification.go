@@ -256,7 +256,8 @@ func denials(c *Case) []diag.Denial {
 	if _, whole := profileMismatch(c); whole {
 		return nil // another machine was refused
 	}
-	if w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait); deniesAccess(w) && !(asksForNoCert(w) && asProfiled(c)) {
+	if w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait); deniesAccess(w) && !(asksForNoCert(w) && asProfiled(c)) &&
+		letIn(c, w) == "" && (code(w) == "" || platformDenies(w)) {
 		d := diag.Denial{Source: "task wait", Code: code(w)}
 		if w.TLS != nil {
 			d.Asked = w.TLS.CertRequested

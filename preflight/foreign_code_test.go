@@ -27,15 +27,23 @@ func TestAForeignCodeIsNoDenialByThePlatform(t *testing.T) {
 		"forbidden": false, "access_denied": false, "blocked_by_waf": false, "not_node_bound": true, "expired": true,
 		"revoked": true, "node_fenced": true, "source_unproven": true,
 	} {
-		r := walkWith(t, answers{waitFact: refusedShown(403, code)})
+		const streamFact = "node_terminal_reachability/stream"
+		r := walkWith(t, answers{waitFact: refusedShown(403, code), streamFact: refusedShown(403, code)})
 		text := hopOf(r, diag.HopNodeRecoveryStatus).Text
 		if v := r.Verdict; v.Blame == nil || strings.Contains(text, "the platform denies this node:") != denies ||
 			(v.Owners[0] == "edge and route profile") == denies {
 			t.Errorf("%s: %v: %s", code, v.Owners, text)
 		}
-		if stream := hopOf(walkWith(t, answers{"node_terminal_reachability/stream": refusedShown(403, code)}),
+		if stream := hopOf(walkWith(t, answers{streamFact: refusedShown(403, code)}),
 			diag.HopNodeTerminalReachability); strings.Contains(stream.Text, "not known to be the platform's") == denies {
 			t.Errorf("%s: %s", code, stream.Text)
+		}
+	}
+	for _, code := range []string{"cloned", "revoked", "node_fenced", "retired", "expired"} {
+		v := walkWith(t, answers{waitFact: refusedShown(403, code)}).Verdict
+		if v.Blame == nil || v.Blame.Signal != diag.SigAPIUnreachable || v.Reason != diag.ReasonControlPlaneUnreachable ||
+			!strings.Contains(v.Blame.Text, "the platform has not denied the node") || v.Observation != nil {
+			t.Errorf("%s at one of two listeners: %s %+v", code, v.Reason, v.Blame)
 		}
 	}
 	r := walkWith(t, answers{sessionFact: func(f *diag.Fact) {

@@ -108,7 +108,7 @@ func nodeRecoveryStatus() Hop {
 // judgeCloned judges by the platform's word: only the platform sees two machines with one identity.
 func judgeCloned(c *Case) *diag.Finding {
 	f, wait := lastRead(c), c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
-	if code(wait) == "cloned" {
+	if code(wait) == "cloned" && deniesNode(c, wait) {
 		f = wait
 	} else if fieldOf(f, "node.recovery_reason") != string(diag.ReasonClonedIdentity) {
 		return nil
@@ -347,6 +347,10 @@ func judgeTaskWait(c *Case) *diag.Finding {
 		out = throttled(f, "this node's task wait")
 	case edgeWithholds(c, f):
 		out = heldBack(diag.SigAuthFailed, f, diag.ReasonControlPlaneUnreachable)
+	case (s == 401 || s == 403) && platformDenies(f) && !withheld(f) && !deniesNode(c, f):
+		out = fail(diag.SigAPIUnreachable, f, "%s, or what is in front of it, refuses the node's task wait: HTTP %d %s; %s, so "+
+			"the platform has not denied the node", where(f), s, code(f), letIn(c, f))
+		out.Side, out.Reason = diag.SidePlatform, diag.ReasonControlPlaneUnreachable
 	case (s == 401 || s == 403) && platformDenies(f) && !withheld(f):
 		out = fail(diag.SigAuthFailed, f, "the platform denies this node: HTTP %d %s", s, code(f))
 		out.Reason, out.Culprit = denialReasons[code(f)], culpritDenied(c, f)

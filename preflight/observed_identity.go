@@ -163,9 +163,9 @@ func neverAsked(c *Case, f *diag.Fact) (*diag.Fact, string) {
 
 // decidedAs holds for a refusal by the platform with one of these codes, which stand for its own decisions.
 func decidedAs(words ...string) holder {
-	return func(_ *Case, f *diag.Fact) (*diag.Fact, string) {
+	return func(c *Case, f *diag.Fact) (*diag.Fact, string) {
 		word := strings.TrimPrefix(code(f), "node_")
-		if f.Throttled() || status(f) < 400 || status(f) >= 500 || !slices.Contains(words, word) {
+		if letIn(c, f) != "" || f.Throttled() || status(f) < 400 || status(f) >= 500 || !slices.Contains(words, word) {
 			return nil, ""
 		}
 		return f, fmt.Sprintf("the platform refuses this node as %s (HTTP %d)", word, status(f))

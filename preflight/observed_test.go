@@ -133,7 +133,8 @@ func TestObserved(t *testing.T) {
 			auth:                                setField("trust.ingress_trusts_signing_ca", "true"),
 			"node_terminal_reachability/stream": failWith(diag.MTLSUnknownCA, "mtls")}),
 			diag.SigAuthFailed, diag.Likely, ""},
-		{"a denial with its code", answers{wait: denied("fenced")}, diag.SigAuthFailed, diag.Observed, wait},
+		{"a denial with its code", answers{wait: denied("fenced"),
+			"node_terminal_reachability/stream": denied("fenced")}, diag.SigAuthFailed, diag.Observed, wait},
 		{"a denial of an ingress that has no code", answers{wait: denied("")}, diag.SigAuthFailed, diag.Likely, ""},
 		{"a denial in an unknown word", answers{wait: denied("out_of_office")}, diag.SigAuthFailed, diag.Likely, ""},
 

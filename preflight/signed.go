@@ -53,6 +53,21 @@ func platformDenies(f *diag.Fact) bool {
 	return platformCode(f) || (platformSpeaks(f) && unasked(f, fieldErrorCode))
 }
 
+// deniesNode reports whether a refusal of the node's certificate is the platform's decision about this node. Such a
+// decision holds at every listener and for every request: the platform lets no other one in.
+func deniesNode(c *Case, f *diag.Fact) bool { return platformDenies(f) && letIn(c, f) == "" }
+
+// letIn describes what let the node in although f was refused; "" if nothing did.
+func letIn(c *Case, f *diag.Fact) string {
+	switch {
+	case passedOnce(c, f):
+		return "the same request was let in at other times"
+	case gatewayAccepts(c):
+		return "the terminal gateway accepts the same certificate"
+	}
+	return ""
+}
+
 // objects are what the platform's codes about a missing object or a bad request name: a filter or a gateway on the path
 // has no such words.
 var objects = [...]string{"node", "allocation", "task", "session"}
