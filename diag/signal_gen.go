@@ -212,7 +212,7 @@ var signalRows = [...]SignalRow{
 			{Text: "see what denies connections on this machine, beginning with what the finding names", Commands: []string{"nft list ruleset", "ip route get ADDRESS"}, On: TCPDenied, Network: NetworkOperator},
 			{Text: "see what denies connections on the node, beginning with what the finding names", Commands: []string{"{exec} nft list ruleset", "{exec} ip route get ADDRESS"}, On: TCPDenied, Network: NetworkNode},
 			{Text: "see what denies connections in the agent's network namespace, beginning with what the finding names", Commands: []string{"{exec} nsenter -t {agent_pid} -n nft list ruleset", "{exec} nsenter -t {agent_pid} -n ip route get ADDRESS"}, On: TCPDenied, Network: NetworkAgent},
-			{Text: "do not touch the node or the platform: they were not contacted"},
+			{Text: "do not touch the node or the platform: a shortage of this machine is no evidence about them"},
 			{Text: "walk again", Commands: []string{"{preflight}"}},
 		},
 		Proof: RepairProof{Hops: []HopID{HopControlPlaneAccess, HopNodeOpsAccess, HopNodeReadiness}},
@@ -547,12 +547,14 @@ var signalRows = [...]SignalRow{
 		Title:  "The public route to the terminal gateway is missing",
 		Owners: Owners{"edge and route profile"},
 		BySide: []SideOwners{
+			{SidePlatform, Owners{"terminal gateway", "edge and route profile"}},
 			{SideNetwork, Owners{"environment networking", "operator access"}},
 		},
 		Terminal: TerminalFailed,
 		Recovery: []Step{
 			{Text: "find the link that drops large packets (ping with the don't-fragment bit and growing sizes, from both ends), and repair its MTU or let ICMP \"packet too big\" through", Side: SideNetwork},
 			{Text: "check the health page, not the root", Commands: []string{"curl -sS -m 5 -i {terminal_base}/healthz"}},
+			{Text: "see whether the terminal gateway behind the edge runs, and whether the edge reaches it", Side: SidePlatform},
 			{Text: "restore the edge's rule for this host, its health path and its WebSocket upgrade"},
 		},
 		Proof: RepairProof{Hops: []HopID{HopTerminalPublicRoute}},

@@ -108,7 +108,9 @@ var claims = [...]struct {
 		"; the listener answers, so the fault is behind it",
 		func(c *Case, f *diag.Fact) bool {
 			// A connection that was not made did not come so far, and a silence may be an answer that was lost on its way back.
-			return inPhase(f, "dns", "tcp", "tls") || hungUp(f) || gotNoAnswer(f) || (status(f) == 0 && !listenerAnswers(c))
+			// A 503 page may be the listener's own: for maintenance, or of a limit.
+			return (status(f) == 503 && f.HTTP.Page == "edge_error") || inPhase(f, "dns", "tcp", "tls") || hungUp(f) ||
+				gotNoAnswer(f) || (status(f) == 0 && !listenerAnswers(c))
 		},
 	},
 }

@@ -250,6 +250,8 @@ func judgeUpgrade(c *Case) *diag.Finding {
 	switch {
 	case loginFirst(f):
 		out = undecided(f, "the edge or the workload asks for a login before the WebSocket upgrade, and %s", cookieOf(f))
+	case status(f)/100 == 3: // often a login's
+		out = undecided(f, "%s sends the WebSocket upgrade elsewhere, so nothing behind it was tested: %s", where(f), saw(f))
 	default:
 		out = fail(diag.SigAppRouteFailed, f, "%s answers HTTP %d, and refuses the WebSocket upgrade of %s: %s",
 			where(f), status(c.Fact(diag.HopAppUserRoute, stepRoute)), pathOf(target(f)), saw(f))

@@ -182,6 +182,12 @@ func judgeSession(c *Case) []diag.Finding {
 			saw(f))
 		out.Direct = true
 		return []diag.Finding{out}
+	case f.Failure == diag.WSClosed && browserNeverReachedGateway(c):
+		out := fail(diag.SigUpgradeFailed, f, "the upgrade was answered, and the session was closed without a message: "+
+			"close code %d %s", f.WS.CloseCode, f.WS.CloseReason)
+		claim(c, &out, claimTookUpgrade)
+		out.Direct, out.Culprit, out.Side = true, culpritEdgeTook, diag.SideEdge
+		return []diag.Finding{out}
 	case f.Failure == diag.WSClosed:
 		return []diag.Finding{fail(diag.SigUpgradeFailed, f, "the gateway closed the session without a message: "+
 			"close code %d %s", f.WS.CloseCode, f.WS.CloseReason)}

@@ -71,6 +71,9 @@ func nodeHeartbeat() Hop {
 				out := undecided(f, "the platform at %s knows no node %s (HTTP 404)%s", where(f), c.Subject.NodeID, otherNodes(c))
 				out.Signal = diag.SigNodeUnknown
 				return []diag.Finding{out}
+			case notKnown(f):
+				return []diag.Finding{undecided(f, "the platform at %s answers HTTP 404 for the node, but %s: one of several "+
+					"servers may lack it", where(f), nodeKnown(c))}
 			case !f.Passed():
 				return []diag.Finding{undecided(f, "the node could not be read: %s%s", saw(f), signer(f))}
 			case !beat && !contact && unasked(f, "node.last_seen_at"):
@@ -222,16 +225,25 @@ func lastRead(c *Case) *diag.Fact {
 	return c.Fact(diag.HopNodeHeartbeat, stepReadModel)
 }
 
-// nodeUnknown reports whether the platform answers that it does not know the node.
+// nodeUnknown reports whether the platform answers that it does not know the node, and nothing of this walk shows that
+// it does.
 func nodeUnknown(c *Case) bool {
-	return notKnown(c.Fact(diag.HopNodeHeartbeat, stepReadModel))
+	return notKnown(c.Fact(diag.HopNodeHeartbeat, stepReadModel)) && nodeKnown(c) == ""
+}
+
+// nodeKnown describes what shows that the platform knows the node; "" if nothing does.
+func nodeKnown(c *Case) string {
+	if on := allocationField(c, "allocation.node_id"); on != "" && strings.EqualFold(on, c.Subject.NodeID) {
+		return "by the allocation, the platform knows the node"
+	}
+	return agentAnswered(c)
 }
 
 // notKnown reports whether a 404 may mean that the platform has no such object. An HTML page, a missing route and JSON
 // without an error code of the platform may come from a server that never passed the request on.
 func notKnown(f *diag.Fact) bool {
 	return status(f) == 404 && f.Failure == diag.HTTPStatus && !foreignPage(f) && code(f) != "route_not_found" &&
-		!unsigned(f)
+		!unsigned(f) && (code(f) == "" || platformCode(f) || deniesObject(f))
 }
 
 // otherNodes suggests nodes of the profile in place of an unknown one.

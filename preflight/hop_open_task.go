@@ -97,11 +97,11 @@ func judgeOpenTask(c *Case) []diag.Finding {
 		return []diag.Finding{out}
 	case shellComputed(c): // terminal.open did its work: the browser saw the shell compute
 		return []diag.Finding{observed(diag.SigResultPostFailed, f,
-			"the shell computes, but the agent's result for terminal.open never arrived (%s, %s)", claimed(c),
+			"the shell computes, but the agent's result for terminal.open has not arrived (%s, %s)", claimed(c),
 			taskAfter(st, f))}
 	case terminalReady(c): // terminal.open did its work, even if the shell is silent then
 		return []diag.Finding{observed(diag.SigResultPostFailed, f,
-			"the terminal is ready, but the agent's result for terminal.open never arrived (%s, %s)",
+			"the terminal is ready, but the agent's result for terminal.open has not arrived (%s, %s)",
 			claimed(c), taskAfter(st, f))}
 	case st == "expired": // no result counts any more
 		return []diag.Finding{observed(diag.SigResultPostFailed, f,

@@ -52,6 +52,9 @@ func terminalPublicRoute() Hop {
 					"mapping.paths.terminal_healthz", where(f)+pathOf(target(f)), saw(f))}
 			}
 			out := fail(diag.SigPublicRouteMissing, f, "%s %s: %s", where(f)+pathOf(target(f)), publicFails(f), saw(f))
+			if s := status(f); s == 502 || s == 504 { // the edge passes the request on, and gets no answer
+				out.Side = diag.SidePlatform
+			}
 			if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz != nil && hz.TCP != nil && f.TCP != nil &&
 				hz.TCP.Remote == f.TCP.Remote {
 				switch {

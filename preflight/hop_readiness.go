@@ -258,6 +258,10 @@ func judgeProcess(c *Case) *diag.Finding {
 			out.Text = fmt.Sprintf("the agent's process %d is stopped (state %s): it exists but answers nothing", f.Unit.PID,
 				f.Unit.ProcessState)
 		}
+		if heard := agentAnswered(c); heard != "" {
+			out = warn(diag.SigProcessDown, f, "the agent's process was found stopped or gone (%s), but %s", saw(f), heard)
+			out.Reason = diag.ReasonNone
+		}
 	case diag.UnitFailed, diag.UnitInactive, diag.UnitMissing:
 		if inTransition(f) {
 			out = starting(f)

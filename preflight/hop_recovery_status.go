@@ -348,8 +348,8 @@ func judgeTaskWait(c *Case) *diag.Finding {
 	case edgeWithholds(c, f):
 		out = heldBack(diag.SigAuthFailed, f, diag.ReasonControlPlaneUnreachable)
 	case (s == 401 || s == 403) && platformDenies(f) && !withheld(f) && !deniesNode(c, f):
-		out = fail(diag.SigAPIUnreachable, f, "%s, or what is in front of it, refuses the node's task wait: HTTP %d %s; %s, so "+
-			"the platform has not denied the node", where(f), s, code(f), letIn(c, f))
+		out = fail(diag.SigAPIUnreachable, f, "%s, or what is in front of it, refuses the node's task wait: HTTP %d %s; %s, "+
+			"so the platform has not denied the node", where(f), s, code(f), letIn(c, f))
 		out.Side, out.Reason = diag.SidePlatform, diag.ReasonControlPlaneUnreachable
 	case (s == 401 || s == 403) && platformDenies(f) && !withheld(f):
 		out = fail(diag.SigAuthFailed, f, "the platform denies this node: HTTP %d %s", s, code(f))
@@ -380,7 +380,8 @@ func judgeTaskWait(c *Case) *diag.Finding {
 		}
 	case s >= 500 || good(f) || (s == 0 && inPhase(f, "dns", "tcp", "tls", "http")):
 		out = fail(diag.SigAPIUnreachable, f, "the node API does not answer the node's task wait: %s", saw(f))
-		if claim(c, &out, claimBehindListener) || (s == 0 && f.Failure != diag.TCPReset && f.TLS != nil && f.TLS.Verified) {
+		if claim(c, &out, claimBehindListener) || s >= 500 ||
+			(s == 0 && f.Failure != diag.TCPReset && f.TLS != nil && f.TLS.Verified) {
 			// The listener answers other requests, or this connection completed a verified handshake.
 			out.Side = diag.SidePlatform
 		}

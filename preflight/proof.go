@@ -198,13 +198,6 @@ func reused(f *diag.Fact) bool { return f.TCP != nil && f.TCP.Reused }
 
 func resent(f *diag.Fact) bool { return f.TCP != nil && f.TCP.Resent != nil && *f.TCP.Resent > 0 }
 
-func times(n int) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
-}
-
 // text describes the pair in one sentence.
 func (p *pair) text() string {
 	a, b := p.failing.first(), p.passing.first()
@@ -216,7 +209,9 @@ func (p *pair) text() string {
 	if p.changed == "target" {
 		first, second = askedAt(a, b)
 	}
-	return fmt.Sprintf("%s %s%s; %s %s%s", failed, first, often(&p.failing), outcome(b, a), second, often(&p.passing))
+	return fmt.Sprintf("%s %s%s; %s %s%s", failed, first,
+		often(&p.failing, func(f *diag.Fact) bool { return failsLike(f, a) }), outcome(b, a), second,
+		often(&p.passing, func(f *diag.Fact) bool { return f.Failure == b.Failure && outcome(f, a) == outcome(b, a) }))
 }
 
 // readableURL is the longest URL, in bytes, that a proof names with its path.
@@ -234,12 +229,13 @@ func askedAt(a, b *diag.Fact) (first, second string) {
 	return "with " + first, "with " + second
 }
 
-// often returns how often a request had its result, if it ran more than once.
-func often(a *requestRuns) string {
+// often returns how often a request had this result, if it ran more than once.
+func often(a *requestRuns, same func(*diag.Fact) bool) string {
 	if len(a.runs) < 2 {
 		return ""
 	}
-	return fmt.Sprintf(" (%d of %d)", len(a.runs), len(a.runs))
+	alike := slices.DeleteFunc(slices.Clone(a.runs), func(f *diag.Fact) bool { return !same(f) })
+	return fmt.Sprintf(" (%d of %d)", len(alike), len(a.runs))
 }
 
 func outcome(f, a *diag.Fact) string {

@@ -194,3 +194,10 @@ func taskAfter(st string, f *diag.Fact) string {
 	}
 	return fmt.Sprintf("still %s after %d ms", st, f.DurationMS)
 }
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}

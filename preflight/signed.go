@@ -78,6 +78,15 @@ func namesObject(f *diag.Fact) bool {
 	return slices.ContainsFunc(objects[:], func(o string) bool { return strings.Contains(word, o) })
 }
 
+// deniesObject reports whether an error code says that an object of the platform does not exist: no_node_available does
+// not.
+func deniesObject(f *diag.Fact) bool {
+	word := strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(code(f)))
+	return slices.ContainsFunc(objects[:], func(o string) bool {
+		return slices.Contains([]string{o + "notfound", o + "unknown", "unknown" + o, "nosuch" + o}, word)
+	})
+}
+
 // unsigned reports whether f is a 400 or 404 in JSON without an error code of the platform, where the profile maps one:
 // any server on the path may have answered.
 func unsigned(f *diag.Fact) bool {

@@ -23,7 +23,8 @@ type WalkView struct {
 	Outcome       diag.Outcome               `json:"outcome"`
 	Blame         *diag.Blame                `json:"blame,omitempty"`
 	Others        []diag.Blame               `json:"others,omitempty"`
-	Unfailed      []diag.Blame               `json:"unfailed,omitempty"` // of hops that warn or are inconclusive
+	Unfailed      []diag.Blame               `json:"unfailed,omitempty"`  // of hops that warn or are inconclusive
+	Undecided     string                     `json:"undecided,omitempty"` // the first inconclusive hop of such a walk, and why
 	FirstFailed   diag.HopID                 `json:"first_failed_hop,omitempty"`
 	Hops          map[diag.HopID]diag.Status `json:"hops"`
 	Reason        diag.ReasonCode            `json:"reason,omitempty"`
@@ -55,6 +56,9 @@ func See(r *diag.Report, stage Stage) WalkView {
 		s.Hops[h.ID] = h.Status
 		if (h.Status == diag.StatusWarn || h.Status == diag.StatusInconclusive) && h.Signal != "" {
 			s.Unfailed = append(s.Unfailed, diag.Blame{Hop: h.ID, Status: h.Status, Signal: h.Signal, Failure: h.Failure})
+		}
+		if h.Status == diag.StatusInconclusive && s.Outcome == diag.OutcomeInconclusive && s.Undecided == "" {
+			s.Undecided = string(h.ID) + ": " + cmp.Or(h.Text, h.Because)
 		}
 	}
 	s.noteTenant(r)
@@ -128,6 +132,8 @@ func (s WalkView) Says() string {
 		return fmt.Sprintf("%s, and %s (%s)", s.Outcome, s.UserState, s.Reason)
 	case len(s.Unfailed) > 0:
 		return fmt.Sprintf("%s %s (%s)", s.Unfailed[0].Hop, s.Unfailed[0].Signal, s.Unfailed[0].Status)
+	case s.Undecided != "":
+		return string(s.Outcome) + ", " + s.Undecided
 	}
 	return string(s.Outcome)
 }
