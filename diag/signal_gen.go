@@ -564,6 +564,7 @@ var signalRows = [...]SignalRow{
 		Title:  "The terminal gateway does not accept the browser's WebSocket",
 		Owners: Owners{"terminal gateway", "edge"},
 		BySide: []SideOwners{
+			{SideEdge, Owners{"edge and route profile"}},
 			{SideNetwork, Owners{"environment networking", "operator access"}},
 		},
 		Terminal: TerminalFailed,

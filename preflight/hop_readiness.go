@@ -43,7 +43,9 @@ func nodeReadiness() Hop {
 					return diag.Request{Op: diag.OpDisk, Target: rootFolder, View: diag.ViewHost, Write: e.testWriteBytes(),
 						Beside: e.Profile.Agent.Record}
 				}},
-			{Name: stepProcess, From: Node, Timeout: 4 * time.Second, Needs: needs, Ask: func(e *Env, _ *Case) diag.Request {
+			{Name: stepProcess, From: Node, Timeout: 4 * time.Second, Needs: needs, Excused: func(c *Case, f *diag.Fact) bool {
+				return f.Failure == diag.ProcessStopped && agentAnswered(c) != ""
+			}, Ask: func(e *Env, _ *Case) diag.Request {
 				return diag.Request{Op: diag.OpUnit, Target: e.Profile.Agent.Unit}
 			}},
 			{Name: stepBinary, From: Node, Timeout: 4 * time.Second, Needs: needs, Excused: func(c *Case, f *diag.Fact) bool {
