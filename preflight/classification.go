@@ -264,12 +264,21 @@ func denials(c *Case) []diag.Denial {
 		}
 		out = append(out, d)
 	}
-	read := lastRead(c)
-	at, seen := timeOf(read, "node.last_denial_at"), timeOf(read, "node.last_seen_at")
-	if word := readModel(c, "node.last_denial_code"); word != "" && !diag.LimiterCode(word) && at.After(seen) {
+	if word := recordedDenial(c); word != "" {
 		out = append(out, diag.Denial{Source: "read model", Code: word})
 	}
 	return out
+}
+
+// recordedDenial returns the code of the denial that the platform recorded since its last contact with the node; ""
+// without one.
+func recordedDenial(c *Case) string {
+	read := lastRead(c)
+	at, seen := timeOf(read, "node.last_denial_at"), timeOf(read, "node.last_seen_at")
+	if word := readModel(c, "node.last_denial_code"); !diag.LimiterCode(word) && at.After(seen) {
+		return word
+	}
+	return ""
 }
 
 // tokenState returns the state of the node's recovery token, by the token on the node and the one that the platform

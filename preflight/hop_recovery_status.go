@@ -349,7 +349,7 @@ func judgeTaskWait(c *Case) *diag.Finding {
 		out = heldBack(diag.SigAuthFailed, f, diag.ReasonControlPlaneUnreachable)
 	case (s == 401 || s == 403) && platformDenies(f) && !withheld(f) && !deniesNode(c, f):
 		out = fail(diag.SigAPIUnreachable, f, "%s, or what is in front of it, refuses the node's task wait: HTTP %d %s; %s, "+
-			"so the platform has not denied the node", where(f), s, code(f), letIn(c, f))
+			"so whether the platform denies this node is not known", where(f), s, code(f), letIn(c, f))
 		out.Side, out.Reason = diag.SidePlatform, diag.ReasonControlPlaneUnreachable
 	case (s == 401 || s == 403) && platformDenies(f) && !withheld(f):
 		out = fail(diag.SigAuthFailed, f, "the platform denies this node: HTTP %d %s", s, code(f))

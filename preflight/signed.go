@@ -54,18 +54,29 @@ func platformDenies(f *diag.Fact) bool {
 }
 
 // deniesNode reports whether a refusal of the node's certificate is the platform's decision about this node. Such a
-// decision holds at every listener and for every request: the platform lets no other one in.
+// decision holds at every listener and for every request, unless a listener looks for the session before it looks at
+// the node: so what lets the node in counts only where nothing else of the platform says the same.
 func deniesNode(c *Case, f *diag.Fact) bool { return platformDenies(f) && letIn(c, f) == "" }
 
-// letIn describes what let the node in although f was refused; "" if nothing did.
+// letIn describes what let the node in although f was refused; "" if nothing did, or if the platform confirms f.
 func letIn(c *Case, f *diag.Fact) string {
 	switch {
+	case confirmed(c, f):
+		return ""
 	case passedOnce(c, f):
 		return "the same request was let in at other times"
 	case gatewayAccepts(c):
 		return "the terminal gateway accepts the same certificate"
 	}
 	return ""
+}
+
+// confirmed reports whether the platform gives the same code for this node elsewhere: as the end of its terminal, or in
+// the read model as its last denial since the node was last seen.
+func confirmed(c *Case, f *diag.Fact) bool {
+	word := strings.TrimPrefix(code(f), "node_")
+	return word != "" && (strings.TrimPrefix(decided(c), "node_") == word ||
+		strings.TrimPrefix(recordedDenial(c), "node_") == word)
 }
 
 // objects are what the platform's codes about a missing object or a bad request name: a filter or a gateway on the path

@@ -189,8 +189,8 @@ func certificateCells(version string) []cell {
 
 // leg is one of the listeners with the expected verdict of its faults.
 type leg struct {
-	name                                         string
-	broken, throttled, page, login, moved, http2 verdict
+	name                                                 string
+	broken, own503, throttled, page, login, moved, http2 verdict
 }
 
 // legs are in the order of the doors.
@@ -205,7 +205,8 @@ var legs = [...]leg{
 		http2:     api("ALPN"),
 	}, {
 		name:      "terminal",
-		broken:    route(`does not work: .* \(HTTP 50[234]\)`),
+		broken:    behindEdge,
+		own503:    route(`does not work: .* \(HTTP 503\)`),
 		throttled: undecided("operator access, edge and route profile"),
 		page: blames(diag.HopBrowserTerminalWS, diag.SigUpgradeFailed, byGateway, diag.ReasonTerminalGatewayDown,
 			"HTTP 200"),
@@ -232,6 +233,10 @@ func route(says string) verdict {
 	return blames(diag.HopTerminalPublicRoute, diag.SigPublicRouteMissing, byEdge, diag.ReasonTerminalGatewayDown, says)
 }
 
+// behindEdge is the verdict for an edge that passes a request on and gets no answer.
+var behindEdge = blames(diag.HopTerminalPublicRoute, diag.SigPublicRouteMissing, "terminal gateway, "+byEdge,
+	diag.ReasonTerminalGatewayDown, `does not work: .* \(HTTP 50[24]\)`)
+
 func nodeAPI(says string) verdict {
 	return blames(diag.HopNodeRecoveryStatus, diag.SigAPIUnreachable, byAPI, diag.ReasonControlPlaneUnreachable, says)
 }
@@ -248,7 +253,7 @@ func answerCells(which int, l leg) []cell {
 	// A server responds the same at each of its listeners.
 	backends := [...]string{deadBackend, garbageBackend, silentBackend}
 	for _, kind := range backends[:[...]int{apiDoor: 3, terminalDoor: 1, ingressDoor: 2}[which]] {
-		all = append(all, cell{name: l.name + ": backend " + kind, want: l.broken,
+		all = append(all, cell{name: l.name + ": backend " + kind, want: l.broken, own503: l.own503,
 			do: func(t *testing.T, _ *behind, doors *[3]door) {
 				doors[which].backend, doors[which].impatient = serve(t, kind), true
 			}})
