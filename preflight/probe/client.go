@@ -84,26 +84,26 @@ func (c *Client) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	facts := make([]diag.Fact, len(reqs))
 	var wg sync.WaitGroup
 	for i := range reqs {
-		wg.Go(func() { facts[i] = c.probe(ctx, reqs[i]) })
+		wg.Go(func() { facts[i], _ = c.Ask(ctx, reqs[i]) })
 	}
 	wg.Wait()
 	return facts
 }
 
-func (c *Client) probe(ctx context.Context, req diag.Request) diag.Fact {
+// Ask answers one request as Probe does, and reports whether the fact is the far side's.
+func (c *Client) Ask(ctx context.Context, req diag.Request) (f diag.Fact, answered bool) {
 	began := time.Now()
-	fail := func(word diag.Failure, phase, detail string) diag.Fact {
+	fail := func(word diag.Failure, phase, detail string) (diag.Fact, bool) {
 		return diag.Fact{ID: req.ID, Vantage: VantageNode, Request: req, At: diag.At(began), Failure: word, Phase: phase,
-			Detail: detail, OffsetMS: began.Sub(c.start).Milliseconds(), DurationMS: diag.Measured(time.Since(began))}
+			Detail: detail, OffsetMS: began.Sub(c.start).Milliseconds(), DurationMS: diag.Measured(time.Since(began))}, false
 	}
 	if !req.Token.IsZero() || !req.Cookie.IsZero() {
 		return fail(diag.Unsupported, "", "secrets are never sent to a node")
 	}
 	answer := make(chan diag.Fact, 1)
-	id := c.expect(answer)
-	defer c.forget(id)
 	wire := req
-	wire.ID = id
+	wire.ID = c.expect(answer)
+	defer c.forget(wire.ID)
 	line, err := json.Marshal(wire)
 	if err != nil {
 		return fail(diag.Unsupported, "", "the request cannot be written: "+err.Error())
@@ -118,16 +118,16 @@ func (c *Client) probe(ctx context.Context, req diag.Request) diag.Fact {
 	}
 	select {
 	case f := <-answer:
-		return c.own(f, req, began)
+		return c.own(f, req, began), true
 	case <-c.ended:
 		select {
 		case f := <-answer: // both were ready
-			return c.own(f, req, began)
+			return c.own(f, req, began), true
 		default:
 		}
 		return fail(diag.SSHTransport, "ssh", c.reason().Error())
 	case <-ctx.Done():
-		c.giveUp(id)
+		c.giveUp(wire.ID)
 		word, _ := ended(ctx)
 		return fail(word, "", "no answer from the node while waiting")
 	}

@@ -215,6 +215,7 @@ func (s *server) guarded(ctx context.Context, req diag.Request, run func(context
 	if req.TimeoutMS > 0 {
 		limit = time.Duration(req.TimeoutMS) * time.Millisecond
 	}
+	began := time.Now()
 	done := make(chan diag.Fact, 1)
 	go func() {
 		defer func() {
@@ -230,7 +231,9 @@ func (s *server) guarded(ctx context.Context, req diag.Request, run func(context
 	case f := <-done:
 		return f
 	case <-timer.C:
-		return s.refuse(req, diag.Timeout, "the measurement did not end when its time was up")
+		f := s.refuse(req, diag.Timeout, "the measurement did not end when its time was up")
+		f.At, f.OffsetMS, f.DurationMS = diag.At(began), began.Sub(s.start).Milliseconds(), diag.Measured(time.Since(began))
+		return f
 	case <-ctx.Done():
 	}
 	select {

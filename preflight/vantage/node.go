@@ -151,7 +151,7 @@ func (n *Node) ask(ctx context.Context, l *link, req diag.Request) diag.Fact {
 	}
 	asked, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	f := l.client.Probe(asked, []diag.Request{req})[0]
+	f, answered := l.client.Ask(asked, req)
 	received := time.Now()
 	if r := l.refusal(); r != nil {
 		return n.refused(req, r, phaseSSH, began)
@@ -163,11 +163,14 @@ func (n *Node) ask(ctx context.Context, l *link, req diag.Request) diag.Fact {
 		}
 		return n.refused(req, l.pending(asked), phaseSSH, began)
 	}
-	if asked.Err() != nil && f.Phase == "" && (f.Failure == diag.Timeout || f.Failure == diag.Cancelled) {
-		// timeout: our own timeout, so the connection is broken; cancelled: the caller's, which is no evidence
+	if !answered && asked.Err() != nil {
+		// timeout: the connection is broken, unless ctx ended; cancelled: nothing is known of the target
 		f.Phase = phaseSSH
 		f.Detail = fmt.Sprintf("the helper on the node gave no answer within %s; the connection was open",
 			received.Sub(began).Round(time.Millisecond))
+		if ctx.Err() == nil && l.stillAlive(ctx) {
+			f.Failure, f.Detail = diag.Cancelled, f.Detail+", and the server answers on it"
+		}
 	}
 	sent := l.sentAfter(began)
 	f.OffsetMS = max(0, sent.Sub(n.start()).Milliseconds())

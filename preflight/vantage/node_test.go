@@ -162,6 +162,22 @@ func TestFrozenNodeNeverBlocks(t *testing.T) {
 	wantFailure(t, facts[1], diag.Timeout, "exec")
 }
 
+// TestSilentHelperIsNoBrokenConnection: a node that is out of processor time answers on the connection, and its helper
+// does not.
+func TestSilentHelperIsNoBrokenConnection(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Config{})
+	n := open(t, configFor(t, s))
+	if f := loginFact(within(t, 30*time.Second), n); f.Failure != diag.OK {
+		t.Fatal(f.Failure, f.Detail)
+	}
+	time.Sleep(freshFor + 50*time.Millisecond)
+	s.StopCommands()
+	ask := []diag.Request{{ID: "clock", Op: diag.OpClock, TimeoutMS: 100}}
+	wantFailure(t, n.Probe(within(t, 30*time.Second), ask)[0], diag.Cancelled, "ssh")
+	s.Freeze()
+	wantFailure(t, n.Probe(within(t, 30*time.Second), ask)[0], diag.Timeout, "ssh")
+}
+
 func TestCancelAtEachStage(t *testing.T) {
 	for name, fault := range map[string]sshtest.Fault{
 		"banner": sshtest.Silent, "host_key": sshtest.HangAtKex, "auth": sshtest.HangAtAuth, "exec": sshtest.HangAtOpen,

@@ -52,6 +52,9 @@ func (l *link) sentAfter(t time.Time) time.Time {
 // freshFor is how long a completed login proves that the server answers.
 const freshFor = 500 * time.Millisecond
 
+// aliveWait is how long a server may take for an answer that needs no program on its machine.
+const aliveWait = 2 * time.Second
+
 // alive returns what is wrong with a completed login, or nil. Unless the login is fresh, it sends a request that every
 // server answers.
 func (l *link) alive(ctx context.Context) *refusal {
@@ -80,4 +83,12 @@ func (l *link) alive(ctx context.Context) *refusal {
 		return stopped(ctx, phaseExec,
 			fmt.Sprintf("the connection to %s is open, and the server does not answer on it", l.cfg.Host))
 	}
+}
+
+// stillAlive reports whether the server answers within aliveWait on a connection whose helper does not: then the node
+// is slow, and the connection is not broken.
+func (l *link) stillAlive(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, aliveWait)
+	defer cancel()
+	return l.alive(ctx) == nil
 }

@@ -100,6 +100,7 @@ func (s *Server) run(ch ssh.Channel, out io.Writer, command string, gone <-chan 
 	if err := cmd.Start(); err != nil {
 		return
 	}
+	s.track(cmd.Process.Pid, 1)
 	done := make(chan struct{})
 	go func() {
 		_, _ = io.Copy(in, ch)
@@ -118,6 +119,7 @@ func (s *Server) run(ch ssh.Channel, out io.Writer, command string, gone <-chan 
 		}
 	}()
 	err = cmd.Wait()
+	s.track(cmd.Process.Pid, -1)
 	close(done)
 	status := uint32(0)
 	var exit *exec.ExitError
@@ -125,4 +127,22 @@ func (s *Server) run(ch ssh.Channel, out io.Writer, command string, gone <-chan 
 		status = uint32(exit.ExitCode())
 	}
 	_, _ = ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{status}))
+}
+
+// track counts a running command by its process group.
+func (s *Server) track(group, by int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.groups[group] += by; s.groups[group] == 0 {
+		delete(s.groups, group)
+	}
+}
+
+// StopCommands stops the running commands, as SIGSTOP does: the server itself still answers.
+func (s *Server) StopCommands() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for group := range s.groups {
+		_ = syscall.Kill(-group, syscall.SIGSTOP)
+	}
 }
