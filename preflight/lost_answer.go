@@ -16,7 +16,8 @@ func answerBegan(f *diag.Fact) bool {
 }
 
 // judgeLostAnswer places an answer of which only a part arrived on the network: the server did answer, so the platform
-// is not to blame for silence. Without a gap the text names the server as well.
+// is not to blame for silence. Without a gap the server may as well have paused: the text names both, and the owners
+// stay those of a server that does not answer.
 func judgeLostAnswer(f *diag.Fact, out *diag.Finding) {
 	switch {
 	case hasGap(f):
@@ -25,7 +26,6 @@ func judgeLostAnswer(f *diag.Fact, out *diag.Finding) {
 			"packets are lost on the way back, for example those larger than a link on the path allows (MTU)", where(f),
 			f.Vantage)
 	case answerBegan(f):
-		out.Side = diag.SideNetwork
 		out.Text += "; the answer began, and stopped: its server paused, or the rest was lost on the way back"
 	}
 }
