@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -150,6 +151,7 @@ func ttyIn(home string, argv ...string) func(context.Context, *websocket.Conn) {
 			}
 			_, _ = io.Copy(tty, r)
 		}
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGHUP) // a read that blocks keeps the closed terminal open
 		tty.Close()
 		_ = cmd.Wait()
 		wg.Wait()
