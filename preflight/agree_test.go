@@ -193,6 +193,7 @@ var repeated = []struct{ line, step *regexp.Regexp }{
 func TestReportsAgreeWithThemselves(t *testing.T) {
 	all := everyReport(t)
 	t.Run("steps", func(t *testing.T) { stepsFit(t, all) })
+	t.Run("ruled out", func(t *testing.T) { ruledOutIsNotTheProof(t, all) })
 	t.Run("texts", func(t *testing.T) { noTextContradictsAPassingFact(t, all) })
 }
 
@@ -223,6 +224,25 @@ func stepsFit(t *testing.T, all map[string]*diag.Report) {
 						t.Errorf("%s: ruled out is %q, and a step repeats it: %s", name, line, step)
 					}
 				}
+			}
+		}
+	}
+}
+
+// ruledOutIsNotTheProof: ruled_out has each line once, and none says that the input made no difference that the proof
+// changed.
+func ruledOutIsNotTheProof(t *testing.T, all map[string]*diag.Report) {
+	t.Helper()
+	for name, r := range all {
+		v := r.Verdict
+		seen := map[string]bool{}
+		for _, line := range v.RuledOut {
+			if seen[line] {
+				t.Errorf("%s: ruled out twice: %q", name, line)
+			}
+			seen[line] = true
+			if v.Proof != nil && strings.HasPrefix(line, v.Proof.Changed+": with ") {
+				t.Errorf("%s: proven by another %s, and ruled out is %q", name, v.Proof.Changed, line)
 			}
 		}
 	}

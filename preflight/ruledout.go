@@ -73,7 +73,7 @@ func sameFailure(f *diag.Fact, c *Case) []string {
 	}
 	for _, r := range q.runs {
 		k := r.fact
-		if k == f || k.Failure != f.Failure || k.Request.Op != f.Request.Op {
+		if k == f || k.Failure != f.Failure || k.Request.Op != f.Request.Op || status(k) != status(f) || code(k) != code(f) {
 			continue
 		}
 		changed := diag.Changed(&f.Request, &k.Request)
@@ -86,7 +86,7 @@ func sameFailure(f *diag.Fact, c *Case) []string {
 		}
 	}
 	sort.Strings(out)
-	return out
+	return slices.Compact(out) // a repeated probe has many facts
 }
 
 // situation returns what the report knows when the steps for a blame are chosen.
