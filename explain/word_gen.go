@@ -1159,7 +1159,7 @@ var exampleRows = [...]Example{
 	{"possible", "guest-agent-down", "no login on 10.231.77.101: tcp_timeout in tcp (10.231.77.101:22) after 10001 ms: 10.231.77.101:22 did not answer the connection; the provider says that the guest agent is down; the agent itself reports, so it is not down"},
 	{"process_stopped", "agent-frozen", "the agent's process 12336 is stopped (state T): it exists but answers nothing"},
 	{"proven", "agent-network-other", "the agent is in its own network namespace (NetworkNamespacePath=/run/netns/fault), and https://node-api.gpuaas.test does not answer there: tcp_net_unreachable in dns (ENETUNREACH, asked 10.231.77.10:53) after 2 ms; the same request from the machine's network passes"},
-	{"pty_failed", "pty-shell-broken", "the agent could not start the terminal: pty_exited the shell ended at once with code 1"},
+	{"pty_failed", "pty-shell-broken", "the shell started, and ended before the terminal was open: pty_exited the shell ended at once with code 1"},
 	{"pty_ready", "api-name-unknown", "the node gets no answer from https://node-api.gpuaas.test: dns_nxdomain in dns (asked 10.231.77.10:53) after 10 ms; at 10.231.77.11 it answers, so only the look-up is at fault"},
 	{"pty_silent", "pty-delayed", "the node's stream arrived, but its shell did not start in time: ws_closed in ws (HTTP 101) after 5007 ms; the platform's evidence has for this task: wait for the shell: context deadline exceeded"},
 	{"recovery_token_missing", "node-cert-expired", "the node's certificate /etc/gpuaas/cert.pem, serial 1267, is valid from 2026-11-22T12:30:10Z to 2026-11-23T12:30:10Z: mtls_cert_expired in dates after 4 ms"},

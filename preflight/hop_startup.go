@@ -79,6 +79,9 @@ func userText(f *diag.Fact) string {
 	return fmt.Sprintf("the shell %s of the allocation's user %s cannot be used", shell, f.Request.Target)
 }
 
+// shellExited is the agent's code for a shell that started, and ended before the terminal was open.
+const shellExited = "pty_exited"
+
 // judgeShell judges the shell in the session that the browser's hop opened.
 func judgeShell(c *Case) []diag.Finding {
 	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
@@ -97,7 +100,11 @@ func judgeShell(c *Case) []diag.Finding {
 		return []diag.Finding{walkAgain(f, fmt.Sprintf("%s, so its report about the shell is no evidence (%s): walk again",
 			agentGone(c), saw(f)))}
 	case isShellError(f.WS.FrameCode):
-		out := fail(diag.SigPTYFailed, f, "the agent could not start the terminal: %s %s", f.WS.FrameCode, f.WS.FrameMessage)
+		what := "the agent could not start the terminal"
+		if f.WS.FrameCode == shellExited {
+			what = "the shell started, and ended before the terminal was open"
+		}
+		out := fail(diag.SigPTYFailed, f, "%s: %s %s", what, f.WS.FrameCode, f.WS.FrameMessage)
 		out.Direct = true // the agent itself reports it, over a stream that works
 		return []diag.Finding{out}
 	case f.WS.ExitCode != nil || (f.WS.FirstFrame != "" && sessionField(c, "session.close_reason") == shellExit):

@@ -151,7 +151,7 @@ func (s *shell) firstWords(ctx context.Context, within time.Duration) ([]byte, e
 	defer timer.Stop()
 	select {
 	case <-s.exited:
-		return nil, s.endedAtOnce(s.said(buf[:n]))
+		return nil, s.endedEarly(s.said(buf[:n]))
 	case <-ctx.Done():
 		return nil, overruled(ctx, fmt.Errorf("wait for the shell: %w", context.Cause(ctx)))
 	case <-timer.C:
@@ -159,16 +159,16 @@ func (s *shell) firstWords(ctx context.Context, within time.Duration) ([]byte, e
 	return buf[:n], s.master.SetReadDeadline(time.Time{})
 }
 
-// endedAtOnce classifies a shell that exited at once: systemd refused its unit, it could not be started, or it
-// exited.
-func (s *shell) endedAtOnce(said string) *Error {
+// endedEarly classifies a shell that ended before the terminal was open: systemd refused its unit, it could not be
+// started, or it exited or was killed.
+func (s *shell) endedEarly(said string) *Error {
 	switch {
 	case s.Unit != "" && s.words != "":
 		return &Error{Code: wire.CodePTYFailed, Err: fmt.Errorf("start a unit for the session: %s", s.words)}
 	case s.Unit != "" && s.code == ExitNoShell:
 		return &Error{Code: wire.CodePTYFailed, Err: fmt.Errorf("the shell could not be started%s", said)}
 	}
-	return &Error{Code: wire.CodePTYExited, Err: fmt.Errorf("the shell ended at once with code %d%s", s.code, said)}
+	return &Error{Code: wire.CodePTYExited, Err: fmt.Errorf("the shell ended with code %d%s", s.code, said)}
 }
 
 // end hangs up and waits until the shell is gone: it sends SIGHUP first, then SIGKILL. With a unit, every process
