@@ -97,9 +97,11 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 			continue
 		}
 		if e.onlyHeartbeat(n, code) {
-			code = ReasonNodeAgentUnreachable
-			if n.Status != 0 && r.refused == nil {
-				r.refused = n
+			if n.Status != 0 {
+				r.refused = cmp.Or(r.refused, n)
+			}
+			if code == ReasonControlPlaneUnreachable {
+				code = ReasonNodeAgentUnreachable
 			}
 		}
 		r.now = append(r.now, present{code, entryLine(n)})
@@ -142,19 +144,16 @@ func refutes(n *RecordEntry, code ReasonCode) HopID {
 	return ""
 }
 
-// onlyHeartbeat reports whether an entry about an unreachable control plane concerns heartbeats alone: a task wait of
-// this walk, or the platform's time of the agent's last contact, proves that other requests arrive. An entry about a
-// failed connection needs both proofs, since the walk may get through where the agent does not.
+// onlyHeartbeat reports whether an entry about a control plane that is unreachable or limits requests concerns
+// heartbeats alone: this walk's task wait, or the time of the agent's last contact, proves that others arrive. For a
+// failed connection both must, since the walk may get through where the agent does not.
 func (e *Evidence) onlyHeartbeat(n *RecordEntry, code ReasonCode) bool {
-	if code != ReasonControlPlaneUnreachable || n.About != "heartbeat" {
+	if (code != ReasonControlPlaneUnreachable && code != ReasonEdgeRateLimited) || n.About != "heartbeat" {
 		return false
 	}
 	wait, measured := worst(e.Points, PointWait)
 	served := measured && wait.Status == MarkPass
-	if measured && !served {
-		return false
-	}
-	return e.heardLately() && (served || n.Status != 0)
+	return (served || !measured) && e.heardLately() && (served || n.Status != 0)
 }
 
 // RefusedHeartbeat returns the entry of the node's record that shows that the platform answers its heartbeats with an

@@ -61,3 +61,13 @@ func TestWorldsThatWereMisjudged(t *testing.T) {
 		})
 	}
 }
+
+// TestAMintWithoutAnAnswer: what gave no answer named no check, so no step looks for one.
+func TestAMintWithoutAnAnswer(t *testing.T) {
+	r := walkWith(t, answers{"terminal_token_mint/mint": failWith(diag.HTTPTimeout, "http")})
+	steps := strings.Join(r.Verdict.Recovery, "\n")
+	if r.Verdict.Owner != "control plane API, edge and route profile" || strings.Contains(steps, "error code") ||
+		strings.Contains(steps, "allocation's state") || !strings.Contains(steps, "corr-1") {
+		t.Errorf("owner %q:\n%s", r.Verdict.Owner, steps)
+	}
+}

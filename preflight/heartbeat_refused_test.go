@@ -1,6 +1,8 @@
 package preflight
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +22,8 @@ func TestRefusedHeartbeatsAreThePlatforms(t *testing.T) {
 		reason  diag.ReasonCode
 		ours    bool // of the platform's side
 	}{
+		"HTTP 429 for heartbeats alone": {diag.RecordEntry{Failure: diag.HTTPRateLimited, Status: 429,
+			Reason: diag.RecEdgeRateLimited}, time.Second, true, diag.ReasonEdgeRateLimited, true},
 		"HTTP 500, and other requests work": {
 			diag.RecordEntry{Failure: diag.HTTPStatus, Status: 500}, time.Second, true, diag.ReasonNodeAgentUnreachable, true},
 		"a connection refused, and other requests work": {
@@ -38,8 +42,8 @@ func TestRefusedHeartbeatsAreThePlatforms(t *testing.T) {
 				},
 				"node_recovery_status/host_record": func(f *diag.Fact) {
 					e := c.entry
-					e.Seq, e.At, e.Reason, e.About, e.Decision = 1, diag.Time{Time: noon.Add(-time.Second)}, diag.RecAPIUnreachable,
-						"heartbeat", "retry"
+					e.Seq, e.At, e.About, e.Decision = 1, diag.Time{Time: noon.Add(-time.Second)}, "heartbeat", "retry"
+					e.Reason = cmp.Or(e.Reason, diag.RecAPIUnreachable)
 					f.Record = &diag.RecordFacts{Entries: []diag.RecordEntry{e}}
 				},
 			}
@@ -56,14 +60,19 @@ func TestRefusedHeartbeatsAreThePlatforms(t *testing.T) {
 			if b := r.Verdict.Blame; c.waits && (b == nil || b.Signal != diag.SigHeartbeatStale) {
 				t.Fatalf("blame %+v", b)
 			}
-			words := strings.Contains(hopOf(r, diag.HopNodeHeartbeat).Text, "HTTP 500")
-			owners := r.Verdict.Owner == "control plane API" && r.Classification.Owner == r.Verdict.Owner
+			answer := fmt.Sprintf("HTTP %d", c.entry.Status)
+			words := c.entry.Status != 0 && strings.Contains(hopOf(r, diag.HopNodeHeartbeat).Text, answer)
+			want := "control plane API"
+			if c.entry.Status == 429 {
+				want = "edge and route profile"
+			}
+			owners := r.Verdict.Owners[0] == want && r.Classification.Owners[0] == want
 			if words != c.ours || owners != c.ours || (c.ours && slices.ContainsFunc(r.Verdict.Recovery, restart)) {
 				t.Errorf("owner %q and %q, steps %q: %s", r.Verdict.Owner, r.Classification.Owner, r.Verdict.Recovery,
 					hopOf(r, diag.HopNodeHeartbeat).Text)
 			}
 			if c.ours && (strings.Contains(r.Classification.Title, "control plane fail") ||
-				!strings.Contains(strings.Join(r.Classification.Because, " "), "HTTP 500")) {
+				!strings.Contains(strings.Join(r.Classification.Because, " "), answer)) {
 				t.Errorf("%s: %q", r.Classification.Title, r.Classification.Because)
 			}
 		})

@@ -139,6 +139,9 @@ func judgeAges(c *Case, f *diag.Fact) []diag.Finding {
 					out.Side = diag.SideEdge
 					out.Text += fmt.Sprintf("; the edge does not pass them on as the node sent them: %s (%s)", unseen, n.Code)
 				}
+				if n.Reason == diag.RecEdgeRateLimited {
+					out.Side, out.Failure = diag.SideEdge, diag.HTTPRateLimited
+				}
 			}
 		}
 		return []diag.Finding{out}

@@ -48,8 +48,11 @@ func terminalTokenMint() Hop {
 				out.Side = diag.SideEdge
 				return []diag.Finding{out}
 			case !f.Passed():
-				return []diag.Finding{fail(diag.SigTokenMintFailed, f, "no terminal token for %s: %s", c.Subject.AllocationID,
-					saw(f))}
+				out := fail(diag.SigTokenMintFailed, f, "no terminal token for %s: %s", c.Subject.AllocationID, saw(f))
+				if status(f) == 0 && inPhase(f, "http") { // there is no answer that could name a check
+					out.Side = diag.SidePlatform
+				}
+				return []diag.Finding{out}
 			case c.Field(id, stepMint, "token.session_id") == "" && !unasked(f, "token.session_id"):
 				return []diag.Finding{unmapped(f, "the answer names no session (HTTP %d; token.session_id)", status(f))}
 			}
