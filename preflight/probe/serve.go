@@ -231,17 +231,22 @@ func (s *server) guarded(ctx context.Context, req diag.Request, run func(context
 	case f := <-done:
 		return f
 	case <-timer.C:
-		f := s.refuse(req, diag.Timeout, "the measurement did not end when its time was up")
-		f.At, f.OffsetMS, f.DurationMS = diag.At(began), began.Sub(s.start).Milliseconds(), diag.Measured(time.Since(began))
-		return f
+		return s.unended(req, began, diag.Timeout, "the measurement did not end when its time was up")
 	case <-ctx.Done():
 	}
 	select {
 	case f := <-done:
 		return f
 	case <-time.After(overrun):
-		return s.refuse(req, diag.Cancelled, "the measurement did not end when it was cancelled")
+		return s.unended(req, began, diag.Cancelled, "the measurement did not end when it was cancelled")
 	}
+}
+
+// unended returns the fact of a measurement that began and did not end.
+func (s *server) unended(req diag.Request, began time.Time, word diag.Failure, why string) diag.Fact {
+	f := s.refuse(req, word, why)
+	f.At, f.OffsetMS, f.DurationMS = diag.At(began), began.Sub(s.start).Milliseconds(), diag.Measured(time.Since(began))
+	return f
 }
 
 // refuse returns a fact without a measurement.

@@ -144,13 +144,20 @@ func TestBrokenConnectionIsATransportFailure(t *testing.T) {
 	wantFailure(t, f, diag.SSHTransport, "ssh")
 }
 
-func TestFrozenNodeNeverBlocks(t *testing.T) {
-	s := sshtest.Start(t, sshtest.Config{})
+// loggedIn returns a vantage whose login is done, and no longer fresh.
+func loggedIn(t *testing.T, s *sshtest.Server) *Node {
+	t.Helper()
 	n := open(t, configFor(t, s))
 	if f := loginFact(within(t, 30*time.Second), n); f.Failure != diag.OK {
 		t.Fatal(f.Failure, f.Detail)
 	}
 	time.Sleep(freshFor + 50*time.Millisecond)
+	return n
+}
+
+func TestFrozenNodeNeverBlocks(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Config{})
+	n := loggedIn(t, s)
 	s.Freeze()
 	began := time.Now()
 	facts := n.Probe(within(t, 500*time.Millisecond),
@@ -166,11 +173,7 @@ func TestFrozenNodeNeverBlocks(t *testing.T) {
 // does not.
 func TestSilentHelperIsNoBrokenConnection(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Config{})
-	n := open(t, configFor(t, s))
-	if f := loginFact(within(t, 30*time.Second), n); f.Failure != diag.OK {
-		t.Fatal(f.Failure, f.Detail)
-	}
-	time.Sleep(freshFor + 50*time.Millisecond)
+	n := loggedIn(t, s)
 	s.StopCommands()
 	ask := []diag.Request{{ID: "clock", Op: diag.OpClock, TimeoutMS: 100}}
 	wantFailure(t, n.Probe(within(t, 30*time.Second), ask)[0], diag.Cancelled, "ssh")

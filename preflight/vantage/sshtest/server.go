@@ -62,8 +62,8 @@ type Server struct {
 	fault  Fault
 	conns  map[*freezer]struct{}
 	closed bool
-	execs  []string    // every command that was requested
-	groups map[int]int // the running commands, by process group
+	execs  []string         // every command that was requested
+	groups map[int]struct{} // the process groups of the running commands
 	logins int
 	others int
 }
@@ -80,7 +80,7 @@ func Start(t testing.TB, cfg Config) *Server {
 	}
 	a := ln.Addr().(*net.TCPAddr)
 	s := &Server{Addr: a.String(), Host: "127.0.0.1", Port: a.Port, HostKey: cfg.HostKeys[0], cfg: cfg, ln: ln,
-		conns: map[*freezer]struct{}{}, groups: map[int]int{}}
+		conns: map[*freezer]struct{}{}, groups: map[int]struct{}{}}
 	s.wg.Go(s.accept)
 	t.Cleanup(s.Close)
 	return s

@@ -100,7 +100,7 @@ func (s *Server) run(ch ssh.Channel, out io.Writer, command string, gone <-chan 
 	if err := cmd.Start(); err != nil {
 		return
 	}
-	s.track(cmd.Process.Pid, 1)
+	s.track(cmd.Process.Pid, true)
 	done := make(chan struct{})
 	go func() {
 		_, _ = io.Copy(in, ch)
@@ -119,7 +119,7 @@ func (s *Server) run(ch ssh.Channel, out io.Writer, command string, gone <-chan 
 		}
 	}()
 	err = cmd.Wait()
-	s.track(cmd.Process.Pid, -1)
+	s.track(cmd.Process.Pid, false)
 	close(done)
 	status := uint32(0)
 	var exit *exec.ExitError
@@ -129,11 +129,13 @@ func (s *Server) run(ch ssh.Channel, out io.Writer, command string, gone <-chan 
 	_, _ = ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{status}))
 }
 
-// track counts a running command by its process group.
-func (s *Server) track(group, by int) {
+// track notes whether the command of a process group runs.
+func (s *Server) track(group int, runs bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.groups[group] += by; s.groups[group] == 0 {
+	if runs {
+		s.groups[group] = struct{}{}
+	} else {
 		delete(s.groups, group)
 	}
 }
