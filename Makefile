@@ -115,7 +115,7 @@ test-plain: ## all that needs no lab, over every row of every table
 
 test-mutants: ## that the tests of drills find mistakes
 	@$(GO) run ./internal/testneeds fast
-	$(GO) test $(TESTFLAGS) $(MUTANTS)
+	$(GO) test $(TESTFLAGS) $(PATIENCE) $(MUTANTS)
 
 # The race detector needs cgo, so a C compiler. It makes a test five times as slow and finds races in code, not in rows of
 # a table: -short leaves rows out, and no test. go vet has seen the sources in the other runs. Where code shares no memory

@@ -309,7 +309,9 @@ func TestCutBehind(t *testing.T) {
 				}
 			},
 			hop: diag.HopBrowserTerminalWS, signal: diag.SigStreamCut, owner: gatewayOwner, says: []string{"gateway_shutdown"},
-			step: "gateway ended it", loose: []diag.HopID{diag.HopNodeTerminalReachability, diag.HopAppUserRoute},
+			step: "gateway ended it", loose: []diag.HopID{ // the rest of the platform stopped with it
+				diag.HopTerminalOpenTask, diag.HopNodeTerminalReachability, diag.HopAppUserRoute,
+			},
 		},
 	}, 5) {
 		t.Run(k.name, k.run)
