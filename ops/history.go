@@ -18,6 +18,8 @@ type History struct {
 	Path string
 	Off  string // why the history is not used; "" if it is
 	Err  error  // why Path is empty
+	// Hops is the chain that judges kept walks again; nil: the built-in one.
+	Hops *preflight.Hops
 }
 
 // Baseline is what a walk is compared with.
@@ -57,6 +59,7 @@ type Memory struct {
 // Recall begins to read the newest good walks of a subject: one, or goodRuns with compare. keep means that a report
 // will be stored, so the database is created if missing. The caller closes the result.
 func (h History) Recall(ctx context.Context, of diag.Subject, plan diag.Plan, compare, keep bool) *Memory {
+	h.Hops = cmp.Or(h.Hops, preflight.BuiltIn())
 	m := &Memory{from: h, opened: make(chan struct{}), done: make(chan struct{}), cancel: func() {}, err: h.Err,
 		of: history.SubjectOf(of), shape: history.Shape(plan)}
 	if h.Off != "" || h.Err != nil {
@@ -137,7 +140,7 @@ func (m *Memory) Compare(b Baseline, r *diag.Report) {
 	case b.File != nil:
 		r.Diff = preflight.Diff(b.File, r, good)
 	case len(good) > 0:
-		r.Diff = preflight.Diff(preflight.AsToday(good[0]), r, good)
+		r.Diff = preflight.Diff(m.from.Hops.AsToday(good[0]), r, good)
 	case why != "":
 		r.Diff = preflight.NoBaseline(b.Name, why)
 	default:
@@ -161,7 +164,7 @@ func (m *Memory) before(r *diag.Report) []*diag.Report {
 // not decide.
 func (m *Memory) regressedFrom(ctx context.Context, r *diag.Report) *diag.Report {
 	good := m.before(r)
-	if (len(good) == 1 && !preflight.MayRegress(preflight.AsToday(good[0]), r)) || len(m.good) == 0 {
+	if (len(good) == 1 && !preflight.MayRegress(m.from.Hops.AsToday(good[0]), r)) || len(m.good) == 0 {
 		return nil
 	}
 	if len(m.good) == 1 {
@@ -170,7 +173,7 @@ func (m *Memory) regressedFrom(ctx context.Context, r *diag.Report) *diag.Report
 		}
 		good = m.before(r)
 	}
-	if len(good) > 0 && preflight.Diff(preflight.AsToday(good[0]), r, good).Regressions() > 0 {
+	if len(good) > 0 && preflight.Diff(m.from.Hops.AsToday(good[0]), r, good).Regressions() > 0 {
 		return good[0]
 	}
 	return nil

@@ -47,7 +47,7 @@ func (s *Site) About(t Target) *Session {
 	n.env = preflight.Env{
 		Profile: s.Profile, Subject: preflight.NewSubject(s.Profile, t.Node, t.Host, t.Allocation, t.Session),
 		CorrelationID: preflight.NewID(t.As), Token: s.Secrets.Token, Cookie: s.Secrets.Cookie, NodeCA: s.Secrets.NodeCA,
-		Scrub: func(text string) string { return probe.ScrubLine(text, nil) },
+		Hops: s.Hops, Scrub: func(text string) string { return probe.ScrubLine(text, nil) },
 	}
 	n.env.Subject.CorrelationID = t.Correlation       // the session's own requests have another id
 	if s.Chosen != "" && s.Chosen != s.Profile.Name { // the profile would not be found by its name alone

@@ -1,12 +1,14 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -18,11 +20,14 @@ type Site struct {
 	Tool    string // version of this program
 	Libexec string // folder of the helpers for machines; "": next to this program
 	By      string // who asks, for audits
+	// Hops is the chain of every walk; nil: the built-in one.
+	Hops *preflight.Hops
 }
 
-// New returns s with the profile's defaults.
+// New returns s with the defaults of profile and chain.
 func New(s Site) *Site {
 	s.Profile = s.Profile.WithDefaults()
+	s.Hops = cmp.Or(s.Hops, preflight.BuiltIn())
 	return &s
 }
 

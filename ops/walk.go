@@ -24,7 +24,7 @@ type WalkOptions struct {
 // and why.
 func (s *Session) Plan(o WalkOptions) diag.Plan {
 	p := preflight.NewPlan(s.env.Profile, s.env.Subject, preflight.Options{
-		Only: o.Only, Skip: o.Skip, Session: o.Terminal, Watch: o.Watch,
+		Only: o.Only, Skip: o.Skip, Session: o.Terminal, Watch: o.Watch, Hops: s.site.Hops,
 		Token: !s.env.Token.IsZero() || len(s.env.Profile.Auth.TokenCommand) > 0, SSH: s.env.Subject.NodeHost != "",
 	})
 	p.Command = o.Command
@@ -59,7 +59,7 @@ func (s *Session) walk(ctx context.Context, at places, o WalkOptions, observe fu
 // hops whose place is not in at.
 func (s *Session) ask(ctx context.Context, at places, hops ...diag.HopID) *diag.Report {
 	o := WalkOptions{Only: hops}
-	for _, h := range preflight.Chain() {
+	for _, h := range s.site.Hops.List() {
 		if h.Opens != "" && at[h.Opens] == nil {
 			o.Skip = append(o.Skip, h.ID)
 		}
@@ -67,6 +67,6 @@ func (s *Session) ask(ctx context.Context, at places, hops ...diag.HopID) *diag.
 	env, r := s.env, &diag.Report{Subject: s.Subject(), Plan: s.Plan(o)}
 	env.Subject = s.Subject()
 	r.Facts, r.Run.EndedBy = preflight.Walk(ctx, &env, r.Plan, at, nil)
-	preflight.Judge(r)
+	s.site.Hops.Judge(r)
 	return r
 }

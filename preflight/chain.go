@@ -15,10 +15,15 @@ type Hops struct {
 }
 
 // Chain returns the built-in hops in their order.
-func Chain() []Hop { return builtIn().list }
+func Chain() []Hop { return BuiltIn().List() }
 
-// builtIn is the chain of a walk that brings no hops of its own.
+// BuiltIn returns the chain of a walk that brings no hops of its own.
+func BuiltIn() *Hops { return builtIn() }
+
 var builtIn = sync.OnceValue(func() *Hops { return WithOwn() })
+
+// List returns the hops in their order. Callers must not modify them.
+func (h *Hops) List() []Hop { return h.list }
 
 // WithOwn returns the built-in chain, followed by hops that have no row in the catalogue: their ids begin with "x.".
 func WithOwn(own ...Hop) *Hops {

@@ -1,6 +1,8 @@
 package preflight
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -121,5 +123,57 @@ func TestReplayKeepsOwnHops(t *testing.T) {
 				r = again
 			}
 		}
+	}
+}
+
+// TestChainOfTheWalk: --only, the vantages of a plan, a watch, a kept walk and the rehearsal of an unfinished one know
+// the walk's own hops.
+func TestChainOfTheWalk(t *testing.T) {
+	hop, slow := exampleHop(), exampleHop()
+	hop.Opens, hop.Unwatched = "vpn", "the tunnel"
+	slow.ID, slow.Judge = "x.slow", func(*Case) []diag.Finding { return nil }
+	slow.Steps[0].From, slow.Steps[0].Needs = Operator, nil
+	chain := WithOwn(hop, slow)
+	only, err := chain.Check("only", []string{string(hop.ID)})
+	if _, unknown := BuiltIn().Check("only", []string{string(hop.ID)}); err != nil || unknown == nil {
+		t.Errorf("%v, and by the built-in chain %v", err, unknown)
+	}
+	e := testEnv()
+	e.Hops = chain
+	plan := NewPlan(e.Profile, e.Subject, Options{Only: only, Token: true, SSH: true, Hops: chain})
+	if planned(plan, hop.ID).Skip != "" || planned(plan, slow.ID).Skip != skipOnly || !chain.Reaches(plan, "vpn") {
+		t.Errorf("%+v", plan.Hops)
+	}
+	left := NotAsked{Hop: hop.ID, What: hop.Unwatched, Because: skipWatch}
+	if w := chain.NewWatched(plan, "node-1", 30000, false); !slices.Contains(w.NotAsked, left) {
+		t.Errorf("the watch leaves out %+v", w.NotAsked)
+	}
+
+	answers := map[string]func(*diag.Fact){"x.example/health": failWith(diag.HTTPStatus, "http")}
+	v := map[string]Vantage{}
+	for _, name := range []string{Operator, Node, Platform} {
+		v[name] = &scripted{name: name, answers: answers, hang: map[string]bool{"x.slow/health": true}}
+	}
+	r := inMadeUpTime(t, func(t *testing.T) *diag.Report {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		return walkFrom(ctx, e, v)
+	})
+	if r.Run.EndedBy != diag.EndedDeadline {
+		t.Fatalf("the walk ended by %s", r.Run.EndedBy)
+	}
+	r.Run.DurationMS = 5000
+	factOf(t, r, "x.slow/health").DurationMS = 5000
+	for name, h := range map[string]*Hops{"of the walk": chain, "built-in": BuiltIn()} {
+		said := h.Rehearse(r)
+		if len(said) != 1 || said[0].Blame == nil || said[0].Blame.Hop != hop.ID ||
+			!slices.Equal(said[0].Waiting, []diag.HopID{slow.ID}) {
+			t.Errorf("the rehearsal by the chain %s: %+v", name, said)
+		}
+	}
+	r.Run.RulesVersion = "1"
+	*hopNamed(r.Hops, hop.ID) = diag.HopResult{ID: hop.ID, Finding: diag.Finding{Status: diag.StatusPass}}
+	if got := hopOf(chain.AsToday(r), hop.ID); got.Status != diag.StatusFail {
+		t.Errorf("by today's rules it is %+v", got)
 	}
 }

@@ -144,9 +144,9 @@ func NewPlan(p profile.Profile, subject diag.Subject, o Options) diag.Plan {
 }
 
 // Reaches reports whether a walk by the plan uses a vantage: the hop that opens it is not left out.
-func Reaches(p diag.Plan, vantage string) bool {
+func (h *Hops) Reaches(p diag.Plan, vantage string) bool {
 	return slices.ContainsFunc(p.Hops, func(row diag.PlannedHop) bool {
-		return row.Skip == "" && hopIn(Chain(), row.ID).Opens == vantage
+		return row.Skip == "" && hopIn(h.list, row.ID).Opens == vantage
 	})
 }
 
@@ -185,11 +185,11 @@ func budget(p profile.Profile, h *Hop) time.Duration {
 	return h.Budget + time.Duration(p.PolicyValue(h.Patience))*time.Second
 }
 
-// CheckHops returns names as hop ids; the error for an unknown name has the flag.
-func CheckHops(flag string, names []string) ([]diag.HopID, error) {
+// Check returns names as hop ids; the error for a name that is not in the chain has the flag.
+func (h *Hops) Check(flag string, names []string) ([]diag.HopID, error) {
 	var ids []diag.HopID
 	for _, n := range names {
-		if position(Chain(), diag.HopID(n)) == len(Chain()) {
+		if position(h.list, diag.HopID(n)) == len(h.list) {
 			return nil, fmt.Errorf("--%s: no hop is named %q (gpuaasctl preflight hops lists them)", flag, n)
 		}
 		ids = append(ids, diag.HopID(n))

@@ -50,6 +50,7 @@ type unfinished struct {
 	login   *diag.Fact           // a login that is under way, with its progress; nil if there is none
 	done    func(id string) bool // reports whether this step gets no more facts
 	waiting []diag.HopID
+	own     []diag.HopResult // results of hops that the chain does not have
 }
 
 // likely judges the facts so far, by the judge of the final report. It returns no blame before the first retransmission
@@ -64,7 +65,7 @@ func (u *unfinished) likely(last *diag.Blame) *diag.Blame {
 	}
 	u.silences(u.c.rtt())
 	chain := u.c.chain.list
-	hops := assess(chain, u.c)
+	hops := append(assess(chain, u.c), u.own...)
 	v, _ := decide(chain, hops, u.c)
 	if v.Blame == nil {
 		return nil
@@ -342,12 +343,13 @@ func (w *walker) lookAtLogin(ctx context.Context) *diag.Fact {
 	return nil
 }
 
-// Rehearse returns the provisional blames of a recorded walk, computed from the start and end times of its facts.
-func Rehearse(r *diag.Report) []Provisional {
+// Rehearse returns the provisional blames of a recorded walk, computed from the start and end times of its facts. Hops
+// that this chain does not have keep the results of the report.
+func (h *Hops) Rehearse(r *diag.Report) []Provisional {
 	var all []Provisional
 	var shown lastProvisional
 	for at := silentFor; at <= time.Duration(r.Run.DurationMS)*time.Millisecond; at += provisionalEvery {
-		u, size := unfinishedAt(r, at)
+		u, size := h.unfinishedAt(r, at)
 		if len(u.waiting) == 0 {
 			break
 		}
@@ -359,8 +361,8 @@ func Rehearse(r *diag.Report) []Provisional {
 }
 
 // unfinishedAt returns what a recorded walk knew at a time after its start, and the number of its facts.
-func unfinishedAt(r *diag.Report, at time.Duration) (u unfinished, size int) {
-	u = unfinished{c: NewCase(r.Subject, r.Plan, diag.EndedCompleted, nil), at: at}
+func (h *Hops) unfinishedAt(r *diag.Report, at time.Duration) (u unfinished, size int) {
+	u = unfinished{c: h.newCase(r.Subject, r.Plan, diag.EndedCompleted, nil), at: at}
 	open, busy := map[string]bool{}, map[string]bool{}
 	for i := range r.Facts {
 		f := &r.Facts[i]
@@ -384,5 +386,6 @@ func unfinishedAt(r *diag.Report, at time.Duration) (u unfinished, size int) {
 			u.waiting = append(u.waiting, id)
 		}
 	}
+	u.own = slices.DeleteFunc(brought(r.Hops, h.list), func(own diag.HopResult) bool { return busy[string(own.ID)] })
 	return u, size
 }

@@ -89,11 +89,11 @@ func errID(facts []diag.Fact) error {
 
 // AsToday judges a kept walk's facts again by these rules. A tool of other rules may have kept it: a different
 // verdict on the same facts is not a change of the node. A walk that cannot be judged again is returned unchanged.
-func AsToday(kept *diag.Report) *diag.Report {
+func (h *Hops) AsToday(kept *diag.Report) *diag.Report {
 	if kept.Run.RulesVersion == RulesVersion {
 		return kept
 	}
-	again, err := Replay(kept)
+	again, err := h.Replay(kept)
 	if err != nil {
 		return kept
 	}

@@ -31,22 +31,22 @@ type NotAsked struct {
 }
 
 // NewWatched returns what walks by the plan measure. full is for walks that may change things, as any other walk does.
-func NewWatched(p diag.Plan, node string, everyMS int64, full bool) *Watched {
+func (h *Hops) NewWatched(p diag.Plan, node string, everyMS int64, full bool) *Watched {
 	w := &Watched{Head: diag.NewHead(KindWatch), NodeID: node, EveryMS: everyMS, Asked: []diag.HopID{},
 		NotAsked: []NotAsked{}}
-	for _, h := range p.Hops {
-		if h.Skip != "" {
-			w.NotAsked = append(w.NotAsked, NotAsked{Hop: h.ID, Because: h.Skip})
+	for _, row := range p.Hops {
+		if row.Skip != "" {
+			w.NotAsked = append(w.NotAsked, NotAsked{Hop: row.ID, Because: row.Skip})
 			continue
 		}
-		w.Asked = append(w.Asked, h.ID)
-		for _, step := range h.Steps {
-			if why := h.Left[step]; why != "" {
-				w.NotAsked = append(w.NotAsked, NotAsked{Hop: h.ID, What: step, Because: why})
+		w.Asked = append(w.Asked, row.ID)
+		for _, step := range row.Steps {
+			if why := row.Left[step]; why != "" {
+				w.NotAsked = append(w.NotAsked, NotAsked{Hop: row.ID, What: step, Because: why})
 			}
 		}
-		if what := hopIn(Chain(), h.ID).Unwatched; what != "" && !full {
-			w.NotAsked = append(w.NotAsked, NotAsked{Hop: h.ID, What: what, Because: skipWatch})
+		if what := hopIn(h.list, row.ID).Unwatched; what != "" && !full {
+			w.NotAsked = append(w.NotAsked, NotAsked{Hop: row.ID, What: what, Because: skipWatch})
 		}
 	}
 	return w

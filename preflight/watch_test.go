@@ -38,7 +38,7 @@ func TestAWatchChangesNothing(t *testing.T) {
 
 // TestWhatAWatchDoesNotAsk: what a watch leaves out is listed, and the rest is asked; a full watch asks everything.
 func TestWhatAWatchDoesNotAsk(t *testing.T) {
-	w := NewWatched(watchPlan(Options{Watch: true, Token: true, SSH: true}), "n1", 30000, false)
+	w := BuiltIn().NewWatched(watchPlan(Options{Watch: true, Token: true, SSH: true}), "n1", 30000, false)
 	left := map[diag.HopID]string{}
 	for _, n := range w.NotAsked {
 		left[n.Hop] = n.What
@@ -51,7 +51,7 @@ func TestWhatAWatchDoesNotAsk(t *testing.T) {
 	if left[diag.HopNodeReadiness] == "" {
 		t.Error("the write on the disks is not listed")
 	}
-	whole := NewWatched(watchPlan(Options{Session: true, Token: true, SSH: true}), "n1", 30000, true)
+	whole := BuiltIn().NewWatched(watchPlan(Options{Session: true, Token: true, SSH: true}), "n1", 30000, true)
 	if len(whole.Asked) < len(w.Asked)+3 {
 		t.Errorf("a full watch asks %d hops, another %d", len(whole.Asked), len(w.Asked))
 	}

@@ -73,6 +73,11 @@ func (s WalkView) HopIDs() []diag.HopID {
 	})
 }
 
+// Number returns the position of a hop in the chain of the walk, from 1.
+func (s WalkView) Number(id diag.HopID) int {
+	return 1 + slices.Index(diag.HopsAnd(maps.Keys(s.Hops)), id)
+}
+
 // faulty returns a walk's blame if it is for a failure: a drill is not about a hop that was merely inconclusive.
 func faulty(b *diag.Blame) *diag.Blame {
 	if b != nil && b.Status != "" {

@@ -49,7 +49,7 @@ func answer(r *drill.Report, d *drill.Drill, from string, short bool) []page.Blo
 	s.Add(next)
 	parts := []string{loud(d.Verdict.Word), d.Scenario}
 	if o := d.Observed; o != nil && o.Blame != nil {
-		parts = append(parts, fmt.Sprintf("%d %s", o.Blame.Hop.Rank()+1, o.Blame.Hop))
+		parts = append(parts, fmt.Sprintf("%d %s", o.Number(o.Blame.Hop), o.Blame.Hop))
 	}
 	if d.Detect.Seen {
 		parts = append(parts, detected(d)+" "+sentence(d.Detect))

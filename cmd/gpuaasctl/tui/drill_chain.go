@@ -119,11 +119,7 @@ func (m drillModel) walk(c *current, same []drill.WalkView) []page.Cell {
 	s, last := same[0], same[len(same)-1]
 	words := s.Says()
 	if b := s.Blame; b != nil && m.width < 100 { // the number identifies the hop, as in the row above
-		number := strconv.Itoa(b.Hop.Rank() + 1)
-		if _, in := diag.LookupHop(b.Hop); !in {
-			number = string(b.Hop)
-		}
-		words = fmt.Sprintf("%s %s", number, b.Signal)
+		words = fmt.Sprintf("%d %s", s.Number(b.Hop), b.Signal)
 		if b.Failure != diag.OK {
 			words += " (" + string(b.Failure) + ")"
 		}

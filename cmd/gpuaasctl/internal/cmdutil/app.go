@@ -1,6 +1,7 @@
 package cmdutil
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/gpuaas/gpuaasctl/internal/clean"
+	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
 // App has the process's streams and environment, which every command uses. stdout gets one document; notes, progress
@@ -23,6 +25,8 @@ type App struct {
 	Quiet  bool   // --quiet: only documents, questions and errors
 	Color  string // --color: ColorAuto, ColorAlways or ColorNever; "" is ColorAuto
 	Built  string // the version set by the build; "" or "dev" if it set none
+	// Hops is the chain of every walk and replay; nil: the built-in one.
+	Hops *preflight.Hops
 
 	// Instead replaces the work of every command (see Run), so that a test sees the options of a command line.
 	Instead func(cmd *cobra.Command, options any, args []string) error
@@ -135,6 +139,9 @@ func (a *App) forced(name string) bool {
 func Terminals(a *App) (in, out *os.File) {
 	return fileOf(a.Stdin), fileOf(a.Stdout)
 }
+
+// Chain returns the chain of every walk and replay.
+func (a *App) Chain() *preflight.Hops { return cmp.Or(a.Hops, preflight.BuiltIn()) }
 
 // Write writes the command's one document to stdout.
 func (a *App) Write(b []byte) error {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
-	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
 // ParseReport parses a report. It ignores fields that a newer version added, and names them on stderr.
@@ -132,5 +131,5 @@ func (a *App) JudgeAgain(data []byte) (*diag.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return preflight.Replay(recorded)
+	return a.Chain().Replay(recorded)
 }

@@ -75,6 +75,7 @@ func (a *App) History() (h ops.History) {
 	if h.Off, h.Err = a.HistoryOff(); h.Err == nil {
 		h.Path, h.Err = a.HistoryPath()
 	}
+	h.Hops = a.Chain()
 	return h
 }
 

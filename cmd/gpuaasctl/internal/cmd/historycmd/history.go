@@ -15,7 +15,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/history"
-	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -148,7 +147,7 @@ func keptOrFile(a *cmdutil.App, ctx context.Context, arg string) (*diag.Report, 
 		if err != nil {
 			return nil, err
 		}
-		return preflight.AsToday(r), nil
+		return a.Chain().AsToday(r), nil
 	}
 	return cmdutil.Read(ctx, a, arg, a.JudgeAgain)
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
-	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
 func newHops(a *cmdutil.App) *cobra.Command {
@@ -25,17 +24,17 @@ func newHops(a *cmdutil.App) *cobra.Command {
 	return cmd
 }
 
-// hopNames are the hops that can be walked.
-func hopNames() (names []string) {
-	for _, h := range preflight.Chain() {
-		names = append(names, string(h.ID))
+// hopIDs are the hops that can be walked.
+func hopIDs(a *cmdutil.App) (ids []diag.HopID) {
+	for _, h := range a.Chain().List() {
+		ids = append(ids, h.ID)
 	}
-	return names
+	return ids
 }
 
 func printHops(a *cmdutil.App, _ *cobra.Command, opts *cmdutil.OutputOptions, _ []string) error {
 	var hops diag.Documents[render.HopInfo]
-	for _, h := range preflight.Chain() {
+	for _, h := range a.Chain().List() {
 		info := render.HopInfo{
 			Head: diag.NewHead("Hop"), ID: h.ID, Title: h.Title, Layer: h.Layer, Vantages: append([]string{}, h.From()...),
 			BudgetMS: h.Budget.Milliseconds(), Steps: []string{}, ExplainedBy: h.ExplainedBy,

@@ -105,8 +105,14 @@ func (o *preflightOptions) flags(a *cmdutil.App, cmd *cobra.Command) {
 		"`FOLDER` of gpuaas-agent, which is put on nodes that lack it (default: beside this program)")
 	cmdutil.Group(f, cmdutil.HeadWalk, "run-ws-smoke", "deadline", "only", "skip", "dry-run", "libexec")
 	o.watch.flags(cmd)
-	cmdutil.CompleteFunc(cmd, "only", hopNames)
-	cmdutil.CompleteFunc(cmd, "skip", hopNames)
+	names := func() (names []string) {
+		for _, id := range hopIDs(a) {
+			names = append(names, string(id))
+		}
+		return names
+	}
+	cmdutil.CompleteFunc(cmd, "only", names)
+	cmdutil.CompleteFunc(cmd, "skip", names)
 
 	cmdutil.OutputFlags(cmd, &o.output, &o.failOn)
 	cmdutil.OutFlag(cmd, &o.report, "also write the report to `FILE`: a page for a browser if it ends in .html, else JSON")

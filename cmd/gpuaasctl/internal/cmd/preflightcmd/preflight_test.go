@@ -2,12 +2,14 @@ package preflightcmd
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
 // TestOptions: how a command line is parsed into options, without a walk.
@@ -27,5 +29,22 @@ func TestOptions(t *testing.T) {
 		!slices.Equal(got.skip, []string{"gpu_health", "node_readiness"}) || got.failOn != cmdutil.FailOnRegression ||
 		!got.noSave || got.output != cmdutil.FormatJSON || got.dryRun {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestOwnHopInFlags: --only and --skip take the hops of the app's chain, and no others.
+func TestOwnHopInFlags(t *testing.T) {
+	own := preflight.WithOwn(preflight.Hop{ID: "x.example", Title: "the example service answers",
+		Steps: []preflight.Step{{Name: "health", From: preflight.Operator}}})
+	for _, flag := range []string{"--only", "--skip"} {
+		for _, chain := range []*preflight.Hops{own, nil} {
+			var out, errs strings.Builder
+			cmd := New(&cmdutil.App{Env: func(string) string { return "" }, Stdout: &out, Stderr: &errs, Hops: chain})
+			cmd.SetArgs([]string{"--node-id", "n1", "--api-base", "https://api.test", "--dry-run", flag, "x.example"})
+			err := cmd.ExecuteContext(t.Context())
+			if (err == nil) != (chain == own) || (chain == own) != strings.Contains(out.String(), "x.example") {
+				t.Errorf("%s: %v\n%s%s", flag, err, out.String(), errs.String())
+			}
+		}
 	}
 }

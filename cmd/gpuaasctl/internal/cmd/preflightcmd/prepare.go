@@ -29,14 +29,14 @@ func prepare(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions,
 	o.NodeID, o.allocationID = t.Node, t.Allocation // a hop is walked again without args
 	o.Nobody = o.dryRun
 	var errOnly, errSkip error
-	walk.Only, errOnly = hops(cmd, "only", o.only)
-	walk.Skip, errSkip = hops(cmd, "skip", o.skip)
+	walk.Only, errOnly = hops(a, cmd, "only", o.only)
+	walk.Skip, errSkip = hops(a, cmd, "skip", o.skip)
 	if err := errors.Join(errOnly, errSkip, o.Check(t), cmdutil.CheckReportPath(o.report)); err != nil {
 		return nil, walk, &cmdutil.UsageError{Err: err, Command: cmd.CommandPath()}
 	}
 	asked := walk.Only
 	if len(asked) == 0 {
-		asked = diag.HopIDs()
+		asked = hopIDs(a)
 	}
 	if !slices.ContainsFunc(asked, func(id diag.HopID) bool { return !slices.Contains(walk.Skip, id) }) {
 		return nil, walk, &cmdutil.UsageError{Err: errors.New("--only and --skip leave no hop to walk"),
@@ -63,7 +63,7 @@ func prepare(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions,
 		return nil, walk, err
 	}
 	walk.Baseline, walk.Command = o.baseline.Baseline, sameWalk(s.Site(), cmd, o)
-	if preflight.Reaches(s.Plan(walk), preflight.Node) && !o.dryRun {
+	if s.Site().Hops.Reaches(s.Plan(walk), preflight.Node) && !o.dryRun {
 		if err := vantage.CheckFiles(p.SSH); err != nil {
 			return nil, walk, &cmdutil.UsageError{Err: err}
 		}
@@ -112,9 +112,9 @@ func sameWalk(site *ops.Site, cmd *cobra.Command, o *preflightOptions) string {
 
 // hops parses a flag that lists hops. It refuses an empty value (an unset variable), which would otherwise mean the
 // whole chain.
-func hops(cmd *cobra.Command, flag string, names []string) ([]diag.HopID, error) {
+func hops(a *cmdutil.App, cmd *cobra.Command, flag string, names []string) ([]diag.HopID, error) {
 	if len(names) == 0 && cmd.Flags().Changed(flag) {
 		return nil, fmt.Errorf("--%s: no hop is named (gpuaasctl preflight hops lists them)", flag)
 	}
-	return preflight.CheckHops(flag, names)
+	return a.Chain().Check(flag, names)
 }

@@ -1,0 +1,38 @@
+package ops_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/preflight"
+)
+
+// TestWalkOfAnOwnHop: a session walks the chain of its site, and can walk a hop that only this chain has.
+func TestWalkOfAnOwnHop(t *testing.T) {
+	platform, end := aPlatform()
+	defer end()
+	hop := preflight.Hop{
+		ID: "x.example", Title: "the example service answers", Layer: diag.LayerRuntime, Budget: 5 * time.Second,
+		Steps: []preflight.Step{{
+			Name: "health", From: preflight.Operator, Timeout: time.Second,
+			Ask: func(e *preflight.Env, _ *preflight.Case) diag.Request {
+				return diag.Request{Op: diag.OpHTTP, Target: e.Profile.APIBase + "/health"}
+			},
+		}},
+		Judge: func(*preflight.Case) []diag.Finding { return nil },
+		Pass:  func(*preflight.Case) string { return "the example service answers" },
+	}
+	site := ops.New(ops.Site{Profile: platform.Profile, Secrets: platform.Secrets, Hops: preflight.WithOwn(hop)})
+	r := site.Node("n1", "").Walk(t.Context(), ops.WalkOptions{Only: []diag.HopID{hop.ID}}, nil)
+	for _, h := range r.Hops {
+		if want := h.ID == hop.ID; (h.Status == diag.StatusPass) != want || (h.Status == diag.StatusSkipped) == want {
+			t.Errorf("%s: %s %s", h.ID, h.Status, h.Because)
+		}
+	}
+	if got := r.Hops[len(r.Hops)-1].ID; got != hop.ID || !strings.HasPrefix(r.Facts[0].ID, string(hop.ID)) {
+		t.Errorf("the last hop is %s, and the first fact %s", got, r.Facts[0].ID)
+	}
+}
