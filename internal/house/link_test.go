@@ -64,6 +64,16 @@ func TestOnlyOneProgramLinksCEL(t *testing.T) {
 	}
 }
 
+// TestProbeBuildsForMacOS: operators have the tool on macOS, too, and no other test compiles it for that.
+func TestProbeBuildsForMacOS(t *testing.T) {
+	cmd := exec.Command("go", "list", "-export", "./preflight/...")
+	cmd.Dir = "../.."
+	cmd.Env = append(cmd.Environ(), "GOOS=darwin", "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%s: %v\n%s", cmd, err, out)
+	}
+}
+
 // TestToolCallsNoMethodByName: text/template finds methods by name. A program that can reach it keeps every exported
 // method of every type: 2.4 of gpuaasctl's 25 MB. cobra imports it, for templates that we do not set.
 func TestToolCallsNoMethodByName(t *testing.T) {

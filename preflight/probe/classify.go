@@ -49,7 +49,7 @@ var errnoWords = map[syscall.Errno]diag.Failure{
 	syscall.EPIPE:         diag.TCPReset,
 	syscall.EHOSTUNREACH:  diag.TCPNoRoute,
 	syscall.EHOSTDOWN:     diag.TCPNoRoute,
-	syscall.ENONET:        diag.TCPNoRoute, // ICMP: the host is isolated
+	isolated:              diag.TCPNoRoute,
 	syscall.ENOPROTOOPT:   diag.TCPNoRoute, // ICMP: protocol unreachable, as firewalls reject by --reject-with
 	syscall.EINVAL:        diag.TCPNoRoute, // connect's error for a blackhole route
 	syscall.ENETUNREACH:   diag.TCPNetUnreachable,

@@ -11,6 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// isolated is the error of an ICMP message "host isolated".
+const isolated = syscall.ENONET
+
 // An IPv6 connection attempt fails with EACCES if this machine's policy refuses it, and also if a router or the target
 // answers with the ICMP error "administratively prohibited" (IPv4 has EHOSTUNREACH for the latter). Since version 5.9
 // the kernel tells them apart: with IPV6_RECVERR it queues the ICMP error and its sender.

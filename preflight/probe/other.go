@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"syscall"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -28,6 +29,9 @@ func dialAddress(ctx context.Context, network, address string) (net.Conn, error)
 	var d net.Dialer
 	return d.DialContext(ctx, network, address)
 }
+
+// isolated is an error of Linux; no other system has this number.
+const isolated = syscall.Errno(1 << 15)
 
 // gap is not known here.
 func gap(uintptr) bool { return false }
