@@ -88,8 +88,9 @@ func onTerminal(t *testing.T, typed string, args ...string) (string, int) {
 	for {
 		n, err := tty.Read(buf)
 		out.Write(buf[:n])
-		if typed != "" && bytes.Contains(out.Bytes(), []byte("to accept it:")) {
-			if _, err := tty.WriteString(typed + "\n"); err != nil {
+		asked := bytes.Contains(out.Bytes(), []byte("to accept it:")) || bytes.Contains(out.Bytes(), []byte("1 of 5:"))
+		if typed != "" && asked {
+			if _, err := tty.WriteString(typed); err != nil {
 				t.Fatal(err)
 			}
 			typed = ""
@@ -104,17 +105,27 @@ func onTerminal(t *testing.T, typed string, args ...string) (string, int) {
 func TestTrustAsksOnATerminal(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Config{})
 	known := trustEnv(t, s)
-	out, code := onTerminal(t, "yes", "gpuaasctl", "ssh", "trust", "127.0.0.1")
+	out, code := onTerminal(t, "yes\n", "gpuaasctl", "ssh", "trust", "127.0.0.1")
 	if code != cmdutil.ExitUsage || !strings.Contains(out, "the key was not accepted") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	if _, err := os.Stat(known); err == nil {
 		t.Error("a key was written without its node's name")
 	}
-	out, code = onTerminal(t, "127.0.0.1", "gpuaasctl", "ssh", "trust", "127.0.0.1")
+	out, code = onTerminal(t, "127.0.0.1\n", "gpuaasctl", "ssh", "trust", "127.0.0.1")
 	if code != 0 || !strings.Contains(out, "shows the host key SHA256:") ||
 		!strings.Contains(out, "127.0.0.1 accepted: ssh-ed25519") {
 		t.Errorf("exit code %d: %s", code, out)
+	}
+}
+
+// TestInterruptEndsAQuestion: Ctrl-C ends a command that waits for an answer.
+func TestInterruptEndsAQuestion(t *testing.T) {
+	trustEnv(t, sshtest.Start(t, sshtest.Config{}))
+	for _, args := range [][]string{{"ssh", "trust", "127.0.0.1"}, {"profile", "init", "new"}} {
+		if out, code := onTerminal(t, "\x03", append([]string{"gpuaasctl"}, args...)...); code != cmdutil.ExitInterrupted {
+			t.Errorf("%v: exit code %d: %s", args, code, out)
+		}
 	}
 }
 

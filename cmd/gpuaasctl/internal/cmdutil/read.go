@@ -1,6 +1,7 @@
 package cmdutil
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -8,6 +9,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
+
+	"github.com/muesli/cancelreader"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
@@ -76,22 +80,43 @@ func From[T any](ctx context.Context, a *App, what, path string, read func(io.Re
 		defer f.Close()
 		in = f
 	}
-	failed := make(chan error, 1)
-	got := new(T)
-	go func() {
-		var err error
-		*got, err = read(in)
-		failed <- err
-	}()
-	select {
-	case <-ctx.Done():
+	in, end := Until(ctx, in)
+	defer end()
+	got, err := read(in)
+	switch {
+	case err == nil:
+		return got, nil
+	case ctx.Err() != nil:
 		return v, ctx.Err()
-	case err = <-failed:
 	}
-	if err != nil {
-		return v, fmt.Errorf("read %s: %w", path, err)
+	return v, fmt.Errorf("read %s: %w", path, err)
+}
+
+// Until returns in as a reader whose reads of a pipe or a terminal end with ctx. end releases what it needs.
+func Until(ctx context.Context, in io.Reader) (r io.Reader, end func()) {
+	type deadliner interface{ SetReadDeadline(time.Time) error }
+	if f, ok := in.(deadliner); ok && f.SetReadDeadline(time.Time{}) == nil {
+		stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) })
+		return in, func() { stop() }
 	}
-	return *got, nil
+	waits, err := cancelreader.NewReader(in) // as most standard inputs, which this process must not set non-blocking
+	if err != nil {                          // not even waited for: a regular file
+		return in, func() {}
+	}
+	stop := context.AfterFunc(ctx, func() { waits.Cancel() })
+	return waits, func() { stop(); _ = waits.Close() }
+}
+
+// ReadAnswer reads one typed line, of a reader that Until has made. without is what an answer was needed for.
+func ReadAnswer(ctx context.Context, in *bufio.Reader, without string) (string, error) {
+	line, err := in.ReadString('\n')
+	switch {
+	case err == nil:
+		return strings.TrimSpace(line), nil
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	}
+	return "", Usagef("no answer: %s", without)
 }
 
 // ReadJSON decodes exactly one document into v, and returns the names of its fields that v does not have; an error

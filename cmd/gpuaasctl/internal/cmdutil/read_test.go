@@ -2,12 +2,19 @@ package cmdutil
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"io"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/leaktest"
 )
 
 // TestANewerReportIsRead: fields that a later version added are ignored and named, with the version that wrote them;
@@ -47,5 +54,43 @@ func TestANewerReportIsRead(t *testing.T) {
 	want := "gpuaasctl: K: ignored fields that gpuaasctl v0 does not know: a, b, c, d, e and 2 more\n"
 	if said.String() != want {
 		t.Errorf("%q, want %q", &said, want)
+	}
+}
+
+// TestUntil: a read of a pipe ends with ctx, whether the pipe blocks or not, and leaves no goroutine behind.
+func TestUntil(t *testing.T) {
+	defer leaktest.None(t)
+	for name, nonblock := range map[string]bool{"blocking": false, "non-blocking": true} {
+		var ends [2]int
+		if err := errors.Join(syscall.Pipe(ends[:]), syscall.SetNonblock(ends[0], nonblock)); err != nil {
+			t.Fatal(err)
+		}
+		pipe, writer := os.NewFile(uintptr(ends[0]), "pipe"), os.NewFile(uintptr(ends[1]), "writer")
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		_, err := From(ctx, &App{Stdin: pipe}, "it", "-", io.ReadAll)
+		if cancel(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", name, err)
+		}
+		_, _ = writer.WriteString("later")
+		writer.Close()
+		got, err := From(t.Context(), &App{Stdin: pipe}, "it", "-", io.ReadAll)
+		if string(got) != "later" || err != nil {
+			t.Errorf("%s: then %q, %v", name, got, err)
+		}
+		pipe.Close()
+	}
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("all"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for from, stdin := range map[string]io.Reader{path: nil, "-": file} {
+		if got, err := From(t.Context(), &App{Stdin: stdin}, "it", from, io.ReadAll); string(got) != "all" || err != nil {
+			t.Errorf("%s: %q, %v", from, got, err)
+		}
 	}
 }

@@ -170,17 +170,19 @@ func initProfile(a *cmdutil.App, cmd *cobra.Command, o *initOptions, args []stri
 
 // answer takes the answers from flags, and asks for the others.
 func (o *initOptions) answer(a *cmdutil.App, cmd *cobra.Command) error {
-	in := bufio.NewReader(io.LimitReader(a.Stdin, 64<<10))
+	stdin, end := cmdutil.Until(cmd.Context(), a.Stdin)
+	defer end()
+	in := bufio.NewReader(io.LimitReader(stdin, 64<<10))
 	for i, q := range o.questions() {
 		given := cmd.Flags().Changed(q.flag)
 		for {
 			if !given && !o.yes {
 				cmdutil.Note(a.Stderr, "%d of 5: %s:", i+1, q.ask)
-				line, err := readLine(cmd.Context(), in)
+				answer, err := cmdutil.ReadAnswer(cmd.Context(), in, "nothing was written")
 				if err != nil {
 					return err
 				}
-				*q.value = strings.TrimSpace(line)
+				*q.value = answer
 			}
 			err := error(nil)
 			switch {
@@ -213,23 +215,4 @@ func (o *initOptions) answer(a *cmdutil.App, cmd *cobra.Command) error {
 		}
 	}
 	return nil
-}
-
-// readLine reads one typed line. It waits no longer than ctx.
-func readLine(ctx context.Context, in *bufio.Reader) (string, error) {
-	type typed struct {
-		line string
-		err  error
-	}
-	done := make(chan typed, 1)
-	go func() { line, err := in.ReadString('\n'); done <- typed{line, err} }()
-	select {
-	case <-ctx.Done():
-		return "", ctx.Err()
-	case t := <-done:
-		if t.err != nil {
-			return "", cmdutil.Usagef("no answer: nothing was written")
-		}
-		return t.line, nil
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -102,11 +101,13 @@ func askTrust(a *cmdutil.App, ctx context.Context, cfg vantage.NodeConfig, node 
 	cmdutil.Note(a.Stderr, "%s (%s) shows the host key %s", node, cfg.Host, fingerprint)
 	cmdutil.Note(a.Stderr,
 		"compare it with the one on the node's console or from its provider, then type %s to accept it:", node)
-	answer, err := bufio.NewReader(a.Stdin).ReadString('\n')
-	if err != nil && answer == "" {
-		return "", cmdutil.Usagef("no answer: the key was not accepted")
+	in, end := cmdutil.Until(ctx, a.Stdin)
+	defer end()
+	answer, err := cmdutil.ReadAnswer(ctx, bufio.NewReader(in), "the key was not accepted")
+	if err != nil {
+		return "", err
 	}
-	if strings.TrimSpace(answer) != node {
+	if answer != node {
 		return "", cmdutil.Usagef("the key was not accepted")
 	}
 	return fingerprint, nil
