@@ -10,6 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
@@ -63,7 +64,7 @@ func (s *Site) Drill(ctx context.Context, suite Suite, observe func(Progress)) *
 	}
 	for i := range suite.Drills {
 		stop := i > 0 && len(r.Drills) > 0 && mustStop(r.Drills[len(r.Drills)-1])
-		if stop || ctx.Err() != nil || (i > 0 && !wait(ctx, suite.Pause)) {
+		if stop || ctx.Err() != nil || (i > 0 && !sleep.For(ctx, suite.Pause)) {
 			r.NotRun = append(r.NotRun, suite.Drills[i].Scenario.Metadata.ID)
 			continue
 		}
@@ -80,15 +81,6 @@ func (s *Site) Drill(ctx context.Context, suite Suite, observe func(Progress)) *
 // mustStop reports that a machine must be checked before another drill may run.
 func mustStop(d drill.Drill) bool {
 	return d.Verdict.Word == drill.Residue || d.Verdict.Word == drill.Conflict || d.Open()
-}
-
-func wait(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }
 
 // one plans and runs the drill i.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/remote"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
 // undoer is what an undo needs of a machine.
@@ -107,10 +108,8 @@ func insist(ctx context.Context, ask asker, args ...string) (step.Reply, error) 
 		case err == nil || n == insistTimes || ctx.Err() != nil:
 			return r, err
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, insistPause) {
 			return r, err
-		case <-time.After(insistPause):
 		}
 	}
 }

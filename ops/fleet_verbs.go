@@ -10,6 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/chaos/remote"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
 // DrillStatus reads the drills of machines. It installs nothing there.
@@ -71,10 +72,8 @@ func reach(ctx context.Context, on *remote.Machine, waiting func(error)) ([]remo
 		if !told {
 			waiting(err)
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, panicPause) {
 			return nil, err
-		case <-time.After(panicPause):
 		}
 	}
 }

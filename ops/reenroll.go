@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 	"github.com/gpuaas/gpuaasctl/profile"
@@ -258,11 +259,9 @@ func (s *Session) awaitNode(ctx context.Context, place preflight.Vantage, before
 				return nil
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, nodePoll) {
 			return fmt.Errorf("the bundle is on %s, and the platform has not heard its agent since the restart: %s",
 				d.Node, s.Command("diag", "trust"))
-		case <-time.After(nodePoll):
 		}
 	}
 }

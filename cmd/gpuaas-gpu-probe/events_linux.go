@@ -11,6 +11,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/gpuaas/gpuaasctl/gpu/report"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
 // Timing of the waits for events. After a wait that returns early, the next one begins only when the first should
@@ -188,10 +189,7 @@ func (l *listener) wait(ctx context.Context, set nvml.EventSet, gpus []listened)
 		default:
 			l.see(fmt.Sprintf("nvmlEventSetWait is answered with %d", rc))
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(rest):
-		}
+		sleep.For(ctx, rest)
 	}
 }
 

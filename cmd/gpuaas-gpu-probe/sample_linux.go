@@ -15,6 +15,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/gpuaas/gpuaasctl/gpu/report"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
 // sample writes samples and events. It does not wait for a call that hangs: the process exits while it is in
@@ -124,10 +125,8 @@ func (d *driver) run(ctx context.Context, w *writer) error {
 		if d.interval == 0 {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, d.interval-time.Since(began)) {
 			return nil
-		case <-time.After(d.interval - time.Since(began)):
 		}
 	}
 }

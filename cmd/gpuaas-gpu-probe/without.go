@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"github.com/gpuaas/gpuaasctl/gpu/report"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
 // ownStdout returns stdout: no library is loaded that could write to it.
@@ -30,10 +30,8 @@ func sample(ctx context.Context, o options, w *writer, errs io.Writer) int {
 		if o.interval == 0 {
 			return exitOK
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, o.interval) {
 			return exitOK
-		case <-time.After(o.interval):
 		}
 	}
 }

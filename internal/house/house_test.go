@@ -100,7 +100,7 @@ var rules = []rule{
 		"a word is explained without a walk, a network or a file"},
 	{"ops", []string{"diag", "diag/record", "profile", "preflight", "preflight/probe", "preflight/vantage", "trust",
 		"endpoints", "evidence", "gpu/policy", "history", "wire", "chaos", "chaos/step", "chaos/drill", "chaos/remote",
-		"internal/bounded"},
+		"internal/bounded", "internal/sleep"},
 		nil, "what the tool does has a second caller beside the command line: it knows no flag, no format and no terminal"},
 	{"lab/platform", []string{"diag", "wire", "gpu/policy", "gpu/report", "gpu/status", "internal/bounded",
 		"internal/strictyaml", "internal/sleep"}, []string{"*"},

@@ -13,6 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/evidence"
+	"github.com/gpuaas/gpuaasctl/internal/sleep"
 	"github.com/gpuaas/gpuaasctl/ops"
 )
 
@@ -81,10 +82,8 @@ func export(a *cmdutil.App, cmd *cobra.Command, o *exportOptions, args []string)
 				delete(shipped, id)
 			}
 		}
-		select {
-		case <-cmd.Context().Done():
+		if !sleep.For(cmd.Context(), o.every) {
 			return cmd.Context().Err()
-		case <-time.After(o.every):
 		}
 		s = s.Next() // the correlation id stays: requests of earlier rounds are not exported either
 	}
