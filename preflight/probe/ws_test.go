@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
-	"github.com/creack/pty"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/ptmx"
 )
 
 const terminalProtocol = "gpuaas.terminal.v1"
@@ -122,7 +122,13 @@ func ttyIn(home string, argv ...string) func(context.Context, *websocket.Conn) {
 		if home != "" {
 			cmd.Env = append(cmd.Env, "HOME="+home)
 		}
-		tty, err := pty.Start(cmd)
+		tty, far, err := ptmx.Open()
+		if err == nil {
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = far, far, far
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+			err = cmd.Start()
+			far.Close()
+		}
 		if err != nil {
 			_ = c.Write(ctx, websocket.MessageText, []byte(`{"type":"error","code":"pty_failed"}`))
 			return
@@ -151,8 +157,7 @@ func ttyIn(home string, argv ...string) func(context.Context, *websocket.Conn) {
 			}
 			_, _ = io.Copy(tty, r)
 		}
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGHUP) // a read that blocks keeps the closed terminal open
-		tty.Close()
+		tty.Close() // which hangs up
 		_ = cmd.Wait()
 		wg.Wait()
 	}
