@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -65,20 +63,13 @@ func (c *catalogue) readFields(root string) ([]field, error) {
 	for _, f := range c.FieldTexts {
 		texts[f.Field] = f.Means
 	}
-	files, err := filepath.Glob(filepath.Join(root, "diag", "*.go"))
+	files, err := sources(filepath.Join(root, "diag"))
 	if err != nil {
 		return nil, err
 	}
 	var all []field
 	var lacks []string
-	for _, path := range files {
-		if strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, suffix) {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			return nil, err
-		}
+	for _, file := range files {
 		ast.Inspect(file, func(n ast.Node) bool {
 			t, ok := n.(*ast.TypeSpec)
 			if !ok || !t.Name.IsExported() {
@@ -132,10 +123,7 @@ func jsonName(f *ast.Field) string {
 func commentOf(f *ast.Field) string {
 	text := cmp.Or(f.Comment.Text(), f.Doc.Text())
 	text = strings.TrimSpace(strings.ReplaceAll(text, "\n", " "))
-	if name := f.Names[0].Name + " is "; strings.HasPrefix(text, name) {
-		text = strings.TrimPrefix(text, name)
-	}
-	return strings.TrimSuffix(text, ".")
+	return strings.TrimSuffix(strings.TrimPrefix(text, f.Names[0].Name+" is "), ".")
 }
 
 var wordOnly = regexp.MustCompile(`^[a-z0-9_]+$`)

@@ -47,12 +47,13 @@ func generate(root string) (map[string][]byte, error) {
 	}
 	out := map[string][]byte{}
 	for _, t := range tables {
-		if out[t.path], err = c.write(t, c, folder); err != nil {
+		var data any = c
+		if t.from == xidFolder {
+			data = x
+		}
+		if out[t.path], err = c.write(t, data); err != nil {
 			return nil, fmt.Errorf("%s: %w", t.path, err)
 		}
-	}
-	if out[xidTable.path], err = c.write(xidTable, x, xidFolder); err != nil {
-		return nil, fmt.Errorf("%s: %w", xidTable.path, err)
 	}
 	return out, nil
 }

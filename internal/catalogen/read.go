@@ -52,9 +52,6 @@ func (r *reader) sequence(root string) []*yaml.Node {
 	return doc.Content[0].Content
 }
 
-// rowOf decodes a mapping into the struct that into points to.
-func (r *reader) rowOf(n *yaml.Node, into any) { r.value(n, reflect.ValueOf(into).Elem(), "") }
-
 // rows decodes nodes into the slice of structs that into points to. It refuses duplicate ids and constants.
 func (r *reader) rows(nodes []*yaml.Node, into any) {
 	all := reflect.ValueOf(into).Elem()

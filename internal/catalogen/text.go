@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -50,7 +51,7 @@ func wordings(r *reader, n *yaml.Node) []wording {
 	for i, c := range n.Content {
 		var w wording
 		if c.Kind == yaml.MappingNode {
-			r.rowOf(c, &w)
+			r.mapping(c, reflect.ValueOf(&w).Elem())
 		} else {
 			w.Says = r.text(c, "")
 			if i < len(n.Content)-1 {
@@ -111,19 +112,12 @@ func (t text) literal() string {
 
 // literal returns the Go literal of a duration.
 func (s span) literal() string {
-	switch d := time.Duration(s); {
-	case d%time.Hour == 0:
-		return times(d/time.Hour, "time.Hour")
-	case d%time.Minute == 0:
-		return times(d/time.Minute, "time.Minute")
-	default:
-		return times(d/time.Second, "time.Second")
+	n, unit := time.Duration(s)/time.Second, "time.Second"
+	switch {
+	case n%3600 == 0:
+		n, unit = n/3600, "time.Hour"
+	case n%60 == 0:
+		n, unit = n/60, "time.Minute"
 	}
-}
-
-func times(n time.Duration, unit string) string {
-	if n == 1 {
-		return unit
-	}
-	return strconv.FormatInt(int64(n), 10) + " * " + unit
+	return strings.TrimPrefix(fmt.Sprintf("%d * %s", n, unit), "1 * ")
 }

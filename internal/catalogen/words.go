@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,16 +17,11 @@ type words map[string]map[string]string
 
 // noun is the name in messages for a word of the type.
 func noun(typ string) string {
-	for _, n := range [...][2]string{
-		{"HopID", "hop"}, {"ReasonCode", "reason"}, {"UserState", "user state"}, {"UserAction", "user action"},
-		{"Reliance", "need"}, {"Word", "verdict"}, {"Agent...", "agent status"}, {"Terminal...", "terminal readiness"},
-		{"at...", "place of a repair"},
-	} {
-		if n[0] == typ {
-			return n[1]
-		}
-	}
-	return strings.ToLower(typ)
+	return cmp.Or(map[string]string{
+		"HopID": "hop", "ReasonCode": "reason", "UserState": "user state", "UserAction": "user action",
+		"Reliance": "need", "Word": "verdict", "Agent...": "agent status", "Terminal...": "terminal readiness",
+		"at...": "place of a repair",
+	}[typ], strings.ToLower(typ))
 }
 
 func (w words) add(typ, value, name string) {
@@ -41,29 +36,34 @@ var untyped = [...]string{"Agent", "Terminal", "Fact", "at"}
 
 // constants adds the string constants of the Go files in folder that are not generated.
 func (w words) constants(folder string) error {
-	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
-	if err != nil {
-		return err
-	}
-	for _, path := range files {
-		if strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, suffix) {
-			continue
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
+	files, err := sources(folder)
+	for _, file := range files {
 		for _, d := range file.Decls {
 			if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.CONST {
 				w.declared(g)
 			}
 		}
 	}
-	return nil
+	return err
+}
+
+// sources parses the Go files in folder that are neither tests nor generated.
+func sources(folder string) (files []*ast.File, err error) {
+	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, suffix) {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	return files, nil
 }
 
 func (w words) declared(g *ast.GenDecl) {

@@ -34,21 +34,14 @@ func drillSchema() (*jsonschema.Schema, error) {
 	for t, enum := range words {
 		s.Definitions[drillName(t)] = oneOf(t, enum)
 	}
-	for _, p := range [...]struct{ typ, field, word string }{
-		{"Report", "apiVersion", diag.APIVersion}, {"Report", "kind", drill.ReportKind},
-	} {
-		field, ok := s.Definitions[p.typ].Properties.Get(p.field)
-		if !ok {
-			return nil, fmt.Errorf("%s has no field %s", p.typ, p.field)
-		}
-		field.Const = p.word
-	}
 	hops, ok := s.Definitions["WalkView"].Properties.Get("hops")
 	if !ok {
 		return nil, fmt.Errorf("a WalkView has no hops")
 	}
-	hops.PropertyNames = &jsonschema.Schema{Ref: "#/$defs/HopID"}
-	return s, nil
+	hops.PropertyNames = &jsonschema.Schema{Ref: refTo + "HopID"}
+	return s, pin(s, []pinned{
+		{"Report", "apiVersion", []any{diag.APIVersion}}, {"Report", "kind", []any{drill.ReportKind}},
+	})
 }
 
 // drillName gives different names to equally named types of two packages: a machine's are of package step.
@@ -82,14 +75,11 @@ func drillWords() map[reflect.Type][]any {
 
 // drillLeaf returns the schema of a type that marshals as one value; nil for every other type.
 func drillLeaf(t reflect.Type, words map[reflect.Type][]any) *jsonschema.Schema {
-	if _, ok := words[t]; ok {
-		return &jsonschema.Schema{Ref: "#/$defs/" + drillName(t)}
-	}
 	switch t {
 	case reflect.TypeFor[chaos.Duration]():
 		return &jsonschema.Schema{Type: "string", Pattern: `^(0s|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`}
 	case reflect.TypeFor[diag.Time](), reflect.TypeFor[diag.Millis]():
 		return leaf(t, nil)
 	}
-	return nil
+	return wordOf(t, words, drillName(t))
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
 	"reflect"
 
 	"github.com/invopop/jsonschema"
@@ -21,9 +19,5 @@ func generateGameDay() ([]byte, error) {
 	s := r.Reflect(&chaos.GameDay{})
 	s.ID, s.Title = gameDayID, "gpuaasctl game day"
 	s.Description = "A game day: several drills, in an order that is drawn from a seed. Durations have a unit."
-	b, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("encode schema: %w", err)
-	}
-	return append(b, '\n'), nil
+	return encoded(s)
 }

@@ -30,7 +30,19 @@ func reportSchema() (*jsonschema.Schema, error) {
 	for t, enum := range words {
 		s.Definitions[t.Name()] = oneOf(t, enum)
 	}
-	return s, pin(s)
+	return s, pin(s, []pinned{
+		{"Report", "apiVersion", []any{diag.APIVersion}},
+		{"Report", "kind", []any{diag.KindPreflight}},
+		{"Dashboard", "node_agent_status",
+			[]any{"healthy", "stale", "auth_failed", "api_unreachable", "task_result_failed", "unknown"}},
+		{"Dashboard", "terminal_readiness",
+			[]any{"token_ready", "browser_ws_ready", "terminal_open_sent", "node_stream_connected", "pty_ready", "failed"}},
+		{"HopResult", "vantage", []any{"operator", "node", "operator+node", "operator+platform", ""}},
+		{"StepResult", "vantage", []any{"operator", "node", "platform"}},
+		{"Fact", "vantage", []any{"operator", "node", "platform"}},
+		{"VantageInfo", "id", []any{"operator", "node", "platform"}},
+		{"Verdict", "severity", []any{string(diag.P0), string(diag.P1), string(diag.P2)}},
+	})
 }
 
 // oneOf returns the schema of a type with these words. Hops may have others, which a profile defines.
@@ -43,9 +55,6 @@ func oneOf(t reflect.Type, words []any) *jsonschema.Schema {
 
 // leaf returns the schema of a type that marshals as one value; nil for every other type.
 func leaf(t reflect.Type, words map[reflect.Type][]any) *jsonschema.Schema {
-	if _, ok := words[t]; ok {
-		return &jsonschema.Schema{Ref: "#/$defs/" + t.Name()}
-	}
 	switch t {
 	case reflect.TypeFor[diag.Secret]():
 		return &jsonschema.Schema{Type: "string", Const: diag.Redacted}
@@ -54,6 +63,17 @@ func leaf(t reflect.Type, words map[reflect.Type][]any) *jsonschema.Schema {
 			Pattern: `^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$`}
 	case reflect.TypeFor[diag.Millis]():
 		return &jsonschema.Schema{Type: "integer", Minimum: "0"}
+	}
+	return wordOf(t, words, t.Name())
+}
+
+// refTo begins the reference to a definition.
+const refTo = "#/$defs/"
+
+// wordOf returns the reference to the definition of a closed type, or nil.
+func wordOf(t reflect.Type, words map[reflect.Type][]any, name string) *jsonschema.Schema {
+	if _, ok := words[t]; ok {
+		return &jsonschema.Schema{Ref: refTo + name}
 	}
 	return nil
 }
@@ -111,27 +131,18 @@ func byType(lists ...wordList) map[reflect.Type][]any {
 	return m
 }
 
-// pin narrows plain strings whose values are fixed by the contract.
-func pin(s *jsonschema.Schema) error {
-	for _, p := range [...]struct {
-		typ, field string
-		words      []any
-	}{
-		{"Report", "apiVersion", []any{diag.APIVersion}},
-		{"Report", "kind", []any{diag.KindPreflight}},
-		{"Dashboard", "node_agent_status",
-			[]any{"healthy", "stale", "auth_failed", "api_unreachable", "task_result_failed", "unknown"}},
-		{"Dashboard", "terminal_readiness",
-			[]any{"token_ready", "browser_ws_ready", "terminal_open_sent", "node_stream_connected", "pty_ready", "failed"}},
-		{"HopResult", "vantage", []any{"operator", "node", "operator+node", "operator+platform", ""}},
-		{"StepResult", "vantage", []any{"operator", "node", "platform"}},
-		{"Fact", "vantage", []any{"operator", "node", "platform"}},
-		{"VantageInfo", "id", []any{"operator", "node", "platform"}},
-		{"Verdict", "severity", []any{string(diag.P0), string(diag.P1), string(diag.P2)}},
-	} {
+// pinned is a field of a type, plain in Go, whose values are fixed by the contract.
+type pinned struct {
+	typ, field string
+	words      []any
+}
+
+// pin narrows fields to their values.
+func pin(s *jsonschema.Schema, all []pinned) error {
+	for _, p := range all {
 		def, ok := s.Definitions[p.typ]
 		if !ok {
-			return fmt.Errorf("the report has no type %s", p.typ)
+			return fmt.Errorf("the schema has no type %s", p.typ)
 		}
 		field, ok := def.Properties.Get(p.field)
 		if !ok {

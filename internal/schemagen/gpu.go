@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -41,12 +40,8 @@ func gpuWords() map[reflect.Type][]any {
 
 func gpuReflector(tag string) *jsonschema.Reflector {
 	words := gpuWords()
-	return &jsonschema.Reflector{Anonymous: true, FieldNameTag: tag, Mapper: func(t reflect.Type) *jsonschema.Schema {
-		if _, ok := words[t]; ok {
-			return &jsonschema.Schema{Ref: "#/$defs/" + t.Name()}
-		}
-		return nil
-	}}
+	return &jsonschema.Reflector{Anonymous: true, FieldNameTag: tag,
+		Mapper: func(t reflect.Type) *jsonschema.Schema { return wordOf(t, words, t.Name()) }}
 }
 
 // generateGPUPolicy returns the schema of a policy's file, for editors. It cannot check whether a condition is CEL.
@@ -55,8 +50,7 @@ func generateGPUPolicy() ([]byte, error) {
 	s.ID, s.Title = policyID, "gpuaasctl GPU policy"
 	s.Description = "Rules that make a health of events and samples of GPUs. The first rule about an event or a GPU " +
 		"whose condition is true decides; of all of them the worst does."
-	words := gpuWords()
-	s.Definitions["Health"] = &jsonschema.Schema{Type: "string", Enum: words[reflect.TypeFor[policy.Health]()]}
+	s.Definitions["Health"] = &jsonschema.Schema{Type: "string", Enum: gpuWords()[reflect.TypeFor[policy.Health]()]}
 	file, rule := s.Definitions["policyFile"], s.Definitions["Rule"]
 	if file == nil || rule == nil {
 		return nil, fmt.Errorf("a policy's file has no rules")
@@ -72,11 +66,7 @@ func generateGPUPolicy() ([]byte, error) {
 	condition, _ := rule.Properties.Get("condition")
 	condition.MinLength, condition.MaxLength = &least, &long
 	condition.Description = "CEL over event, gpu and node: see docs/gpu.md"
-	b, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("encode schema: %w", err)
-	}
-	return append(b, '\n'), nil
+	return encoded(s)
 }
 
 // generateGPUJudgement returns the published schema of a judgement.
@@ -87,12 +77,7 @@ func generateGPUJudgement() ([]byte, error) {
 	for t, words := range gpuWords() {
 		s.Definitions[t.Name()] = &jsonschema.Schema{Type: "string", Enum: words}
 	}
-	for field, word := range map[string]string{"apiVersion": diag.APIVersion, "kind": "GPUJudgement"} {
-		p, ok := s.Definitions["judgement"].Properties.Get(field)
-		if !ok {
-			return nil, fmt.Errorf("a judgement has no %s", field)
-		}
-		p.Const = word
-	}
-	return published(s, nil)
+	return published(s, pin(s, []pinned{
+		{"judgement", "apiVersion", []any{diag.APIVersion}}, {"judgement", "kind", []any{"GPUJudgement"}},
+	}))
 }

@@ -19,7 +19,7 @@ var fixed = []string{"Status", "Outcome", "EndedBy", "Confidence", "Severity", "
 // growing matches possible words of later versions, including a hop's vantage that joins two.
 const growing = `^[a-z][a-z0-9_+]*$`
 
-// published returns s with room for later versions, indented, with a final newline.
+// published returns s, encoded, with room for later versions.
 func published(s *jsonschema.Schema, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
@@ -36,6 +36,11 @@ func published(s *jsonschema.Schema, err error) ([]byte, error) {
 			grow(def)
 		}
 	}
+	return encoded(s)
+}
+
+// encoded returns s, indented, with a final newline.
+func encoded(s *jsonschema.Schema) ([]byte, error) {
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("encode schema: %w", err)

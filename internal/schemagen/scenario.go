@@ -1,10 +1,10 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
+	"strings"
 
 	"github.com/invopop/jsonschema"
 
@@ -49,43 +49,25 @@ func generateScenario() ([]byte, error) {
 		name := "params of " + k.Name
 		params := r.Reflect(k.Params())
 		body := params
-		if ref := lastWord(params.Ref); ref != "" {
+		if ref := strings.TrimPrefix(params.Ref, refTo); ref != "" {
 			body = params.Definitions[ref]
 			delete(params.Definitions, ref)
 		}
-		for of, def := range params.Definitions {
-			s.Definitions[of] = def
-		}
+		maps.Copy(s.Definitions, params.Definitions)
 		body.Version, body.ID, body.Title, body.Description = "", "", k.Title, k.About
 		s.Definitions[name] = body
 		when, then := jsonschema.NewProperties(), jsonschema.NewProperties()
 		when.Set("kind", &jsonschema.Schema{Const: k.Name})
-		then.Set("params", &jsonschema.Schema{Ref: "#/$defs/" + name})
+		then.Set("params", &jsonschema.Schema{Ref: refTo + name})
 		fault.AllOf = append(fault.AllOf, &jsonschema.Schema{
 			If: &jsonschema.Schema{Properties: when}, Then: &jsonschema.Schema{Properties: then, Required: []string{"params"}},
 		})
 	}
-	b, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("encode schema: %w", err)
-	}
-	return append(b, '\n'), nil
-}
-
-func lastWord(ref string) string {
-	for i := len(ref) - 1; i >= 0; i-- {
-		if ref[i] == '/' {
-			return ref[i+1:]
-		}
-	}
-	return ref
+	return encoded(s)
 }
 
 // scenarioLeaf returns the schema of a type with its own form in a file; nil for every other type.
 func scenarioLeaf(t reflect.Type, words map[reflect.Type][]any) *jsonschema.Schema {
-	if _, ok := words[t]; ok {
-		return &jsonschema.Schema{Ref: "#/$defs/" + t.Name()}
-	}
 	switch t {
 	case reflect.TypeFor[chaos.Duration]():
 		return &jsonschema.Schema{Type: "string", Pattern: `^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`}
@@ -98,5 +80,5 @@ func scenarioLeaf(t reflect.Type, words map[reflect.Type][]any) *jsonschema.Sche
 			OneOf: []*jsonschema.Schema{{Type: "integer", Minimum: "1", Maximum: "65535"}, {Type: "string", Pattern: variable}},
 		}
 	}
-	return nil
+	return wordOf(t, words, t.Name())
 }
