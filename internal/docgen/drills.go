@@ -80,8 +80,5 @@ func enums(tag string) string {
 			all = append(all, v)
 		}
 	}
-	if len(all) == 0 {
-		return ""
-	}
-	return codes(all)
+	return strings.TrimPrefix(codes(all), "-")
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"html"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,12 +58,7 @@ func walkFrames(root string) ([]frame, error) {
 		return nil, err
 	}
 	done := hopEnds(r)
-	var moments []int64
-	for _, at := range done {
-		moments = append(moments, at)
-	}
-	slices.Sort(moments)
-	moments = slices.Compact(append([]int64{0}, moments...))
+	moments := slices.Compact(append([]int64{0}, slices.Sorted(maps.Values(done))...))
 	last := moments[len(moments)-1]
 	const command = "gpuaasctl preflight compute-node-01 alloc-01"
 	var frames []frame
@@ -161,15 +156,7 @@ func movie(frames []frame, still int, all time.Duration) []byte {
 	for _, f := range frames {
 		rows = max(rows, len(f.lines))
 	}
-	wide, high := columns*cellWide+2*margin, barHigh+rows*lineHigh+2*margin
-	var b strings.Builder
-	fmt.Fprintf(&b,
-		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="%s">`+"\n",
-		wide, high, wide, high, html.EscapeString(frames[0].command+", then "+frames[len(frames)-1].command))
-	fmt.Fprintf(&b, "<style>%s</style>\n", style)
-	fmt.Fprintf(&b,
-		`<rect width="%d" height="%d" rx="8" fill="#14181f"/><rect width="%d" height="%d" rx="8" fill="#232a35"/>`+"\n", wide,
-		high, wide, barHigh)
+	b := terminal(rows, frames[0].command+", then "+frames[len(frames)-1].command)
 	shown := func(i, row int) string {
 		switch {
 		case row < 0:
@@ -190,17 +177,17 @@ func movie(frames []frame, still int, all time.Duration) []byte {
 				if to < len(frames) {
 					end = frames[to].at
 				}
-				drawWhile(&b, text, row, frames[from].at, end, all, from <= still && still < to)
+				drawWhile(b, text, row, frames[from].at, end, all, from <= still && still < to)
 			}
 			from = to
 		}
 	}
 	b.WriteString("</svg>\n")
-	return []byte(b.String())
+	return b.Bytes()
 }
 
 // drawWhile draws a line that is visible from one moment to another; row -1 is the bar.
-func drawWhile(b *strings.Builder, line string, row int, from, to, all time.Duration, still bool) {
+func drawWhile(b *bytes.Buffer, line string, row int, from, to, all time.Duration, still bool) {
 	visible := map[bool]int{true: 1}[still]
 	if from == 0 && to == all {
 		b.WriteString("<g>")
@@ -215,15 +202,7 @@ func drawWhile(b *strings.Builder, line string, row int, from, to, all time.Dura
 		fmt.Fprintf(b, `<g opacity="%d"><animate attributeName="opacity" calcMode="discrete" dur="%.1fs" repeatCount="indefinite" `+
 			`values="%s" keyTimes="%s"/>`+"\n", visible, all.Seconds(), values, times)
 	}
-	if row < 0 {
-		fmt.Fprintf(b, `<text class="faint" x="%d" y="22" style="font-size:11px">$ %s</text>`+"\n", margin, html.EscapeString(line))
-	} else {
-		column := 0
-		for _, r := range runs(line) {
-			draw(b, r, column, barHigh+margin+row*lineHigh+12)
-			column += page.Width(r.text)
-		}
-	}
+	drawLine(b, line, row)
 	b.WriteString("</g>\n")
 }
 

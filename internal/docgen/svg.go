@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"html"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/gpuaas/gpuaasctl/page"
 )
 
 // Dimensions of the picture, in pixels. Every run of text is stretched to its columns, so that the table is aligned in
@@ -26,32 +29,46 @@ const style = `text{font:13px ui-monospace,SFMono-Regular,Menlo,"DejaVu Sans Mon
 
 // svg draws a terminal: lines of text with colour codes, under a bar with the command line.
 func svg(ansi, command string) []byte {
-	lines := strings.Split(strings.TrimRight(ansi, "\n"), "\n")
-	wide, high := columns*cellWide+2*margin, barHigh+len(lines)*lineHigh+2*margin
-	var b strings.Builder
+	lines := split(ansi)
+	b := terminal(len(lines), command)
+	drawLine(b, command, -1)
+	for i, line := range lines {
+		drawLine(b, line, i)
+	}
+	b.WriteString("</svg>\n")
+	return b.Bytes()
+}
+
+// terminal begins the picture of an empty terminal.
+func terminal(rows int, label string) *bytes.Buffer {
+	wide, high := columns*cellWide+2*margin, barHigh+rows*lineHigh+2*margin
+	var b bytes.Buffer
 	fmt.Fprintf(&b,
 		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="%s">`+"\n",
-		wide, high, wide, high, html.EscapeString(command))
+		wide, high, wide, high, html.EscapeString(label))
 	fmt.Fprintf(&b, "<style>%s</style>\n", style)
 	fmt.Fprintf(&b,
 		`<rect width="%d" height="%d" rx="8" fill="#14181f"/><rect width="%d" height="%d" rx="8" fill="#232a35"/>`+"\n", wide,
 		high, wide, barHigh)
-	fmt.Fprintf(&b, `<text class="faint" x="%d" y="22" style="font-size:11px">$ %s</text>`+"\n", margin,
-		html.EscapeString(command))
-	for i, line := range lines {
-		y := barHigh + margin + i*lineHigh + 12
-		column := 0
-		for _, r := range runs(line) {
-			draw(&b, r, column, y)
-			column += utf8.RuneCountInString(r.text)
-		}
+	return &b
+}
+
+// drawLine writes a line of the terminal; row -1 is the command in its bar.
+func drawLine(b *bytes.Buffer, line string, row int) {
+	if row < 0 {
+		fmt.Fprintf(b, `<text class="faint" x="%d" y="22" style="font-size:11px">$ %s</text>`+"\n", margin,
+			html.EscapeString(line))
+		return
 	}
-	b.WriteString("</svg>\n")
-	return []byte(b.String())
+	column := 0
+	for _, r := range runs(line) {
+		draw(b, r, column, barHigh+margin+row*lineHigh+12)
+		column += page.Width(r.text)
+	}
 }
 
 // draw writes one run without the spaces around it, at its columns.
-func draw(b *strings.Builder, r textRun, column, y int) {
+func draw(b *bytes.Buffer, r textRun, column, y int) {
 	text := strings.TrimLeft(r.text, " ")
 	column += utf8.RuneCountInString(r.text) - utf8.RuneCountInString(text)
 	text = strings.TrimRight(text, " ")
