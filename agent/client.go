@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -237,10 +238,7 @@ func (o *Outcome) refuse(resp *http.Response, body []byte) {
 	o.Failure = diag.HTTPStatus
 	switch {
 	case typed:
-		switch resp.StatusCode {
-		case 400, 404, 409, 410, 413, 422:
-			o.Final = true
-		}
+		o.Final = slices.Contains([]int{400, 404, 409, 410, 413, 422}, resp.StatusCode)
 	case resp.StatusCode == 400 && bytes.Contains(body, []byte("The SSL certificate error")),
 		resp.StatusCode == 400 && bytes.Contains(body, []byte("No required SSL certificate was sent")):
 		o.Failure = diag.MTLSIngress400 // nginx rejects the certificate above TLS with these texts

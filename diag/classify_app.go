@@ -22,11 +22,7 @@ func passes(probes []Probed, id HopID) bool {
 
 // down reports whether the platform's status of the workload means that it does not run.
 func (a *AppEvidence) down() bool {
-	switch a.Status {
-	case "failed", "stopped", "exited", "unhealthy":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"failed", "stopped", "exited", "unhealthy"}, a.Status)
 }
 
 // observed reports whether the platform's last check of the workload was completed: no later one went missing.
@@ -129,7 +125,7 @@ func outdated(entries []*RecordEntry, i int, code ReasonCode, boot string, point
 	if accepted != "" && (n.About == "identity" || identityReason(code)) {
 		return past{wroteIt, n, ", and " + accepted, nil}
 	}
-	if p := denies(n); p != "" {
+	if p := denies[n.About]; p != "" {
 		for _, c := range points {
 			if c.ID == p && c.Status == MarkPass {
 				return past{wroteIt, n, ", and " + string(c.ID) + " passes: " + c.Text, nil}

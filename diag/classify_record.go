@@ -176,12 +176,8 @@ func (e *Evidence) accepted() string {
 // identityReason reports whether a reason is about the node's certificate. Such a reason cannot hold while the platform
 // accepts the certificate.
 func identityReason(code ReasonCode) bool {
-	switch code {
-	case ReasonCertExpired, ReasonIdentityRejectedRecoverable, ReasonRecoveryTokenMissing, ReasonIdentityRevokedOrFenced,
-		ReasonCertUntrustedByIngress:
-		return true
-	}
-	return false
+	return slices.Contains([]ReasonCode{ReasonCertExpired, ReasonIdentityRejectedRecoverable, ReasonRecoveryTokenMissing,
+		ReasonIdentityRevokedOrFenced, ReasonCertUntrustedByIngress}, code)
 }
 
 // contact reports whether the entry proves that the platform answered this node as its own.
@@ -192,24 +188,12 @@ func contact(n *RecordEntry) bool {
 // exchange reports whether the entry is one attempt of a loop, of which only the newest counts. Entries about an
 // identity add up: an expired certificate stays expired when the token is missing as well.
 func exchange(n *RecordEntry) bool {
-	switch n.About {
-	case "heartbeat", "task_wait", "task_result":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"heartbeat", "task_wait", "task_result"}, n.About)
 }
 
-// denies returns the checklist point that the entry contradicts, or "".
-func denies(n *RecordEntry) PointID {
-	switch n.About {
-	case "heartbeat", "identity":
-		return PointHeartbeat
-	case "task_wait":
-		return PointWait
-	case "task_result":
-		return PointTask
-	}
-	return ""
+// denies has the checklist points that an entry contradicts, by what it is about.
+var denies = map[string]PointID{
+	"heartbeat": PointHeartbeat, "identity": PointHeartbeat, "task_wait": PointWait, "task_result": PointTask,
 }
 
 // reasonOfEntry returns the operator reason of entry i, "" if it is not about a failure.

@@ -46,10 +46,10 @@ func TestMatrixIsClosed(t *testing.T) {
 				t.Errorf("%s: no reason %q", m.ID, code)
 			}
 		}
-		if m.Detect <= 0 || m.Detect > m.Severity.Detect() {
+		if m.Detect <= 0 || m.Detect > limits[m.Severity].Detect {
 			t.Errorf("%s: detection budget %v is weaker than %s", m.ID, m.Detect, m.Severity)
 		}
-		if limit := m.Severity.Repair(); limit != 0 && (m.Repair <= 0 || m.Repair > limit) {
+		if limit := limits[m.Severity].Repair; limit != 0 && (m.Repair <= 0 || m.Repair > limit) {
 			t.Errorf("%s: repair budget %v is weaker than %s", m.ID, m.Repair, m.Severity)
 		}
 	}
@@ -276,8 +276,8 @@ func TestClassifyIsTotalAndDeterministic(t *testing.T) {
 			t.Fatalf("%s: severity %q, because %v", c.Reason, c.Severity, c.Because)
 		}
 		if c.Severity == P0 || c.Severity == P1 {
-			if c.DetectMS > c.Severity.Detect().Milliseconds() || c.RepairMS == 0 ||
-				c.RepairMS > c.Severity.Repair().Milliseconds() {
+			if c.DetectMS > limits[c.Severity].Detect.Milliseconds() || c.RepairMS == 0 ||
+				c.RepairMS > limits[c.Severity].Repair.Milliseconds() {
 				t.Fatalf("%s: budgets %d, %d are weaker than %s", c.Reason, c.DetectMS, c.RepairMS, c.Severity)
 			}
 		}

@@ -1,6 +1,9 @@
 package diag
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Failure names what the network or the host did, never whose fault it is: "tcp_refused" is the kernel's answer. The
 // zero value means that nothing failed.
@@ -23,11 +26,7 @@ func (f Failure) Words() string {
 // Operator reports whether the operator's own setup ended a login before the node's answer could matter, so that the
 // failure shows nothing about the node.
 func (f Failure) Operator() bool {
-	switch f {
-	case SSHSetup, SSHJump, SSHNoKey, SSHHostKeyUnknown:
-		return true
-	}
-	return false
+	return slices.Contains([]Failure{SSHSetup, SSHJump, SSHNoKey, SSHHostKeyUnknown}, f)
 }
 
 // Local reports whether the measuring machine itself ended the attempt before anything was sent. Such a failure shows
@@ -36,11 +35,9 @@ func (f Failure) Local() bool { return f == HostExhausted || f == TCPDenied }
 
 // Silent reports whether nothing answered, so that without a proof the cause is only a guess.
 func (f Failure) Silent() bool {
-	switch f {
-	case DNSTimeout, TCPTimeout, HTTPTimeout, WSSilent, PTYSilent, Timeout, Cancelled, Unknown:
-		return true
-	}
-	return false
+	return slices.Contains([]Failure{
+		DNSTimeout, TCPTimeout, HTTPTimeout, WSSilent, PTYSilent, Timeout, Cancelled, Unknown,
+	}, f)
 }
 
 // ExitRow describes an exit code. The rows are in catalogue/exits.yaml.
@@ -68,17 +65,7 @@ const (
 var Resources = [...]Resource{OpenFiles, LocalPorts, Processes, Memory, NetworkBuffers}
 
 // Words is the resource's name in texts.
-func (r Resource) Words() string {
-	switch r {
-	case OpenFiles:
-		return "open files"
-	case LocalPorts:
-		return "local ports"
-	case NetworkBuffers:
-		return "network buffers"
-	}
-	return string(r)
-}
+func (r Resource) Words() string { return strings.ReplaceAll(string(r), "_", " ") }
 
 // Scope is what a limit that was reached applies to.
 type Scope string

@@ -19,30 +19,6 @@ const (
 	P2 Severity = "P2"
 )
 
-// Detect is how long a failure of this severity may stay undetected. 0: no limit.
-func (s Severity) Detect() time.Duration {
-	switch s {
-	case P0:
-		return time.Minute
-	case P1:
-		return 5 * time.Minute
-	case P2:
-		return 30 * time.Minute
-	}
-	return 0
-}
-
-// Repair is how long the repair may take. 0: it repairs itself, or on the next business day.
-func (s Severity) Repair() time.Duration {
-	switch s {
-	case P0:
-		return 15 * time.Minute
-	case P1:
-		return time.Hour
-	}
-	return 0
-}
-
 // Reason is what an operator reason means for operators and users. The rows are in catalogue/reasons.yaml.
 type Reason struct {
 	Code     ReasonCode

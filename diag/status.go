@@ -103,15 +103,11 @@ func (u UserState) Words() string {
 
 // Words is how a walk ended, "" for a completed one.
 func (e EndedBy) Words() string {
-	switch e {
-	case EndedDeadline:
-		return "the walk's deadline ended it: this report is partial"
-	case EndedInterrupted:
-		return "interrupted: this report is partial"
-	case EndedError:
-		return "ended by an error of the tool: this report is partial"
-	}
-	return ""
+	return map[EndedBy]string{
+		EndedDeadline:    "the walk's deadline ended it: this report is partial",
+		EndedInterrupted: "interrupted: this report is partial",
+		EndedError:       "ended by an error of the tool: this report is partial",
+	}[e]
 }
 
 // Words formats a duration in at most six columns: "3 ms", "820 ms", "1.2 s", "12 s", "2m05s".

@@ -196,23 +196,18 @@ func (step *Step) onSide(side Side) bool {
 // lacks returns the first of broken that the step needs, "" if the step is possible.
 func (step *Step) lacks(broken []Reliance) Reliance {
 	for _, n := range broken {
-		if n != step.Tries && (slices.Contains(step.Needs, n) || step.runs(neededBy(n)...)) {
+		if n != step.Tries && (slices.Contains(step.Needs, n) || step.runs(neededBy[n]...)) {
 			return n
 		}
 	}
 	return ""
 }
 
-// neededBy returns the prefixes of commands that need n.
-func neededBy(n Reliance) []string {
-	switch n {
-	case RelyLogin:
-		return []string{"{exec}", "{ssh}", "gpuaasctl diag show", "gpuaasctl diag trust", "gpuaasctl node endpoints",
-			"gpuaasctl node reenroll"}
-	case RelyAPI:
-		return []string{"gpuaasctl node reenroll", "gpuaasctl node status"}
-	}
-	return nil
+// neededBy has the prefixes of commands that need something.
+var neededBy = map[Reliance][]string{
+	RelyLogin: {"{exec}", "{ssh}", "gpuaasctl diag show", "gpuaasctl diag trust", "gpuaasctl node endpoints",
+		"gpuaasctl node reenroll"},
+	RelyAPI: {"gpuaasctl node reenroll", "gpuaasctl node status"},
 }
 
 // causeStep returns the step for a cause that evidence names; none if the row's own steps are specific enough.

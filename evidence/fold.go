@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -169,25 +170,11 @@ func (q Query) knows(id string) bool {
 }
 
 func (c ClockNote) mark() string {
-	switch c {
-	case ClockOfSource:
-		return "~"
-	case ClockInherited:
-		return "^"
-	case ClockStepped:
-		return "*"
-	}
-	return " "
+	return cmp.Or(map[ClockNote]string{ClockOfSource: "~", ClockInherited: "^", ClockStepped: "*"}[c], " ")
 }
 
 func (s Severity) mark() string {
-	switch s {
-	case Error:
-		return "E"
-	case Warning:
-		return "W"
-	}
-	return " "
+	return cmp.Or(map[Severity]string{Error: "E", Warning: "W"}[s], " ")
 }
 
 // Text is the whole history for people: first the notes about its times, then the lines.

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -244,13 +245,8 @@ func severityOf(priority int) Severity {
 }
 
 func severityNamed(level string) Severity {
-	switch strings.ToUpper(level) {
-	case "DEBUG":
-		return Debug
-	case "WARN", "WARNING":
-		return Warning
-	case "ERROR", "ERR", "CRIT", "ALERT", "EMERG":
-		return Error
-	}
-	return Info
+	return cmp.Or(map[string]Severity{
+		"DEBUG": Debug, "WARN": Warning, "WARNING": Warning,
+		"ERROR": Error, "ERR": Error, "CRIT": Error, "ALERT": Error, "EMERG": Error,
+	}[strings.ToUpper(level)], Info)
 }

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,13 +65,8 @@ func Platform(clock Clock, items []Item, scrub func(string) string) Source {
 }
 
 func originOf(kind string) Origin {
-	switch area, _, _ := strings.Cut(kind, "."); area {
-	case "task":
-		return FromTasks
-	case "terminal":
-		return FromSessions
-	}
-	return FromEvidence
+	area, _, _ := strings.Cut(kind, ".")
+	return cmp.Or(map[string]Origin{"task": FromTasks, "terminal": FromSessions}[area], FromEvidence)
 }
 
 // bad are the parts of an evidence kind that mean a failure.

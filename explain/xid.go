@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -47,15 +48,9 @@ func sxids() (all []Entry) {
 
 // condemned describes a scope as a sentence.
 func condemned(s xid.Scope) string {
-	switch s {
-	case xid.None:
-		return "New work goes on."
-	case xid.GPU:
-		return "The GPU takes no new work."
-	case xid.Node:
-		return "The node takes no new work."
-	}
-	return "Whether the GPU takes new work is not decided by the code alone."
+	return cmp.Or(map[xid.Scope]string{
+		xid.None: "New work goes on.", xid.GPU: "The GPU takes no new work.", xid.Node: "The node takes no new work.",
+	}[s], "Whether the GPU takes new work is not decided by the code alone.")
 }
 
 func xidClasses() (all []Entry) {

@@ -2,6 +2,7 @@ package page
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -91,11 +92,7 @@ func kept(words []string) []string {
 
 // isUnit reports whether a word is a unit of the times and sizes on pages.
 func isUnit(word string) bool {
-	switch strings.TrimRight(word, ",;:.)") {
-	case "ms", "s", "min", "h", "bytes":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"ms", "s", "min", "h", "bytes"}, strings.TrimRight(word, ",;:.)"))
 }
 
 func endsInDigit(word string) bool {

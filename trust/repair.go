@@ -1,6 +1,10 @@
 package trust
 
-import "github.com/gpuaas/gpuaasctl/diag"
+import (
+	"slices"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
 
 // Repair is one step: where it is done, and what to do, with commands to paste between backticks.
 type Repair struct {
@@ -16,13 +20,7 @@ const (
 )
 
 func order(where string) int {
-	switch where {
-	case atControlPlane:
-		return 0
-	case atProfile:
-		return 1
-	}
-	return 2
+	return slices.Index([]string{atControlPlane, atProfile, atNode}, where)
 }
 
 // causeInfo describes a cause: what changed, the signal for its owners, and the repair. The rows are in

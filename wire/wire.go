@@ -6,7 +6,10 @@
 // only the standard library. Unknown fields are ignored on the wire, so that a rolling update works.
 package wire
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Longer than 300 lines: the types of one protocol, in the order in which a node uses them.
 
@@ -138,12 +141,8 @@ func EndOfIdentity(denial string) string { return "node_" + denial }
 
 // Decided reports whether a reason is one of End*: a decision and not a failure.
 func Decided(reason string) bool {
-	switch reason {
-	case EndAllocationReleased, EndNodeFenced, EndNodeRevoked, EndNodeRetired, EndNodeCloned, EndIdentityReplaced,
-		EndSessionLimit, EndSessionIdle:
-		return true
-	}
-	return false
+	return slices.Contains([]string{EndAllocationReleased, EndNodeFenced, EndNodeRevoked, EndNodeRetired, EndNodeCloned,
+		EndIdentityReplaced, EndSessionLimit, EndSessionIdle}, reason)
 }
 
 // ErrorBody is the envelope of every error response.

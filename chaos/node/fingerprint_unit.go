@@ -3,6 +3,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -227,13 +228,6 @@ func ownFiles(items map[string]string, root, exe string, everything bool) error 
 }
 
 func kindOf(d fs.DirEntry) string {
-	switch d.Type() {
-	case 0:
-		return "file"
-	case fs.ModeDir:
-		return "folder"
-	case fs.ModeSymlink:
-		return "link"
-	}
-	return d.Type().String()
+	known := map[fs.FileMode]string{0: "file", fs.ModeDir: "folder", fs.ModeSymlink: "link"}
+	return cmp.Or(known[d.Type()], d.Type().String())
 }

@@ -26,11 +26,7 @@ type unitState struct {
 
 // runs reports whether the unit is active or starting.
 func (u unitState) runs() bool {
-	switch u.Active {
-	case "active", "reloading", "activating":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"active", "reloading", "activating"}, u.Active)
 }
 
 // show returns properties of units, in the order of the units.

@@ -10,15 +10,9 @@ import (
 
 // OutcomeStatus returns the status whose symbol and style an outcome uses.
 func OutcomeStatus(o diag.Outcome) diag.Status {
-	switch o {
-	case diag.OutcomePass:
-		return diag.StatusPass
-	case diag.OutcomeWarn:
-		return diag.StatusWarn
-	case diag.OutcomeFail:
-		return diag.StatusFail
-	}
-	return diag.StatusInconclusive
+	return cmp.Or(map[diag.Outcome]diag.Status{
+		diag.OutcomePass: diag.StatusPass, diag.OutcomeWarn: diag.StatusWarn, diag.OutcomeFail: diag.StatusFail,
+	}[o], diag.StatusInconclusive)
 }
 
 // full adds everything: each hop with its steps and measurements, and the complete verdict.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gpuaas/gpuaasctl/gpu/report"
@@ -93,15 +94,11 @@ func classOfSwitch(x *report.XID) xid.Class {
 
 // scopeOf returns the scope that takes no new work while the driver requests an action.
 func scopeOf(a report.Action) xid.Scope {
-	switch a {
-	case report.ActionNone, report.ActionRecoverIMEX: // the latter concerns the whole domain, not this GPU
-		return xid.None
-	case report.ActionReset, report.ActionDrainP2P, report.ActionDrainAndReset:
-		return xid.GPU
-	case report.ActionReboot:
-		return xid.Node
-	}
-	return xid.Undecided
+	return cmp.Or(map[report.Action]xid.Scope{
+		report.ActionNone: xid.None, report.ActionRecoverIMEX: xid.None, // the latter is of the whole domain
+		report.ActionReset: xid.GPU, report.ActionDrainP2P: xid.GPU, report.ActionDrainAndReset: xid.GPU,
+		report.ActionReboot: xid.Node,
+	}[a], xid.Undecided)
 }
 
 // gpuValues returns the fields of a GPU of a sample.

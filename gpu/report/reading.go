@@ -3,6 +3,7 @@ package report
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -122,10 +123,8 @@ func (r Reading) check() error {
 		return errors.New("return code 3 is not_supported, not failed")
 	case r.Failed < 0:
 		return fmt.Errorf("return code %d", r.Failed)
+	case !slices.Contains([]Why{"", NoSymbol, NoHandle, NoLibrary, WasLost, NotThere, Late, NoAnswer}, r.NotAsked):
+		return fmt.Errorf("unknown reason %q", r.NotAsked)
 	}
-	switch r.NotAsked {
-	case "", NoSymbol, NoHandle, NoLibrary, WasLost, NotThere, Late, NoAnswer:
-		return nil
-	}
-	return fmt.Errorf("unknown reason %q", r.NotAsked)
+	return nil
 }

@@ -3,6 +3,7 @@ package clean
 import (
 	"bytes"
 	"io"
+	"slices"
 	"sync"
 	"unicode/utf8"
 )
@@ -135,9 +136,6 @@ func colour(in []byte) (n int, known bool) {
 
 // ours reports whether the renderers use the attribute.
 func ours(number string) bool {
-	switch number {
-	case "", "0", "1", "2", "22", "39":
-		return true
-	}
-	return len(number) == 2 && (number[0] == '3' || number[0] == '9') && number[1] >= '0' && number[1] <= '7'
+	return slices.Contains([]string{"", "0", "1", "2", "22", "39"}, number) ||
+		(len(number) == 2 && (number[0] == '3' || number[0] == '9') && number[1] >= '0' && number[1] <= '7')
 }

@@ -55,12 +55,7 @@ func typeWords(m string, t reflect.Type) (text string, whole bool) {
 	if _, value, quoted := strings.Cut(got, " `"); quoted {
 		return fmt.Sprintf("want %s, not %q", want, strings.TrimSuffix(value, "`")), false
 	}
-	switch got {
-	case "!!seq":
-		got = "a list"
-	case "!!map":
-		got = "a mapping"
-	}
+	got = cmp.Or(map[string]string{"!!seq": "a list", "!!map": "a mapping"}[got], got)
 	return fmt.Sprintf("want %s here, not %s", want, got), true
 }
 
