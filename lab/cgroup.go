@@ -99,6 +99,15 @@ func (g group) join(sub string) error {
 	return nil
 }
 
+// enter moves this process into a sub-group of the machine's.
+func (l *Lab) enter(m Machine, sub string) (group, error) {
+	g, err := l.groupOf(m)
+	if err != nil {
+		return g, err
+	}
+	return g, g.join(sub)
+}
+
 // pids lists the processes in the sub-group ("" for all) and below it.
 func (g group) pids(sub string) []int {
 	var pids []int

@@ -29,15 +29,27 @@ func command(ctx context.Context, argv ...string) (string, error) {
 
 // commandAny is command without a time limit except ctx's.
 func commandAny(ctx context.Context, argv ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	return output(exec.CommandContext(ctx, argv[0], argv[1:]...), strings.Join(argv, " "))
+}
+
+// output runs cmd and returns its stdout. The error holds its name and its stderr, else its stdout.
+func output(cmd *exec.Cmd, name string) (string, error) {
 	cmd.WaitDelay = outputGrace
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		said := cmp.Or(strings.TrimSpace(stderr.String()), strings.TrimSpace(stdout.String()))
-		return stdout.String(), fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, tail(said, 600))
+		return stdout.String(), fmt.Errorf("%s: %w: %s", name, err, tail(said, 600))
 	}
 	return stdout.String(), nil
+}
+
+// exitCode is the status of a command that ran to its end.
+func exitCode(err error) (int, error) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
+		return exit.ExitCode(), nil
+	}
+	return 0, err
 }
 
 // tail returns the last n bytes of s.

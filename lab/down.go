@@ -62,16 +62,9 @@ func (l *Lab) down(ctx context.Context, purge bool) error {
 // knownMachines returns every machine with a trace on the host: those in the state, and those that have a folder.
 func (l *Lab) knownMachines() []Machine {
 	known := machines(l.state.Nodes)
-	seen := map[string]bool{}
-	for _, m := range known {
-		seen[m.Name] = true
-	}
-	entries, _ := os.ReadDir(filepath.Join(l.opts.StateDir, "machines"))
-	for _, m := range machines(MaxNodes) {
-		for _, e := range entries {
-			if e.Name() == m.Name && !seen[m.Name] {
-				known = append(known, m)
-			}
+	for _, m := range machines(MaxNodes)[len(known):] {
+		if exists(l.place(m).dir) {
+			known = append(known, m)
 		}
 	}
 	return known

@@ -3,9 +3,9 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -32,20 +32,13 @@ func (l *Lab) Command(ctx context.Context, machine string, argv ...string) (*exe
 	}
 	full := append([]string{"--bounding-set", hostOnly, "--", "nsenter", "--target", strconv.Itoa(pid), "--mount", "--uts",
 		"--ipc", "--net", "--pid", "--time", "--root", "--wd", "--", "env", "-i", "PATH=" + defaultPath, "HOME=/root",
-		"USER=root", "LANG=C.UTF-8", "TERM=" + term()}, argv...)
+		"USER=root", "LANG=C.UTF-8", "TERM=" + cmp.Or(os.Getenv("TERM"), "dumb")}, argv...)
 	return exec.CommandContext(ctx, "setpriv", full...), nil
 }
 
 // hostOnly lists what no machine may change, in whatever way: the clock and the kernel have no namespace, so they
 // are the host's.
 const hostOnly = "-sys_time,-sys_module,-sys_rawio,-syslog,-wake_alarm"
-
-func term() string {
-	if t := os.Getenv("TERM"); t != "" {
-		return t
-	}
-	return "dumb"
-}
 
 // Exec runs argv as root on machine and returns its stdout. A status other than 0 is an *exec.ExitError with stderr in
 // the error's text.
@@ -54,14 +47,7 @@ func (l *Lab) Exec(ctx context.Context, machine string, argv ...string) (string,
 	if err != nil {
 		return "", err
 	}
-	cmd.WaitDelay = outputGrace
-	var out, errOut strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &errOut
-	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("%s on %s: %w: %s", strings.Join(argv, " "), machine, err,
-			tail(strings.TrimSpace(errOut.String()), 600))
-	}
-	return out.String(), nil
+	return output(cmd, strings.Join(argv, " ")+" on "+machine)
 }
 
 // ExecStdio runs argv as root on machine with the given streams and returns its exit status.
@@ -71,11 +57,7 @@ func (l *Lab) ExecStdio(ctx context.Context, stdio Stdio, machine string, argv .
 		return 0, err
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdio.In, stdio.Out, stdio.Err
-	err = cmd.Run()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
-		return exit.ExitCode(), nil
-	}
-	return 0, err
+	return exitCode(cmd.Run())
 }
 
 // ReadFile reads a file of a machine, as its PID 1 sees it.

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -231,9 +230,9 @@ func (fs *fileSet) platform() []file {
 	ingress, err1 := os.ReadFile(fs.l.secret(fileIngress))
 	password, err2 := os.ReadFile(fs.l.secret(fileRedis))
 	fs.err = errors.Join(fs.err, err1, err2)
-	sum := sha256.Sum256(bytes.TrimSpace(password))
 	fs.fill["IngressSecret"] = string(bytes.TrimSpace(ingress))
-	fs.fill["RedisDigest"] = hex.EncodeToString(sum[:]) // Redis only needs the password's sha256
+	// Redis only needs the password's sha256
+	fs.fill["RedisDigest"] = fmt.Sprintf("%x", sha256.Sum256(bytes.TrimSpace(password)))
 	var tokens []file
 	for _, n := range fs.l.Machines()[1:] {
 		tokens = append(tokens,

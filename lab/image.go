@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,8 +68,7 @@ func (r recipe) key() string {
 	if err != nil {
 		panic(err) // strings and numbers can always be marshaled
 	}
-	sum := sha256.Sum256(b)
-	return r.Suite + "-" + hex.EncodeToString(sum[:6])
+	return r.Suite + "-" + fmt.Sprintf("%x", sha256.Sum256(b))[:12]
 }
 
 // argv returns the command that builds the image into dir.
@@ -128,7 +127,6 @@ func hostArchive(ctx context.Context, suite string) (archive, error) {
 // security fixes, in the components main and universe.
 func sourceLines(targets, suite string) []string {
 	var lines []string
-	seen := map[string]bool{}
 	for _, line := range strings.Split(targets, "\n") {
 		f := strings.Fields(line)
 		if len(f) != 3 {
@@ -139,13 +137,15 @@ func sourceLines(targets, suite string) []string {
 		if !ours || (component != "main" && component != "universe") {
 			continue
 		}
-		if l := "deb " + uri + " " + release + " " + component; !seen[l] {
-			seen[l] = true
+		if l := "deb " + uri + " " + release + " " + component; !slices.Contains(lines, l) {
 			lines = append(lines, l)
 		}
 	}
 	return lines
 }
+
+// acquires are the prefixes of settings that determine how a host reaches its archive.
+var acquires = [...]string{"Acquire::http", "Acquire::https", "Acquire::Check-", "Acquire::Retries", "Acquire::Force"}
 
 // acquireOptions returns the settings in apt's conf that determine how the host reaches its archive.
 func acquireOptions(conf string) []string {
@@ -155,12 +155,8 @@ func acquireOptions(conf string) []string {
 		if !ok || value == `"";` || strings.HasSuffix(name, "::") {
 			continue
 		}
-		for _, prefix := range [...]string{"Acquire::http", "Acquire::https", "Acquire::Check-", "Acquire::Retries",
-			"Acquire::Force"} {
-			if strings.HasPrefix(name, prefix) {
-				opts = append(opts, line)
-				break
-			}
+		if slices.ContainsFunc(acquires[:], func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+			opts = append(opts, line)
 		}
 	}
 	return opts
@@ -231,14 +227,11 @@ func buildImage(ctx context.Context, r recipe, cache, dir string) error {
 	if err := bootstrap(ctx, r.argv(tmp, sources, from.options)); err != nil {
 		return fmt.Errorf("build the image: %w", err)
 	}
-	var errs []error
-	for _, p := range r.Drop {
-		errs = append(errs, os.RemoveAll(filepath.Join(tmp, p)))
-	}
-	// filled at each machine's first boot
-	errs = append(errs, os.WriteFile(filepath.Join(tmp, "etc", "machine-id"), nil, 0o444))
-	errs = append(errs, os.MkdirAll(filepath.Join(tmp, "var/cache/debconf"), 0o755))
-	if err := errors.Join(errs...); err != nil {
+	err = errors.Join(
+		forAll(r.Drop, func(p string) error { return os.RemoveAll(filepath.Join(tmp, p)) }),
+		os.WriteFile(filepath.Join(tmp, "etc", "machine-id"), nil, 0o444), // filled at each machine's first boot
+		os.MkdirAll(filepath.Join(tmp, "var/cache/debconf"), 0o755))
+	if err != nil {
 		return fmt.Errorf("trim the image: %w", err)
 	}
 	return os.Rename(tmp, dir)
@@ -261,10 +254,8 @@ func bootstrap(ctx context.Context, argv []string) error {
 
 // removeImage removes an image folder, including mounts that a killed build left in it.
 func removeImage(dir string) error {
-	for _, m := range mountsBelow(dir) {
-		if err := unmount(m); err != nil {
-			return err
-		}
+	if err := forAll(mountsBelow(dir), unmount); err != nil {
+		return err
 	}
 	var err error
 	for range 50 { // a killed build may need a moment to end

@@ -22,11 +22,6 @@ const lockFD = 3
 // takeLock takes m's lock; it returns nil without an error if another process holds it.
 func (l *Lab) takeLock(m Machine) (*os.File, error) { return durable.TryLock(l.place(m).lock()) }
 
-// lockTaken reports whether m has a supervisor, or is about to get one.
-func (l *Lab) lockTaken(m Machine) bool {
-	return durable.Locked(l.place(m).lock())
-}
-
 // keepLock keeps the inherited lock from being inherited by the machine, so that it is released when this
 // supervisor ends. A supervisor that systemd started inherits no lock: the unit's name serves as its lock, and it
 // takes the lock file itself.
@@ -60,7 +55,7 @@ func (l *Lab) killMachine(ctx context.Context, m Machine) error {
 		if err := g.kill(ctx, ""); err != nil {
 			return err
 		}
-		if !l.lockTaken(m) {
+		if !l.running(m) {
 			return g.kill(ctx, "") // processes that the supervisor may have started in the meantime
 		}
 		if time.Now().After(deadline) {

@@ -85,11 +85,7 @@ func mountLayer(disk, size, lower, point string) error {
 
 // unmountDisk removes a machine's disk and its content.
 func unmountDisk(p place) error {
-	var errs []error
-	for _, m := range mountsBelow(p.dir) {
-		errs = append(errs, unmount(m))
-	}
-	return errors.Join(errs...)
+	return forAll(mountsBelow(p.dir), unmount)
 }
 
 // diskUse returns the used and total bytes of a machine's disk; zeros if it is not mounted.

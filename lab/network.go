@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -38,16 +40,12 @@ func networkUp(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	addrs, err := ifi.Addrs()
-	if err != nil || len(addrs) == 0 {
+	addrs, _ := ifi.Addrs()
+	if !slices.ContainsFunc(addrs, func(a net.Addr) bool { return strings.HasPrefix(a.String(), hostAddress+"/") }) {
 		return false
 	}
-	has := false
-	for _, a := range addrs {
-		has = has || strings.HasPrefix(a.String(), hostAddress+"/")
-	}
 	_, err = command(ctx, "ip", "-n", netnsName, "link", "show", bridgeName)
-	return has && err == nil
+	return err == nil
 }
 
 // makeNetwork rebuilds the network. Machines on the old network must be stopped first.
@@ -82,16 +80,13 @@ func removeNetwork(ctx context.Context) error {
 
 // subnetFree returns an error if the host already uses the lab's addresses.
 func subnetFree() error {
-	_, lab, err := net.ParseCIDR(subnet)
-	if err != nil {
-		return err
-	}
+	lab := netip.MustParsePrefix(subnet)
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
 		return fmt.Errorf("list the host's addresses: %w", err)
 	}
 	for _, a := range addrs {
-		if ip, _, err := net.ParseCIDR(a.String()); err == nil && lab.Contains(ip) {
+		if ip, err := netip.ParsePrefix(a.String()); err == nil && lab.Contains(ip.Addr()) {
 			return fmt.Errorf("this host already has %s in the lab's network %s", a, subnet)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -31,25 +30,23 @@ type pair struct {
 // newCA creates a root. Subjects must be unique: a listener's list of accepted issuers shows names and not
 // fingerprints.
 func newCA(subject string, now time.Time) (pair, error) {
-	t := &x509.Certificate{
+	return issue(&x509.Certificate{
 		Subject:               pkix.Name{CommonName: subject, Organization: []string{"GPUaaS lab"}},
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 		BasicConstraintsValid: true, IsCA: true,
 		NotBefore: now.Add(-backdate), NotAfter: now.Add(caLifetime),
-	}
-	return issue(t, nil)
+	}, nil)
 }
 
 // newServer creates a server certificate for names, signed by ca.
 func newServer(ca pair, now time.Time, names ...string) (pair, error) {
-	t := &x509.Certificate{
+	return issue(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: names[0]},
 		DNSNames:    names,
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		NotBefore:   now.Add(-backdate), NotAfter: now.Add(leafLifetime),
-	}
-	return issue(t, &ca)
+	}, &ca)
 }
 
 // issue signs t with ca, or with its own key if ca is nil.
@@ -77,8 +74,6 @@ func (p pair) certPEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.cert.Raw})
 }
 
-func (p pair) keyPEM() ([]byte, error) { return pkcs8PEM(p.key) }
-
 // pkcs8PEM encodes a private key as PKCS 8, which every tool reads.
 func pkcs8PEM(key any) ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
@@ -86,13 +81,4 @@ func pkcs8PEM(key any) ([]byte, error) {
 		return nil, err
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
-}
-
-// fingerprint returns the lower-case hex SHA-256 of the first certificate in a PEM file.
-func fingerprint(certPEM []byte) (string, error) {
-	block, _ := pem.Decode(certPEM)
-	if block == nil || block.Type != "CERTIFICATE" {
-		return "", fmt.Errorf("no certificate in PEM data")
-	}
-	return fmt.Sprintf("%x", sha256.Sum256(block.Bytes)), nil
 }

@@ -3,6 +3,10 @@
 package lab
 
 import (
+	"crypto/sha256"
+	"encoding/pem"
+	"errors"
+	"fmt"
 	"net"
 	"os"
 
@@ -70,7 +74,11 @@ func (l *Lab) fingerprintOf(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fingerprint(data)
+	block, _ := pem.Decode(data)
+	if block == nil || block.Type != "CERTIFICATE" {
+		return "", errors.New("no certificate in " + name)
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(block.Bytes)), nil
 }
 
 // SSHArgv returns the command line that logs in to machine as root with the lab's key.

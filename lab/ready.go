@@ -82,10 +82,9 @@ func dialSSH(ctx context.Context, m Machine) error {
 		return err
 	}
 	defer conn.Close()
-	if deadline, ok := ctx.Deadline(); ok {
-		if err := conn.SetDeadline(deadline); err != nil {
-			return err
-		}
+	deadline, _ := ctx.Deadline()
+	if err := conn.SetDeadline(deadline); err != nil {
+		return err
 	}
 	line, err := bufio.NewReader(conn).ReadString('\n')
 	if err != nil {
@@ -98,7 +97,7 @@ func dialSSH(ctx context.Context, m Machine) error {
 }
 
 func (l *Lab) awaitSSH(ctx context.Context) (string, error) {
-	err := l.each(func(m Machine) error {
+	err := each(l.Machines(), func(m Machine) error {
 		began := time.Now()
 		err := poll(ctx, func(ctx context.Context) error {
 			if time.Since(began) > startBudget && !l.running(m) {
@@ -160,9 +159,6 @@ func (l *Lab) get(ctx context.Context, c *http.Client, path string, out any) err
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("GET %s: %s: %s", path, resp.Status, tail(strings.TrimSpace(string(body)), 200))
 	}
-	if out == nil {
-		return nil
-	}
 	return json.Unmarshal(body, out)
 }
 
@@ -177,7 +173,7 @@ func (l *Lab) awaitPlatform(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	err = poll(ctx, func(ctx context.Context) error { return l.get(ctx, c, "/healthz", nil) })
+	err = poll(ctx, func(ctx context.Context) error { return l.get(ctx, c, "/healthz", new(any)) })
 	return "https://" + apiHost + " at " + edgeAddress, err
 }
 
@@ -218,10 +214,7 @@ func (l *Lab) awaitAgents(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	err = l.each(func(m Machine) error {
-		if m.IsPlatform() {
-			return nil
-		}
+	err = each(l.Machines()[1:], func(m Machine) error {
 		return poll(ctx, func(ctx context.Context) error { return l.heartbeat(ctx, c, m.Name) })
 	})
 	return fmt.Sprintf("%d heartbeats seen", l.state.Nodes), err

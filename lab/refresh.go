@@ -16,7 +16,7 @@ import (
 func (l *Lab) refreshMachines(ctx context.Context) (string, error) {
 	var changed []string
 	var mu sync.Mutex // guards changed
-	err := l.each(func(m Machine) error {
+	err := each(l.Machines(), func(m Machine) error {
 		paths, err := l.refresh(ctx, m)
 		mu.Lock()
 		defer mu.Unlock()

@@ -127,7 +127,7 @@ func secretFiles(now time.Time) (map[string][]byte, error) {
 func certificateFiles(now time.Time) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	add := func(p pair, cert, key string) error {
-		k, err := p.keyPEM()
+		k, err := pkcs8PEM(p.key)
 		files[cert], files[key] = p.certPEM(), k
 		return err
 	}
@@ -166,9 +166,7 @@ func ensureFile(path string, make func() ([]byte, error)) error {
 // newToken returns 32 random bytes in hex.
 func newToken() ([]byte, error) {
 	b := make([]byte, 32)
-	if _, err := rand.Read(b); err != nil {
-		return nil, err
-	}
+	_, _ = rand.Read(b) // never fails
 	return []byte(hex.EncodeToString(b) + "\n"), nil
 }
 
@@ -226,6 +224,5 @@ func taskPubkeys(keyPEM []byte) (string, error) {
 		return "", fmt.Errorf("the task signing key is a %T, want ed25519", key)
 	}
 	public := private.Public().(ed25519.PublicKey)
-	sum := sha256.Sum256(public)
-	return hex.EncodeToString(sum[:4]) + ":" + base64.StdEncoding.EncodeToString(public), nil
+	return fmt.Sprintf("%x", sha256.Sum256(public))[:8] + ":" + base64.StdEncoding.EncodeToString(public), nil
 }

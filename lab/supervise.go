@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gpuaas/gpuaasctl/internal/durable"
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
@@ -58,11 +59,7 @@ func (l *Lab) startSupervisor(ctx context.Context, m Machine, lock *os.File) err
 // Supervise runs one machine until it powers off, and restarts it after each reboot. It is the body of the hidden
 // command `gpuaasctl lab supervise MACHINE`, which is a separate process in the machine's cgroup.
 func Supervise(ctx context.Context, stateDir, name string) error {
-	l, err := Open(Options{StateDir: stateDir})
-	if err != nil {
-		return err
-	}
-	m, err := l.Machine(name)
+	l, m, err := openMachine(stateDir, name)
 	if err != nil {
 		return err
 	}
@@ -71,11 +68,8 @@ func Supervise(ctx context.Context, stateDir, name string) error {
 		return err
 	}
 	defer release()
-	g, err := l.groupOf(m)
+	g, err := l.enter(m, loopGroup)
 	if err != nil {
-		return err
-	}
-	if err := g.join(loopGroup); err != nil {
 		return err
 	}
 	for {
@@ -108,29 +102,17 @@ func (l *Lab) spawn(ctx context.Context, m Machine) (int, error) {
 	argv = append(argv, "--spawn")
 	cmd := exec.CommandContext(ctx, "unshare", argv...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	err = cmd.Run()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
-		return exit.ExitCode(), nil
-	}
-	return 0, err
+	return exitCode(cmd.Run())
 }
 
 // Spawn replaces this process by systemd-nspawn, in the machine's cgroup and the lab's network namespace. It
 // returns only on an error. It runs as the child of `unshare`, inside the new time namespace.
 func Spawn(stateDir, name string) error {
-	l, err := Open(Options{StateDir: stateDir})
+	l, m, err := openMachine(stateDir, name)
 	if err != nil {
 		return err
 	}
-	m, err := l.Machine(name)
-	if err != nil {
-		return err
-	}
-	g, err := l.groupOf(m)
-	if err != nil {
-		return err
-	}
-	if err := g.join(machineGroup); err != nil {
+	if _, err := l.enter(m, machineGroup); err != nil {
 		return err
 	}
 	runtime.LockOSThread() // the namespace is per thread, and exec keeps the calling thread's
@@ -150,6 +132,16 @@ func Spawn(stateDir, name string) error {
 }
 
 // defaultPath is the PATH of commands that run on machines.
+// openMachine is a machine of the lab whose state is in a folder.
+func openMachine(stateDir, name string) (*Lab, Machine, error) {
+	l, err := Open(Options{StateDir: stateDir})
+	if err != nil {
+		return nil, Machine{}, err
+	}
+	m, err := l.Machine(name)
+	return l, m, err
+}
+
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // nspawnArgv returns the machine's command line. Its systemd may load BPF programs, without which IPAddressDeny
@@ -189,5 +181,5 @@ func (l *Lab) leader(m Machine) int {
 
 // running reports whether m has a supervisor: it boots, runs, or reboots.
 func (l *Lab) running(m Machine) bool {
-	return l.lockTaken(m)
+	return durable.Locked(l.place(m).lock())
 }

@@ -6,13 +6,14 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -93,13 +94,12 @@ func (l *Lab) resumeState(image string) error {
 		if err := noOtherLab(); err != nil {
 			return err
 		}
-		st = State{Version: stateVersion, ID: newID(), CreatedAt: time.Now().UTC(), Image: image,
+		st = State{Version: stateVersion, ID: strings.ToLower(rand.Text()[:8]), CreatedAt: time.Now().UTC(), Image: image,
 			MadeNetnsDir: !exists(netnsDir), MadeNetnsTop: !mounted(netnsDir), MadeNspawnDir: !exists(nspawnDir)}
 	case err != nil:
 		return err
 	}
-	st.Nodes = max(st.Nodes, l.opts.Nodes)
-	st.Nodes = cmp.Or(st.Nodes, 2)
+	st.Nodes = cmp.Or(max(st.Nodes, l.opts.Nodes), 2)
 	st.Profile = l.opts.Profile
 	l.state = st
 	return writeState(l.opts.StateDir, st)
@@ -117,12 +117,6 @@ func noOtherLab() error {
 }
 
 // newID returns 8 random hex digits.
-func newID() string {
-	b := make([]byte, 4)
-	_, _ = rand.Read(b) // never fails
-	return hex.EncodeToString(b)
-}
-
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
@@ -145,8 +139,7 @@ func (l *Lab) ensureNetwork(ctx context.Context) (string, error) {
 // ensureMachines starts missing machines: the platform and, once it listens, all nodes at once. An agent that
 // starts before its platform backs off, which costs more than waiting.
 func (l *Lab) ensureMachines(ctx context.Context) (string, error) {
-	var started int
-	var mu sync.Mutex // guards started
+	var started atomic.Int32
 	start := func(m Machine) error {
 		if l.running(m) {
 			return nil
@@ -154,9 +147,7 @@ func (l *Lab) ensureMachines(ctx context.Context) (string, error) {
 		if err := l.startMachine(ctx, m); err != nil {
 			return fmt.Errorf("start %s: %w", m.Name, err)
 		}
-		mu.Lock()
-		started++
-		mu.Unlock()
+		started.Add(1)
 		return nil
 	}
 	ms := l.Machines()
@@ -164,13 +155,8 @@ func (l *Lab) ensureMachines(ctx context.Context) (string, error) {
 		return "", err
 	}
 	l.awaitListeners(ctx, ms[0])
-	err := l.each(func(m Machine) error {
-		if m.IsPlatform() {
-			return nil
-		}
-		return start(m)
-	})
-	return fmt.Sprintf("%d of %d started", started, len(ms)), err
+	err := each(ms[1:], start)
+	return fmt.Sprintf("%d of %d started", started.Load(), len(ms)), err
 }
 
 // platformPorts are the listeners that an agent needs for its first attempt: DNS, the ingress, the node API behind
@@ -198,8 +184,7 @@ func (l *Lab) awaitListeners(ctx context.Context, platform Machine) {
 }
 
 // each calls do for every machine concurrently and joins the errors.
-func (l *Lab) each(do func(Machine) error) error {
-	ms := l.Machines()
+func each(ms []Machine, do func(Machine) error) error {
 	errs := make([]error, len(ms))
 	var wg sync.WaitGroup
 	for i, m := range ms {
