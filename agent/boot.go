@@ -121,7 +121,8 @@ func (b *Boot) launch(self wire.Build, keys wire.Verifiers) {
 		if start.Package || (start.Trial && err != nil) { // a start that cannot be counted must not be tried
 			return
 		}
-		b.starting(start.Build)
+		b.record(Decision{Reason: diag.RecBootRecovery, About: "boot", What: "start another build",
+			Detail: start.Build.Version, Facts: map[string]string{"sha256": start.Build.SHA256}})
 		err = b.exec(b.packages.Path(start.Build.SHA256), os.Args, b.environ(map[string]string{KeyLauncher: b.launcher}))
 		// for example from a folder mounted noexec
 		why := "build " + start.Build.Version + " cannot be started: " + err.Error()
@@ -201,16 +202,11 @@ func (b *Boot) tell(n update.Note) error {
 
 // degraded reports what could not be stored.
 func (b *Boot) degraded(what string, err error) {
-	if err := b.recorder.Record(Decision{Reason: diag.RecRecordDegraded, About: "boot", What: "report",
-		Detail: what + ": " + scrubbed(err)}); err != nil {
-		b.log.Error("a decision could not be recorded", "error", err)
-	}
+	b.record(Decision{Reason: diag.RecRecordDegraded, About: "boot", What: "report", Detail: what + ": " + scrubbed(err)})
 }
 
-// starting is the last log line of this process before it starts another build.
-func (b *Boot) starting(build wire.Build) {
-	if err := b.recorder.Record(Decision{Reason: diag.RecBootRecovery, About: "boot", What: "start another build",
-		Detail: build.Version, Facts: map[string]string{"sha256": build.SHA256}}); err != nil {
+func (b *Boot) record(d Decision) {
+	if err := b.recorder.Record(d); err != nil {
 		b.log.Error("a decision could not be recorded", "error", err)
 	}
 }

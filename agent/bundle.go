@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -51,9 +50,8 @@ func ApplyBundle(in io.Reader, cfg Config, now time.Time) (Applied, error) {
 	if err != nil {
 		return Applied{}, err
 	}
-	a := application{cfg: cfg, old: old, bundle: b, creds: credentialsIn(cfg.Dir), now: now,
-		ledger: ledgerFile{dir: cfg.StateDir}}
-	return a.run()
+	return (&application{cfg: cfg, old: old, bundle: b, creds: credentialsIn(cfg.Dir), now: now,
+		ledger: ledgerFile{dir: cfg.StateDir}}).run()
 }
 
 // readBundle decodes and checks a bundle against the node that the environment file names. Its errors hold no secret.
@@ -176,7 +174,7 @@ func (a *application) changes(set map[string]string) []string {
 		case key == KeyTaskPubkeys:
 			out = append(out, fmt.Sprintf("%s: %s (was %s)", key, keyIDs(v), keyIDs(old)))
 		default:
-			out = append(out, fmt.Sprintf("%s: %s (was %s)", key, v, orNone(old)))
+			out = append(out, fmt.Sprintf("%s: %s (was %s)", key, v, cmp.Or(old, "none")))
 		}
 	}
 	sort.Strings(out)
@@ -192,10 +190,6 @@ func (a *application) changes(set map[string]string) []string {
 	return out
 }
 
-func orNone(s string) string {
-	return cmp.Or(s, "none")
-}
-
 // keyIDs names the keys of a list without the keys.
 func keyIDs(list string) string {
 	var ids []string
@@ -204,17 +198,16 @@ func keyIDs(list string) string {
 			ids = append(ids, id)
 		}
 	}
-	return orNone(strings.Join(ids, ", "))
+	return cmp.Or(strings.Join(ids, ", "), "none")
 }
 
 // fingerprints names the certificates of a PEM text.
 func fingerprints(text []byte) string {
 	var out []string
 	for _, c := range parseCerts(text) {
-		sum := sha256.Sum256(c.Raw)
-		out = append(out, fmt.Sprintf("%s sha256 %s", c.Subject.CommonName, hex.EncodeToString(sum[:8])))
+		out = append(out, fmt.Sprintf("%s sha256 %.8x", c.Subject.CommonName, sha256.Sum256(c.Raw)))
 	}
-	return orNone(strings.Join(out, ", "))
+	return cmp.Or(strings.Join(out, ", "), "none")
 }
 
 // keepUndos is how many undo copies are kept: each may hold a token that is still good.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -72,9 +73,7 @@ func bareAPI(cfg Config, creds credentials, instance string, recovery bool) *api
 	d := dialer{creds: creds, bundle: creds.Path(fileBundle), dial: cfg.Dial, bare: true, system: true}
 	base := cfg.APIURL
 	if recovery {
-		if cfg.RecoveryURL != nil {
-			base = cfg.RecoveryURL
-		}
+		base = cmp.Or(cfg.RecoveryURL, base)
 		if cfg.RecoveryCA != "" {
 			d.bundle, d.system = cfg.RecoveryCA, false // a lost pinned bundle must not widen trust to the system's roots
 		}
@@ -101,10 +100,7 @@ type call struct {
 func (a *api) do(ctx context.Context, c call) Outcome {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	o := Outcome{Correlation: c.correlation}
-	if o.Correlation == "" {
-		o.Correlation = "agent-" + rand.Text()
-	}
+	o := Outcome{Correlation: cmp.Or(c.correlation, "agent-"+rand.Text())}
 	asked := false
 	req, err := a.request(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn:      func(info httptrace.GotConnInfo) { asked = askedForCert(info.Conn) },

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -70,8 +69,7 @@ func (c credentials) dates(now time.Time) diag.RecordReason {
 	case err != nil:
 		return diag.RecCertKeyMismatch
 	}
-	m := Material{NotBefore: pair.Leaf.NotBefore, NotAfter: pair.Leaf.NotAfter}
-	return m.dated(now)
+	return (&Material{NotBefore: pair.Leaf.NotBefore, NotAfter: pair.Leaf.NotAfter}).dated(now)
 }
 
 // good returns a check of whether a pair is valid for this node now.
@@ -153,8 +151,7 @@ func digest(path string) string {
 	if err != nil {
 		return ""
 	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:8])
+	return fmt.Sprintf("%.8x", sha256.Sum256(text))
 }
 
 // fingerprint changes when any file that a self-check inspects is replaced, rewritten or covered by a bind mount.

@@ -84,9 +84,7 @@ type RecoveryCounters struct {
 func (l Ledger) begin(now time.Time, cause diag.RecordReason, token string) Ledger {
 	l.Version = 1
 	l.Attempts = with(l.Attempts, Attempt{At: now, Cause: cause, Token: token, Result: attemptPending})
-	if n := len(l.Attempts) - maxAttempts; n > 0 {
-		l.Attempts = l.Attempts[n:]
-	}
+	l.Attempts = l.Attempts[max(0, len(l.Attempts)-maxAttempts):]
 	l.Counters.Attempts++
 	return l
 }
@@ -106,9 +104,7 @@ func (l Ledger) spend(token string) Ledger {
 		return l
 	}
 	l.Spent = with(l.Spent, token)
-	if n := len(l.Spent) - maxSpent; n > 0 {
-		l.Spent = l.Spent[n:]
-	}
+	l.Spent = l.Spent[max(0, len(l.Spent)-maxSpent):]
 	return l
 }
 

@@ -144,9 +144,3 @@ func ignoreFull(err error) error {
 	}
 	return err
 }
-
-// ReleaseReserve and RefillReserve make the host's record a Reserve.
-func (h HostRecord) ReleaseReserve() error { return h.record.ReleaseReserve() }
-
-// RefillReserve refills the reserve.
-func (h HostRecord) RefillReserve() error { return h.record.RefillReserve() }

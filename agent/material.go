@@ -2,7 +2,6 @@ package agent
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"net/url"
 	"slices"
@@ -110,8 +109,7 @@ func tokenFacts(token diag.Secret) TokenFacts {
 	if token.IsZero() {
 		return TokenFacts{}
 	}
-	sum := sha256.Sum256([]byte(token.Reveal()))
-	f := TokenFacts{Digest: hex.EncodeToString(sum[:8])}
+	f := TokenFacts{Digest: fmt.Sprintf("%.8x", sha256.Sum256([]byte(token.Reveal())))}
 	f.Claims, f.Typed = wire.ParseToken(token.Reveal())
 	return f
 }

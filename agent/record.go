@@ -16,20 +16,20 @@ import (
 
 // HostRecord stores decisions in the host's diagnostic record and in the operational log.
 type HostRecord struct {
-	record *recorder.Recorder
-	log    LogRecorder
+	*recorder.Recorder
+	log LogRecorder
 }
 
 // NewHostRecord returns a Recorder that writes to r and to log.
 func NewHostRecord(r *recorder.Recorder, log *slog.Logger) HostRecord {
-	return HostRecord{record: r, log: LogRecorder{log}}
+	return HostRecord{Recorder: r, log: LogRecorder{log}}
 }
 
 // Record implements Recorder. A failure to write the record to the disk is not an error here: the recorder has
 // reported it in the log and in the next heartbeat, and the decision is in the mirror and in the log.
 func (h HostRecord) Record(d Decision) error {
 	errLog := h.log.Record(d)
-	err := h.record.Write(entry(d))
+	err := h.Write(entry(d))
 	if errors.Is(err, recorder.ErrNotSynced) {
 		err = nil
 	}
@@ -50,12 +50,9 @@ func entry(d Decision) diag.RecordEntry {
 // node.
 func (h HostRecord) Contact(o Outcome) {
 	// The recorder reports a failed write.
-	_ = h.record.Write(diag.RecordEntry{Reason: diag.RecProcessAlive, About: string(TimerHeartbeat),
+	_ = h.Write(diag.RecordEntry{Reason: diag.RecProcessAlive, About: string(TimerHeartbeat),
 		Decision: record.DecisionContact, Status: o.Status, CorrelationID: o.Correlation})
 }
-
-// Summary is the record's state for the next heartbeat.
-func (h HostRecord) Summary() map[string]string { return h.record.Summary() }
 
 // contactRecorder is a Recorder that also records successes.
 type contactRecorder interface {

@@ -29,14 +29,8 @@ func (s *Scenario) Machines(p profile.Profile, on Subject) ([]Machine, error) {
 	var all []Machine
 	for _, role := range s.roles() {
 		switch role {
-		case RoleNode:
-			m, err := s.member(p, on.Node, role)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, m)
-		case RolePeer:
-			m, err := s.member(p, on.Peer, role)
+		case RoleNode, RolePeer:
+			m, err := s.member(p, map[Role]string{RoleNode: on.Node, RolePeer: on.Peer}[role], role)
 			if err != nil {
 				return nil, err
 			}

@@ -95,24 +95,19 @@ func (c *checker) expect() {
 	c.hops("expect.firstFailedHop", e.FirstFailedHop)
 	c.hops("expect.mustStayGreen", e.MustStayGreen)
 	for _, h := range e.MustStayGreen {
-		if slices.Contains(e.Blame.Hop, h) || (slices.Contains(e.FirstFailedHop, h) && len(e.FirstFailedHop) == 1) {
-			c.bad("expect.mustStayGreen", "%s cannot fail and stay green", h)
-		}
+		c.want(!slices.Contains(e.Blame.Hop, h) && !slices.Equal(e.FirstFailedHop, []diag.HopID{h}), "expect.mustStayGreen",
+			"%s cannot fail and stay green", h)
 	}
 	for _, h := range e.FirstFailedHop {
 		if last := lastOf(e.Blame.Hop); h.Valid() && last != "" && h.Rank() > last.Rank() {
 			c.bad("expect.firstFailedHop", "%s comes after %s, which is blamed and so fails before it", h, last)
 		}
 	}
-	if strings.ContainsFunc(e.Terminal, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') }) {
-		c.bad("expect.terminal", "want a reason of the terminal's end, as allocation_released, not %q", e.Terminal)
-	}
-	switch {
-	case e.DetectWithin <= 0:
-		c.bad("expect.detectWithin", "is missing")
-	case e.DetectWithin >= c.s.Guards.TTL:
-		c.bad("expect.detectWithin", "%s is not within the ttl: everything would be undone before it is late", e.DetectWithin)
-	}
+	c.want(strings.Trim(e.Terminal, "_abcdefghijklmnopqrstuvwxyz") == "", "expect.terminal",
+		"want a reason of the terminal's end, as allocation_released, not %q", e.Terminal)
+	c.want(e.DetectWithin > 0, "expect.detectWithin", "is missing")
+	c.want(e.DetectWithin <= 0 || e.DetectWithin < c.s.Guards.TTL, "expect.detectWithin",
+		"%s is not within the ttl: everything would be undone before it is late", e.DetectWithin)
 }
 
 // lastOf returns the hop that comes last in the chain; "" if there are none.
@@ -126,18 +121,14 @@ func lastOf(hops []diag.HopID) (last diag.HopID) {
 }
 
 func (c *checker) finding(key string, f Finding) {
-	if len(f.Hop) == 0 {
-		c.bad(key+".hop", "is missing")
-	}
-	if len(f.Signal) == 0 {
-		c.bad(key+".signal", "is missing")
-	}
+	c.want(len(f.Hop) > 0, key+".hop", "is missing")
+	c.want(len(f.Signal) > 0, key+".signal", "is missing")
 	c.hops(key+".hop", f.Hop)
 	if f.Status != "" {
 		c.word(key+".status", string(f.Status), string(diag.StatusWarn), string(diag.StatusInconclusive))
 	}
 	for _, s := range f.Signal {
-		if !isSignal(s) {
+		if !slices.Contains(signalNames(), string(s)) {
 			c.bad(key+".signal", "unknown signal %q%s", s, strictyaml.Nearest(string(s), signalNames()))
 		}
 	}
@@ -148,18 +139,14 @@ func (c *checker) finding(key string, f Finding) {
 	}
 }
 
-func isSignal(s diag.Signal) bool { return slices.Contains(signalNames(), string(s)) }
-
-func signalNames() []string {
-	var all []string
+func signalNames() (all []string) {
 	for _, row := range diag.Signals() {
 		all = append(all, string(row.Signal))
 	}
 	return all
 }
 
-func reasonNames() []string {
-	var all []string
+func reasonNames() (all []string) {
 	for _, row := range diag.Reasons() {
 		if row.Code != diag.ReasonNone {
 			all = append(all, string(row.Code))

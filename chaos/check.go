@@ -34,6 +34,13 @@ func (c *checker) bad(key, format string, args ...any) {
 	c.found = append(c.found, problem{Key: key, Text: fmt.Sprintf(format, args...)})
 }
 
+// want reports a problem unless something holds.
+func (c *checker) want(holds bool, key, format string, args ...any) {
+	if !holds {
+		c.bad(key, format, args...)
+	}
+}
+
 // settle checks everything that does not depend on a machine.
 func (s *Scenario) settle() []problem {
 	c := &checker{s: s}
@@ -51,9 +58,7 @@ func (s *Scenario) settle() []problem {
 	c.expect()
 	c.recovery()
 	c.tellApart()
-	if len(s.Evidence) == 0 {
-		c.bad("evidence", "is missing: want at least one thing to look at")
-	}
+	c.want(len(s.Evidence) > 0, "evidence", "is missing: want at least one thing to look at")
 	for i, e := range s.Evidence {
 		c.line(fmt.Sprintf("evidence[%d]", i), e)
 	}
@@ -68,9 +73,7 @@ func (c *checker) metadata() {
 		c.bad("metadata.id", "%q is not the file's name %q", m.ID, base)
 	}
 	for key, v := range map[string]string{"title": m.Title, "owner": m.Owner, "runbook": m.Runbook} {
-		if strings.TrimSpace(v) == "" {
-			c.bad("metadata."+key, "is missing")
-		}
+		c.want(strings.TrimSpace(v) != "", "metadata."+key, "is missing")
 		c.line("metadata."+key, v)
 	}
 	c.word("metadata.severity", m.Severity, string(diag.P0), string(diag.P1), string(diag.P2))
@@ -78,9 +81,7 @@ func (c *checker) metadata() {
 
 // line rejects a value that does not fit into one line of a table.
 func (c *checker) line(key, v string) {
-	if strings.ContainsAny(v, "\n\t") {
-		c.bad(key, "is more than one line")
-	}
+	c.want(!strings.ContainsAny(v, "\n\t"), key, "is more than one line")
 }
 
 func (c *checker) word(key, value string, words ...string) {
@@ -90,9 +91,7 @@ func (c *checker) word(key, value string, words ...string) {
 func (c *checker) target() {
 	t := c.s.Target
 	c.word("target.role", string(t.Role), string(RoleNode), string(RolePlatform), string(RolePeer))
-	if t.MaxNodes < 1 || t.MaxNodes > maxNodes {
-		c.bad("target.maxNodes", "%d targets: want 1 to %d", t.MaxNodes, maxNodes)
-	}
+	c.want(1 <= t.MaxNodes && t.MaxNodes <= maxNodes, "target.maxNodes", "%d targets: want 1 to %d", t.MaxNodes, maxNodes)
 }
 
 func (c *checker) guards() {
@@ -111,16 +110,13 @@ func (c *checker) guards() {
 	}
 	c.hops("guards.stopIf", g.StopIf)
 	for _, h := range g.StopIf {
-		if slices.Contains(c.s.Expect.Blame.Hop, h) {
-			c.bad("guards.stopIf", "%s is what the drill is to find: it would end as soon as it succeeds", h)
-		}
+		c.want(!slices.Contains(c.s.Expect.Blame.Hop, h), "guards.stopIf",
+			"%s is what the drill is to find: it would end as soon as it succeeds", h)
 	}
 }
 
 func (c *checker) faults() {
-	if len(c.s.Faults) == 0 {
-		c.bad("faults", "is missing: nothing would be broken")
-	}
+	c.want(len(c.s.Faults) > 0, "faults", "is missing: nothing would be broken")
 	ids := map[string]bool{}
 	for i, f := range c.s.Faults {
 		key := fmt.Sprintf("faults[%d]", i)
@@ -130,9 +126,7 @@ func (c *checker) faults() {
 			c.bad(key+".id", "%q is the id of another fault", f.ID)
 		}
 		ids[f.ID] = true
-		if f.At < 0 || (f.At >= c.s.Guards.TTL && f.At != 0) {
-			c.bad(key+".at", "%s is not within the ttl", f.At)
-		}
+		c.want(f.At == 0 || (f.At > 0 && f.At < c.s.Guards.TTL), key+".at", "%s is not within the ttl", f.At)
 		c.fault(key, f)
 	}
 }
@@ -145,9 +139,8 @@ func (c *checker) fault(key string, f Fault) {
 		return
 	}
 	on := c.s.On(f)
-	if !slices.Contains(k.On, on) {
-		c.bad(key+".on", "%s cannot be made on %s: want %s", f.Kind, cmp.Or(string(on), "no machine"), orList(k.On))
-	}
+	c.want(slices.Contains(k.On, on), key+".on", "%s cannot be made on %s: want %s", f.Kind,
+		cmp.Or(string(on), "no machine"), orList(k.On))
 	params := k.params()
 	found := f.Params.decode(params, key+".params", func(text string) (string, error) { return fill(text, samples()) })
 	if len(found) == 0 {
@@ -159,8 +152,7 @@ func (c *checker) fault(key string, f Fault) {
 	c.found = append(c.found, found...)
 }
 
-func kindNames() []string {
-	var names []string
+func kindNames() (names []string) {
 	for _, k := range Kinds() {
 		names = append(names, k.Name)
 	}
@@ -236,12 +228,8 @@ func (c *checker) probe(key string, p Probe) {
 		}
 	}
 	c.word(key+".from", string(p.From), string(RoleNode), string(RolePlatform), string(RolePeer), string(RoleOperator))
-	if p.View != "" && p.From == RoleOperator {
-		c.bad(key+".view", "the operator's machine has no such unit")
-	}
-	if p.Within <= 0 {
-		c.bad(key+".within", "is missing")
-	}
+	c.want(p.View == "" || p.From != RoleOperator, key+".view", "the operator's machine has no such unit")
+	c.want(p.Within > 0, key+".within", "is missing")
 	for _, text := range [...]string{p.Expect.Has, p.Expect.Lacks} {
 		if _, err := fill(text, samples()); err != nil {
 			c.bad(key+".expect", "%v", err)
@@ -272,12 +260,8 @@ func (p Probe) same(o Probe) bool {
 
 func (c *checker) recovery() {
 	r := c.s.Recovery
-	if r.Green < 2 {
-		c.bad("recovery.green", "%d walks in a row: want at least 2, since one may be luck", r.Green)
-	}
-	if r.Within <= 0 || r.Within.Std() > time.Hour {
-		c.bad("recovery.within", "want a time up to 1h")
-	}
+	c.want(r.Green >= 2, "recovery.green", "%d walks in a row: want at least 2, since one may be luck", r.Green)
+	c.want(r.Within > 0 && r.Within.Std() <= time.Hour, "recovery.within", "want a time up to 1h")
 	if len(r.Proof.Probe) == 0 {
 		c.bad("recovery.proof", "is missing: a drill must prove that the fault is over")
 	} else {
@@ -290,9 +274,7 @@ func (c *checker) recovery() {
 			c.bad("recovery.decision", "want a path of the API, and the reason that its audit gets")
 		}
 	}
-	if r.Residue != none {
-		c.bad("recovery.residue", "want %s: there is nothing else that a drill may leave", none)
-	}
+	c.want(r.Residue == none, "recovery.residue", "want %s: there is nothing else that a drill may leave", none)
 	for i, a := range r.AllowedChanges {
 		key := fmt.Sprintf("recovery.allowedChanges[%d]", i)
 		c.word(key+".class", string(a.Class), step.Texts(step.Classes())...)

@@ -22,11 +22,8 @@ func caKind() Kind {
 	}, func(p *caParams) []problem {
 		return append(absolute("file", p.File), required("seenBy", len(p.SeenBy) > 0)...)
 	}, func(p *caParams, _ *Case) Questions {
-		q := Questions{Tools: []string{"openssl"}, Files: []string{p.File}, Mints: []Mint{{What: MintCA}}}
-		for _, u := range p.SeenBy {
-			q.Units = append(q.Units, unitOf(u))
-		}
-		return q
+		return Questions{Tools: []string{"openssl"}, Files: []string{p.File}, Units: unitsOf(p.SeenBy),
+			Mints: []Mint{{What: MintCA}}}
 	}, func(p *caParams, c *Case) (Made, *step.Refusal) {
 		made, no := c.covered(p.SeenBy, overlay{path: p.File, text: c.minted(Mint{What: MintCA}).Text})
 		if no != nil {

@@ -22,11 +22,8 @@ func certKind() Kind {
 			"stranger. With a token that lets the agent recover, the files are parked in earnest (T3): new credentials are " +
 			"what the drill is about.",
 	}, func(p *certParams) []problem {
-		found := word("as", p.As, "expired", "not-yet-valid", "wrong-node", "wrong-ca", "renewed")
-		if p.Token != "" {
-			found = append(found, word("token", p.Token, "none", "current", "keep")...)
-		}
-		return found
+		return append(word("as", p.As, "expired", "not-yet-valid", "wrong-node", "wrong-ca", "renewed"),
+			optional("token", p.Token, "none", "current", "keep")...)
 	}, func(p *certParams, c *Case) Questions {
 		q := Questions{Tools: []string{"openssl"}, Units: []string{c.Profile.Agent.Unit},
 			Files: []string{c.certFile(), c.keyFile(), c.Profile.Agent.EnvFile}, Mints: []Mint{p.mint(c.Machine.ID)}}
@@ -126,9 +123,9 @@ func (c *Case) parkCredential(minted, token Material) ([]step.Change, *step.Refu
 	}
 	env := c.runPath("env")
 	changes := []step.Change{
-		{File: &step.File{Path: c.certFile(), Text: minted.Text, Mode: cert.Mode, UID: owner(cert.UID), GID: owner(cert.GID),
+		{File: &step.File{Path: c.certFile(), Text: minted.Text, Mode: cert.Mode, UID: &cert.UID, GID: &cert.GID,
 			Yields: true}},
-		{File: &step.File{Path: c.keyFile(), Text: minted.Key, Mode: key.Mode, UID: owner(key.UID), GID: owner(key.GID),
+		{File: &step.File{Path: c.keyFile(), Text: minted.Key, Mode: key.Mode, UID: &key.UID, GID: &key.GID,
 			Yields: true, Secret: true}},
 		{File: &step.File{Path: env, Text: tokenKey + "=" + token.Text + "\n", Mode: 0o600, Secret: true}},
 	}

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
@@ -28,13 +29,11 @@ func configKind() Kind {
 		About: "Texts in a configuration file are replaced, each of which must be there exactly once. The file itself " +
 			"stays as it is: the unit is restarted with another one laid over it.",
 	}, func(p *configParams) []problem {
-		found := append(absolute("file", p.File), required("unit", p.Unit != "")...)
-		found = append(found, required("edits", len(p.Edits) > 0)...)
+		found := slices.Concat(absolute("file", p.File), required("unit", p.Unit != ""),
+			required("edits", len(p.Edits) > 0))
 		for i, e := range p.Edits {
-			if e.Find == "" || e.Find == e.Replace {
-				found = append(found, problem{Key: fmt.Sprintf("edits[%d].find", i),
-					Text: "want a text that is replaced by another one"})
-			}
+			found = append(found, want(fmt.Sprintf("edits[%d].find", i), e.Find != "" && e.Find != e.Replace,
+				"want a text that is replaced by another one")...)
 		}
 		return found
 	}, func(p *configParams, _ *Case) Questions {

@@ -3,6 +3,7 @@ package chaos
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
@@ -26,26 +27,19 @@ func diskKind() Kind {
 	}, func(p *diskParams) []problem {
 		found := append(absolute("dir", p.Dir), word("fill", p.Fill, "full", "percent", "inodes", "small")...)
 		if p.Dir == "/" {
-			found = nil
-			found = append(found, word("fill", p.Fill, "full", "percent", "inodes")...)
+			found = word("fill", p.Fill, "full", "percent", "inodes")
 		}
-		if (p.Fill == "percent") != (p.Percent > 0) || p.Percent > 100 {
-			found = append(found, problem{Key: "percent", Text: "belongs to fill: percent, from 1 to 100"})
-		}
-		if (p.Fill == "small") != (p.Bytes > 0) || (p.Bytes != 0 && p.Bytes < 4096) {
-			found = append(found, problem{Key: "bytes", Text: "belongs to fill: small, at least 4096"})
-		}
-		if p.Fill != "small" && p.SeenBy != "" {
-			found = append(found, problem{Key: "seenBy",
-				Text: "belongs to fill: small, and only there: a disk is full for everybody"})
-		}
-		return found
+		return slices.Concat(found,
+			want("percent", (p.Fill == "percent") == (p.Percent > 0) && p.Percent <= 100,
+				"belongs to fill: percent, from 1 to 100"),
+			want("bytes", (p.Fill == "small") == (p.Bytes > 0) && (p.Bytes == 0 || p.Bytes >= 4096),
+				"belongs to fill: small, at least 4096"),
+			want("seenBy", p.Fill == "small" || p.SeenBy == "",
+				"belongs to fill: small, and only there: a disk is full for everybody"))
 	}, func(p *diskParams, c *Case) Questions {
-		return Questions{Tools: []string{"stat", "awk"}, Files: []string{p.Dir}, Units: []string{p.unit(c)}}
+		return Questions{Tools: []string{"stat", "awk"}, Files: []string{p.Dir}, Units: []string{c.unit(p.SeenBy)}}
 	}, makeDisk)
 }
-
-func (p *diskParams) unit(c *Case) string { return unitOf(cmp.Or(p.SeenBy, c.Profile.Agent.Unit)) }
 
 func makeDisk(p *diskParams, c *Case) (Made, *step.Refusal) {
 	f := c.Machine.Files[p.Dir]
@@ -74,19 +68,19 @@ func makeDisk(p *diskParams, c *Case) (Made, *step.Refusal) {
 		made.Title = "no file can be made on the disk of " + dir
 		made.Verify = []step.Check{{Name: "not an inode is free", Exec: stat("free %d."), Has: "free 0.", Within: diskWithin}}
 	case "small":
-		u, no := c.needUnit(p.unit(c))
+		u, no := c.needUnit(c.unit(p.SeenBy))
 		if no == nil && !u.Private {
 			no = step.Refuse(step.RefusedUnsupported,
-				"%s has no mount namespace of its own on %s (PrivateMounts=yes gives it one)", p.unit(c), c.Machine.ID)
+				"%s has no mount namespace of its own on %s (PrivateMounts=yes gives it one)", c.unit(p.SeenBy), c.Machine.ID)
 		}
 		if no != nil {
 			return Made{}, no
 		}
-		made.Title = fmt.Sprintf("%s has %d bytes for %s", dir, p.Bytes, p.unit(c))
+		made.Title = fmt.Sprintf("%s has %d bytes for %s", dir, p.Bytes, c.unit(p.SeenBy))
 		made.Changes = []step.Change{
-			{Mount: &step.Mount{Target: dir, Unit: p.unit(c), Tmpfs: &step.Tmpfs{Bytes: p.Bytes}, Writable: true}},
+			{Mount: &step.Mount{Target: dir, Unit: c.unit(p.SeenBy), Tmpfs: &step.Tmpfs{Bytes: p.Bytes}, Writable: true}},
 		}
-		check := step.Check{Name: "it is a small file system", Unit: p.unit(c), Exec: stat("%T"), Has: "tmpfs",
+		check := step.Check{Name: "it is a small file system", Unit: c.unit(p.SeenBy), Exec: stat("%T"), Has: "tmpfs",
 			Within: diskWithin}
 		made.Verify = []step.Check{check}
 	}

@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,19 +29,16 @@ func envKind() Kind {
 	}, func(p *envParams) []problem {
 		found := required("set", len(p.Set)+len(p.Unset) > 0)
 		for _, k := range append(sortedKeys(p.Set), p.Unset...) {
-			if !envName().MatchString(k) {
-				found = append(found, problem{Key: "set", Text: k + " is not the name of a variable"})
-			}
-			if v := p.Set[k]; strings.ContainsAny(v, "\n\x00\"'\\") || v != strings.TrimSpace(v) {
-				found = append(found, problem{Key: "set." + k,
-					Text: "a value has no quotes, no line breaks and no blanks around it"})
-			}
+			v := p.Set[k]
+			found = slices.Concat(found, want("set", envName().MatchString(k), k+" is not the name of a variable"),
+				want("set."+k, !strings.ContainsAny(v, "\n\x00\"'\\") && v == strings.TrimSpace(v),
+					"a value has no quotes, no line breaks and no blanks around it"))
 		}
 		return found
 	}, func(p *envParams, c *Case) Questions {
-		return Questions{Tools: []string{"grep"}, Units: []string{p.unit(c)}}
+		return Questions{Tools: []string{"grep"}, Units: []string{c.unit(p.Unit)}}
 	}, func(p *envParams, c *Case) (Made, *step.Refusal) {
-		o := unitOverlay{unit: p.unit(c), unset: p.Unset}
+		o := unitOverlay{unit: c.unit(p.Unit), unset: p.Unset}
 		for _, k := range sortedKeys(p.Set) {
 			o.env = append(o.env, k+"="+p.Set[k])
 		}
@@ -64,13 +60,10 @@ func envKind() Kind {
 	})
 }
 
-func (p *envParams) unit(c *Case) string { return unitOf(cmp.Or(p.Unit, c.Profile.Agent.Unit)) }
-
 // environ checks that the environment of a unit's main process has the variable with that value. It prints
 // nothing, since the environment also holds secrets.
 func (c *Case) environ(unit, name, value string) step.Check {
-	whole := name + "=" + value
-	return c.inEnviron(unit, "its process has "+whole, "-qzxF", whole, 0)
+	return c.inEnviron(unit, "its process has "+name+"="+value, "-qzxF", name+"="+value, 0)
 }
 
 // noEnviron checks that the variable is absent there.

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
@@ -22,21 +23,12 @@ func fileKind() Kind {
 		About: "With seenBy, units are restarted with a file in /run laid over it. Without, the file itself is parked " +
 			"beside its place (T3 outside of /run).",
 	}, func(p *fileParams) []problem {
-		found := absolute("path", p.Path)
-		switch {
-		case p.Absent == (p.Text != ""):
-			found = append(found, problem{Key: "text", Text: "want exactly one of text and absent"})
-		case p.Absent && len(p.SeenBy) > 0:
-			found = append(found, problem{Key: "seenBy",
-				Text: "a unit cannot be shown an absence: leave it out, and the file is parked"})
-		}
-		return found
+		return slices.Concat(absolute("path", p.Path),
+			want("text", p.Absent != (p.Text != ""), "want exactly one of text and absent"),
+			want("seenBy", !p.Absent || p.Text != "" || len(p.SeenBy) == 0,
+				"a unit cannot be shown an absence: leave it out, and the file is parked"))
 	}, func(p *fileParams, _ *Case) Questions {
-		q := Questions{Tools: []string{"cat", "test"}, Files: []string{p.Path}}
-		for _, u := range p.SeenBy {
-			q.Units = append(q.Units, unitOf(u))
-		}
-		return q
+		return Questions{Tools: []string{"cat", "test"}, Files: []string{p.Path}, Units: unitsOf(p.SeenBy)}
 	}, func(p *fileParams, c *Case) (Made, *step.Refusal) {
 		f, no := c.needFile(p.Path)
 		if no != nil {

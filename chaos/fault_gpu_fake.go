@@ -34,10 +34,8 @@ func gpuFake() Kind {
 	}, func(p *gpuFakeParams) []problem {
 		found := required("lines", len(p.Lines) > 0)
 		for i, l := range p.Lines {
-			if !gpuFakeLine().MatchString(l) {
-				found = append(found, problem{Key: fmt.Sprintf("lines[%d]", i),
-					Text: fmt.Sprintf("%q: want @GPU and a call with its values, rc=CODE or hang; or event and its type and data", l)})
-			}
+			found = append(found, want(fmt.Sprintf("lines[%d]", i), gpuFakeLine().MatchString(l), fmt.Sprintf(
+				"%q: want @GPU and a call with its values, rc=CODE or hang; or event and its type and data", l))...)
 		}
 		return found
 	}, func(*gpuFakeParams, *Case) Questions {

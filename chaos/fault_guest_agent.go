@@ -1,9 +1,8 @@
 package chaos
 
 import (
-	"encoding/json"
 	"fmt"
-	"time"
+	"slices"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/profile"
@@ -26,12 +25,8 @@ func guestAgent() Kind {
 		About: "The provider's word is posted by curl with the operator's token, which is in a file in /run while the " +
 			"drill runs. It holds for a while: undo withdraws it, and after a reboot it ends when its time is over.",
 	}, func(p *guestAgentParams) []problem {
-		found := append(required("node", p.Node != ""), checkAPI(p.API)...)
-		found = append(found, word("status", p.Status, "stopped", "down", "unreachable")...)
-		if p.For <= 0 || p.For.Std() > time.Hour || p.For.Std()%time.Second != 0 {
-			found = append(found, problem{Key: "for", Text: "want whole seconds, at most 1h"})
-		}
-		return found
+		return slices.Concat(required("node", p.Node != ""), checkAPI(p.API),
+			word("status", p.Status, "stopped", "down", "unreachable"), wholeSeconds("for", p.For))
 	}, func(*guestAgentParams, *Case) Questions {
 		return Questions{Tools: []string{"curl"}, Mints: []Mint{{What: MintBearer}}}
 	}, makeGuestAgent)
@@ -47,19 +42,13 @@ func makeGuestAgent(p *guestAgentParams, c *Case) (Made, *step.Refusal) {
 		return Made{}, step.Refuse(step.RefusedUnsupported, "this platform accepts no provider status (mapping.paths.%s)",
 			profile.PathNodeProvider)
 	}
-	body, err := json.Marshal(map[string]any{
-		"guest_agent": map[string]any{"status": p.Status, "for_seconds": int(p.For.Std().Seconds())},
+	body := object{
+		"guest_agent": object{"status": p.Status, "for_seconds": int(p.For.Std().Seconds())},
 		"reason":      "drill " + c.Run, "by": "gpuaasctl chaos",
-	})
-	if err != nil {
-		return Made{}, step.Refuse(step.RefusedDrill, "%v", err)
 	}
-	said, err := json.Marshal(map[string]any{"guest_agent": map[string]string{"status": p.Status}})
-	if err != nil {
-		return Made{}, step.Refuse(step.RefusedDrill, "%v", err)
-	}
+	said := object{"guest_agent": object{"status": p.Status}}
 	run := &step.Run{
-		Place: "guest-agent:" + p.Node, Tier: step.TierBoot, Late: true, Injected: string(said), State: api.ask(at),
+		Place: "guest-agent:" + p.Node, Tier: step.TierBoot, Late: true, Injected: said.String(), State: api.ask(at),
 		Do: api.post(at, body), Undo: api.ask(at, "-X", "DELETE"),
 	}
 	return Made{

@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -33,21 +32,18 @@ func hostsKind() Kind {
 	}, func(p *hostsParams) []problem {
 		found := required("remove", len(p.Remove)+len(p.Set) > 0)
 		for name, a := range p.Set {
-			if _, err := netip.ParseAddr(a); err != nil {
-				found = append(found, problem{Key: "set." + name, Text: fmt.Sprintf("want an address, not %q", a)})
-			}
+			_, err := netip.ParseAddr(a)
+			found = append(found, want("set."+name, err == nil, fmt.Sprintf("want an address, not %q", a))...)
 		}
 		return found
 	}, func(p *hostsParams, c *Case) Questions {
-		return Questions{Tools: []string{"getent"}, Units: []string{p.unit(c)}, Texts: []string{hostsFile, nsswitchFile},
+		return Questions{Tools: []string{"getent"}, Units: []string{c.unit(p.SeenBy)}, Texts: []string{hostsFile, nsswitchFile},
 			Names: append(slices.Clone(p.Remove), p.Keep...)}
 	}, makeHosts)
 }
 
-func (p *hostsParams) unit(c *Case) string { return unitOf(cmp.Or(p.SeenBy, c.Profile.Agent.Unit)) }
-
 func makeHosts(p *hostsParams, c *Case) (Made, *step.Refusal) {
-	unit := p.unit(c)
+	unit := c.unit(p.SeenBy)
 	for _, name := range p.Remove {
 		if len(c.Machine.Names[name]) == 0 {
 			return Made{}, step.Refuse(step.RefusedUnsupported, "%s leads nowhere on %s already", name, c.Machine.ID)

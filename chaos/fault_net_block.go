@@ -28,14 +28,9 @@ func netBlock() Kind {
 		About: "One table of nftables for both families, whose elements the kernel drops at the drill's TTL. Never the " +
 			"operator's own SSH.",
 	}, func(p *netBlockParams) []problem {
-		found := append(required("to", len(p.To) > 0), word("verdict", p.Verdict, "drop", "reject", "reset")...)
-		if p.Proto != "" {
-			found = append(found, word("proto", p.Proto, "tcp", "udp", "any")...)
-		}
-		if p.Verdict == "reset" && p.Proto != "" && p.Proto != "tcp" {
-			found = append(found, problem{Key: "verdict", Text: "only tcp can be reset"})
-		}
-		return found
+		return slices.Concat(required("to", len(p.To) > 0), word("verdict", p.Verdict, "drop", "reject", "reset"),
+			optional("proto", p.Proto, "tcp", "udp", "any"),
+			want("verdict", p.Verdict != "reset" || p.Proto == "" || p.Proto == "tcp", "only tcp can be reset"))
 	}, func(p *netBlockParams, _ *Case) Questions {
 		q := Questions{Tools: []string{"nft", "curl", "setpriv"}}
 		for _, to := range p.To {

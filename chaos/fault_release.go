@@ -1,9 +1,8 @@
 package chaos
 
 import (
-	"encoding/json"
 	"fmt"
-	"time"
+	"slices"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/profile"
@@ -30,11 +29,7 @@ func releaseKind() Kind {
 			"a reboot it ends when its time is over. What the node's clean-up stops is another fault's to start again " +
 			"(service-exec, slow-stop).",
 	}, func(p *releaseParams) []problem {
-		found := append(required("allocation", p.Allocation != ""), checkAPI(p.API)...)
-		if p.For <= 0 || p.For.Std() > time.Hour || p.For.Std()%time.Second != 0 {
-			found = append(found, problem{Key: "for", Text: "want whole seconds, at most 1h"})
-		}
-		return found
+		return slices.Concat(required("allocation", p.Allocation != ""), checkAPI(p.API), wholeSeconds("for", p.For))
 	}, func(*releaseParams, *Case) Questions {
 		return Questions{Tools: []string{"curl"}, Mints: []Mint{{What: MintBearer}}}
 	}, makeRelease)
@@ -51,12 +46,7 @@ func makeRelease(p *releaseParams, c *Case) (Made, *step.Refusal) {
 		return Made{}, step.Refuse(step.RefusedUnsupported,
 			"this platform releases no allocation for a while (mapping.paths.%s)", profile.PathRelease)
 	}
-	body, err := json.Marshal(map[string]any{
-		"reason": "drill " + c.Run, "by": "gpuaasctl chaos", "for_seconds": int(p.For.Std().Seconds()),
-	})
-	if err != nil {
-		return Made{}, step.Refuse(step.RefusedDrill, "%v", err)
-	}
+	body := object{"reason": "drill " + c.Run, "by": "gpuaasctl chaos", "for_seconds": int(p.For.Std().Seconds())}
 	run := &step.Run{
 		Place: "release:" + p.Allocation, Tier: step.TierBoot, Late: true, Injected: releasedWord, State: api.ask(at),
 		Do: api.post(at, body), Undo: api.ask(at, "-X", "DELETE"),

@@ -75,11 +75,7 @@ func serviceFreeze() Kind {
 		On:    []Role{RoleNode, RolePlatform, RolePeer},
 		About: "SIGSTOP, kept by the watchdog (T1), or systemd's freezer (T2, needs the unified cgroup hierarchy).",
 	}, func(p *freezeParams) []problem {
-		found := required("unit", p.Unit != "")
-		if p.How != "" {
-			found = append(found, word("how", p.How, "signal", "freezer")...)
-		}
-		return found
+		return append(required("unit", p.Unit != ""), optional("how", p.How, "signal", "freezer")...)
 	}, func(p *freezeParams, _ *Case) Questions {
 		return Questions{Tools: []string{"grep", "systemctl"}, Units: []string{unitOf(p.Unit)}}
 	}, func(p *freezeParams, c *Case) (Made, *step.Refusal) {
@@ -128,27 +124,18 @@ func serviceExec() Kind {
 		On:    []Role{RoleNode, RolePlatform, RolePeer},
 		About: "A drop-in over ExecStart=, and a restart. The installed program stays as it is.",
 	}, func(p *execParams) []problem {
-		found := append(required("unit", p.Unit != ""),
-			word("how", p.How, "crash-loop", "incompatible", "program", "slow-start", "slow-stop")...)
-		if (p.How == "program") != (p.Program != "") {
-			found = append(found, problem{Key: "program", Text: "belongs to how: program, and only there"})
-		}
-		if p.How != "program" && len(p.Args) > 0 {
-			found = append(found, problem{Key: "args", Text: "belongs to how: program, and only there"})
-		}
-		if p.slow() != (p.Delay > 0) {
-			found = append(found, problem{Key: "delay", Text: "belongs to how: slow-start or slow-stop, and only there"})
-		}
+		found := slices.Concat(required("unit", p.Unit != ""),
+			word("how", p.How, "crash-loop", "incompatible", "program", "slow-start", "slow-stop"),
+			want("program", (p.How == "program") == (p.Program != ""), "belongs to how: program, and only there"),
+			want("args", p.How == "program" || len(p.Args) == 0, "belongs to how: program, and only there"),
+			want("delay", p.slow() == (p.Delay > 0), "belongs to how: slow-start or slow-stop, and only there"))
 		if p.Program != "" {
-			found = append(found, absolute("program", p.Program)...)
-			if strings.ContainsFunc(p.Program, notPlain) {
-				found = append(found, problem{Key: "program", Text: "want a path of letters, digits and /._+-"})
-			}
+			found = slices.Concat(found, absolute("program", p.Program),
+				want("program", !strings.ContainsFunc(p.Program, notPlain), "want a path of letters, digits and /._+-"))
 		}
 		for i, arg := range p.Args {
-			if strings.ContainsFunc(arg, unicode.IsControl) {
-				found = append(found, problem{Key: fmt.Sprintf("args[%d]", i), Text: "is more than one line"})
-			}
+			found = append(found, want(fmt.Sprintf("args[%d]", i), !strings.ContainsFunc(arg, unicode.IsControl),
+				"is more than one line")...)
 		}
 		return found
 	}, func(p *execParams, _ *Case) Questions {

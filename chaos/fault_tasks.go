@@ -1,9 +1,10 @@
 package chaos
 
 import (
-	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
+	"time"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/profile"
@@ -23,11 +24,8 @@ func tasksKind() Kind {
 		About: "One no-op is posted by curl with the operator's token, which is in a file in /run while the drill runs. " +
 			"The answer is kept beside it, and undo removes it.",
 	}, func(p *tasksParams) []problem {
-		found := append(required("node", p.Node != ""), checkAPI(p.API)...)
-		if p.TTL <= 0 || p.TTL.Std()%1_000_000_000 != 0 {
-			found = append(found, problem{Key: "ttl", Text: "want whole seconds"})
-		}
-		return found
+		return slices.Concat(required("node", p.Node != ""), checkAPI(p.API),
+			want("ttl", p.TTL > 0 && p.TTL.Std()%time.Second == 0, "want whole seconds"))
 	}, func(*tasksParams, *Case) Questions {
 		return Questions{Tools: []string{"curl", "find", "rm"}, Mints: []Mint{{What: MintBearer}}}
 	}, func(p *tasksParams, c *Case) (Made, *step.Refusal) {
@@ -38,11 +36,7 @@ func tasksKind() Kind {
 		if no != nil {
 			return Made{}, no
 		}
-		body, err := json.Marshal(map[string]any{"type": "noop", "payload": map[string]any{},
-			"ttl_seconds": int(p.TTL.Std().Seconds())})
-		if err != nil {
-			return Made{}, step.Refuse(step.RefusedDrill, "%v", err)
-		}
+		body := object{"type": "noop", "payload": object{}, "ttl_seconds": int(p.TTL.Std().Seconds())}
 		answer := c.runPath("answer")
 		tasks := c.Profile.Mapping.Path(profile.PathNodeTasks, map[string]string{"node_id": p.Node})
 		if tasks == "" {

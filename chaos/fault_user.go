@@ -1,8 +1,8 @@
 package chaos
 
 import (
-	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,7 +26,7 @@ func userMissing() Kind {
 	}, func(p *userParams) []problem {
 		return required("user", p.User != "")
 	}, func(p *userParams, c *Case) Questions {
-		return Questions{Tools: []string{"getent"}, Units: []string{p.unit(c)}, Users: []string{p.User},
+		return Questions{Tools: []string{"getent"}, Units: []string{c.unit(p.SeenBy)}, Users: []string{p.User},
 			Texts: []string{passwdFile}}
 	}, func(p *userParams, c *Case) (Made, *step.Refusal) {
 		if _, no := c.needUser(p.User); no != nil {
@@ -37,7 +37,7 @@ func userMissing() Kind {
 			return Made{}, step.Refuse(step.RefusedUnsupported,
 				"%s is not in %s of %s: some directory knows the user, and would still", p.User, passwdFile, c.Machine.ID)
 		}
-		unit := p.unit(c)
+		unit := c.unit(p.SeenBy)
 		change, no := c.bind(unit, overlay{path: passwdFile, text: text})
 		if no != nil {
 			return Made{}, no
@@ -49,8 +49,6 @@ func userMissing() Kind {
 		}, c.needTools("getent")
 	})
 }
-
-func (p *userParams) unit(c *Case) string { return unitOf(cmp.Or(p.SeenBy, c.Profile.Agent.Unit)) }
 
 func withoutUser(text, user string) (string, bool) {
 	var out strings.Builder
@@ -80,13 +78,10 @@ func shellKind() Kind {
 		About: "A stub over the shell's program in the mount namespace of the unit that starts it. It needs /bin/sh, so it " +
 			"cannot replace that one.",
 	}, func(p *shellParams) []problem {
-		found := append(required("user", p.User != ""), word("how", p.How, "exits", "delays")...)
-		if (p.How == "delays") != (p.Delay > 0) {
-			found = append(found, problem{Key: "delay", Text: "belongs to how: delays, and only there"})
-		}
-		return found
+		return slices.Concat(required("user", p.User != ""), word("how", p.How, "exits", "delays"),
+			want("delay", (p.How == "delays") == (p.Delay > 0), "belongs to how: delays, and only there"))
 	}, func(p *shellParams, c *Case) Questions {
-		q := Questions{Tools: []string{"timeout"}, Units: []string{p.unit(c)}, Users: []string{p.User},
+		q := Questions{Tools: []string{"timeout"}, Units: []string{c.unit(p.SeenBy)}, Users: []string{p.User},
 			Files: []string{"/bin/sh"}}
 		if c.Machine != nil { // the shell is known only once the user is
 			if u, ok := c.Machine.Users[p.User]; ok && u.Shell != "" {
@@ -96,8 +91,6 @@ func shellKind() Kind {
 		return q
 	}, makeShell)
 }
-
-func (p *shellParams) unit(c *Case) string { return unitOf(cmp.Or(p.SeenBy, c.Profile.Agent.Unit)) }
 
 func makeShell(p *shellParams, c *Case) (Made, *step.Refusal) {
 	u, no := c.needUser(p.User)
@@ -121,7 +114,7 @@ func makeShell(p *shellParams, c *Case) (Made, *step.Refusal) {
 		title = fmt.Sprintf("the shell of %s says nothing for %s", p.User, p.Delay)
 		exits = []int{124}
 	}
-	unit := p.unit(c)
+	unit := c.unit(p.SeenBy)
 	change, no := c.bind(unit, overlay{path: u.Shell, text: stub})
 	if no != nil {
 		return Made{}, no

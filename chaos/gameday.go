@@ -94,26 +94,15 @@ func parseGameDay(builtin fs.FS, file, dir string, data []byte) (GameDay, []Scen
 
 // settle checks everything that does not depend on the drills.
 func (b GameDay) settle() []problem {
-	var found []problem
-	bad := func(key, format string, args ...any) {
-		found = append(found, problem{Key: key, Text: fmt.Sprintf(format, args...)})
-	}
-	if !scenarioID().MatchString(b.Metadata.ID) || len(b.Metadata.ID) > 48 {
-		bad("metadata.id", "%q: want lower-case letters, digits and dashes, at most 48", b.Metadata.ID)
-	}
-	if strings.ContainsFunc(b.Metadata.Title, func(r rune) bool { return !unicode.IsGraphic(r) }) {
-		bad("metadata.title", "%q: want one line of text", b.Metadata.Title)
-	}
-	if b.Times < 0 || b.Times > maxTimes {
-		bad("times", "want 1 to %d", maxTimes)
-	}
-	if b.Pause < 0 {
-		bad("pause", "is negative")
-	}
-	if len(b.Drills) == 0 {
-		bad("drills", "is missing: the game day has no drill")
-	}
-	return found
+	var c checker
+	c.want(scenarioID().MatchString(b.Metadata.ID) && len(b.Metadata.ID) <= 48, "metadata.id",
+		"%q: want lower-case letters, digits and dashes, at most 48", b.Metadata.ID)
+	c.want(!strings.ContainsFunc(b.Metadata.Title, func(r rune) bool { return !unicode.IsGraphic(r) }), "metadata.title",
+		"%q: want one line of text", b.Metadata.Title)
+	c.want(0 <= b.Times && b.Times <= maxTimes, "times", "want 1 to %d", maxTimes)
+	c.want(b.Pause >= 0, "pause", "is negative")
+	c.want(len(b.Drills) > 0, "drills", "is missing: the game day has no drill")
+	return c.found
 }
 
 // drillsNamed returns the drills that one line of a game day selects.

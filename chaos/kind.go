@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
@@ -52,12 +53,7 @@ func (k Kind) Params() any { return k.params() }
 func kind[P any](k Kind, check func(*P) []problem, ask func(*P, *Case) Questions,
 	make func(*P, *Case) (Made, *step.Refusal)) Kind {
 	k.params = func() any { return new(P) }
-	k.check = func(p any) []problem {
-		if check == nil {
-			return nil
-		}
-		return check(p.(*P))
-	}
+	k.check = func(p any) []problem { return check(p.(*P)) }
 	k.ask = func(p any, c *Case) Questions { return ask(p.(*P), c) }
 	k.make = func(p any, c *Case) (Made, *step.Refusal) { return make(p.(*P), c) }
 	return k
@@ -96,6 +92,9 @@ type Made struct {
 func (c *Case) runPath(name string) string {
 	return "/run/gpuaasctl-" + c.Run + "-" + c.Step + "-" + name
 }
+
+// unit returns the unit that sees a fault, by default the agent's.
+func (c *Case) unit(name string) string { return unitOf(cmp.Or(name, c.Profile.Agent.Unit)) }
 
 // tool returns a program's path on the machine.
 func (c *Case) tool(name string) string { return string(c.Machine.Tools[name]) }
@@ -154,11 +153,27 @@ func unitOf(name string) string {
 }
 
 // required rejects an empty value of a mandatory parameter.
-func required(key string, given bool) []problem {
-	if given {
+func required(key string, given bool) []problem { return want(key, given, "is missing") }
+
+// want rejects a parameter unless a condition holds.
+func want(key string, holds bool, text string) []problem {
+	if holds {
 		return nil
 	}
-	return []problem{{Key: key, Text: "is missing"}}
+	return []problem{{Key: key, Text: text}}
+}
+
+// wholeSeconds rejects the duration of what the platform ends by itself, if it is not of whole seconds.
+func wholeSeconds(key string, d Duration) []problem {
+	return want(key, d > 0 && d.Std() <= time.Hour && d.Std()%time.Second == 0, "want whole seconds, at most 1h")
+}
+
+// optional is word for a parameter that may be left out.
+func optional(key, value string, words ...string) []problem {
+	if value == "" {
+		return nil
+	}
+	return word(key, value, words...)
 }
 
 // word rejects a value that is not one of the listed words.

@@ -113,9 +113,8 @@ func readSource(files fs.FS, name string) ([]byte, Source, error) {
 	return data, sourceOf(f, data), err
 }
 
-func ids(files fs.FS) []string {
+func ids(files fs.FS) (all []string) {
 	entries, _ := fs.ReadDir(files, ".") // reading an embedded file system cannot fail
-	var all []string
 	for _, e := range entries {
 		if id, ok := strings.CutSuffix(e.Name(), ".yaml"); ok {
 			all = append(all, id)

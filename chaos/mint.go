@@ -11,7 +11,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net/url"
 	"time"
 )
@@ -85,12 +84,8 @@ func (m Mint) certificate(by *Authority, now time.Time) (cert, key string, err e
 	if err != nil {
 		return "", "", err
 	}
-	serial, err := newSerial()
-	if err != nil {
-		return "", "", err
-	}
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: m.Node, Organization: []string{"gpuaas nodes"},
+		Subject: pkix.Name{CommonName: m.Node, Organization: []string{"gpuaas nodes"},
 			OrganizationalUnit: []string{DrillUnit}},
 		URIs: []*url.URL{{Scheme: "gpuaas", Opaque: "node:" + m.Node}}, DNSNames: []string{m.Node},
 		NotBefore: now.Add(m.From.Std()), NotAfter: now.Add(m.Until.Std()),
@@ -109,13 +104,9 @@ func stranger(now time.Time) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	serial, err := newSerial()
-	if err != nil {
-		return nil, err
-	}
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: StrangerName, OrganizationalUnit: []string{DrillUnit}},
-		IsCA: true, BasicConstraintsValid: true, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
+		Subject: pkix.Name{CommonName: StrangerName, OrganizationalUnit: []string{DrillUnit}},
+		IsCA:    true, BasicConstraintsValid: true, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
 		KeyUsage: x509.KeyUsageCertSign,
 	}, &x509.Certificate{Subject: pkix.Name{CommonName: StrangerName, OrganizationalUnit: []string{DrillUnit}}},
 		k.Public(), k)
@@ -133,10 +124,6 @@ func signingKeyPEM() (string, error) {
 	}
 	raw, err := x509.MarshalPKCS8PrivateKey(k)
 	return toPEM("PRIVATE KEY", raw), err
-}
-
-func newSerial() (*big.Int, error) {
-	return rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 }
 
 func toPEM(kind string, der []byte) string {

@@ -39,7 +39,7 @@ func (c *Case) dropIn(o unitOverlay) ([]step.Change, *step.Refusal) {
 		}
 		source := c.runPath(fmt.Sprint(i))
 		changes = append(changes,
-			step.Change{File: &step.File{Path: source, Text: v.text, Mode: f.Mode, UID: owner(f.UID), GID: owner(f.GID),
+			step.Change{File: &step.File{Path: source, Text: v.text, Mode: f.Mode, UID: &f.UID, GID: &f.GID,
 				Secret: v.secret}})
 		service = append(service, "BindReadOnlyPaths="+source+":"+f.Path)
 	}
@@ -76,8 +76,6 @@ func (c *Case) bind(unit string, v overlay) (step.Change, *step.Refusal) {
 }
 
 // owner returns an id in the form of a step.File.
-func owner(id int) *int { return &id }
-
 // seen checks the text of a file as a unit sees it.
 func (c *Case) seen(name, unit, path string, want ...string) step.Check {
 	check := step.Check{Name: name, Unit: unit, Exec: step.Exec{Argv: []string{c.tool("cat"), path}}, Within: verifyWithin}

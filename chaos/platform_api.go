@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -47,6 +48,14 @@ func (a platformAPI) ask(path string, more ...string) step.Exec {
 }
 
 // post returns a POST of a JSON body.
-func (a platformAPI) post(path string, body []byte, more ...string) step.Exec {
-	return a.ask(path, append(more, "-H", "Content-Type: application/json", "-d", string(body))...)
+func (a platformAPI) post(path string, body object, more ...string) step.Exec {
+	return a.ask(path, append(more, "-H", "Content-Type: application/json", "-d", body.String())...)
+}
+
+// object is a JSON object of texts, numbers and objects, which can always be encoded.
+type object map[string]any
+
+func (o object) String() string {
+	text, _ := json.Marshal(o)
+	return string(text)
 }

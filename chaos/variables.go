@@ -120,8 +120,7 @@ func aboutVariable(name string) string {
 	return ""
 }
 
-func variableNames() []string {
-	var names []string
+func variableNames() (names []string) {
 	for _, v := range Variables() {
 		names = append(names, v.Name)
 	}

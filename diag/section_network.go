@@ -3,7 +3,6 @@ package diag
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"net"
 	"slices"
@@ -266,6 +265,5 @@ func roots(certs []CertInfo) string {
 		prints[i] = c.Fingerprint
 	}
 	slices.Sort(prints)
-	sum := sha256.Sum256([]byte(strings.Join(prints, "\n")))
-	return fmt.Sprintf("%d certificates, %s", len(certs), hex.EncodeToString(sum[:6]))
+	return fmt.Sprintf("%d certificates, %.6x", len(certs), sha256.Sum256([]byte(strings.Join(prints, "\n"))))
 }

@@ -68,7 +68,7 @@ func (r recipe) key() string {
 	if err != nil {
 		panic(err) // strings and numbers can always be marshaled
 	}
-	return r.Suite + "-" + fmt.Sprintf("%x", sha256.Sum256(b))[:12]
+	return fmt.Sprintf("%s-%.6x", r.Suite, sha256.Sum256(b))
 }
 
 // argv returns the command that builds the image into dir.

@@ -10,7 +10,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
-	"math/big"
 	"time"
 )
 
@@ -53,9 +52,6 @@ func newServer(ca pair, now time.Time, names ...string) (pair, error) {
 func issue(t *x509.Certificate, ca *pair) (pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return pair{}, err
-	}
-	if t.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
 		return pair{}, err
 	}
 	parent, signer := t, key

@@ -224,5 +224,5 @@ func taskPubkeys(keyPEM []byte) (string, error) {
 		return "", fmt.Errorf("the task signing key is a %T, want ed25519", key)
 	}
 	public := private.Public().(ed25519.PublicKey)
-	return fmt.Sprintf("%x", sha256.Sum256(public))[:8] + ":" + base64.StdEncoding.EncodeToString(public), nil
+	return fmt.Sprintf("%.4x:%s", sha256.Sum256(public), base64.StdEncoding.EncodeToString(public)), nil
 }

@@ -5,7 +5,6 @@ package node
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -80,8 +79,7 @@ func fileText(p string) (string, error) {
 }
 
 func digest(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:8])
+	return fmt.Sprintf("%.8x", sha256.Sum256(b))
 }
 
 // accountItems returns the lines of the account files, hashed, since a password's hash must not be shown.

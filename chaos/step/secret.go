@@ -2,7 +2,7 @@ package step
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
+	"fmt"
 	"slices"
 )
 
@@ -22,8 +22,7 @@ func (d Drill) Seal() (Drill, map[string]string) {
 		if *text == "" {
 			return
 		}
-		of := sha256.Sum256([]byte(*text))
-		*sum = hex.EncodeToString(of[:])
+		*sum = fmt.Sprintf("%x", sha256.Sum256([]byte(*text)))
 		texts[*sum], *text = *text, ""
 	}), texts
 }

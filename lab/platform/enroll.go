@@ -5,8 +5,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
-	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -70,13 +70,12 @@ func (p *Platform) issue(r *http.Request, in wire.EnrollRequest) (*x509.Certific
 	if cn := csr.Subject.CommonName; cn != "" && cn != in.NodeID {
 		return nil, 0, web.Errorf(http.StatusForbidden, wire.DenyNotNodeBound, "the certificate request names another node")
 	}
-	keySum := sha256.Sum256(csr.RawSubjectPublicKeyInfo)
 	var cert *x509.Certificate
 	row, err := p.store.Enroll(r.Context(), store.Enrollment{
 		NodeID: in.NodeID, InstanceID: in.NodeInstanceID, Remote: web.Remote(r),
 		Profile: p.activeProfile(r.Context(), in.NodeID), NodeProfile: in.Profile,
 		CorrelationID: web.CorrelationID(r.Context()), TokenDigest: store.Digest(token.Reveal()),
-		KeyDigest: hex.EncodeToString(keySum[:]), At: p.now(), Retry: enrollRetry,
+		KeyDigest: fmt.Sprintf("%x", sha256.Sum256(csr.RawSubjectPublicKeyInfo)), At: p.now(), Retry: enrollRetry,
 		Fresh: min(seconds(p.cfg.Policy.HeartbeatStaleAfter), quiet),
 	}, func(generation int64) (row store.Cert, err error) {
 		cert, row, err = p.pki.sign(in.NodeID, generation, csr.PublicKey, p.now(), seconds(p.cfg.Policy.CertTTL))

@@ -7,7 +7,6 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -25,8 +24,7 @@ type Signer struct {
 // NewSigner returns a signer with a private key.
 func NewSigner(key ed25519.PrivateKey) Signer {
 	pub, _ := key.Public().(ed25519.PublicKey) // the public half of an ed25519 key has this type
-	sum := sha256.Sum256(pub)
-	return Signer{KeyID: hex.EncodeToString(sum[:4]), key: key}
+	return Signer{KeyID: fmt.Sprintf("%.4x", sha256.Sum256(pub)), key: key}
 }
 
 // Pubkeys returns the value of GPUAAS_TASK_SIGNING_PUBKEYS for this signer.
