@@ -80,7 +80,7 @@ func operatorsOwn(c *Case, f *diag.Fact) *diag.Finding {
 	switch {
 	case f.Failure == diag.SSHNoKey:
 		sig, why = diag.SigOperatorKeyMissing, "this operator offered no key"
-	case f.Failure == diag.SSHAuth && f.SSH != nil && f.SSH.NotOffered > 0:
+	case f.Failure == diag.SSHAuth && f.SSH != nil && f.SSH.NotOffered > 0 && f.SSH.AuthMethod == "": // no key accepted
 		sig, why = diag.SigOperatorKeyMissing, "the node refused some keys, and was not shown all of this operator's"
 	case f.Failure == diag.SSHHostKeyUnknown:
 		sig, why = diag.SigOperatorHostKeyUnknown, "no host key has been accepted on this machine yet"

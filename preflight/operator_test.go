@@ -69,6 +69,13 @@ func TestNodesWords(t *testing.T) {
 		h.Signal != diag.SigOperatorKeyMissing {
 		t.Errorf("keys that were not offered: %s %s", h.Status, h.Signal)
 	}
+	// If the node accepted a key, the others decide nothing.
+	r = walkWith(t, map[string]func(*diag.Fact){loginFact: func(f *diag.Fact) {
+		f.Failure, f.Phase, f.SSH = diag.SSHAuth, "auth", &diag.SSHFacts{NotOffered: 1, AuthMethod: "key"}
+	}})
+	if h := hopOf(r, diag.HopNodeOpsAccess); h.Status != diag.StatusFail {
+		t.Errorf("a key that was accepted: %s %s", h.Status, h.Because)
+	}
 	// If the platform does not hear from the node either, no route to it is a fault of the node or its network.
 	stale := setField("node.last_seen_at", noon.Add(-time.Hour).Format(time.RFC3339))
 	r = walkWith(t, map[string]func(*diag.Fact){

@@ -35,6 +35,8 @@ type credentials struct {
 	signing atomic.Pointer[string] // the key that is signing, or whose signing failed
 	unsign  atomic.Pointer[string] // why it failed
 
+	accepted atomic.Pointer[string] // the key that signed last: a server requests signatures of keys that it accepts
+
 	publicKeys, passwords atomic.Bool // the server was seen to accept this method
 }
 
@@ -122,7 +124,7 @@ func (c *credentials) add(s ssh.Signer, kind string) {
 // signed notes how signing ended.
 func (c *credentials) signed(err error) {
 	if err == nil {
-		c.signing.Store(nil)
+		c.accepted.Store(c.signing.Swap(nil))
 		return
 	}
 	c.unsign.Store(new(err.Error()))
@@ -139,6 +141,31 @@ func (c *credentials) unsigned() string {
 	}
 	return "the server accepts the key " + *key +
 		", and the SSH agent has not signed with it in time (does it wait for a confirmation?)"
+}
+
+// refused describes a login that the server refused. A server gives the same answer for a key that it does not know and
+// for a user that it does not admit.
+func (c *credentials) refused(user string) string {
+	if key := c.accepted.Load(); key != nil {
+		return "the server accepts the key " + *key + ", and still refuses the login of user " + user +
+			": it wants a second factor, or does not admit this user (PermitRootLogin)"
+	}
+	var offered []string
+	for _, s := range c.signers {
+		offered = append(offered, s.PublicKey().Type()+" "+ssh.FingerprintSHA256(s.PublicKey()))
+	}
+	return fmt.Sprintf("the server refuses user %s with the keys that were offered (%s): it does not accept these keys, "+
+		"or it does not admit the user (who may not exist, be locked or excluded, or have a shell that is missing)", user,
+		strings.Join(offered, ", "))
+}
+
+// cutShort notes that a server ended the login after too many keys, so that it has not seen all of them.
+func (c *credentials) cutShort(err error) {
+	if err != nil && len(c.signers) > 1 && c.accepted.Load() == nil &&
+		strings.Contains(strings.ToLower(err.Error()), "too many authentication failures") {
+		c.missing = append(c.missing, "some of these keys, because the server allows few tries: name the right one as "+
+			"ssh.identity")
+	}
 }
 
 // fromAgent lists the agent's keys. A missing agent is not an error.

@@ -173,8 +173,13 @@ func authRefusal(t *target, keys *credentials, err error) *refusal {
 		strings.Contains(text, "ssh: disconnect") ||
 		strings.Contains(text, "public key signature algorithm") || strings.Contains(text, "agent")
 	if !refused {
-		return &refusal{word: diag.SSHTransport, phase: phaseAuth, errno: probeErrno(err),
+		r := &refusal{word: diag.SSHTransport, phase: phaseAuth, errno: probeErrno(err),
 			detail: "the login broke off: " + foreign(reason(err))}
+		if key := keys.accepted.Load(); key != nil {
+			r.detail = "the server accepts the key " + *key + ", and then the login broke off (" + foreign(reason(err)) +
+				"); a server does that if its PAM rules do not admit user " + t.user
+		}
+		return r
 	}
 	r := &refusal{word: diag.SSHAuth, phase: phaseAuth}
 	if len(keys.signers) == 0 {
@@ -190,16 +195,11 @@ func authRefusal(t *target, keys *credentials, err error) *refusal {
 		}
 		return r
 	}
-	var offered []string
-	for _, s := range keys.signers {
-		offered = append(offered, s.PublicKey().Type()+" "+ssh.FingerprintSHA256(s.PublicKey()))
-	}
-	r.detail = fmt.Sprintf("the server accepts no key that was offered for user %s: %s", t.user,
-		strings.Join(offered, ", "))
+	r.detail = keys.refused(t.user)
 	if why := keys.why(); why != "" {
 		r.detail += "; not offered: " + why
 	}
-	if strings.Contains(text, "ssh: disconnect") {
+	if strings.Contains(text, "ssh: disconnect") || strings.Contains(text, "signature algorithm") {
 		r.detail += "; " + foreign(reason(err))
 	}
 	return r
@@ -218,16 +218,15 @@ func silence(phase string, t *target) string {
 		return t.address() + " accepted the connection and sent no SSH banner"
 	case phaseHostKey:
 		return t.address() + " sent its banner and did not finish the key exchange"
-	case phaseAuth:
-		return t.address() + " did not finish the login"
 	}
-	return t.address() + " logged us in and did not start the helper"
+	return t.address() + " did not finish the login"
 }
 
 // reason returns err's shortest text that still has the cause.
 func reason(err error) string {
 	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
+		strings.HasSuffix(err.Error(), "in response to channel open: <nil>"):
 		return "end of stream"
 	case errors.Is(err, syscall.ECONNRESET):
 		return "connection reset"

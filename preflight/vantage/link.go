@@ -45,6 +45,7 @@ type link struct {
 	closers []func() error
 	conn    *ssh.Client // to the node, once logged in
 	session *session    // the helper's, once it runs
+	latest  *session    // the latest that was to start a helper
 	sent    time.Time   // when the command that starts the helper was sent
 	helloAt time.Time
 	hello   probe.Hello
@@ -168,6 +169,7 @@ func (l *link) login(ctx context.Context, t *target, through *ssh.Client, note *
 		Auth: keys.methods(),
 	}
 	c, chans, reqs, err := ssh.NewClientConn(w, t.keyAddress(), config)
+	keys.cutShort(err)
 	if note != nil {
 		l.set(func() { l.noteHandshake(note, w, connected, keys) })
 	}

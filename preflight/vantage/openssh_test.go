@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -50,14 +51,16 @@ func startSSHD(t testing.TB, host string, extra ...string) *sshd {
 	keyFile := filepath.Join(dir, "host_key")
 	id, pub := identity(t)
 	port := freePort(t, host)
-	conf := fmt.Sprintf(
-		"ListenAddress %s\nPort %d\nHostKey %s\nAuthorizedKeysFile %s\nUsePAM no\nPermitRootLogin yes\nStrictModes "+
+	conf := strings.Join(extra, "\n") + fmt.Sprintf( // the first value counts
+		"\nListenAddress %s\nPort %d\nHostKey %s\nAuthorizedKeysFile %s\nUsePAM no\nPermitRootLogin yes\nStrictModes "+
 			"no\nPidFile none\nUseDNS no\n",
 		host, port, keyFile, filepath.Join(dir, "authorized"))
-	for _, line := range extra {
-		conf += line + "\n"
+	users, err := os.ReadFile("/etc/passwd")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for name, b := range map[string][]byte{"host_key": pem.EncodeToMemory(block),
+	users = append(users, "\nnoshell:x:0:0::/root:/bin/nosuch\n"...)
+	for name, b := range map[string][]byte{"host_key": pem.EncodeToMemory(block), "passwd": users,
 		"authorized": ssh.MarshalAuthorizedKey(pub), "sshd_config": []byte(conf)} {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
 			t.Fatal(err)
@@ -65,8 +68,8 @@ func startSSHD(t testing.TB, host string, extra ...string) *sshd {
 	}
 	d := &sshd{log: &bytes.Buffer{}}
 	d.cmd = exec.Command("unshare", "-m", "--propagation", "private", "sh", "-c",
-		`mount -t tmpfs -o noexec tmpfs /run && mount -t tmpfs tmpfs /root && mkdir -p /run/sshd && exec "$@"`, "sh", program,
-		"-D", "-e", "-f", filepath.Join(dir, "sshd_config"))
+		`mount --bind "$1" /etc/passwd && shift && mount -t tmpfs -o noexec tmpfs /run && mount -t tmpfs tmpfs /root &&
+		mkdir -p /run/sshd && exec "$@"`, "sh", filepath.Join(dir, "passwd"), program, "-D", "-e", "-f", filepath.Join(dir, "sshd_config"))
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
 	d.cmd.WaitDelay = time.Second
 	if err := d.cmd.Start(); err != nil {
@@ -165,4 +168,27 @@ func TestOpenSSHRefuses(t *testing.T) {
 		f = loginFact(ctx, open(t, d.cfg))
 	}
 	wantFailure(t, f, diag.SSHAuth, "auth")
+}
+
+// TestOpenSSHRefusesTheUser: sshd refuses a user with a good key as it refuses a bad key; and it may accept a key that
+// alone is not enough.
+func TestOpenSSHRefusesTheUser(t *testing.T) {
+	const refused, accepted = "or it does not admit the user", "the server accepts the key"
+	for name, c := range map[string]struct{ user, conf, text string }{
+		"no shell":         {"noshell", "", refused},
+		"not allowed":      {"root", "AllowUsers nobody", refused},
+		"root not allowed": {"root", "PermitRootLogin no", accepted},
+		"two factors":      {"root", "AuthenticationMethods publickey,password", accepted},
+		"a prompt as well": {"root", "AuthenticationMethods publickey,keyboard-interactive", accepted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := startSSHD(t, "127.0.0.1", c.conf)
+			d.cfg.SSH.User = c.user
+			f := loginFact(within(t, 2*time.Minute), open(t, d.cfg))
+			wantFailure(t, f, diag.SSHAuth, "auth")
+			if !strings.Contains(f.Detail, c.text) || (f.SSH.AuthMethod != "") != (c.text == accepted) {
+				t.Errorf("detail %q, method %q", f.Detail, f.SSH.AuthMethod)
+			}
+		})
+	}
 }

@@ -132,19 +132,24 @@ func TestJumpIsWaitedFor(t *testing.T) {
 // TestKeysThatWereNotOffered: if a server refuses some keys, the failure says that others were not offered.
 func TestKeysThatWereNotOffered(t *testing.T) {
 	for name, tc := range map[string]struct {
-		do   func(t *testing.T, c *NodeConfig)
-		want int
+		do    func(t *testing.T, c *NodeConfig)
+		tries int
+		want  int
 	}{
-		"all were": {func(*testing.T, *NodeConfig) {}, 0},
-		"too many": {func(t *testing.T, c *NodeConfig) {
+		"all were": {do: func(*testing.T, *NodeConfig) {}},
+		"too many": {do: func(t *testing.T, c *NodeConfig) {
 			c.SSH.Identity, c.AgentSocket = "", listenAgent(t, newAgent(t, 7))
-		}, 1},
-		"an agent that is gone": {func(t *testing.T, c *NodeConfig) { c.AgentSocket = filepath.Join(t.TempDir(), "gone") },
-			1},
+		}, want: 1},
+		"more than the server allows": {do: func(t *testing.T, c *NodeConfig) {
+			c.SSH.Identity, c.AgentSocket = "", listenAgent(t, newAgent(t, 3))
+		}, tries: 2, want: 1},
+		"an agent that is gone": {do: func(t *testing.T, c *NodeConfig) {
+			c.AgentSocket = filepath.Join(t.TempDir(), "gone")
+		}, want: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("HOME", t.TempDir())
-			s := sshtest.Start(t, sshtest.Config{})
+			s := sshtest.Start(t, sshtest.Config{Tries: tc.tries})
 			s.Set(sshtest.RejectAuth)
 			cfg := configFor(t, s)
 			tc.do(t, &cfg)

@@ -46,6 +46,7 @@ type Config struct {
 	Wrap     []string // argv before the shell's
 	Words    string   // see Words and ForcedCommand
 	Forward  bool     // allows direct-tcpip, so that it can be a jump host
+	Tries    int      // failed keys that end a login, default 6
 }
 
 // Server is a running server on a loopback port.
@@ -220,7 +221,7 @@ func (s *Server) OtherTries() int {
 }
 
 func (s *Server) config(c *freezer, fault Fault) *ssh.ServerConfig {
-	config := &ssh.ServerConfig{ServerVersion: s.cfg.Banner,
+	config := &ssh.ServerConfig{ServerVersion: s.cfg.Banner, MaxAuthTries: s.cfg.Tries,
 		PublicKeyCallback: func(m ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 			switch {
 			case fault == HangAtAuth:
