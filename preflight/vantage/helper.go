@@ -109,18 +109,20 @@ func (l *link) try(ctx context.Context, client *ssh.Client, sudo bool, mine []Pr
 	if err != nil {
 		return nil, err
 	}
+	l.set(func() { l.latest = s })
 	t := &trial{s: s, sent: len(first)}
 	for {
-		e, err := s.next(ctx, l.cfg.helloWait())
+		wait := l.cfg.helloWait()
+		if t.start.word == "" || sudo { // a login shell, its profile and sudo may take long
+			wait = 0
+		}
+		e, err := s.next(ctx, wait)
 		switch {
-		case errors.Is(err, errSilent) && t.start.word != "":
+		case errors.Is(err, errSilent):
 			t.why = fmt.Sprintf("%s did not answer within %s", t.start.path, l.cfg.helloWait())
 			return t, nil
-		case errors.Is(err, errSilent):
-			return nil, &refusal{word: diag.SSHExec, phase: phaseExec,
-				detail: withWords("the login runs no command: nothing came back", s.words())}
 		case err != nil:
-			return nil, stopped(ctx, phaseExec, silence(phaseExec, &l.target))
+			return nil, stopped(ctx, phaseExec, l.noAnswer())
 		case e.hello != nil:
 			t.hello, t.line, t.helloAt = e.hello, e.line, time.Now()
 			return t, nil
@@ -174,7 +176,7 @@ func (l *link) replace(ctx context.Context, client *ssh.Client, sudo bool, mine 
 		pushErr = fmt.Errorf("the pushed helper does not run: %s", t.why)
 	}
 	if ctx.Err() != nil {
-		return nil, stopped(ctx, phaseExec, silence(phaseExec, &l.target))
+		return nil, stopped(ctx, phaseExec, l.noAnswer())
 	}
 	if old.hello != nil {
 		return old, nil
@@ -216,7 +218,7 @@ func (l *link) wantSudo() bool {
 // execError is the error of a channel that could not be opened on an established connection.
 func (l *link) execError(ctx context.Context, doing string, err error) error {
 	if ctx.Err() != nil {
-		return stopped(ctx, phaseExec, silence(phaseExec, &l.target))
+		return stopped(ctx, phaseExec, l.noAnswer())
 	}
 	word := diag.SSHTransport
 	if errors.As(err, new(*ssh.OpenChannelError)) {

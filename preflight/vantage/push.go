@@ -193,7 +193,7 @@ func (l *link) feed(ctx context.Context, client *ssh.Client, cmd string, input i
 	e, err := s.next(ctx, pushTimeout)
 	switch {
 	case err != nil:
-		return note{}, stopped(ctx, phaseExec, silence(phaseExec, &l.target))
+		return note{}, stopped(ctx, phaseExec, l.noAnswer())
 	case e.note.word != "":
 		return e.note, nil
 	}

@@ -270,6 +270,28 @@ func TestSudo(t *testing.T) {
 	}
 }
 
+// TestSlowLogin: a shell or sudo that takes longer than a helper is not taken for one that runs nothing.
+func TestSlowLogin(t *testing.T) {
+	m := newMachine(t)
+	m.program(t, "sudo", "#!/bin/sh\nshift\nsleep 2\nexec \"$@\"\n")
+	for name, c := range map[string]struct {
+		user string
+		wrap []string
+	}{
+		"shell": {"root", []string{"sh", "-c", `sleep 2; exec "$@"`, "sh"}},
+		"sudo":  {"ops", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := configFor(t, sshtest.Start(t, sshtest.Config{Env: m.env(), Wrap: c.wrap}))
+			cfg.SSH.User, cfg.HelloTimeout = c.user, time.Second
+			if f := loginFact(within(t, time.Minute), open(t, cfg)); f.Failure != diag.OK || f.SSH.Helper != "installed" {
+				t.Errorf("%q at %s: %s %+v", f.Failure, f.Phase, f.Detail, f.SSH)
+			}
+		})
+	}
+}
+
 func TestGreetingsAreNotTheProtocol(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Config{
 		Wrap: []string{"sh", "-c", `printf 'Welcome to {node}\nno newline at all '; echo; exec "$@"`, "sh"},

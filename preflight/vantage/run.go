@@ -82,7 +82,7 @@ func (l *link) run(ctx context.Context, client *ssh.Client, cmd string, input []
 	session.Stdin, session.Stdout, session.Stderr = bytes.NewReader(input), out, words
 	err = session.Run(cmd)
 	if ctx.Err() != nil {
-		return nil, stopped(ctx, phaseExec, silence(phaseExec, &l.target))
+		return nil, stopped(ctx, phaseExec, l.noAnswer())
 	}
 	var lines []string
 	for line := range strings.Lines(out.kept.String()) {

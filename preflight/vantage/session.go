@@ -229,17 +229,31 @@ func (s *session) sudoRefused() bool {
 	return bytes.Contains(s.stderr, []byte("sudo:"))
 }
 
-// next waits for an event, for at most d.
+// started returns the path of the helper that the command has started; "" before that.
+func (s *session) started() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last.word != "start" {
+		return ""
+	}
+	return s.last.path
+}
+
+// next waits for an event, for at most d; 0: until ctx ends.
 func (s *session) next(ctx context.Context, d time.Duration) (event, error) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+	var over <-chan time.Time
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		over = timer.C
+	}
 	select {
 	case e, ok := <-s.events:
 		if !ok {
 			return event{ended: true}, nil
 		}
 		return e, nil
-	case <-timer.C:
+	case <-over:
 		return event{}, errSilent
 	case <-ctx.Done():
 		return event{}, ctx.Err()

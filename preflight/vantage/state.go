@@ -36,7 +36,27 @@ func (l *link) pending(ctx context.Context) *refusal {
 	if jump != "" {
 		return stopped(ctx, phase, "no answer in time, at "+phase).atJump(jump)
 	}
+	if phase == phaseExec {
+		return stopped(ctx, phase, l.noAnswer())
+	}
 	return stopped(ctx, phase, silence(phase, &t))
+}
+
+// noAnswer describes a login that works, whose command has not answered.
+func (l *link) noAnswer() string {
+	l.mu.Lock()
+	s, user, where := l.latest, l.target.user, l.target.address()
+	l.mu.Unlock()
+	if s == nil {
+		return where + " logged us in and did not start a command"
+	}
+	took := time.Since(s.sent).Round(100 * time.Millisecond)
+	if path := s.started(); path != "" {
+		return withWords(fmt.Sprintf("%s logged us in, and %s, which our command started, did not answer within %s of it",
+			where, path, took), s.words())
+	}
+	return withWords(fmt.Sprintf("%s logged us in and did not start the helper within %s: the shell of user %s or its "+
+		"profile may be slow, or hang", where, took, user), s.words())
 }
 
 // sentAfter returns when a request made at t was in fact sent: not before the helper was started.

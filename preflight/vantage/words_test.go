@@ -41,7 +41,8 @@ func TestFailureWords(t *testing.T) {
 		{"channel refused", sshtest.RefuseOpen, "", diag.SSHExec, "exec", "no more sessions"},
 		{"exec refused", sshtest.RefuseExec, "", diag.SSHExec, "exec", "refuses to run commands"},
 		{"closed at exec", sshtest.CloseAtExec, "", diag.SSHExec, "exec", "closed"},
-		{"silent exec", sshtest.SilentExec, "", diag.Timeout, "exec", "did not start the helper"},
+		{"silent exec", sshtest.SilentExec, "", diag.Timeout, "exec",
+			"did not start the helper within"},
 		{"no shell for this login", sshtest.ForcedCommand, "echo This account is currently not available.; exit 1",
 			diag.SSHExec, "exec", "not available"},
 	} {
