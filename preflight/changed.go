@@ -169,6 +169,6 @@ func changedUnder(h *Hop, c *Case, f *diag.Finding) string {
 // in a crash loop is not inactive: its no-op may come back between two crashes.
 func stoppedForAWhile(c *Case) bool {
 	f := c.Fact(diag.HopNodeReadiness, stepProcess)
-	return taskStatus(c) == "completed" && f != nil && f.Failure == diag.UnitInactive && f.Unit != nil &&
+	return f != nil && f.Failure == diag.UnitInactive && answeredSince(c, f) != "" && f.Unit != nil &&
 		f.Unit.Load != "masked"
 }

@@ -110,6 +110,11 @@ func TestNodeIsReadAgain(t *testing.T) {
 		f.Failure, f.Phase = diag.UnitInactive, "systemctl"
 		f.Unit = &diag.UnitFacts{Active: "inactive", Sub: "dead"}
 	}
+	frozen := func(f *diag.Fact) {
+		f.Failure, f.Phase = diag.ProcessStopped, "process"
+		f.Unit = &diag.UnitFacts{Active: "active", Sub: "running", PID: 9, ProcessState: "T"}
+	}
+	later := func(f *diag.Fact) { f.OffsetMS = time.Minute.Milliseconds() }
 	task, process := factID(diag.HopNodeTaskRoundtrip, stepTask), factID(diag.HopNodeReadiness, stepProcess)
 	for name, c := range map[string]struct {
 		answers answers
@@ -132,6 +137,10 @@ func TestNodeIsReadAgain(t *testing.T) {
 			diag.OutcomeInconclusive, diag.ReasonNone},
 		"it does not": {answers{readModelFact: old, task: nobodyClaims, process: inactive},
 			diag.OutcomeFail, diag.ReasonAgentDown},
+		"it stops before its no-op, or beside it": {answers{process: inactive}, diag.OutcomeInconclusive, diag.ReasonNone},
+		"it stops after its no-op":                {answers{process: allOf(inactive, later)}, diag.OutcomeFail, diag.ReasonAgentDown},
+		"it is frozen beside its no-op":           {answers{process: frozen}, diag.OutcomeWarn, diag.ReasonNone},
+		"it is frozen after its no-op":            {answers{process: allOf(frozen, later)}, diag.OutcomeFail, diag.ReasonAgentDown},
 	} {
 		r := walkWith(t, c.answers)
 		if r.Verdict.Outcome != c.outcome || r.Classification.Reason != c.reason {

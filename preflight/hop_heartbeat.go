@@ -333,6 +333,15 @@ func agentAnswered(c *Case) string {
 	return ""
 }
 
+// answeredSince is agentAnswered for f, which is about the agent; "" if f was asked only after that answer had come.
+func answeredSince(c *Case, f *diag.Fact) string {
+	task := c.Fact(diag.HopNodeTaskRoundtrip, stepTask)
+	if task != nil && f.OffsetMS > task.OffsetMS+int64(task.DurationMS) {
+		return ""
+	}
+	return agentAnswered(c)
+}
+
 // outdated reports whether the read model's last contact is old although the agent answered in this walk.
 func outdated(c *Case) bool {
 	contact := agesOf(c).contact

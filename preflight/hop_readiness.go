@@ -44,7 +44,7 @@ func nodeReadiness() Hop {
 						Beside: e.Profile.Agent.Record}
 				}},
 			{Name: stepProcess, From: Node, Timeout: 4 * time.Second, Needs: needs, Excused: func(c *Case, f *diag.Fact) bool {
-				return f.Failure == diag.ProcessStopped && agentAnswered(c) != ""
+				return f.Failure == diag.ProcessStopped && answeredSince(c, f) != ""
 			}, Ask: func(e *Env, _ *Case) diag.Request {
 				return diag.Request{Op: diag.OpUnit, Target: e.Profile.Agent.Unit}
 			}},
@@ -260,7 +260,7 @@ func judgeProcess(c *Case) *diag.Finding {
 			out.Text = fmt.Sprintf("the agent's process %d is stopped (state %s): it exists but answers nothing", f.Unit.PID,
 				f.Unit.ProcessState)
 		}
-		if heard := agentAnswered(c); heard != "" {
+		if heard := answeredSince(c, f); heard != "" {
 			out = warn(diag.SigProcessDown, f, "the agent's process was found stopped or gone (%s), but %s", saw(f), heard)
 			out.Reason = diag.ReasonNone
 		}
