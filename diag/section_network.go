@@ -19,6 +19,7 @@ type DNSFacts struct {
 	RCode      string   `json:"rcode,omitempty"`
 	// the server's answer over UDP was truncated, and the query over TCP failed
 	Truncated  bool   `json:"truncated,omitempty"`
+	Unset      bool   `json:"unset,omitempty"` // resolv.conf names no server or is missing, so this machine was asked
 	DurationMS Millis `json:"duration_ms,omitempty"`
 
 	// Servers is the answer of each of the host's name servers, queried separately: with each look-up if they take turns,
@@ -67,10 +68,18 @@ func (a *DNSAnswer) words() Line {
 		strings.Join(a.Extended, "; "), cutShort(a.Truncated), took(a.DurationMS))
 }
 
+// unnamed is the text for a host without name servers.
+func unnamed(unset bool) string {
+	if unset {
+		return "for lack of one in resolv.conf"
+	}
+	return ""
+}
+
 // Words returns the look-up, and each name server's answer.
 func (d *DNSFacts) Words() []Line {
 	lines := []Line{line("dns", d.Name, strings.Join(d.Addresses, " "), pair("from ", d.Source), pair("server ", d.Server),
-		d.SourceLine, d.RCode, cutShort(d.Truncated), took(d.DurationMS))}
+		unnamed(d.Unset), d.SourceLine, d.RCode, cutShort(d.Truncated), took(d.DurationMS))}
 	for i := range d.Servers {
 		lines = append(lines, d.Servers[i].words())
 	}
@@ -113,6 +122,9 @@ type TCPFacts struct {
 	// this machine refused the attempt: the kernel reports no ICMP error of another one
 	RefusedHere bool `json:"refused_here,omitempty"`
 
+	// who listens at Remote, if that is this machine and the probe may read it
+	Listener *Listener `json:"listener,omitempty"`
+
 	// Attempts are the addresses that were dialled, in order, at most MaxAttempts; empty if the name has only one
 	// address.
 	Attempts []TCPAttempt `json:"attempts,omitempty"`
@@ -133,7 +145,7 @@ func (t *TCPFacts) Words() []Line {
 		again = fmt.Sprintf("%d segments sent again", *t.Resent)
 	}
 	lines := []Line{line("tcp", t.Remote, pair("from ", t.Local), took(t.DurationMS), again,
-		pair("prohibited by ", t.ProhibitedBy), lacks(t.Gap))}
+		pair("prohibited by ", t.ProhibitedBy), lacks(t.Gap), pair("held by ", t.Listener.String()))}
 	for _, a := range t.Attempts {
 		outcome := string(a.Failure)
 		switch {

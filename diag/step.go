@@ -79,6 +79,7 @@ const (
 	SideEdge     Side = "edge"          // in front of a listener of the platform that works itself
 	SideNodeWay  Side = "node_way"      // between the terminal gateway and the node
 	SideAgent    Side = "agent"         // the node's agent
+	SideNode     Side = "node"          // the node's machine, beside its agent: its resolver, another program
 	SideNetwork  Side = "network"       // between the vantage and a server that answers it
 )
 

@@ -10,7 +10,7 @@ var (
 	allReliances = []Reliance{RelyLogin, RelyAPI, RelyTasks}
 	allAspects   = []Aspect{AboutName, AboutPath, AboutServerCert, AboutAPIWay, AboutTerminalWay, AboutListener,
 		AboutIdentity, AboutAgent, AboutBuild, AboutAllocation, AboutUser, AboutXID}
-	allSides = []Side{"", SideOperator, SidePlatform, SideEdge, SideNodeWay, SideAgent, SideNetwork}
+	allSides = []Side{"", SideOperator, SidePlatform, SideEdge, SideNodeWay, SideAgent, SideNode, SideNetwork}
 )
 
 // TestStepsFitEverySituation: for every row and situation, steps that need what is broken or check what is ruled out

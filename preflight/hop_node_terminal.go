@@ -155,7 +155,7 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 		f.Failure == diag.HTTPNotHTTP ||
 		f.Failure == diag.HTTPClosed || f.Failure == diag.TLSALPN:
 		out = fail(diag.SigNodeStreamTimeout, f, "the node gets %s from %s: %s", gets(f), where(f), saw(f))
-		out.Side = behindListener(f)
+		out.Side = besidePath(f)
 		locateFault(c, f, &out)
 		out.Text += byProvider(c)
 	default:

@@ -113,7 +113,7 @@ func pageAlone(c *Case, f *diag.Fact) bool {
 // gets no answer from it either.
 func unreachableAPI(c *Case, f *diag.Fact) diag.Finding {
 	out := fail(diag.SigAPIUnreachable, f, "the node gets %s from %s: %s", gets(f), where(f), saw(f))
-	out.Side = behindListener(f)
+	out.Side = besidePath(f)
 	if inPhase(f, "env") {
 		out.Text, out.Culprit = noURL(f, "GPUAAS_API_URL"), culpritAgentEnv
 		return out
@@ -149,6 +149,14 @@ func gets(f *diag.Fact) string {
 		return "no TLS connection"
 	}
 	return "no answer"
+}
+
+// besidePath returns the side of a failure that is not the network's, else "".
+func besidePath(f *diag.Fact) diag.Side {
+	if noResolver(f) {
+		return diag.SideNode
+	}
+	return behindListener(f)
 }
 
 // behindListener returns the platform's side if the connection was made but no valid answer came over it, else "".

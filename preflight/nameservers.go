@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -38,6 +39,44 @@ func nameServersDiffer(d *diag.DNSFacts) string {
 		return strings.Join(texts, ", ")
 	}
 	return ""
+}
+
+// ownResolver reports whether a failed look-up asked a resolver on the asking machine itself.
+func ownResolver(f *diag.Fact) bool {
+	return inPhase(f, "dns") && f.DNS != nil && loopbackServer(f.DNS.Server) &&
+		!slices.ContainsFunc(f.DNS.Servers, func(a diag.DNSAnswer) bool { return !loopbackServer(a.Server) })
+}
+
+// noResolver reports whether nothing listens at the only resolver, which is on the asking machine itself.
+func noResolver(f *diag.Fact) bool {
+	return ownResolver(f) && !f.DNS.Truncated && f.Failure == diag.DNSRefused && f.Errno == "ECONNREFUSED"
+}
+
+func loopbackServer(server string) bool {
+	a, err := netip.ParseAddrPort(server)
+	return err == nil && a.Addr().Unmap().IsLoopback()
+}
+
+// resolverWords describes a resolver on the asking machine itself; "" for any other.
+func resolverWords(f *diag.Fact) string {
+	if !ownResolver(f) {
+		return ""
+	}
+	place := "the node itself"
+	switch {
+	case f.OwnNetwork:
+		place = "the agent's own network namespace"
+	case f.Vantage != Node:
+		place = proberOf(f)
+	}
+	text := "a resolver on " + place
+	if noResolver(f) {
+		text += ", where nothing listens"
+	}
+	if f.DNS.Unset {
+		text += ": its resolv.conf names no server"
+	}
+	return text
 }
 
 // deniedBySome reports whether a name server denies the name.

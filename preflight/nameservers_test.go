@@ -71,3 +71,48 @@ func TestATruncatedAnswerIsNamed(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// TestOwnResolver: a resolver on the asking machine, at which nothing listens, is that machine's fault and not the
+// network's.
+func TestOwnResolver(t *testing.T) {
+	asks := func(word diag.Failure, errno, server string, all ...string) func(*diag.Fact) {
+		return func(f *diag.Fact) {
+			failWith(word, "dns")(f)
+			f.Errno, f.DNS.Server = errno, server
+			for _, s := range all {
+				f.DNS.Servers = append(f.DNS.Servers, diag.DNSAnswer{Server: s, Failure: word})
+			}
+		}
+	}
+	const stub = "127.0.0.53:53"
+	for name, tc := range map[string]struct {
+		facts       []string
+		do          func(*diag.Fact)
+		owner, text string
+	}{
+		"nothing listens": {[]string{reach, stream}, asks(diag.DNSRefused, "ECONNREFUSED", stub), "node runtime",
+			"asked 127.0.0.53:53, a resolver on the node itself, where nothing listens)"},
+		"no server named": {[]string{reach, stream}, allOf(asks(diag.DNSRefused, "ECONNREFUSED", "127.0.0.1:53"),
+			func(f *diag.Fact) { f.DNS.Unset = true }), "node runtime",
+			"where nothing listens: its resolv.conf names no server)"},
+		"another server as well": {[]string{reach, stream},
+			asks(diag.DNSRefused, "ECONNREFUSED", stub, stub, "192.0.2.1:53"), "environment networking",
+			"asked 127.0.0.53:53)"},
+		"it refuses the name": {[]string{reach, stream}, asks(diag.DNSRefused, "", stub), "environment networking",
+			"a resolver on the node itself)"},
+		"the operator's": {[]string{healthFact, authFact}, asks(diag.DNSRefused, "ECONNREFUSED", "[::1]:53"),
+			"operator access", "a resolver on this operator's machine, where nothing listens)"},
+	} {
+		changed := answers{}
+		for _, id := range tc.facts {
+			changed[id] = tc.do
+		}
+		r := walkWith(t, changed)
+		v := r.Verdict
+		if v.Blame == nil || !strings.Contains(v.Blame.Text, tc.text) || !strings.HasPrefix(v.Owner, tc.owner) ||
+			strings.Contains(strings.Join(v.Recovery, " "), "resolver on it") != (tc.owner == "node runtime") ||
+			len(v.OtherFindings) > 0 {
+			t.Errorf("%s: %s, %+v, %q\n%s", name, v.Owner, v.Blame, v.Recovery, describe(r))
+		}
+	}
+}

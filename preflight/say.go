@@ -107,6 +107,9 @@ func saw(f *diag.Fact) string {
 	if f.DNS != nil && f.Phase == "dns" && f.DNS.Server != "" {
 		more = append(more, "asked "+f.DNS.Server)
 	}
+	if own := resolverWords(f); own != "" {
+		more = append(more, own)
+	}
 	if f.DNS != nil && f.Phase == "dns" && f.DNS.Truncated {
 		more = append(more, "its answer over UDP is truncated, and the query over TCP failed")
 	}

@@ -32,6 +32,8 @@ func onlyIf(step diag.Step) string {
 		return "if it is cut between gateway and node: "
 	case step.Side == diag.SideAgent:
 		return "if the fault is the agent's own: "
+	case step.Side == diag.SideNode:
+		return "if the node's machine is at fault: "
 	case step.Side == diag.SideNetwork:
 		return "if an answer is lost on the way back: "
 	case step.On != "":

@@ -47,6 +47,7 @@ type found struct {
 	rcode  string
 	each   []diag.DNSAnswer // the separate answer of each server
 	turns  bool             // the servers take turns
+	unset  bool             // resolv.conf names no server
 	cut    bool             // the answer over UDP was truncated, and the query over TCP failed
 	word   diag.Failure
 	err    error
@@ -78,7 +79,7 @@ func (c *climb) lookup(ctx context.Context) bool {
 		d.DurationMS = since(began)
 	}
 	d.Source, d.SourceLine, d.Server, d.RCode, d.Servers = got.source, got.line, got.server, got.rcode, got.each
-	d.Truncated, d.Rotates = got.cut, got.turns
+	d.Truncated, d.Rotates, d.Unset = got.cut, got.turns, got.unset
 	if len(got.addrs) == 0 {
 		c.stopped(ctx, phaseDNS, diag.DNSTimeout, got.word, got.err)
 		return false
@@ -104,8 +105,10 @@ func (p *Prober) lookupDNS(ctx context.Context, resolv, name string) found {
 	if err != nil {
 		return found{source: sourceDNS, word: diag.FileUnreadable, err: err}
 	}
-	return question{servers: conf.servers, names: conf.names(name), timeout: conf.timeout,
+	got := question{servers: conf.servers, names: conf.names(name), timeout: conf.timeout,
 		attempts: conf.attempts, rotate: conf.rotate && len(conf.servers) > 1}.ask(ctx, p)
+	got.unset = conf.unset
+	return got
 }
 
 // question is a DNS look-up: names to try in order, the servers, and the number of attempts.

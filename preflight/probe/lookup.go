@@ -155,6 +155,7 @@ type resolvConf struct {
 	ndots    int
 	attempts int
 	rotate   bool
+	unset    bool          // no server is named
 	timeout  time.Duration // per attempt
 }
 
@@ -187,7 +188,7 @@ func readResolvConf(path string) (resolvConf, error) {
 		}
 	}
 	if len(c.servers) == 0 {
-		c.servers = []string{serverAddress("127.0.0.1")}
+		c.servers, c.unset = []string{serverAddress("127.0.0.1")}, true
 	}
 	return c, nil
 }
