@@ -103,6 +103,51 @@ func TestAppRoute(t *testing.T) {
 	}
 }
 
+// TestPortOfAnother: the report names who answers at the workload's port if that is not the workload, and a workload
+// that listens nowhere is not the proxy's fault.
+func TestPortOfAnother(t *testing.T) {
+	heldBy := func(name, unit string) func(*diag.Fact) {
+		return func(f *diag.Fact) {
+			f.TCP = &diag.TCPFacts{Remote: "127.0.0.1:8888", Listener: &diag.Listener{Name: name, PID: 7, Unit: unit}}
+		}
+	}
+	listens := func(f *diag.Fact) { f.Unit.Listening = []string{"[::]:8888"} }
+	exited := func(f *diag.Fact) { f.Unit = &diag.UnitFacts{Active: "active", Sub: "exited"} }
+	refused := func(f *diag.Fact) {
+		f.Failure, f.Phase, f.WS = diag.WSUpgradeRejected, "ws", &diag.WSFacts{Status: 200}
+	}
+	const upgrade = "app_user_route/" + stepUpgrade
+	other := heldBy("perl", "other.service")
+	for name, c := range map[string]struct {
+		answers     answers
+		hop         diag.HopID
+		owner, text string
+	}{
+		"stopped": {answers{appPortFact: other, appUnitFact: unitIs(diag.UnitInactive, "inactive", "dead")},
+			diag.HopAppRuntimeLiveness, "app runtime", "; port 8888 is held by perl (pid 7, other.service)"},
+		"runs": {answers{appPortFact: other}, diag.HopAppRuntimeLiveness, "",
+			"runs, port 8888 answers on the node; port 8888 is held by perl (pid 7, other.service)"},
+		"exited": {answers{appPortFact: other, appUnitFact: exited}, diag.HopAppRuntimeLiveness, "",
+			"app.service has ended well, and has no process, port"},
+		"listens": {answers{appPortFact: other, appUnitFact: listens}, diag.HopAppRuntimeLiveness, "", "answers on the node"},
+		"a route of another": {answers{appPortFact: other, upgrade: refused}, diag.HopAppUserRoute, "app runtime",
+			"held by perl (pid 7, other.service), and app.service listens on no port"},
+		"a route of a container": {answers{appPortFact: heldBy("docker-proxy", "docker.service"), upgrade: refused},
+			diag.HopAppUserRoute, "proxy runtime", "refuses the WebSocket upgrade"},
+		"a route of its own": {answers{appPortFact: heldBy("app", "app.service"), upgrade: refused},
+			diag.HopAppUserRoute, "proxy runtime", "refuses the WebSocket upgrade"},
+	} {
+		r := walkWith(t, c.answers)
+		h := hopOf(r, c.hop)
+		if !strings.Contains(h.Text, c.text) || !strings.HasPrefix(r.Verdict.Owner, c.owner) ||
+			(r.Verdict.Blame == nil) != (c.owner == "") ||
+			(strings.Contains(h.Text, "held by") && !strings.Contains(c.text, "perl") && name != "exited") {
+			t.Errorf("%s: owner %q, %s: %s", name, r.Verdict.Owner, h.Status, h.Text)
+		}
+		replaysToItself(t, r)
+	}
+}
+
 // TestNoWebSocketIsNoFault: if neither profile nor platform reports that the workload uses a WebSocket, none is
 // requested.
 func TestNoWebSocketIsNoFault(t *testing.T) {

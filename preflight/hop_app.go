@@ -57,11 +57,15 @@ func appRuntimeLiveness() Hop {
 		Judge: judgeWorkload,
 		Pass: func(c *Case) string {
 			var parts []string
-			if c.Fact(id, stepUnit).Passed() {
+			switch unit := c.Fact(id, stepUnit); {
+			case !unit.Passed():
+			case unit.Unit != nil && unit.Unit.Sub == "exited": // a oneshot that has ended well
+				parts = append(parts, appUnit(c)+" has ended well, and has no process")
+			default:
 				parts = append(parts, appUnit(c)+" runs")
 			}
 			if c.Fact(id, stepPort) != nil {
-				parts = append(parts, "port "+appPort(c)+" answers on the node")
+				parts = append(parts, "port "+appPort(c)+" answers on the node"+heldByOther(c))
 			}
 			return strings.Join(parts, ", ")
 		},
@@ -82,8 +86,8 @@ func judgeWorkload(c *Case) []diag.Finding {
 		return []diag.Finding{starting(unit)}
 	case unit != nil && (unit.Failure == diag.UnitInactive || unit.Failure == diag.UnitFailed ||
 		unit.Failure == diag.UnitMissing || unit.Failure == diag.ProcessStopped):
-		return []diag.Finding{fail(diag.SigAppStopped, unit, "the workload %s does not run: %s", unit.Request.Target,
-			saw(unit))}
+		return []diag.Finding{fail(diag.SigAppStopped, unit, "the workload %s does not run: %s%s", unit.Request.Target,
+			saw(unit), heldByOther(c))}
 	case port != nil && !port.Passed() && unit.Passed() &&
 		(listensAt(unit, appPort(c)) || c.Fact(diag.HopAppUserRoute, stepRoute).Passed()):
 		return []diag.Finding{warn("", port, "the workload's port %s does not answer at 127.0.0.1, but the "+

@@ -217,6 +217,9 @@ func routeFails(c *Case, f *diag.Fact) diag.Finding {
 	}
 	out := fail(diag.SigAppRouteFailed, f, "the product URL at %s fails: %s", where(f), saw(f))
 	out.Direct = edgeNotReached(f)
+	if !out.Direct {
+		sayHolder(c, &out)
+	}
 	if !out.Direct && sshSilent(c) {
 		out.Culprit = culpritSilentNode
 	}
@@ -255,6 +258,7 @@ func judgeUpgrade(c *Case) *diag.Finding {
 	default:
 		out = fail(diag.SigAppRouteFailed, f, "%s answers HTTP %d, and refuses the WebSocket upgrade of %s: %s",
 			where(f), status(c.Fact(diag.HopAppUserRoute, stepRoute)), pathOf(target(f)), saw(f))
+		sayHolder(c, &out)
 	}
 	return &out
 }

@@ -232,7 +232,9 @@ func (p *Prober) dns(ctx context.Context, req diag.Request, f *diag.Fact) {
 func (p *Prober) tcp(ctx context.Context, req diag.Request, f *diag.Fact) {
 	if c := p.newClimb(req, f); c != nil {
 		defer c.leave()
-		_ = c.lookup(ctx) && c.connect(ctx)
+		if c.lookup(ctx) && c.connect(ctx) {
+			f.TCP.Listener = listenerAt(f.TCP.Remote)
+		}
 	}
 }
 

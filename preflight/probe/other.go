@@ -42,6 +42,8 @@ func hungUp(uintptr) bool { return false }
 // units ask no service.
 type units struct{}
 
+func listenerAt(string) *diag.Listener { return nil }
+
 func kernelClock(*diag.ClockFacts) {}
 func startTime(int) uint64         { return 0 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -111,6 +112,59 @@ func socketHolders(inodes map[string]int64) []diag.Holder {
 	return most(by)
 }
 
+// listenerAt returns the process that listens at a loopback address; nil if it is not found, or hidden from this login.
+// Of processes that share the socket it is one that systemd has started, and not systemd itself.
+func listenerAt(remote string) (found *diag.Listener) {
+	at, err := netip.ParseAddrPort(remote)
+	if err != nil || !at.Addr().Unmap().IsLoopback() {
+		return nil
+	}
+	byInode := map[string]string{}
+	for _, table := range [...]string{"tcp", "tcp6"} {
+		text, _ := host.Read(host.This.Path(host.Thread, "net", table), host.Table)
+		parseListeners(text, byInode)
+	}
+	maps.DeleteFunc(byInode, func(_, addr string) bool {
+		a, err := netip.ParseAddrPort(addr)
+		return err != nil || a.Port() != at.Port() ||
+			(!a.Addr().IsUnspecified() && a.Addr().Unmap() != at.Addr().Unmap())
+	})
+	everyProcess(func(pid int) {
+		if len(byInode) == 0 || (found != nil && found.PID != 1) {
+			return
+		}
+		for _, inode := range socketsOf(pid) {
+			if byInode[inode] != "" {
+				found = &diag.Listener{Name: commOf(pid), PID: pid, Unit: unitOf(pid)}
+				return
+			}
+		}
+	})
+	return found
+}
+
+// unitOf returns the systemd unit of a process, by its control group; "" if it has none.
+func unitOf(pid int) string {
+	groups, _ := host.This.Cgroups(pid)
+	for _, g := range groups {
+		if unit := unitIn(g.Path); unit != "" && (g.Unified || slices.Contains(g.Controllers, "name=systemd")) {
+			return unit
+		}
+	}
+	return ""
+}
+
+// unitIn returns the system's unit of a control group. Units of a user's own manager, who gives them any name, count as
+// that manager's unit.
+func unitIn(group string) string {
+	for name := range strings.SplitSeq(group, "/") {
+		if strings.HasSuffix(name, ".service") || strings.HasSuffix(name, ".scope") {
+			return printable(name)
+		}
+	}
+	return ""
+}
+
 func most(by map[string]int64) []diag.Holder {
 	var all []diag.Holder
 	for name, held := range by {
@@ -127,13 +181,17 @@ func most(by map[string]int64) []diag.Holder {
 // commOf returns a process's name: 15 bytes that the process chooses itself, so only printable ones are kept.
 func commOf(pid int) string {
 	text, _ := host.Read(host.This.Path(pid, "comm"), host.Small)
-	name := strings.Map(func(r rune) rune {
+	return cmp.Or(Scrub(printable(text)), "?")
+}
+
+// printable removes what is not printable ASCII.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
 			return -1
 		}
 		return r
 	}, text)
-	return cmp.Or(Scrub(name), "?")
 }
 
 // kernelSocket is a row of /proc/net/tcp or udp.

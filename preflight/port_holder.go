@@ -1,0 +1,46 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// portHolder returns the process that answers at the workload's port on the node, if that is known and not of the
+// workload's unit.
+func portHolder(c *Case) *diag.Listener {
+	unit, port := c.Fact(diag.HopAppRuntimeLiveness, stepUnit), c.Fact(diag.HopAppRuntimeLiveness, stepPort)
+	if !port.Passed() || port.TCP == nil || port.TCP.Listener == nil || unit == nil || listensAt(unit, appPort(c)) {
+		return nil
+	}
+	if h := port.TCP.Listener; h.Unit != unit.Request.Target {
+		return h
+	}
+	return nil
+}
+
+// heldByOther describes the holder of the workload's port, if it is not of the workload's unit: another unit, or what
+// forwards to a container.
+func heldByOther(c *Case) string {
+	h := portHolder(c)
+	if h == nil {
+		return ""
+	}
+	return fmt.Sprintf("; port %s is held by %s", appPort(c), h)
+}
+
+// sayHolder adds who answers at the workload's port in place of a workload that runs and listens nowhere.
+func sayHolder(c *Case, out *diag.Finding) {
+	unit, h := c.Fact(diag.HopAppRuntimeLiveness, stepUnit), portHolder(c)
+	if h == nil || !unit.Passed() || unit.Unit == nil || len(unit.Unit.Listening) > 0 || listensApart(unit) ||
+		slices.Contains(forwarders[:], h.Name) {
+		return
+	}
+	out.Side = diag.SideNode
+	out.Text += fmt.Sprintf("%s, and %s listens on no port", heldByOther(c), unit.Request.Target)
+}
+
+// forwarders are programs that hold a port for a container, by the kernel's names (15 bytes).
+var forwarders = [...]string{"docker-proxy", "rootlessport", "slirp4netns", "pasta", "pasta.avx2", "conmon",
+	"systemd-socket-"}

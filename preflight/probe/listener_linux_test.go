@@ -1,0 +1,43 @@
+package probe
+
+import (
+	"net"
+	"os"
+	"testing"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// TestListener: a connection to this machine shows whose port it reached.
+func TestListener(t *testing.T) {
+	for _, at := range []string{"127.0.0.1:0", "[::1]:0", ":0"} {
+		ln, err := net.Listen("tcp", at)
+		if err != nil {
+			t.Skip("no such address here: ", err)
+		}
+		defer ln.Close()
+		_, port, _ := net.SplitHostPort(ln.Addr().String())
+		target := net.JoinHostPort("127.0.0.1", port)
+		if at == "[::1]:0" {
+			target = ln.Addr().String()
+		}
+		f := (&Prober{}).Probe(t.Context(), []diag.Request{{Op: diag.OpTCP, Target: target}})[0]
+		if f.Failure != diag.OK || f.TCP.Listener == nil || f.TCP.Listener.PID != os.Getpid() || f.TCP.Listener.Name == "" {
+			t.Errorf("%s: %q %s %+v", at, f.Failure, f.Detail, f.TCP)
+		}
+	}
+}
+
+// TestUnitOf: units of a user's own manager count as that manager's.
+func TestUnitOf(t *testing.T) {
+	for path, want := range map[string]string{
+		"/system.slice/nginx.service":                                           "nginx.service",
+		"/system.slice/docker-0a1b.scope/sub":                                   "docker-0a1b.scope",
+		"/user.slice/user-1000.slice/user@1000.service/app.slice/nginx.service": "user@1000.service",
+		"/user.slice": "",
+	} {
+		if got := unitIn(path); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}
