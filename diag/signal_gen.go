@@ -379,12 +379,16 @@ var signalRows = [...]SignalRow{
 	},
 	{
 		Signal: SigAPITLSFailed, Reason: ReasonServerTLSUntrusted,
-		Title:     "The node does not trust the API's certificate",
-		Owners:    Owners{"PKI", "edge profile"},
+		Title:  "The node does not trust the API's certificate",
+		Owners: Owners{"PKI", "edge profile"},
+		BySide: []SideOwners{
+			{SideAgent, Owners{"node runtime"}},
+		},
 		Dashboard: AgentAPIUnreachable,
 		Recovery: []Step{
-			{Text: "see which certificate no longer matches, and in which order to repair", Commands: []string{"gpuaasctl diag trust {target}"}},
-			{Text: "if only this node fails, re-enroll it, which rewrites its CA bundle, endpoints and token; if every node does, repair the server's certificate", Commands: []string{"gpuaasctl node reenroll {target} --reason {correlation_id} --apply --confirm {node_id}"}},
+			{Text: "find the setting of the agent's unit, or the mount that only it sees, that hides or replaces its CA bundle (InaccessiblePaths=, BindPaths=, TemporaryFileSystem=); the node's own file is valid, so do not re-enroll it", Commands: []string{"{exec} systemctl cat {unit}"}, Side: SideAgent},
+			{Text: "see which certificate no longer matches, and in which order to repair", Commands: []string{"gpuaasctl diag trust {target}"}, Except: []string{"agent"}},
+			{Text: "if only this node fails, re-enroll it, which rewrites its CA bundle, endpoints and token; if every node does, repair the server's certificate", Commands: []string{"gpuaasctl node reenroll {target} --reason {correlation_id} --apply --confirm {node_id}"}, Except: []string{"agent"}},
 			{Text: "after a manual repair, restart the agent so that it reads its files again", Commands: []string{"{exec} systemctl restart {unit}"}},
 			{Text: "check the server's chain against the node's bundle", Commands: []string{"{exec} openssl s_client -connect {api_addr} -servername {api_host} -CAfile {ca_bundle} -verify_return_error -brief"}, Except: []string{"file_missing"}},
 		},

@@ -279,7 +279,7 @@ func judgeIdentity(c *Case) *diag.Finding {
 		} else if f.Detail != "" {
 			out.Text += ": " + f.Detail
 		}
-		if f.Cert != nil && !wrongDated(f) {
+		if f.Cert != nil && f.Cert.Leaf.Serial != "" && !wrongDated(f) {
 			out.Text += fmt.Sprintf("; serial %s, valid from %s to %s", f.Cert.Leaf.Serial,
 				f.Cert.Leaf.NotBefore.Format(time.RFC3339), f.Cert.Leaf.NotAfter.Format(time.RFC3339))
 		}

@@ -62,7 +62,12 @@ func nodeRuntimeAPI() Hop {
 			case f.Throttled():
 				return []diag.Finding{throttled(f, "this node")}
 			case distrusts(f) && !misdirected(c, f):
-				return []diag.Finding{fail(diag.SigAPITLSFailed, f, "%s: %s%s", distrust(f), saw(f), presented(f))}
+				out := fail(diag.SigAPITLSFailed, f, "%s: %s%s", distrust(f), saw(f), presented(f))
+				if inPhase(f, "trust") && onlyAgentSees(c, f) {
+					out.Side = diag.SideAgent
+					claim(c, &out, claimAgentMounts)
+				}
+				return []diag.Finding{out}
 			case pageAlone(c, f):
 				return []diag.Finding{warn("", f, "the health page at %s fails (%s), but the node API there accepts this "+
 					"node's task wait; if the platform has another health page or none, set mapping.paths.healthz",

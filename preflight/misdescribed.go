@@ -23,7 +23,7 @@ func profileMismatch(c *Case) (why string, whole bool) {
 	}
 	unit, reach := c.Fact(diag.HopNodeReadiness, stepProcess), c.Fact(diag.HopNodeRuntimeAPI, stepReach)
 	noUnit := unit != nil && unit.Failure == diag.UnitMissing
-	noFiles := id != nil && id.Failure == diag.FileMissing &&
+	noFiles := id != nil && id.Failure == diag.FileMissing && !onlyAgentSees(c, id) &&
 		(reach == nil || reach.Failure == diag.FileMissing || inPhase(reach, "env"))
 	if !noUnit && !noFiles {
 		return "", false

@@ -30,15 +30,17 @@ func heldByOther(c *Case) string {
 	return fmt.Sprintf("; port %s is held by %s", appPort(c), h)
 }
 
-// sayHolder adds who answers at the workload's port in place of a workload that runs and listens nowhere.
+// sayHolder adds who answers at the workload's port in place of the workload. If that runs and listens nowhere, the
+// fault is on the node.
 func sayHolder(c *Case, out *diag.Finding) {
 	unit, h := c.Fact(diag.HopAppRuntimeLiveness, stepUnit), portHolder(c)
+	out.Text += heldByOther(c)
 	if h == nil || !unit.Passed() || unit.Unit == nil || len(unit.Unit.Listening) > 0 || listensApart(unit) ||
 		slices.Contains(forwarders[:], h.Name) {
 		return
 	}
 	out.Side = diag.SideNode
-	out.Text += fmt.Sprintf("%s, and %s listens on no port", heldByOther(c), unit.Request.Target)
+	out.Text += fmt.Sprintf(", and %s listens on no port", unit.Request.Target)
 }
 
 // forwarders are programs that hold a port for a container, by the kernel's names (15 bytes).
