@@ -292,6 +292,18 @@ func TestSlowLogin(t *testing.T) {
 	}
 }
 
+// TestHangingSudo: a helper behind a sudo that hangs is not said to have started.
+func TestHangingSudo(t *testing.T) {
+	m := newMachine(t)
+	m.program(t, "sudo", "#!/bin/sh\nexec sleep 60\n")
+	cfg := configFor(t, sshtest.Start(t, sshtest.Config{Env: m.env()}))
+	cfg.SSH.User = "ops"
+	_, facts := inVain(t, cfg, diag.Timeout, "exec")
+	if !strings.Contains(facts[0].Detail, "or the sudo before it, did not answer within") {
+		t.Errorf("detail %q", facts[0].Detail)
+	}
+}
+
 func TestGreetingsAreNotTheProtocol(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Config{
 		Wrap: []string{"sh", "-c", `printf 'Welcome to {node}\nno newline at all '; echo; exec "$@"`, "sh"},

@@ -52,8 +52,11 @@ func (l *link) noAnswer() string {
 	}
 	took := time.Since(s.sent).Round(100 * time.Millisecond)
 	if path := s.started(); path != "" {
-		return withWords(fmt.Sprintf("%s logged us in, and %s, which our command started, did not answer within %s of it",
-			where, path, took), s.words())
+		if l.wantSudo() {
+			path += ", or the sudo before it,"
+		}
+		return withWords(fmt.Sprintf("%s logged us in, our shell runs, and %s did not answer within %s", where, path, took),
+			s.words())
 	}
 	return withWords(fmt.Sprintf("%s logged us in and did not start the helper within %s: the shell of user %s or its "+
 		"profile may be slow, or hang", where, took, user), s.words())
