@@ -9,6 +9,7 @@ const (
 	LackLimit    Lack = "limit"    // a limiter turned the operator away
 	LackPlatform Lack = "platform" // a server on the way answered in place of the platform
 	LackRights   Lack = "rights"   // the operator's token, or the login on the node, may not read what was asked
+	LackRefusal  Lack = "refusal"  // the API, or a server in front of it, refused a request, for another reason than the operator's rights
 	LackSubject  Lack = "subject"  // the platform does not know what was asked about
 	LackMapping  Lack = "mapping"  // the answer lacks a field that the profile maps
 	LackPlan     Lack = "plan"     // nothing was planned, or nothing of it could begin
@@ -48,6 +49,13 @@ var lackRows = [...]LackRow{
 		Lack: LackRights, Owners: Owners{"operator access"},
 		Recovery: []Step{
 			{Text: "give the walk the rights that the text names: a token with the admin scope (auth.token_file), or a login that may become root on the node (ssh.sudo)"},
+			{Text: "walk again", Commands: []string{"{preflight}"}},
+		},
+	},
+	{
+		Lack: LackRefusal, Owners: Owners{"control plane API", "edge and route profile"},
+		Recovery: []Step{
+			{Text: "find the request in the logs of the API and of its edge, by the correlation id {correlation_id}; the text has status and code of the answer"},
 			{Text: "walk again", Commands: []string{"{preflight}"}},
 		},
 	},

@@ -360,6 +360,7 @@ var signalRows = [...]SignalRow{
 			{SideNetwork, Owners{"environment networking"}},
 			{SidePlatform, Owners{"control plane API", "edge and route profile"}},
 			{SideNode, Owners{"node runtime"}},
+			{SideEdge, Owners{"edge and route profile", "control plane API"}},
 		},
 		Dashboard: AgentAPIUnreachable,
 		Recovery: []Step{
@@ -372,6 +373,7 @@ var signalRows = [...]SignalRow{
 			{Text: "try the connection from the node", Commands: []string{"{exec} curl -sS -m 5 -o /dev/null {api_url}"}, About: []Aspect{AboutPath}},
 			{Text: "try the request from the node", Commands: []string{"{exec} curl -sS -m 5 -o /dev/null {api_url}"}, Side: SidePlatform},
 			{Text: "repair the route, VPN or firewall between the node and {api_addr}", About: []Aspect{AboutPath}},
+			{Text: "find out in the log of the server at {api_addr} which of its rules refuses this node's requests (a request filter, a limit, an address list, a revocation list), and correct that rule", Side: SideEdge},
 			{Text: "restore what is behind the listener: the node API, or the edge in front of it", Side: SidePlatform},
 			{Text: "leave the agent running: it retries by itself once the path is back"},
 		},
@@ -577,11 +579,13 @@ var signalRows = [...]SignalRow{
 		Owners: Owners{"terminal gateway", "edge"},
 		BySide: []SideOwners{
 			{SideEdge, Owners{"edge and route profile"}},
+			{SidePlatform, Owners{"edge and route profile", "terminal gateway"}},
 			{SideNetwork, Owners{"environment networking", "operator access"}},
 		},
 		Terminal: TerminalFailed,
 		Recovery: []Step{
 			{Text: "find the link that drops large packets (ping with the don't-fragment bit and growing sizes, from both ends), and repair its MTU or let ICMP \"packet too big\" through", Side: SideNetwork},
+			{Text: "find out in the log of the edge at {terminal_base} whether it forwarded the upgrade of session {session_id} (correlation id {correlation_id}); if not, correct the rule that refuses it (a login, a request filter, an address list)", Side: SidePlatform},
 			{Text: "read the gateway's log for session {session_id}, correlation id {correlation_id}"},
 			{Text: "restore the gateway's session store (Redis), or the gateway's connection to it", Only: []string{"session_store_unavailable"}},
 			{Text: "make the edge at {terminal_base} forward the Upgrade and Connection headers to the gateway", Only: []string{"upgrade_required"}},
@@ -612,6 +616,7 @@ var signalRows = [...]SignalRow{
 			{SideAgent, Owners{"node runtime"}},
 			{SideNode, Owners{"node runtime"}},
 			{SidePlatform, Owners{"terminal gateway"}},
+			{SideEdge, Owners{"edge and route profile", "terminal gateway"}},
 		},
 		Terminal: TerminalFailed,
 		Recovery: []Step{
@@ -620,6 +625,7 @@ var signalRows = [...]SignalRow{
 			{Text: "repair the name look-up of {terminal_host} on the node", About: []Aspect{AboutName}},
 			{Text: "try the connection from the node", Commands: []string{"{exec} curl -sS -m 5 -o /dev/null {terminal_url}"}},
 			{Text: "repair route, port or firewall between the node and {terminal_addr}; a public edge is not a substitute", About: []Aspect{AboutPath}},
+			{Text: "find out in the log of the server at {terminal_addr} why it did not pass the stream to the terminal gateway (a login, a request filter, a rewritten path), and correct that", Side: SideEdge},
 			{Text: "restore the terminal gateway behind the listener: what it waits for is in its log, by the correlation id {correlation_id}", Side: SidePlatform},
 			{Text: "measure the path from the node to {terminal_addr} (round trip, loss) and the load of the node, since the stream connects late", Side: SideNodeWay},
 			{Text: "see in the agent's log and the load of the node why the agent takes tasks late", Side: SideAgent},

@@ -39,7 +39,7 @@ func TestEdges(t *testing.T) {
 			diag.SigIngressCADrift, "PKI, edge profile", "re-enroll the node"},
 		"a refusal in JSON without a code": {answers{waitFact: allOf(sent(diag.HTTPStatus, "http"), func(f *diag.Fact) {
 			f.HTTP = &diag.HTTPFacts{Status: 403, ContentType: "application/json"}
-		})}, diag.SigAuthFailed, "edge and route profile, PKI, node enrollment", "denies this node: HTTP"},
+		})}, diag.SigAPIUnreachable, "edge and route profile, control plane API", "re-enroll the node"},
 		"one of several servers with an old certificate": {answers{waitFact: sent(diag.TLSExpired, "tls")},
 			diag.SigAPITLSFailed, "PKI, edge profile", "behind it"},
 		"a listener that asks for no certificate": {answers{waitFact: func(f *diag.Fact) {

@@ -137,8 +137,9 @@ func TestALimitThatTheOperatorMeetsIsNotAboutTheCertificate(t *testing.T) {
 		v.Reason == diag.ReasonIdentityRejectedRecoverable || v.UserState == diag.UserRecovery {
 		t.Errorf("%s %s\n%s", v.Reason, v.UserState, describe(r))
 	}
-	if v := walkWith(t, answers{waitFact: wait}).Verdict; v.Reason != diag.ReasonIdentityRejectedRecoverable {
-		t.Errorf("at the ingress alone: %s", v.Reason)
+	refused := answers{waitFact: wait, "node_terminal_reachability/stream": refusedShown(400, "")}
+	if v := walkWith(t, refused).Verdict; v.Reason != diag.ReasonIdentityRejectedRecoverable {
+		t.Errorf("at both of the node's listeners: %s", v.Reason)
 	}
 }
 

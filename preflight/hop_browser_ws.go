@@ -73,7 +73,7 @@ func askSession(e *Env, c *Case) diag.Request {
 	return diag.Request{
 		Op: diag.OpSession, Target: url, Query: query, Resolve: e.Profile.TerminalResolveAddress,
 		CABundle: e.Profile.Trust.OperatorCA, Header: header, Cookie: e.Cookie, Subprotocols: []string{"gpuaas.terminal.v1"},
-		Token: mint.HTTP.Kept,
+		Token: mint.HTTP.Kept, Extract: e.Profile.Mapping.Extract(fieldErrorCode, "error.message"),
 	}
 }
 
@@ -152,6 +152,10 @@ func judgeSession(c *Case) []diag.Finding {
 				saw(f))
 		case status(f) == 0:
 			out.Text = "the browser's WebSocket upgrade gets no answer: " + saw(f)
+		case status(f) < 500 && !ofGateway(f):
+			out.Text = fmt.Sprintf("the WebSocket upgrade at %s is refused: %s; the answer has %s, so whether the terminal "+
+				"gateway or what is in front of it refuses is not known", where(f), saw(f), ofNoPlatform(f))
+			out.Side = diag.SidePlatform
 		}
 		out.Direct = true // no node is involved yet
 		return []diag.Finding{out}

@@ -99,6 +99,11 @@ func judgeControlPlane(c *Case) []diag.Finding {
 				"if the platform has another health page, or none, set mapping.paths.healthz to it, or to \"-\"", where(h), saw(h))}
 	case deniesAccess(h) && foreignPage(h):
 		return []diag.Finding{undecided(h, "%s in place of the API's health page: nothing of the API was seen", pageFrom(h))}
+	case deniesAccess(h) && a != nil && operatorGetsSame(c, h):
+		out := undecided(h, "the API at %s, or what is in front of it, answers with and without the operator's token as it "+
+			"answers its health page: %s; nothing of the API was seen", where(h), saw(h))
+		out.Lack = diag.LackPlatform
+		return []diag.Finding{out}
 	case deniesAccess(h):
 		return []diag.Finding{undecided(h,
 			"the API at %s answers, but its health page %s, so its health was not measured; "+

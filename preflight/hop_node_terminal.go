@@ -137,6 +137,9 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 			"it: the answer has %s, so whether the gateway refuses the node's certificate is not known", status(f), where(f),
 			ofNoPlatform(f))
 		out.Side, out.Reason = diag.SidePlatform, diag.ReasonTerminalGatewayDown
+		if operatorGetsSame(c, f) {
+			out.Culprit = culpritControlPlane
+		}
 	case inPhase(f, "cert"): // its own files: nothing was sent
 		out = fail(diag.SigNodeStreamMTLS, f, "the node has no credential to present to %s: %s", where(f), saw(f))
 		out.Culprit = "node file " + f.Request.Cert
@@ -159,7 +162,9 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 		locateFault(c, f, &out)
 		out.Text += byProvider(c)
 	default:
-		out = fail(diag.SigTerminalProfileDrift, f, "%s is not a terminal gateway for nodes: %s", where(f), saw(f))
+		out = fail(diag.SigNodeStreamTimeout, f, "%s, which the agent streams to, or what is in front of it, answers as no "+
+			"terminal gateway does: %s", where(f), saw(f))
+		out.Side = diag.SideEdge
 	}
 	return []diag.Finding{out}
 }

@@ -354,10 +354,10 @@ func judgeTaskWait(c *Case) *diag.Finding {
 	case (s == 401 || s == 403) && platformDenies(f) && !withheld(f):
 		out = fail(diag.SigAuthFailed, f, "the platform denies this node: HTTP %d %s", s, code(f))
 		out.Reason, out.Culprit = denialReasons[code(f)], culpritDenied(c, f)
-	case s == 400 && vague(f) && !platformCode(f) && operatorGets400(c):
-		out = fail(diag.SigAPIUnreachable, f, "%s answers the node's task wait as it answers the operator, who shows no "+
-			"certificate: a limit on requests, and not the node's certificate: %s", where(f), saw(f))
-		out.Side, out.Culprit = diag.SidePlatform, culpritControlPlane
+	case operatorGetsSame(c, f):
+		out = fail(diag.SigAPIUnreachable, f, "%s answers the node's task wait as the API answers the operator, who shows no "+
+			"certificate: a limit or a filter of requests, and not the node's certificate: %s", where(f), saw(f))
+		out.Side, out.Culprit = diag.SideEdge, culpritControlPlane
 	case refusesCert(f) && (!vague(f) || foreignIssuer(c) || badOwnCert(c)):
 		out = fail(diag.SigAuthFailed, f, "the ingress refuses the node's certificate: %s%s", saw(f), issued(c, f))
 		out.Reason, out.Culprit = refusalReason(c, f), "node file "+f.Request.Cert
@@ -366,6 +366,11 @@ func judgeTaskWait(c *Case) *diag.Finding {
 			out.Text += "; the terminal gateway accepts the same certificate: it is revoked here alone, or a CA, a revocation " +
 				"list or the clock of the ingress is at fault"
 		}
+	case (s == 401 || s == 403 || (s == 400 && refusesCert(f))) && letIn(c, f) != "":
+		out = fail(diag.SigAPIUnreachable, f, "HTTP %d comes from the ingress at %s, or from what is in front of it: the "+
+			"answer has %s, and %s, so nothing shows that the platform denies this node", s, where(f), ofNoPlatform(f),
+			letIn(c, f))
+		out.Side = diag.SideEdge
 	case s == 401 || s == 403 || (s == 400 && refusesCert(f)):
 		out = fail(diag.SigAuthFailed, f,
 			"HTTP %d comes from the ingress at %s, or from what is in front of it: the answer has %s, so whether the "+
@@ -392,13 +397,6 @@ func judgeTaskWait(c *Case) *diag.Finding {
 		out = undecided(f, "the task wait shows neither acceptance nor refusal: %s%s", saw(f), signer(f))
 	}
 	return &out
-}
-
-// operatorGets400 reports whether the API's edge answers the operator's plain request with a 400 that is not about a
-// certificate.
-func operatorGets400(c *Case) bool {
-	f := c.Fact(diag.HopControlPlaneAccess, stepHealthz)
-	return status(f) == 400 && vague(f)
 }
 
 // judgeIssuerWord compares the platform's checklist about the issuer with a task wait that was let in; both are

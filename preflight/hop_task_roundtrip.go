@@ -179,7 +179,7 @@ func notTaken(put *diag.Fact) diag.Finding {
 	case redirects(put):
 		return redirected(put)
 	}
-	return undecided(put, "the platform took no task: %s", saw(put))
+	return undecided(put, "the platform took no task: %s%s", saw(put), signer(put))
 }
 
 // waitedFor reports whether a poll went on for its whole time. If another answer, a broken connection or a silent API

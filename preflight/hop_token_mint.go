@@ -45,7 +45,9 @@ func terminalTokenMint() Hop {
 					c.Subject.AllocationID, saw(f))}
 			case unsigned(f):
 				out := fail(diag.SigTokenMintFailed, f, "no terminal token for %s: %s%s", c.Subject.AllocationID, saw(f), signer(f))
-				out.Side = diag.SideEdge
+				if out.Side = diag.SidePlatform; unrouted(f) {
+					out.Side = diag.SideEdge
+				}
 				return []diag.Finding{out}
 			case !f.Passed():
 				out := fail(diag.SigTokenMintFailed, f, "no terminal token for %s: %s", c.Subject.AllocationID, saw(f))

@@ -135,8 +135,8 @@ func TestObserved(t *testing.T) {
 			diag.SigAuthFailed, diag.Likely, ""},
 		{"a denial with its code", answers{wait: denied("fenced"),
 			"node_terminal_reachability/stream": denied("fenced")}, diag.SigAuthFailed, diag.Observed, wait},
-		{"a denial of an ingress that has no code", answers{wait: denied("")}, diag.SigAuthFailed, diag.Likely, ""},
-		{"a denial in an unknown word", answers{wait: denied("out_of_office")}, diag.SigAuthFailed, diag.Likely, ""},
+		{"a denial of an ingress that has no code", answers{wait: denied("")}, diag.SigAPIUnreachable, diag.Likely, ""},
+		{"a denial in an unknown word", answers{wait: denied("out_of_office")}, diag.SigAPIUnreachable, diag.Likely, ""},
 
 		{"an edge that got no answer, nor does the node", with(silentAgent(), answers{healthz: edge(502),
 			auth: edge(502), "control_plane_access/healthz~other-route": edge(502), "node_runtime_api_reachability/reach": down,

@@ -91,6 +91,9 @@ func saw(f *diag.Fact) string {
 	var more []string
 	if f.Failure != diag.OK && f.HTTP != nil && f.HTTP.Status != 0 {
 		more = append(more, "HTTP "+strconv.Itoa(f.HTTP.Status))
+		if f.HTTP.Location != "" {
+			more = append(more, "to "+f.HTTP.Location)
+		}
 		if f.HTTP.ErrorCode != "" {
 			more = append(more, f.HTTP.ErrorCode)
 		}

@@ -58,17 +58,37 @@ func platformDenies(f *diag.Fact) bool {
 // the node: so what lets the node in counts only where nothing else of the platform says the same.
 func deniesNode(c *Case, f *diag.Fact) bool { return platformDenies(f) && letIn(c, f) == "" }
 
-// letIn describes what let the node in although f was refused; "" if nothing did, or if the platform confirms f.
+// letIn describes what contradicts that f, a refusal, is a decision about this node: what let the node in, or that the
+// same answer goes to others. "" if nothing does, or if the platform confirms f.
 func letIn(c *Case, f *diag.Fact) string {
 	switch {
+	case passedOnce(c, f): // one of several servers may be the one that confirms
+		return "the same request was let in at other times"
 	case confirmed(c, f):
 		return ""
-	case passedOnce(c, f):
-		return "the same request was let in at other times"
 	case gatewayAccepts(c):
 		return "the terminal gateway accepts the same certificate"
+	case operatorGetsSame(c, f):
+		return "the operator, who shows no certificate, gets the same answer"
 	}
 	return ""
+}
+
+// operatorGetsSame reports whether every request of the operator to the API has the answer of f, which nothing shows to
+// be the platform's. A 401 is not compared: an operator gets it for a token.
+func operatorGetsSame(c *Case, f *diag.Fact) bool {
+	if s := status(f); (s != 400 && s != 403) || !vague(f) || platformCode(f) {
+		return false
+	}
+	seen := false
+	for _, step := range [...]string{stepHealthz, stepAuth} {
+		k := c.Fact(diag.HopControlPlaneAccess, step)
+		if k != nil && (status(k) != status(f) || !vague(k) || k.Throttled() || code(k) != code(f)) {
+			return false
+		}
+		seen = seen || k != nil
+	}
+	return seen
 }
 
 // confirmed reports whether the platform gives the same code for this node elsewhere: as the end of its terminal, or in
@@ -98,12 +118,25 @@ func deniesObject(f *diag.Fact) bool {
 	})
 }
 
-// unsigned reports whether f is a 400 or 404 in JSON without an error code of the platform, where the profile maps one:
-// any server on the path may have answered.
+// unsigned reports whether f is a 4xx in JSON without an error code of the platform, where the profile maps one: any
+// server on the path may have answered. A 401 or 403 is about rights, see platformDenies.
 func unsigned(f *diag.Fact) bool {
 	s := status(f)
-	return (s == 400 || s == 404) && platformSpeaks(f) && !platformCode(f) && !namesObject(f) &&
-		!unasked(f, fieldErrorCode)
+	return s/100 == 4 && s != 401 && s != 403 && !f.Throttled() && platformSpeaks(f) && !platformCode(f) &&
+		!namesObject(f) && !unasked(f, fieldErrorCode)
+}
+
+// unrouted reports whether f is unsigned and as a server answers that does not pass a request on.
+func unrouted(f *diag.Fact) bool { return unsigned(f) && (status(f) == 400 || status(f) == 404) }
+
+// ofGateway reports whether an answer in place of an upgrade is known to be the terminal gateway's, which sends neither
+// redirects nor pages.
+func ofGateway(f *diag.Fact) bool {
+	if s := status(f); s/100 == 3 || foreignPage(f) {
+		return false
+	}
+	return platformCode(f) || namesObject(f) || tokenRead(f) || code(f) == "upgrade_required" ||
+		(platformSpeaks(f) && unasked(f, fieldErrorCode))
 }
 
 // signer names the server of an unsigned answer as far as it is known; "" for any other.

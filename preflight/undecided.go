@@ -121,9 +121,9 @@ func lackAt(h *diag.HopResult, c *Case) diag.Lack {
 		return diag.LackLogin
 	case f.Throttled():
 		return diag.LackLimit
-	case foreignPage(f), f.Failure == diag.HTTPMalformed, unsigned(f):
+	case foreignPage(f), f.Failure == diag.HTTPMalformed, unrouted(f):
 		return diag.LackPlatform
-	case f.Vantage == Operator && status(f) == 404:
+	case f.Vantage == Operator && notKnown(f):
 		return diag.LackSubject
 	case notAllowed(f), f.Vantage == Operator && (status(f) == 401 || status(f) == 403):
 		return diag.LackRights
@@ -133,6 +133,8 @@ func lackAt(h *diag.HopResult, c *Case) diag.Lack {
 		return diag.LackTime
 	case status(f)/100 == 4 && !platformSpeaks(f):
 		return diag.LackPlatform
+	case status(f) >= 400:
+		return diag.LackRefusal
 	}
 	return diag.LackAnswer
 }

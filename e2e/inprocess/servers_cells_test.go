@@ -146,10 +146,10 @@ var (
 		diag.ReasonControlPlaneUnreachable, "did not ask for the node's certificate in its handshake, and the profile names")
 	staleBundle = blames(diag.HopNodeRuntimeAPI, diag.SigAPITLSFailed, byPKI, diag.ReasonServerTLSUntrusted,
 		"does not trust .* tls_unknown_ca")
-	ownRule = blames(diag.HopNodeRecoveryStatus, diag.SigAuthFailed, "edge and route profile, PKI, node enrollment",
-		diag.ReasonIdentityRejectedRecoverable, "nothing of the platform, so whether the platform denies")
-	ruleWithCode = blames(diag.HopNodeRecoveryStatus, diag.SigAuthFailed, "edge and route profile, PKI, node enrollment",
-		diag.ReasonIdentityRejectedRecoverable, "the code forbidden, which is not known to be the platform's")
+	ownRule = blames(diag.HopNodeRecoveryStatus, diag.SigAPIUnreachable, byEdge+", control plane API",
+		diag.ReasonControlPlaneUnreachable, "nothing of the platform, and the terminal gateway accepts the same certificate")
+	ruleWithCode = blames(diag.HopNodeRecoveryStatus, diag.SigAPIUnreachable, byEdge+", control plane API",
+		diag.ReasonControlPlaneUnreachable, "the code forbidden, which is not known to be the platform's, and the terminal")
 	noUpgrade = blames(diag.HopBrowserTerminalWS, diag.SigUpgradeFailed, byGateway, diag.ReasonTerminalGatewayDown,
 		"HTTP 426")
 	noChoice = blames(diag.HopBrowserTerminalWS, diag.SigUpgradeFailed, byGateway, diag.ReasonTerminalGatewayDown,
@@ -208,8 +208,8 @@ var legs = [...]leg{
 		broken:    behindEdge,
 		own503:    route(`does not work: .* \(HTTP 503\)`),
 		throttled: undecided("operator access, edge and route profile"),
-		page: blames(diag.HopBrowserTerminalWS, diag.SigUpgradeFailed, byGateway, diag.ReasonTerminalGatewayDown,
-			"HTTP 200"),
+		page: blames(diag.HopBrowserTerminalWS, diag.SigUpgradeFailed, byEdge+", terminal gateway",
+			diag.ReasonTerminalGatewayDown, "HTTP 200"),
 		login: undecided(byOperator),
 		moved: route("HTTP 302 to moved.invalid/elsewhere"),
 		http2: route("ALPN"),

@@ -164,7 +164,7 @@ func TestOddIngresses(t *testing.T) {
 		switch name {
 		case "alert 48": // unknown_ca, which the terminal gateway sends as well
 			want = diag.SigIngressCADrift
-		case "400", "401", "403 in HTTP/1.0", "alert 42", "alert 43", "alert 44", "alert 45", "alert 46", "alert 49",
+		case "alert 42", "alert 43", "alert 44", "alert 45", "alert 46", "alert 49",
 			"alert 116":
 			want = diag.SigAuthFailed
 		}
