@@ -34,12 +34,12 @@ var hopRows = [...]HopRow{
 	{
 		ID: HopAllocationBinding, Title: "allocation is active on this node", Layer: LayerManagement, Allocation: true,
 		About:   "A pass means: the platform says that the allocation is active and on this node. An answer that names no node is `inconclusive`.",
-		Signals: []Signal{SigAllocationNotActive, SigAllocationNodeMismatch, SigAllocationUnknown, SigNetworkUnstable},
+		Signals: []Signal{SigAllocationNotActive, SigAllocationNodeMismatch, SigAllocationUnknown, SigNetworkUnstable, SigControlPlaneUnreachable},
 	},
 	{
 		ID: HopNodeHeartbeat, Title: "node heartbeat is current", Layer: LayerManagement,
 		About:   "A pass means: the last heartbeat that the platform took in is younger than `node.heartbeat_stale_after_seconds`, by the platform's own clock. A platform that gives no time of it (`node.last_heartbeat_at`) is judged by its last contact of any kind, and the text notes it. A platform's own checklist that contradicts this is a warning that has both. A stale heartbeat is not evidence about the workload.",
-		Signals: []Signal{SigHeartbeatStale, SigNodeUnknown, SigNetworkUnstable},
+		Signals: []Signal{SigHeartbeatStale, SigNodeUnknown, SigNetworkUnstable, SigControlPlaneUnreachable},
 	},
 	{
 		ID: HopNodeOpsAccess, Title: "operator logs in to the node", Layer: LayerManagement,
@@ -54,52 +54,52 @@ var hopRows = [...]HopRow{
 	{
 		ID: HopNodeRuntimeAPI, Title: "node reaches its runtime API", Layer: LayerManagement,
 		About:   "A pass means: from the node, the API of the running agent's own environment was looked up, connected and verified with the agent's own bundle, and answered. No client certificate is sent, so the answer identifies the listener: the 400 of a node ingress is a pass.",
-		Signals: []Signal{SigAPIUnreachable, SigAPITLSFailed, SigAgentConfined, SigNodeExhausted, SigEdgeRateLimited, SigProfileMismatch, SigNetworkUnstable},
+		Signals: []Signal{SigAPIUnreachable, SigAPITLSFailed, SigAgentConfined, SigNodeExhausted, SigEdgeRateLimited, SigProfileMismatch, SigNetworkUnstable, SigControlPlaneUnreachable},
 	},
 	{
 		ID: HopNodeRecoveryStatus, Title: "node identity is accepted", Layer: LayerManagement,
 		About:   "A pass means: certificate and key on the node are a pair, in date and bound to this node, the running agent uses the endpoints of the profile, and a real task wait with that certificate was accepted. The wait is a peek: it claims nothing and counts as no contact. The key never leaves the node.",
-		Signals: []Signal{SigAuthFailed, SigEndpointProfileDrift, SigIdentityCloned, SigIngressCADrift, SigAPIUnreachable, SigAPITLSFailed, SigEdgeRateLimited, SigDiskFull, SigResultPostFailed, SigVersionDrift, SigHeartbeatStale, SigProfileMismatch, SigNetworkUnstable},
+		Signals: []Signal{SigAuthFailed, SigEndpointProfileDrift, SigIdentityCloned, SigIngressCADrift, SigAPIUnreachable, SigAPITLSFailed, SigEdgeRateLimited, SigDiskFull, SigResultPostFailed, SigVersionDrift, SigHeartbeatStale, SigProfileMismatch, SigNetworkUnstable, SigControlPlaneUnreachable},
 	},
 	{
 		ID: HopNodeTaskRoundtrip, Title: "node claims and answers a task", Layer: LayerManagement,
 		About:   "A pass means: a typed no-op was enqueued, claimed by the agent, and its result came back.",
-		Signals: []Signal{SigTaskClaimFailed, SigResultPostFailed, SigTaskBacklogStale},
+		Signals: []Signal{SigTaskClaimFailed, SigResultPostFailed, SigTaskBacklogStale, SigControlPlaneUnreachable},
 	},
 	{
 		ID: HopTerminalTokenMint, Title: "terminal token is minted", Layer: LayerEdge, Allocation: true, Tenants: "terminal",
 		About:   "A pass means: the API gave a terminal token and a session id for the allocation.",
-		Signals: []Signal{SigTokenMintFailed},
+		Signals: []Signal{SigTokenMintFailed, SigControlPlaneUnreachable},
 	},
 	{
 		ID: HopTerminalPublicRoute, Title: "public terminal route answers", Layer: LayerEdge, Tenants: "terminal",
 		About:   "A pass means: the gateway's health page answered 200 through the public route. The root path is not requested: a 404 may be correct there.",
-		Signals: []Signal{SigPublicRouteMissing, SigNetworkUnstable},
+		Signals: []Signal{SigPublicRouteMissing, SigNetworkUnstable, SigControlPlaneUnreachable},
 	},
 	{
 		ID: HopBrowserTerminalWS, Title: "browser terminal gets an answer", Layer: LayerEdge, Allocation: true, Tenants: "terminal", EndsSession: true,
 		About:   "A pass means: the gateway accepted the browser's WebSocket and sent a message in time: ready, or an error about the workload's user or shell. The second is a pass because the user got a message; the fault is shown at `workload_terminal_startup_failure`. A session that was cut on the browser's side fails here, whatever its shell did.",
-		Signals: []Signal{SigUpgradeFailed, SigNodeStreamTimeout, SigConnectingStuck, SigStreamCut, SigAuthFailed, SigNetworkUnstable},
+		Signals: []Signal{SigUpgradeFailed, SigNodeStreamTimeout, SigConnectingStuck, SigStreamCut, SigAuthFailed, SigNetworkUnstable, SigControlPlaneUnreachable},
 	},
 	{
 		ID: HopTerminalOpenTask, Title: "terminal.open is claimed and answered", Layer: LayerEdge, Allocation: true,
 		About:   "A pass means: this session's `terminal.open` was claimed by the agent, and its answer came. A reported failure is an answer, and passes here. A task that was claimed but not answered in time is `inconclusive`, or, if the shell computed anyway, a lost result.",
-		Signals: []Signal{SigTaskClaimFailed, SigResultPostFailed, SigNetworkUnstable},
+		Signals: []Signal{SigTaskClaimFailed, SigResultPostFailed, SigNetworkUnstable, SigControlPlaneUnreachable},
 	},
 	{
 		ID: HopNodeTerminalReachability, Title: "node reaches the terminal gateway", Layer: LayerEdge,
 		About:   "A pass means: from the node, the terminal listener of the running agent's own environment was looked up, connected, verified, and accepted the node's certificate, and it is the profile's. The upgrade is requested for a session that does not exist: the gateway's 404 proves the whole path and disturbs no session.",
-		Signals: []Signal{SigNodeStreamTimeout, SigNodeStreamMTLS, SigTerminalProfileDrift, SigAgentConfined, SigProfileMismatch, SigEdgeRateLimited, SigNetworkUnstable},
+		Signals: []Signal{SigNodeStreamTimeout, SigNodeStreamMTLS, SigTerminalProfileDrift, SigAgentConfined, SigProfileMismatch, SigEdgeRateLimited, SigNetworkUnstable, SigControlPlaneUnreachable},
 	},
 	{
 		ID: HopGatewayNodeStream, Title: "gateway sees the node's stream", Layer: LayerEdge, Allocation: true, EndsSession: true,
 		About:   "A pass means: the gateway saw the node's WebSocket for the very session that this walk opened. A successful task does not prove that. A stream that came and was cut on the node's side fails here; the agent's process is then checked again.",
-		Signals: []Signal{SigOpenWithoutStream, SigNodeStreamMTLS, SigNodeStreamTimeout, SigStreamCut},
+		Signals: []Signal{SigOpenWithoutStream, SigNodeStreamMTLS, SigNodeStreamTimeout, SigStreamCut, SigControlPlaneUnreachable},
 	},
 	{
 		ID: HopTerminalStartup, Title: "terminal startup: user, shell, PTY", Layer: LayerEdge, Allocation: true, Tenants: "terminal", EndsSession: true,
 		About:   "The name is the runbook's; the hop is terminal startup. A pass means: the allocation's user and shell exist as the agent sees them, and the shell computed a nonce in a process of its own through the browser's terminal. An echo is not a shell, and neither is one that cannot fork. Where the stream was cut the shell is `inconclusive`. With `--run-ws-smoke=false` only user and shell are checked, and the text notes it.",
-		Signals: []Signal{SigPTYFailed},
+		Signals: []Signal{SigPTYFailed, SigControlPlaneUnreachable},
 	},
 	{
 		ID: HopAppRuntimeLiveness, Title: "workload runs on the node", Layer: LayerRuntime, Allocation: true,
@@ -109,11 +109,11 @@ var hopRows = [...]HopRow{
 	{
 		ID: HopAppUserRoute, Title: "workload's product URL answers", Layer: LayerEdge, Allocation: true, Tenants: "product URL",
 		About:   "A pass means: the workload's product URL answered through the public edge without an error status. Where platform or profile declare it, a WebSocket upgrade was accepted there as well, and the workload received the headers that the edge has to inject. The step from the platform's host (`platform_ssh`) shows on which side of the proxy a fault is; without a login on that host it is skipped.",
-		Signals: []Signal{SigAppRouteFailed, SigNetworkUnstable},
+		Signals: []Signal{SigAppRouteFailed, SigNetworkUnstable, SigControlPlaneUnreachable},
 	},
 	{
 		ID: HopGPUHealth, Title: "GPUs are healthy", Layer: LayerManagement,
 		About:   "A pass means: the platform's policy calls every GPU of the node healthy, by what the node reported; the text says how many GPUs, by which policy, and how old the last sample is. A platform that judges no GPUs (404 `gpu_not_judged`, or no `node_gpu` path), a node about which nothing was ever judged and that should have no GPU, and a policy in shadow mode are `skipped`, with that reason. `UNKNOWN` is `inconclusive` (`gpu_unknown`), `DEGRADED` a warning (`gpu_degraded`). A GPU explains no failure of another hop.",
-		Signals: []Signal{SigGPUUnhealthy, SigGPUDegraded, SigGPUUnknown, SigNetworkUnstable},
+		Signals: []Signal{SigGPUUnhealthy, SigGPUDegraded, SigGPUUnknown, SigNetworkUnstable, SigControlPlaneUnreachable},
 	},
 }

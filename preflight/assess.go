@@ -89,6 +89,8 @@ func judge(h *Hop, c *Case) []diag.Finding {
 			findings[i] = *own
 		} else if out := loginNetworkFinding(f); out != nil {
 			findings[i] = *out
+		} else if f != nil && judgeGone(c, f, &findings[i]) {
+			continue
 		} else if findings[i].Status == diag.StatusWarn {
 			continue
 		} else if f.Throttled() && f.Vantage == Operator {
@@ -99,6 +101,7 @@ func judge(h *Hop, c *Case) []diag.Finding {
 		} else if f != nil {
 			findings[i].Text += strayFamily(c, f, &findings[i])
 			if findings[i].Status == diag.StatusFail {
+				findings[i].Text += answeredUntil(c, f)
 				judgeStability(c, f, &findings[i])
 			}
 		}

@@ -26,6 +26,7 @@ type Case struct {
 
 	substitutes []substitute // cache of passes
 	losses      []loss       // cache of lossFrom
+	end         platformEnd  // cache of platformGone
 
 	correlationID string              // of the walk; "" until it has ended
 	evidence      []diag.EvidenceLine // what the platform recorded under correlationID
@@ -80,7 +81,7 @@ func (c *Case) put(f *diag.Fact) {
 		c.stepFacts[i] = q
 	}
 	q.put(run{name, n, f})
-	c.losses = nil
+	c.losses, c.end = nil, platformEnd{}
 	if f.ID != id {
 		return
 	}

@@ -52,10 +52,11 @@ type Hop struct {
 	Steps    []Step
 	NotGiven func(p *profile.Profile) string // what the profile lacks for the whole hop; "": nothing
 
-	Opens     string // the vantage that a pass opens: its requests are sent behind this hop's
-	Unwatched string // the part that a watch leaves out, if it runs the rest
-	Writes    bool   // the platform's evidence is complete only when this hop is done
-	ReadModel bool   // the classifier reads its answer directly: a reason that no hop found is reported at this hop
+	Opens      string // the vantage that a pass opens: its requests are sent behind this hop's
+	Unwatched  string // the part that a watch leaves out, if it runs the rest
+	Writes     bool   // the platform's evidence is complete only when this hop is done
+	OfWorkload bool   // its requests go to the workload or its route, and to nothing of the platform
+	ReadModel  bool   // the classifier reads its answer directly: a reason that no hop found is reported at this hop
 
 	Judge    func(c *Case) []diag.Finding // the most specific finding first; none: the steps' statuses decide
 	Pass     func(c *Case) string         // the text of a pass: what was measured

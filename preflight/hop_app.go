@@ -25,7 +25,7 @@ func appRuntimeLiveness() Hop {
 	id := diag.HopAppRuntimeLiveness
 	needs, after := []diag.HopID{diag.HopNodeOpsAccess}, []string{factID(diag.HopAllocationBinding, stepAllocation)}
 	return Hop{
-		ID: id, Budget: 6 * time.Second,
+		ID: id, Budget: 6 * time.Second, OfWorkload: true,
 		Steps: []Step{
 			{
 				Name: stepUnit, From: Node, Timeout: 4 * time.Second, Needs: needs, After: after,

@@ -31,7 +31,7 @@ func appUserRoute() Hop {
 	needs := []diag.HopID{diag.HopAllocationBinding}
 	after := []string{factID(id, stepRoute)}
 	return Hop{
-		ID: id, Budget: 7 * time.Second,
+		ID: id, Budget: 7 * time.Second, OfWorkload: true,
 		ExplainedBy: []diag.HopID{diag.HopAppRuntimeLiveness},
 		Silence:     &Silence{diag.SigAppRouteFailed, "", "the product URL did not answer in time"},
 		Steps: []Step{

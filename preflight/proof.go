@@ -81,7 +81,7 @@ func pairsOf(c *Case, step string) []pair {
 // was answered only sometimes proves only that. few: the only obstacle is too few repeats.
 func prove(c *Case, signal diag.Signal, failing string) (proof *diag.Proof, why string, few bool) {
 	main := c.fact(failing)
-	if main == nil {
+	if end := platformGone(c); main == nil || (end.gone && unansweredAfter(main, end.last-endSlack)) {
 		return nil, "", false
 	}
 	if u := ownRuns(c, failing); u.unstable() && signal == diag.SigNetworkUnstable {

@@ -173,7 +173,13 @@ func (n *Node) ask(ctx context.Context, l *link, req diag.Request) diag.Fact {
 		}
 	}
 	sent := l.sentAfter(began)
-	f.OffsetMS = max(0, sent.Sub(n.start()).Milliseconds())
+	measured := sent
+	if answered { // the helper may have started long after the request was sent
+		if at := received.Add(-time.Duration(f.DurationMS) * time.Millisecond); at.After(sent) {
+			measured = at
+		}
+	}
+	f.OffsetMS = max(0, measured.Sub(n.start()).Milliseconds())
 	if f.Clock != nil && !f.Clock.Now.IsZero() {
 		s := sample(f.Clock.Now.Time, sent, received)
 		offset, uncertain := s.millis()

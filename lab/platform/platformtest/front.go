@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -44,9 +43,10 @@ type Front struct {
 }
 
 // newFront starts a front; with a clientCA it is a node ingress that trusts it.
-func newFront(tb testing.TB, ca authority, backend string, clientCA []byte) *Front {
+func (p *Platform) newFront(name, backend string, clientCA []byte) *Front {
+	tb := p.tb
 	tb.Helper()
-	pair, cert := serverPair(tb, ca, "gpuaas test front")
+	pair, cert := serverPair(tb, p.ca, "gpuaas test front")
 	f := &Front{certPEM: cert, proxy: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: backend})}
 	// The platform closes an idle connection after a minute; a POST on a connection that closes at that moment
 	// would get a 502.
@@ -64,7 +64,7 @@ func newFront(tb testing.TB, ca authority, backend string, clientCA []byte) *Fro
 		cfg.ClientCAs = f.trust                // only named to the client
 	}
 	s := httptest.NewUnstartedServer(f)
-	s.TLS = cfg
+	s.TLS, s.Listener = cfg, p.haltable(name, s.Listener)
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.StartTLS()
 	f.URL = s.URL

@@ -83,6 +83,7 @@ type Platform struct {
 	nodeCA authority
 	client *http.Client
 	tokens map[string]diag.Secret
+	halts  map[string]*haltable // by the listener's name
 	stop   func() error
 }
 
@@ -90,7 +91,8 @@ type Platform struct {
 func StartPlatform(tb testing.TB, o Options) *Platform {
 	tb.Helper()
 	p := &Platform{tb: tb, dir: tb.TempDir(), ca: newAuthority(tb, "gpuaas test servers"),
-		nodeCA: newAuthority(tb, "gpuaas test nodes"), tokens: map[string]diag.Secret{}}
+		nodeCA: newAuthority(tb, "gpuaas test nodes"), tokens: map[string]diag.Secret{},
+		halts: map[string]*haltable{}}
 	p.CAPEM, p.CAFile = string(p.ca.pem), p.write("server-ca.pem", p.ca.pem)
 	p.SigningCAFile = p.write("signing-ca.pem", p.nodeCA.pem)
 	p.OperatorToken = randomToken()
@@ -98,12 +100,12 @@ func StartPlatform(tb testing.TB, o Options) *Platform {
 	p.client = p.newClient(nil)
 
 	listeners := map[string]net.Listener{}
-	for _, name := range []string{"api", "node_api", "gateway", "node_terminal"} {
-		listeners[name] = listen(tb)
+	for _, name := range []string{AtAPI, AtNodeAPI, AtGateway, AtNodeTerminal} {
+		listeners[name] = p.haltable(name, listen(tb))
 	}
-	p.APIEdge = newFront(tb, p.ca, listeners["api"].Addr().String(), nil)
-	p.TerminalEdge = newFront(tb, p.ca, listeners["gateway"].Addr().String(), nil)
-	p.Ingress = newFront(tb, p.ca, listeners["node_api"].Addr().String(), p.nodeCA.pem)
+	p.APIEdge = p.newFront(AtAPIEdge, listeners["api"].Addr().String(), nil)
+	p.TerminalEdge = p.newFront(AtTerminalEdge, listeners["gateway"].Addr().String(), nil)
+	p.Ingress = p.newFront(AtIngress, listeners["node_api"].Addr().String(), p.nodeCA.pem)
 	p.Ingress.secret = randomToken()
 	for name, url := range map[string]*string{"api": &p.APIListener, "gateway": &p.GatewayListener,
 		"node_api": &p.NodeAPIListener} {
@@ -114,7 +116,7 @@ func StartPlatform(tb testing.TB, o Options) *Platform {
 
 	if o.Workload != "" {
 		backend, _, _ := strings.Cut(o.Workload, "/")
-		p.AppEdge = newFront(tb, p.ca, backend[strings.Index(backend, "@")+1:], nil)
+		p.AppEdge = p.newFront(AtAppEdge, backend[strings.Index(backend, "@")+1:], nil)
 	}
 	cfg := p.config(o)
 	log := slog.New(slog.DiscardHandler)
