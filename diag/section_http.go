@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // HTTPFacts is the last HTTP exchange of a probe. The body is not kept, only the requested fields.
@@ -59,6 +60,20 @@ func (h *HTTPFacts) Properties(*Fact) []Property {
 		}
 	}
 	return properties
+}
+
+// Codes of error frames and close reasons about the workload's user, shell or PTY, as in package wire; see ShellCode.
+const (
+	CodeUserMissing  = "user_missing"
+	CodeShellMissing = "user_shell_missing"
+	CodeUserRefused  = "user_refused"
+	CodePTYFailed    = "pty_failed"
+	CodePTYExited    = "pty_exited" // the shell started, and ended before the terminal was open
+)
+
+// ShellCode reports whether a code is about the workload's user, shell or PTY, also one of a newer agent.
+func ShellCode(code string) bool {
+	return strings.HasPrefix(code, "pty_") || strings.HasPrefix(code, "user_")
 }
 
 // WSFacts is one WebSocket connection and, for OpSession, what was received on it.

@@ -36,7 +36,7 @@ const agentStopping = "agent_stopping"
 // by a failure of the shell whose cause is a cancellation.
 func stoppedOpening(w *diag.WSFacts) bool {
 	return w.FrameCode == agentStopping || w.CloseReason == agentStopping ||
-		(isShellError(w.FrameCode) && strings.HasSuffix(w.FrameMessage, "context canceled"))
+		(diag.ShellCode(w.FrameCode) && strings.HasSuffix(w.FrameMessage, "context canceled"))
 }
 
 // stopText quotes what came of an agent that was stopping.
@@ -122,7 +122,7 @@ func streamCut(c *Case) cutVerdict {
 	case stoppedOpening(w), reason == agentStopping:
 		return cutVerdict{at: cutByAgent, direct: true,
 			text: "the agent was stopping, and ended the session: " + stopText(w)}
-	case browserNeverReachedGateway(c), isShellError(w.FrameCode), isShellError(w.CloseReason), w.ExitCode != nil:
+	case browserNeverReachedGateway(c), diag.ShellCode(w.FrameCode), diag.ShellCode(w.CloseReason), w.ExitCode != nil:
 		return cutVerdict{}
 	case w.FrameCode == nodeLeft, w.CloseReason == nodeLeft, reason == nodeLeft:
 		return cutAtNode(c, f)
@@ -135,7 +135,7 @@ func streamCut(c *Case) cutVerdict {
 				"gateway over the connected stream: data from the node is lost on the path" + nodeSilent(c)}
 	case w.PingLost && w.Ended == "":
 		return silentFront(c, w)
-	case w.FrameCode != "", w.CloseReason == streamLate, reason == shellExit, isShellError(reason):
+	case w.FrameCode != "", w.CloseReason == streamLate, reason == shellExit, diag.ShellCode(reason):
 		return cutVerdict{} // a side reported why
 	case w.Ended != "", w.CloseCode != 0:
 		return cutOff(c, f, reason)

@@ -46,7 +46,7 @@ func agentAfterStep() Step {
 // shellFailed reports whether the agent reported a failure of the user or the shell, or the shell's end.
 func shellFailed(c *Case) bool {
 	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
-	return f != nil && f.WS != nil && !f.Passed() && (isShellError(f.WS.FrameCode) || f.WS.ExitCode != nil)
+	return f != nil && f.WS != nil && !f.Passed() && (diag.ShellCode(f.WS.FrameCode) || f.WS.ExitCode != nil)
 }
 
 // agentGone describes how the agent's process ended during the session; "" if it did not, or if that is not known.

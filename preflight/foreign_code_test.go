@@ -199,3 +199,14 @@ func TestDenialsOfTheContract(t *testing.T) {
 		}
 	}
 }
+
+// TestShellCodesOfTheContract: the agent's codes about user, shell and PTY are those that the judges know.
+func TestShellCodesOfTheContract(t *testing.T) {
+	for here, there := range map[string]string{diag.CodeUserMissing: wire.CodeUserMissing,
+		diag.CodeShellMissing: wire.CodeShellMissing, diag.CodeUserRefused: wire.CodeUserRefused,
+		diag.CodePTYFailed: wire.CodePTYFailed, diag.CodePTYExited: wire.CodePTYExited} {
+		if here != there || !diag.ShellCode(there) {
+			t.Errorf("%s here, %s in package wire", here, there)
+		}
+	}
+}

@@ -107,16 +107,11 @@ func whenAccepted(c *Case) string {
 	return "needs an accepted browser session"
 }
 
-// isShellError reports whether an error frame is about the workload's user, shell or PTY, so that this hop passes.
-func isShellError(code string) bool {
-	return strings.HasPrefix(code, "pty_") || strings.HasPrefix(code, "user_")
-}
-
 // gotShellState reports whether the browser received its terminal's state: ready, data, or an error of its shell. The
 // shell's hop judges later failures.
 func gotShellState(f *diag.Fact) bool {
 	return upgraded(f) &&
-		(f.WS.FirstFrame == "ready" || f.WS.FirstFrame == "data" || isShellError(f.WS.FrameCode))
+		(f.WS.FirstFrame == "ready" || f.WS.FirstFrame == "data" || diag.ShellCode(f.WS.FrameCode))
 }
 
 func judgeSession(c *Case) []diag.Finding {

@@ -79,9 +79,6 @@ func userText(f *diag.Fact) string {
 	return fmt.Sprintf("the shell %s of the allocation's user %s cannot be used", shell, f.Request.Target)
 }
 
-// shellExited is the agent's code for a shell that started, and ended before the terminal was open.
-const shellExited = "pty_exited"
-
 // judgeShell judges the shell in the session that the browser's hop opened.
 func judgeShell(c *Case) []diag.Finding {
 	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
@@ -99,9 +96,9 @@ func judgeShell(c *Case) []diag.Finding {
 	case shellFailed(c) && agentGone(c) != "": // its programs and the shell may have been killed with it
 		return []diag.Finding{walkAgain(f, fmt.Sprintf("%s, so its report about the shell is no evidence (%s): walk again",
 			agentGone(c), saw(f)))}
-	case isShellError(f.WS.FrameCode):
+	case diag.ShellCode(f.WS.FrameCode):
 		what := "the agent could not start the terminal"
-		if f.WS.FrameCode == shellExited {
+		if f.WS.FrameCode == diag.CodePTYExited {
 			what = "the shell started, and ended before the terminal was open"
 		}
 		out := fail(diag.SigPTYFailed, f, "%s: %s %s", what, f.WS.FrameCode, f.WS.FrameMessage)

@@ -277,7 +277,7 @@ func shellWord(c *Case, f *diag.Fact) (*diag.Fact, string) {
 		return nil, ""
 	}
 	switch f.WS.FrameCode {
-	case "user_missing", "user_shell_missing", "user_refused", "pty_failed", "pty_exited":
+	case diag.CodeUserMissing, diag.CodeShellMissing, diag.CodeUserRefused, diag.CodePTYFailed, diag.CodePTYExited:
 		return f, fmt.Sprintf("the agent answers %s: %s", f.WS.FrameCode, f.WS.FrameMessage)
 	}
 	return nil, ""

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -149,11 +148,11 @@ func (s stream) Close() error {
 // the same on every leg; any other code is kept as evidence with ws_closed.
 func codeWord(code string) (phase string, word diag.Failure) {
 	switch {
-	case code == "user_missing":
+	case code == diag.CodeUserMissing:
 		return phasePTY, diag.UserMissing
-	case code == "user_shell_missing":
+	case code == diag.CodeShellMissing:
 		return phasePTY, diag.ShellMissing
-	case strings.HasPrefix(code, "pty_"), strings.HasPrefix(code, "user_"):
+	case diag.ShellCode(code):
 		return phasePTY, diag.PTYFailed
 	}
 	return phaseWS, diag.WSClosed
