@@ -3,6 +3,7 @@ package preflight
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -168,13 +169,23 @@ func cutOff(c *Case, f *diag.Fact, reason string) cutVerdict {
 func silentFront(c *Case, w *diag.WSFacts) cutVerdict {
 	k := cutVerdict{at: cutSomewhere, text: fmt.Sprintf(
 		"the accepted session has been silent for %d ms, and no ping over it is answered", w.QuietMS)}
-	row := c.Fact(diag.HopTerminalOpenTask, stepSessionRow)
+	row, after := c.Fact(diag.HopTerminalOpenTask, stepSessionRow), c.Fact(diag.HopGatewayNodeStream, stepGateway)
 	switch reason := sessionField(c, "session.close_reason"); {
 	case status(row) != 200:
 		k.text += "; the session's row could not be read"
 	case unasked(row, "session.close_reason"):
-	case reason == "", reason == browserLeft: // the gateway works, and did not end the session
+	case reason == browserLeft: // the gateway works, and did not end the session
 		k.at, k.direct = cutFront, true
+	case reason == "" && after != nil && platformAnswered(after):
+		k.at, k.direct = cutFront, true
+		k.text += "; the gateway answers another request of the node meanwhile"
+	case reason == "" && !slices.Contains(c.planned(diag.HopGatewayNodeStream).Steps, stepGateway): // an older report
+		k.at, k.direct = cutFront, true
+	case reason == "":
+		k.text += "; the gateway's row has the session still open"
+		if after != nil && gotNoAnswer(after) {
+			k.text += fmt.Sprintf(", and %s does not answer the node either: %s", where(after), saw(after))
+		}
 	default:
 		k.at, k.direct = cutFront, true
 		k.text += fmt.Sprintf("; the gateway's row ended it by %s, which did not come through", reason)

@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 const (
 	stepAgent      = "agent"
+	stepGateway    = "gateway"
 	stepAgentAfter = "agent_after"
 )
 
@@ -27,6 +29,21 @@ func agentStep() Step {
 		},
 		Ask: func(e *Env, _ *Case) diag.Request { return diag.Request{Op: diag.OpUnit, Target: e.Profile.Agent.Unit} },
 	}
+}
+
+// gatewayStep asks the gateway from the node if the session fell silent, and its row does not say why: only an answer
+// then shows that the gateway itself works.
+func gatewayStep() Step {
+	s := agentStep()
+	s.Name, s.Fields, s.Paths, s.Ask = stepGateway, nil, []string{profile.PathNodeTerminal}, askUnknownSession
+	s.Unless = func(c *Case) string {
+		f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
+		if upgraded(f) && f.WS.PingLost && f.WS.Ended == "" && sessionField(c, "session.close_reason") == "" {
+			return ""
+		}
+		return "the session did not fall silent, or its row has the reason"
+	}
+	return s
 }
 
 // agentAfterStep reads the agent's unit again if the agent reports a failure of the shell: a restart kills the programs

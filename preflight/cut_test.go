@@ -114,6 +114,16 @@ func TestCuts(t *testing.T) {
 		},
 		"front swallows": {cutWorld(silent, map[string]string{"session.closed_at": ""}), diag.HopBrowserTerminalWS,
 			"edge and route profile", "no ping over it is answered"},
+		"gateway frozen": {
+			cutWorld(silent, map[string]string{"session.closed_at": ""}, func(a answers) {
+				a["gateway_node_stream/gateway"] = failWith(diag.HTTPTimeout, "ws")
+			}), diag.HopBrowserTerminalWS, "terminal gateway, edge", "does not answer the node either",
+		},
+		"front swallows, and nothing was asked after it": {
+			cutWorld(silent, map[string]string{"session.closed_at": ""}, func(a answers) {
+				a["gateway_node_stream/gateway"] = failWith(diag.Cancelled, "")
+			}), diag.HopBrowserTerminalWS, "terminal gateway, edge", "still open",
+		},
 		"front swallows, row fails": {cutWorld(silent, nil, unread), diag.HopBrowserTerminalWS, "terminal gateway, edge",
 			"could not be read"},
 		"node's side breaks": {cutWorld(closed, node("1006", "its connection was reset")), diag.HopGatewayNodeStream,

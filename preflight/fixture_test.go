@@ -106,9 +106,11 @@ func healthy(req diag.Request) diag.Fact {
 			"session.pty_ready_at": stamp(15 * time.Millisecond), "session.task_status": "completed",
 			"session.task_queued_at": stamp(0), "session.task_claimed_at": stamp(2 * time.Millisecond),
 		})
-	case diag.HopGatewayNodeStream:
-		healthyHost(&f, stepProcess)
-	case diag.HopNodeTerminalReachability:
+	case diag.HopGatewayNodeStream, diag.HopNodeTerminalReachability:
+		if step == stepAgent {
+			healthyHost(&f, stepProcess)
+			return f
+		}
 		f.Target = "https://term.test:18443/internal/v1/terminal/preflight-nobody"
 		f.Failure, f.Phase = diag.WSUpgradeRejected, "ws"
 		ok(404, map[string]string{"error.code": "session_not_found"})

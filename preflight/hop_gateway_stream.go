@@ -16,7 +16,7 @@ func gatewayNodeStream() Hop {
 		ID: id, Behind: platformReads(), Budget: 5 * time.Second,
 		Recorded:    errorsOfStream(diag.SigOpenWithoutStream, diag.SigNodeStreamMTLS),
 		ExplainedBy: []diag.HopID{diag.HopTerminalOpenTask, diag.HopNodeTerminalReachability},
-		Steps:       []Step{streamStep(), agentStep()},
+		Steps:       []Step{streamStep(), agentStep(), gatewayStep()},
 		Judge: func(c *Case) []diag.Finding {
 			f := c.Fact(row, stepSessionRow)
 			switch {

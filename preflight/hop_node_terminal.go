@@ -37,10 +37,7 @@ func nodeTerminalReachability() Hop {
 			Excused: func(c *Case, f *diag.Fact) bool {
 				return (sessionNotFound(f) || unnamed404(f) || refusedUnknownSession(c, f)) && !streamsElsewhere(c, f)
 			},
-			Ask: func(e *Env, _ *Case) diag.Request {
-				return e.asAgent(diag.OpWS, "GPUAAS_TERMINAL_API_URL", profile.PathNodeTerminal,
-					map[string]string{"session_id": unknownSessionID})
-			},
+			Ask: askUnknownSession,
 		}},
 		Judge: judgeNodeTerminal,
 		Pass: func(c *Case) string {
@@ -56,6 +53,12 @@ func nodeTerminalReachability() Hop {
 			return append(counters, e.profileURL(failing, e.Profile.NodeTerminalURL, profile.PathNodeTerminal, vars)...)
 		},
 	}
+}
+
+// askUnknownSession asks the terminal listener of the running agent for a session that no gateway has.
+func askUnknownSession(e *Env, _ *Case) diag.Request {
+	return e.asAgent(diag.OpWS, "GPUAAS_TERMINAL_API_URL", profile.PathNodeTerminal,
+		map[string]string{"session_id": unknownSessionID})
 }
 
 func answered(f *diag.Fact) string {

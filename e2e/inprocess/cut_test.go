@@ -18,6 +18,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
@@ -213,6 +214,11 @@ func TestCutInFront(t *testing.T) {
 			"no ping over it is answered"),
 		front("deaf under a late shell", &relay{age: time.Second, how: deaf}, late, "no ping over it is answered"),
 	}
+	cases = append(cases, cutCase{name: "gateway frozen", profile: lazy, during: func(_ *testing.T, w *world) {
+		time.Sleep(time.Second)
+		w.platform.Freeze(platformtest.AtGateway, platformtest.AtNodeTerminal)
+	}, hop: diag.HopBrowserTerminalWS, signal: diag.SigStreamCut, owner: bothOwners,
+		says: []string{"no ping over it is answered", "does not answer the node either"}, step: "which of them ended it"})
 	for _, n := range []int{300, 400} {
 		for how, name := range map[cutting]string{fin: "end", rst: "reset", hole: "hole", deaf: "deaf"} {
 			cases = append(cases, front(fmt.Sprintf("%s after %d bytes", name, n), &relay{bytes: n, how: how}, lazy))
