@@ -745,13 +745,15 @@ var signalRows = [...]SignalRow{
 		BySide: []SideOwners{
 			{SideNetwork, Owners{"environment networking", "operator access"}},
 			{SideNode, Owners{"app runtime"}},
+			{SideNodeWay, Owners{"environment networking", "app runtime"}},
 		},
 		Recovery: []Step{
 			{Text: "find the link that drops large packets (ping with the don't-fragment bit and growing sizes, from both ends), and repair its MTU or let ICMP \"packet too big\" through", Side: SideNetwork},
 			{Text: "try the product URL", Commands: []string{"curl -sS -m 5 -i {app_url}"}},
 			{Text: "see which program holds the workload's port on the node", Commands: []string{"{exec} ss -ltnp"}, Side: SideNode},
 			{Text: "end it if it is not part of the workload, and restart the workload through the app runtime", Side: SideNode},
-			{Text: "repair the proxy's rule for this workload; the node needs no recovery", Except: []string{"node"}},
+			{Text: "repair the proxy's rule for this workload; the node needs no recovery", Except: []string{"node", "node_way"}},
+			{Text: "look for what drops or refuses the platform's connections to the workload's port: a packet filter on the node or on the way, a route, or a workload that listens only at 127.0.0.1", Side: SideNodeWay},
 			{Text: "see what the platform recorded of the workload", Commands: []string{"gpuaasctl diag timeline {target} --allocation-id {allocation_id}"}},
 		},
 		Proof: RepairProof{Hops: []HopID{HopAppUserRoute}, Allocation: true},

@@ -77,7 +77,7 @@ const (
 	SideOperator Side = "operator"      // the operator's own network, login or permissions
 	SidePlatform Side = "control_plane" // the control plane, or the edge in front of it
 	SideEdge     Side = "edge"          // in front of a listener of the platform that works itself
-	SideNodeWay  Side = "node_way"      // between the terminal gateway and the node
+	SideNodeWay  Side = "node_way"      // between the platform (its terminal gateway, its app proxy) and the node
 	SideAgent    Side = "agent"         // the node's agent
 	SideNode     Side = "node"          // the node's machine, beside its agent: its resolver, another program
 	SideNetwork  Side = "network"       // between the vantage and a server that answers it
