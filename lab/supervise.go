@@ -131,7 +131,6 @@ func Spawn(stateDir, name string) error {
 	return unix.Exec(path, nspawnArgv(m, l.place(m).root()), env)
 }
 
-// defaultPath is the PATH of commands that run on machines.
 // openMachine is a machine of the lab whose state is in a folder.
 func openMachine(stateDir, name string) (*Lab, Machine, error) {
 	l, err := Open(Options{StateDir: stateDir})
@@ -142,6 +141,7 @@ func openMachine(stateDir, name string) (*Lab, Machine, error) {
 	return l, m, err
 }
 
+// defaultPath is the PATH of commands that run on machines.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // nspawnArgv returns the machine's command line. Its systemd may load BPF programs, without which IPAddressDeny

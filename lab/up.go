@@ -116,7 +116,6 @@ func noOtherLab() error {
 			"`lab up`, or, if that folder is lost, `ip link delete %s; ip netns delete %s`", hostLink, netnsName)
 }
 
-// newID returns 8 random hex digits.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
