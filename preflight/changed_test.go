@@ -137,10 +137,14 @@ func TestNodeIsReadAgain(t *testing.T) {
 			diag.OutcomeInconclusive, diag.ReasonNone},
 		"it does not": {answers{readModelFact: old, task: nobodyClaims, process: inactive},
 			diag.OutcomeFail, diag.ReasonAgentDown},
-		"it stops before its no-op, or beside it": {answers{process: inactive}, diag.OutcomeInconclusive, diag.ReasonNone},
-		"it stops after its no-op":                {answers{process: allOf(inactive, later)}, diag.OutcomeFail, diag.ReasonAgentDown},
-		"it is frozen beside its no-op":           {answers{process: frozen}, diag.OutcomeWarn, diag.ReasonNone},
-		"it is frozen after its no-op":            {answers{process: allOf(frozen, later)}, diag.OutcomeFail, diag.ReasonAgentDown},
+		"it stops beside its no-op": {answers{process: inactive},
+			diag.OutcomeInconclusive, diag.ReasonNone},
+		"it stops after its no-op": {answers{process: allOf(inactive, later)},
+			diag.OutcomeFail, diag.ReasonAgentDown},
+		"it is frozen beside its no-op": {answers{process: frozen},
+			diag.OutcomeWarn, diag.ReasonNone},
+		"it is frozen after its no-op": {answers{process: allOf(frozen, later)},
+			diag.OutcomeFail, diag.ReasonAgentDown},
 	} {
 		r := walkWith(t, c.answers)
 		if r.Verdict.Outcome != c.outcome || r.Classification.Reason != c.reason {

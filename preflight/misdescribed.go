@@ -23,7 +23,8 @@ func profileMismatch(c *Case) (why string, whole bool) {
 	}
 	unit, reach := c.Fact(diag.HopNodeReadiness, stepProcess), c.Fact(diag.HopNodeRuntimeAPI, stepReach)
 	noUnit := unit != nil && unit.Failure == diag.UnitMissing
-	noFiles := id != nil && id.Failure == diag.FileMissing && !onlyAgentSees(c, id) &&
+	// An agent that works has its files elsewhere; for any other, they may be hidden by its mounts.
+	noFiles := id != nil && id.Failure == diag.FileMissing && (agentAnswered(c) != "" || !onlyAgentSees(c, id)) &&
 		(reach == nil || reach.Failure == diag.FileMissing || inPhase(reach, "env"))
 	if !noUnit && !noFiles {
 		return "", false
