@@ -72,7 +72,7 @@ func Classify(e Evidence) Classification {
 	if n := v.record.refused; c.Reason == ReasonNodeAgentUnreachable && n != nil {
 		late, _ := LookupSignal(SigHeartbeatStale)
 		c.Owners = late.OwnersOn(SidePlatform)
-		if NotPassedOn(n.Code) != "" {
+		if n.ByEdge() {
 			c.Owners = late.OwnersOn(SideEdge)
 		}
 	}

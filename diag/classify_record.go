@@ -83,6 +83,10 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 			continue
 		}
 		newest = append(newest, loop{code, n.About})
+		only := e.onlyHeartbeat(n, code)
+		if only && code != ReasonEdgeRateLimited {
+			code = ReasonNodeAgentUnreachable
+		}
 		why := outdated(entries, i, code, boot, points, accepted)
 		if hop := refutes(n, code); why.words == "" && hop != "" && passes(e.Probes, hop) {
 			why = past{wroteIt, n, ", and " + string(hop) + " passes", nil}
@@ -96,13 +100,8 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 			}
 			continue
 		}
-		if e.onlyHeartbeat(n, code) {
-			if n.Status != 0 {
-				r.refused = cmp.Or(r.refused, n)
-			}
-			if code == ReasonControlPlaneUnreachable {
-				code = ReasonNodeAgentUnreachable
-			}
+		if only && n.Status != 0 {
+			r.refused = cmp.Or(r.refused, n)
 		}
 		r.now = append(r.now, present{code, entryLine(n)})
 		r.gone = r.gone || n.Reason == RecRecoveryTokenMissing || n.Reason == RecRecoveryTokenExpired
@@ -144,16 +143,18 @@ func refutes(n *RecordEntry, code ReasonCode) HopID {
 	return ""
 }
 
-// onlyHeartbeat reports whether an entry about a control plane that is unreachable or limits requests concerns
-// heartbeats alone: this walk's task wait, or the time of the agent's last contact, proves that others arrive. For a
-// failed connection both must, since the walk may get through where the agent does not.
+// onlyHeartbeat reports whether an entry about a control plane that is unreachable, limits requests or denies the node
+// concerns heartbeats alone: this walk's task wait, or the time of the agent's last contact, proves that others arrive.
+// For a failed connection and a denial both must, since the walk may get through where the agent does not.
 func (e *Evidence) onlyHeartbeat(n *RecordEntry, code ReasonCode) bool {
-	if (code != ReasonControlPlaneUnreachable && code != ReasonEdgeRateLimited) || n.About != "heartbeat" {
+	denied := n.Status == 401 || n.Status == 403
+	if n.About != "heartbeat" || code == ReasonClonedIdentity ||
+		(code != ReasonControlPlaneUnreachable && code != ReasonEdgeRateLimited && !denied) {
 		return false
 	}
 	wait, measured := worst(e.Points, PointWait)
 	served := measured && wait.Status == MarkPass
-	return (served || !measured) && e.heardLately() && (served || n.Status != 0)
+	return (served || !measured) && e.heardLately() && (served || (n.Status != 0 && !denied))
 }
 
 // RefusedHeartbeat returns the entry of the node's record that shows that the platform answers its heartbeats with an

@@ -348,9 +348,9 @@ var reasonRows = [...]Reason{
 		Code: ReasonNodeAgentUnreachable, Severity: P1, State: UserTemporary, Layer: LayerManagement,
 		Detect: 5 * time.Minute, Repair: time.Hour,
 		Owners:     Owners{"node runtime", "provider network"},
-		Title:      Text{{{Says: "The platform refuses the node's heartbeats, but receives its other requests", Needs: []Need{{"heartbeat_answer", MarkFail}}}, {Says: "The agent reaches the platform, but its heartbeats do not arrive", Needs: []Need{{"last_contact", MarkPass}, {"heartbeat_current", MarkFail}}}, {Says: "The platform has no contact with the agent; the cause is unknown", Needs: []Need{{"heartbeat_current", MarkFail}}}, {Says: "The agent does not do what the platform asks; the cause is unknown"}}},
+		Title:      Text{{{Says: "The node's heartbeats are refused, but the platform receives its other requests", Needs: []Need{{"heartbeat_answer", MarkFail}}}, {Says: "The agent reaches the platform, but its heartbeats do not arrive", Needs: []Need{{"last_contact", MarkPass}, {"heartbeat_current", MarkFail}}}, {Says: "The platform has no contact with the agent; the cause is unknown", Needs: []Need{{"heartbeat_current", MarkFail}}}, {Says: "The agent does not do what the platform asks; the cause is unknown"}}},
 		UserText:   Text{{{Says: "Temporarily disconnected", Needs: []Need{{"last_contact", MarkFail}}}, {Says: "Temporarily disconnected", Needs: []Need{{"node_readiness", MarkFail}}}, {Says: "Management of the node is interrupted"}}},
-		NextAction: Text{{{Says: "repair what answers the heartbeats in the control plane; the agent sends them, so restarting it does not help", Needs: []Need{{"heartbeat_answer", MarkFail}}}, {Says: "collect the host's diagnostic record"}}},
+		NextAction: Text{{{Says: "repair what answers the heartbeats; the agent sends them, so restarting it does not help", Needs: []Need{{"heartbeat_answer", MarkFail}}}, {Says: "collect the host's diagnostic record"}}},
 		With:       []HopID{HopNodeHeartbeat, HopNodeOpsAccess, HopNodeRecoveryStatus, HopNodeTaskRoundtrip, HopTerminalOpenTask},
 	},
 	{

@@ -103,6 +103,8 @@ func judge(h *Hop, c *Case) []diag.Finding {
 			if findings[i].Status == diag.StatusFail {
 				findings[i].Text += answeredUntil(c, f)
 				judgeStability(c, f, &findings[i])
+			} else if u := ownRuns(c, f.ID); refusesCredential(f) && u.mixed() {
+				findings[i].Because += u.mixture()
 			}
 		}
 	}

@@ -271,14 +271,19 @@ func denials(c *Case) []diag.Denial {
 }
 
 // recordedDenial returns the code of the denial that the platform recorded since its last contact with the node; ""
-// without one.
+// without one, or if it is about the node's identity and the ingress let this walk's task wait in, which is no contact.
 func recordedDenial(c *Case) string {
-	read := lastRead(c)
+	read, word := lastRead(c), readModel(c, "node.last_denial_code")
 	at, seen := timeOf(read, "node.last_denial_at"), timeOf(read, "node.last_seen_at")
-	if word := readModel(c, "node.last_denial_code"); !diag.LimiterCode(word) && at.After(seen) {
-		return word
+	if diag.LimiterCode(word) || !at.After(seen) {
+		return ""
 	}
-	return ""
+	why, _ := diag.DenialReason(word)
+	ofIdentity := why == diag.ReasonIdentityRevokedOrFenced || why == diag.ReasonCertExpired
+	if ofIdentity && ingressAccepts(c) {
+		return ""
+	}
+	return word
 }
 
 // tokenState returns the state of the node's recovery token, by the token on the node and the one that the platform

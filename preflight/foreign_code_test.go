@@ -194,7 +194,7 @@ func TestJSONOfAnEdgeNamesTheEdge(t *testing.T) {
 func TestDenialsOfTheContract(t *testing.T) {
 	for _, code := range []string{wire.DenyExpired, wire.DenyNotNodeBound, wire.DenyRevoked, wire.DenyFenced,
 		wire.DenyRetired, wire.DenyCloned, wire.DenyProfileMismatch, wire.DenyUnproven} {
-		if _, known := denialReasons[code]; !known {
+		if _, known := diag.DenialReason(code); !known {
 			t.Errorf("%s is not known as a denial", code)
 		}
 	}

@@ -24,6 +24,16 @@ func TestRefusedHeartbeatsAreThePlatforms(t *testing.T) {
 	}{
 		"HTTP 429 for heartbeats alone": {diag.RecordEntry{Failure: diag.HTTPRateLimited, Status: 429,
 			Reason: diag.RecEdgeRateLimited}, time.Second, true, diag.ReasonEdgeRateLimited, true},
+		"403 revoked": {diag.RecordEntry{Failure: diag.HTTPStatus, Status: 403, Code: "revoked",
+			Reason: diag.RecIdentityRevoked}, time.Second, true, diag.ReasonNodeAgentUnreachable, true},
+		"403 of a filter in JSON": {diag.RecordEntry{Failure: diag.HTTPStatus, Status: 403, Code: "forbidden",
+			Reason: diag.RecIdentityRejected}, time.Second, true, diag.ReasonNodeAgentUnreachable, true},
+		"403 expired": {diag.RecordEntry{Failure: diag.HTTPStatus, Status: 403, Code: "expired",
+			Reason: diag.RecCertExpired}, time.Second, true, diag.ReasonNodeAgentUnreachable, true},
+		"401 without a code": {diag.RecordEntry{Failure: diag.HTTPStatus, Status: 401},
+			time.Second, true, diag.ReasonNodeAgentUnreachable, true},
+		"403 revoked, and the task wait fails as well": {diag.RecordEntry{Failure: diag.HTTPStatus, Status: 403,
+			Code: "revoked", Reason: diag.RecIdentityRevoked}, time.Second, false, diag.ReasonIdentityRevokedOrFenced, false},
 		"HTTP 500, and other requests work": {
 			diag.RecordEntry{Failure: diag.HTTPStatus, Status: 500}, time.Second, true, diag.ReasonNodeAgentUnreachable, true},
 		"a connection refused, and other requests work": {
@@ -60,13 +70,16 @@ func TestRefusedHeartbeatsAreThePlatforms(t *testing.T) {
 			if b := r.Verdict.Blame; c.waits && (b == nil || b.Signal != diag.SigHeartbeatStale) {
 				t.Fatalf("blame %+v", b)
 			}
-			answer := fmt.Sprintf("HTTP %d", c.entry.Status)
+			answer := strings.TrimSpace(fmt.Sprintf("HTTP %d %s", c.entry.Status, c.entry.Code))
 			words := c.entry.Status != 0 && strings.Contains(hopOf(r, diag.HopNodeHeartbeat).Text, answer)
-			owners := r.Verdict.Owner == "control plane API" && r.Classification.Owner == r.Verdict.Owner
-			if c.entry.Status == 429 {
-				owners = r.Verdict.Owner == "edge and route profile, control plane API" &&
-					r.Classification.Owner == "edge and route profile"
+			want, ofReason := "control plane API", "control plane API"
+			switch e := c.entry; {
+			case e.Status == 429:
+				want, ofReason = "edge and route profile, control plane API", "edge and route profile"
+			case e.Status == 401, e.Code == "forbidden": // nothing of the platform is in it
+				want, ofReason = "edge and route profile, control plane API", "edge and route profile, control plane API"
 			}
+			owners := r.Verdict.Owner == want && r.Classification.Owner == ofReason
 			if words != c.ours || owners != c.ours || (c.ours && slices.ContainsFunc(r.Verdict.Recovery, restart)) {
 				t.Errorf("owner %q and %q, steps %q: %s", r.Verdict.Owner, r.Classification.Owner, r.Verdict.Recovery,
 					hopOf(r, diag.HopNodeHeartbeat).Text)

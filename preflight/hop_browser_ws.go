@@ -130,9 +130,16 @@ func judgeSession(c *Case) []diag.Finding {
 			cookieOf(f))}
 	}
 	if denial, ok := strings.CutPrefix(code(f), "node_"); ok && platformCode(f) && !upgraded(f) {
+		if why := letIn(c, f); why != "" {
+			out := fail(diag.SigUpgradeFailed, f, "the gateway refuses a terminal: %s; %s, so whether the platform denies this "+
+				"node is not known", saw(f), why)
+			out.Direct = true
+			return []diag.Finding{out}
+		}
 		out := fail(diag.SigAuthFailed, f, "the gateway refuses a terminal because the platform denies this "+
 			"node's identity: %s", saw(f))
-		out.Reason, out.Culprit = denialReasons[denial], "identity of "+c.Subject.NodeID+" "+denial
+		out.Reason, _ = diag.DenialReason(denial)
+		out.Culprit = "identity of " + c.Subject.NodeID + " " + denial
 		return []diag.Finding{out}
 	}
 	if !upgraded(f) {

@@ -117,6 +117,10 @@ func judgeControlPlane(c *Case) []diag.Finding {
 			"seen", pageFrom(a))}
 	case a.Failure == diag.HTTPEdgeAuth: // a 401 with a page, too
 		return []diag.Finding{undecided(a, "the edge at %s asks for a login in place of the API", where(a))}
+	case (status(a) == 401 || status(a) == 403) && passedOnce(c, a):
+		out := fail(diag.SigControlPlaneUnreachable, a, "the API refuses the operator's token only at times: %s", saw(a))
+		out.Side = diag.SidePlatform
+		return []diag.Finding{out}
 	case status(a) == 401 || status(a) == 403:
 		out := fail(diag.SigOperatorAuthFailed, a, "the API refuses the operator's token: %s", saw(a))
 		if !tokenRead(a) {

@@ -132,16 +132,7 @@ func judgeAges(c *Case, f *diag.Fact) []diag.Finding {
 		if contactFresh(c) {
 			out.Text += "; the agent reaches the platform by other requests, so what is missing is the heartbeat itself"
 			if n := refusedHeartbeat(c); n != nil {
-				out.Side = diag.SidePlatform
-				out.Text += fmt.Sprintf("; the node's record says that the platform answers heartbeats with HTTP %d, as of %s",
-					n.Status, n.At.UTC().Format(time.RFC3339))
-				if unseen := diag.NotPassedOn(n.Code); unseen != "" {
-					out.Side = diag.SideEdge
-					out.Text += fmt.Sprintf("; the edge does not pass them on as the node sent them: %s (%s)", unseen, n.Code)
-				}
-				if n.Reason == diag.RecEdgeRateLimited {
-					out.Side, out.Failure = diag.SideEdge, diag.HTTPRateLimited
-				}
+				byRefusal(&out, n)
 			}
 		}
 		return []diag.Finding{out}
@@ -152,6 +143,26 @@ func judgeAges(c *Case, f *diag.Fact) []diag.Finding {
 		return []diag.Finding{out}
 	}
 	return nil
+}
+
+// byRefusal adds to the finding of a stale heartbeat what answers the heartbeats, by an entry of the node's record.
+func byRefusal(out *diag.Finding, n *diag.RecordEntry) {
+	out.Side = diag.SidePlatform
+	out.Text += fmt.Sprintf("; the node's record says that heartbeats are answered HTTP %s, as of %s",
+		strings.TrimSpace(fmt.Sprintf("%d %s", n.Status, n.Code)), n.At.UTC().Format(time.RFC3339))
+	if !n.ByEdge() {
+		return
+	}
+	out.Side = diag.SideEdge
+	switch unseen := diag.NotPassedOn(n.Code); {
+	case n.Reason == diag.RecEdgeRateLimited:
+		out.Failure = diag.HTTPRateLimited
+	case unseen != "":
+		out.Text += fmt.Sprintf("; the edge does not pass them on as the node sent them: %s (%s)", unseen, n.Code)
+	default:
+		out.Failure = diag.HTTPStatus
+		out.Text += "; nothing in the record shows that the platform itself refuses them"
+	}
 }
 
 // refusedHeartbeat returns the entry of the node's record by which the platform answers heartbeats with an HTTP error

@@ -135,6 +135,10 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 		out = throttled(f, "this node's terminal stream")
 	case edgeWithholds(c, f):
 		out = heldBack(diag.SigNodeStreamMTLS, f, diag.ReasonTerminalGatewayDown)
+	case (status(f) == 401 || status(f) == 403) && platformDenies(f) && !withheld(f) && !deniesNode(c, f):
+		out = fail(diag.SigNodeStreamMTLS, f, "%s, or what is in front of it, refuses the node's stream: HTTP %d %s; %s, so "+
+			"whether the platform denies this node is not known", where(f), status(f), code(f), letIn(c, f))
+		out.Side, out.Reason = diag.SidePlatform, diag.ReasonTerminalGatewayDown
 	case (status(f) == 401 || status(f) == 403) && !platformDenies(f) && !badOwnCert(c):
 		out = fail(diag.SigNodeStreamMTLS, f, "HTTP %d comes from the terminal listener at %s, or from what is in front of "+
 			"it: the answer has %s, so whether the gateway refuses the node's certificate is not known", status(f), where(f),

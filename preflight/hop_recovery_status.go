@@ -353,10 +353,11 @@ func judgeTaskWait(c *Case) *diag.Finding {
 		out.Side, out.Reason = diag.SidePlatform, diag.ReasonControlPlaneUnreachable
 	case (s == 401 || s == 403) && platformDenies(f) && !withheld(f):
 		out = fail(diag.SigAuthFailed, f, "the platform denies this node: HTTP %d %s", s, code(f))
-		out.Reason, out.Culprit = denialReasons[code(f)], culpritDenied(c, f)
+		out.Reason, _ = diag.DenialReason(code(f))
+		out.Culprit = culpritDenied(c, f)
 	case operatorGetsSame(c, f):
-		out = fail(diag.SigAPIUnreachable, f, "%s answers the node's task wait as the API answers the operator, who shows no "+
-			"certificate: a limit or a filter of requests, and not the node's certificate: %s", where(f), saw(f))
+		out = fail(diag.SigAPIUnreachable, f, "%s answers the node's task wait as the API answers the operator, who shows "+
+			"no certificate: a limit or a filter of requests, and not the node's certificate: %s", where(f), saw(f))
 		out.Side, out.Culprit = diag.SideEdge, culpritControlPlane
 	case refusesCert(f) && (!vague(f) || foreignIssuer(c) || badOwnCert(c)):
 		out = fail(diag.SigAuthFailed, f, "the ingress refuses the node's certificate: %s%s", saw(f), issued(c, f))

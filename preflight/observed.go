@@ -97,7 +97,7 @@ func observe(c *Case, finding *diag.Finding) *diag.Observation {
 		return nil
 	}
 	f := c.fact(finding.Evidence[0])
-	if f == nil || !conclusive(f) || passedOnce(c, f) {
+	if f == nil || !conclusive(f) || passedOnce(c, f) || otherAnswer(c, f) != nil {
 		return nil
 	}
 	for _, row := range observedRows {

@@ -142,19 +142,6 @@ func culpritDenied(c *Case, f *diag.Fact) string {
 	return "identity of " + c.Subject.NodeID + " " + code(f)
 }
 
-// denialReasons are the contract's codes of a denied node, with the operator's reason; "" where the failure itself
-// implies it.
-var denialReasons = map[string]diag.ReasonCode{
-	"revoked":          diag.ReasonIdentityRevokedOrFenced,
-	"fenced":           diag.ReasonIdentityRevokedOrFenced,
-	"retired":          diag.ReasonIdentityRevokedOrFenced,
-	"expired":          diag.ReasonCertExpired,
-	"profile_mismatch": diag.ReasonEndpointProfileDrift,
-	"not_node_bound":   "",
-	"cloned":           "",
-	"source_unproven":  "",
-}
-
 func isMTLS(f diag.Failure) bool {
 	switch f {
 	case diag.MTLSCertRequired, diag.MTLSUnknownCA, diag.MTLSCertExpired, diag.MTLSCertNotYetValid, diag.MTLSCertRejected:
@@ -285,4 +272,18 @@ func notNamed(f *diag.Fact, variable string) []diag.Finding {
 func notAllowed(f *diag.Fact) bool {
 	return f.Failure == diag.NotPermitted ||
 		(inPhase(f, "env", "trust", "cert", "key") && (f.Errno == "EACCES" || f.Errno == "EPERM"))
+}
+
+// rounds returns how often requests are repeated in turn; a lone refusal only once, since a limiter may count refusals.
+func (r *repeater) rounds(compare []Counter) int {
+	if r.failing != nil && len(compare) == 0 && refusesCredential(r.failing) {
+		return 1
+	}
+	return repeats
+}
+
+// refusesCredential reports whether f is a 401 or 403 to a request with a token or a certificate.
+func refusesCredential(f *diag.Fact) bool {
+	s := status(f)
+	return (s == 401 || s == 403) && (!f.Request.Token.IsZero() || f.Request.Cert != "")
 }

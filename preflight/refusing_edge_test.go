@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -31,6 +32,22 @@ func shown(answer func(*diag.Fact)) func(*diag.Fact) {
 	return func(f *diag.Fact) {
 		refusedShown(403, "")(f)
 		answer(f)
+	}
+}
+
+// taken has the listener ask for the certificate, and get it.
+func taken(f *diag.Fact) {
+	if yes := true; f.TLS == nil {
+		f.TLS = &diag.TLSFacts{Verified: true, CertRequested: &yes}
+	}
+	f.TLS.CertSent = "serial"
+}
+
+// deniedLast is the read model of a node whose last request was denied.
+func deniedLast(code string) func(*diag.Fact) {
+	return func(f *diag.Fact) {
+		f.HTTP.Fields["node.last_denial_code"] = code
+		f.HTTP.Fields["node.last_denial_at"] = noon.Add(-time.Second).Format(time.RFC3339Nano)
 	}
 }
 
@@ -81,6 +98,32 @@ func TestRefusalsOfServersOnTheWay(t *testing.T) {
 		"a page for the task wait": {answers{waitFact: shown(page)}, diag.SigAPIUnreachable,
 			edge + ", control plane API", "the terminal gateway accepts the same certificate"},
 	}
+	onceIn := func(step string, refused func(*diag.Fact), more answers) answers {
+		more[step], more[step+"~2"] = refused, taken
+		return more
+	}
+	const mixed = "one of several servers"
+	revoked := refusedShown(403, "revoked")
+	rows["one of several servers denies"] = row{onceIn(waitFact, revoked, answers{}), diag.SigAPIUnreachable, api, mixed}
+	rows["one of several servers denies, and records it"] = row{
+		onceIn(waitFact, revoked, answers{readModelFact: deniedLast("revoked")}), diag.SigAPIUnreachable, api, mixed}
+	rows["a denial in the read model, of a node that is let in"] = row{
+		answers{readModelFact: deniedLast("revoked"), waitFact: taken}, "", "", ""}
+	rows["one of several servers has a page"] = row{onceIn(waitFact, shown(page), answers{}), diag.SigAPIUnreachable,
+		edge + ", control plane API", mixed}
+	rows["one of several servers denies as expired"] = row{onceIn(waitFact, refusedShown(403, "expired"), answers{}),
+		diag.SigAPIUnreachable, api, mixed}
+	rows["one of several gateways denies"] = row{onceIn(stream, revoked, answers{}), diag.SigNodeStreamMTLS,
+		gateway + ", PKI", mixed}
+	rows["the gateway alone denies"] = row{answers{stream: revoked}, diag.SigNodeStreamMTLS, gateway + ", PKI",
+		"the node ingress accepts the same certificate"}
+	rows["the gateway alone denies a browser"] = row{
+		answers{sessionFact: inPlaceOfUpgrade(inJSON(403, "node_expired"))}, diag.SigUpgradeFailed,
+		"terminal gateway, edge", "whether the platform denies this node is not known"}
+	rows["one of several APIs refuses the token"] = row{answers{authFact: refusal(401, "invalid_token"),
+		authFact + "~2": func(*diag.Fact) {}}, diag.SigControlPlaneUnreachable, api, mixed}
+	rows["one of several APIs refuses the allocation"] = row{answers{allocationFact: refusal(403, "forbidden"),
+		allocationFact + "~2": func(*diag.Fact) {}}, "", api, ""}
 	for _, status := range []int{409, 410, 423, 451} {
 		for _, code := range []string{"", "weird"} {
 			name := fmt.Sprintf("%d %s for ", status, code)

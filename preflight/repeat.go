@@ -122,8 +122,8 @@ func (r *repeater) run(walk, ctx context.Context) {
 			return
 		}
 	}
-	var passed, compared []Counter // of the counter-probes, by their first answers
-	n, most := 0, repeats          // rounds of the counter-probes
+	var passed, compared []Counter  // of the counter-probes, by their first answers
+	n, most := 0, r.rounds(compare) // rounds of the counter-probes
 	for round := 0; round <= most && n < most && r.hasTime() && ctx.Err() == nil; round++ {
 		again := []Counter{{From: r.step.From, Request: r.req}}
 		for _, f := range r.ask(walk, ctx, r.volley(append(again, compared...))) {
@@ -165,7 +165,7 @@ func (r *repeater) worthwhile(compare []Counter) bool {
 	case !repeatable(r.step, r.req), r.failing.Throttled(), r.failing.Failure == diag.HostExhausted:
 		return false
 	case len(compare) == 0:
-		return r.req.Op.Row().Ladder && (s == 0 || s >= 500)
+		return r.req.Op.Row().Ladder && (s == 0 || s >= 500 || refusesCredential(r.failing))
 	}
 	return true
 }

@@ -40,7 +40,7 @@ func platformCode(f *diag.Fact) bool {
 	if word == "" {
 		return false
 	}
-	_, denied := denialReasons[word]
+	_, denied := diag.DenialReason(word)
 	place := f.Request.Extract[fieldErrorCode]
 	own := place != "" && place != profile.DefaultMapping().Field(fieldErrorCode) && f.HTTP.Fields[fieldErrorCode] != ""
 	return denied || own || diag.NotPassedOn(word) != ""
@@ -68,10 +68,19 @@ func letIn(c *Case, f *diag.Fact) string {
 		return ""
 	case gatewayAccepts(c):
 		return "the terminal gateway accepts the same certificate"
+	case ingressAccepts(c):
+		return "the node ingress accepts the same certificate"
 	case operatorGetsSame(c, f):
 		return "the operator, who shows no certificate, gets the same answer"
 	}
 	return ""
+}
+
+// ingressAccepts reports whether the node ingress asked for the node's certificate, and let this walk's task wait in,
+// if only once.
+func ingressAccepts(c *Case) bool {
+	w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
+	return w != nil && ((admitted(w) && asksForCert(w)) || passedOnce(c, w))
 }
 
 // operatorGetsSame reports whether every request of the operator to the API has the answer of f, which nothing shows to
@@ -156,4 +165,19 @@ func ofNoPlatform(f *diag.Fact) string {
 		return "nothing of the platform"
 	}
 	return "the code " + code(f) + ", which is not known to be the platform's"
+}
+
+// otherAnswer returns a run of f's request that got another status than f, a 401 or 403; nil without one.
+func otherAnswer(c *Case, f *diag.Fact) *diag.Fact {
+	step, _, _ := splitID(f.ID)
+	q := question(c, step, "")
+	if q == nil || (status(f) != 401 && status(f) != 403) {
+		return nil
+	}
+	for _, r := range q.runs {
+		if s := status(r); s != 0 && s != status(f) {
+			return r
+		}
+	}
+	return nil
 }

@@ -84,7 +84,7 @@ func byDecision(f *diag.Fact, word string) []diag.Finding {
 	out := undecided(f, "%s",
 		fmt.Sprintf("%s during this walk (the platform says %s), so no terminal is given: read the allocation and "+
 			"the node again", decisions[word], word))
-	out.Failure = diag.OK // the failure is the end of the session, which was intended
+	out.Failure, out.Lack = diag.OK, diag.LackAnswer // the failure is the end of the session, which was intended
 	return []diag.Finding{out}
 }
 
@@ -125,7 +125,7 @@ func lackAt(h *diag.HopResult, c *Case) diag.Lack {
 		return diag.LackPlatform
 	case f.Vantage == Operator && notKnown(f):
 		return diag.LackSubject
-	case notAllowed(f), f.Vantage == Operator && (status(f) == 401 || status(f) == 403):
+	case notAllowed(f), f.Vantage == Operator && (status(f) == 401 || status(f) == 403) && !passedOnce(c, f):
 		return diag.LackRights
 	case f.Vantage == Node && noAnswer(f, c.EndedBy):
 		return diag.LackNode

@@ -70,6 +70,12 @@ func (u *runResults) differs() string {
 	return "; one of several servers there, or one that changes"
 }
 
+// mixture describes a request that passed only some of the time.
+func (u *runResults) mixture() string {
+	return fmt.Sprintf("; sent %s with mixed results: %s%s%s", times(len(u.passed)+len(u.failed)), u.words(), u.late(),
+		u.differs())
+}
+
 func howMany(facts []*diag.Fact, is func(*diag.Fact) bool) (n int) {
 	for _, f := range facts {
 		if is(f) {
@@ -241,8 +247,10 @@ func judgeStability(c *Case, f *diag.Fact, out *diag.Finding) {
 			out.Side, out.Reason = diag.SideOperator, diag.ReasonNone
 		}
 	case u.mixed():
-		out.Text += fmt.Sprintf("; sent %s with mixed results: %s%s%s", times(len(u.passed)+len(u.failed)), u.words(),
-			u.late(), u.differs())
+		out.Text += u.mixture()
+	case otherAnswer(c, f) != nil:
+		out.Text += fmt.Sprintf("; the same request was also answered HTTP %d, so one of several servers there refuses it, "+
+			"or one that changes", status(otherAnswer(c, f)))
 	case u.lossy.words != "" && gotNoAnswer(f):
 		out.Text += "; from the same vantage " + u.lossy.words + ", which alone may explain this missing answer"
 		if u.lossy.onTheWay {
