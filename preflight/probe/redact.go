@@ -17,6 +17,9 @@ type redaction struct {
 	find  *regexp.Regexp // Go's expressions take time linear in the text, whatever it is
 	with  string         // replaces a match; ${1} is the part that is kept
 	only  func(match string) bool
+	// except reports whether the text after ${1} is the system's error about a file of that name: /etc/passwd: Permission
+	// denied.
+	except func(rest string) bool
 }
 
 const (
@@ -28,19 +31,24 @@ const (
 // a probe is started for every walk. (?i) takes U+017F for an s and U+212A for a k, so no mark has an s.
 var redactions = sync.OnceValue(func() []redaction {
 	one := func(name, marks, find, with string, only func(string) bool) redaction {
-		return redaction{name, strings.Split(marks, " "), regexp.MustCompile(find), with, only}
+		return redaction{name, strings.Split(marks, " "), regexp.MustCompile(find), with, only, nil}
+	}
+	of := func(except func(string) bool, r redaction) redaction {
+		r.except = except
+		return r
 	}
 	return []redaction{
 		// A private key in PEM, even a truncated one.
 		one("private_key", "private", `(?s)`+keyBegin+`.*?(?:(`+keyEnd+`)|$)`, diag.Redacted, nil),
 		// A header with one of these names, or a field: the whole line.
-		one("header", "authorization cookie", `(?i)(\b(?:authorization|cookie)"?\s*[:=]\s*)[^\r\n]+`,
-			"${1}"+diag.Redacted, nil),
+		of(isFileError, one("header", "authorization cookie",
+			`(?i)(\b(?:authorization|cookie)"?\s*[:=]\s*)[^\r\n]+`, "${1}"+diag.Redacted, nil)),
 		// A header's value without its name, or a WebSocket subprotocol.
 		one("bearer", "bearer", `(?i)\bbearer(\.|\s+)[^\s,;"'\[\]]+`, "bearer${1}"+diag.Redacted, nil),
 		// token=..., "api_key": "...", NODE_SECRET=...
-		one("assigned", "token ecret word wd api", `(?i)(\b(?:[a-z0-9]+[_-])*(?:token|secret|password|passwd|api[_-]?key)"?`+
-			`\s*[:=]\s*"?)[^\s,;"'&\[\]]+`, "${1}"+diag.Redacted, nil),
+		of(beginsFileError, one("assigned", "token ecret word wd api",
+			`(?i)(\b(?:[a-z0-9]+[_-])*(?:token|secret|password|passwd|api[_-]?key)"?`+
+				`\s*[:=]\s*"?)[^\s,;"'&\[\]]+`, "${1}"+diag.Redacted, nil)),
 		// The login in a URL.
 		one("userinfo", "://", `(\b[a-z][a-z0-9+]*://)[^\s/@"']+@`, "${1}", nil),
 		// A URL's query, or what looks like one.
@@ -61,7 +69,7 @@ func (r *redaction) apply(s string) (string, int) {
 	var out []byte
 	from, n := 0, 0
 	for _, m := range r.find.FindAllStringSubmatchIndex(s, -1) {
-		if r.only != nil && !r.only(s[m[0]:m[1]]) {
+		if (r.only != nil && !r.only(s[m[0]:m[1]])) || (r.except != nil && r.except(s[m[3]:])) {
 			continue
 		}
 		out = append(out, s[from:m[0]]...)
@@ -73,6 +81,37 @@ func (r *redaction) apply(s string) (string, int) {
 	}
 	return string(out), n
 }
+
+// fileErrors are the system's errors about files, in lower case.
+var fileErrors = [...]string{
+	"permission denied", "operation not permitted", "no such file or directory", "not a directory", "is a directory",
+	"read-only file system", "no space left on device", "input/output error", "too many open files", "file exists",
+}
+
+// beginsFileError reports whether s begins with one of fileErrors, as whole words.
+func beginsFileError(s string) bool {
+	for _, e := range fileErrors {
+		if len(s) < len(e) || !strings.EqualFold(s[:len(e)], e) {
+			continue
+		}
+		if rest := s[len(e):]; rest == "" || strings.IndexByte(wordEnds, rest[0]) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// isFileError reports whether the rest of the line s is one of fileErrors and nothing else.
+func isFileError(s string) bool {
+	if i := strings.IndexAny(s, "\r\n"); i >= 0 {
+		s = s[:i]
+	}
+	s = strings.TrimRight(s, wordEnds)
+	return slices.ContainsFunc(fileErrors[:], func(e string) bool { return strings.EqualFold(s, e) })
+}
+
+// wordEnds may follow an error in a sentence.
+const wordEnds = " \t\r\n,;.:)]}\"'"
 
 // shortestToken is the length from which a run of characters may be a token.
 const shortestToken = 24

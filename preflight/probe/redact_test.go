@@ -55,6 +55,28 @@ func TestNoShapeComesThrough(t *testing.T) {
 	}
 }
 
+// TestFileErrorsAreNoSecrets: the system's error about a file whose name looks like a field is kept, and only it.
+func TestFileErrorsAreNoSecrets(t *testing.T) {
+	for _, in := range []string{
+		"bash: /etc/passwd: Permission denied", "open /etc/gpuaas/token: permission denied",
+		"open /root/.gpuaas/cookie: no such file or directory", `"open /run/api_key: is a directory", retrying`,
+		"cat: /etc/passwd: Permission denied\ncat: /srv/cookie: Permission denied\n",
+	} {
+		if got := Scrub(in); got != in {
+			t.Errorf("%q becomes %q", in, got)
+		}
+	}
+	for _, in := range []string{
+		"cookie: permission denied; sid=" + canary, "password: permission denied" + canary,
+		"secret: permission denied, password: " + canary,
+		"cookie: permission denied\nauthorization: " + canary, "cookie: permission denied " + canary,
+	} {
+		if got := Scrub(in); strings.Contains(got, canary) {
+			t.Errorf("%q becomes %q", in, got)
+		}
+	}
+}
+
 func shardText(r *rand.Rand) string {
 	var b strings.Builder
 	for range 1 + r.IntN(12) {
