@@ -17,8 +17,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// Longer than 300 lines: the checks of a scenario are a list, in the order of its fields.
-
 // maxNodes bounds how many nodes one drill may break: more than that is an outage.
 const maxNodes = 16
 

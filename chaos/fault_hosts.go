@@ -37,8 +37,8 @@ func hostsKind() Kind {
 		}
 		return found
 	}, func(p *hostsParams, c *Case) Questions {
-		return Questions{Tools: []string{"getent"}, Units: []string{c.unit(p.SeenBy)}, Texts: []string{hostsFile, nsswitchFile},
-			Names: append(slices.Clone(p.Remove), p.Keep...)}
+		return Questions{Tools: []string{"getent"}, Units: []string{c.unit(p.SeenBy)},
+			Texts: []string{hostsFile, nsswitchFile}, Names: append(slices.Clone(p.Remove), p.Keep...)}
 	}, makeHosts)
 }
 

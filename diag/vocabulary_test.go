@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// limits are the drift model's budgets: how long a failure of a severity may stay undetected, and how long its repair may
-// take. A repair without a limit is nobody's: it repairs itself, or on the next business day.
+// limits are the drift model's budgets: how long a failure of a severity may stay undetected, and how long its repair
+// may take. A repair without a limit is nobody's: it repairs itself, or on the next business day.
 var limits = map[Severity]Budget{
 	P0: {time.Minute, 15 * time.Minute}, P1: {5 * time.Minute, time.Hour}, P2: {Detect: 30 * time.Minute},
 }
