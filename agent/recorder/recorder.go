@@ -18,6 +18,7 @@ import (
 	"cmp"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -377,8 +378,6 @@ func withPromise(facts map[string]string, promise string) map[string]string {
 		return facts
 	}
 	out := map[string]string{record.FactPromise: promise}
-	for k, v := range facts {
-		out[k] = v
-	}
+	maps.Copy(out, facts)
 	return out
 }

@@ -37,8 +37,7 @@ func fields(t reflect.Type) string {
 }
 
 func fieldsBelow(b *strings.Builder, t reflect.Type, prefix string) {
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		tag, rest, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		if tag == "-" || !f.IsExported() {
 			continue

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -287,15 +288,12 @@ func nameOf(n *yaml.Node) string {
 // Fields returns the fields of a struct by their names in a file.
 func Fields(t reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		tag, rest, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		switch {
 		case tag == "-" || (!f.IsExported() && !f.Anonymous):
 		case strings.Contains(rest, "inline") || (f.Anonymous && tag == ""):
-			for k, v := range Fields(f.Type) {
-				fields[k] = v
-			}
+			maps.Copy(fields, Fields(f.Type))
 		case tag != "":
 			fields[tag] = f.Type
 		default:

@@ -90,8 +90,8 @@ func typeNamed(t reflect.Type, name string, seen map[reflect.Type]bool) reflect.
 	case reflect.Map, reflect.Slice, reflect.Pointer, reflect.Array:
 		return typeNamed(t.Elem(), name, seen)
 	case reflect.Struct:
-		for i := range t.NumField() {
-			if found := typeNamed(t.Field(i).Type, name, seen); found != nil {
+		for field := range t.Fields() {
+			if found := typeNamed(field.Type, name, seen); found != nil {
 				return found
 			}
 		}

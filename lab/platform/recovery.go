@@ -206,11 +206,9 @@ func issuerPoint(o observation) checkpoint {
 		return c
 	}
 	c.At = when(o.cert.IssuedAt)
-	for _, f := range o.trust.IngressCAs {
-		if f == o.cert.IssuerFingerprint {
-			c.Status, c.Text = passed, "the ingress trusts the issuer of the node's certificate"
-			return c
-		}
+	if slices.Contains(o.trust.IngressCAs, o.cert.IssuerFingerprint) {
+		c.Status, c.Text = passed, "the ingress trusts the issuer of the node's certificate"
+		return c
 	}
 	c.Status, c.Text = failed, "the ingress does not trust the issuer of the node's certificate"
 	return c
