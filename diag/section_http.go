@@ -15,6 +15,7 @@ type HTTPFacts struct {
 	Location    string `json:"location,omitempty"` // host and path only
 	RetryAfterS *int64 `json:"retry_after_s,omitempty"`
 	Date        Time   `json:"date,omitzero"`
+	Cached      string `json:"cached,omitempty"` // the header by which the answer says that it came from a cache
 	BodyBytes   *int64 `json:"body_bytes,omitempty"`
 	// Page is a known page: ssl_certificate_error, no_ssl_certificate, edge_login, edge_error, edge_rate_page or
 	// edge_challenge.
@@ -37,7 +38,7 @@ func (h *HTTPFacts) Words() []Line {
 		retry = fmt.Sprintf("retry after %d s", *h.RetryAfterS)
 	}
 	lines := []Line{line("http", number(h.Status), h.ContentType, pair("server ", h.Server), pair("to ", h.Location),
-		pair("page ", h.Page), h.ErrorCode, h.ErrorMessage, retry, took(h.DurationMS))}
+		pair("page ", h.Page), h.ErrorCode, h.ErrorMessage, retry, h.Cached, took(h.DurationMS))}
 	return append(lines, named(h.Fields)...)
 }
 

@@ -532,6 +532,7 @@ var fieldRows = [...]field{
 	{"budget_ms", "HopResult", "milliseconds that the hop may take with its counter-probes"},
 	{"ca_bundle", "Request", "path on the probing machine; empty: the host's root certificates"},
 	{"ca_inline", "Request", "PEM sent with the request, instead of CABundle"},
+	{"cached", "HTTPFacts", "the header by which the answer says that it came from a cache"},
 	{"cause", "Finding", "the error of this step as the node or the platform recorded it under this walk's correlation id"},
 	{"ceiling_ms", "RecordEntry", "milliseconds that a delay may grow to"},
 	{"cert", "Fact", "what was read of a certificate and its key"},

@@ -78,8 +78,8 @@ func TestAppRoute(t *testing.T) {
 		"a route that fails at the edge": {answers{hop + stepRoute: status(502)}, diag.StatusFail,
 			"the workload's endpoint 192.0.2.101:8888 answers the platform's host"},
 		"a route that fails behind it": {answers{hop + stepRoute: status(502), hop + stepEndpoint: unreached},
-			diag.StatusFail, "the workload's endpoint 192.0.2.101:8888 does not answer the platform's host either: tcp_timeout in " +
-				"tcp (192.0.2.101:8888) after 3 ms; the port answers on the node itself, so the fault is between"},
+			diag.StatusFail, "the workload's endpoint 192.0.2.101:8888 does not answer the platform's host either: " +
+				"tcp_timeout in tcp (192.0.2.101:8888) after 3 ms; the port answers on the node itself, so the fault is between"},
 		"a fault before the edge": {answers{hop + stepRoute: failWith(diag.TCPTimeout, "tcp")},
 			diag.StatusFail, "fails: tcp_timeout"},
 		"a platform that could not say so": {answers{hop + stepRoute: status(502), hop + stepEndpoint: lostWay},

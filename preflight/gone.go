@@ -20,8 +20,8 @@ type platformEnd struct {
 const endSlack = 250
 
 // platformGone returns whether and when the platform stopped answering in this walk: its API answered, and after the
-// platform's last answer neither the API answered the operator, nor any listener the node. One missing answer of the API
-// is enough only if its port refuses, or if at least two more listeners do not answer.
+// platform's last answer neither the API answered the operator, nor any listener the node. One missing answer of the
+// API is enough only if its port refuses, or if at least two more listeners do not answer.
 func platformGone(c *Case) *platformEnd {
 	if c.end.known {
 		return &c.end

@@ -158,8 +158,11 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 	case st != "completed":
 		f := observed(diag.SigTaskClaimFailed, got, "no agent claimed the no-op (%s)", taskAfter(st, got))
 		f.Reason = unclaimed(c)
-		if silentNode(c) {
+		if wait := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait); silentNode(c) {
 			f.Culprit = culpritSilentNode
+		} else if admitted(wait) && wait.HTTP != nil && wait.HTTP.Cached != "" {
+			f.Side, f.Reason = diag.SideEdge, diag.ReasonControlPlaneUnreachable
+			f.Text += "; the node's task wait was answered from a cache (" + wait.HTTP.Cached + "), so the queue was not asked"
 		} else if e := cutWait(c); e != nil {
 			f.Side, f.Reason = diag.SideEdge, diag.ReasonControlPlaneUnreachable
 			f.Text += fmt.Sprintf("; the node's record says that its task waits are cut off, as of %s: %s; the walk's own, "+
@@ -277,9 +280,7 @@ func observed(sig diag.Signal, f *diag.Fact, format string, args ...any) diag.Fi
 	return out
 }
 
-func orUnknown(s string) string {
-	return cmp.Or(s, "no reason given")
-}
+func orUnknown(s string) string { return cmp.Or(s, "no reason given") }
 
 // resultRefused returns the node's record if the agent wrote there that the post of this task's result was answered
 // with an error.

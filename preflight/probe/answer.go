@@ -108,6 +108,7 @@ func headFacts(resp *http.Response) *diag.HTTPFacts {
 		h.Date = diag.At(t)
 	}
 	h.RetryAfterS = retryAfter(resp.Header.Get("Retry-After"), h.Date.Time)
+	h.Cached = fromCache(resp.Header)
 	return h
 }
 
@@ -248,4 +249,17 @@ func http2Frame(br *bufio.Reader) bool {
 	}
 	stream := head[5] | head[6] | head[7] | head[8]
 	return stream == 0 && (head[3] == settings || head[3] == goAway)
+}
+
+// fromCache returns the header by which an answer says that it came from a cache; "" if none does.
+func fromCache(h http.Header) string {
+	if age, err := strconv.ParseUint(h.Get("Age"), 10, 31); err == nil && age > 0 {
+		return "Age: " + strconv.FormatUint(age, 10)
+	}
+	for _, name := range []string{"X-Cache", "X-Cache-Status", "CF-Cache-Status"} {
+		if word, _, _ := strings.Cut(h.Get(name), " "); strings.EqualFold(word, "hit") {
+			return name + ": HIT"
+		}
+	}
+	return ""
 }
