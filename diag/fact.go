@@ -20,6 +20,9 @@ type Fact struct {
 	OffsetMS   int64   `json:"offset_ms"`        // since the start of the walk
 	DurationMS Millis  `json:"duration_ms"`
 
+	// Refused is how often the server refused the request before this answer, beside other requests of the walk.
+	Refused int `json:"refused,omitempty"`
+
 	Failure Failure `json:"failure,omitempty"`
 	Phase   string  `json:"phase,omitempty"`  // the phase in which it failed: dns, tcp, tls, http, ws, pty, ...
 	Errno   string  `json:"errno,omitempty"`  // symbolic, e.g. ECONNREFUSED

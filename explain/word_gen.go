@@ -877,6 +877,7 @@ var fieldRows = [...]field{
 	{"recovery", "Verdict", "steps with this node's values, and commands to paste"},
 	{"redacted", "JournalFacts", "Redacted counts the redactions in the lines, by rule"},
 	{"redaction", "Report", "what was removed from this report"},
+	{"refused", "Fact", "how often the server refused the request before this answer, beside other requests of the walk"},
 	{"refused_here", "TCPFacts", "this machine refused the attempt: the kernel reports no ICMP error of another one"},
 	{"regression", "Change", "whether it counts for --fail-on regression"},
 	{"remote", "TCPFacts", "the address that was connected to"},

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -96,6 +97,9 @@ func judge(h *Hop, c *Case) []diag.Finding {
 		} else if f.Throttled() && f.Vantage == Operator {
 			findings[i] = undecided(f, "%s throttles this operator, so nothing behind it was measured: %s%s", where(f),
 				saw(f), pauseOf(f))
+		} else if refusedBeside(c, f) {
+			findings[i] = walkAgain(f, fmt.Sprintf("%s refuses requests of this walk beside others, and this one is sent "+
+				"once: %s", where(f), saw(f)))
 		} else if why := changedUnder(h, c, &findings[i]); f != nil && why != "" {
 			findings[i] = walkAgain(f, why+": "+findings[i].Text)
 		} else if f != nil {
@@ -109,7 +113,7 @@ func judge(h *Hop, c *Case) []diag.Finding {
 		}
 	}
 	findings = append(append(findings, uncovered(h, c, findings)...), familyWarnings(h, c)...)
-	return append(findings, nameServerWarnings(h, c)...)
+	return append(append(findings, nameServerWarnings(h, c)...), crowdWarnings(h, c)...)
 }
 
 // assessStep returns the status of one step, and why.

@@ -63,7 +63,7 @@ func Walk(ctx context.Context, e *Env, plan diag.Plan, vantages map[string]Vanta
 	chain := e.hops().list
 	w := &walker{
 		env: e, chain: chain, plan: plan, vantages: vantages, observe: observe, start: time.Now(),
-		facts: map[string]*diag.Fact{}, status: map[diag.HopID]diag.Status{},
+		facts: map[string]*diag.Fact{}, status: map[diag.HopID]diag.Status{}, crowds: map[string]crowd{},
 		hopDone: map[string]chan struct{}{}, factDone: map[string]chan struct{}{},
 	}
 	for i := range chain {
@@ -195,7 +195,7 @@ func (w *walker) runStep(walk context.Context, h *Hop, s Step, begun func(), bud
 	req.TimeoutMS = h.patience(s, budget.total).Milliseconds()
 	req.Fresh = req.Fresh || (w.env.ReusesVantage && s.From == Node && req.Op.Row().Ladder)
 	repeating := w.startRepeats(walk, ctx, h, s, req, budget)
-	f := w.probe(walk, ctx, s.From, []diag.Request{req})[0]
+	f := w.probeAlone(walk, ctx, s, req)
 	if early {
 		if !waitFor(walk, hopNames(s.Needs), w.hopDone) {
 			repeating.end()

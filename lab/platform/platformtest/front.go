@@ -93,6 +93,9 @@ func (f *Front) Intercept(h func(http.ResponseWriter, *http.Request) bool) {
 	f.intercept = h
 }
 
+// Forward passes a request of a public edge on to the platform, for a handler of Intercept.
+func (f *Front) Forward(w http.ResponseWriter, r *http.Request) { f.proxy.ServeHTTP(w, r) }
+
 // Watch shows a test every request before it is handled, even one with a rejected certificate. nil ends it.
 func (f *Front) Watch(see func(*http.Request)) {
 	f.mu.Lock()
