@@ -35,7 +35,7 @@ func agentStep() Step {
 // then shows that the gateway itself works.
 func gatewayStep() Step {
 	s := agentStep()
-	s.Name, s.Fields, s.Paths, s.Ask = stepGateway, nil, []string{profile.PathNodeTerminal}, askUnknownSession
+	s.Name, s.Paths, s.Ask = stepGateway, []string{profile.PathNodeTerminal}, askUnknownSession
 	s.Unless = func(c *Case) string {
 		f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
 		if upgraded(f) && f.WS.PingLost && f.WS.Ended == "" && sessionField(c, "session.close_reason") == "" {

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -61,8 +60,8 @@ type cutCase struct {
 	profile string
 	options options
 	do      func(t *testing.T, w *world) // before the walk
-	during  func(t *testing.T, w *world) // once the node's stream came
-	looked  bool                         // and once the walk has probed the agent's process
+	during  func(t *testing.T, w *world) // once the terminal is open, and the walk has done the steps of after
+	after   []string
 
 	hop    diag.HopID
 	signal diag.Signal
@@ -94,12 +93,17 @@ func (k cutCase) run(t *testing.T) {
 		default:
 		}
 	})
-	j, looked := w.prepare(t), make(chan struct{})
-	noteLook := sync.OnceFunc(func() { close(looked) })
+	j, left := w.prepare(t), len(k.after)
+	steps := make(chan struct{})
 	j.observe = func(ev preflight.Event) {
-		if ev.Kind == preflight.StepDone && ev.Hop == diag.HopNodeReadiness && ev.Step.Name == "process" {
-			noteLook()
+		if ev.Kind == preflight.StepDone && slices.Contains(k.after, string(ev.Hop)+"/"+ev.Step.Name) {
+			if left--; left == 0 {
+				close(steps)
+			}
 		}
+	}
+	if left == 0 {
+		close(steps)
 	}
 	ctx, walked := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -109,15 +113,13 @@ func (k cutCase) run(t *testing.T) {
 		defer close(done)
 		select {
 		case session := <-seen:
-			if !w.awaitStream(ctx, session) {
+			if !w.awaitStream(ctx, session, k.profile == lazy) {
 				return
 			}
-			if k.looked {
-				select {
-				case <-looked:
-				case <-ctx.Done():
-					return
-				}
+			select {
+			case <-steps:
+			case <-ctx.Done():
+				return
 			}
 			o.front.streaming(t.Context())
 			o.back.streaming(t.Context())
@@ -134,14 +136,16 @@ func (k cutCase) run(t *testing.T) {
 	}
 }
 
-// awaitStream returns once the platform has the node's stream of a session; false if the walk ends first.
-func (w *world) awaitStream(ctx context.Context, session string) bool {
+// awaitStream returns once the platform has the node's stream of a session, and its terminal if that shall be open;
+// false if the walk ends first.
+func (w *world) awaitStream(ctx context.Context, session string, open bool) bool {
 	for ctx.Err() == nil {
 		var s struct {
 			Stream diag.Time `json:"node_stream_connected_at"`
+			PTY    diag.Time `json:"pty_ready_at"`
 		}
 		w.platform.Do(http.MethodGet, "/v1/admin/terminal/sessions/"+session, nil, &s)
-		if !s.Stream.IsZero() {
+		if !s.Stream.IsZero() && (!open || !s.PTY.IsZero()) {
 			return true
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -217,7 +221,7 @@ func TestCutInFront(t *testing.T) {
 	cases = append(cases, cutCase{name: "gateway frozen", profile: lazy, during: func(_ *testing.T, w *world) {
 		time.Sleep(time.Second)
 		w.platform.Freeze(platformtest.AtGateway, platformtest.AtNodeTerminal)
-	}, hop: diag.HopBrowserTerminalWS, signal: diag.SigStreamCut, owner: bothOwners,
+	}, after: []string{"node_terminal_reachability/stream"}, hop: diag.HopBrowserTerminalWS, signal: diag.SigStreamCut, owner: bothOwners,
 		says: []string{"no ping over it is answered", "does not answer the node either"}, step: "which of them ended it"})
 	for _, n := range []int{300, 400} {
 		for how, name := range map[cutting]string{fin: "end", rst: "reset", hole: "hole", deaf: "deaf"} {
@@ -299,7 +303,7 @@ func TestCutBehind(t *testing.T) {
 			says: []string{"the agent closed it with 1001 agent_stopping"},
 		},
 		{
-			name: "agent replaced", profile: lazy, options: options{back: &relay{age: soon}}, looked: true,
+			name: "agent replaced", profile: lazy, options: options{back: &relay{age: soon}}, after: []string{"node_readiness/process"},
 			during: func(t *testing.T, w *world) {
 				w.agent.pid = os.Getpid()
 				w.agent.run(t, "active/running")
@@ -315,7 +319,8 @@ func TestCutBehind(t *testing.T) {
 				}
 			},
 			hop: diag.HopBrowserTerminalWS, signal: diag.SigStreamCut, owner: gatewayOwner, says: []string{"gateway_shutdown"},
-			step: "gateway ended it", loose: []diag.HopID{ // the rest of the platform stopped with it
+			after: []string{"node_recovery_status/task_wait", "node_terminal_reachability/stream"},
+			step:  "gateway ended it", loose: []diag.HopID{ // the rest of the platform stopped with it
 				diag.HopTerminalOpenTask, diag.HopNodeTerminalReachability, diag.HopAppUserRoute,
 			},
 		},

@@ -3,10 +3,12 @@
 package inprocess
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -118,15 +120,25 @@ func dialect(f *platformtest.Front, before func(http.ResponseWriter, *http.Reque
 		inner := r.Clone(context.WithValue(r.Context(), throughKey{}, true))
 		inner.URL.Path = path
 		inner.URL.RawQuery = dialectQuery(r.URL.Query())
-		if r.Header.Get("Upgrade") != "" {
-			f.ServeHTTP(w, inner)
-			return true
-		}
-		rec := httptest.NewRecorder()
+		rec := &upgrade{httptest.NewRecorder(), w, false}
 		f.ServeHTTP(rec, inner)
-		translate(w, rec)
+		if !rec.accepted {
+			translate(w, rec.ResponseRecorder)
+		}
 		return true
 	})
+}
+
+// upgrade records an answer. An accepted upgrade takes the connection in place of one.
+type upgrade struct {
+	*httptest.ResponseRecorder
+	to       http.ResponseWriter
+	accepted bool
+}
+
+func (u *upgrade) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	u.accepted = true
+	return http.NewResponseController(u.to).Hijack()
 }
 
 func dialectPath(path string) (string, bool) {
