@@ -29,6 +29,7 @@ const (
 	claimStreamRefused
 	claimBehindListener
 	claimCutFront
+	claimWorkloadWay
 )
 
 // claims has a row for every claim. words is a template of fmt; forbidden reports whether a fact of the walk
@@ -103,6 +104,10 @@ var claims = [...]struct {
 			reason := sessionField(c, "session.close_reason")
 			return status(c.Fact(diag.HopTerminalOpenTask, stepSessionRow)) != 200 || (reason != "" && reason != browserLeft)
 		},
+	},
+	claimWorkloadWay: {
+		"; the port answers on the node itself, so the fault is between the platform's host and the workload",
+		func(c *Case, _ *diag.Fact) bool { return !c.Fact(diag.HopAppRuntimeLiveness, stepPort).Passed() },
 	},
 	claimBehindListener: {
 		"; the listener answers, so the fault is behind it",

@@ -230,9 +230,8 @@ func routeFails(c *Case, f *diag.Fact) diag.Finding {
 	case inPhase(e, "tcp"):
 		out.Text += fmt.Sprintf("; the workload's endpoint %s does not answer the platform's host either: %s",
 			e.Request.Target, saw(e))
-		if c.Fact(diag.HopAppRuntimeLiveness, stepPort).Passed() {
+		if claim(c, &out, claimWorkloadWay) {
 			out.Side = diag.SideNodeWay
-			out.Text += "; the port answers on the node itself, so the fault is between the platform's host and the workload"
 		}
 	}
 	return out
