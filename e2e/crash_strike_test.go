@@ -168,13 +168,14 @@ func (c *crashTrial) losePower() (string, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
 	defer cancel()
 	l := c.matrix.lab
-	before, err := l.BootID(ctx, c.machine)
+	bootID := func() (string, error) { return l.Exec(ctx, c.machine, "cat", "/proc/sys/kernel/random/boot_id") }
+	before, err := bootID()
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	_, _ = l.Exec(ctx, c.machine, "systemctl", "reboot", "-ff") // it dies with the machine
 	for {
-		if now, err := l.BootID(ctx, c.machine); err == nil && now != before {
+		if now, err := bootID(); err == nil && now != before {
 			return "machine", true
 		}
 		if ctx.Err() != nil {

@@ -165,9 +165,7 @@ func pushFault(t *testing.T, l *lab.Lab, machine string) faultTool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.WriteFile(machine, faultOnNode, b, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, l, machine, faultOnNode, b, 0o755)
 	t.Cleanup(func() { on(t, l, machine, "rm -f "+faultOnNode) })
 	return faultTool{l, machine}
 }

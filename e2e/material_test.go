@@ -103,7 +103,7 @@ func mintCert(t *testing.T, l *lab.Lab, machine string, from, until time.Duratio
 	dir := secretsDir(t, l)
 	ca := parseCert(t, filepath.Join(dir, "signing-ca.crt"))
 	caKey := parseKey(t, filepath.Join(dir, "signing-ca.key"))
-	old, err := l.ReadFile(machine, "/etc/gpuaas/cert.pem")
+	old, err := readFile(l, machine, "/etc/gpuaas/cert.pem")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,9 +136,7 @@ func put(t *testing.T, l *lab.Lab, path string, data []byte) {
 
 func putOn(t *testing.T, l *lab.Lab, machine, path string, data []byte) {
 	t.Helper()
-	if err := l.WriteFile(machine, path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, l, machine, path, data, 0o600)
 }
 
 func parseCert(t *testing.T, path string) *x509.Certificate {

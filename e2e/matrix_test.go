@@ -214,9 +214,7 @@ cat /root/ca.crt >$crt; cat /root/ca.key >$key; `+restartPlatform)
 			if _, err := base64.StdEncoding.DecodeString(strings.TrimSpace(image)); err != nil {
 				t.Fatal(err)
 			}
-			if err := l.WriteFile("compute-node-02", "/root/image", []byte(image), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			writeFile(t, l, "compute-node-02", "/root/image", []byte(image), 0o600)
 			on(t, l, "compute-node-02",
 				stopAgent+"; rm -rf /etc/gpuaas/*; base64 -d </root/image | tar -C /etc -xz; systemctl start gpuaas-node-agent")
 		},

@@ -82,7 +82,7 @@ func powerOff(t *testing.T, l *lab.Lab, machine string) {
 	t.Helper()
 	on(t, l, machine, "systemctl --no-block poweroff 2>/dev/null || systemctl --force --no-block poweroff")
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-		if _, err := l.ReadFile(machine, "/etc/hostname"); err != nil {
+		if _, err := readFile(l, machine, "/etc/hostname"); err != nil {
 			return
 		}
 		if time.Since(began) > settle {

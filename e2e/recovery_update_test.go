@@ -64,7 +64,7 @@ func killedUpdate(c *trial) {
 	c.on(startedByHand)
 	c.well()
 
-	dead, err := l.ReadFile(c.node, "/usr/bin/false")
+	dead, err := readFile(l, c.node, "/usr/bin/false")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,33 +59,6 @@ func (l *Lab) ExecStdio(ctx context.Context, stdio Stdio, machine string, argv .
 	return exitCode(cmd.Run())
 }
 
-// ReadFile reads a file of a machine, as its PID 1 sees it.
-func (l *Lab) ReadFile(machine, path string) ([]byte, error) {
-	root, err := l.openRoot(machine)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	return root.ReadFile(inRoot(path))
-}
-
-// WriteFile replaces the content of a file of a machine, as its PID 1 sees it, in place, so that bind mounts over
-// it stay.
-func (l *Lab) WriteFile(machine, path string, data []byte, mode fs.FileMode) error {
-	root, err := l.openRoot(machine)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	if err := root.MkdirAll(filepath.Dir(inRoot(path)), 0o755); err != nil {
-		return err
-	}
-	if err := root.WriteFile(inRoot(path), data, mode); err != nil {
-		return err
-	}
-	return root.Chmod(inRoot(path), mode)
-}
-
 // openRoot opens a running machine's root folder; paths cannot escape from it.
 func (l *Lab) openRoot(machine string) (*os.Root, error) {
 	pid, err := l.Leader(machine)
@@ -98,9 +70,3 @@ func (l *Lab) openRoot(machine string) (*os.Root, error) {
 
 // inRoot makes an absolute path relative, for os.Root.
 func inRoot(path string) string { return strings.TrimPrefix(filepath.Clean(path), "/") }
-
-// BootID returns the machine's boot id, which every reboot changes.
-func (l *Lab) BootID(ctx context.Context, machine string) (string, error) {
-	out, err := l.Exec(ctx, machine, "cat", "/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(out), err
-}

@@ -251,15 +251,23 @@ func TestMachines(t *testing.T) {
 	t.Run("node ingress refuses as nginx does", func(t *testing.T) { testIngress(t, l, node) })
 }
 
+// bootID is the file with a machine's boot id, which every reboot changes.
+const bootID = "/proc/sys/kernel/random/boot_id"
+
+func fileOf(t *testing.T, l *Lab, machine, path string) string {
+	t.Helper()
+	text, err := l.Exec(t.Context(), machine, "cat", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
 func boots(t *testing.T, l *Lab) []string {
 	t.Helper()
 	var ids []string
 	for _, m := range l.Machines() {
-		id, err := l.BootID(t.Context(), m.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, id)
+		ids = append(ids, fileOf(t, l, m.Name, bootID))
 	}
 	return ids
 }
@@ -287,15 +295,8 @@ func testFreeze(t *testing.T, l *Lab) {
 }
 
 func testReboot(t *testing.T, l *Lab, node string) {
-	before, err := l.BootID(t.Context(), node)
-	if err != nil {
-		t.Fatal(err)
-	}
-	machineID, err := l.ReadFile(node, "/etc/machine-id")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.WriteFile(node, "/etc/marker", []byte("stays"), 0o600); err != nil {
+	before, machineID := fileOf(t, l, node, bootID), fileOf(t, l, node, "/etc/machine-id")
+	if _, err := l.Exec(t.Context(), node, "sh", "-c", "printf stays >/etc/marker"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.Exec(t.Context(), node, "nft", "add", "table", "inet", "marker"); err != nil {
@@ -305,15 +306,14 @@ func testReboot(t *testing.T, l *Lab, node string) {
 	if err := l.Reboot(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
-	after, err := l.BootID(t.Context(), node)
-	if err != nil || after == before {
-		t.Errorf("boot id %s, before %s (%v)", after, before, err)
+	if after := fileOf(t, l, node, bootID); after == before {
+		t.Errorf("boot id %s as before", after)
 	}
-	if data, err := l.ReadFile(node, "/etc/marker"); err != nil || string(data) != "stays" {
-		t.Errorf("the disk did not survive: %q, %v", data, err)
+	if marker := fileOf(t, l, node, "/etc/marker"); marker != "stays" {
+		t.Errorf("the disk did not survive: %q", marker)
 	}
-	if id, err := l.ReadFile(node, "/etc/machine-id"); err != nil || string(id) != string(machineID) {
-		t.Errorf("machine id %q, before %q (%v)", id, machineID, err)
+	if id := fileOf(t, l, node, "/etc/machine-id"); id != machineID {
+		t.Errorf("machine id %q, before %q", id, machineID)
 	}
 	if out, err := l.Exec(t.Context(), node, "nft", "list", "tables"); err != nil || out != "" {
 		t.Errorf("packet filter survived: %q, %v", out, err)
@@ -372,8 +372,8 @@ func testOrphan(t *testing.T, l *Lab, opts Options, node string) {
 	if third := l.leader(m); third == 0 || third == second {
 		t.Errorf("leader %d, before %d", third, second)
 	}
-	if data, err := l.ReadFile(node, "/etc/marker"); err != nil || string(data) != "stays" {
-		t.Errorf("the disk did not survive: %q, %v", data, err)
+	if marker := fileOf(t, l, node, "/etc/marker"); marker != "stays" {
+		t.Errorf("the disk did not survive: %q", marker)
 	}
 }
 

@@ -328,7 +328,7 @@ func (r *Recorder) remember(file string, slot int, e *diag.RecordEntry) {
 // text encodes an entry for its slot into a shared buffer, valid until the next call: an agent that runs for
 // months should not produce garbage with each decision.
 func (r *Recorder) text(file string, slot int, e *diag.RecordEntry) []byte {
-	record.EncodeInto(&r.buffer, file, slot, *e)
+	r.buffer = record.Encode(file, slot, *e)
 	return r.buffer[:]
 }
 

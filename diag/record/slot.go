@@ -80,12 +80,6 @@ type body struct {
 // Encode returns e as slot number slot of a file (FileRecord or FilePinned). It always fits: an entry that is too long
 // is shortened, with a mark where text is missing.
 func Encode(file string, slot int, e diag.RecordEntry) (b [Size]byte) {
-	EncodeInto(&b, file, slot, e)
-	return b
-}
-
-// EncodeInto is Encode into the caller's memory.
-func EncodeInto(b *[Size]byte, file string, slot int, e diag.RecordEntry) {
 	e = plain(e)
 	head := header(file, slot, e)
 	room := Size - len(head) - len("00000000 ") - 1
@@ -96,6 +90,7 @@ func EncodeInto(b *[Size]byte, file string, slot int, e diag.RecordEntry) {
 	}
 	b[Size-1] = '\n'
 	copy(b[len(head):], hex8(sum(b[:], len(head))))
+	return b
 }
 
 // header returns the line up to its checksum.

@@ -277,9 +277,7 @@ func TestSecondDialectFaults(t *testing.T) {
 		code   string // the error's code, as mapped, in the blame's text
 	}{
 		"denied": {func(t *testing.T, w *world) {
-			if err := w.platform.Store().SetIdentity(context.Background(), nodeID, "revoked"); err != nil {
-				t.Fatal(err)
-			}
+			w.platform.SetIdentity(nodeID, "revoked")
 		}, diag.HopNodeRecoveryStatus, diag.SigAuthFailed, "revoked"},
 		"mint": {func(_ *testing.T, w *world) {
 			dialect(w.platform.APIEdge, func(rw http.ResponseWriter, r *http.Request) bool {

@@ -3,7 +3,6 @@
 package inprocess
 
 import (
-	"context"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -311,9 +310,7 @@ func TestIdentityFaults(t *testing.T) {
 	} {
 		faults = append(faults, fault{name: "denied " + code, signal: want.signal, reason: want.reason,
 			confidence: want.confidence, do: func(t *testing.T, w *world) {
-				if err := w.platform.Store().SetIdentity(context.Background(), nodeID, code); err != nil {
-					t.Fatal(err)
-				}
+				w.platform.SetIdentity(nodeID, code)
 			}})
 	}
 	for _, f := range brief(faults, 4) {

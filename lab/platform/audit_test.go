@@ -50,9 +50,7 @@ func TestAuditOfADeniedNode(t *testing.T) {
 	var log logtest.Log
 	p := platformtest.StartPlatform(t, platformtest.Options{Now: clk.now, Log: &log})
 	cred := p.Enroll(platformtest.NodeID)
-	if err := p.Store().SetIdentity(t.Context(), platformtest.NodeID, wire.DenyFenced); err != nil {
-		t.Fatal(err)
-	}
+	p.SetIdentity(platformtest.NodeID, wire.DenyFenced)
 	for range 3 {
 		beat(t, p, cred, wire.HeartbeatRequest{})
 		clk.advance(time.Minute)
@@ -63,9 +61,7 @@ func TestAuditOfADeniedNode(t *testing.T) {
 	clk.advance(3 * time.Minute)
 	beat(t, p, cred, wire.HeartbeatRequest{})
 	beat(t, p, cred, wire.HeartbeatRequest{})
-	if err := p.Store().SetIdentity(t.Context(), platformtest.NodeID, ""); err != nil {
-		t.Fatal(err)
-	}
+	p.SetIdentity(platformtest.NodeID, "")
 	beat(t, p, cred, wire.HeartbeatRequest{})
 	beat(t, p, cred, wire.HeartbeatRequest{})
 	rows := auditRows(t, p, "?action=node.authenticate")

@@ -294,9 +294,7 @@ func TestNodeLegWithoutASession(t *testing.T) {
 	if e := envelope(t, resp); resp.StatusCode != 403 || e.Code != wire.DenyNotNodeBound {
 		t.Errorf("another node: %d %s", resp.StatusCode, e.Code)
 	}
-	if err := p.Store().SetIdentity(t.Context(), platformtest.NodeID, wire.DenyFenced); err != nil {
-		t.Fatal(err)
-	}
+	p.SetIdentity(platformtest.NodeID, wire.DenyFenced)
 	_, resp, err = good.dialStream(short(t), m.SessionID)
 	if err == nil {
 		t.Fatal("a fenced node joined")

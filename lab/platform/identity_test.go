@@ -157,9 +157,7 @@ func TestDenialsEverywhere(t *testing.T) {
 		t.Fatalf("bundle: %d", status)
 	}
 	for _, code := range []string{wire.DenyRevoked, wire.DenyFenced, wire.DenyRetired, wire.DenyCloned} {
-		if err := p.Store().SetIdentity(t.Context(), platformtest.NodeID, code); err != nil {
-			t.Fatal(err)
-		}
+		p.SetIdentity(platformtest.NodeID, code)
 		for where, got := range everywhere(t, p, cred, bundle.Token) {
 			if got != code {
 				t.Errorf("%s at %s: %q", code, where, got)
@@ -276,9 +274,7 @@ func TestBundle(t *testing.T) {
 		t.Errorf("read model after an old bundle: %+v", n.Recovery)
 	}
 	for _, code := range []string{wire.DenyCloned, wire.DenyRevoked} {
-		if err := p.Store().SetIdentity(t.Context(), platformtest.NodeID, code); err != nil {
-			t.Fatal(err)
-		}
+		p.SetIdentity(platformtest.NodeID, code)
 		if status, got, _ := bundleOf(t, p, platformtest.NodeID, map[string]any{"reactivate": true}); status != 409 ||
 			got != code {
 			t.Errorf("a bundle for a node that is %s: %d %s", code, status, got)

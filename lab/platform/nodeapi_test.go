@@ -155,9 +155,7 @@ func TestPeekClaimsAndCountsNothing(t *testing.T) {
 	if n := readNode(t, p); n.Agent.LastSeenAt != "" {
 		t.Errorf("a peek counted as contact: %s", n.Agent.LastSeenAt)
 	}
-	if err := p.Store().SetIdentity(t.Context(), platformtest.NodeID, wire.DenyRevoked); err != nil {
-		t.Fatal(err)
-	}
+	p.SetIdentity(platformtest.NodeID, wire.DenyRevoked)
 	var e wire.ErrorBody
 	if status, _ := p.DoNode(cred, http.MethodGet, waitPath+"?peek=1", nil, &e); status != 403 ||
 		e.Error.Code != wire.DenyRevoked {
@@ -185,21 +183,15 @@ func TestDenials(t *testing.T) {
 	}
 	denied("another node's certificate", other, 403, wire.DenyNotNodeBound)
 	for _, code := range []string{wire.DenyRevoked, wire.DenyFenced, wire.DenyRetired, wire.DenyCloned} {
-		if err := p.Store().SetIdentity(t.Context(), platformtest.NodeID, code); err != nil {
-			t.Fatal(err)
-		}
+		p.SetIdentity(platformtest.NodeID, code)
 		denied("identity "+code, cred, 403, code)
 	}
 	if n := readNode(t, p); n.Agent.LastDenial != wire.DenyCloned || n.Recovery.Reason != "cloned_identity_detected" ||
 		n.Recovery.State != "security_action_required" {
 		t.Errorf("read model of a cloned node: %+v", n)
 	}
-	if err := p.Store().SetIdentity(t.Context(), platformtest.NodeID, ""); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Store().RevokeCert(t.Context(), cred.Pair.Leaf.SerialNumber.Text(16), time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	p.SetIdentity(platformtest.NodeID, "")
+	p.RevokeCert(cred.Pair.Leaf.SerialNumber.Text(16))
 	denied("revoked certificate", cred, 403, wire.DenyRevoked)
 	clk.advance(2 * time.Hour) // the ingress still has the old time
 	denied("expired certificate",

@@ -44,6 +44,7 @@ type Deps struct {
 	Now    func() time.Time                                 // default: time.Now
 	Listen func(name, address string) (net.Listener, error) // name is api, node_api, gateway or node_terminal
 	Door   Door
+	Store  *store.Store // default: Config.Database, opened; the platform closes it
 	// Version is this build's: gpuaas-gpu-policy must have the same. Default: dev.
 	Version string
 }
@@ -95,7 +96,7 @@ func New(cfg Config, deps Deps) (*Platform, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
-	p := &Platform{cfg: cfg, log: deps.Log, now: deps.Now, version: deps.Version}
+	p := &Platform{cfg: cfg, log: deps.Log, now: deps.Now, store: deps.Store, version: deps.Version}
 	p.log = cmp.Or(p.log, slog.New(slog.DiscardHandler))
 	if p.now == nil {
 		p.now = time.Now
@@ -134,8 +135,10 @@ func (p *Platform) open(deps Deps) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // for a migration of a large database
 	defer cancel()
-	if p.store, err = store.Open(ctx, p.cfg.Database); err != nil {
-		return err
+	if p.store == nil {
+		if p.store, err = store.Open(ctx, p.cfg.Database); err != nil {
+			return err
+		}
 	}
 	p.queue = queue.New(p.store, queue.NewSigner(key), p.now, p.taskSettled)
 	if err := p.seed(ctx); err != nil {
@@ -187,9 +190,6 @@ func (p *Platform) listen(deps Deps) error {
 	}
 	return nil
 }
-
-// Store returns the platform's database, for tests and tools.
-func (p *Platform) Store() *store.Store { return p.store }
 
 // Run serves until ctx is done, then ends within two seconds and closes everything. The error is nil after an
 // orderly stop.

@@ -8,6 +8,7 @@ package platformtest
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -84,6 +85,8 @@ type Platform struct {
 	client *http.Client
 	tokens map[string]diag.Secret
 	halts  map[string]*haltable // by the listener's name
+	db     *sql.DB
+	store  *store.Store
 	stop   func() error
 }
 
@@ -123,10 +126,9 @@ func StartPlatform(tb testing.TB, o Options) *Platform {
 	if o.Log != nil {
 		log = slog.New(slog.NewJSONHandler(o.Log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
-	inner, err := platform.New(cfg,
-		platform.Deps{Log: log, Now: o.Now, Door: o.Door, Listen: func(name, _ string) (net.Listener, error) {
-			return listeners[name], nil
-		}})
+	p.openStore(cfg.Database)
+	inner, err := platform.New(cfg, platform.Deps{Log: log, Now: o.Now, Door: o.Door, Store: p.store,
+		Listen: func(name, _ string) (net.Listener, error) { return listeners[name], nil }})
 	if err != nil {
 		tb.Fatalf("start platform: %v", err)
 	}

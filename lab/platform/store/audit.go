@@ -110,11 +110,6 @@ func (s *Store) Recovered(ctx context.Context, k AuditKey, correlationID string,
 	})
 }
 
-// OpenFailures counts the open failures.
-func (s *Store) OpenFailures(ctx context.Context) (int, error) {
-	return one(ctx, s.db, value[int], "SELECT count(*) FROM audit_open")
-}
-
 func openAuditFields(a *Audit) []any {
 	return []any{&a.ActorType, &a.ActorID, &a.AppInstanceID, &a.CredentialID, &a.Action, &a.Reason, &a.NodeID,
 		moment{&a.FirstSeenAt}, moment{&a.LastSeenAt}, &a.Count}

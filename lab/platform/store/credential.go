@@ -208,11 +208,6 @@ func (s *Store) NewestCert(ctx context.Context, nodeID string) (Cert, error) {
 		nodeID)
 }
 
-// RevokeCert revokes one certificate.
-func (s *Store) RevokeCert(ctx context.Context, serial string, at time.Time) error {
-	return s.touch(ctx, "UPDATE certs SET revoked_at = ? WHERE serial = ?", ms(at), serial)
-}
-
 func certFields(c *Cert) []any {
 	return []any{&c.Serial, &c.NodeID, &c.Generation, &c.Fingerprint, &c.IssuerFingerprint, moment{&c.NotBefore},
 		moment{&c.NotAfter}, moment{&c.IssuedAt}, moment{&c.RevokedAt}, moment{&c.SupersededAt}}

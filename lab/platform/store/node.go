@@ -85,11 +85,6 @@ func (s *Store) SeedNode(ctx context.Context, n Node) error {
 		n.PrivateIP, n.ProviderClass, n.GuestAgentStatus, ms(n.GuestAgentAt), n.EnvironmentProfile, ms(n.CreatedAt))
 }
 
-// SetIdentity accepts (code "") or denies (a wire.Deny code) the node's credentials without evidence, for tests.
-func (s *Store) SetIdentity(ctx context.Context, nodeID, code string) error {
-	return s.touch(ctx, "UPDATE nodes SET identity = ? WHERE id = ?", code, nodeID)
-}
-
 // Waited notes a real task wait, which is a contact.
 func (s *Store) Waited(ctx context.Context, nodeID string, at time.Time) error {
 	return s.touch(ctx, "UPDATE nodes SET last_wait_at = ?1, last_seen_at = max(last_seen_at, ?1) WHERE id = ?2", ms(at),

@@ -32,7 +32,6 @@ var reads = map[string]string{
 	"SEARCH gpu_events USING PRIMARY KEY (node_id=?)": "MaxGPUEvents, and what a node may send in an hour",
 	"SCAN gpu_events": "the same, once an hour",
 
-	"SCAN audit_open USING COVERING INDEX audit_open_actor": "MaxOpenFailures",
 	"SCAN audit_open":                   "MaxOpenFailures, once an hour",
 	"SCAN events":                       "MaxEvents, once an hour",
 	"SCAN events USING INDEX events_at": "as above",

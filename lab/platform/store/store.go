@@ -32,6 +32,28 @@ type Store struct{ db *sql.DB }
 
 // Open opens or creates the database at path and brings its schema up to date.
 func Open(ctx context.Context, path string) (*Store, error) {
+	db, err := Connect(path)
+	if err != nil {
+		return nil, err
+	}
+	s, err := New(ctx, db)
+	if err != nil {
+		return nil, fmt.Errorf("migrate database %s: %w", path, err)
+	}
+	return s, nil
+}
+
+// New brings the schema of a database that Connect opened up to date. It closes db if that fails.
+func New(ctx context.Context, db *sql.DB) (*Store, error) {
+	s := &Store{db: db}
+	if err := s.migrate(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+// Connect opens or creates the database at path, with any schema.
+func Connect(path string) (*sql.DB, error) {
 	// full: a watermark that was sent survives a power cut. immediate: a writing transaction takes the write lock
 	// when it begins, and waits for it instead of failing half-way.
 	q := url.Values{"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)"},
@@ -44,11 +66,7 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	if path == Memory {
 		db.SetMaxOpenConns(1) // each connection would have its own database
 	}
-	s := &Store{db: db}
-	if err := s.migrate(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("migrate database %s: %w", path, err), db.Close())
-	}
-	return s, nil
+	return db, nil
 }
 
 // Close closes the database.
