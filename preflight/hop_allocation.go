@@ -40,47 +40,49 @@ func allocationBinding() Hop {
 		Silence: &Silence{diag.SigControlPlaneUnreachable, diag.SidePlatform,
 			"the API did not answer when the allocation was read"},
 		Steps: []Step{read, allocationAfter(read)},
-		Judge: func(c *Case) []diag.Finding {
-			f := c.Fact(id, stepAllocation)
-			if f == nil {
-				return nil
-			}
-			state, node := c.Field(id, stepAllocation, "allocation.state"), c.Field(id, stepAllocation, "allocation.node_id")
-			switch {
-			case notKnown(f):
-				out := undecided(f, "the platform at %s knows no allocation %s (HTTP 404)", where(f), c.Subject.AllocationID)
-				if !nodeUnknown(c) { // else the finding about the unknown node matters more
-					out.Signal = diag.SigAllocationUnknown
-				}
-				return []diag.Finding{out}
-			case !f.Passed():
-				return []diag.Finding{undecided(f, "the allocation could not be read: %s%s", saw(f), signer(f))}
-			case state == "" && !unasked(f, "allocation.state"):
-				return []diag.Finding{unmapped(f, "the answer has no state")}
-			case !slices.Contains(allocationStates[:], state) && state != "":
-				return []diag.Finding{unknownWord(f, "the allocation's state", state, allocationStates[:])}
-			case allocationChanged(c) != "":
-				return []diag.Finding{walkAgain(f, allocationChanged(c))}
-			case state != "" && state != allocationStates[0]:
-				return []diag.Finding{fail(diag.SigAllocationNotActive, f, "allocation %s is %s, not active",
-					c.Subject.AllocationID, state)}
-			case node == "" && !unasked(f, "allocation.node_id"):
-				return []diag.Finding{unmapped(f, "the answer names no node (allocation.node_id)")}
-			case node != "" && c.Subject.NodeID != "" && !strings.EqualFold(node, c.Subject.NodeID) && nodeUnknown(c):
-				return []diag.Finding{undecided(f, "allocation %s is on %s, and the platform knows no node %s",
-					c.Subject.AllocationID, node, c.Subject.NodeID)}
-			case otherNodeText(c, "") != "" && sameNode(c, node): // known too late for this walk
-				return []diag.Finding{undecided(f,
-					"allocation %s is on %s, which is another name of %s by the platform's read model: "+
-						"walk again with --node-id %s", c.Subject.AllocationID, node, c.Subject.NodeID, node)}
-			case node != "" && c.Subject.NodeID != "" && !sameNode(c, node):
-				return []diag.Finding{fail(diag.SigAllocationNodeMismatch, f, "allocation %s is on %s, not on %s",
-					c.Subject.AllocationID, node, c.Subject.NodeID)}
-			}
-			return nil
-		},
+		Judge: judgeAllocation,
 		Pass: func(c *Case) string {
 			return fmt.Sprintf("%s is active on %s", c.Subject.AllocationID, c.Field(id, stepAllocation, "allocation.node_id"))
 		},
 	}
+}
+
+func judgeAllocation(c *Case) []diag.Finding {
+	f := c.Fact(diag.HopAllocationBinding, stepAllocation)
+	if f == nil {
+		return nil
+	}
+	state, node := allocationField(c, "allocation.state"), allocationField(c, "allocation.node_id")
+	switch {
+	case notKnown(f):
+		out := undecided(f, "the platform at %s knows no allocation %s (HTTP 404)", where(f), c.Subject.AllocationID)
+		if !nodeUnknown(c) { // else the finding about the unknown node matters more
+			out.Signal = diag.SigAllocationUnknown
+		}
+		return []diag.Finding{out}
+	case !f.Passed():
+		return []diag.Finding{undecided(f, "the allocation could not be read: %s%s", saw(f), signer(f))}
+	case state == "" && !unasked(f, "allocation.state"):
+		return []diag.Finding{unmapped(f, "the answer has no state")}
+	case !slices.Contains(allocationStates[:], state) && state != "":
+		return []diag.Finding{unknownWord(f, "the allocation's state", state, allocationStates[:])}
+	case allocationChanged(c) != "":
+		return []diag.Finding{walkAgain(f, allocationChanged(c))}
+	case state != "" && state != allocationStates[0]:
+		return []diag.Finding{fail(diag.SigAllocationNotActive, f, "allocation %s is %s, not active",
+			c.Subject.AllocationID, state)}
+	case node == "" && !unasked(f, "allocation.node_id"):
+		return []diag.Finding{unmapped(f, "the answer names no node (allocation.node_id)")}
+	case node != "" && c.Subject.NodeID != "" && !strings.EqualFold(node, c.Subject.NodeID) && nodeUnknown(c):
+		return []diag.Finding{undecided(f, "allocation %s is on %s, and the platform knows no node %s",
+			c.Subject.AllocationID, node, c.Subject.NodeID)}
+	case otherNodeText(c, "") != "" && sameNode(c, node): // known too late for this walk
+		return []diag.Finding{undecided(f,
+			"allocation %s is on %s, which is another name of %s by the platform's read model: "+
+				"walk again with --node-id %s", c.Subject.AllocationID, node, c.Subject.NodeID, node)}
+	case node != "" && c.Subject.NodeID != "" && !sameNode(c, node):
+		return []diag.Finding{fail(diag.SigAllocationNodeMismatch, f, "allocation %s is on %s, not on %s",
+			c.Subject.AllocationID, node, c.Subject.NodeID)}
+	}
+	return nil
 }

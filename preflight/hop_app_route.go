@@ -28,69 +28,12 @@ const (
 // fault is.
 func appUserRoute() Hop {
 	id := diag.HopAppUserRoute
-	needs := []diag.HopID{diag.HopAllocationBinding}
-	after := []string{factID(id, stepRoute)}
 	return Hop{
 		ID: id, Budget: 7 * time.Second, OfWorkload: true,
 		ExplainedBy: []diag.HopID{diag.HopAppRuntimeLiveness},
 		Silence:     &Silence{diag.SigAppRouteFailed, "", "the product URL did not answer in time"},
-		Steps: []Step{
-			{
-				Name: stepRoute, From: Operator, Timeout: 4 * time.Second, Needs: needs, BothFamilies: true,
-				After: []string{factID(diag.HopAllocationBinding, stepAllocation)}, Fields: []string{"allocation.app_product_url"},
-				When: func(c *Case) string {
-					return reasonIfEmpty(allocationField(c, "allocation.app_product_url"), "the allocation has no product URL")
-				},
-				Ask: func(e *Env, c *Case) diag.Request { return askApp(e, c, diag.OpHTTP, "") },
-			},
-			{
-				Name: stepUpgrade, From: Operator, Timeout: 3 * time.Second, Needs: needs, After: after, When: routeAnswers,
-				NotGiven: func(p *profile.Profile) string {
-					return reasonIfEmpty(p.App.Websocket+p.Mapping.Field(fieldWebsocket),
-						"neither platform nor profile says that workloads use a WebSocket (app.websocket)")
-				},
-				Unless: func(c *Case) string {
-					return reasonIfEmpty(websocketPath(c), "neither platform nor profile says that the workload uses a WebSocket")
-				},
-				Ask: func(e *Env, c *Case) diag.Request {
-					req := askApp(e, c, diag.OpWS, websocketPath(c))
-					req.Header["Origin"] = endpointOf(req.Target)
-					return req
-				},
-			},
-			{
-				Name: stepHeaders, From: Operator, Timeout: 3 * time.Second, Needs: needs, After: after, When: routeAnswers,
-				Fields: []string{fieldHeaderNames},
-				NotGiven: func(p *profile.Profile) string {
-					if p.App.HeadersPath != "" && len(p.App.InjectedHeaders) > 0 {
-						return ""
-					}
-					return "the profile names no headers that the edge injects (app.injected_headers, app.headers_path)"
-				},
-				Ask: func(e *Env, c *Case) diag.Request {
-					req := askApp(e, c, diag.OpHTTP, e.Profile.App.HeadersPath)
-					req.Extract = e.Profile.Mapping.Extract(fieldHeaderNames)
-					return req
-				},
-			},
-			{
-				Name: stepEndpoint, From: Platform, Timeout: 3 * time.Second, Needs: needs, Second: true, After: after,
-				Fields: []string{"allocation.app_endpoint"},
-				Unless: func(c *Case) string {
-					if why := reasonIfEmpty(appEndpoint(c), "the platform names no endpoint of the workload"); why != "" {
-						return why
-					}
-					return whyNoEndpointProbe(c)
-				},
-				Ask: func(_ *Env, c *Case) diag.Request {
-					return diag.Request{Op: diag.OpTCP, Target: appEndpoint(c), View: diag.ViewHost}
-				},
-				// If the route works, nothing is wrong: the proxy need not be on that host. Older walks probed it in
-				// any case.
-				Excused: func(c *Case, _ *diag.Fact) bool { return c.Fact(id, stepRoute).Passed() },
-			},
-		},
-		Judge: judgeAppRoute,
+		Steps:       appRouteSteps(),
+		Judge:       judgeAppRoute,
 		Counter: func(e *Env, _ *Case, failing *diag.Fact) []Counter {
 			p := e.Profile
 			if failing.Vantage != Operator {
@@ -112,6 +55,60 @@ func appUserRoute() Hop {
 	}
 }
 
+func appRouteSteps() []Step {
+	needs, after := []diag.HopID{diag.HopAllocationBinding}, []string{factID(diag.HopAppUserRoute, stepRoute)}
+	return []Step{
+		{
+			Name: stepRoute, From: Operator, Timeout: 4 * time.Second, Needs: needs, BothFamilies: true,
+			After: []string{factID(diag.HopAllocationBinding, stepAllocation)}, Fields: []string{"allocation.app_product_url"},
+			When: func(c *Case) string {
+				return reasonIfEmpty(allocationField(c, "allocation.app_product_url"), "the allocation has no product URL")
+			},
+			Ask: func(e *Env, c *Case) diag.Request { return askApp(e, c, diag.OpHTTP, "") },
+		},
+		{
+			Name: stepUpgrade, From: Operator, Timeout: 3 * time.Second, Needs: needs, After: after, When: routeAnswers,
+			NotGiven: func(p *profile.Profile) string {
+				return reasonIfEmpty(p.App.Websocket+p.Mapping.Field(fieldWebsocket),
+					"neither platform nor profile says that workloads use a WebSocket (app.websocket)")
+			},
+			Unless: func(c *Case) string {
+				return reasonIfEmpty(websocketPath(c), "neither platform nor profile says that the workload uses a WebSocket")
+			},
+			Ask: func(e *Env, c *Case) diag.Request {
+				req := askApp(e, c, diag.OpWS, websocketPath(c))
+				req.Header["Origin"] = endpointOf(req.Target)
+				return req
+			},
+		},
+		{
+			Name: stepHeaders, From: Operator, Timeout: 3 * time.Second, Needs: needs, After: after, When: routeAnswers,
+			Fields: []string{fieldHeaderNames},
+			NotGiven: func(p *profile.Profile) string {
+				if p.App.HeadersPath != "" && len(p.App.InjectedHeaders) > 0 {
+					return ""
+				}
+				return "the profile names no headers that the edge injects (app.injected_headers, app.headers_path)"
+			},
+			Ask: func(e *Env, c *Case) diag.Request {
+				req := askApp(e, c, diag.OpHTTP, e.Profile.App.HeadersPath)
+				req.Extract = e.Profile.Mapping.Extract(fieldHeaderNames)
+				return req
+			},
+		},
+		{
+			Name: stepEndpoint, From: Platform, Timeout: 3 * time.Second, Needs: needs, Second: true, After: after,
+			Fields: []string{"allocation.app_endpoint"}, Unless: whyNoEndpointProbe,
+			Ask: func(_ *Env, c *Case) diag.Request {
+				return diag.Request{Op: diag.OpTCP, Target: appEndpoint(c), View: diag.ViewHost}
+			},
+			// If the route works, nothing is wrong: the proxy need not be on that host. Older walks probed it in
+			// any case.
+			Excused: func(c *Case, _ *diag.Fact) bool { return c.Fact(diag.HopAppUserRoute, stepRoute).Passed() },
+		},
+	}
+}
+
 // askApp is a request to the workload's product URL, or to path under its host.
 func askApp(e *Env, c *Case, op diag.Op, path string) diag.Request {
 	url, query := c.URL(diag.HopAllocationBinding, stepAllocation, "allocation.app_product_url")
@@ -128,6 +125,8 @@ func askApp(e *Env, c *Case, op diag.Op, path string) diag.Request {
 // edge is worth a login on the platform's host.
 func whyNoEndpointProbe(c *Case) string {
 	switch f := c.Fact(diag.HopAppUserRoute, stepRoute); {
+	case appEndpoint(c) == "":
+		return "the platform names no endpoint of the workload"
 	case f == nil:
 		return "the product URL was not asked"
 	case f.Passed():

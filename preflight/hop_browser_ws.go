@@ -130,73 +130,89 @@ func judgeSession(c *Case) []diag.Finding {
 			cookieOf(f))}
 	}
 	if denial, ok := strings.CutPrefix(code(f), "node_"); ok && platformCode(f) && !upgraded(f) {
-		if why := letIn(c, f); why != "" {
-			out := fail(diag.SigUpgradeFailed, f, "the gateway refuses a terminal: %s; %s, so whether the platform denies this "+
-				"node is not known", saw(f), why)
-			out.Direct = true
-			return []diag.Finding{out}
-		}
-		out := fail(diag.SigAuthFailed, f, "the gateway refuses a terminal because the platform denies this "+
-			"node's identity: %s", saw(f))
-		out.Reason, _ = diag.DenialReason(denial)
-		out.Culprit = "identity of " + c.Subject.NodeID + " " + denial
-		return []diag.Finding{out}
+		return []diag.Finding{deniedTerminal(c, f, denial)}
 	}
 	if !upgraded(f) {
-		out := fail(diag.SigUpgradeFailed, f, "the WebSocket upgrade is refused: %s", saw(f))
-		switch {
-		case code(f) == "session_attached": // by this walk, which minted the session
-			out = cutVerdict{at: cutFront,
-				text: "the gateway already has a browser in this session: this walk's upgrade reached it, but the " +
-					"answer was lost on the way back: " + saw(f)}.finding(c, f)
-		case f.WS != nil && f.WS.Status == 101:
-			out.Text = fmt.Sprintf("the answer to the WebSocket upgrade is invalid for a browser (%s): %s", f.Detail,
-				saw(f))
-		case status(f) == 0:
-			out.Text = "the browser's WebSocket upgrade gets no answer: " + saw(f)
-		case status(f) < 500 && !ofGateway(f):
-			out.Text = fmt.Sprintf("the WebSocket upgrade at %s is refused: %s; the answer has %s, so whether the terminal "+
-				"gateway or what is in front of it refuses is not known", where(f), saw(f), ofNoPlatform(f))
-			out.Side = diag.SidePlatform
-		}
-		out.Direct = true // no node is involved yet
-		return []diag.Finding{out}
+		return []diag.Finding{upgradeRefused(c, f)}
 	}
 	if cut := streamCut(c); cut.before() || (cut.at != cutNowhere && !gotShellState(f)) {
 		out := cut.finding(c, f)
 		out.Direct = cut.direct && cut.before()
 		return []diag.Finding{out}
 	}
-	switch {
-	case gotShellState(f):
+	if gotShellState(f) {
 		return nil
+	}
+	return []diag.Finding{noShellState(c, f)}
+}
+
+// deniedTerminal is the finding of a terminal that the gateway refuses because of the node's identity.
+func deniedTerminal(c *Case, f *diag.Fact, denial string) diag.Finding {
+	if why := letIn(c, f); why != "" {
+		out := fail(diag.SigUpgradeFailed, f, "the gateway refuses a terminal: %s; %s, so whether the platform denies this "+
+			"node is not known", saw(f), why)
+		out.Direct = true
+		return out
+	}
+	out := fail(diag.SigAuthFailed, f, "the gateway refuses a terminal because the platform denies this "+
+		"node's identity: %s", saw(f))
+	out.Reason, _ = diag.DenialReason(denial)
+	out.Culprit = "identity of " + c.Subject.NodeID + " " + denial
+	return out
+}
+
+// upgradeRefused is the finding of a WebSocket upgrade that failed; no node is involved yet.
+func upgradeRefused(c *Case, f *diag.Fact) diag.Finding {
+	out := fail(diag.SigUpgradeFailed, f, "the WebSocket upgrade is refused: %s", saw(f))
+	switch {
+	case code(f) == "session_attached": // by this walk, which minted the session
+		out = cutVerdict{at: cutFront,
+			text: "the gateway already has a browser in this session: this walk's upgrade reached it, but the " +
+				"answer was lost on the way back: " + saw(f)}.finding(c, f)
+	case f.WS != nil && f.WS.Status == 101:
+		out.Text = fmt.Sprintf("the answer to the WebSocket upgrade is invalid for a browser (%s): %s", f.Detail,
+			saw(f))
+	case status(f) == 0:
+		out.Text = "the browser's WebSocket upgrade gets no answer: " + saw(f)
+	case status(f) < 500 && !ofGateway(f):
+		out.Text = fmt.Sprintf("the WebSocket upgrade at %s is refused: %s; the answer has %s, so whether the terminal "+
+			"gateway or what is in front of it refuses is not known", where(f), saw(f), ofNoPlatform(f))
+		out.Side = diag.SidePlatform
+	}
+	out.Direct = true
+	return out
+}
+
+// noShellState is the finding of a session that was opened, and in which the browser received no state of a shell.
+func noShellState(c *Case, f *diag.Fact) diag.Finding {
+	switch {
 	case f.WS.FrameCode == streamLate, strings.Contains(f.WS.CloseReason, streamLate):
 		if streamCame(c) {
-			return []diag.Finding{fail(diag.SigNodeStreamTimeout, f,
-				"the gateway gave up after %d ms: the node's stream came, and no ready shell in time", f.WS.FirstFrameMS)}
+			return fail(diag.SigNodeStreamTimeout, f,
+				"the gateway gave up after %d ms: the node's stream came, and no ready shell in time", f.WS.FirstFrameMS)
 		}
-		return []diag.Finding{fail(diag.SigNodeStreamTimeout, f,
-			"the gateway waited for the node's stream and gave up after %d ms%s", f.WS.FirstFrameMS, byProvider(c))}
+		return fail(diag.SigNodeStreamTimeout, f,
+			"the gateway waited for the node's stream and gave up after %d ms%s", f.WS.FirstFrameMS, byProvider(c))
 	case f.WS.FirstFrame == "error":
 		out := fail(diag.SigUpgradeFailed, f, "the gateway answers %s: %s", f.WS.FrameCode, f.WS.FrameMessage)
 		out.Direct = slices.Contains([]string{"session_store_unavailable", "session_not_found"}, f.WS.FrameCode)
-		return []diag.Finding{out}
+		return out
 	case f.Failure == diag.WSSubprotocol:
 		out := fail(diag.SigUpgradeFailed, f, "the answer to the upgrade accepts none of the offered "+
 			"subprotocols, so a browser closes the connection; either an edge strips Sec-WebSocket-Protocol, or the "+
 			"gateway has another version: %s",
 			saw(f))
 		out.Direct = true
-		return []diag.Finding{out}
+		return out
 	case f.Failure == diag.WSClosed && browserNeverReachedGateway(c):
 		out := fail(diag.SigUpgradeFailed, f, "the upgrade was answered, and the session was closed without a message: "+
 			"close code %d %s", f.WS.CloseCode, f.WS.CloseReason)
 		claim(c, &out, claimTookUpgrade)
 		out.Direct, out.Culprit, out.Side = true, culpritEdgeTook, diag.SideEdge
-		return []diag.Finding{out}
+		return out
 	case f.Failure == diag.WSClosed:
-		return []diag.Finding{fail(diag.SigUpgradeFailed, f, "the gateway closed the session without a message: "+
-			"close code %d %s", f.WS.CloseCode, f.WS.CloseReason)}
+		return fail(diag.SigUpgradeFailed, f, "the gateway closed the session without a message: "+
+			"close code %d %s", f.WS.CloseCode, f.WS.CloseReason)
 	}
 	out := fail(diag.SigConnectingStuck, f, "accepted, then silence for %d ms: the user keeps seeing \"Connecting...\"",
 		f.DurationMS)
@@ -208,7 +224,7 @@ func judgeSession(c *Case) []diag.Finding {
 		claim(c, &out, claimKeptSilent)
 		out.Direct = true
 	}
-	return []diag.Finding{out}
+	return out
 }
 
 // pongCame reports whether a ping was answered while the session was silent, so that the path works.

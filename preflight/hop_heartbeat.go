@@ -59,40 +59,43 @@ func nodeHeartbeat() Hop {
 				return req
 			},
 		}, nodeAfter(read)},
-		Judge: func(c *Case) []diag.Finding {
-			f := c.Fact(id, stepReadModel)
-			if f == nil {
-				return nil
-			}
-			_, beat := heartbeatAge(c)
-			_, contact := contactAge(c)
-			switch {
-			case nodeUnknown(c):
-				out := undecided(f, "the platform at %s knows no node %s (HTTP 404)%s", where(f), c.Subject.NodeID, otherNodes(c))
-				out.Signal = diag.SigNodeUnknown
-				return []diag.Finding{out}
-			case notKnown(f):
-				return []diag.Finding{undecided(f, "the platform at %s answers HTTP 404 for the node, but %s: one of several "+
-					"servers may lack it", where(f), nodeKnown(c))}
-			case !f.Passed():
-				return []diag.Finding{undecided(f, "the node could not be read: %s%s", saw(f), signer(f))}
-			case !beat && !contact && unasked(f, "node.last_seen_at"):
-				return nil
-			case !beat && !contact && (readModel(c, "node.last_seen_at") != "" || f.HTTP == nil || len(f.HTTP.Fields) == 0):
-				return []diag.Finding{unmapped(f, "the answer has no time of a last heartbeat that can be read")}
-			case !beat && !contact && !ofANode(c):
-				return []diag.Finding{unmapped(f, "nothing in the answer is about a node, so it may be about something else")}
-			case !beat && !contact && !neverHeard(c):
-				return []diag.Finding{unmapped(f, "the answer has no time of a last contact, and the agent was heard: %s "+
-					"(node.last_seen_at)", heardBy(c))}
-			case !beat && !contact:
-				return []diag.Finding{fail(diag.SigHeartbeatStale, f, "the platform has never heard from the agent of %s",
-					c.Subject.NodeID)}
-			}
-			return judgeAges(c, f)
-		},
-		Pass: lastHeard,
+		Judge: judgeHeartbeat,
+		Pass:  lastHeard,
 	}
+}
+
+// judgeHeartbeat judges whether the node could be read, and then the ages of its heartbeats.
+func judgeHeartbeat(c *Case) []diag.Finding {
+	f := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
+	if f == nil {
+		return nil
+	}
+	_, beat := heartbeatAge(c)
+	_, contact := contactAge(c)
+	switch {
+	case nodeUnknown(c):
+		out := undecided(f, "the platform at %s knows no node %s (HTTP 404)%s", where(f), c.Subject.NodeID, otherNodes(c))
+		out.Signal = diag.SigNodeUnknown
+		return []diag.Finding{out}
+	case notKnown(f):
+		return []diag.Finding{undecided(f, "the platform at %s answers HTTP 404 for the node, but %s: one of several "+
+			"servers may lack it", where(f), nodeKnown(c))}
+	case !f.Passed():
+		return []diag.Finding{undecided(f, "the node could not be read: %s%s", saw(f), signer(f))}
+	case !beat && !contact && unasked(f, "node.last_seen_at"):
+		return nil
+	case !beat && !contact && (readModel(c, "node.last_seen_at") != "" || f.HTTP == nil || len(f.HTTP.Fields) == 0):
+		return []diag.Finding{unmapped(f, "the answer has no time of a last heartbeat that can be read")}
+	case !beat && !contact && !ofANode(c):
+		return []diag.Finding{unmapped(f, "nothing in the answer is about a node, so it may be about something else")}
+	case !beat && !contact && !neverHeard(c):
+		return []diag.Finding{unmapped(f, "the answer has no time of a last contact, and the agent was heard: %s "+
+			"(node.last_seen_at)", heardBy(c))}
+	case !beat && !contact:
+		return []diag.Finding{fail(diag.SigHeartbeatStale, f, "the platform has never heard from the agent of %s",
+			c.Subject.NodeID)}
+	}
+	return judgeAges(c, f)
 }
 
 // askReadModel requests the platform's whole read model of the node.

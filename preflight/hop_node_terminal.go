@@ -128,6 +128,15 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 		out = fail(diag.SigTerminalProfileDrift, f, "the running agent streams to %s, the profile says %s: %s", where(f),
 			endpointOf(want), saw(f))
 		out.Reason, out.Culprit = diag.ReasonTerminalEndpointDrift, ""
+	default:
+		out = streamFails(c, f)
+	}
+	return []diag.Finding{out}
+}
+
+// streamFails is the finding of a stream that failed at the expected listener, or on the way to it.
+func streamFails(c *Case, f *diag.Fact) (out diag.Finding) {
+	switch {
 	case f.Failure == diag.MTLSNotRequested:
 		out = fail(diag.SigTerminalProfileDrift, f,
 			"%s did not ask for the node's certificate: it is not the node-facing listener", where(f))
@@ -173,7 +182,7 @@ func judgeNodeTerminal(c *Case) []diag.Finding {
 			"terminal gateway does: %s", where(f), saw(f))
 		out.Side = diag.SideEdge
 	}
-	return []diag.Finding{out}
+	return out
 }
 
 // byProvider returns what a missing stream means for a node of this provider: a Proxmox worker is on the platform's

@@ -26,43 +26,7 @@ func nodeOpsAccess() Hop {
 			Name: stepSSH, From: Node, Timeout: 10 * time.Second,
 			Ask: func(e *Env, _ *Case) diag.Request { return diag.Request{Op: diag.OpSSH, Target: e.Subject.NodeHost} },
 		}},
-		Judge: func(c *Case) []diag.Finding {
-			f := c.Fact(id, stepSSH)
-			if f == nil {
-				return nil
-			}
-			if broken := c.lostOnTheWay(); f.Passed() && broken != nil {
-				return []diag.Finding{fail(diag.SigOpsSSHFailed, broken,
-					"the login on %s worked, and broke in the middle of the walk: %s", c.Subject.NodeHost, saw(broken))}
-			}
-			if f.Passed() && !sudoRefused(c, f) {
-				return nil
-			}
-			if f.Passed() {
-				out := fail(diag.SigOpsSSHFailed, f,
-					"%s logs in, but sudo -n is refused, so checks that need root cannot run (if that is intended, set "+
-						"ssh.sudo: false in the profile)", f.SSH.User)
-				out.Failure = diag.NotPermitted
-				return []diag.Finding{out}
-			}
-			if own := operatorsOwn(c, f); own != nil {
-				return []diag.Finding{*own}
-			}
-			sig, text := diag.SigOpsSSHFailed, fmt.Sprintf("no login on %s: %s", c.Subject.NodeHost, saw(f))
-			if f.Detail != "" {
-				text += ": " + f.Detail
-			}
-			guest := c.Field(diag.HopNodeHeartbeat, stepReadModel, "node.guest_agent_status")
-			if diag.GuestAgentGone(guest) {
-				sig, text = diag.SigOpsAccessUnhealthy, text+"; the provider says that the guest agent is "+guest
-			}
-			out := fail(sig, f, "%s", text)
-			claim(c, &out, claimAgentAlive)
-			if sshSilent(c) {
-				out.Culprit = culpritSilentNode
-			}
-			return []diag.Finding{out}
-		},
+		Judge: judgeOpsAccess,
 		Pass: func(c *Case) string {
 			s := c.Fact(id, stepSSH).SSH
 			if s == nil {
@@ -71,6 +35,44 @@ func nodeOpsAccess() Hop {
 			return fmt.Sprintf("%s@%s, probes run by the %s agent", s.User, c.Subject.NodeHost, s.Helper)
 		},
 	}
+}
+
+func judgeOpsAccess(c *Case) []diag.Finding {
+	f := c.Fact(diag.HopNodeOpsAccess, stepSSH)
+	if f == nil {
+		return nil
+	}
+	if broken := c.lostOnTheWay(); f.Passed() && broken != nil {
+		return []diag.Finding{fail(diag.SigOpsSSHFailed, broken,
+			"the login on %s worked, and broke in the middle of the walk: %s", c.Subject.NodeHost, saw(broken))}
+	}
+	if f.Passed() && !sudoRefused(c, f) {
+		return nil
+	}
+	if f.Passed() {
+		out := fail(diag.SigOpsSSHFailed, f,
+			"%s logs in, but sudo -n is refused, so checks that need root cannot run (if that is intended, set "+
+				"ssh.sudo: false in the profile)", f.SSH.User)
+		out.Failure = diag.NotPermitted
+		return []diag.Finding{out}
+	}
+	if own := operatorsOwn(c, f); own != nil {
+		return []diag.Finding{*own}
+	}
+	sig, text := diag.SigOpsSSHFailed, fmt.Sprintf("no login on %s: %s", c.Subject.NodeHost, saw(f))
+	if f.Detail != "" {
+		text += ": " + f.Detail
+	}
+	guest := c.Field(diag.HopNodeHeartbeat, stepReadModel, "node.guest_agent_status")
+	if diag.GuestAgentGone(guest) {
+		sig, text = diag.SigOpsAccessUnhealthy, text+"; the provider says that the guest agent is "+guest
+	}
+	out := fail(sig, f, "%s", text)
+	claim(c, &out, claimAgentAlive)
+	if sshSilent(c) {
+		out.Culprit = culpritSilentNode
+	}
+	return []diag.Finding{out}
 }
 
 // operatorsOwn is the finding of a login that ended, or may have ended, on the operator's side, which is not the node's

@@ -31,43 +31,7 @@ func terminalPublicRoute() Hop {
 				}, e.Profile.TerminalBase, profile.PathTerminalHealthz, nil)
 			},
 		}},
-		Judge: func(c *Case) []diag.Finding {
-			f := c.Fact(id, stepHealthz)
-			switch {
-			case f == nil || (f.Passed() && good(f)): // not good: a redirect passes, but is not the gateway's answer
-				return nil
-			case deniesAccess(f) && foreignPage(f):
-				return []diag.Finding{warn("", f, "%s in place of the gateway's health page, so whether the gateway works was not "+
-					"measured", pageFrom(f))}
-			case deniesAccess(f):
-				return []diag.Finding{warn("", f,
-					"%s answers, but its health page %s, so whether the gateway works was not measured; "+
-						"set mapping.paths.terminal_healthz to a public page, or to \"-\"", where(f), describeClosedHealthPage(f))}
-			case f.Failure == diag.HTTPEdgeAuth:
-				return []diag.Finding{undecided(f, "the edge at %s asks for a login, and %s, so nothing behind the "+
-					"login was tested", where(f), cookieOf(f))}
-			case ofPage(f) && gatewayWorks(c):
-				return []diag.Finding{warn("", f, "the health page at %s fails (%s), but the terminal gateway there "+
-					"accepts a session; if the platform has another health page or none, set "+
-					"mapping.paths.terminal_healthz", where(f)+pathOf(target(f)), saw(f))}
-			}
-			out := fail(diag.SigPublicRouteMissing, f, "%s %s: %s", where(f)+pathOf(target(f)), publicFails(f), saw(f))
-			if s := status(f); s == 502 || s == 504 { // the edge passes the request on, and gets no answer
-				out.Side = diag.SidePlatform
-			}
-			if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz != nil && hz.TCP != nil && f.TCP != nil &&
-				hz.TCP.Remote == f.TCP.Remote {
-				switch {
-				case hz.Passed():
-					out.Text += "; the same edge answers for " + where(hz)
-				case inPhase(f, "tcp") && hz.Failure == f.Failure && inPhase(hz, "tcp"):
-					if out.Culprit = culpritControlPlane; nodeHears(c) == answeredSide { // one edge, which is not reached at all
-						out.Culprit = culpritOperatorWay
-					}
-				}
-			}
-			return []diag.Finding{out}
-		},
+		Judge: judgePublicRoute,
 		Pass: func(c *Case) string {
 			return fmt.Sprintf("%s/healthz answers %d", where(c.Fact(id, stepHealthz)), status(c.Fact(id, stepHealthz)))
 		},
@@ -77,6 +41,44 @@ func terminalPublicRoute() Hop {
 			return e.otherRoute(failing, p.TerminalResolveAddress, p.APIBase, p.APIResolveAddress, profile.PathHealthz)
 		},
 	}
+}
+
+func judgePublicRoute(c *Case) []diag.Finding {
+	f := c.Fact(diag.HopTerminalPublicRoute, stepHealthz)
+	switch {
+	case f == nil || (f.Passed() && good(f)): // not good: a redirect passes, but is not the gateway's answer
+		return nil
+	case deniesAccess(f) && foreignPage(f):
+		return []diag.Finding{warn("", f, "%s in place of the gateway's health page, so whether the gateway works was not "+
+			"measured", pageFrom(f))}
+	case deniesAccess(f):
+		return []diag.Finding{warn("", f,
+			"%s answers, but its health page %s, so whether the gateway works was not measured; "+
+				"set mapping.paths.terminal_healthz to a public page, or to \"-\"", where(f), describeClosedHealthPage(f))}
+	case f.Failure == diag.HTTPEdgeAuth:
+		return []diag.Finding{undecided(f, "the edge at %s asks for a login, and %s, so nothing behind the "+
+			"login was tested", where(f), cookieOf(f))}
+	case ofPage(f) && gatewayWorks(c):
+		return []diag.Finding{warn("", f, "the health page at %s fails (%s), but the terminal gateway there "+
+			"accepts a session; if the platform has another health page or none, set "+
+			"mapping.paths.terminal_healthz", where(f)+pathOf(target(f)), saw(f))}
+	}
+	out := fail(diag.SigPublicRouteMissing, f, "%s %s: %s", where(f)+pathOf(target(f)), publicFails(f), saw(f))
+	if s := status(f); s == 502 || s == 504 { // the edge passes the request on, and gets no answer
+		out.Side = diag.SidePlatform
+	}
+	if hz := c.Fact(diag.HopControlPlaneAccess, stepHealthz); hz != nil && hz.TCP != nil && f.TCP != nil &&
+		hz.TCP.Remote == f.TCP.Remote {
+		switch {
+		case hz.Passed():
+			out.Text += "; the same edge answers for " + where(hz)
+		case inPhase(f, "tcp") && hz.Failure == f.Failure && inPhase(hz, "tcp"):
+			if out.Culprit = culpritControlPlane; nodeHears(c) == answeredSide { // one edge, which is not reached at all
+				out.Culprit = culpritOperatorWay
+			}
+		}
+	}
+	return []diag.Finding{out}
 }
 
 // gatewayWorks reports whether the gateway upgraded this walk's session, so that its health page decides nothing.

@@ -59,27 +59,7 @@ func nodeReadiness() Hop {
 			}},
 		},
 		Judge: judgeReadiness,
-		Pass: func(c *Case) string {
-			var parts []string
-			if f := c.Fact(id, stepDisk); f != nil && f.Disk != nil {
-				text := fmt.Sprintf("disk %d%% used", f.Disk.UsedPercent)
-				if f.Request.Write > 0 {
-					text += " and writable"
-				}
-				parts = append(parts, text)
-			}
-			if f := c.Fact(id, stepRoot); f != nil && f.Disk != nil && f.Disk.SameAs == "" {
-				root := fmt.Sprintf("root file system %d%% used", f.Disk.UsedPercent)
-				if f.Disk.ReadOnly {
-					root += ", read-only"
-				}
-				parts = append(parts, root)
-			}
-			if f := c.Fact(id, stepProcess); f != nil && f.Unit != nil {
-				parts = append(parts, fmt.Sprintf("agent pid %d %s", f.Unit.PID, f.Unit.Sub))
-			}
-			return strings.Join(parts, ", ")
-		},
+		Pass:  passReadiness,
 		Counter: func(_ *Env, _ *Case, failing *diag.Fact) []Counter {
 			if failing.Request.Op != diag.OpDisk {
 				return nil
@@ -89,6 +69,28 @@ func nodeReadiness() Hop {
 			return append(hostView(failing), Counter{Name: "run", From: Node, Request: req})
 		},
 	}
+}
+
+func passReadiness(c *Case) string {
+	var parts []string
+	if f := c.Fact(diag.HopNodeReadiness, stepDisk); f != nil && f.Disk != nil {
+		text := fmt.Sprintf("disk %d%% used", f.Disk.UsedPercent)
+		if f.Request.Write > 0 {
+			text += " and writable"
+		}
+		parts = append(parts, text)
+	}
+	if f := c.Fact(diag.HopNodeReadiness, stepRoot); f != nil && f.Disk != nil && f.Disk.SameAs == "" {
+		root := fmt.Sprintf("root file system %d%% used", f.Disk.UsedPercent)
+		if f.Disk.ReadOnly {
+			root += ", read-only"
+		}
+		parts = append(parts, root)
+	}
+	if f := c.Fact(diag.HopNodeReadiness, stepProcess); f != nil && f.Unit != nil {
+		parts = append(parts, fmt.Sprintf("agent pid %d %s", f.Unit.PID, f.Unit.Sub))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // judgeReadiness returns a finding for each fault.

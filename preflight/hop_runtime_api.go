@@ -40,43 +40,7 @@ func nodeRuntimeAPI() Hop {
 				return req
 			},
 		}},
-		Judge: func(c *Case) []diag.Finding {
-			f := c.Fact(id, stepReach)
-			if out := blockedByUnit(c, f, agentUnheard(c)); out != nil && (f.Passed() || listenerReplied(c, f)) {
-				return []diag.Finding{*out}
-			}
-			if out := agentNetworkUnseen(c, f, agentUnheard(c)); out != nil && (f.Passed() || listenerReplied(c, f)) {
-				return []diag.Finding{*out}
-			}
-			if f == nil || f.Passed() {
-				return nil
-			}
-			if out := blockedByNamespace(c, f); out != nil {
-				return []diag.Finding{*out}
-			}
-			switch {
-			case notAllowed(f):
-				return []diag.Finding{undecided(f, "this login may not read what the agent uses: %s", saw(f))}
-			case foreignAgent(c), unnamedAPI(c, f):
-				return notNamed(f, "GPUAAS_API_URL")
-			case f.Throttled():
-				return []diag.Finding{throttled(f, "this node")}
-			case distrusts(f) && !misdirected(c, f):
-				out := fail(diag.SigAPITLSFailed, f, "%s: %s%s", distrust(f), saw(f), presented(f))
-				if inPhase(f, "trust") && onlyAgentSees(c, f) {
-					out.Side = diag.SideAgent
-					claim(c, &out, claimAgentMounts)
-				}
-				return []diag.Finding{out}
-			case pageAlone(c, f):
-				return []diag.Finding{warn("", f, "the health page at %s fails (%s), but the node API there accepts this "+
-					"node's task wait; if the platform has another health page or none, set mapping.paths.healthz",
-					where(f), saw(f))}
-			case listenerReplied(c, f):
-				return nil
-			}
-			return []diag.Finding{unreachableAPI(c, f)}
-		},
+		Judge: judgeRuntimeAPI,
 		Pass: func(c *Case) string {
 			return fmt.Sprintf("%s answers: %s", where(c.Fact(id, stepReach)), listener(c.Fact(id, stepReach)))
 		},
@@ -88,6 +52,44 @@ func nodeRuntimeAPI() Hop {
 			return append(counters, e.profileURL(failing, e.Profile.NodeRuntimeAPIURL, profile.PathHealthz, nil)...)
 		},
 	}
+}
+
+func judgeRuntimeAPI(c *Case) []diag.Finding {
+	f := c.Fact(diag.HopNodeRuntimeAPI, stepReach)
+	if out := blockedByUnit(c, f, agentUnheard(c)); out != nil && (f.Passed() || listenerReplied(c, f)) {
+		return []diag.Finding{*out}
+	}
+	if out := agentNetworkUnseen(c, f, agentUnheard(c)); out != nil && (f.Passed() || listenerReplied(c, f)) {
+		return []diag.Finding{*out}
+	}
+	if f == nil || f.Passed() {
+		return nil
+	}
+	if out := blockedByNamespace(c, f); out != nil {
+		return []diag.Finding{*out}
+	}
+	switch {
+	case notAllowed(f):
+		return []diag.Finding{undecided(f, "this login may not read what the agent uses: %s", saw(f))}
+	case foreignAgent(c), unnamedAPI(c, f):
+		return notNamed(f, "GPUAAS_API_URL")
+	case f.Throttled():
+		return []diag.Finding{throttled(f, "this node")}
+	case distrusts(f) && !misdirected(c, f):
+		out := fail(diag.SigAPITLSFailed, f, "%s: %s%s", distrust(f), saw(f), presented(f))
+		if inPhase(f, "trust") && onlyAgentSees(c, f) {
+			out.Side = diag.SideAgent
+			claim(c, &out, claimAgentMounts)
+		}
+		return []diag.Finding{out}
+	case pageAlone(c, f):
+		return []diag.Finding{warn("", f, "the health page at %s fails (%s), but the node API there accepts this "+
+			"node's task wait; if the platform has another health page or none, set mapping.paths.healthz",
+			where(f), saw(f))}
+	case listenerReplied(c, f):
+		return nil
+	}
+	return []diag.Finding{unreachableAPI(c, f)}
 }
 
 // unnamedAPI reports whether neither the agent's environment nor the profile names an API, and it is not known whether

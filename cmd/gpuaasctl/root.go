@@ -92,8 +92,18 @@ on a machine, 130 interrupted.`,
 		&cobra.Group{ID: groupTend, Title: "Nodes and profiles"},
 		&cobra.Group{ID: groupTry, Title: "Practice"},
 	)
+	alone := addNouns(root, a, args)
+	root.SetHelpCommand(a.NewHelp())
+	root.CompletionOptions.DisableDefaultCmd = alone
+	addCompletion(root)
+	cmdutil.KeepOld(root)
+	return root, begun
+}
+
+// addNouns adds the command that args names, alone, since only that one will run; else all of them.
+func addNouns(root *cobra.Command, a *cmdutil.App, args []string) (alone bool) {
 	only := func(n noun) bool { return len(args) > 0 && n.name == args[0] }
-	alone := slices.ContainsFunc(nouns[:], only)
+	alone = slices.ContainsFunc(nouns[:], only)
 	for _, n := range nouns {
 		if !alone || only(n) {
 			cmd := n.build(a)
@@ -101,11 +111,7 @@ on a machine, 130 interrupted.`,
 			root.AddCommand(cmd)
 		}
 	}
-	root.SetHelpCommand(a.NewHelp())
-	root.CompletionOptions.DisableDefaultCmd = alone
-	addCompletion(root)
-	cmdutil.KeepOld(root)
-	return root, begun
+	return alone
 }
 
 // restores reports whether a command reverts faults on machines: an invalid setting of something else must not stop it.

@@ -129,37 +129,11 @@ func packetFilters() ([]string, error) {
 	for name := range strings.FieldsSeq(old) {
 		out = append(out, "the old iptables, table "+name)
 	}
-	dump := func(what uint16) ([][]byte, error) {
-		return netlinkAsk(unix.NETLINK_NETFILTER, unix.NFNL_SUBSYS_NFTABLES<<8|what, unix.NLM_F_DUMP, make([]byte, 4))
-	}
-	chains, err := dump(unix.NFT_MSG_GETCHAIN)
+	leaving, hooked, policy, err := nftChains()
 	if err != nil {
 		return out, err
 	}
-	leaving := map[string]bool{} // tables with a chain for outgoing packets
-	policy := map[string]string{}
-	hooked := map[string]bool{}
-	for _, c := range chains {
-		if len(c) < 4 || nftFamilies[c[0]] == "" {
-			continue
-		}
-		a := attributes(c[4:])
-		hook := one(attributes(one(a, nftChainHook)), nftHookNumber)
-		if len(hook) != 4 {
-			continue
-		}
-		table := nftFamilies[c[0]] + " " + textOf(one(a, nftChainTable))
-		chain := table + " " + textOf(one(a, nftChainName))
-		hooked[chain] = true
-		if n := binary.BigEndian.Uint32(hook); n != hookOutput && n != hookPostrouting {
-			continue
-		}
-		leaving[table], leaving[chain] = true, true
-		if p := one(a, nftChainPolicy); len(p) == 4 && binary.BigEndian.Uint32(p) == 0 {
-			policy[chain] = ", policy drop"
-		}
-	}
-	rules, err := dump(unix.NFT_MSG_GETRULE)
+	rules, err := nftDump(unix.NFT_MSG_GETRULE)
 	if err != nil {
 		return out, err
 	}
@@ -185,6 +159,38 @@ func packetFilters() ([]string, error) {
 	}
 	slices.Sort(found)
 	return append(out, found[:min(len(found), maxChains)]...), nil
+}
+
+// nftChains reads the chains of nf_tables: leaving has those for outgoing packets and their tables, hooked those that
+// the kernel calls itself, and policy what happens at the end of a chain that drops.
+func nftChains() (leaving, hooked map[string]bool, policy map[string]string, err error) {
+	chains, err := nftDump(unix.NFT_MSG_GETCHAIN)
+	leaving, hooked, policy = map[string]bool{}, map[string]bool{}, map[string]string{}
+	for _, c := range chains {
+		if len(c) < 4 || nftFamilies[c[0]] == "" {
+			continue
+		}
+		a := attributes(c[4:])
+		hook := one(attributes(one(a, nftChainHook)), nftHookNumber)
+		if len(hook) != 4 {
+			continue
+		}
+		table := nftFamilies[c[0]] + " " + textOf(one(a, nftChainTable))
+		chain := table + " " + textOf(one(a, nftChainName))
+		hooked[chain] = true
+		if n := binary.BigEndian.Uint32(hook); n != hookOutput && n != hookPostrouting {
+			continue
+		}
+		leaving[table], leaving[chain] = true, true
+		if p := one(a, nftChainPolicy); len(p) == 4 && binary.BigEndian.Uint32(p) == 0 {
+			policy[chain] = ", policy drop"
+		}
+	}
+	return leaving, hooked, policy, err
+}
+
+func nftDump(what uint16) ([][]byte, error) {
+	return netlinkAsk(unix.NETLINK_NETFILTER, unix.NFNL_SUBSYS_NFTABLES<<8|what, unix.NLM_F_DUMP, make([]byte, 4))
 }
 
 // refuses reports whether a rule's expressions may end in a drop or a reject. For verdict maps and programs this is

@@ -76,19 +76,24 @@ func leavesBelow(t reflect.Type, name string, open map[reflect.Type]bool) []leaf
 	case reflect.Struct:
 		open[t] = true
 		defer delete(open, t)
-		var out []leaf
-		for i := range t.NumField() {
-			f := t.Field(i)
-			if (!f.IsExported() && !f.Anonymous) || strings.HasPrefix(f.Tag.Get("json"), "-") {
-				continue
-			}
-			out = append(out, within(f.Type, name+"."+f.Name, func(doc reflect.Value, all bool, then func(reflect.Value, bool)) {
-				then(doc.Field(i), all)
-			})...)
-		}
-		return out
+		return fieldLeaves(t, name, within)
 	}
 	return nil
+}
+
+func fieldLeaves(t reflect.Type, name string,
+	within func(reflect.Type, string, func(reflect.Value, bool, func(reflect.Value, bool))) []leaf) []leaf {
+	var out []leaf
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if (!f.IsExported() && !f.Anonymous) || strings.HasPrefix(f.Tag.Get("json"), "-") {
+			continue
+		}
+		out = append(out, within(f.Type, name+"."+f.Name, func(doc reflect.Value, all bool, then func(reflect.Value, bool)) {
+			then(doc.Field(i), all)
+		})...)
+	}
+	return out
 }
 
 func mapLeaves(t reflect.Type, name string,
