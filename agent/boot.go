@@ -52,7 +52,7 @@ type Boot struct {
 	working   sync.Mutex        // held while an update is carried out
 	sending   sync.Mutex        // held while events are sent
 	sendAfter time.Time         // when the platform takes events again; guarded by sending
-	heard     atomic.Bool       // a heartbeat of this process was answered
+	answered  atomic.Bool       // a heartbeat of this process was answered
 }
 
 // OpenBoot reads the journal and the outbox in the state folder and decides which build runs. If that is another
@@ -90,7 +90,7 @@ func openBoot(d durable.Dir, log *slog.Logger, recorder Recorder) *Boot {
 	if b.out, err = outbox.Open(d); err != nil {
 		b.degraded("events are kept in memory alone", err)
 	}
-	if b.keeper, err = update.Open(d, b.tell); err != nil {
+	if b.keeper, err = update.Open(d, b.storeNote); err != nil {
 		b.degraded("the update journal", err)
 		if b.keeper == nil {
 			b.keeper = update.Unreadable(err)
@@ -177,9 +177,9 @@ func (b *Boot) environ(set map[string]string) []string {
 	return out
 }
 
-// tell stores one note in the diagnostic record and as an event for the platform. After a crash it is called again
+// storeNote stores one note in the diagnostic record and as an event for the platform. After a crash it is called again
 // with the same note.
-func (b *Boot) tell(n update.Note) error {
+func (b *Boot) storeNote(n update.Note) error {
 	if b.out.Has(n.Key) {
 		return nil
 	}

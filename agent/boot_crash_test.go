@@ -49,14 +49,14 @@ func (m *model) said(r wire.Rollout) {
 }
 
 // heartbeat answers a boot report.
-func (m *model) heartbeat(b wire.BootReport) word {
+func (m *model) heartbeat(b wire.BootReport) heartbeatReply {
 	m.running = b.Running
 	if b.Rollout != nil {
 		m.said(*b.Rollout)
 	} else if m.rollout != nil && !wire.RolloutFinal(m.rollout.State) && b.Running != m.rollout.Target {
 		m.finished = false // the node does not know of it: the task is handed out again
 	}
-	w := word{replayFrom: m.mark + 1}
+	w := heartbeatReply{replayFrom: m.mark + 1}
 	w.Running = &m.running
 	if m.rollout != nil {
 		r := *m.rollout
@@ -183,7 +183,7 @@ func delivered(m *model, decision string) bool { d, _ := m.reported(); return d[
 
 // work is a process's life after its start: the handshake, the interrupted update, the task, the soak.
 func (n *node) work(b *Boot) bool {
-	beat := func() { b.hear(n.platform.heartbeat(b.keeper.Journal().Report(b.Running, b.out.Next()))) }
+	beat := func() { b.apply(n.platform.heartbeat(b.keeper.Journal().Report(b.Running, b.out.Next()))) }
 	send := func() {
 		for batch := b.out.Batch(); len(batch) > 0; batch = b.out.Batch() {
 			if err := b.out.Acked(n.platform.post(batch)); err != nil {

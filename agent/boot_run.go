@@ -18,8 +18,8 @@ import (
 // eventTimeout bounds one batch of events: some ten KiB, stored durably before the answer.
 const eventTimeout = 10 * time.Second
 
-// word holds the fields of the platform's heartbeat response other than "received".
-type word struct {
+// heartbeatReply holds the fields of the platform's heartbeat response other than "received".
+type heartbeatReply struct {
 	wire.HeartbeatResponse
 	replayFrom uint64 // of X-GPUaaS-Replay-From; 0: not in the answer
 }
@@ -31,7 +31,7 @@ func (r *runtime) bootReport() *wire.BootReport {
 		return nil
 	}
 	j := b.keeper.Journal()
-	if b.heard.Load() && j.Active() == nil {
+	if b.answered.Load() && j.Active() == nil {
 		return nil
 	}
 	return new(j.Report(b.Running, b.out.Next()))
@@ -39,7 +39,7 @@ func (r *runtime) bootReport() *wire.BootReport {
 
 // answered handles the platform's response to a heartbeat. The gate opens only afterwards, so that workers never
 // start on an outdated journal. An unreachable platform changes nothing.
-func (r *runtime) answered(o Outcome, w word) {
+func (r *runtime) answered(o Outcome, w heartbeatReply) {
 	b := r.cfg.Boot
 	if b == nil || r.work.Err() != nil {
 		return
@@ -48,15 +48,15 @@ func (r *runtime) answered(o Outcome, w word) {
 		r.observe(wire.ProbeHeartbeat, o)
 		return
 	}
-	r.goBack(b.hear(w))
-	if !b.heard.Swap(true) {
+	r.goBack(b.apply(w))
+	if !b.answered.Swap(true) {
 		r.resume()
 	}
 	r.wg.Go(func() { r.sendEvents(r.work) })
 }
 
-// hear applies the platform's response to the outbox and the journal.
-func (b *Boot) hear(w word) update.Journal {
+// apply applies the platform's response to the outbox and the journal.
+func (b *Boot) apply(w heartbeatReply) update.Journal {
 	if err := b.out.Replay(w.replayFrom); err != nil {
 		b.degraded("the outbox", err)
 	}
@@ -67,7 +67,7 @@ func (b *Boot) hear(w word) update.Journal {
 		}
 		for _, s := range w.Snapshots {
 			if s.Rollout != nil {
-				j = j.Heard(*s.Rollout, now)
+				j = j.Merge(*s.Rollout, now)
 			}
 		}
 		return j.Observe(wire.ProbeHeartbeat, true, "", now)
@@ -210,7 +210,7 @@ func (r *runtime) publish(d Decision) {
 }
 
 // header reads the fields that are sent as headers.
-func (w *word) header(h http.Header) {
+func (w *heartbeatReply) header(h http.Header) {
 	w.replayFrom, _ = strconv.ParseUint(h.Get(wire.HeaderReplayFrom), 10, 64) // absent: 0
 }
 

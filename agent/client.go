@@ -282,8 +282,8 @@ func (a *api) askClock(ctx context.Context) Outcome {
 }
 
 // heartbeat sends a heartbeat. It returns the platform's clock minus this one, and the rest of the response.
-func (a *api) heartbeat(ctx context.Context, in wire.HeartbeatRequest) (Outcome, time.Duration, word) {
-	var answer word
+func (a *api) heartbeat(ctx context.Context, in wire.HeartbeatRequest) (Outcome, time.Duration, heartbeatReply) {
+	var answer heartbeatReply
 	began := time.Now()
 	o := a.do(ctx, call{method: http.MethodPost, path: wire.PathHeartbeat, in: in, out: &answer.HeartbeatResponse,
 		head: answer.header, timeout: heartbeatTimeout, fallback: diag.RecAPIUnreachable})

@@ -66,8 +66,8 @@ func TestARetryStormKeepsFirstAndLast(t *testing.T) {
 // tellsOfTheStorm checks that the record has the first cause and the last, and counts every attempt.
 func tellsOfTheStorm(t *testing.T, f diag.RecordFacts, dials int) {
 	t.Helper()
-	if s := record.Tell(f); s.FirstCause == nil || s.FirstCause.Failure != diag.TCPRefused || s.FirstCause.Attempt != 1 ||
-		s.LastDecision.Reason != diag.RecShutdown {
+	if s := record.StoryOf(f); s.FirstCause == nil || s.FirstCause.Failure != diag.TCPRefused ||
+		s.FirstCause.Attempt != 1 || s.LastDecision.Reason != diag.RecShutdown {
 		t.Errorf("the story is %+v", s)
 	}
 	counted, newest := int64(0), map[diag.Failure]int64{}

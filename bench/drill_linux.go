@@ -223,7 +223,7 @@ func (b *bench) run(ctx context.Context, id string) (time.Duration, drill.Drill,
 	if err != nil {
 		return 0, drill.Drill{}, err
 	}
-	return took - polls(drill.Tell(events)), r.Drills[0], nil
+	return took - polls(drill.Fold(events)), r.Drills[0], nil
 }
 
 // chaos runs one of the tool's chaos commands, and returns its JSON. An exit code other than 0 is an error.

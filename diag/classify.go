@@ -95,7 +95,7 @@ func Classify(e Evidence) Classification {
 	c.Warning = works && c.Reason != ReasonNone && minor(standing) && !v.hopFails()
 	c.UserState, c.UserText = v.shown(standing, seen)
 	bad := max(grave(c.State), grave(c.UserState)) >= grave(UserOperator)
-	if (c.Reason == ReasonNone && !works) || (c.Reason != ReasonNone && !bad && !v.heard()) {
+	if (c.Reason == ReasonNone && !works) || (c.Reason != ReasonNone && !bad && !v.nodeObserved()) {
 		// "normal" needs a measurement, and "passes by itself" a node that was seen to work
 		c.UserState, c.UserText = UserUnknown, ""
 	}

@@ -105,10 +105,10 @@ type Denial struct {
 	Asked *bool
 }
 
-// heard reports whether any evidence is about the node itself: its record, its heartbeats, or a measurement of it, its
-// workload or its route. A control plane that does not answer this operator, or that has never heard from the node,
-// does not count.
-func (v *view) heard() bool {
+// nodeObserved reports whether any evidence is about the node itself: its record, its heartbeats, or a measurement of
+// it, its workload or its route. A control plane that does not answer this operator, or that has never heard from the
+// node, does not count.
+func (v *view) nodeObserved() bool {
 	switch {
 	case v.Node != nil && !v.Node.NeverHeard, v.App != nil && v.App.observed(), len(v.Denials) > 0, v.record.speaks:
 		return true
@@ -197,7 +197,7 @@ func checklist(e *Evidence) [len(Points)]CheckPoint {
 				break
 			}
 		}
-		if n := e.Node; id == PointHeartbeat && n != nil && n.HeartbeatAge == nil && e.heardLately() {
+		if n := e.Node; id == PointHeartbeat && n != nil && n.HeartbeatAge == nil && e.recentContact() {
 			contact := fmt.Sprintf("last contact %s ago", Age(*n.ContactAge))
 			if list[i].Status == MarkUnknown {
 				list[i].Text = contact + "; when the last heartbeat came is not known"
@@ -225,14 +225,16 @@ func contradicted(e *Evidence, p CheckPoint) string {
 	return ""
 }
 
-// heardLately reports whether the agent made a request of any kind within the policy's time limit.
-func (e *Evidence) heardLately() bool {
+// recentContact reports whether the agent made a request of any kind within the policy's time limit.
+func (e *Evidence) recentContact() bool {
 	return e.Node != nil && e.Node.ContactAge != nil && e.Node.StaleAfter > 0 && *e.Node.ContactAge <= e.Node.StaleAfter
 }
 
-// unheard reports whether the platform has lost contact with the agent: no heartbeat and no other request within the
-// limit.
-func (v *view) unheard() bool { return v.point(PointHeartbeat).Status == MarkFail && !v.heardLately() }
+// contactLost reports whether the platform has lost contact with the agent: no heartbeat and no other request within
+// the limit.
+func (v *view) contactLost() bool {
+	return v.point(PointHeartbeat).Status == MarkFail && !v.recentContact()
+}
 
 // point is the result of one of the five.
 func (v *view) point(id PointID) CheckPoint { return v.points[slices.Index(Points[:], id)] }
@@ -267,7 +269,7 @@ func ownPoints(e *Evidence) []CheckPoint {
 			add(PointHeartbeat, *n.HeartbeatAge <= n.StaleAfter, "last heartbeat %s ago, stale after %s", Age(*n.HeartbeatAge),
 				n.StaleAfter)
 		// a heartbeat counts as contact, so there was none either
-		case n.ContactAge != nil && n.StaleAfter > 0 && !e.heardLately():
+		case n.ContactAge != nil && n.StaleAfter > 0 && !e.recentContact():
 			add(PointHeartbeat, false, "last contact %s ago, stale after %s", Age(*n.ContactAge), n.StaleAfter)
 		case n.NeverHeard:
 			add(PointHeartbeat, false, "no heartbeat ever came")

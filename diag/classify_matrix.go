@@ -68,7 +68,7 @@ func scenarioOf(code ReasonCode, v *view) *Scenario {
 
 // onlyRecord reports whether the platform has lost contact with the node, and only the node's own record shows why.
 func onlyRecord(v *view) bool {
-	if !v.unheard() {
+	if !v.contactLost() {
 		return false
 	}
 	for _, code := range []ReasonCode{ReasonServerTLSUntrusted, ReasonEndpointProfileDrift,

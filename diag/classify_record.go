@@ -154,7 +154,7 @@ func (e *Evidence) onlyHeartbeat(n *RecordEntry, code ReasonCode) bool {
 	}
 	wait, measured := worst(e.Points, PointWait)
 	served := measured && wait.Status == MarkPass
-	return (served || !measured) && e.heardLately() && (served || (n.Status != 0 && !denied))
+	return (served || !measured) && e.recentContact() && (served || (n.Status != 0 && !denied))
 }
 
 // RefusedHeartbeat returns the entry of the node's record that shows that the platform answers its heartbeats with an
@@ -168,7 +168,7 @@ func (e *Evidence) accepted() string {
 	switch {
 	case measured && wait.Status == MarkPass:
 		return string(wait.ID) + " passes: " + wait.Text
-	case !measured && e.heardLately():
+	case !measured && e.recentContact():
 		return "the platform hears the node"
 	}
 	return ""

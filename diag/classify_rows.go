@@ -163,7 +163,7 @@ func enrollmentBlocked(v *view) []string {
 func certExpired(v *view) []string {
 	lines := v.denied("expired")
 	if n := v.Node; n != nil && n.CertExpired != nil && *n.CertExpired && v.point(PointHeartbeat).Status != MarkPass &&
-		!v.heardLately() {
+		!v.recentContact() {
 		lines = append(lines, "read model: the node's certificate is past its date, and no heartbeat is current")
 	}
 	return lines
@@ -249,7 +249,7 @@ func withoutAgent(v *view) string {
 
 // ofItsLastHeartbeat explains that a value reported in an accepted heartbeat is not why the platform lost contact.
 func ofItsLastHeartbeat(v *view) string {
-	if v.unheard() && !slices.ContainsFunc(v.Probes, func(p Probed) bool {
+	if v.contactLost() && !slices.ContainsFunc(v.Probes, func(p Probed) bool {
 		return p.Hop != HopNodeRecoveryStatus && p.failing() && p.By == "" && p.reason() == ReasonAgentVersionDrift
 	}) {
 		return "as of its last heartbeat, which was accepted: so this is not why contact was lost"
@@ -287,7 +287,7 @@ func guestAgentDown(v *view) []string {
 // whileSilent marks the reason as a symptom while the node is silent: more than this may be broken.
 func whileSilent(v *view) string {
 	switch {
-	case v.unheard():
+	case v.contactLost():
 		return "a symptom: the node's agent is not heard"
 	case v.cutOff():
 		return "a symptom: SSH does not answer, and no task is claimed"
@@ -308,7 +308,7 @@ func (v *view) cutOff() bool {
 // silent holds where the platform has lost contact with the agent. It is the last row, so every more specific reason
 // wins.
 func silent(v *view) []string {
-	if p := v.point(PointHeartbeat); v.unheard() {
+	if p := v.point(PointHeartbeat); v.contactLost() {
 		return []string{"read model: " + p.Text}
 	}
 	return nil

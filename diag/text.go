@@ -97,9 +97,9 @@ func (v *view) seen() Seen {
 		}
 	}
 	switch {
-	case v.heardLately():
+	case v.recentContact():
 		m[FactContact] = MarkPass
-	case v.unheard():
+	case v.contactLost():
 		m[FactContact] = MarkFail
 	}
 	if v.record.refused != nil {

@@ -62,7 +62,7 @@ func replayed(t *testing.T, s chaos.Scenario) drill.Drill {
 	if err != nil || torn {
 		t.Fatalf("torn %t, %v", torn, err)
 	}
-	story := drill.Tell(events)
+	story := drill.Fold(events)
 	recorded, file := story.Plan.Scenario, s
 	recorded.Metadata.Title, file.Metadata.Title = "", "" // titles do not affect what is done
 	if a, b := asJSON(t, recorded), asJSON(t, file); a != b {

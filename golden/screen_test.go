@@ -143,7 +143,7 @@ func drilled(t *testing.T, path string) *drill.Report {
 	if err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
-	story := drill.Tell(events)
+	story := drill.Fold(events)
 	r := &drill.Report{EndedBy: diag.EndedCompleted, Drills: []drill.Drill{story.Drill()}}
 	r.Settle()
 	return r

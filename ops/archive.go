@@ -19,7 +19,7 @@ type archive struct {
 // Bundle adds the files to the manifest. draw returns a file for people, and report.json, by its path: ops knows no
 // format. README.txt is drawn last, when the manifest has all other files.
 func (e *Evidence) Bundle(draw func(path string, e *Evidence) ([]byte, error)) (*evidence.Manifest, error) {
-	a, h := &archive{Evidence: e, draw: draw}, e.Heard
+	a, h := &archive{Evidence: e, draw: draw}, e.Measured
 	if h.Report != nil {
 		a.drawn("preflight", "report.json")
 		a.drawn("preflight", "report.md")
@@ -107,7 +107,7 @@ func (a *archive) tasks(facts []diag.Fact) {
 }
 
 // facts returns the walk's and this tool's own measurements, without the parts that have a file of their own.
-func (h *Heard) facts() (all []diag.Fact) {
+func (h *Measured) facts() (all []diag.Fact) {
 	own := slices.Concat([]diag.Fact{h.NodeClock, h.Record, h.Agent, h.PlatformClock, h.Platform, h.Node, h.Allocation},
 		h.Ingress, h.Latest, h.Evidence, h.Tasks)
 	if h.Report != nil {

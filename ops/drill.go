@@ -93,7 +93,7 @@ func (suite *Suite) one(ctx context.Context, i int, r *drill.Report, observe fun
 	on := site.machines(d.Machines)
 	defer on.close()
 	var mu sync.Mutex // run and walk report progress concurrently
-	tell := func(e drill.Event, walk *preflight.Event) {
+	report := func(e drill.Event, walk *preflight.Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		observe(Progress{Index: i, Count: len(suite.Drills), Event: e, Walk: walk})
@@ -104,7 +104,7 @@ func (suite *Suite) one(ctx context.Context, i int, r *drill.Report, observe fun
 			ctx, cancel := context.WithTimeout(ctx, suite.Deadline)
 			defer cancel()
 			return d.Session.Again("drill").Walk(ctx, WalkOptions{Terminal: true},
-				func(e preflight.Event) { tell(drill.Event{}, &e) })
+				func(e preflight.Event) { report(drill.Event{}, &e) })
 		},
 		Ready:    d.ready(plan, facts),
 		Decide:   d.Session.decide,
@@ -115,7 +115,7 @@ func (suite *Suite) one(ctx context.Context, i int, r *drill.Report, observe fun
 			}
 			return log.Write(e, walk)
 		},
-		Observe: func(e drill.Event, _ *drill.Story) { tell(e, nil) }, Abandon: suite.Abandon,
+		Observe: func(e drill.Event, _ *drill.Story) { report(e, nil) }, Abandon: suite.Abandon,
 	})
 	result := story.Drill()
 	if log != nil {

@@ -35,9 +35,9 @@ const (
 	ingressUnit  = "nginx.service"
 )
 
-// Heard is everything that was measured for the evidence about one node. The fact of a source that was not queried has
-// no request.
-type Heard struct {
+// Measured is everything that was measured for the evidence about one node. The fact of a source that was not queried
+// has no request.
+type Measured struct {
 	Report        *diag.Report // nil: no walk was requested
 	NodeClock     diag.Fact
 	Record, Agent diag.Fact
@@ -54,12 +54,12 @@ type Heard struct {
 
 // collector queries all sources of evidence about one node.
 type collector struct {
-	s      *Session
-	since  time.Time
-	walk   bool
-	at     places
-	walked chan struct{} // closed when the walk is over, or if there is none
-	heard  Heard
+	s        *Session
+	since    time.Time
+	walk     bool
+	at       places
+	walked   chan struct{} // closed when the walk is over, or if there is none
+	measured Measured
 }
 
 // EvidenceOptions select which evidence is gathered.
@@ -71,7 +71,7 @@ type EvidenceOptions struct {
 // Evidence queries every source that may know something about the node, walks the chain if requested, and joins
 // everything into one history. The result is not nil even if sources failed; each source has its own status.
 func (s *Session) Evidence(ctx context.Context, o EvidenceOptions) (*Evidence, error) {
-	h := s.hear(ctx, o)
+	h := s.measure(ctx, o)
 	if err := s.knownNode(&h.Node); err != nil {
 		return nil, err
 	}
@@ -85,9 +85,9 @@ func (s *Session) Evidence(ctx context.Context, o EvidenceOptions) (*Evidence, e
 	return s.Gather(h, o.Since, time.Now(), by), nil
 }
 
-// hear queries all sources at once, each with its own timeout, and returns when all have answered or ctx is done. A
+// measure queries all sources at once, each with its own timeout, and returns when all have answered or ctx is done. A
 // silent source does not delay the others.
-func (s *Session) hear(ctx context.Context, o EvidenceOptions) *Heard {
+func (s *Session) measure(ctx context.Context, o EvidenceOptions) *Measured {
 	c := &collector{s: s, since: o.Since, walk: o.Walk, at: s.open(), walked: make(chan struct{})}
 	defer c.at.close(ctx)
 	var wg sync.WaitGroup
@@ -96,14 +96,14 @@ func (s *Session) hear(ctx context.Context, o EvidenceOptions) *Heard {
 		wg.Go(func() { ask(ctx) })
 	}
 	wg.Wait()
-	return &c.heard
+	return &c.measured
 }
 
 // askWalk makes the walk, over the connections that the other requests use.
 func (c *collector) askWalk(ctx context.Context) {
 	defer close(c.walked)
 	if c.walk {
-		c.heard.Report = c.s.walk(ctx, c.at, WalkOptions{Terminal: true}, nil)
+		c.measured.Report = c.s.walk(ctx, c.at, WalkOptions{Terminal: true}, nil)
 	}
 }
 
@@ -152,7 +152,7 @@ func (c *collector) askRecord(ctx context.Context) {
 	if c.s.env.Subject.NodeHost == "" {
 		return
 	}
-	c.heard.Record = c.ask(ctx, preflight.Node, recordTime,
+	c.measured.Record = c.ask(ctx, preflight.Node, recordTime,
 		diag.Request{ID: "record", Op: diag.OpRecord, Target: c.s.env.Profile.Agent.Record, View: diag.ViewHost,
 			Limit: recordMost})[0]
 }
@@ -182,15 +182,15 @@ func (c *collector) askNode(ctx context.Context) {
 	if c.s.env.Subject.NodeHost == "" {
 		return
 	}
-	c.heard.NodeClock = c.clock(ctx, preflight.Node)
+	c.measured.NodeClock = c.clock(ctx, preflight.Node)
 	c.around(ctx, func(ctx context.Context) (bool, func()) {
 		f := c.ask(ctx, preflight.Node, journalTime, c.journal("agent", c.s.env.Profile.Agent.Unit))[0]
-		return f.Passed(), func() { c.heard.Agent = f }
+		return f.Passed(), func() { c.measured.Agent = f }
 	})
 }
 
 func (c *collector) askPlatform(ctx context.Context) {
-	c.heard.PlatformClock = c.clock(ctx, preflight.Platform)
+	c.measured.PlatformClock = c.clock(ctx, preflight.Platform)
 	c.around(ctx, func(ctx context.Context) (bool, func()) {
 		reqs := []diag.Request{c.about("platform", platformUnit), c.about("ingress", ingressUnit)}
 		for _, path := range ingressFiles {
@@ -201,7 +201,7 @@ func (c *collector) askPlatform(ctx context.Context) {
 		reqs[at].Limit, reqs[at+1].Limit = latestMost, latestMost
 		facts := c.ask(ctx, preflight.Platform, journalTime, reqs...)
 		return facts[0].Passed() && facts[1].Passed(), func() {
-			c.heard.Platform, c.heard.Ingress, c.heard.Latest = facts[0], facts[1:at], facts[at:]
+			c.measured.Platform, c.measured.Ingress, c.measured.Latest = facts[0], facts[1:at], facts[at:]
 		}
 	})
 }

@@ -22,8 +22,8 @@ func (c *collector) askReadModel(ctx context.Context) {
 		path   string
 		wanted bool
 	}{
-		{&c.heard.Node, profile.PathNode, true},
-		{&c.heard.Allocation, profile.PathAllocation, e.Subject.AllocationID != ""},
+		{&c.measured.Node, profile.PathNode, true},
+		{&c.measured.Allocation, profile.PathAllocation, e.Subject.AllocationID != ""},
 	} {
 		req := e.API(r.path, nil, mappedFields(e.Profile.Mapping, r.path)...)
 		if !r.wanted || req.Op == "" {
@@ -79,7 +79,7 @@ func (c *collector) askEvidence(ctx context.Context) {
 			good = good && facts[i].Passed()
 		}
 		tasks := c.askTasks(ctx, items)
-		return good, func() { c.heard.Evidence, c.heard.Items, c.heard.Tasks = facts, items, tasks }
+		return good, func() { c.measured.Evidence, c.measured.Items, c.measured.Tasks = facts, items, tasks }
 	})
 }
 

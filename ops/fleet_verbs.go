@@ -64,12 +64,12 @@ const (
 // reach reads a machine's drills, and retries until the machine answers or refuses.
 func reach(ctx context.Context, on *remote.Machine, waiting func(error)) ([]remote.Found, error) {
 	until := time.Now().Add(panicReach)
-	for told := false; ; told = true {
+	for waited := false; ; waited = true {
 		all, err := on.Runs(ctx)
 		if err == nil || ctx.Err() != nil || time.Now().Add(panicPause).After(until) {
 			return all, err
 		}
-		if !told {
+		if !waited {
 			waiting(err)
 		}
 		if !sleep.For(ctx, panicPause) {

@@ -13,7 +13,7 @@ import (
 // Evidence is what was gathered about a node: the measurements, the result of each source, and the history that they
 // make together. It contains no secrets.
 type Evidence struct {
-	Heard    *Heard
+	Measured *Measured
 	Manifest *evidence.Manifest // without files; the code that writes them adds them
 	History  evidence.Timeline  // of all subjects; see Timeline
 	Redacted Redacted
@@ -21,29 +21,29 @@ type Evidence struct {
 	query evidence.Query
 }
 
-// Gather joins the measurements into evidence. It only works on memory; it scrubs heard in place.
-func (s *Session) Gather(heard *Heard, since, ended time.Time, by diag.EndedBy) *Evidence {
+// Gather joins the measurements into evidence. It only works on memory; it scrubs measured in place.
+func (s *Session) Gather(measured *Measured, since, ended time.Time, by diag.EndedBy) *Evidence {
 	of := s.env.Subject
-	e := &Evidence{Heard: heard, Redacted: Redacted{}, Manifest: &evidence.Manifest{
+	e := &Evidence{Measured: measured, Redacted: Redacted{}, Manifest: &evidence.Manifest{
 		Head: diag.NewHead(evidence.KindBundle), RunID: s.RunID, ToolVersion: s.site.Tool,
 		StartedAt: diag.At(s.Began), EndedAt: diag.At(ended), EndedBy: by, Since: diag.At(since),
 		Profile: s.site.Profile.Name, Platform: s.site.Profile.APIBase, NodeID: of.NodeID, AllocationID: of.AllocationID,
 		CorrelationID: of.CorrelationID, WalkID: s.env.CorrelationID,
-		InstanceID: cmp.Or(heard.instance(), fieldOf(heard.Node, "node.instance_id")),
-		WorkflowID: fieldOf(heard.Allocation, "allocation.workflow_id"),
+		InstanceID: cmp.Or(measured.instance(), fieldOf(measured.Node, "node.instance_id")),
+		WorkflowID: fieldOf(measured.Allocation, "allocation.workflow_id"),
 	}}
-	heard.clean(e.Redacted)
+	measured.clean(e.Redacted)
 	e.History = evidence.Join(evidence.Query{NodeID: of.NodeID, Since: diag.At(since),
-		Own: s.env.CorrelationID, Familiar: []string{of.AllocationID}}, heard.sources(of.NodeID, e.Redacted)...)
+		Own: s.env.CorrelationID, Familiar: []string{of.AllocationID}}, measured.sources(of.NodeID, e.Redacted)...)
 	e.Manifest.Clocks = e.History.Clocks
 	e.query = evidence.Query{NodeID: of.NodeID, AllocationID: of.AllocationID, CorrelationID: of.CorrelationID,
 		Since: diag.At(since), Own: s.env.CorrelationID}
 	e.walk()
 	e.record()
-	e.fromNode("agent journal", heard.Agent, linesOf(heard.Agent) > 0, journalWords(heard.Agent))
+	e.fromNode("agent journal", measured.Agent, linesOf(measured.Agent) > 0, journalWords(measured.Agent))
 	e.hostLogs()
-	e.readModel("node read model", heard.Node, true)
-	e.readModel("allocation read model", heard.Allocation, of.AllocationID != "")
+	e.readModel("node read model", measured.Node, true)
+	e.readModel("allocation read model", measured.Allocation, of.AllocationID != "")
 	e.platform()
 	e.tasks()
 	e.Manifest.Whole = by == diag.EndedCompleted && len(e.Manifest.Missing()) == 0
@@ -104,7 +104,7 @@ func fieldOf(f diag.Fact, name string) string {
 }
 
 func (e *Evidence) walk() {
-	r := e.Heard.Report
+	r := e.Measured.Report
 	if r == nil {
 		e.came("preflight", evidence.NotAsked, "no walk was asked for", 0)
 		return
@@ -118,14 +118,14 @@ func (e *Evidence) walk() {
 }
 
 func (e *Evidence) record() {
-	why, r := "", e.Heard.Record.Record
+	why, r := "", e.Measured.Record.Record
 	if r != nil {
 		why = fmt.Sprintf("%d entries, %d damaged slots, from %s", len(r.Entries), len(r.Damaged), r.Source)
 		if r.Degraded != "" {
 			why += "; degraded: " + r.Degraded
 		}
 	}
-	e.fromNode("record", e.Heard.Record, r != nil && len(r.Entries) > 0, why)
+	e.fromNode("record", e.Measured.Record, r != nil && len(r.Entries) > 0, why)
 }
 
 func linesOf(f diag.Fact) int {
@@ -160,8 +160,8 @@ func (e *Evidence) HostLogs() []HostLog {
 	return []HostLog{
 		{"platform log", "platform/platform.log",
 			[]evidence.Origin{evidence.FromPlatform, evidence.FromAPI, evidence.FromNodeAPI, evidence.FromGateway},
-			[]diag.Fact{e.Heard.Platform}},
-		{"ingress log", "platform/ingress.log", []evidence.Origin{evidence.FromIngress}, e.Heard.Ingress},
+			[]diag.Fact{e.Measured.Platform}},
+		{"ingress log", "platform/ingress.log", []evidence.Origin{evidence.FromIngress}, e.Measured.Ingress},
 	}
 }
 
@@ -202,7 +202,7 @@ func (e *Evidence) readModel(source string, f diag.Fact, wanted bool) {
 
 func (e *Evidence) platform() {
 	const source = "platform evidence"
-	h := e.Heard
+	h := e.Measured
 	if len(h.Evidence) == 0 {
 		e.came(source, evidence.NotAsked, "this platform keeps none, or the profile has no API", 0)
 		return
@@ -224,7 +224,7 @@ func (e *Evidence) platform() {
 
 // tasks records the node's newest tasks by their mapped fields.
 func (e *Evidence) tasks() {
-	facts := e.Heard.Tasks
+	facts := e.Measured.Tasks
 	if len(facts) == 0 {
 		e.came("tasks", evidence.NotAsked, "the evidence names none", 0)
 		return

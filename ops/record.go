@@ -35,7 +35,7 @@ type Record struct {
 // of older agents and manual changes.
 func NewRecord(node string, f diag.RecordFacts) *Record {
 	Redacted{}.Record(&f)
-	return &Record{Head: diag.NewHead(KindRecord), Node: node, Story: record.Tell(f), Record: f}
+	return &Record{Head: diag.NewHead(KindRecord), Node: node, Story: record.StoryOf(f), Record: f}
 }
 
 // OtherRecordError means that a folder has no record, although there is a copy in memory of the agent's own record,

@@ -61,7 +61,7 @@ func (r Redacted) Record(facts *diag.RecordFacts) {
 
 // clean scrubs again what was already scrubbed where it was read, in case an older helper missed something. It runs
 // before anything else uses the data.
-func (h *Heard) clean(r Redacted) {
+func (h *Measured) clean(r Redacted) {
 	journal := func(source string, j *diag.JournalFacts) {
 		if j == nil {
 			return

@@ -9,7 +9,7 @@ import (
 )
 
 // sources returns the gathered facts as events, each with the clock of its source.
-func (h *Heard) sources(node string, r Redacted) []evidence.Source {
+func (h *Measured) sources(node string, r Redacted) []evidence.Source {
 	nodeClock := evidence.ClockOf("node", h.NodeClock)
 	hostClock := evidence.ClockOf("platform", h.PlatformClock)
 	apiClock := h.APIClock()
@@ -35,7 +35,7 @@ func (h *Heard) sources(node string, r Redacted) []evidence.Source {
 }
 
 // instance returns the node's instance by its newest record entry; "" if it has none.
-func (h *Heard) instance() string {
+func (h *Measured) instance() string {
 	if h.Record.Record == nil {
 		return ""
 	}
@@ -47,7 +47,7 @@ func (h *Heard) instance() string {
 }
 
 // APIClock compares the time in the platform's answer with ours in the middle of the exchange.
-func (h *Heard) APIClock() evidence.Clock {
+func (h *Measured) APIClock() evidence.Clock {
 	c := evidence.Clock{Host: "platform API"}
 	f := h.Node
 	if f.HTTP == nil {

@@ -20,26 +20,26 @@ const (
 
 // Keeper stores the journal. It is safe for concurrent use.
 type Keeper struct {
-	disk durable.Dir
-	tell func(Note) error
-	why  error // no step can be taken
+	disk  durable.Dir
+	store func(Note) error
+	why   error // no step can be taken
 
 	mu sync.Mutex // guards j
 	j  Journal
 }
 
-// Open reads the journal and reports the notes of an interrupted step. tell stores one note durably; it may be
+// Open reads the journal and reports the notes of an interrupted step. store stores one note durably; it may be
 // called twice with the same key. An unparseable journal is moved aside and a new one begins, so that the
 // installed program runs.
-func Open(d durable.Dir, tell func(Note) error) (*Keeper, error) {
-	k := &Keeper{disk: d, tell: tell}
+func Open(d durable.Dir, store func(Note) error) (*Keeper, error) {
+	k := &Keeper{disk: d, store: store}
 	var err error
 	if k.j, err = read(d); err != nil {
 		return nil, err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k, k.telling()
+	return k, k.storeNotes()
 }
 
 func read(d durable.Dir) (Journal, error) {
@@ -80,26 +80,26 @@ func (k *Keeper) Do(step func(Journal) Journal) (Journal, error) {
 		return k.j.clone(), err
 	}
 	k.j = next
-	return k.j.clone(), k.telling()
+	return k.j.clone(), k.storeNotes()
 }
 
-// telling stores the notes, then removes them from the journal. A note that could not be stored stays, and is
+// storeNotes stores the notes, then removes them from the journal. A note that could not be stored stays, and is
 // retried with the next step and the next start.
-func (k *Keeper) telling() error {
+func (k *Keeper) storeNotes() error {
 	if len(k.j.Notes) == 0 {
 		return nil
 	}
 	for _, n := range k.j.Notes {
-		if err := k.tell(n); err != nil {
+		if err := k.store(n); err != nil {
 			return fmt.Errorf("keep the evidence of %s: %w", n.Decision, err)
 		}
 	}
-	told := k.j.clone()
-	told.Notes = nil
-	if err := k.write(told); err != nil {
+	stored := k.j.clone()
+	stored.Notes = nil
+	if err := k.write(stored); err != nil {
 		return err
 	}
-	k.j = told
+	k.j = stored
 	return nil
 }
 

@@ -143,9 +143,9 @@ func (j Journal) Fail(why string, now time.Time) Journal {
 	return j
 }
 
-// Heard merges the platform's view of a rollout: a rollout that it has ended is over, and for each probe the newer
+// Merge merges the platform's view of a rollout: a rollout that it has ended is over, and for each probe the newer
 // result counts.
-func (j Journal) Heard(said wire.Rollout, now time.Time) Journal {
+func (j Journal) Merge(said wire.Rollout, now time.Time) Journal {
 	r := j.Active()
 	if r == nil || said.ID != r.ID {
 		return j

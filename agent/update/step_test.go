@@ -59,9 +59,9 @@ func TestAnUpdateConverges(t *testing.T) {
 	if _, s := Launch(j, installedBuild, host(keys(old)), testNow); s.Build != targetBuild || s.Trial {
 		t.Errorf("start %+v", s)
 	}
-	var told []string
+	var stored []string
 	for _, n := range j.Notes {
-		told = append(told, n.Decision)
+		stored = append(stored, n.Decision)
 		for _, key := range []string{"requested_version", "package_sha256", "verifier_set", "token", "result",
 			"rollback_hint"} {
 			if n.Facts[key] == "" {
@@ -70,8 +70,8 @@ func TestAnUpdateConverges(t *testing.T) {
 		}
 	}
 	want := []string{"accept", "update", "activate", "commit", "probe passes", "probe passes", "converge"}
-	if !slices.Equal(told, want) {
-		t.Errorf("reported %q", told)
+	if !slices.Equal(stored, want) {
+		t.Errorf("reported %q", stored)
 	}
 }
 

@@ -486,5 +486,5 @@ func (m places) Undo(_ context.Context, at node.Location) error {
 	return nil
 }
 
-// Tell implements node.Machine.
-func (m places) Tell(context.Context, step.Notify) error { return nil }
+// Notify implements node.Machine.
+func (m places) Notify(context.Context, step.Notify) error { return nil }

@@ -258,7 +258,7 @@ func (s *Story) claimTold() finding {
 		case l == nil:
 		case !l.Held:
 			return violated(Collateral, "a terminal that was open before: %s, want %s", l.Why, want)
-		case w != nil && !w.Spinner && len(w.Untold) == 0:
+		case w != nil && !w.Spinner && len(w.Unseen) == 0:
 			return held("a terminal that was open before: %s%s", l.Why, orNothing("; then ", w.UserSaw))
 		}
 	}
@@ -267,10 +267,10 @@ func (s *Story) claimTold() finding {
 		return finding{}
 	case w.Spinner:
 		return violated(Collateral, "the user was left without a word: %s", w.UserSaw)
-	case len(w.Untold) > 0:
-		return unmeasured("what the user got at %s", step.Join(w.Untold, " and "))
+	case len(w.Unseen) > 0:
+		return unmeasured("what the user got at %s", step.Join(w.Unseen, " and "))
 	case w.UserSaw == "" && slices.ContainsFunc(w.HopIDs(), func(h diag.HopID) bool {
-		return felt(h) && w.Hops[h] == diag.StatusFail
+		return tenantNotices(h) && w.Hops[h] == diag.StatusFail
 	}):
 		return unmeasured("what the user got") // the log is older than this measurement
 	case w.UserSaw == "":

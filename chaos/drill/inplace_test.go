@@ -32,7 +32,7 @@ func TestInPlace(t *testing.T) {
 			5000},
 		"a machine's journal alone": {nil, 5000},
 	} {
-		s := drill.Tell([]drill.Event{
+		s := drill.Fold([]drill.Event{
 			{Kind: drill.Begun, Plan: &chaos.Plan{
 				Budgets: chaos.Budgets{TTL: chaos.Duration(time.Minute)}, Schedule: []chaos.Move{{Machine: "n1", Step: "s"}},
 				Targets: []chaos.PlannedMachine{{ID: "n1"}},

@@ -22,7 +22,7 @@ func (r *runner) watchInterrupts(ctx context.Context) interrupts {
 	watch := func() {
 		var rest <-chan time.Time
 		interrupted := ctx.Done()
-		heard := func(text string) {
+		note := func(text string) {
 			if interrupted != nil {
 				interrupted = nil
 				r.record(Event{Kind: Interrupt, Text: text})
@@ -32,7 +32,7 @@ func (r *runner) watchInterrupts(ctx context.Context) interrupts {
 		for {
 			select {
 			case <-interrupted:
-				heard("interrupted by the operator")
+				note("interrupted by the operator")
 				rest = time.After(restTime)
 				continue
 			case <-rest:
@@ -40,11 +40,11 @@ func (r *runner) watchInterrupts(ctx context.Context) interrupts {
 				giveUp()
 				continue
 			case <-r.Abandon:
-				heard("abandoned by the operator")
+				note("abandoned by the operator")
 				abandon()
 			case <-over:
 				if ctx.Err() != nil {
-					heard("interrupted by the operator")
+					note("interrupted by the operator")
 				}
 			}
 			return

@@ -43,7 +43,7 @@ func Merge(events []Event, journals []Journal) ([]Event, error) {
 		}
 		events = alone(journals)
 	}
-	story, last := Tell(events), events[len(events)-1]
+	story, last := Fold(events), events[len(events)-1]
 	var added []Event
 	for _, j := range journals {
 		if j.Drill.Run != story.Plan.Run {

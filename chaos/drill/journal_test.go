@@ -138,7 +138,7 @@ func merged(t *testing.T, events []Event, p *pen) Drill {
 			t.Errorf("event %d is number %d at %d ms, after one at %d ms", i+1, e.Seq, e.MS, all[max(0, i-1)].MS)
 		}
 	}
-	s := Tell(all)
+	s := Fold(all)
 	d := s.Drill()
 	if text, err := json.Marshal(d); err != nil || strings.Contains(string(text), secret) {
 		t.Errorf("the drill shows a secret, or does not encode: %v", err)
@@ -308,7 +308,7 @@ func TestTwoMachines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := Tell(all)
+	s := Fold(all)
 	if got := s.Drill(); len(got.Machines) != 2 || !got.Machines[1].Armed || got.Machines[1].State != "" {
 		t.Errorf("%+v", got.Machines)
 	}

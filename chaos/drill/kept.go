@@ -59,7 +59,7 @@ func readKept(run, folder string) KeptRun {
 		k.Verdict = Verdict{Word: Infra, Text: "its log cannot be read: " + err.Error()}
 		return k
 	}
-	s := Tell(events)
+	s := Fold(events)
 	d := s.Drill()
 	k.Began, k.Scenario, k.Node, k.TookMS, k.Verdict = d.StartedAt, d.Scenario, d.Node, d.DurationMS, d.Verdict
 	return k

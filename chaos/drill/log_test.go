@@ -18,8 +18,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/scenarios"
 )
 
-// TestNothingIsTouchedUntold: a run whose log cannot be created touches nothing.
-func TestNothingIsTouchedUntold(t *testing.T) {
+// TestNothingIsTouchedUnlogged: a run whose log cannot be created touches nothing.
+func TestNothingIsTouchedUnlogged(t *testing.T) {
 	w := newWorld("n1")
 	w.fullAt = 1
 	o := w.run(t, planOf("n1"))
@@ -41,7 +41,7 @@ func TestLogNamesTheTool(t *testing.T) {
 	if err != nil || len(events) != 1 {
 		t.Fatalf("%d events: %v", len(events), err)
 	}
-	story := drill.Tell(events)
+	story := drill.Fold(events)
 	if d := story.Drill(); d.Tool != "v1.2.3" || d.Rules != "7" {
 		t.Errorf("the drill was run by %q, rules %q", d.Tool, d.Rules)
 	}
@@ -86,7 +86,7 @@ func TestKilledAnywhere(t *testing.T) {
 		if whole := n == 0 || text[n-1] == '\n' || (n < len(text) && text[n] == '\n'); torn == whole {
 			t.Fatalf("cut at %d: torn %v", n, torn)
 		}
-		s := drill.Tell(events)
+		s := drill.Fold(events)
 		d := s.Drill()
 		if _, err := json.Marshal(d); err != nil {
 			t.Fatal(err)
@@ -172,7 +172,7 @@ func TestEmpty(t *testing.T) {
 		"an unknown machine": {{Kind: drill.Broken, Machine: "x"}, {Kind: "news"}},
 		"hollow events":      hollow(),
 	} {
-		s := drill.Tell(events)
+		s := drill.Fold(events)
 		if d := s.Drill(); d.Verdict.Word == drill.Pass || d.Verdict.Text == "" {
 			t.Errorf("%s: %v", name, d.Verdict)
 		}
@@ -223,7 +223,7 @@ func TestScenariosSurviveTheLog(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		want, got := drill.Tell(events), drill.Tell(read)
+		want, got := drill.Fold(events), drill.Fold(read)
 		again, _ := json.Marshal(read[0])
 		if encoded(&want) != encoded(&got) || !bytes.Equal(again, line) {
 			t.Errorf("%s is reported as\n%s\nand was\n%s", name, encoded(&got), encoded(&want))

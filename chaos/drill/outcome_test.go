@@ -171,7 +171,7 @@ func (o outcome) logged() (wrong []string) {
 	if err != nil || torn {
 		bad("the log does not read: %v, torn %v", err, torn)
 	}
-	told, read := drill.Tell(o.events), drill.Tell(events)
+	told, read := drill.Fold(o.events), drill.Fold(events)
 	want := encoded(o.story)
 	if got := encoded(&told); got != want {
 		bad("what is read from the events is not what the run gave:\n%s\n%s", got, want)

@@ -86,7 +86,7 @@ func (o outcome) prefixes(rt *rapid.T) (wrong []string) {
 	every := max(1, len(o.events)/8)
 	from := rapid.IntRange(0, every-1).Draw(rt, "first prefix")
 	for n := from; n <= len(o.events); n += every {
-		s, again := drill.Tell(o.events[:n]), drill.Tell(o.events[:n])
+		s, again := drill.Fold(o.events[:n]), drill.Fold(o.events[:n])
 		if encoded(&s) != encoded(&again) {
 			bad(n, "what is read is not the same every time")
 		}
@@ -108,7 +108,7 @@ func (o outcome) prefixes(rt *rapid.T) (wrong []string) {
 	if err != nil {
 		bad(len(events), "it does not read: %v", err)
 	}
-	s := drill.Tell(events)
+	s := drill.Fold(events)
 	var d drill.Drill
 	if b, err := json.Marshal(s.Drill()); err != nil || json.Unmarshal(b, &d) != nil {
 		bad(len(events), "its report is none: %v", err)

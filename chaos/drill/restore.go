@@ -59,7 +59,7 @@ func (r *runner) revert(ctx context.Context, t chaos.PlannedMachine, m Machine, 
 	if p.AskedMS == 0 {
 		r.record(Event{Kind: Reverting, Machine: t.ID})
 	}
-	began, told := r.began.Add(
+	began, reported := r.began.Add(
 		time.Duration(read(r, func(s *Story) int64 { return s.part(t.ID).AskedMS }))*time.Millisecond), ""
 	for reached := p.AskedMS == 0; ctx.Err() == nil; sleep.For(ctx, again) {
 		reply, err := try(ctx, m, revertMost, "revert", "--run", r.Plan.Run, "--why", step.WhyAsked)
@@ -86,9 +86,9 @@ func (r *runner) revert(ctx context.Context, t chaos.PlannedMachine, m Machine, 
 		default:
 			err = errors.New(says(reply) + " " + state(reply.Status))
 		}
-		if err != nil && err.Error() != told && ctx.Err() == nil {
-			told = err.Error()
-			r.record(Event{Kind: Trouble, Machine: t.ID, Text: "revert: " + told, Status: reply.Status})
+		if err != nil && err.Error() != reported && ctx.Err() == nil {
+			reported = err.Error()
+			r.record(Event{Kind: Trouble, Machine: t.ID, Text: "revert: " + reported, Status: reply.Status})
 		}
 	}
 }

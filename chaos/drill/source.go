@@ -181,7 +181,7 @@ func (s *source) report() (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	story := Tell(events)
+	story := Fold(events)
 	d := story.Drill()
 	d.Log = s.log
 	if s.torn {

@@ -48,8 +48,8 @@ type Part struct {
 	NotClosed  string           // what is against its closing
 }
 
-// Tell folds events into a story.
-func Tell(events []Event) Story {
+// Fold folds events into a story.
+func Fold(events []Event) Story {
 	var s Story
 	for _, e := range events {
 		s.Add(e)

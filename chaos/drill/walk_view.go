@@ -33,7 +33,7 @@ type WalkView struct {
 	UserSaw string `json:"user_saw,omitempty"`
 	Spinner bool   `json:"spinner,omitempty"` // the tenant's terminal stayed silent past every deadline
 	// failed hops that a tenant notices, and for which the tenant's view was not measured
-	Untold []diag.HopID `json:"untold,omitempty"`
+	Unseen []diag.HopID `json:"untold,omitempty"`
 	// failed hops for which the platform's own session record shows a normal end
 	Unnamed  []diag.HopID `json:"unnamed,omitempty"`
 	Unlinked []string     `json:"unlinked,omitempty"` // components that handled the walk and did not log its id
@@ -184,9 +184,9 @@ const sessionOver = "exit"
 // walk's id on the platform.
 func unlinked(r *diag.Report) []string {
 	var missing []string
-	for _, p := range parties() {
-		if slices.ContainsFunc(r.Facts, p.dealt) && !slices.ContainsFunc(r.Evidence, func(l diag.EvidenceLine) bool {
-			return l.CorrelationID == r.Run.CorrelationID && p.wrote(l)
+	for _, p := range components() {
+		if slices.ContainsFunc(r.Facts, p.handled) && !slices.ContainsFunc(r.Evidence, func(l diag.EvidenceLine) bool {
+			return l.CorrelationID == r.Run.CorrelationID && p.logged(l)
 		}) {
 			missing = append(missing, p.name)
 		}

@@ -198,7 +198,7 @@ func (k *Keeper) make(ctx context.Context, s *step.StepLedger) error {
 func (k *Keeper) notify(ctx context.Context, at Location) error {
 	var errs []error
 	for _, n := range at.Change.Notify {
-		if err := k.Machine.Tell(ctx, n); err != nil {
+		if err := k.Machine.Notify(ctx, n); err != nil {
 			errs = append(errs, fmt.Errorf("%s %s: %w", n.Verb, n.Unit, err))
 		}
 	}

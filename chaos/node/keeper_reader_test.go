@@ -25,7 +25,7 @@ func (s shelf) Compare(_ context.Context, at Location) (Found, error) {
 	return Found{Look: s[at.Change.Place()]}, nil
 }
 func (s shelf) Undo(_ context.Context, at Location) error { s[at.Change.Place()] = Before; return nil }
-func (shelf) Tell(context.Context, step.Notify) error     { return nil }
+func (shelf) Notify(context.Context, step.Notify) error   { return nil }
 func (shelf) Renewed() int64                              { return 0 }
 func (s shelf) looks(places ...string) (all []Look) {
 	for _, p := range places {

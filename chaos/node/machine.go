@@ -20,8 +20,8 @@ type Machine interface {
 	Compare(ctx context.Context, at Location) (Found, error)
 	// Undo restores the place's earlier state.
 	Undo(ctx context.Context, at Location) error
-	// Tell reloads or restarts a unit after a change to a file that it reads.
-	Tell(ctx context.Context, n step.Notify) error
+	// Notify reloads or restarts a unit after a change to a file that it reads.
+	Notify(ctx context.Context, n step.Notify) error
 }
 
 // Location is one change of one drill, with the context to make or undo it.

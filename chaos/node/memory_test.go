@@ -61,12 +61,12 @@ func (m *memory) edit(place string, n int) bool {
 		return false // what is held has no content
 	}
 	m.text[place] = fmt.Sprintf("edit %d", n)
-	m.tell()
+	m.reread()
 	return true
 }
 
-// tell makes every reader read again.
-func (m *memory) tell() {
+// reread makes every reader read again.
+func (m *memory) reread() {
 	for p := range m.read {
 		m.read[p] = m.text[p]
 	}
@@ -95,7 +95,7 @@ func (m *memory) reboot() {
 			}
 		}
 	}
-	m.tell()
+	m.reread()
 }
 
 func (m *memory) process(watchdog bool) Machine { return memoryProcess{m, watchdog} }
@@ -160,5 +160,5 @@ func (m memoryProcess) Undo(_ context.Context, at Location) error {
 	return nil
 }
 
-// Tell implements Machine.
-func (m memoryProcess) Tell(context.Context, step.Notify) error { m.tell(); return nil }
+// Notify implements Machine.
+func (m memoryProcess) Notify(context.Context, step.Notify) error { m.reread(); return nil }

@@ -124,8 +124,8 @@ func (s *System) Undo(ctx context.Context, at Location) error {
 	return p.undo(ctx)
 }
 
-// Tell implements Machine. A unit that is not running needs no notification: it reads the file when it starts.
-func (s *System) Tell(ctx context.Context, n step.Notify) error {
+// Notify implements Machine. A unit that is not running needs no notification: it reads the file when it starts.
+func (s *System) Notify(ctx context.Context, n step.Notify) error {
 	verb := "try-restart"
 	if n.Verb == "reload" {
 		verb = "try-reload-or-restart"

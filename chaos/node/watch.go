@@ -42,7 +42,7 @@ func (r *Run) Watch(ctx context.Context, log func(string, ...any)) error {
 		return err
 	}
 	notify("READY=1")
-	var told time.Time // when it was ordered to stop
+	var stopAt time.Time // when it was ordered to stop
 	for last := ""; ; {
 		over, err := r.turn(ctx, k)
 		if over {
@@ -53,10 +53,10 @@ func (r *Run) Watch(ctx context.Context, log func(string, ...any)) error {
 			last = err.Error()
 			log("%s", last)
 		}
-		if ctx.Err() != nil && told.IsZero() {
-			told = time.Now()
+		if ctx.Err() != nil && stopAt.IsZero() {
+			stopAt = time.Now()
 		}
-		if !told.IsZero() && time.Since(told) > stopBudget {
+		if !stopAt.IsZero() && time.Since(stopAt) > stopBudget {
 			return fmt.Errorf("ordered to stop before everything was undone: %w", err)
 		}
 		notify("WATCHDOG=1")

@@ -197,9 +197,9 @@ func (g guest) Undo(ctx context.Context, at Location) error {
 	return err
 }
 
-func (g guest) Tell(ctx context.Context, n step.Notify) error {
+func (g guest) Notify(ctx context.Context, n step.Notify) error {
 	g.w.happens()
-	return g.Machine.Tell(ctx, n)
+	return g.Machine.Notify(ctx, n)
 }
 
 // process runs f like a separate process: with the journal read again, to its end or to a crash. It reports

@@ -29,7 +29,7 @@ func TestAboutRecordedDrills(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.Close()
-		story := drill.Tell(events)
+		story := drill.Fold(events)
 		r := &drill.Report{Profile: "lab", Drills: []drill.Drill{story.Drill()}}
 		d := &r.Drills[0]
 		text := func(blocks []page.Block) string { return string(page.Text(page.Look{Width: 60}, blocks...)) }

@@ -41,7 +41,7 @@ func TestEvent(t *testing.T) {
 		{drill.Event{Kind: drill.Renewed, Machine: "n1"}, ""},
 		{drill.Event{Kind: drill.Arming, Machine: "n1"}, ""},
 	} {
-		s := drill.Tell([]drill.Event{c.event})
+		s := drill.Fold([]drill.Event{c.event})
 		if got := strings.Join(Event(c.event, &s), "\n"); got != c.want {
 			t.Errorf("%s:\n got %q\nwant %q", c.event.Kind, got, c.want)
 		}

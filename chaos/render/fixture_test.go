@@ -200,7 +200,7 @@ func recordings(t testing.TB) map[string]*recording {
 
 // report returns the recording's report, as the tool would write it.
 func (t *recording) report() *drill.Report {
-	s := drill.Tell(t.events)
+	s := drill.Fold(t.events)
 	d := s.Drill()
 	d.Log = "/home/ann/.local/state/gpuaasctl/drills/" + d.Run
 	r := &drill.Report{

@@ -36,9 +36,9 @@ func (c Change) Lines(run, id string, n int, ttl time.Duration) (do, undo []stri
 			indent(c.Run.Undo.Stdin)...)
 	}
 	for _, n := range c.Notify {
-		tell := "systemctl try-" + map[string]string{"reload": "reload-or-restart", "restart": "restart"}[n.Verb] + " " +
+		command := "systemctl try-" + map[string]string{"reload": "reload-or-restart", "restart": "restart"}[n.Verb] + " " +
 			n.Unit
-		do, undo = append(do, tell), append(undo, tell)
+		do, undo = append(do, command), append(undo, command)
 	}
 	return do, undo
 }

@@ -49,7 +49,7 @@ func TestReadBothTakesCountsAndTheLastContact(t *testing.T) {
 	} {
 		f, err := ReadBoth(both[0], both[1])
 		if err != nil || f.Source != SourceDisk || len(f.Entries) != 1 || f.Entries[0].Count != 9 ||
-			!Tell(f).LastContact.Last.Equal(second(50).Time) {
+			!StoryOf(f).LastContact.Last.Equal(second(50).Time) {
 			t.Errorf("%s: %v, %+v", name, err, f)
 		}
 	}

@@ -301,7 +301,7 @@ func TestStory(t *testing.T) {
 			at(302, 80, func(e *diag.RecordEntry) { e.Reason, e.Attempt = diag.RecRecordDegraded, 0 }),
 		},
 	}
-	s := Tell(f)
+	s := StoryOf(f)
 	if s.FirstCause.Seq != 3 || s.LastContact.Seq != 2 || s.LastDecision.Seq != 300 || s.LastUpdate != nil {
 		t.Errorf("%+v %+v %+v", s.FirstCause, s.LastContact, s.LastDecision)
 	}

@@ -16,8 +16,8 @@ type Story struct {
 	LastUpdate   *diag.RecordEntry `json:"last_update,omitempty"`   // the last update attempt
 }
 
-// Tell finds the story in a record. The first cause may be older than the ring, so pinned entries count as well.
-func Tell(f diag.RecordFacts) Story {
+// StoryOf finds the story in a record. The first cause may be older than the ring, so pinned entries count as well.
+func StoryOf(f diag.RecordFacts) Story {
 	var s Story
 	all := slices.Concat(f.Pinned, f.Entries)
 	for i := range all {

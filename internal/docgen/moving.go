@@ -145,7 +145,7 @@ func recordedDrill(root string) ([]drill.Event, *drill.Story, error) {
 	if err != nil || len(events) == 0 {
 		return nil, nil, fmt.Errorf("read the run of %s: %d events, %w", drillOf, len(events), err)
 	}
-	return events, new(drill.Tell(events)), nil
+	return events, new(drill.Fold(events)), nil
 }
 
 func split(text string) []string { return strings.Split(strings.TrimRight(text, "\n"), "\n") }

@@ -192,7 +192,7 @@ func refuseChannels(c ssh.Conn) { _, _, _ = c.SendRequest("keepalive@openssh.com
 // noteHandshake records banner and times; the caller holds mu.
 func (l *link) noteHandshake(note *diag.SSHFacts, w *wire, connected time.Time, keys *credentials) {
 	note.Banner, _ = w.firstText()
-	if at := w.heardAt(); !at.IsZero() {
+	if at := w.lastAnswer(); !at.IsZero() {
 		note.BannerMS = diag.Measured(at.Sub(connected))
 		if l.phase == phaseAuth {
 			note.AuthMS = diag.Measured(time.Since(at))

@@ -22,16 +22,16 @@ type wire struct {
 	start, end int
 	broken     error // error of the first Write
 
-	mu    sync.Mutex // guards the fields below
-	first []byte     // the peer's first bytes, at most bannerKept
-	at    time.Time  // when its version line was complete
-	heard func()     // called once, then
-	ended bool       // nothing more can be read
-	last  func()     // see atEnd
+	mu       sync.Mutex // guards the fields below
+	first    []byte     // the peer's first bytes, at most bannerKept
+	at       time.Time  // when its version line was complete
+	answered func()     // called once, then
+	ended    bool       // nothing more can be read
+	last     func()     // see atEnd
 }
 
-func newWire(c net.Conn, heard func()) *wire {
-	w := &wire{Conn: c, buf: make([]byte, 4096), heard: heard}
+func newWire(c net.Conn, answered func()) *wire {
+	w := &wire{Conn: c, buf: make([]byte, 4096), answered: answered}
 	w.tcp, _ = c.(*net.TCPConn)
 	quickAck(w.tcp)
 	return w
@@ -96,7 +96,7 @@ func (w *wire) atEnd(last func()) {
 func (w *wire) Write(p []byte) (int, error) {
 	n, err := w.Conn.Write(p)
 	quickAck(w.tcp)
-	if err != nil && w.heardAt().IsZero() {
+	if err != nil && w.lastAnswer().IsZero() {
 		w.broken = err
 		return len(p), nil
 	}
@@ -112,8 +112,8 @@ func (w *wire) listen(p []byte) {
 	w.first = append(w.first, p[:min(len(p), bannerKept-len(w.first))]...)
 	if _, ok := versionLine(w.first); ok {
 		w.at = time.Now()
-		if w.heard != nil {
-			w.heard()
+		if w.answered != nil {
+			w.answered()
 		}
 	}
 }
@@ -128,8 +128,8 @@ func (w *wire) firstText() (banner string, words []byte) {
 	return "", bytes.Clone(w.first)
 }
 
-// heardAt returns when the version line was complete, else the zero time.
-func (w *wire) heardAt() time.Time {
+// lastAnswer returns when the version line was complete, else the zero time.
+func (w *wire) lastAnswer() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.at

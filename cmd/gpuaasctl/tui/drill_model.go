@@ -146,7 +146,7 @@ func (m drillModel) updated(u drillMsg) drillModel {
 
 func (c current) add(e drill.Event, at time.Duration) current {
 	c.events = append(slices.Clip(c.events), e)
-	c.story = drill.Tell(c.events)
+	c.story = drill.Fold(c.events)
 	c.report = c.story.Drill()
 	c.heard = at
 	switch {

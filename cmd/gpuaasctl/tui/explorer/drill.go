@@ -103,7 +103,7 @@ func (src DrillSource) open(w *drill.WalkView) func() (Document, error) {
 
 // withEvents adds the events of a drill's log to its document as the last items.
 func withEvents(doc Document, src DrillSource) Document {
-	story := drill.Tell(src.Events)
+	story := drill.Fold(src.Events)
 	for i := range src.Events {
 		e := &src.Events[i]
 		mark := page.Cell{Text: "·", Style: page.Faint}

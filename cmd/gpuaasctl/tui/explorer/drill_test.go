@@ -29,7 +29,7 @@ func drilled(t *testing.T, name string) (*drill.Report, DrillSource) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	story := drill.Tell(events)
+	story := drill.Fold(events)
 	r := &drill.Report{Profile: story.Plan.Profile, EndedBy: diag.EndedCompleted, Drills: []drill.Drill{story.Drill()}}
 	r.Settle()
 	return r, DrillSource{Events: events, NoWalk: "it was not kept"}

@@ -23,7 +23,7 @@ var planted = map[string]string{
 }
 
 // leaky returns sources with every secret unredacted, as an old helper would send them.
-func leaky() *ops.Heard {
+func leaky() *ops.Measured {
 	var lines []diag.JournalLine
 	var words []string
 	now := diag.At(time.Unix(1_800_000_000, 0))
@@ -46,7 +46,7 @@ func leaky() *ops.Heard {
 		return diag.Fact{ID: name, Request: ask(diag.OpHTTP), At: now,
 			HTTP: &diag.HTTPFacts{Status: 200, Fields: map[string]string{name: all, "node.now": now.Format(time.RFC3339)}}}
 	}
-	return &ops.Heard{
+	return &ops.Measured{
 		NodeClock: diag.Fact{Request: ask(diag.OpClock), Clock: &diag.ClockFacts{Now: now, OffsetMS: new(int64)}},
 		Record: diag.Fact{Request: ask(diag.OpRecord), Record: &diag.RecordFacts{
 			Entries: []diag.RecordEntry{{Seq: 1, At: now, Decision: "retry", Detail: all, Facts: map[string]string{"why": all}}},

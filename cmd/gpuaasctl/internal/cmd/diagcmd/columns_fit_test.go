@@ -22,7 +22,7 @@ func TestTablesFit(t *testing.T) {
 		{Seq: 2, BootID: "6c71106c-b36e", At: at, Reason: diag.RecRecoveryEnrollmentBlocked, About: "terminal_stream",
 			Decision: "quarantine", Attempt: 97, DelayMS: 28700, Failure: diag.MTLSIngress400, Detail: long},
 	}}
-	doc := ops.Record{Record: f, Story: record.Tell(f)}
+	doc := ops.Record{Record: f, Story: record.StoryOf(f)}
 	history := "# times are the operator's clock; ~ by the clock of the source, whose error is not known; ^ of the line " +
 		"before\n" +
 		"2030-01-01T12:00:00.000Z  W agent     " + long + "\n" +

@@ -23,11 +23,11 @@ func drawFile(path string, e *ops.Evidence) ([]byte, error) {
 	format := render.Markdown
 	switch path {
 	case "node/record.txt":
-		f := *e.Heard.Record.Record
-		r := ops.Record{Node: e.Manifest.NodeID, Story: record.Tell(f), Record: f}
+		f := *e.Measured.Record.Record
+		r := ops.Record{Node: e.Manifest.NodeID, Story: record.StoryOf(f), Record: f}
 		return page.Text(page.Look{}, recordPage(r, false)...), nil
 	case "node/agent.log":
-		return logText(e.Heard.Agent.Journal), nil
+		return logText(e.Measured.Agent.Journal), nil
 	case "bundle.log":
 		return ownLog(e.Manifest), nil
 	case "README.txt":
@@ -36,7 +36,7 @@ func drawFile(path string, e *ops.Evidence) ([]byte, error) {
 		format = render.JSON
 	}
 	var b bytes.Buffer
-	err := render.Report(&b, e.Heard.Report, render.Options{Format: format})
+	err := render.Report(&b, e.Measured.Report, render.Options{Format: format})
 	return b.Bytes(), err
 }
 
@@ -90,7 +90,7 @@ func story(e *ops.Evidence) []page.Block {
 		d.Add(page.Blank{}, page.Heading{Text: title, Level: 3})
 		d.Add(blocks...)
 	}
-	if r := e.Heard.Report; r != nil {
+	if r := e.Measured.Report; r != nil {
 		section("Verdict of the walk", render.Verdict(r)...)
 	} else {
 		section("Verdict of the walk", page.Para{Text: "no walk was made"})

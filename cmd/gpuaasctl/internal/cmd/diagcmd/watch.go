@@ -81,7 +81,7 @@ func watchRecord(a *cmdutil.App, cmd *cobra.Command, o *watchOptions, args []str
 			return ctx.Err()
 		case <-tick.C:
 		}
-		if err := w.look(ctx); err != nil && !w.tell(err) {
+		if err := w.look(ctx); err != nil && !w.noteError(err) {
 			return err
 		}
 	}
@@ -156,8 +156,8 @@ func (w *watch) contact(pinned []diag.RecordEntry) []diag.RecordEntry {
 	return nil
 }
 
-// tell reports once that reads of the record fail; it returns false if err ends the watch.
-func (w *watch) tell(err error) bool {
+// noteError reports once that reads of the record fail; it returns false if err ends the watch.
+func (w *watch) noteError(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.As(err, new(*stdoutError)) {
 		return false
 	}

@@ -7,20 +7,20 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// party is a component that handles a walk and logs its correlation id.
-type party struct {
-	name  string
-	dealt func(f diag.Fact) bool // reports whether a measurement of the walk shows that it handled the walk
-	wrote func(l diag.EvidenceLine) bool
+// component is a component that handles a walk and logs its correlation id.
+type component struct {
+	name    string
+	handled func(f diag.Fact) bool // reports whether a measurement of the walk shows that it handled the walk
+	logged  func(l diag.EvidenceLine) bool
 }
 
-// parties lists the components whose evidence the platform stores. The agent's evidence arrives with the task's
+// components lists the components whose evidence the platform stores. The agent's evidence arrives with the task's
 // result; its own record is compared separately, see estranged.
-func parties() []party {
+func components() []component {
 	kinds := func(words ...string) func(diag.EvidenceLine) bool {
 		return func(l diag.EvidenceLine) bool { return slices.Contains(words, l.Kind) }
 	}
-	return []party{
+	return []component{
 		{"task", func(f diag.Fact) bool {
 			return f.Passed() && f.HTTP != nil && f.HTTP.Fields["task.id"] != "" && f.Request.Method == "POST"
 		}, kinds("task.queued")},

@@ -8,9 +8,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestTold: the tenant-visible error is what reached the browser, without any of the operator's words; nothing is
-// reported if nothing was measured.
-func TestTold(t *testing.T) {
+// TestTenantError: the tenant-visible error is what reached the browser, without any of the operator's words; nothing
+// is reported if nothing was measured.
+func TestTenantError(t *testing.T) {
 	session := func(word diag.Failure, ws *diag.WSFacts) diag.Fact {
 		return diag.Fact{ID: "session", Request: diag.Request{Op: diag.OpSession}, Failure: word, DurationMS: 8000, WS: ws}
 	}
@@ -52,12 +52,12 @@ func TestTold(t *testing.T) {
 				Status: diag.StatusFail, Text: "what the operator reads", Evidence: []string{"asked"},
 			}, Steps: []diag.StepResult{{Name: "looked at", Fact: "session"}}}}}
 			s := drill.See(r, drill.During)
-			if s.UserSaw != c.saw || s.Spinner != c.spinner || slices.Contains(s.Untold, c.hop) != (c.saw == "") {
-				t.Errorf("saw %q, spinner %v, untold %v", s.UserSaw, s.Spinner, s.Untold)
+			if s.UserSaw != c.saw || s.Spinner != c.spinner || slices.Contains(s.Unseen, c.hop) != (c.saw == "") {
+				t.Errorf("saw %q, spinner %v, untold %v", s.UserSaw, s.Spinner, s.Unseen)
 			}
 			r.Hops[0].Status = diag.StatusPass
-			if s := drill.See(r, drill.During); s.UserSaw != "" || s.Spinner || len(s.Untold) > 0 {
-				t.Errorf("of a hop that passed: saw %q, spinner %v, untold %v", s.UserSaw, s.Spinner, s.Untold)
+			if s := drill.See(r, drill.During); s.UserSaw != "" || s.Spinner || len(s.Unseen) > 0 {
+				t.Errorf("of a hop that passed: saw %q, spinner %v, untold %v", s.UserSaw, s.Spinner, s.Unseen)
 			}
 		})
 	}

@@ -9,11 +9,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// felt reports whether a tenant notices a failure of the hop.
-func felt(h diag.HopID) bool { return feltAt(h) != "" }
+// tenantNotices reports whether a tenant notices a failure of the hop.
+func tenantNotices(h diag.HopID) bool { return tenantOperation(h) != "" }
 
-// feltAt names the operation at which a tenant notices a failure of the hop, "" if no tenant does.
-func feltAt(h diag.HopID) string {
+// tenantOperation names the operation at which a tenant notices a failure of the hop, "" if no tenant does.
+func tenantOperation(h diag.HopID) string {
 	row, _ := diag.LookupHop(h)
 	return row.Tenants
 }
@@ -23,14 +23,14 @@ func feltAt(h diag.HopID) string {
 func (s *WalkView) noteTenant(r *diag.Report) {
 	var saw []string
 	for _, h := range r.Hops {
-		if h.Status != diag.StatusFail || !felt(h.ID) {
+		if h.Status != diag.StatusFail || !tenantNotices(h.ID) {
 			continue
 		}
 		text, spinner := gotAt(r, h)
 		s.Spinner = s.Spinner || spinner
 		switch {
 		case text == "":
-			s.Untold = append(s.Untold, h.ID)
+			s.Unseen = append(s.Unseen, h.ID)
 		case !slices.Contains(saw, text):
 			saw = append(saw, text)
 		}
@@ -49,7 +49,7 @@ func gotAt(r *diag.Report, h diag.HopResult) (text string, spinner bool) {
 	for _, is := range []func(diag.Fact) bool{looked, faulty} {
 		if i := slices.IndexFunc(r.Facts, is); i >= 0 {
 			if text, spinner = got(&r.Facts[i]); text != "" {
-				text = feltAt(h.ID) + ": " + text
+				text = tenantOperation(h.ID) + ": " + text
 			}
 			return text, spinner
 		}
