@@ -78,6 +78,11 @@ func readCatalogue(root string) (*catalogue, error) {
 		readers[i].rows(nodes[i], v.rows)
 		found = append(found, readers[i].found...)
 	}
+	steps := vocab{Kind: "step", About: "one measurement of a hop, as HOP/STEP in the ids of facts"}
+	for _, h := range c.Hops {
+		steps.Words = append(steps.Words, h.Steps...)
+	}
+	c.Vocabs = append(c.Vocabs, steps)
 	if err := inOrder(append(found, c.checkWords()...)); err != nil {
 		return nil, err
 	}

@@ -26,6 +26,8 @@ type hop struct {
 	EndsSession bool     `yaml:"ends_session,omitempty"`
 	About       string   `yaml:"about"`
 	Signals     []string `yaml:"signals,omitempty" of:"Signal"`
+
+	Steps []meaning `yaml:"steps,omitempty"`
 }
 
 type reason struct {
