@@ -84,27 +84,23 @@ func (r *runtime) carryOut(ctx context.Context, a update.Accepted) error {
 	case err != nil && r.work.Err() != nil: // stopped: the next process goes on
 		return errElsewhere
 	case err != nil:
-		if _, errKeep := b.keeper.Do(func(j update.Journal) update.Journal {
-			return j.Fail(scrubbed(err), time.Now())
-		}); errKeep != nil {
-			err = errors.Join(err, errKeep)
-		}
-		return &taskError{code: CodeUpdateFailed, reason: diag.RecSelfUpdateReverted, err: err}
+		return b.failed(err)
 	}
 	flush, cancel := context.WithTimeout(r.posts, flushTimeout)
 	r.sendEvents(flush)
 	cancel()
 	if err := b.activate(r.cfg.EnvFile, a.Payload); err != nil {
-		if _, errKeep := b.keeper.Do(func(j update.Journal) update.Journal {
-			return j.Fail(scrubbed(err), time.Now())
-		}); errKeep != nil {
-			err = errors.Join(err, errKeep)
-		}
-		return &taskError{code: CodeUpdateFailed, reason: diag.RecSelfUpdateReverted, err: err}
+		return b.failed(err)
 	}
 	r.again("self-update to " + a.Payload.Version)
 	<-r.work.Done()
 	return errElsewhere
+}
+
+// failed ends the rollout in the journal, and returns the task's error.
+func (b *Boot) failed(err error) *taskError {
+	_, errKeep := b.keeper.Do(func(j update.Journal) update.Journal { return j.Fail(scrubbed(err), time.Now()) })
+	return &taskError{code: CodeUpdateFailed, reason: diag.RecSelfUpdateReverted, err: errors.Join(err, errKeep)}
 }
 
 // prepare fetches the package and writes the evidence: the last step before the irreversible one.

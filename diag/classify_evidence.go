@@ -47,19 +47,16 @@ type NodeEvidence struct {
 	// holds.
 	Overtaken string
 
-	CertExpired     *bool // by the platform's clock
-	StaleTasks      *int
-	LostResults     *int
-	Version         string // the agent's
-	DesiredVersion  string
-	Address         string   // the node's address according to the platform
-	Addresses       []string // as the node reports them
-	GuestAgent      string   // as reported by the provider: running, stopped, down, unreachable, unknown
-	EndpointDrift   string   // describes an endpoint that the node reports and that differs from the profile's
-	Checklist       []CheckPoint
-	RecordNewest    RecordReason // the newest failure in the record summary of the heartbeat
-	EnrollSuccesses int64        // one of the agent's counters
-	Rejections      int64
+	CertExpired    *bool // by the platform's clock
+	StaleTasks     *int
+	LostResults    *int
+	Version        string // the agent's
+	DesiredVersion string
+	Address        string   // the node's address according to the platform
+	Addresses      []string // as the node reports them
+	GuestAgent     string   // as reported by the provider: running, stopped, down, unreachable, unknown
+	EndpointDrift  string   // describes an endpoint that the node reports and that differs from the profile's
+	Checklist      []CheckPoint
 }
 
 // AppEvidence is the read model of an allocation.

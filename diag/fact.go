@@ -63,6 +63,15 @@ type Fact struct {
 	Journal *JournalFacts `json:"journal,omitempty"`
 }
 
+// FactsByID returns the facts by their ids.
+func FactsByID(facts []Fact) map[string]*Fact {
+	m := make(map[string]*Fact, len(facts))
+	for i := range facts {
+		m[facts[i].ID] = &facts[i]
+	}
+	return m
+}
+
 // Passed reports whether the probe finished and nothing failed.
 func (f *Fact) Passed() bool { return f != nil && f.Failure == OK }
 

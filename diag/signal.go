@@ -40,7 +40,6 @@ type SignalRow struct {
 	Recovery  []Step       // in order; see SignalRow.Steps
 	Proof     RepairProof
 	Dashboard string     // node_agent_status while this signal is the blame; "": not about the agent
-	Terminal  string     // terminal_readiness while this signal is the blame; "": not about the terminal
 	Reason    ReasonCode // the operator reason, unless the facts refine it (see ReasonFor)
 }
 

@@ -546,7 +546,6 @@ var signalRows = [...]SignalRow{
 			{SideEdge, Owners{"edge and route profile", "control plane API"}},
 			{SidePlatform, Owners{"control plane API", "edge and route profile"}},
 		},
-		Terminal: TerminalFailed,
 		Recovery: []Step{
 			{Text: "find the link that drops large packets (ping with the don't-fragment bit and growing sizes, from both ends), and repair its MTU or let ICMP \"packet too big\" through", Side: SideNetwork},
 			{Text: "find out what answers in place of the API at {api_base}, and make it forward POST requests (a request filter, an address list or a route may block them)", Side: SideEdge},
@@ -566,7 +565,6 @@ var signalRows = [...]SignalRow{
 			{SidePlatform, Owners{"terminal gateway", "edge and route profile"}},
 			{SideNetwork, Owners{"environment networking", "operator access"}},
 		},
-		Terminal: TerminalFailed,
 		Recovery: []Step{
 			{Text: "find the link that drops large packets (ping with the don't-fragment bit and growing sizes, from both ends), and repair its MTU or let ICMP \"packet too big\" through", Side: SideNetwork},
 			{Text: "check the health page, not the root", Commands: []string{"curl -sS -m 5 -i {terminal_base}/healthz"}},
@@ -584,7 +582,6 @@ var signalRows = [...]SignalRow{
 			{SidePlatform, Owners{"edge and route profile", "terminal gateway"}},
 			{SideNetwork, Owners{"environment networking", "operator access"}},
 		},
-		Terminal: TerminalFailed,
 		Recovery: []Step{
 			{Text: "find the link that drops large packets (ping with the don't-fragment bit and growing sizes, from both ends), and repair its MTU or let ICMP \"packet too big\" through", Side: SideNetwork},
 			{Text: "find out in the log of the edge at {terminal_base} whether it forwarded the upgrade of session {session_id} (correlation id {correlation_id}); if not, correct the rule that refuses it (a login, a request filter, an address list)", Side: SidePlatform},
@@ -598,9 +595,8 @@ var signalRows = [...]SignalRow{
 	},
 	{
 		Signal: SigOpenWithoutStream, Reason: ReasonTerminalEndpointDrift,
-		Title:    "No stream from the node arrived for the terminal's session",
-		Owners:   Owners{"node agent", "node-facing terminal endpoint"},
-		Terminal: TerminalFailed,
+		Title:  "No stream from the node arrived for the terminal's session",
+		Owners: Owners{"node agent", "node-facing terminal endpoint"},
 		Recovery: []Step{
 			{Text: "read what the agent logged about this session, by the correlation id {correlation_id}", Commands: []string{"{exec} journalctl -u {unit} -n 100 --no-pager"}},
 			{Text: "see which agent runs: {1}; builds that report success before the stream is up must be replaced", Commands: []string{"{exec} {binary} version"}, About: []Aspect{AboutBuild}, Guess: true},
@@ -620,7 +616,6 @@ var signalRows = [...]SignalRow{
 			{SidePlatform, Owners{"terminal gateway"}},
 			{SideEdge, Owners{"edge and route profile", "terminal gateway"}},
 		},
-		Terminal: TerminalFailed,
 		Recovery: []Step{
 			{Text: "find the link that drops large packets (ping with the don't-fragment bit and growing sizes, from both ends), and repair its MTU or let ICMP \"packet too big\" through", Side: SideNetwork},
 			{Text: "see which address the node gets for {terminal_host}", Commands: []string{"{exec} getent ahosts {terminal_host}"}, About: []Aspect{AboutName}},
@@ -641,7 +636,6 @@ var signalRows = [...]SignalRow{
 		BySide: []SideOwners{
 			{SideEdge, Owners{"edge and route profile"}},
 		},
-		Terminal: TerminalFailed,
 		Recovery: []Step{
 			{Text: "find what answers WebSocket upgrades in front of the gateway at {terminal_base} (load balancer, proxy), and make it forward them", Side: SideEdge},
 			{Text: "make the gateway send an error frame when its node-stream timeout ends; read its log for session {session_id}", Except: []string{"edge"}},
@@ -660,7 +654,6 @@ var signalRows = [...]SignalRow{
 			{SideNodeWay, Owners{"node-facing terminal endpoint"}},
 			{SideAgent, Owners{"node runtime"}},
 		},
-		Terminal: TerminalFailed,
 		Recovery: []Step{
 			{Text: "compare the time after which it was cut with the idle time-outs of everything between browser and gateway (nginx: proxy_read_timeout, proxy_send_timeout), and with its WebSocket settings", Side: SideEdge},
 			{Text: "look for what resets or drops long connections between browser and gateway: load balancer, packet filter, connection tracking", Side: SideEdge},
@@ -682,7 +675,6 @@ var signalRows = [...]SignalRow{
 			{SideEdge, Owners{"edge and route profile", "terminal gateway"}},
 			{SidePlatform, Owners{"edge and route profile", "terminal gateway", "PKI"}},
 		},
-		Terminal: TerminalFailed,
 		Recovery: []Step{
 			{Text: "find out in the log of the server at {terminal_addr} why it refused: fix its own rule (a request filter, an address list) there; for a rejected certificate, take the next steps", Side: SidePlatform},
 			{Text: "make the edge that ends the node's TLS pass the client certificate on as the gateway expects it, or let the gateway end TLS itself; the node's certificate is not at fault", Side: SideEdge},
@@ -696,9 +688,8 @@ var signalRows = [...]SignalRow{
 	},
 	{
 		Signal: SigTerminalProfileDrift, Reason: ReasonTerminalEndpointDrift,
-		Title:    "The node's terminal endpoint differs from the profile's",
-		Owners:   Owners{"environment profile"},
-		Terminal: TerminalFailed,
+		Title:  "The node's terminal endpoint differs from the profile's",
+		Owners: Owners{"environment profile"},
 		Recovery: []Step{
 			{Text: "re-enroll the node: its bundle rewrites the endpoint from the profile; record the difference as environment drift", Commands: []string{"gpuaasctl node reenroll {target} --reason {correlation_id} --apply --confirm {node_id}"}},
 			{Text: "after a manual repair, restart the agent so that it reads its files again", Commands: []string{"{exec} systemctl restart {unit}"}},
@@ -708,9 +699,8 @@ var signalRows = [...]SignalRow{
 	},
 	{
 		Signal: SigPTYFailed, Reason: ReasonTerminalStartupFailed,
-		Title:    "The stream is up, but no shell starts for the allocation's user",
-		Owners:   Owners{"node runtime", "allocation user setup"},
-		Terminal: TerminalFailed,
+		Title:  "The stream is up, but no shell starts for the allocation's user",
+		Owners: Owners{"node runtime", "allocation user setup"},
 		Recovery: []Step{
 			{Text: "check user and shell", Commands: []string{"{exec} getent passwd {os_user}"}, About: []Aspect{AboutUser}},
 			{Text: "see what runs as the user, and how many processes it may have", Commands: []string{"{exec} ps -u {os_user} -o pid,stat,etimes,args", "{exec} systemctl show {unit} -p TasksCurrent -p TasksMax"}, On: PTYSilent},

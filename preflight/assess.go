@@ -37,7 +37,7 @@ func assessHop(h *Hop, c *Case, status statuses) diag.HopResult {
 		if !slices.Contains(p.Steps, s.Name) {
 			continue // the step is newer than this report
 		}
-		step := assessStep(h, s, c, p, status)
+		step := assessStep(s, c, p, status)
 		if s.Second && step.Status == diag.StatusSkipped && p.Left[s.Name] == "" {
 			continue
 		}
@@ -117,41 +117,40 @@ func judge(h *Hop, c *Case) []diag.Finding {
 }
 
 // assessStep returns the status of one step, and why.
-func assessStep(h *Hop, s *Step, c *Case, p *diag.PlannedHop, status statuses) diag.StepResult {
+func assessStep(s *Step, c *Case, p *diag.PlannedHop, status statuses) diag.StepResult {
 	r := diag.StepResult{Name: s.Name, Vantage: s.From}
-	if why := p.Left[s.Name]; why != "" {
-		r.Status, r.Because = diag.StatusSkipped, why
-		return r
-	}
-	if s.Pure {
-		r.Status, r.Because = diag.StatusPass, "judged from the available facts"
-		return r
-	}
-	if f := c.judgedFact(s); f != nil {
+	if f := c.judgedFact(s); f != nil && p.Left[s.Name] == "" && !s.Pure {
 		return measured(r, s, c, f)
 	}
+	r.Status, r.Because = withoutFact(s, c, p, status)
+	return r
+}
+
+// withoutFact returns the status of a step that has no fact, and why.
+func withoutFact(s *Step, c *Case, p *diag.PlannedHop, status statuses) (diag.Status, string) {
+	if why := p.Left[s.Name]; why != "" {
+		return diag.StatusSkipped, why
+	}
+	if s.Pure {
+		return diag.StatusPass, "judged from the available facts"
+	}
 	if s.Last {
-		r.Status, r.Because = diag.StatusSkipped, "not needed in this walk"
-		return r
+		return diag.StatusSkipped, "not needed in this walk"
 	}
 	if s.Unless != nil {
 		if why := s.Unless(c); why != "" {
-			r.Status, r.Because = diag.StatusSkipped, why
-			return r
+			return diag.StatusSkipped, why
 		}
 	}
 	if need := blocked(c, s, status); need != "" {
-		r.Status, r.Because = diag.StatusNotReached, need
-		return r
+		return diag.StatusNotReached, need
 	}
 	if s.When != nil {
 		if why := s.When(c); why != "" {
-			r.Status, r.Because = diag.StatusNotReached, why
-			return r
+			return diag.StatusNotReached, why
 		}
 	}
-	r.Status, r.Because = diag.StatusInconclusive, "not measured: the walk ended by "+string(c.EndedBy)
-	return r
+	return diag.StatusInconclusive, "not measured: the walk ended by " + string(c.EndedBy)
 }
 
 // measured returns the status of a step whose fact is f.

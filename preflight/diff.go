@@ -26,7 +26,7 @@ func Diff(base, now *diag.Report, good []*diag.Report) *diag.Diff {
 	d.Comparable = true
 	c := &comparison{base: base, now: now, diff: d, here: sameHere(base, now)}
 	for _, r := range good {
-		c.good = append(c.good, byFact(r.Facts))
+		c.good = append(c.good, diag.FactsByID(r.Facts))
 	}
 	c.plans()
 	c.hops()
@@ -268,14 +268,6 @@ func planned(p diag.Plan, id diag.HopID) *diag.PlannedHop {
 		}
 	}
 	return nil
-}
-
-func byFact(facts []diag.Fact) map[string]*diag.Fact {
-	m := make(map[string]*diag.Fact, len(facts))
-	for i := range facts {
-		m[facts[i].ID] = &facts[i]
-	}
-	return m
 }
 
 func orNone(s string) string { return cmp.Or(s, "none") }

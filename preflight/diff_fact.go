@@ -12,7 +12,7 @@ import (
 
 // facts compares the measurements. Counter-probes are not compared: a walk makes them only after a failure.
 func (c *comparison) facts() {
-	was, is := byFact(c.base.Facts), byFact(c.now.Facts)
+	was, is := diag.FactsByID(c.base.Facts), diag.FactsByID(c.now.Facts)
 	timed := len(c.good) >= leastRuns
 	for i := range c.now.Facts {
 		after := &c.now.Facts[i]
@@ -187,7 +187,7 @@ func MayRegress(good, now *diag.Report) bool {
 	if !d.Comparable {
 		return false
 	}
-	was := byFact(good.Facts)
+	was := diag.FactsByID(good.Facts)
 	return d.Regressions() > 0 || slices.ContainsFunc(now.Facts, func(f diag.Fact) bool {
 		g := was[f.ID]
 		steady := g != nil && alike(g, &f) && f.DurationMS <= g.DurationMS+g.DurationMS/2

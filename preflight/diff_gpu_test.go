@@ -83,7 +83,7 @@ func TestGPUsCompareByGPU(t *testing.T) {
 			g.GPUs[i].UUID += "-there"
 		}
 	})
-	a, b := byFact(here.Facts)["gpu_health/node"], byFact(there.Facts)["gpu_health/node"]
+	a, b := diag.FactsByID(here.Facts)["gpu_health/node"], diag.FactsByID(there.Facts)["gpu_health/node"]
 	if got := differentProperties(a, b, true); len(got) > 0 {
 		t.Errorf("two nodes with the same GPUs: %+v", got)
 	}

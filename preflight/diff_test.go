@@ -39,7 +39,7 @@ func changed(t *testing.T, change func(r *diag.Report)) *diag.Report {
 // factOf returns one fact of r.
 func factOf(t *testing.T, r *diag.Report, id string) *diag.Fact {
 	t.Helper()
-	f := byFact(r.Facts)[id]
+	f := diag.FactsByID(r.Facts)[id]
 	if f == nil {
 		t.Fatalf("no fact %s", id)
 	}

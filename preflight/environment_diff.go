@@ -69,7 +69,7 @@ func CompareElsewhere(here, there *diag.Report) *EnvironmentDiff {
 	for i := range there.Hops {
 		statuses[there.Hops[i].ID] = there.Hops[i].Status
 	}
-	facts := byFact(there.Facts)
+	facts := diag.FactsByID(there.Facts)
 	for i := range here.Hops {
 		h := &here.Hops[i]
 		switch {
@@ -88,7 +88,7 @@ func CompareElsewhere(here, there *diag.Report) *EnvironmentDiff {
 		of := HopDiff{Hop: h.ID, Signal: h.Signal, Failure: h.Failure, Text: h.Text}
 		for _, id := range h.Evidence {
 			asked, _, _ := strings.Cut(id, "~") // the request that the counter-probe varies
-			f := byFact(here.Facts)[asked]
+			f := diag.FactsByID(here.Facts)[asked]
 			if g := facts[asked]; f != nil && g != nil {
 				of.Fact = asked
 				of.Inputs = slices.Concat(differentInputs(here, there, f, g), differentProfile(here, there),

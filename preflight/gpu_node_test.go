@@ -125,10 +125,10 @@ func TestGPUsJudgedHere(t *testing.T) {
 			if h.Status != tc.status || !strings.Contains(h.Text+h.Because, tc.text) {
 				t.Errorf("%s: %q", h.Status, h.Text+h.Because)
 			}
-			if byFact(r.Facts)["gpu_health/admission"] != nil {
+			if diag.FactsByID(r.Facts)["gpu_health/admission"] != nil {
 				t.Error("the platform is asked")
 			}
-			if s := byFact(r.Facts)[gpuJudgedID]; s != nil && (s.Request.Target != "strict" || s.Request.Since.IsZero()) {
+			if s := diag.FactsByID(r.Facts)[gpuJudgedID]; s != nil && (s.Request.Target != "strict" || s.Request.Since.IsZero()) {
 				t.Errorf("%+v", s.Request)
 			}
 		})
@@ -147,7 +147,7 @@ func TestNobodyJudgesGPUs(t *testing.T) {
 		!strings.Contains(h.Because, "the node itself: GPUs 2, driver 535.161.08, probe sampling") {
 		t.Errorf("%s: %q", h.Status, h.Because)
 	}
-	if r.Verdict.Outcome != diag.OutcomePass || byFact(r.Facts)[gpuNodeID].Request.Evidence {
+	if r.Verdict.Outcome != diag.OutcomePass || diag.FactsByID(r.Facts)[gpuNodeID].Request.Evidence {
 		t.Errorf("%s", r.Verdict.Outcome)
 	}
 	// Without a login the finding is the same.
@@ -194,7 +194,7 @@ func TestASlowLoginCostsNoGPUs(t *testing.T) {
 		t.Errorf("%s %s, %+v", h.Status, h.Because, h.Steps)
 	}
 	// The hop's time is that of its own steps.
-	byFact(r.Facts)[gpuNodeID].OffsetMS = 8000
+	diag.FactsByID(r.Facts)[gpuNodeID].OffsetMS = 8000
 	Judge(r)
 	if h = hopOf(r, diag.HopGPUHealth); int64(h.DurationMS) > h.BudgetMS || h.DurationMS < 1 {
 		t.Errorf("%d ms of %d", h.DurationMS, h.BudgetMS)

@@ -50,7 +50,7 @@ func Reduce(r *diag.Report) *diag.Report {
 
 // asStated returns a reduced report as it was judged, or an error if its facts refute a proof.
 func asStated(r *diag.Report) (*diag.Report, error) {
-	facts := byFact(r.Facts)
+	facts := diag.FactsByID(r.Facts)
 	for _, p := range proofsOf(r) {
 		a, b := facts[p.Failing], facts[p.Passing]
 		if a == nil || b == nil {

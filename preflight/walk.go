@@ -218,7 +218,7 @@ func (w *walker) runStep(walk context.Context, h *Hop, s Step, begun func(), bud
 	w.mu.Lock()
 	c = w.snapshot()
 	c.EndedBy = endedBy(walk)
-	step := assessStep(h, &s, c, (&Case{Plan: w.plan}).planned(h.ID), w.judged)
+	step := assessStep(&s, c, (&Case{Plan: w.plan}).planned(h.ID), w.judged)
 	w.mu.Unlock()
 	if s.Last {
 		return // its hop is done

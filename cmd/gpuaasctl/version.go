@@ -14,17 +14,13 @@ import (
 )
 
 func newVersion(a *cmdutil.App) *cobra.Command {
-	o := &cmdutil.OutputOptions{}
-	cmd := &cobra.Command{
+	return cmdutil.Formatted(a, printVersion, &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Example: `  gpuaasctl version
   gpuaasctl version -o json`,
 		Args: cmdutil.Args(0, 0),
-		RunE: cmdutil.Run(a, o, printVersion),
-	}
-	cmdutil.FormatFlag(cmd, &o.Output, "text", "text", "json")
-	return cmd
+	}, "text", "json")
 }
 
 func printVersion(a *cmdutil.App, _ *cobra.Command, o *cmdutil.OutputOptions, _ []string) error {

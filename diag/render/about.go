@@ -27,7 +27,7 @@ func section(title string, o Options, write func(*sheet)) Section {
 // changed, and the next steps.
 func AboutWalk(r *diag.Report, o Options) []Section {
 	o.Format = Full
-	v, facts := &r.Verdict, index(r.Facts)
+	v, facts := &r.Verdict, diag.FactsByID(r.Facts)
 	return []Section{
 		section("found", o, func(s *sheet) {
 			s.outcome(r)
@@ -64,7 +64,7 @@ func AboutWalk(r *diag.Report, o Options) []Section {
 // results, the proof, what changed, and the next steps.
 func AboutHop(r *diag.Report, i int, o Options) []Section {
 	o.Format = Full
-	h, facts := &r.Hops[i], index(r.Facts)
+	h, facts := &r.Hops[i], diag.FactsByID(r.Facts)
 	return []Section{
 		section("found", o, func(s *sheet) { s.hop(r, h) }),
 		section("time", o, func(s *sheet) { s.waterfall(hopBars(r, h)) }),

@@ -238,8 +238,8 @@ func blame(r *diag.Report, id diag.HopID, c diag.Confidence, symptoms ...diag.Ho
 	if row.Dashboard != "" {
 		r.Dashboard.NodeAgentStatus = row.Dashboard
 	}
-	if row.Terminal != "" {
-		r.Dashboard.TerminalReadiness = row.Terminal
+	if strings.HasPrefix(string(h.Signal), "terminal_") {
+		r.Dashboard.TerminalReadiness = diag.TerminalFailed
 	}
 }
 

@@ -19,7 +19,7 @@ func OutcomeStatus(o diag.Outcome) diag.Status {
 func (s *sheet) full(r *diag.Report) {
 	s.Add(page.Heading{Text: Headline(&r.Subject)})
 	s.vantages(r, true)
-	facts := index(r.Facts)
+	facts := diag.FactsByID(r.Facts)
 	t := s.hops(r, false)
 	for i := range r.Hops {
 		t.Rows[i].Below = append(t.Rows[i].Below, steps(&r.Hops[i], facts))
@@ -36,7 +36,7 @@ func (s *sheet) full(r *diag.Report) {
 // Verdict returns the complete verdict of a report as a page.
 func Verdict(r *diag.Report) []page.Block {
 	s := &sheet{o: Options{Format: Full}}
-	s.verdict(r, index(r.Facts))
+	s.verdict(r, diag.FactsByID(r.Facts))
 	return s.Blocks
 }
 

@@ -107,7 +107,7 @@ func (s *sheet) findings(r *diag.Report) {
 
 // proofs adds the facts that support each blame, with their measurements.
 func (s *sheet) proofs(r *diag.Report) {
-	facts := index(r.Facts)
+	facts := diag.FactsByID(r.Facts)
 	add := func(b *diag.Blame, pr *diag.Proof, o *diag.Observation, unproven string) {
 		s.section("Proof: "+string(b.Hop)+" · "+string(b.Signal), func(s *sheet) {
 			var ids []string

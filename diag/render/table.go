@@ -138,14 +138,6 @@ func (s *sheet) below(h *diag.HopResult, spoken bool) []page.Block {
 	return under
 }
 
-func index(facts []diag.Fact) map[string]*diag.Fact {
-	m := make(map[string]*diag.Fact, len(facts))
-	for i := range facts {
-		m[facts[i].ID] = &facts[i]
-	}
-	return m
-}
-
 // parents maps each symptom to the hop that explains it.
 func parents(r *diag.Report) map[diag.HopID]diag.HopID {
 	m := map[diag.HopID]diag.HopID{}

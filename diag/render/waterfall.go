@@ -26,7 +26,7 @@ const otherFill = "·"
 
 // hopBars returns the bars of a hop's probes, each probe followed by its counter-probes at the end.
 func hopBars(r *diag.Report, h *diag.HopResult) []bar {
-	byID := index(r.Facts)
+	byID := diag.FactsByID(r.Facts)
 	passing := passingOf(&r.Verdict)
 	var bars []bar
 	for i := range h.Steps {

@@ -84,14 +84,13 @@ type lack struct {
 
 type signal struct {
 	named
-	Title    string      `yaml:"title"`
-	Owners   []string    `yaml:"owners" of:"owner"`
-	BySide   []sideOwner `yaml:"owners_by_side,omitempty"`
-	Reason   string      `yaml:"reason" of:"ReasonCode"`
-	Status   string      `yaml:"agent_status,omitempty" of:"Agent..."`
-	Terminal string      `yaml:"terminal_readiness,omitempty" of:"Terminal..."`
-	Steps    []step      `yaml:"steps"`
-	Proof    []string    `yaml:"proof" of:"HopID"`
+	Title  string      `yaml:"title"`
+	Owners []string    `yaml:"owners" of:"owner"`
+	BySide []sideOwner `yaml:"owners_by_side,omitempty"`
+	Reason string      `yaml:"reason" of:"ReasonCode"`
+	Status string      `yaml:"agent_status,omitempty" of:"Agent..."`
+	Steps  []step      `yaml:"steps"`
+	Proof  []string    `yaml:"proof" of:"HopID"`
 }
 
 // sideOwner is whom to call if a fault is known to be on one side.

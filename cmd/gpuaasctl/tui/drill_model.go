@@ -63,7 +63,6 @@ type current struct {
 type chain struct {
 	hops    map[diag.HopID]sight
 	walking bool
-	began   time.Duration // of the walk, since the start
 }
 
 // sight is the view of one hop in it.
@@ -72,7 +71,6 @@ type sight struct {
 	fresh   bool // from the walk in progress; otherwise from the previous one
 	status  diag.Status
 	failure diag.Failure
-	took    diag.Millis
 }
 
 func newDrillModel(o DrillOptions, cancel context.CancelFunc) drillModel {
@@ -133,7 +131,7 @@ func (m drillModel) updated(u drillMsg) drillModel {
 		c = *m.now
 	}
 	if u.Walk != nil {
-		c.chain = c.chain.walked(*u.Walk, u.at)
+		c.chain = c.chain.walked(*u.Walk)
 	} else {
 		c = c.add(u.Event, u.at)
 	}
@@ -186,21 +184,21 @@ func (c *current) over() bool { return c.has(drill.Ended) }
 
 // walked returns the chain after one event of a walk. A hop that starts a second time belongs to another walk: the
 // previous one was interrupted, and is not reported.
-func (c chain) walked(e preflight.Event, at time.Duration) chain {
+func (c chain) walked(e preflight.Event) chain {
 	if e.Hop == "" { // about the walk as a whole
 		return c
 	}
 	h := c.hops[e.Hop]
 	if !c.walking || (e.Kind == preflight.HopStarted && (h.running || h.fresh)) {
 		c = c.stale()
-		c.walking, c.began = true, at-e.At
+		c.walking = true
 		h = c.hops[e.Hop]
 	}
 	switch e.Kind {
 	case preflight.HopStarted:
 		h.running = true
 	case preflight.HopDone:
-		h = sight{fresh: true, status: e.Result.Status, failure: e.Result.Failure, took: e.Result.DurationMS}
+		h = sight{fresh: true, status: e.Result.Status, failure: e.Result.Failure}
 	}
 	return c.with(e.Hop, h)
 }

@@ -45,7 +45,6 @@ type model struct {
 	cancel   context.CancelFunc
 	explore  func() // requests the explorer at the end; nil disables the key
 	stopping bool
-	done     bool
 	evidence bool // all hops are done, and the walk waits for evidence
 	likely   *preflight.Provisional
 
@@ -105,7 +104,6 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 		m.hops = observed(m.hops, preflight.Event(msg))
 	case doneMsg:
-		m.done = true
 		return m, tea.Quit
 	}
 	return m, nil

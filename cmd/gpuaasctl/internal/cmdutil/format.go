@@ -67,7 +67,12 @@ func OutFlag(cmd *cobra.Command, into *string, usage string) {
 
 // PageFlag adds -o for a document whose text is a page, see ShowPage.
 func PageFlag(cmd *cobra.Command, into *string, more ...string) {
-	FormatFlag(cmd, into, FormatTable, slices.Concat([]string{FormatTable}, more, []string{FormatJSON, FormatMarkdown})...)
+	FormatFlag(cmd, into, FormatTable, PageFormats(more...)...)
+}
+
+// PageFormats returns the formats of a page, the default first.
+func PageFormats(more ...string) []string {
+	return slices.Concat([]string{FormatTable}, more, []string{FormatJSON, FormatMarkdown})
 }
 
 // BadFormat is for a format that the flag allowed but the command cannot write.

@@ -13,3 +13,12 @@ func Run[O any](a *App, o O,
 		return run(a, cmd, o, args)
 	}
 }
+
+// Formatted completes a command that has only -o: run does its work, in one of these formats, the first by default.
+func Formatted(a *App, run func(*App, *cobra.Command, *OutputOptions, []string) error, cmd *cobra.Command,
+	formats ...string) *cobra.Command {
+	o := &OutputOptions{}
+	cmd.RunE = Run(a, o, run)
+	FormatFlag(cmd, &o.Output, formats[0], formats...)
+	return cmd
+}

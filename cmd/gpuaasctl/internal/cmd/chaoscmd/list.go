@@ -138,18 +138,14 @@ func listGameDays(a *cmdutil.App, output string) error {
 }
 
 func newChaosShow(a *cmdutil.App) *cobra.Command {
-	o := &cmdutil.OutputOptions{}
-	cmd := &cobra.Command{
+	return cmdutil.Formatted(a, chaosShow, &cobra.Command{
 		Use:   "show DRILL",
 		Short: "Print a drill's file, as a template for your own",
 		Example: `  gpuaasctl chaos show api-egress-blocked
   gpuaasctl chaos show api-egress-blocked >our-egress.yaml`,
 		Args:              cmdutil.Args(1, 1),
 		ValidArgsFunction: completeDrill,
-		RunE:              cmdutil.Run(a, o, chaosShow),
-	}
-	cmdutil.FormatFlag(cmd, &o.Output, "yaml", "yaml", cmdutil.FormatJSON)
-	return cmd
+	}, "yaml", cmdutil.FormatJSON)
 }
 
 func chaosShow(a *cmdutil.App, _ *cobra.Command, o *cmdutil.OutputOptions, args []string) error {

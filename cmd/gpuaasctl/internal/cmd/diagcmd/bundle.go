@@ -196,8 +196,7 @@ func showBundle(a *cmdutil.App, m *evidence.Manifest, o *bundleOptions, size int
 }
 
 func newBundleVerify(a *cmdutil.App) *cobra.Command {
-	o := &cmdutil.OutputOptions{}
-	cmd := &cobra.Command{
+	return cmdutil.Formatted(a, verify, &cobra.Command{
 		Use:   "verify FILE",
 		Short: "Check a bundle against its manifest",
 		Long: `Reads every file of a bundle and compares it with the manifest's digest.
@@ -206,10 +205,7 @@ Exit codes: 0 it is as it was packed, 2 usage, or it cannot be read or is not a 
 (what differs is named; with -o json the document says so).`,
 		Example: `  gpuaasctl diag bundle verify case-4711.tar.gz`,
 		Args:    cmdutil.Args(1, 1),
-		RunE:    cmdutil.Run(a, o, verify),
-	}
-	cmdutil.PageFlag(cmd, &o.Output)
-	return cmd
+	}, cmdutil.PageFormats()...)
 }
 
 func verify(a *cmdutil.App, _ *cobra.Command, o *cmdutil.OutputOptions, args []string) error {

@@ -104,8 +104,7 @@ func lookup(given string) (Entry, error) {
 }
 
 func newExplain(a *cmdutil.App) *cobra.Command {
-	o := &cmdutil.OutputOptions{}
-	cmd := &cobra.Command{
+	return cmdutil.Formatted(a, explain, &cobra.Command{
 		Use:   "explain CODE",
 		Short: "Explain an XID or SXID: what follows, what to do, what each source has",
 		Long: `Explains the code of an XID, or of an SXID (10000 and more). The class is this project's reading; below it is every
@@ -116,10 +115,7 @@ Exit codes: 0 explained, 2 no such code; the nearest ones are named.`,
   gpuaasctl gpu xid explain 20034
   gpuaasctl gpu xid explain 94 -o json`,
 		Args: cmdutil.Args(1, 1),
-		RunE: cmdutil.Run(a, o, explain),
-	}
-	cmdutil.PageFlag(cmd, &o.Output)
-	return cmd
+	}, cmdutil.PageFormats()...)
 }
 
 func explain(a *cmdutil.App, _ *cobra.Command, o *cmdutil.OutputOptions, args []string) error {

@@ -52,8 +52,7 @@ type Found struct {
 }
 
 func newScan(a *cmdutil.App) *cobra.Command {
-	o := &cmdutil.OutputOptions{}
-	cmd := &cobra.Command{
+	return cmdutil.Formatted(a, scan, &cobra.Command{
 		Use:   "scan LOG",
 		Short: "Find XIDs and SXIDs in a kernel log, and explain them",
 		Long: `Reads a log as dmesg, a syslog daemon or journalctl writes it, "-" for stdin, or /dev/kmsg, the kernel log of this
@@ -66,10 +65,7 @@ undecided by its code alone, or the log is empty.`,
   gpuaasctl gpu xid scan - <kern.log
   gpuaasctl gpu xid scan /dev/kmsg -o json`,
 		Args: cmdutil.Args(1, 1),
-		RunE: cmdutil.Run(a, o, scan),
-	}
-	cmdutil.PageFlag(cmd, &o.Output)
-	return cmd
+	}, cmdutil.PageFormats()...)
 }
 
 func scan(a *cmdutil.App, cmd *cobra.Command, o *cmdutil.OutputOptions, args []string) error {

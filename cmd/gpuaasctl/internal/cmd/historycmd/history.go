@@ -106,18 +106,14 @@ func baselineWord(e history.Entry) string {
 }
 
 func newHistoryShow(a *cmdutil.App) *cobra.Command {
-	o := &cmdutil.OutputOptions{}
-	cmd := &cobra.Command{
+	return cmdutil.Formatted(a, show, &cobra.Command{
 		Use:   "show RUN",
 		Short: "Print a kept report as it was",
 		Example: `  gpuaasctl history show 4ede6c6e -o full
   gpuaasctl history show run-20261121T044638Z-4ede6c6e -o json >report.json`,
 		Args:              cmdutil.Args(1, 1),
 		ValidArgsFunction: completeRuns(a, 1),
-		RunE:              cmdutil.Run(a, o, show),
-	}
-	cmdutil.FormatFlag(cmd, &o.Output, cmdutil.FormatTable, cmdutil.Formats...)
-	return cmd
+	}, cmdutil.Formats...)
 }
 
 func show(a *cmdutil.App, cmd *cobra.Command, o *cmdutil.OutputOptions, args []string) error {

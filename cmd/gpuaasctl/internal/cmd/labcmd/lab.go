@@ -74,16 +74,12 @@ func down(a *cmdutil.App, cmd *cobra.Command, o *downOptions, _ []string) error 
 }
 
 func newLabStatus(a *cmdutil.App) *cobra.Command {
-	o := &cmdutil.OutputOptions{}
-	cmd := &cobra.Command{
+	return cmdutil.Formatted(a, showStatus, &cobra.Command{
 		Use:     "status",
 		Short:   "Show the machines, their addresses, memory and disks",
 		Example: `  gpuaasctl lab status`,
 		Args:    cmdutil.Args(0, 0),
-		RunE:    cmdutil.Run(a, o, showStatus),
-	}
-	cmdutil.PageFlag(cmd, &o.Output)
-	return cmd
+	}, cmdutil.PageFormats()...)
 }
 
 func showStatus(a *cmdutil.App, cmd *cobra.Command, o *cmdutil.OutputOptions, _ []string) error {

@@ -11,17 +11,13 @@ import (
 )
 
 func newHops(a *cmdutil.App) *cobra.Command {
-	o := &cmdutil.OutputOptions{}
-	cmd := &cobra.Command{
+	return cmdutil.Formatted(a, printHops, &cobra.Command{
 		Use:   "hops",
 		Short: "List the hops in the order of the chain",
 		Example: `  gpuaasctl preflight hops
   gpuaasctl preflight hops -o wide`,
 		Args: cmdutil.Args(0, 0),
-		RunE: cmdutil.Run(a, o, printHops),
-	}
-	cmdutil.FormatFlag(cmd, &o.Output, cmdutil.FormatTable, cmdutil.FormatTable, cmdutil.FormatWide, cmdutil.FormatJSON)
-	return cmd
+	}, cmdutil.FormatTable, cmdutil.FormatWide, cmdutil.FormatJSON)
 }
 
 // hopIDs are the hops that can be walked.

@@ -88,16 +88,12 @@ func showProfile(a *cmdutil.App, cmd *cobra.Command, o *showOptions, args []stri
 }
 
 func newProfileList(a *cmdutil.App) *cobra.Command {
-	o := &cmdutil.OutputOptions{}
-	cmd := &cobra.Command{
+	return cmdutil.Formatted(a, listProfiles, &cobra.Command{
 		Use:     "list",
 		Short:   "List the profiles that can be chosen by name",
 		Example: `  gpuaasctl profile list`,
 		Args:    cmdutil.Args(0, 0),
-		RunE:    cmdutil.Run(a, o, listProfiles),
-	}
-	cmdutil.PageFlag(cmd, &o.Output)
-	return cmd
+	}, cmdutil.PageFormats()...)
 }
 
 // listProfiles also lists invalid profiles: an operator must see that they exist, and are broken.
