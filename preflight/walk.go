@@ -197,12 +197,10 @@ func (w *walker) runStep(walk context.Context, h *Hop, s Step, begun func(), bud
 	repeating := w.startRepeats(walk, ctx, h, s, req, budget)
 	f := w.probeAlone(walk, ctx, s, req)
 	if early {
-		if !waitFor(walk, hopNames(s.Needs), w.hopDone) {
-			repeating.end()
-			w.record(f)
-			return
-		}
-		if _, stop := w.mayRun(walk, s, false); stop {
+		// also after the walk's end, at which the needed hops end as well: whether the answer counts is not left to which of
+		// the two is noticed first
+		waitFor(context.WithoutCancel(walk), hopNames(s.Needs), w.hopDone)
+		if _, stop := w.mayRun(context.WithoutCancel(walk), s, false); stop {
 			repeating.end()
 			return
 		}

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,6 +139,35 @@ func TestPatience(t *testing.T) {
 	} {
 		if got := h.patience(Step{Timeout: c.step}, c.budget); got != c.want {
 			t.Errorf("a step of %s in a budget of %s may take %s, want %s", c.step, c.budget, got, c.want)
+		}
+	}
+}
+
+// TestTheEndOfAWalkIsNoRace: what a walk keeps of the requests that its end cut short does not depend on which of its
+// parts notices the end first.
+func TestTheEndOfAWalkIsNoRace(t *testing.T) {
+	for _, hang := range []string{"node_readiness/disk", "node_ops_access/ssh", "node_runtime_api_reachability/reach"} {
+		first := ""
+		for range 12 {
+			seen := inMadeUpTime(t, func(t *testing.T) string {
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				defer cancel()
+				r := walkUntil(ctx, nil, hang)
+				var b strings.Builder
+				for i := range r.Facts {
+					b.WriteString(r.Facts[i].ID + "\n")
+				}
+				return b.String() + describe(r)
+			})
+			if first == "" {
+				first = seen
+			}
+			if seen != first {
+				t.Fatalf("%s: one walk has\n%s\nanother has\n%s", hang, first, seen)
+			}
+		}
+		if !strings.Contains(first, hang+"\n") {
+			t.Errorf("%s was sent, and is not in\n%s", hang, first)
 		}
 	}
 }
