@@ -142,14 +142,14 @@ func (l *link) try(ctx context.Context, client *ssh.Client, sudo bool, mine []Pr
 	}
 }
 
-// noCommand is the error of an exec whose output ended without a note of ours.
+// noCommand is the error of an exec whose output ended without an answer. What ended it is not known: a login may run
+// something else in place of our command, and a command may be killed.
 func noCommand(s *session) error {
-	if words := s.words(); words != "" {
-		return &refusal{word: diag.SSHExec, phase: phaseExec,
-			detail: "the login ran something else than our command (its shell, or a forced command): " + words}
+	what := "the channel was closed before our command printed anything"
+	if path := s.started(); path != "" {
+		what = "the channel was closed without an answer, after our shell had gone on to start " + path
 	}
-	return &refusal{word: diag.SSHExec, phase: phaseExec,
-		detail: "the channel was closed before our command printed anything"}
+	return &refusal{word: diag.SSHExec, phase: phaseExec, detail: withWords(what, s.words())}
 }
 
 func withWords(what, words string) string {
