@@ -105,7 +105,7 @@ func judge(h *Hop, c *Case) []diag.Finding {
 		} else if f != nil {
 			findings[i].Text += strayFamily(c, f, &findings[i])
 			if findings[i].Status == diag.StatusFail {
-				findings[i].Text += answeredUntil(c, f)
+				findings[i].Text += answeredUntil(c, f) + besideOthers(c, f)
 				judgeStability(c, f, &findings[i])
 			} else if u := ownRuns(c, f.ID); refusesCredential(f) && u.mixed() {
 				findings[i].Because += u.mixture()

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -60,10 +61,10 @@ func crowdWarnings(h *Hop, c *Case) []diag.Finding {
 	return out
 }
 
-// refusedBeside reports whether a server hung up on a request that is sent once, and refused another one of this walk
+// refusedBeside reports whether a server refused a request that is sent once, and refused another one of this walk
 // there only as long as others were open.
 func refusedBeside(c *Case, f *diag.Fact) bool {
-	if f == nil || !hungUp(f) || f.Request.Method == "" || f.Request.Method == "GET" {
+	if f == nil || !(hungUp(f) || ownPage503(f)) || !hasEffect(&f.Request) {
 		return false
 	}
 	for g := range c.all() {
@@ -74,12 +75,36 @@ func refusedBeside(c *Case, f *diag.Fact) bool {
 	return false
 }
 
-// refusedUnseen reports whether a server refused a request that may be sent again: by a 503 page of its own, or within
-// the handshake, before anything behind it saw the request; or by hanging up on one without an effect.
-func refusedUnseen(s Step, req diag.Request, f *diag.Fact) bool {
-	if status(f) == 503 && f.HTTP.Page == "edge_error" && !platformSpeaks(f) {
-		return true
+// besideOthers returns the text for a request with an effect on which a server hung up while it answered others of this
+// walk; "" for any other.
+func besideOthers(c *Case, f *diag.Fact) string {
+	if !hungUp(f) || !hasEffect(&f.Request) {
+		return ""
 	}
-	once := (req.Method != "" && req.Method != "GET") || (s.Once != nil && s.Once(req)) || req.Op.Row().Once
+	for g := range c.all() {
+		if g.Vantage == f.Vantage && platformAnswered(g) && sameEndpoint(target(g), target(f)) &&
+			g.OffsetMS < endedAt(f) && f.OffsetMS < endedAt(g) {
+			return "; it is sent once, and others of this walk were answered there at that time: a limit on connections " +
+				"refuses so, too"
+		}
+	}
+	return ""
+}
+
+// refusedUnseen reports whether a server refused a request that may be sent again. One with an effect may only if
+// nothing behind that server can have seen it: it was refused within the handshake, or by nginx, whose own 503 is a
+// limit's. Other proxies also answer 503 for an upstream that hung up on the request.
+func refusedUnseen(s Step, req diag.Request, f *diag.Fact) bool {
+	once := hasEffect(&req) || (s.Once != nil && s.Once(req)) || req.Op.Row().Once
+	if ownPage503(f) {
+		return !once || strings.HasPrefix(f.HTTP.Server, "nginx") || strings.HasPrefix(f.HTTP.Server, "openresty")
+	}
 	return s.From == Operator && hungUp(f) && (!once || inPhase(f, "tls"))
 }
+
+// ownPage503 reports whether a proxy answered f with a 503 page of its own.
+func ownPage503(f *diag.Fact) bool {
+	return status(f) == 503 && f.HTTP.Page == "edge_error" && !platformSpeaks(f)
+}
+
+func hasEffect(req *diag.Request) bool { return req.Method != "" && req.Method != "GET" }

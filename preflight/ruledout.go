@@ -171,7 +171,7 @@ func unheard(h *diag.HopResult, c *Case) diag.Finding {
 	row := c.hop(h.ID).Silence
 	out := diag.Finding{
 		Status: diag.StatusInconclusive, Signal: row.Signal, Side: row.Side, Failure: f.Failure, Evidence: []string{f.ID},
-		Text: fmt.Sprintf("%s: %s%s; steps that need this answer are inconclusive", row.Text, saw(f), answeredUntil(c, f)),
+		Text: fmt.Sprintf("%s: %s%s; steps that need this answer are inconclusive", row.Text, saw(f), answeredUntil(c, f)+besideOthers(c, f)),
 	}
 	if f.Failure == diag.Cancelled {
 		out.Failure = diag.Timeout
