@@ -40,7 +40,7 @@ func TestWorldsThatWereMisjudged(t *testing.T) {
 		"an edge's own 503": {answers{waitFact: func(f *diag.Fact) {
 			refusal(503, "")(f)
 			f.HTTP.Page = "edge_error"
-		}}, diag.HopNodeRecoveryStatus, diag.StatusFail, "does not answer the node's task wait", "control plane API"},
+		}}, diag.HopNodeRecoveryStatus, diag.StatusFail, "the node's task wait gets only an error from", "control plane API"},
 		"a terminal edge without an upstream": {answers{"terminal_public_route/healthz": func(f *diag.Fact) {
 			refusal(502, "")(f)
 			f.HTTP.Page = "edge_error"

@@ -44,7 +44,7 @@ func TestConfined(t *testing.T) {
 	}{
 		{"PrivateNetwork", with(silentAgent(),
 			answers{process: unit(diag.Confinement{OwnNetwork: true, PrivateNetwork: true}), reach: alone, stream: alone}),
-			"(PrivateNetwork=yes), and https://node-api.test does not answer there", true},
+			"(PrivateNetwork=yes), and gets no answer from https://node-api.test there", true},
 		{"another netns", with(silentAgent(),
 			answers{process: unit(diag.Confinement{OwnNetwork: true, NetworkPath: "/run/netns/x"}), reach: dropped,
 				stream: dropped}),

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -123,7 +124,7 @@ func judgeGone(c *Case, f *diag.Fact, out *diag.Finding) bool {
 	}
 	text := out.Text + out.Because
 	if out.Status == diag.StatusWarn { // it has advice for a platform that works
-		text = where(f) + " does not answer: " + saw(f)
+		text = fmt.Sprintf("%s gives %s: %s", where(f), gets(f), saw(f))
 	}
 	*out = fail(diag.SigControlPlaneUnreachable, f,
 		"%s; the platform answered this walk until %s, and since then neither the operator nor the node", text,

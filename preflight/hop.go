@@ -72,11 +72,11 @@ type Hop struct {
 	closure []diag.HopID // transitive closure of ExplainedBy; Chain fills it in
 }
 
-// Silence is the finding of a hop that got no answer.
+// Silence is the finding of a hop that got no answer, or only a server's error.
 type Silence struct {
-	Signal diag.Signal
-	Side   diag.Side
-	Text   string
+	Signal  diag.Signal
+	Side    diag.Side
+	Request string // what was sent: the subject of the text
 }
 
 // patience returns how long one request of the step may take, within a hop's budget: its timeout, stretched by the

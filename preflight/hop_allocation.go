@@ -38,7 +38,7 @@ func allocationBinding() Hop {
 		Fields:      []string{"allocation.state", "allocation.node_id"},
 		ReadModel:   true, Clears: diag.AboutAllocation,
 		Silence: &Silence{diag.SigControlPlaneUnreachable, diag.SidePlatform,
-			"the API did not answer when the allocation was read"},
+			"the request for the allocation"},
 		Steps: []Step{read, allocationAfter(read)},
 		Judge: judgeAllocation,
 		Pass: func(c *Case) string {

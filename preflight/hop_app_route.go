@@ -31,7 +31,7 @@ func appUserRoute() Hop {
 	return Hop{
 		ID: id, Budget: 7 * time.Second, OfWorkload: true,
 		ExplainedBy: []diag.HopID{diag.HopAppRuntimeLiveness},
-		Silence:     &Silence{diag.SigAppRouteFailed, "", "the product URL did not answer in time"},
+		Silence:     &Silence{diag.SigAppRouteFailed, "", "the request to the product URL"},
 		Steps:       appRouteSteps(),
 		Judge:       judgeAppRoute,
 		Counter: func(e *Env, _ *Case, failing *diag.Fact) []Counter {

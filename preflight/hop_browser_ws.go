@@ -29,7 +29,7 @@ func browserTerminalWS() Hop {
 			diag.HopTerminalStartup),
 		Patience: policyNodeStream, // the gateway's own time-out; Budget is the time to receive its answer
 		NotGiven: noTerminalBase,
-		Silence:  &Silence{diag.SigUpgradeFailed, "", "the terminal gateway did not answer in time"},
+		Silence:  &Silence{diag.SigUpgradeFailed, "", "the browser's WebSocket upgrade"},
 		Steps: []Step{{
 			Name: stepSession, From: Operator, Session: true,
 			Needs:     []diag.HopID{diag.HopTerminalTokenMint, diag.HopTerminalPublicRoute},
@@ -173,7 +173,7 @@ func upgradeRefused(c *Case, f *diag.Fact) diag.Finding {
 		out.Text = fmt.Sprintf("the answer to the WebSocket upgrade is invalid for a browser (%s): %s", f.Detail,
 			saw(f))
 	case status(f) == 0:
-		out.Text = "the browser's WebSocket upgrade gets no answer: " + saw(f)
+		out.Text = fmt.Sprintf("the browser's WebSocket upgrade gets %s: %s", gets(f), saw(f))
 	case status(f) < 500 && !ofGateway(f):
 		out.Text = fmt.Sprintf("the WebSocket upgrade at %s is refused: %s; the answer has %s, so whether the terminal "+
 			"gateway or what is in front of it refuses is not known", where(f), saw(f), ofNoPlatform(f))

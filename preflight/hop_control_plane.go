@@ -24,7 +24,7 @@ func controlPlaneAccess() Hop {
 	id := diag.HopControlPlaneAccess
 	return Hop{
 		ID: id, Budget: 8 * time.Second,
-		Silence: &Silence{diag.SigControlPlaneUnreachable, "", "the API did not answer"},
+		Silence: &Silence{diag.SigControlPlaneUnreachable, "", "the operator's request to the API"},
 		NotOfNode: func(c *Case) bool { // only this operator is known to be cut off
 			wait := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
 			return admitted(wait) || (wait == nil && c.Fact(diag.HopNodeRuntimeAPI, stepReach) == nil)
@@ -130,11 +130,11 @@ func judgeControlPlane(c *Case) []diag.Finding {
 	case a.Passed(), noTrustPage(a):
 		return nil
 	}
-	text := "the API answers /healthz but not the operator's request: %s"
-	if h == nil {
-		text = "the API does not answer the operator's request: %s"
+	out := fail(diag.SigControlPlaneUnreachable, a, "the operator's request with the token gets %s from the API: %s", gets(a),
+		saw(a))
+	if h != nil {
+		out.Text += "; its health page answers"
 	}
-	out := fail(diag.SigControlPlaneUnreachable, a, text, saw(a))
 	out.Side = diag.SidePlatform
 	return []diag.Finding{out}
 }
@@ -180,8 +180,8 @@ func describeClosedHealthPage(f *diag.Fact) string {
 // noAPI is the finding for an API that does not answer the operator, or answers wrongly. The answer locates the
 // fault: HTTP shows that an edge was reached, and an answer to another vantage shows that the platform is up.
 func noAPI(c *Case, f *diag.Fact) diag.Finding {
-	out := fail(diag.SigControlPlaneUnreachable, f, "the API at %s does not answer the operator: %s%s", where(f), saw(f),
-		presented(f))
+	out := fail(diag.SigControlPlaneUnreachable, f, "the operator gets %s from the API at %s: %s%s", gets(f), where(f),
+		saw(f), presented(f))
 	node := nodeHears(c)
 	switch {
 	// The operator does not trust the certificate: the node's path says nothing about that.

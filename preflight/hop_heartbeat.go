@@ -36,7 +36,7 @@ func nodeHeartbeat() Hop {
 		Behind:      []diag.HopID{diag.HopNodeTaskRoundtrip}, // a platform that accepts no task records no heartbeat either
 		Fields:      []string{"node.last_seen_at"}, ReadModel: true,
 		Silence: &Silence{diag.SigControlPlaneUnreachable, diag.SidePlatform,
-			"the API did not answer when the node was read"},
+			"the request for the node's state"},
 		NotAbout: func(c *Case) []diag.Aspect {
 			if refusedHeartbeat(c) != nil { // the agent sends heartbeats
 				return []diag.Aspect{diag.AboutAgent}

@@ -30,7 +30,7 @@ func nodeTerminalReachability() Hop {
 			}
 			return ""
 		},
-		Silence: &Silence{diag.SigNodeStreamTimeout, "", "the node's request to the terminal listener timed out"},
+		Silence: &Silence{diag.SigNodeStreamTimeout, "", "the node's request to the terminal listener"},
 		Steps: []Step{{
 			Name: stepStream, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
 			BothFamilies: true, Paths: []string{profile.PathNodeTerminal},

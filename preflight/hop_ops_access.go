@@ -15,7 +15,7 @@ func nodeOpsAccess() Hop {
 	id := diag.HopNodeOpsAccess
 	return Hop{
 		ID: id, Budget: 12 * time.Second, Opens: Node,
-		Silence: &Silence{diag.SigOpsSSHFailed, "", "the login on the node timed out"},
+		Silence: &Silence{diag.SigOpsSSHFailed, "", "the login on the node"},
 		NotAbout: func(c *Case) []diag.Aspect {
 			if sshAnswered(c.Fact(id, stepSSH)) {
 				return []diag.Aspect{diag.AboutPath}

@@ -17,7 +17,7 @@ func terminalPublicRoute() Hop {
 	return Hop{
 		ID: id, Behind: platformReads(), Budget: 7 * time.Second,
 		NotGiven: noTerminalBase,
-		Silence:  &Silence{diag.SigPublicRouteMissing, "", "the public terminal route did not answer"},
+		Silence:  &Silence{diag.SigPublicRouteMissing, "", "the request to the public terminal route"},
 		Steps: []Step{{
 			Name: stepHealthz, From: Operator, NoAPI: true, Timeout: 4 * time.Second, BothFamilies: true,
 			Paths: []string{profile.PathTerminalHealthz},

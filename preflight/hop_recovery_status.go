@@ -385,7 +385,7 @@ func judgeTaskWait(c *Case) *diag.Finding {
 			out.Text = fmt.Sprintf("%s: %s%s", distrust(f), saw(f), presented(f))
 		}
 	case s >= 500 || good(f) || (s == 0 && inPhase(f, "dns", "tcp", "tls", "http")):
-		out = fail(diag.SigAPIUnreachable, f, "the node API does not answer the node's task wait: %s", saw(f))
+		out = fail(diag.SigAPIUnreachable, f, "the node's task wait gets %s from %s: %s", gets(f), where(f), saw(f))
 		if claim(c, &out, claimBehindListener) || s >= 500 ||
 			(s == 0 && f.Failure != diag.TCPReset && f.TLS != nil && f.TLS.Verified) {
 			// The listener answers other requests, or this connection completed a verified handshake.

@@ -25,7 +25,7 @@ func nodeRuntimeAPI() Hop {
 	id := diag.HopNodeRuntimeAPI
 	return Hop{
 		ID: id, Budget: 9 * time.Second,
-		Silence: &Silence{diag.SigAPIUnreachable, "", "the node's request to its API timed out"},
+		Silence: &Silence{diag.SigAPIUnreachable, "", "the node's request to its API"},
 		Clears:  diag.AboutAPIWay, AgentCame: agentAnswered,
 		Steps: []Step{{
 			Name: stepReach, From: Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
@@ -144,6 +144,8 @@ func unreachableAPI(c *Case, f *diag.Fact) diag.Finding {
 // gets describes what a failed request got.
 func gets(f *diag.Fact) string {
 	switch {
+	case good(f):
+		return "an answer that is not valid"
 	case status(f) != 0:
 		return "only an error"
 	case f.Failure == diag.HTTPNotHTTP:

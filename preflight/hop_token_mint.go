@@ -16,7 +16,7 @@ func terminalTokenMint() Hop {
 		ID: id, Behind: platformReads(), Budget: 5 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopControlPlaneAccess, diag.HopAllocationBinding},
 		Silence: &Silence{diag.SigControlPlaneUnreachable, diag.SidePlatform,
-			"the API did not answer when a terminal token was asked for"},
+			"the request for a terminal token"},
 		Steps: []Step{{
 			Name: stepMint, From: Operator, Token: true, Changes: true, Timeout: 4 * time.Second,
 			Needs: []diag.HopID{diag.HopAllocationBinding}, Paths: []string{profile.PathTerminalToken},

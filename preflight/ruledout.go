@@ -165,13 +165,14 @@ func broken(hops []diag.HopResult, c *Case) []diag.Reliance {
 	return out
 }
 
-// unheard is the finding of a hop that got no answer, in the form of a blame.
+// unheard is the finding of a hop whose request got no answer or only an error, in the form of a blame.
 func unheard(h *diag.HopResult, c *Case) diag.Finding {
 	f := silentFact(h, c)
 	row := c.hop(h.ID).Silence
 	out := diag.Finding{
 		Status: diag.StatusInconclusive, Signal: row.Signal, Side: row.Side, Failure: f.Failure, Evidence: []string{f.ID},
-		Text: fmt.Sprintf("%s: %s%s; steps that need this answer are inconclusive", row.Text, saw(f), answeredUntil(c, f)+besideOthers(c, f)),
+		Text: fmt.Sprintf("%s got %s: %s%s; steps that need it are inconclusive", row.Request, gets(f), saw(f),
+			answeredUntil(c, f)+besideOthers(c, f)),
 	}
 	if f.Failure == diag.Cancelled {
 		out.Failure = diag.Timeout

@@ -127,7 +127,7 @@ func lackAt(h *diag.HopResult, c *Case) diag.Lack {
 		return diag.LackSubject
 	case notAllowed(f), f.Vantage == Operator && (status(f) == 401 || status(f) == 403) && !passedOnce(c, f):
 		return diag.LackRights
-	case f.Vantage == Node && noAnswer(f, c.EndedBy):
+	case f.Vantage == Node && !f.Request.Op.Row().Ladder && noAnswer(f, c.EndedBy):
 		return diag.LackNode
 	case f.Failure == diag.Cancelled:
 		return diag.LackTime

@@ -336,7 +336,7 @@ func (s *inputs) acceptedLink() Link {
 	case lists != "":
 		return fail(s.acceptCause(true), "the ingress%s", strings.TrimPrefix(lists, "; it")).by(s.api)
 	case wait != nil && !wait.Passed():
-		return unknown("no answer to the certificate: %s", answer(wait)).by(wait)
+		return unknown("the certificate was neither let in nor refused: %s", answer(wait)).by(wait)
 	}
 	return unknown("no task wait was made")
 }
@@ -355,7 +355,7 @@ func (s *inputs) streamLink() Link {
 		}
 		return fail(cause, "refused: %s", answer(f)).by(f)
 	}
-	return unknown("no answer to the certificate: %s", answer(f)).by(f)
+	return unknown("the certificate was neither let in nor refused: %s", answer(f)).by(f)
 }
 
 // pinLink compares a value that the platform reports with the profile's pin.
