@@ -62,7 +62,7 @@ const (
 var signalRows = [...]SignalRow{
 	{
 		Signal: SigControlPlaneUnreachable, Reason: ReasonControlPlaneUnreachable,
-		Title:  "The control plane API does not answer this operator",
+		Title:  "The control plane API does not work for this operator",
 		Owners: Owners{"operator access", "control plane API"},
 		BySide: []SideOwners{
 			{SideNetwork, Owners{"environment networking", "operator access"}},
@@ -512,18 +512,20 @@ var signalRows = [...]SignalRow{
 	},
 	{
 		Signal: SigTaskClaimFailed, Reason: ReasonAgentVersionDrift,
-		Title:  "The node polls but does not claim tasks",
+		Title:  "The agent does not claim the node's tasks, or refuses them",
 		Owners: Owners{"control plane", "node agent version"},
 		BySide: []SideOwners{
 			{SideEdge, Owners{"edge and route profile", "control plane API"}},
+			{SidePlatform, Owners{"control plane API"}},
 		},
 		Dashboard: AgentTaskResultFailed,
 		Recovery: []Step{
-			{Text: "raise the edge's time-out for the node API above the agent's task wait (GPUAAS_TASK_WAIT, 25 s by default), or lower the agent's; keep its task waits out of every cache", Side: SideEdge},
+			{Text: "raise the edge's time-out for the node API above the agent's task wait (GPUAAS_TASK_WAIT, 25 s by default), or lower the agent's; keep its task waits out of every cache, and pass them on to the node API", Side: SideEdge},
+			{Text: "find in the node API's log why it refuses the node's task waits", Side: SidePlatform},
 			{Text: "read what the agent decided about the tasks", Commands: []string{"gpuaasctl diag show {target}"}},
-			{Text: "read why the agent refuses", Commands: []string{"{exec} journalctl -u {unit} -n 100 --no-pager"}, Except: []string{"edge"}},
-			{Text: "see in the platform's queue whether the task was given to a task wait of this node", Except: []string{"edge"}},
-			{Text: "make the verifier keys match the signing key (old and new overlap), or roll the agent to a build that knows the task type", Except: []string{"edge"}},
+			{Text: "read why the agent refuses", Commands: []string{"{exec} journalctl -u {unit} -n 100 --no-pager"}, Except: []string{"edge", "control_plane"}},
+			{Text: "see in the platform's queue whether the task was given to a task wait of this node", Except: []string{"edge", "control_plane"}},
+			{Text: "make the verifier keys match the signing key (old and new overlap), or roll the agent to a build that knows the task type", Except: []string{"edge", "control_plane"}},
 		},
 		Proof: RepairProof{Hops: []HopID{HopNodeTaskRoundtrip}},
 	},

@@ -21,7 +21,7 @@ func terminalOpenTask() Hop {
 		Fields:      []string{"session.task_status"},
 		Writes:      true,
 		Silence: &Silence{diag.SigControlPlaneUnreachable, diag.SidePlatform,
-			"the API did not answer when the terminal session was read"},
+			"the request for the terminal session"},
 		Steps: []Step{{
 			Name: stepSessionRow, From: Operator, Token: true, Session: true, Timeout: 3 * time.Second,
 			Needs: []diag.HopID{diag.HopControlPlaneAccess},
@@ -93,7 +93,7 @@ func judgeOpenTask(c *Case) []diag.Finding {
 			st)}
 	case open:
 		out := fail(diag.SigTaskClaimFailed, f, "no agent claimed terminal.open (task is %s)", st)
-		out.Reason = unclaimed(c)
+		locateUnclaimed(c, &out)
 		return []diag.Finding{out}
 	case shellComputed(c): // terminal.open did its work: the browser saw the shell compute
 		return []diag.Finding{observed(diag.SigResultPostFailed, f,

@@ -51,7 +51,7 @@ func nodeTaskRoundtrip() Hop {
 		Writes:      true,
 		Recorded:    errorsOfTask(func(c *Case) string { return c.Field(id, stepEnqueue, "task.id") }, ""),
 		Silence: &Silence{diag.SigControlPlaneUnreachable, diag.SidePlatform,
-			"the API did not answer when a task was enqueued"},
+			"the request to enqueue or read the no-op"},
 		Steps: []Step{
 			{
 				Name: stepEnqueue, From: Operator, Token: true, Changes: true, Timeout: 4 * time.Second,
@@ -157,17 +157,7 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 			"the agent claimed the no-op, but its result has not arrived (%s)", taskAfter(st, got))}
 	case st != "completed":
 		f := observed(diag.SigTaskClaimFailed, got, "no agent claimed the no-op (%s)", taskAfter(st, got))
-		f.Reason = unclaimed(c)
-		if wait := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait); silentNode(c) {
-			f.Culprit = culpritSilentNode
-		} else if admitted(wait) && wait.HTTP != nil && wait.HTTP.Cached != "" {
-			f.Side, f.Reason = diag.SideEdge, diag.ReasonControlPlaneUnreachable
-			f.Text += "; the node's task wait was answered from a cache (" + wait.HTTP.Cached + "), so the queue was not asked"
-		} else if e := cutWait(c); e != nil {
-			f.Side, f.Reason = diag.SideEdge, diag.ReasonControlPlaneUnreachable
-			f.Text += fmt.Sprintf("; the node's record says that its task waits are cut off, as of %s: %s; the walk's own, "+
-				"which is answered at once, is accepted", e.At.UTC().Format(time.RFC3339), entryWords(e))
-		}
+		locateUnclaimed(c, &f)
 		return []diag.Finding{f}
 	}
 	return judgeBacklog(c)
@@ -259,6 +249,32 @@ func resultLate(c *Case) bool {
 		return taskClaimed(c)
 	}
 	return false
+}
+
+// locateUnclaimed adds to the finding of an unclaimed task why the agent cannot have got it, as far as that is known:
+// what answers the node's task waits does not ask the queue.
+func locateUnclaimed(c *Case, out *diag.Finding) {
+	out.Reason = unclaimed(c)
+	wait, judged, e := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait), judgeTaskWait(c), cutWait(c)
+	side := diag.SideEdge
+	switch {
+	case silentNode(c):
+		out.Culprit = culpritSilentNode
+		return
+	case admitted(wait) && wait.HTTP != nil && wait.HTTP.Cached != "":
+		out.Text += "; the node's task wait was answered from a cache (" + wait.HTTP.Cached + "), so the queue was not asked"
+	case e != nil:
+		out.Text += fmt.Sprintf("; the node's record says that its task waits are cut off, as of %s: %s; the walk's own, "+
+			"which is answered at once, is accepted", e.At.UTC().Format(time.RFC3339), entryWords(e))
+	case status(wait) != 0 && judged != nil && judged.Status == diag.StatusInconclusive:
+		out.Text += "; an agent gets its tasks by task waits, and " + judged.Because
+		if platformCode(wait) || namesObject(wait) {
+			side = diag.SidePlatform
+		}
+	default:
+		return
+	}
+	out.Side, out.Reason = side, diag.ReasonControlPlaneUnreachable
 }
 
 // unclaimed returns the reason for an unclaimed task: version drift if the agent's version is known to differ and the
