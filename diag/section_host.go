@@ -75,6 +75,9 @@ type CertFacts struct {
 	NodeBound  *bool      `json:"node_bound,omitempty"` // the subject or a SAN contains Request.NodeID
 	BoundTo    string     `json:"bound_to,omitempty"`
 	HostSerial string     `json:"host_serial,omitempty"` // serial outside the agent's namespace, if it differs
+	// the certificate or key that the user of the agent's process may not read
+	DeniedFile string `json:"denied_file,omitempty"`
+	DeniedUID  uint32 `json:"denied_uid,omitempty"` // that user
 }
 
 // Words reports the certificate's subject, and whether it matches the key and the node.
@@ -83,7 +86,15 @@ func (d *CertFacts) Words() []Line {
 		d.Leaf.until(),
 		yes(d.KeyMatches, "key matches", "key does not match"), yes(d.NodeBound, "bound to this node",
 			"not bound to this node"),
-		pair("bound to ", d.BoundTo))}
+		pair("bound to ", d.BoundTo), d.denied())}
+}
+
+// denied describes the file that the agent may not read; "" for none.
+func (d *CertFacts) denied() string {
+	if d.DeniedFile == "" {
+		return ""
+	}
+	return fmt.Sprintf("the agent's user %d may not read %s", d.DeniedUID, d.DeniedFile)
 }
 
 // Properties has issuer and serial.

@@ -435,7 +435,7 @@ var signalRows = [...]SignalRow{
 		Recovery: []Step{
 			{Text: "make the edge that ends the node's TLS pass the client certificate on as the platform expects it (nginx: proxy_set_header with $ssl_client_escaped_cert; caddy: request_header); the node's certificate is not at fault", Side: SideEdge},
 			{Text: "if the answer has nothing of the platform, find out in the log of the server that sent it why it refused: fix its own rule (a request filter, an address list) there; for a rejected certificate, take the next steps", Only: []string{"control_plane"}},
-			{Text: "find the setting of the agent's unit, or the mount that only it sees, that hides or replaces its credential (InaccessiblePaths=, BindPaths=, TemporaryFileSystem=); the node's own files are valid, so do not re-enroll it", Commands: []string{"{exec} systemctl cat {unit}"}, Side: SideAgent},
+			{Text: "find the setting of the agent's unit, or the mount that only it sees, that keeps its credential from it (User=, InaccessiblePaths=, BindPaths=, TemporaryFileSystem=); the node's own files are valid, so do not re-enroll it", Commands: []string{"{exec} systemctl cat {unit}"}, Side: SideAgent},
 			{Text: "see what the platform recorded about the node before it refused it", Commands: []string{"gpuaasctl diag timeline {target}"}, Only: []string{"identity_revoked_or_fenced"}},
 			{Text: "if it is to serve again, reactivate it in the platform; do not re-enroll it: its certificate is not what is refused", Only: []string{"identity_revoked_or_fenced"}},
 			{Text: "see which certificate no longer matches, and in which order to repair", Commands: []string{"gpuaasctl diag trust {target}"}, Except: []string{"identity_revoked_or_fenced", "edge", "agent"}},

@@ -28,3 +28,25 @@ func TestFilesThatOnlyTheAgentLacks(t *testing.T) {
 		}
 	}
 }
+
+// TestAnAgentThatMayNotReadItsKey: the walk's own requests have the key, and the agent does not: its unit's user is at
+// fault, whatever the platform last heard. An agent that does its work has read its key.
+func TestAnAgentThatMayNotReadItsKey(t *testing.T) {
+	denied := func(f *diag.Fact) { f.Cert.DeniedFile, f.Cert.DeniedUID = "/etc/gpuaas/key.pem", 65534 }
+	identity := factID(diag.HopNodeRecoveryStatus, stepIdentity)
+	for name, more := range map[string]answers{
+		"no claim": {taskFact: nobodyClaims}, "no claim, and silent": with(silentAgent(), answers{taskFact: nobodyClaims}),
+	} {
+		r := walkWith(t, with(more, answers{identity: denied}))
+		v := r.Verdict
+		if v.Blame == nil || v.Owner != "node runtime" || v.Confidence != diag.Observed ||
+			!strings.Contains(v.Blame.Text, "has user 65534, which may not read /etc/gpuaas/key.pem") ||
+			!strings.Contains(strings.Join(v.Recovery, " "), "User=") ||
+			strings.Contains(strings.Join(v.Recovery, " "), "node reenroll") {
+			t.Errorf("%s: %s, %s, %+v, %q\n%s", name, v.Owner, v.Confidence, v.Blame, v.Recovery, describe(r))
+		}
+	}
+	if r := walkWith(t, answers{identity: denied}); r.Verdict.Outcome != diag.OutcomePass {
+		t.Errorf("an agent that works: %s", describe(r))
+	}
+}

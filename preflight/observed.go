@@ -58,6 +58,7 @@ var observedRows = [...]observedRow{
 
 	{signals{diag.SigAuthFailed}, wrongDates, "cert.leaf", unlessHeard(certDates)},
 	{signals{diag.SigAuthFailed}, words{diag.FileMismatch}, "cert.key_matches", unlessHeard(otherKey)},
+	{signals{diag.SigAuthFailed}, words{diag.FileUnreadable}, "cert.denied_file", deniedToAgent},
 	{signals{diag.SigAuthFailed}, words{diag.FileMismatch}, "cert.bound_to", unlessHeard(otherNode)},
 	{signals{diag.SigAuthFailed}, words{diag.FileMismatch}, "env.values.GPUAAS_NODE_ID", unlessHeard(otherName)},
 	{signals{diag.SigAuthFailed}, certRefused, "tls.acceptable_cas", unlessHeard(foreignCertificate)},

@@ -88,6 +88,14 @@ func otherKey(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 	return f, fmt.Sprintf("%s is not the key of %s", f.Request.Key, f.Request.Cert)
 }
 
+// deniedToAgent is about the agent's user; what the login may read is not evidence against it.
+func deniedToAgent(_ *Case, f *diag.Fact) (*diag.Fact, string) {
+	if f.Cert == nil || f.Cert.DeniedFile == "" {
+		return nil, ""
+	}
+	return f, fmt.Sprintf("the agent's user %d may not read %s", f.Cert.DeniedUID, f.Cert.DeniedFile)
+}
+
 // otherNode requires a refusal: the platform decides which node a certificate is for.
 func otherNode(c *Case, f *diag.Fact) (*diag.Fact, string) {
 	if f.Cert == nil || f.Cert.NodeBound == nil || *f.Cert.NodeBound || !certificateRefused(c) {

@@ -44,6 +44,8 @@ type units struct{}
 
 func listenerAt(string) *diag.Listener { return nil }
 
+func deniedTo(int, ...string) (string, uint32) { return "", 0 }
+
 func kernelClock(*diag.ClockFacts) {}
 func startTime(int) uint64         { return 0 }
 

@@ -149,6 +149,9 @@ func (p *Prober) cert(_ context.Context, req diag.Request, f *diag.Fact) {
 	if req.Key != "" && !checkKey(leaf, req.Key, f) {
 		return
 	}
+	if pid := p.Agent.PID; pid > 0 {
+		f.Cert.DeniedFile, f.Cert.DeniedUID = deniedTo(pid, req.Cert, req.Key)
+	}
 	switch now := time.Now(); {
 	case now.Before(leaf.NotBefore):
 		fail(f, "dates", diag.MTLSCertNotYetValid,
