@@ -27,6 +27,9 @@ type DNSFacts struct {
 	Servers []DNSAnswer `json:"servers,omitempty"`
 	// the host's name servers take turns (options rotate), so any of them may answer a program of the host
 	Rotates bool `json:"rotates,omitempty"`
+	// where a resolver on the host itself failed: the answer of each server that it asks
+	Behind     []DNSAnswer `json:"behind,omitempty"`
+	BehindFile string      `json:"behind_file,omitempty"` // the file on the host that names these servers
 }
 
 // DNSAnswer is one name server's answer for the addresses of a name. Without a code and a failure, the server had not
@@ -82,6 +85,12 @@ func (d *DNSFacts) Words() []Line {
 		unnamed(d.Unset), d.SourceLine, d.RCode, cutShort(d.Truncated), took(d.DurationMS))}
 	for i := range d.Servers {
 		lines = append(lines, d.Servers[i].words())
+	}
+	if len(d.Behind) > 0 {
+		lines = append(lines, line("  behind it, by "+d.BehindFile))
+	}
+	for i := range d.Behind {
+		lines = append(lines, d.Behind[i].words())
 	}
 	return lines
 }

@@ -366,7 +366,7 @@ var signalRows = [...]SignalRow{
 		Dashboard: AgentAPIUnreachable,
 		Recovery: []Step{
 			{Text: "see which name servers the node asks, and whether the resolver on it runs", Commands: []string{"{exec} cat /etc/resolv.conf", "{exec} systemctl status systemd-resolved --no-pager"}, Side: SideNode},
-			{Text: "start that resolver, or name a server that answers in the node's /etc/resolv.conf", Side: SideNode},
+			{Text: "start or repair that resolver, or name a server that answers in the node's /etc/resolv.conf", Side: SideNode},
 			{Text: "find the link that drops large packets (ping with the don't-fragment bit and growing sizes, from both ends), and repair its MTU or let ICMP \"packet too big\" through", Side: SideNetwork},
 			{Text: "see which address the node gets for {api_host}", Commands: []string{"{exec} getent ahosts {api_host}"}, About: []Aspect{AboutName}},
 			{Text: "repair the name look-up: DNS server, resolver or hosts file of the node, or the name in the profile", About: []Aspect{AboutName}, Except: []string{"node"}},

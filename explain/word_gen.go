@@ -516,6 +516,8 @@ var fieldRows = [...]field{
 	{"because", "StepResult", "why it came out so, where the facts do not decide"},
 	{"because", "Verdict", "why a walk without a failing hop is inconclusive, if a finding gives the reason. Owner and Recovery then belong to that reason"},
 	{"before", "Change", "the value of the earlier walk"},
+	{"behind", "DNSFacts", "where a resolver on the host itself failed: the answer of each server that it asks"},
+	{"behind_file", "DNSFacts", "the file on the host that names these servers"},
 	{"beside", "Classification", "for a walk whose blame is about something else: how this reason and the blame relate"},
 	{"beside", "Request", "a folder that another OpDisk measures; if it is on the same file system, nothing is written"},
 	{"binary", "Fact", "what was read of a program"},

@@ -222,10 +222,12 @@ func nameServers(e *Env, f *diag.Fact, req diag.Request) []Counter {
 			break
 		}
 		req.Resolver = server
-		counters = append(counters, Counter{Name: "name-server-" + strconv.Itoa(i+1), From: Node, Request: req})
+		counters = append(counters, Counter{Name: nameServerCounter(i), From: Node, Request: req})
 	}
 	return counters
 }
+
+func nameServerCounter(i int) string { return "name-server-" + strconv.Itoa(i+1) }
 
 // otherListener presents the node's certificate, which f's listener refuses, to the other listener.
 func (e *Env) otherListener(f *diag.Fact, base, path string, vars map[string]string) []Counter {

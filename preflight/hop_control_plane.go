@@ -189,7 +189,7 @@ func noAPI(c *Case, f *diag.Fact) diag.Finding {
 	case isMTLS(f.Failure), f.Failure == diag.MTLSIngress400:
 		out.Text = fmt.Sprintf("the listener at %s wants a client certificate, and an operator's request has none: a node "+
 			"ingress in place of the API (api_base), or an edge for other clients: %s", where(f), saw(f))
-	case noResolver(f):
+	case resolverAtFault(c, f):
 		out.Side = diag.SideOperator
 	case hasGap(f): // the API answers; see judgeLostAnswer
 	case gotNoAnswer(f) && fullyAcknowledged(f) && !inPhase(f, "http"):

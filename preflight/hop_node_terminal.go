@@ -174,7 +174,7 @@ func streamFails(c *Case, f *diag.Fact) (out diag.Finding) {
 		f.Failure == diag.HTTPNotHTTP ||
 		f.Failure == diag.HTTPClosed || f.Failure == diag.TLSALPN:
 		out = fail(diag.SigNodeStreamTimeout, f, "the node gets %s from %s: %s", gets(f), where(f), saw(f))
-		out.Side = besidePath(f)
+		out.Side = besidePath(c, f)
 		locateFault(c, f, &out)
 		out.Text += byProvider(c)
 	default:

@@ -120,7 +120,7 @@ func pageAlone(c *Case, f *diag.Fact) bool {
 // gets no answer from it either.
 func unreachableAPI(c *Case, f *diag.Fact) diag.Finding {
 	out := fail(diag.SigAPIUnreachable, f, "the node gets %s from %s: %s", gets(f), where(f), saw(f))
-	out.Side = besidePath(f)
+	out.Side = besidePath(c, f)
 	if inPhase(f, "env") {
 		out.Text, out.Culprit = noURL(f, "GPUAAS_API_URL"), culpritAgentEnv
 		return out
@@ -161,8 +161,8 @@ func gets(f *diag.Fact) string {
 }
 
 // besidePath returns the side of a failure that is not the network's, else "".
-func besidePath(f *diag.Fact) diag.Side {
-	if noResolver(f) {
+func besidePath(c *Case, f *diag.Fact) diag.Side {
+	if resolverAtFault(c, f) {
 		return diag.SideNode
 	}
 	return behindListener(f)

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -52,6 +53,41 @@ func noResolver(f *diag.Fact) bool {
 	return ownResolver(f) && !f.DNS.Truncated && f.Failure == diag.DNSRefused && f.Errno == "ECONNREFUSED"
 }
 
+// resolverAtFault reports whether a failed look-up is the fault of a resolver on the asking machine itself: nothing
+// listens there, or a server that it asks, or another one that this machine may ask, has an address.
+func resolverAtFault(c *Case, f *diag.Fact) bool {
+	if noResolver(f) {
+		return true
+	}
+	if !ownResolver(f) {
+		return false
+	}
+	for i := range maxServers {
+		if other := question(c, f.ID, nameServerCounter(i)); other != nil && other.all(passing(c, f.ID)) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(f.DNS.Behind, knows)
+}
+
+func knows(a diag.DNSAnswer) bool { return len(a.Addresses) > 0 && a.Failure == diag.OK }
+
+// behindWords describes the servers behind a resolver on the asking machine; "" if none was asked.
+func behindWords(d *diag.DNSFacts) string {
+	var texts []string
+	for i := range d.Behind {
+		a := &d.Behind[i]
+		if knows(*a) {
+			return fmt.Sprintf(", while %s, which %s names, gives %s", a.Server, d.BehindFile, clip(a.Addresses))
+		}
+		texts = append(texts, a.Server+" "+cmp.Or(a.RCode, string(a.Failure)))
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", and the servers that %s names fail as well: %s", d.BehindFile, clip(texts))
+}
+
 func loopbackServer(server string) bool {
 	a, err := netip.ParseAddrPort(server)
 	return err == nil && a.Addr().Unmap().IsLoopback()
@@ -72,6 +108,8 @@ func resolverWords(f *diag.Fact) string {
 	text := "a resolver on " + place
 	if noResolver(f) {
 		text += ", where nothing listens"
+	} else {
+		text += behindWords(f.DNS)
 	}
 	if f.DNS.Unset {
 		text += ": its resolv.conf names no server"

@@ -72,8 +72,8 @@ func TestATruncatedAnswerIsNamed(t *testing.T) {
 	}
 }
 
-// TestOwnResolver: a resolver on the asking machine, at which nothing listens, is that machine's fault and not the
-// network's.
+// TestOwnResolver: a resolver on the asking machine, at which nothing listens, or that fails where the servers behind it
+// do not, is that machine's fault and not the network's.
 func TestOwnResolver(t *testing.T) {
 	asks := func(word diag.Failure, errno, server string, all ...string) func(*diag.Fact) {
 		return func(f *diag.Fact) {
@@ -83,6 +83,9 @@ func TestOwnResolver(t *testing.T) {
 				f.DNS.Servers = append(f.DNS.Servers, diag.DNSAnswer{Server: s, Failure: word})
 			}
 		}
+	}
+	behind := func(all ...diag.DNSAnswer) func(*diag.Fact) {
+		return func(f *diag.Fact) { f.DNS.Behind, f.DNS.BehindFile = all, "/run/x" }
 	}
 	const stub = "127.0.0.53:53"
 	for name, tc := range map[string]struct {
@@ -100,6 +103,19 @@ func TestOwnResolver(t *testing.T) {
 			"asked 127.0.0.53:53)"},
 		"it refuses the name": {[]string{reach, stream}, asks(diag.DNSRefused, "", stub), "environment networking",
 			"a resolver on the node itself)"},
+		"it fails, and what it asks does not": {[]string{reach, stream}, allOf(asks(diag.DNSServFail, "", stub),
+			behind(diag.DNSAnswer{Server: "192.0.2.1:53", Addresses: []string{"192.0.2.11"}, RCode: "NOERROR"})),
+			"node runtime", "a resolver on the node itself, while 192.0.2.1:53, which /run/x names, gives 192.0.2.11)"},
+		"it is silent, and what it asks is not": {[]string{reach, stream}, allOf(asks(diag.DNSTimeout, "", stub),
+			behind(diag.DNSAnswer{Server: "192.0.2.2:53", Failure: diag.DNSTimeout},
+				diag.DNSAnswer{Server: "192.0.2.1:53", Addresses: []string{"192.0.2.11"}, RCode: "NOERROR"})),
+			"node runtime", "while 192.0.2.1:53, which /run/x names, gives"},
+		"what it asks fails as well": {[]string{reach, stream}, allOf(asks(diag.DNSServFail, "", stub),
+			behind(diag.DNSAnswer{Server: "192.0.2.1:53", Failure: diag.DNSTimeout})),
+			"environment networking", "and the servers that /run/x names fail as well: 192.0.2.1:53 dns_timeout)"},
+		"the operator's fails": {[]string{healthFact, authFact}, allOf(asks(diag.DNSServFail, "", stub),
+			behind(diag.DNSAnswer{Server: "192.0.2.1:53", Addresses: []string{"192.0.2.11"}})),
+			"operator access", "a resolver on this operator's machine, while 192.0.2.1:53"},
 		"the operator's": {[]string{healthFact, authFact}, asks(diag.DNSRefused, "ECONNREFUSED", "[::1]:53"),
 			"operator access", "a resolver on this operator's machine, where nothing listens)"},
 	} {
@@ -113,6 +129,32 @@ func TestOwnResolver(t *testing.T) {
 			strings.Contains(strings.Join(v.Recovery, " "), "resolver on it") != (tc.owner == "node runtime") ||
 			len(v.OtherFindings) > 0 {
 			t.Errorf("%s: %s, %+v, %q\n%s", name, v.Owner, v.Blame, v.Recovery, describe(r))
+		}
+	}
+}
+
+// TestAnotherServerKnowsTheName: a resolver on the node that fails is at fault if another server, asked by the node,
+// has the name.
+func TestAnotherServerKnowsTheName(t *testing.T) {
+	fails := func(f *diag.Fact) {
+		failWith(diag.DNSServFail, "dns")(f)
+		f.DNS.Server = "127.0.0.1:53"
+	}
+	for _, known := range []bool{true, false} {
+		all := answers{reach: fails, stream: fails}
+		if !known {
+			for _, id := range []string{reach, stream} {
+				all[id+"~name-server-1"] = failWith(diag.DNSServFail, "dns")
+			}
+		}
+		v := inMadeUpTime(t, func(t *testing.T) diag.Verdict {
+			e := testEnv()
+			e.Profile.NodeNameServers = []string{"192.0.2.1"}
+			return walkFrom(t.Context(), e, map[string]Vantage{Operator: &scripted{name: Operator, answers: all},
+				Node: &scripted{name: Node, answers: all}}).Verdict
+		})
+		if (v.Owner == "node runtime") != known {
+			t.Errorf("%t: %s, %+v", known, v.Owner, v.Blame)
 		}
 	}
 }

@@ -48,6 +48,8 @@ type found struct {
 	each   []diag.DNSAnswer // the separate answer of each server
 	turns  bool             // the servers take turns
 	unset  bool             // resolv.conf names no server
+	file   string           // names the servers behind a resolver on the host itself
+	behind []diag.DNSAnswer // the answer of each of them
 	cut    bool             // the answer over UDP was truncated, and the query over TCP failed
 	word   diag.Failure
 	err    error
@@ -80,6 +82,7 @@ func (c *climb) lookup(ctx context.Context) bool {
 	}
 	d.Source, d.SourceLine, d.Server, d.RCode, d.Servers = got.source, got.line, got.server, got.rcode, got.each
 	d.Truncated, d.Rotates, d.Unset = got.cut, got.turns, got.unset
+	d.BehindFile, d.Behind = got.file, got.behind
 	if len(got.addrs) == 0 {
 		c.stopped(ctx, phaseDNS, diag.DNSTimeout, got.word, got.err)
 		return false
@@ -105,9 +108,18 @@ func (p *Prober) lookupDNS(ctx context.Context, resolv, name string) found {
 	if err != nil {
 		return found{source: sourceDNS, word: diag.FileUnreadable, err: err}
 	}
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failed := make(chan struct{})
+	behind := p.askBehind(asking, conf, name, failed)
 	got := question{servers: conf.servers, names: conf.names(name), timeout: conf.timeout,
 		attempts: conf.attempts, rotate: conf.rotate && len(conf.servers) > 1}.ask(ctx, p)
 	got.unset = conf.unset
+	switch got.word {
+	case diag.DNSServFail, diag.DNSTimeout, diag.DNSRefused:
+		close(failed)
+		got.file, got.behind = behind()
+	}
 	return got
 }
 

@@ -19,6 +19,7 @@ import (
 type nameFiles struct {
 	hosts, resolv, nsswitch string
 	getent                  string // program
+	behind                  []string
 }
 
 func (n nameFiles) withDefaults() nameFiles {
@@ -28,6 +29,9 @@ func (n nameFiles) withDefaults() nameFiles {
 	}{{&n.hosts, "/etc/hosts"}, {&n.resolv, "/etc/resolv.conf"}, {&n.nsswitch, "/etc/nsswitch.conf"},
 		{&n.getent, "getent"}} {
 		*d.field = cmp.Or(*d.field, d.value)
+	}
+	if n.behind == nil {
+		n.behind = behindFiles
 	}
 	return n
 }
