@@ -99,7 +99,7 @@ func (c *climb) wantsFields() bool {
 // headFacts returns the part of the HTTP section that the head of an answer has.
 func headFacts(resp *http.Response) *diag.HTTPFacts {
 	h := &diag.HTTPFacts{Status: resp.StatusCode, Server: Scrub(resp.Header.Get("Server"))}
-	h.ContentType, _, _ = strings.Cut(resp.Header.Get("Content-Type"), ";")
+	h.ContentType, _, _ = strings.Cut(strings.ToLower(resp.Header.Get("Content-Type")), ";")
 	h.Correlation = clipID(resp.Header.Get("X-Correlation-Id")) // an opaque id, which scrubbing would redact
 	if u, err := url.Parse(resp.Header.Get("Location")); err == nil {
 		h.Location = Scrub(u.Host + u.Path)

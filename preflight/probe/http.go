@@ -1,7 +1,9 @@
 package probe
 
 import (
+	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -125,6 +127,7 @@ func (c *climb) exchange(ctx context.Context) (*answer, error) {
 	cut := false
 	if err == nil {
 		body, err = io.ReadAll(io.LimitReader(resp.Body, maxBody))
+		body = c.decoded(resp, body)
 		// A truncated body is still an answer: its status and headers arrived.
 		if err != nil && !timedOut(ctx, err) && ctx.Err() == nil {
 			resp.Close, cut, err = true, true, nil
@@ -138,6 +141,22 @@ func (c *climb) exchange(ctx context.Context) (*answer, error) {
 	}
 	c.link.whole = true
 	return &answer{resp: resp, body: body, cut: cut, took: time.Since(began)}, nil
+}
+
+// decoded undoes what an API's other clients undo: a gzip that was not asked for, as of a cache that keeps no other
+// form, and a byte order mark, which a node's agent does not accept.
+func (c *climb) decoded(resp *http.Response, body []byte) []byte {
+	if strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") {
+		if z, err := gzip.NewReader(bytes.NewReader(body)); err == nil {
+			if text, err := io.ReadAll(io.LimitReader(z, maxBody)); err == nil {
+				body = text
+			}
+		}
+	}
+	if c.req.Cert == "" {
+		body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
+	}
+	return body
 }
 
 // publicEdge records that a listener never requested the client certificate that the request has: whatever it answers,
@@ -202,6 +221,10 @@ func (l *link) roundTrip(r *http.Request) (*http.Response, error) {
 			return nil, cutShort(err)
 		}
 		if resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {
+			if resp.StatusCode == http.StatusRequestTimeout && l.served { // the end of an idle connection (RFC 9110, 15.5.9)
+				return nil, fmt.Errorf("%w: HTTP 408: %w", errClosed, io.EOF)
+			}
+			l.served = true
 			return resp, nil
 		}
 	}

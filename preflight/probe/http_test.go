@@ -1,6 +1,8 @@
 package probe
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
 	"io"
 	"maps"
@@ -203,6 +205,25 @@ func TestHalfAnAnswer(t *testing.T) {
 		f := run(t, diag.Request{Op: diag.OpHTTP, Target: "http://" + addr + "/", Extract: map[string]string{"s": "status"}})
 		if f.Failure != want.word || f.HTTP == nil || f.HTTP.Fields["s"] != want.status {
 			t.Errorf("%q: %q in %s, %+v", text, f.Failure, f.Phase, f.HTTP)
+		}
+	}
+}
+
+// TestForms: an answer in a form that other clients of an API accept is read as they read it.
+func TestForms(t *testing.T) {
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	_, _ = z.Write([]byte(`{"status":"queued"}`))
+	_ = z.Close()
+	for head, body := range map[string]string{
+		"Content-Encoding: gzip":          zipped.String(),
+		"Content-Type: Application/JSON":  `{"status":"queued"}`,
+		"Content-Type: application/json ": "\xef\xbb\xbf" + `{"status":"queued"}`,
+	} {
+		addr := wired(t, func(c net.Conn) { readSome(c); _, _ = c.Write([]byte("HTTP/1.0 200\n" + head + "\n\n" + body)) })
+		f := run(t, diag.Request{Op: diag.OpHTTP, Target: "http://" + addr + "/", Extract: map[string]string{"s": "status"}})
+		if !f.Passed() || f.HTTP.Fields["s"] != "queued" || strings.ToLower(f.HTTP.ContentType) != f.HTTP.ContentType {
+			t.Errorf("%s: %s, %+v", head, f.Failure, f.HTTP)
 		}
 	}
 }

@@ -117,7 +117,7 @@ func edgeError(resp *http.Response, body []byte) bool {
 }
 
 func isJSON(resp *http.Response) bool {
-	return strings.Contains(resp.Header.Get("Content-Type"), "json")
+	return strings.Contains(strings.ToLower(resp.Header.Get("Content-Type")), "json")
 }
 
 func isHTML(resp *http.Response) bool {

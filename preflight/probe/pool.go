@@ -35,6 +35,7 @@ type link struct {
 	verified bool // false: opened only to inspect a bad chain; it carries no secret and is never parked
 	whole    bool // no exchange is in progress or failed: another may follow
 	answers  bool // the first bytes of the last exchange's answer arrived
+	served   bool // an earlier request was answered
 	idle     time.Time
 	resent   int64 // segments retransmitted during earlier requests
 }

@@ -64,11 +64,14 @@ func TestConnectionsAreKept(t *testing.T) {
 func TestDeadKeptConnectionIsReplaced(t *testing.T) {
 	noLeaks(t)
 	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+	const timeout = "HTTP/1.1 408 Request Time-out\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 	for name, after := range map[string]func(net.Conn){
 		"ended while idle": func(net.Conn) {},
 		"reset while idle": slam,
 		"ended when asked": readSome,
 		"reset when asked": func(c net.Conn) { readSome(c); slam(c) },
+		"408 while idle":   func(c net.Conn) { _, _ = c.Write([]byte(timeout)); readSome(c) },
+		"408 when asked":   func(c net.Conn) { readSome(c); _, _ = c.Write([]byte(timeout)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			addr := wired(t, func(c net.Conn) {
