@@ -241,13 +241,16 @@ func askBoth(ctx context.Context, server, name string) found {
 	return worse(first, second)
 }
 
-// askOne sends one query, and repeats it over TCP if the answer was truncated.
+// askOne sends one query. If the answer was truncated, it allows a large one over UDP, and then repeats it over TCP.
 func askOne(ctx context.Context, server, name string, kind dnsmessage.Type) found {
 	f := found{source: sourceDNS, server: server}
 	var r reply
 	q, err := nameQuestion(name, kind)
 	if err == nil {
 		r, err = exchangeDNS(ctx, "udp", server, q)
+	}
+	if err == nil && r.truncated {
+		r = exchangeLarge(ctx, server, q, r)
 	}
 	if err == nil && r.truncated {
 		if r, err = exchangeDNS(ctx, "tcp", server, q); err == nil && r.truncated {

@@ -12,9 +12,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/dnstest"
 )
 
-// udpOnly serves DNS over UDP with every answer truncated. Over TCP it resets or ends the connection, is silent, or
-// does not listen.
-func udpOnly(t *testing.T, overTCP string) string {
+// udpOnly serves DNS over UDP with every answer truncated, except to those who allow large ones if it gives them. Over
+// TCP it resets or ends the connection, is silent, or does not listen.
+func udpOnly(t *testing.T, overTCP string, large bool) string {
 	t.Helper()
 	var pc net.PacketConn
 	var l net.Listener
@@ -29,7 +29,13 @@ func udpOnly(t *testing.T, overTCP string) string {
 	}
 	s := &dns.Server{PacketConn: pc, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		m := new(dns.Msg).SetReply(q)
-		m.Truncated = true
+		switch o := q.IsEdns0(); {
+		case large && o != nil && o.UDPSize() > dns.MinMsgSize && q.Question[0].Qtype == dns.TypeA:
+			m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA,
+				Class: dns.ClassINET}, A: net.IPv4(10, 1, 1, 1)})
+		case !large || q.Question[0].Qtype == dns.TypeA:
+			m.Truncated = true
+		}
 		_ = w.WriteMsg(m)
 	})}
 	started := make(chan struct{})
@@ -65,7 +71,7 @@ func udpOnly(t *testing.T, overTCP string) string {
 func TestTruncatedAnswer(t *testing.T) {
 	for overTCP, want := range map[string]diag.Failure{"refused": diag.DNSRefused, "reset": diag.DNSRefused,
 		"ended": diag.DNSRefused, "silent": diag.DNSTimeout} {
-		server := udpOnly(t, overTCP)
+		server := udpOnly(t, overTCP, false)
 		for _, req := range []diag.Request{{}, {Resolver: server}} {
 			req.Op, req.Target, req.TimeoutMS = diag.OpDNS, "api.gpuaas.test", 60_000
 			f := lookupWith(t, req, "", "nameserver "+server+"\noptions timeout:1 attempts:1\n", "hosts: files dns")
@@ -73,6 +79,16 @@ func TestTruncatedAnswer(t *testing.T) {
 				t.Errorf("%s: %s %+v: %s", overTCP, f.Failure, f.DNS, f.Detail)
 			}
 		}
+	}
+}
+
+// TestLargeAnswer: a name whose answer needs TCP or EDNS is found without TCP, as by the agent.
+func TestLargeAnswer(t *testing.T) {
+	server := udpOnly(t, "silent", true)
+	f := lookupWith(t, diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", TimeoutMS: 60_000}, "",
+		"nameserver "+server+"\noptions timeout:1 attempts:1\n", "hosts: files dns")
+	if !f.Passed() || !slices.Equal(f.DNS.Addresses, []string{"10.1.1.1"}) || f.DNS.Truncated {
+		t.Errorf("%s %+v: %s", f.Failure, f.DNS, f.Detail)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
+	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 )
@@ -37,10 +39,31 @@ func nameQuestion(name string, kind dnsmessage.Type) (dnsmessage.Question, error
 	return dnsmessage.Question{Name: qname, Type: kind, Class: dnsmessage.ClassINET}, err
 }
 
-// exchangeDNS sends one query to server and reads its answer; it ignores answers to other queries.
+const (
+	// edns marks a query that allows answers of largeAnswer bytes over UDP, as those of Go's resolver, and so the
+	// agent's, do.
+	edns        = "+edns"
+	largeAnswer = 1232
+	// largeWait is how long a server may take for it: it has the answer already, or drops the query.
+	largeWait = 500 * time.Millisecond
+)
+
+// exchangeLarge repeats over UDP a query whose answer was truncated, and returns that answer if there is no better one.
+func exchangeLarge(ctx context.Context, server string, q dnsmessage.Question, truncated reply) reply {
+	ctx, cancel := context.WithTimeout(ctx, briefly(ctx, largeWait))
+	defer cancel()
+	if r, err := exchangeDNS(ctx, "udp"+edns, server, q); err == nil && !r.truncated && r.rcode == truncated.rcode {
+		return r
+	}
+	return truncated
+}
+
+// exchangeDNS sends one query to server and reads its answer; it ignores answers to other queries. The network is udp,
+// tcp, or udp with the suffix edns for a query that allows large answers.
 func exchangeDNS(ctx context.Context, network, server string, q dnsmessage.Question) (reply, error) {
 	id := uint16(rand.Uint32()) // from a generator that cannot be predicted
-	framed, err := packQuestion(id, q)
+	network, large := strings.CutSuffix(network, edns)
+	framed, err := packQuestion(id, q, large)
 	if err != nil {
 		return reply{}, err
 	}
@@ -71,10 +94,18 @@ func exchangeDNS(ctx context.Context, network, server string, q dnsmessage.Quest
 }
 
 // packQuestion encodes the message after its length, two bytes that TCP needs and UDP does not.
-func packQuestion(id uint16, q dnsmessage.Question) ([]byte, error) {
+func packQuestion(id uint16, q dnsmessage.Question, large bool) ([]byte, error) {
 	b := dnsmessage.NewBuilder(make([]byte, 2, 2+512), dnsmessage.Header{ID: id, RecursionDesired: true})
 	if err := errors.Join(b.StartQuestions(), b.Question(q)); err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", q.Name, errNoName, err)
+	}
+	if large {
+		var h dnsmessage.ResourceHeader
+		err := errors.Join(h.SetEDNS0(largeAnswer, dnsmessage.RCodeSuccess, false), b.StartAdditionals(),
+			b.OPTResource(h, dnsmessage.OPTResource{}))
+		if err != nil {
+			return nil, fmt.Errorf("writing a question: %w", err)
+		}
 	}
 	framed, err := b.Finish()
 	if err != nil {
