@@ -139,6 +139,16 @@ func TestPortOfAnother(t *testing.T) {
 			"held by perl (pid 7, other.service), and app.service listens on no port"},
 		"a route of a container": {answers{appPortFact: heldBy("docker-proxy", "docker.service"), upgrade: refused},
 			diag.HopAppUserRoute, "proxy runtime", "held by docker-proxy (pid 7, docker.service)"},
+		"a route of a container in the machine's network": {
+			answers{appPortFact: heldBy("python3", "docker-0123.scope"), upgrade: refused},
+			diag.HopAppUserRoute, "proxy runtime", "held by python3 (pid 7, docker-0123.scope)"},
+		"a route of a container by a user's manager": {
+			answers{appPortFact: heldBy("rootlesskit", "user@1000.service"), upgrade: refused},
+			diag.HopAppUserRoute, "proxy runtime", "held by rootlesskit (pid 7, user@1000.service)"},
+		"a route of a login's program": {answers{appPortFact: heldBy("python3", "session-3.scope"), upgrade: refused},
+			diag.HopAppUserRoute, "app runtime", "held by python3 (pid 7, session-3.scope), and"},
+		"a route of a process without a unit": {answers{appPortFact: heldBy("python3", ""), upgrade: refused},
+			diag.HopAppUserRoute, "proxy runtime", "held by python3 (pid 7)"},
 		"a route of its own": {answers{appPortFact: heldBy("app", "app.service"), upgrade: refused},
 			diag.HopAppUserRoute, "proxy runtime", "refuses the WebSocket upgrade"},
 	} {

@@ -3,6 +3,7 @@ package preflight
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -36,13 +37,21 @@ func sayHolder(c *Case, out *diag.Finding) {
 	unit, h := c.Fact(diag.HopAppRuntimeLiveness, stepUnit), portHolder(c)
 	out.Text += heldByOther(c)
 	if h == nil || !unit.Passed() || unit.Unit == nil || len(unit.Unit.Listening) > 0 || listensApart(unit) ||
-		slices.Contains(forwarders[:], h.Name) {
+		mayServe(h) {
 		return
 	}
 	out.Side = diag.SideNode
 	out.Text += fmt.Sprintf(", and %s listens on no port", unit.Request.Target)
 }
 
+// mayServe reports whether a holder may serve a workload whose own processes listen nowhere: a container's processes
+// are in a scope of its own or in no unit, systemd listens for units that it starts, and some programs pass connections
+// on.
+func mayServe(h *diag.Listener) bool {
+	apart := !strings.HasSuffix(h.Unit, ".service") && !strings.HasPrefix(h.Unit, "session-")
+	return apart || slices.Contains(forwarders[:], h.Name)
+}
+
 // forwarders are programs that hold a port for a container, by the kernel's names (15 bytes).
-var forwarders = [...]string{"docker-proxy", "rootlessport", "slirp4netns", "pasta", "pasta.avx2", "conmon",
-	"systemd-socket-"}
+var forwarders = [...]string{"docker-proxy", "containerd-shim", "rootlessport", "rootlesskit", "slirp4netns", "pasta",
+	"pasta.avx2", "conmon", "systemd-socket-"}
