@@ -41,7 +41,7 @@ var lackRows = [...]LackRow{
 	{
 		Lack: LackPlatform, Owners: Owners{"edge and route profile", "operator access"},
 		Recovery: []Step{
-			{Text: "find out in the log of the server that answered why it did not forward the request (a request filter, a request limit, an address list, a route, a redirect, a maintenance page); the text names its address"},
+			{Text: "find out in the log of the server that answered why it did not forward the request (a request filter, a request limit, an address list, a route, a redirect, a cache, a maintenance page); the text names its address"},
 			{Text: "walk again", Commands: []string{"{preflight}"}},
 		},
 	},

@@ -100,6 +100,10 @@ func judge(h *Hop, c *Case) []diag.Finding {
 		} else if refusedBeside(c, f) {
 			findings[i] = walkAgain(f, fmt.Sprintf("%s refuses requests of this walk beside others, and this one is sent "+
 				"once: %s", where(f), saw(f)))
+		} else if findings[i].Status == diag.StatusFail && readFromCache(c, f) {
+			findings[i] = undecided(f, "%s; the API's answer came from a cache (%s), so it may be out of date",
+				findings[i].Text, f.HTTP.Cached)
+			findings[i].Lack = diag.LackPlatform
 		} else if why := changedUnder(h, c, &findings[i]); f != nil && why != "" {
 			findings[i] = walkAgain(f, why+": "+findings[i].Text)
 		} else if f != nil {

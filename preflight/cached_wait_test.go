@@ -50,3 +50,25 @@ func TestTaskWaitsThatAskNoQueue(t *testing.T) {
 		}
 	}
 }
+
+// TestCachedAnswers: what the API says from a cache is no evidence of what is now, against neither agent nor platform.
+func TestCachedAnswers(t *testing.T) {
+	cached := func(change func(*diag.Fact)) func(*diag.Fact) {
+		return func(f *diag.Fact) { change(f); f.HTTP.Cached = "Age: 7" }
+	}
+	for id, change := range map[string]func(*diag.Fact){
+		"node_task_roundtrip/task":      nobodyClaims,
+		"allocation_binding/allocation": setField("allocation.state", "released"),
+	} {
+		r := walkWith(t, answers{id: cached(change)})
+		hop, _, _ := strings.Cut(id, "/")
+		if h := hopOf(r, diag.HopID(hop)); r.Verdict.Blame != nil || r.Verdict.Outcome != diag.OutcomeInconclusive ||
+			!strings.Contains(h.Because, "came from a cache (Age: 7)") || !strings.HasPrefix(r.Verdict.Owner, "edge") {
+			t.Errorf("%s: owner %s\n%s", id, r.Verdict.Owner, describe(r))
+		}
+	}
+	if r := walkWith(t, answers{"allocation_binding/allocation": cached(func(*diag.Fact) {})}); r.Verdict.Outcome !=
+		diag.OutcomePass {
+		t.Errorf("a healthy answer\n%s", describe(r))
+	}
+}

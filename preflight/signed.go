@@ -181,3 +181,9 @@ func otherAnswer(c *Case, f *diag.Fact) *diag.Fact {
 	}
 	return nil
 }
+
+// readFromCache reports whether an answer of the API to the operator came from a cache: it says what was, and not what
+// is.
+func readFromCache(c *Case, f *diag.Fact) bool {
+	return f != nil && f.Vantage == Operator && ofPlatform(c, f) && status(f) == 200 && f.HTTP.Cached != ""
+}
