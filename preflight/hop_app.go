@@ -121,8 +121,12 @@ func judgeWorkload(c *Case) []diag.Finding {
 		"the workload runs; the platform's last look at it is %s old", diag.Age(age))}
 }
 
-// platformTime returns when the platform gave an answer, by its own clock if that is known.
+// platformTime returns when the platform gave an answer, by its own clock if that is known. A date may be an edge's.
 func platformTime(c *Case, f *diag.Fact) time.Time {
+	read := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
+	if now := timeOf(read, "node.now"); !now.IsZero() {
+		return now.Add(f.At.Sub(read.At.Time))
+	}
 	if f.HTTP != nil && !f.HTTP.Date.IsZero() {
 		return f.HTTP.Date.Time
 	}
