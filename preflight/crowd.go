@@ -2,11 +2,9 @@ package preflight
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
 // aloneTries and alonePause bound how often, and after which pauses, a request is sent again that was refused beside
@@ -16,34 +14,40 @@ const (
 	alonePause = 120 * time.Millisecond
 )
 
-// crowd counts the requests of a walk at one endpoint, from one vantage.
-type crowd struct{ open, begun int }
+// crowd counts the requests of a walk at one endpoint, from one vantage: those that are open, and those that were
+// answered, whose connections may be kept.
+type crowd struct{ open, served int }
 
-// probeAlone is probe for a step's request. If the server refuses it while others of this walk are open there, it is
-// sent again, up to aloneTries times: a limit on connections per client is no fault of the platform.
+// probeAlone is probe for a step's request. If the server refuses it and not others of this walk, it is sent again, up
+// to aloneTries times: a limit on connections per client is no fault of the platform.
 func (w *walker) probeAlone(walk, ctx context.Context, s Step, req diag.Request) diag.Fact {
 	at := s.From + " " + endpointOf(req.Target)
-	enter := func() (others bool, begun int) {
+	count := func(open, served int) crowd {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		k := w.crowds[at]
-		w.crowds[at] = crowd{k.open + 1, k.begun + 1}
-		return k.open > 0, k.begun + 1
-	}
-	leave := func() (begun int) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		k := w.crowds[at]
-		w.crowds[at] = crowd{k.open - 1, k.begun}
-		return k.begun
+		w.crowds[at] = crowd{k.open + open, k.served + served}
+		return k
 	}
 	for refused := 0; ; refused++ {
-		others, first := enter()
+		others := count(1, 0)
 		f := w.probe(walk, ctx, s.From, []diag.Request{req})[0]
-		beside := leave() > first || others
 		f.Refused = refused
-		if refused == aloneTries || !(beside || refused > 0) || !refusedUnseen(s, req, &f) ||
-			!sleep.For(ctx, alonePause<<refused) {
+		if !refusedUnseen(s, req, &f) {
+			if answeredRemotely(&f) {
+				count(0, 1)
+			}
+			count(-1, 0)
+			return f
+		}
+		now := count(-1, 0)
+		beside := now.served > 0 || refused > 0 || (others.open+now.open > 1 && !inPhase(&f, "tcp"))
+		if refused == aloneTries || !beside {
+			return f
+		}
+		select {
+		case <-time.After(alonePause << refused):
+		case <-ctx.Done():
 			return f
 		}
 	}
@@ -64,7 +68,7 @@ func crowdWarnings(h *Hop, c *Case) []diag.Finding {
 // refusedBeside reports whether a server refused a request that is sent once, and refused another one of this walk
 // there only as long as others were open.
 func refusedBeside(c *Case, f *diag.Fact) bool {
-	if f == nil || !(hungUp(f) || ownPage503(f)) || !hasEffect(&f.Request) {
+	if f == nil || !(hungUp(f) || noCode503(f)) || !hasEffect(&f.Request) {
 		return false
 	}
 	for g := range c.all() {
@@ -75,10 +79,10 @@ func refusedBeside(c *Case, f *diag.Fact) bool {
 	return false
 }
 
-// besideOthers returns the text for a request with an effect on which a server hung up while it answered others of this
+// besideOthers returns the text for a request with an effect that a server refused while it answered others of this
 // walk; "" for any other.
 func besideOthers(c *Case, f *diag.Fact) string {
-	if !hungUp(f) || !hasEffect(&f.Request) {
+	if !(hungUp(f) || noCode503(f)) || !hasEffect(&f.Request) {
 		return ""
 	}
 	for g := range c.all() {
@@ -91,20 +95,19 @@ func besideOthers(c *Case, f *diag.Fact) string {
 	return ""
 }
 
-// refusedUnseen reports whether a server refused a request that may be sent again. One with an effect may only if
-// nothing behind that server can have seen it: it was refused within the handshake, or by nginx, whose own 503 is a
-// limit's. Other proxies also answer 503 for an upstream that hung up on the request.
+// refusedUnseen reports whether a server refused a request that may be sent again: one without an effect by a 503
+// without a code or by hanging up, any before it was sent. A proxy's 503 does not show that: its upstream may have hung
+// up on the request.
 func refusedUnseen(s Step, req diag.Request, f *diag.Fact) bool {
 	once := hasEffect(&req) || (s.Once != nil && s.Once(req)) || req.Op.Row().Once
-	if ownPage503(f) {
-		return !once || strings.HasPrefix(f.HTTP.Server, "nginx") || strings.HasPrefix(f.HTTP.Server, "openresty")
+	if noCode503(f) {
+		return !once
 	}
-	return s.From == Operator && hungUp(f) && (!once || inPhase(f, "tls"))
+	unseen := hungUp(f) || f.Failure == diag.TCPReset || f.Failure == diag.TCPRefused
+	return s.From == Operator && unseen && (!once || inPhase(f, "tcp", "tls"))
 }
 
-// ownPage503 reports whether a proxy answered f with a 503 page of its own.
-func ownPage503(f *diag.Fact) bool {
-	return status(f) == 503 && f.HTTP.Page == "edge_error" && !platformSpeaks(f)
-}
+// noCode503 reports whether a 503 without an error code came: any server on the path may have refused the request.
+func noCode503(f *diag.Fact) bool { return status(f) == 503 && code(f) == "" }
 
 func hasEffect(req *diag.Request) bool { return req.Method != "" && req.Method != "GET" }

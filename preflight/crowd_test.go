@@ -7,40 +7,50 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// TestAnEffectIsNotSentAgain: a request with an effect that a server refused is sent again only if nothing behind that
-// server can have seen it; and where it hung up, the text names a limit on connections as a cause.
-func TestAnEffectIsNotSentAgain(t *testing.T) {
-	page := func(server string) func(*diag.Fact) {
+// TestRefusedBesideOthers: what a server refuses once, while it serves others of the walk, is a limit's and no fault of
+// the platform. A request with an effect is sent again only if it was refused before it was sent; else its text names a
+// limit as a cause.
+func TestRefusedBesideOthers(t *testing.T) {
+	unavailable := func(kind, page string) func(*diag.Fact) {
 		return func(f *diag.Fact) {
-			httpFails(diag.HTTPEdgePage, 503, "edge_error")(f)
-			f.HTTP.Server = server
+			f.Failure, f.Phase, f.HTTP = diag.HTTPStatus, "http", &diag.HTTPFacts{Status: 503, ContentType: kind, Page: page}
 		}
 	}
-	get, post := diag.Request{Op: diag.OpHTTP, Method: "GET"}, diag.Request{Op: diag.OpHTTP, Method: "POST"}
+	const read, mint, enqueue = "node_heartbeat/read_model", "terminal_token_mint/mint", "node_task_roundtrip/enqueue"
 	for name, tc := range map[string]struct {
-		req   diag.Request
-		do    func(*diag.Fact)
-		again bool
+		id     string
+		refuse func(*diag.Fact)
+		again  bool
 	}{
-		"nginx's page":           {post, page("nginx/1.26"), true},
-		"Envoy's page":           {post, page("envoy"), false},
-		"Envoy's page for a GET": {get, page("envoy"), true},
-		"within the handshake":   {post, failWith(diag.TLSClosed, "tls"), true},
-		"a cut":                  {post, failWith(diag.HTTPClosed, "http"), false},
-		"a cut of a GET":         {get, failWith(diag.HTTPClosed, "http"), true},
+		"reset at connect":        {mint, failWith(diag.TCPReset, "tcp"), true},
+		"a port that refuses":     {mint, failWith(diag.TCPRefused, "tcp"), true},
+		"closed in the handshake": {mint, failWith(diag.TLSClosed, "tls"), true},
+		"a proxy's page":          {read, unavailable("text/html", "edge_error"), true},
+		"a plain text":            {read, unavailable("text/plain", ""), true},
+		"JSON without a code":     {read, unavailable("application/json", ""), true},
+		"hung up on a read":       {read, failWith(diag.HTTPClosed, "http"), true},
+		"a page to an effect":     {mint, unavailable("text/html", "edge_error"), false},
+		"a text to an effect":     {mint, unavailable("text/plain", ""), false},
+		"hung up on an effect":    {mint, failWith(diag.HTTPClosed, "http"), false},
+		"hung up on a task":       {enqueue, failWith(diag.HTTPClosed, "http"), false},
 	} {
-		f := diag.Fact{Request: tc.req}
-		tc.do(&f)
-		if refusedUnseen(Step{From: Operator}, tc.req, &f) != tc.again {
-			t.Errorf("%s: sent again %t", name, !tc.again)
-		}
-	}
-	for _, id := range []string{"node_task_roundtrip/enqueue", "terminal_token_mint/mint"} {
-		r := walkWith(t, answers{id: failWith(diag.HTTPClosed, "http")})
+		asked := 0
+		r := walkWith(t, answers{tc.id: func(f *diag.Fact) {
+			if f.Request.ID != tc.id {
+				return
+			}
+			if asked++; asked == 1 {
+				tc.refuse(f)
+			}
+		}})
 		v := r.Verdict
-		if v.Blame == nil || !strings.Contains(v.Blame.Text, "a limit on connections refuses so, too") ||
-			!strings.Contains(v.Owner, "edge") {
-			t.Errorf("%s: %s %+v\n%s", id, v.Owner, v.Blame, describe(r))
+		if tc.again {
+			if v.Outcome != diag.OutcomeWarn || asked != 2 {
+				t.Errorf("%s: asked %d times\n%s", name, asked, describe(r))
+			}
+		} else if v.Blame == nil || asked != 1 || !strings.Contains(v.Owner, "edge") ||
+			!strings.Contains(v.Blame.Text, "a limit on connections refuses so, too") {
+			t.Errorf("%s: asked %d times, %s, %+v\n%s", name, asked, v.Owner, v.Blame, describe(r))
 		}
 	}
 }

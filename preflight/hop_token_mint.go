@@ -51,7 +51,7 @@ func terminalTokenMint() Hop {
 				return []diag.Finding{out}
 			case !f.Passed():
 				out := fail(diag.SigTokenMintFailed, f, "no terminal token for %s: %s", c.Subject.AllocationID, saw(f))
-				if status(f) == 0 && inPhase(f, "http") { // there is no answer that could name a check
+				if noCode503(f) || (status(f) == 0 && inPhase(f, "http")) { // nothing names a check of the API
 					out.Side = diag.SidePlatform
 				}
 				return []diag.Finding{out}

@@ -49,12 +49,12 @@ func wrong(w *world, r *diag.Report) (all []string) {
 		}
 	}
 	for id, reqs := range w.asked {
-		again := 0 // times that a server refused it beside others of the walk
+		again := aloneTries // at most, of a step whose fact was dropped
 		if f := byID[id]; f != nil {
 			again = f.Refused
 		}
 		if len(reqs) > 1+again && !strings.HasPrefix(id, "evidence") {
-			bad("%s was asked %d times", id, len(reqs))
+			bad("%s was asked %d times, refused %d", id, len(reqs), again)
 		}
 		m, op := reqs[0].Method, reqs[0].Op
 		if strings.Contains(id, "~") && ((m != "" && m != "GET") || reqs[0].Poll != nil || op == diag.OpSession) {

@@ -13,14 +13,18 @@ import (
 )
 
 // TestLimitedConnections: a limit on connections per client, as nginx's limit_conn, refuses what the walk sends at
-// once. That is a warning, and no fault of the platform.
+// once. That is no fault of the platform, and a warning where only requests without an effect were refused: they are
+// sent again.
 func TestLimitedConnections(t *testing.T) {
 	t.Parallel()
+	const html = "<html><head><title>503 Service Temporarily Unavailable</title></head><body>" +
+		"<center><h1>503 Service Temporarily Unavailable</h1></center><hr><center>nginx</center></body></html>"
 	for name, c := range map[string]struct {
-		page   bool
-		method string // "": any
+		kind, text string // "": the connection is closed
+		method     string // "": any
 	}{
-		"a page": {true, ""}, "a cut": {false, http.MethodGet}, "a cut of any request": {false, ""},
+		"a page": {"text/html", html, "GET"}, "a text": {"text/plain", "Service Unavailable", "GET"}, "a cut": {"", "", "GET"},
+		"a page to any request": {"text/html", html, ""}, "a cut of any request": {"", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -35,22 +39,20 @@ func TestLimitedConnections(t *testing.T) {
 					return true
 				}
 				refused.Add(1)
-				if !c.page {
+				if c.kind == "" {
 					panic(http.ErrAbortHandler)
 				}
-				rw.Header().Set("Content-Type", "text/html")
-				rw.Header().Set("Server", "nginx")
+				rw.Header().Set("Content-Type", c.kind)
 				rw.WriteHeader(http.StatusServiceUnavailable)
-				_, _ = rw.Write([]byte("<html><head><title>503 Service Temporarily Unavailable</title></head><body>" +
-					"<center><h1>503 Service Temporarily Unavailable</h1></center><hr><center>nginx</center></body></html>"))
+				_, _ = rw.Write([]byte(c.text))
 				return true
 			})
 			r := w.walk(t)
 			v, n := r.Verdict, refused.Load()
-			if c.method == "" && !c.page && v.Blame != nil && strings.Contains(v.Blame.Text, "a limit on connections") {
-				return // a request with an effect that is cut off may have reached the platform, so it is not repeated
+			if c.method == "" && v.Blame != nil && strings.Contains(v.Blame.Text, "a limit on connections") {
+				return // an effect may have reached the platform, so its request is not sent again
 			}
-			if v.Outcome == diag.OutcomeFail || v.Blame != nil || (c.page && n > 0 && v.Outcome != diag.OutcomeWarn) {
+			if v.Outcome == diag.OutcomeFail || v.Blame != nil || (c.method != "" && c.kind != "" && n > 0 && v.Outcome != diag.OutcomeWarn) {
 				t.Errorf("%d refused, %+v\n%s", n, v.Blame, describe(r))
 			}
 		})
