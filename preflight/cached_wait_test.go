@@ -28,7 +28,7 @@ func TestTaskWaitsThatAskNoQueue(t *testing.T) {
 		"an unsigned 404":           {json(httpFails(diag.HTTPStatus, 404, "")), edge, "HTTP 404"},
 		"an edge's 404":             {page, edge, "HTTP 404"},
 		"an empty 404":              {httpFails(diag.HTTPStatus, 404, ""), edge, "HTTP 404"},
-		"a redirect":                {func(f *diag.Fact) { f.HTTP.Status, f.HTTP.Location = 302, "a.test" }, edge, "HTTP 302"},
+		"a redirect":                {func(f *diag.Fact) { f.HTTP.Status = 302 }, edge, "HTTP 302"},
 		"a refusal of the platform": {json(refusal(409, "node_conflict")), api, "HTTP 409, node_conflict"},
 		"it does not know the node": {json(refusal(404, "node_not_found")), api, "HTTP 404, node_not_found"},
 	} {

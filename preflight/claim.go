@@ -39,7 +39,8 @@ var claims = [...]struct {
 	forbidden func(c *Case, f *diag.Fact) bool
 }{
 	claimPlatformDown: {
-		"; the node gets no valid answer from its API either, so the control plane is at fault, not the operator's network path",
+		"; the node gets no valid answer from its API either, so the control plane is at fault, not the operator's network " +
+			"path",
 		func(c *Case, _ *diag.Fact) bool {
 			// the API, asked at the edge of the terminal route
 			other := c.fact(factID(diag.HopTerminalPublicRoute, stepHealthz) + "~" + counterOtherRoute)

@@ -54,7 +54,8 @@ func blockedByNamespace(c *Case, f *diag.Fact) *diag.Finding {
 		return nil
 	}
 	out := fail(diag.SigAgentConfined, f, "the agent is in its own network namespace%s, "+
-		"and gets %s from %s there: %s; the same request from the machine's network passes", byUnit(c), gets(f), where(f), saw(f))
+		"and gets %s from %s there: %s; the same request from the machine's network passes", byUnit(c), gets(f),
+		where(f), saw(f))
 	out.Culprit, out.Direct = culpritConfined, true
 	return &out
 }

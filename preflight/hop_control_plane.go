@@ -130,8 +130,8 @@ func judgeControlPlane(c *Case) []diag.Finding {
 	case a.Passed(), noTrustPage(a):
 		return nil
 	}
-	out := fail(diag.SigControlPlaneUnreachable, a, "the operator's request with the token gets %s from the API: %s", gets(a),
-		saw(a))
+	out := fail(diag.SigControlPlaneUnreachable, a, "the operator's request with the token gets %s from the API: %s",
+		gets(a), saw(a))
 	if h != nil {
 		out.Text += "; its health page answers"
 	}

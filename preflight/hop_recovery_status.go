@@ -284,8 +284,8 @@ func judgeIdentity(c *Case) *diag.Finding {
 				f.Cert.Leaf.NotBefore.Format(time.RFC3339), f.Cert.Leaf.NotAfter.Format(time.RFC3339))
 		}
 	case f.Cert != nil && f.Cert.DeniedFile != "" && agentUnheard(c):
-		out = fail(diag.SigAuthFailed, f, "the agent's process has user %d, which may not read %s; this login may, so the walk's "+
-			"own requests show nothing of it", f.Cert.DeniedUID, f.Cert.DeniedFile)
+		out = fail(diag.SigAuthFailed, f, "the agent's process has user %d, which may not read %s; this login may, so the "+
+			"walk's own requests show nothing of it", f.Cert.DeniedUID, f.Cert.DeniedFile)
 		out.Failure, out.Side = diag.FileUnreadable, diag.SideAgent
 	case f.Cert != nil && f.Cert.NodeBound != nil && !*f.Cert.NodeBound && boundToSubject(c, f.Cert):
 		return nil

@@ -72,8 +72,8 @@ func TestATruncatedAnswerIsNamed(t *testing.T) {
 	}
 }
 
-// TestOwnResolver: a resolver on the asking machine, at which nothing listens, or that fails where the servers behind it
-// do not, is that machine's fault and not the network's.
+// TestOwnResolver: a resolver on the asking machine, at which nothing listens, or that fails where the servers behind
+// it do not, is that machine's fault and not the network's.
 func TestOwnResolver(t *testing.T) {
 	asks := func(word diag.Failure, errno, server string, all ...string) func(*diag.Fact) {
 		return func(f *diag.Fact) {

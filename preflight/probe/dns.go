@@ -102,27 +102,6 @@ func withPort(host, port string) string {
 	return net.JoinHostPort(strings.Trim(host, "[]"), port)
 }
 
-// lookupDNS queries the servers of resolv.conf by its rules; without any, it queries this host, as the C library does.
-func (p *Prober) lookupDNS(ctx context.Context, resolv, name string) found {
-	conf, err := readResolvConf(resolv)
-	if err != nil {
-		return found{source: sourceDNS, word: diag.FileUnreadable, err: err}
-	}
-	asking, cancel := context.WithCancel(ctx)
-	defer cancel()
-	failed := make(chan struct{})
-	behind := p.askBehind(asking, conf, name, failed)
-	got := question{servers: conf.servers, names: conf.names(name), timeout: conf.timeout,
-		attempts: conf.attempts, rotate: conf.rotate && len(conf.servers) > 1}.ask(ctx, p)
-	got.unset = conf.unset
-	switch got.word {
-	case diag.DNSServFail, diag.DNSTimeout, diag.DNSRefused:
-		close(failed)
-		got.file, got.behind = behind()
-	}
-	return got
-}
-
 // question is a DNS look-up: names to try in order, the servers, and the number of attempts.
 type question struct {
 	servers  []string // host:port

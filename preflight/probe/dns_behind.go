@@ -22,6 +22,27 @@ const (
 	behindTimeout = 2 * time.Second
 )
 
+// lookupDNS queries the servers of resolv.conf by its rules; without any, it queries this host, as the C library does.
+func (p *Prober) lookupDNS(ctx context.Context, resolv, name string) found {
+	conf, err := readResolvConf(resolv)
+	if err != nil {
+		return found{source: sourceDNS, word: diag.FileUnreadable, err: err}
+	}
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failed := make(chan struct{})
+	behind := p.askBehind(asking, conf, name, failed)
+	got := question{servers: conf.servers, names: conf.names(name), timeout: conf.timeout,
+		attempts: conf.attempts, rotate: conf.rotate && len(conf.servers) > 1}.ask(ctx, p)
+	got.unset = conf.unset
+	switch got.word {
+	case diag.DNSServFail, diag.DNSTimeout, diag.DNSRefused:
+		close(failed)
+		got.file, got.behind = behind()
+	}
+	return got
+}
+
 // askBehind begins to ask, once failed is closed or after a while, the servers that a resolver on the host itself asks,
 // if conf names no other resolver. The returned function waits for the answers, and returns the file that names them.
 func (p *Prober) askBehind(ctx context.Context, conf resolvConf, name string, failed <-chan struct{}) func() (string,

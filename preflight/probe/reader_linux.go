@@ -52,7 +52,8 @@ func deniedTo(pid int, files ...string) (denied string, uid uint32) {
 
 // becomes gives this thread, and no other of the process, a user's rights to files, and reports whether it has them.
 func becomes(uid, gid uint32, groups []uint32) bool {
-	_, _, e := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(unsafe.SliceData(groups))), 0)
+	_, _, e := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)),
+		uintptr(unsafe.Pointer(unsafe.SliceData(groups))), 0)
 	if e != 0 || unix.Setfsgid(int(gid)) != nil || unix.Setfsuid(int(uid)) != nil {
 		return false
 	}
