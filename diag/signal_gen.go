@@ -521,7 +521,7 @@ var signalRows = [...]SignalRow{
 		Dashboard: AgentTaskResultFailed,
 		Recovery: []Step{
 			{Text: "raise the edge's time-out for the node API above the agent's task wait (GPUAAS_TASK_WAIT, 25 s by default), or lower the agent's; keep its task waits out of every cache, and pass them on to the node API", Side: SideEdge},
-			{Text: "find in the node API's log why it refuses the node's task waits", Side: SidePlatform},
+			{Text: "if the clock of the control plane's hosts is behind, set it (tasks of its other nodes expire as well); else find in the node API's log why it refuses the node's task waits", Side: SidePlatform},
 			{Text: "read what the agent decided about the tasks", Commands: []string{"gpuaasctl diag show {target}"}},
 			{Text: "read why the agent refuses", Commands: []string{"{exec} journalctl -u {unit} -n 100 --no-pager"}, Except: []string{"edge", "control_plane"}},
 			{Text: "see in the platform's queue whether the task was given to a task wait of this node", Except: []string{"edge", "control_plane"}},

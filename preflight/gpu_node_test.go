@@ -128,7 +128,8 @@ func TestGPUsJudgedHere(t *testing.T) {
 			if diag.FactsByID(r.Facts)["gpu_health/admission"] != nil {
 				t.Error("the platform is asked")
 			}
-			if s := diag.FactsByID(r.Facts)[gpuJudgedID]; s != nil && (s.Request.Target != "strict" || s.Request.Since.IsZero()) {
+			s := diag.FactsByID(r.Facts)[gpuJudgedID]
+			if s != nil && (s.Request.Target != "strict" || s.Request.Since.IsZero()) {
 				t.Errorf("%+v", s.Request)
 			}
 		})

@@ -140,13 +140,8 @@ func judgeRoundtrip(c *Case) []diag.Finding {
 		return []diag.Finding{undecided(got, "the task could not be read: %s", saw(got))}
 	case !slices.Contains(taskStates[:], st):
 		return []diag.Finding{unknownWord(got, "the no-op's status", st, taskStates[:])}
-	case st == "failed" && !slices.Contains(refusals[:], why):
-		return []diag.Finding{undecided(got, "the no-op failed with an error code that is about neither keys nor "+
-			"versions: %s", orUnknown(why))}
 	case st == "failed":
-		f := fail(diag.SigTaskClaimFailed, got, "the agent refused the no-op: %s", why)
-		f.Direct = true // it answered, so nothing before it is broken
-		return []diag.Finding{f}
+		return []diag.Finding{refusedNoop(c, got, why)}
 	case st != "completed" && st != "expired" && !waitedFor(got):
 		return []diag.Finding{undecided(got, "the no-op was %s; its outcome could not be read: %s", st, saw(got))}
 	case st != "completed" && !claimed && unasked(got, "task.claimed_at"):

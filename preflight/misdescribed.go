@@ -120,3 +120,40 @@ func clockOfOperator(c *Case, f *diag.Fact, node, margin time.Duration) *diag.Fi
 	}
 	return &out
 }
+
+// refusedNoop is the finding for a no-op that the agent refused: it answered, so nothing before it is broken.
+func refusedNoop(c *Case, got *diag.Fact, why string) diag.Finding {
+	if why == "task_expired" && platformBehind(c) > 0 {
+		return expiredEarly(c, got)
+	}
+	if !slices.Contains(refusals[:], why) {
+		return undecided(got, "the no-op failed with an error code that is about neither keys nor versions: %s",
+			orUnknown(why))
+	}
+	f := fail(diag.SigTaskClaimFailed, got, "the agent refused the no-op: %s", why)
+	f.Direct = true
+	return f
+}
+
+// platformBehind returns how far the platform's clock, by its read model, is behind those of node and operator, which
+// agree; 0 if it is not known to be.
+func platformBehind(c *Case) time.Duration {
+	read, k := c.Fact(diag.HopNodeHeartbeat, stepReadModel), c.Fact(diag.HopNodeReadiness, stepClock)
+	now := timeOf(read, "node.now")
+	if now.IsZero() || !k.Passed() || k.Clock == nil || k.Clock.OffsetMS == nil ||
+		time.Duration(*k.Clock.OffsetMS).Abs()*time.Millisecond > maxClockSkew {
+		return 0
+	}
+	if behind := read.At.Sub(now); behind > 2*maxClockSkew {
+		return behind
+	}
+	return 0
+}
+
+// expiredEarly is the finding for a no-op that the agent refused as expired, by a clock that is right.
+func expiredEarly(c *Case, f *diag.Fact) diag.Finding {
+	out := fail(diag.SigTaskClaimFailed, f, "the agent refused the no-op as expired (task_expired): the platform's clock "+
+		"is %s behind those of node and operator, so its tasks expire early", diag.Age(platformBehind(c)))
+	out.Side, out.Direct, out.Reason = diag.SidePlatform, true, diag.ReasonNone
+	return out
+}

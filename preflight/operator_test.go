@@ -188,3 +188,16 @@ func TestNamesNearAnUnknownOne(t *testing.T) {
 		t.Errorf("a node of the profile: %q", s.Expected)
 	}
 }
+
+// TestPlatformsClock: tasks expire early where the platform's clock is behind those of node and operator.
+func TestPlatformsClock(t *testing.T) {
+	for behind, owner := range map[time.Duration]string{10 * time.Minute: "control plane API", 0: "operator access"} {
+		refused := allOf(setField("task.status", "failed"), setField("task.error_code", "task_expired"))
+		read := allOf(setField("node.now", at(-behind)), setField("node.last_seen_at", at(-behind)))
+		r := walkWith(t, answers{taskFact: refused, readModelFact: read})
+		if b := r.Verdict.Blame; r.Verdict.Owner != owner || (b != nil) != (behind > 0) ||
+			(b != nil && !strings.Contains(b.Text, "clock is 10m0s behind those of node and operator")) {
+			t.Errorf("%s: owner %q, blame %+v\n%s", behind, r.Verdict.Owner, b, describe(r))
+		}
+	}
+}

@@ -221,8 +221,9 @@ func TestCutInFront(t *testing.T) {
 	cases = append(cases, cutCase{name: "gateway frozen", profile: lazy, during: func(_ *testing.T, w *world) {
 		time.Sleep(time.Second)
 		w.platform.Freeze(platformtest.AtGateway, platformtest.AtNodeTerminal)
-	}, after: []string{"node_terminal_reachability/stream"}, hop: diag.HopBrowserTerminalWS, signal: diag.SigStreamCut, owner: bothOwners,
-		says: []string{"no ping over it is answered", "does not answer the node either"}, step: "which of them ended it"})
+	}, after: []string{"node_terminal_reachability/stream"}, hop: diag.HopBrowserTerminalWS, signal: diag.SigStreamCut,
+		owner: bothOwners, says: []string{"no ping over it is answered", "does not answer the node either"},
+		step: "which of them ended it"})
 	for _, n := range []int{300, 400} {
 		for how, name := range map[cutting]string{fin: "end", rst: "reset", hole: "hole", deaf: "deaf"} {
 			cases = append(cases, front(fmt.Sprintf("%s after %d bytes", name, n), &relay{bytes: n, how: how}, lazy))
@@ -303,7 +304,8 @@ func TestCutBehind(t *testing.T) {
 			says: []string{"the agent closed it with 1001 agent_stopping"},
 		},
 		{
-			name: "agent replaced", profile: lazy, options: options{back: &relay{age: soon}}, after: []string{"node_readiness/process"},
+			name: "agent replaced", profile: lazy, options: options{back: &relay{age: soon}},
+			after: []string{"node_readiness/process"},
 			during: func(t *testing.T, w *world) {
 				w.agent.pid = os.Getpid()
 				w.agent.run(t, "active/running")

@@ -68,8 +68,8 @@ func startSSHD(t testing.TB, host string, extra ...string) *sshd {
 	}
 	d := &sshd{log: &bytes.Buffer{}}
 	d.cmd = exec.Command("unshare", "-m", "--propagation", "private", "sh", "-c",
-		`mount --bind "$1" /etc/passwd && shift && mount -t tmpfs -o noexec tmpfs /run && mount -t tmpfs tmpfs /root &&
-		mkdir -p /run/sshd && exec "$@"`, "sh", filepath.Join(dir, "passwd"), program, "-D", "-e", "-f", filepath.Join(dir, "sshd_config"))
+		`mount --bind "$0" /etc/passwd && mount -t tmpfs -o noexec tmpfs /run && mount -t tmpfs tmpfs /root &&
+		mkdir -p /run/sshd && exec "$@"`, filepath.Join(dir, "passwd"), program, "-D", "-e", "-f", filepath.Join(dir, "sshd_config"))
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
 	d.cmd.WaitDelay = time.Second
 	if err := d.cmd.Start(); err != nil {

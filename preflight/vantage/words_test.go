@@ -48,7 +48,8 @@ func TestFailureWords(t *testing.T) {
 		{"only a status", sshtest.ForcedCommand, "exit 3", diag.SSHExec, "exec",
 			"the channel was closed before our command printed anything: exit status 3"},
 		{"ended after the start of the helper", sshtest.ForcedCommand,
-			"echo GPUAASCTL-SENTINEL start how=installed path=/x/a", diag.SSHExec, "exec", "without an answer, after our shell had gone on to start /x/a"},
+			"echo GPUAASCTL-SENTINEL start how=installed path=/x/a", diag.SSHExec, "exec",
+			"without an answer, after our shell had gone on to start /x/a"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -220,8 +220,8 @@ func TestAWalkCutShort(t *testing.T) {
 	start := func(h int) preflight.Event {
 		return preflight.Event{Kind: preflight.HopStarted, Hop: recordings()[0][2*h+1].Walk.Hop}
 	}
-	c := chain{}.walked(start(0), 0).walked(start(1), 0)
-	again := c.walked(start(0), time.Second)
+	c := chain{}.walked(start(0)).walked(start(1))
+	again := c.walked(start(0))
 	if n := len(again.hops); n != 2 || !again.hops[start(0).Hop].running || again.hops[start(1).Hop].running {
 		t.Errorf("%+v", again)
 	}
