@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // platformEnd is the end of a platform during a walk: it answered, and then nobody.
@@ -28,11 +29,11 @@ func platformGone(c *Case) *platformEnd {
 		return &c.end
 	}
 	end := platformEnd{known: true, last: -1}
-	api, answered := hostPortOf(c.expected("api_base")), false
+	answered := false
 	for f := range c.all() {
 		if ofPlatform(c, f) && platformAnswered(f) {
 			end.last = max(end.last, endedAt(f))
-			answered = answered || hostPortOf(target(f)) == api
+			answered = answered || asksAPI(c, f)
 		}
 	}
 	ofAPI, ofNode, at := 0, 0, map[string]bool{}
@@ -43,7 +44,7 @@ func platformGone(c *Case) *platformEnd {
 		at[hostPortOf(target(f))], end.hosts = true, append(end.hosts, remoteIP(f))
 		if f.Vantage == Node {
 			ofNode++
-		} else if hostPortOf(target(f)) == api {
+		} else if asksAPI(c, f) {
 			if ofAPI++; f.Failure == diag.TCPRefused {
 				ofAPI++
 			}
@@ -54,9 +55,22 @@ func platformGone(c *Case) *platformEnd {
 	return &c.end
 }
 
-// unansweredAfter reports whether a request got no answer of the platform, and ended after the given time.
+// asksAPI reports whether a request of the operator was for the API: a gateway may have the API's address.
+func asksAPI(c *Case, f *diag.Fact) bool {
+	step, _, _ := splitID(f.ID)
+	id, name, _ := strings.Cut(step, "/")
+	return f.Vantage == Operator && hostPortOf(target(f)) == hostPortOf(c.expected("api_base")) &&
+		slices.ContainsFunc(c.hop(diag.HopID(id)).Steps, func(s Step) bool {
+			return s.Name == name && (s.Token || slices.Contains(s.Paths, profile.PathHealthz))
+		})
+}
+
+// unansweredAfter reports whether a request got no answer of the platform, ended after the given time, and had not been
+// silent for long before it.
 func unansweredAfter(f *diag.Fact, last int64) bool {
-	if endedAt(f) <= last || !conclusive(f) || f.Failure.Local() || platformAnswered(f) {
+	if endedAt(f) <= last || silentSince(f) < last-endSlack {
+		return false
+	} else if !conclusive(f) || f.Failure.Local() || platformAnswered(f) {
 		return false
 	}
 	return (gotNoAnswer(f) && !inPhase(f, "dns")) || f.Failure == diag.TCPRefused || hungUp(f) || edgeAlone(f) ||
@@ -86,6 +100,17 @@ func edgeAlone(f *diag.Fact) bool {
 	return s >= 502 && s <= 504 && !platformSpeaks(f)
 }
 
+// silentSince returns since when a request had no sign of the platform, in milliseconds since the walk's start.
+func silentSince(f *diag.Fact) int64 {
+	switch {
+	case upgraded(f):
+		return endedAt(f) - int64(f.WS.QuietMS)
+	case gotNoAnswer(f), status(f) == 504: // an edge's time-out
+		return f.OffsetMS
+	}
+	return endedAt(f)
+}
+
 // endedAt returns when a request ended, in milliseconds since the walk's start.
 func endedAt(f *diag.Fact) int64 { return f.OffsetMS + int64(f.DurationMS) }
 
@@ -104,11 +129,18 @@ func answeredUntil(c *Case, f *diag.Fact) string {
 	if last < 0 || !unansweredAfter(f, last) {
 		return ""
 	}
-	return "; it answered in this walk until " + clockAt(f, last)
+	return "; it answered in this walk until " + clockAt(c, f, last)
 }
 
-// clockAt returns a time of the walk, in milliseconds since its start, by the clock of f.
-func clockAt(f *diag.Fact, ms int64) string {
+// clockAt returns a time of the walk, in milliseconds since its start, by the operator's clock; without a fact of the
+// operator, by that of f.
+func clockAt(c *Case, f *diag.Fact, ms int64) string {
+	for g := range c.all() {
+		if g.Vantage == Operator {
+			f = g
+			break
+		}
+	}
 	return f.At.Add(time.Duration(ms-f.OffsetMS)*time.Millisecond).UTC().Format(time.TimeOnly) + " UTC"
 }
 
@@ -128,7 +160,7 @@ func judgeGone(c *Case, f *diag.Fact, out *diag.Finding) bool {
 	}
 	*out = fail(diag.SigControlPlaneUnreachable, f,
 		"%s; the platform answered this walk until %s, and since then neither the operator nor the node", text,
-		clockAt(f, end.last))
+		clockAt(c, f, end.last))
 	out.Side, out.Culprit, out.Direct = diag.SidePlatform, culpritControlPlane, true
 	return true
 }

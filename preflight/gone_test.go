@@ -16,6 +16,11 @@ func offset(ms int64, change func(*diag.Fact)) func(*diag.Fact) {
 	}
 }
 
+// lasting sets when a fact was measured, and how long that took, in milliseconds.
+func lasting(ms, took int64, change func(*diag.Fact)) func(*diag.Fact) {
+	return offset(ms, func(f *diag.Fact) { change(f); f.DurationMS = diag.Millis(took) })
+}
+
 // badGateway is the answer of an edge that does not reach the platform.
 func badGateway(f *diag.Fact) {
 	f.Failure, f.Phase, f.WS, f.PTY = diag.HTTPEdgePage, "http", nil, nil
@@ -57,6 +62,13 @@ func TestPlatformGone(t *testing.T) {
 		},
 		"the API answers later": {with(refused, answers{"terminal_token_mint/mint": offset(900, func(*diag.Fact) {})}),
 			diag.HopNodeRuntimeAPI, false},
+		"a gateway hangs, and its requests began before the API's last answer": {
+			answers{"control_plane_access/healthz": offset(400, func(*diag.Fact) {}),
+				"terminal_token_mint/mint":          lasting(20, 4000, failWith(diag.HTTPTimeout, "http")),
+				"terminal_public_route/healthz":     lasting(40, 4000, failWith(diag.HTTPTimeout, "http")),
+				"node_terminal_reachability/stream": lasting(60, 5500, failWith(diag.HTTPTimeout, "ws"))},
+			diag.HopTerminalTokenMint, false,
+		},
 		"the node alone": {
 			answers{"node_runtime_api_reachability/reach": refused["node_runtime_api_reachability/reach"],
 				"node_terminal_reachability/stream": refused["node_terminal_reachability/stream"]},
