@@ -176,7 +176,7 @@ func silentFront(c *Case, w *diag.WSFacts) cutVerdict {
 	case unasked(row, "session.close_reason"):
 	case reason == browserLeft: // the gateway works, and did not end the session
 		k.at, k.direct = cutFront, true
-	case reason == "" && after != nil && platformAnswered(after):
+	case reason == "" && after != nil && (sessionNotFound(after) || platformCode(after)): // not an edge's answer
 		k.at, k.direct = cutFront, true
 		k.text += "; the gateway answers another request of the node meanwhile"
 	case reason == "" && !slices.Contains(c.planned(diag.HopGatewayNodeStream).Steps, stepGateway): // an older report

@@ -119,6 +119,11 @@ func TestCuts(t *testing.T) {
 				a["gateway_node_stream/gateway"] = failWith(diag.HTTPTimeout, "ws")
 			}), diag.HopBrowserTerminalWS, "terminal gateway, edge", "does not answer the node either",
 		},
+		"gateway frozen, and an edge in front of it answers": {
+			cutWorld(silent, map[string]string{"session.closed_at": ""}, func(a answers) {
+				a["gateway_node_stream/gateway"] = httpFails(diag.HTTPStatus, 403, "")
+			}), diag.HopBrowserTerminalWS, "terminal gateway, edge", "still open",
+		},
 		"front swallows, and nothing was asked after it": {
 			cutWorld(silent, map[string]string{"session.closed_at": ""}, func(a answers) {
 				a["gateway_node_stream/gateway"] = failWith(diag.Cancelled, "")
