@@ -54,7 +54,7 @@ func noResolver(f *diag.Fact) bool {
 }
 
 // resolverAtFault reports whether a failed look-up is the fault of a resolver on the asking machine itself: nothing
-// listens there, or a server that it asks, or another one that this machine may ask, has an address.
+// listens there, or all servers that it asks, or another one that this machine may ask, have an address.
 func resolverAtFault(c *Case, f *diag.Fact) bool {
 	if noResolver(f) {
 		return true
@@ -67,7 +67,7 @@ func resolverAtFault(c *Case, f *diag.Fact) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(f.DNS.Behind, knows)
+	return len(f.DNS.Behind) > 0 && !slices.ContainsFunc(f.DNS.Behind, func(a diag.DNSAnswer) bool { return !knows(a) })
 }
 
 func knows(a diag.DNSAnswer) bool { return len(a.Addresses) > 0 && a.Failure == diag.OK }
