@@ -139,6 +139,8 @@ func TestPortOfAnother(t *testing.T) {
 			"held by perl (pid 7, other.service), and app.service listens on no port"},
 		"a route of a container": {answers{appPortFact: heldBy("docker-proxy", "docker.service"), upgrade: refused},
 			diag.HopAppUserRoute, "proxy runtime", "held by docker-proxy (pid 7, docker.service)"},
+		"a route of a proxy": {answers{appPortFact: heldBy("nginx", "nginx.service"), upgrade: refused},
+			diag.HopAppUserRoute, "proxy runtime", "held by nginx (pid 7, nginx.service)"},
 		"a route of a container in the machine's network": {
 			answers{appPortFact: heldBy("python3", "docker-0123.scope"), upgrade: refused},
 			diag.HopAppUserRoute, "proxy runtime", "held by python3 (pid 7, docker-0123.scope)"},

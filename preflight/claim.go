@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 
@@ -108,7 +109,9 @@ var claims = [...]struct {
 	},
 	claimWorkloadWay: {
 		"; the port answers on the node itself, so the fault is between the platform's host and the workload",
-		func(c *Case, _ *diag.Fact) bool { return !c.Fact(diag.HopAppRuntimeLiveness, stepPort).Passed() },
+		func(c *Case, _ *diag.Fact) bool {
+			return !c.Fact(diag.HopAppRuntimeLiveness, stepPort).Passed() || !endpointIsNodes(c)
+		},
 	},
 	claimBehindListener: {
 		"; the listener answers, so the fault is behind it",
@@ -202,4 +205,12 @@ func agentDown(c *Case) bool {
 func listenerAnswers(c *Case) bool {
 	reach := c.Fact(diag.HopNodeRuntimeAPI, stepReach)
 	return reach != nil && (reach.Passed() || listenerReplied(c, reach))
+}
+
+// endpointIsNodes reports whether the workload's endpoint, as the platform has it, is the port that was asked on the
+// node, at the address of the login.
+func endpointIsNodes(c *Case) bool {
+	host, port, err := net.SplitHostPort(appEndpoint(c))
+	login := c.Fact(diag.HopNodeOpsAccess, stepSSH)
+	return err == nil && port == appPort(c) && (host == c.Subject.NodeHost || (login != nil && host == remoteIP(login)))
 }

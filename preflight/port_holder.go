@@ -52,6 +52,6 @@ func mayServe(h *diag.Listener) bool {
 	return apart || slices.Contains(forwarders[:], h.Name)
 }
 
-// forwarders are programs that hold a port for a container, by the kernel's names (15 bytes).
+// forwarders are programs that hold a port for a container or pass connections on, by the kernel's names (15 bytes).
 var forwarders = [...]string{"docker-proxy", "containerd-shim", "rootlessport", "rootlesskit", "slirp4netns", "pasta",
-	"pasta.avx2", "conmon", "systemd-socket-"}
+	"pasta.avx2", "conmon", "systemd-socket-", "socat", "nginx", "haproxy", "envoy", "caddy", "traefik"}
