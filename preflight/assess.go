@@ -117,6 +117,7 @@ func judge(h *Hop, c *Case) []diag.Finding {
 		}
 	}
 	findings = append(append(findings, uncovered(h, c, findings)...), familyWarnings(h, c)...)
+	findings = append(findings, cachedReads(h, c, findings)...)
 	return append(append(findings, nameServerWarnings(h, c)...), crowdWarnings(h, c)...)
 }
 

@@ -77,6 +77,10 @@ func judgeHeartbeat(c *Case) []diag.Finding {
 		out := undecided(f, "the platform at %s knows no node %s (HTTP 404)%s", where(f), c.Subject.NodeID, otherNodes(c))
 		out.Signal = diag.SigNodeUnknown
 		return []diag.Finding{out}
+	case readFromCache(c, f): // it does not show what is recent
+		out := undecided(f, "the API's answer came from a cache (%s), so it may be out of date", f.HTTP.Cached)
+		out.Lack = diag.LackPlatform
+		return []diag.Finding{out}
 	case notKnown(f):
 		return []diag.Finding{undecided(f, "the platform at %s answers HTTP 404 for the node, but %s: one of several "+
 			"servers may lack it", where(f), nodeKnown(c))}

@@ -283,7 +283,7 @@ func judgeIdentity(c *Case) *diag.Finding {
 			out.Text += fmt.Sprintf("; serial %s, valid from %s to %s", f.Cert.Leaf.Serial,
 				f.Cert.Leaf.NotBefore.Format(time.RFC3339), f.Cert.Leaf.NotAfter.Format(time.RFC3339))
 		}
-	case f.Cert != nil && f.Cert.DeniedFile != "" && agentUnheard(c):
+	case f.Cert != nil && f.Cert.DeniedFile != "" && agentUnheard(c) && !taskClaimed(c):
 		out = fail(diag.SigAuthFailed, f, "the agent's process has user %d, which may not read %s; this login may, so the "+
 			"walk's own requests show nothing of it", f.Cert.DeniedUID, f.Cert.DeniedFile)
 		out.Failure, out.Side = diag.FileUnreadable, diag.SideAgent
@@ -359,7 +359,7 @@ func judgeTaskWait(c *Case) *diag.Finding {
 		out = fail(diag.SigAuthFailed, f, "the platform denies this node: HTTP %d %s", s, code(f))
 		out.Reason, _ = diag.DenialReason(code(f))
 		out.Culprit = culpritDenied(c, f)
-	case operatorGetsSame(c, f):
+	case operatorGetsSame(c, f) && !foreignIssuer(c) && !badOwnCert(c):
 		out = fail(diag.SigAPIUnreachable, f, "%s answers the node's task wait as the API answers the operator, who shows "+
 			"no certificate: a limit or a filter of requests, and not the node's certificate: %s", where(f), saw(f))
 		out.Side, out.Culprit = diag.SideEdge, culpritControlPlane

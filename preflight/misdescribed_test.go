@@ -46,6 +46,10 @@ func TestAnAgentThatMayNotReadItsKey(t *testing.T) {
 			t.Errorf("%s: %s, %s, %+v, %q\n%s", name, v.Owner, v.Confidence, v.Blame, v.Recovery, describe(r))
 		}
 	}
+	claimed := answers{identity: denied, taskFact: allOf(nobodyClaims, setField("task.status", "dispatched"))}
+	if b := walkWith(t, claimed).Verdict.Blame; b == nil || b.Hop != diag.HopNodeTaskRoundtrip {
+		t.Errorf("an agent that claimed the no-op: %+v", b)
+	}
 	if r := walkWith(t, answers{identity: denied}); r.Verdict.Outcome != diag.OutcomePass {
 		t.Errorf("an agent that works: %s", describe(r))
 	}

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -151,5 +152,23 @@ func TestRefusalsOfServersOnTheWay(t *testing.T) {
 				t.Errorf("%s, owner %q, reason %s, others %+v: %s\n%s", signal, v.Owner, v.Reason, v.OtherFindings, text, steps)
 			}
 		})
+	}
+}
+
+// TestAClosedHealthPageIsNoFilter: a health page that is closed to all does not show that a refusal of the node is a
+// filter's; only another request of the operator would.
+func TestAClosedHealthPageIsNoFilter(t *testing.T) {
+	page := pageOf(403, diag.HTTPStatus)
+	for _, token := range []bool{true, false} {
+		r := walkWith(t, answers{healthFact: page, authFact: page, waitFact: shown(page),
+			"node_terminal_reachability/stream": inPlaceOfUpgrade(shown(page))})
+		if !token {
+			r.Facts = slices.DeleteFunc(r.Facts, func(f diag.Fact) bool { return f.ID == authFact })
+			Judge(r)
+		}
+		text := hopOf(r, diag.HopNodeRecoveryStatus).Text
+		if strings.Contains(text, "and not the node's certificate") != token {
+			t.Errorf("with a token %t: %s", token, text)
+		}
 	}
 }

@@ -80,7 +80,7 @@ func letIn(c *Case, f *diag.Fact) string {
 // if only once.
 func ingressAccepts(c *Case) bool {
 	w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
-	return w != nil && ((admitted(w) && asksForCert(w)) || passedOnce(c, w))
+	return w != nil && ((admitted(w) && asksForCert(w) && (w.HTTP == nil || w.HTTP.Cached == "")) || passedOnce(c, w))
 }
 
 // operatorGetsSame reports whether every request of the operator to the API has the answer of f, which nothing shows to
@@ -95,7 +95,7 @@ func operatorGetsSame(c *Case, f *diag.Fact) bool {
 		if k != nil && (status(k) != status(f) || !vague(k) || k.Throttled() || code(k) != code(f)) {
 			return false
 		}
-		seen = seen || k != nil
+		seen = seen || (k != nil && (step == stepAuth || status(f) == 400)) // a health page may be closed to all
 	}
 	return seen
 }
@@ -186,4 +186,19 @@ func otherAnswer(c *Case, f *diag.Fact) *diag.Fact {
 // is.
 func readFromCache(c *Case, f *diag.Fact) bool {
 	return f != nil && f.Vantage == Operator && ofPlatform(c, f) && status(f) == 200 && f.HTTP.Cached != ""
+}
+
+// cachedReads warns of an answer of the API from a cache by which a hop would pass.
+func cachedReads(h *Hop, c *Case, findings []diag.Finding) []diag.Finding {
+	if slices.ContainsFunc(findings, func(f diag.Finding) bool { return f.Status != diag.StatusWarn }) {
+		return nil
+	}
+	for i := range h.Steps {
+		s := &h.Steps[i]
+		if f := c.judgedFact(s); s.Token && s.Uses == "" && readFromCache(c, f) {
+			return []diag.Finding{warn("", f, "the API's answer came from a cache (%s), so it may be out of date",
+				f.HTTP.Cached)}
+		}
+	}
+	return nil
 }
