@@ -75,7 +75,6 @@ func (c *Case) bind(unit string, v overlay) (step.Change, *step.Refusal) {
 	return step.Change{Mount: &step.Mount{Target: f.Path, Unit: unit, Text: v.text, Mode: f.Mode, Secret: v.secret}}, nil
 }
 
-// owner returns an id in the form of a step.File.
 // seen checks the text of a file as a unit sees it.
 func (c *Case) seen(name, unit, path string, want ...string) step.Check {
 	check := step.Check{Name: name, Unit: unit, Exec: step.Exec{Argv: []string{c.tool("cat"), path}}, Within: verifyWithin}

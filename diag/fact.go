@@ -109,7 +109,7 @@ var sectionFields = sync.OnceValue(func() []int {
 })
 
 // Section is a part of a fact: the measurements of one phase of an operation. Code that iterates over facts (the wide
-// page, the diff, Hollow) handles every section through this interface and names none.
+// page, the diff) handles every section through this interface and names none.
 type Section interface {
 	Words() []Line                 // lines for people
 	Properties(f *Fact) []Property // values that can be compared between walks; f is the complete fact

@@ -62,7 +62,7 @@ func (l *Lab) down(ctx context.Context, purge bool) error {
 // knownMachines returns every machine with a trace on the host: those in the state, and those that have a folder.
 func (l *Lab) knownMachines() []Machine {
 	known := machines(l.state.Nodes)
-	for _, m := range machines(MaxNodes)[len(known):] {
+	for _, m := range machines(max(MaxNodes, l.state.Nodes))[len(known):] {
 		if exists(l.place(m).dir) {
 			known = append(known, m)
 		}

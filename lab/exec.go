@@ -39,8 +39,8 @@ func (l *Lab) Command(ctx context.Context, machine string, argv ...string) (*exe
 // are the host's.
 const hostOnly = "-sys_time,-sys_module,-sys_rawio,-syslog,-wake_alarm"
 
-// Exec runs argv as root on machine and returns its stdout. A status other than 0 is an *exec.ExitError with stderr in
-// the error's text.
+// Exec runs argv as root on machine and returns its stdout. A status other than 0 is an *exec.ExitError with stderr, or
+// else stdout, in the error's text.
 func (l *Lab) Exec(ctx context.Context, machine string, argv ...string) (string, error) {
 	cmd, err := l.Command(ctx, machine, argv...)
 	if err != nil {

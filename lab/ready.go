@@ -135,8 +135,7 @@ func (l *Lab) edgeClient() (*http.Client, error) {
 	}}, nil
 }
 
-// get requests path from the public API as the operator and decodes the response into out (nil: only check for a
-// 200).
+// get requests path from the public API as the operator and decodes the response, JSON with status 200, into out.
 func (l *Lab) get(ctx context.Context, c *http.Client, path string, out any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+apiHost+path, nil)
 	if err != nil {
