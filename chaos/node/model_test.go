@@ -102,7 +102,8 @@ func (w *world) change(place string) {
 	w.shadow[place] = w.sight(place)
 }
 
-// restore restores a place manually.
+// restore restores a place manually. If it was edited just before its change was made, that is not the state that the
+// journal has from before, so a conflict is right as well.
 func (w *world) restore(place string) {
 	if !w.mend(w.locations[place]) {
 		return
@@ -110,7 +111,7 @@ func (w *world) restore(place string) {
 	for _, s := range w.ledger().Steps {
 		for _, c := range s.Changes {
 			if c.Change.Place() == place {
-				w.mended[place] = c.State == step.Done
+				w.mended[place] = c.State == step.Done && !w.ever[place]
 			}
 		}
 	}
