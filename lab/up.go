@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -135,8 +136,8 @@ func (l *Lab) ensureNetwork(ctx context.Context) (string, error) {
 	return subnet + ", host at " + hostAddress, makeNetwork(ctx)
 }
 
-// ensureMachines starts missing machines: the platform and, once it listens, all nodes at once. An agent that
-// starts before its platform backs off, which costs more than waiting.
+// ensureMachines starts missing machines: the platform and, once it listens and knows them, all nodes at once. An agent
+// that starts before its platform has its token backs off, which costs more than waiting.
 func (l *Lab) ensureMachines(ctx context.Context) (string, error) {
 	var started atomic.Int32
 	start := func(m Machine) error {
@@ -150,6 +151,11 @@ func (l *Lab) ensureMachines(ctx context.Context) (string, error) {
 		return nil
 	}
 	ms := l.Machines()
+	if added := slices.ContainsFunc(ms[1:], func(m Machine) bool { return !l.running(m) }); added && l.running(ms[0]) {
+		if _, err := l.refresh(ctx, ms[0]); err != nil {
+			return "", err
+		}
+	}
 	if err := start(ms[0]); err != nil {
 		return "", err
 	}
