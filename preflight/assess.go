@@ -101,8 +101,7 @@ func judge(h *Hop, c *Case) []diag.Finding {
 			findings[i] = walkAgain(f, fmt.Sprintf("%s refuses requests of this walk beside others, and this one is sent "+
 				"once: %s", where(f), saw(f)))
 		} else if findings[i].Status == diag.StatusFail && readFromCache(c, f) {
-			findings[i] = undecided(f, "%s; the API's answer came from a cache (%s), so it may be out of date",
-				findings[i].Text, f.HTTP.Cached)
+			findings[i] = undecided(f, "%s; %s", findings[i].Text, fromCache(f))
 			findings[i].Lack = diag.LackPlatform
 		} else if why := changedUnder(h, c, &findings[i]); f != nil && why != "" {
 			findings[i] = walkAgain(f, why+": "+findings[i].Text)
@@ -243,11 +242,11 @@ func span(h *Hop, c *Case) (took diag.Millis) {
 		from, until := int64(-1), int64(-1)
 		for i := range h.Steps {
 			f := c.judgedFact(&h.Steps[i])
-			if f == nil || h.Steps[i].Last || f.OffsetMS+int64(f.DurationMS) <= at {
+			if f == nil || h.Steps[i].Last || endedAt(f) <= at {
 				continue
 			}
 			if began := max(at, f.OffsetMS); until < 0 || began < from {
-				from, until = began, f.OffsetMS+int64(f.DurationMS)
+				from, until = began, endedAt(f)
 			}
 		}
 		if until < 0 {

@@ -68,13 +68,17 @@ func asksAPI(c *Case, f *diag.Fact) bool {
 // unansweredAfter reports whether a request got no answer of the platform, ended after the given time, and had not been
 // silent for long before it.
 func unansweredAfter(f *diag.Fact, last int64) bool {
-	if endedAt(f) <= last || silentSince(f) < last-endSlack {
-		return false
-	} else if !conclusive(f) || f.Failure.Local() || platformAnswered(f) {
+	late := endedAt(f) > last && silentSince(f) >= last-endSlack
+	if !late || !conclusive(f) || f.Failure.Local() || platformAnswered(f) {
 		return false
 	}
 	return (gotNoAnswer(f) && !inPhase(f, "dns")) || f.Failure == diag.TCPRefused || hungUp(f) || edgeAlone(f) ||
-		(upgraded(f) && (f.WS.PingLost || f.WS.Ended == diag.WSEndEOF || f.WS.Ended == diag.WSEndReset))
+		(upgraded(f) && broke(f.WS))
+}
+
+// broke reports whether the connection of a session fell silent, or ended without a close frame.
+func broke(w *diag.WSFacts) bool {
+	return w.PingLost || w.Ended == diag.WSEndEOF || w.Ended == diag.WSEndReset
 }
 
 // ofPlatform reports whether a request went to a listener of the platform, and not to a workload.
@@ -87,7 +91,7 @@ func ofPlatform(c *Case, f *diag.Fact) bool {
 func platformAnswered(f *diag.Fact) bool {
 	switch {
 	case upgraded(f):
-		return !f.WS.PingLost && f.WS.Ended != diag.WSEndEOF && f.WS.Ended != diag.WSEndReset
+		return !broke(f.WS)
 	case f.HTTP == nil || f.HTTP.Status == 0, hungUp(f), edgeAlone(f):
 		return false
 	}

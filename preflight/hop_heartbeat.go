@@ -78,7 +78,7 @@ func judgeHeartbeat(c *Case) []diag.Finding {
 		out.Signal = diag.SigNodeUnknown
 		return []diag.Finding{out}
 	case readFromCache(c, f): // it does not show what is recent
-		out := undecided(f, "the API's answer came from a cache (%s), so it may be out of date", f.HTTP.Cached)
+		out := undecided(f, "%s", fromCache(f))
 		out.Lack = diag.LackPlatform
 		return []diag.Finding{out}
 	case notKnown(f):
@@ -354,7 +354,7 @@ func agentAnswered(c *Case) string {
 // answeredSince is agentAnswered for f, which is about the agent; "" if f was asked only after that answer had come.
 func answeredSince(c *Case, f *diag.Fact) string {
 	task := c.Fact(diag.HopNodeTaskRoundtrip, stepTask)
-	if task != nil && f.OffsetMS > task.OffsetMS+int64(task.DurationMS) {
+	if task != nil && f.OffsetMS > endedAt(task) {
 		return ""
 	}
 	return agentAnswered(c)

@@ -188,6 +188,11 @@ func readFromCache(c *Case, f *diag.Fact) bool {
 	return f != nil && f.Vantage == Operator && ofPlatform(c, f) && status(f) == 200 && f.HTTP.Cached != ""
 }
 
+// fromCache describes an answer that readFromCache reports.
+func fromCache(f *diag.Fact) string {
+	return fmt.Sprintf("the API's answer came from a cache (%s), so it may be out of date", f.HTTP.Cached)
+}
+
 // cachedReads warns of an answer of the API from a cache by which a hop would pass.
 func cachedReads(h *Hop, c *Case, findings []diag.Finding) []diag.Finding {
 	if slices.ContainsFunc(findings, func(f diag.Finding) bool { return f.Status != diag.StatusWarn }) {
@@ -196,8 +201,7 @@ func cachedReads(h *Hop, c *Case, findings []diag.Finding) []diag.Finding {
 	for i := range h.Steps {
 		s := &h.Steps[i]
 		if f := c.judgedFact(s); s.Token && s.Uses == "" && readFromCache(c, f) {
-			return []diag.Finding{warn("", f, "the API's answer came from a cache (%s), so it may be out of date",
-				f.HTTP.Cached)}
+			return []diag.Finding{warn("", f, "%s", fromCache(f))}
 		}
 	}
 	return nil
