@@ -5,12 +5,13 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 )
 
-// Placeholders lists what a template may name, each as {name}. A value that is not given and has no default stays
-// readable as <name>.
+// Placeholders lists what a template may name, each as {name}. A value that is not given and has no default is missing:
+// a command that lacks one is not shown at all.
 //
 // ssh, target and preflight are parts of a command line, already quoted (make them with Command); every other value is
 // unquoted. target is the node as this tool's commands take it: NODE and the connection flags. exec is not given: it
@@ -20,7 +21,7 @@ var Placeholders = [...]string{
 	"profile", "node_id", "node_host", "allocation_id", "session_id", "correlation_id",
 	"api_base", "terminal_base", "api_url", "terminal_url", "api_host", "api_addr", "terminal_host", "terminal_addr",
 	"unit", "env_file", "ca_bundle", "cert", "key", "binary", "diag_dir",
-	"os_user", "app_unit", "app_url", "full_dir", "agent_address", "agent_pid", "known_as", "known_hosts", "xid",
+	"os_user", "app_unit", "full_dir", "agent_address", "agent_pid", "known_as", "known_hosts", "xid", "address",
 }
 
 // placeholderDefaults are the values of placeholders that were not given. They may contain other placeholders.
@@ -55,67 +56,117 @@ func (v Values) of(name string) string {
 	return v(name)
 }
 
-// Fill replaces the {placeholders} of a template by vars. Text between backticks is a command, and so is a whole
-// template that begins with {preflight}: values in commands are quoted for the shell. A missing value, and one that
-// quoting cannot make safe (it begins with a dash, or holds control characters), is not filled in: it reads <name>.
-func Fill(template string, vars Values) string {
-	if strings.HasPrefix(template, "{preflight}") {
-		return fillCommand(template, vars)
+// General is the Values of pages without a report: a value reads as its name in capitals, like an argument in a
+// command's help. Unlike <name>, a shell does not take that for a redirection.
+func General(name string) string {
+	switch {
+	case placeholderDefaults[name] != "":
+		return ""
+	case name == "node_id":
+		return "NODE"
 	}
-	if !strings.Contains(template, "{") {
-		return template
+	return strings.ToUpper(name)
+}
+
+// Fill replaces the {placeholders} of a text by vars. A part in [brackets] that lacks a value is left out, or reads as
+// the alternative behind its |. It returns false if another value is missing: not given, or unsafe to print (it begins
+// with a dash, or has control characters or backticks).
+func Fill(text string, vars Values) (string, bool) { return fillText(text, vars, nil) }
+
+// FillCommand replaces the {placeholders} of a command line by vars, quoted for the shell. It returns false, and no
+// command, if a value is missing.
+func FillCommand(command string, vars Values) (string, bool) {
+	f := filling{vars: vars, command: true}
+	f.b.Grow(2 * len(command))
+	if f.part(command); f.lacks {
+		return "", false
 	}
-	var b strings.Builder
-	b.Grow(2 * len(template))
-	for command := false; ; command = !command {
-		part, rest, more := strings.Cut(template, "`")
-		fillPart(&b, part, vars, command)
-		if !more {
-			return b.String()
+	return f.b.String(), true
+}
+
+// fillText is Fill for a text that has the places {1}, {2} for commands.
+func fillText(text string, vars Values, commands []string) (string, bool) {
+	if !strings.Contains(text, "{") {
+		return text, true
+	}
+	f := filling{vars: vars, commands: commands}
+	f.b.Grow(2 * len(text))
+	for {
+		before, rest, found := strings.Cut(text, "[")
+		f.part(before)
+		if !found {
+			return f.b.String(), !f.lacks
 		}
-		b.WriteByte('`')
-		template = rest
+		option, after, _ := strings.Cut(rest, "]")
+		f.option(option)
+		text = after
 	}
 }
 
-// fillCommand is Fill for a template that is one command.
-func fillCommand(template string, vars Values) string {
-	var b strings.Builder
-	b.Grow(2 * len(template))
-	fillPart(&b, template, vars, true)
-	return b.String()
+// filling is a template that is being filled.
+type filling struct {
+	vars     Values
+	command  bool     // the template is a command: values are quoted
+	commands []string // for {1}, {2}, ... of a text; none if they cannot be shown
+	lacks    bool     // a value is missing
+	b        strings.Builder
 }
 
-func fillPart(b *strings.Builder, part string, vars Values, command bool) {
+// option writes the first alternative that lacks no value, or nothing.
+func (f *filling) option(alternatives string) {
+	for way := range strings.SplitSeq(alternatives, "|") {
+		g := filling{vars: f.vars, commands: f.commands}
+		if g.part(way); !g.lacks {
+			f.b.WriteString(g.b.String())
+			return
+		}
+	}
+}
+
+func (f *filling) part(part string) {
 	for {
 		before, rest, found := strings.Cut(part, "{")
-		b.WriteString(before)
+		f.b.WriteString(before)
 		if !found {
 			return
 		}
 		name, after, closed := strings.Cut(rest, "}")
-		if !closed || !isPlaceholder(name) {
-			b.WriteByte('{')
+		n, _ := strconv.Atoi(name)
+		switch {
+		case closed && isPlaceholder(name):
+			f.one(name)
+		case closed && n > 0 && !f.command:
+			f.place(n)
+		default:
+			f.b.WriteByte('{')
 			part = rest
 			continue
 		}
-		fillOne(b, name, vars, command)
 		part = after
 	}
 }
 
-func fillOne(b *strings.Builder, name string, vars Values, command bool) {
-	value := lookupVar(name, vars)
+// place writes the n-th command into a text.
+func (f *filling) place(n int) {
+	if n > len(f.commands) {
+		f.lacks = true
+		return
+	}
+	f.b.WriteString("`" + f.commands[n-1] + "`")
+}
+
+func (f *filling) one(name string) {
+	value := lookupVar(name, f.vars)
 	whole := name == "ssh" || name == "target" || name == "preflight"
 	switch {
 	case value == "" && placeholderDefaults[name] != "":
-		fillPart(b, placeholderDefaults[name], vars, command)
+		f.part(placeholderDefaults[name])
 	case value == "" || unsafeValue(value):
-		b.WriteString("<" + name + ">")
-	case !command || whole:
-		b.WriteString(value)
+		f.lacks = true
+	case !f.command || whole:
+		f.b.WriteString(value)
 	default:
-		b.WriteString(Quote(value))
+		f.b.WriteString(Quote(value))
 	}
 }
 

@@ -35,7 +35,7 @@ var lackRows = [...]LackRow{
 		Lack: LackLimit, Owners: Owners{"operator access", "edge and route profile"},
 		Recovery: []Step{
 			{Text: "wait as long as the limiter asks, then walk again", Commands: []string{"{preflight}"}},
-			{Text: "if it goes on, ask the edge's owner which rule matched, by the correlation id {correlation_id}"},
+			{Text: "if it goes on, ask the edge's owner which rule matched[, by the correlation id {correlation_id}]"},
 		},
 	},
 	{
@@ -55,7 +55,7 @@ var lackRows = [...]LackRow{
 	{
 		Lack: LackRefusal, Owners: Owners{"control plane API", "edge and route profile"},
 		Recovery: []Step{
-			{Text: "find the request in the logs of the API and of its edge, by the correlation id {correlation_id}; the text has status and code of the answer"},
+			{Text: "find the request in the logs of the API and of its edge[, by the correlation id {correlation_id}]; the text has status and code of the answer"},
 			{Text: "walk again", Commands: []string{"{preflight}"}},
 		},
 	},
@@ -89,7 +89,7 @@ var lackRows = [...]LackRow{
 		Lack: LackAnswer, Owners: Owners{"operator access"},
 		Recovery: []Step{
 			{Text: "read the inconclusive facts in full", Commands: []string{"{preflight} -o full"}},
-			{Text: "follow the correlation id {correlation_id} through the platform's log"},
+			{Text: "follow the [correlation id {correlation_id}|request] through the platform's log"},
 		},
 	},
 }

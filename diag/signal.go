@@ -37,6 +37,7 @@ type SignalRow struct {
 	Title     string       // one line for people: what is wrong
 	Owners    Owners       // who is called
 	BySide    []SideOwners // whom to call instead if the fault is known to be on that side
+	Failures  []Failure    // that a blame with this signal can have
 	Recovery  []Step       // in order; see SignalRow.Steps
 	Proof     RepairProof
 	Dashboard string     // node_agent_status while this signal is the blame; "": not about the agent

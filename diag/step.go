@@ -2,14 +2,13 @@ package diag
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 )
 
 // Step is one step of a recovery. A step without conditions always applies.
 type Step struct {
-	Text     string     // a template for Fill
-	Commands []string   // templates for Fill; Template puts them into the text
+	Text     string     // a template for Fill; {1} is the place of the first command, which else follows the text
+	Commands []string   // templates for FillCommand
 	Needs    []Reliance // what must work for the step to be possible; needs of this tool's own commands are implied
 	When     Reliance   // applies only if this does not work
 	Tries    Reliance   // the step retries this, so it may be broken
@@ -20,24 +19,6 @@ type Step struct {
 	Guess    bool       // one possible cause: omitted if evidence of the walk names the cause
 	Only     []string   // applies only if the blame has one of these: failure, reason, side, error code
 	Except   []string   // omitted if the blame has one of these
-}
-
-// Template is the step as one text for Fill. Its commands are between backticks, at {1}, {2} if the text has them, else
-// at the end.
-func (step *Step) Template() string {
-	text := step.Text
-	for i, c := range step.Commands {
-		at, c := "{"+strconv.Itoa(i+1)+"}", "`"+c+"`"
-		switch {
-		case strings.Contains(text, at):
-			text = strings.ReplaceAll(text, at, c)
-		case i == 0:
-			text += ": " + c
-		default:
-			text += ", " + c
-		}
-	}
-	return text
 }
 
 // Reliance is something that a step relies on.
@@ -135,7 +116,7 @@ func (r *SignalRow) Steps(s Situation) []*Step {
 		step := &r.Recovery[i]
 		n := step.lacks(s.Broken)
 		switch {
-		case !step.fits(&s), reason.NeverReenroll && step.runs("gpuaasctl node reenroll"):
+		case !step.fits(&s), reason.NeverReenroll && step.runs(reenrolls):
 		case n == RelyLogin:
 			add(&stepConsole)
 		case n == RelyAPI:
@@ -160,6 +141,9 @@ func (step *Step) same(as *Step) bool {
 
 // toolWords are the prefixes of this tool's commands in a template.
 var toolWords = [...]string{"gpuaasctl ", "{exec}", "{preflight}"}
+
+// reenrolls begins the command that re-enrolls a node.
+const reenrolls = "gpuaasctl node reenroll"
 
 // runs reports whether one of the step's commands begins with one of the prefixes.
 func (step *Step) runs(words ...string) bool {
@@ -207,8 +191,8 @@ func (step *Step) lacks(broken []Reliance) Reliance {
 // neededBy has the prefixes of commands that need something.
 var neededBy = map[Reliance][]string{
 	RelyLogin: {"{exec}", "{ssh}", "gpuaasctl diag show", "gpuaasctl diag trust", "gpuaasctl node endpoints",
-		"gpuaasctl node reenroll"},
-	RelyAPI: {"gpuaasctl node reenroll", "gpuaasctl node status"},
+		reenrolls},
+	RelyAPI: {reenrolls, "gpuaasctl node status"},
 }
 
 // causeStep returns the step for a cause that evidence names; none if the row's own steps are specific enough.
@@ -239,23 +223,27 @@ type NextStep struct {
 	FurtherCommands []string `json:"further_commands,omitempty"`
 }
 
-// Filled returns the step with the values of vars.
-func (step *Step) Filled(vars Values) NextStep {
-	var next NextStep
-	text := step.Text
-	for i, c := range step.Commands {
-		if at := "{" + strconv.Itoa(i+1) + "}"; strings.Contains(text, at) {
-			text = strings.ReplaceAll(text, at, "`"+c+"`")
+// Filled returns the step with the values of vars. A step has all its commands or, if one of them lacks a value, none. It
+// returns false if even the text cannot be shown.
+func (step *Step) Filled(vars Values) (NextStep, bool) {
+	commands := make([]string, 0, len(step.Commands))
+	for _, c := range step.Commands {
+		filled, ok := FillCommand(c, vars)
+		if !ok {
+			commands = nil
+			break
 		}
-		c = fillCommand(c, vars)
-		if i == 0 {
-			next.Command = c
-		} else {
-			next.FurtherCommands = append(next.FurtherCommands, c)
+		commands = append(commands, filled)
+	}
+	text, ok := fillText(step.Text, vars, commands)
+	next := NextStep{Text: text}
+	if len(commands) > 0 {
+		next.Command = commands[0]
+		if len(commands) > 1 {
+			next.FurtherCommands = commands[1:]
 		}
 	}
-	next.Text = Fill(text, vars)
-	return next
+	return next, ok
 }
 
 // Prose returns the step as one sentence, followed by the commands that are not part of it.
@@ -281,8 +269,9 @@ func (n *NextStep) Commands() []string {
 	return append([]string{n.Command}, n.FurtherCommands...)
 }
 
-// Advise appends a step to v, as data and as prose.
+// Advise appends a step to v, as data and as prose. A step whose text lacks a value is left out.
 func (v *Verdict) Advise(step *Step, vars Values) {
-	next := step.Filled(vars)
-	v.Steps, v.Recovery = append(v.Steps, next), append(v.Recovery, next.Prose())
+	if next, ok := step.Filled(vars); ok {
+		v.Steps, v.Recovery = append(v.Steps, next), append(v.Recovery, next.Prose())
+	}
 }

@@ -19,8 +19,8 @@ var causeSteps = [...]causeStep{
 // Steps that more than one row or table gives.
 var (
 	stepCause      = Step{Text: "fix the cause that the blame above names"}
-	stepConsole    = Step{Text: "open the provider's console for {node_host}: is the machine up, does its network work, does its SSH server answer?"}
+	stepConsole    = Step{Text: "open the provider's console for [{node_host}|the node]: is the machine up, does its network work, does its SSH server answer?"}
 	stepAPIFirst   = Step{Text: "restore the control plane's API first: the repair is ordered through it"}
 	stepBundle     = Step{Text: "save the evidence of every source in one archive before retention limits remove it", Commands: []string{"gpuaasctl diag bundle {target}"}}
-	stepReadReport = Step{Text: "walk again with every measurement, read the failing fact, and follow the correlation id {correlation_id} through the platform's log", Commands: []string{"{preflight} -o full"}}
+	stepReadReport = Step{Text: "walk again with every measurement, read the failing fact, and follow the [correlation id {correlation_id}|request] through the platform's log", Commands: []string{"{preflight} -o full"}}
 )

@@ -1,6 +1,8 @@
 package diag
 
 import (
+	"cmp"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,11 @@ var (
 		AboutIdentity, AboutAgent, AboutBuild, AboutAllocation, AboutUser, AboutXID}
 	allSides = []Side{"", SideOperator, SidePlatform, SideEdge, SideNodeWay, SideAgent, SideNode, SideNetwork}
 )
+
+// template is text and commands of a step as one text.
+func (step *Step) template() string {
+	return step.Text + "`" + strings.Join(step.Commands, "`, `") + "`"
+}
 
 // TestStepsFitEverySituation: for every row and situation, steps that need what is broken or check what is ruled out
 // are omitted, and at least one step is left.
@@ -58,10 +65,10 @@ func checkSteps(t *testing.T, r *SignalRow, s Situation) {
 			t.Errorf("%s in %+v: an empty step", r.Signal, s)
 		}
 		if n := step.lacks(s.Broken); n != "" {
-			t.Errorf("%s in %+v: %q needs %s", r.Signal, s, step.Template(), n)
+			t.Errorf("%s in %+v: %q needs %s", r.Signal, s, step.template(), n)
 		}
-		if reason.NeverReenroll && strings.Contains(step.Template(), "node reenroll") {
-			t.Errorf("%s in %+v: %q is forbidden by the reason", r.Signal, s, step.Template())
+		if reason.NeverReenroll && strings.Contains(step.template(), "node reenroll") {
+			t.Errorf("%s in %+v: %q is forbidden by the reason", r.Signal, s, step.template())
 		}
 		if len(step.About) > 0 && !slices.ContainsFunc(step.About, func(a Aspect) bool {
 			return !slices.Contains(s.RuledOut, a)
@@ -100,7 +107,7 @@ func TestStepsOfABlamesWords(t *testing.T) {
 		row, _ := LookupSignal(sig)
 		var all []string
 		for _, step := range row.Steps(s) {
-			all = append(all, step.Template())
+			all = append(all, step.template())
 		}
 		return strings.Join(all, "\n")
 	}
@@ -190,26 +197,64 @@ func TestEveryLackHasSomebody(t *testing.T) {
 	sameSet(t, "lack", declared(t, "Lack"), rows)
 }
 
-// TestNextStepIsItsTemplate: for every row, with and without values, a step with separate commands reads like its
-// template.
-func TestNextStepIsItsTemplate(t *testing.T) {
-	var all []Step
-	for _, row := range Signals() {
-		all = append(all, row.Recovery...)
-	}
-	for i := range causeSteps {
-		all = append(all, causeSteps[i].step)
-	}
-	all = append(all, stepCause, stepConsole, stepAPIFirst, stepBundle, stepReadReport)
-	for _, vars := range []map[string]string{nil, {"target": "n1 --profile lab", "preflight": "gpuaasctl preflight n1",
-		"node_host": "a b", "unit": "x'.service", "correlation_id": "-bad"}} {
-		for i := range all {
-			next := all[i].Filled(Given(vars))
-			if want := Fill(all[i].Template(), Given(vars)); next.Prose() != want {
-				t.Errorf("%q, want %q", next.Prose(), want)
+// TestConditionsAreNamed: the line of a step names each of its conditions, and a step without one has none.
+func TestConditionsAreNamed(t *testing.T) {
+	conditional := 0
+	for _, r := range Signals() {
+		for _, step := range r.Recovery {
+			line := step.Condition()
+			if line == "" {
+				if bare := (Step{Text: step.Text, Commands: step.Commands, Tries: step.Tries}); !reflect.DeepEqual(bare, step) {
+					t.Errorf("%s: %q has a condition that its line does not name", r.Signal, step.Text)
+				}
+				continue
 			}
-			if len(next.Commands()) != len(all[i].Commands) {
-				t.Errorf("%q has the commands %q", all[i].Template(), next.Commands())
+			conditional++
+			words := []string{relianceWords[step.When].broken, networkWords[step.Network]}
+			for _, w := range slices.Concat(step.Only, step.Except, []string{string(step.On), string(step.Side)}) {
+				words = append(words, cmp.Or(sideWords[Side(w)], w))
+			}
+			for _, a := range step.About {
+				words = append(words, cmp.Or(aspectWords[a], "no words for "+string(a)))
+			}
+			for _, n := range step.Needs {
+				words = append(words, cmp.Or(relianceWords[n].works, "no words for "+string(n)))
+			}
+			for _, w := range words {
+				if !strings.Contains(line, w) || !strings.HasSuffix(line, ": ") {
+					t.Errorf("%s: the condition of %q is %q, without %q", r.Signal, step.Text, line, w)
+				}
+			}
+		}
+	}
+	if conditional < 80 {
+		t.Errorf("only %d conditional steps", conditional)
+	}
+	for _, side := range allSides[1:] {
+		if side.Words() == "" {
+			t.Errorf("the side %s has no words", side)
+		}
+	}
+}
+
+// TestForFailure: a failure keeps the steps for it, in order, and decides only conditions about failures.
+func TestForFailure(t *testing.T) {
+	for _, r := range Signals() {
+		for _, f := range append(slices.Clone(r.Failures), HTTPStatus) {
+			for _, step := range r.Recovery {
+				got, ok := step.ForFailure(f)
+				mine := Situation{Failure: f, Side: step.Side, Network: step.Network, RuledOut: f.excludes(),
+					Broken: []Reliance{step.When}}
+				if step.fits(&mine) && !ok {
+					t.Errorf("%s --for %s lacks %q", r.Signal, f, step.Text)
+				}
+				if words := codesOf(append(got.Only, got.Except...)); ok && (got.On != "" || got.Side != step.Side ||
+					slices.ContainsFunc(words, func(w string) bool { return slices.Contains(Failures[:], Failure(w)) })) {
+					t.Errorf("%s --for %s: %q still has the condition %q", r.Signal, f, got.Text, got.Condition())
+				}
+				if ok && slices.Contains(step.Except, string(f)) || ok && step.On != "" && step.On != f {
+					t.Errorf("%s --for %s has %q", r.Signal, f, step.Text)
+				}
 			}
 		}
 	}

@@ -56,19 +56,39 @@ func (t Text) Clauses(m Seen) (out []string) {
 	return out
 }
 
-// Whole returns the text with all wordings of every clause, for documentation pages.
+// Whole returns the text with all wordings of every clause, each with its condition, for documentation pages.
 func (t Text) Whole() string {
 	var out []string
 	for _, c := range t {
 		var ways []string
-		for _, w := range c {
-			if !slices.Contains(ways, w.Says) {
-				ways = append(ways, w.Says)
+		for i, w := range c {
+			if slices.ContainsFunc(c[:i], func(before Wording) bool { return before.Says == w.Says }) {
+				continue
 			}
+			ways = append(ways, w.Says+c.condition(w.Says))
 		}
 		out = append(out, strings.Join(ways, ", or: "))
 	}
 	return strings.Join(out, "; ")
+}
+
+// condition returns what must be measured for the clause to read as text: " (if the API works)", "" if nothing.
+func (c Clause) condition(text string) string {
+	var ways []string
+	for _, w := range c {
+		if w.Says != text {
+			continue
+		}
+		if len(w.Needs) == 0 {
+			return ""
+		}
+		var needs []string
+		for _, n := range w.Needs {
+			needs = append(needs, n.Of+map[Mark]string{MarkPass: " passes", MarkFail: " fails"}[n.Is])
+		}
+		ways = append(ways, strings.Join(needs, " and "))
+	}
+	return " (if " + strings.Join(ways, ", or ") + ")"
 }
 
 func (m Seen) bears(needs []Need) bool {

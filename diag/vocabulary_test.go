@@ -138,6 +138,7 @@ func TestEveryStatusHopIsListed(t *testing.T) {
 
 var (
 	placeholderLike = regexp.MustCompile(`\{[^}]*\}`)
+	slotName        = regexp.MustCompile(`^[1-9]$`)
 	onlyFlag        = regexp.MustCompile(`--only ([a-z_,]+)$`)
 )
 
@@ -163,24 +164,28 @@ func checkTemplates(t *testing.T, r SignalRow) {
 	t.Helper()
 	templates := []string{r.Proof.Command()}
 	for _, s := range r.Recovery {
-		templates = append(templates, s.Template())
+		templates = append(append(templates, s.Commands...), s.Text)
 	}
 	for _, step := range templates {
 		for _, p := range placeholderLike.FindAllString(step, -1) {
-			if !isPlaceholder(strings.Trim(p, "{}")) {
+			if name := strings.Trim(p, "{}"); !isPlaceholder(name) && !slotName.MatchString(name) {
 				t.Errorf("%s: unknown placeholder %s in %q", r.Signal, p, step)
 			}
 		}
-		if strings.Count(step, "`")%2 != 0 {
-			t.Errorf("%s: unbalanced backticks in %q", r.Signal, step)
-		}
-		if strings.ContainsAny(step, `'"`) && regexp.MustCompile("`[^`]*['\"][^`]*`").MatchString(step) {
-			t.Errorf("%s: quotes in the command of %q: values would be quoted inside quotes", r.Signal, step)
-		}
-		if filled := Fill(step, nil); strings.Contains(filled, "{") {
-			t.Errorf("%s: %q keeps a brace", r.Signal, filled)
+	}
+	for _, c := range slices.Concat(templates[:1], r.commands()) {
+		if strings.ContainsAny(c, "`'\"<>|") {
+			t.Errorf("%s: %q has a quote or an operator of the shell: values would be quoted inside quotes", r.Signal, c)
 		}
 	}
+}
+
+// commands returns the templates of all commands of a row.
+func (r *SignalRow) commands() (all []string) {
+	for _, s := range r.Recovery {
+		all = append(all, s.Commands...)
+	}
+	return all
 }
 
 func checkProof(t *testing.T, r SignalRow) {

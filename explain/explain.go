@@ -17,13 +17,39 @@ type Entry struct {
 	Word     string   `json:"word"`
 	Number   int      `json:"number,omitempty"` // of a hop, in the order of the chain
 	Title    string   `json:"title"`
+	For      string   `json:"for,omitempty"` // failure to which Do and Steps are limited
 	Means    []string `json:"means,omitempty"`
 	Measured string   `json:"measured,omitempty"`
 	Causes   []string `json:"causes,omitempty"`
-	Do       []string `json:"do,omitempty"`     // in order; commands are between backticks
+	Do       []string `json:"do,omitempty"`     // in order: condition, text, and commands between backticks
+	Steps    []Step   `json:"steps,omitempty"`  // Do with its parts as separate fields
 	Verify   string   `json:"verify,omitempty"` // the command that verifies the repair
 	Example  *Example `json:"example,omitempty"`
 	See      []string `json:"see,omitempty"` // related words
+}
+
+// Step is a step of Do. Capitals in its commands stand for values that a report fills in.
+type Step struct {
+	When string `json:"when,omitempty"` // condition: "for disk_inodes: "; absent if the step always applies
+	diag.NextStep
+
+	step diag.Step
+}
+
+// Line is the step in one line. Every page without a report prints it like this.
+func (s *Step) Line() string { return s.When + s.Prose() }
+
+// ForFailure returns a signal's meaning for a blame with failure f: only the steps that apply, in order, without the
+// conditions that f decides.
+func (e Entry) ForFailure(f diag.Failure) Entry {
+	steps := e.Steps
+	e.For, e.Steps, e.Do, e.Example = string(f), nil, nil, nil // the example may have another failure
+	for _, s := range steps {
+		if step, ok := s.step.ForFailure(f); ok {
+			e.add(step.Condition(), step)
+		}
+	}
+	return e
 }
 
 // Example is an occurrence of a word in a recorded walk or drill.
@@ -50,7 +76,11 @@ type (
 	trustCause struct {
 		id, moved string
 		signal    diag.Signal
-		steps     []diag.Step
+		steps     []trustStep
+	}
+	trustStep struct {
+		where string // control_plane | profile | node
+		step  diag.Step
 	}
 )
 

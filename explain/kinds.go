@@ -17,7 +17,7 @@ func hops() (all []Entry) {
 	for i, h := range diag.Hops() {
 		e := Entry{
 			Kind: "hop", Word: string(h.ID), Number: i + 1, Title: h.Title, Means: []string{plain(h.About)},
-			Do:  []string{"walk it alone: `" + diag.Fill("{preflight} --only "+string(h.ID), nil) + "`"},
+			Do:  []string{"walk it alone: `" + command("{preflight} --only "+string(h.ID)) + "`"},
 			See: []string{string(h.Layer)},
 		}
 		if h.Tenants != "" {
@@ -37,7 +37,17 @@ func signals() (all []Entry) {
 	for _, s := range diag.Signals() {
 		e := Entry{
 			Kind: "signal", Word: string(s.Signal), Title: s.Title, Means: []string{"Owner: " + s.Owners.String() + "."},
-			Do: filled(s.Recovery), Verify: diag.Fill(s.Proof.Command(), nil),
+			Verify: command(s.Proof.Command()),
+		}
+		for _, o := range s.BySide {
+			e.Means = append(e.Means, "Owner if "+o.Side.Words()+": "+o.Owners.String()+".")
+		}
+		if s.Dashboard != "" {
+			e.Means = append(e.Means, "Dashboard: node agent "+s.Dashboard+".")
+		}
+		e.Means = append(e.Means, "Reason: "+string(s.Reason)+".")
+		for _, step := range s.Recovery {
+			e.add(step.Condition(), step)
 		}
 		var by []string
 		for _, h := range diag.Hops() {
@@ -56,12 +66,17 @@ func signals() (all []Entry) {
 	return all
 }
 
-// filled returns steps with <names> in place of a node's values.
-func filled(steps []diag.Step) (lines []string) {
-	for i := range steps {
-		lines = append(lines, diag.Fill(steps[i].Template(), nil))
-	}
-	return lines
+// command returns a command with the names of values in place of a node's.
+func command(template string) string {
+	line, _ := diag.FillCommand(template, diag.General)
+	return line
+}
+
+// add appends a step, whose condition is when.
+func (e *Entry) add(when string, step diag.Step) {
+	s := Step{When: when, step: step}
+	s.NextStep, _ = step.Filled(diag.General) // which lacks no value
+	e.Steps, e.Do = append(e.Steps, s), append(e.Do, s.Line())
 }
 
 func failures() (all []Entry) {
@@ -98,15 +113,10 @@ func wordsOf(kind string) []meaning {
 func reasons() (all []Entry) {
 	for _, r := range diag.Reasons() {
 		e := Entry{
-			Kind: "reason", Word: string(r.Code), Title: r.Title.Whole(),
-			Means: []string{"Owner: " + r.Owners.String() + ". User state: " + string(r.State) + "."},
-			See:   []string{string(r.State), string(r.Layer)},
-		}
-		if text := r.UserText.Whole(); text != "" {
-			e.Means = append(e.Means, "Users see: "+text+".")
+			Kind: "reason", Word: string(r.Code), Title: r.Title.Whole(), Means: reasonMeans(&r),
+			See: []string{string(r.State), string(r.Layer)},
 		}
 		if r.Severity != "" {
-			e.Means = append(e.Means, budget(r.Severity, r.Detect, r.Repair))
 			e.See = append(e.See, string(r.Severity))
 		}
 		if next := r.NextAction.Whole(); next != "" {
@@ -126,6 +136,31 @@ func reasons() (all []Entry) {
 		all = append(all, e)
 	}
 	return all
+}
+
+func reasonMeans(r *diag.Reason) []string {
+	means := []string{"Owner: " + r.Owners.String() + ". Layer: " + string(r.Layer) + ". User state: " + string(r.State) + "."}
+	add := func(lead, text string) {
+		if text != "" {
+			means = append(means, lead+text+".")
+		}
+	}
+	add("Users see: ", r.UserText.Whole())
+	add("Users see, if the node does not recover by itself: ", r.Unrecovered.Whole())
+	add("User interfaces: ", joined(r.UserActions))
+	if r.Severity != "" {
+		means = append(means, budget(r.Severity, r.Detect, r.Repair))
+	}
+	add("Hides: ", joined(r.Hides))
+	return means
+}
+
+func joined[T ~string](words []T) string {
+	all := make([]string, len(words))
+	for i, w := range words {
+		all[i] = string(w)
+	}
+	return strings.Join(all, ", ")
 }
 
 func budget(severity diag.Severity, detect, repair time.Duration) string {
@@ -152,13 +187,20 @@ func scenarios() (all []Entry) {
 
 func trustCauses() (all []Entry) {
 	for _, c := range causeRows {
-		all = append(all, Entry{
-			Kind: "trust cause", Word: c.id, Title: c.moved, Do: filled(c.steps), See: []string{string(c.signal)},
+		e := Entry{
+			Kind: "trust cause", Word: c.id, Title: c.moved, See: []string{string(c.signal)},
 			Measured: "by gpuaasctl diag trust, which compares what both sides show with what they trust",
-		})
+		}
+		for _, t := range c.steps {
+			e.add(t.when(), t.step)
+		}
+		all = append(all, e)
 	}
 	return all
 }
+
+// when is where a step of a repair is done.
+func (t *trustStep) when() string { return "at the " + strings.ReplaceAll(t.where, "_", " ") + ": " }
 
 func claims() (all []Entry) {
 	for _, c := range drill.ClaimRows() {

@@ -414,66 +414,66 @@ var failureCauses = [len(diag.Failures)]string{
 
 // causeRows are what can break trust, as package trust has it.
 var causeRows = [...]trustCause{
-	{"agent_endpoint", "the node's endpoint profile: it talks to another environment, or to the public edge", diag.SigEndpointProfileDrift, []diag.Step{
-		{Text: "compare the running agent's URLs with the profile's", Commands: []string{"{exec} grep _URL= {env_file}"}},
-		{Text: "re-enroll the node with an audited bundle, which rewrites endpoints and CA material together", Commands: []string{"gpuaasctl node reenroll {target} --reason \"trust repaired\" --apply --confirm {node_id}"}},
+	{"agent_endpoint", "the node's endpoint profile: it talks to another environment, or to the public edge", diag.SigEndpointProfileDrift, []trustStep{
+		{"node", diag.Step{Text: "compare the running agent's URLs with the profile's", Commands: []string{"{exec} grep _URL= {env_file}"}}},
+		{"node", diag.Step{Text: "re-enroll the node with an audited bundle, which rewrites endpoints and CA material together", Commands: []string{"gpuaasctl node reenroll {target} --reason \"trust repaired\" --apply --confirm {node_id}"}}},
 	}},
-	{"name_leads_elsewhere", "the node's name resolution: the same name leads to another listener there", diag.SigAPIUnreachable, []diag.Step{
-		{Text: "make sure that the profile's addresses are the active ones", Commands: []string{"gpuaasctl profile show {profile} --origin"}},
-		{Text: "see which names the node has, and where they come from", Commands: []string{"gpuaasctl node endpoints plan {target}"}},
-		{Text: "repair the DNS zone, or put the private names in place", Commands: []string{"gpuaasctl node endpoints apply {target}"}},
+	{"name_leads_elsewhere", "the node's name resolution: the same name leads to another listener there", diag.SigAPIUnreachable, []trustStep{
+		{"profile", diag.Step{Text: "make sure that the profile's addresses are the active ones", Commands: []string{"gpuaasctl profile show {profile} --origin"}}},
+		{"node", diag.Step{Text: "see which names the node has, and where they come from", Commands: []string{"gpuaasctl node endpoints plan {target}"}}},
+		{"node", diag.Step{Text: "repair the DNS zone, or put the private names in place", Commands: []string{"gpuaasctl node endpoints apply {target}"}}},
 	}},
-	{"node_api_certificate", "the node API's certificate: it was changed to an issuer that no client has, or expired", diag.SigAPITLSFailed, []diag.Step{
-		{Text: "see what the listener shows: {1}; if it is not the intended one, restore it and reload the ingress", Commands: []string{"openssl s_client -connect {api_addr} -servername {api_host} -showcerts </dev/null"}},
-		{Text: "if it is intended, add its issuer to the bundle that the platform hands out before the old one goes (overlap old and new)"},
-		{Text: "put the new issuer into the profile's trust.node_ca, and the new leaf into trust.node_api_server_fingerprint; then {1}", Commands: []string{"gpuaasctl diag trust {target}"}},
-		{Text: "only then give nodes the new bundle", Commands: []string{"gpuaasctl node reenroll {target} --reason \"trust repaired\" --apply --confirm {node_id}"}},
+	{"node_api_certificate", "the node API's certificate: it was changed to an issuer that no client has, or expired", diag.SigAPITLSFailed, []trustStep{
+		{"control_plane", diag.Step{Text: "see what the listener shows[: {1}]; if it is not the intended one, restore it and reload the ingress", Commands: []string{"{exec} openssl s_client -connect {api_addr} -servername {api_host} -showcerts"}}},
+		{"control_plane", diag.Step{Text: "if it is intended, add its issuer to the bundle that the platform hands out before the old one goes (overlap old and new)"}},
+		{"profile", diag.Step{Text: "put the new issuer into the profile's trust.node_ca, and the new leaf into trust.node_api_server_fingerprint; then compare again[: {1}]", Commands: []string{"gpuaasctl diag trust {target}"}}},
+		{"node", diag.Step{Text: "only then give nodes the new bundle", Commands: []string{"gpuaasctl node reenroll {target} --reason \"trust repaired\" --apply --confirm {node_id}"}}},
 	}},
-	{"node_api_certificate_renewed", "the node API's certificate was renewed by the same issuer; only the profile's pin is old", diag.SigAPITLSFailed, []diag.Step{
-		{Text: "confirm the renewal with the owner of the edge, then set trust.node_api_server_fingerprint to the leaf's sha256", Commands: []string{"gpuaasctl diag trust {target} -o json"}},
+	{"node_api_certificate_renewed", "the node API's certificate was renewed by the same issuer; only the profile's pin is old", diag.SigAPITLSFailed, []trustStep{
+		{"profile", diag.Step{Text: "confirm the renewal with the owner of the edge, then set trust.node_api_server_fingerprint to the leaf's sha256", Commands: []string{"gpuaasctl diag trust {target} -o json"}}},
 	}},
-	{"profile_bundle", "the profile's trust.node_ca is old: the pinned leaf does not verify by it", diag.SigAPITLSFailed, []diag.Step{
-		{Text: "replace the file that trust.node_ca names by the active bundle, then {1}", Commands: []string{"gpuaasctl diag trust {target}"}},
+	{"profile_bundle", "the profile's trust.node_ca is old: the pinned leaf does not verify by it", diag.SigAPITLSFailed, []trustStep{
+		{"profile", diag.Step{Text: "replace the file that trust.node_ca names by the active bundle, then compare again[: {1}]", Commands: []string{"gpuaasctl diag trust {target}"}}},
 	}},
-	{"node_bundle", "the node's bundle: it is stale, missing or broken", diag.SigAPITLSFailed, []diag.Step{
-		{Text: "first check whether every node is affected: then the listener's certificate is at fault, not this bundle"},
-		{Text: "see the chain against the node's bundle", Commands: []string{"{exec} openssl s_client -connect {api_addr} -servername {api_host} -CAfile {ca_bundle} -verify_return_error -brief"}},
-		{Text: "rewrite bundle, endpoints and token together", Commands: []string{"gpuaasctl node reenroll {target} --reason \"trust repaired\" --apply --confirm {node_id}"}},
+	{"node_bundle", "the node's bundle: it is stale, missing or broken", diag.SigAPITLSFailed, []trustStep{
+		{"control_plane", diag.Step{Text: "first check whether every node is affected: then the listener's certificate is at fault, not this bundle"}},
+		{"node", diag.Step{Text: "see the chain against the node's bundle", Commands: []string{"{exec} openssl s_client -connect {api_addr} -servername {api_host} -CAfile {ca_bundle} -verify_return_error -brief"}}},
+		{"node", diag.Step{Text: "rewrite bundle, endpoints and token together", Commands: []string{"gpuaasctl node reenroll {target} --reason \"trust repaired\" --apply --confirm {node_id}"}}},
 	}},
-	{"recovery_bundle", "the node's recovery bundle: a node that lost its trust could not enroll by itself", diag.SigAPITLSFailed, []diag.Step{
-		{Text: "re-enroll the node with an audited bundle, which includes the recovery trust", Commands: []string{"gpuaasctl node reenroll {target} --reason \"trust repaired\" --apply --confirm {node_id}"}},
+	{"recovery_bundle", "the node's recovery bundle: a node that lost its trust could not enroll by itself", diag.SigAPITLSFailed, []trustStep{
+		{"node", diag.Step{Text: "re-enroll the node with an audited bundle, which includes the recovery trust", Commands: []string{"gpuaasctl node reenroll {target} --reason \"trust repaired\" --apply --confirm {node_id}"}}},
 	}},
-	{"node_certificate", "the node's certificate: its dates, its key, its binding, or it is of an earlier signing CA", diag.SigAuthFailed, []diag.Step{
-		{Text: "read it: {1}; when the dates look wrong, compare the clocks first", Commands: []string{"{exec} openssl x509 -in {cert} -noout -dates -subject -issuer -serial"}},
-		{Text: "re-enroll the node", Commands: []string{"gpuaasctl node reenroll {target} --reason \"trust repaired\" --apply --confirm {node_id}"}},
+	{"node_certificate", "the node's certificate: its dates, its key, its binding, or it is of an earlier signing CA", diag.SigAuthFailed, []trustStep{
+		{"node", diag.Step{Text: "read it[: {1}]; when the dates look wrong, compare the clocks first", Commands: []string{"{exec} openssl x509 -in {cert} -noout -dates -subject -issuer -serial"}}},
+		{"node", diag.Step{Text: "re-enroll the node", Commands: []string{"gpuaasctl node reenroll {target} --reason \"trust repaired\" --apply --confirm {node_id}"}}},
 	}},
-	{"signing_ca", "the signing CA: the platform signs with a different one than before (restarted without its persisted CA?)", diag.SigIngressCADrift, []diag.Step{
-		{Text: "restore the persisted signing CA, certificate and key together, and restart the API; nodes then continue with the certificates that they have"},
-		{Text: "if the new CA is intended: render one CA into the API's signing config, the bootstrap bundle and the ingress's trust secret, then restart or reload both; a reload that keeps an old file repairs nothing, old and new side by side until every node has a new certificate"},
-		{Text: "check again before changing any node", Commands: []string{"gpuaasctl diag trust {target}"}},
-		{Text: "if the new CA is intended, set trust.signing_ca_fingerprint and trust.ingress_ca_fingerprint to it"},
-		{Text: "leave the nodes alone until the control plane matches; then re-enroll only those that are still refused", Commands: []string{"gpuaasctl node reenroll {target} --reason \"trust repaired\" --apply --confirm {node_id}"}},
+	{"signing_ca", "the signing CA: the platform signs with a different one than before (restarted without its persisted CA?)", diag.SigIngressCADrift, []trustStep{
+		{"control_plane", diag.Step{Text: "restore the persisted signing CA, certificate and key together, and restart the API; nodes then continue with the certificates that they have"}},
+		{"control_plane", diag.Step{Text: "if the new CA is intended: render one CA into the API's signing config, the bootstrap bundle and the ingress's trust secret, then restart or reload both; a reload that keeps an old file repairs nothing, old and new side by side until every node has a new certificate"}},
+		{"control_plane", diag.Step{Text: "check again before changing any node", Commands: []string{"gpuaasctl diag trust {target}"}}},
+		{"profile", diag.Step{Text: "if the new CA is intended, set trust.signing_ca_fingerprint and trust.ingress_ca_fingerprint to it"}},
+		{"node", diag.Step{Text: "leave the nodes alone until the control plane matches; then re-enroll only those that are still refused", Commands: []string{"gpuaasctl node reenroll {target} --reason \"trust repaired\" --apply --confirm {node_id}"}}},
 	}},
-	{"ingress_ca", "the ingress CA: the ingress accepts certificates of a different CA than the one that signs", diag.SigIngressCADrift, []diag.Step{
-		{Text: "render one CA into the API's signing config, the bootstrap bundle and the ingress's trust secret, then restart or reload both; a reload that keeps an old file repairs nothing"},
-		{Text: "check again before changing any node", Commands: []string{"gpuaasctl diag trust {target}"}},
-		{Text: "leave the nodes alone until the control plane matches; then re-enroll only those that are still refused", Commands: []string{"gpuaasctl node reenroll {target} --reason \"trust repaired\" --apply --confirm {node_id}"}},
+	{"ingress_ca", "the ingress CA: the ingress accepts certificates of a different CA than the one that signs", diag.SigIngressCADrift, []trustStep{
+		{"control_plane", diag.Step{Text: "render one CA into the API's signing config, the bootstrap bundle and the ingress's trust secret, then restart or reload both; a reload that keeps an old file repairs nothing"}},
+		{"control_plane", diag.Step{Text: "check again before changing any node", Commands: []string{"gpuaasctl diag trust {target}"}}},
+		{"node", diag.Step{Text: "leave the nodes alone until the control plane matches; then re-enroll only those that are still refused", Commands: []string{"gpuaasctl node reenroll {target} --reason \"trust repaired\" --apply --confirm {node_id}"}}},
 	}},
-	{"control_plane_cas", "signing CA and ingress CA differ, and which of them moved is not known", diag.SigIngressCADrift, []diag.Step{
-		{Text: "find out which of the two was changed last; render one CA into the API's signing config, the bootstrap bundle and the ingress's trust secret, then restart or reload both; a reload that keeps an old file repairs nothing"},
-		{Text: "check again before changing any node", Commands: []string{"gpuaasctl diag trust {target}"}},
-		{Text: "pin both, so that the next time one can be named: trust.signing_ca_fingerprint, trust.ingress_ca_fingerprint"},
-		{Text: "leave the nodes alone until the control plane matches; then re-enroll only those that are still refused", Commands: []string{"gpuaasctl node reenroll {target} --reason \"trust repaired\" --apply --confirm {node_id}"}},
+	{"control_plane_cas", "signing CA and ingress CA differ, and which of them moved is not known", diag.SigIngressCADrift, []trustStep{
+		{"control_plane", diag.Step{Text: "find out which of the two was changed last; render one CA into the API's signing config, the bootstrap bundle and the ingress's trust secret, then restart or reload both; a reload that keeps an old file repairs nothing"}},
+		{"control_plane", diag.Step{Text: "check again before changing any node", Commands: []string{"gpuaasctl diag trust {target}"}}},
+		{"profile", diag.Step{Text: "pin both, so that the next time one can be named: trust.signing_ca_fingerprint, trust.ingress_ca_fingerprint"}},
+		{"node", diag.Step{Text: "leave the nodes alone until the control plane matches; then re-enroll only those that are still refused", Commands: []string{"gpuaasctl node reenroll {target} --reason \"trust repaired\" --apply --confirm {node_id}"}}},
 	}},
-	{"node_identity_denied", "the platform's decision on this node: certificates match, but its identity is refused", diag.SigAuthFailed, []diag.Step{
-		{Text: "read why the platform denies it, and settle that first", Commands: []string{"gpuaasctl node status {target}"}},
-		{Text: "re-enroll only an identity that is accepted again; a revoked, fenced or cloned one is for security to decide"},
+	{"node_identity_denied", "the platform's decision on this node: certificates match, but its identity is refused", diag.SigAuthFailed, []trustStep{
+		{"control_plane", diag.Step{Text: "read why the platform denies it, and settle that first", Commands: []string{"gpuaasctl node status {target}"}}},
+		{"node", diag.Step{Text: "re-enroll only an identity that is accepted again; a revoked, fenced or cloned one is for security to decide"}},
 	}},
-	{"terminal_ca", "the terminal listener: its certificate or its list of CAs differs from the node API's", diag.SigNodeStreamMTLS, []diag.Step{
-		{Text: "render the signing CA and the listener's certificate into the terminal gateway as into the node API's ingress, and restart it"},
+	{"terminal_ca", "the terminal listener: its certificate or its list of CAs differs from the node API's", diag.SigNodeStreamMTLS, []trustStep{
+		{"control_plane", diag.Step{Text: "render the signing CA and the listener's certificate into the terminal gateway as into the node API's ingress, and restart it"}},
 	}},
-	{"profile_pins", "only the pins differ: all sides agree with each other, not with the profile", diag.SigIngressCADrift, []diag.Step{
-		{Text: "find out whether the change was intended; if it was, set trust.signing_ca_fingerprint and trust.ingress_ca_fingerprint to what is active; if not, this is an incident: nothing on the nodes is to be changed"},
+	{"profile_pins", "only the pins differ: all sides agree with each other, not with the profile", diag.SigIngressCADrift, []trustStep{
+		{"profile", diag.Step{Text: "find out whether the change was intended; if it was, set trust.signing_ca_fingerprint and trust.ingress_ca_fingerprint to what is active; if not, this is an incident: nothing on the nodes is to be changed"}},
 	}},
 }
 

@@ -259,6 +259,6 @@ func fillFromTables(v *diag.Verdict, r root, s diag.Situation, c *Case) {
 	for _, step := range steps {
 		v.Advise(step, values)
 	}
-	v.RepairProof = diag.Fill(row.Proof.Command(), values)
+	v.RepairProof, _ = diag.FillCommand(row.Proof.Command(), values)
 	v.Runbook = row.Runbook(c.expected("runbook_base"))
 }

@@ -38,14 +38,14 @@ func TestPlaceholdersAreTheProfiles(t *testing.T) {
 		Unit: "agent.service", EnvFile: "/srv/env", Dir: "/srv/agent/", Binary: "/srv/bin/agent", Record: "/srv/record",
 	}}
 	vars := placeholders(NewCase(NewSubject(p, "node-1", "", "", ""), diag.Plan{}, diag.EndedCompleted, nil))
-	got := diag.Fill("`ls {unit} {env_file} {ca_bundle} {cert} {key} {binary} {diag_dir}`", vars)
-	want := "`ls agent.service /srv/env /srv/agent/ca-bundle.crt /srv/agent/cert.pem /srv/agent/key.pem /srv/bin/agent " +
-		"/srv/record`"
+	got, _ := diag.FillCommand("ls {unit} {env_file} {ca_bundle} {cert} {key} {binary} {diag_dir}", vars)
+	want := "ls agent.service /srv/env /srv/agent/ca-bundle.crt /srv/agent/cert.pem /srv/agent/key.pem /srv/bin/agent " +
+		"/srv/record"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	for name := range placeholderRows {
-		if diag.Fill("{"+name+"}", vars) == "{"+name+"}" {
+		if got, _ := diag.Fill("{"+name+"}", vars); got == "{"+name+"}" {
 			t.Errorf("no template can name %s", name)
 		}
 	}

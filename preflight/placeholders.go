@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"cmp"
+	"net"
 	"strconv"
 	"strings"
 
@@ -19,9 +20,23 @@ func ofFact(f *diag.Fact, values diag.Values) diag.Values {
 			}
 		case name == "binary" && f.Binary != nil && f.Binary.Path != "": // the program that the unit starts
 			return f.Binary.Path
+		case name == "address":
+			return deniedAddress(f)
 		}
 		return values(name)
 	}
+}
+
+// deniedAddress returns the address that a probe tried to reach; "" if it came to none.
+func deniedAddress(f *diag.Fact) string {
+	switch {
+	case f.TCP != nil:
+		return remoteIP(f)
+	case f.DNS != nil:
+		host, _, _ := net.SplitHostPort(f.DNS.Server)
+		return host
+	}
+	return ""
 }
 
 // placeholders returns this node's values for the tables' templates; each is computed once.
@@ -64,7 +79,6 @@ var placeholderRows = map[string]func(c *Case) string{
 	"terminal_base":  profiled("terminal_base"),
 	"os_user":        osUser,
 	"app_unit":       appUnit,
-	"app_url":        func(c *Case) string { return allocationField(c, "allocation.app_product_url") },
 	"session_id":     func(c *Case) string { return c.Field(diag.HopTerminalTokenMint, stepMint, "token.session_id") },
 	"correlation_id": func(c *Case) string { return cmp.Or(c.Subject.CorrelationID, c.correlationID) },
 	"agent_pid":      agentPID,

@@ -177,7 +177,11 @@ func (s *inputs) repair(causes []Cause) []Repair {
 	vars, reenrolled := s.placeholders(), -1
 	for _, c := range causes {
 		for _, r := range causeRow(c).repair {
-			step := Repair{r.where, diag.Fill(r.Template(), vars)}
+			next, ok := r.Filled(vars)
+			if !ok {
+				continue
+			}
+			step := Repair{r.where, next.Prose()}
 			same := slices.Index(steps, step)
 			if same < 0 && r.reenrolls {
 				same = reenrolled

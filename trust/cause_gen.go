@@ -61,7 +61,7 @@ var causeRows = [...]causeInfo{
 		repair: []repairStep{
 			{
 				where: atControlPlane,
-				Step:  diag.Step{Text: "see what the listener shows: {1}; if it is not the intended one, restore it and reload the ingress", Commands: []string{"openssl s_client -connect {api_addr} -servername {api_host} -showcerts </dev/null"}},
+				Step:  diag.Step{Text: "see what the listener shows[: {1}]; if it is not the intended one, restore it and reload the ingress", Commands: []string{"{exec} openssl s_client -connect {api_addr} -servername {api_host} -showcerts"}},
 			},
 			{
 				where: atControlPlane,
@@ -69,7 +69,7 @@ var causeRows = [...]causeInfo{
 			},
 			{
 				where: atProfile,
-				Step:  diag.Step{Text: "put the new issuer into the profile's trust.node_ca, and the new leaf into trust.node_api_server_fingerprint; then {1}", Commands: []string{"gpuaasctl diag trust {target}"}},
+				Step:  diag.Step{Text: "put the new issuer into the profile's trust.node_ca, and the new leaf into trust.node_api_server_fingerprint; then compare again[: {1}]", Commands: []string{"gpuaasctl diag trust {target}"}},
 			},
 			{
 				where: atNode, reenrolls: true,
@@ -93,7 +93,7 @@ var causeRows = [...]causeInfo{
 		repair: []repairStep{
 			{
 				where: atProfile,
-				Step:  diag.Step{Text: "replace the file that trust.node_ca names by the active bundle, then {1}", Commands: []string{"gpuaasctl diag trust {target}"}},
+				Step:  diag.Step{Text: "replace the file that trust.node_ca names by the active bundle, then compare again[: {1}]", Commands: []string{"gpuaasctl diag trust {target}"}},
 			},
 		},
 	},
@@ -131,7 +131,7 @@ var causeRows = [...]causeInfo{
 		repair: []repairStep{
 			{
 				where: atNode,
-				Step:  diag.Step{Text: "read it: {1}; when the dates look wrong, compare the clocks first", Commands: []string{"{exec} openssl x509 -in {cert} -noout -dates -subject -issuer -serial"}},
+				Step:  diag.Step{Text: "read it[: {1}]; when the dates look wrong, compare the clocks first", Commands: []string{"{exec} openssl x509 -in {cert} -noout -dates -subject -issuer -serial"}},
 			},
 			{
 				where: atNode, reenrolls: true,

@@ -280,8 +280,11 @@ func TestCauses(t *testing.T) {
 			t.Errorf("cause %q repairs a node before the control plane", row.cause)
 		}
 		for _, r := range row.repair {
-			if filled := diag.Fill(r.Template(), known); strings.ContainsAny(filled, "{}") || strings.Count(filled, "`")%2 != 0 {
-				t.Errorf("cause %q: %s", row.cause, filled)
+			for _, values := range []diag.Values{known, diag.General, nil} {
+				next, ok := r.Filled(values)
+				if filled := next.Prose(); !ok || strings.ContainsAny(filled, "{}<>[]|") || strings.Count(filled, "`")%2 != 0 {
+					t.Errorf("cause %q: %s", row.cause, filled)
+				}
 			}
 		}
 	}
@@ -317,8 +320,8 @@ func TestReenrolledOnce(t *testing.T) {
 			waits := false
 			for _, r := range append(slices.Clone(row.repair), other.repair...) {
 				waits = waits || r.waits
-				if filled := diag.Fill(r.Template(), s.placeholders()); !strings.Contains(filled, "node reenroll") &&
-					!slices.Contains(others, filled) {
+				next, _ := r.Filled(s.placeholders())
+				if filled := next.Prose(); !strings.Contains(filled, "node reenroll") && !slices.Contains(others, filled) {
 					t.Errorf("%s and %s: lost %s", row.cause, other.cause, filled)
 				}
 			}

@@ -225,9 +225,10 @@ func blame(r *diag.Report, id diag.HopID, c diag.Confidence, symptoms ...diag.Ho
 	v.Layer, v.Reason, v.UserState, v.Severity, v.Runbook = h.Layer, reason.Code, reason.State, string(reason.Severity),
 		row.Runbook("")
 	for _, s := range row.Steps(diag.Situation{}) {
-		v.Recovery = append(v.Recovery, diag.Fill(s.Template(), values))
+		next, _ := s.Filled(values)
+		v.Recovery = append(v.Recovery, next.Prose())
 	}
-	v.RepairProof = diag.Fill(row.Proof.Command(), values)
+	v.RepairProof, _ = diag.FillCommand(row.Proof.Command(), values)
 	for i := range r.Hops {
 		if r.Hops[i].Status == diag.StatusFail {
 			v.FirstFailedHop = r.Hops[i].ID

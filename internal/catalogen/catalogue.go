@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"path"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -106,4 +108,21 @@ func (c *catalogue) owners(root string, found *[]error) {
 // NeedAllocation reports whether any of the hops is about an allocation.
 func (c *catalogue) NeedAllocation(ids []string) bool {
 	return slices.ContainsFunc(c.Hops, func(h hop) bool { return h.Allocation && slices.Contains(ids, h.ID) })
+}
+
+// Expanded returns the failures of a list of their ids, or of what the ids begin with: dns is each dns_ id.
+func (c *catalogue) Expanded(list []string) ([]string, error) {
+	var ids []string
+	for _, of := range list {
+		n := len(ids)
+		for _, f := range c.Failures {
+			if f.ID == of || strings.HasPrefix(f.ID, of+"_") {
+				ids = append(ids, f.ID)
+			}
+		}
+		if len(ids) == n {
+			return nil, fmt.Errorf("%s/signals.yaml: failures: no failure is or begins with %q", folder, of)
+		}
+	}
+	return ids, nil
 }

@@ -89,6 +89,7 @@ type signal struct {
 	BySide []sideOwner `yaml:"owners_by_side,omitempty"`
 	Reason string      `yaml:"reason" of:"ReasonCode"`
 	Status string      `yaml:"agent_status,omitempty" of:"Agent..."`
+	Fails  []string    `yaml:"failures,omitempty"` // ids of failures, or what they begin with
 	Steps  []step      `yaml:"steps"`
 	Proof  []string    `yaml:"proof" of:"HopID"`
 }

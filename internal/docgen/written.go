@@ -24,9 +24,8 @@ func written(name string, data any) string {
 	t := template.Must(template.New("").Funcs(template.FuncMap{
 		"inc": func(i int) int { return i + 1 }, "upper": upper, "codes": codes, "escaped": page.Escaped,
 		"code": func(v any) string { return page.CodeSpan(reflect.ValueOf(v).String()) },
-		"fill": func(text string) string { return diag.Fill(text, nil) },
-		"step": func(text string) string { return page.StepMarkdown(diag.Fill(text, nil)) },
-		"span": diag.Span, "repair": repair, "onlyIf": onlyIf, "row": meaning, "from": from, "asks": asks,
+		"step": page.StepMarkdown, "line": meansLine,
+		"span": diag.Span, "repair": repair, "row": meaning, "from": from, "asks": asks,
 		"kinds": kinds, "fields": fields,
 		"params": func(k chaos.Kind) reflect.Type { return reflect.TypeOf(k.Params()).Elem() },
 	}).Parse(pageText))

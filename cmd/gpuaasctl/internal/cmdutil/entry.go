@@ -43,6 +43,7 @@ func EntryPage(e *explain.Entry) []page.Block {
 			fields = append(fields, page.Field{Label: label, Text: text})
 		}
 	}
+	add("for", e.For)
 	add("means", e.Means...)
 	add("measured", e.Measured)
 	add("causes", e.Causes...)

@@ -25,8 +25,8 @@ type Document struct {
 	Kinds     []explain.Kind  `json:"kinds,omitempty"`
 }
 
-// explainOptions choose the kind of word.
-type explainOptions struct{ kind, output string }
+// explainOptions choose the kind of word, and the failure of a signal.
+type explainOptions struct{ kind, failure, output string }
 
 // New is the command.
 func New(a *cmdutil.App) *cobra.Command {
@@ -38,9 +38,13 @@ func New(a *cmdutil.App) *cobra.Command {
 contains it. WORD is an id as in reports; a hop also by its number, an exit code as 3, a field also as
 verdict.blame.hop. Without WORD it lists the kinds of words. It works offline.
 
-Exit codes: 0 explained, 2 no such word.`,
+A step that is not for every blame begins with its condition. --for FAILURE keeps a signal's steps for that failure.
+Words in CAPITALS in a command stand for values that a report fills in.
+
+Exit codes: 0 explained, 2 no such word or failure.`,
 		Example: `  gpuaasctl explain node_agent_auth_failed
   gpuaasctl explain 6
+  gpuaasctl explain disk_full --for disk_inodes
   gpuaasctl explain --kind field status
   gpuaasctl explain tcp_timeout -o markdown`,
 		Args: cmdutil.Args(0, 1),
@@ -53,7 +57,9 @@ Exit codes: 0 explained, 2 no such word.`,
 		RunE: cmdutil.Run(a, o, run),
 	}
 	cmd.Flags().StringVar(&o.kind, "kind", "", "only as a word of this `KIND`; without WORD, list its words")
+	cmd.Flags().StringVar(&o.failure, "for", "", "only the steps of the signal WORD that apply to this `FAILURE`")
 	cmdutil.CompleteFunc(cmd, "kind", func() []string { return names(explain.Kinds()) })
+	completeFailure(cmd)
 	cmdutil.FormatFlag(cmd, &o.output, formatText, formatText, cmdutil.FormatJSON, cmdutil.FormatMarkdown)
 	return cmd
 }
@@ -65,6 +71,14 @@ func run(a *cmdutil.App, cmd *cobra.Command, o *explainOptions, args []string) e
 			cmdutil.OneOf(names(kinds)))
 	}
 	doc := Document{Head: diag.NewHead("Explanation")}
+	if o.failure != "" {
+		e, err := ofFailure(cmd, o, args)
+		if err != nil {
+			return err
+		}
+		doc.Entries = []explain.Entry{e}
+		return a.ShowPage(&doc, o.output, cmdutil.EntryPage(&e)...)
+	}
 	if len(args) == 0 {
 		doc.Kinds = kinds
 		if kind != "" {
