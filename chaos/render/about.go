@@ -36,12 +36,16 @@ func Commands(r *drill.Report, d *drill.Drill, from string) []string {
 	}
 	if d.Open() {
 		about("status")
-		about("revert", d.Run)
+		if d.Run != "" {
+			about("revert", d.Run)
+		}
 	}
 	if d.Verdict.Word == drill.Residue {
 		about("residue")
 	}
-	all = append(all, diag.Command("gpuaasctl", "chaos", "report", cmp.Or(from, d.Run), "-o", "full"))
+	if run := cmp.Or(from, d.Run); run != "" {
+		all = append(all, diag.Command("gpuaasctl", "chaos", "report", run, "-o", "full"))
+	}
 	if o := d.Observed; o != nil && o.Blame != nil && o.Blame.Signal != "" {
 		all = append(all, diag.Command("gpuaasctl", "explain", string(o.Blame.Signal)))
 	}

@@ -43,10 +43,14 @@ func answer(r *drill.Report, d *drill.Drill, from string, short bool) []page.Blo
 	if text, command := remedy(r, d); text != "" {
 		next = append(next, page.Field{Text: text, Command: command})
 	}
-	next = append(next, page.Field{Text: "see every claim, step and walk:",
-		Command: diag.Command("gpuaasctl", "chaos", "report", cmp.Or(from, d.Run), "-o", "full")})
-	next[0].Label = "next"
-	s.Add(next)
+	if run := cmp.Or(from, d.Run); run != "" {
+		next = append(next, page.Field{Text: "see every claim, step and walk:",
+			Command: diag.Command("gpuaasctl", "chaos", "report", run, "-o", "full")})
+	}
+	if len(next) > 0 {
+		next[0].Label = "next"
+		s.Add(next)
+	}
 	parts := []string{loud(d.Verdict.Word), d.Scenario}
 	if o := d.Observed; o != nil && o.Blame != nil {
 		parts = append(parts, fmt.Sprintf("%d %s", o.Number(o.Blame.Hop), o.Blame.Hop))
