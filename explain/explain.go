@@ -126,7 +126,10 @@ func Kinds() []Kind {
 // as output has them: a hop also by its number, an exit code as "3", a field also as verdict.blame.hop, an anchor of
 // the runbook page as reason-disk_full.
 func Lookup(kind, word string) []Entry {
-	word = strings.ReplaceAll(strings.TrimSpace(word), "-", "_")
+	word = joinedUp(strings.TrimSpace(word))
+	if code, ok := strings.CutPrefix(word, "HTTP_"); ok {
+		word = code
+	}
 	if rest, ok := strings.CutPrefix(word, "reason_"); ok {
 		word, kind = rest, "reason"
 	}
@@ -134,7 +137,7 @@ func Lookup(kind, word string) []Entry {
 	word = codeWord(kind, word)
 	var found []Entry
 	for _, e := range All() {
-		is := strings.EqualFold(e.Word, word) || (e.Number > 0 && strconv.Itoa(e.Number) == word) ||
+		is := strings.EqualFold(joinedUp(e.Word), word) || (e.Number > 0 && strconv.Itoa(e.Number) == word) ||
 			(e.Kind == "field" && e.Word == last)
 		if is && (kind == "" || strings.EqualFold(e.Kind, kind)) {
 			found = append(found, e)
@@ -142,6 +145,9 @@ func Lookup(kind, word string) []Entry {
 	}
 	return found
 }
+
+// joinedUp returns a word with underscores in place of spaces and dashes.
+func joinedUp(word string) string { return strings.NewReplacer("-", "_", " ", "_").Replace(word) }
 
 // All lists every meaning of every word.
 func All() []Entry {

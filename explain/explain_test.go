@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -231,4 +232,38 @@ func TestSeeLeadsSomewhere(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestWordsOfABlameAreExplained: the owners of every row, and each errno and HTTP status of a recorded blame, have a
+// meaning, as a report spells them.
+func TestWordsOfABlameAreExplained(t *testing.T) {
+	for _, r := range diag.Signals() {
+		for _, owners := range append(sideOwners(r.BySide), r.Owners) {
+			for _, o := range owners {
+				if len(explain.Lookup("owner", o)) != 1 {
+					t.Errorf("the owner %q of %s is not explained", o, r.Signal)
+				}
+			}
+		}
+	}
+	verdicts, err := os.ReadFile("../golden/verdicts.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := regexp.MustCompile(`\((E[A-Z]{3,}|HTTP [0-9]{3})\b`).FindAllStringSubmatch(string(verdicts), -1)
+	for _, c := range codes {
+		if len(explain.Lookup("", c[1])) == 0 {
+			t.Errorf("%s is in a blame, and is not explained", c[1])
+		}
+	}
+	if len(codes) < 50 {
+		t.Errorf("only %d codes", len(codes))
+	}
+}
+
+func sideOwners(all []diag.SideOwners) (owners []diag.Owners) {
+	for _, o := range all {
+		owners = append(owners, o.Owners)
+	}
+	return owners
 }

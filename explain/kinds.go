@@ -139,7 +139,8 @@ func reasons() (all []Entry) {
 }
 
 func reasonMeans(r *diag.Reason) []string {
-	means := []string{"Owner: " + r.Owners.String() + ". Layer: " + string(r.Layer) + ". User state: " + string(r.State) + "."}
+	means := []string{"Owner: " + r.Owners.String() + ". Layer: " + string(r.Layer) + ".",
+		"User state: " + string(r.State) + "."}
 	add := func(lead, text string) {
 		if text != "" {
 			means = append(means, lead+text+".")

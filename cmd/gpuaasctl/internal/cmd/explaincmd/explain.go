@@ -52,7 +52,8 @@ Exit codes: 0 explained, 2 no such word or failure.`,
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return words(o.kind), cobra.ShellCompDirectiveNoFileComp
+			spaced := func(w string) bool { return strings.Contains(w, " ") } // shells split it
+			return slices.DeleteFunc(words(o.kind), spaced), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: cmdutil.Run(a, o, run),
 	}
