@@ -223,8 +223,8 @@ type NextStep struct {
 	FurtherCommands []string `json:"further_commands,omitempty"`
 }
 
-// Filled returns the step with the values of vars. A step has all its commands or, if one of them lacks a value, none. It
-// returns false if even the text cannot be shown.
+// Filled returns the step with the values of vars. A step has all its commands or, if one of them lacks a value, none.
+// It returns false if even the text cannot be shown.
 func (step *Step) Filled(vars Values) (NextStep, bool) {
 	commands := make([]string, 0, len(step.Commands))
 	for _, c := range step.Commands {

@@ -103,8 +103,8 @@ var aspectWords = map[Aspect]string{
 	AboutXID:         "an XID",
 }
 
-// ForFailure returns the step as it applies to a blame with failure f, without the conditions that f decides. It returns
-// false if the step is not for f, or is about what a probe that failed so has excluded.
+// ForFailure returns the step as it applies to a blame with failure f, without the conditions that f decides. It
+// returns false if the step is not for f, or is about what a probe that failed so has excluded.
 func (step Step) ForFailure(f Failure) (Step, bool) {
 	is := func(w string) bool { return slices.Contains(Failures[:], Failure(w)) }
 	open := slices.DeleteFunc(slices.Clone(step.Only), is)

@@ -252,7 +252,7 @@ func TestForFailure(t *testing.T) {
 					slices.ContainsFunc(words, func(w string) bool { return slices.Contains(Failures[:], Failure(w)) })) {
 					t.Errorf("%s --for %s: %q still has the condition %q", r.Signal, f, got.Text, got.Condition())
 				}
-				if ok && slices.Contains(step.Except, string(f)) || ok && step.On != "" && step.On != f {
+				if ok && (slices.Contains(step.Except, string(f)) || (step.On != "" && step.On != f)) {
 					t.Errorf("%s --for %s has %q", r.Signal, f, step.Text)
 				}
 			}

@@ -56,7 +56,7 @@ func TestReaderIsStrict(t *testing.T) {
 			"want a list with something in it"},
 		"backticks": {"signals.yaml", "    - text: fix the look-up", "    - text: run `x`, fix the look-up",
 			"a command in backticks"},
-		"place": {"signals.yaml", "agent runs: {1}; builds", "agent runs: {3}; builds", "places for other commands"},
+		"place": {"signals.yaml", "agent runs[: {1}]; builds", "agent runs[: {3}]; builds", "places for other commands"},
 		"two forms": {"signals.yaml", "      commands:\n", "      command: x\n      commands:\n",
 			"command and commands are both given"},
 		"false": {"signals.yaml", "guess: true", "guess: false", "want true, or nothing at all"},

@@ -14,16 +14,17 @@ import (
 var (
 	link   = regexp.MustCompile(`\[` + "`" + `?([^]` + "`" + `]*)` + "`" + `?\]\(#[^)]*\)`)
 	number = regexp.MustCompile(`^(\d+\.|-) `)
-	sorted = strings.NewReplacer("\\", "", "`", "", "&lt;", "<", "&gt;", ">", "&amp;", "&", "$ ", "", ",", "", ":", "", ";", "")
+	marks  = strings.NewReplacer("\\", "", "`", "", "&lt;", "<", "&gt;", ">", "&amp;", "&", "$ ", "", ",", "", ":", "",
+		";", "")
 )
 
 // words are the words of a text, without marks and punctuation of either form.
 func words(text string) string {
-	return strings.Join(strings.Fields(sorted.Replace(link.ReplaceAllString(text, "$1"))), " ")
+	return strings.Join(strings.Fields(marks.Replace(link.ReplaceAllString(text, "$1"))), " ")
 }
 
-// TestRunbookIsWhatExplainPrints: every line of a signal's and a reason's section, and every cell of the failure matrix,
-// is in the text that explain prints for that word. Conditions, commands and values included.
+// TestRunbookIsWhatExplainPrints: every line of a signal's and a reason's section, and every cell of the failure
+// matrix, is in the text that explain prints for that word. Conditions, commands and values included.
 func TestRunbookIsWhatExplainPrints(t *testing.T) {
 	data, err := os.ReadFile("../../../../../docs/runbook.md")
 	if err != nil {
@@ -48,8 +49,8 @@ func TestRunbookIsWhatExplainPrints(t *testing.T) {
 			continue
 		}
 		for cell := range strings.SplitSeq(strings.Trim(line, "|"), " | ") {
-			if text := words(strings.TrimPrefix(number.ReplaceAllString(cell, ""), "Repaired when this passes: ")); !strings.Contains(
-				printed, strings.TrimSuffix(text, ".")) {
+			cell = strings.TrimPrefix(number.ReplaceAllString(cell, ""), "Repaired when this passes: ")
+			if text := words(cell); !strings.Contains(printed, strings.TrimSuffix(text, ".")) {
 				t.Errorf("explain does not print %q; it prints\n%s", text, printed)
 			}
 			lines++
