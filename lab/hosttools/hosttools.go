@@ -56,7 +56,7 @@ var Table = [...]Tool{
 	{"chattr", "e2fsprogs", Fast},
 	{"curl", "curl", Lab | Fast | Oracle}, // probes of drills from the operator's machine
 	{"jq", "jq", Oracle},
-	{"openssl", "openssl", Oracle},
+	{"openssl", "openssl", Fast | Oracle},
 	{"ps", "procps", Fast},
 	{"sysctl", "procps", Bench},
 	{"nginx", "nginx", Server},
