@@ -218,7 +218,7 @@ type causeStep struct {
 // NextStep is a recovery step for programs: one sentence, and its commands as separate fields.
 type NextStep struct {
 	Text    string `json:"text"`              // what to do; a command within the sentence is between backticks
-	Command string `json:"command,omitempty"` // to paste; absent if the step is manual
+	Command string `json:"command,omitempty"` // to paste; absent if the step is manual, or a value of it is not known
 	// FurtherCommands are the commands after the first, in order.
 	FurtherCommands []string `json:"further_commands,omitempty"`
 }

@@ -646,7 +646,7 @@ var fieldRows = [...]field{
 	{"code", "RecordEntry", "error.code of the platform's answer, or of a task"},
 	{"code", "EvidenceLine", "error code of the event"},
 	{"command", "Plan", "command that repeats the walk, if profile and node alone do not identify it"},
-	{"command", "NextStep", "to paste; absent if the step is manual"},
+	{"command", "NextStep", "to paste; absent if the step is manual, or a value of it is not known"},
 	{"comparable", "Diff", "whether the two walks asked the same"},
 	{"component", "Classification", "the platform component that decides, according to the failure matrix"},
 	{"confidence", "StatedVerdict", "how the blame is supported; see confidence"},
