@@ -132,7 +132,7 @@ RACE = -race -short -vet=off $(COMPUTES:%=-gcflags=%=-race=false)
 # compares the list with the sources.
 UNRACED = agent/outbox agent/recorder agent/update chaos/step diag/record diag/render evidence gpu/kmsg \
 	gpu/policy/judge gpu/report gpu/state gpu/status gpu/xid history internal/catalogen internal/clean \
-	internal/goldentest internal/house internal/html5 internal/porttest internal/sleep internal/statements \
+	internal/goldentest internal/house internal/html5 internal/owned internal/porttest internal/sleep internal/statements \
 	internal/strictyaml internal/testneeds internal/xunit page trust
 RACED   = $(filter-out $(addprefix github.com/gpuaas/gpuaasctl/,$(UNRACED)),$(shell $(GO) list $(PACKAGES)))
 

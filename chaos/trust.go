@@ -2,15 +2,15 @@ package chaos
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
-	"github.com/gpuaas/gpuaasctl/profile"
+	"github.com/gpuaas/gpuaasctl/internal/owned"
 )
 
 // Source is the origin of a drill's text. The drill's probes on the operator's machine run with the operator's
@@ -70,49 +70,12 @@ func sourceOf(f fs.File, text []byte) Source {
 		s.Builtin = true
 		return s
 	}
-	info, err := opened.Stat() // of the open file, so that it cannot be swapped between check and use
-	if err != nil {
+	var foreign *owned.Error
+	switch err := owned.Check(opened, owned.Caller()); {
+	case errors.As(err, &foreign):
+		s.Doubt = foreign.Path + " " + foreign.Reason
+	case err != nil:
 		s.Doubt = err.Error()
-		return s
-	}
-	s.Doubt = writers("the file", info, false)
-	path, err := filepath.Abs(opened.Name())
-	if err != nil {
-		s.Doubt = err.Error()
-	}
-	paths := []string{path}
-	if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
-		paths = append(paths, real)
-	}
-	for _, p := range paths {
-		for dir := filepath.Dir(p); s.Doubt == ""; dir = filepath.Dir(dir) {
-			info, err := os.Stat(dir)
-			if err != nil {
-				s.Doubt = err.Error()
-				break
-			}
-			s.Doubt = writers("its folder "+dir, info, true)
-			if dir == filepath.Dir(dir) {
-				break
-			}
-		}
 	}
 	return s
-}
-
-// writers returns who besides root and this user can change the file or folder of info; "" if none can. In a
-// sticky folder, others can create files but cannot change this user's.
-func writers(what string, info fs.FileInfo, folder bool) string {
-	sys, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return what + " has no owner that is known"
-	}
-	mode := info.Mode().Perm()
-	if folder && info.Mode()&fs.ModeSticky != 0 {
-		mode = 0
-	}
-	if why := profile.Foreign(os.Geteuid(), int(sys.Uid), mode); why != "" {
-		return what + " " + why
-	}
-	return ""
 }

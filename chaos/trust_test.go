@@ -44,11 +44,10 @@ func TestWhoseDrill(t *testing.T) {
 		says         string // "": it may
 	}{
 		"ours":               {0o644, 0o755, -1, ""},
-		"others write it":    {0o646, 0o755, -1, "the file can be written by others (mode 0646)"},
-		"a group writes it":  {0o664, 0o755, -1, "the file can be written by others (mode 0664)"},
+		"others write it":    {0o646, 0o755, -1, "ours.yaml can be written by others (mode 0646)"},
 		"others replace it":  {0o644, 0o777, -1, "can be written by others (mode 0777)"},
 		"in a sticky folder": {0o644, 0o777 | os.ModeSticky, -1, ""},
-		"another user's":     {0o644, 0o755, 12345, "the file belongs to user 12345"},
+		"another user's":     {0o644, 0o755, 12345, "ours.yaml belongs to user 12345"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "drills")

@@ -382,3 +382,62 @@ func TestPath(t *testing.T) {
 		}
 	}
 }
+
+// TestAForeignHistoryIsNotOpened: nothing is made or written where another user could have put it. XDG_STATE_HOME may
+// be a folder of all users.
+func TestAForeignHistoryIsNotOpened(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: needs root")
+	}
+	const stranger = 65534
+	for name, c := range map[string]struct {
+		plant func(shared, elsewhere string) error
+		want  string // "" if the history is opened
+	}{
+		"nothing": {func(string, string) error { return nil }, ""},
+		"their folder": {func(shared, _ string) error {
+			return errors.Join(os.Mkdir(shared+"/gpuaasctl", 0o755), os.Chown(shared+"/gpuaasctl", stranger, -1))
+		}, "belongs to user 65534"},
+		"their link in place of the folder": {func(shared, elsewhere string) error {
+			link := shared + "/gpuaasctl"
+			return errors.Join(os.Symlink(elsewhere, link), os.Lchown(link, stranger, -1))
+		}, "belongs to user 65534"},
+		"their file": {func(shared, _ string) error {
+			dir := shared + "/gpuaasctl"
+			return errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777|os.ModeSticky),
+				os.WriteFile(dir+"/history.db", nil, 0o666), os.Chown(dir+"/history.db", stranger, -1))
+		}, "belongs to user 65534"},
+		"a link in place of the file": {func(shared, elsewhere string) error {
+			dir := shared + "/gpuaasctl"
+			return errors.Join(os.Mkdir(dir, 0o700), os.Symlink(elsewhere+"/made", dir+"/history.db"))
+		}, "too many levels of symbolic links"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shared, elsewhere := t.TempDir(), t.TempDir()
+			if err := errors.Join(os.Chmod(shared, 0o777|os.ModeSticky), c.plant(shared, elsewhere)); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(shared, "gpuaasctl", "history.db")
+			s, err := Open(t.Context(), path)
+			if err == nil {
+				err = s.Close()
+			}
+			if (err == nil) != (c.want == "") || (err != nil && !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+			if made, _ := os.ReadDir(elsewhere); len(made) > 0 {
+				t.Errorf("made at the link's target: %v", made)
+			}
+			if _, err := os.Stat(path); err != nil {
+				return
+			}
+			s, err = OpenExisting(t.Context(), path)
+			if err == nil {
+				err = s.Close()
+			}
+			if (err == nil) != (c.want == "") {
+				t.Errorf("opened to read: %v, want %q", err, c.want)
+			}
+		})
+	}
+}

@@ -9,11 +9,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/gpuaas/gpuaasctl/internal/owned"
 	"github.com/gpuaas/gpuaasctl/internal/sleep"
 )
 
@@ -64,15 +66,11 @@ type Store struct {
 
 // Open opens or creates the history at path. Folders and file are created for this user only.
 func Open(ctx context.Context, path string) (*Store, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := owned.MkdirAll(filepath.Dir(path), owned.Caller()); err != nil {
 		return nil, fmt.Errorf("make the history's folder: %w", err)
 	}
 	// SQLite would create it readable for others; its side files inherit this mode
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open the history: %w", err)
-	}
-	if err := f.Close(); err != nil {
+	if err := ours(path, os.O_RDWR|os.O_CREATE); err != nil {
 		return nil, err
 	}
 	return open(ctx, path)
@@ -83,7 +81,24 @@ func OpenExisting(ctx context.Context, path string) (*Store, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNone
 	}
+	if err := ours(path, os.O_RDONLY); err != nil {
+		return nil, err
+	}
 	return open(ctx, path)
+}
+
+// ours opens the history's file once, and refuses one that another user could have written, or put there as a link:
+// what is in it would be believed, and the link's target would be written. Nobody else can replace the file later, nor
+// SQLite's side files, since its folders are checked as well.
+func ours(path string, how int) error {
+	f, err := os.OpenFile(path, how|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return fmt.Errorf("open the history: %w", err)
+	}
+	if err := errors.Join(owned.Check(f, owned.Caller()), f.Close()); err != nil {
+		return fmt.Errorf("open the history: %w", err)
+	}
+	return nil
 }
 
 func open(ctx context.Context, path string) (*Store, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
+	"github.com/gpuaas/gpuaasctl/internal/owned"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 	"github.com/gpuaas/gpuaasctl/profile"
@@ -83,6 +84,9 @@ func readPolicy(path string) ([]byte, error) {
 		return nil, fmt.Errorf("read the policy: %w", err)
 	}
 	defer f.Close() // it was read only
+	if err := owned.Check(f, owned.Caller()); err != nil {
+		return nil, fmt.Errorf("read the policy, which decides what is healthy: %w", err)
+	}
 	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
 		return nil, errors.Join(err, fmt.Errorf("read the policy: %s is not a regular file", path))
 	}

@@ -2,14 +2,13 @@ package profile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
+	"github.com/gpuaas/gpuaasctl/internal/owned"
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
@@ -19,66 +18,62 @@ type FileError = strictyaml.Error
 // ReadFile reads one profile file strictly. The second result is the line of every value by dotted key. The error joins
 // one *FileError per mistake, in the order of the lines.
 func ReadFile(path string) (Profile, map[string]int, error) {
-	f, err := openOwn(context.Background(), path)
-	if err != nil {
-		return Profile{}, nil, fmt.Errorf("read profile: %w", err)
+	p, lines, foreign, err := readFile(path)
+	if err == nil {
+		err = p.mayUse(path, lines, foreign)
 	}
-	defer f.Close()
-	data, err := f.read(bounded.YAML)
-	if err != nil {
-		return Profile{}, nil, fmt.Errorf("read profile: %w", err)
-	}
-	p, lines, err := parse(path, data)
 	if err != nil {
 		return Profile{}, nil, err
 	}
-	if p.Auth.TokenCommand != nil || p.Auth.EdgeCookieCommand != nil {
-		if err := mayCommand(f.File); err != nil { // 0 if the command came from a merge key
-			return Profile{}, nil, &FileError{
-				Path: path, Line: max(lines["auth.token_command"], lines["auth.edge_cookie_command"]), Message: err.Error()}
-		}
-	}
-	p.Name = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(path), ".yaml"), ".yml")
-	settlePaths(&p, filepath.Dir(path))
 	return p, lines, nil
 }
 
-// mayCommand refuses a profile that another user may have written, since the current user would run its commands. It
-// checks the open file, which cannot be swapped; a pipe has an owner as well.
-func mayCommand(f *os.File) error {
-	st, err := f.Stat()
+// readFile is ReadFile without mayUse; foreign is why another user could have written the file.
+func readFile(path string) (p Profile, lines map[string]int, foreign, err error) {
+	f, err := openOwn(context.Background(), path)
 	if err != nil {
-		return err
+		return p, nil, nil, fmt.Errorf("read profile: %w", err)
 	}
-	sys, ok := st.Sys().(*syscall.Stat_t)
-	if !ok {
-		return errors.New("a command is run only from a profile whose owner is known")
+	defer f.Close()
+	foreign = owned.Check(f.File, owned.Caller())
+	data, err := f.read(bounded.YAML)
+	if err != nil {
+		return p, nil, nil, fmt.Errorf("read profile: %w", err)
 	}
-	return mayCommandAs(os.Geteuid(), int(sys.Uid), st.Mode().Perm(), f.Name())
+	if p, lines, err = parse(path, data); err != nil {
+		return p, nil, nil, err
+	}
+	p.Name = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(path), ".yaml"), ".yml")
+	settlePaths(&p, filepath.Dir(path))
+	return p, lines, foreign, nil
 }
 
-// Foreign describes who, other than root and user uid, could have written a file with that owner and mode; "" if
-// nobody.
-func Foreign(uid, owner int, mode os.FileMode) string {
-	switch {
-	case owner != 0 && owner != uid:
-		return fmt.Sprintf("belongs to user %d", owner)
-	case mode&othersWrite != 0:
-		return fmt.Sprintf("can be written by others (mode %04o)", mode)
-	}
-	return ""
-}
-
-// mayCommandAs is mayCommand for user uid and a file at path with that owner and mode.
-func mayCommandAs(uid, owner int, mode os.FileMode, path string) error {
-	switch {
-	case Foreign(uid, owner, mode) == "":
+// mayUse refuses a profile that another user could have written (foreign) if it is used with secrets, keys or
+// programs: its author would choose which of this user's files are sent and where, and what is run. The secret may
+// come from a flag or the environment as well: then the profile still chooses where it is sent.
+func (p *Profile) mayUse(path string, lines map[string]int, foreign error) error {
+	if foreign == nil {
 		return nil
-	case owner != 0 && owner != uid:
-		return fmt.Errorf(
-			"a command is run only from a profile that belongs to root or to who runs it, and this one is user %d's", owner)
 	}
-	return errors.New("a command is run only from a profile that no other user can write; run: chmod go-w " + path)
+	for _, used := range [...]struct {
+		key string
+		set bool
+	}{
+		{"auth.token_file", p.Auth.TokenFile != ""},
+		{"auth.token_command", p.Auth.TokenCommand != nil},
+		{"auth.edge_cookie_file", p.Auth.EdgeCookieFile != ""},
+		{"auth.edge_cookie_command", p.Auth.EdgeCookieCommand != nil},
+		{"ssh.identity", p.SSH.Identity != ""},
+		{"platform_ssh.identity", p.PlatformSSH.Identity != ""},
+		{"agent.version_command", p.Agent.VersionCommand != nil},
+		{"chaos.ca_key", p.Chaos.CAKey != ""},
+	} {
+		if used.set { // the line is 0 if the value came from a merge key, a flag or the environment
+			return &FileError{Path: path, Line: lines[used.key], Message: fmt.Sprintf(
+				"with %s, a profile must be one that no other user could have written: %v", used.key, foreign)}
+		}
+	}
+	return nil
 }
 
 // parse decodes and checks data; path is only for messages.

@@ -65,21 +65,22 @@ func Load(name string, src Sources) (Profile, Origins, error) {
 	}
 	name = cmp.Or(name, env(EnvProfile))
 	p, origins := Profile{}, Origins{}
-	if name != "" {
-		path := Path(name, src.Dir)
-		read, lines, err := ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) && !isPath(name) {
-			return p, nil, &NotFoundError{name, src.Dir, List(src.Dir)}
-		}
-		if err != nil {
-			return p, nil, err
-		}
-		p = read
-		for key, line := range lines {
-			origins[key] = fmt.Sprintf("%s:%d", path, line)
-		}
+	if name == "" {
+		return p, origins, override(&p, origins, src.Flags, env)
 	}
-	return p, origins, override(&p, origins, src.Flags, env)
+	path := Path(name, src.Dir)
+	p, lines, foreign, err := readFile(path)
+	if errors.Is(err, fs.ErrNotExist) && !isPath(name) {
+		return p, nil, &NotFoundError{name, src.Dir, List(src.Dir)}
+	}
+	if err != nil {
+		return Profile{}, nil, err
+	}
+	for key, line := range lines {
+		origins[key] = fmt.Sprintf("%s:%d", path, line)
+	}
+	err = override(&p, origins, src.Flags, env)
+	return p, origins, errors.Join(err, p.mayUse(path, lines, foreign))
 }
 
 // override applies the environment and then the flags to p.

@@ -103,49 +103,53 @@ func TestEveryMistakeHasItsLine(t *testing.T) {
 	}
 }
 
-// TestWhoseCommandsAreRun: a command is run only if nobody but root and the current user can have written it.
-func TestWhoseCommandsAreRun(t *testing.T) {
-	for _, c := range []struct {
-		name       string
-		uid, owner int
-		mode       os.FileMode
-		want       string // part of the error; empty: the file is accepted
-	}{
-		{"own", 1000, 1000, 0o644, ""},
-		{"root's", 1000, 0, 0o644, ""},
-		{"root's own", 0, 0, 0o600, ""},
-		{"another's, as root", 0, 1000, 0o600, "belongs to root or to who runs it, and this one is user 1000's"},
-		{"another's", 1001, 1000, 0o644, "this one is user 1000's"},
-		{"the group writes", 1000, 1000, 0o660, "run: chmod go-w p.yaml"},
-		{"all write", 0, 0, 0o646, "run: chmod go-w p.yaml"},
-	} {
-		if err := mayCommandAs(c.uid, c.owner, c.mode, "p.yaml"); (err == nil) != (c.want == "") ||
-			(err != nil && !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
-		}
-	}
-}
-
-// TestAForeignProfileMayNotCommand: a profile that others can write is refused if it has a command, however that is
-// spelled, and accepted without one.
-func TestAForeignProfileMayNotCommand(t *testing.T) {
+// TestAForeignProfileUsesNothingOfOurs: a profile that others could have written is refused if it is used with a
+// secret, a key or a program, whichever way they are given, and accepted without them.
+func TestAForeignProfileUsesNothingOfOurs(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("gives a file away, which needs root")
 	}
-	const plain = "auth: {token_command: [pass, show, x]}\n"
-	for _, c := range []struct{ name, text, want string }{
-		{"plain", plain, ":1: a command is run only from a profile that belongs to root"},
-		{"by a merge key", "auth: {<<: {token_command: [pass, show, x]}}\n",
-			"p.yaml: a command is run only from a profile that belongs to root"},
-		{"no command", "api_base: https://a.test\n", ""},
+	const api = "api_base: https://a.test\n"
+	file := Sources{Env: func(k string) string {
+		return map[string]string{"GPUAASCTL_TOKEN_FILE": "/root/.vault-token"}[k]
+	}}
+	for _, c := range [...]struct {
+		name, text string
+		from       Sources
+		want       string
+	}{
+		{"token file", api + "auth: {token_file: ~/.vault-token}\n", Sources{}, ":2: with auth.token_file, "},
+		{"cookie file", api + "auth: {edge_cookie_file: x}\n", Sources{}, ":2: with auth.edge_cookie_file, "},
+		{"token command", "auth: {token_command: [pass, show, x]}\n", Sources{}, ":1: with auth.token_command, "},
+		{"cookie command", "auth: {edge_cookie_command: [pass]}\n", Sources{}, ":1: with auth.edge_cookie_command, "},
+		{"by a merge key", "auth: {<<: {token_command: [pass]}}\n", Sources{}, "p.yaml: with auth.token_command, "},
+		{"SSH identity", "ssh: {identity: x}\n", Sources{}, ":1: with ssh.identity, "},
+		{"platform's identity", "platform_ssh: {host: h, identity: x}\n", Sources{}, ":1: with platform_ssh.identity, "},
+		{"program on nodes", "agent: {version_command: [sh]}\n", Sources{}, ":1: with agent.version_command, "},
+		{"CA key", "chaos: {ca_key: x}\n", Sources{}, ":1: with chaos.ca_key, "},
+		{"token of the environment", api, file, "p.yaml: with auth.token_file, "},
+		{"token of a flag", api, Sources{Flags: map[string]Flag{"auth.token_file": {"--token-file", "x"}}},
+			"p.yaml: with auth.token_file, "},
+		{"nothing", api, Sources{}, ""},
 	} {
-		path := write(t, "p.yaml", c.text)
-		if err := os.Chown(path, 12345, -1); err != nil {
-			t.Fatal(err)
-		}
-		_, _, err := Load(path, Sources{})
-		if (err == nil) != (c.want == "") || (err != nil && !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+		for by, spoil := range map[string]func(path string) error{
+			"belongs to user 12345":         func(path string) error { return os.Chown(path, 12345, -1) },
+			"(mode 0666); run: chmod go-w ": func(path string) error { return os.Chmod(path, 0o666) },
+			"(mode 0777); run: chmod go-w ": func(path string) error { return os.Chmod(filepath.Dir(path), 0o777) },
+		} {
+			path := write(t, "p.yaml", c.text)
+			if err := spoil(path); err != nil {
+				t.Fatal(err)
+			}
+			_, _, err := Load(path, c.from)
+			if (err == nil) != (c.want == "") ||
+				(err != nil && (!strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), by))) {
+				t.Errorf("%s, %s: got %v, want %q", c.name, by, err, c.want)
+			}
+			var mistake *FileError
+			if err != nil && !errors.As(err, &mistake) {
+				t.Errorf("%s: %T is not a mistake of the file", c.name, err)
+			}
 		}
 	}
 }

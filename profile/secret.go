@@ -32,9 +32,6 @@ const interruptLag = 100 * time.Millisecond
 // othersMay are all permissions of a file's group and of others.
 const othersMay os.FileMode = 0o077
 
-// othersWrite are those that allow to change a file.
-const othersWrite os.FileMode = 0o022
-
 // ReadSecret reads a secret from a file: its whole text without the final line break. It refuses a regular file that
 // its group or others can use. A pipe (such as /dev/stdin) is not checked, and is empty if no process writes to it. No
 // error contains any part of the text. If ctx ends, the error is ctx's.

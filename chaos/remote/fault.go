@@ -61,7 +61,8 @@ func (m *Machine) fault(ctx context.Context, in []byte, programs, args []string)
 	if len(args) == 0 {
 		return step.Reply{}, errors.New(step.Program + ": no command")
 	}
-	for _, p := range m.programs() {
+	ours, _ := m.programs() // those that are refused are an error where one is needed
+	for _, p := range ours {
 		programs = append(programs, path.Join(m.cfg.dir, p.Name))
 	}
 	for pushed := false; ; pushed = true {
@@ -125,8 +126,11 @@ func (m *Machine) push(ctx context.Context, uname string) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	all := m.programs()
-	if len(all) == 0 {
+	all, refused := m.programs()
+	switch {
+	case len(all) == 0 && refused != nil:
+		return fmt.Errorf("it is not put there, since another user could have written it: %w", refused)
+	case len(all) == 0:
 		return fmt.Errorf("it is neither there nor here (looked in %s; see --libexec)", strings.Join(m.cfg.Programs, ", "))
 	}
 	i := slices.IndexFunc(all, func(p vantage.Program) bool { return p.Machine == uname })

@@ -27,7 +27,7 @@ const most = 8
 // one. A working connection is kept, since the server might refuse a new one.
 type Machine struct {
 	cfg      Config
-	programs func() []vantage.Program
+	programs func() ([]vantage.Program, error)
 	slots    chan struct{}
 	pushing  chan struct{} // holds one token for the call that pushes
 
@@ -54,7 +54,7 @@ func New(cfg Config) *Machine {
 	cfg.dir, cfg.state = cmp.Or(cfg.dir, step.RunDir), cmp.Or(cfg.state, step.StateDir)
 	return &Machine{
 		cfg:      cfg,
-		programs: sync.OnceValue(func() []vantage.Program { return vantage.Programs(cfg.Programs, step.Program) }),
+		programs: sync.OnceValues(func() ([]vantage.Program, error) { return vantage.Programs(cfg.Programs, step.Program) }),
 		slots:    make(chan struct{}, most),
 		pushing:  make(chan struct{}, 1),
 	}

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/internal/owned"
 )
 
 // Program is the program that judges. gpuaasctl finds it where it finds gpuaas-agent: in libexec, or next to itself.
@@ -104,14 +106,20 @@ type ReplyError struct{ Text string }
 
 func (e *ReplyError) Error() string { return e.Text }
 
-// Find finds the program in one of the folders.
+// Find finds the program in one of the folders. One that another user could have written is refused: it would run with
+// the caller's rights.
 func Find(folders []string) (string, error) {
 	for _, dir := range folders {
 		for _, name := range []string{Program, Program + "-" + runtime.GOOS + "-" + runtime.GOARCH} {
 			path := filepath.Join(dir, name)
-			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-				return path, nil
+			if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+				continue
 			}
+			f, err := owned.Open(path, owned.Caller().WithProgram())
+			if err != nil {
+				return "", fmt.Errorf("%s is not run, since another user could have written it: %w", path, err)
+			}
+			return path, f.Close()
 		}
 	}
 	return "", fmt.Errorf("there is no %s in %q", Program, folders)

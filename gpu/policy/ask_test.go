@@ -50,6 +50,30 @@ func TestAskOfBadPrograms(t *testing.T) {
 	}
 }
 
+// TestFindRefusesAForeignProgram: it would run with the caller's rights. The sticky folder is a shared machine's /tmp.
+func TestFindRefusesAForeignProgram(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: needs root")
+	}
+	program := script(t, "exit 0")
+	dir := filepath.Dir(program)
+	if got, err := Find([]string{dir}); got != program || err != nil {
+		t.Fatalf("ours: %q %v", got, err)
+	}
+	if err := errors.Join(os.Chmod(dir, 0o777|os.ModeSticky), os.Chown(program, 65534, -1)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Find([]string{dir}); err == nil || !strings.Contains(err.Error(), "belongs to user 65534") {
+		t.Errorf("another user's: %q %v", got, err)
+	}
+	if err := errors.Join(os.Chown(program, 0, -1), os.Chmod(program, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Find([]string{dir}); err == nil || !strings.Contains(err.Error(), "run: chmod go-w "+program) {
+		t.Errorf("writable by all: %q %v", got, err)
+	}
+}
+
 // TestAskEnds: Ask ends with its context, even if the program never does.
 func TestAskEnds(t *testing.T) {
 	started := filepath.Join(t.TempDir(), "started")

@@ -33,6 +33,8 @@ type link struct {
 	gate   *gate
 	client *probe.Client
 
+	refused error // why our program is not pushed; only connect uses it
+
 	mu      sync.Mutex // guards the fields below
 	target  target
 	phase   string
@@ -72,8 +74,8 @@ func dial(cfg *NodeConfig) *link {
 func (l *link) connect(ctx context.Context) error {
 	loginCtx, cancel := context.WithTimeout(ctx, l.cfg.connectTimeout())
 	defer cancel()
-	helpers := make(chan []Program, 1)
-	l.wg.Go(func() { helpers <- findHelpers(l.cfg.HelperDirs) })
+	found := make(chan helpers, 1)
+	l.wg.Go(func() { found <- findHelpers(l.cfg.HelperDirs) })
 	t, err := here(l.cfg.ConfigFile).resolve(loginCtx, l.cfg.Host, l.cfg.SSH)
 	if err != nil {
 		return configRefusal(loginCtx, err)
@@ -95,7 +97,9 @@ func (l *link) connect(ctx context.Context) error {
 			detail: "this login is for scripts alone: no helper was started"})
 		return nil
 	}
-	return l.startHelper(ctx, client, <-helpers)
+	ours := <-found
+	l.refused = ours.refused
+	return l.startHelper(ctx, client, ours.mine)
 }
 
 func jumpNames(jumps []target) string {

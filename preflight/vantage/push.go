@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/gpuaas/gpuaasctl/internal/owned"
 )
 
 // pushTimeout bounds one push: 8.5 MB at 2 Mbit/s.
@@ -50,26 +52,39 @@ func HelperDirs(libexec string) []string {
 	return []string{filepath.Dir(self)}
 }
 
-// findHelpers lists one helper per machine type.
-func findHelpers(dirs []string) []Program { return Programs(dirs, "gpuaas-agent") }
+// helpers are the programs that may be pushed to a node, one per machine type, and why others are not.
+type helpers struct {
+	mine    []Program
+	refused error
+}
+
+func findHelpers(dirs []string) helpers {
+	mine, err := Programs(dirs, "gpuaas-agent")
+	return helpers{mine, err}
+}
 
 // Programs lists one program per machine type, from files named name or name-linux-ARCH. It skips files that are not
-// programs for Linux.
-func Programs(dirs []string, name string) []Program {
-	var found []Program
+// programs for Linux. The error names those that another user could have written, which are left out: a node would run
+// them as root.
+func Programs(dirs []string, name string) (found []Program, refused error) {
+	by := owned.Caller().WithProgram()
 	for _, dir := range dirs {
 		for _, file := range []string{name, name + "-linux-" + runtime.GOARCH, name + "-linux-amd64", name + "-linux-arm64"} {
-			p, err := readProgram(filepath.Join(dir, file), name)
+			p, err := readProgram(filepath.Join(dir, file), name, by)
+			if foreign := (*owned.Error)(nil); errors.As(err, &foreign) {
+				refused = err
+			}
 			if err == nil && !slices.ContainsFunc(found, func(o Program) bool { return o.Machine == p.Machine }) {
 				found = append(found, p)
 			}
 		}
 	}
-	return found
+	return found, refused
 }
 
-func readProgram(path, name string) (Program, error) {
-	f, err := os.Open(path)
+// readProgram reads a program that one of by has written.
+func readProgram(path, name string, by owned.Users) (Program, error) {
+	f, err := owned.Open(path, by)
 	if err != nil {
 		return Program{}, err
 	}
@@ -134,7 +149,10 @@ func (e *noHelper) Error() string { return e.text }
 
 // push copies our helper for the node's machine type to the node. Its error is a text for operators.
 func (l *link) push(ctx context.Context, client *ssh.Client, sudo bool, mine []Program, old *trial) error {
-	if len(mine) == 0 {
+	switch {
+	case len(mine) == 0 && l.refused != nil:
+		return &noHelper{"and ours is not pushed, since another user could have written it: " + l.refused.Error()}
+	case len(mine) == 0:
 		return &noHelper{"and none is available here to push (looked for gpuaas-agent; see --libexec)"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, pushTimeout)

@@ -3,6 +3,7 @@ package vantage
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -71,9 +72,9 @@ func TestSumFollowsTheFile(t *testing.T) {
 	path := filepath.Join(dir, "gpuaas-agent")
 	sum := func() string {
 		t.Helper()
-		found := Programs([]string{dir}, "gpuaas-agent")
-		if len(found) != 1 {
-			t.Fatalf("%d programs, want 1", len(found))
+		found, err := Programs([]string{dir}, "gpuaas-agent")
+		if len(found) != 1 || err != nil {
+			t.Fatalf("%d programs, want 1: %v", len(found), err)
 		}
 		return found[0].Sum
 	}
@@ -85,6 +86,45 @@ func TestSumFollowsTheFile(t *testing.T) {
 				t.Errorf("sum of %d bytes: %s, want %s", len(content), got, want)
 			}
 		}
+	}
+}
+
+// TestAForeignHelperIsNotPushed: a node would run it as root. The sticky folder is a shared machine's /tmp.
+func TestAForeignHelperIsNotPushed(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: needs root")
+	}
+	for name, spoil := range map[string]func(dir, file string) error{
+		"another user's, in a sticky folder": func(dir, file string) error {
+			return errors.Join(os.Chmod(dir, 0o777|os.ModeSticky), os.Chown(file, 65534, -1))
+		},
+		"writable by all":    func(_, file string) error { return os.Chmod(file, 0o777) },
+		"in a folder of all": func(dir, _ string) error { return os.Chmod(dir, 0o777) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			s := sshtest.Start(t, sshtest.Config{Env: m.env()})
+			cfg := configFor(t, s)
+			program, err := os.ReadFile(sshtest.Helper(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			file := filepath.Join(dir, "gpuaas-agent")
+			sshtest.Program(t, file, string(program))
+			if err := spoil(dir, file); err != nil {
+				t.Fatal(err)
+			}
+			cfg.Version, cfg.HelperDirs = sshtest.Version, []string{dir}
+			cfg.Agent.Binary = filepath.Join(t.TempDir(), "none")
+			f := loginFact(within(t, time.Minute), open(t, cfg))
+			if f.Failure == diag.OK || !strings.Contains(f.Detail, "another user could have written it") {
+				t.Errorf("%q: %s", f.Failure, f.Detail)
+			}
+			if found, _ := filepath.Glob(m.runtime + "/gpuaasctl/*"); len(found) > 0 {
+				t.Errorf("on the node: %q", found)
+			}
+		})
 	}
 }
 
