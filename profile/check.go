@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
@@ -73,7 +74,18 @@ func sshProblems(p *Profile, add func(key string, err error)) {
 	if p.SSH.Host != "" {
 		add("ssh.host", fmt.Errorf("ssh has no host of its own: give each node's under nodes"))
 	}
+	checkID := func(key, what, v string) {
+		if err := CheckID(v); err != nil {
+			add(key, fmt.Errorf("%s: %w", what, err))
+		}
+	}
+	checkID("platform_ssh.host", "the platform's host", p.PlatformSSH.Host)
 	for id, n := range p.Nodes {
+		if id == "" {
+			add("nodes", errors.New("the id of a node is empty"))
+		}
+		checkID("nodes."+id, "the id of a node", id)
+		checkID("nodes."+id+".host", "the host of a node", n.Host)
 		if n.Port != 0 {
 			add("nodes."+id+".port", checkPort(n.Port))
 		}
@@ -195,6 +207,19 @@ func checkServer(v string) error {
 		return nil
 	}
 	return checkIP(v)
+}
+
+// CheckID refuses an id or a host that no platform gives: they are used in URLs, headers, completions and commands to
+// paste, so none has a character that a shell reads. "" is no id, and no mistake here.
+func CheckID(v string) error {
+	if strings.ContainsFunc(v, notInID) || strings.HasPrefix(v, "-") || len(v) > 255 {
+		return fmt.Errorf("%q cannot be one", v)
+	}
+	return nil
+}
+
+func notInID(r rune) bool {
+	return r == ' ' || !unicode.IsPrint(r) || strings.ContainsRune("'\"`$\\;|&<>(){}*?~", r)
 }
 
 // checkLogin refuses what ssh would parse as an option or a host.

@@ -85,3 +85,29 @@ func TestWhatIsSuggested(t *testing.T) {
 		t.Errorf("%d suggestions", seen)
 	}
 }
+
+// TestNodesHaveIDs: ids and hosts are words of command lines and completions, so a character that a shell reads is an
+// error with its line.
+func TestNodesHaveIDs(t *testing.T) {
+	for _, c := range "$`;|&<>(){}*?~'\"\\ \n\t\u202e\x1b" {
+		name := strconv.Quote("n" + string(c) + "x")
+		for text, want := range map[string]string{
+			"nodes:\n  a: {host: h}\n  " + name + ": {host: h}\n":    "p.yaml:3: the id of a node: " + name + " cannot be one",
+			"nodes:\n  a:\n    user: root\n    host: " + name + "\n": "p.yaml:4: the host of a node: " + name + " cannot be one",
+			"platform_ssh:\n  host: " + name + "\n":                  "p.yaml:2: the platform's host: " + name + " cannot be one",
+		} {
+			if _, _, err := Load(write(t, "p.yaml", text), Sources{}); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: %v, want %s", text, err, want)
+			}
+		}
+	}
+	for _, text := range []string{"nodes: {-x: {host: h}}\n", "nodes: {\"\": {host: h}}\n", "nodes: {a: {host: -oX}}\n"} {
+		if _, _, err := Load(write(t, "p.yaml", text), Sources{}); err == nil {
+			t.Errorf("accepted: %s", text)
+		}
+	}
+	good := "nodes: {compute-node-01.a_b: {host: \"fd00::5\"}, \"n:1@x\": {host: box.example}}\n"
+	if _, _, err := Load(write(t, "p.yaml", good), Sources{}); err != nil {
+		t.Error(err)
+	}
+}

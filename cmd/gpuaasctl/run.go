@@ -20,6 +20,9 @@ func run(args []string) int {
 // execute runs the command tree over args. Only here an error becomes an exit code.
 func execute(a *cmdutil.App, ctx context.Context, args []string) int {
 	defer a.Cleaned()()
+	if cmdutil.Completes(args) {
+		a.Stdout = &cmdutil.SafeWords{To: a.Stdout}
+	}
 	root, begun := newRoot(a, args)
 	root.SetArgs(args)
 	err := a.Worded(root.ExecuteContext(ctx))

@@ -58,6 +58,8 @@ var Table = [...]Tool{
 	{"jq", "jq", Oracle},
 	{"openssl", "openssl", Fast | Oracle},
 	{"ps", "procps", Fast},
+	{"zsh", "zsh", Fast},
+	{"fish", "fish", Fast},
 	{"sysctl", "procps", Bench},
 	{"nginx", "nginx", Server},
 	{"haproxy", "haproxy", Server},

@@ -3,6 +3,7 @@ package cmdutil
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,8 +24,12 @@ func CompleteFunc(cmd *cobra.Command, flag string, words func() []string) {
 	}
 }
 
-// ProfileNames lists the profiles that can be chosen by name.
-func (a *App) ProfileNames() []string { return profile.List(profile.Dir(a.Env)) }
+// ProfileNames lists the profiles that can be chosen by name, without those whose names are not safe words: SafeWords
+// sees only the first line of a name, up to a tab.
+func (a *App) ProfileNames() []string {
+	return slices.DeleteFunc(profile.List(profile.Dir(a.Env)),
+		func(name string) bool { return strings.ContainsFunc(name, unsafeInWord) })
+}
 
 // NodeIDs lists the nodes of the chosen profile; none if it cannot be read.
 func (a *App) NodeIDs(profileName string) []string {

@@ -81,7 +81,7 @@ func (a *App) nodesOf(p *profile.Profile) string {
 
 // NoProfile is the message that no profile is chosen, with the existing profiles and how to choose one.
 func (a *App) NoProfile() string {
-	names := a.ProfileNames()
+	names := profile.List(profile.Dir(a.Env))
 	if len(names) == 0 {
 		return "there is no profile in " + profile.Dir(a.Env) +
 			" (gpuaasctl profile init writes one, and gpuaasctl lab up another)"

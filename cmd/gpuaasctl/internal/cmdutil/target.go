@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -120,22 +118,18 @@ func (a *App) SiteWith(p profile.Profile, name, libexec string, secrets ops.Secr
 	})
 }
 
-// CheckIDs refuses invalid ids: they are used in URLs, headers and commands to paste.
+// CheckIDs refuses invalid ids, as a profile does with its nodes.
 func CheckIDs(t ops.Target) error {
 	var errs []error
 	for _, id := range [...]struct{ flag, value string }{
 		{"node-id", t.Node}, {"node-host", t.Host}, {"allocation-id", t.Allocation}, {"session-id", t.Session},
 		{"correlation-id", t.Correlation},
 	} {
-		if strings.ContainsFunc(id.value, notInID) || strings.HasPrefix(id.value, "-") || len(id.value) > 255 {
-			errs = append(errs, fmt.Errorf("--%s: %q cannot be one", id.flag, id.value))
+		if err := profile.CheckID(id.value); err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", id.flag, err))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func notInID(r rune) bool {
-	return r == ' ' || !unicode.IsPrint(r) || strings.ContainsRune("'\"`$\\;|&<>", r)
 }
 
 // Bounds of --deadline.
