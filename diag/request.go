@@ -45,6 +45,8 @@ type Request struct {
 	// sent as Authorization: Bearer, or as a bearer.<token> subprotocol
 	Token  Secret `json:"token,omitzero"`
 	Cookie Secret `json:"cookie,omitzero"` // edge cookie, sent as Cookie
+	// send Token and Cookie without TLS to another machine, where anybody on the way can read them
+	InsecureHTTP bool `json:"insecure_http,omitempty"`
 	// name -> gjson path, on a node a simple one (a.0.b); of an answer, only these fields are kept
 	Extract map[string]string `json:"extract,omitempty"`
 	// the name of the one extracted value that is a Secret (HTTPFacts.Kept)
@@ -119,6 +121,7 @@ func Changed(a, b *Request) []string {
 	note("evidence", a.Evidence == b.Evidence)
 	note("extract", maps.Equal(a.Extract, b.Extract))
 	note("header", maps.Equal(a.Header, b.Header))
+	note("insecure_http", a.InsecureHTTP == b.InsecureHTTP)
 	note("keep", a.Keep == b.Keep)
 	note("key", a.Key == b.Key)
 	note("limit", a.Limit == b.Limit)

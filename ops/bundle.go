@@ -152,6 +152,7 @@ func operatorClient(p profile.Profile) (*http.Client, error) {
 			return nil, fmt.Errorf("trust.operator_ca: no certificate in %s", p.Trust.OperatorCA)
 		}
 	}
+	plain := !strings.HasPrefix(strings.ToLower(p.APIBase), "https://")
 	dial := (&net.Dialer{Timeout: postTime}).DialContext
 	return &http.Client{
 		// a token must not follow a redirect
@@ -162,7 +163,15 @@ func operatorClient(p profile.Profile) (*http.Client, error) {
 			if _, port, err := net.SplitHostPort(address); err == nil && p.APIResolveAddress != "" {
 				address = net.JoinHostPort(p.APIResolveAddress, port)
 			}
-			return dial(ctx, network, address)
+			conn, err := dial(ctx, network, address)
+			if err != nil || !plain || p.InsecureHTTP {
+				return conn, err
+			}
+			if peer, ok := conn.RemoteAddr().(*net.TCPAddr); !ok || !peer.IP.IsLoopback() {
+				return nil, errors.Join(fmt.Errorf("http:// would show the token to anybody on the way to %s: use https://, or set "+
+					"insecure_http: true in the profile", conn.RemoteAddr()), conn.Close())
+			}
+			return conn, nil
 		}},
 	}, nil
 }

@@ -82,7 +82,7 @@ func (e *Env) api(method, path string, vars map[string]string, fields ...string)
 	return e.to(diag.Request{
 		Op: diag.OpHTTP, Method: method,
 		Resolve: e.Profile.APIResolveAddress, CABundle: e.Profile.Trust.OperatorCA,
-		Header: e.header(), Token: e.Token,
+		Header: e.header(), Token: e.Token, InsecureHTTP: e.Profile.InsecureHTTP,
 		Extract: e.Profile.Mapping.Extract(append(fields, fieldErrorCode, "error.message")...),
 	}, e.Profile.APIBase, path, vars)
 }

@@ -118,6 +118,7 @@ func askApp(e *Env, c *Case, op diag.Op, path string) diag.Request {
 	return diag.Request{
 		Op: op, Target: url, Query: query, Resolve: e.Profile.AppResolveAddress,
 		CABundle: e.Profile.Trust.OperatorCA, Header: e.header(), Cookie: e.Cookie,
+		InsecureHTTP: e.Profile.InsecureHTTP,
 	}
 }
 

@@ -72,7 +72,8 @@ func askSession(e *Env, c *Case) diag.Request {
 	header["Origin"] = endpointOf(e.Profile.TerminalBase)
 	return diag.Request{
 		Op: diag.OpSession, Target: url, Query: query, Resolve: e.Profile.TerminalResolveAddress,
-		CABundle: e.Profile.Trust.OperatorCA, Header: header, Cookie: e.Cookie, Subprotocols: []string{"gpuaas.terminal.v1"},
+		CABundle: e.Profile.Trust.OperatorCA, Header: header, Cookie: e.Cookie,
+		InsecureHTTP: e.Profile.InsecureHTTP, Subprotocols: []string{"gpuaas.terminal.v1"},
 		Token: mint.HTTP.Kept, Extract: e.Profile.Mapping.Extract(fieldErrorCode, "error.message"),
 	}
 }

@@ -27,7 +27,7 @@ func terminalPublicRoute() Hop {
 			Ask: func(e *Env, _ *Case) diag.Request {
 				return e.to(diag.Request{
 					Op: diag.OpHTTP, Resolve: e.Profile.TerminalResolveAddress, CABundle: e.Profile.Trust.OperatorCA,
-					Header: e.header(), Cookie: e.Cookie,
+					Header: e.header(), Cookie: e.Cookie, InsecureHTTP: e.Profile.InsecureHTTP,
 				}, e.Profile.TerminalBase, profile.PathTerminalHealthz, nil)
 			},
 		}},

@@ -58,6 +58,7 @@ func problems(p *Profile) []problem {
 	for i, server := range p.NodeNameServers {
 		add(fmt.Sprintf("node_name_servers[%d]", i), checkServer(server))
 	}
+	out = append(out, p.plaintext()...)
 	commandProblems(p, add)
 	appProblems(p, add)
 	add("gpu.policy", checkGPUPolicy(p.GPU))

@@ -66,7 +66,8 @@ func Load(name string, src Sources) (Profile, Origins, error) {
 	name = cmp.Or(name, env(EnvProfile))
 	p, origins := Profile{}, Origins{}
 	if name == "" {
-		return p, origins, override(&p, origins, src.Flags, env)
+		err := override(&p, origins, src.Flags, env)
+		return p, origins, errors.Join(err, p.plaintextOf(origins))
 	}
 	path := Path(name, src.Dir)
 	p, lines, foreign, err := readFile(path)
@@ -80,7 +81,16 @@ func Load(name string, src Sources) (Profile, Origins, error) {
 		origins[key] = fmt.Sprintf("%s:%d", path, line)
 	}
 	err = override(&p, origins, src.Flags, env)
-	return p, origins, errors.Join(err, p.mayUse(path, lines, foreign))
+	return p, origins, errors.Join(err, p.mayUse(path, lines, foreign), p.plaintextOf(origins))
+}
+
+// plaintextOf is plaintext after flags and environment: a file that has it alone was refused already.
+func (p *Profile) plaintextOf(origins Origins) error {
+	var errs []error
+	for _, found := range p.plaintext() {
+		errs = append(errs, &InputError{origins[found.key], found.err})
+	}
+	return errors.Join(errs...)
 }
 
 // override applies the environment and then the flags to p.

@@ -28,6 +28,10 @@ type Profile struct {
 	NodeTerminalURL            string `yaml:"node_terminal_url,omitempty"`
 	NodeTerminalResolveAddress string `yaml:"node_terminal_resolve_address,omitempty"`
 
+	// InsecureHTTP sends the token and the edge cookie over http:// to other machines, where anybody on the way can read
+	// them. Without it that is an error.
+	InsecureHTTP bool `yaml:"insecure_http,omitempty"`
+
 	RunbookBase string `yaml:"runbook_base,omitempty"` // URL of a page with an anchor for every signal and reason
 
 	// IP[:port]; each is queried if a node's look-up fails

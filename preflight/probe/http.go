@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -82,6 +83,9 @@ func (c *climb) ask(ctx context.Context, polls int) (*answer, bool) {
 	}
 	var a *answer
 	began := time.Now()
+	if !c.confidential() {
+		return nil, false
+	}
 	ok, err := c.overKept(ctx, warm, func() (err error) {
 		a, err = c.exchange(ctx)
 		return err
@@ -167,7 +171,7 @@ func (c *climb) publicEdge() {
 	}
 }
 
-// request builds the HTTP request. It includes secrets only for a connection that was verified, or without TLS.
+// request builds the HTTP request. It includes secrets only if the link may carry them.
 func (c *climb) request(ctx context.Context) (*http.Request, error) {
 	method := cmp.Or(c.req.Method, http.MethodGet)
 	r, err := http.NewRequestWithContext(ctx, method, c.to.url.String(), strings.NewReader(c.req.Body))
@@ -178,7 +182,7 @@ func (c *climb) request(ctx context.Context) (*http.Request, error) {
 	if c.req.Body != "" && r.Header.Get("Content-Type") == "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	if !c.req.Token.IsZero() && c.link.verified {
+	if !c.req.Token.IsZero() && c.mayReveal() {
 		r.Header.Set("Authorization", "Bearer "+c.req.Token.Reveal())
 	}
 	return r, nil
@@ -194,9 +198,32 @@ func (c *climb) headers(r *http.Request) {
 		}
 		r.Header.Set(k, v)
 	}
-	if !c.req.Cookie.IsZero() && c.link.verified {
+	if !c.req.Cookie.IsZero() && c.mayReveal() {
 		r.Header.Set("Cookie", c.req.Cookie.Reveal())
 	}
+}
+
+// mayReveal reports whether the link may carry the request's secrets: over TLS to a server that was verified, else
+// only to this machine, by the address that was dialled, or where the request says that its secrets may be read on the
+// way.
+func (c *climb) mayReveal() bool {
+	if c.to.secure {
+		return c.link.verified
+	}
+	peer, ok := c.link.raw.RemoteAddr().(*net.TCPAddr)
+	return c.req.InsecureHTTP || (ok && peer.IP.IsLoopback())
+}
+
+// confidential ends a request whose secrets would be sent without TLS to another machine; a bad certificate is another
+// failure, recorded before.
+func (c *climb) confidential() bool {
+	if c.to.secure || (c.req.Token.IsZero() && c.req.Cookie.IsZero()) || c.mayReveal() {
+		return true
+	}
+	c.failed(phaseTarget, diag.Unsupported, fmt.Errorf("nothing was sent: http:// would show a token or a cookie to anybody "+
+		"on the way to %s (insecure_http: true in the profile allows it)", c.link.raw.RemoteAddr()))
+	c.leave()
+	return false
 }
 
 // roundTrip writes r and reads the head of the answer. The body, if any, is read from the link.

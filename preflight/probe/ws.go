@@ -40,6 +40,9 @@ func (c *climb) upgrade(ctx context.Context) *ws.Conn {
 	if !ok {
 		return nil
 	}
+	if !c.confidential() {
+		return nil
+	}
 	var h wsHandshake
 	if ok, _ = c.overKept(ctx, warm, func() error {
 		h = c.shakeHands(ctx)
@@ -111,7 +114,7 @@ type wsHandshake struct {
 func (c *climb) shakeHands(ctx context.Context) (h wsHandshake) {
 	c.publicEdge()
 	offer := slices.Clone(c.req.Subprotocols)
-	if !c.req.Token.IsZero() && c.link.verified {
+	if !c.req.Token.IsZero() && c.mayReveal() {
 		offer = append(offer, bearerPrefix+c.req.Token.Reveal())
 	}
 	r, err := ws.Request(ctx, c.to.url.String(), offer...)

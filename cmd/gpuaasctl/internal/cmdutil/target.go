@@ -108,6 +108,9 @@ func (a *App) Site(ctx context.Context, p profile.Profile, name, libexec string,
 	if err != nil {
 		return nil, err
 	}
+	if p.InsecureHTTP {
+		a.Note("insecure_http: true in the profile: over http:// the token and the cookie can be read on the way")
+	}
 	return a.SiteWith(p, name, libexec, secrets), nil
 }
 
