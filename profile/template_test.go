@@ -13,19 +13,20 @@ func TestTemplateReadsBack(t *testing.T) {
 	example := regexp.MustCompile(`(?m)^( *)#([a-z])`)
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[A-Za-z0-9/~.:#'"{}\[\]&*!|>%@ ,-]{1,20}|true|null|12|1e3|0x1f|~|no`)
-		of := func(label string) string {
+		word := rapid.StringMatching(`[A-Za-z0-9/.:#%@,!\[\]][A-Za-z0-9/.:#%@,!\[\]-]{0,19}|true|null|12|1e3|0x1f|no`)
+		of := func(label string, text *rapid.Generator[string]) string {
 			if rapid.Bool().Draw(t, "has "+label) {
 				return text.Draw(t, label)
 			}
 			return ""
 		}
-		p := Profile{Auth: Auth{TokenFile: of("token")},
+		p := Profile{Auth: Auth{TokenFile: of("token", text)},
 			SSH: SSH{User: rapid.SampledFrom([]string{"", "root", "12", "true"}).Draw(t, "user")}}
 		if rapid.Bool().Draw(t, "has API") {
 			p.APIBase = "https://api.example:8443/x"
 		}
-		if id := of("node"); id != "" {
-			p.Nodes = map[string]Node{id: {Host: text.Draw(t, "host")}}
+		if id := of("node", word); id != "" {
+			p.Nodes = map[string]Node{id: {Host: word.Draw(t, "host")}}
 		}
 		data, err := Template("demo", p)
 		if err != nil {
