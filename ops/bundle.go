@@ -168,8 +168,8 @@ func operatorClient(p profile.Profile) (*http.Client, error) {
 				return conn, err
 			}
 			if peer, ok := conn.RemoteAddr().(*net.TCPAddr); !ok || !peer.IP.IsLoopback() {
-				return nil, errors.Join(fmt.Errorf("http:// would show the token to anybody on the way to %s: use https://, or set "+
-					"insecure_http: true in the profile", conn.RemoteAddr()), conn.Close())
+				return nil, errors.Join(fmt.Errorf("http:// would show the token to anybody on the way to %s: use https://, or "+
+					"set insecure_http: true in the profile", conn.RemoteAddr()), conn.Close())
 			}
 			return conn, nil
 		}},

@@ -92,9 +92,9 @@ func TestNodesHaveIDs(t *testing.T) {
 	for _, c := range "$`;|&<>(){}*?~'\"\\ \n\t\u202e\x1b" {
 		name := strconv.Quote("n" + string(c) + "x")
 		for text, want := range map[string]string{
-			"nodes:\n  a: {host: h}\n  " + name + ": {host: h}\n":    "p.yaml:3: the id of a node: " + name + " cannot be one",
-			"nodes:\n  a:\n    user: root\n    host: " + name + "\n": "p.yaml:4: the host of a node: " + name + " cannot be one",
-			"platform_ssh:\n  host: " + name + "\n":                  "p.yaml:2: the platform's host: " + name + " cannot be one",
+			"nodes:\n  a: {host: h}\n  " + name + ": {host: h}\n":    "p.yaml:3: the id of a node: " + name,
+			"nodes:\n  a:\n    user: root\n    host: " + name + "\n": "p.yaml:4: the host of a node: " + name,
+			"platform_ssh:\n  host: " + name + "\n":                  "p.yaml:2: the platform's host: " + name,
 		} {
 			if _, _, err := Load(write(t, "p.yaml", text), Sources{}); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%q: %v, want %s", text, err, want)

@@ -5,9 +5,9 @@
 // where it is:
 //
 //   - its owner is root or the caller, and it is not writable by others;
-//   - the same holds for every folder on its path. Symbolic links are resolved, and the folders on the way to each target
-//     are checked as well. In a folder with the sticky bit, as /tmp, others cannot replace what is ours: there every
-//     entry on the path, also a link, must belong to root or the caller.
+//   - the same holds for every folder on its path. Symbolic links are resolved, and the folders on the way to each
+//     target are checked as well. In a folder with the sticky bit, as /tmp, others cannot replace what is ours: there
+//     every entry on the path, also a link, must belong to root or the caller.
 //
 // Writable by its group is writable by others, unless the group has no member but root, the caller and the owner, as a
 // user's private group has where the umask is 002. Members are looked up in /etc/group and /etc/passwd; a group that

@@ -171,7 +171,8 @@ func TestWithProgram(t *testing.T) {
 
 func file(t *testing.T, path string, uid int, mode os.FileMode) string {
 	t.Helper()
-	if err := errors.Join(os.WriteFile(path, []byte("x"), 0o600), os.Chown(path, uid, -1), os.Chmod(path, mode)); err != nil {
+	err := errors.Join(os.WriteFile(path, []byte("x"), 0o600), os.Chown(path, uid, -1), os.Chmod(path, mode))
+	if err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -220,8 +220,8 @@ func (c *climb) confidential() bool {
 	if c.to.secure || (c.req.Token.IsZero() && c.req.Cookie.IsZero()) || c.mayReveal() {
 		return true
 	}
-	c.failed(phaseTarget, diag.Unsupported, fmt.Errorf("nothing was sent: http:// would show a token or a cookie to anybody "+
-		"on the way to %s (insecure_http: true in the profile allows it)", c.link.raw.RemoteAddr()))
+	c.failed(phaseTarget, diag.Unsupported, fmt.Errorf("nothing was sent: http:// would show a token or a cookie to "+
+		"anybody on the way to %s (insecure_http: true in the profile allows it)", c.link.raw.RemoteAddr()))
 	c.leave()
 	return false
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // SafeWords is where all completions of all commands pass: the scripts of cobra evaluate the words of a command line
-// (`eval` in bash and zsh), and names come from files of others: nodes of a profile, profiles, kept runs, drills. A word
-// with any other character than those of ids, paths and addresses is not offered.
+// (`eval` in bash and zsh), and names come from files of others: nodes of a profile, profiles, kept runs, drills. A
+// word with any other character than those of ids, paths and addresses is not offered.
 type SafeWords struct {
 	To   io.Writer
 	line []byte // of a line that has not ended
