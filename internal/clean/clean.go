@@ -51,8 +51,10 @@ func Hidden(r rune) bool {
 		unicode.Is(unicode.Zp, r) || unicode.Is(unicode.Co, r)
 }
 
-// JSON escapes hidden runes above ASCII as \uNNNN. Outside of strings JSON has none, so the document keeps its value.
+// JSON escapes hidden runes above ASCII as \uNNNN, and commands to CI systems. Outside of strings JSON has none, so the
+// document keeps its value.
 func JSON(in []byte) []byte {
+	in = Muted(in)
 	clean := true
 	for _, c := range in {
 		if c >= 0x7f {

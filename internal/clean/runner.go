@@ -1,33 +1,50 @@
 package clean
 
-import "unicode"
+import (
+	"bytes"
+	"unicode"
+)
 
-// line is what a CI runner has parsed of the current line.
+// A CI system executes commands that it finds in a job's log. They are of two forms:
+//
+//	##[error]...  ##vso[task.setvariable ...]  ##teamcity[...]  ##octopus[...]   anywhere in a line
+//	::set-output name=...::                                                      at its start, after spaces
+//
+// The first belongs to Azure Pipelines, TeamCity, Octopus and older GitHub runners, the second to GitHub, Gitea and
+// Forgejo. Those of GitLab, Jenkins and Buildkite need an escape character, which never passes. Markers that only fold
+// a log (travis_fold:, and Buildkite's lines of "--- ") are left alone.
+
+// line is the state of a scan for such commands.
 type line struct {
-	text   bool // it began with something other than spaces
-	colon  bool // spaces and one colon, so far
-	hashes int  // number signs just before
+	text   bool // the line began with something other than spaces
+	colons int  // spaces and so many colons, so far
+	hashes int  // number signs just before, and the word after two of them
 }
 
-// unheard disables commands to a CI runner in text: GitHub's interprets a line that begins with ::, after spaces, and
-// the older ##[ anywhere in a line. A space is inserted before the second colon, and the bracket becomes \u005b: no
-// line of JSON begins with colons, and its strings keep their values.
-func (w *Writer) unheard(text []byte) []byte {
-	if !w.Runner {
+// Muted disables commands to CI systems in a text: the bracket becomes \u005b, and :: at a line's start gets a space,
+// except before a digit, since ::1 is an address. No line of JSON begins with a colon, and its brackets follow no number
+// sign outside of strings, so a document keeps its value.
+func Muted(text []byte) []byte { return new(line).muted(text) }
+
+// muted is Muted for a text that continues the line.
+func (l *line) muted(text []byte) []byte {
+	if l.ordinary(text) {
 		return text
 	}
 	out := make([]byte, 0, len(text)+16)
 	for _, r := range string(text) {
-		l := &w.line
 		switch {
 		case r == '\n':
 			*l = line{}
-		case !l.text && l.colon && r == ':':
-			out = append(out, ' ')
+		case l.text:
+		case l.colons == 2:
+			if r < '0' || r > '9' {
+				out = append(out, ' ')
+			}
 			l.text = true
-		case !l.text && !l.colon && r == ':':
-			l.colon = true
-		case l.colon || !unicode.IsSpace(r):
+		case r == ':':
+			l.colons++
+		case l.colons > 0 || !unicode.IsSpace(r):
 			l.text = true
 		}
 		if r == '[' && l.hashes >= 2 {
@@ -35,11 +52,33 @@ func (w *Writer) unheard(text []byte) []byte {
 		} else {
 			out = append(out, string(r)...)
 		}
-		if r == '#' {
-			l.hashes++
-		} else {
-			l.hashes = 0
-		}
+		l.hash(r)
 	}
 	return out
+}
+
+// ordinary reports whether the text has no part of a command, as most, and if so continues the line with it.
+func (l *line) ordinary(text []byte) bool {
+	if l.hashes > 0 || l.colons > 0 || len(text) == 0 || text[len(text)-1] == ':' ||
+		bytes.IndexByte(text, '#') >= 0 || bytes.Contains(text, []byte("::")) {
+		return false
+	}
+	if i := bytes.LastIndexByte(text, '\n'); i >= 0 {
+		l.text, text = false, text[i+1:]
+	}
+	l.text = l.text || len(bytes.TrimSpace(text)) > 0
+	return true
+}
+
+// hash counts number signs. A name may follow two of them, in which a comparison by the rules of a language ignores
+// some runes: above ASCII all are taken for a part of it.
+func (l *line) hash(r rune) {
+	switch {
+	case r == '#':
+		l.hashes++
+	case r > unicode.MaxASCII:
+	case l.hashes >= 2 && (r == '_' || r == '-' || r == '.' || unicode.IsLetter(r) || unicode.IsDigit(r)):
+	default:
+		l.hashes = 0
+	}
 }

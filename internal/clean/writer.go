@@ -10,16 +10,15 @@ import (
 
 // Writer passes lines of text on, escaping everything that a terminal interprets, except line ends, tabs and, if Colour
 // is set, our own colours. A hidden rune becomes \uNNNN, so that JSON keeps its value. Bytes that are not UTF-8 become
-// U+FFFD: some terminals interpret single ones.
+// U+FFFD: some terminals interpret single ones. What a CI system would execute becomes text, see runner.go.
 //
 // A rune or a colour that is split between two writes is held until the next one; Flush writes what is left.
 type Writer struct {
 	To     io.Writer
 	Colour bool
-	Runner bool // To is the log of a CI runner that interprets lines such as ::error:: and ##[error]
 
-	line line
 	mu   sync.Mutex // guards the fields below
+	line line
 	kept []byte
 }
 
@@ -30,18 +29,21 @@ const longest = 12
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if len(p) == 0 { // what is held waits for a byte that decides it
+		return 0, nil
+	}
 	text := p
 	if len(w.kept) > 0 {
 		text = append(w.kept, p...)
 		w.kept = nil
 	}
-	if len(p) == 0 || printable(text) {
-		_, err := w.To.Write(w.unheard(text))
+	if printable(text) {
+		_, err := w.To.Write(w.line.muted(text))
 		return len(p), err
 	}
 	out, rest := w.cleaned(text, false)
 	w.kept = append(w.kept, rest...)
-	if _, err := w.To.Write(w.unheard(out)); err != nil {
+	if _, err := w.To.Write(w.line.muted(out)); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -56,7 +58,7 @@ func (w *Writer) Flush() error {
 	}
 	out, _ := w.cleaned(w.kept, true)
 	w.kept = nil
-	_, err := w.To.Write(w.unheard(out))
+	_, err := w.To.Write(w.line.muted(out))
 	return err
 }
 

@@ -109,6 +109,9 @@ func (b *budget) of(w io.Writer) io.Writer {
 		if b.left < 0 {
 			go b.spent()
 		}
+		if len(took) == 0 {
+			return 0, nil
+		}
 		return w.Write(took)
 	})
 }

@@ -33,12 +33,12 @@ type App struct {
 }
 
 // Cleaned wraps stdout and stderr in cleaning writers: no control characters in a command's output reach a terminal,
-// except our own colours. end flushes and removes them. The live table writes to the terminal directly, and cleans each
-// cell itself; so does a program of "lab ssh" or "lab exec" (see Raw).
+// except our own colours, and no CI system executes a part of it. end flushes and removes them. The live table writes to
+// the terminal directly, and cleans each cell itself; so does a program of "lab ssh" or "lab exec" (see Raw).
 func (a *App) Cleaned() (end func()) {
 	stdout, stderr := a.Stdout, a.Stderr
-	out := &clean.Writer{To: stdout, Colour: a.colour(stdout), Runner: a.onGitHub()}
-	errs := &clean.Writer{To: stderr, Colour: a.colour(stderr), Runner: a.onGitHub()}
+	out := &clean.Writer{To: stdout, Colour: a.colour(stdout)}
+	errs := &clean.Writer{To: stderr, Colour: a.colour(stderr)}
 	a.Stdout, a.Stderr = out, errs
 	return func() {
 		_, _ = out.Flush(), errs.Flush() // what cannot be written now could not be written before either

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/gpuaas/gpuaasctl/internal/clean"
 	"github.com/gpuaas/gpuaasctl/page"
 )
 
@@ -87,8 +88,8 @@ func (n Annotation) line() string {
 	if n.Warning {
 		level = "warning"
 	}
-	return fmt.Sprintf("::%s title=%s::%s\n", level, property.Replace(shortened(page.Clean(n.Title))),
-		data.Replace(message(n.Text)))
+	return fmt.Sprintf("::%s title=%s::%s\n", level, property.Replace(muted(shortened(page.Clean(n.Title)))),
+		data.Replace(muted(message(n.Text))))
 }
 
 // message joins lines of text, each cleaned.
@@ -100,6 +101,9 @@ func message(text string) string {
 	return shortened(strings.Join(lines, "\n"))
 }
 
+// muted disables the older form of a command, which runners look for anywhere in a line.
+func muted(text string) string { return string(clean.Muted([]byte(text))) }
+
 // shortened truncates a text that is too long for a job's page.
 func shortened(text string) string {
 	if runes := []rune(text); len(runes) > mostMessage {
@@ -110,6 +114,6 @@ func shortened(text string) string {
 
 // The escapes in a workflow command's message, and in a property.
 var (
-	data     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", "##[", "## [")
-	property = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C", "##[", "## [")
+	data     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	property = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )

@@ -64,20 +64,24 @@ func TestSummaryIsBounded(t *testing.T) {
 	}
 }
 
-// command matches what GitHub's runner interprets: a line with :: after spaces, and the older form anywhere in a line.
-var command = regexp.MustCompile(`(?m)^[\s\p{Z}]*::|##\[`)
+// command matches what runners interpret: a line with :: and a word after spaces, and the other form anywhere in a line.
+var command = regexp.MustCompile(`(?m)^[\s\p{Z}]*::[^\s\d]|##[\pL\pN._-]*\[`)
 
-// TestNoForeignTextCommandsTheRunner: foreign text becomes no workflow command, in no stream and no annotation.
+// TestNoForeignTextCommandsTheRunner: foreign text becomes no command of a CI system, in no stream and no annotation,
+// in whatever environment: a log may be shown by another system than the one that the environment names.
 func TestNoForeignTextCommandsTheRunner(t *testing.T) {
 	hostile := []string{
 		"::set-output name=a::b", "  ::add-mask::x", "\t::stop-commands::y", "ok\n::error::z", "ok\r\n::debug::z",
 		"\u00a0::error::z",
-		"see ##[error]x", "###[add-path]x", "%0A::error::x", "a\r::error::x", ":\n::error::x", ": ::error::x",
+		"see ##[error]x", "###[add-path]x", "x ##vso[task.setvariable variable=PATH]/evil", "##VSO[task.complete]",
+		"##teamcity[setParameter name='a' value='b']", "##octopus[stdout-x]", "%0A::error::x", "a\r::error::x", ":\n::error::x", ": ::error::x",
 	}
 	for _, text := range hostile {
-		for cut := 0; cut <= len(text); cut++ {
+		for cut := 0; cut <= 2*len(text)+1; cut++ {
 			var out bytes.Buffer
-			a := &App{Stdout: &out, Stderr: &out, Env: environ("GITHUB_ACTIONS=true")}
+			env := [...]string{"", "GITHUB_ACTIONS=true"}[cut%2]
+			a := &App{Stdout: &out, Stderr: &out, Env: environ(env)}
+			cut := cut / 2
 			end := a.Cleaned()
 			_, _ = io.WriteString(a.Stdout, text[:cut])
 			_, _ = io.WriteString(a.Stdout, text[cut:])
