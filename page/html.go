@@ -8,6 +8,7 @@ import (
 	"html"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // HTML writes blocks as one page for a browser. It needs no network and no script, and its content security policy
@@ -65,7 +66,10 @@ func (h *hypertext) element(name, text string, st Style) {
 }
 
 // htmlText escapes text, also for use in a quoted attribute.
-func htmlText(s string) string { return html.EscapeString(strings.TrimSpace(Clean(s))) }
+func htmlText(s string) string { return htmlEscaped(strings.TrimSpace(Clean(s))) }
+
+// htmlEscaped escapes also what a CI system would execute that shows the page's source, see clean.Muted.
+func htmlEscaped(s string) string { return strings.ReplaceAll(html.EscapeString(s), "##", "#&#35;") }
 
 // htmlClass returns the attribute for a style.
 func htmlClass(st Style) string {
@@ -110,7 +114,7 @@ func (p Para) html(h *hypertext) {
 func (l Line) html(h *hypertext) {
 	h.put("<p>")
 	for _, c := range l {
-		h.put("<span" + htmlClass(c.Style) + ">" + html.EscapeString(Clean(c.Text)) + "</span>")
+		h.put("<span" + htmlClass(c.Style) + ">" + htmlEscaped(Clean(c.Text)) + "</span>")
 	}
 	h.put("</p>\n")
 }
@@ -221,9 +225,19 @@ func htmlTitle(column Column, c Cell) string {
 func (c Code) html(h *hypertext) {
 	h.put("<pre>")
 	for line := range strings.Lines(string(c)) {
-		h.put(html.EscapeString(Clean(strings.TrimRight(line, "\r\n"))) + "\n")
+		h.put(htmlLine(line) + "\n")
 	}
 	h.put("</pre>\n")
+}
+
+// htmlLine escapes a line of code; colons at its start would be a command to a CI system.
+func htmlLine(s string) string {
+	s = Clean(strings.TrimRight(s, "\r\n"))
+	space := len(s) - len(strings.TrimLeftFunc(s, unicode.IsSpace))
+	if strings.HasPrefix(s[space:], "::") {
+		return s[:space] + "&#58;" + htmlEscaped(s[space+1:])
+	}
+	return htmlEscaped(s)
 }
 
 func (f Fold) html(h *hypertext) {

@@ -63,11 +63,30 @@ func (m *markdown) block(b Block) {
 	b.markdown(m)
 }
 
-// Escaped escapes text for Markdown, also inside a table's cell.
+// Escaped escapes text for Markdown, also inside a table's cell. The site that shows it makes no link of it and notifies
+// nobody: an empty character follows what it looks for in the text after all escapes, such as the @ of a name.
 func Escaped(s string) string {
 	var b strings.Builder
-	for _, r := range Clean(s) {
+	s = Clean(s)
+	for i, r := range s {
 		switch r {
+		case '@':
+			b.WriteString("@" + markdownNothing)
+		case ':':
+			b.WriteRune(r)
+			if strings.HasPrefix(s[i:], "://") {
+				b.WriteString(markdownNothing)
+			}
+		case '.':
+			if hasSuffixFold(s[:i], "www") {
+				b.WriteString(markdownNothing)
+			}
+			b.WriteRune(r)
+		case '#', '-', '!':
+			b.WriteRune(r)
+			if refersTo(s[:i], r, s[i+1:]) {
+				b.WriteString(markdownNothing)
+			}
 		case '&':
 			b.WriteString("&amp;")
 		case '<':
@@ -86,13 +105,33 @@ func Escaped(s string) string {
 	return b.String()
 }
 
-// CodeSpan returns text as a code span, or as plain text if a span cannot hold it.
+// markdownNothing is a space without width.
+const markdownNothing = "&#8203;"
+
+// refersTo reports whether a mark with a number behind it refers to an issue: #1, GH-1, or !1 for GitLab.
+func refersTo(before string, mark rune, after string) bool {
+	return after != "" && after[0] >= '0' && after[0] <= '9' && (mark != '-' || hasSuffixFold(before, "gh"))
+}
+
+func hasSuffixFold(s, end string) bool {
+	return len(s) >= len(end) && strings.EqualFold(s[len(s)-len(end):], end)
+}
+
+// paragraph escapes text that begins a line, where some characters begin a list, a heading or a command: /close.
+func paragraph(s string) string {
+	if s = Escaped(strings.TrimSpace(s)); s != "" && strings.IndexByte("#+-=_:/", s[0]) >= 0 {
+		return `\` + s
+	}
+	return s
+}
+
+// CodeSpan returns text as a code span, or as plain text if a span cannot hold it or a CI system would execute it.
 func CodeSpan(s string) string {
 	s = Clean(s)
 	switch {
 	case s == "":
 		return ""
-	case strings.ContainsAny(s, "`|"):
+	case strings.ContainsAny(s, "`|"), strings.Contains(s, "##"):
 		return Escaped(s)
 	}
 	return "`" + s + "`"
@@ -116,14 +155,14 @@ func (h Heading) markdown(m *markdown) {
 	m.line(strings.Repeat("#", level) + " " + Escaped(h.Text))
 }
 
-func (p Para) markdown(m *markdown) { m.line(Escaped(p.Lead + p.Text)) }
+func (p Para) markdown(m *markdown) { m.line(paragraph(p.Lead + p.Text)) }
 
 func (l Line) markdown(m *markdown) {
 	var b strings.Builder
 	for _, c := range l {
 		b.WriteString(c.Text)
 	}
-	m.line(Escaped(b.String()))
+	m.line(paragraph(b.String()))
 }
 
 func (Blank) markdown(*markdown) {}

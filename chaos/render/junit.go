@@ -1,8 +1,6 @@
 package render
 
 import (
-	"encoding/xml"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -15,12 +13,7 @@ import (
 // writeJUnit writes a suite for each drill with a case for each claim: a violated claim is a failure, a claim that
 // was not seen an error. So a suite is green exactly if the drill passed.
 func writeJUnit(w io.Writer, r *drill.Report) error {
-	b, err := xml.MarshalIndent(junit(r), "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode junit: %w", err)
-	}
-	_, err = w.Write(append(append([]byte(xml.Header), b...), '\n'))
-	return err
+	return junit(r).Encode(w)
 }
 
 func junit(r *drill.Report) render.JUnitSuites {
