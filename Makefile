@@ -53,7 +53,7 @@ MUTANTS = -tags mutants -count=1 -run TestMutants ./chaos/node ./chaos/drill
 
 # Compilers and tests end before their garbage is a problem: collected less often, compiling takes a sixth less, and the
 # fast suite a fourth. The lab suite measures programs as they are.
-build drill-agent lint test-plain test-race test-mutants: export GOGC ?= 400
+build drill-agent lint test-plain test-race test-mutants test-fuzz: export GOGC ?= 400
 
 # For `go test` of the fast suite: PACKAGES=./agent/... tests these alone, TESTFLAGS=-json prints events.
 # e2e/inprocess takes the longest, so it begins first.
@@ -63,7 +63,7 @@ TESTFLAGS ?=
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := build
-.PHONY: build drill-agent dist test test-fast needs test-plain test-mutants test-race test-lab test-bare test-bare-lab bare test-html demo drills crash-matrix lint golden schema catalogue picture bench bench-quick clean help
+.PHONY: build drill-agent dist test test-fast needs test-plain test-mutants test-fuzz test-race test-lab test-bare test-bare-lab bare test-html demo drills crash-matrix lint golden schema catalogue picture bench bench-quick clean help
 
 build: $(if $(CC_FOUND),$(NVML)) ## bin/gpuaasctl, bin/gpuaas-agent, bin/gpuaas-fault, bin/gpuaas-platform, bin/gpuaas-gpu-probe, bin/gpuaas-gpu-policy
 	@mkdir -p bin
@@ -117,6 +117,12 @@ test-mutants: ## that the tests of drills find mistakes
 	@$(GO) run ./internal/testneeds fast
 	$(GO) test $(TESTFLAGS) $(PATIENCE) $(MUTANTS)
 
+# How long each fuzzer searches. FUZZTIME=1m for a longer search.
+FUZZTIME ?= 3s
+
+test-fuzz: ## every fuzzer for some seconds (FUZZTIME=3s)
+	$(GO) run ./internal/fuzzall -time $(FUZZTIME)
+
 # The race detector needs cgo, so a C compiler. It makes a test five times as slow and finds races in code, not in rows of
 # a table: -short leaves rows out, and no test. go vet has seen the sources in the other runs. Where code shares no memory
 # of ours between goroutines, it is compiled without the detector: SQLite, which is C translated to Go, regular expressions,
@@ -132,8 +138,8 @@ RACE = -race -short -vet=off $(COMPUTES:%=-gcflags=%=-race=false)
 # compares the list with the sources.
 UNRACED = agent/outbox agent/recorder agent/update chaos/step diag/record diag/render evidence gpu/kmsg \
 	gpu/policy/judge gpu/report gpu/state gpu/status gpu/xid history internal/catalogen internal/clean \
-	internal/goldentest internal/house internal/html5 internal/owned internal/porttest internal/sleep internal/statements \
-	internal/strictyaml internal/testneeds internal/xunit page trust
+	internal/fuzzall internal/goldentest internal/house internal/html5 internal/owned internal/porttest internal/sleep \
+	internal/statements internal/strictyaml internal/testneeds internal/xunit page trust
 RACED   = $(filter-out $(addprefix github.com/gpuaas/gpuaasctl/,$(UNRACED)),$(shell $(GO) list $(PACKAGES)))
 
 test-race: ## a sample of the rows with the race detector

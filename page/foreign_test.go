@@ -30,8 +30,9 @@ var foreign = []string{
 // blocks has the text everywhere that a page has foreign text.
 func blocks(s string) []Block {
 	return []Block{
-		Heading{Text: s}, Para{Text: s}, Para{Lead: s, Text: s}, Line{{Text: s}}, Fields{{Label: s, Lead: s, Text: s, Command: s},
-			{Text: s}}, Steps{Label: s, Texts: []string{s, "run `" + s + "` " + s}},
+		Heading{Text: s}, Para{Text: s}, Para{Lead: s, Text: s}, Line{{Text: s}},
+		Fields{{Label: s, Lead: s, Text: s, Command: s}, {Text: s}},
+		Steps{Label: s, Texts: []string{s, "run `" + s + "` " + s}},
 		Table{Columns: []Column{{Title: s}}, Rows: []Row{Cells(s), {Cells: []Cell{{Text: s, Style: Strong}}}}},
 		Fold{Title: s, Blocks: []Block{Para{Text: s}}},
 	}

@@ -63,8 +63,8 @@ func (m *markdown) block(b Block) {
 	b.markdown(m)
 }
 
-// Escaped escapes text for Markdown, also inside a table's cell. The site that shows it makes no link of it and notifies
-// nobody: an empty character follows what it looks for in the text after all escapes, such as the @ of a name.
+// Escaped escapes text for Markdown, also inside a table's cell. A site that shows it makes no link or mention of it:
+// a space without width divides what sites look for after all escapes, such as @name.
 func Escaped(s string) string {
 	var b strings.Builder
 	s = Clean(s)

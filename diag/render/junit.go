@@ -85,9 +85,8 @@ func (s JUnitSuites) Encode(w io.Writer) error {
 	return err
 }
 
-// mutedXML divides what a CI system would execute in the file's text, see clean.Muted, so that the text keeps its value:
-// the second number sign of two is a reference, and so is the first colon of a line; in a CDATA section each is in a
-// section of its own.
+// mutedXML divides what a CI system would execute in the file's text, see clean.Muted, and keeps the text's value: the
+// second of two number signs and the first colon of a line become references; in CDATA a new section begins there.
 func mutedXML(b []byte) []byte {
 	const begin, end = "<![CDATA[", "]]>"
 	colons := regexp.MustCompile(`(?m)^([\s\p{Z}]*)::`)

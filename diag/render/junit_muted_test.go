@@ -13,7 +13,8 @@ import (
 // TestJUnitCommandsNoCISystem: the file may be in a log; every text and attribute keeps its value.
 func TestJUnitCommandsNoCISystem(t *testing.T) {
 	commands := regexp.MustCompile(`(?m)^\s*::[^\s\d]|##[\w.-]*\[`)
-	for _, s := range []string{"##vso[x]", "###[x]", "####teamcity[x]", "a\n::error::x\n  ::y::z", "::1", "]]>##[x", "#", "a ## b"} {
+	for _, s := range []string{"##vso[x]", "###[x]", "####teamcity[x]", "a\n::error::x\n  ::y::z", "::1",
+		"]]>##[x", "#", "a ## b"} {
 		want := JUnitSuites{XMLName: xml.Name{Local: "testsuites"}, Name: s, Suites: []JUnitSuite{{Name: s, Out: s,
 			Cases: []JUnitCase{{Name: s, Out: s, Failure: &JUnitProblem{Message: s, Type: s, Text: "\n" + s + "\n"}}}}}}
 		var b bytes.Buffer

@@ -63,7 +63,8 @@ func TestWriter(t *testing.T) {
 // commands are what CI systems execute: see runner.go.
 var commands = regexp.MustCompile(`(?m)^\s*::[^\s\d]|##[\pL\pN._-]*\[`)
 
-// TestCommandsToCI: no split of a text between writes, empty ones included, lets a command through; JSON keeps its value.
+// TestCommandsToCI: no split of a text between writes, empty ones included, lets a command through, and JSON keeps its
+// value.
 func TestCommandsToCI(t *testing.T) {
 	for in, want := range map[string]string{
 		"##vso[task.setvariable variable=PATH]/evil": `##vso\u005btask.setvariable variable=PATH]/evil`,
@@ -94,7 +95,8 @@ func TestCommandsToCI(t *testing.T) {
 		t.Fatal(err)
 	}
 	var again map[string][]string
-	if text = clean.JSON(text); json.Unmarshal(text, &again) != nil || !reflect.DeepEqual(doc, again) || commands.Match(text) {
+	text = clean.JSON(text)
+	if json.Unmarshal(text, &again) != nil || !reflect.DeepEqual(doc, again) || commands.Match(text) {
 		t.Errorf("as JSON: %s", text)
 	}
 }

@@ -22,8 +22,8 @@ type line struct {
 }
 
 // Muted disables commands to CI systems in a text: the bracket becomes \u005b, and :: at a line's start gets a space,
-// except before a digit, since ::1 is an address. No line of JSON begins with a colon, and its brackets follow no number
-// sign outside of strings, so a document keeps its value.
+// except before a digit, since ::1 is an address. No line of JSON begins with a colon, and outside of strings its
+// brackets follow no number sign, so a document keeps its value.
 func Muted(text []byte) []byte { return new(line).muted(text) }
 
 // muted is Muted for a text that continues the line.

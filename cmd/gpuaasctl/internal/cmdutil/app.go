@@ -33,8 +33,8 @@ type App struct {
 }
 
 // Cleaned wraps stdout and stderr in cleaning writers: no control characters in a command's output reach a terminal,
-// except our own colours, and no CI system executes a part of it. end flushes and removes them. The live table writes to
-// the terminal directly, and cleans each cell itself; so does a program of "lab ssh" or "lab exec" (see Raw).
+// except our own colours, and no CI system executes a part of it. end flushes and removes them. The live table writes
+// to the terminal directly, and cleans each cell itself; so does a program of "lab ssh" or "lab exec" (see Raw).
 func (a *App) Cleaned() (end func()) {
 	stdout, stderr := a.Stdout, a.Stderr
 	out := &clean.Writer{To: stdout, Colour: a.colour(stdout)}

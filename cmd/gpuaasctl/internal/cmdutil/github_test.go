@@ -64,7 +64,7 @@ func TestSummaryIsBounded(t *testing.T) {
 	}
 }
 
-// command matches what runners interpret: a line with :: and a word after spaces, and the other form anywhere in a line.
+// command matches what runners interpret: :: and a word at a line's start, and the other form anywhere in a line.
 var command = regexp.MustCompile(`(?m)^[\s\p{Z}]*::[^\s\d]|##[\pL\pN._-]*\[`)
 
 // TestNoForeignTextCommandsTheRunner: foreign text becomes no command of a CI system, in no stream and no annotation,
@@ -74,7 +74,8 @@ func TestNoForeignTextCommandsTheRunner(t *testing.T) {
 		"::set-output name=a::b", "  ::add-mask::x", "\t::stop-commands::y", "ok\n::error::z", "ok\r\n::debug::z",
 		"\u00a0::error::z",
 		"see ##[error]x", "###[add-path]x", "x ##vso[task.setvariable variable=PATH]/evil", "##VSO[task.complete]",
-		"##teamcity[setParameter name='a' value='b']", "##octopus[stdout-x]", "%0A::error::x", "a\r::error::x", ":\n::error::x", ": ::error::x",
+		"##teamcity[setParameter name='a' value='b']", "##octopus[stdout-x]",
+		"%0A::error::x", "a\r::error::x", ":\n::error::x", ": ::error::x",
 	}
 	for _, text := range hostile {
 		for cut := 0; cut <= 2*len(text)+1; cut++ {
