@@ -144,6 +144,7 @@ func (c *collector) ask(ctx context.Context, place string, limit time.Duration, 
 	facts = v.Probe(ctx, reqs)
 	for i := range facts {
 		facts[i].Vantage = place
+		c.s.env.Known.Clean(&facts[i])
 	}
 	return facts
 }

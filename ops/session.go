@@ -49,7 +49,8 @@ func (s *Site) About(t Target) *Session {
 		CorrelationID: preflight.NewID(t.As), Token: s.Secrets.Token, Cookie: s.Secrets.Cookie, NodeCA: s.Secrets.NodeCA,
 		Hops: s.Hops, Scrub: func(text string) string { return probe.ScrubLine(text, nil) },
 	}
-	n.env.Subject.CorrelationID = t.Correlation       // the session's own requests have another id
+	n.env.Subject.CorrelationID = t.Correlation // the session's own requests have another id
+	n.env.Known = n.env.Secrets()
 	if s.Chosen != "" && s.Chosen != s.Profile.Name { // the profile would not be found by its name alone
 		n.env.Subject.Expected["profile_file"] = s.Chosen
 	}

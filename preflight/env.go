@@ -16,8 +16,9 @@ type Env struct {
 	Profile       profile.Profile // with defaults
 	Subject       diag.Subject
 	CorrelationID string
-	Token         diag.Secret // operator bearer token
-	Cookie        diag.Secret // edge cookie
+	Token         diag.Secret   // operator bearer token
+	Cookie        diag.Secret   // edge cookie
+	Known         *diag.Secrets // every answer is cleaned of them; nil: those of Secrets
 	// Scrub removes secrets from an error text of the platform; if it is nil, such texts are dropped.
 	Scrub  func(string) string
 	Hops   *Hops  // the chain to walk; nil: the built-in one
@@ -25,6 +26,15 @@ type Env struct {
 	// ReadOnly leaves out the test writes to the node's disks. ReusesVantage: earlier walks have used the node's
 	// vantage, so requests make new connections, and each walk measures every phase.
 	ReadOnly, ReusesVantage bool
+}
+
+// Secrets returns a set of this walk's secrets, which knows what is none.
+func (e *Env) Secrets() *diag.Secrets {
+	s := &diag.Secrets{}
+	s.Open(e.Profile.APIBase, e.Subject.NodeID, e.Subject.NodeHost, e.Subject.AllocationID, e.Subject.SessionID,
+		e.Subject.CorrelationID, e.CorrelationID)
+	s.Learn((&diag.Request{Token: e.Token, Cookie: e.Cookie}).Secrets()...)
+	return s
 }
 
 // hops returns the chain to walk.

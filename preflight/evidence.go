@@ -32,6 +32,7 @@ func Evidence(ctx context.Context, e *Env, operator Vantage) (lines []diag.Evide
 	defer cancel()
 	seen := map[diag.EvidenceLine]bool{}
 	for _, f := range operator.Probe(ctx, reqs) {
+		e.Known.Clean(&f)
 		if !f.Passed() || f.HTTP == nil {
 			continue
 		}

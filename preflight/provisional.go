@@ -337,6 +337,7 @@ func (w *walker) lookAtLogin(ctx context.Context) *diag.Fact {
 		req := s.Ask(w.env, nil)
 		req.ID, req.TimeoutMS = factID(h.ID, s.Name), provisionalLook.Milliseconds()
 		f := place.Probe(ctx, []diag.Request{req})[0]
+		w.secrets.Clean(&f)
 		f.OffsetMS, f.DurationMS = 0, diag.Measured(time.Since(w.start))
 		return &f
 	}

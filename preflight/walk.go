@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -63,7 +64,8 @@ func Walk(ctx context.Context, e *Env, plan diag.Plan, vantages map[string]Vanta
 	chain := e.hops().list
 	w := &walker{
 		env: e, chain: chain, plan: plan, vantages: vantages, observe: observe, start: time.Now(),
-		facts: map[string]*diag.Fact{}, status: map[diag.HopID]diag.Status{}, crowds: map[string]crowd{},
+		secrets: cmp.Or(e.Known, e.Secrets()),
+		facts:   map[string]*diag.Fact{}, status: map[diag.HopID]diag.Status{}, crowds: map[string]crowd{},
 		hopDone: map[string]chan struct{}{}, factDone: map[string]chan struct{}{},
 	}
 	for i := range chain {
@@ -101,7 +103,11 @@ func Walk(ctx context.Context, e *Env, plan diag.Plan, vantages map[string]Vanta
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.observe = nil
-	return w.inOrder(chain), endedByNow(ctx)
+	facts := w.inOrder(chain)
+	for i := range facts { // also of a secret that the walk got later
+		w.secrets.Clean(&facts[i])
+	}
+	return facts, endedByNow(ctx)
 }
 
 // runHop runs a hop's steps, then its counter-probes, then judges it.
@@ -327,8 +333,12 @@ func (w *walker) probe(walk, ctx context.Context, from string, reqs []diag.Reque
 	if place == nil { // the caller has no such vantage
 		place = nowhere(from)
 	}
+	for i := range reqs {
+		w.secrets.Learn(reqs[i].Secrets()...)
+	}
 	facts := place.Probe(ctx, reqs)
 	for i := range facts {
+		w.secrets.Clean(&facts[i])
 		cut := facts[i].Failure == diag.Cancelled && !lost(&facts[i])
 		if cut && context.Cause(ctx) == errBudget { //nolint:errorlint // set by us, never wrapped
 			facts[i].Failure = diag.Timeout

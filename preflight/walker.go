@@ -13,6 +13,7 @@ import (
 // walker is the state of one walk.
 type walker struct {
 	env      *Env
+	secrets  *diag.Secrets // which every answer is cleaned of
 	chain    []Hop
 	plan     diag.Plan
 	vantages map[string]Vantage

@@ -50,11 +50,10 @@ func (c *climb) record(a *answer) {
 
 // describe fills the HTTP section from an answer, and returns the failure that the answer means.
 func (c *climb) describe(a *answer) diag.Failure {
-	h := headFacts(a.resp)
+	h := headFacts(c.req, a.resp)
 	c.f.HTTP = h
 	h.DurationMS = diag.Measured(a.took)
 	h.BodyBytes = new(int64(len(a.body)))
-	h.Correlation = withoutSecrets(h.Correlation, secretsOf(c.req)...)
 	valid := json.Valid(a.body)
 	if valid { // a field of a truncated answer may be truncated itself
 		c.extract(h, a.body)
@@ -96,13 +95,14 @@ func (c *climb) wantsFields() bool {
 	return false
 }
 
-// headFacts returns the part of the HTTP section that the head of an answer has.
-func headFacts(resp *http.Response) *diag.HTTPFacts {
-	h := &diag.HTTPFacts{Status: resp.StatusCode, Server: Scrub(resp.Header.Get("Server"))}
-	h.ContentType, _, _ = strings.Cut(strings.ToLower(resp.Header.Get("Content-Type")), ";")
-	h.Correlation = clipID(resp.Header.Get("X-Correlation-Id")) // an opaque id, which scrubbing would redact
+// headFacts returns the part of the HTTP section that the head of an answer has, without the request's secrets.
+func headFacts(req diag.Request, resp *http.Response) *diag.HTTPFacts {
+	h := &diag.HTTPFacts{Status: resp.StatusCode, Server: clean(req, resp.Header.Get("Server"))}
+	h.ContentType, _, _ = strings.Cut(strings.ToLower(clean(req, resp.Header.Get("Content-Type"))), ";")
+	// an opaque id, which scrubbing would redact
+	h.Correlation = clipID(withoutSecrets(resp.Header.Get("X-Correlation-Id"), secretsOf(req)...))
 	if u, err := url.Parse(resp.Header.Get("Location")); err == nil {
-		h.Location = Scrub(u.Host + u.Path)
+		h.Location = clean(req, u.Host+u.Path)
 	}
 	if t, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 		h.Date = diag.At(t)

@@ -95,6 +95,9 @@ func (p *Prober) measure(ctx context.Context, req diag.Request,
 	}
 	p.own.explain(&f)
 	f.Detail = clean(req, f.Detail) // also texts of a file, a command or a panic
+	var own diag.Secrets            // in whatever text of the answer
+	own.Open(req.Target, req.ServerName)
+	own.Clean(&f)
 	f.DurationMS = diag.Measured(time.Since(began))
 	return f
 }

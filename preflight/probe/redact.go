@@ -167,11 +167,8 @@ func clean(req diag.Request, s string, more ...diag.Secret) string {
 
 // secretsOf lists the secrets of a request, including each value of a query.
 func secretsOf(req diag.Request) []diag.Secret {
-	secrets := []diag.Secret{req.Token, req.Cookie, req.Query}
-	values, err := url.ParseQuery(req.Query.Reveal())
-	if err != nil {
-		return secrets
-	}
+	secrets := req.Secrets()
+	values, _ := url.ParseQuery(req.Query.Reveal()) // what can be parsed of it
 	for _, list := range values {
 		for _, v := range list {
 			secrets = append(secrets, diag.NewSecret(v))
@@ -180,13 +177,9 @@ func secretsOf(req diag.Request) []diag.Secret {
 	return secrets
 }
 
-// withoutSecrets removes known values from s. Very short ones stay: removing them would mutilate words and protect
-// nothing.
+// withoutSecrets removes known values from s, in each form that a server may repeat.
 func withoutSecrets(s string, secrets ...diag.Secret) string {
-	for _, secret := range secrets {
-		if v := secret.Reveal(); len(v) >= 6 {
-			s = strings.ReplaceAll(s, v, diag.Redacted)
-		}
-	}
-	return s
+	var known diag.Secrets
+	known.Learn(secrets...)
+	return known.Remove(s)
 }

@@ -66,7 +66,7 @@ func (c *climb) upgrade(ctx context.Context) *ws.Conn {
 		c.rejected(&h.answer)
 		return nil
 	}
-	c.f.HTTP = headFacts(h.resp)
+	c.f.HTTP = headFacts(c.req, h.resp)
 	c.f.HTTP.DurationMS = facts.DurationMS
 	chosen := h.resp.Header.Get("Sec-WebSocket-Protocol")
 	facts.Subprotocol = clean(c.req, chosen)
