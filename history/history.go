@@ -30,6 +30,13 @@ const (
 // ErrNone means that no stored report matches.
 var ErrNone = errors.New("no such report is kept")
 
+// InputError is a mistake of the caller or damage to one report: the id of several reports, a report that cannot be
+// decoded or be a baseline. It is no fault of the program, nor of the file as a whole.
+type InputError struct{ Err error }
+
+func (e *InputError) Error() string { return e.Err.Error() }
+func (e *InputError) Unwrap() error { return e.Err }
+
 // Path returns the path of the history: below $XDG_STATE_HOME, else in an ordinary user's home, or for root next to the
 // lab's state. env returns the value of a variable.
 func Path(env func(string) string, root bool) (string, error) {

@@ -327,7 +327,8 @@ func TestOneDamagedReport(t *testing.T) {
 	if err != nil || len(good) != 1 || good[0].Run.ID != "run-n1-00000001" {
 		t.Errorf("%v, %v", good, err)
 	}
-	if _, err := s.Get(t.Context(), "run-n1-00000002"); err == nil || !strings.Contains(err.Error(), "unpack") {
+	_, err = s.Get(t.Context(), "run-n1-00000002")
+	if !errors.As(err, new(*InputError)) || !strings.Contains(err.Error(), "run-n1-00000002 is damaged: unpack") {
 		t.Errorf("%v", err)
 	}
 }

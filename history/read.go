@@ -63,7 +63,7 @@ func (s *Store) Get(ctx context.Context, id string) (*diag.Report, error) {
 	}
 	r, err := unpack(packed)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", run, err)
+		return nil, &InputError{fmt.Errorf("the kept report %s is damaged: %w", run, err)}
 	}
 	return r, nil
 }
@@ -90,7 +90,7 @@ func (s *Store) find(ctx context.Context, id string) (string, error) {
 	case len(runs) == 0 || id == "":
 		return "", ErrNone // the caller names id
 	case len(runs) > 1 && runs[0] != id:
-		return "", fmt.Errorf("%q may be several: %s", id, strings.Join(runs, ", "))
+		return "", &InputError{fmt.Errorf("%q may be several: %s", id, strings.Join(runs, ", "))}
 	}
 	return runs[0], nil
 }
@@ -155,7 +155,7 @@ func (s *Store) Accept(ctx context.Context, id string, good bool) (string, error
 		return "", fmt.Errorf("write %s: %w", s.path, err)
 	}
 	if n, err := res.RowsAffected(); err == nil && n == 0 {
-		return "", fmt.Errorf("%s did not end well, and cannot be a baseline", run)
+		return "", &InputError{fmt.Errorf("%s did not end well, and cannot be a baseline", run)}
 	}
 	return run, nil
 }

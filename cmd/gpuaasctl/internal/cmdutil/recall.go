@@ -118,5 +118,10 @@ func (a *App) WithHistory(ctx context.Context, do func(context.Context, *history
 		a.noteDamaged(err)
 		return &UsageError{Err: err}
 	}
-	return errors.Join(do(ctx, store), store.Close())
+	err = errors.Join(do(ctx, store), store.Close())
+	if history.Damaged(err) || errors.As(err, new(*history.InputError)) {
+		a.noteDamaged(err)
+		return &UsageError{Err: err}
+	}
+	return err
 }
