@@ -91,6 +91,12 @@ var metrics = [...]metric{
 	{"heartbeat_failures", "gpuaas_agent_heartbeat_failures_total", "Heartbeats that failed."},
 	{"task_polls", "gpuaas_agent_task_polls_total", "Task polls that were answered."},
 	{"task_poll_failures", "gpuaas_agent_task_poll_failures_total", "Task polls that failed."},
+	{"tasks", "gpuaas_agent_tasks_total", "Tasks received."},
+	{"tasks_failed", "gpuaas_agent_tasks_failed_total", "Tasks that were executed and failed."},
+	{"tasks_refused", "gpuaas_agent_tasks_refused_total", "Tasks that were refused."},
+	{"results_posted", "gpuaas_agent_results_posted_total", "Results that the platform took."},
+	{"result_post_failures", "gpuaas_agent_result_post_failures_total", "Results that could not be posted."},
+	{"terminal_sessions", "gpuaas_agent_terminal_sessions_total", "Terminals opened."},
 }
 
 var postures = [...]string{wire.PostureServing, wire.PostureRecovering, wire.PostureStopped, wire.PostureQuarantined}

@@ -90,10 +90,12 @@ var metricHelp = [...]struct{ name, help string }{
 	{"gpu_policies_refused_total", "GPU policies that were refused when their file had changed."},
 	{"heartbeats_total", "Heartbeats taken."},
 	{"node_denials_total", "Node requests denied by reason."},
+	{"other_sources_total", "Sources besides a node's proven host that used its certificate while the host was alive."},
 	{"recovery_changes_total", "Changes of a node's operator reason by the new reason."},
 	{"task_results_late_total", "Results that came after their task had expired, by type."},
 	{"tasks_reclaimed_total", "Tasks that went back to the queue for want of a result, by type."},
 	{"tasks_settled_total", "Tasks that ended by type and status."},
+	{"tasks_withheld_total", "Tasks withheld from a source that is not the node's proven host, by type."},
 }
 
 // metricPrefix is the prefix of every name.
