@@ -220,7 +220,7 @@ const fileAlone = "agent.lock"
 func Alone(ctx context.Context, cfg Config) (release func(), err error) {
 	cfg = cfg.withDefaults()
 	dir := cmp.Or(cfg.MirrorDir, cfg.StateDir)
-	_ = os.MkdirAll(dir, 0o755) // the next gives the reason
+	_ = os.MkdirAll(dir, stateMode) // the next gives the reason
 	path := filepath.Join(dir, fileAlone)
 	for said := false; ; said = true {
 		f, err := durable.TryLock(path)

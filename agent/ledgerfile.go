@@ -18,6 +18,13 @@ const (
 	fileApplied = "recovery-applied.json" // written by another program for the agent's next start
 )
 
+// stateMode is the mode of the state folders: no tenant opens them, and an operators' group reaches the record in them.
+const stateMode = 0o711
+
+// ledgerWait bounds the wait for another program that writes the ledger: the agent's loop waits for it, and so do the
+// heartbeats.
+const ledgerWait = 100 * time.Millisecond
+
 // Reserve is disk space that is set aside for a new certificate on a full disk: a node that cannot store its new
 // certificate is lost.
 type Reserve interface {
@@ -68,7 +75,7 @@ func (f *ledgerFile) load(now time.Time) Ledger {
 func (f ledgerFile) leave(note Decision) error {
 	text, err := json.Marshal(applied{Version: 1, Note: note})
 	if err == nil {
-		err = os.MkdirAll(f.dir, 0o755)
+		err = os.MkdirAll(f.dir, stateMode)
 	}
 	if err == nil {
 		err = durable.Replace(filepath.Join(f.dir, fileApplied), append(text, '\n'), 0o600)
@@ -96,10 +103,10 @@ func (f *ledgerFile) save(l Ledger, reserve Reserve) error {
 		return fmt.Errorf("keep the recovery ledger: %w", err)
 	}
 	write := func(dir string) error {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+		if err := os.MkdirAll(dir, stateMode); err != nil {
 			return err
 		}
-		return durable.Replace(filepath.Join(dir, fileLedger), append(text, '\n'), 0o600)
+		return durable.ReplaceWithin(ledgerWait, filepath.Join(dir, fileLedger), append(text, '\n'), 0o600)
 	}
 	_, err = withReserve(reserve, func() error { return write(f.dir) })
 	if err != nil && f.mirror != "" {

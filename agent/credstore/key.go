@@ -23,12 +23,15 @@ const repeatFor = 2 * time.Minute
 // after a lost response uses the same key. The text is the key's file in the new generation. Callers only sign
 // with the key, so that a key in a TPM could replace it.
 func (s Store) Key(now time.Time) (crypto.Signer, []byte, error) {
-	unlock, err := durable.LockDir(s.Dir)
+	path := filepath.Join(s.Dir, generations, pendingKey)
+	if err := s.FS.MakeDir(filepath.Dir(path), 0o755); err != nil {
+		return nil, nil, fmt.Errorf("keep a key: %w", err)
+	}
+	unlock, err := s.lock()
 	if err != nil {
 		return nil, nil, err
 	}
 	defer unlock()
-	path := filepath.Join(s.Dir, generations, pendingKey)
 	if fi, err := os.Stat(path); err == nil && now.Sub(fi.ModTime()).Abs() < repeatFor {
 		if text, err := os.ReadFile(path); err == nil {
 			if key := parseKey(text); key != nil {
@@ -45,9 +48,6 @@ func (s Store) Key(now time.Time) (crypto.Signer, []byte, error) {
 		return nil, nil, fmt.Errorf("make a key: %w", err)
 	}
 	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
-	if err := s.FS.MakeDir(filepath.Dir(path), 0o755); err != nil {
-		return nil, nil, fmt.Errorf("keep a key: %w", err)
-	}
 	if err := durable.New(s.FS, path, 0o600, durable.Bytes(text)); err != nil {
 		return nil, nil, fmt.Errorf("keep a key: %w", err)
 	}

@@ -47,6 +47,7 @@ const (
 	current     = "current"
 	generations = "generations"
 	pendingKey  = "pending-key.pem" // of an enrollment without a response so far
+	fileLock    = ".lock"
 )
 
 // keep is the number of generations that are kept: the current one, the previous one, and one more for an operator
@@ -77,6 +78,12 @@ type Meta struct {
 type Set struct {
 	Cert, Key, Bundle []byte
 	Meta              Meta
+}
+
+// lock excludes other programs that change the generations, until unlock. The lock file has mode 0600, so that no user
+// of the node can hold it, whatever the mode of the folder is.
+func (s Store) lock() (unlock func(), err error) {
+	return durable.Lock(filepath.Join(s.Dir, generations, fileLock))
 }
 
 // Path is the plain path of a file.
@@ -164,7 +171,10 @@ func (s Store) Put(set Set) (string, error) {
 // Replace is Put for a set that depends on the current one: it holds the lock while next runs. next returns false
 // if there is nothing to switch to.
 func (s Store) Replace(next func() (Set, bool, error)) (string, error) {
-	unlock, err := durable.LockDir(s.Dir)
+	if err := s.FS.MakeDir(filepath.Join(s.Dir, generations), 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := s.lock()
 	if err != nil {
 		return "", err
 	}
@@ -296,7 +306,13 @@ func (s Store) Migrate() (bool, error) {
 	if _, err := os.Lstat(s.Path(current)); err == nil {
 		return false, nil
 	}
-	unlock, err := durable.LockDir(s.Dir)
+	if _, err := s.Pair(); err != nil {
+		return false, nil //nolint:nilerr // nothing that is worth keeping: the self-check gives the reason
+	}
+	if err := s.FS.MakeDir(filepath.Join(s.Dir, generations), 0o755); err != nil {
+		return false, err
+	}
+	unlock, err := s.lock()
 	if err != nil {
 		return false, err
 	}
@@ -336,7 +352,7 @@ func (s Store) adopt(origin string) (bool, error) {
 // pending key still exists. A newer generation without a pending key was abandoned on purpose. It returns the
 // generation's name, "" if there is nothing to complete.
 func (s Store) Forward(good func(tls.Certificate) bool) (string, error) {
-	unlock, err := durable.LockDir(s.Dir)
+	unlock, err := s.lock()
 	if err != nil {
 		return "", err
 	}
@@ -358,7 +374,7 @@ func (s Store) Forward(good func(tls.Certificate) bool) (string, error) {
 // Back switches to the newest good generation, which may be the current one if a plain path was lost. It replaces
 // a damaged trust bundle with the newest intact one. It returns the generation's name, "" if none is good.
 func (s Store) Back(good func(tls.Certificate) bool) (string, error) {
-	unlock, err := durable.LockDir(s.Dir)
+	unlock, err := s.lock()
 	if err != nil {
 		return "", err
 	}

@@ -42,7 +42,7 @@ func fileItems(ctx context.Context, scope step.Scope) (map[string]string, error)
 				return err
 			}
 			text, err := fileText(p)
-			if err != nil || text == "" {
+			if err != nil || text == "" || agentsLock(p, text) {
 				return err // gone just now
 			}
 			items[p] = text
@@ -53,6 +53,11 @@ func fileItems(ctx context.Context, scope step.Scope) (map[string]string, error)
 		}
 	}
 	return items, nil
+}
+
+// agentsLock reports whether a file is the empty one that an agent's first start creates, to lock its credentials.
+func agentsLock(path, text string) bool {
+	return path == "/etc/gpuaas/generations/.lock" && strings.HasPrefix(text, "file 0600 0:0 0 bytes ")
 }
 
 // fileText describes one file. It leaves out a folder's time and inode: files come and go in it by design.
