@@ -17,7 +17,8 @@ func TestTenantHoldsEveryLock(t *testing.T) {
 	cfg, _ := recoveryConfig(t, p)
 	cfg.Token = p.mint(t, nil)
 	root := t.TempDir()
-	cfg.Dir, cfg.StateDir, cfg.MirrorDir = filepath.Join(root, "etc"), filepath.Join(root, "lib"), filepath.Join(root, "run")
+	cfg.Dir, cfg.StateDir = filepath.Join(root, "etc"), filepath.Join(root, "lib")
+	cfg.MirrorDir = filepath.Join(root, "run")
 	cfg.EnvFile = filepath.Join(cfg.Dir, "agent.env")
 	for _, dir := range []string{filepath.Join(cfg.Dir, "generations"), cfg.StateDir, cfg.MirrorDir} {
 		must(t, os.MkdirAll(dir, 0o755))

@@ -19,8 +19,8 @@ func Replace(path string, text []byte, mode fs.FileMode) error {
 	return ReplaceWithin(lockTime, path, text, mode)
 }
 
-// ReplaceWithin is Replace for a caller that cannot wait for long: it fails if another program is still writing the same
-// file after wait.
+// ReplaceWithin is Replace for a caller that cannot wait for long: it fails if another program is still writing the
+// same file after wait.
 func ReplaceWithin(wait time.Duration, path string, text []byte, mode fs.FileMode) error {
 	return replace(wait, path, mode, func() ([]byte, error) { return text, nil })
 }
@@ -80,8 +80,8 @@ func fill(f *os.File, mode fs.FileMode, next func() ([]byte, error)) error {
 	return err
 }
 
-// claim creates and locks the file that replace writes. What another user has put there is removed, and so is a file that
-// others can open, and lock, because a crash left it with its final mode.
+// claim creates and locks the file that replace writes. What another user has put there is removed, and so is a file
+// that others can open, and lock, because a crash left it with its final mode.
 func claim(wait time.Duration, path string) (*os.File, error) {
 	for deadline := time.Now().Add(wait); ; {
 		f, err := TryLock(path)
@@ -115,8 +115,8 @@ func shared(path string) bool {
 func SyncDir(path string) error { return Host{}.SyncDir(path) }
 
 // TryLock locks a file, creating it if missing, until the file is closed or the process ends. It returns nil if another
-// process has the lock, or if the file was removed meanwhile: then there is a new one to lock. It is an error if another
-// user could open the file, and therefore hold the lock.
+// process has the lock, or if the file was removed meanwhile: then there is a new one to lock. It is an error if
+// another user could open the file, and therefore hold the lock.
 func TryLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
@@ -174,8 +174,8 @@ func own(f *os.File) error {
 // lockRetry is the time between two attempts to take a lock.
 const lockRetry = 10 * time.Millisecond
 
-// Lock is TryLock that waits for another process, up to ten seconds. It takes no lock in a missing folder, on a disk that
-// is read-only (no program can change what is there) and on a file system without locks.
+// Lock is TryLock that waits for another process, up to ten seconds. It takes no lock in a missing folder, on a disk
+// that is read-only (no program can change what is there) and on a file system without locks.
 func Lock(path string) (unlock func(), err error) {
 	for deadline := time.Now().Add(lockTime); ; time.Sleep(lockRetry) {
 		f, err := TryLock(path)

@@ -15,9 +15,9 @@ import (
 // tenant is the user id of LockAll: nobody.
 const tenant = 65534
 
-// LockAll holds an exclusive lock on everything below root that a user without rights can open, until the test ends. It
-// makes all folders readable first, as they are on a node whose folders have systemd's default mode. It returns the paths
-// that it holds. It needs root, to open files as that user.
+// LockAll holds an exclusive lock on everything below root that a user without rights can open, until the test ends.
+// It makes all folders readable first, as they are on a node whose folders have systemd's default mode. It returns the
+// paths that it holds. It needs root, to open files as that user.
 func LockAll(t testing.TB, root string) []string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -55,24 +55,20 @@ func Hold(t testing.TB, path string) {
 	t.Cleanup(func() { _ = f.Close() })
 }
 
-// lockAs reports whether the tenant could open and lock a file.
+// lockAs reports whether the tenant could open a file, which is then locked.
 func lockAs(t testing.TB, path string) bool {
 	t.Helper()
-	opened := make(chan int)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread with the tenant's rights ends with this goroutine
-		_, _ = unix.SetfsgidRetGid(tenant)
-		_, _ = unix.SetfsuidRetUid(tenant)
-		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-		if err != nil {
-			fd = -1
-		}
-		opened <- fd
-	}()
-	fd := <-opened
-	if fd < 0 {
+	runtime.LockOSThread() // this thread has the tenant's rights for a moment
+	defer runtime.UnlockOSThread()
+	_, _ = unix.SetfsgidRetGid(tenant)
+	_, _ = unix.SetfsuidRetUid(tenant)
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	_, _ = unix.SetfsuidRetUid(0)
+	_, _ = unix.SetfsgidRetGid(0)
+	if err != nil {
 		return false
 	}
 	t.Cleanup(func() { _ = unix.Close(fd) })
-	return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil
+	_ = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) // an earlier call may hold it
+	return true
 }
