@@ -59,6 +59,8 @@ func TestLoadConfig(t *testing.T) {
 		{"a program", "seed: s", "gpu: {policy: default, program: p}", "gpu.program must be an absolute path"},
 		{"a limit", "seed: s", "gpu: {policy: default, timeout_seconds: -1}", "gpu.timeout_seconds must not be negative"},
 		{"a coordinator", "seed: s", "gpu: {policy: default, coordinator: here}", "gpu.coordinator must be"},
+		{"a coordinator over http", "seed: s", "gpu: {policy: default, coordinator: 'http://scheduler.example/hook'}",
+			"gpu.coordinator on another machine must be an https URL"},
 		{"two documents", "seed: s", "seed: s\n---\nseed: t", "one YAML document"},
 	} {
 		text := strings.Replace(goodConfig, bad.from, bad.to, 1)

@@ -44,10 +44,10 @@ type gpuJudge struct {
 	digest string // of file; "": none was accepted yet
 	last   string // digest of the rejected text
 
-	telling sync.Mutex // held from an operator's decision until the coordinator has answered
-
-	mu      sync.Mutex // guards refused
-	refused []string   // problems of the current file
+	mu      sync.Mutex             // guards what follows
+	refused []string               // problems of the current file
+	telling map[string]*sync.Mutex // by node: held from an operator's decision until the coordinator has answered
+	silent  time.Time              // until when the coordinator, which has not answered, is given less time
 }
 
 // openGPUs prepares the judging. If a part is missing, the judgements say so: no node is healthy without it.

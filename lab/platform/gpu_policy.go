@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -30,6 +31,8 @@ type GPU struct {
 	// URL of the scheduler of nodes, which is notified when an operator cordons, uncordons or drains a node; "":
 	// none
 	Coordinator string `yaml:"coordinator,omitempty"`
+	// allows http to a coordinator on another machine: anybody on the way can read and change the notices
+	InsecureHTTP bool `yaml:"coordinator_insecure_http,omitempty"`
 }
 
 func (g GPU) check() (errs []error) {
@@ -46,9 +49,14 @@ func (g GPU) check() (errs []error) {
 	if g.Timeout < 0 {
 		errs = append(errs, errors.New("gpu.timeout_seconds must not be negative"))
 	}
-	if u, err := url.Parse(g.Coordinator); g.Coordinator != "" &&
-		(err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "") {
+	u, err := url.Parse(g.Coordinator)
+	switch {
+	case g.Coordinator == "":
+	case err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "":
 		errs = append(errs, errors.New("gpu.coordinator must be an http or https URL"))
+	case u.Scheme == "http" && !onLoopback(net.JoinHostPort(u.Hostname(), "80")) && !g.InsecureHTTP:
+		errs = append(errs, errors.New("gpu.coordinator on another machine must be an https URL: notices over http can be "+
+			"read and changed on the way (gpu.coordinator_insecure_http: true allows it)"))
 	}
 	return errs
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/gpu/status"
@@ -15,8 +16,48 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform/web"
 )
 
-// coordinatorTime bounds a request to the coordinator, since an operator waits for it.
-const coordinatorTime = 10 * time.Second
+// coordinatorTime bounds a request to the coordinator, since an operator waits for it. For coordinatorPause after one
+// that was not answered, the next ones get coordinatorBrief.
+const (
+	coordinatorTime  = 10 * time.Second
+	coordinatorPause = 30 * time.Second
+	coordinatorBrief = time.Second
+)
+
+// tell locks the notices about one node: the coordinator gets its decisions in the order in which they were made.
+func (g *gpuJudge) tell(nodeID string) (unlock func()) {
+	g.mu.Lock()
+	if g.telling == nil {
+		g.telling = map[string]*sync.Mutex{}
+	}
+	if g.telling[nodeID] == nil {
+		g.telling[nodeID] = &sync.Mutex{}
+	}
+	lock := g.telling[nodeID]
+	g.mu.Unlock()
+	lock.Lock()
+	return lock.Unlock
+}
+
+// patience is how long the coordinator has for a request.
+func (g *gpuJudge) patience(now time.Time) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if now.Before(g.silent) {
+		return coordinatorBrief
+	}
+	return coordinatorTime
+}
+
+// answered notes whether the coordinator answered a request.
+func (g *gpuJudge) answered(yes bool, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.silent = time.Time{}
+	if !yes {
+		g.silent = now.Add(coordinatorPause)
+	}
+}
 
 // statusAsk is an operator's request for a node's status.
 type statusAsk func(status.Node) (status.Node, status.Change)
@@ -35,8 +76,7 @@ func (p *Platform) askStatus(action string, ask statusAsk) web.Handler {
 			return err
 		}
 		ctx := r.Context()
-		p.gpus.telling.Lock() // the coordinator gets decisions in the order in which they were made
-		defer p.gpus.telling.Unlock()
+		defer p.gpus.tell(p.knownNode(ctx, d.NodeID))() // one lock for all names that are no node's
 		was, c, err := p.store.AskStatus(ctx, d, ask)
 		switch {
 		case err != nil:
@@ -98,8 +138,7 @@ func (p *Platform) NotifyCoordinator(ctx context.Context) error {
 
 // notifyOf sends the coordinator the due notice of one node.
 func (p *Platform) notifyOf(ctx context.Context, nodeID string) error {
-	p.gpus.telling.Lock()
-	defer p.gpus.telling.Unlock()
+	defer p.gpus.tell(nodeID)()
 	n, err := p.store.GPUNode(ctx, nodeID)
 	if err != nil || n.Due == (store.Notice{}) {
 		return err
@@ -133,7 +172,7 @@ func (p *Platform) coordinate(ctx context.Context, nodeID string, n store.Notice
 	if err != nil {
 		return fmt.Errorf("write what the coordinator is asked: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, coordinatorTime)
+	ctx, cancel := context.WithTimeout(ctx, p.gpus.patience(time.Now()))
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.cfg.GPU.Coordinator, bytes.NewReader(body))
 	if err != nil {
@@ -146,6 +185,7 @@ func (p *Platform) coordinate(ctx context.Context, nodeID string, n store.Notice
 	if sent, ok := errors.AsType[*url.Error](err); ok {
 		err = sent.Err // its URL may have a secret
 	}
+	p.gpus.answered(!errors.Is(err, context.DeadlineExceeded), time.Now())
 	if err != nil {
 		return fmt.Errorf("ask the coordinator: %w", err)
 	}
