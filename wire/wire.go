@@ -354,6 +354,15 @@ const (
 	MaxEventDetail = 4 << 10 // bytes
 )
 
+// Limits of sequence numbers. An agent believes a platform up to half of MaxSeq, so that a wrong number leaves it as
+// many again.
+const (
+	MaxSeq = 1 << 52
+	// MaxJump bounds how many events one request can report as lost. An outbox that is full takes no events that it
+	// could lose in such numbers.
+	MaxJump = 1 << 20
+)
+
 // EventsRequest delivers events in order.
 type EventsRequest struct {
 	NodeInstanceID string  `json:"node_instance_id"`

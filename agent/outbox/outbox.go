@@ -34,9 +34,9 @@ const (
 	MaxDetail = wire.MaxEventDetail // bytes of one event's detail
 )
 
-// maxSeq is the highest number that a platform may ask for. No node reaches it, and above it numbers would run
-// out.
-const maxSeq = math.MaxInt64 / 2
+// maxSeq is the highest number that a platform may ask for. No node reaches it, and a platform that asks for it by
+// mistake leaves as many numbers above it.
+const maxSeq = wire.MaxSeq / 2
 
 // compactAt is how many obsolete lines the file may have before it is rewritten.
 const compactAt = 256
@@ -96,6 +96,10 @@ func Open(d durable.Dir) (*Outbox, error) {
 	o.head.Next = max(o.head.Next, o.head.Acked+1)
 	if n := len(o.events); n > 0 {
 		o.head.Next = max(o.head.Next, o.events[n-1].Seq+1)
+	}
+	if o.head.Next > wire.MaxSeq { // no platform takes these numbers: the next Replay gives others
+		o.events, o.head = o.unsent(), head{Next: 1}
+		o.renumber(1)
 	}
 	if o.head.Anchored {
 		o.fresh = o.head.Next

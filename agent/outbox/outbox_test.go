@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -245,5 +246,42 @@ func TestANumberThatNobodyReaches(t *testing.T) {
 		if !p.has(fmt.Sprint(from)) || o.Next() > 10 {
 			t.Errorf("from %d: next is %d, the platform has %v", from, o.Next(), p.events)
 		}
+	}
+}
+
+// TestOneWrongReplayFromLeavesNumbers: whatever number a platform asks for once, the next events reach a platform that
+// takes numbers up to wire.MaxSeq, also when an earlier build has believed more.
+func TestOneWrongReplayFromLeavesNumbers(t *testing.T) {
+	for _, wrong := range []uint64{wire.MaxSeq / 2, wire.MaxSeq, math.MaxInt64 / 2, math.MaxInt64, math.MaxUint64} {
+		d, _ := durabletest.NewDir()
+		o, err := Open(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := newPlatform()
+		talk(t, o, p)
+		err = errors.Join(o.Add(wire.Event{Kind: "first"}), o.Replay(wrong), o.Add(wire.Event{Kind: "second"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := o.Next(); n > wire.MaxSeq-wire.MaxJump {
+			t.Errorf("%d: the next number is %d", wrong, n)
+		}
+	}
+	d, _ := durabletest.NewDir()
+	head := fmt.Sprintf(`{"head":{"next":%d,"acked":%d,"anchored":true}}`, uint64(1)<<62+1, uint64(1)<<62-1)
+	event := fmt.Sprintf(`{"event":{"seq":%d,"at":"2026-01-01T00:00:00Z","kind":"kept"}}`, uint64(1)<<62)
+	if err := d.Write(file, []byte(head+"\n"+event+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o, err := Open(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPlatform()
+	p.mark = 7
+	talk(t, o, p)
+	if !p.has("kept") || p.mark != 8 {
+		t.Errorf("the platform has %v, watermark %d", p.events, p.mark)
 	}
 }

@@ -30,6 +30,9 @@ type Event struct {
 	Dropped  *Dropped  `json:"dropped,omitempty"`
 }
 
+// MaxCount is the highest count of errors, and of dropped events, in one event. Sums stop there.
+const MaxCount = 1 << 31
+
 // EventType is what an event is about.
 type EventType string
 
@@ -188,8 +191,8 @@ func (e *Event) Check() error {
 	if e.APIVersion != APIVersion || e.Kind != KindEvent {
 		return fmt.Errorf("it is %q %q, want %q %q", e.APIVersion, e.Kind, APIVersion, KindEvent)
 	}
-	if e.At.IsZero() {
-		return errors.New("it has no time")
+	if !bounded.Plausible(e.At) {
+		return errors.New("it has no time that a clock may show")
 	}
 	switch e.Source {
 	case FromKernelLog, FromNVML, FromAgent:
@@ -228,24 +231,43 @@ func (e *Event) checkSection() error {
 	case e.Action != nil && e.Action.Action != ActionOf(e.Action.To):
 		return fmt.Errorf("action %d is %s, not %s", e.Action.To, ActionOf(e.Action.To), e.Action.Action)
 	case e.Device != nil:
-		if e.Device.SampledAt.IsZero() {
-			return errors.New("its sample has no time")
+		if !bounded.Plausible(e.Device.SampledAt) {
+			return errors.New("its sample has no time that a clock may show")
 		}
 		return e.Device.GPU.check()
 	case e.Probe != nil:
 		return e.Probe.check()
-	case e.Coverage != nil && (e.Coverage.From.IsZero() || e.Coverage.To.Before(e.Coverage.From)):
-		return errors.New("its coverage ends before it begins")
-	case e.Dropped != nil && (e.Dropped.Since.IsZero() || len(e.Dropped.Count) == 0 || e.Dropped.Why == ""):
-		return errors.New("it does not name what was dropped")
+	case e.Coverage != nil:
+		return e.Coverage.check()
+	case e.Dropped != nil:
+		return e.Dropped.check()
+	}
+	return nil
+}
+
+func (c *Coverage) check() error {
+	if !bounded.Plausible(c.From) || !bounded.Plausible(c.To) || c.To.Before(c.From) {
+		return errors.New("its coverage ends before it begins, or has a time that no clock shows")
+	}
+	return bounded.Times(c.Gaps)
+}
+
+func (d *Dropped) check() error {
+	if !bounded.Plausible(d.Since) || len(d.Count) == 0 || d.Why == "" {
+		return errors.New("it does not name what was dropped, and since when")
+	}
+	for t, n := range d.Count {
+		if n < 1 || n > MaxCount {
+			return fmt.Errorf("%d events of type %.20q were dropped", n, t)
+		}
 	}
 	return nil
 }
 
 func (x *XID) check(t EventType) error {
 	switch {
-	case x.Times < 1:
-		return errors.New("it was reported less than once")
+	case x.Times < 1 || x.Times > MaxCount:
+		return fmt.Errorf("it was reported %d times", x.Times)
 	case (x.Code == nil) != (t == LostEvent):
 		return fmt.Errorf("type %s with code: %t", t, x.Code != nil)
 	case x.Code != nil && *x.Code < 0:
@@ -258,7 +280,7 @@ func (p *Probe) check() error {
 	switch p.State {
 	case Sampling, Ended, Missing, Garbled:
 	case Stuck:
-		if p.Since == nil {
+		if p.Since == nil || !bounded.Plausible(*p.Since) {
 			return errors.New("a stuck probe without since")
 		}
 	case Unknown:

@@ -255,7 +255,7 @@ func TestEventsAreRefused(t *testing.T) {
 	for want, e := range map[string]Event{
 		"unknown type":     {Type: "health", Source: FromNVML},
 		"unknown source":   {Type: XIDEvent, Source: "rumour", XID: &XID{Code: &n, Times: 1}},
-		"less than once":   {Type: XIDEvent, Source: FromNVML, XID: &XID{Code: &n}},
+		"reported 0 times": {Type: XIDEvent, Source: FromNVML, XID: &XID{Code: &n}},
 		"is unknown, not":  {Type: RecoveryEvent, Source: FromNVML, Action: &Recovery{To: 7, Action: ActionNone}},
 		"without since":    {Type: ProbeEvent, Source: FromAgent, Probe: &Probe{State: Stuck}},
 		"unknown state":    {Type: ProbeEvent, Source: FromAgent, Probe: &Probe{State: "healthy"}},

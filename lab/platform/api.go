@@ -1,6 +1,7 @@
 package platform
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gpuaas/gpuaasctl/gpu/status"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
@@ -66,7 +68,34 @@ func (p *Platform) healthz(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	return web.Answer(w, http.StatusOK, map[string]string{"status": "ok"})
+	status := map[string]string{"status": "ok", "writes": "ok"}
+	if err := p.writes.check(r.Context(), p.store, time.Now()); err != nil {
+		p.log.Error("the database takes no writes", "error", err)
+		status = map[string]string{"status": "degraded", "writes": "failing"}
+	}
+	return web.Answer(w, http.StatusOK, status)
+}
+
+// writeCheck is the newest result of writing to the database: a health check is cheap and anybody's, a write is not.
+type writeCheck struct {
+	mu  sync.Mutex // guards what follows
+	at  time.Time
+	err error
+}
+
+// writeCheckAge is how long a result counts.
+const writeCheckAge = 5 * time.Second
+
+func (c *writeCheck) check(ctx context.Context, s *store.Store, now time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.Sub(c.at) < writeCheckAge {
+		return c.err
+	}
+	if err := s.Writes(ctx); ctx.Err() == nil { // else the caller has left
+		c.at, c.err = now, err
+	}
+	return c.err
 }
 
 // notFound converts a store.ErrNotFound to a 404 for that thing; it returns other errors unchanged.
@@ -86,11 +115,13 @@ var metricHelp = [...]struct{ name, help string }{
 	{"credential_reports_total", "Reports on application credentials by outcome."},
 	{"enrollments_denied_total", "Enrollments denied by reason."},
 	{"enrollments_total", "Certificates issued to nodes."},
+	{"events_refused_total", "Requests with events whose sequence numbers are impossible."},
 	{"gpu_judgements_total", "Judgements of a node's GPUs by health."},
 	{"gpu_policies_refused_total", "GPU policies that were refused when their file had changed."},
 	{"heartbeats_total", "Heartbeats taken."},
 	{"node_denials_total", "Node requests denied by reason."},
 	{"other_sources_total", "Sources besides a node's proven host that used its certificate while the host was alive."},
+	{"prunes_behind_clock_total", "Rounds of deleting old rows in which the clock was too far ahead."},
 	{"recovery_changes_total", "Changes of a node's operator reason by the new reason."},
 	{"task_results_late_total", "Results that came after their task had expired, by type."},
 	{"tasks_reclaimed_total", "Tasks that went back to the queue for want of a result, by type."},

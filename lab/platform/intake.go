@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/lab/platform/web"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
@@ -61,6 +62,17 @@ func (i *intake) take(nodeID string, size, burst, rate int, now time.Time) (wait
 func tooMuch(wait time.Duration) error {
 	return &web.Error{Status: http.StatusTooManyRequests, Code: "too_much",
 		Message: "this node has sent more than is stored of it in this time", RetryAfter: wait}
+}
+
+// readNode decodes a node's request, and rejects numbers and times that no node has.
+func readNode(w http.ResponseWriter, r *http.Request, v any) error {
+	if err := web.ReadJSON(w, r, v); err != nil {
+		return err
+	}
+	if err := bounded.Values(v); err != nil {
+		return web.Errorf(http.StatusBadRequest, "out_of_range", "%s", err)
+	}
+	return nil
 }
 
 // checkEvents rejects a request that no agent sends, and returns its storage cost.

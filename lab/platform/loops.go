@@ -53,7 +53,7 @@ type loop struct {
 func (p *Platform) repeated() []loop {
 	all := []loop{
 		{work: "sweep", interval: seconds(p.cfg.Policy.TaskStaleSweepInterval), do: p.sweepRound},
-		{work: "prune", interval: time.Hour, do: func(ctx context.Context) error { return p.store.Prune(ctx, p.now()) }},
+		{work: "prune", interval: pruneEvery, do: p.prune},
 		{work: "notify the coordinator", interval: gpuRound, wake: p.gpus.changed, do: p.NotifyCoordinator,
 			apart: true}, // it may not answer
 	}
@@ -86,6 +86,21 @@ func (p *Platform) repeat(ctx context.Context, l loop) {
 			return
 		}
 	}
+}
+
+// pruneEvery is how often old rows are deleted; each round moves the retention by at most twice that.
+const pruneEvery = time.Hour
+
+// prune deletes old rows, and reports a clock that is far ahead of the last round: it was wrong, or the platform was
+// off.
+func (p *Platform) prune(ctx context.Context) error {
+	behind, err := p.store.Prune(ctx, p.now(), 2*pruneEvery)
+	if err == nil && behind > 0 {
+		p.metrics.add("prunes_behind_clock_total")
+		p.log.Warn("the clock is ahead of the newest rows: old rows are deleted slowly, two hours' worth an hour",
+			"ahead", behind.Round(time.Second).String())
+	}
+	return err
 }
 
 // sweepRound expires tasks, checks the trust again and reports changed reasons.

@@ -75,7 +75,7 @@ func (p *Platform) heartbeat(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var h wire.HeartbeatRequest
-	if err := web.ReadJSON(w, r, &h); err != nil {
+	if err := readNode(w, r, &h); err != nil {
 		return err
 	}
 	if h.NodeInstanceID == "" {
@@ -179,6 +179,10 @@ func (p *Platform) taskWait(w http.ResponseWriter, r *http.Request) error {
 			Message: "this node holds enough task waits", RetryAfter: time.Second}
 	}
 	defer p.waits.leave(nodeID)
+	// a wait has no body: the deadline for reading one would end it
+	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
+		return err
+	}
 	if err := p.store.Waited(ctx, nodeID, p.now()); err != nil && ctx.Err() == nil {
 		return err
 	}
@@ -274,7 +278,7 @@ func (p *Platform) waitTimeout(r *http.Request, peek bool) (time.Duration, error
 
 func (p *Platform) taskResult(w http.ResponseWriter, r *http.Request) error {
 	var res wire.TaskResult
-	if err := web.ReadJSON(w, r, &res); err != nil {
+	if err := readNode(w, r, &res); err != nil {
 		return err
 	}
 	if !slices.Contains([]string{wire.TaskCompleted, wire.TaskFailed}, res.Status) {
@@ -293,7 +297,7 @@ func (p *Platform) taskResult(w http.ResponseWriter, r *http.Request) error {
 
 func (p *Platform) events(w http.ResponseWriter, r *http.Request) error {
 	var in wire.EventsRequest
-	if err := web.ReadJSON(w, r, &in); err != nil {
+	if err := readNode(w, r, &in); err != nil {
 		return err
 	}
 	if in.NodeInstanceID == "" {
@@ -304,8 +308,13 @@ func (p *Platform) events(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	mark, err := p.store.AddEvents(r.Context(), nodeID, in, now)
-	if errors.Is(err, store.ErrSequence) {
+	switch {
+	case errors.Is(err, store.ErrSequence):
+		p.refusedEvents(r, in, err)
 		return web.Errorf(http.StatusBadRequest, "sequence_invalid", "%s", err)
+	case errors.Is(err, store.ErrJump):
+		p.refusedEvents(r, in, err)
+		return web.Errorf(http.StatusConflict, "sequence_jump", "%s", err)
 	}
 	if err != nil {
 		return err
@@ -315,4 +324,15 @@ func (p *Platform) events(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return web.Answer(w, http.StatusOK, wire.EventsResponse{Watermark: mark})
+}
+
+// refusedEvents writes evidence of events whose numbers are impossible: the node is broken, or lies.
+func (p *Platform) refusedEvents(r *http.Request, in wire.EventsRequest, why error) {
+	p.metrics.add("events_refused_total")
+	p.recordOther(r, store.NodeEventsRefused, r.PathValue("node_id"), callerOf(r.Context()), func(e *store.Evidence) {
+		e.Detail["why"], e.Detail["oldest"] = why.Error(), strconv.FormatUint(in.Oldest, 10)
+		if len(in.Events) > 0 {
+			e.Detail["first"] = strconv.FormatUint(in.Events[0].Seq, 10)
+		}
+	})
 }

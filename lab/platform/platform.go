@@ -55,7 +55,12 @@ type Door struct {
 	gateway.Limits
 	Idle    time.Duration // without a request; default a minute
 	Request time.Duration // for a request that does not become a stream; default 30 s
+	// open connections of each plain listener, which only the proxies of this machine reach; default 4096
+	Connections int
 }
+
+// maxConnections is more than the long polls of a large site, and fewer than a process has descriptors.
+const maxConnections = 4096
 
 // Platform is one control plane. Use New, then Run.
 type Platform struct {
@@ -71,6 +76,7 @@ type Platform struct {
 	gateway     *gateway.Gateway
 	waits       waitLimit
 	denials     denialGate
+	writes      writeCheck
 	eventIntake intake
 	beatIntake  intake
 	metrics     metrics
@@ -179,13 +185,16 @@ func (p *Platform) listen(deps Deps) error {
 		s := &http.Server{
 			Handler: l.handler, ReadHeaderTimeout: headerTime, IdleTimeout: cmp.Or(deps.Door.Idle, idleTime),
 			ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelWarn),
+			// of a whole request with its body; a task wait ends it, see taskWait
+			ReadTimeout: cmp.Or(deps.Door.Request, requestTime),
 		}
-		if l.name == "node_terminal" {
+		if l.name != "node_terminal" {
+			ln = gateway.LimitConnections(ln, cmp.Or(deps.Door.Connections, maxConnections))
+		} else {
 			ln = gateway.ListenTLS(ln, p.terminalTLS(), deps.Door.Limits, p.handshakeFailed)
-			s.ReadTimeout = cmp.Or(deps.Door.Request, requestTime)
 			s.WriteTimeout = s.ReadTimeout
-			s.ReadHeaderTimeout = min(s.ReadHeaderTimeout, s.ReadTimeout)
 		}
+		s.ReadHeaderTimeout = min(s.ReadHeaderTimeout, s.ReadTimeout)
 		p.servers = append(p.servers, server{name: l.name, listener: ln, http: s})
 	}
 	return nil

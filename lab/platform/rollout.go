@@ -122,7 +122,8 @@ func (p *Platform) applyEvents(ctx context.Context, nodeID string, in wire.Event
 	for _, e := range in.Events {
 		var u wire.UpdateEvent
 		if (e.Kind != wire.EventSelfUpdate && e.Kind != wire.EventBoot) ||
-			bounded.Unmarshal(e.Detail, &u, bounded.Small()) != nil || u.Rollout == nil || u.Rollout.ID == "" {
+			bounded.Unmarshal(e.Detail, &u, bounded.Small()) != nil || bounded.Values(&u) != nil || u.Rollout == nil ||
+			u.Rollout.ID == "" {
 			continue
 		}
 		if err := p.said(ctx, nodeID, in.NodeInstanceID, *u.Rollout, wire.Build{}, u.Decision); err != nil {

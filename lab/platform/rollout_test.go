@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -389,5 +390,32 @@ func TestEventsThatAreGone(t *testing.T) {
 			Events: []wire.Event{{Seq: 7, At: time.Now(), Kind: "decision"}}}, &out)
 	if out.Watermark != 7 {
 		t.Errorf("watermark %d", out.Watermark)
+	}
+}
+
+// TestImpossibleNumbersAreRefused: a jump of sequence numbers, and an oldest event that is not in the request, are
+// refused with evidence, and move nothing.
+func TestImpossibleNumbersAreRefused(t *testing.T) {
+	f := newFleet(t)
+	for _, c := range []struct {
+		oldest, seq uint64
+		status      int
+	}{
+		{1<<63 - 2, 1, http.StatusBadRequest}, {2, 1, http.StatusBadRequest}, {wire.MaxJump + 2, wire.MaxJump + 2, 409},
+		{1, wire.MaxJump + 2, 409}, {1, wire.MaxSeq + 1, http.StatusBadRequest},
+	} {
+		status, _ := f.p.DoNode(f.cred, http.MethodPost, path(wire.PathEvents, platformtest.NodeID),
+			wire.EventsRequest{NodeInstanceID: "m1", Oldest: c.oldest,
+				Events: []wire.Event{{Seq: c.seq, At: time.Now(), Kind: "decision"}}}, nil)
+		if status != c.status {
+			t.Errorf("oldest %d, seq %d: %d, want %d", c.oldest, c.seq, status, c.status)
+		}
+	}
+	if mark, err := f.p.Store().Watermark(t.Context(), platformtest.NodeID, "m1"); mark != 0 || err != nil {
+		t.Errorf("watermark %d, %v", mark, err)
+	}
+	rows, err := f.p.Store().Recent(t.Context(), store.NodeEventsRefused, 10)
+	if err != nil || len(rows) != 5 {
+		t.Errorf("%d rows of evidence, %v", len(rows), err)
 	}
 }

@@ -48,3 +48,12 @@ func (p *Platform) OpenFailures() (n int) {
 	}
 	return n
 }
+
+// RefuseWrites makes every health check's write fail, as a full disk does.
+func (p *Platform) RefuseWrites() {
+	p.tb.Helper()
+	const full = "CREATE TRIGGER full BEFORE INSERT ON written BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+	if _, err := p.db.Exec(full); err != nil {
+		p.tb.Fatal(err)
+	}
+}

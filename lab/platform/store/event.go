@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"math"
+	"fmt"
 	"time"
 
 	gpu "github.com/gpuaas/gpuaasctl/gpu/report"
@@ -26,8 +26,12 @@ func watermark(ctx context.Context, q querier, nodeID, instanceID string) (uint6
 	return mark, err
 }
 
-// ErrSequence is returned for an impossible sequence number.
-var ErrSequence = errors.New("a sequence number is 1 or more")
+// Refusals of events.
+var (
+	ErrSequence = fmt.Errorf("a sequence number is between 1 and %d, and the oldest event is in the request", wire.MaxSeq)
+	// ErrJump: so many events cannot be lost, so that the number is wrong.
+	ErrJump = fmt.Errorf("the sequence numbers of one request are at most %d above the watermark", wire.MaxJump)
+)
 
 // AddEvents stores a node's events, each once, and returns the watermark. The events are durable when it returns.
 func (s *Store) AddEvents(ctx context.Context, nodeID string, r wire.EventsRequest, now time.Time) (uint64, error) {
@@ -40,8 +44,11 @@ func (s *Store) AddEvents(ctx context.Context, nodeID string, r wire.EventsReque
 			return mark, err
 		}
 		for _, e := range r.Events {
-			if e.Seq == 0 || e.Seq > math.MaxInt64 {
+			switch {
+			case e.Seq == 0 || e.Seq > wire.MaxSeq:
 				return mark, ErrSequence
+			case e.Seq > mark && e.Seq-mark > wire.MaxJump:
+				return mark, ErrJump
 			}
 			if e.Seq <= mark { // confirmed, and possibly deleted since
 				continue

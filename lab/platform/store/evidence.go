@@ -84,7 +84,7 @@ func record(ctx context.Context, q querier, e Evidence) error {
 		VALUES (?1,?2,?3,?4,?5,?6,?7,?8,
 			CASE WHEN ?9 != '' THEN ?9 ELSE COALESCE((SELECT instance_id FROM nodes WHERE id = ?4), '') END,
 			CASE WHEN ?10 != '' THEN ?10 ELSE COALESCE((SELECT workflow_id FROM allocations WHERE id = ?5), '') END)`,
-		ms(e.At), e.Kind, e.CorrelationID, e.NodeID, e.AllocationID, e.SessionID, e.TaskID, toJSON(e.Detail), e.InstanceID,
+		ms(e.At), e.Kind, e.CorrelationID, e.NodeID, e.AllocationID, e.SessionID, e.TaskID, jsonText{e.Detail}, e.InstanceID,
 		e.WorkflowID)
 }
 

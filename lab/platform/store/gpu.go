@@ -100,8 +100,8 @@ func (s *Store) JudgeGPUs(ctx context.Context, nodeID string, j GPUJudged) (chan
 		}
 		var next status.Node
 		next, change = was.Status.Report(j.Judgement.Health, j.Judgement.Mode)
-		if err := exec(ctx, tx, "UPDATE gpu_nodes SET status = ?, judged = ? WHERE node_id = ?", toJSON(next),
-			toJSON(j), nodeID); err != nil {
+		if err := exec(ctx, tx, "UPDATE gpu_nodes SET status = ?, judged = ? WHERE node_id = ?", jsonText{next},
+			jsonText{j}, nodeID); err != nil {
 			return err
 		}
 		detail := map[string]any{"from": change.From, "to": change.To, "health": change.Health, "why": change.Why,
@@ -171,7 +171,7 @@ func askStatus(ctx context.Context, tx querier, d Decision,
 	next, c := ask(was.Status)
 	err = exec(ctx, tx,
 		`INSERT INTO gpu_nodes (node_id, instance_id, boot_id, seq, status) VALUES (?1,'','',0,?2)
-		ON CONFLICT (node_id) DO UPDATE SET status = ?2`, d.NodeID, toJSON(next))
+		ON CONFLICT (node_id) DO UPDATE SET status = ?2`, d.NodeID, jsonText{next})
 	detail := d.detail()
 	detail["from"], detail["to"], detail["why"], detail["refused"] = c.From, c.To, c.Why, c.Refused
 	return was, c, errors.Join(err, changeStatus(ctx, tx, d.NodeID, c,

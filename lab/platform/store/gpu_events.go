@@ -9,6 +9,7 @@ import (
 	"time"
 
 	gpu "github.com/gpuaas/gpuaasctl/gpu/report"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/wire"
 )
 
@@ -24,6 +25,10 @@ const (
 func keepGPU(ctx context.Context, q querier, nodeID, instanceID string, seq uint64, detail []byte,
 	now time.Time) error {
 	e, err := gpu.DecodeEvent(detail)
+	// the platform's own counts are not a node's to change
+	if err == nil && e.Dropped != nil && (e.Dropped.Why == whyLost || e.Dropped.Why == whyUnreadable) {
+		err = fmt.Errorf("a node does not count what is %s", e.Dropped.Why)
+	}
 	if err != nil { // count it: the unreadable event may have been an error
 		return dropGPU(ctx, q, nodeID, instanceID, seq, 1, whyUnreadable, now)
 	}
@@ -144,7 +149,7 @@ func forget(ctx context.Context, q querier, nodeID, slot string) error {
 func putGPU(ctx context.Context, q querier, nodeID, slot string, seq uint64, e *gpu.Event, now time.Time) error {
 	return exec(ctx, q,
 		"INSERT OR REPLACE INTO gpu_events (node_id, seq, slot, received_at, detail) VALUES (?,?,?,?,?)", nodeID, int64(seq),
-		slot, ms(now), toJSON(e))
+		slot, ms(now), jsonText{e})
 }
 
 // kept returns the events of a slot with their numbers, oldest first.
@@ -166,7 +171,7 @@ func mergeDropped(ctx context.Context, q querier, nodeID, slot string, d *gpu.Dr
 		was := before[i].Dropped
 		d.Since = was.Since
 		for t, n := range was.Count {
-			d.Count[t] += n
+			d.Count[t] = bounded.Add(d.Count[t], max(n, 0), gpu.MaxCount)
 		}
 	}
 	return err
@@ -180,7 +185,7 @@ func foldSame(ctx context.Context, q querier, nodeID, slot string, e *gpu.Event)
 		return err
 	}
 	if x := before[keepFirst].XID; x != nil && e.XID != nil {
-		e.XID.Times += x.Times
+		e.XID.Times = bounded.Add(e.XID.Times, max(x.Times, 0), gpu.MaxCount)
 	}
 	return exec(ctx, q, "DELETE FROM gpu_events WHERE node_id = ? AND slot = ? AND seq = ?", nodeID, slot,
 		before[keepFirst].seq)

@@ -223,8 +223,8 @@ func report(ctx context.Context, q querier, n Node, b Beat) error {
 		`UPDATE nodes SET instance_id=?1, boot_id=?2, agent_version=?3, api_url=?4, terminal_url=?5, cert_serial=?6,
 		reported_hostname=?7, addresses=?8, counters=?9, record=?10, posture=?13, cert_issuer=?14, reported_profile=?15, last_heartbeat_at=?11,
 		last_seen_at=max(last_seen_at, ?11) WHERE id=?12`,
-		b.NodeInstanceID, b.BootID, b.AgentVersion, b.APIURL, b.TerminalURL, b.CertSerial, b.Hostname, toJSON(b.Addresses),
-		toJSON(b.Counters), toJSON(b.Record), ms(b.ReceivedAt), b.NodeID, b.Posture, b.CertIssuer, b.Profile)
+		b.NodeInstanceID, b.BootID, b.AgentVersion, b.APIURL, b.TerminalURL, b.CertSerial, b.Hostname, jsonText{b.Addresses},
+		jsonText{b.Counters}, jsonText{b.Record}, ms(b.ReceivedAt), b.NodeID, b.Posture, b.CertIssuer, b.Profile)
 	if changed := heartbeatChanges(n, b.HeartbeatRequest); len(changed) > 0 {
 		err = errors.Join(err, record(ctx, q, Evidence{At: b.ReceivedAt, Kind: NodeHeartbeatChange,
 			CorrelationID: b.CorrelationID, NodeID: b.NodeID, Detail: changed}))

@@ -90,17 +90,40 @@ var pruning = [...]struct {
 	},
 }
 
-// Prune closes failures that are over and deletes rows beyond their retention time or number.
-func (s *Store) Prune(ctx context.Context, now time.Time) error {
+// Prune closes failures that are over and deletes rows beyond their retention time or number. The time that counts
+// moves by at most step in one call, so that a clock that is years ahead deletes no more than that; at first it is the
+// time of the newest row. behind is by how much the clock is ahead of it.
+func (s *Store) Prune(ctx context.Context, clock time.Time, step time.Duration) (behind time.Duration, err error) {
+	now, err := s.retention(ctx, clock, step)
+	if err != nil {
+		return 0, err
+	}
 	if err := s.quiet(ctx, now); err != nil {
-		return err
+		return 0, err
 	}
 	for _, p := range pruning {
 		if err := exec(ctx, s.db, p.query, ms(now.Add(-p.keep)), p.most); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return clock.Sub(now), nil
+}
+
+// retention returns the time that counts for a Prune, and stores it for the next one.
+func (s *Store) retention(ctx context.Context, clock time.Time, step time.Duration) (time.Time, error) {
+	return inTx(ctx, s, func(tx *sql.Tx) (time.Time, error) {
+		last, err := one(ctx, tx, value[int64], `SELECT coalesce((SELECT at FROM retention WHERE only = 1), max(
+			(SELECT coalesce(max(at), 0) FROM evidence), (SELECT coalesce(max(at), 0) FROM heartbeats),
+			(SELECT coalesce(max(at), 0) FROM audit)))`)
+		if err != nil {
+			return clock, err
+		}
+		now := clock
+		if most := time.UnixMilli(last).Add(step); last > 0 && most.Before(clock) {
+			now = most
+		}
+		return now, exec(ctx, tx, "INSERT OR REPLACE INTO retention (only, at) VALUES (1, ?)", ms(now))
+	})
 }
 
 // quiet closes failures that did not recur and, if there are too many, those that have been quiet the longest,

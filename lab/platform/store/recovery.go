@@ -123,7 +123,7 @@ func (s *Store) ReportCredential(ctx context.Context, allocationID, correlationI
 		}
 		list = append([]Credential{c}, list...)
 		a.Credentials = list[:min(len(list), maxCredentials)]
-		if err := exec(ctx, tx, "UPDATE allocations SET credential = ? WHERE id = ?", toJSON(a.Credentials),
+		if err := exec(ctx, tx, "UPDATE allocations SET credential = ? WHERE id = ?", jsonText{a.Credentials},
 			a.ID); err != nil || !changed {
 			return a, err
 		}

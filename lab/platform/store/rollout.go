@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"math"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/wire"
@@ -20,6 +19,8 @@ const (
 	RolloutRedispatch  = "rollout.redispatched"           // the node does not know of it: its task is handed out again
 	NodeBooted         = "node.booted"
 	NodeEventsLost     = "node.events_lost" // the node no longer has them
+	// the node's sequence numbers are impossible: nothing of the request was stored
+	NodeEventsRefused = "node.events_refused"
 )
 
 // Rollout is a self-update of one node.
@@ -117,7 +118,7 @@ func putRollout(ctx context.Context, q querier, r Rollout) error {
 	return exec(ctx, q,
 		`INSERT INTO rollouts (id, node_id, instance_id, state, body, created_at, updated_at) VALUES (?,?,?,?,?,?,?)
 		ON CONFLICT (id) DO UPDATE SET instance_id = excluded.instance_id, state = excluded.state, body = excluded.body, updated_at = excluded.updated_at`,
-		r.ID, r.NodeID, r.InstanceID, r.State, toJSON(r.Rollout), ms(r.CreatedAt), ms(r.UpdatedAt))
+		r.ID, r.NodeID, r.InstanceID, r.State, jsonText{r.Rollout}, ms(r.CreatedAt), ms(r.UpdatedAt))
 }
 
 func operationEnd(state string) string {
@@ -137,7 +138,7 @@ func (s *Store) Boot(ctx context.Context, nodeID, instanceID string, b wire.Boot
 		}
 		if err := exec(ctx, tx, `INSERT INTO boots (node_id, instance_id, report, at) VALUES (?,?,?,?)
 			ON CONFLICT (node_id) DO UPDATE SET instance_id = excluded.instance_id, report = excluded.report, at = excluded.at`,
-			nodeID, instanceID, toJSON(b), ms(e.At)); err != nil {
+			nodeID, instanceID, jsonText{b}, ms(e.At)); err != nil {
 			return err
 		}
 		if err == nil && old.Running == b.Running && old.Hold == b.Hold {
@@ -164,11 +165,16 @@ func (s *Store) OpenByCorrelation(ctx context.Context, nodeID, taskType, correla
 		AND correlation_id = ?`, nodeID, taskType, correlationID)
 }
 
-// lost moves a watermark past events that the node reports as lost.
+// lost moves a watermark past events that the node reports as lost. The oldest one that it still has is in the request.
 func lost(ctx context.Context, q querier, nodeID string, mark uint64, r wire.EventsRequest,
 	now time.Time) (uint64, error) {
-	if r.Oldest <= mark+1 || r.Oldest > math.MaxInt64 {
+	switch {
+	case r.Oldest <= mark+1:
 		return mark, nil
+	case len(r.Events) == 0 || r.Oldest > r.Events[0].Seq:
+		return mark, ErrSequence
+	case r.Oldest-mark > wire.MaxJump:
+		return mark, ErrJump
 	}
 	if err := lostGPU(ctx, q, nodeID, mark, r, now); err != nil {
 		return mark, err

@@ -184,4 +184,15 @@ ALTER TABLE gpu_nodes ADD COLUMN due TEXT NOT NULL DEFAULT '';            -- JSO
 CREATE TABLE gpu_policy (                                                 -- the one that was accepted last, in one row
   path TEXT NOT NULL, digest TEXT NOT NULL, text BLOB NOT NULL
 ) STRICT;
+`, `
+-- Numbers above 2^51, which agents do not believe, were wrong. Events of such a node count from what it sent before.
+DELETE FROM events WHERE seq > 2251799813685248;
+UPDATE watermarks SET seq = coalesce((SELECT max(seq) FROM events e WHERE e.node_id = watermarks.node_id
+  AND e.instance_id = watermarks.instance_id), 0) WHERE seq > 2251799813685248;
+CREATE TABLE retention (                                                  -- in one row: up to when rows were pruned
+  only INTEGER PRIMARY KEY CHECK (only = 1), at INTEGER NOT NULL
+) STRICT;
+CREATE TABLE written (                                                    -- in one row: the last check that the disk takes writes
+  only INTEGER PRIMARY KEY CHECK (only = 1), text TEXT NOT NULL
+) STRICT;
 `}

@@ -11,11 +11,13 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	_ "modernc.org/sqlite" // the pure Go driver, "sqlite"
@@ -71,6 +73,11 @@ func Connect(path string) (*sql.DB, error) {
 
 // Close closes the database.
 func (s *Store) Close() error { return s.db.Close() }
+
+// Writes reports whether the disk takes a write, of more than a page. It is synced, like every other one.
+func (s *Store) Writes(ctx context.Context) error {
+	return exec(ctx, s.db, "INSERT OR REPLACE INTO written (only, text) VALUES (1, ?)", NewID(strings.Repeat("-", 8<<10)))
+}
 
 // migrate applies the missing migrations, each in its own transaction.
 func (s *Store) migrate(ctx context.Context) error {
@@ -228,6 +235,19 @@ func (j jsonText) Scan(v any) error {
 	return json.Unmarshal([]byte(text), j.v)
 }
 
+// Value implements driver.Valuer: what cannot be stored fails the transaction.
+func (j jsonText) Value() (driver.Value, error) {
+	b, err := json.Marshal(j.v)
+	if err != nil {
+		return nil, fmt.Errorf("store a value: %w", err)
+	}
+	if string(b) == "null" {
+		return "", nil
+	}
+	return string(b), nil
+}
+
+// toJSON is for values that always have a text.
 func toJSON(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil || string(b) == "null" {

@@ -236,7 +236,7 @@ func TestPrune(t *testing.T) {
 	s, _ := open(t)
 	add(t, s, "old", t0, time.Minute)
 	add(t, s, "new", t0.Add(time.Hour), time.Minute)
-	if err := s.Prune(t.Context(), t0.Add(store.KeepEvidence+time.Minute)); err != nil {
+	if _, err := s.Prune(t.Context(), t0.Add(store.KeepEvidence+time.Minute), 1000*24*time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if kinds(t, s, "old") != "" || kinds(t, s, "new") != "task.queued" {

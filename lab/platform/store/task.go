@@ -118,7 +118,7 @@ func (s *Store) Finish(ctx context.Context, nodeID, taskID string, r wire.TaskRe
 			return ErrNotClaimed
 		case t.Status == wire.TaskExpired:
 			news, t.LateAt, t.Result = true, now, &r
-			if err := exec(ctx, tx, "UPDATE tasks SET late_at = ?, result = ? WHERE id = ?", ms(now), toJSON(r),
+			if err := exec(ctx, tx, "UPDATE tasks SET late_at = ?, result = ? WHERE id = ?", ms(now), jsonText{r},
 				t.ID); err != nil {
 				return err
 			}
@@ -130,7 +130,7 @@ func (s *Store) Finish(ctx context.Context, nodeID, taskID string, r wire.TaskRe
 		news, t.Status, t.CompletedAt, t.Result = true, r.Status, now, &r
 		return errors.Join(
 			exec(ctx, tx, "UPDATE tasks SET status = ?, completed_at = ?, result = ? WHERE id = ?",
-				t.Status, ms(now), toJSON(r), t.ID),
+				t.Status, ms(now), jsonText{r}, t.ID),
 			record(ctx, tx, t.outcome("task."+t.Status, now)),
 			settle(ctx, tx, t, now))
 	})
