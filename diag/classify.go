@@ -38,11 +38,22 @@ type Classification struct {
 	// measured
 	Minor bool `json:"minor,omitempty"`
 	// for a walk whose blame is about something else: how this reason and the blame relate
-	Beside    string       `json:"beside,omitempty"`
+	Beside string `json:"beside,omitempty"`
+	// Rule is the row of a reason by which another owner would be called than by the verdict.
+	Rule      *Rule        `json:"rule,omitempty"`
 	Checklist []CheckPoint `json:"checklist"`
 	Because   []string     `json:"because,omitempty"` // the evidence that decided
 	// reasons that some evidence supports but that are not the verdict, most pressing first
 	Losers []Candidate `json:"losers,omitempty"`
+}
+
+// Rule is a reason's own row of the catalogue, beside a verdict that names another owner. It is not whom to call.
+type Rule struct {
+	Reason  ReasonCode `json:"reason"`
+	Owner   string     `json:"owner"`
+	Owners  Owners     `json:"owners"` // as in Classification
+	Next    string     `json:"next_action"`
+	Because string     `json:"because"` // why the verdict does not follow it
 }
 
 // Candidate is a reason that some evidence supports. Why explains why it is not the verdict.
@@ -53,11 +64,13 @@ type Candidate struct {
 }
 
 // Classify is total, deterministic and independent of the order of the evidence. The reason is the first row of Reasons
-// that holds. More evidence never weakens security_action_required, with one exception: evidence that the quarantine
-// ended, because the node enrolled with a new identity or the platform released it.
+// that holds, or Evidence.Blamed if that holds. More evidence never weakens security_action_required, with one
+// exception: evidence that the quarantine ended, because the node enrolled with a new identity or the platform released
+// it.
 func Classify(e Evidence) Classification {
 	v := look(&e)
 	standing, losers := v.weigh()
+	blamedFirst(standing, e.Blamed)
 	c := Classification{Reason: ReasonNone, Checklist: v.points[:]}
 	if len(standing) > 0 {
 		c.Reason, c.Because = standing[0].Reason, standing[0].Evidence
@@ -66,7 +79,6 @@ func Classify(e Evidence) Classification {
 	seen := v.seen()
 	c.Title = row.Title.Say(seen)
 	next := row.NextAction
-	c.UserActions = row.UserActions
 	c.Owners, c.Layer, c.Runbook = row.Owners, row.Layer, row.Runbook(e.RunbookBase)
 	// the agent works as designed: the platform or its edge refuses its heartbeats
 	if n := v.record.refused; c.Reason == ReasonNodeAgentUnreachable && n != nil {
@@ -76,7 +88,7 @@ func Classify(e Evidence) Classification {
 			c.Owners = late.OwnersOn(SideEdge)
 		}
 	}
-	c.Severity, c.State = row.Severity, v.state(&row)
+	c.Severity, c.State = row.Severity, StateOf(c.Reason, seen)
 	budget := Budget{row.Detect, row.Repair}
 	if m := scenarioOf(c.Reason, v); m != nil {
 		c.Scenario, c.Component, next = m.ID, m.Deciders.String(), m.Recovery
@@ -93,13 +105,13 @@ func Classify(e Evidence) Classification {
 	c.Healthy = works && c.Reason == ReasonNone
 	c.Minor = c.Reason != ReasonNone && minor(standing) && v.unfailed()
 	c.Warning = works && c.Reason != ReasonNone && minor(standing) && !v.hopFails()
-	c.UserState, c.UserText = v.shown(standing, seen)
-	bad := max(grave(c.State), grave(c.UserState)) >= grave(UserOperator)
-	if (c.Reason == ReasonNone && !works) || (c.Reason != ReasonNone && !bad && !v.nodeObserved()) {
-		// "normal" needs a measurement, and "passes by itself" a node that was seen to work
-		c.UserState, c.UserText = UserUnknown, ""
-	}
+	c.Show(ForUser(c.Reason, seen))
 	return c
+}
+
+// Show sets what users are shown.
+func (c *Classification) Show(s Shown) {
+	c.UserState, c.UserText, c.UserActions = s.State, s.Text, s.Actions
 }
 
 // NeedsSomebody reports whether the reason is a fault that an operator must act on: neither a warning nor a reason for
@@ -186,6 +198,20 @@ func (v *view) weigh() (standing, losers []Candidate) {
 	return standing, losers
 }
 
+// blamedFirst moves the reason of the blame to the front of the reasons that hold.
+func blamedFirst(standing []Candidate, blamed ReasonCode) {
+	i := slices.IndexFunc(standing, func(k Candidate) bool { return k.Reason == blamed })
+	if i <= 0 {
+		return
+	}
+	own := standing[i]
+	copy(standing[1:], standing[:i])
+	own.Why, standing[0] = "", own
+	for k := range standing[1:] {
+		standing[k+1].Why = "beside the blame, which is " + string(blamed)
+	}
+}
+
 // hide records the reasons that the reason by hides. The first call wins, so callers start with the most pressing
 // reason.
 func hide(hidden map[ReasonCode]ReasonCode, by ReasonCode) {
@@ -220,43 +246,6 @@ func (v *view) aside(code ReasonCode) string {
 		return ""
 	}
 	return slices.Min(by)
-}
-
-// state returns the state family of a reason. An expired certificate recovers by itself only if the node has a current
-// token.
-func (v *view) state(row *Reason) UserState {
-	switch {
-	case row.Code == ReasonCertExpired && v.token != TokenCurrent,
-		row.Code == ReasonIdentityRejectedRecoverable && v.token == TokenGone:
-		return UserOperator
-	}
-	return row.State
-}
-
-// shown returns the state and the text that users are shown: the most severe state of all reasons that hold, and the
-// text of a reason in that state, preferably one about the workload or its route. While the workload runs and its route
-// answers, a fault of the management layer counts as temporary at most. A security state is never softened.
-func (v *view) shown(standing []Candidate, seen Seen) (UserState, string) {
-	green := workloadRuns(v) && v.passes(HopAppUserRoute)
-	state, text, near := UserNormal, "", false
-	for _, k := range standing {
-		row, _ := LookupReason(k.Reason)
-		s := v.state(&row)
-		words := row.Shown(s, seen)
-		if green && row.Layer == LayerManagement && s != UserSecurity && grave(s) > grave(UserTemporary) {
-			s = UserTemporary
-		}
-		felt := row.Layer != LayerManagement
-		if grave(s) > grave(state) || (grave(s) == grave(state) && words != "" && (text == "" || (felt && !near))) {
-			state, text, near = s, words, felt
-		}
-	}
-	return state, text
-}
-
-// grave orders the states, least urgent first.
-func grave(s UserState) int {
-	return slices.Index([]UserState{UserNormal, UserTemporary, UserRecovery, UserOperator, UserSecurity}, s)
 }
 
 // inOrder sorts candidates by the order of the rows, then by Why.

@@ -16,6 +16,11 @@ func workloadRuns(v *view) bool {
 // passes reports whether a hop passed.
 func (v *view) passes(id HopID) bool { return passes(v.Probes, id) }
 
+// fails reports whether a hop failed.
+func (v *view) fails(id HopID) bool {
+	return slices.ContainsFunc(v.Probes, func(p Probed) bool { return p.Hop == id && p.Status == StatusFail })
+}
+
 func passes(probes []Probed, id HopID) bool {
 	return slices.ContainsFunc(probes, func(p Probed) bool { return p.Hop == id && p.Status == StatusPass })
 }

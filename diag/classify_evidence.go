@@ -28,6 +28,9 @@ type Evidence struct {
 	Denials []Denial
 	// Budgets are the profile's budgets. They can tighten the model's budgets but not relax them.
 	Budgets map[Severity]Budget
+	// Blamed is the reason of what the walk blames, if that reason is to be the classification's; "": the most pressing
+	// reason is. It is evidence for nothing.
+	Blamed ReasonCode
 	// RunbookBase is the URL of the profile's runbook; "" means this tool's own explanations.
 	RunbookBase string
 }

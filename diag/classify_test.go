@@ -445,7 +445,7 @@ func TestCertRecoversOnlyWithACurrentToken(t *testing.T) {
 	}
 }
 
-// TestManagementIsAtMostTemporaryWhileUsersAreServed, save for security.
+// TestManagementIsAtMostTemporaryWhileUsersAreServed, except for security and for a clean-up of the allocation itself.
 func TestManagementIsAtMostTemporaryWhileUsersAreServed(t *testing.T) {
 	green := []Probed{{Hop: HopAppRuntimeLiveness, Status: StatusPass}, {Hop: HopAppUserRoute, Status: StatusPass}}
 	for _, r := range Reasons() {
@@ -455,7 +455,7 @@ func TestManagementIsAtMostTemporaryWhileUsersAreServed(t *testing.T) {
 		case r.Code == ReasonNone || r.Layer != LayerManagement || r.Code == ReasonAppRuntimeFailed:
 		case r.State == UserSecurity && c.UserState != UserSecurity:
 			t.Errorf("%s is softened to %s", r.Code, c.UserState)
-		case r.State != UserSecurity && grave(c.UserState) > grave(UserTemporary):
+		case r.State != UserSecurity && r.Code != ReasonReleaseCleanupStuck && grave(c.UserState) > grave(UserTemporary):
 			t.Errorf("%s: users are shown %s while they are served", r.Code, c.UserState)
 		case c.State != r.State:
 			t.Errorf("%s: state family %s, want %s", r.Code, c.State, r.State)

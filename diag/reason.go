@@ -62,15 +62,6 @@ var UserActions = [...]UserAction{SuppressRetry, HideSelfService, Page, KeepAllo
 // Reasons returns every row, most pressing first. Callers must not modify the rows, which are shared.
 func Reasons() []Reason { return slices.Clone(reasonRows[:]) }
 
-// Shown is the text for users where facts refined the reason's state to s, limited to what m supports; "" shows
-// nothing.
-func (r Reason) Shown(s UserState, m Seen) string {
-	if r.State == UserRecovery && s == UserOperator { // nothing reconnects by itself
-		return r.Unrecovered.Say(m)
-	}
-	return r.UserText.Say(m)
-}
-
 // Runbook returns where the reason is explained, in the same way as SignalRow.Runbook.
 func (r *Reason) Runbook(base string) string {
 	return runbook(base, "--kind reason "+string(r.Code), "reason-"+string(r.Code))

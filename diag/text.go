@@ -35,6 +35,12 @@ const (
 	// FactHeartbeatAnswer fails if the node's record has an HTTP error in answer to its heartbeats while the platform
 	// receives its other requests. It never passes: the record does not contain successful heartbeats.
 	FactHeartbeatAnswer = "heartbeat_answer"
+	// FactNode passes if anything about the node itself was measured: its record, its heartbeats, its workload. It never
+	// fails.
+	FactNode = "node_measured"
+	// What users have of the node: a completed observation saw the workload running, or not; its route answers, or not.
+	FactWorkload = "workload"
+	FactRoute    = "route"
 )
 
 // Seen has the mark of every fact that was measured: MarkPass or MarkFail. A missing fact was not measured.
@@ -100,7 +106,11 @@ func (m Seen) bears(needs []Need) bool {
 	return true
 }
 
-// seen returns the measured facts of the evidence. A hop that only warns neither passes nor fails.
+// Seen returns the measured facts of the evidence.
+func (e *Evidence) Seen() Seen { return look(e).seen() }
+
+// seen returns the measured facts of the evidence. A hop that only warns neither passes nor fails. A workload whose
+// credential is refused runs.
 func (v *view) seen() Seen {
 	m := make(Seen, len(v.points)+len(v.Probes))
 	for _, p := range v.points {
@@ -114,6 +124,18 @@ func (v *view) seen() Seen {
 			m[string(p.Hop)] = MarkFail
 		case p.Status == StatusPass && m[string(p.Hop)] == "":
 			m[string(p.Hop)] = MarkPass
+		}
+	}
+	for fact, is := range map[string][2]bool{
+		FactWorkload: {workloadRuns(v), v.fails(HopAppRuntimeLiveness)},
+		FactRoute:    {v.passes(HopAppUserRoute), v.fails(HopAppUserRoute)},
+		FactNode:     {v.nodeObserved(), false},
+	} {
+		switch {
+		case is[0]:
+			m[fact] = MarkPass
+		case is[1]:
+			m[fact] = MarkFail
 		}
 	}
 	switch {

@@ -104,7 +104,9 @@ func TestNoNameIsAnInput(t *testing.T) {
 		r.Run = diag.Run{EndedBy: r.Run.EndedBy, ID: "x"}
 		r.Subject.CorrelationID, r.Subject.EnvironmentProfile, r.Plan.Profile = "x", "x", "x"
 		preflight.Judge(r)
-		if !reflect.DeepEqual(first, *r.Classification) {
+		again := *r.Classification
+		first.Next, first.Steps, again.Next, again.Steps = "", nil, "", nil // their commands have the profile and the ids
+		if !reflect.DeepEqual(first, again) {
 			t.Errorf("%s: another name, another classification", want.Recording)
 		}
 	}

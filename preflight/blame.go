@@ -18,17 +18,16 @@ type root struct {
 }
 
 // decide returns the verdict on the judged hops, and the classification of all evidence. The blame is the first fault
-// in chain order; the reason is the most urgent one that the evidence allows, so with several faults the two may
-// differ.
+// in chain order, and decides whom to call and what to do; see classify for the reason.
 func decide(chain []Hop, hops []diag.HopResult, c *Case) (diag.Verdict, *diag.Classification) {
 	v, advise := blameFor(chain, hops, c)
-	k := diag.Classify(evidenceOf(c, hops, &v))
+	k := classify(&v, evidenceOf(c, hops, &v))
 	if addUnfoundReason(c, hops, &v, &k) {
 		v, advise = blameFor(chain, hops, c)
-		k = diag.Classify(evidenceOf(c, hops, &v))
+		k = classify(&v, evidenceOf(c, hops, &v))
 	}
-	k.Beside = reasonVersusBlame(&v, &k)
 	advise(&v, k.Reason)
+	follow(&v, &k)
 	v.Reason, v.UserState, v.Severity = k.Reason, k.UserState, string(k.Severity)
 	return v, &k
 }

@@ -41,7 +41,7 @@ func AboutWalk(r *diag.Report, o Options) []Section {
 			}
 			s.Field("owner", v.Owner, page.Strong)
 			s.user(r)
-			s.classification(r.Classification)
+			s.classification(r.Classification, len(r.Verdict.Recovery) == 0)
 			for i := range v.OtherFindings {
 				s.other(r, &v.OtherFindings[i], facts)
 			}

@@ -13,20 +13,29 @@ import (
 // Classification writes only a classification, for `diag classify`. Wide adds the evidence and the losing candidates.
 func Classification(w io.Writer, c *diag.Classification, o Options) error {
 	s := &sheet{o: o}
-	s.classification(c)
+	s.classification(c, false)
 	s.Field("user", userLine(c), page.Plain)
+	none, _ := diag.LookupReason(diag.ReasonNone)
 	// no evidence against the node, but not enough evidence that it is healthy
-	if c.Reason == diag.ReasonNone && !c.Healthy {
+	if c.Reason == diag.ReasonNone && !c.Healthy && c.Owner == none.Owners.String() {
 		s.Field("owner", "unknown: healthy takes all five points", page.Strong)
 		return s.write(w)
 	}
 	s.Field("owner", c.Owner, page.Strong)
+	if c.Owner != none.Owners.String() {
+		next := make([]string, len(c.Steps))
+		for i := range c.Steps {
+			next[i] = c.Steps[i].Prose()
+		}
+		s.Add(page.Steps{Label: "next", Texts: next})
+	}
 	s.Field("runbook", c.Runbook, page.Faint)
 	return s.write(w)
 }
 
-// classification adds the classification of all evidence about the node.
-func (s *sheet) classification(c *diag.Classification) {
+// classification adds the classification of all evidence about the node. Its owner and next steps are the verdict's;
+// next adds the next step where the verdict has none.
+func (s *sheet) classification(c *diag.Classification, next bool) {
 	if c == nil {
 		return
 	}
@@ -35,10 +44,17 @@ func (s *sheet) classification(c *diag.Classification) {
 		st = page.Plain
 	}
 	s.Field("reason", reasonLine(c), st)
-	if c.Reason != diag.ReasonNone {
+	switch {
+	case c.Reason == diag.ReasonNone:
+	case next:
 		s.Field("", c.Title+"; next: "+c.Next, page.Plain)
+	default:
+		s.Field("", c.Title, page.Plain)
 	}
-	if c.Beside != "" {
+	if r := c.Rule; r != nil {
+		s.Field("beside", fmt.Sprintf("%s by itself has the owner %s and the next step \"%s\", because %s", r.Reason,
+			r.Owner, r.Next, r.Because), page.Plain)
+	} else {
 		s.Field("", c.Beside, page.Plain)
 	}
 	if !s.o.all() {

@@ -51,7 +51,7 @@ func (s *sheet) verdict(r *diag.Report, facts map[string]*diag.Fact) {
 		s.Field("owner", v.Owner, page.Strong)
 	}
 	s.user(r)
-	s.classification(r.Classification)
+	s.classification(r.Classification, len(r.Verdict.Recovery) == 0)
 	s.next(v)
 	for i := range v.OtherFindings {
 		s.other(r, &v.OtherFindings[i], facts)
@@ -213,11 +213,6 @@ func (s *sheet) user(r *diag.Report) {
 		return
 	}
 	parts := []string{string(v.UserState)}
-	if row, ok := diag.LookupReason(v.Reason); ok && v.UserState != diag.UserNormal {
-		if text := row.UserText.Say(nil); text != "" {
-			parts = append(parts, text)
-		}
-	}
 	if v.Reason != "" && v.Reason != diag.ReasonNone {
 		parts = append(parts, "reason "+string(v.Reason))
 	}

@@ -37,7 +37,7 @@ func summary(r *diag.Report) []page.Block {
 	s.section("Changed", func(s *sheet) { s.diff(r) })
 	s.section("Classification", func(s *sheet) {
 		if r.Classification != nil {
-			s.classification(r.Classification)
+			s.classification(r.Classification, len(r.Verdict.Recovery) == 0)
 			s.user(r)
 		}
 	})

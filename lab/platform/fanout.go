@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -27,62 +28,63 @@ type tenantView struct {
 // trailLength is the number of an allocation's records in the view.
 const trailLength = 5
 
-// userText returns the catalogue's text for users about a reason. Reasons are for operators.
-func userText(reason diag.ReasonCode, state diag.UserState) string {
-	row, _ := diag.LookupReason(reason)
-	seen := diag.Seen{}
-	switch reason { // reasons that are a single measured fact each, as in reason()
-	case diag.ReasonNodeAgentUnreachable:
-		seen[diag.FactContact] = diag.MarkFail
-	case diag.ReasonTaskBacklogStale:
-		seen[string(diag.PointBacklog)] = diag.MarkFail
-	}
-	return row.Shown(state, seen)
-}
-
 // tenantRecovery returns what an allocation's tenant is shown: its own clean-up first, then its node, then its
-// workload. A problem of the node that is not shown to users does not hide a failure of the workload.
-func tenantRecovery(a store.Allocation, node recoveryView) (reason diag.ReasonCode, state diag.UserState) {
-	if a.State == store.StateReleaseFailed {
-		return classified(diag.ReasonReleaseCleanupStuck)
+// workload. Nothing of a node is shown of an allocation that is not active on it.
+func tenantRecovery(a store.Allocation, node recoveryView) diag.Shown {
+	switch a.State {
+	case store.StateReleaseFailed:
+		return diag.ForUser(diag.ReasonReleaseCleanupStuck, node.seen)
+	case store.StateActive, store.StateReleasing:
+	default:
+		return diag.Shown{Reason: diag.ReasonNone, State: diag.UserNormal}
 	}
-	if a.State != store.StateActive && a.State != store.StateReleasing {
-		return classified(diag.ReasonNone)
+	m := withWorkload(node.seen, a)
+	shown := diag.ForUser(node.Reason, m)
+	own := appReason(a)
+	if node.Reason == diag.ReasonNone || (own == diag.ReasonAppCredentialFailing && shown.Text == "") {
+		return diag.ForUser(own, m)
 	}
-	if node.Reason != diag.ReasonNone && userText(node.Reason, node.State) != "" {
-		return node.Reason, node.State
-	}
-	if reason, state = appRecovery(a); state == diag.UserNormal && node.Reason != diag.ReasonNone {
-		return node.Reason, node.State
-	}
-	return reason, state
+	return shown
 }
 
-// appRecovery returns the state of an active allocation's workload. Only a completed observation makes it failed;
-// a missing observation is shown as missing and changes nothing.
-func appRecovery(a store.Allocation) (reason diag.ReasonCode, state diag.UserState) {
+// withWorkload adds what completed status probes saw of an active allocation's workload. The last status is kept while
+// a probe is missing, but does not prove that the workload runs now. The platform does not measure the route to it.
+func withWorkload(node diag.Seen, a store.Allocation) diag.Seen {
+	m := diag.Seen{}
+	maps.Copy(m, node)
+	if a.State != store.StateActive || a.App.Status == "" {
+		return m
+	}
+	m[diag.FactNode] = diag.MarkPass
+	switch {
+	case a.App.Status != appRunning:
+		m[diag.FactWorkload] = diag.MarkFail
+	case observationOf(a.App) == "current":
+		m[diag.FactWorkload] = diag.MarkPass
+	}
+	return m
+}
+
+// appReason returns the reason of an active allocation's workload. Only a completed observation makes it failed; a
+// missing observation is shown as missing and changes nothing.
+func appReason(a store.Allocation) diag.ReasonCode {
 	switch {
 	case a.State != store.StateActive:
-	case a.App.Status == appStopped:
-		return classified(diag.ReasonAppRuntimeFailed)
-	case a.App.Status == appDegraded:
-		return classified(diag.ReasonAppRouteFailed)
+	case a.App.Status == appStopped, a.App.Status == appDegraded:
+		return diag.ReasonAppRuntimeFailed
 	case a.Credential() != nil && !a.Credential().Healthy:
-		return classified(diag.ReasonAppCredentialFailing)
+		return diag.ReasonAppCredentialFailing
 	case observationOf(a.App) == "stale":
-		return classified(diag.ReasonAppObservationStale)
+		return diag.ReasonAppObservationStale
 	}
-	return classified(diag.ReasonNone)
+	return diag.ReasonNone
 }
 
 func tenantRead(a store.Allocation, node recoveryView, trail []store.Evidence, now time.Time) tenantView {
-	reason, state := tenantRecovery(a, node)
-	v := tenantView{Reason: reason, State: state, UserText: userText(reason, state), UpdatedAt: diag.At(now),
-		Evidence: make([]string, len(trail))}
-	if row, ok := diag.LookupReason(reason); ok {
-		v.Actions = row.UserActions
-	}
-	if string(reason) == a.RecoveryReason {
+	shown := tenantRecovery(a, node)
+	v := tenantView{Reason: shown.Reason, State: shown.State, UserText: shown.Text, Actions: shown.Actions,
+		UpdatedAt: diag.At(now), Evidence: make([]string, len(trail))}
+	if string(shown.Reason) == a.RecoveryReason {
 		v.Since = when(a.RecoverySince)
 	}
 	for i, e := range trail {
@@ -137,12 +139,12 @@ func (p *Platform) reclassify(ctx context.Context, nodeID, correlationID string)
 		return err
 	}
 	for _, a := range tenants {
-		reason, state := tenantRecovery(a, v)
+		shown := tenantRecovery(a, v)
 		// A separate correlation id, so that one tenant's record does not lead to another's. The cause is for the
 		// operator.
 		if _, err := p.store.SetAllocationRecovery(ctx, nodeID, a.ID,
-			store.Recovery{Reason: string(reason), State: string(state), CorrelationID: store.NewID("notice-"),
-				Detail: map[string]any{"user_text": userText(reason, state), "cause": correlationID}, At: o.now}); err != nil {
+			store.Recovery{Reason: string(shown.Reason), State: string(shown.State), CorrelationID: store.NewID("notice-"),
+				Detail: map[string]any{"user_text": shown.Text, "cause": correlationID}, At: o.now}); err != nil {
 			return err
 		}
 	}

@@ -47,6 +47,8 @@ type recoveryView struct {
 	Token     bool            `json:"current_token"` // an unused, unexpired recovery token was issued for the node
 	Evidence  []string        `json:"evidence"`
 	Checklist []checkpoint    `json:"checklist"`
+
+	seen diag.Seen // what was measured, as diag.ForUser reads it
 }
 
 // denialView is the last denial of the node itself.
@@ -78,7 +80,8 @@ const lostFor = 15 * time.Minute
 // failures.
 func recovery(o observation) recoveryView {
 	v := recoveryView{UpdatedAt: diag.At(o.now), Token: o.token, Evidence: []string{}, Checklist: checklist(o)}
-	v.Reason, v.State = reason(o)
+	v.Reason, v.seen = reason(o), seen(o, v.Checklist)
+	v.State = diag.StateOf(v.Reason, v.seen)
 	if string(v.Reason) == o.node.RecoveryReason {
 		v.Since = when(o.node.RecoverySince)
 	}
@@ -105,11 +108,35 @@ func recovery(o observation) recoveryView {
 	return v
 }
 
-// reason returns the first row that applies. The catalogue determines what users are shown about it.
-func reason(o observation) (diag.ReasonCode, diag.UserState) {
+// seen returns what was measured of the node.
+func seen(o observation, points []checkpoint) diag.Seen {
+	m := diag.Seen{diag.FactContact: diag.MarkPass, diag.FactToken: diag.MarkFail}
+	for _, p := range points {
+		if p.Status != unknown {
+			m[p.ID] = diag.Mark(p.Status)
+		}
+	}
+	if stale(o) {
+		m[diag.FactContact] = diag.MarkFail
+	}
+	if o.token {
+		m[diag.FactToken] = diag.MarkPass
+	}
+	if n := o.node; !n.LastSeenAt.IsZero() || !n.LastDeniedAt.IsZero() {
+		m[diag.FactNode] = diag.MarkPass
+	}
+	return m
+}
+
+// stale reports whether the platform has lost contact with the node, or never had any.
+func stale(o observation) bool {
+	return o.node.LastSeenAt.IsZero() || o.now.Sub(o.node.LastSeenAt) > o.staleAfter
+}
+
+// reason returns the first row that applies.
+func reason(o observation) diag.ReasonCode {
 	n := o.node
-	stale := n.LastSeenAt.IsZero() || o.now.Sub(n.LastSeenAt) > o.staleAfter
-	expired := stale && o.cert != nil && !o.now.Before(o.cert.NotAfter)
+	expired := stale(o) && o.cert != nil && !o.now.Before(o.cert.NotAfter)
 	denied := func(codes ...string) bool { // by the node's identity, or by its last request
 		return slices.Contains(codes, n.Identity) ||
 			(n.LastDeniedAt.After(n.LastSeenAt) && slices.Contains(codes, n.LastDenial))
@@ -127,28 +154,18 @@ func reason(o observation) (diag.ReasonCode, diag.UserState) {
 		{expired || denied(wire.DenyExpired), diag.ReasonCertExpired},
 		{denied(wire.DenyTokenExpired, wire.DenyTokenConsumed), diag.ReasonRecoveryEnrollmentBlocked},
 		{denied(wire.DenyNotNodeBound), diag.ReasonIdentityRejectedRecoverable},
-		{stale, diag.ReasonNodeAgentUnreachable},
+		{stale(o), diag.ReasonNodeAgentUnreachable},
 		{o.stale > 0, diag.ReasonTaskBacklogStale},
 		{o.lost > 0, diag.ReasonDispatchedResultLost},
 		{o.desired != "" && n.AgentVersion != "" && n.AgentVersion != o.desired, diag.ReasonAgentVersionDrift},
 		{moved(n), diag.ReasonIPRouteDrift},
 	}
 	for _, r := range rows {
-		switch {
-		case !r.holds:
-		case r.reason == diag.ReasonCertExpired && !o.token: // it does not reconnect by itself
-			return r.reason, diag.UserOperator
-		default:
-			return classified(r.reason)
+		if r.holds {
+			return r.reason
 		}
 	}
-	return classified(diag.ReasonNone)
-}
-
-// classified returns a reason with the state that the catalogue assigns to it.
-func classified(code diag.ReasonCode) (diag.ReasonCode, diag.UserState) {
-	row, _ := diag.LookupReason(code)
-	return code, row.State
+	return diag.ReasonNone
 }
 
 // fencedHost returns the host that last acted as the node, if an operator has fenced it; nil if it is not fenced.

@@ -162,7 +162,7 @@ func TestWorkloadReasons(t *testing.T) {
 		}, "app_runtime_failed temporary"},
 		{"without its port", func() error {
 			return p.Store().ObserveApp(t.Context(), platformtest.AllocationID, "degraded", at())
-		}, "app_route_failed temporary"},
+		}, "app_runtime_failed temporary"},
 		{"back", func() error { return p.Store().ObserveApp(t.Context(), platformtest.AllocationID, "running", at()) },
 			"none normal"},
 	} {

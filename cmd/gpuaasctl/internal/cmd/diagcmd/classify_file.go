@@ -125,37 +125,34 @@ func classifyBundle(a *cmdutil.App, data []byte) (*classified, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, doc := diag.Evidence{}, &classified{From: "bundle", NodeID: m.NodeID}
-	known := false
+	doc := &classified{From: "bundle", NodeID: m.NodeID}
+	var walk *diag.Report
+	var kept *diag.RecordFacts
 	for _, f := range m.Files {
 		switch f.Path {
 		case "report.json":
-			r, err := a.JudgeAgain(f.Data)
-			if err != nil {
+			if walk, err = a.JudgeAgain(f.Data); err != nil {
 				return nil, fmt.Errorf("report.json: %w", err)
 			}
-			if why := preflight.Reduced(r); why != "" {
+			if why := preflight.Reduced(walk); why != "" {
 				return nil, fmt.Errorf("report.json: %s", why)
 			}
-			kept := e.Record
-			if e = preflight.EvidenceOf(r); e.Record == nil {
-				e.Record = kept
-			}
-			known = true
 		case "node/record.json":
-			r := &diag.RecordFacts{}
-			if err := bounded.Unmarshal(f.Data, r, bounded.Document()); err != nil {
+			kept = &diag.RecordFacts{}
+			if err := bounded.Unmarshal(f.Data, kept, bounded.Document()); err != nil {
 				return nil, fmt.Errorf("node/record.json: %w", err)
 			}
-			if e.Record == nil {
-				e.Record = r.InTime()
-			}
-			known = true
 		}
 	}
-	if !known {
+	switch {
+	case walk == nil && kept == nil:
 		return nil, errors.New("the bundle holds neither a report nor a record")
+	case walk == nil:
+		doc.Classification = new(diag.Classify(diag.Evidence{Record: kept.InTime()}))
+	case kept == nil:
+		doc.Classification = walk.Classification
+	default:
+		doc.Classification = new(preflight.Classify(walk, kept.InTime()))
 	}
-	doc.Classification = new(diag.Classify(e))
 	return doc, nil
 }
