@@ -9,7 +9,7 @@ import (
 )
 
 // RulesVersion names this set of judges. It changes whenever the same facts may be judged differently.
-const RulesVersion = "8"
+const RulesVersion = "9"
 
 // ErrInvalidReport is wrapped by every refusal of Replay.
 var ErrInvalidReport = errors.New("not a valid report")
