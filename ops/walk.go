@@ -17,14 +17,15 @@ type WalkOptions struct {
 	Memory     *Memory  // the history, recalled for this walk's subject and plan, or nil
 	Baseline   Baseline // what it is compared with; needs Memory
 
-	kept bool // the node's vantage was used by earlier walks
+	alone bool // only facts are of interest: Only brings no hop that may explain a failure
+	kept  bool // the node's vantage was used by earlier walks
 }
 
 // Plan returns what a walk with these options does: which hops, from where, with which budgets, and what is left out
 // and why.
 func (s *Session) Plan(o WalkOptions) diag.Plan {
 	p := preflight.NewPlan(s.env.Profile, s.env.Subject, preflight.Options{
-		Only: o.Only, Skip: o.Skip, Session: o.Terminal, Watch: o.Watch, Hops: s.site.Hops,
+		Only: o.Only, Skip: o.Skip, Alone: o.alone, Session: o.Terminal, Watch: o.Watch, Hops: s.site.Hops,
 		Token: !s.env.Token.IsZero() || len(s.env.Profile.Auth.TokenCommand) > 0, SSH: s.env.Subject.NodeHost != "",
 	})
 	p.Command = o.Command
@@ -58,7 +59,7 @@ func (s *Session) walk(ctx context.Context, at places, o WalkOptions, observe fu
 // ask walks some hops for their facts only, and judges them without the platform's evidence. It leaves out the parts of
 // hops whose place is not in at.
 func (s *Session) ask(ctx context.Context, at places, hops ...diag.HopID) *diag.Report {
-	o := WalkOptions{Only: hops}
+	o := WalkOptions{Only: hops, alone: true}
 	for _, h := range s.site.Hops.List() {
 		if h.Opens != "" && at[h.Opens] == nil {
 			o.Skip = append(o.Skip, h.ID)

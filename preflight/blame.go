@@ -243,6 +243,27 @@ func toBlame(chain []Hop, hops []diag.HopResult, r root, c *Case) diag.Blame {
 	return b
 }
 
+// verifies returns the walk that proves the repair of a root: the hops of its signal, and every hop that the blame
+// rests on. With fewer it could pass while the fault is still there.
+func verifies(p diag.RepairProof, r root, v *diag.Verdict, c *Case) diag.RepairProof {
+	ids := append(slices.Clone(p.Hops), r.hop.ID)
+	for _, fact := range r.finding.Evidence {
+		ids = append(ids, ofHop(fact))
+	}
+	if v.Proof != nil {
+		ids = append(ids, ofHop(v.Proof.Failing), ofHop(v.Proof.Passing))
+	}
+	if v.Observation != nil {
+		ids = append(ids, ofHop(v.Observation.Fact))
+	}
+	chain := c.chain.list
+	inChainOrder(chain, ids)
+	p.Hops = slices.Compact(ids)
+	p.Allocation = c.Subject.AllocationID != "" && slices.ContainsFunc(withNeeds(chain, p.Hops, true),
+		func(id diag.HopID) bool { return c.hop(id).Allocation })
+	return p
+}
+
 // fillFromTables adds the steps, the proof of repair and the runbook of the blame's signal, with this node's values.
 func fillFromTables(v *diag.Verdict, r root, s diag.Situation, c *Case) {
 	row, known := diag.LookupSignal(r.finding.Signal)
@@ -258,6 +279,6 @@ func fillFromTables(v *diag.Verdict, r root, s diag.Situation, c *Case) {
 	for _, step := range steps {
 		v.Advise(step, values)
 	}
-	v.RepairProof, _ = diag.FillCommand(row.Proof.Command(), values)
+	v.RepairProof, _ = diag.FillCommand(verifies(row.Proof, r, v, c).Command(), values)
 	v.Runbook = row.Runbook(c.expected("runbook_base"))
 }

@@ -28,7 +28,7 @@ func Whole(p diag.Plan) bool { return !slices.ContainsFunc(p.Hops, leftOutOnRequ
 // leftOutOnRequest reports whether --only, --skip or a watch left the hop out: such a walk does not count as a
 // successful preflight.
 func leftOutOnRequest(h diag.PlannedHop) bool {
-	return h.Skip == skipOnly || h.Skip == skipSkip || h.Skip == skipWatch
+	return optedOut(&h) || h.Skip == skipWatch
 }
 
 // agentStatus returns the agent's status by the faults that were found, else by its heartbeat: a node that cannot

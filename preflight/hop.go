@@ -45,7 +45,9 @@ type Hop struct {
 
 	ExplainedBy []diag.HopID // hops whose failure makes a failure here a symptom; applied transitively
 	// hops whose missing answer explains a failure here, unless it is the hop's own fault; see platformReads, ownFault
-	Behind   []diag.HopID
+	Behind []diag.HopID
+	// hops whose failure may have the same cause, by which the judge tells causes apart: --only walks them as well
+	Reads    []diag.HopID
 	Fields   []string      // fields that the judge needs: without one, the hop runs and is not judged. See Step.Fields
 	Budget   time.Duration // for the hop's steps and counter-probes together
 	Patience string        // policy key of the seconds that are added to Budget; "": none

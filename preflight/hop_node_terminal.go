@@ -22,6 +22,7 @@ func nodeTerminalReachability() Hop {
 	id := diag.HopNodeTerminalReachability
 	return Hop{
 		ID: id, Behind: platformReads(), Budget: 9 * time.Second,
+		Reads:  []diag.HopID{diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus},
 		Fields: []string{fieldErrorCode}, // distinguishes the gateway's 404 from any other
 		Clears: diag.AboutTerminalWay,
 		AgentCame: func(c *Case) string {

@@ -34,6 +34,7 @@ func nodeRecoveryStatus() Hop {
 	return Hop{
 		ID: id, Behind: platformReads(), Budget: 9 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI},
+		Reads:       []diag.HopID{diag.HopControlPlaneAccess, diag.HopNodeTerminalReachability},
 		Clears:      diag.AboutIdentity, AgentCame: agentAnswered,
 		Steps: []Step{
 			{

@@ -152,6 +152,10 @@ func support(chain []Hop, hops []diag.HopResult, r *root, c *Case, b *diag.Blame
 	default:
 		b.Confidence = diag.Likely
 	}
+	if out := leftOutExplainer(c, r); out != "" {
+		b.Confidence, b.Proof, b.Observation = diag.Possible, nil, nil
+		b.Unproven = string(out) + ", which may explain it, was left out of this walk"
+	}
 }
 
 // explainersUnmeasured reports whether a hop that could explain a failure of id was not measured.

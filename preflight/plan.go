@@ -18,6 +18,7 @@ import (
 type Options struct {
 	Only    []diag.HopID // empty: all
 	Skip    []diag.HopID
+	Alone   bool // Only brings what its hops need, and nothing that may explain a failure: for facts without a blame
 	Session bool // open one real terminal session (the runbook's ws smoke)
 	Token   bool // a token was given
 	SSH     bool // a node host is known
@@ -127,7 +128,7 @@ func sshCommand(c profile.SSH, host string) string {
 }
 
 // NewPlan plans a walk: its steps, vantages and budgets. It is pure: the same profile, subject and options give the
-// same plan. Hops of Only bring the hops that they need. A step that depends on one that is left out is left out as
+// same plan. Hops of Only bring others, see withNeeds. A step that depends on one that is left out is left out as
 // well, with the reason, and so is one that this platform does not support.
 func NewPlan(p profile.Profile, subject diag.Subject, o Options) diag.Plan {
 	plan := diag.Plan{Profile: p.Name, Policy: map[string]int64{}}
@@ -135,7 +136,7 @@ func NewPlan(p profile.Profile, subject diag.Subject, o Options) diag.Plan {
 		plan.Policy[key] = p.PolicyValue(key)
 	}
 	chain := cmp.Or(o.Hops, builtIn()).list
-	o.Only = withNeeds(chain, o.Only)
+	o.Only = withNeeds(chain, o.Only, !o.Alone)
 	why := reasons{}
 	for i := range chain {
 		plan.Hops = append(plan.Hops, why.planned(&chain[i], p, subject, o))
@@ -150,16 +151,26 @@ func (h *Hops) Reaches(p diag.Plan, vantage string) bool {
 	})
 }
 
-// withNeeds adds the hops that the named ones need, transitively. An empty list stays empty, which means all hops.
-func withNeeds(chain []Hop, only []diag.HopID) []diag.HopID {
+// withNeeds adds the hops that the named ones need, transitively, and with explained those that may explain a failure
+// of theirs: then a part of a walk blames nothing that the whole walk explains. An empty list stays empty, which means
+// all hops.
+func withNeeds(chain []Hop, only []diag.HopID, explained bool) []diag.HopID {
 	only = slices.Clone(only)
-	for i := 0; i < len(only); i++ {
-		for _, s := range hopIn(chain, only[i]).Steps {
-			for _, need := range s.wants() {
-				if !slices.Contains(only, need) {
-					only = append(only, need)
-				}
+	add := func(ids []diag.HopID) {
+		for _, id := range ids {
+			if !slices.Contains(only, id) {
+				only = append(only, id)
 			}
+		}
+	}
+	for i := 0; i < len(only); i++ {
+		h := hopIn(chain, only[i])
+		if explained {
+			add(h.ExplainedBy)
+			add(h.Reads)
+		}
+		for _, s := range h.Steps {
+			add(s.wants())
 		}
 	}
 	return only

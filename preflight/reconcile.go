@@ -118,6 +118,12 @@ func addUnfoundReason(c *Case, hops []diag.HopResult, v *diag.Verdict, k *diag.C
 		Status: diag.StatusFail, Signal: signalFor(k.Reason), Reason: k.Reason, Direct: true, Evidence: h.Evidence,
 		Text: strings.Join(k.Because, "; ") + "; no hop of this walk found it",
 	}
+	row, _ := diag.LookupReason(k.Reason)
+	out := slices.IndexFunc(row.With, func(id diag.HopID) bool { return optedOut(c.planned(id)) })
+	if out >= 0 && observe(c, &f) == nil { // that hop may refute the state
+		f.Status, f.Text, f.Because = diag.StatusInconclusive, "", fmt.Sprintf("%s; %s, which measures it, was left out",
+			strings.Join(k.Because, "; "), row.With[out])
+	}
 	if h.Status == diag.StatusWarn {
 		h.Also = append([]diag.Finding{h.Finding}, h.Also...)
 	}

@@ -25,6 +25,11 @@ func recordedHealthy(tb testing.TB) (*diag.Report, profile.Profile) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		tb.Fatal(err)
 	}
+	return &r, profileOf(&r)
+}
+
+// profileOf returns the profile of a recorded walk as far as a plan reads it.
+func profileOf(r *diag.Report) profile.Profile {
 	x := r.Subject.Expected
 	p := profile.Profile{
 		Name: r.Plan.Profile, APIBase: x["api_base"], TerminalBase: x["terminal_base"],
@@ -35,7 +40,7 @@ func recordedHealthy(tb testing.TB) (*diag.Report, profile.Profile) {
 		},
 		PlatformSSH: profile.SSH{Host: "10.231.77.10"},
 	}
-	return &r, p.WithDefaults()
+	return p.WithDefaults()
 }
 
 // mask has which inputs of a walk the operator gave.
@@ -158,7 +163,7 @@ func model(r *diag.Report, p profile.Profile, s diag.Subject) (steps []modelStep
 	}
 	for h := range chain {
 		want := uint32(0)
-		for _, id := range withNeeds(chain, []diag.HopID{chain[h].ID}) {
+		for _, id := range withNeeds(chain, []diag.HopID{chain[h].ID}, true) {
 			want |= 1 << id.Rank()
 		}
 		closure = append(closure, want)

@@ -18,7 +18,7 @@ import (
 
 // TestAHopOwnsItself: everything special about one hop is in its own file, so that a hop is added, changed and read in
 // one place. No other code compares an id with a hop's: it uses a field of preflight.Hop, or of the hop's row in the
-// catalogue. Lists of hops in Needs, After, ExplainedBy and Behind compare nothing.
+// catalogue. Lists of hops in Needs, After, ExplainedBy, Behind and Reads compare nothing.
 func TestAHopOwnsItself(t *testing.T) {
 	root := filepath.Join("..", "..")
 	fset := token.NewFileSet()
@@ -199,7 +199,7 @@ func (l *hopLists) declares(d *ast.GenDecl) bool {
 }
 
 // relations are the fields of hops, steps and requests for a walk that list other hops, or facts of other hops.
-var relations = []string{"Needs", "After", "ExplainedBy", "Behind", "Only", "With"}
+var relations = []string{"Needs", "After", "ExplainedBy", "Behind", "Reads", "Only", "With"}
 
 // bind records a variable that is assigned a hop's id, or a list of ids.
 func (l *hopLists) bind(n ast.Node) {

@@ -98,7 +98,8 @@ func (o *preflightOptions) flags(a *cmdutil.App, cmd *cobra.Command) {
 
 	f.BoolVar(&o.session, "run-ws-smoke", true, "open one real terminal session (=false: leave it out)")
 	f.DurationVar(&o.Deadline, "deadline", cmdutil.DefaultDeadline, "end the walk after this `TIME`")
-	f.StringSliceVar(&o.only, "only", nil, "walk only these `HOPS` (comma-separated), and what they need")
+	f.StringSliceVar(&o.only, "only", nil,
+		"walk only these `HOPS` (comma-separated), what they need, and what may explain a failure of theirs")
 	f.StringSliceVar(&o.skip, "skip", nil, "leave these `HOPS` out, and what needs them")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the plan and touch nothing")
 	f.StringVar(&o.Libexec, "libexec", "",

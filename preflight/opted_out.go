@@ -1,0 +1,26 @@
+package preflight
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// optedOut reports whether --only or --skip left the hop out, or one that it needs.
+func optedOut(h *diag.PlannedHop) bool {
+	return h.Skip == skipOnly || h.Skip == skipSkip || strings.HasSuffix(h.Skip, "("+skipSkip+")")
+}
+
+// leftOutExplainer returns a hop that may explain the root, or tell its cause, and that --only or --skip left out; ""
+// if there is none.
+func leftOutExplainer(c *Case, r *root) diag.HopID {
+	for i := range c.Plan.Hops {
+		h := &c.Plan.Hops[i]
+		if optedOut(h) && (slices.Contains(c.hop(r.hop.ID).Reads, h.ID) ||
+			(!r.finding.Direct && slices.Contains(c.hop(r.hop.ID).closure, h.ID))) {
+			return h.ID
+		}
+	}
+	return ""
+}
