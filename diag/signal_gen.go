@@ -167,7 +167,7 @@ var signalRows = [...]SignalRow{
 			{Text: "when that is not possible, drain and recreate the worker: a running agent alone is not enough for day-two work"},
 			{Text: "see what the platform knows of the node", Commands: []string{"gpuaasctl node status {target}"}},
 		},
-		Proof: RepairProof{Hops: []HopID{HopNodeOpsAccess}},
+		Proof: RepairProof{Hops: []HopID{HopNodeHeartbeat, HopNodeOpsAccess}},
 	},
 	{
 		Signal: SigOperatorKeyMissing, Reason: ReasonNone,
@@ -349,7 +349,7 @@ var signalRows = [...]SignalRow{
 			{Text: "if no unit file has it, check the node's packet filter and routes", Commands: []string{"{exec} nft list ruleset", "{exec} ip route"}, About: []Aspect{AboutPath}, Network: NetworkNode},
 			{Text: "if no unit file has it, check the packet filter and routes of the agent's network namespace[ (the agent was process {agent_pid})]", Commands: []string{"{exec} nsenter -t {agent_pid} -n nft list ruleset", "{exec} nsenter -t {agent_pid} -n ip route"}, About: []Aspect{AboutPath}, Network: NetworkAgent},
 		},
-		Proof: RepairProof{Hops: []HopID{HopNodeRuntimeAPI, HopNodeHeartbeat}},
+		Proof: RepairProof{Hops: []HopID{HopNodeRuntimeAPI, HopNodeHeartbeat, HopNodeTaskRoundtrip}},
 	},
 	{
 		Signal: SigBinaryInvalid, Reason: ReasonAgentDown,
