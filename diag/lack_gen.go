@@ -4,17 +4,18 @@ package diag
 
 // The closed list of lacks, the most telling first.
 const (
-	LackTime     Lack = "time"     // the walk was ended before it was done
-	LackLogin    Lack = "login"    // an edge asks for a login, and the operator gave none
-	LackLimit    Lack = "limit"    // a limiter turned the operator away
-	LackPlatform Lack = "platform" // a server on the way answered in place of the platform
-	LackRights   Lack = "rights"   // the operator's token, or the login on the node, may not read what was asked
-	LackRefusal  Lack = "refusal"  // the API, or a server in front of it, refused a request, for another reason than the operator's rights
-	LackSubject  Lack = "subject"  // the platform does not know what was asked about
-	LackMapping  Lack = "mapping"  // the answer lacks a field that the profile maps
-	LackPlan     Lack = "plan"     // nothing was planned, or nothing of it could begin
-	LackNode     Lack = "node"     // the node did not answer a question over a login that works
-	LackAnswer   Lack = "answer"   // an answer came without the requested value
+	LackTime        Lack = "time"        // the walk was ended before it was done
+	LackLogin       Lack = "login"       // an edge asks for a login, and the operator gave none
+	LackLimit       Lack = "limit"       // a limiter turned the operator away
+	LackPlatform    Lack = "platform"    // a server on the way answered in place of the platform
+	LackRights      Lack = "rights"      // the operator's token, or the login on the node, may not read what was asked
+	LackRefusal     Lack = "refusal"     // the API, or a server in front of it, refused a request, for another reason than the operator's rights
+	LackSubject     Lack = "subject"     // the platform does not know what was asked about
+	LackMapping     Lack = "mapping"     // the answer lacks a field that the profile maps
+	LackPlan        Lack = "plan"        // nothing was planned, or nothing of it could begin
+	LackMeasurement Lack = "measurement" // nothing of the node itself was measured, so the walk would be the same for any name
+	LackNode        Lack = "node"        // the node did not answer a question over a login that works
+	LackAnswer      Lack = "answer"      // an answer came without the requested value
 )
 
 var lackRows = [...]LackRow{
@@ -76,6 +77,13 @@ var lackRows = [...]LackRow{
 		Lack: LackPlan, Owners: Owners{"operator access"},
 		Recovery: []Step{
 			{Text: "choose what to walk: a profile with an API base and a node, or fewer hops left out (--only, --skip)", Commands: []string{"gpuaasctl profile list"}},
+		},
+	},
+	{
+		Lack: LackMeasurement, Owners: Owners{"operator access"},
+		Recovery: []Step{
+			{Text: "check the name of the node, and give what measures it: an operator token (auth.token_file), or where it is reached by SSH (nodes in the profile, or --node-host)", Commands: []string{"gpuaasctl profile show {profile}"}},
+			{Text: "walk again", Commands: []string{"{preflight}"}},
 		},
 	},
 	{

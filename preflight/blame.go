@@ -42,11 +42,20 @@ func blameFor(chain []Hop, hops []diag.HopResult, c *Case) (diag.Verdict, advice
 	if v.Outcome == diag.OutcomeFail && !slices.ContainsFunc(roots, func(r root) bool { return !r.silent }) {
 		v.Outcome = diag.OutcomeInconclusive // every failure may follow from an unanswered hop
 	}
+	unmeasured := ""
+	if v.Outcome == diag.OutcomePass || v.Outcome == diag.OutcomeWarn {
+		if unmeasured = nodeUnmeasured(hops, c); unmeasured != "" {
+			v.Outcome = diag.OutcomeInconclusive
+		}
+	}
 	if i := slices.IndexFunc(hops, failed); i >= 0 {
 		v.FirstFailedHop = hops[i].ID
 	}
 	switch {
 	case len(roots) > 0:
+	case unmeasured != "":
+		v.Because = unmeasured
+		return v, func(v *diag.Verdict, _ diag.ReasonCode) { adviseOn(v, diag.LackMeasurement, c) }
 	case v.Outcome == diag.OutcomeInconclusive:
 		return v, func(v *diag.Verdict, _ diag.ReasonCode) { fillUndecided(v, hops, c) }
 	default:

@@ -69,6 +69,7 @@ type Hop struct {
 	Clears    diag.Aspect                 // what a pass rules out as the cause of another hop's failure
 	NotAbout  func(c *Case) []diag.Aspect // what a fault here is unrelated to
 	NotOfNode func(c *Case) bool          // reports whether a fault here is not evidence about the node
+	OfNode    func(c *Case) bool          // reports whether a pass shows something of the node, without a step on it
 	AgentCame func(c *Case) string        // evidence that the agent itself reached the target of the hop's probes
 
 	closure []diag.HopID // transitive closure of ExplainedBy; Chain fills it in

@@ -37,6 +37,7 @@ func allocationBinding() Hop {
 		ExplainedBy: []diag.HopID{diag.HopControlPlaneAccess},
 		Fields:      []string{"allocation.state", "allocation.node_id"},
 		ReadModel:   true, Clears: diag.AboutAllocation,
+		OfNode: func(c *Case) bool { return sameNode(c, allocationField(c, "allocation.node_id")) },
 		Silence: &Silence{diag.SigControlPlaneUnreachable, diag.SidePlatform,
 			"the request for the allocation"},
 		Steps: []Step{read, allocationAfter(read)},

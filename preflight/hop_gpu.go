@@ -24,6 +24,7 @@ func gpuHealth() Hop {
 	id := diag.HopGPUHealth
 	return Hop{
 		ID: id, Budget: 5 * time.Second, Fields: []string{"gpu.health"},
+		OfNode: func(c *Case) bool { return c.Field(id, stepAdmission, "gpu.health") != "" },
 		NotAbout: func(c *Case) []diag.Aspect {
 			if decidingXID(c) == "" {
 				return []diag.Aspect{diag.AboutXID}

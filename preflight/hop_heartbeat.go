@@ -34,7 +34,7 @@ func nodeHeartbeat() Hop {
 		ID: id, Budget: 5 * time.Second,
 		ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus},
 		Behind:      []diag.HopID{diag.HopNodeTaskRoundtrip}, // a platform that accepts no task records no heartbeat either
-		Fields:      []string{"node.last_seen_at"}, ReadModel: true,
+		Fields:      []string{"node.last_seen_at"}, ReadModel: true, OfNode: answerNamesNode,
 		Silence: &Silence{diag.SigControlPlaneUnreachable, diag.SidePlatform,
 			"the request for the node's state"},
 		NotAbout: func(c *Case) []diag.Aspect {

@@ -52,6 +52,7 @@ func nodeTaskRoundtrip() Hop {
 		Recorded:    errorsOfTask(func(c *Case) string { return c.Field(id, stepEnqueue, "task.id") }, ""),
 		Silence: &Silence{diag.SigControlPlaneUnreachable, diag.SidePlatform,
 			"the request to enqueue or read the no-op"},
+		OfNode: func(c *Case) bool { return agentAnswered(c) != "" },
 		Steps: []Step{
 			{
 				Name: stepEnqueue, From: Operator, Token: true, Changes: true, Timeout: 4 * time.Second,

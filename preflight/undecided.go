@@ -21,7 +21,12 @@ func fillUndecided(v *diag.Verdict, hops []diag.HopResult, c *Case) {
 		fillFromTables(v, r, situation(hops, r, nil, c), c)
 		return
 	}
-	row, ok := diag.LookupLack(lackOf(hops, c))
+	adviseOn(v, lackOf(hops, c), c)
+}
+
+// adviseOn fills in who can supply what the walk lacked, and how.
+func adviseOn(v *diag.Verdict, lack diag.Lack, c *Case) {
+	row, ok := diag.LookupLack(lack)
 	if !ok {
 		return
 	}

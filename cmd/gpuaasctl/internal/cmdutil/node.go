@@ -2,6 +2,8 @@ package cmdutil
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -109,4 +111,20 @@ func IsRecording(arg string) bool {
 	}
 	info, err := os.Stat(arg)
 	return arg != "" && err == nil && !info.IsDir()
+}
+
+// NoRecording refuses a file where NODE or ALLOCATION is meant, as from a pattern that matches several files.
+func NoRecording(args ...string) error {
+	i := slices.IndexFunc(args, IsRecording)
+	switch {
+	case i < 0:
+		return nil
+	case len(args) > 1 && IsRecording(args[0]) && IsRecording(args[1]):
+		return errors.New("one report at a time; --compare takes the second")
+	case i == 0 && len(args) > 1:
+		return fmt.Errorf("%s is a report, which is judged alone (--node-id takes a node of any name)", args[0])
+	case i > 0:
+		return fmt.Errorf("%s is a file, and ALLOCATION is meant here (--allocation-id takes one of any name)", args[i])
+	}
+	return fmt.Errorf("%s is a file, and NODE is meant here", args[i])
 }

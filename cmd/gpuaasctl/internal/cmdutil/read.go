@@ -19,6 +19,9 @@ import (
 
 // ParseReport parses a report. It ignores fields that a newer version added, and names them on stderr.
 func (a *App) ParseReport(data []byte) (*diag.Report, error) {
+	if start := bytes.TrimLeft(data, " \t\r\n"); len(start) > 0 && start[0] != '{' {
+		return nil, errors.New("not a report (JSON)")
+	}
 	r := &diag.Report{}
 	unknown, err := ReadJSON(data, r)
 	if err != nil {

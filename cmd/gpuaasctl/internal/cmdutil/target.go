@@ -58,6 +58,9 @@ func (a *App) About(cmd *cobra.Command, o *TargetOptions, t ops.Target) (*ops.Se
 
 // Subject is the first part of Target: it reads the profile, and sets the node, its address and the allocation of t.
 func (a *App) Subject(cmd *cobra.Command, o *TargetOptions, args []string, t *ops.Target) (profile.Profile, error) {
+	if err := CheckNotEmpty(cmd, "node-host", "allocation-id", "session-id", "correlation-id"); err != nil {
+		return profile.Profile{}, err
+	}
 	p, _, err := o.Profile.Load(a, cmd)
 	if err != nil {
 		return p, err
@@ -68,6 +71,16 @@ func (a *App) Subject(cmd *cobra.Command, o *TargetOptions, args []string, t *op
 	t.Host = o.NodeHost
 	t.Allocation, err = Allocation(cmd, args, t.Allocation)
 	return p, err
+}
+
+// CheckNotEmpty refuses flags that are given without a value, as from an unset variable.
+func CheckNotEmpty(cmd *cobra.Command, names ...string) error {
+	for _, name := range names {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
+			return &UsageError{Err: fmt.Errorf("--%s: it is empty", name), Command: cmd.CommandPath()}
+		}
+	}
+	return nil
 }
 
 // Check refuses an invalid id or deadline.
@@ -128,7 +141,11 @@ func CheckIDs(t ops.Target) error {
 		{"node-id", t.Node}, {"node-host", t.Host}, {"allocation-id", t.Allocation}, {"session-id", t.Session},
 		{"correlation-id", t.Correlation},
 	} {
-		if err := profile.CheckID(id.value); err != nil {
+		err := profile.CheckID(id.value)
+		if path := id.flag == "node-id" || id.flag == "allocation-id"; path && strings.ContainsRune(id.value, '/') {
+			err = fmt.Errorf("%q cannot be one", id.value)
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("--%s: %w", id.flag, err))
 		}
 	}

@@ -138,6 +138,9 @@ func runPreflight(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions, args 
 	if len(args) == 1 && o.NodeID == "" && cmdutil.IsRecording(args[0]) {
 		return o.replay(a, cmd, args[0])
 	}
+	if err := cmdutil.NoRecording(args...); err != nil {
+		return wrongUse(cmd, err)
+	}
 	if err := o.checkWatch(cmd); err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func prepare(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions,
 	if err != nil {
 		return nil, walk, err
 	}
-	if err := reachable(a, s, o.dryRun); err != nil {
+	if err := reachable(a, s, s.Plan(walk), o.dryRun); err != nil {
 		if meant := cmd.SuggestionsFor(o.NodeID); len(meant) > 0 && len(args) > 0 {
 			err = cmdutil.Usagef("%w (or is it the command %s that is meant?)", a.Worded(err), cmdutil.OneOf(meant))
 		}
@@ -71,9 +71,13 @@ func prepare(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions,
 	return s, walk, nil
 }
 
-// reachable refuses a walk without an address to connect to.
-func reachable(a *cmdutil.App, s *ops.Session, dryRun bool) error {
-	p, of := s.Site().Profile, s.Subject()
+// reachable refuses a walk without an address to connect to, and one of a node that the profile does not have and that
+// no platform is asked about: it would be the same for any name.
+func reachable(a *cmdutil.App, s *ops.Session, plan diag.Plan, dryRun bool) error {
+	p, of, chain := s.Site().Profile, s.Subject(), s.Site().Hops
+	if p.OtherNodes(of.NodeID) != "" && chain.WantsNode(plan) && !chain.AsksNode(plan) {
+		return s.NeedHost()
+	}
 	if _, listed := p.Nodes[of.NodeID]; listed && of.NodeHost == "" {
 		return s.NeedHost()
 	}

@@ -1,0 +1,65 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// aboutNode reports whether the hop measures something of the walk's node or of its allocation, and not only the
+// platform.
+func (h *Hop) aboutNode() bool {
+	return h.Allocation || h.OfNode != nil || slices.ContainsFunc(h.Steps, func(s Step) bool { return s.From == Node })
+}
+
+// WantsNode reports whether the plan is about the node: --only and --skip did not leave out every hop that is.
+func (h *Hops) WantsNode(p diag.Plan) bool {
+	return slices.ContainsFunc(p.Hops, func(row diag.PlannedHop) bool {
+		return hopIn(h.list, row.ID).aboutNode() && !optedOut(&row)
+	})
+}
+
+// AsksNode reports whether a walk by the plan measures the node, or asks the platform about it.
+func (h *Hops) AsksNode(p diag.Plan) bool {
+	return slices.ContainsFunc(p.Hops, func(row diag.PlannedHop) bool {
+		return hopIn(h.list, row.ID).aboutNode() && row.Skip == ""
+	})
+}
+
+// nodeUnmeasured returns why nothing of the node was measured, "" if something was, or if only other things were asked
+// for. Such a walk would pass for any name.
+func nodeUnmeasured(hops []diag.HopResult, c *Case) string {
+	if !c.chain.WantsNode(c.Plan) {
+		return ""
+	}
+	var why []string
+	for i := range hops {
+		h := c.hop(hops[i].ID)
+		switch {
+		case !h.aboutNode() || optedOut(c.planned(h.ID)):
+		case h.measuredNode(&hops[i], c):
+			return ""
+		case hasResult(hops[i].Status):
+			why = append(why, fmt.Sprintf("%s: nothing in the answer names it", h.ID))
+		case !slices.ContainsFunc(why, func(w string) bool { return strings.HasSuffix(w, hops[i].Because) }):
+			why = append(why, fmt.Sprintf("%s: %s", h.ID, hops[i].Because))
+		}
+	}
+	return fmt.Sprintf("nothing of %s was measured: %s", c.Subject.NodeID, strings.Join(why[:min(len(why), 2)], "; "))
+}
+
+// measuredNode reports whether the hop's result shows something of the node: a step on it passed, or the platform's
+// answer names it. A platform that gives one answer for every id shows nothing.
+func (h *Hop) measuredNode(r *diag.HopResult, c *Case) bool {
+	return hasResult(r.Status) && (slices.ContainsFunc(r.Steps, func(s diag.StepResult) bool {
+		return s.Vantage == Node && s.Fact != "" && s.Status == diag.StatusPass
+	}) || (h.OfNode != nil && h.OfNode(c)))
+}
+
+// answerNamesNode reports whether the platform's answer for the node has the node's own name.
+func answerNamesNode(c *Case) bool {
+	return strings.EqualFold(readModel(c, "node.id"), c.Subject.NodeID) ||
+		strings.EqualFold(readModel(c, "node.hostname"), c.Subject.NodeID)
+}
