@@ -71,8 +71,8 @@ func (s seen) args(t *testing.T, api string, port int) []string {
 	return args
 }
 
-// TestNoPassWithoutTheNode: a walk passes only if something of the node was measured, whatever is given for it, in every
-// format and in its replay. Here nothing can be measured on the node, so only a platform that knows it shows something.
+// TestNoPassWithoutTheNode: a walk passes only if something of the node was measured, whatever is given for it, in
+// every format and in its replay. Here nothing can be measured on the node, so only a platform that knows it counts.
 func TestNoPassWithoutTheNode(t *testing.T) {
 	port := closedPort(t)
 	t.Setenv("HOME", t.TempDir())
