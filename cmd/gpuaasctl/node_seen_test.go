@@ -199,7 +199,6 @@ func TestPathsAreNoNodes(t *testing.T) {
 		"preflight notes":                                "notes: not a report (JSON)",
 		"preflight compute-node-1 --skip node_heartbeat": "has no node compute-node-1 (it has",
 		"preflight compute-node-1 --dry-run":             "has no node compute-node-1 (it has",
-		"diag classify a.json b.json":                    "one argument too many",
 	} {
 		args := strings.Fields(line)
 		if !slices.Contains(args, "notes") && !strings.HasSuffix(line, ".json") {
