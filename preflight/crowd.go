@@ -8,47 +8,89 @@ import (
 )
 
 // aloneTries and alonePause bound how often, and after which pauses, a request is sent again that was refused beside
-// others of the walk: together less than a second.
+// others of the walk: together less than a second. aloneWait bounds how long it then waits for the others to end: longer
+// than a slow platform takes for an answer, and shorter than a terminal's session, which may be open all the time.
 const (
 	aloneTries = 3
 	alonePause = 120 * time.Millisecond
+	aloneWait  = 2 * time.Second
 )
 
 // crowd counts the requests of a walk at one endpoint, from one vantage: those that are open, and those that were
-// answered, whose connections may be kept.
-type crowd struct{ open, served int }
+// answered, whose connections may be kept. ended is closed when the next one ends.
+type crowd struct {
+	open, served int
+	ended        chan struct{}
+}
 
 // probeAlone is probe for a step's request. If the server refuses it and not others of this walk, it is sent again, up
-// to aloneTries times: a limit on connections per client is no fault of the platform.
+// to aloneTries times, when these have ended: a limit on connections per client is no fault of the platform.
 func (w *walker) probeAlone(walk, ctx context.Context, s Step, req diag.Request) diag.Fact {
 	at := s.From + " " + endpointOf(req.Target)
-	count := func(open, served int) crowd {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		k := w.crowds[at]
-		w.crowds[at] = crowd{k.open + open, k.served + served}
-		return k
-	}
+	others, _ := w.join(at, false)
 	for refused := 0; ; refused++ {
-		others := count(1, 0)
 		f := w.probe(walk, ctx, s.From, []diag.Request{req})[0]
 		f.Refused = refused
-		if !refusedUnseen(s, req, &f) {
-			if answeredRemotely(&f) {
-				count(0, 1)
-			}
-			count(-1, 0)
+		again := refusedUnseen(s, req, &f)
+		now := w.leave(at, !again && answeredRemotely(&f))
+		beside := now.served > 0 || refused > 0 || (others.open+now.open > 0 && !inPhase(&f, "tcp"))
+		if !again || refused == aloneTries || !beside || !w.joinAlone(ctx, at, alonePause<<refused) {
 			return f
 		}
-		now := count(-1, 0)
-		beside := now.served > 0 || refused > 0 || (others.open+now.open > 1 && !inPhase(&f, "tcp"))
-		if refused == aloneTries || !beside {
-			return f
+	}
+}
+
+// join adds an open request at an endpoint, with alone only if no other is open there. It returns what was there before;
+// if the request was not added, it also returns a channel that is closed when one of the others ends.
+func (w *walker) join(at string, alone bool) (before crowd, ended <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before = w.crowds[at]
+	k := before
+	if alone && k.open > 0 {
+		return before, k.ended
+	}
+	if k.ended == nil {
+		k.ended = make(chan struct{})
+	}
+	k.open++
+	w.crowds[at] = k
+	return before, nil
+}
+
+// leave removes an open request, which was answered or not, and returns what is still there.
+func (w *walker) leave(at string, answered bool) crowd {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	k := w.crowds[at]
+	close(k.ended)
+	k.open, k.ended = k.open-1, make(chan struct{})
+	if answered {
+		k.served++
+	}
+	w.crowds[at] = k
+	return k
+}
+
+// joinAlone is join after a pause, once no other request is open or aloneWait is over; false if ctx ended first.
+func (w *walker) joinAlone(ctx context.Context, at string, pause time.Duration) bool {
+	select {
+	case <-time.After(pause):
+	case <-ctx.Done():
+		return false
+	}
+	for wait := time.After(aloneWait); ; {
+		_, ended := w.join(at, true)
+		if ended == nil {
+			return true
 		}
 		select {
-		case <-time.After(alonePause << refused):
+		case <-ended:
+		case <-wait:
+			w.join(at, false)
+			return true
 		case <-ctx.Done():
-			return f
+			return false
 		}
 	}
 }
@@ -57,13 +99,17 @@ func (w *walker) probeAlone(walk, ctx context.Context, s Step, req diag.Request)
 func crowdWarnings(h *Hop, c *Case) []diag.Finding {
 	var out []diag.Finding
 	for i := range h.Steps {
-		if f := c.judgedFact(&h.Steps[i]); f != nil && h.Steps[i].Uses == "" && f.Refused > 0 && f.Passed() {
+		if f := c.judgedFact(&h.Steps[i]); f != nil && h.Steps[i].Uses == "" && refusedFirst(f) {
 			out = append(out, warn("", f, "%s refused this request %s beside others of this walk, and then answered it: "+
 				"a limit on connections per client, or a server that refuses some requests", where(f), times(f.Refused)))
 		}
 	}
 	return out
 }
+
+// refusedFirst reports whether a request was refused before it was answered, even if the answer was an error: a platform
+// that judges no GPUs answers 404.
+func refusedFirst(f *diag.Fact) bool { return f.Refused > 0 && (f.Passed() || platformAnswered(f)) }
 
 // refusedBeside reports whether a server refused a request that is sent once, and refused another one of this walk
 // there only as long as others were open.
@@ -72,7 +118,7 @@ func refusedBeside(c *Case, f *diag.Fact) bool {
 		return false
 	}
 	for g := range c.all() {
-		if g.Refused > 0 && g.Passed() && g.Vantage == f.Vantage && sameEndpoint(target(g), target(f)) {
+		if refusedFirst(g) && g.Vantage == f.Vantage && sameEndpoint(target(g), target(f)) {
 			return true
 		}
 	}

@@ -1,8 +1,11 @@
 package preflight
 
 import (
+	"context"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -52,5 +55,63 @@ func TestRefusedBesideOthers(t *testing.T) {
 			!strings.Contains(v.Blame.Text, "a limit on connections refuses so, too") {
 			t.Errorf("%s: asked %d times, %s, %+v\n%s", name, asked, v.Owner, v.Blame, describe(r))
 		}
+	}
+}
+
+// limitedTo2 is a healthy vantage whose API serves two requests at a time, each for a second, and refuses other reads.
+type limitedTo2 struct {
+	scripted
+	mu   sync.Mutex
+	open int // guarded by mu
+}
+
+func (l *limitedTo2) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
+	count := func(n int) int {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.open += n
+		return l.open
+	}
+	facts := l.scripted.Probe(ctx, reqs)
+	if !strings.HasPrefix(reqs[0].Target, "https://api.test/") {
+		return facts
+	}
+	defer count(-1)
+	if count(1) > 2 && !hasEffect(&reqs[0]) {
+		facts[0] = diag.Fact{ID: reqs[0].ID, Request: reqs[0], Vantage: l.name, DurationMS: 1, Failure: diag.HTTPStatus,
+			Phase: "http", HTTP: &diag.HTTPFacts{Status: 503, ContentType: "text/html"}}
+		return facts
+	}
+	time.Sleep(time.Second)
+	return facts
+}
+
+// TestLimitOfASlowPlatform: a request that is refused beside others is sent again when these have ended, however long
+// they take, so a limit on connections makes no walk inconclusive.
+func TestLimitOfASlowPlatform(t *testing.T) {
+	r := inMadeUpTime(t, func(t *testing.T) *diag.Report {
+		return walkFrom(t.Context(), testEnv(), map[string]Vantage{
+			Operator: &limitedTo2{scripted: scripted{name: Operator}}, Node: &scripted{name: Node},
+		})
+	})
+	if r.Verdict.Outcome != diag.OutcomeWarn {
+		t.Errorf("%s\n%s", r.Verdict.Outcome, describe(r))
+	}
+}
+
+// TestRefusedFirst: a refusal is reported of any request, also of one whose answer was an error or that says that there
+// is nothing to judge.
+func TestRefusedFirst(t *testing.T) {
+	const read = "gpu_health/admission"
+	asked := 0
+	r := walkWith(t, answers{read: func(f *diag.Fact) {
+		f.Failure, f.Phase, f.HTTP = diag.HTTPStatus, "http", &diag.HTTPFacts{Status: 503, ContentType: "text/html"}
+		if asked++; asked > 1 {
+			f.HTTP = &diag.HTTPFacts{Status: 404, ContentType: "application/json", ErrorCode: gpuNotJudged}
+		}
+	}})
+	h := hopNamed(r.Hops, diag.HopGPUHealth)
+	if h.Status != diag.StatusSkipped || len(h.Also) != 1 || !strings.Contains(h.Also[0].Text, "refused this request once") {
+		t.Errorf("%s\n%+v", describe(r), h.Also)
 	}
 }

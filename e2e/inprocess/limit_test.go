@@ -4,6 +4,7 @@ package inprocess
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -53,10 +54,23 @@ func TestLimitedConnections(t *testing.T) {
 			if c.method == "" && v.Blame != nil && strings.Contains(v.Blame.Text, "a limit on connections") {
 				return // an effect may have reached the platform, so its request is not sent again
 			}
-			warns := v.Outcome == diag.OutcomeWarn
-			if v.Outcome == diag.OutcomeFail || v.Blame != nil || (c.method != "" && c.kind != "" && n > 0 && !warns) {
+			if v.Outcome == diag.OutcomeFail || v.Blame != nil {
 				t.Errorf("%d refused, %+v\n%s", n, v.Blame, describe(r))
+			}
+			if c.method != "" && refusedMeasured(r) != (v.Outcome == diag.OutcomeWarn) {
+				t.Errorf("%d refused, %s\n%s", n, v.Outcome, describe(r))
 			}
 		})
 	}
+}
+
+// refusedMeasured reports whether a request of a hop that was measured was refused before it was answered. A hop that
+// is skipped, since this platform judges no GPUs, lists its refusals and stays skipped.
+func refusedMeasured(r *diag.Report) bool {
+	return slices.ContainsFunc(r.Facts, func(f diag.Fact) bool {
+		hop, _, _ := strings.Cut(f.ID, "/")
+		return f.Refused > 0 && slices.ContainsFunc(r.Hops, func(h diag.HopResult) bool {
+			return string(h.ID) == hop && h.Status != diag.StatusSkipped
+		})
+	})
 }
