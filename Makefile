@@ -100,9 +100,17 @@ dist: ## dist/OS-ARCH/: the tool and its policy program for Linux and macOS, the
 			CGO_ENABLED=$$cgo GOOS=$$os GOARCH=$$arch $(GO) build $(GOFLAGS_BUILD) -o dist/$$os-$$arch/ $(PROBE); fi; \
 	done; done
 
-test: test-fast test-lab ## the fast suite, then on root the lab suite
+# $(call parts,TARGET...) makes each target, also after one that failed, and ends with what failed: targets and packages.
+parts = @log=$$(mktemp) && trap 'rm -f "$$log"' EXIT && for part in $(1); do \
+	{ $(MAKE) --no-print-directory $$part 2>&1 || echo "failed: make $$part"; } | tee -a "$$log" || exit 1; done; \
+	if grep -q '^failed: ' "$$log"; then \
+		echo "=== what failed"; grep -E '^(failed: |FAIL[[:space:]]+[^[:space:]])' "$$log" | sort -u; exit 1; fi
 
-test-fast: test-plain test-mutants test-race ## all that needs no lab; as root it installs the packages that tests run
+test: ## the fast suite, then on root the lab suite, whatever came of the first; the end names all that failed
+	$(call parts,test-fast test-lab)
+
+test-fast: ## all that needs no lab, in three parts; as root it installs the packages that tests run
+	$(call parts,test-plain test-mutants test-race)
 
 needs: ## install, as root on Debian or Ubuntu, the packages that the lab and the tests run
 	@$(GO) run ./internal/testneeds fast
@@ -110,8 +118,8 @@ needs: ## install, as root on Debian or Ubuntu, the packages that the lab and th
 
 test-plain: ## all that needs no lab, over every row of every table
 	@$(GO) run ./internal/testneeds fast
-	$(GO) test $(TESTFLAGS) $(PATIENCE) $(PACKAGES)
-	$(GO) test $(TESTFLAGS) $(OLD_TERMINAL)
+	code=0; $(GO) test $(TESTFLAGS) $(PATIENCE) $(PACKAGES) || code=1; \
+	$(GO) test $(TESTFLAGS) $(OLD_TERMINAL) || code=1; exit $$code
 
 test-mutants: ## that the tests of drills find mistakes
 	@$(GO) run ./internal/testneeds fast
@@ -145,8 +153,8 @@ RACED   = $(filter-out $(addprefix github.com/gpuaas/gpuaasctl/,$(UNRACED)),$(sh
 test-race: ## a sample of the rows with the race detector
 	@$(GO) run ./internal/testneeds fast
 ifneq ($(CC_FOUND),)
-	$(if $(RACED),CGO_ENABLED=1 $(GO) test $(RACE) $(TESTFLAGS) $(PATIENCE) $(RACED))
-	CGO_ENABLED=1 $(GO) test $(RACE) $(TESTFLAGS) $(OLD_TERMINAL)
+	code=0; $(if $(RACED),CGO_ENABLED=1 $(GO) test $(RACE) $(TESTFLAGS) $(PATIENCE) $(RACED) || code=1;) \
+	CGO_ENABLED=1 $(GO) test $(RACE) $(TESTFLAGS) $(OLD_TERMINAL) || code=1; exit $$code
 else
 	@echo "note: no C compiler, so no run with the race detector"
 endif
@@ -229,10 +237,11 @@ crash-matrix: ## every step of a drill, and everything that can die at it, on a 
 	bin/gpuaasctl lab down; if [ -n "$$was" ]; then bin/gpuaasctl lab up; fi; exit $$code
 
 lint: ## gofmt, go vet, and golangci-lint where it is installed, else staticcheck
-	@bad=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$bad" ]; then echo "not formatted by gofmt:"; echo "$$bad"; exit 1; fi
-	$(GO) vet ./...
-	@if command -v golangci-lint >/dev/null; then echo golangci-lint run; golangci-lint run; \
-	else echo $(GO) run $(STATICCHECK) ./...; $(GO) run $(STATICCHECK) ./...; fi
+	@code=0; bad=$$(gofmt -l $$(git ls-files '*.go')); \
+	if [ -n "$$bad" ]; then echo "not formatted by gofmt:"; echo "$$bad"; code=1; fi; \
+	echo $(GO) vet ./...; $(GO) vet ./... || code=1; \
+	if command -v golangci-lint >/dev/null; then echo golangci-lint run; golangci-lint run || code=1; \
+	else echo $(GO) run $(STATICCHECK) ./...; $(GO) run $(STATICCHECK) ./... || code=1; fi; exit $$code
 
 golden: ## write every golden file again; look at the difference before you commit it
 	GPUAASCTL_UPDATE_GOLDEN=1 $(GO) test -count=1 ./...
