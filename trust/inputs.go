@@ -243,3 +243,15 @@ func endpoint(raw string) string {
 	port := cmp.Or(u.Port(), "443")
 	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
+
+// notInstalled is the reason if a missing file is no evidence.
+const notInstalled = "the agent has no file here, and the platform has not confirmed that it knows this node: no agent is " +
+	"installed, or the profile names other files"
+
+// uninstalled reports whether neither the agent's certificate nor its bundle exists on a node that the platform does not
+// confirm: then the profile may be about another agent, and re-enrolling the node is no repair.
+func (s *inputs) uninstalled() bool {
+	identity, known := s.facts[factIdentity], s.facts[factReadModel]
+	return identity != nil && identity.Failure == diag.FileMissing && s.bundle.why != nil &&
+		s.bundle.why.Failure == diag.FileMissing && !s.bundle.known && (known == nil || !known.Passed())
+}

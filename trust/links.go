@@ -183,6 +183,8 @@ func (s *inputs) terminalLink() Link { return s.judgedBy(s.terminal, s.bundle, s
 func (s *inputs) judgedBy(f *diag.Fact, b roots, moved func() Cause) Link {
 	l := leaf(f)
 	switch {
+	case b.broken() && s.uninstalled():
+		return unknown("%s: %s: %s", b.path, b.why.Failure, notInstalled).by(b.why)
 	case b.broken():
 		return fail(moved(), "%s: %s", b.path, b.why.Failure).by(b.why)
 	case l == nil:
@@ -267,6 +269,8 @@ func (s *inputs) credentialLink() Link {
 		return unknown("this login may not read the node's certificate").by(f)
 	case unseen(f):
 		return unknown("the node's certificate could not be looked at: %s", f.Failure).by(f)
+	case s.uninstalled():
+		return unknown("%s: %s", f.Failure, notInstalled).by(f)
 	case !f.Passed() && f.Detail != "":
 		return fail(CauseCredential, "%s: %s", f.Failure, f.Detail).by(f)
 	case !f.Passed():

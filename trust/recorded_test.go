@@ -180,6 +180,28 @@ func TestCouldNotLook(t *testing.T) {
 	}
 }
 
+// TestNoAgent: a node without any file of the agent is not measured, and not to be re-enrolled, unless the platform
+// knows it; the evidence of a node that the platform knows, and of one whose certificate is there, counts.
+func TestNoAgent(t *testing.T) {
+	handshakes := []string{factReach, factTaskWait, factStream, factNodeAPI, factNodeTerminal}
+	blind := read(t, "healthy").failing(diag.TCPTimeout, handshakes...)
+	gone := []string{factIdentity, factBundle, factRecoveryBundle, factRecoveryAPI}
+	for name, tc := range map[string]struct {
+		missing, unasked []string
+		want             Outcome
+	}{
+		"nothing is known":             {gone, []string{factReadModel}, Unclear},
+		"the platform knows it":        {gone, nil, Mismatch},
+		"its certificate is there":     {gone[1:], []string{factReadModel}, Mismatch},
+		"only its certificate is gone": {gone[:1], []string{factReadModel}, Mismatch},
+	} {
+		v := explain(t, blind.failing(diag.FileMissing, tc.missing...).failing(diag.TCPTimeout, tc.unasked...))
+		if v.Outcome != tc.want || (tc.want == Unclear) != (len(v.Repair) == 0) {
+			t.Errorf("%s: %s, first %q, repair %v: %s", name, v.Outcome, v.First, v.Repair, v.Text)
+		}
+	}
+}
+
 // TestWhoMoved: the same two CAs differ, and other evidence shows which of them is new.
 func TestWhoMoved(t *testing.T) {
 	const old, other, third = "old", "other", "third"
