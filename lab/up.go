@@ -161,7 +161,18 @@ func (l *Lab) ensureMachines(ctx context.Context) (string, error) {
 	}
 	l.awaitListeners(ctx, ms[0])
 	err := each(ms[1:], start)
-	return fmt.Sprintf("%d of %d started", started.Load(), len(ms)), err
+	return startedWords(int(started.Load()), len(ms)), err
+}
+
+// startedWords describes how many of a lab's machines were started now, and how many ran before.
+func startedWords(started, all int) string {
+	switch started {
+	case 0:
+		return fmt.Sprintf("all %d already running", all)
+	case all:
+		return fmt.Sprintf("%d started", all)
+	}
+	return fmt.Sprintf("%d started, %d already running", started, all-started)
 }
 
 // platformPorts are the listeners that an agent needs for its first attempt: DNS, the ingress, the node API behind
