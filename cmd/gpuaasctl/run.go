@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 
@@ -25,7 +26,7 @@ func execute(a *cmdutil.App, ctx context.Context, args []string) int {
 	}
 	root, begun := newRoot(a, args)
 	root.SetArgs(args)
-	err := a.Worded(root.ExecuteContext(ctx))
+	err := a.Worded(cmp.Or(root.ExecuteContext(ctx), a.HelpError))
 	if err != nil && !*begun { // only the command line itself can have been wrong
 		err = &cmdutil.UsageError{Err: err, Command: helpPath(root, args)}
 	}

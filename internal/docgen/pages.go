@@ -71,7 +71,7 @@ func pages(root string) (map[string][]byte, error) {
 	return out, nil
 }
 
-// table is the output of `gpuaasctl preflight replay` for a recorded report, 80 columns wide.
+// table is the output of `gpuaasctl preflight REPORT` for a recorded report, 80 columns wide.
 func table(root, name string, color bool) ([]byte, error) {
 	r, err := replayed(root, name)
 	if err != nil {

@@ -30,6 +30,8 @@ type App struct {
 
 	// Instead replaces the work of every command (see Run), so that a test sees the options of a command line.
 	Instead func(cmd *cobra.Command, options any, args []string) error
+
+	HelpError error // that help was asked for an unknown command; set by Help
 }
 
 // Cleaned wraps stdout and stderr in cleaning writers: no control characters in a command's output reach a terminal,

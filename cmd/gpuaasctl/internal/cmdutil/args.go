@@ -51,19 +51,28 @@ func FlagError(cmd *cobra.Command, err error) error {
 		name, _ := pflag.UnquoteUsage(missing.GetFlag())
 		return fmt.Errorf("%s: %s is missing", flagName(missing.GetFlag()), name)
 	case errors.As(err, &invalid):
-		f := invalid.GetFlag()
-		want := invalid.Unwrap().Error()
-		switch f.Value.Type() {
-		case "duration":
-			want = "want a time with its unit (30s, 2m)"
-		case "int", "uint64":
-			want = "want a whole number"
-		case "bool":
-			want = "want true or false"
-		}
-		return fmt.Errorf("%s: %s, not %q", flagName(f), want, invalid.GetValue())
+		return invalidValue(invalid)
 	}
 	return err
+}
+
+// invalidValue names the flag and what it takes.
+func invalidValue(err *pflag.InvalidValueError) error {
+	f := err.GetFlag()
+	want := err.Unwrap().Error()
+	switch f.Value.Type() {
+	case "duration":
+		want = "want a time with its unit (30s, 2m)"
+	case "int", "uint64":
+		want = "want a whole number"
+	case "bool":
+		want = "want true or false"
+	}
+	meant := ""
+	if c, ok := f.Value.(*choice); ok && slices.Contains(c.allowed, strings.ToLower(err.GetValue())) {
+		meant = " (did you mean " + strings.ToLower(err.GetValue()) + "?)"
+	}
+	return fmt.Errorf("%s: %s, not %q%s", flagName(f), want, err.GetValue(), meant)
 }
 
 func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
@@ -82,6 +91,8 @@ func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
 		return "--"+k == same || (k == "output" && strings.HasPrefix(same, "-o"))
 	}) {
 		meant = " (did you mean " + same + "?)"
+	} else if dashes == "-" && strings.EqualFold(name, "v") {
+		meant = " (did you mean gpuaasctl --version?)"
 	} else if near := strings.TrimSpace(strictyaml.Nearest(name, known)); near != "" && dashes == "--" {
 		meant = " " + strings.Replace(near, `"`, `--`, 1)
 		meant = strings.Replace(meant, `"`, "", 1)

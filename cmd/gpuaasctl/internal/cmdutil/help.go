@@ -2,6 +2,7 @@ package cmdutil
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -67,9 +68,13 @@ const (
 	pipeHelp = 80
 )
 
-// Help writes a command's help to its stdout, as wide as the terminal. It is a func and not a template, since cobra's
+// Help writes a command's help to its stdout, as wide as the terminal; an unknown command has none, which is HelpError. It is a func and not a template, since cobra's
 // templates keep the linker from dropping unused methods.
 func (a *App) Help(cmd *cobra.Command, _ []string) {
+	if err := cmd.ValidateArgs(cmd.Flags().Args()); errors.As(err, new(*unknownCommandError)) {
+		a.HelpError = err
+		return
+	}
 	w := cmd.OutOrStdout()
 	_, _ = io.WriteString(w, HelpText(cmd, a.columnsOf(w))) // a write error has no other place to be reported
 }
@@ -289,5 +294,10 @@ func KnownCommand(cmd *cobra.Command, args []string) error {
 	if len(names) > 0 {
 		meant = " (did you mean " + OneOf(names) + "?)"
 	}
-	return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), meant)
+	return &unknownCommandError{fmt.Sprintf("unknown command %q for %q%s", args[0], cmd.CommandPath(), meant)}
 }
+
+// unknownCommandError is about a word where a command's name belongs.
+type unknownCommandError struct{ text string }
+
+func (e *unknownCommandError) Error() string { return e.text }

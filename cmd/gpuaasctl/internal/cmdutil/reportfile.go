@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -32,16 +33,27 @@ func WriteReport(path string, r *diag.Report) error {
 	return nil
 }
 
-// CheckReportPath refuses, before any measurement, a path to which no report can be written.
-func CheckReportPath(path string) error {
+// otherDocuments are endings of files that readers would take for another document than JSON. Any other one, as of the
+// name of a temporary file, is JSON.
+var otherDocuments = []string{".csv", ".docx", ".gz", ".htm", ".html", ".jsonl", ".markdown", ".md", ".ndjson", ".pdf", ".svg",
+	".tar", ".tgz", ".txt", ".xhtml", ".xml", ".yaml", ".yml", ".zip"}
+
+// CheckReportPath refuses, before any measurement, a path to which no report can be written: as JSON, or in one of kinds (".html").
+func CheckReportPath(path string, kinds ...string) error {
 	switch {
 	case path == "":
 		return nil
 	case path == "-":
 		return errors.New("--out: want a file; for the report on stdout use -o json")
 	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
 		return fmt.Errorf("--out: %s is a folder", path)
+	}
+	ext := strings.ToLower(filepath.Ext(path))
+	if slices.Contains(otherDocuments, ext) && !slices.Contains(kinds, ext) {
+		return fmt.Errorf("--out: %s: want %s, not %s; -o writes other formats to stdout", path,
+			OneOf(append([]string{".json"}, kinds...)), ext)
 	}
 	return checkFolder("--out", path)
 }

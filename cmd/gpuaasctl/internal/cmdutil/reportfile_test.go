@@ -44,3 +44,19 @@ func TestReplaceFile(t *testing.T) {
 		t.Errorf("left in the folder: %v, %v", entries, err)
 	}
 }
+
+// TestCheckReportPath: a report is not written to a file whose name says that it is another document; any other name
+// is JSON, as that of a temporary file.
+func TestCheckReportPath(t *testing.T) {
+	dir := t.TempDir() + "/"
+	for name, kinds := range map[string][]string{"r.json": nil, "r": nil, "tmp.aBcD12": nil, "r.HTML": {".html"}} {
+		if err := CheckReportPath(dir+name, kinds...); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, kinds := range map[string][]string{"r.pdf": {".html"}, "r.html": nil, "r.Md": {".html"}, "r.xml": nil} {
+		if err := CheckReportPath(dir+name, kinds...); err == nil {
+			t.Errorf("%s is accepted, with %q", name, kinds)
+		}
+	}
+}

@@ -45,9 +45,9 @@ line is:
 
 --book prints that of a game day's file, which is a list of drills; --report that of what "run" and "report" write with
 -o json.`,
-		Example: `  gpuaasctl chaos schema >chaos-scenario.schema.json
-  gpuaasctl chaos schema --book >chaos-book.schema.json
-  gpuaasctl chaos schema --report >drill-report.schema.json`,
+		Example: `  gpuaasctl schema drill >chaos-scenario.schema.json
+  gpuaasctl schema book >chaos-book.schema.json
+  gpuaasctl schema drill-report >drill-report.schema.json`,
 		Args: cmdutil.Args(0, 0),
 		RunE: cmdutil.Run(a, o, writeSchema),
 	}

@@ -57,7 +57,11 @@ func chaosReport(a *cmdutil.App, _ *cobra.Command, o *reportOptions, args []stri
 		return err
 	}
 	cmdutil.Outlive()
-	return a.Ended(cmdutil.DrillCode(r), writeDrills(a, r, o.output, fileOf(args)))
+	err = writeDrills(a, r, o.output, fileOf(args))
+	if err == nil {
+		publish(a, r)
+	}
+	return a.Ended(cmdutil.DrillCode(r), err)
 }
 
 // journalFlag adds --from-journal.

@@ -151,7 +151,7 @@ func newestOf(t evidence.Timeline) [][]string {
 // aboutFile describes a file of a bundle.
 func aboutFile(path string) string {
 	for _, f := range [...][2]string{
-		{"report.md", "the walk for people; report.json for gpuaasctl preflight replay"},
+		{"report.md", "the walk for people; report.json for gpuaasctl preflight REPORT"},
 		{"timeline.txt", "everything in order of time; timeline.ndjson for programs"},
 		{"facts.ndjson", "every measurement, one per line"},
 		{"node/record.txt", "the node's own diagnostic record; record.json for programs"},

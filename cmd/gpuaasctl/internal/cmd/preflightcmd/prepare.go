@@ -31,7 +31,7 @@ func prepare(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions,
 	var errOnly, errSkip error
 	walk.Only, errOnly = hops(a, cmd, "only", o.only)
 	walk.Skip, errSkip = hops(a, cmd, "skip", o.skip)
-	if err := errors.Join(errOnly, errSkip, o.Check(t), cmdutil.CheckReportPath(o.report)); err != nil {
+	if err := errors.Join(errOnly, errSkip, o.Check(t), cmdutil.CheckReportPath(o.report, ".html")); err != nil {
 		return nil, walk, &cmdutil.UsageError{Err: err, Command: cmd.CommandPath()}
 	}
 	asked := walk.Only

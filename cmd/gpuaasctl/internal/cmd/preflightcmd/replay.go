@@ -27,9 +27,9 @@ rules give the same verdict. Where other rules made the file's verdict and today
 field "replayed" of the JSON name both; a second line explains why a proof in the file no longer holds. Its list of changes
 stays as it was, unless --baseline compares it again. Exit codes are those of preflight; a file that is not a valid
 report is 2.`,
-		Example: `  gpuaasctl preflight replay preflight.json
-  gpuaasctl preflight replay - -o json <preflight.json
-  gpuaasctl preflight replay after.json --baseline before.json --fail-on regression`,
+		Example: `  gpuaasctl preflight preflight.json
+  gpuaasctl preflight - -o json <preflight.json
+  gpuaasctl preflight after.json --baseline before.json --fail-on regression`,
 		Args: cmdutil.Args(1, 1),
 		RunE: cmdutil.Run(a, o, replay),
 	}
@@ -53,7 +53,7 @@ func (o *preflightOptions) replay(a *cmdutil.App, cmd *cobra.Command, path strin
 		}
 	})
 	if err == nil {
-		err = errors.Join(cmdutil.CheckReportPath(o.report), cmdutil.CheckDeadline(o.Deadline),
+		err = errors.Join(cmdutil.CheckReportPath(o.report, ".html"), cmdutil.CheckDeadline(o.Deadline),
 			cmdutil.CheckNotInput(o.report, path, o.baseline.Name, o.compare))
 	}
 	if err != nil {
@@ -94,6 +94,7 @@ func replay(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions, args []stri
 	if err != nil {
 		return err
 	}
+	publish(a, report, o.failOn)
 	return cmdutil.Judged(report, o.failOn)
 }
 

@@ -23,7 +23,7 @@ func newView(a *cmdutil.App) *cobra.Command {
 		Short: "Move through a report hop by hop, on a terminal",
 		Long: `Shows the hops of a report on the left, and for the chosen one what was asked, what was seen, when each probe ran, the
 proof as two columns, what changed since the last good walk, and the next commands. REPORT is a file or the id of a kept
-walk; without one it is the newest kept walk. The facts are judged again, as by preflight replay.
+walk; without one it is the newest kept walk. The facts are judged again, as by preflight REPORT.
 
 Keys: ? help, arrows or hjkl move, / searches, e explains a word, 1-9 copy a command (OSC 52), r walks the hop again,
 q quits. r measures, by the profile that is chosen here; it is refused where that is not the report's.
@@ -54,7 +54,7 @@ func view(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions, args []string
 		name = args[0]
 	}
 	if in, out := cmdutil.Terminals(a); !tui.Possible(in, out) {
-		err := fmt.Errorf("preflight view needs a terminal on stdin and stdout; without one: gpuaasctl preflight replay %s",
+		err := fmt.Errorf("preflight view needs a terminal on stdin and stdout; without one: gpuaasctl preflight %s",
 			diag.Quote(name))
 		return &cmdutil.UsageError{Err: err, Command: cmd.CommandPath()}
 	}

@@ -61,9 +61,6 @@ func runTrust(a *cmdutil.App, cmd *cobra.Command, o *trustOptions, args []string
 	if o.confirm != "" && o.confirm != node {
 		return cmdutil.Usagef("--confirm %s: want %s, the node whose key is to be accepted", o.confirm, node)
 	}
-	if o.confirm == "" && !cmdutil.IsTerminal(a.Stdin) {
-		return cmdutil.Usagef("stdin is not a terminal: compare the fingerprint and pass --confirm %s", node)
-	}
 	cfg := a.SiteWith(p, o.profile.Name, "", ops.Secrets{}).Host(node, o.host)
 	mistyped := func(err error) error { // NODE may also be a host name: only a name that is not found is a mistake
 		if near := p.OtherNodes(node); err != nil && near != "" && o.host == "" && vantage.NotFound(err) {
@@ -73,6 +70,14 @@ func runTrust(a *cmdutil.App, cmd *cobra.Command, o *trustOptions, args []string
 		return err
 	}
 	shown := ""
+	if o.confirm == "" && !cmdutil.IsTerminal(a.Stdin) {
+		fingerprint, _, err := vantage.AcceptHostKey(cmd.Context(), cfg)
+		if err != nil {
+			return mistyped(&cmdutil.FailedError{Err: err})
+		}
+		return cmdutil.Usagef("stdin is not a terminal: %s (%s) shows the host key %s; compare it with the one on the node's "+
+			"console or from its provider, and pass --confirm %s", node, cfg.Host, fingerprint, node)
+	}
 	if o.confirm == "" {
 		if shown, err = askTrust(a, cmd.Context(), cfg, node); err != nil {
 			return mistyped(err)
