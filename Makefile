@@ -88,7 +88,9 @@ drill-agent: ## bin/gpuaas-agent-oldterminal: an older agent, which the drill te
 	@mkdir -p bin
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_AGENT) -tags "nethttpomithttp2 oldterminal" -o bin/gpuaas-agent-oldterminal $(AGENT)
 
-dist: ## dist/OS-ARCH/: the tool and its policy program for Linux and macOS, the rest for Linux
+dist: ## dist/OS-ARCH/: the tool and its policy program for Linux and macOS, the rest for Linux; with the licenses
+	@mkdir -p dist
+	$(GO) run ./internal/notices dist/THIRD_PARTY_NOTICES $(BINARIES) $(AGENT) $(FAULT) $(PROBE)
 	@set -e; for os in linux darwin; do for arch in amd64 arm64; do \
 		mkdir -p dist/$$os-$$arch; what="$(TOOLS)"; \
 		if [ $$os = linux ]; then what="$(BINARIES)"; fi; \
@@ -98,6 +100,7 @@ dist: ## dist/OS-ARCH/: the tool and its policy program for Linux and macOS, the
 			CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build $(GOFLAGS_FAULT) -o dist/$$os-$$arch/ $(FAULT); \
 			cgo=0; if [ $$os-$$arch = $$($(GO) env GOOS)-$$($(GO) env GOARCH) ]; then cgo=$(PROBE_CGO); fi; \
 			CGO_ENABLED=$$cgo GOOS=$$os GOARCH=$$arch $(GO) build $(GOFLAGS_BUILD) -o dist/$$os-$$arch/ $(PROBE); fi; \
+		cp LICENSE dist/THIRD_PARTY_NOTICES dist/$$os-$$arch/; \
 	done; done
 
 # $(call parts,TARGET...) makes each target, also after one that failed, and ends with what failed: targets and packages.
@@ -146,8 +149,8 @@ RACE = -race -short -vet=off $(COMPUTES:%=-gcflags=%=-race=false)
 # compares the list with the sources.
 UNRACED = agent/outbox agent/recorder agent/update chaos/step diag/record diag/render evidence gpu/kmsg \
 	gpu/policy/judge gpu/report gpu/state gpu/status gpu/xid history internal/catalogen internal/clean \
-	internal/fuzzall internal/goldentest internal/house internal/html5 internal/owned internal/porttest internal/sleep \
-	internal/statements internal/strictyaml internal/testneeds internal/xunit page trust
+	internal/fuzzall internal/goldentest internal/house internal/html5 internal/notices internal/owned internal/porttest \
+	internal/sleep internal/statements internal/strictyaml internal/testneeds internal/xunit page trust
 RACED   = $(filter-out $(addprefix github.com/gpuaas/gpuaasctl/,$(UNRACED)),$(shell $(GO) list $(PACKAGES)))
 
 test-race: ## a sample of the rows with the race detector

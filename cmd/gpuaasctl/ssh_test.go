@@ -59,9 +59,17 @@ func TestTrustWithoutAnybodyToAskWantsConfirm(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Config{})
 	known := trustEnv(t, s)
 	for _, args := range [][]string{{"trust", "127.0.0.1"}, {"trust", "127.0.0.1", "--confirm", "other"}} {
-		cmd, _ := start(t, append([]string{"gpuaasctl", "ssh"}, args...)...)
+		cmd, _ := command(t, append([]string{"gpuaasctl", "ssh"}, args...)...)
+		var wrote strings.Builder
+		cmd.Stderr = &wrote
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
 		if code := waitCode(t, cmd); code != cmdutil.ExitUsage {
 			t.Errorf("%v: exit code %d", args, code)
+		}
+		if shown := strings.Contains(wrote.String(), "host key SHA256:"); shown != (len(args) == 2) {
+			t.Errorf("%v: a fingerprint is shown: %t: %s", args, shown, wrote.String())
 		}
 	}
 	if _, err := os.Stat(known); err == nil {
