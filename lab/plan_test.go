@@ -280,7 +280,9 @@ func TestDownReadsTheStateOfAnyBuild(t *testing.T) {
 
 // TestStartedWords: a lab that runs is not called a lab whose machines did not start.
 func TestStartedWords(t *testing.T) {
-	for started, want := range map[int]string{0: "all 3 already running", 2: "2 started, 1 already running", 3: "3 started"} {
+	for started, want := range map[int]string{
+		0: "all 3 already running", 2: "2 started, 1 already running", 3: "3 started",
+	} {
 		if got := startedWords(started, 3); got != want {
 			t.Errorf("%d of 3: %q, want %q", started, got, want)
 		}

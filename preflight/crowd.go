@@ -8,8 +8,8 @@ import (
 )
 
 // aloneTries and alonePause bound how often, and after which pauses, a request is sent again that was refused beside
-// others of the walk: together less than a second. aloneWait bounds how long it then waits for the others to end: longer
-// than a slow platform takes for an answer, and shorter than a terminal's session, which may be open all the time.
+// others of the walk: together less than a second. aloneWait bounds how long it then waits for the others to end:
+// longer than a slow platform takes for an answer, and shorter than a terminal's session, which may stay open.
 const (
 	aloneTries = 3
 	alonePause = 120 * time.Millisecond
@@ -40,8 +40,8 @@ func (w *walker) probeAlone(walk, ctx context.Context, s Step, req diag.Request)
 	}
 }
 
-// join adds an open request at an endpoint, with alone only if no other is open there. It returns what was there before;
-// if the request was not added, it also returns a channel that is closed when one of the others ends.
+// join adds an open request at an endpoint, with alone only if no other is open there. It returns what was there
+// before; if the request was not added, it also returns a channel that is closed when one of the others ends.
 func (w *walker) join(at string, alone bool) (before crowd, ended <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,8 +107,8 @@ func crowdWarnings(h *Hop, c *Case) []diag.Finding {
 	return out
 }
 
-// refusedFirst reports whether a request was refused before it was answered, even if the answer was an error: a platform
-// that judges no GPUs answers 404.
+// refusedFirst reports whether a request was refused before it was answered, even if the answer was an error: a
+// platform that judges no GPUs answers 404.
 func refusedFirst(f *diag.Fact) bool { return f.Refused > 0 && (f.Passed() || platformAnswered(f)) }
 
 // refusedBeside reports whether a server refused a request that is sent once, and refused another one of this walk

@@ -111,7 +111,8 @@ func TestRefusedFirst(t *testing.T) {
 		}
 	}})
 	h := hopNamed(r.Hops, diag.HopGPUHealth)
-	if h.Status != diag.StatusSkipped || len(h.Also) != 1 || !strings.Contains(h.Also[0].Text, "refused this request once") {
+	if h.Status != diag.StatusSkipped || len(h.Also) != 1 ||
+		!strings.Contains(h.Also[0].Text, "refused this request once") {
 		t.Errorf("%s\n%+v", describe(r), h.Also)
 	}
 }

@@ -245,11 +245,11 @@ func endpoint(raw string) string {
 }
 
 // notInstalled is the reason if a missing file is no evidence.
-const notInstalled = "the agent has no file here, and the platform has not confirmed that it knows this node: no agent is " +
-	"installed, or the profile names other files"
+const notInstalled = "the agent has no file here, and the platform has not confirmed that it knows this node: " +
+	"no agent is installed, or the profile names other files"
 
-// uninstalled reports whether neither the agent's certificate nor its bundle exists on a node that the platform does not
-// confirm: then the profile may be about another agent, and re-enrolling the node is no repair.
+// uninstalled reports whether neither the agent's certificate nor its bundle exists on a node that the platform does
+// not confirm: then the profile may be about another agent, and re-enrolling the node is no repair.
 func (s *inputs) uninstalled() bool {
 	identity, known := s.facts[factIdentity], s.facts[factReadModel]
 	return identity != nil && identity.Failure == diag.FileMissing && s.bundle.why != nil &&

@@ -59,8 +59,8 @@ func TestNoDeprecatedSpelling(t *testing.T) {
 	}
 }
 
-// TestQuickStartOnATerminal: what README.md shows to somebody without a lab has no note about a deprecated spelling on a
-// terminal, where such notes appear, and has the exit code that README.md states.
+// TestQuickStartOnATerminal: what README.md shows to a user without a lab has no note about a deprecated spelling on
+// a terminal, where such notes appear, and has the exit code that README.md states.
 func TestQuickStartOnATerminal(t *testing.T) {
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {

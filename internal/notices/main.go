@@ -1,5 +1,5 @@
-// Notices writes the licenses of everything that is linked into programs: of Go, and of each module. `make dist` calls it
-// once for all systems. It downloads nothing: the texts are in Go's module cache, from which the programs are built.
+// Notices writes the licenses of everything that is linked into programs: of Go, and of each module. `make dist` calls
+// it once for all systems. It downloads nothing: the texts are in Go's module cache, from which the programs are built.
 package main
 
 import (

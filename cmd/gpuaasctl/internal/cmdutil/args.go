@@ -106,3 +106,8 @@ func flagName(f *pflag.Flag) string {
 	}
 	return "--" + f.Name
 }
+
+// unknownCommandError is about a word where a command's name belongs.
+type unknownCommandError struct{ text string }
+
+func (e *unknownCommandError) Error() string { return e.text }

@@ -68,8 +68,8 @@ const (
 	pipeHelp = 80
 )
 
-// Help writes a command's help to its stdout, as wide as the terminal; an unknown command has none, which is HelpError. It is a func and not a template, since cobra's
-// templates keep the linker from dropping unused methods.
+// Help writes a command's help to its stdout, as wide as the terminal; an unknown command has none: HelpError. It is a
+// func and not a template, since cobra's templates keep the linker from dropping unused methods.
 func (a *App) Help(cmd *cobra.Command, _ []string) {
 	if err := cmd.ValidateArgs(cmd.Flags().Args()); errors.As(err, new(*unknownCommandError)) {
 		a.HelpError = err
@@ -296,8 +296,3 @@ func KnownCommand(cmd *cobra.Command, args []string) error {
 	}
 	return &unknownCommandError{fmt.Sprintf("unknown command %q for %q%s", args[0], cmd.CommandPath(), meant)}
 }
-
-// unknownCommandError is about a word where a command's name belongs.
-type unknownCommandError struct{ text string }
-
-func (e *unknownCommandError) Error() string { return e.text }

@@ -35,10 +35,11 @@ func WriteReport(path string, r *diag.Report) error {
 
 // otherDocuments are endings of files that readers would take for another document than JSON. Any other one, as of the
 // name of a temporary file, is JSON.
-var otherDocuments = []string{".csv", ".docx", ".gz", ".htm", ".html", ".jsonl", ".markdown", ".md", ".ndjson", ".pdf", ".svg",
-	".tar", ".tgz", ".txt", ".xhtml", ".xml", ".yaml", ".yml", ".zip"}
+var otherDocuments = []string{".csv", ".docx", ".gz", ".htm", ".html", ".jsonl", ".markdown", ".md", ".ndjson", ".pdf",
+	".svg", ".tar", ".tgz", ".txt", ".xhtml", ".xml", ".yaml", ".yml", ".zip"}
 
-// CheckReportPath refuses, before any measurement, a path to which no report can be written: as JSON, or in one of kinds (".html").
+// CheckReportPath refuses, before any measurement, a path to which no report can be written: as JSON, or in one of
+// kinds (".html").
 func CheckReportPath(path string, kinds ...string) error {
 	switch {
 	case path == "":

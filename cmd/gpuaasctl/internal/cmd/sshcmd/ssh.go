@@ -75,8 +75,8 @@ func runTrust(a *cmdutil.App, cmd *cobra.Command, o *trustOptions, args []string
 		if err != nil {
 			return mistyped(&cmdutil.FailedError{Err: err})
 		}
-		return cmdutil.Usagef("stdin is not a terminal: %s (%s) shows the host key %s; compare it with the one on the node's "+
-			"console or from its provider, and pass --confirm %s", node, cfg.Host, fingerprint, node)
+		return cmdutil.Usagef("stdin is not a terminal: %s (%s) shows the host key %s; compare it with the one "+
+			"on the node's console or from its provider, and pass --confirm %s", node, cfg.Host, fingerprint, node)
 	}
 	if o.confirm == "" {
 		if shown, err = askTrust(a, cmd.Context(), cfg, node); err != nil {
