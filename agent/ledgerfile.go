@@ -18,8 +18,8 @@ const (
 	fileApplied = "recovery-applied.json" // written by another program for the agent's next start
 )
 
-// stateMode is the mode of the state folders: no tenant opens them, and an operators' group reaches the record in them.
-const stateMode = 0o711
+// stateMode is the mode of the state folders: no tenant opens or searches them.
+const stateMode = 0o700
 
 // ledgerWait bounds the wait for another program that writes the ledger: the agent's loop waits for it, and so do the
 // heartbeats.

@@ -29,7 +29,8 @@ func Classify(r *diag.Report, record []*diag.RecordEntry) diag.Classification {
 //
 // The reason is the most urgent one that the evidence allows if it explains the blame, if it is P0, or if the walk
 // found its fault beside the blame, which remains when the blame is repaired. Otherwise it is only remembered, or a
-// warning, and the reason is the blame's own. Beside a separate fault that is not P0, users are shown the blame's own reason.
+// warning, and the reason is the blame's own. Beside a separate fault that is not P0, users are shown the blame's own
+// reason.
 func classify(v *diag.Verdict, e diag.Evidence) diag.Classification {
 	k := diag.Classify(e)
 	how, is := reasonVersusBlame(v, &k)

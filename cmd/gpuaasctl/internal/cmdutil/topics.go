@@ -79,8 +79,8 @@ func environment() [][2]string {
 		{"CLICOLOR_FORCE, FORCE_COLOR", "anything but 0 and false: colour even if the stream is not a terminal"},
 		{"TERM", "dumb: no colour, and no live view"},
 		{"COLUMNS", "how wide tables and help are, in place of the terminal's width; the live view has the terminal's"},
-		{"GITHUB_ACTIONS", "true: preflight, chaos run and chaos report append a summary to GITHUB_STEP_SUMMARY and annotate " +
-			"on stderr; foreign text cannot command the runner"},
+		{"GITHUB_ACTIONS", "true: preflight, chaos run and chaos report append a summary to GITHUB_STEP_SUMMARY and " +
+			"annotate on stderr; foreign text cannot command the runner"},
 		{"GITHUB_STEP_SUMMARY", "the file of that summary"},
 		{"LC_ALL, LC_CTYPE, LANG", "without UTF-8 tables are drawn in ASCII"},
 		{"SUDO_USER", "who asks, in audits and drills"},
