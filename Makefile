@@ -21,8 +21,8 @@ AGENT         = ./cmd/gpuaas-agent
 GOFLAGS_FAULT = -trimpath -buildvcs=false -gcflags=all=-l -ldflags "$(LDFLAGS)"
 FAULT         = ./cmd/gpuaas-fault
 # What gpuaasctl runs beside itself on every system, and what the lab runs.
-TOOLS    = ./cmd/gpuaasctl ./cmd/gpuaas-gpu-policy
-BINARIES = $(TOOLS) ./cmd/gpuaas-platform
+POLICY   = ./cmd/gpuaas-gpu-policy
+BINARIES = $(POLICY) ./cmd/gpuaas-platform
 
 # What asks NVIDIA's driver, on nodes with GPUs, in a process of its own. It calls the driver's library through cgo, so it
 # needs a C compiler; built without one it writes that it cannot ask. The binding calls what NVIDIA calls deprecated.
@@ -63,13 +63,14 @@ TESTFLAGS ?=
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := build
-.PHONY: build drill-agent dist test test-fast needs test-plain test-mutants test-fuzz test-race test-lab test-bare test-bare-lab bare test-html demo drills crash-matrix lint golden schema catalogue picture bench bench-quick clean help
+.PHONY: build tool drill-agent dist test test-fast needs test-plain test-mutants test-fuzz test-race test-lab test-bare test-bare-lab bare test-html demo drills crash-matrix lint golden schema catalogue picture bench bench-quick clean help
 
 build: $(if $(CC_FOUND),$(NVML)) ## bin/gpuaasctl, bin/gpuaas-agent, bin/gpuaas-fault, bin/gpuaas-platform, bin/gpuaas-gpu-probe, bin/gpuaas-gpu-policy
 	@mkdir -p bin
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_BUILD) -o bin/ $(BINARIES)
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_AGENT) -o bin/ $(AGENT)
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_FAULT) -o bin/ $(FAULT)
+	@$(MAKE) --no-print-directory tool INTO=bin HELPERS="bin/gpuaas-agent bin/gpuaas-fault bin/gpuaas-gpu-policy"
 	CGO_ENABLED=$(PROBE_CGO) $(GO) build $(GOFLAGS_BUILD) -o bin/ $(PROBE)
 ifeq ($(CC_FOUND),)
 	@rm -f $(NVML)
@@ -88,16 +89,32 @@ drill-agent: ## bin/gpuaas-agent-oldterminal: an older agent, which the drill te
 	@mkdir -p bin
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_AGENT) -tags "nethttpomithttp2 oldterminal" -o bin/gpuaas-agent-oldterminal $(AGENT)
 
+# gpuaasctl runs HELPERS beside itself, or pushes them to nodes that run them as root, only if they have the digests that
+# it links. Equal sources give equal digests, so a second build changes nothing.
+SHA256 = $(if $(shell command -v sha256sum),sha256sum,shasum -a 256)
+tool:
+	@set -e; test -n "$(HELPERS)"; sums=; for file in $(HELPERS); do sum=$$($(SHA256) <$$file); sum=$${sum%% *}; \
+		test $${#sum} = 64; sums=$$sums,$${file##*/}:$$sum; done; set -x; \
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS) -X main.helpers=$${sums#,}" -o $(INTO)/ ./cmd/gpuaasctl
+
+# Every tool may push to a node with Linux of each type, so these helpers are built first.
+DIST_PUSHED = $(foreach arch,amd64 arm64,dist/linux-$(arch)/gpuaas-agent dist/linux-$(arch)/gpuaas-fault)
 dist: ## dist/OS-ARCH/: the tool and its policy program for Linux and macOS, the rest for Linux; with the licenses
 	@mkdir -p dist
-	$(GO) run ./internal/notices dist/THIRD_PARTY_NOTICES $(BINARIES) $(AGENT) $(FAULT) $(PROBE)
-	@set -e; for os in linux darwin; do for arch in amd64 arm64; do \
-		mkdir -p dist/$$os-$$arch; what="$(TOOLS)"; \
+	$(GO) run ./internal/notices dist/THIRD_PARTY_NOTICES $(BINARIES) ./cmd/gpuaasctl $(AGENT) $(FAULT) $(PROBE)
+	@set -e; for arch in amd64 arm64; do \
+		mkdir -p dist/linux-$$arch; \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build $(GOFLAGS_AGENT) -o dist/linux-$$arch/ $(AGENT); \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build $(GOFLAGS_FAULT) -o dist/linux-$$arch/ $(FAULT); \
+	done; \
+	for os in linux darwin; do for arch in amd64 arm64; do \
+		mkdir -p dist/$$os-$$arch; what="$(POLICY)"; \
 		if [ $$os = linux ]; then what="$(BINARIES)"; fi; \
 		echo "dist/$$os-$$arch"; \
 		CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build $(GOFLAGS_BUILD) -o dist/$$os-$$arch/ $$what; \
-		if [ $$os = linux ]; then CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build $(GOFLAGS_AGENT) -o dist/$$os-$$arch/ $(AGENT); \
-			CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build $(GOFLAGS_FAULT) -o dist/$$os-$$arch/ $(FAULT); \
+		GOOS=$$os GOARCH=$$arch $(MAKE) --no-print-directory tool INTO=dist/$$os-$$arch \
+			HELPERS="$(DIST_PUSHED) dist/$$os-$$arch/gpuaas-gpu-policy"; \
+		if [ $$os = linux ]; then \
 			cgo=0; if [ $$os-$$arch = $$($(GO) env GOOS)-$$($(GO) env GOARCH) ]; then cgo=$(PROBE_CGO); fi; \
 			CGO_ENABLED=$$cgo GOOS=$$os GOARCH=$$arch $(GO) build $(GOFLAGS_BUILD) -o dist/$$os-$$arch/ $(PROBE); fi; \
 		cp LICENSE dist/THIRD_PARTY_NOTICES dist/$$os-$$arch/; \

@@ -45,7 +45,7 @@ func (s *Session) ownGPUs(ctx context.Context) (*preflight.GPUAdmission, error) 
 // judgeGPUs is a prober's JudgeGPUs: it runs gpuaas-gpu-policy on this machine, as a platform does on its own.
 func (s *Session) judgeGPUs(ctx context.Context, name string, events []json.RawMessage, now time.Time) (
 	j diag.GPUJudged, err error) {
-	program, err := policy.Find(vantage.HelperDirs(s.site.Libexec))
+	program, err := policy.Find(vantage.HelperDirs(s.site.Libexec), s.site.Build)
 	if err != nil {
 		return j, err
 	}

@@ -20,7 +20,8 @@ type machines map[string]*remote.Machine
 func (s *Site) machines(of []chaos.Machine) machines {
 	all := machines{}
 	for _, m := range of {
-		all[m.ID] = remote.New(remote.Config{Node: s.machineConfig(m), Programs: vantage.HelperDirs(s.Libexec)})
+		all[m.ID] = remote.New(remote.Config{Node: s.machineConfig(m), Programs: vantage.HelperDirs(s.Libexec),
+			Build: s.Build})
 	}
 	return all
 }

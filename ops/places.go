@@ -26,7 +26,7 @@ func (s *Session) open() places {
 	if p := s.site.Profile.PlatformSSH; p.Host != "" {
 		at[preflight.Platform] = platformHost{vantage.NewNode(vantage.NodeConfig{
 			ID: preflight.Platform, Host: p.Host, SSH: p, Version: s.site.Tool, HelperDirs: vantage.HelperDirs(s.site.Libexec),
-			Start: s.Began,
+			Build: s.site.Build, Start: s.Began,
 		})}
 	}
 	return at
@@ -59,7 +59,8 @@ func (s *Session) nodeConfig() vantage.NodeConfig {
 	p, of := s.site.Profile, s.env.Subject
 	return vantage.NodeConfig{
 		ID: of.NodeID, Host: of.NodeHost, SSH: p.SSHOf(of.NodeID), Agent: p.Agent,
-		Version: s.site.Tool, HelperDirs: vantage.HelperDirs(s.site.Libexec), Start: s.Began, TrustArgs: s.trustArgs(),
+		Version: s.site.Tool, HelperDirs: vantage.HelperDirs(s.site.Libexec), Build: s.site.Build,
+		Start: s.Began, TrustArgs: s.trustArgs(),
 	}
 }
 

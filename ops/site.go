@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/owned"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
@@ -17,9 +18,10 @@ type Site struct {
 	Profile profile.Profile
 	Chosen  string // how an operator selects this profile: its name, or the path of its file
 	Secrets Secrets
-	Tool    string // version of this program
-	Libexec string // folder of the helpers for machines; "": next to this program
-	By      string // who asks, for audits
+	Tool    string      // version of this program
+	Libexec string      // folder of the helpers for machines; "": next to this program
+	Build   owned.Build // the helpers of this program's build; New clears it where Libexec chooses others
+	By      string      // who asks, for audits
 	// Hops is the chain of every walk; nil: the built-in one.
 	Hops *preflight.Hops
 }
@@ -27,6 +29,9 @@ type Site struct {
 // New returns s with the defaults of profile and chain.
 func New(s Site) *Site {
 	s.Profile = s.Profile.WithDefaults()
+	if s.Libexec != "" {
+		s.Build = nil
+	}
 	s.Hops = cmp.Or(s.Hops, preflight.BuiltIn())
 	return &s
 }

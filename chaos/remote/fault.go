@@ -129,12 +129,15 @@ func (m *Machine) push(ctx context.Context, uname string) error {
 	all, refused := m.programs()
 	switch {
 	case len(all) == 0 && refused != nil:
-		return fmt.Errorf("it is not put there, since another user could have written it: %w", refused)
+		return fmt.Errorf("it is not put there, since %w", refused)
 	case len(all) == 0:
 		return fmt.Errorf("it is neither there nor here (looked in %s; see --libexec)", strings.Join(m.cfg.Programs, ", "))
 	}
 	i := slices.IndexFunc(all, func(p vantage.Program) bool { return p.Machine == uname })
-	if i < 0 {
+	switch {
+	case i < 0 && refused != nil:
+		return fmt.Errorf("none for %s is put there, since %w", uname, refused)
+	case i < 0:
 		return fmt.Errorf("this machine has no %s for %s to push", step.Program, uname)
 	}
 	data, err := os.ReadFile(all[i].Path)

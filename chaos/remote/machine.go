@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/internal/owned"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
 
@@ -16,6 +17,7 @@ import (
 type Config struct {
 	Node     vantage.NodeConfig // how to connect; no helper of a walk is started, whatever it says
 	Programs []string           // folders to search for gpuaas-fault, see vantage.HelperDirs
+	Build    owned.Build        // the digests that it may have; nil: any
 
 	dir, state string // for tests, instead of step.RunDir and step.StateDir
 }
@@ -53,10 +55,12 @@ func New(cfg Config) *Machine {
 	cfg.Node.Bare = true
 	cfg.dir, cfg.state = cmp.Or(cfg.dir, step.RunDir), cmp.Or(cfg.state, step.StateDir)
 	return &Machine{
-		cfg:      cfg,
-		programs: sync.OnceValues(func() ([]vantage.Program, error) { return vantage.Programs(cfg.Programs, step.Program) }),
-		slots:    make(chan struct{}, most),
-		pushing:  make(chan struct{}, 1),
+		cfg: cfg,
+		programs: sync.OnceValues(func() ([]vantage.Program, error) {
+			return vantage.Programs(cfg.Programs, step.Program, cfg.Build)
+		}),
+		slots:   make(chan struct{}, most),
+		pushing: make(chan struct{}, 1),
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/internal/owned"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 )
 
@@ -119,7 +120,10 @@ func TestNoAnswer(t *testing.T) {
 		"another machine": {func(t *testing.T, b *bench) { b.program(t, "uname", "echo riscv64") }, "arm",
 			"no gpuaas-fault for riscv64"},
 		"nothing to put there": {func(_ *testing.T, b *bench) { b.cfg.Programs = nil }, "arm", "neither there nor here"},
-		"it does not run":      {nil, "close", "it ended without an answer (exit code 132): illegal instruction"},
+		"ours is of another build": {func(_ *testing.T, b *bench) {
+			b.cfg.Build = owned.Build{step.Program: {"0"}}
+		}, "arm", "is not of this build (sha256 "},
+		"it does not run": {nil, "close", "it ended without an answer (exit code 132): illegal instruction"},
 		"no root, no sudo": {func(t *testing.T, b *bench) {
 			b.cfg.Node.SSH.User = "ops"
 			no := false

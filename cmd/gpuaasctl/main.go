@@ -9,4 +9,8 @@ import (
 // version is set by the build (-X main.version).
 var version = "dev"
 
+// helpers is set by the build (-X main.helpers): the digests of gpuaas-agent, gpuaas-fault and gpuaas-gpu-policy, as
+// owned.ParseBuild reads them.
+var helpers string
+
 func main() { os.Exit(run(os.Args[1:])) }

@@ -8,11 +8,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/internal/owned"
 )
 
 // run executes one command line and returns the process's exit code.
 func run(args []string) int {
-	a := &cmdutil.App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Built: version}
+	a := &cmdutil.App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Built: version,
+		Helpers: owned.ParseBuild(helpers)}
 	ctx, stop := cmdutil.Interruptible()
 	defer stop()
 	return execute(a, ctx, args)

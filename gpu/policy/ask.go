@@ -3,6 +3,8 @@ package policy
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -107,8 +109,8 @@ type ReplyError struct{ Text string }
 func (e *ReplyError) Error() string { return e.Text }
 
 // Find finds the program in one of the folders. One that another user could have written is refused: it would run with
-// the caller's rights.
-func Find(folders []string) (string, error) {
+// the caller's rights. So is one that is not of build.
+func Find(folders []string, build owned.Build) (string, error) {
 	for _, dir := range folders {
 		for _, name := range []string{Program, Program + "-" + runtime.GOOS + "-" + runtime.GOARCH} {
 			path := filepath.Join(dir, name)
@@ -119,7 +121,12 @@ func Find(folders []string) (string, error) {
 			if err != nil {
 				return "", fmt.Errorf("%s is not run, since another user could have written it: %w", path, err)
 			}
-			return path, f.Close()
+			h := sha256.New()
+			_, err = io.Copy(h, f)
+			if err = errors.Join(err, f.Close()); err != nil {
+				return "", fmt.Errorf("read %s: %w", path, err)
+			}
+			return path, build.Check(path, Program, hex.EncodeToString(h.Sum(nil)))
 		}
 	}
 	return "", fmt.Errorf("there is no %s in %q", Program, folders)

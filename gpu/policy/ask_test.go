@@ -57,19 +57,19 @@ func TestFindRefusesAForeignProgram(t *testing.T) {
 	}
 	program := script(t, "exit 0")
 	dir := filepath.Dir(program)
-	if got, err := Find([]string{dir}); got != program || err != nil {
+	if got, err := Find([]string{dir}, nil); got != program || err != nil {
 		t.Fatalf("ours: %q %v", got, err)
 	}
 	if err := errors.Join(os.Chmod(dir, 0o777|os.ModeSticky), os.Chown(program, 65534, -1)); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Find([]string{dir}); err == nil || !strings.Contains(err.Error(), "belongs to user 65534") {
+	if got, err := Find([]string{dir}, nil); err == nil || !strings.Contains(err.Error(), "belongs to user 65534") {
 		t.Errorf("another user's: %q %v", got, err)
 	}
 	if err := errors.Join(os.Chown(program, 0, -1), os.Chmod(program, 0o777)); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Find([]string{dir}); err == nil || !strings.Contains(err.Error(), "run: chmod go-w "+program) {
+	if got, err := Find([]string{dir}, nil); err == nil || !strings.Contains(err.Error(), "run: chmod go-w "+program) {
 		t.Errorf("writable by all: %q %v", got, err)
 	}
 }
@@ -104,19 +104,19 @@ func TestAskEnds(t *testing.T) {
 func TestFind(t *testing.T) {
 	path := script(t, "")
 	folder, empty := filepath.Dir(path), t.TempDir()
-	if got, err := Find([]string{empty, folder}); err != nil || got != path {
+	if got, err := Find([]string{empty, folder}, nil); err != nil || got != path {
 		t.Errorf("%s, %v", got, err)
 	}
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Find([]string{folder}); err == nil {
+	if got, err := Find([]string{folder}, nil); err == nil {
 		t.Errorf("%s cannot be run", got)
 	}
 	if err := os.Mkdir(filepath.Join(empty, Program), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Find([]string{empty}); err == nil || !strings.Contains(err.Error(), Program) {
+	if got, err := Find([]string{empty}, nil); err == nil || !strings.Contains(err.Error(), Program) {
 		t.Errorf("%s is a folder: %v", got, err)
 	}
 }

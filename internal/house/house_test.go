@@ -78,7 +78,7 @@ var rules = []rule{
 		"internal/sleep"}, nil,
 		"a run is judged from its events alone: machines and walks are handed in"},
 	{"chaos/remote", []string{"diag", "profile", "chaos", "chaos/step", "chaos/drill", "preflight/vantage",
-		"internal/bounded"}, nil,
+		"internal/bounded", "internal/owned"}, nil,
 		"a machine of a drill is reached as a walk reaches its node, and nothing is judged on the way"},
 	{"chaos/render", []string{"diag", "diag/render", "page", "chaos", "chaos/step", "chaos/drill"}, []string{"*"},
 		"a renderer turns a report into bytes, and knows nothing of how it came about"},

@@ -62,7 +62,7 @@ func (p *Platform) openGPUs() {
 		p.log.Error("this program's own folder is not known", "error", err)
 		return
 	}
-	if p.cfg.GPU.Program, err = policy.Find([]string{filepath.Dir(self)}); err != nil && p.cfg.GPU.Policy != "" {
+	if p.cfg.GPU.Program, err = policy.Find([]string{filepath.Dir(self)}, nil); err != nil && p.cfg.GPU.Policy != "" {
 		p.log.Error("GPUs cannot be judged", "error", err)
 	}
 }

@@ -75,7 +75,7 @@ func (l *link) connect(ctx context.Context) error {
 	loginCtx, cancel := context.WithTimeout(ctx, l.cfg.connectTimeout())
 	defer cancel()
 	found := make(chan helpers, 1)
-	l.wg.Go(func() { found <- findHelpers(l.cfg.HelperDirs) })
+	l.wg.Go(func() { found <- findHelpers(l.cfg.HelperDirs, l.cfg.Build) })
 	t, err := here(l.cfg.ConfigFile).resolve(loginCtx, l.cfg.Host, l.cfg.SSH)
 	if err != nil {
 		return configRefusal(loginCtx, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/owned"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
@@ -30,6 +31,7 @@ type NodeConfig struct {
 
 	Version        string        // our version: a helper of another one is replaced; "": any version is used
 	HelperDirs     []string      // folders with a helper to push, see HelperDirs; none: nothing is pushed
+	Build          owned.Build   // the digests that it may have; nil: any
 	Start          time.Time     // of the walk: base of the facts' offsets; zero: the first Probe
 	ConnectTimeout time.Duration // default 10 s, from look-up to login
 	HelloTimeout   time.Duration // default 5 s, from a helper's start to its hello

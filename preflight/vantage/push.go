@@ -58,20 +58,26 @@ type helpers struct {
 	refused error
 }
 
-func findHelpers(dirs []string) helpers {
-	mine, err := Programs(dirs, "gpuaas-agent")
+func findHelpers(dirs []string, build owned.Build) helpers {
+	mine, err := Programs(dirs, "gpuaas-agent", build)
 	return helpers{mine, err}
 }
 
 // Programs lists one program per machine type, from files named name or name-linux-ARCH. It skips files that are not
-// programs for Linux. The error names those that another user could have written, which are left out: a node would run
-// them as root.
-func Programs(dirs []string, name string) (found []Program, refused error) {
+// programs for Linux. A node would run them as root, so those that another user could have written or that are not of
+// build are left out, and refused is the reason.
+func Programs(dirs []string, name string, build owned.Build) (found []Program, refused error) {
 	by := owned.Caller().WithProgram()
 	for _, dir := range dirs {
 		for _, file := range []string{name, name + "-linux-" + runtime.GOARCH, name + "-linux-amd64", name + "-linux-arm64"} {
 			p, err := readProgram(filepath.Join(dir, file), name, by)
-			if foreign := (*owned.Error)(nil); errors.As(err, &foreign) {
+			if err == nil {
+				err = build.Check(p.Path, name, p.Sum)
+			}
+			switch {
+			case errors.As(err, new(*owned.Error)):
+				refused = fmt.Errorf("another user could have written it: %w", err)
+			case errors.As(err, new(*owned.BuildError)):
 				refused = err
 			}
 			if err == nil && !slices.ContainsFunc(found, func(o Program) bool { return o.Machine == p.Machine }) {
@@ -151,7 +157,7 @@ func (e *noHelper) Error() string { return e.text }
 func (l *link) push(ctx context.Context, client *ssh.Client, sudo bool, mine []Program, old *trial) error {
 	switch {
 	case len(mine) == 0 && l.refused != nil:
-		return &noHelper{"and ours is not pushed, since another user could have written it: " + l.refused.Error()}
+		return &noHelper{"and ours is not pushed, since " + l.refused.Error()}
 	case len(mine) == 0:
 		return &noHelper{"and none is available here to push (looked for gpuaas-agent; see --libexec)"}
 	}
@@ -166,7 +172,10 @@ func (l *link) push(ctx context.Context, client *ssh.Client, sudo bool, mine []P
 		uname = n.uname
 	}
 	i := slices.IndexFunc(mine, func(p Program) bool { return p.Machine == uname })
-	if i < 0 {
+	switch {
+	case i < 0 && l.refused != nil:
+		return &noHelper{"and none for " + uname + " is pushed, since " + l.refused.Error()}
+	case i < 0:
 		return &noHelper{"and none for " + uname + " is available here to push"}
 	}
 	h := mine[i]

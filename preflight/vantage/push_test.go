@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/owned"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 )
 
@@ -72,7 +73,7 @@ func TestSumFollowsTheFile(t *testing.T) {
 	path := filepath.Join(dir, "gpuaas-agent")
 	sum := func() string {
 		t.Helper()
-		found, err := Programs([]string{dir}, "gpuaas-agent")
+		found, err := Programs([]string{dir}, "gpuaas-agent", nil)
 		if len(found) != 1 || err != nil {
 			t.Fatalf("%d programs, want 1: %v", len(found), err)
 		}
@@ -86,6 +87,49 @@ func TestSumFollowsTheFile(t *testing.T) {
 				t.Errorf("sum of %d bytes: %s, want %s", len(content), got, want)
 			}
 		}
+	}
+}
+
+// TestAHelperOfAnotherBuildIsNotPushed: where the build has digests, the owner of a file is not enough.
+func TestAHelperOfAnotherBuildIsNotPushed(t *testing.T) {
+	program, err := os.ReadFile(sshtest.Helper(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := fmt.Sprintf("%x", sha256.Sum256(program))
+	for name, tc := range map[string]struct {
+		build  string
+		refuse bool
+	}{
+		"no digests":        {"", false},
+		"of this build":     {"gpuaas-agent:0,gpuaas-agent:" + sum, false},
+		"of another build":  {"gpuaas-agent:0", true},
+		"of another helper": {"gpuaas-fault:" + sum, true},
+		"an empty digest":   {"gpuaas-agent:", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			s := sshtest.Start(t, sshtest.Config{Env: m.env()})
+			cfg := configFor(t, s)
+			dir := t.TempDir()
+			file := filepath.Join(dir, "gpuaas-agent")
+			sshtest.Program(t, file, string(program))
+			cfg.Version, cfg.HelperDirs, cfg.Build = sshtest.Version, []string{dir}, owned.ParseBuild(tc.build)
+			cfg.Agent.Binary = filepath.Join(t.TempDir(), "none")
+			f := loginFact(within(t, time.Minute), open(t, cfg))
+			if !tc.refuse {
+				if f.Failure != diag.OK {
+					t.Errorf("%s: %s", f.Failure, f.Detail)
+				}
+				return
+			}
+			if f.Failure == diag.OK || !strings.Contains(f.Detail, file+" is not of this build (sha256 "+sum+")") {
+				t.Errorf("%q: %s", f.Failure, f.Detail)
+			}
+			if found, _ := filepath.Glob(m.runtime + "/gpuaasctl/*"); len(found) > 0 {
+				t.Errorf("on the node: %q", found)
+			}
+		})
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/gpuaas/gpuaasctl/internal/clean"
+	"github.com/gpuaas/gpuaasctl/internal/owned"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
@@ -25,6 +26,8 @@ type App struct {
 	Quiet  bool   // --quiet: only documents, questions and errors
 	Color  string // --color: ColorAuto, ColorAlways or ColorNever; "" is ColorAuto
 	Built  string // the version set by the build; "" or "dev" if it set none
+	// Helpers are the programs of this build that run beside it or on nodes.
+	Helpers owned.Build
 	// Hops is the chain of every walk and replay; nil: the built-in one.
 	Hops *preflight.Hops
 

@@ -130,8 +130,8 @@ func (a *App) Site(ctx context.Context, p profile.Profile, name, libexec string,
 
 func (a *App) SiteWith(p profile.Profile, name, libexec string, secrets ops.Secrets) *ops.Site {
 	return ops.New(ops.Site{
-		Profile: p, Chosen: name, Secrets: secrets, Tool: a.ToolVersion(), Libexec: libexec, By: operatorName(),
-		Hops: a.Chain(),
+		Profile: p, Chosen: name, Secrets: secrets, Tool: a.ToolVersion(), Libexec: libexec, Build: a.Helpers,
+		By: operatorName(), Hops: a.Chain(),
 	})
 }
 

@@ -3,6 +3,7 @@ package gpucmd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
+	"github.com/gpuaas/gpuaasctl/internal/owned"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
 
@@ -39,9 +41,16 @@ func (m mistaken) Error() string {
 
 // ask sends it one request. Mistakes in files are a separate error type.
 func (k *asker) ask(ctx context.Context, q policy.Request) (policy.Reply, error) {
-	program, err := policy.Find(vantage.HelperDirs(k.libexec))
+	build := k.app.Helpers
+	if k.libexec != "" {
+		build = nil
+	}
+	program, err := policy.Find(vantage.HelperDirs(k.libexec), build)
 	if err != nil {
-		return policy.Reply{}, cmdutil.Usagef("%w; see --libexec", err)
+		if !errors.As(err, new(*owned.BuildError)) {
+			err = fmt.Errorf("%w; see --libexec", err)
+		}
+		return policy.Reply{}, &cmdutil.UsageError{Err: err}
 	}
 	r, err := policy.Ask(ctx, program, k.app.ToolVersion(), q)
 	switch {
