@@ -101,9 +101,11 @@ type Subject struct {
 type Plan struct {
 	Profile string `json:"profile,omitempty"`
 	// command that repeats the walk, if profile and node alone do not identify it
-	Command string           `json:"command,omitempty"`
-	Policy  map[string]int64 `json:"policy"` // catalogue keys, e.g. node.heartbeat_stale_after_seconds
-	Hops    []PlannedHop     `json:"hops"`
+	Command string `json:"command,omitempty"`
+	// the profile allows tokens and cookies over http:// to other machines
+	InsecureHTTP bool             `json:"insecure_http,omitempty"`
+	Policy       map[string]int64 `json:"policy"` // catalogue keys, e.g. node.heartbeat_stale_after_seconds
+	Hops         []PlannedHop     `json:"hops"`
 }
 
 // PlannedHop is a hop of the plan. Skip is why it is not run, empty if it is.

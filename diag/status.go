@@ -110,6 +110,14 @@ func (e EndedBy) Words() string {
 	}[e]
 }
 
+// Insecure is the note of every page about a walk whose profile has insecure_http: true; "" for another.
+func (p *Plan) Insecure() string {
+	if !p.InsecureHTTP {
+		return ""
+	}
+	return "insecure_http: true in the profile: over http:// the token and the cookie can be read on the way"
+}
+
 // Words formats a duration in at most six columns: "3 ms", "820 ms", "1.2 s", "12 s", "2m05s".
 func (m Millis) Words() string {
 	d := time.Duration(m) * time.Millisecond

@@ -131,7 +131,7 @@ func sshCommand(c profile.SSH, host string) string {
 // same plan. Hops of Only bring others, see withNeeds. A step that depends on one that is left out is left out as
 // well, with the reason, and so is one that this platform does not support.
 func NewPlan(p profile.Profile, subject diag.Subject, o Options) diag.Plan {
-	plan := diag.Plan{Profile: p.Name, Policy: map[string]int64{}}
+	plan := diag.Plan{Profile: p.Name, InsecureHTTP: p.InsecureHTTP, Policy: map[string]int64{}}
 	for key := range profile.DefaultPolicy() {
 		plan.Policy[key] = p.PolicyValue(key)
 	}

@@ -22,7 +22,7 @@ func answer(r *diag.Report, o Options) []page.Block {
 	v := &r.Verdict
 	tail := page.Block(verdictLine(r, o.Width))
 	fine := v.Outcome == diag.OutcomePass || v.Outcome == diag.OutcomeWarn
-	if fine && v.Blame == nil && r.Run.EndedBy.Words() == "" {
+	if fine && v.Blame == nil && r.Run.EndedBy.Words() == "" && !r.Plan.InsecureHTTP {
 		return []page.Block{tail}
 	}
 	return Fitting(o, func(steps int, short bool) []page.Block {
@@ -33,7 +33,7 @@ func answer(r *diag.Report, o Options) []page.Block {
 			st := OutcomeStatus(v.Outcome)
 			s.Add(page.Para{Text: st.Symbol() + " " + strings.ToUpper(string(v.Outcome)) + " · " + number(r.Hops, b.Hop) + " " +
 				blameLine(b, v.Confidence), Style: blameStyle(b)})
-			s.Field("partial", r.Run.EndedBy.Words(), page.Unsure)
+			s.limits(r)
 			s.Field("blame", one(b.Text, short), page.Strong)
 			s.Field("proof", one(proofText(v), short && steps == 1), page.Plain) // half a pair proves nothing
 		}

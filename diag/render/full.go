@@ -134,9 +134,13 @@ func (s *sheet) outcome(r *diag.Report) {
 	if v.Outcome == diag.OutcomeInconclusive {
 		s.Field("because", undecided(r), page.Plain)
 	}
-	if how := r.Run.EndedBy.Words(); how != "" {
-		s.Field("partial", how, page.Unsure)
-	}
+	s.limits(r)
+}
+
+// limits adds what the reader of any verdict must know: that the walk is partial, and that its profile is insecure.
+func (s *sheet) limits(r *diag.Report) {
+	s.Field("partial", r.Run.EndedBy.Words(), page.Unsure)
+	s.Field("insecure", r.Plan.Insecure(), page.Unsure)
 }
 
 // blameStyle tells a fault from a hop that only did not answer.

@@ -80,6 +80,7 @@ func Plan(w io.Writer, plan diag.Plan, of diag.Subject, o Options) error {
 		Indent: 2, Text: fmt.Sprintf("%d of %d hops would be walked; nothing was touched", run, len(plan.Hops)),
 		Style: page.Faint,
 	})
+	s.Field("insecure", plan.Insecure(), page.Unsure)
 	return s.write(w)
 }
 

@@ -83,6 +83,26 @@ func TestEveryFormatStatesTheVerdict(t *testing.T) {
 	}
 }
 
+// TestEveryFormatStatesInsecureHTTP: also a walk that passed, and one that decided nothing.
+func TestEveryFormatStatesInsecureHTTP(t *testing.T) {
+	for name, r := range reports() {
+		for _, f := range Formats {
+			for _, width := range []int{0, 60, 100} {
+				r.Plan.InsecureHTTP = false
+				o := Options{Format: f, Width: width, Height: 24}
+				if out := rendered(t, r, o); strings.Contains(out, "insecure") {
+					t.Errorf("%s as %s, of another profile: %s", name, f, out)
+				}
+				r.Plan.InsecureHTTP = true
+				if out := rendered(t, r, o); strings.Count(out, "insecure_http") != 1 {
+					t.Errorf("%s as %s of width %d: insecure_http is there %d times: %s", name, f, width,
+						strings.Count(out, "insecure_http"), out)
+				}
+			}
+		}
+	}
+}
+
 func TestSameTwice(t *testing.T) {
 	for name := range reports() {
 		for _, f := range Formats {

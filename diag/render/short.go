@@ -44,6 +44,9 @@ func verdictParts(r *diag.Report, onPage bool) []string {
 		parts = append(parts, "ended by "+string(how))
 	}
 	if !onPage {
+		if r.Plan.InsecureHTTP {
+			parts = append(parts, "insecure_http")
+		}
 		parts = append(parts, diffShort(r.Diff))
 	}
 	parts = append(parts, r.Run.DurationMS.Words())

@@ -74,7 +74,7 @@ func (s *sheet) section(title string, write func(*sheet)) {
 // first adds what was found, whom to call, and how it is known.
 func (s *sheet) first(r *diag.Report) {
 	v := &r.Verdict
-	s.Field("partial", r.Run.EndedBy.Words(), page.Unsure)
+	s.limits(r)
 	s.Field("first failed hop", string(v.FirstFailedHop), page.Plain)
 	s.Field("not decided", v.Because, page.Plain)
 	if b := v.Blame; b != nil {

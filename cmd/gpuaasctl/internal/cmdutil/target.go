@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/ops"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
@@ -122,8 +123,8 @@ func (a *App) Site(ctx context.Context, p profile.Profile, name, libexec string,
 	if err != nil {
 		return nil, err
 	}
-	if p.InsecureHTTP {
-		a.Note("insecure_http: true in the profile: over http:// the token and the cookie can be read on the way")
+	if note := (&diag.Plan{InsecureHTTP: p.InsecureHTTP}).Insecure(); note != "" {
+		a.Note("%s", note)
 	}
 	return a.SiteWith(p, name, libexec, secrets), nil
 }
