@@ -20,6 +20,7 @@ type WalkView struct {
 	BeganMS       int64                      `json:"began_ms"` // since the run began
 	EndedMS       int64                      `json:"ended_ms"`
 	EndedBy       diag.EndedBy               `json:"ended_by"`
+	InsecureHTTP  bool                       `json:"insecure_http,omitempty"` // as in the walk's plan
 	Outcome       diag.Outcome               `json:"outcome"`
 	Blame         *diag.Blame                `json:"blame,omitempty"`
 	Others        []diag.Blame               `json:"others,omitempty"`
@@ -48,7 +49,8 @@ type WalkView struct {
 func See(r *diag.Report, stage Stage) WalkView {
 	s := WalkView{
 		Stage: stage, Walk: r.Run.ID, CorrelationID: r.Run.CorrelationID, EndedBy: r.Run.EndedBy, Outcome: r.Verdict.Outcome,
-		Blame: faulty(r.Verdict.Blame), Others: r.Verdict.OtherFindings, FirstFailed: r.Verdict.FirstFailedHop,
+		InsecureHTTP: r.Plan.InsecureHTTP, Blame: faulty(r.Verdict.Blame), Others: r.Verdict.OtherFindings,
+		FirstFailed: r.Verdict.FirstFailedHop,
 		Hops: map[diag.HopID]diag.Status{}, Reason: r.Verdict.Reason, UserState: r.Verdict.UserState,
 		Unlinked: unlinked(r), AgentSays: agentSays(r), ReadModel: readModel(r), Evidence: r.Evidence,
 	}

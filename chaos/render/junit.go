@@ -55,7 +55,7 @@ func suite(r *drill.Report, d *drill.Drill) render.JUnitSuite {
 			{Name: "owner", Value: clean(d.Owner)},
 			{Name: "detected", Value: c.detected.Text}, {Name: "recovered", Value: c.recovered.Text},
 			{Name: "residue", Value: c.residue.Text},
-			{Name: "user_saw", Value: sawOf(d)},
+			{Name: "user_saw", Value: sawOf(d)}, {Name: "insecure", Value: insecure(r)},
 		}),
 	}
 	if !d.StartedAt.IsZero() {

@@ -12,7 +12,7 @@ import (
 func (s *sheet) summary(r *drill.Report) {
 	s.Add(page.Heading{Text: word(r.Verdict.Word).Text + ": " + counts(r)})
 	s.Add(page.Para{Text: Title(r)})
-	s.Add(page.Para{Text: ended(r), Style: page.Strong})
+	s.Add(page.Para{Text: ended(r), Style: page.Strong}, page.Para{Text: insecure(r), Style: page.Strong})
 	s.Field("not run", notRun(r), page.Plain)
 	if len(r.Drills) > 0 {
 		s.Add(table(r, true))

@@ -71,7 +71,7 @@ func notRun(r *drill.Report) string { return strings.Join(r.NotRun, ", ") }
 // foot adds the summary: drills that were not run, the counts, and the worst verdict.
 func (s *sheet) foot(r *drill.Report) {
 	s.Field("not run", notRun(r), page.Unsure)
-	s.Field("partial", ended(r), page.Unsure)
+	s.limits(r)
 	if b := r.Game; b != nil {
 		s.Field("order", strings.Join(b.Order, ", "), page.Faint)
 	}

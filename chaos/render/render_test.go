@@ -130,6 +130,28 @@ func TestEveryVerdictInEveryFormat(t *testing.T) {
 	}
 }
 
+// TestEveryFormatStatesInsecureHTTP: each format of each run, once a walk of it had a profile with insecure_http: true.
+func TestEveryFormatStatesInsecureHTTP(t *testing.T) {
+	insecure := drill.See(&diag.Report{Plan: diag.Plan{InsecureHTTP: true}}, "")
+	for name, r := range reports(t) {
+		for _, f := range Formats {
+			if len(r.Drills) == 0 {
+				continue
+			}
+			if out := rendered(t, r, render.Options{Format: f}); strings.Contains(out, "insecure") {
+				t.Errorf("%s as %s, of another profile: %s", name, f, out)
+			}
+			own := *r
+			own.Drills = slices.Clone(r.Drills)
+			d := &own.Drills[len(own.Drills)-1]
+			d.Walks = append(slices.Clone(d.Walks), insecure)
+			if out := rendered(t, &own, render.Options{Format: f}); !strings.Contains(out, "insecure_http") {
+				t.Errorf("%s as %s: %s", name, f, out)
+			}
+		}
+	}
+}
+
 // TestJUnitOfADay: a report of several drills, some of which were not run, is accepted by a strict parser.
 func TestJUnitOfADay(t *testing.T) {
 	for name, r := range reports(t) {

@@ -30,4 +30,7 @@ func (s *sheet) short(r *drill.Report) {
 	if how := ended(r); how != "" {
 		s.Add(page.Line{page.Marked(diag.StatusInconclusive, fmt.Sprintf("%s  %s", orWord(r.EndedBy, "not known"), how))})
 	}
+	if note := insecure(r); note != "" {
+		s.Add(page.Line{page.Marked(diag.StatusWarn, note)})
+	}
 }

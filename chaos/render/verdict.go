@@ -3,6 +3,7 @@ package render
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
@@ -84,6 +85,23 @@ func ended(r *drill.Report) string {
 		return "the tool broke off: this report is partial"
 	}
 	return "how it ended is not known: this report is partial"
+}
+
+// insecure is the note about walks whose profile has insecure_http: true; "" if there is none.
+func insecure(r *drill.Report) string {
+	var plan diag.Plan
+	for i := range r.Drills {
+		plan.InsecureHTTP = plan.InsecureHTTP || slices.ContainsFunc(r.Drills[i].Walks, func(w drill.WalkView) bool {
+			return w.InsecureHTTP
+		})
+	}
+	return plan.Insecure()
+}
+
+// limits adds what the reader of any verdict must know: that the report is partial, and that its profile is insecure.
+func (s *sheet) limits(r *drill.Report) {
+	s.Field("partial", ended(r), page.Unsure)
+	s.Field("insecure", insecure(r), page.Unsure)
 }
 
 // remedy returns the next step after a drill that left a machine or the chain changed; "" if it did not.

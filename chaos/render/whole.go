@@ -16,7 +16,7 @@ import (
 func (s *sheet) page(r *drill.Report, d *drill.Drill, o render.Options) {
 	s.Add(page.Heading{Text: Headline(r, d)}, page.Para{Text: d.Title, Indent: 2})
 	s.Add(claims(d, true), timings(d, o.Width), machines(d, true))
-	s.Field("partial", ended(r), page.Unsure)
+	s.limits(r)
 	for i, t := range d.Trouble {
 		s.Field(once(i, "trouble"), t, page.Unsure)
 	}
@@ -85,7 +85,7 @@ func (s *sheet) whole(r *drill.Report, width int) {
 	if several {
 		s.foot(r)
 	} else {
-		s.Field("partial", ended(r), page.Unsure)
+		s.limits(r)
 	}
 }
 

@@ -110,10 +110,6 @@ func mutedXML(b []byte) []byte {
 }
 
 func junit(r *diag.Report, failOn string) JUnitSuites {
-	insecure := ""
-	if r.Plan.InsecureHTTP {
-		insecure = "true"
-	}
 	s := JUnitSuite{
 		Name: page.Clean(subject(&r.Subject)), Time: secondsOf(r.Run.DurationMS), Hostname: page.Clean(r.Subject.NodeHost),
 		Timestamp: r.Run.StartedAt.UTC().Format("2006-01-02T15:04:05"), // the dialect has neither time zones nor fractions
@@ -122,7 +118,7 @@ func junit(r *diag.Report, failOn string) JUnitSuites {
 			{"correlation_id", page.Clean(r.Run.CorrelationID)},
 			{"outcome", page.Clean(string(r.Verdict.Outcome))},
 			{"ended_by", page.Clean(string(r.Run.EndedBy))},
-			{"insecure_http", insecure},
+			{"insecure", r.Plan.Insecure()},
 			{"owner", page.Clean(r.Verdict.Owner)},
 			{"user_state", page.Clean(string(r.Verdict.UserState))},
 		}),
