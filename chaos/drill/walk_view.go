@@ -51,7 +51,7 @@ func See(r *diag.Report, stage Stage) WalkView {
 		Stage: stage, Walk: r.Run.ID, CorrelationID: r.Run.CorrelationID, EndedBy: r.Run.EndedBy, Outcome: r.Verdict.Outcome,
 		InsecureHTTP: r.Plan.InsecureHTTP, Blame: faulty(r.Verdict.Blame), Others: r.Verdict.OtherFindings,
 		FirstFailed: r.Verdict.FirstFailedHop,
-		Hops: map[diag.HopID]diag.Status{}, Reason: r.Verdict.Reason, UserState: r.Verdict.UserState,
+		Hops:        map[diag.HopID]diag.Status{}, Reason: r.Verdict.Reason, UserState: r.Verdict.UserState,
 		Unlinked: unlinked(r), AgentSays: agentSays(r), ReadModel: readModel(r), Evidence: r.Evidence,
 	}
 	for _, h := range r.Hops {
