@@ -45,7 +45,7 @@ type Request struct {
 	// sent as Authorization: Bearer, or as a bearer.<token> subprotocol
 	Token  Secret `json:"token,omitzero"`
 	Cookie Secret `json:"cookie,omitzero"` // edge cookie, sent as Cookie
-	// send Token and Cookie without TLS to another machine, where anybody on the way can read them
+	// send Token, Cookie and Query without TLS to another machine, where anybody on the way can read them
 	InsecureHTTP bool `json:"insecure_http,omitempty"`
 	// name -> gjson path, on a node a simple one (a.0.b); of an answer, only these fields are kept
 	Extract map[string]string `json:"extract,omitempty"`

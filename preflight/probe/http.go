@@ -198,6 +198,9 @@ func (c *climb) headers(r *http.Request) {
 		}
 		r.Header.Set(k, v)
 	}
+	if !c.req.Query.IsZero() && !c.mayReveal() {
+		r.URL.RawQuery = ""
+	}
 	if !c.req.Cookie.IsZero() && c.mayReveal() {
 		r.Header.Set("Cookie", c.req.Cookie.Reveal())
 	}
@@ -217,10 +220,11 @@ func (c *climb) mayReveal() bool {
 // confidential ends a request whose secrets would be sent without TLS to another machine; a bad certificate is another
 // failure, recorded before.
 func (c *climb) confidential() bool {
-	if c.to.secure || (c.req.Token.IsZero() && c.req.Cookie.IsZero()) || c.mayReveal() {
+	none := c.req.Token.IsZero() && c.req.Cookie.IsZero() && c.req.Query.IsZero()
+	if c.to.secure || none || c.mayReveal() {
 		return true
 	}
-	c.failed(phaseTarget, diag.Unsupported, fmt.Errorf("nothing was sent: http:// would show a token or a cookie to "+
+	c.failed(phaseTarget, diag.Unsupported, fmt.Errorf("nothing was sent: http:// would show a secret to "+
 		"anybody on the way to %s (insecure_http: true in the profile allows it)", c.link.raw.RemoteAddr()))
 	c.leave()
 	return false

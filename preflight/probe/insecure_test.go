@@ -43,7 +43,7 @@ func TestMayReveal(t *testing.T) {
 	}
 }
 
-// TestNoSecretToAnotherMachine: a request with a token or a cookie over http:// is not sent to an address that is not
+// TestNoSecretToAnotherMachine: a request with a token, a cookie or a secret query over http:// is not sent to an address that is not
 // the loopback; here it is one of this machine's own.
 func TestNoSecretToAnotherMachine(t *testing.T) {
 	l, err := net.Listen("tcp", net.JoinHostPort(outside(t), "0"))
@@ -54,7 +54,7 @@ func TestNoSecretToAnotherMachine(t *testing.T) {
 	s := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
 		if r.Header.Get("Authorization")+r.Header.Get("Cookie") != "" ||
-			strings.Contains(r.Header.Get("Sec-WebSocket-Protocol"), "canary") {
+			strings.Contains(r.Header.Get("Sec-WebSocket-Protocol")+r.URL.RawQuery, "canary") {
 			secrets.Add(1)
 		}
 	})}
@@ -68,7 +68,7 @@ func TestNoSecretToAnotherMachine(t *testing.T) {
 	p := &Prober{}
 	for _, req := range []diag.Request{
 		{Op: diag.OpHTTP, Token: canary}, {Op: diag.OpHTTP, Cookie: canary}, {Op: diag.OpWS, Token: canary},
-		{Op: diag.OpWS, Cookie: canary},
+		{Op: diag.OpWS, Cookie: canary}, {Op: diag.OpHTTP, Query: canary}, {Op: diag.OpWS, Query: canary},
 	} {
 		req.Target, req.TimeoutMS = "http://"+l.Addr().String()+"/", 10_000
 		requests.Store(0)
