@@ -817,7 +817,7 @@ var fieldRows = [...]field{
 	{"id", "Request", "the id of this row"},
 	{"index", "GPUDevice", "the GPU's number, as the driver counts"},
 	{"insecure_http", "Plan", "the profile allows tokens and cookies over http:// to other machines"},
-	{"insecure_http", "Request", "send Token and Cookie without TLS to another machine, where anybody on the way can read them"},
+	{"insecure_http", "Request", "send Token, Cookie and Query without TLS to another machine, where anybody on the way can read them"},
 	{"ip_allow", "Confinement", "addresses that the unit may reach all the same"},
 	{"ip_deny", "Confinement", "IPAddressDeny of the unit and its slices; effective only with an egress filter attached"},
 	{"issuer", "CertInfo", "who signed the certificate"},
