@@ -43,8 +43,8 @@ func TestMayReveal(t *testing.T) {
 	}
 }
 
-// TestNoSecretToAnotherMachine: a request with a token, a cookie or a secret query over http:// is not sent to an address that is not
-// the loopback; here it is one of this machine's own.
+// TestNoSecretToAnotherMachine: a request with a token, a cookie or a secret query over http:// is not sent to an
+// address that is not the loopback; here it is one of this machine's own.
 func TestNoSecretToAnotherMachine(t *testing.T) {
 	l, err := net.Listen("tcp", net.JoinHostPort(outside(t), "0"))
 	if err != nil {

@@ -84,6 +84,12 @@ func loadCredentials(ctx context.Context, t *target, socket string, within time.
 		}
 	}
 	for _, file := range t.identities {
+		if t.profileKey {
+			if err := checkOwner(file); err != nil {
+				c.missing = append(c.missing, "reading identity: "+err.Error())
+				continue
+			}
+		}
 		pub, signer, err := readIdentity(file)
 		if pub != nil {
 			if s := findKey(held, pub); s != nil {

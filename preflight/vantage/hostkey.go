@@ -46,7 +46,11 @@ func readKnownKeys(t *target, trust string) (*knownKeys, error) {
 		if _, err := os.Stat(f); err != nil || slices.Contains(files, f) {
 			continue
 		}
-		if err := mayRead(f); err != nil {
+		err := mayRead(f)
+		if err == nil && t.profileHosts {
+			err = checkOwner(f)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("reading the known host keys: %w", err)
 		}
 		files = append(files, f)

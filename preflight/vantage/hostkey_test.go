@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
+	"github.com/gpuaas/gpuaasctl/profile"
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
 )
@@ -125,5 +126,45 @@ func TestAppendKnownHostKeepsWhatIsThere(t *testing.T) {
 	}
 	if b, _ := os.ReadFile(file); string(b) != "# no newline\nhost ssh-ed25519 AAAA\n" {
 		t.Errorf("got %q", b)
+	}
+}
+
+// TestForeignSSHFilesAreNotUsed: who can write a profile's known_hosts chooses which host key is accepted.
+func TestForeignSSHFilesAreNotUsed(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: needs root")
+	}
+	s := sshtest.Start(t, sshtest.Config{Env: newMachine(t).env()})
+	for name, spoil := range map[string]func(file string) error{
+		"writable by all":    func(file string) error { return os.Chmod(file, 0o666) },
+		"in a folder of all": func(file string) error { return os.Chmod(filepath.Dir(file), 0o777) },
+		"another user's":     func(file string) error { return os.Chown(file, 65534, -1) },
+	} {
+		for key, file := range map[string]func(*profile.SSH) *string{
+			"known_hosts": func(s *profile.SSH) *string { return &s.KnownHosts },
+			"identity":    func(s *profile.SSH) *string { return &s.Identity },
+		} {
+			t.Run(key+" "+name, func(t *testing.T) {
+				cfg := configFor(t, s)
+				at := file(&cfg.SSH)
+				b, err := os.ReadFile(*at)
+				if err != nil {
+					t.Fatal(err)
+				}
+				*at = writeFile(t, key, b)
+				if err := CheckFiles(cfg.SSH); err != nil {
+					t.Fatal(err)
+				}
+				if err := spoil(*at); err != nil {
+					t.Fatal(err)
+				}
+				if err := CheckFiles(cfg.SSH); err == nil || !strings.HasPrefix(err.Error(), "ssh."+key+": ") {
+					t.Errorf("%v", err)
+				}
+				if f := loginFact(within(t, time.Minute), open(t, cfg)); f.Failure == diag.OK {
+					t.Error("the login used it")
+				}
+			})
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gpuaas/gpuaasctl/internal/owned"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -28,6 +29,8 @@ type target struct {
 	knownHosts []string // files; a new key is written to the first
 	keyAlias   string   // HostKeyAlias: the host's name in known_hosts
 	jumps      []target // to pass through, in order
+
+	profileKey, profileHosts bool // identities, knownHosts: from the profile
 }
 
 func (t *target) address() string { return net.JoinHostPort(t.host, t.port) }
@@ -70,9 +73,9 @@ func here(file string) place {
 	return p
 }
 
-// CheckFiles refuses unusable SSH files of a profile: an identity without a private or public key, and an existing
-// known_hosts that cannot be read. A missing known_hosts is created with the first accepted key. The error names the
-// profile's key.
+// CheckFiles refuses unusable SSH files of a profile: an identity without a private or public key, an existing
+// known_hosts that cannot be read, and either if another user could have written it. A missing known_hosts is created
+// with the first accepted key. The error names the profile's key.
 func CheckFiles(s profile.SSH) error {
 	p := here("none")
 	// a token can only be expanded for a host
@@ -84,14 +87,34 @@ func CheckFiles(s profile.SSH) error {
 		if _, errPub := os.Stat(file + ".pub"); errKey != nil && errPub != nil { // an agent may have the key of a .pub
 			errs = append(errs, fmt.Errorf("ssh.identity: %w", errKey))
 		}
+		if err := checkOwner(file); err != nil {
+			errs = append(errs, fmt.Errorf("ssh.identity: %w", err))
+		}
 	}
 	if !unset(s.KnownHosts) {
-		err := mayRead(p.expand(s.KnownHosts, &target{}))
+		file := p.expand(s.KnownHosts, &target{})
+		err := mayRead(file)
+		if err == nil {
+			err = checkOwner(file)
+		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("ssh.known_hosts: %w", err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// checkOwner refuses a profile's SSH file that another user could have written: its author would choose which host
+// keys are accepted, or which key logs in. A missing file, and one that is not regular, is not checked.
+func checkOwner(file string) error {
+	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	f, err := owned.Open(file, owned.Caller())
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // resolve merges the settings for host: the profile overrides ssh_config, which overrides SSH's defaults. Each jump
@@ -152,7 +175,7 @@ func (p place) merge(alias string, s profile.SSH, look settings) target {
 	t.user = cmp.Or(s.User, t.user)
 	t.identities = look.all("identityfile")
 	if s.Identity != "" {
-		t.identities = []string{s.Identity}
+		t.identities, t.profileKey = []string{s.Identity}, true
 	}
 	t.named = len(t.identities) > 0
 	if !t.named {
@@ -164,7 +187,7 @@ func (p place) merge(alias string, s profile.SSH, look settings) target {
 	}
 	t.knownHosts = append(t.knownHosts, "/etc/ssh/ssh_known_hosts")
 	if s.KnownHosts != "" {
-		t.knownHosts = []string{s.KnownHosts}
+		t.knownHosts, t.profileHosts = []string{s.KnownHosts}, true
 	}
 	for _, list := range [][]string{t.identities, t.knownHosts} {
 		for i := range list {
