@@ -55,25 +55,45 @@ func run(ctx context.Context, args []string) error {
 	return os.WriteFile(args[0], b.Bytes(), 0o644) //nolint:gosec // read by anybody
 }
 
+// listed is a package as go list describes it.
+type listed struct {
+	ImportPath string
+	Module     *module
+	DepOnly    bool                  // no argument names it
+	Error      *struct{ Err string } // why it cannot be loaded
+}
+
 // linked returns the modules that packages link on any of the systems, without our own, sorted by path.
-// With -e, since the agent is for Linux only: a module that is not there has no folder, which write reports.
+// With -e, since the agent is for Linux only: a package must be one of some system, and a module that is not there has
+// no folder, which write reports.
 func linked(ctx context.Context, packages []string) ([]module, error) {
-	all := map[string]module{}
+	all, loaded, failed := map[string]module{}, map[string]bool{}, map[string]string{}
 	for _, system := range systems {
-		out, err := golang(ctx, system, append([]string{"list", "-e", "-deps", "-json=Module"}, packages...)...)
+		out, err := golang(ctx, system, append([]string{"list", "-e", "-deps", "-json=ImportPath,Module,DepOnly,Error"}, packages...)...)
 		if err != nil {
 			return nil, err
 		}
 		for d := json.NewDecoder(bytes.NewReader(out)); ; {
-			var p struct{ Module *module }
+			var p listed
 			if err := d.Decode(&p); errors.Is(err, io.EOF) {
 				break
 			} else if err != nil {
 				return nil, fmt.Errorf("read what go list printed: %w", err)
 			}
+			switch {
+			case p.Error == nil && !p.DepOnly:
+				loaded[p.ImportPath] = true
+			case p.Error != nil && !p.DepOnly:
+				failed[p.ImportPath] = p.Error.Err
+			}
 			if p.Module != nil && p.Module.Path != own {
 				all[p.Module.Path] = *p.Module
 			}
+		}
+	}
+	for path, why := range failed {
+		if !loaded[path] {
+			return nil, fmt.Errorf("list %s: %s", path, why)
 		}
 	}
 	return slices.SortedFunc(maps.Values(all), func(a, b module) int { return strings.Compare(a.Path, b.Path) }), nil
@@ -114,7 +134,7 @@ func write(w io.Writer, modules []module) error {
 				return fmt.Errorf("read the license of %s: %w", m.Path, err)
 			}
 			licensed = licensed || len(bytes.TrimSpace(text)) > 0
-			fmt.Fprintf(w, "%s\n%s\n\n%s\n\n", strings.Repeat("=", 80), strings.TrimSpace(m.Path+" "+m.Version+" "+e.Name()),
+			fmt.Fprintf(w, "%s\n%s\n\n%s\n\n", strings.Repeat("=", 80), strings.Join(strings.Fields(m.Path+" "+m.Version+" "+e.Name()), " "),
 				bytes.TrimSpace(text))
 		}
 		if !licensed {

@@ -48,3 +48,12 @@ func TestNoLicense(t *testing.T) {
 		}
 	}
 }
+
+// TestNoSuchPackage: a mistyped package is an error, and not one that links nothing.
+func TestNoSuchPackage(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "NOTICES")
+	err := run(t.Context(), []string{file, "../../cmd/gpuaas-agent", "../../cmd/gpuaas-agnet"})
+	if err == nil || !strings.Contains(err.Error(), "cmd/gpuaas-agnet") {
+		t.Errorf("%v", err)
+	}
+}
