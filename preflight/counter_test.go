@@ -45,7 +45,7 @@ func TestPlaceholdersAreTheProfiles(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	for name := range placeholderRows {
-		if got, _ := diag.Fill("{"+name+"}", vars); got == "{"+name+"}" {
+		if got, _ := diag.FillCommand("{"+name+"}", vars); got == "{"+name+"}" {
 			t.Errorf("no template can name %s", name)
 		}
 	}

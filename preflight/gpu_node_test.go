@@ -3,6 +3,7 @@ package preflight
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -199,5 +200,22 @@ func TestASlowLoginCostsNoGPUs(t *testing.T) {
 	Judge(r)
 	if h = hopOf(r, diag.HopGPUHealth); int64(h.DurationMS) > h.BudgetMS || h.DurationMS < 1 {
 		t.Errorf("%d ms of %d", h.DurationMS, h.BudgetMS)
+	}
+}
+
+// TestPlanNamesWhoJudgesGPUs: the plan reports that the tool does not judge GPUs, and that the platform does where it
+// can.
+func TestPlanNamesWhoJudgesGPUs(t *testing.T) {
+	for path, byPlatform := range map[string]bool{"": true, profile.Absent: false} {
+		p := profile.Profile{}
+		if path != "" {
+			p.Mapping.Paths = map[string]string{profile.PathNodeGPU: path}
+		}
+		plan := NewPlan(p, NewSubject(p, "node-1", "10.0.0.1", "", ""), Options{Token: true, SSH: true})
+		i := slices.IndexFunc(plan.Hops, func(h diag.PlannedHop) bool { return h.ID == diag.HopGPUHealth })
+		why := plan.Hops[i].Left[stepGPUJudged]
+		if !strings.Contains(why, "no gpu.policy") || strings.Contains(why, "the platform judges") != byPlatform {
+			t.Errorf("node_gpu %q: %q", path, why)
+		}
 	}
 }

@@ -58,10 +58,13 @@ func gpuNodeSteps() []Step {
 			Name: stepGPUJudged, From: Operator, NoAPI: true, Timeout: 4 * time.Second,
 			After: []string{factID(id, stepGPUNode)},
 			NotGiven: func(p *profile.Profile) string {
-				if p.GPU.Policy == "" {
+				switch {
+				case p.GPU.Policy != "":
+					return ""
+				case p.Mapping.Lacks(profile.PathNodeGPU):
 					return "the profile has no gpu.policy"
 				}
-				return ""
+				return "the profile has no gpu.policy, so the platform judges GPUs"
 			},
 			When: func(c *Case) string {
 				if f := c.Fact(id, stepGPUNode); f == nil || f.GPU == nil || len(f.GPU.Evidence) == 0 {

@@ -235,6 +235,9 @@ func (m Mapping) Path(name string, vars map[string]string) string {
 	return path
 }
 
+// Lacks reports whether this platform does not have the named path.
+func (m Mapping) Lacks(name string) bool { return m.template(name) == Absent }
+
 // template returns the named path as mapped, else the reference platform's. A platform without evidence gets no other
 // default path for it, and one with its own path for nodes no default path for GPUs.
 func (m Mapping) template(name string) string {
