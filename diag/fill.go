@@ -42,8 +42,8 @@ var placeholderDefaults = map[string]string{
 	"known_hosts": "~/.ssh/known_hosts",
 }
 
-// Values returns the value of a placeholder by name, "" if it is unknown. Fill calls it only for placeholders that
-// occur in the text. A nil Values knows none.
+// Values returns the value of a placeholder by name, "" if it is unknown. It is called only for placeholders that occur
+// in the text. A nil Values knows none.
 type Values func(name string) string
 
 // Given returns Values that reads a map.
@@ -68,11 +68,6 @@ func General(name string) string {
 	return strings.ToUpper(name)
 }
 
-// Fill replaces the {placeholders} of a text by vars. A part in [brackets] that lacks a value is left out, or reads as
-// the alternative behind its |. It returns false if another value is missing: not given, or unsafe to print (it begins
-// with a dash, or has control characters or backticks).
-func Fill(text string, vars Values) (string, bool) { return fillText(text, vars, nil) }
-
 // FillCommand replaces the {placeholders} of a command line by vars, quoted for the shell. It returns false, and no
 // command, if a value is missing.
 func FillCommand(command string, vars Values) (string, bool) {
@@ -84,7 +79,9 @@ func FillCommand(command string, vars Values) (string, bool) {
 	return f.b.String(), true
 }
 
-// fillText is Fill for a text that has the places {1}, {2} for commands.
+// fillText replaces the {placeholders} of a text by vars, and {1}, {2} by commands. A part in [brackets] that lacks a
+// value is left out, or reads as the alternative behind its |. It returns false if another value is missing: not given,
+// or unsafe to print (it begins with a dash, or has control characters or backticks).
 func fillText(text string, vars Values, commands []string) (string, bool) {
 	if !strings.Contains(text, "{") {
 		return text, true

@@ -22,9 +22,9 @@ func TestFill(t *testing.T) {
 		"keeps {unknown} and { alone":                           "keeps {unknown} and { alone",
 		"a {session_id} b":                                      "",
 	} {
-		got, ok := Fill(in, filledValues)
+		got, ok := fillText(in, filledValues, nil)
 		if ok != (want != "") || (ok && got != want) {
-			t.Errorf("Fill(%q)\n got %s, %v\nwant %s", in, got, ok, want)
+			t.Errorf("fillText(%q)\n got %s, %v\nwant %s", in, got, ok, want)
 		}
 	}
 }

@@ -62,7 +62,7 @@ type RepairProof struct {
 	Allocation bool // the walk needs an allocation
 }
 
-// Command returns the template, for Fill, of the command that walks that part.
+// Command returns the template, for FillCommand, of the command that walks that part.
 func (p RepairProof) Command() string {
 	hops := make([]string, len(p.Hops))
 	for i, h := range p.Hops {

@@ -7,7 +7,7 @@ import (
 
 // Step is one step of a recovery. A step without conditions always applies.
 type Step struct {
-	Text     string     // a template for Fill; {1} is the place of the first command, which else follows the text
+	Text     string     // a template, see fillText; {1} is the place of the first command, which else follows the text
 	Commands []string   // templates for FillCommand
 	Needs    []Reliance // what must work for the step to be possible; needs of this tool's own commands are implied
 	When     Reliance   // applies only if this does not work

@@ -31,7 +31,7 @@ func TestExplainForKnowsTheBlame(t *testing.T) {
 				continue
 			}
 			for _, next := range r.Verdict.Steps {
-				if text, ok := diag.Fill(step.Text, nil); ok && next.Text == text {
+				if filled, ok := step.Filled(nil); ok && next.Text == filled.Text {
 					t.Errorf("%s: explain --for %s lacks the step %q", name, b.Failure, next.Text)
 				}
 			}
