@@ -60,10 +60,11 @@ signal. It enqueues no task, opens no terminal session and writes nothing on the
 its first lines name what it does not ask. Nothing is kept; --out has the last report. Ctrl-C ends it with the exit
 code of the last walk.
 
-Exit codes: 0 pass, 2 usage or configuration, or the platform knows no such node or allocation, 3 a hop failed,
-4 warnings under --fail-on warn, 5 inconclusive (also where this operator lacks an SSH key or a known host key), or
-nothing to compare with under --fail-on regression, 6 a regression under --fail-on regression, 130 interrupted (with a
-partial report), 1 internal error. 3 and 5 go before 4 and 6.`,
+Exit codes: 0 pass, 2 usage or configuration, or no such node or allocation (the platform knows none, or the profile has
+no such node and no platform is asked), 3 a hop failed, 4 warnings under --fail-on warn, 5 inconclusive (also where this
+operator lacks an SSH key or a known host key, or nothing of the node itself was measured), or nothing to compare with
+under --fail-on regression, 6 a regression under --fail-on regression, 130 interrupted (with a partial report),
+1 internal error. 3 and 5 go before 4 and 6.`,
 		Example: `  gpuaasctl preflight compute-node-01
   gpuaasctl preflight compute-node-01 alloc-01 --profile lab --out preflight.json
   gpuaasctl preflight preflight.json -o html >preflight.html
@@ -134,6 +135,9 @@ func runPreflight(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions, args 
 	if o.compare != "" && (o.baseline.Name != "" || o.failOn == cmdutil.FailOnRegression) {
 		return wrongUse(cmd, errors.New("--compare and a baseline (--baseline, --fail-on regression): a walk is compared "+
 			"with one thing; replay --baseline compares its report (--out) afterwards"))
+	}
+	if err := cmdutil.CheckNotEmpty(cmd, "out", "baseline", "token-file", "edge-cookie-file"); err != nil {
+		return err
 	}
 	if len(args) == 1 && o.NodeID == "" && cmdutil.IsRecording(args[0]) {
 		return o.replay(a, cmd, args[0])
