@@ -18,10 +18,10 @@ const (
 var exitRows = [...]ExitRow{
 	{ExitPass, "pass; warnings are allowed"},
 	{ExitInternal, "internal error"},
-	{ExitUsage, "usage or configuration; the platform knows no node or allocation of this name; for replay also a file that is not a valid report"},
+	{ExitUsage, "usage or configuration (also a file that another user could have written, or a secret for an `http://` URL); no such node or allocation (the platform knows none, or the profile has no such node and no platform is asked); a recorded report that is not valid, or a second one"},
 	{ExitFailed, "a hop failed, and no unanswered hop explains it; a drill did not have its expected result (`not_injected`, `not_detected`, `wrong_hop`, `late`, `collateral`, `no_recovery`, `reverted_early`)"},
 	{ExitWarned, "warnings, under `--fail-on warn`"},
-	{ExitInconclusive, "inconclusive: something that was planned could not be measured (an operator without an SSH key, or without a known host key, is an example), an unanswered hop may explain all that failed, or the deadline ended the walk; under `--fail-on regression` also a pass that had nothing to compare with. A drill decided nothing (`infra`, `conflict`, `aborted_guard`)"},
+	{ExitInconclusive, "inconclusive: something that was planned could not be measured (an operator without an SSH key, or without a known host key, is an example), nothing of the node itself was measured, an unanswered hop may explain all that failed, or the deadline ended the walk; under `--fail-on regression` also a pass that had nothing to compare with. A drill decided nothing (`infra`, `conflict`, `aborted_guard`)"},
 	{ExitRegression, "a pass or a warning that regressed, under `--fail-on regression`"},
 	{ExitResidue, "residue: a machine differs from its state before a drill. Takes precedence over every other code, 130 included"},
 	{ExitInterrupted, "interrupted by Ctrl-C; from the first request on, the partial report is written, and a drill is reverted"},

@@ -69,7 +69,8 @@ type listed struct {
 func linked(ctx context.Context, packages []string) ([]module, error) {
 	all, loaded, failed := map[string]module{}, map[string]bool{}, map[string]string{}
 	for _, system := range systems {
-		out, err := golang(ctx, system, append([]string{"list", "-e", "-deps", "-json=ImportPath,Module,DepOnly,Error"}, packages...)...)
+		args := []string{"list", "-e", "-deps", "-json=ImportPath,Module,DepOnly,Error"}
+		out, err := golang(ctx, system, append(args, packages...)...)
 		if err != nil {
 			return nil, err
 		}
@@ -134,8 +135,8 @@ func write(w io.Writer, modules []module) error {
 				return fmt.Errorf("read the license of %s: %w", m.Path, err)
 			}
 			licensed = licensed || len(bytes.TrimSpace(text)) > 0
-			fmt.Fprintf(w, "%s\n%s\n\n%s\n\n", strings.Repeat("=", 80), strings.Join(strings.Fields(m.Path+" "+m.Version+" "+e.Name()), " "),
-				bytes.TrimSpace(text))
+			title := strings.Join(strings.Fields(m.Path+" "+m.Version+" "+e.Name()), " ")
+			fmt.Fprintf(w, "%s\n%s\n\n%s\n\n", strings.Repeat("=", 80), title, bytes.TrimSpace(text))
 		}
 		if !licensed {
 			return fmt.Errorf("%s has no file with a license in %s", m.Path, m.Dir)
