@@ -128,6 +128,24 @@ func TestGPUHealth(t *testing.T) {
 	}
 }
 
+// TestGPUsOfAnotherNode: a walk of nothing but the GPUs passes only if the platform's answer names the node. A platform
+// that gives one answer for every id says nothing about it.
+func TestGPUsOfAnotherNode(t *testing.T) {
+	for name, want := range map[string]diag.Outcome{
+		"node-1": diag.OutcomePass, "NODE-1": diag.OutcomePass,
+		"node-2": diag.OutcomeInconclusive, "-": diag.OutcomeInconclusive,
+	} {
+		e := testEnv()
+		v := map[string]Vantage{Operator: &scripted{name: Operator, answers: gpuAnswer(map[string]string{"gpu.node": name})}}
+		plan := NewPlan(e.Profile, e.Subject, Options{Only: []diag.HopID{diag.HopGPUHealth}, Token: true})
+		facts, ended := walk(t, e, plan, v, nil)
+		r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts, Run: diag.Run{EndedBy: ended}}
+		if Judge(r); r.Verdict.Outcome != want {
+			t.Errorf("the answer is about %q: %s\n%s", name, r.Verdict.Outcome, describe(r))
+		}
+	}
+}
+
 // TestGPUBlame: a failed GPU is the blame of a walk in which nothing else fails, observed, with a command that explains
 // its XID. A GPU count that is too low is no cause.
 func TestGPUBlame(t *testing.T) {

@@ -24,7 +24,7 @@ func gpuHealth() Hop {
 	id := diag.HopGPUHealth
 	return Hop{
 		ID: id, Budget: 5 * time.Second, Fields: []string{"gpu.health"},
-		OfNode: func(c *Case) bool { return c.Field(id, stepAdmission, "gpu.health") != "" },
+		OfNode: func(c *Case) bool { return sameNode(c, c.Field(id, stepAdmission, "gpu.node")) },
 		NotAbout: func(c *Case) []diag.Aspect {
 			if decidingXID(c) == "" {
 				return []diag.Aspect{diag.AboutXID}
@@ -35,8 +35,8 @@ func gpuHealth() Hop {
 			Name: stepAdmission, From: Operator, Token: true, Timeout: 4 * time.Second, NotGiven: whyPlatformNotAsked,
 			Needs: []diag.HopID{diag.HopControlPlaneAccess}, Paths: []string{profile.PathNodeGPU},
 			Ask: func(e *Env, _ *Case) diag.Request {
-				return e.api("GET", profile.PathNodeGPU, nil, "gpu.health", "gpu.node_status", "gpu.node_before", "gpu.policy",
-					"gpu.policy_sha256", "gpu.policy_refused", "gpu.mode", "gpu.xid_tables", "gpu.decided_about",
+				return e.api("GET", profile.PathNodeGPU, nil, "gpu.health", "gpu.node", "gpu.node_status", "gpu.node_before",
+					"gpu.policy", "gpu.policy_sha256", "gpu.policy_refused", "gpu.mode", "gpu.xid_tables", "gpu.decided_about",
 					"gpu.decided_what", "gpu.decided_index", "gpu.decided_uuid", "gpu.decided_pci", "gpu.decided_rule",
 					"gpu.decided_why", "gpu.gpus", "gpu.count", "gpu.expected", "gpu.sampled_at", "gpu.judged_at", "gpu.now")
 			},

@@ -203,8 +203,9 @@ func ofNode(steps []modelStep) (node uint64) {
 	for i := range steps {
 		_, s := BuiltIn().newCase(diag.Subject{}, diag.Plan{}, "", nil).declared(steps[i].id)
 		switch steps[i].id {
-		case "node_heartbeat/read_model", "allocation_binding/allocation", "node_task_roundtrip/task", "gpu_health/admission":
+		case "node_heartbeat/read_model", "allocation_binding/allocation", "node_task_roundtrip/task":
 			node |= 1 << i
+		case "gpu_health/admission": // the recording is older than gpu.node
 		default:
 			if s != nil && s.From == Node {
 				node |= 1 << i

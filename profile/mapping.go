@@ -139,6 +139,7 @@ var fieldRows = [...]fieldRow{
 	{"node.latest_operation_expires_at", "latest_operation.expires_at"},
 
 	{"gpu.health", "health"}, // HEALTHY | DEGRADED | UNHEALTHY | UNKNOWN, by the policy
+	{"gpu.node", "node"},     // the id of the node that it is about
 	{"gpu.node_status", "status"},
 	{"gpu.node_before", "before"},
 	{"gpu.policy", "policy.name"},
