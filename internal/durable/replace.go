@@ -148,7 +148,7 @@ func TryLock(path string) (*os.File, error) {
 
 // Locked reports whether a process has the lock on a file.
 func Locked(path string) bool {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it does not wait for the writer of a pipe
 	if err != nil {
 		return false
 	}
@@ -156,7 +156,7 @@ func Locked(path string) bool {
 	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
 
-// own returns an error unless a file is a regular one of the caller.
+// own returns an error unless a file is a regular one of the caller, and has no other name.
 func own(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -165,8 +165,13 @@ func own(f *os.File) error {
 	if !info.Mode().IsRegular() {
 		return errors.New("not a regular file")
 	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !ok:
+	case int(st.Uid) != os.Geteuid():
 		return fmt.Errorf("the file belongs to user %d", st.Uid)
+	case st.Nlink > 1: // another file of ours, linked here, would be locked and overwritten
+		return fmt.Errorf("the file has %d names", st.Nlink)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package durable_test
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -68,6 +69,43 @@ func TestNoOtherUserHoldsALock(t *testing.T) {
 	write(lock, 0o600, 65534)
 	if f, err := durable.TryLock(lock); f != nil || err == nil {
 		t.Error("a lock file of another user is taken")
+	}
+}
+
+// TestAnotherNameOfOursIsNotWritten: where another user has linked one of our files in the new file's or the lock's
+// place, that file keeps its text, and no pipe there is waited for.
+func TestAnotherNameOfOursIsNotWritten(t *testing.T) {
+	dir := t.TempDir()
+	victim, pipe := filepath.Join(dir, "victim"), filepath.Join(dir, "pipe")
+	if err := os.WriteFile(victim, []byte("whole"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{".file.new", ".lock"} {
+		if err := os.Link(victim, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := durable.Replace(filepath.Join(dir, "file"), []byte("new"), 0o600); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(victim); string(text) != "whole" {
+		t.Errorf("the linked file has %q, %v", text, err)
+	}
+	if f, err := durable.TryLock(filepath.Join(dir, ".lock")); f != nil || err == nil {
+		t.Errorf("a second name of a file is locked: %v", err)
+	}
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	free := make(chan bool)
+	go func() { free <- durable.Locked(pipe) }()
+	select {
+	case locked := <-free:
+		if locked {
+			t.Error("a pipe is locked")
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("a pipe is waited for")
 	}
 }
 
