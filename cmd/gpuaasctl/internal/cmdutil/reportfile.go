@@ -81,10 +81,26 @@ func ReplaceFile(path string, data []byte) error {
 	if (err == nil && !info.Mode().IsRegular()) || isDevice(path) {
 		return appendTo(path, data)
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
+	if path, err = target(path); err != nil {
+		return err
 	}
 	return durable.Replace(path, data, 0o600)
+}
+
+// target resolves the links of a path. It follows no link that another user than root has put there as the file, to
+// have one of ours replaced: the kernel's own protection is for programs that open the link.
+func target(path string) (string, error) {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode()&os.ModeSymlink == 0 {
+		return path, nil
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+		return "", fmt.Errorf("%s is a link of user %d, and is not followed", path, st.Uid)
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real, nil
+	}
+	return path, nil
 }
 
 // isDevice reports whether path is in /dev or /proc, whose entries must never be replaced by files.
