@@ -15,9 +15,9 @@ type Fact struct {
 	ID         string  `json:"id"` // the request's id
 	Vantage    string  `json:"vantage"`
 	Request    Request `json:"request"`
-	Target     string  `json:"target,omitempty"` // Request.Target with ${NAME} expanded, where that differs
-	At         Time    `json:"at,omitzero"`      // the probing host's wall clock when the probe began
-	OffsetMS   int64   `json:"offset_ms"`        // since the start of the walk
+	Target     string  `json:"target,omitempty"`           // Request.Target with ${NAME} expanded, where that differs
+	At         Time    `json:"at,omitzero"`                // the probing host's wall clock when the probe began
+	OffsetMS   int64   `json:"offset_ms" bounded:"signed"` // since the start of the walk
 	DurationMS Millis  `json:"duration_ms"`
 
 	// Refused is how often the server refused the request before this answer, beside other requests of the walk.

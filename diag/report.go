@@ -128,7 +128,7 @@ type VantageInfo struct {
 	How           string `json:"how"`
 	Host          string `json:"host,omitempty"`
 	Resolver      string `json:"resolver,omitempty"`
-	ClockOffsetMS *int64 `json:"clock_offset_ms,omitempty"`
+	ClockOffsetMS *int64 `json:"clock_offset_ms,omitempty" bounded:"signed"`
 	Missing       string `json:"missing,omitempty"`
 }
 

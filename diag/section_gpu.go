@@ -46,7 +46,7 @@ type GPUFacts struct {
 
 // GPUReading is one value read from a GPU: exactly one of its fields is set.
 type GPUReading struct {
-	Value        *int64  `json:"value,omitempty"`
+	Value        *int64  `json:"value,omitempty" bounded:"signed"`
 	Text         *string `json:"text,omitempty"`
 	NotSupported bool    `json:"not_supported,omitempty"` // this GPU or driver does not support it
 	Failed       int     `json:"failed,omitempty"`        // NVML's return code

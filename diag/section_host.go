@@ -111,7 +111,7 @@ type UnitFacts struct {
 	Active       string   `json:"active,omitempty"`
 	Sub          string   `json:"sub,omitempty"`
 	Result       string   `json:"result,omitempty"`
-	ExecStatus   *int     `json:"exec_status,omitempty"`
+	ExecStatus   *int     `json:"exec_status,omitempty" bounded:"signed"`
 	Restarts     *int     `json:"restarts,omitempty"`
 	PID          int      `json:"pid,omitempty"`
 	ProcessState string   `json:"process_state,omitempty"` // R S D T Z, as in /proc/PID/stat; "frozen" if its cgroup is
@@ -238,8 +238,9 @@ func (d *UserFacts) Properties(*Fact) []Property {
 
 // ClockFacts compares clocks.
 type ClockFacts struct {
-	Now          Time   `json:"now"`
-	OffsetMS     *int64 `json:"offset_ms,omitempty"`    // this vantage's clock minus the operator's; set by the vantage
+	Now Time `json:"now"`
+	// this vantage's clock minus the operator's; set by the vantage
+	OffsetMS     *int64 `json:"offset_ms,omitempty" bounded:"signed"`
 	ErrorMS      *int64 `json:"error_ms,omitempty"`     // half the round trip: the offset's uncertainty
 	Synchronized *bool  `json:"synchronized,omitempty"` // the kernel's NTP state
 	BootID       string `json:"boot_id,omitempty"`

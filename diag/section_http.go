@@ -96,7 +96,7 @@ type WSFacts struct {
 	QuietMS  Millis `json:"quiet_ms,omitempty"`
 	PingMS   Millis `json:"ping_ms,omitempty"` // round trip of a ping sent after a long silence
 	PingLost bool   `json:"ping_lost,omitempty"`
-	ExitCode *int   `json:"exit_code,omitempty"` // exit code of the shell, from an exit frame
+	ExitCode *int   `json:"exit_code,omitempty" bounded:"signed"` // exit code of the shell, from an exit frame
 }
 
 // Words returns the upgrade, the first frame and the end.

@@ -133,6 +133,9 @@ func (t *Time) UnmarshalText(b []byte) error {
 	if err != nil {
 		return err
 	}
+	if y := v.UTC().Year(); y < 0 || y > 9999 { // what is written could not be read again
+		return fmt.Errorf("the year %d has no four digits", y)
+	}
 	*t = At(v)
 	return nil
 }

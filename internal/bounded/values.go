@@ -28,49 +28,66 @@ func Add(a, b, most int64) int64 {
 }
 
 // Values returns an error that names the first field of a decoded document whose signed number is negative or above
-// MaxNumber, or whose time is neither zero nor plausible. It follows pointers, slices, maps and structs.
-func Values(v any) error { return values("", reflect.ValueOf(v), true) }
+// MaxNumber, or whose time is neither zero nor plausible. It follows pointers, slices, maps and structs. A field with the
+// tag `bounded:"signed"` may be negative, down to -MaxNumber.
+func Values(v any) error { return values("", reflect.ValueOf(v), look{numbers: true, times: true}) }
 
 // Times is Values for the times alone.
-func Times(v any) error { return values("", reflect.ValueOf(v), false) }
+func Times(v any) error { return values("", reflect.ValueOf(v), look{times: true}) }
 
-func values(path string, v reflect.Value, numbers bool) error {
+// Numbers is Values for the numbers alone.
+func Numbers(v any) error { return values("", reflect.ValueOf(v), look{numbers: true}) }
+
+// look is what values looks at.
+type look struct{ numbers, times, signed bool }
+
+func (l look) least() int64 {
+	if l.signed {
+		return -MaxNumber
+	}
+	return 0
+}
+
+func values(path string, v reflect.Value, l look) error {
 	if t, ok := moment(v); ok {
-		if !t.IsZero() && !Plausible(t) {
+		if l.times && !t.IsZero() && !Plausible(t) {
 			return fmt.Errorf("%s: the year %d is not between %d and %d", path, t.UTC().Year(), firstYear, lastYear)
 		}
 		return nil
 	}
 	switch v.Kind() {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		if n := v.Int(); numbers && (n < 0 || n > MaxNumber) {
-			return fmt.Errorf("%s: %d is not between 0 and %d", path, n, int64(MaxNumber))
+		if n := v.Int(); l.numbers && (n < l.least() || n > MaxNumber) {
+			return fmt.Errorf("%s: %d is not between %d and %d", path, n, l.least(), int64(MaxNumber))
 		}
 	case reflect.Pointer, reflect.Interface:
 		if !v.IsNil() {
-			return values(path, v.Elem(), numbers)
+			return values(path, v.Elem(), l)
 		}
 	case reflect.Slice, reflect.Array:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
 			return nil
 		}
 		for i := range v.Len() {
-			if err := values(fmt.Sprintf("%s[%d]", path, i), v.Index(i), numbers); err != nil {
+			if err := values(fmt.Sprintf("%s[%d]", path, i), v.Index(i), l); err != nil {
 				return err
 			}
 		}
 	case reflect.Map:
 		for _, key := range v.MapKeys() { // the key is text of the sender's: it is not repeated
-			if err := values(path+"[...]", v.MapIndex(key), numbers); err != nil {
+			if err := values(path+"[...]", v.MapIndex(key), l); err != nil {
 				return err
 			}
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if f := v.Type().Field(i); f.IsExported() {
-				if err := values(path+"."+f.Name, v.Field(i), numbers); err != nil {
-					return err
-				}
+			f := v.Type().Field(i)
+			if !f.IsExported() {
+				continue
+			}
+			l.signed = f.Tag.Get("bounded") == "signed"
+			if err := values(path+"."+f.Name, v.Field(i), l); err != nil {
+				return err
 			}
 		}
 	}

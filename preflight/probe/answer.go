@@ -144,7 +144,7 @@ func clipID(id string) string { return id[:min(len(id), maxID)] }
 // retryAfter parses both forms of the header; a date is relative to the server's own clock. Nil without the header.
 func retryAfter(v string, now time.Time) *int64 {
 	if n, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64); err == nil && n >= 0 {
-		return &n
+		return new(min(n, bounded.MaxNumber))
 	}
 	if t, err := http.ParseTime(v); err == nil && !now.IsZero() {
 		return new(max(0, int64(t.Sub(now)/time.Second)))

@@ -266,14 +266,19 @@ func (c *Client) take(line []byte) bool {
 		c.end(errOverBudget)
 		return true
 	}
-	f := diag.Fact{ID: o.ID, Vantage: VantageNode, At: diag.At(time.Now()), DurationMS: 1, Failure: diag.Unsupported,
+	refused := diag.Fact{ID: o.ID, Vantage: VantageNode, At: diag.At(time.Now()), DurationMS: 1, Failure: diag.Unsupported,
 		Detail: o.Error}
+	f := refused
 	if over != nil {
 		f.Detail = "the node's answer has " + over.Error()
 	} else if o.Error == "" {
 		f = diag.Fact{}
 		if json.Unmarshal(line, &f) != nil {
 			return false
+		}
+		if err := bounded.Numbers(&f); err != nil {
+			f = refused
+			f.Detail = "the node's answer has an impossible number: " + err.Error()
 		}
 	}
 	c.deliver(f)

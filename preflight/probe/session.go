@@ -140,6 +140,9 @@ func (p *Prober) inShell(ctx context.Context, req diag.Request, f *diag.Fact, us
 	}
 }
 
+// maxExitCode is above every exit code that a shell or a server gives.
+const maxExitCode = 1 << 31
+
 // read passes frames on until the connection ends.
 func (t *terminal) read() {
 	for {
@@ -151,6 +154,9 @@ func (t *terminal) read() {
 				ExitCode            *int `json:"exit_code"`
 			}
 			if bounded.Unmarshal(b, &text, bounded.Small()) == nil && text.Type != "" {
+				if c := text.ExitCode; c != nil && (*c < -maxExitCode || *c > maxExitCode) {
+					text.ExitCode = nil // no shell has it, and the report could not be read again
+				}
 				fr = frame{kind: text.Type, code: text.Code, message: text.Message, exit: text.ExitCode}
 			}
 		}

@@ -24,6 +24,9 @@ func (a *App) ParseReport(data []byte) (*diag.Report, error) {
 	}
 	r := &diag.Report{}
 	unknown, err := ReadJSON(data, r)
+	if err == nil {
+		err = bounded.Numbers(r)
+	}
 	if err != nil {
 		return nil, err
 	}
