@@ -86,7 +86,8 @@ func addEvent(ctx context.Context, q querier, nodeID, instanceID string, e wire.
 		return nil
 	}
 	detail := map[string]any{"kind": e.Kind, "seq": e.Seq, "at": e.At.UTC()}
-	if json.Valid(e.Detail) {
+	var value any // 1e400 is valid JSON that nothing reads
+	if json.Unmarshal(e.Detail, &value) == nil {
 		detail["detail"] = json.RawMessage(e.Detail)
 	}
 	return record(ctx, q, Evidence{At: now, Kind: NodeEvent, CorrelationID: e.CorrelationID, NodeID: nodeID,

@@ -232,7 +232,12 @@ func (j jsonText) Scan(v any) error {
 	if !ok || text == "" {
 		return nil
 	}
-	return json.Unmarshal([]byte(text), j.v)
+	err := json.Unmarshal([]byte(text), j.v)
+	var huge *json.UnmarshalTypeError
+	if _, open := j.v.(*map[string]any); open && errors.As(err, &huge) { // a number above all: only it is left out
+		return nil
+	}
+	return err
 }
 
 // Value implements driver.Valuer: what cannot be stored fails the transaction.
