@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"strings"
 	"time"
 
@@ -26,7 +27,8 @@ func aPlatform() (*ops.Site, func()) {
 			return
 		}
 		_ = json.NewEncoder(w).Encode(map[string]any{
-			"now": time.Now(), "status": "ready", "agent": map[string]any{"last_seen_at": heard}, "items": []any{},
+			"id": path.Base(r.URL.Path), "now": time.Now(),
+			"status": "ready", "agent": map[string]any{"last_seen_at": heard}, "items": []any{},
 		})
 	}))
 	site := ops.New(ops.Site{

@@ -151,7 +151,8 @@ func healthyNodeGPUs() *diag.GPUFacts {
 // healthyGPUs returns the fields of an admission document of a node with two healthy GPUs.
 func healthyGPUs() map[string]string {
 	return map[string]string{
-		"gpu.health": "HEALTHY", "gpu.node": "node-1", "gpu.node_status": "ACTIVE", "gpu.policy": "default", "gpu.mode": "enforce",
+		"gpu.health": "HEALTHY", "gpu.node": "node-1", "gpu.node_status": "ACTIVE",
+		"gpu.policy": "default", "gpu.mode": "enforce",
 		"gpu.policy_sha256": "aa", "gpu.xid_tables": "bb", "gpu.count": "2", "gpu.expected": "2",
 		"gpu.gpus": `[{"about":"gpu","what":"GPU 0","index":0,"uuid":"GPU-a","pci":"0000:3b:00.0","health":"HEALTHY"},` +
 			`{"about":"gpu","what":"GPU 1","index":1,"uuid":"GPU-b","pci":"0000:5e:00.0","health":"HEALTHY"}]`,

@@ -28,8 +28,8 @@ func Add(a, b, most int64) int64 {
 }
 
 // Values returns an error that names the first field of a decoded document whose signed number is negative or above
-// MaxNumber, or whose time is neither zero nor plausible. It follows pointers, slices, maps and structs. A field with the
-// tag `bounded:"signed"` may be negative, down to -MaxNumber.
+// MaxNumber, or whose time is neither zero nor plausible. It follows pointers, slices, maps and structs. A field with
+// the tag `bounded:"signed"` may be negative, down to -MaxNumber.
 func Values(v any) error { return values("", reflect.ValueOf(v), look{numbers: true, times: true}) }
 
 // Times is Values for the times alone.

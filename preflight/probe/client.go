@@ -266,20 +266,9 @@ func (c *Client) take(line []byte) bool {
 		c.end(errOverBudget)
 		return true
 	}
-	refused := diag.Fact{ID: o.ID, Vantage: VantageNode, At: diag.At(time.Now()), DurationMS: 1, Failure: diag.Unsupported,
-		Detail: o.Error}
-	f := refused
-	if over != nil {
-		f.Detail = "the node's answer has " + over.Error()
-	} else if o.Error == "" {
-		f = diag.Fact{}
-		if json.Unmarshal(line, &f) != nil {
-			return false
-		}
-		if err := bounded.Numbers(&f); err != nil {
-			f = refused
-			f.Detail = "the node's answer has an impossible number: " + err.Error()
-		}
+	f, ok := factOf(line, &o, over)
+	if !ok {
+		return false
 	}
 	c.deliver(f)
 	return true

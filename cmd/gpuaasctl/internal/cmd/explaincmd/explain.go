@@ -66,6 +66,9 @@ Exit codes: 0 explained, 2 no such word or failure.`,
 }
 
 func run(a *cmdutil.App, cmd *cobra.Command, o *explainOptions, args []string) error {
+	if err := cmdutil.CheckNotEmpty(cmd, "for", "kind"); err != nil {
+		return err
+	}
 	kind, kinds := o.kind, explain.Kinds()
 	if kind != "" && !slices.Contains(names(kinds), kind) {
 		return refuse(cmd, "no kind of words is called %q%s; there are %s", kind, meant(kind, names(kinds)),
