@@ -55,25 +55,34 @@ func (p *Profile) mayUse(path string, lines map[string]int, foreign error) error
 	if foreign == nil {
 		return nil
 	}
-	for _, used := range [...]struct {
-		key string
-		set bool
-	}{
-		{"auth.token_file", p.Auth.TokenFile != ""},
-		{"auth.token_command", p.Auth.TokenCommand != nil},
-		{"auth.edge_cookie_file", p.Auth.EdgeCookieFile != ""},
-		{"auth.edge_cookie_command", p.Auth.EdgeCookieCommand != nil},
+	for _, used := range append(p.secrets(), []usedKey{
 		{"ssh.identity", p.SSH.Identity != ""},
 		{"platform_ssh.identity", p.PlatformSSH.Identity != ""},
 		{"agent.version_command", p.Agent.VersionCommand != nil},
 		{"chaos.ca_key", p.Chaos.CAKey != ""},
-	} {
+	}...) {
 		if used.set { // the line is 0 if the value came from a merge key, a flag or the environment
 			return &FileError{Path: path, Line: lines[used.key], Message: fmt.Sprintf(
 				"with %s, a profile must be one that no other user could have written: %v", used.key, foreign)}
 		}
 	}
 	return nil
+}
+
+// usedKey is a key of a profile, and whether it is set.
+type usedKey struct {
+	key string
+	set bool
+}
+
+// secrets lists the settings that give a walk a secret to send.
+func (p *Profile) secrets() []usedKey {
+	return []usedKey{
+		{"auth.token_file", p.Auth.TokenFile != ""},
+		{"auth.token_command", p.Auth.TokenCommand != nil},
+		{"auth.edge_cookie_file", p.Auth.EdgeCookieFile != ""},
+		{"auth.edge_cookie_command", p.Auth.EdgeCookieCommand != nil},
+	}
 }
 
 // parse decodes and checks data; path is only for messages.

@@ -12,14 +12,7 @@ import (
 // it is this machine's; of names, only localhost does, and the probe looks at the address that it really dials.
 func (p *Profile) plaintext() (found []problem) {
 	var secret string
-	for _, s := range [...]struct {
-		key string
-		set bool
-	}{
-		{"auth.token_file", p.Auth.TokenFile != ""}, {"auth.token_command", p.Auth.TokenCommand != nil},
-		{"auth.edge_cookie_file", p.Auth.EdgeCookieFile != ""},
-		{"auth.edge_cookie_command", p.Auth.EdgeCookieCommand != nil},
-	} {
+	for _, s := range p.secrets() {
 		if s.set {
 			secret = cmp.Or(secret, s.key)
 		}
