@@ -38,7 +38,7 @@ func main() {
 // run writes the notices of packages to FILE.
 func run(ctx context.Context, args []string) error {
 	if len(args) < 2 {
-		return errors.New("usage: notices FILE PACKAGE...")
+		return errors.New("want a FILE and at least one PACKAGE")
 	}
 	modules, err := linked(ctx, args[1:])
 	if err != nil {
