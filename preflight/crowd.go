@@ -7,55 +7,96 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// aloneTries and alonePause bound how often, and after which pauses, a request is sent again that was refused beside
-// others of the walk: together less than a second. aloneWait bounds how long it then waits for the others to end:
-// longer than a slow platform takes for an answer, and shorter than a terminal's session, which may stay open.
+// limitTries and limitPause bound how often, and after which pauses, a request is sent again that was refused beside
+// others of the walk: together less than a second. limitWait bounds how long a request then waits while none of the
+// others ends: longer than a slow platform takes for an answer, and shorter than a terminal's session, which may stay
+// open.
 const (
-	aloneTries = 3
-	alonePause = 120 * time.Millisecond
-	aloneWait  = 2 * time.Second
+	limitTries = 3
+	limitPause = 120 * time.Millisecond
+	limitWait  = 2 * time.Second
 )
 
 // crowd counts the requests of a walk at one endpoint, from one vantage: those that are open, and those that were
-// answered, whose connections may be kept. ended is closed when the next one ends.
+// answered, whose connections may be kept. limit is how many may be open: as many as were when the server refused
+// another, at least one; 0 if it refused none. ended is closed when the next one ends.
 type crowd struct {
-	open, served int
-	ended        chan struct{}
+	open, served, limit int
+	ended               chan struct{}
 }
 
-// probeAlone is probe for a step's request. If the server refuses it and not others of this walk, it is sent again, up
-// to aloneTries times, when these have ended: a limit on connections per client is no fault of the platform.
-func (w *walker) probeAlone(walk, ctx context.Context, s Step, req diag.Request) diag.Fact {
+// probeLimited is probe for a step's request, which joined others. If the server refuses it and not others of this walk, it is sent again, up
+// to limitTries times, and no more requests are open there from then on than the server took: a limit on connections per
+// client is no fault of the platform. A refused request is not silent, so its repeats end.
+func (w *walker) probeLimited(walk, ctx context.Context, s Step, req diag.Request, others crowd, repeating *repeater,
+) diag.Fact {
 	at := s.From + " " + endpointOf(req.Target)
-	others, _ := w.join(at, false)
 	for refused := 0; ; refused++ {
 		f := w.probe(walk, ctx, s.From, []diag.Request{req})[0]
 		f.Refused = refused
 		again := refusedUnseen(s, req, &f)
 		now := w.leave(at, !again && answeredRemotely(&f))
 		beside := now.served > 0 || refused > 0 || (others.open+now.open > 0 && !inPhase(&f, "tcp"))
-		if !again || refused == aloneTries || !beside || !w.joinAlone(ctx, at, alonePause<<refused) {
+		if !again || refused == limitTries || !beside {
 			return f
 		}
+		repeating.end()
+		w.limitTo(at, max(1, now.open))
+		select {
+		case <-time.After(limitPause << refused):
+		case <-ctx.Done():
+			return f
+		}
+		others = w.join(ctx, at)
 	}
 }
 
-// join adds an open request at an endpoint, with alone only if no other is open there. It returns what was there
-// before; if the request was not added, it also returns a channel that is closed when one of the others ends.
-func (w *walker) join(at string, alone bool) (before crowd, ended <-chan struct{}) {
+// join adds an open request at an endpoint: once fewer are open there than its limit, or none of them ended for
+// limitWait, or ctx ended. It returns what was there before.
+func (w *walker) join(ctx context.Context, at string) crowd {
+	for {
+		before, ended := w.tryJoin(at, false)
+		if ended == nil {
+			return before
+		}
+		select {
+		case <-ended:
+			continue
+		case <-time.After(limitWait):
+		case <-ctx.Done():
+		}
+		before, _ = w.tryJoin(at, true)
+		return before
+	}
+}
+
+// tryJoin adds an open request at an endpoint, unless its limit is reached and it is not to be added anyway: then it
+// returns a channel that is closed when one of the others ends.
+func (w *walker) tryJoin(at string, anyway bool) (before crowd, ended <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before = w.crowds[at]
-	k := before
-	if alone && k.open > 0 {
-		return before, k.ended
+	if !anyway && before.limit > 0 && before.open >= before.limit {
+		return before, before.ended
 	}
+	k := before
 	if k.ended == nil {
 		k.ended = make(chan struct{})
 	}
 	k.open++
 	w.crowds[at] = k
 	return before, nil
+}
+
+// limitTo lowers the limit of an endpoint.
+func (w *walker) limitTo(at string, limit int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	k := w.crowds[at]
+	if k.limit == 0 || limit < k.limit {
+		k.limit = limit
+		w.crowds[at] = k
+	}
 }
 
 // leave removes an open request, which was answered or not, and returns what is still there.
@@ -70,29 +111,6 @@ func (w *walker) leave(at string, answered bool) crowd {
 	}
 	w.crowds[at] = k
 	return k
-}
-
-// joinAlone is join after a pause, once no other request is open or aloneWait is over; false if ctx ended first.
-func (w *walker) joinAlone(ctx context.Context, at string, pause time.Duration) bool {
-	select {
-	case <-time.After(pause):
-	case <-ctx.Done():
-		return false
-	}
-	for wait := time.After(aloneWait); ; {
-		_, ended := w.join(at, true)
-		if ended == nil {
-			return true
-		}
-		select {
-		case <-ended:
-		case <-wait:
-			w.join(at, false)
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
 }
 
 // crowdWarnings warns of requests of a hop that a server refused first: it limits connections, or is not steady.

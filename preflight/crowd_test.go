@@ -58,11 +58,12 @@ func TestRefusedBesideOthers(t *testing.T) {
 	}
 }
 
-// limitedTo2 is a healthy vantage whose API serves two requests at a time, each for a second, and refuses other reads.
+// limitedTo2 is a healthy vantage whose API serves two requests at a time and refuses other reads.
 type limitedTo2 struct {
 	scripted
-	mu   sync.Mutex
-	open int // guarded by mu
+	takes time.Duration // each request
+	mu    sync.Mutex
+	open  int // guarded by mu
 }
 
 func (l *limitedTo2) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
@@ -82,20 +83,22 @@ func (l *limitedTo2) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact
 			Phase: "http", HTTP: &diag.HTTPFacts{Status: 503, ContentType: "text/html"}}
 		return facts
 	}
-	time.Sleep(time.Second)
+	time.Sleep(l.takes)
 	return facts
 }
 
 // TestLimitOfASlowPlatform: a request that is refused beside others is sent again when these have ended, however long
 // they take, so a limit on connections makes no walk inconclusive.
 func TestLimitOfASlowPlatform(t *testing.T) {
-	r := inMadeUpTime(t, func(t *testing.T) *diag.Report {
-		return walkFrom(t.Context(), testEnv(), map[string]Vantage{
-			Operator: &limitedTo2{scripted: scripted{name: Operator}}, Node: &scripted{name: Node},
+	for _, takes := range []time.Duration{silentFor / 2, silentFor * 9 / 10, silentFor} {
+		r := inMadeUpTime(t, func(t *testing.T) *diag.Report {
+			return walkFrom(t.Context(), testEnv(), map[string]Vantage{
+				Operator: &limitedTo2{scripted: scripted{name: Operator}, takes: takes}, Node: &scripted{name: Node},
+			})
 		})
-	})
-	if r.Verdict.Outcome != diag.OutcomeWarn {
-		t.Errorf("%s\n%s", r.Verdict.Outcome, describe(r))
+		if r.Verdict.Outcome != diag.OutcomeWarn {
+			t.Errorf("%s: %s\n%s", takes, r.Verdict.Outcome, describe(r))
+		}
 	}
 }
 

@@ -87,10 +87,13 @@ func repeatable(s Step, req diag.Request) bool {
 	return req.Method == "" || req.Method == "GET"
 }
 
-// end stops the repeats that run beside the request.
+// end stops the repeats that run beside the request. As if none had begun, finish starts anew.
 func (r *repeater) end() {
 	r.cancel()
 	<-r.stopped
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begun = false
 }
 
 // finish repeats a request that failed, or waits for the repeats that began while it was open.
@@ -267,7 +270,10 @@ func (r *repeater) ask(walk, ctx context.Context, counters []Counter) []diag.Fac
 	)
 	for i := range reqs {
 		wg.Go(func() { // one call for each: a quick answer is recorded at once
+			at := from[i] + " " + endpointOf(reqs[i].Target)
+			r.w.join(ctx, at)
 			f := r.w.probe(walk, ctx, from[i], reqs[i:i+1])[0]
+			r.w.leave(at, answeredRemotely(&f))
 			if f.Failure == diag.Cancelled {
 				return
 			}

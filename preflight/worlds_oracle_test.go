@@ -49,7 +49,7 @@ func wrong(w *world, r *diag.Report) (all []string) {
 		}
 	}
 	for id, reqs := range w.asked {
-		again := aloneTries // at most, of a step whose fact was dropped
+		again := limitTries // at most, of a step whose fact was dropped
 		if f := byID[id]; f != nil {
 			again = f.Refused
 		}

@@ -63,9 +63,9 @@ func TestInstall(t *testing.T) {
 	}{
 		"installs": {`case $1 in
 			update) touch "$0.updated" ;;
-			install) [ -e "$0.updated" ] && for p in nft mkfs.ext4 e2fsck chattr curl openssl; do cp "$0" "${0%/*}/$p"; done ;;
-			esac`, "nftables e2fsprogs curl openssl procps"},
-		"no apt-get": {"", "install nftables e2fsprogs curl openssl procps first: this host has no apt-get"},
+			install) [ -e "$0.updated" ] && for p in nft mkfs.ext4 e2fsck chattr curl openssl zsh fish; do cp "$0" "${0%/*}/$p"; done ;;
+			esac`, "nftables e2fsprogs curl openssl procps zsh fish"},
+		"no apt-get": {"", "install nftables e2fsprogs curl openssl procps zsh fish first: this host has no apt-get"},
 		"cannot update": {`echo no route to the mirror >&2; exit 100`,
 			"apt-get update -q: exit status 100: no route to the mirror"},
 		"cannot install":   {`[ $1 = update ] || { echo no such package; exit 100; }`, "no such package"},

@@ -141,7 +141,7 @@ func TestKeysThatWereNotOffered(t *testing.T) {
 			c.SSH.Identity, c.AgentSocket = "", listenAgent(t, newAgent(t, 7))
 		}, want: 1},
 		"more than the server allows": {do: func(t *testing.T, c *NodeConfig) {
-			c.SSH.Identity, c.AgentSocket = "", listenAgent(t, newAgent(t, 3))
+			c.SSH.Identity, c.AgentSocket = "", listenAgent(t, newAgent(t, maxOffered))
 		}, tries: 2, want: 1},
 		"an agent that is gone": {do: func(t *testing.T, c *NodeConfig) {
 			c.AgentSocket = filepath.Join(t.TempDir(), "gone")
