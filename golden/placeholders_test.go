@@ -15,8 +15,8 @@ import (
 	drillrender "github.com/gpuaas/gpuaasctl/chaos/render"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/diag/trust"
 	"github.com/gpuaas/gpuaasctl/preflight"
-	"github.com/gpuaas/gpuaasctl/trust"
 )
 
 var (

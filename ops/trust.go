@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/trust"
 	"github.com/gpuaas/gpuaasctl/preflight"
-	"github.com/gpuaas/gpuaasctl/trust"
 )
 
 // trustHops are the hops whose facts the explanation needs. None of them changes anything.

@@ -11,10 +11,10 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/trust"
 	"github.com/gpuaas/gpuaasctl/endpoints"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
-	"github.com/gpuaas/gpuaasctl/trust"
 )
 
 // explainTrust measures and explains as `diag trust` does.

@@ -119,7 +119,7 @@ func TestXidReaderIsStrict(t *testing.T) {
 func spoiled(t *testing.T, file, old, with string) string {
 	t.Helper()
 	at := t.TempDir()
-	for _, pattern := range []string{folder + "/*.yaml", xidFolder + "/*.yaml", "diag/*.go", "trust/*.go",
+	for _, pattern := range []string{folder + "/*.yaml", xidFolder + "/*.yaml", "diag/*.go", "diag/trust/*.go",
 		"chaos/drill/*.go", "gpu/xid/*.go"} {
 		paths, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(paths) == 0 {

@@ -41,7 +41,7 @@ type vocabulary struct {
 // readCatalogue reads every file. Rows refer to rows of other files, so it collects all names first.
 func readCatalogue(root string) (*catalogue, error) {
 	c := &catalogue{words: words{}}
-	for _, of := range [...]string{"diag", "trust", "chaos/drill"} {
+	for _, of := range [...]string{"diag", "diag/trust", "chaos/drill"} {
 		if err := c.words.constants(path.Join(root, of)); err != nil {
 			return nil, err
 		}

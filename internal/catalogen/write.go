@@ -20,7 +20,7 @@ var tables = [...]table{
 	{"diag/reason" + suffix, "reasons.tmpl", folder},
 	{"diag/scenario" + suffix, "scenarios.tmpl", folder},
 	{"diag/lack" + suffix, "lacks.tmpl", folder},
-	{"trust/cause" + suffix, "causes.tmpl", folder},
+	{"diag/trust/cause" + suffix, "causes.tmpl", folder},
 	{"diag/failure" + suffix, "failures.tmpl", folder},
 	{"diag/exit" + suffix, "exits.tmpl", folder},
 	{"chaos/drill/claim" + suffix, "claims.tmpl", folder},

@@ -70,7 +70,7 @@ var maySingleOut = map[string]string{
 	"ops/session.go":       "a fact of a walk that a use case reads, named in one place",
 	"ops/trust.go":         "the hops that a use case asks for",
 	"preflight/silence.go": "one list that several hops have as Behind",
-	"trust/inputs.go":      "the facts of a walk that a trust table consists of, named in one place",
+	"diag/trust/inputs.go": "the facts of a walk that a trust table consists of, named in one place",
 }
 
 // TestTheHopRuleCanFail: every way to single out a hop is found, and other code is not.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/trust"
 	"github.com/gpuaas/gpuaasctl/page"
-	"github.com/gpuaas/gpuaasctl/trust"
 )
 
 // trustPage is the explanation for people: the table, the links, the verdict, the repair.

@@ -28,7 +28,7 @@ func TestRecorded(t *testing.T) {
 		{"ops-path-lost", "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			text, err := os.ReadFile(filepath.Join("..", "golden", "reports", tc.name+".json"))
+			text, err := os.ReadFile(filepath.Join("..", "..", "golden", "reports", tc.name+".json"))
 			if err != nil {
 				t.Fatal(err)
 			}
