@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/evidence"
+	"github.com/gpuaas/gpuaasctl/diag/evidence"
 	"github.com/gpuaas/gpuaasctl/lab"
 )
 

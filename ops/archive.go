@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/evidence"
+	"github.com/gpuaas/gpuaasctl/diag/evidence"
 )
 
 // archive makes the files of a bundle from evidence.

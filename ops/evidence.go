@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/evidence"
+	"github.com/gpuaas/gpuaasctl/diag/evidence"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/evidence"
+	"github.com/gpuaas/gpuaasctl/diag/evidence"
 )
 
 // Evidence is what was gathered about a node: the measurements, the result of each source, and the history that they

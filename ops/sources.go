@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/evidence"
+	"github.com/gpuaas/gpuaasctl/diag/evidence"
 )
 
 // sources returns the gathered facts as events, each with the clock of its source.

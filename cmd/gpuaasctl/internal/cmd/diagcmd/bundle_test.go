@@ -10,7 +10,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/evidence"
+	"github.com/gpuaas/gpuaasctl/diag/evidence"
 )
 
 // TestBundleIsNotLost: if FILE cannot be written, the evidence is written elsewhere, readable by its owner only, and a

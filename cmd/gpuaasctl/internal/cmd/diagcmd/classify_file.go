@@ -12,8 +12,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/evidence"
 	"github.com/gpuaas/gpuaasctl/diag/record"
-	"github.com/gpuaas/gpuaasctl/evidence"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/ops"
 	"github.com/gpuaas/gpuaasctl/preflight"

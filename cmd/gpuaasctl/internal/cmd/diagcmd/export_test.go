@@ -7,7 +7,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/evidence"
+	"github.com/gpuaas/gpuaasctl/diag/evidence"
 )
 
 // TestExportWaitsForTheSilent: rounds during an outage do not advance the start time, so that events of the outage are

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/evidence"
+	"github.com/gpuaas/gpuaasctl/diag/evidence"
 	"github.com/gpuaas/gpuaasctl/ops"
 	"github.com/gpuaas/gpuaasctl/page"
 )
