@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/explain"
+	"github.com/gpuaas/gpuaasctl/diag/explain"
 	"github.com/gpuaas/gpuaasctl/page"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/gpuaas/gpuaasctl/explain"
+	"github.com/gpuaas/gpuaasctl/diag/explain"
 	"github.com/gpuaas/gpuaasctl/page"
 )
 

@@ -18,8 +18,8 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/explain"
 	"github.com/gpuaas/gpuaasctl/diag/render"
-	"github.com/gpuaas/gpuaasctl/explain"
 	"github.com/gpuaas/gpuaasctl/internal/clean"
 	"github.com/gpuaas/gpuaasctl/page"
 )

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/explain"
+	"github.com/gpuaas/gpuaasctl/diag/explain"
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 	"github.com/gpuaas/gpuaasctl/page"
 )

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
-	"github.com/gpuaas/gpuaasctl/explain"
+	"github.com/gpuaas/gpuaasctl/diag/explain"
 	"github.com/gpuaas/gpuaasctl/page"
 )
 

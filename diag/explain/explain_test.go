@@ -12,8 +12,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/explain"
 	"github.com/gpuaas/gpuaasctl/diag/schema"
-	"github.com/gpuaas/gpuaasctl/explain"
 	"github.com/gpuaas/gpuaasctl/gpu/kmsg"
 	"github.com/gpuaas/gpuaasctl/gpu/xid"
 )
@@ -117,7 +117,7 @@ func TestEveryWordIsExplained(t *testing.T) {
 
 // TestRunbooksOfRecordingsResolve: the command that a report gives finds one meaning with steps.
 func TestRunbooksOfRecordingsResolve(t *testing.T) {
-	files, err := filepath.Glob("../golden/*/*.json")
+	files, err := filepath.Glob("../../golden/*/*.json")
 	if err != nil || len(files) < 60 {
 		t.Fatalf("%d recordings, %v", len(files), err)
 	}
@@ -144,7 +144,7 @@ func TestRunbooksOfRecordingsResolve(t *testing.T) {
 // TestWordsOfRecordingsAreExplained: each step, and each code in an answer of a platform or an agent, of every
 // recording has a meaning.
 func TestWordsOfRecordingsAreExplained(t *testing.T) {
-	files, err := filepath.Glob("../golden/*/*.json")
+	files, err := filepath.Glob("../../golden/*/*.json")
 	if err != nil || len(files) < 60 {
 		t.Fatalf("%d recordings, %v", len(files), err)
 	}
@@ -246,7 +246,7 @@ func TestWordsOfABlameAreExplained(t *testing.T) {
 			}
 		}
 	}
-	verdicts, err := os.ReadFile("../golden/verdicts.txt")
+	verdicts, err := os.ReadFile("../../golden/verdicts.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
