@@ -15,8 +15,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // Decision is what the agent is about to do about a failure, or about itself. It is recorded before it takes

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // retryPolicy sets the delay before a retry. The cap is a multiple of the heartbeat interval, so that an

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // TestRevokedInTheMiddleOfABatch: results of tasks that the node had taken wait until it is accepted again, and

@@ -19,10 +19,10 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/outbox"
 	"github.com/gpuaas/gpuaasctl/agent/update"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/durable"
 	"github.com/gpuaas/gpuaasctl/internal/sleep"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // KeyLauncher names the installed program that started this process as a committed build. It is empty in the

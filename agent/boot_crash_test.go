@@ -20,9 +20,9 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/agent/update"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/internal/durable"
 	"github.com/gpuaas/gpuaasctl/internal/durable/durabletest"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // model is a platform: it uses the messages of package wire, and behaves like the reference platform, on maps.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/outbox"
 	"github.com/gpuaas/gpuaasctl/agent/update"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // eventTimeout bounds one batch of events: some ten KiB, stored durably before the answer.

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/agent/update"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/internal/durable"
 	"github.com/gpuaas/gpuaasctl/internal/durable/durabletest"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // bootOf returns a node whose update is about to be started.

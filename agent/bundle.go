@@ -16,11 +16,11 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/agent/credstore"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/internal/durable"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // maxBundle bounds the document in bytes; a normal one holds a few certificates and a token.

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 const bundleSecret = "bundle-secret-canary"

@@ -19,10 +19,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // Longer than 300 lines: one exchange, from request to classified outcome; each part is read with the others in mind.

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/agent/terminal"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/host"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // Keys of the agent's environment.

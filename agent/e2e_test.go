@@ -16,9 +16,9 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent"
 	"github.com/gpuaas/gpuaasctl/agent/internal/testuser"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // TestWithTheReferencePlatform runs the agent, configured only by its environment, against the real platform.

@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/agent/credstore"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // enrollment is one attempt: its path and its token.

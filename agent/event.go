@@ -4,8 +4,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // Event is an input of Step, with the time and the random draw that the runtime stamps on it.

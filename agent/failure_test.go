@@ -20,9 +20,9 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/agent/internal/testuser"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/durable"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // credentials gives the folder a key and a certificate as after an enrollment.

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/logtest"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // TestWhoSaysYesToEverythingIsNotThePlatform: success responses from a public edge, with JSON or without content,

@@ -15,9 +15,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuaas/gpuaasctl/agent/internal/testuser"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/limitertest"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // canned gives every request of an api the same response, over a listener that requested the certificate.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/agent/outbox"
-	"github.com/gpuaas/gpuaasctl/wire"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 )
 
 // TestEventsWaitAsLongAsAsked: a platform that asks the agent to wait gets the next request after that time, and

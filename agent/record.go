@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/agent/recorder"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/record"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // HostRecord stores decisions in the host's diagnostic record and in the operational log.

@@ -25,9 +25,9 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/agent/credstore"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/logtest"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // mint makes the platform accept a token that carries its purpose.

@@ -15,10 +15,10 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/gpu"
 	"github.com/gpuaas/gpuaasctl/agent/tenant"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/durable"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // Run runs one agent until ctx is done, and returns once everything that it started has ended. It returns an error

@@ -14,10 +14,10 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/gpuaas/gpuaasctl/agent/internal/testuser"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/leaktest"
 	"github.com/gpuaas/gpuaasctl/internal/logtest"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/internal/testuser"
 	"github.com/gpuaas/gpuaasctl/agent/terminal"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // TestDenialEndsSessions: a node that learns that its identity is denied ends its terminals by itself, with the

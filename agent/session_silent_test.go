@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/agent/internal/testuser"
-	"github.com/gpuaas/gpuaasctl/wire"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 )
 
 // TestSilentShellHoldsUpNoRelease: a tenant whose shell prints nothing neither delays the release of its

@@ -10,8 +10,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/tenant"
 	"github.com/gpuaas/gpuaasctl/agent/terminal"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/internal/host"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // sessions tracks the terminals that are open or being opened, so that a decision can end them. The zero value is

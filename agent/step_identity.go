@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // Longer than 300 lines: the identity's decisions are one state machine, and each refusal depends on

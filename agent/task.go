@@ -8,9 +8,9 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // Result codes of tasks that were executed and failed, in addition to those of package wire.

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/host"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 const (

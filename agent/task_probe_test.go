@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // TestAProbeTaskLeavesNoConnections: a prober keeps connections for its next request, but a task has no next

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/agent/terminal"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // runTerminalOpen opens a terminal: the task is done once the node stream is connected and the shell runs, and the

@@ -5,7 +5,7 @@ package agent
 import (
 	"context"
 
-	"github.com/gpuaas/gpuaasctl/wire"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 )
 
 // runTerminalOpen is the behavior of old agents: it reports success and opens nothing. Drills run a build with

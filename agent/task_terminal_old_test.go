@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/agent/internal/testuser"
-	"github.com/gpuaas/gpuaasctl/wire"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 )
 
 // TestOldTerminal: this build reports success and never connects, as the drill requires.

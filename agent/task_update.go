@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/agent/update"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/sleep"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // Times of a self-update.

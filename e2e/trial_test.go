@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/lab"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // Deadlines of a trial's waits. A wait ends as soon as its condition holds; the deadlines are several times the

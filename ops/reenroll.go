@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/trust"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
@@ -16,7 +17,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 	"github.com/gpuaas/gpuaasctl/profile"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // ReenrollOptions are the reason, and the destination of the bundle.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // refusedShown is an ingress's refusal of a request with the node's certificate.

@@ -15,9 +15,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/gpu/kmsg"
 	"github.com/gpuaas/gpuaasctl/internal/durable"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // Config configures a watch. The zero value of an optional field means the default in its comment.

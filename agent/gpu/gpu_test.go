@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/agent/outbox"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/gpu/kmsg"
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 	"github.com/gpuaas/gpuaasctl/internal/durable"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // sample returns a sample of n GPUs whose signals are all r.

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 	"github.com/gpuaas/gpuaasctl/internal/sleep"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // Limits on a node's GPU events: the outbox has room for 1024 undelivered events, and other events need some of

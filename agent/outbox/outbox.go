@@ -22,8 +22,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/internal/durable"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // What is kept, and what is sent at once.

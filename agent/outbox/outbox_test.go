@@ -10,9 +10,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/internal/durable"
 	"github.com/gpuaas/gpuaasctl/internal/durable/durabletest"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // platform stores events like the reference platform.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/internal/host"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // mayLogIn refuses a login with a user id below minUID, which no tenant has, and an account that is locked or

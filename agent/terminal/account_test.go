@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/internal/host"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // TestNoTerminalFor: logins that no tenant has, and accounts that are locked or expired, get no shell.

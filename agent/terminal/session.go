@@ -20,11 +20,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/internal/ptmx"
 	"github.com/gpuaas/gpuaasctl/internal/ws"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // Longer than 300 lines: one session from its token to its end, with both directions of its stream.

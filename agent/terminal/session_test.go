@@ -15,7 +15,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/gpuaas/gpuaasctl/agent/internal/testuser"
-	"github.com/gpuaas/gpuaasctl/wire"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 )
 
 // gateway is the far end of a node stream.

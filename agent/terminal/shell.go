@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/internal/ptmx"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 const (

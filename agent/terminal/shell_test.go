@@ -15,9 +15,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/internal/host"
 	"github.com/gpuaas/gpuaasctl/internal/leaktest"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 func TestMain(m *testing.M) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/internal/host"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // lookupTimeout bounds one NSS query, which may go to a directory server.

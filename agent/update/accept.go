@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // Refusal codes.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 var testNow = time.Date(2026, 5, 18, 12, 0, 0, 0, time.UTC)

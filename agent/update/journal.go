@@ -14,8 +14,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // MaxCrashes is how many crashes a build may have before it has converged. A reboot and an orderly stop do not

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // Host is the environment that Launch depends on.

@@ -10,8 +10,8 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/internal/durable"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 const (

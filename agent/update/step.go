@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // Accepted is a task that Accept has checked completely, so that it may be executed.

@@ -18,10 +18,10 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/profile"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // mappedPlatform is a healthy platform's API that fails the test on a request to a path that is not mapped.

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // issuer is a platform that issues bundles. asked counts the requests.

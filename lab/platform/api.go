@@ -11,10 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/gpu/status"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 	"github.com/gpuaas/gpuaasctl/lab/platform/web"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // apiHandler serves the operator's API.

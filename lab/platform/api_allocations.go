@@ -10,12 +10,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/lab/platform/gateway"
 	"github.com/gpuaas/gpuaasctl/lab/platform/queue"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 	"github.com/gpuaas/gpuaasctl/lab/platform/web"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // allocationView is the read model of an allocation for the operator.

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 	"github.com/gpuaas/gpuaasctl/lab/platform/web"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // decisionRequest is an operator's decision about a node's identity or about an allocation. Only the reason is

@@ -8,11 +8,11 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/lab/platform/gateway"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 	"github.com/gpuaas/gpuaasctl/lab/platform/web"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // newToken returns 256 random bits in characters that are allowed in a WebSocket subprotocol.

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/internal/logtest"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 type auditRow struct {

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 	"github.com/gpuaas/gpuaasctl/lab/platform/web"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // node admits requests that may act as the node in the path. It records a denial, whether its own or the

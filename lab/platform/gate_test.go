@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // TestStrangersFillNoEvidence: enrollment needs no certificate, and a certificate can be used on any path.

@@ -14,10 +14,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
 	gpureport "github.com/gpuaas/gpuaasctl/gpu/report"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // Intervals and time limits of judging GPUs.

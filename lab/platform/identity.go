@@ -10,9 +10,9 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 	"github.com/gpuaas/gpuaasctl/lab/platform/web"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // codeNoCertificate is the error code of a request without a client certificate from the ingress. It is not a

@@ -11,11 +11,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/internal/sleep"
 	"github.com/gpuaas/gpuaasctl/lab/platform/gateway"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 	"github.com/gpuaas/gpuaasctl/lab/platform/web"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // Longer than 300 lines: the handlers of one listener, in the order of their routes.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // observation is the input of a node's read model. Pointers are nil for rows that do not exist.

@@ -8,11 +8,11 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/lab/platform/queue"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 	"github.com/gpuaas/gpuaasctl/lab/platform/web"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // noopTTL is how long the no-op of a soak may take.

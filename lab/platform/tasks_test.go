@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // TestSeveralTasksInOneAnswer: a node that can take several tasks gets the queued ones, each signed, up to its

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // result posts a task's result, and returns the code of its refusal.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/lab/platform/queue"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 const (

@@ -15,8 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // Titles of nginx's error pages for client certificates.

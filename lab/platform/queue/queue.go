@@ -11,8 +11,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // Signer signs tasks. KeyID is the first 8 hex digits of the sha256 of the public key.

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	gpu "github.com/gpuaas/gpuaasctl/gpu/report"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // Watermark returns the highest sequence number of a node's instance up to which every event from 1 on is stored.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/wire"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 )
 
 // TestEvidenceKeepsWhoseItWas: a reimaged node keeps its history, each line with the instance at that time.

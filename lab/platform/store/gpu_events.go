@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 	gpu "github.com/gpuaas/gpuaasctl/gpu/report"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
-	"github.com/gpuaas/gpuaasctl/wire"
 )
 
 // keepFirst and keepLast bound how many events of the same error of one GPU are kept per boot; those in between

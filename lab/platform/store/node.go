@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/wire"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 )
 
 // Operational statuses of a node that this platform sets itself.

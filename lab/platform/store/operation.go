@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/wire"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 )
 
 // Operation is a request of an operator or the gateway to a node. An operation with a task has that task's status.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/wire"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 )
 
 // ErrState is returned when an allocation is not in a state that an action needs.

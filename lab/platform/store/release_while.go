@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/wire"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 )
 
 // EndReleaseAction is the action of an audit row about the end of a temporary release.

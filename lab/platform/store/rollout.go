@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/wire"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 )
 
 // Kinds of evidence about self-updates of a node's agent. All evidence of one rollout has its correlation id.

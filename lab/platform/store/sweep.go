@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/wire"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 )
 
 // observations are the task types that change nothing on a node: repeating one is harmless, and one that was not

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/wire"
+	"github.com/gpuaas/gpuaasctl/agent/wire"
 )
 
 // Task is a task and its progress. Its signature is not stored: it is made when the task is handed out.
