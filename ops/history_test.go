@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/history"
+	"github.com/gpuaas/gpuaasctl/ops/history"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 

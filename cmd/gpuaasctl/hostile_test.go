@@ -17,7 +17,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag/evidence"
 	"github.com/gpuaas/gpuaasctl/diag/record"
 	"github.com/gpuaas/gpuaasctl/diag/render"
-	"github.com/gpuaas/gpuaasctl/history"
+	"github.com/gpuaas/gpuaasctl/ops/history"
 )
 
 // runs runs a command and checks both of its output streams.

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/history"
 	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/ops/history"
 )
 
 // EnvHistory disables the history: nothing is read, nothing is stored.

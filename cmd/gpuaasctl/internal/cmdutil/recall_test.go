@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/history"
 	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/ops/history"
 )
 
 // TestNotKept: the note why a walk is not stored, or is not a baseline, has the command that helps.

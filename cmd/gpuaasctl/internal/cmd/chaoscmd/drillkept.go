@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/history"
+	"github.com/gpuaas/gpuaasctl/ops/history"
 )
 
 // keptRuns lists this user's runs.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/history"
+	"github.com/gpuaas/gpuaasctl/ops/history"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/tui"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/tui/explorer"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/history"
+	"github.com/gpuaas/gpuaasctl/ops/history"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
