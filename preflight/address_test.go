@@ -17,7 +17,7 @@ func TestOnePlaceAddressesThePlatform(t *testing.T) {
 	filled := regexp.MustCompile(`\b(Mapping|m|mapping)\.Path\(`)
 	seen := 0
 	for _, folder := range []string{"preflight", "cmd/gpuaasctl", "cmd/gpuaasctl/internal/cmd/*", "ops", "diag/trust",
-		"diag/evidence", "chaos", "chaos/remote", "chaos/drill", "endpoints"} {
+		"diag/evidence", "chaos", "chaos/remote", "chaos/drill", "ops/endpoints"} {
 		files, err := filepath.Glob(filepath.Join("..", folder, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v", folder, err)

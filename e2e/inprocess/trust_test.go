@@ -12,7 +12,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/trust"
-	"github.com/gpuaas/gpuaasctl/endpoints"
+	"github.com/gpuaas/gpuaasctl/ops/endpoints"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )

@@ -3,7 +3,7 @@ package probe
 import (
 	"testing"
 
-	"github.com/gpuaas/gpuaasctl/endpoints"
+	"github.com/gpuaas/gpuaasctl/ops/endpoints"
 )
 
 // TestManagedBlock: the probe recognizes the block of `gpuaasctl node endpoints`, whatever surrounds it.

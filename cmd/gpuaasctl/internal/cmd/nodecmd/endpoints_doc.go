@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
-	"github.com/gpuaas/gpuaasctl/endpoints"
 	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/ops/endpoints"
 	"github.com/gpuaas/gpuaasctl/page"
 )
 

@@ -6,8 +6,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/hostiletest"
-	"github.com/gpuaas/gpuaasctl/endpoints"
 	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/ops/endpoints"
 )
 
 // TestHostileHosts: a node's hosts file with control characters, for each action of node endpoints.
