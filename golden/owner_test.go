@@ -12,7 +12,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
-	blocks "github.com/gpuaas/gpuaasctl/page"
+	blocks "github.com/gpuaas/gpuaasctl/internal/page"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/page"
+	"github.com/gpuaas/gpuaasctl/internal/page"
 )
 
 // TestAboutRecordedDrills: in every recorded drill, a claim shows when it holds, a step its changes, a probe its

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
-	"github.com/gpuaas/gpuaasctl/page"
+	"github.com/gpuaas/gpuaasctl/internal/page"
 )
 
 // summary adds what a pull request or a handover needs: the verdict, the matrix, and then each drill, with failed

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
-	"github.com/gpuaas/gpuaasctl/page"
+	"github.com/gpuaas/gpuaasctl/internal/page"
 )
 
 // matrixColumns are in the order of a run. A narrow terminal drops the lowest Drop first: the residue on a machine

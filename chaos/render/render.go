@@ -13,7 +13,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/diag/render"
-	"github.com/gpuaas/gpuaasctl/page"
+	"github.com/gpuaas/gpuaasctl/internal/page"
 )
 
 // Formats lists the formats of a report of drills, for help and completion. Table is one line per drill, or the

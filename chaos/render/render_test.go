@@ -22,8 +22,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/internal/goldentest"
+	"github.com/gpuaas/gpuaasctl/internal/page"
 	"github.com/gpuaas/gpuaasctl/internal/xunit"
-	"github.com/gpuaas/gpuaasctl/page"
 )
 
 func rendered(t *testing.T, r *drill.Report, o render.Options) string {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/page"
+	"github.com/gpuaas/gpuaasctl/internal/page"
 )
 
 // Section is what a report has about one subject, under a title.

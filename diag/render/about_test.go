@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/page"
+	"github.com/gpuaas/gpuaasctl/internal/page"
 )
 
 // TestAboutRecordedWalks: for every hop of every recorded walk, no section is empty, lines fit, a proof has exactly one

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/page"
+	"github.com/gpuaas/gpuaasctl/internal/page"
 )
 
 // AnswerLines is the maximum number of lines of the answer of a walk or a drill on a terminal, so that it fits any

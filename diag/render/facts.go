@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/page"
+	"github.com/gpuaas/gpuaasctl/internal/page"
 )
 
 // steps is the table of a hop's steps, with what each fact measured.

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/page"
+	"github.com/gpuaas/gpuaasctl/internal/page"
 )
 
 // JUnitSuites is the root of a JUnit file in the dialect of Jenkins and Surefire, whose schema has no count of skipped

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/page"
+	"github.com/gpuaas/gpuaasctl/internal/page"
 )
 
 // TestLiveTimesAreWhole: at 80 columns, the live table truncates neither a hop's name nor a time nor the unit of its

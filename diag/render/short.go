@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/page"
+	"github.com/gpuaas/gpuaasctl/internal/page"
 )
 
 // shortLine is one line for lists and pipes, never truncated: outcome, node, blame and owner, or what was found.

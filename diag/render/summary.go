@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/page"
+	"github.com/gpuaas/gpuaasctl/internal/page"
 )
 
 // summary is a page to pass on: the answer first, for a chat or a step summary, then everything else folded under its

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/page"
+	"github.com/gpuaas/gpuaasctl/internal/page"
 )
 
 // bar is one row of a waterfall: what ran, from which vantage, and when, in milliseconds since the walk's start.

@@ -25,9 +25,9 @@ type rule struct {
 
 // rules are tried in order; the first whose from matches applies.
 var rules = []rule{
-	{"page", []string{"diag", "internal/clean"}, []string{"github.com/charmbracelet/x/ansi"},
+	{"internal/page", []string{"diag", "internal/clean"}, []string{"github.com/charmbracelet/x/ansi"},
 		"a page is drawn without knowing what it is about, so that every command and every live view can be drawn by it"},
-	{"diag/render", []string{"diag", "page", "internal/clean"}, []string{"*"},
+	{"diag/render", []string{"diag", "internal/page", "internal/clean"}, []string{"*"},
 		"a renderer turns a report into bytes, and knows nothing of how it came about"},
 	{"diag/schema", []string{"diag"}, nil, "the schema is made from the types alone"},
 	{"diag", nil, nil, "the ground floor uses the standard library alone, so that everything can use it"},
@@ -80,7 +80,7 @@ var rules = []rule{
 	{"chaos/remote", []string{"diag", "profile", "chaos", "chaos/step", "chaos/drill", "preflight/vantage",
 		"internal/bounded", "internal/owned"}, nil,
 		"a machine of a drill is reached as a walk reaches its node, and nothing is judged on the way"},
-	{"chaos/render", []string{"diag", "diag/render", "page", "chaos", "chaos/step", "chaos/drill"}, []string{"*"},
+	{"chaos/render", []string{"diag", "diag/render", "internal/page", "chaos", "chaos/step", "chaos/drill"}, []string{"*"},
 		"a renderer turns a report into bytes, and knows nothing of how it came about"},
 	{"chaos", []string{"diag", "profile", "chaos/step", "chaos/node", "internal/bounded", "internal/host",
 		"internal/owned", "internal/strictyaml"}, []string{"go.yaml.in/yaml/v3"},

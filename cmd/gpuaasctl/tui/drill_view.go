@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	chaosrender "github.com/gpuaas/gpuaasctl/chaos/render"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/page"
+	"github.com/gpuaas/gpuaasctl/internal/page"
 )
 
 // rows are all lines of the view, from the finished drills to the current step.

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/gpuaas/gpuaasctl/diag/explain"
-	"github.com/gpuaas/gpuaasctl/page"
+	"github.com/gpuaas/gpuaasctl/internal/page"
 )
 
 // Explainer returns a function that returns the page for a word's meaning, nil for an unknown word. It loads the words

@@ -10,7 +10,7 @@ import (
 	"syscall"
 
 	"github.com/gpuaas/gpuaasctl/internal/clean"
-	"github.com/gpuaas/gpuaasctl/page"
+	"github.com/gpuaas/gpuaasctl/internal/page"
 )
 
 // With GITHUB_ACTIONS=true a run writes its summary to the job's page and annotates it, without a flag. stdout still

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/gpuaas/gpuaasctl/internal/page"
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
-	"github.com/gpuaas/gpuaasctl/page"
 )
 
 // groupAnnotation puts a flag under a heading of its command's help.

@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/gpuaas/gpuaasctl/page"
+	"github.com/gpuaas/gpuaasctl/internal/page"
 )
 
 // Messages of the tool besides documents: what went wrong, then what to do next.

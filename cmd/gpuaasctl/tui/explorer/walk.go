@@ -5,7 +5,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
-	"github.com/gpuaas/gpuaasctl/page"
+	"github.com/gpuaas/gpuaasctl/internal/page"
 )
 
 // Walk returns the report of a walk as a document: the walk as a whole, then every hop. The first selection is the hop

@@ -6,8 +6,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	drillrender "github.com/gpuaas/gpuaasctl/chaos/render"
+	"github.com/gpuaas/gpuaasctl/internal/page"
 	"github.com/gpuaas/gpuaasctl/ops"
-	"github.com/gpuaas/gpuaasctl/page"
 )
 
 // newDrillProgress writes the progress of drills to w, one line for each relevant event, with the seconds since the

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/internal/page"
 	"github.com/gpuaas/gpuaasctl/ops"
 	"github.com/gpuaas/gpuaasctl/ops/endpoints"
-	"github.com/gpuaas/gpuaasctl/page"
 )
 
 func endpointsPage(d *ops.Endpoints) []page.Block {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/page"
+	"github.com/gpuaas/gpuaasctl/internal/page"
 )
 
 // A document is a list of blocks. On a pipe (Width 0) every row is one line; on a terminal, a table is fitted.
