@@ -47,7 +47,7 @@ func labSections() ([]section, func()) {
 		}
 	}
 	return []section{
-			{"walk", "one walk against the bash helper of the same hops (bench/helper.sh)", on(walks)},
+			{"walk", "one walk against the bash helper of the same hops (tools/bench/helper.sh)", on(walks)},
 			{"trips", "round trips", on(trips)},
 			{"footprint", "footprint on a lab node", on(machines)},
 			{"drills", "drills", on(drills)},
