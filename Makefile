@@ -56,8 +56,8 @@ MUTANTS = -tags mutants -count=1 -run TestMutants ./chaos/node ./chaos/drill
 build drill-agent lint test-plain test-race test-mutants test-fuzz: export GOGC ?= 400
 
 # For `go test` of the fast suite: PACKAGES=./agent/... tests these alone, TESTFLAGS=-json prints events.
-# e2e/inprocess takes the longest, so it begins first.
-PACKAGES  ?= ./e2e/inprocess ./...
+# lab/e2e/inprocess takes the longest, so it begins first.
+PACKAGES  ?= ./lab/e2e/inprocess ./...
 TESTFLAGS ?=
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2

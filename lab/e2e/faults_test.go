@@ -134,7 +134,7 @@ func keep(t *testing.T, name string, l *lab.Lab, written []byte) {
 	noSecrets(t, l, written)
 	// Hide where this machine stores the lab's files.
 	written = bytes.ReplaceAll(written, []byte(secretsDir(t, l)), []byte("/lab"))
-	if err := os.WriteFile(filepath.Join("..", "golden", "reports", name+".json"), written, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join("..", "..", "golden", "reports", name+".json"), written, 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

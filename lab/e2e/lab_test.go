@@ -73,7 +73,7 @@ var lockLab = sync.OnceValue(func() error {
 func tool() string {
 	dir := os.Getenv("GPUAASCTL_BIN")
 	if dir == "" {
-		dir = filepath.Join("..", "bin")
+		dir = filepath.Join("..", "..", "bin")
 	}
 	return filepath.Join(dir, "gpuaasctl")
 }

@@ -89,7 +89,7 @@ func keepMatrix(t *testing.T, l *lab.Lab, name string, written []byte) {
 		return
 	}
 	written = bytes.ReplaceAll(written, []byte(secretsDir(t, l)), []byte("/lab"))
-	if err := os.WriteFile(filepath.Join("..", "golden", "matrix", name+".json"), written, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join("..", "..", "golden", "matrix", name+".json"), written, 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

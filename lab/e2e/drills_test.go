@@ -210,7 +210,7 @@ func record(t *testing.T, d drill.Drill) {
 	t.Helper()
 	events, err := os.ReadFile(filepath.Join(d.Log, drill.EventsFile))
 	if err == nil {
-		err = os.WriteFile(filepath.Join("..", "golden", "drills", d.Scenario+".ndjson"), events, 0o644)
+		err = os.WriteFile(filepath.Join("..", "..", "golden", "drills", d.Scenario+".ndjson"), events, 0o644)
 	}
 	if err != nil {
 		t.Error(err)

@@ -127,7 +127,7 @@ func (u unit) mute(t testing.TB) {
 // would recompile everything.
 func compile(path, program, version string) error {
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+version,
-		"-o", path, "../../cmd/"+program)
+		"-o", path, "../../../cmd/"+program)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s: %w\n%s", program, err, out)
