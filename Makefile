@@ -218,7 +218,7 @@ ifneq ($(shell id -u),0)
 else ifneq ($(shell uname -s),Linux)
 	@echo "tests in a bare Debian skipped: need Linux"
 else
-	$(GO) run ./internal/baretest $(ARGS)
+	$(GO) run ./tools/baretest $(ARGS)
 endif
 
 # What finds barriers in a page. It is downloaded for the run, and no part of any program.
