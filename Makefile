@@ -165,7 +165,7 @@ RACE = -race -short -vet=off $(COMPUTES:%=-gcflags=%=-race=false)
 # Their tests start no goroutine and link nothing of ours that does, so there is no race to find; a test of internal/house
 # compares the list with the sources.
 UNRACED = agent/outbox agent/recorder agent/update chaos/step diag/record diag/render evidence gpu/kmsg \
-	gpu/policy/judge gpu/report gpu/state gpu/status gpu/xid history internal/catalogen internal/clean \
+	gpu/policy/judge gpu/report gpu/state gpu/status gpu/xid history tools/catalogen internal/clean \
 	internal/fuzzall internal/goldentest internal/house internal/html5 internal/notices internal/owned internal/porttest \
 	internal/sleep internal/statements internal/strictyaml internal/testneeds internal/xunit page trust
 RACED   = $(filter-out $(addprefix github.com/gpuaas/gpuaasctl/,$(UNRACED)),$(shell $(GO) list $(PACKAGES)))

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-//go:generate go run ../internal/catalogen ..
+//go:generate go run ../tools/catalogen ..
 
 // Signal is the name of a failure in the dashboard and the runbook's matrices.
 type Signal string
