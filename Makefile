@@ -273,7 +273,7 @@ catalogue: ## the Go tables of diag/catalogue/*.yaml
 	$(GO) generate ./diag
 
 picture: ## pages of docs/ that are made: two pictures, hops, drills, runbook; the made parts of README.md and of others
-	$(GO) run ./internal/docgen
+	$(GO) run ./tools/docgen
 
 bench: ## one table of ratios
 	@$(GO) run ./internal/testneeds bench
