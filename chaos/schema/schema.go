@@ -1,12 +1,12 @@
 // Package schema holds the published JSON Schemas of the files of a drill and of a game day, generated from the types
-// of package chaos, and of the report of drills, from those of chaos/drill; tests in internal/schemagen compare them.
+// of package chaos, and of the report of drills, from those of chaos/drill; tests in tools/schemagen compare them.
 package schema
 
 import _ "embed"
 
-//go:generate go run ../../internal/schemagen scenario chaos-scenario.schema.json
-//go:generate go run ../../internal/schemagen book chaos-book.schema.json
-//go:generate go run ../../internal/schemagen drill drill-report.schema.json
+//go:generate go run ../../tools/schemagen scenario chaos-scenario.schema.json
+//go:generate go run ../../tools/schemagen book chaos-book.schema.json
+//go:generate go run ../../tools/schemagen drill drill-report.schema.json
 
 //go:embed chaos-scenario.schema.json
 var scenario string

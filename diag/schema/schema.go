@@ -1,10 +1,10 @@
 // Package schema holds the published JSON Schema of the report. It is generated from the types of package diag; a
-// test in internal/schemagen compares the two.
+// test in tools/schemagen compares the two.
 package schema
 
 import _ "embed"
 
-//go:generate go run ../../internal/schemagen report preflight-report.schema.json
+//go:generate go run ../../tools/schemagen report preflight-report.schema.json
 
 //go:embed preflight-report.schema.json
 var preflightReport string

@@ -1,11 +1,11 @@
 // Package schema has the published JSON Schemas of the file of a GPU policy and of a judgement. They are generated from
-// the types of package policy; tests in internal/schemagen compare them.
+// the types of package policy; tests in tools/schemagen compare them.
 package schema
 
 import _ "embed"
 
-//go:generate go run ../../../internal/schemagen gpu-policy gpu-policy.schema.json
-//go:generate go run ../../../internal/schemagen gpu-judgement gpu-judgement.schema.json
+//go:generate go run ../../../tools/schemagen gpu-policy gpu-policy.schema.json
+//go:generate go run ../../../tools/schemagen gpu-judgement gpu-judgement.schema.json
 
 //go:embed gpu-policy.schema.json
 var policy string
