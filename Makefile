@@ -167,7 +167,7 @@ RACE = -race -short -vet=off $(COMPUTES:%=-gcflags=%=-race=false)
 UNRACED = agent/outbox agent/recorder agent/update chaos/step diag/record diag/render evidence gpu/kmsg \
 	gpu/policy/judge gpu/report gpu/state gpu/status gpu/xid history tools/catalogen internal/clean \
 	internal/fuzzall internal/goldentest internal/house internal/html5 internal/notices internal/owned internal/porttest \
-	internal/sleep internal/statements internal/strictyaml internal/testneeds internal/xunit page trust
+	internal/sleep tools/statements internal/strictyaml internal/testneeds internal/xunit page trust
 RACED   = $(filter-out $(addprefix github.com/gpuaas/gpuaasctl/,$(UNRACED)),$(shell $(GO) list $(PACKAGES)))
 
 test-race: ## a sample of the rows with the race detector

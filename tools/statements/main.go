@@ -1,7 +1,7 @@
 // Command statements counts the statements of the Go files that people write: wrapping a line is free, a statement is
 // not. Generated files and testdata do not count.
 //
-//	go run ./internal/statements [FOLDER [OLDER]]
+//	go run ./tools/statements [FOLDER [OLDER]]
 //
 // It prints the statements of each package under FOLDER ("."), those of its tests in a second column, and their sums.
 // With OLDER, a tree of an earlier commit (git archive), it prints what was added since.
