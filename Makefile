@@ -133,16 +133,16 @@ test-fast: ## all that needs no lab, in three parts; as root it installs the pac
 	$(call parts,test-plain test-mutants test-race)
 
 needs: ## install, as root on Debian or Ubuntu, the packages that the lab and the tests run
-	@$(GO) run ./internal/testneeds fast
-	@$(GO) run ./internal/testneeds lab
+	@$(GO) run ./tools/testneeds fast
+	@$(GO) run ./tools/testneeds lab
 
 test-plain: ## all that needs no lab, over every row of every table
-	@$(GO) run ./internal/testneeds fast
+	@$(GO) run ./tools/testneeds fast
 	code=0; $(GO) test $(TESTFLAGS) $(PATIENCE) $(PACKAGES) || code=1; \
 	$(GO) test $(TESTFLAGS) $(OLD_TERMINAL) || code=1; exit $$code
 
 test-mutants: ## that the tests of drills find mistakes
-	@$(GO) run ./internal/testneeds fast
+	@$(GO) run ./tools/testneeds fast
 	$(GO) test $(TESTFLAGS) $(PATIENCE) $(MUTANTS)
 
 # How long each fuzzer searches. FUZZTIME=1m for a longer search.
@@ -167,11 +167,11 @@ RACE = -race -short -vet=off $(COMPUTES:%=-gcflags=%=-race=false)
 UNRACED = agent/outbox agent/recorder agent/update chaos/step diag/record diag/render evidence gpu/kmsg \
 	gpu/policy/judge gpu/report gpu/state gpu/status gpu/xid history tools/catalogen internal/clean \
 	internal/fuzzall internal/goldentest internal/house internal/html5 internal/notices internal/owned internal/porttest \
-	internal/sleep tools/statements internal/strictyaml internal/testneeds internal/xunit page trust
+	internal/sleep tools/statements internal/strictyaml tools/testneeds internal/xunit page trust
 RACED   = $(filter-out $(addprefix github.com/gpuaas/gpuaasctl/,$(UNRACED)),$(shell $(GO) list $(PACKAGES)))
 
 test-race: ## a sample of the rows with the race detector
-	@$(GO) run ./internal/testneeds fast
+	@$(GO) run ./tools/testneeds fast
 ifneq ($(CC_FOUND),)
 	code=0; $(if $(RACED),CGO_ENABLED=1 $(GO) test $(RACE) $(TESTFLAGS) $(PATIENCE) $(RACED) || code=1;) \
 	CGO_ENABLED=1 $(GO) test $(RACE) $(TESTFLAGS) $(OLD_TERMINAL) || code=1; exit $$code
@@ -192,7 +192,7 @@ ifneq ($(shell id -u),0)
 else ifneq ($(shell uname -s),Linux)
 	@echo "lab suite skipped: needs Linux"
 else
-	@$(GO) run ./internal/testneeds lab
+	@$(GO) run ./tools/testneeds lab
 	@$(MAKE) --no-print-directory build drill-agent
 	@was=; if bin/gpuaasctl lab status >/dev/null 2>&1; then was=up; \
 		echo "note: the lab that is up is taken down for the tests, and a new one raised afterwards"; bin/gpuaasctl lab down; fi; \
@@ -225,19 +225,19 @@ endif
 AXE ?= axe-core@4.14.1
 
 test-html: ## pages of walks in Chromium, checked by axe-core, which npm installs into a temporary folder
-	@$(GO) run ./internal/testneeds html
+	@$(GO) run ./tools/testneeds html
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && npm install --silent --no-audit --no-fund --prefix "$$dir" $(AXE) && \
 		GPUAASCTL_AXE="$$dir/node_modules/axe-core/axe.min.js" $(GO) test -count=1 -v -run 'TestPages' ./golden
 
 # make is asked again, since a C compiler may have come.
 demo: ## a lab of real machines, and one walk over it
-	@$(GO) run ./internal/testneeds gpus
+	@$(GO) run ./tools/testneeds gpus
 	@$(MAKE) --no-print-directory build
 	bin/gpuaasctl lab up
 	bin/gpuaasctl preflight --profile lab --node-id compute-node-01 --allocation-id alloc-01
 
 drills: ## every drill once, on a lab, and one table of what came of them
-	@$(GO) run ./internal/testneeds gpus
+	@$(GO) run ./tools/testneeds gpus
 	@$(MAKE) --no-print-directory build drill-agent
 	bin/gpuaasctl lab up
 	bin/gpuaasctl chaos run --book everything --profile lab --node-id compute-node-01 --allocation-id alloc-01
@@ -247,7 +247,7 @@ drills: ## every drill once, on a lab, and one table of what came of them
 CRASH_NODES ?= 4
 
 crash-matrix: ## every step of a drill, and everything that can die at it, on a lab of its own (CRASH_NODES=4)
-	@$(GO) run ./internal/testneeds lab
+	@$(GO) run ./tools/testneeds lab
 	@$(MAKE) --no-print-directory build
 	@$(GO) test -c -o bin/crash-matrix.test ./e2e
 	@was=; if bin/gpuaasctl lab status >/dev/null 2>&1; then was=up; \
@@ -276,11 +276,11 @@ picture: ## pages of docs/ that are made: two pictures, hops, drills, runbook; t
 	$(GO) run ./tools/docgen
 
 bench: ## one table of ratios
-	@$(GO) run ./internal/testneeds bench
+	@$(GO) run ./tools/testneeds bench
 	$(GO) run ./bench
 
 bench-quick: ## the same in under two minutes
-	@$(GO) run ./internal/testneeds bench
+	@$(GO) run ./tools/testneeds bench
 	$(GO) run ./bench -quick
 
 clean: ## remove what was built

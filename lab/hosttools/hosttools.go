@@ -1,7 +1,7 @@
 // Package hosttools lists the programs of this host that the lab, the tests and the lab suite run, with the Debian
 // package of each, and installs missing ones. It does not cover packages inside the lab's machines (see the lab's
 // image) or programs that every Debian has (packages marked Essential). Its callers are `gpuaasctl lab up` and
-// internal/testneeds, which `make test` runs first.
+// tools/testneeds, which `make test` runs first.
 package hosttools
 
 import (

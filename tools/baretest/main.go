@@ -78,9 +78,9 @@ func (t *tree) fast(ctx context.Context, packages []string) (wrong []string) {
 		argv = append(argv, "PACKAGES="+strings.Join(packages, " "))
 	}
 	return slices.Concat(
-		t.install(ctx, "go", "run", "./internal/testneeds", "fast"),
+		t.install(ctx, "go", "run", "./tools/testneeds", "fast"),
 		t.offline(ctx, leastOf(packages), argv...),
-		t.install(ctx, "go", "run", "./internal/testneeds", "lab"), // fails if a program of the table is not installed by it
+		t.install(ctx, "go", "run", "./tools/testneeds", "lab"), // fails if a program of the table is not installed by it
 		t.install(ctx, "env", "DEBIAN_FRONTEND=noninteractive",
 			"apt-get", "install", "-q", "-y", "--no-install-recommends", "openssh-server"),
 		t.offline(ctx, 20, "env", "GPUAASCTL_LAB_TESTS=1", "go", "test", "-count=1", "-json", "./chaos/node"),
@@ -109,7 +109,7 @@ func (t *tree) offline(ctx context.Context, least int, argv ...string) (wrong []
 
 // labScript runs README.md's first command, then on its lab the parts of the lab suite that use this host's programs:
 // the packet filter and the second opinion. The lab must go down in the same namespaces.
-const labScript = `make demo && go run ./internal/testneeds lab &&
+const labScript = `make demo && go run ./tools/testneeds lab &&
 GPUAASCTL_LAB_TESTS=1 GPUAASCTL_BIN=$PWD/bin \
 go test -count=1 -json ./e2e -run 'TestCrashMatrix/t1/armed/lose-path$|TestHealthyAgainAndAgain'
 code=$?; bin/gpuaasctl lab down || exit 1; exit $code`
