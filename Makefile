@@ -149,7 +149,7 @@ test-mutants: ## that the tests of drills find mistakes
 FUZZTIME ?= 3s
 
 test-fuzz: ## every fuzzer for some seconds (FUZZTIME=3s)
-	$(GO) run ./internal/fuzzall -time $(FUZZTIME)
+	$(GO) run ./tools/fuzzall -time $(FUZZTIME)
 
 # The race detector needs cgo, so a C compiler. It makes a test five times as slow and finds races in code, not in rows of
 # a table: -short leaves rows out, and no test. go vet has seen the sources in the other runs. Where code shares no memory
@@ -166,7 +166,7 @@ RACE = -race -short -vet=off $(COMPUTES:%=-gcflags=%=-race=false)
 # compares the list with the sources.
 UNRACED = agent/outbox agent/recorder agent/update chaos/step diag/record diag/render evidence gpu/kmsg \
 	gpu/policy/judge gpu/report gpu/state gpu/status gpu/xid history tools/catalogen internal/clean \
-	internal/fuzzall internal/goldentest internal/house internal/html5 internal/notices internal/owned internal/porttest \
+	tools/fuzzall internal/goldentest internal/house internal/html5 internal/notices internal/owned internal/porttest \
 	internal/sleep tools/statements internal/strictyaml tools/testneeds internal/xunit page trust
 RACED   = $(filter-out $(addprefix github.com/gpuaas/gpuaasctl/,$(UNRACED)),$(shell $(GO) list $(PACKAGES)))
 

@@ -103,7 +103,7 @@ var indirect = map[string]string{
 	"lab/e2e/trial_test.go classify":                                   "(our own)",
 	"chaos/node/systemctl.go show":                                     "systemctl",
 	"golden/html_test.go TestPagesInABrowser":                          "chromium",
-	"internal/fuzzall/main.go fuzz":                                    "(our own)",
+	"tools/fuzzall/main.go fuzz":                                       "(our own)",
 	"internal/host/command.go Run":                                     "(what its callers name)",
 	"tools/baretest/inside.go inside":                                  "make go",
 	"tools/baretest/main.go output":                                    "go cp env",

@@ -1,6 +1,6 @@
 // Command fuzzall runs every fuzzer of the module for some seconds: `make test-fuzz` calls it.
 //
-//	go run ./internal/fuzzall [-time 3s] [-run EXPRESSION] [PACKAGE...]
+//	go run ./tools/fuzzall [-time 3s] [-run EXPRESSION] [PACKAGE...]
 //
 // It finds fuzzers in the sources, and compiles each package once. An input that fails is written to the package's
 // testdata/fuzz, where go test tries it again.
