@@ -101,7 +101,7 @@ tool:
 DIST_PUSHED = $(foreach arch,amd64 arm64,dist/linux-$(arch)/gpuaas-agent dist/linux-$(arch)/gpuaas-fault)
 dist: ## dist/OS-ARCH/: the tool and its policy program for Linux and macOS, the rest for Linux; with the licenses
 	@mkdir -p dist
-	$(GO) run ./internal/notices dist/THIRD_PARTY_NOTICES $(BINARIES) ./cmd/gpuaasctl $(AGENT) $(FAULT) $(PROBE)
+	$(GO) run ./tools/notices dist/THIRD_PARTY_NOTICES $(BINARIES) ./cmd/gpuaasctl $(AGENT) $(FAULT) $(PROBE)
 	@set -e; for arch in amd64 arm64; do \
 		mkdir -p dist/linux-$$arch; \
 		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build $(GOFLAGS_AGENT) -o dist/linux-$$arch/ $(AGENT); \
@@ -166,7 +166,7 @@ RACE = -race -short -vet=off $(COMPUTES:%=-gcflags=%=-race=false)
 # compares the list with the sources.
 UNRACED = agent/outbox agent/recorder agent/update chaos/step diag/record diag/render evidence gpu/kmsg \
 	gpu/policy/judge gpu/report gpu/state gpu/status gpu/xid history tools/catalogen internal/clean \
-	tools/fuzzall internal/goldentest internal/house internal/html5 internal/notices internal/owned internal/porttest \
+	tools/fuzzall internal/goldentest internal/house internal/html5 tools/notices internal/owned internal/porttest \
 	internal/sleep tools/statements internal/strictyaml tools/testneeds internal/xunit page trust
 RACED   = $(filter-out $(addprefix github.com/gpuaas/gpuaasctl/,$(UNRACED)),$(shell $(GO) list $(PACKAGES)))
 
