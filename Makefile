@@ -162,11 +162,11 @@ COMPUTES = modernc.org/... regexp/... crypto/internal/... math/big compress/... 
 test-race: export GORACE ?= atexit_sleep_ms=20
 RACE = -race -short -vet=off $(COMPUTES:%=-gcflags=%=-race=false)
 
-# Their tests start no goroutine and link nothing of ours that does, so there is no race to find; a test of internal/house
+# Their tests start no goroutine and link nothing of ours that does, so there is no race to find; a test of tools/house
 # compares the list with the sources.
 UNRACED = agent/outbox agent/recorder agent/update chaos/step diag/record diag/render evidence gpu/kmsg \
 	gpu/policy/judge gpu/report gpu/state gpu/status gpu/xid history tools/catalogen internal/clean \
-	tools/fuzzall internal/goldentest internal/house internal/html5 tools/notices internal/owned internal/porttest \
+	tools/fuzzall internal/goldentest tools/house internal/html5 tools/notices internal/owned internal/porttest \
 	internal/sleep tools/statements internal/strictyaml tools/testneeds internal/xunit page trust
 RACED   = $(filter-out $(addprefix github.com/gpuaas/gpuaasctl/,$(UNRACED)),$(shell $(GO) list $(PACKAGES)))
 

@@ -4,7 +4,7 @@
 // limit's name.
 //
 // It knows no document types: limits.go has the limits for each. Every reader of foreign bytes uses it, and a test in
-// internal/house finds readers that do not.
+// tools/house finds readers that do not.
 package bounded
 
 import (
