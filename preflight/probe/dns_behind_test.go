@@ -9,7 +9,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/internal/dnstest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/dnstest"
 )
 
 // TestServersBehindAResolver: if a resolver on the host itself fails or is silent, the servers that it asks are asked,

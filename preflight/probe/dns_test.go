@@ -15,7 +15,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/internal/dnstest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/dnstest"
 )
 
 const hostsFile = `127.0.0.1 localhost

@@ -9,7 +9,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/internal/dnstest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/dnstest"
 )
 
 // udpOnly serves DNS over UDP with every answer truncated, except to those who allow large ones if it gives them. Over

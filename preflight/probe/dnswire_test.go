@@ -13,7 +13,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/internal/dnstest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/dnstest"
 )
 
 // TestEveryRCodeIsTold: every response code has the name that another library uses.

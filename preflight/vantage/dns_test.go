@@ -11,8 +11,8 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/internal/dnstest"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/dnstest"
 )
 
 // records answers each query with the records of its type, and the aliases.
