@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/profile"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/goldentest"
 )
 
 var testNow = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) // a Friday

@@ -14,8 +14,8 @@ import (
 	drillrender "github.com/gpuaas/gpuaasctl/chaos/render"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
-	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/scenarios"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/goldentest"
 )
 
 // pages are the drills whose whole page is compared: one with a packet filter, one that restarts a unit and renews a

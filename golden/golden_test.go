@@ -12,8 +12,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
-	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/goldentest"
 )
 
 // TestRecordedReports judges every recording by today's rules: the verdict must be the table's. The recordings are

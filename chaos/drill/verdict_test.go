@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/internal/goldentest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/goldentest"
 )
 
 // ending is a run that ends in a verdict. Its whole course is in testdata.

@@ -21,9 +21,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
-	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/internal/page"
 	"github.com/gpuaas/gpuaasctl/internal/xunit"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/goldentest"
 )
 
 func rendered(t *testing.T, r *drill.Report, o render.Options) string {

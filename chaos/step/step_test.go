@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/internal/goldentest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/goldentest"
 )
 
 func ptr[T any](v T) *T { return &v }

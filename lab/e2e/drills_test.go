@@ -18,9 +18,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
-	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/lab"
 	"github.com/gpuaas/gpuaasctl/scenarios"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/goldentest"
 )
 
 // TestDrills runs every built-in drill in a random order. Each must pass and leave nothing behind, by its own

@@ -14,8 +14,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/golden"
-	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/lab"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/goldentest"
 )
 
 // fault is injected and reverted manually, by shell commands on the machine with its own tools. check succeeds

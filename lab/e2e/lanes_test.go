@@ -5,8 +5,8 @@ package e2e
 import (
 	"testing"
 
-	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/lab"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/goldentest"
 )
 
 // labNodes is the number of nodes in the suite's lab. A fault on one node does not affect the others, so such

@@ -21,8 +21,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/golden"
-	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/lab"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/goldentest"
 )
 
 // matrixPatience bounds the wait for a row's evidence: a stale heartbeat, a few attempts of the agent.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
-	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/lab"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/goldentest"
 )
 
 // TestReleaseIsFreeOnlyWhenEmpty runs the drill release-with-open-terminal, and checks many times a second with

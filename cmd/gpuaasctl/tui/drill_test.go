@@ -20,9 +20,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/recording"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
-	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/ops"
 	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/goldentest"
 )
 
 // recordings are read once: scenarios are parsed for them.

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/recording"
-	"github.com/gpuaas/gpuaasctl/internal/goldentest"
 	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/goldentest"
 )
 
 // TestDrillProgress compares the lines for every recorded drill with a golden file.
