@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/internal/heaptest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/heaptest"
 )
 
 // TestLimiterKeepsNothing: parsing an answer allocates no more than a few times its size, however many members it has

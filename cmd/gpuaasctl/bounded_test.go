@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/evidence"
-	"github.com/gpuaas/gpuaasctl/internal/heaptest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/heaptest"
 )
 
 // heapOf is the memory limit of a command that reads a foreign file: above the cost of the largest file within the

@@ -12,7 +12,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
-	"github.com/gpuaas/gpuaasctl/internal/heaptest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/heaptest"
 )
 
 // counted is an independent Measure: it counts the decoded document.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/internal/heaptest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/heaptest"
 )
 
 // hostile returns a client whose peer answers every request with answer(id).

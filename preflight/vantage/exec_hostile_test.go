@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/internal/heaptest"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/heaptest"
 )
 
 // TestExecNoteFlood: a node that sends notes without end is abandoned, and none of them is believed.
