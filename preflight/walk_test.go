@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/internal/leaktest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/leaktest"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/internal/host"
-	"github.com/gpuaas/gpuaasctl/internal/leaktest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/leaktest"
 )
 
 func TestMain(m *testing.M) {

@@ -3,7 +3,7 @@ package platform_test
 import (
 	"testing"
 
-	"github.com/gpuaas/gpuaasctl/internal/leaktest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/leaktest"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/host"
-	"github.com/gpuaas/gpuaasctl/internal/leaktest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/leaktest"
 )
 
 // Tests of the host side run Serve over pipes in memory, as the node vantage runs it over SSH.

@@ -16,7 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/gpuaas/gpuaasctl/internal/leaktest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/leaktest"
 )
 
 // worldsAtOnce bounds concurrent worlds: most of them wait for a timeout. With the race detector (-short), each

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/agent/wire"
-	"github.com/gpuaas/gpuaasctl/internal/leaktest"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/leaktest"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }

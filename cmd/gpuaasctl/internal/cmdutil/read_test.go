@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/internal/leaktest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/leaktest"
 )
 
 // TestANewerReportIsRead: fields that a later version added are ignored and named, with the version that wrote them;
