@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/internal/logtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/logtest"
 )
 
 // TestASecondAgentWaits: a second agent does nothing until the first has ended, and names the process that it

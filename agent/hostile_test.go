@@ -14,7 +14,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/internal/logtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/logtest"
 )
 
 // TestWhoSaysYesToEverythingIsNotThePlatform: success responses from a public edge, with JSON or without content,

@@ -27,7 +27,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/credstore"
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/internal/logtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/logtest"
 )
 
 // mint makes the platform accept a token that carries its purpose.

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/agent/wire"
-	"github.com/gpuaas/gpuaasctl/internal/logtest"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/logtest"
 )
 
 // post sends JSON with a bearer token and reads the response.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/agent/wire"
-	"github.com/gpuaas/gpuaasctl/internal/logtest"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/logtest"
 )
 
 // slowSweeps leaves sweeping to the test.

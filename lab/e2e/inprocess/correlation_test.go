@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/internal/logtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/logtest"
 )
 
 // TestCorrelation: a walk has one id, which appears at every component that it used, and everything recorded under
