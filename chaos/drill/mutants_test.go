@@ -5,7 +5,7 @@ package drill_test
 import (
 	"testing"
 
-	"github.com/gpuaas/gpuaasctl/internal/mutanttest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/mutanttest"
 )
 
 // TestMutants breaks the runner and its judgement in the most important ways, and requires the tests to detect

@@ -5,7 +5,7 @@ package node
 import (
 	"testing"
 
-	"github.com/gpuaas/gpuaasctl/internal/mutanttest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/mutanttest"
 )
 
 // TestMutants breaks the node side in the most important ways, and requires the tests to detect that. It compiles
