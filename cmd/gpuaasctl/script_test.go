@@ -20,8 +20,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
 	"github.com/gpuaas/gpuaasctl/gpu/policy/judge"
 	gpuschema "github.com/gpuaas/gpuaasctl/gpu/policy/schema"
-	"github.com/gpuaas/gpuaasctl/internal/porttest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/goldentest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/porttest"
 )
 
 func TestMain(m *testing.M) {

@@ -19,8 +19,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/internal/porttest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/leaktest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/porttest"
 )
 
 // outOfTime runs a measurement that must time out in a certain phase. A busy machine may not reach the phase in a

@@ -18,8 +18,8 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/internal/porttest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/dnstest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/porttest"
 )
 
 // misfortune is one way in which a network request fails, produced for real unless that needs privileges.

@@ -23,9 +23,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/internal/porttest"
 	"github.com/gpuaas/gpuaasctl/lab/hosttools"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/logtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/porttest"
 )
 
 // server is a kind of server that platforms have in front of them.

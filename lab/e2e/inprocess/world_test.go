@@ -22,13 +22,13 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/internal/porttest"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 	"github.com/gpuaas/gpuaasctl/profile"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/logtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/porttest"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"net"
 	"sync"
 
-	"github.com/gpuaas/gpuaasctl/internal/porttest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/porttest"
 )
 
 // Names of a platform's listeners, for Kill and Freeze.

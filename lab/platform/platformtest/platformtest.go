@@ -26,9 +26,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/internal/porttest"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/porttest"
 )
 
 // Longer than 300 lines: one platform with its start, its parts and its end.

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/gpuaas/gpuaasctl/internal/porttest"
 	"github.com/gpuaas/gpuaasctl/profile"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/porttest"
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
 )
