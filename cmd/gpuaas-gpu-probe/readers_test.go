@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/gpu/report"
-	"github.com/gpuaas/gpuaasctl/internal/screentest"
 	"github.com/gpuaas/gpuaasctl/lab/hosttools"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/screentest"
 )
 
 // pynvmlScript prints what pynvml reads: a list of each GPU's values, by name; an error is its code in a list.

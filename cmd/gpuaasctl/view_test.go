@@ -17,7 +17,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/internal/screentest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/screentest"
 )
 
 // atTerminal starts a program on a new terminal, and reads what it draws until done.

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/recorder"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/record"
-	"github.com/gpuaas/gpuaasctl/internal/screentest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/screentest"
 )
 
 // onTerminal starts the built program on a terminal.
