@@ -166,7 +166,7 @@ RACE = -race -short -vet=off $(COMPUTES:%=-gcflags=%=-race=false)
 # compares the list with the sources.
 UNRACED = agent/outbox agent/recorder agent/update chaos/step diag/record diag/render evidence gpu/kmsg \
 	gpu/policy/judge gpu/report gpu/state gpu/status gpu/xid history tools/catalogen internal/clean \
-	tools/fuzzall tools/testkit/goldentest tools/house internal/html5 tools/notices internal/owned tools/testkit/porttest \
+	tools/fuzzall tools/testkit/goldentest tools/house tools/testkit/html5 tools/notices internal/owned tools/testkit/porttest \
 	internal/sleep tools/statements internal/strictyaml tools/testneeds internal/xunit page trust
 RACED   = $(filter-out $(addprefix github.com/gpuaas/gpuaasctl/,$(UNRACED)),$(shell $(GO) list $(PACKAGES)))
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
-	"github.com/gpuaas/gpuaasctl/internal/html5"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/html5"
 )
 
 // mostPage is the maximum size in bytes of a walk's page, so that a chat or a ticket shows it at once.

@@ -16,10 +16,10 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/clean"
-	"github.com/gpuaas/gpuaasctl/internal/html5"
 	"github.com/gpuaas/gpuaasctl/internal/page"
 	"github.com/gpuaas/gpuaasctl/internal/xunit"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/goldentest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/html5"
 )
 
 func rendered(t *testing.T, r *diag.Report, o Options) string {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/clean"
-	"github.com/gpuaas/gpuaasctl/internal/html5"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/html5"
 )
 
 // everyBlock returns a page with each kind of block, and text in every place that takes one.

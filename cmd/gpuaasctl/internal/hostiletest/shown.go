@@ -18,7 +18,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/internal/clean"
-	"github.com/gpuaas/gpuaasctl/internal/html5"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/html5"
 )
 
 // Shown counts what a test has checked: a command that always refuses shows nothing.
