@@ -164,10 +164,10 @@ RACE = -race -short -vet=off $(COMPUTES:%=-gcflags=%=-race=false)
 
 # Their tests start no goroutine and link nothing of ours that does, so there is no race to find; a test of tools/house
 # compares the list with the sources.
-UNRACED = agent/outbox agent/recorder agent/update chaos/step diag/record diag/render evidence gpu/kmsg \
-	gpu/policy/judge gpu/report gpu/state gpu/status gpu/xid history tools/catalogen internal/clean \
+UNRACED = agent/outbox agent/recorder agent/update chaos/step diag/record diag/render diag/evidence gpu/kmsg \
+	gpu/policy/judge gpu/report gpu/state gpu/status gpu/xid ops/history tools/catalogen internal/clean \
 	tools/fuzzall tools/testkit/goldentest tools/house tools/testkit/html5 tools/notices internal/owned tools/testkit/porttest \
-	internal/sleep tools/statements internal/strictyaml tools/testneeds internal/xunit page trust
+	internal/sleep tools/statements internal/strictyaml tools/testneeds internal/xunit internal/page diag/trust
 RACED   = $(filter-out $(addprefix github.com/gpuaas/gpuaasctl/,$(UNRACED)),$(shell $(GO) list $(PACKAGES)))
 
 test-race: ## a sample of the rows with the race detector
@@ -200,7 +200,7 @@ else
 	echo "crash matrix: the sample of GPUAASCTL_CRASH_SEED=$$GPUAASCTL_CRASH_SEED"; \
 	GPUAASCTL_LAB_TESTS=1 GPUAASCTL_BIN=$(CURDIR)/bin $(GO) test -count=1 -p 1 -parallel $(LAB_NODES) -timeout 40m -run '$(LAB_RUN)' \
 		-skip '$(LAB_SKIP)' \
-		./lab ./e2e ./chaos/node; code=$$?; \
+		./lab ./lab/e2e ./chaos/node; code=$$?; \
 	if bin/gpuaasctl lab status >/dev/null 2>&1; then bin/gpuaasctl lab down; fi; \
 	if [ -n "$$was" ]; then bin/gpuaasctl lab up; fi; exit $$code
 endif
@@ -249,10 +249,10 @@ CRASH_NODES ?= 4
 crash-matrix: ## every step of a drill, and everything that can die at it, on a lab of its own (CRASH_NODES=4)
 	@$(GO) run ./tools/testneeds lab
 	@$(MAKE) --no-print-directory build
-	@$(GO) test -c -o bin/crash-matrix.test ./e2e
+	@$(GO) test -c -o bin/crash-matrix.test ./lab/e2e
 	@was=; if bin/gpuaasctl lab status >/dev/null 2>&1; then was=up; \
 		echo "note: the lab that is up is taken down for the matrix, and a new one raised afterwards"; bin/gpuaasctl lab down; fi; \
-	bin/gpuaasctl lab up --nodes $(CRASH_NODES) && (cd e2e && GPUAASCTL_LAB_TESTS=1 GPUAASCTL_CRASH=all GPUAASCTL_BIN=$(CURDIR)/bin \
+	bin/gpuaasctl lab up --nodes $(CRASH_NODES) && (cd lab/e2e && GPUAASCTL_LAB_TESTS=1 GPUAASCTL_CRASH=all GPUAASCTL_BIN=$(CURDIR)/bin \
 		$(CURDIR)/bin/crash-matrix.test -test.run TestCrashMatrix -test.parallel $(CRASH_NODES) -test.timeout 4h); code=$$?; \
 	bin/gpuaasctl lab down; if [ -n "$$was" ]; then bin/gpuaasctl lab up; fi; exit $$code
 
@@ -277,11 +277,11 @@ picture: ## pages of docs/ that are made: two pictures, hops, drills, runbook; t
 
 bench: ## one table of ratios
 	@$(GO) run ./tools/testneeds bench
-	$(GO) run ./bench
+	$(GO) run ./tools/bench
 
 bench-quick: ## the same in under two minutes
 	@$(GO) run ./tools/testneeds bench
-	$(GO) run ./bench -quick
+	$(GO) run ./tools/bench -quick
 
 clean: ## remove what was built
 	rm -rf bin dist
