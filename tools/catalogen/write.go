@@ -26,7 +26,7 @@ var tables = [...]table{
 	{"chaos/drill/claim" + suffix, "claims.tmpl", folder},
 	{"diag/signal" + suffix, "signals.tmpl", folder},
 	{"diag/step" + suffix, "steps.tmpl", folder},
-	{"diag/explain/word" + suffix, "explain.tmpl", folder},
+	{"ops/explain/word" + suffix, "explain.tmpl", folder},
 	{"gpu/xid/table" + suffix, "xids.tmpl", xidFolder},
 }
 

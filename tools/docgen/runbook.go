@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/diag/explain"
 	"github.com/gpuaas/gpuaasctl/internal/page"
+	"github.com/gpuaas/gpuaasctl/ops/explain"
 )
 
 // runbookPage is docs/runbook.md, to which reports refer: every signal and every reason has an anchor, from the

@@ -99,7 +99,7 @@ var rules = []rule{
 		[]string{"go.yaml.in/yaml/v3"},
 		"what a policy is and what came of it is known without CEL, which is 5 MB"},
 	{"gpu/status", []string{"gpu/policy"}, nil, "a status follows from a health, and knows no evidence and no platform"},
-	{"diag/explain", []string{"diag", "chaos/drill", "gpu/xid"}, nil,
+	{"ops/explain", []string{"diag", "chaos/drill", "gpu/xid"}, nil,
 		"a word is explained without a walk, a network or a file"},
 	{"ops", []string{"diag", "diag/record", "profile", "preflight", "preflight/probe", "preflight/vantage", "diag/trust",
 		"ops/endpoints", "diag/evidence", "gpu/policy", "ops/history", "agent/wire", "chaos", "chaos/step", "chaos/drill", "chaos/remote",

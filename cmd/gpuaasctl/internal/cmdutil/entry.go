@@ -5,8 +5,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/gpuaas/gpuaasctl/diag/explain"
 	"github.com/gpuaas/gpuaasctl/internal/page"
+	"github.com/gpuaas/gpuaasctl/ops/explain"
 )
 
 // Explainer returns a function that returns the page for a word's meaning, nil for an unknown word. It loads the words

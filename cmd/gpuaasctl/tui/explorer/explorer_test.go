@@ -18,10 +18,10 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/diag/explain"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/internal/clean"
 	"github.com/gpuaas/gpuaasctl/internal/page"
+	"github.com/gpuaas/gpuaasctl/ops/explain"
 )
 
 // patience is the timeout for expected output, on a machine that is busy with other tests.

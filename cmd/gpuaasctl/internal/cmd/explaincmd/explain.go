@@ -10,9 +10,9 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/diag/explain"
 	"github.com/gpuaas/gpuaasctl/internal/page"
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
+	"github.com/gpuaas/gpuaasctl/ops/explain"
 )
 
 // formatText is the format for people.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/diag/explain"
+	"github.com/gpuaas/gpuaasctl/ops/explain"
 )
 
 // ofFailure returns the meaning of a signal for the failure of --for.

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
-	"github.com/gpuaas/gpuaasctl/diag/explain"
 	"github.com/gpuaas/gpuaasctl/internal/page"
+	"github.com/gpuaas/gpuaasctl/ops/explain"
 )
 
 var (

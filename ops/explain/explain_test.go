@@ -12,10 +12,10 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/diag/explain"
 	"github.com/gpuaas/gpuaasctl/diag/schema"
 	"github.com/gpuaas/gpuaasctl/gpu/kmsg"
 	"github.com/gpuaas/gpuaasctl/gpu/xid"
+	"github.com/gpuaas/gpuaasctl/ops/explain"
 )
 
 // checkMeaning fails if a word has no meaning of the kind, or an empty one.
