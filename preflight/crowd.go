@@ -25,9 +25,9 @@ type crowd struct {
 	ended               chan struct{}
 }
 
-// probeLimited is probe for a step's request, which joined others. If the server refuses it and not others of this walk, it is sent again, up
-// to limitTries times, and no more requests are open there from then on than the server took: a limit on connections per
-// client is no fault of the platform. A refused request is not silent, so its repeats end.
+// probeLimited is probe for a step's request, which joined others. If the server refuses it and not others of this
+// walk, it is sent again, up to limitTries times, and from then on no more requests are open there than the server took:
+// a limit on connections per client is no fault of the platform. A refused request is not silent, so its repeats end.
 func (w *walker) probeLimited(walk, ctx context.Context, s Step, req diag.Request, others crowd, repeating *repeater,
 ) diag.Fact {
 	at := s.From + " " + endpointOf(req.Target)
@@ -49,6 +49,14 @@ func (w *walker) probeLimited(walk, ctx context.Context, s Step, req diag.Reques
 		}
 		others = w.join(ctx, at)
 	}
+}
+
+// probeBeside is probe for a repeat or a counter-probe, which keeps an endpoint's limit and sets none.
+func (w *walker) probeBeside(walk, ctx context.Context, from string, req diag.Request) diag.Fact {
+	at := from + " " + endpointOf(req.Target)
+	w.join(ctx, at)
+	defer w.leave(at, false)
+	return w.probe(walk, ctx, from, []diag.Request{req})[0]
 }
 
 // join adds an open request at an endpoint: once fewer are open there than its limit, or none of them ended for

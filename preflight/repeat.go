@@ -25,12 +25,11 @@ const (
 // repeater repeats a failing request in turn with those that differ from it in one input: failing, passing, failing,
 // passing. The repeats of a silent request begin while it is still open, and run beside it.
 type repeater struct {
-	w      *walker
-	h      *Hop
-	step   Step
-	req    diag.Request
-	budget *budgeted
-
+	w       *walker
+	h       *Hop
+	step    Step
+	req     diag.Request
+	budget  *budgeted
 	cancel  context.CancelFunc
 	stopped chan struct{} // closed when no repeat runs beside the request any more
 
@@ -87,12 +86,10 @@ func repeatable(s Step, req diag.Request) bool {
 	return req.Method == "" || req.Method == "GET"
 }
 
-// end stops the repeats that run beside the request. As if none had begun, finish starts anew.
+// end stops the repeats that run beside the request; finish then begins with the first.
 func (r *repeater) end() {
 	r.cancel()
 	<-r.stopped
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.begun = false
 }
 
@@ -270,10 +267,7 @@ func (r *repeater) ask(walk, ctx context.Context, counters []Counter) []diag.Fac
 	)
 	for i := range reqs {
 		wg.Go(func() { // one call for each: a quick answer is recorded at once
-			at := from[i] + " " + endpointOf(reqs[i].Target)
-			r.w.join(ctx, at)
-			f := r.w.probe(walk, ctx, from[i], reqs[i:i+1])[0]
-			r.w.leave(at, answeredRemotely(&f))
+			f := r.w.probeBeside(walk, ctx, from[i], reqs[i])
 			if f.Failure == diag.Cancelled {
 				return
 			}

@@ -111,7 +111,7 @@ func (t *tree) offline(ctx context.Context, least int, argv ...string) (wrong []
 // the packet filter and the second opinion. The lab must go down in the same namespaces.
 const labScript = `make demo && go run ./tools/testneeds lab &&
 GPUAASCTL_LAB_TESTS=1 GPUAASCTL_BIN=$PWD/bin \
-go test -count=1 -json ./e2e -run 'TestCrashMatrix/t1/armed/lose-path$|TestHealthyAgainAndAgain'
+go test -count=1 -json ./lab/e2e -run 'TestCrashMatrix/t1/armed/lose-path$|TestHealthyAgainAndAgain'
 code=$?; bin/gpuaasctl lab down || exit 1; exit $code`
 
 // lab starts a lab in the tree, and returns what failed.

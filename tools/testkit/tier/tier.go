@@ -1,0 +1,39 @@
+// Package tier says how much of the tests runs: go test -short, make test, make race or make test-deep. CONTRIBUTING has
+// the rule for where a thing is tested.
+package tier
+
+import (
+	"os"
+	"testing"
+)
+
+// Variable makes a run deep if it is "deep": every row of every table.
+const Variable = "GPUAASCTL_TESTS"
+
+// Deep reports whether every row of every table runs, as in make test-deep. Otherwise a long table runs as a sample, and a
+// few named worlds stand for all.
+func Deep() bool { return os.Getenv(Variable) == "deep" }
+
+// Short reports whether only tests run that need no host: no loopback, no programs, no waiting (go test -short without
+// the race detector, whose run is -short as well to leave rows out).
+func Short() bool { return testing.Short() && !raced }
+
+// Rows returns all rows of a table in a deep run, else at most that many, spread evenly over the table.
+func Rows[T any](rows []T, most int) []T {
+	if Deep() || len(rows) <= most {
+		return rows
+	}
+	some := make([]T, most)
+	for i := range some {
+		some[i] = rows[i*len(rows)/most]
+	}
+	return some
+}
+
+// NeedsHost skips a test of a short run that needs more than this process: loopback, a program, root, or real time.
+func NeedsHost(t testing.TB) {
+	t.Helper()
+	if Short() {
+		t.Skip("-short: needs more than this process")
+	}
+}
