@@ -26,8 +26,9 @@ type crowd struct {
 }
 
 // probeLimited is probe for a step's request, which joined others. If the server refuses it and not others of this
-// walk, it is sent again, up to limitTries times, and from then on no more requests are open there than the server took:
-// a limit on connections per client is no fault of the platform. A refused request is not silent, so its repeats end.
+// walk, it is sent again, up to limitTries times, and from then on no more requests are open there than the server
+// took: a limit on connections per client is no fault of the platform. A refused request is not silent, so its repeats
+// end.
 func (w *walker) probeLimited(walk, ctx context.Context, s Step, req diag.Request, others crowd, repeating *repeater,
 ) diag.Fact {
 	at := s.From + " " + endpointOf(req.Target)
