@@ -1,23 +1,6 @@
 package diag
 
-import (
-	"slices"
-	"time"
-)
-
-// Scenario is a row of the drift model's failure matrix, from catalogue/scenarios.yaml. Several rows may share a
-// reason: the evidence then selects the row, which has its own budgets, recovery and deciding component. The name is
-// only output: no code decides by it.
-type Scenario struct {
-	ID       string
-	Title    string
-	Reasons  []ReasonCode
-	Severity Severity
-	Detect   time.Duration
-	Repair   time.Duration // 0: by itself, at the next sweep, or on the next business day
-	Deciders Owners        // the implementation owners: the platform components that decide
-	Recovery Text          // the next action
-}
+import "slices"
 
 // rowRules select among the rows of one reason, by row id. A row without a rule is the default.
 var rowRules = [...]struct {
@@ -47,12 +30,10 @@ func rowRule(row string) func(v *view) bool {
 	return nil
 }
 
-// Scenarios returns the failure matrix. Callers must not modify the rows, which are shared.
-func Scenarios() []Scenario { return matrix[:] }
-
 // scenarioOf returns the row of the matrix that matches the reason, or nil.
 func scenarioOf(code ReasonCode, v *view) *Scenario {
 	for _, general := range []bool{false, true} {
+		matrix := Scenarios()
 		for i := range matrix {
 			m := &matrix[i]
 			if !slices.Contains(m.Reasons, code) {

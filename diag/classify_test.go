@@ -32,8 +32,8 @@ func TestEveryReasonIsOneRow(t *testing.T) {
 
 // TestMatrixIsClosed: 26 rows, no duplicate names, no budget weaker than its severity's.
 func TestMatrixIsClosed(t *testing.T) {
-	if len(matrix) != 26 {
-		t.Errorf("%d rows, the drift model has 26", len(matrix))
+	if n := len(Scenarios()); n != 26 {
+		t.Errorf("%d rows, the drift model has 26", n)
 	}
 	seen := map[string]bool{}
 	for _, m := range Scenarios() {
@@ -268,8 +268,8 @@ func TestClassifyIsTotalAndDeterministic(t *testing.T) {
 			len(c.Checklist) != 5 {
 			t.Fatalf("incomplete: %+v", c)
 		}
-		if grave(c.State) < 0 || (grave(c.UserState) < 0 &&
-			(c.UserState != UserUnknown || c.Healthy || grave(c.State) >= grave(UserOperator))) {
+		if Gravity(c.State) < 0 || (Gravity(c.UserState) < 0 &&
+			(c.UserState != UserUnknown || c.Healthy || Gravity(c.State) >= Gravity(UserOperator))) {
 			t.Fatalf("states %q, %q", c.State, c.UserState)
 		}
 		if (c.Reason == ReasonNone) != (c.Severity == "") || (c.Reason != ReasonNone && len(c.Because) == 0) {
@@ -455,7 +455,7 @@ func TestManagementIsAtMostTemporaryWhileUsersAreServed(t *testing.T) {
 		case r.Code == ReasonNone || r.Layer != LayerManagement || r.Code == ReasonAppRuntimeFailed:
 		case r.State == UserSecurity && c.UserState != UserSecurity:
 			t.Errorf("%s is softened to %s", r.Code, c.UserState)
-		case r.State != UserSecurity && r.Code != ReasonReleaseCleanupStuck && grave(c.UserState) > grave(UserTemporary):
+		case r.State != UserSecurity && r.Code != ReasonReleaseCleanupStuck && Gravity(c.UserState) > Gravity(UserTemporary):
 			t.Errorf("%s: users are shown %s while they are served", r.Code, c.UserState)
 		case c.State != r.State:
 			t.Errorf("%s: state family %s, want %s", r.Code, c.State, r.State)

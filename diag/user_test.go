@@ -49,15 +49,15 @@ func checkShown(t *testing.T, row Reason, workload, route Mark, token TokenState
 		return
 	}
 	green := workload == MarkPass && route == MarkPass
-	softer := grave(c.UserState) < grave(c.State)
+	softer := Gravity(c.UserState) < Gravity(c.State)
 	switch {
 	case softer && (!green || row.Layer != LayerManagement || c.UserState != UserTemporary || c.State == UserSecurity):
 		t.Errorf("%s, workload %q, route %q: users are shown %s, the reason is %s", row.Code, workload, route, c.UserState,
 			c.State)
-	case !softer && green && row.Layer == LayerManagement && grave(c.State) > grave(UserTemporary) &&
+	case !softer && green && row.Layer == LayerManagement && Gravity(c.State) > Gravity(UserTemporary) &&
 		c.State != UserSecurity && row.Code != ReasonReleaseCleanupStuck:
 		t.Errorf("%s: users are served, and shown %s", row.Code, c.UserState)
-	case softer != (c.UserText == servedText) && c.UserText != "":
+	case softer != (c.UserText == "The workload can be reached; changes to it may be delayed") && c.UserText != "":
 		t.Errorf("%s, workload %q, route %q: users are shown %s %q", row.Code, workload, route, c.UserState, c.UserText)
 	case softer && c.UserText != "" &&
 		slices.Contains([]string{row.UserText.Whole(), row.Unrecovered.Whole()}, c.UserText):
