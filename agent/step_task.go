@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/classify"
 )
 
 // Result codes of tasks that were not executed.
@@ -235,7 +236,7 @@ func (t *turn) delivered(l *Loop, o Outcome) {
 		return
 	}
 	l.Reported = true
-	t.do(Record{Decision{Reason: diag.RecProcessAlive, About: string(TimerPost), What: diag.DecisionDelivered,
+	t.do(Record{Decision{Reason: diag.RecProcessAlive, About: string(TimerPost), What: classify.DecisionDelivered,
 		Status: o.Status, Correlation: o.Correlation}})
 }
 

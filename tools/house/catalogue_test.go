@@ -17,7 +17,7 @@ import (
 // mayNameReasons are the files that contain a reason's code as text, each with its meaning there.
 var mayNameReasons = map[string]string{
 	"golden/matrix.go":        "what must be said of the rows of the failure matrix, whose ids these are",
-	"diag/classify_matrix.go": "ids of rows of the failure matrix, which a test of the package looks up",
+	"diag/classify/matrix.go": "ids of rows of the failure matrix, which a test of the package looks up",
 }
 
 // TestReasonsAreConstants: no reason's code is a string literal outside the generated tables and tests, so that a

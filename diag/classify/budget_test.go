@@ -1,6 +1,7 @@
-package diag
+package classify
 
 import (
+	"github.com/gpuaas/gpuaasctl/diag"
 	"slices"
 	"testing"
 	"time"
@@ -8,20 +9,20 @@ import (
 
 // limits are the drift model's budgets: how long a failure of a severity may stay undetected, and how long its repair
 // may take. A repair without a limit is nobody's: it repairs itself, or on the next business day.
-var limits = map[Severity]Budget{
-	P0: {time.Minute, 15 * time.Minute}, P1: {5 * time.Minute, time.Hour}, P2: {Detect: 30 * time.Minute},
+var limits = map[diag.Severity]Budget{
+	diag.P0: {time.Minute, 15 * time.Minute}, diag.P1: {5 * time.Minute, time.Hour}, diag.P2: {Detect: 30 * time.Minute},
 }
 
 // TestBudgetsOfReasons: a row's budget may be tighter than its severity's, never weaker.
 func TestBudgetsOfReasons(t *testing.T) {
-	for _, r := range Reasons() {
+	for _, r := range diag.Reasons() {
 		checkBudgets(t, r)
 	}
 }
 
-func checkBudgets(t *testing.T, r Reason) {
+func checkBudgets(t *testing.T, r diag.Reason) {
 	t.Helper()
-	if r.Code == ReasonNone {
+	if r.Code == diag.ReasonNone {
 		if r.Severity != "" || r.Detect != 0 || r.Repair != 0 {
 			t.Errorf("%s has a severity or a budget", r.Code)
 		}
@@ -41,7 +42,7 @@ func checkBudgets(t *testing.T, r Reason) {
 // TestUserActionsOfAClassification: they are those of its reason.
 func TestUserActionsOfAClassification(t *testing.T) {
 	c := Classify(Evidence{Node: &NodeEvidence{Identity: "cloned"}})
-	if !slices.Equal(c.UserActions, []UserAction{Page}) {
+	if !slices.Equal(c.UserActions, []diag.UserAction{diag.Page}) {
 		t.Errorf("of a cloned identity the classification says %v", c.UserActions)
 	}
 }

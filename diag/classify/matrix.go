@@ -1,5 +1,6 @@
-package diag
+package classify
 
+import "github.com/gpuaas/gpuaasctl/diag"
 import "slices"
 
 // rowRules select among the rows of one reason, by row id. A row without a rule is the default.
@@ -9,11 +10,11 @@ var rowRules = [...]struct {
 }{
 	{"control_plane_ca_restart_drift", func(v *view) bool { return v.record.fresh }},
 	{"trust_drift_blocks_recovery_enrollment", func(v *view) bool {
-		return len(v.record.blocked) > 0 && len(v.named(ReasonServerTLSUntrusted)) > 0
+		return len(v.record.blocked) > 0 && len(v.named(diag.ReasonServerTLSUntrusted)) > 0
 	}},
 	{"pre_auth_blind_spot", onlyRecord},
 	{"recovery_token_missing", func(v *view) bool {
-		return v.token == TokenGone || len(v.named(ReasonRecoveryTokenMissing)) > 0
+		return v.token == TokenGone || len(v.named(diag.ReasonRecoveryTokenMissing)) > 0
 	}},
 	{"app_recovered_after_false_unhealthy", func(v *view) bool {
 		return v.App != nil && v.App.down() && workloadRuns(v)
@@ -31,9 +32,9 @@ func rowRule(row string) func(v *view) bool {
 }
 
 // scenarioOf returns the row of the matrix that matches the reason, or nil.
-func scenarioOf(code ReasonCode, v *view) *Scenario {
+func scenarioOf(code diag.ReasonCode, v *view) *diag.Scenario {
 	for _, general := range []bool{false, true} {
-		matrix := Scenarios()
+		matrix := diag.Scenarios()
 		for i := range matrix {
 			m := &matrix[i]
 			if !slices.Contains(m.Reasons, code) {
@@ -52,8 +53,8 @@ func onlyRecord(v *view) bool {
 	if !v.contactLost() {
 		return false
 	}
-	for _, code := range []ReasonCode{ReasonServerTLSUntrusted, ReasonEndpointProfileDrift,
-		ReasonRecoveryEnrollmentBlocked} {
+	for _, code := range []diag.ReasonCode{diag.ReasonServerTLSUntrusted, diag.ReasonEndpointProfileDrift,
+		diag.ReasonRecoveryEnrollmentBlocked} {
 		if lines := v.record.lines(code); len(lines) > 0 && len(lines) == len(v.named(code)) {
 			return true
 		}
