@@ -237,7 +237,7 @@ func TestCutInFront(t *testing.T) {
 		}
 		cases = append(cases, k)
 	}
-	for _, k := range brief(cases, 6) {
+	for _, k := range cases {
 		t.Run(k.name, k.run)
 	}
 }
@@ -290,7 +290,7 @@ func TestCutBehind(t *testing.T) {
 			signal: diag.SigStreamCut, owner: wayOwner, says: says, step: "firewall"}
 	}
 	const soon = 1200 * time.Millisecond
-	for _, k := range brief([]cutCase{
+	for _, k := range []cutCase{
 		back("end under a late shell", &relay{age: soon}, late, "without a close frame", "kept running"),
 		back("end under a lazy shell", &relay{age: soon}, lazy, "without a close frame", "kept running"),
 		back("reset under a late shell", &relay{age: soon, how: rst}, late, "reset"),
@@ -326,7 +326,7 @@ func TestCutBehind(t *testing.T) {
 				diag.HopTerminalOpenTask, diag.HopNodeTerminalReachability, diag.HopAppUserRoute,
 			},
 		},
-	}, 5) {
+	} {
 		t.Run(k.name, k.run)
 	}
 }
@@ -342,7 +342,7 @@ func TestShellFails(t *testing.T) {
 		k.options = options{front: &relay{delay: 300 * time.Millisecond}, back: &relay{delay: 300 * time.Millisecond}}
 		return k
 	}
-	for _, k := range brief([]cutCase{
+	for _, k := range []cutCase{
 		shell("cannot fork", "ulimit -u 1; PS1='few> '", "computes nothing", "fork", "Resource temporarily unavailable"),
 		shell("killed", `printf 'hello\n$ '; read -r typed; kill -9 $$`, "ended by itself with code 137", "hello"),
 		shell("ends with a code", `printf '\033[31mno licence\033[0m for Bearer canary-secret-1\n'; sleep 0.3; exit 42`,
@@ -350,7 +350,7 @@ func TestShellFails(t *testing.T) {
 		shell("ends at once", "echo not today; exit 7", "code 7", "not today"),
 		far(shell("swallows its input, far away", "printf '> '; exec sleep 60", "computes nothing")),
 		shell("swallows its input", "printf '> '; exec sleep 60", "computes nothing"),
-	}, 2) {
+	} {
 		t.Run(k.name, k.run)
 	}
 }
