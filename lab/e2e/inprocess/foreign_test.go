@@ -79,14 +79,12 @@ func slowLogins(p *profile.Profile) {
 // agent would keep running; commands of a login end a moment after their walk.
 func awaitGone(t *testing.T, folder string, before []string) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		left := slices.DeleteFunc(processes(t, folder), func(p string) bool { return slices.Contains(before, p) })
-		if len(left) == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("processes before:\n%s\nand after it as well:\n%s", strings.Join(before, "\n"), strings.Join(left, "\n"))
-		}
+	var left []string
+	if !await(t.Context(), 30*time.Second, func() bool {
+		left = slices.DeleteFunc(processes(t, folder), func(p string) bool { return slices.Contains(before, p) })
+		return len(left) == 0
+	}) {
+		t.Fatalf("processes before:\n%s\nand after it as well:\n%s", strings.Join(before, "\n"), strings.Join(left, "\n"))
 	}
 }
 

@@ -245,17 +245,17 @@ func patient() map[diag.HopID]time.Duration {
 // certificate.
 func (w *world) awaitHeartbeat() {
 	w.t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	if !await(w.t.Context(), time.Minute, func() bool {
 		var n struct {
 			Agent struct {
 				LastSeenAt diag.Time `json:"last_seen_at"`
 			} `json:"agent"`
 		}
-		if w.platform.Do(http.MethodGet, "/v1/admin/nodes/"+nodeID, nil, &n); !n.Agent.LastSeenAt.IsZero() {
-			return
-		}
+		w.platform.Do(http.MethodGet, "/v1/admin/nodes/"+nodeID, nil, &n)
+		return !n.Agent.LastSeenAt.IsZero()
+	}) {
+		w.t.Fatalf("the platform never heard the agent:\n%s", w.agentLog)
 	}
-	w.t.Fatalf("the platform never heard the agent:\n%s", w.agentLog)
 }
 
 // loseRedis stops the session store: its port refuses.
