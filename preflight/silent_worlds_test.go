@@ -130,23 +130,29 @@ func TestLoginFaults(t *testing.T) {
 // TestFrozenAfterLogin: a node that freezes in the middle of a walk costs its steps' time limits, and the only claim
 // about it is that the connection to it broke.
 func TestFrozenAfterLogin(t *testing.T) {
-	r, took := walkHushed(t, testEnv(), nil, 0, func(vantage string, req diag.Request) func(*diag.Fact) {
-		switch {
-		case vantage != Node:
-			return nil
-		case req.Op == diag.OpSSH:
-			return failWith(diag.Timeout, "exec")
-		}
-		return failWith(diag.Timeout, "ssh")
-	})
-	if r.Verdict.Outcome == diag.OutcomePass || hopOf(r, diag.HopNodeReadiness).Status == diag.StatusPass {
-		t.Errorf("a frozen node passes\n%s", describe(r))
+	for name, login := range map[string]func(*diag.Fact){
+		"before its helper answers": failWith(diag.Timeout, "exec"), "later": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, took := walkHushed(t, testEnv(), nil, 0, func(vantage string, req diag.Request) func(*diag.Fact) {
+				switch {
+				case vantage != Node:
+					return nil
+				case req.Op == diag.OpSSH:
+					return login
+				}
+				return failWith(diag.Timeout, "ssh")
+			})
+			if r.Verdict.Outcome == diag.OutcomePass || hopOf(r, diag.HopNodeReadiness).Status == diag.StatusPass {
+				t.Errorf("a frozen node passes\n%s", describe(r))
+			}
+			if b := r.Verdict.Blame; b == nil || b.Hop != diag.HopNodeOpsAccess {
+				t.Errorf("blame %+v\n%s", b, describe(r))
+			}
+			stayGreen(t, r, remoteHops)
+			t.Logf("the walk took %s", took)
+		})
 	}
-	if b := r.Verdict.Blame; b == nil || b.Hop != diag.HopNodeOpsAccess {
-		t.Errorf("blame %+v\n%s", b, describe(r))
-	}
-	stayGreen(t, r, remoteHops)
-	t.Logf("the walk took %s", took)
 }
 
 // TestStalledAPIIsNoFaultOfTheTerminal: single requests to the API hang for ten seconds, and so does the terminal
