@@ -5,6 +5,7 @@ package sshtest
 
 import (
 	"errors"
+	"io"
 	"net"
 	"strconv"
 	"sync"
@@ -47,6 +48,8 @@ type Config struct {
 	Words    string   // see Words and ForcedCommand
 	Forward  bool     // allows direct-tcpip, so that it can be a jump host
 	Tries    int      // failed keys that end a login, default 6
+	// Run runs a command in this process until its input ends; false leaves it to the shell.
+	Run func(command string, in io.Reader, out io.Writer) bool
 }
 
 // Server is a running server on a loopback port.

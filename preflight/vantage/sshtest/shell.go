@@ -64,7 +64,11 @@ func (s *Server) session(c *freezer, nc ssh.NewChannel, fault Fault) {
 			out = freezing{ch, c}
 		}
 		wg.Go(func() {
-			s.run(ch, out, m.Command, gone)
+			if s.cfg.Run == nil || !s.cfg.Run(m.Command, ch, out) {
+				s.run(ch, out, m.Command, gone)
+			} else {
+				exited(ch, 0)
+			}
 			_ = ch.Close()
 		})
 	}
@@ -126,6 +130,11 @@ func (s *Server) run(ch ssh.Channel, out io.Writer, command string, gone <-chan 
 	if errors.As(err, &exit) {
 		status = uint32(exit.ExitCode())
 	}
+	exited(ch, status)
+}
+
+// exited reports a command's exit status.
+func exited(ch ssh.Channel, status uint32) {
 	_, _ = ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{status}))
 }
 
