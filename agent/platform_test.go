@@ -29,6 +29,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 const testNode = "node-1"
@@ -263,17 +264,12 @@ func (p *fakePlatform) task(id, kind string, payload any) wire.Task {
 // taken waits until the agent has taken a task, which is when it polls for the next one.
 func (p *fakePlatform) taken(id string) {
 	p.t.Helper()
-	for range 6000 {
+	wait.For(p.t, "task "+id+" is taken", func() bool {
 		p.mu.Lock()
+		defer p.mu.Unlock()
 		at, given := p.given[id]
-		next := given && p.waits > at
-		p.mu.Unlock()
-		if next {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	p.t.Fatalf("task %s was not taken", id)
+		return given && p.waits > at
+	})
 }
 
 // resultOf waits for the result of a task.

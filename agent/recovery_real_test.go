@@ -28,6 +28,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/logtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // mint makes the platform accept a token that carries its purpose.
@@ -411,11 +412,7 @@ func TestRecoveryPathIsAsked(t *testing.T) {
 		return dial(ctx, network, address)
 	}
 	start(t, cfg)
-	for deadline := time.Now().Add(30 * time.Second); p.enrollments() == 0; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it did not enroll")
-		}
-	}
+	wait.For(t, "it enrolls", func() bool { return p.enrollments() > 0 })
 }
 
 // TestEnrollmentOutlivesAStop: a stop grants a running enrollment its grace period. An agent that is about to be

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaasctl/internal/host"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 func TestProtected(t *testing.T) {
@@ -168,11 +169,7 @@ func TestEndFindsWhatEscaped(t *testing.T) {
 		}
 		return found
 	}
-	for end := time.Now().Add(30 * time.Second); len(of(uid)) < 6; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the tenant runs only %v", of(uid))
-		}
-	}
+	wait.For(t, "the tenant runs six processes", func() bool { return len(of(uid)) >= 6 })
 	time.Sleep(100 * time.Millisecond)
 	n, err := host.End(t.Context(), "tester", uid)
 	if err != nil || n < 6 {

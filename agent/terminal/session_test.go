@@ -16,6 +16,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/internal/testuser"
 	"github.com/gpuaas/gpuaasctl/agent/wire"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // gateway is the far end of a node stream.
@@ -278,14 +279,10 @@ func openSlowly(t *testing.T, ctx context.Context, getent string, looked func())
 		failed <- err
 	}()
 	c := <-g.conn
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(asked); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the login is not looked up")
-		}
-	}
+	wait.For(t, "the login is looked up", func() bool {
+		_, err := os.Stat(asked)
+		return err == nil
+	})
 	looked()
 	return c, failed
 }

@@ -14,12 +14,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/internal/host"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // insideMark marks a test that runs in separate namespaces.
@@ -94,12 +94,7 @@ func plants() []struct {
 			cmd := exec.Command("sleep", "60")
 			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 			err := errors.Join(cmd.Start(), cmd.Process.Signal(syscall.SIGSTOP))
-			for range 3000 { // a busy machine takes a while to stop it
-				if s, _ := host.This.Stat(cmd.Process.Pid); s.Stopped() {
-					break
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
+			wait.Within(func() bool { s, _ := host.This.Stat(cmd.Process.Pid); return s.Stopped() })
 			return err
 		}},
 		{step.ClassOwn, "/etc/.gpuaasctl-r-s-0", write("/etc/.gpuaasctl-r-s-0", "parked")},

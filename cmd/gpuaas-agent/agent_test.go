@@ -16,6 +16,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/logtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // maxBinary bounds the binary's size, on a node's disk and in every download.
@@ -115,11 +116,8 @@ type heard struct{ logtest.Log }
 // await returns when the output contains want.
 func (h *heard) await(t *testing.T, want string) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(h.String(),
-		want); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it does not say %q:\n%s", want, h)
-		}
+	if !wait.Until(t, func() bool { return strings.Contains(h.String(), want) }) {
+		t.Fatalf("it does not say %q:\n%s", want, h)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // unit restarts the installed program whenever it ends, like Restart=always.
@@ -107,15 +108,13 @@ func rollout(t *testing.T, p *platformtest.Platform, order map[string]any, meanw
 	}
 	meanwhile()
 	var ro wire.Rollout
-	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	if !wait.Until(t, func() bool {
 		p.Do(http.MethodGet, "/v1/admin/rollouts/"+made.ID, nil, &ro)
-		if wire.RolloutFinal(ro.State) {
-			return ro
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after a minute: %+v", ro)
-		}
+		return wire.RolloutFinal(ro.State)
+	}) {
+		t.Fatalf("it does not end: %+v", ro)
 	}
+	return ro
 }
 
 // TestUpdatesItself runs the real program against a real platform: it becomes another build, survives being killed

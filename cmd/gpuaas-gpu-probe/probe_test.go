@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/gpu/report"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // built holds the programs that the tests run.
@@ -185,7 +186,7 @@ func (r *running) read(out io.Reader) {
 func (r *running) await(what string, ok func(*report.Sample) bool) *report.Sample {
 	r.t.Helper()
 	var found *report.Sample
-	await(r.t, what, func() bool {
+	wait.For(r.t, what, func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if i := slices.IndexFunc(r.samples, ok); i >= 0 {
@@ -218,7 +219,7 @@ func (r *running) next(n int) *report.Sample {
 func (r *running) event(t report.EventType, what string, ok func(*report.Event) bool) *report.Event {
 	r.t.Helper()
 	var found *report.Event
-	await(r.t, what, func() bool {
+	wait.For(r.t, what, func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		i := slices.IndexFunc(r.events, func(e *report.Event) bool { return e.Type == t && ok(e) })
@@ -493,7 +494,7 @@ func xidOnce(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	r := b.start(t, c, patient)
 	r.event(report.CoverageEvent, "events are waited for", func(e *report.Event) bool { return e.Coverage.Blind == "" })
-	await(t, "a wait", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") > 0 })
+	wait.For(t, "a wait", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") > 0 })
 	c.raise(4, 8, 79)
 	e := r.event(report.XIDEvent, "XID 79", func(e *report.Event) bool { return *e.XID.Code == 79 })
 	if *e.GPU.Index != 4 || e.GPU.PCI != "0000:9b:00.0" || e.XID.Times != 1 || e.Source != report.FromNVML {
@@ -512,9 +513,9 @@ func noSpin(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	c.head().impatient = 1
 	r := b.start(t, c, patient)
-	await(t, "a wait", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") > 0 })
+	wait.For(t, "a wait", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") > 0 })
 	began, n := time.Now(), c.asked(noGPUs, "nvmlEventSetWait_v2")
-	await(t, "three more waits", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") >= n+3 })
+	wait.For(t, "three more waits", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") >= n+3 })
 	if took := time.Since(began); took < 2*time.Second {
 		t.Errorf("three waits within %v", took)
 	}
@@ -550,12 +551,12 @@ func recoveryActions(t *testing.T, b *built) {
 func uuidChanges(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	r := b.start(t, c, patient)
-	await(t, "a wait", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") > 0 })
+	wait.For(t, "a wait", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") > 0 })
 	const other = "GPU-00000000-1111-2222-3333-444444444444"
 	registered := c.asked(1, "nvmlDeviceRegisterEvents")
 	c.words(1, "nvmlDeviceGetUUID", other)
 	r.await("the other UUID", func(s *report.Sample) bool { return s.GPUs[1].UUID == other })
-	await(t, "its events", func() bool { return c.asked(7, "nvmlDeviceRegisterEvents") > registered })
+	wait.For(t, "its events", func() bool { return c.asked(7, "nvmlDeviceRegisterEvents") > registered })
 	c.raise(1, 8, 48)
 	e := r.event(report.XIDEvent, "XID 48", func(e *report.Event) bool { return *e.XID.Code == 48 })
 	if e.GPU.UUID != other {
@@ -598,11 +599,11 @@ func eventsRefused(t *testing.T, b *built) {
 func floodOfEvents(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	r := b.start(t, c, patient)
-	await(t, "a wait", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") > 0 })
+	wait.For(t, "a wait", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") > 0 })
 	for range 200 {
 		c.raise(0, 8, 31)
 	}
-	await(t, "200 events", func() bool { return r.xids(31) == 200 })
+	wait.For(t, "200 events", func() bool { return r.xids(31) == 200 })
 	r.next(2)
 }
 

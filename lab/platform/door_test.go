@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/gateway"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // slowly opens a connection to the node terminal and sends text; it returns nil if the connection was closed at
@@ -76,7 +77,7 @@ func TestOneCertificatesConnections(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{
 		Door: platform.Door{Idle: time.Hour, Request: time.Hour, Limits: gateway.Limits{PerAddress: 200}}})
 	left := connections(t, p, p.Enroll(platformtest.NodeID))
-	eventually(t, "of 150 connections 64 are left", func() bool {
+	wait.For(t, "of 150 connections 64 are left", func() bool {
 		left = slices.DeleteFunc(left, func(c *tls.Conn) bool { return until(c, time.Now().Add(time.Millisecond)) })
 		return len(left) <= 64
 	})
@@ -154,11 +155,11 @@ func TestSilentHandshakes(t *testing.T) {
 		t.Cleanup(func() { _ = conn.Close() })
 		silent = append(silent, conn)
 	}
-	eventually(t, "a fifth handshake of the address is refused", func() bool { return slowly(t, p, cred, "") == nil })
+	wait.For(t, "a fifth handshake of the address is refused", func() bool { return slowly(t, p, cred, "") == nil })
 	for _, conn := range silent {
 		_ = conn.Close()
 	}
-	eventually(t, "their places are free again", func() bool {
+	wait.For(t, "their places are free again", func() bool {
 		resp, err := p.NodeClient(cred).Get(p.NodeTerminalURL + "/healthz")
 		if err != nil {
 			return false

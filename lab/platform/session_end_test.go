@@ -13,6 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 const (
@@ -82,7 +83,7 @@ func wantEnded(t *testing.T, p *platformtest.Platform, conn *websocket.Conn, m m
 	case <-time.After(atOnce):
 		t.Fatal("the node's stream goes on")
 	}
-	eventually(t, "the session's row says why", func() bool { return session(t, p, m.SessionID).Reason == reason })
+	wait.For(t, "the session's row says why", func() bool { return session(t, p, m.SessionID).Reason == reason })
 	if text := evidenceQuery(t, p, "session_id="+m.SessionID); !strings.Contains(text, `"reason":"`+reason+`"`) {
 		t.Errorf("the evidence does not name %s: %s", reason, text)
 	}
@@ -223,7 +224,7 @@ func TestReleaseBeforeTheNodeComes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "terminal.open is queued", func() bool { return session(t, p, m.SessionID).Task.ID != "" })
+	wait.For(t, "terminal.open is queued", func() bool { return session(t, p, m.SessionID).Task.ID != "" })
 	p.Do(http.MethodPost, "/v1/allocations/"+platformtest.AllocationID+"/release", map[string]any{"reason": "done"}, nil)
 	if f := readFrame(t, conn); f.Code != wire.EndAllocationReleased {
 		t.Errorf("frame %+v", f)
@@ -298,7 +299,7 @@ func TestSessionLimits(t *testing.T) {
 			if c.reason == wire.EndSessionIdle && ended() {
 				t.Fatal("a session in use ended")
 			}
-			eventually(t, "its time is over", ended)
+			wait.For(t, "its time is over", ended)
 			wantEnded(t, p, conn, m, left, c.reason)
 		})
 	}

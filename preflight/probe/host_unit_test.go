@@ -18,6 +18,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/host"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // sleeper starts a child that does nothing until the test ends.
@@ -55,13 +56,10 @@ func startAnswering(t *testing.T, cmd *exec.Cmd) {
 // awaitState waits until the kernel reports this state for pid.
 func awaitState(t *testing.T, pid int, state string) {
 	t.Helper()
-	for range 6000 {
-		if s, err := host.This.Stat(pid); err == nil && s.State == state {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatalf("process %d never was in state %s", pid, state)
+	wait.For(t, "the process is in state "+state, func() bool {
+		s, err := host.This.Stat(pid)
+		return err == nil && s.State == state
+	})
 }
 
 func TestUnitRunning(t *testing.T) {
@@ -150,11 +148,8 @@ func TestUnitFrozen(t *testing.T) {
 // removeGroup removes a control group whose processes have ended; the kernel may need a moment to notice.
 func removeGroup(t *testing.T, group string) {
 	t.Helper()
-	err := os.Remove(group)
-	for end := time.Now().Add(30 * time.Second); err != nil && time.Now().Before(end); err = os.Remove(group) {
-		time.Sleep(5 * time.Millisecond)
-	}
-	if err != nil {
+	var err error
+	if !wait.Until(t, func() bool { err = os.Remove(group); return err == nil }) {
 		t.Error(err)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 	"github.com/gpuaas/gpuaasctl/profile"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
 )
@@ -110,19 +111,22 @@ func freePort(t testing.TB, host string) int {
 // waitForBanner returns a connection on which the server has begun its banner.
 func waitForBanner(t testing.TB, address string) net.Conn {
 	t.Helper()
-	for range 1000 {
-		if c, err := net.Dial("tcp", address); err == nil {
-			word := make([]byte, 4)
-			_ = c.SetReadDeadline(time.Now().Add(2 * time.Second))
-			if _, err := io.ReadFull(c, word); err == nil && string(word) == "SSH-" {
-				return c
-			}
-			_ = c.Close()
+	var conn net.Conn
+	wait.For(t, "sshd begins its banner", func() bool {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			return false
 		}
-		time.Sleep(30 * time.Millisecond)
-	}
-	t.Fatal("sshd did not come up")
-	return nil
+		word := make([]byte, 4)
+		_ = c.SetReadDeadline(time.Now().Add(2 * time.Second))
+		if _, err := io.ReadFull(c, word); err != nil || string(word) != "SSH-" {
+			_ = c.Close()
+			return false
+		}
+		conn = c
+		return true
+	})
+	return conn
 }
 
 func TestOpenSSH(t *testing.T) {
