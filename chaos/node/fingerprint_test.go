@@ -14,12 +14,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/internal/host"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // insideMark marks a test that runs in separate namespaces.
@@ -94,12 +95,7 @@ func plants() []struct {
 			cmd := exec.Command("sleep", "60")
 			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 			err := errors.Join(cmd.Start(), cmd.Process.Signal(syscall.SIGSTOP))
-			for range 3000 { // a busy machine takes a while to stop it
-				if s, _ := host.This.Stat(cmd.Process.Pid); s.Stopped() {
-					break
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
+			wait.Within(func() bool { s, _ := host.This.Stat(cmd.Process.Pid); return s.Stopped() })
 			return err
 		}},
 		{step.ClassOwn, "/etc/.gpuaasctl-r-s-0", write("/etc/.gpuaasctl-r-s-0", "parked")},
@@ -219,6 +215,7 @@ func TestPlantedResidue(t *testing.T) {
 // was skipped there has proved nothing.
 func inside(t *testing.T, args ...string) bool {
 	t.Helper()
+	tier.NeedsHost(t)
 	if os.Getenv(insideMark) != "" {
 		if err := stage(); err != nil {
 			t.Skipf("skipped: cannot make copies of /etc and /run here: %v", err)

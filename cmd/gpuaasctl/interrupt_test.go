@@ -19,6 +19,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // stubborn waits for the first interrupt, and then does not end by itself.
@@ -45,6 +46,7 @@ func start(t *testing.T, args ...string) (*exec.Cmd, *bytes.Buffer) {
 // command returns a program with its own home and a buffer for its stdout.
 func command(t *testing.T, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
+	tier.NeedsHost(t)
 	cmd := exec.Command(args[0], args[1:]...)
 	out := &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = out, t.Output()
@@ -161,6 +163,7 @@ func TestInterruptEndsASecretCommand(t *testing.T) {
 }
 
 func TestSecondInterruptKills(t *testing.T) {
+	tier.NeedsHost(t)
 	cmd := exec.Command("stubborn")
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {

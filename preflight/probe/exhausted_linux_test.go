@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestShortChild is not a test: it is the process that sets its own limit, exhausts it and measures.
@@ -107,6 +108,7 @@ func must(err error) {
 // shortOf measures req in a process, started by argv, that has exhausted a resource.
 func shortOf(t *testing.T, what string, req diag.Request, argv ...string) diag.Fact {
 	t.Helper()
+	tier.NeedsHost(t)
 	text, err := json.Marshal(req)
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/host"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/leaktest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // Tests of the host side run Serve over pipes in memory, as the node vantage runs it over SSH.
@@ -341,14 +342,10 @@ func TestCancelLineEndsAMeasurement(t *testing.T) {
 // awaitFile waits until the file exists.
 func awaitFile(t *testing.T, path string) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(path); err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%s was not made", path)
-		}
-	}
+	wait.For(t, path+" is made", func() bool {
+		_, err := os.Stat(path)
+		return err == nil
+	})
 }
 
 func FuzzDecodeRequest(f *testing.F) {

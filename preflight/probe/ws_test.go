@@ -18,6 +18,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/ptmx"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 const terminalProtocol = "gpuaas.terminal.v1"
@@ -228,6 +229,7 @@ func TestSessionLeavesNoHistory(t *testing.T) {
 // TestHoldSession: a session is held until the peer ends it, with its code and reason in the fact, or until its time is
 // over.
 func TestHoldSession(t *testing.T) {
+	tier.NeedsHost(t)
 	noLeaks(t)
 	ca := newAuthority(t, "ca")
 	hold := func(serve func(context.Context, *websocket.Conn), within int64, opened func()) diag.Fact {

@@ -5,11 +5,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // readBack has shell print the words that it parses from line, each terminated by NUL.
 func readBack(t *testing.T, shell, line string) []string {
 	t.Helper()
+	tier.NeedsHost(t)
 	out, err := exec.Command(shell, "-c", `printf '%s\0' `+line).Output()
 	if err != nil {
 		t.Fatalf("%s: %v: %s", shell, err, line)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // mayNameReasons are the files that contain a reason's code as text, each with its meaning there.
@@ -99,6 +100,7 @@ func eachFile(t *testing.T, visit func(rel string, file *ast.File, line func(ast
 // TestNodesLinkNoYAML: programs on nodes have the catalogue as Go tables and parse none of it, and package diag imports
 // only the standard library.
 func TestNodesLinkNoYAML(t *testing.T) {
+	tier.NeedsHost(t)
 	for _, tc := range [...]struct{ pkg, not string }{
 		{"cmd/gpuaas-agent", "yaml"}, {"cmd/gpuaas-fault", "yaml"}, {"diag", "."},
 	} {

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // Fault is one way in which a server fails its clients. A connection keeps the fault that was set when it was accepted.
@@ -75,6 +77,7 @@ type Server struct {
 // Start runs a server until the test ends.
 func Start(t testing.TB, cfg Config) *Server {
 	t.Helper()
+	tier.NeedsHost(t)
 	if len(cfg.HostKeys) == 0 {
 		cfg.HostKeys = []ssh.Signer{NewKey(t)}
 	}

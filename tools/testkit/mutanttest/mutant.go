@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // Mutant is one defect, and the test that must detect it.
@@ -84,6 +86,7 @@ func overlay(t *testing.T, file string, m Mutant) string {
 // run returns the output of `go test -json` for m's test on the broken copy.
 func run(t *testing.T, root string, m Mutant, overlay string) []byte {
 	t.Helper()
+	tier.NeedsHost(t)
 	ctx, cancel := context.WithTimeout(context.Background(), budget)
 	defer cancel()
 	args := []string{"test", "-json", "-count=1", "-vet=off", "-overlay", overlay, "-run", "^" + m.Test + "$", m.Package}
