@@ -166,6 +166,7 @@ func appendTo(p, text string) error {
 // TestPlantedResidue leaves something behind in every class, one after the other; the comparison must find exactly
 // that. It runs in separate namespaces, over copies of /etc and /run; units are planted on lab machines.
 func TestPlantedResidue(t *testing.T) {
+	tier.NeedsHost(t)
 	needNft(t)
 	if !inside(t) {
 		return

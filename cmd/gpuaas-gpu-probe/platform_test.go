@@ -22,6 +22,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	prober "github.com/gpuaas/gpuaasctl/preflight/probe"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // nodeWithGPU is a node on which only the library and the kernel log are fake: agent, probe, platform and policy
@@ -38,6 +39,7 @@ type nodeWithGPU struct {
 // TestFromTheLibraryToThePlatform: values of the driver's library and the kernel log become the node's status,
 // through the real programs.
 func TestFromTheLibraryToThePlatform(t *testing.T) {
+	tier.NeedsHost(t)
 	if testing.Short() {
 		t.Skip("skipped: builds binaries")
 	}

@@ -69,6 +69,7 @@ func waitCode(t *testing.T, cmd *exec.Cmd) int {
 const atOnce = 45 * time.Second
 
 func TestInterruptGivesAPartialReport(t *testing.T) {
+	tier.NeedsHost(t)
 	patient := filepath.Join(t.TempDir(), "p.yaml")
 	if err := os.WriteFile(patient,
 		[]byte("nodes: {n1: {host: 127.0.0.1}}\nbudgets: {control_plane_access: 1m, node_ops_access: 1m}\n"),

@@ -25,6 +25,7 @@ import (
 
 // TestShortChild is not a test: it is the process that sets its own limit, exhausts it and measures.
 func TestShortChild(t *testing.T) {
+	tier.NeedsHost(t)
 	at := slices.Index(os.Args, "short")
 	if at < 0 {
 		return

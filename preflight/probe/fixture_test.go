@@ -157,6 +157,7 @@ func deafPort(t *testing.T) string {
 // site starts an HTTPS server with a certificate of ca, modified by how.
 func site(t *testing.T, cert tls.Certificate, h http.Handler, how ...func(*tls.Config)) *httptest.Server {
 	t.Helper()
+	tier.NeedsHost(t)
 	s := unstartedSite(cert, h)
 	for _, f := range how {
 		f(s.TLS)

@@ -137,6 +137,7 @@ func TestRequestWithAnEffectMeetsNoClosingConnection(t *testing.T) {
 }
 
 func TestWarmConnectionServesAWebSocket(t *testing.T) {
+	tier.NeedsHost(t)
 	noLeaks(t)
 	ca := newAuthority(t, "ca")
 	s := site(t, ca.leaf(t, leafOf{}), gateway(t, wsAccept(), ttyOf("/bin/sh", "-i")))
@@ -214,6 +215,7 @@ func TestKeptConnectionHidesNoName(t *testing.T) {
 // TestKeptConnectionHidesNoDeadNetwork: a second connection beside a silent kept one tells a dead network from a slow
 // server.
 func TestKeptConnectionHidesNoDeadNetwork(t *testing.T) {
+	tier.NeedsHost(t)
 	noLeaks(t)
 	for name, c := range map[string]struct {
 		dial        func(ctx context.Context, address string) (net.Conn, error) // dials the second connection

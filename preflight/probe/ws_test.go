@@ -165,6 +165,7 @@ func ttyIn(home string, argv ...string) func(context.Context, *websocket.Conn) {
 }
 
 func TestSessionComputesInARealShell(t *testing.T) {
+	tier.NeedsHost(t)
 	noLeaks(t)
 	f := terminalOf(ttyOf("/bin/sh", "-i"))(t)
 	if !f.Passed() {
@@ -188,6 +189,7 @@ func TestSessionComputesInARealShell(t *testing.T) {
 // TestSessionLeavesNoHistory: a session writes nothing to the tenant's home, whether its shell exits or is hung up, and
 // also if the shell keeps lines that begin with a blank and appends each line as it is entered.
 func TestSessionLeavesNoHistory(t *testing.T) {
+	tier.NeedsHost(t)
 	const kept = "PROMPT_COMMAND='history -a'\nHISTCONTROL=\n"
 	for name, argv := range map[string][]string{"bash": {"/bin/bash", "--login", "-i"}, "sh": {"/bin/sh", "-l", "-i"}} {
 		for _, end := range []string{"exit", "hang-up"} {

@@ -11,11 +11,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestRaceDetectorRunsWhereGoroutinesAre: tools/ci excludes from the race detector's run, without a reason for each,
 // exactly the packages whose tests start no goroutine and link no package of ours that starts one.
 func TestRaceDetectorRunsWhereGoroutinesAre(t *testing.T) {
+	tier.NeedsHost(t)
 	source, err := os.ReadFile("../ci/race.go")
 	if err != nil {
 		t.Fatal(err)

@@ -13,8 +13,9 @@ import (
 var hostCalls = map[string]string{
 	"exec.Command": "starts a program", "exec.CommandContext": "starts a program", "os.StartProcess": "starts a program",
 	"syscall.Exec": "starts a program", "testscript.Run": "starts a program",
-	"net.Dial": "dials", "net.DialTimeout": "dials", "net.DialUDP": "dials", "net.DialTCP": "dials", "net.DialUnix": "dials",
-	"net.Dialer": "dials", "tls.Dial": "dials", "tls.Dialer": "dials",
+	"net.Dial": "dials", "net.DialTimeout": "dials", "net.DialUDP": "dials", "net.DialTCP": "dials",
+	"net.DialUnix": "dials",
+	"net.Dialer":   "dials", "tls.Dial": "dials", "tls.Dialer": "dials",
 	"net.Listen": "listens", "net.ListenTCP": "listens", "net.ListenUDP": "listens", "net.ListenUnix": "listens",
 	"net.ListenPacket": "listens", "net.ListenConfig": "listens", "tls.Listen": "listens",
 	"httptest.NewServer": "listens", "httptest.NewTLSServer": "listens", "httptest.NewUnstartedServer": "listens",
@@ -39,8 +40,9 @@ type use struct {
 	bubble bool
 }
 
-// testDecls returns the declarations of all tests, and of all packages that serve tests, by folder and name. Methods are
-// known by their bare name, so that a caller of any method of a name counts as a caller of all: types are not resolved.
+// testDecls returns the declarations of all tests, and of all packages that serve tests, by folder and name. Methods
+// are known by their bare name, so that a caller of any method of a name counts as a caller of all: types are not
+// resolved.
 func testDecls(t *testing.T) map[string]map[string][]*decl {
 	t.Helper()
 	all := map[string]map[string][]*decl{}
@@ -91,7 +93,7 @@ func declsOf(file *ast.File) map[string][]*decl {
 	for _, top := range file.Decls {
 		switch top := top.(type) {
 		case *ast.FuncDecl:
-			if top.Body != nil {
+			if top.Body != nil && (top.Recv == nil || top.Name.Name != "Run") { // too many have a method of this name
 				add(top.Name.Name, top.Body)
 			}
 		case *ast.GenDecl:
@@ -179,7 +181,7 @@ func way(all map[string]map[string][]*decl, folder, name string, bubble bool, se
 			continue
 		}
 		for _, c := range d.calls {
-			if what := hostCalls[c.name]; what != sleeps || !(bubble || c.bubble) {
+			if what := hostCalls[c.name]; what != sleeps || !(bubble || c.bubble || maySleep[d.file+" "+name] == virtual) {
 				return []string{name, c.name + ", which " + what}
 			}
 		}

@@ -94,6 +94,7 @@ type Platform struct {
 // StartPlatform starts a platform; it is stopped at the end of the test.
 func StartPlatform(tb testing.TB, o Options) *Platform {
 	tb.Helper()
+	tier.NeedsHost(tb)
 	p := &Platform{tb: tb, dir: tb.TempDir(), ca: newAuthority(tb, "gpuaas test servers"),
 		nodeCA: newAuthority(tb, "gpuaas test nodes"), tokens: map[string]diag.Secret{},
 		halts: map[string]*haltable{}}

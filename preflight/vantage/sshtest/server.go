@@ -160,10 +160,7 @@ func (s *Server) accept() {
 		s.mu.Unlock()
 		s.wg.Go(func() {
 			s.serve(f, fault)
-			_ = f.Close()
-			s.mu.Lock()
-			delete(s.conns, f)
-			s.mu.Unlock()
+			s.forget(f)
 		})
 	}
 }

@@ -157,3 +157,11 @@ func (s *Server) StopCommands() {
 		_ = syscall.Kill(-group, syscall.SIGSTOP)
 	}
 }
+
+// forget closes a connection that has been served.
+func (s *Server) forget(f *freezer) {
+	_ = f.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, f)
+}

@@ -1,5 +1,6 @@
-// Package wait waits in real time for what a test cannot be told of: the state of a process, of the kernel, or of a
-// server. A test that has virtual time calls synctest.Wait instead. A short run has no time to wait, and skips the test.
+// Package wait waits in real time for what no call reports to a test: the state of a process, of the kernel, or of a
+// server. A test that has virtual time calls synctest.Wait instead. A short run has no time to wait, and skips the
+// test.
 package wait
 
 import (
