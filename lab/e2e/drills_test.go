@@ -88,6 +88,7 @@ func settled(t *testing.T, l *lab.Lab, machine string) {
 }
 
 // drawn returns all built-in drills in the order of the seed: those that concern several nodes, and those of one.
+// GPUAASCTL_DRILLS names those that run, separated by spaces.
 func drawn(t *testing.T, seed string) (ofAll, ofNodes []string) {
 	t.Helper()
 	all, err := chaos.Load(scenarios.Files, "scenarios")
@@ -98,8 +99,12 @@ func drawn(t *testing.T, seed string) (ofAll, ofNodes []string) {
 	if err != nil {
 		t.Fatalf("GPUAASCTL_DRILL_SEED: %v", err)
 	}
+	only, some := os.LookupEnv("GPUAASCTL_DRILLS")
 	for _, i := range (chaos.GameDay{}).Order(len(all), n) {
 		s := all[i]
+		if some && !slices.Contains(strings.Fields(only), s.Metadata.ID) {
+			continue
+		}
 		elsewhere := func(f chaos.Fault) bool { return cmp.Or(f.On, s.Target.Role) != chaos.RoleNode }
 		if slices.ContainsFunc(s.Faults, elsewhere) {
 			ofAll = append(ofAll, s.Metadata.ID)

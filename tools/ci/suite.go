@@ -33,8 +33,11 @@ type bounds struct {
 }
 
 // plain is make test: every package, the slowest first. go vet has seen the sources in make lint.
-func plain(packages []string, only string) []suite {
+func plain(packages []string, only string, parallel int) []suite {
 	flags := []string{"-count=1", "-vet=off", patience}
+	if parallel > 0 {
+		flags = append(flags, fmt.Sprintf("-parallel=%d", parallel))
+	}
 	if len(packages) > 0 {
 		return []suite{{flags: append(flags, "-run="+only), packages: packages}}
 	}
