@@ -21,8 +21,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	prober "github.com/gpuaas/gpuaasctl/preflight/probe"
-	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // nodeWithGPU is a node on which only the library and the kernel log are fake: agent, probe, platform and policy

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
@@ -217,6 +218,7 @@ func TestUsableShell(t *testing.T) {
 }
 
 func TestCommand(t *testing.T) {
+	tier.NeedsHost(t)
 	c := Command{Most: 8, Stdin: "in"}
 	a, err := c.Run(t.Context(), "/bin/sh", "-c", `cat; pwd; echo "$LC_ALL"; echo one >&2; echo two >&2; exit 3`)
 	if err != nil || a.Code != 3 || a.Signaled || string(a.Out) != "in/\nC\n" || a.Complaint() != "one" || a.Cut {

@@ -148,6 +148,7 @@ func TestSwap(t *testing.T) {
 // TestAtOnce: of many callers that apply different blocks at once, one block is left, complete, and the log ends with
 // it.
 func TestAtOnce(t *testing.T) {
+	tier.NeedsHost(t)
 	hosts, log := files(t, local)
 	var wg sync.WaitGroup
 	for i := range 8 {

@@ -18,6 +18,7 @@ import (
 
 // A listener with a full queue drops SYN segments, which the kernel sends again.
 func TestSegmentsSentAgainAreCounted(t *testing.T) {
+	tier.NeedsHost(t)
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
@@ -256,6 +257,7 @@ func (x *terminal) interrupt(t *testing.T, end <-chan struct{}) {
 
 func newTerminal(t *testing.T, columns, rows uint16) *terminal {
 	t.Helper()
+	tier.NeedsHost(t)
 	far, tty, err := pty.Open()
 	if err != nil {
 		t.Skipf("skipped: no pseudo-terminal: %v", err)
