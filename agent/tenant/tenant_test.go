@@ -94,7 +94,7 @@ func TestWhoseProcess(t *testing.T) {
 		0o644); err != nil {
 		t.Fatal(err)
 	}
-	found, _, err := h.look(t.Context(), login{uid: 1500, subordinate: h.subordinate("ada", 1500)}, nil)
+	found, _, err := h.listProcesses(t.Context(), login{uid: 1500, subordinate: h.subordinate("ada", 1500)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,8 @@ func stranger(t *testing.T, n int) uint32 {
 		t.Skip("skipped: needs root, to start another user's processes")
 	}
 	uid := uint32(50000 + 2*(os.Getpid()%5000) + n)
-	if found, _, err := (Host{}).withDefaults().look(t.Context(), login{uid: uid}, nil); err != nil || len(found) > 0 {
+	if found, _, err := (Host{}).withDefaults().listProcesses(t.Context(), login{uid: uid}, nil); err != nil ||
+		len(found) > 0 {
 		t.Skipf("skipped: user id %d of this test runs %v here (%v)", uid, found, err)
 	}
 	return uid
@@ -166,7 +167,7 @@ func TestEndFindsWhatEscaped(t *testing.T) {
 	}
 	host := Host{}.withDefaults()
 	of := func(uid uint32) []Process {
-		found, _, err := host.look(t.Context(), login{uid: uid}, nil)
+		found, _, err := host.listProcesses(t.Context(), login{uid: uid}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 // exception: evidence that the quarantine ended, because the node enrolled with a new identity or the platform released
 // it.
 func Classify(e Evidence) diag.Classification {
-	v := look(&e)
+	v := viewOf(&e)
 	standing, losers := v.weigh()
 	blamedFirst(standing, e.Blamed)
 	c := diag.Classification{Reason: diag.ReasonNone, Checklist: v.points[:]}
@@ -81,7 +81,7 @@ func minor(standing []diag.Candidate) bool {
 
 // Foremost returns the reason that Classify returns, and the evidence for it.
 func Foremost(e Evidence) (diag.ReasonCode, []string) {
-	v := look(&e)
+	v := viewOf(&e)
 	for _, row := range rules {
 		if lines := v.speaksFor(row); len(lines) > 0 && (row.unless == nil || row.unless(v) == "") {
 			return row.code, lines

@@ -162,7 +162,7 @@ func (e *Evidence) onlyHeartbeat(n *diag.RecordEntry, code diag.ReasonCode) bool
 
 // RefusedHeartbeat returns the entry of the node's record that shows that the platform answers its heartbeats with an
 // HTTP error while it accepts the agent's other requests, or nil.
-func (e *Evidence) RefusedHeartbeat() *diag.RecordEntry { return look(e).record.refused }
+func (e *Evidence) RefusedHeartbeat() *diag.RecordEntry { return viewOf(e).record.refused }
 
 // accepted describes the evidence that the node's certificate is now accepted, or is "". The evidence is a task wait of
 // this walk, or the platform's own state if no task wait was refused.

@@ -72,7 +72,7 @@ type observed struct {
 	of diag.ReasonCode
 }
 
-func look(e *Evidence) *view {
+func viewOf(e *Evidence) *view {
 	v := &view{Evidence: e, points: checklist(e), token: e.Token}
 	for i := range e.Probes {
 		if p := &e.Probes[i]; p.failing() {

@@ -3,7 +3,7 @@ package classify
 import "github.com/gpuaas/gpuaasctl/diag"
 
 // Seen returns the measured facts of the evidence.
-func (e *Evidence) Seen() diag.Seen { return look(e).seen() }
+func (e *Evidence) Seen() diag.Seen { return viewOf(e).seen() }
 
 // seen returns the measured facts of the evidence. A hop that only warns neither passes nor fails. A workload whose
 // credential is refused runs.

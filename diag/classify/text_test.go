@@ -150,7 +150,7 @@ func TestNothingIsSaidThatWasNotMeasured(t *testing.T) {
 		masks(facts, func(mask diag.Seen) {
 			e := evidenceOf(r.Code, mask)
 			c := Classify(e)
-			seen := look(&e).seen()
+			seen := viewOf(&e).seen()
 			for _, clause := range strings.Split(c.Title+"; "+c.UserText+"; "+c.Next, "; ") {
 				if needs, ok := wordings[clause]; ok && !slices.ContainsFunc(needs, func(all []diag.Need) bool {
 					return !slices.ContainsFunc(all, func(n diag.Need) bool { return seen[n.Of] != n.Is })

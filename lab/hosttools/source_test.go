@@ -37,15 +37,11 @@ const essential = "Essential on Debian: every machine has it"
 
 // wrappers are functions that start the program in the parameter with this index, by folder.
 var wrappers = map[string]map[string]int{
-	"lab":                             {"command": 1, "commandAny": 1},
-	"chaos/node":                      {"tool": 2, "must": 2},
-	"preflight/probe":                 {"command": 1},
-	"tools/ci/parts.go run":           "make go unshare",
-	"tools/ci/race.go raced":          "go",
-	"tools/labsmoke/main.go command":  "go",
-	"tools/labsmoke/main.go runOnLab": "(our own)",
-	"tools/bench":                     {"command": 1, "runSlow": 1},
-	"internal/host":                   {"run": 1},
+	"lab":             {"command": 1, "commandAny": 1},
+	"chaos/node":      {"tool": 2, "must": 2},
+	"preflight/probe": {"command": 1},
+	"tools/bench":     {"command": 1, "runSlow": 1},
+	"internal/host":   {"run": 1},
 }
 
 // indirect lists functions, by file, that start a program whose name is not a literal there, with the programs or,
@@ -134,6 +130,10 @@ var indirect = map[string]string{
 	"preflight/vantage/quote_test.go readBack":                         "sh bash",
 	"preflight/vantage/sshconfig.go askSSH":                            "ssh",
 	"preflight/vantage/sshtest/shell.go run":                           "sh",
+	"tools/ci/parts.go run":                                            "make go unshare",
+	"tools/ci/race.go raced":                                           "go",
+	"tools/labsmoke/main.go command":                                   "go",
+	"tools/labsmoke/main.go runOnLab":                                  "(our own)",
 	"profile/secret.go FindCommand":                                    "(a profile's own)",
 	"profile/secret.go RunSecret":                                      "(a profile's own)",
 }

@@ -27,7 +27,7 @@ func TestAHungSystemdIsAskedOnce(t *testing.T) {
 			if err := s.eyes.close(); err != nil {
 				t.Fatal(err)
 			}
-			s.eyes = s.look(t.Context())
+			s.eyes = s.findAgent(t.Context())
 		}
 		s.eyes.found = time.Now().Add(-c.ago)
 		if s.eyes.stale() != c.stale {

@@ -29,7 +29,7 @@ func TestMayReveal(t *testing.T) {
 		"10.0.0.1:80": false, "0.0.0.0:80": false, "[::]:80": false, "[fd00::1]:80": false, "[::ffff:10.0.0.1]:80": false,
 		"169.254.169.254:80": false,
 	} {
-		c := &climb{link: &link{raw: peer{to: to}, verified: true}}
+		c := &exchange{link: &link{raw: peer{to: to}, verified: true}}
 		if got := c.mayReveal(); got != want {
 			t.Errorf("%s: %v, want %v", to, got, want)
 		}

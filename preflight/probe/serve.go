@@ -55,8 +55,8 @@ type server struct {
 	outMu sync.Mutex // one line at a time
 	out   io.Writer
 
-	eyesMu sync.Mutex // guards eyes
-	eyes   *eyes      // the agent as last found
+	eyesMu sync.Mutex    // guards eyes
+	eyes   *agentContext // the agent as last found
 
 	mu      sync.Mutex // guards running
 	running map[string]context.CancelFunc
@@ -70,7 +70,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 	defer cancel()
 	s := &server{cfg: cfg, start: time.Now(), slots: make(chan struct{}, serveConcurrency), out: out,
 		running: map[string]context.CancelFunc{}}
-	s.eyes = s.look(ctx)
+	s.eyes = s.findAgent(ctx)
 	hello := Hello{Version: cfg.Version, UID: os.Getuid(), PID: os.Getpid(), AgentPID: s.eyes.prober.Agent.PID,
 		BootID: host.This.BootID(), Now: diag.At(time.Now())}
 	err := s.write(outLine{Hello: &hello})
@@ -189,7 +189,7 @@ func (s *server) answer(ctx context.Context, req diag.Request) diag.Fact {
 
 // here measures req outside the agent's namespaces, for an AgentView: in this process, or, if this process is in the
 // login's own network, in the machine's. An agent in the login's network is measured in that.
-func (s *server) here(ctx context.Context, e *eyes, req diag.Request, view string) diag.Fact {
+func (s *server) here(ctx context.Context, e *agentContext, req diag.Request, view string) diag.Fact {
 	plain := func() diag.Fact { return s.plain(ctx, e.prober, req) }
 	if e.machine == nil || !req.Op.Row().Ladder || view == ViewEntered {
 		f := plain()

@@ -124,7 +124,7 @@ func TestSecretsAreNeverSent(t *testing.T) {
 }
 
 func TestSecretsAreNeverUsedOnANode(t *testing.T) {
-	out := exchange(t, `{"id":"1","op":"http","target":"http://127.0.0.1:1/","token":"hunter2"}`)
+	out := converse(t, `{"id":"1","op":"http","target":"http://127.0.0.1:1/","token":"hunter2"}`)
 	if f := out["1"]; f.Failure != diag.Unsupported {
 		t.Errorf("%+v", f)
 	}
@@ -132,7 +132,7 @@ func TestSecretsAreNeverUsedOnANode(t *testing.T) {
 
 func TestMalformedLines(t *testing.T) {
 	path := write(t, "x")
-	out := exchange(t,
+	out := converse(t,
 		`not json`,
 		``,
 		`{"id":"unknown-input","op":"file","target":"/x","colour":"red"}`,
@@ -158,8 +158,8 @@ func TestMalformedLines(t *testing.T) {
 	}
 }
 
-// exchange sends lines to a new Serve and waits for as many lines back; error lines become a fact with Detail.
-func exchange(t *testing.T, lines ...string) map[string]diag.Fact {
+// converse sends lines to a new Serve and waits for as many lines back; error lines become a fact with Detail.
+func converse(t *testing.T, lines ...string) map[string]diag.Fact {
 	t.Helper()
 	defer leaktest.None(t)
 	reqR, reqW := io.Pipe()
@@ -282,7 +282,7 @@ func TestNoHello(t *testing.T) {
 func inServer() *server {
 	s := &server{start: time.Now(), slots: make(chan struct{}, serveConcurrency), out: io.Discard,
 		running: map[string]context.CancelFunc{}}
-	s.eyes = &eyes{prober: &Prober{Vantage: VantageNode}, view: ViewNoProcess, found: time.Now().Add(time.Hour)}
+	s.eyes = &agentContext{prober: &Prober{Vantage: VantageNode}, view: ViewNoProcess, found: time.Now().Add(time.Hour)}
 	return s
 }
 

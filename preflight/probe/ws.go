@@ -27,7 +27,7 @@ func (p *Prober) ws(ctx context.Context, req diag.Request, f *diag.Fact) {
 	if c == nil {
 		return
 	}
-	defer c.leave()
+	defer c.close()
 	if conn := c.upgrade(ctx); conn != nil {
 		defer c.link.guard(ctx)()
 		conn.Close(ws.Normal, "", byeTime)
@@ -35,8 +35,8 @@ func (p *Prober) ws(ctx context.Context, req diag.Request, f *diag.Fact) {
 }
 
 // upgrade turns the link into a WebSocket, or returns nil with the failure recorded.
-func (c *climb) upgrade(ctx context.Context) *ws.Conn {
-	warm, ok := c.arrive(ctx)
+func (c *exchange) upgrade(ctx context.Context) *ws.Conn {
+	warm, ok := c.connectWarm(ctx)
 	if !ok {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (c *climb) upgrade(ctx context.Context) *ws.Conn {
 
 // rejected records an answer that is not an upgrade. The origin of the answer outranks the refusal: an edge that
 // limits, shows a login page, requires a certificate or is broken itself did not pass the request to the gateway.
-func (c *climb) rejected(a *answer) {
+func (c *exchange) rejected(a *answer) {
 	word := c.describe(a)
 	switch word {
 	case diag.HTTPRateLimited, diag.HTTPEdgeAuth, diag.MTLSIngress400:
@@ -111,7 +111,7 @@ type wsHandshake struct {
 	broke error // the error that ended it before an answer
 }
 
-func (c *climb) shakeHands(ctx context.Context) (h wsHandshake) {
+func (c *exchange) shakeHands(ctx context.Context) (h wsHandshake) {
 	c.publicEdge()
 	offer := slices.Clone(c.req.Subprotocols)
 	if !c.req.Token.IsZero() && c.mayReveal() {
