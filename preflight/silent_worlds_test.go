@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// The worlds of this file have a peer that is silent. They are walked in virtual time, so that their silence takes none;
-// lab/e2e/inprocess has the rows of these tables where a server says something.
+// The worlds of this file have a peer that is silent. They are walked in virtual time, so that their silence costs
+// nothing; lab/e2e/inprocess has the rows of these tables where a server says something.
 
 // hushed is a vantage that leaves some requests without an answer: each of them ends with its own time, or with its
 // hop's.
@@ -90,8 +90,8 @@ func stayGreen(t *testing.T, r *diag.Report, hops []diag.HopID) {
 	}
 }
 
-// TestLoginFaults: a login without an answer is a fault of this hop only, within its budget, and hops that need no login
-// are measured regardless. What a vantage reports of each silence is in preflight/vantage, TestFailureWords.
+// TestLoginFaults: a login without an answer is a fault of this hop only, within its budget, and hops that need no
+// login are measured regardless. What a vantage reports of each silence is in preflight/vantage, TestFailureWords.
 func TestLoginFaults(t *testing.T) {
 	for name, phase := range map[string]string{"silent": "banner", "hangs in the key exchange": "host_key",
 		"hangs on the key": "auth", "hangs at the channel": "exec", "says it runs the command": "exec"} {

@@ -64,7 +64,8 @@ const (
 	late = "sleep 6; PS1='late> '"
 )
 
-// silentFor is the budget of a session that gets no answer: longer than a busy machine needs to open one, and than late.
+// silentFor is the budget of a session that gets no answer: longer than a busy machine needs to open one, and than
+// the late shell.
 const silentFor = 12 * time.Second
 
 // silent shortens the wait for a session without an answer.

@@ -18,7 +18,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// foreignSource is a program that records, in its path with the ending ".called", that it was called, and keeps running.
+// foreignSource is a program that records, in its path with the ending ".called", that it was called, and keeps
+// running.
 const foreignSource = `package main
 
 import (
