@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// The worlds of this file have a peer that is silent. They are walked in virtual time, so that their silence takes
-// none; lab/e2e/inprocess has the rows of these tables where a server says something.
+// The worlds of this file have a peer that is silent. They are walked in virtual time, so that their silence costs
+// nothing; lab/e2e/inprocess has the rows of these tables where a server says something.
 
 // hushed is a vantage that leaves some requests without an answer: each of them ends with its own time, or with its
 // hop's.
