@@ -1,6 +1,6 @@
 //go:build linux
 
-// Command baretest runs the fast suite on a machine that has only what README.md requires: a bare Debian tree with Go,
+// Command baretest runs the tests on a machine that has only what README.md requires: a bare Debian tree with Go,
 // git and make, in its own namespaces and without this host's programs. It fails if a test is skipped for a reason that
 // skips.go does not list, or if installing does not provide a program that the lab or its suite needs. Package
 // arguments select the packages to test. "lab" instead runs `make demo` and a part of the lab suite; no other lab may
@@ -33,7 +33,7 @@ import (
 // cloneDir is where the repository is in the tree.
 const cloneDir = "/root/gpuaasctl"
 
-// onLab is the argument that selects a lab instead of the fast suite.
+// onLab is the argument that selects a lab instead of the tests without one.
 const onLab = "lab"
 
 func main() {
@@ -69,22 +69,26 @@ func run(ctx context.Context, args []string) (code int, err error) {
 	return 0, nil
 }
 
-// fast runs the fast suite, or only these packages of it, installs what the lab suite runs, and runs those of its tests
-// that need no lab. It returns what failed. It omits what does not depend on the machine: go vet, and the mutants,
-// whose tests are in the suite. A bare tree has no C compiler for the race detector.
+// fast runs the tests of all packages or of these, installs what the lab suite runs, and runs those of its tests that
+// need no lab. It returns what failed. It omits what does not depend on the machine: go vet, and the mutants, whose
+// tests are in the suite. A bare tree has no C compiler for the race detector.
 func (t *tree) fast(ctx context.Context, packages []string) (wrong []string) {
-	argv := []string{"make", "--no-print-directory", "test-plain", "TESTFLAGS=-count=1 -vet=off -json"}
-	if len(packages) > 0 {
-		argv = append(argv, "PACKAGES="+strings.Join(packages, " "))
+	some := packages
+	if len(some) == 0 {
+		some = []string{"./..."}
+	}
+	test := func(args ...string) []string {
+		return append([]string{"env", "GOGC=400", "go", "test", "-count=1", "-vet=off", "-json", "-timeout", "40m"}, args...)
 	}
 	return slices.Concat(
 		t.install(ctx, "go", "run", "./tools/testneeds", "fast"),
-		t.offline(ctx, leastOf(packages), argv...),
+		t.offline(ctx, leastOf(packages), test(some...)...),
+		t.offline(ctx, 1, test("-tags", "oldterminal", "-run", "TestOldTerminal", "./agent")...),
 		t.install(ctx, "go", "run", "./tools/testneeds", "lab"), // fails if a program of the table is not installed by it
 		t.install(ctx, "env", "DEBIAN_FRONTEND=noninteractive",
 			"apt-get", "install", "-q", "-y", "--no-install-recommends", "openssh-server"),
-		t.offline(ctx, 20, "env", "GPUAASCTL_LAB_TESTS=1", "go", "test", "-count=1", "-json", "./chaos/node"),
-		t.offline(ctx, 3, "go", "test", "-count=1", "-json", "-run", "TestOpenSSH", "./preflight/vantage"))
+		t.offline(ctx, 20, append([]string{"env", "GPUAASCTL_LAB_TESTS=1"}, test("./chaos/node")...)...),
+		t.offline(ctx, 3, test("-run", "TestOpenSSH", "./preflight/vantage")...))
 }
 
 // install runs argv, and returns what failed.
@@ -99,7 +103,7 @@ func (t *tree) install(ctx context.Context, argv ...string) (wrong []string) {
 // report.
 const oneAddress = `ip link set lo up && ip address add 203.0.113.1 dev lo && exec "$@"`
 
-// offline is test in a new network namespace: the fast suite needs no network, and must not see a lab on this host.
+// offline is test in a new network namespace: the tests need no network, and must not see a lab on this host.
 func (t *tree) offline(ctx context.Context, least int, argv ...string) (wrong []string) {
 	seen := newSummary(os.Stdout)
 	cmd := t.command(ctx, seen, append([]string{"sh", "-c", oneAddress, "sh"}, argv...)...)

@@ -111,7 +111,7 @@ func (s *summary) skip(key string) {
 	s.wrongs = append(s.wrongs, fmt.Sprintf("skipped: %s: %q", key, reason))
 }
 
-// leastPassed is how many tests of the fast suite must pass, so that running nothing is not a success.
+// leastPassed is how many tests must pass in a run of all packages, so that running nothing is not a success.
 const leastPassed = 1000
 
 // leastOf returns leastPassed, or 0 if only some packages were selected.
