@@ -1,7 +1,7 @@
 // Command testneeds provides the programs that tests run: `make needs` calls it with "fast" and "lab", `make test-lab`
-// with "lab", `make bench` with "bench", `make test-html` with "html", `make demo` with "gpus". As root on Debian or Ubuntu
-// it installs missing packages; anywhere else it prints which tests will be skipped, and what they need. INSTALL=no
-// keeps it from installing. Exit status: 0 the tests can run, 1 they cannot, 2 usage.
+// with "lab", `make bench` with "bench", `make test-html` with "html", `make demo` with "gpus". As root on Debian or
+// Ubuntu it installs missing packages; anywhere else it prints which tests will be skipped, and what they need.
+// INSTALL=no keeps it from installing. Exit status: 0 the tests can run, 1 they cannot, 2 usage.
 package main
 
 import (
