@@ -46,8 +46,7 @@ const (
 	leaveTime      = 10 * time.Second       // to remove what was pushed
 	stepTimeout    = 35 * time.Second       // per attempt of a step, of two: a machine gives up a step after 65 s
 	readTimeout    = 10 * time.Second       // per attempt of a read-only request
-	revertTimeout  = 10 * time.Second       // per attempt of a revert:
-		nothing else ends a request over a frozen connection
+	revertTimeout  = 10 * time.Second       // of an attempt of a revert; nothing else ends it on a frozen connection
 	compareTimeout = 30 * time.Second       // per attempt of a comparison, which reads many files
 	clearTime      = 60 * time.Second       // to compare and to clear up
 	armTimeout     = 10 * time.Second       // an arming whose response was lost may end this late

@@ -64,7 +64,7 @@ func unpackedPackage(t *testing.T, name string) string {
 	t.Helper()
 	dir := hosttools.Package(name)
 	if dir == "" {
-		t.Skipf("skipped: needs %s (make test unpacks it as root on Debian)", name)
+		t.Skipf("skipped: needs %s (make needs unpacks it as root on Debian)", name)
 	}
 	return dir
 }

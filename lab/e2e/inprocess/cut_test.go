@@ -65,11 +65,7 @@ const (
 )
 
 // silentFor is the budget of a session that gets no answer: longer than a busy machine needs to open one, and than
-<<<<<<< HEAD
-// late.
-=======
 // the late shell.
->>>>>>> w/inproc
 const silentFor = 12 * time.Second
 
 // silent shortens the wait for a session without an answer.

@@ -222,13 +222,8 @@ func dialectError(w http.ResponseWriter, status int, slug string) {
 	})
 }
 
-<<<<<<< HEAD
-// startDialect starts a platform that speaks the second dialect to every client except its own agent; if the agent is
-// to be denied, a walk does not wait long for it.
-=======
 // startDialect starts a platform that speaks the second dialect to every client except its own agent. If the agent
 // will be denied, a walk does not wait long for it.
->>>>>>> w/inproc
 func startDialect(t *testing.T, denied bool) *world {
 	w := start(t, options{
 		noStream: denied,

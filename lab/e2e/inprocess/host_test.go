@@ -48,14 +48,8 @@ func makeHost() (dir string, err error) {
 			"if [ -f '" + units + "'/\"$last\".sh ]; then . '" + units + "'/\"$last\".sh; exit; fi\n" +
 			"if [ -f '" + units + "'/\"$last\" ]; then show '" + units + "'/\"$last\"; else\n" +
 			"printf 'LoadState=not-found\\nActiveState=inactive\\nSubState=dead\\nResult=success\\nMainPID=0\\n'; fi\n",
-<<<<<<< HEAD
-		"getent": "[ \"$1\" != shadow ] || exit 2\n" + last + "if [ -f '" + units + "'/\"user.$last\" ]; then show '" +
-			units +
-			"'/\"user.$last\"; exit; fi\n" +
-=======
 		"getent": "[ \"$1\" != shadow ] || exit 2\n" + last + "if [ -f '" + units + "'/\"user.$last\" ]; then\n" +
 			"show '" + units + "'/\"user.$last\"; exit; fi\n" +
->>>>>>> w/inproc
 			"case $last in\n" + entry(login) + entry("root") + "*) exit 2 ;;\nesac\n",
 		"id": fmt.Sprintf("case $1 in -u) echo %d ;; *) echo %d ;; esac\n", os.Getuid(), os.Getgid()),
 	} {

@@ -59,13 +59,8 @@ func TestOperatorsMistakes(t *testing.T) {
 	tryMistakes(t, func(m mistake) bool { return m.env[0] == "" })
 }
 
-<<<<<<< HEAD
-// TestOperatorsMistakesInTheEnvironment is TestOperatorsMistakes for rows that set variables, so it is not beside
-// others.
-=======
 // TestOperatorsMistakesInTheEnvironment is TestOperatorsMistakes for rows that set variables, so it runs beside no
 // other test.
->>>>>>> w/inproc
 func TestOperatorsMistakesInTheEnvironment(t *testing.T) {
 	tryMistakes(t, func(m mistake) bool { return m.env[0] != "" })
 }

@@ -52,13 +52,8 @@ func impatient(hops []diag.HopID) func(*profile.Profile) {
 }
 
 // TestLockedDatabaseIsNoFaultOfTheTerminal: while the platform waits for its database, the API does not respond.
-<<<<<<< HEAD
-// Failures behind it are symptoms, from every side; the node's owners are not paged. Which requests wait for the lock
-// is the server's doing; an API that stalls is in package preflight, in virtual time.
-=======
 // Failures behind it are symptoms, from every side; the node's owners are not paged. The server decides which requests
 // wait for the lock; an API that stalls is in package preflight, in virtual time.
->>>>>>> w/inproc
 func TestLockedDatabaseIsNoFaultOfTheTerminal(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "platform.db")

@@ -19,13 +19,8 @@ type named struct {
 	race bool   // it is in the race detector's run, too
 }
 
-<<<<<<< HEAD
-// usual returns the tests of the usual run: named worlds, one for each class of hop and each kind of server, and tests
-// of which no row stands for the others. All the rest is in the deep run.
-=======
 // usual returns the tests of the usual run: named worlds, one for each class of hop and two for each kind of server,
 // and cheap tests that no row of a table stands for. All the rest is in the deep run.
->>>>>>> w/inproc
 func usual(race bool) []named {
 	all := []named{
 		{row: "TestHealthyFiftyTimes", what: "a healthy world", race: true},
