@@ -23,7 +23,7 @@ const (
 	Lab    Use = 1 << iota // gpuaasctl lab
 	Fast                   // make test
 	Suite                  // make test-lab, in addition to Lab and Fast
-	Oracle                 // bench/helper.sh, which the lab suite compares its results with
+	Oracle                 // tools/bench/helper.sh, which the lab suite compares its results with
 	Bench                  // make bench, in addition to Lab and Oracle
 	// make test: unpacked only, since installing the package would start a server on this host
 	Server

@@ -132,8 +132,6 @@ var indirect = map[string]string{
 	"preflight/vantage/sshtest/shell.go run":                           "sh",
 	"tools/ci/parts.go run":                                            "make go unshare",
 	"tools/ci/race.go raced":                                           "go",
-	"tools/labsmoke/main.go command":                                   "go",
-	"tools/labsmoke/main.go runOnLab":                                  "(our own)",
 	"profile/secret.go FindCommand":                                    "(a profile's own)",
 	"profile/secret.go RunSecret":                                      "(a profile's own)",
 }

@@ -112,7 +112,7 @@ func (b *bench) compare(ctx context.Context, t *table, r rounds, sides []side) e
 
 // sides returns the tool, the helper with a connection per check, and the helper with one shared connection.
 func (b *bench) sides() []side {
-	helper := append([]string{"bash", filepath.Join("bench", "helper.sh")}, helperArgs(b.profile)...)
+	helper := append([]string{"bash", filepath.Join("tools", "bench", "helper.sh")}, helperArgs(b.profile)...)
 	return []side{
 		{"gpuaasctl preflight", b.toolArgv(), checkTool},
 		{"helper.sh", helper, checkHelper},

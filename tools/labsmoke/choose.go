@@ -81,14 +81,21 @@ func choose(changed map[string]bool, rows []row, most, draw int, seed uint64) se
 				best = i
 			}
 		}
-		if gain(open[best]) == 0 {
-			break
+		if gain(open[best]) == 0 { // once more, by other rows
+			clear(covered)
+			continue
 		}
 		for _, f := range open[best].changed {
 			covered[f] = true
 		}
 		s.due = append(s.due, open[best])
 		open = slices.Delete(open, best, best+1)
+	}
+	clear(covered)
+	for _, d := range s.due {
+		for _, f := range d.changed {
+			covered[f] = true
+		}
 	}
 	for _, d := range open {
 		d.why = coveredWhy

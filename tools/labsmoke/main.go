@@ -1,88 +1,170 @@
-// Command labsmoke runs a part of the lab suite that takes minutes: walks of a healthy machine, the faults and drills
-// whose hop, kind or probe changed in the last commits, bounded in number, and some more drawn by a seed. It raises a
-// lab for it, takes it down, and compares this machine with the state before.
+// Command labsmoke asks real machines some of what the lab suite asks, in about five minutes, for `make lab-smoke`.
 //
-//	go run ./tools/labsmoke [-commits 50] [-due 8] [-draw 6] [-seed N] [-list]
+//	go run ./tools/labsmoke [-seed N] [-commits 50] [-due 8] [-draw 6] [-rows fault:NAME,drill:NAME] [-list]
 //
-// It needs root, and bin/ with everything built: make lab-smoke. It prints what it runs and why, what it leaves out,
-// and the seed, with which the same rows are drawn again. Exit status: 0 all passed and nothing is left, 1 not, 2
-// usage.
+// It raises a lab, walks it healthy, and tries the faults and drills whose hop, kind of fault, probe or own entry
+// changed in the last commits, at most -due of them, and -draw others that GPUAASCTL_SMOKE_SEED or -seed draws; by
+// default the seed is the hour. Then it takes the lab down, and compares the host with what it was before. It prints
+// what it leaves out with the reason, the time of each part, and the command that repeats the run. -list prints what
+// would be tried. Ctrl-C takes the lab down.
+//
+// A file that only moved, or in which only imports or comments differ, has not changed. Uncommitted changes count.
+// Exit status: 0 all passed and nothing is left, or this host cannot run a lab; 1 not; 2 usage, or a lab is up.
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// options are the command's flags.
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	os.Exit(run(ctx, os.Stdout, os.Args[1:]))
+}
+
+// options are the flags.
 type options struct {
-	commits, due, draw int
 	seed               uint64
+	commits, due, draw int
+	rows               string
 	list               bool
 }
 
-func main() {
+func parse(args []string, env func(string) string) (options, error) {
 	var o options
-	flag.IntVar(&o.commits, "commits", 50, "a change in the last `N` commits makes a fault or a drill due")
-	flag.IntVar(&o.due, "due", 8, "run at most `N` of those that are due")
-	flag.IntVar(&o.draw, "draw", 6, "draw `N` others")
-	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().Unix()/60), "of what is drawn")
-	flag.BoolVar(&o.list, "list", false, "only print what would run")
-	flag.Parse()
-	if flag.NArg() > 0 {
-		flag.Usage()
-		os.Exit(2)
+	flags := flag.NewFlagSet("labsmoke", flag.ContinueOnError)
+	seed := flags.String("seed", cmp.Or(env("GPUAASCTL_SMOKE_SEED"), time.Now().UTC().Format("0600215")),
+		"draws the rows that are not due")
+	flags.IntVar(&o.commits, "commits", 50, "rows that changed in so many `COMMITS` are due")
+	flags.IntVar(&o.due, "due", 8, "try at most so many `ROWS` that are due")
+	flags.IntVar(&o.draw, "draw", 6, "draw so many other `ROWS`")
+	flags.StringVar(&o.rows, "rows", "", "try these `ROWS` alone: fault:NAME or drill:NAME, with commas")
+	flags.BoolVar(&o.list, "list", false, "print what would be tried")
+	if err := flags.Parse(args); err != nil {
+		return o, err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := run(ctx, os.Stdout, o)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
+	var err error
+	if o.seed, err = strconv.ParseUint(*seed, 10, 64); err != nil {
+		return o, fmt.Errorf("seed: %w", err)
+	}
+	return o, nil
 }
 
-func run(ctx context.Context, out io.Writer, o options) error {
+func run(ctx context.Context, out io.Writer, args []string) int {
+	o, err := parse(args, os.Getenv)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "labsmoke:", err)
+		return 2
+	}
+	began := time.Now()
+	s, err := selected(ctx, out, o)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "labsmoke:", err)
+		return 2
+	}
+	s.print(out)
+	if o.list {
+		return 0
+	}
+	if why := cannotRun(); why != "" {
+		fmt.Fprintln(out, "lab smoke skipped:", why)
+		return 0
+	}
+	code := smoke(ctx, out, s.rows(), o.seed)
+	fmt.Fprintf(out, "=== %s in all; repeat: %s\n", time.Since(began).Round(time.Second), o.command())
+	return code
+}
+
+// selected is what the run tries: the rows that are named, or those that are due and some more.
+func selected(ctx context.Context, out io.Writer, o options) (selection, error) {
 	rows, err := allRows(".")
 	if err != nil {
-		return err
+		return selection{}, err
+	}
+	if o.rows != "" {
+		var s selection
+		for _, name := range strings.Split(o.rows, ",") {
+			i := slices.IndexFunc(rows, func(r row) bool { return r.String() == name })
+			if i < 0 {
+				return s, fmt.Errorf("no row %q: want fault:NAME or drill:NAME", name)
+			}
+			s.drawn = append(s.drawn, rows[i])
+		}
+		return s, nil
 	}
 	changed, err := changedFiles(ctx, ".", o.commits)
+	if ctx.Err() != nil {
+		return selection{}, ctx.Err()
+	}
 	if err != nil {
-		fmt.Fprintf(out, "note: nothing is due by its changes: %v\n", err)
+		fmt.Fprintf(out, "note: no row is due, only %d are drawn: %v\n", o.draw, err)
+	} else {
+		fmt.Fprintf(out, "%d files changed in %d commits, %s\n", countFiles(changed), o.commits, unmapped(changed, rows))
 	}
-	s := choose(changed, rows, o.due, o.draw, o.seed)
-	s.print(out, o)
-	if o.list {
-		return nil
-	}
-	if os.Geteuid() != 0 {
-		return errors.New("the lab needs root")
-	}
-	return s.runOnLab(ctx, out)
+	fmt.Fprintf(out, "GPUAASCTL_SMOKE_SEED=%d\n", o.seed)
+	return choose(changed, rows, o.due, o.draw, o.seed), nil
 }
 
-// print prints what runs and why, and what is due and left out.
-func (s selection) print(out io.Writer, o options) {
-	fmt.Fprintf(out, "again with the same rows: go run ./tools/labsmoke -commits %d -due %d -draw %d -seed %d\n",
-		o.commits,
-		o.due, o.draw, o.seed)
+func countFiles(changed map[string]bool) (n int) {
+	for f := range changed {
+		if !strings.Contains(f, "#") {
+			n++
+		}
+	}
+	return n
+}
+
+// unmapped counts the changed files that no row is known to exercise more than others.
+func unmapped(changed map[string]bool, rows []row) string {
+	n := countFiles(changed)
+	for f := range changed {
+		if slices.ContainsFunc(rows, func(r row) bool { return slices.Contains(r.files, f) }) && !strings.Contains(f, "#") {
+			n--
+		}
+	}
+	return fmt.Sprintf("%d of them no hop's, kind's or probe's own", n)
+}
+
+func (o options) command() string {
+	if o.rows != "" {
+		return "go run ./tools/labsmoke -rows " + o.rows
+	}
+	return fmt.Sprintf("go run ./tools/labsmoke -seed %d -commits %d -due %d -draw %d", o.seed, o.commits, o.due, o.draw)
+}
+
+// cannotRun is why this host has no lab; "" if it can have one.
+func cannotRun() string {
+	switch {
+	case runtime.GOOS != "linux":
+		return "needs Linux"
+	case os.Getuid() != 0:
+		return "needs root"
+	}
+	return ""
+}
+
+// print writes what is tried, and what is left out although it is due.
+func (s selection) print(out io.Writer) {
 	for _, d := range s.due {
-		fmt.Fprintf(out, "changed: %-50s %s\n", d.row, strings.Join(d.changed[:min(3, len(d.changed))], ", "))
+		fmt.Fprintf(out, "due    %-36s %-34s %s\n", d.row, d.row.hop, strings.Join(d.changed, " "))
 	}
 	for _, r := range s.drawn {
-		fmt.Fprintf(out, "drawn:   %s\n", r)
+		fmt.Fprintf(out, "drawn  %-36s %s\n", r, r.hop)
 	}
 	for _, why := range []string{coveredWhy, boundWhy} {
 		var names []string
@@ -91,122 +173,9 @@ func (s selection) print(out io.Writer, o options) {
 				names = append(names, d.row.String())
 			}
 		}
+		slices.Sort(names)
 		if len(names) > 0 {
-			fmt.Fprintf(out, "left out, since %s: %s\n", why, strings.Join(names, ", "))
+			fmt.Fprintf(out, "left out, %d due rows (%s): %s\n", len(names), why, strings.Join(names, " "))
 		}
 	}
-}
-
-// walks is how many walks of a healthy machine must pass.
-const walks = "GPUAASCTL_WALKS=3"
-
-// runOnLab runs the rows on a new lab. A lab that is up is taken down for it, and raised again afterwards.
-func (s selection) runOnLab(ctx context.Context, out io.Writer) (err error) {
-	bin, err := filepath.Abs("bin")
-	if err != nil {
-		return err
-	}
-	lab := filepath.Join(bin, "gpuaasctl")
-	wasUp := exec.CommandContext(ctx, lab, "lab", "status").Run() == nil
-	if wasUp {
-		fmt.Fprintln(out, "note: the lab that is up is taken down, and a new one raised afterwards")
-		if err := command(ctx, out, nil, lab, "lab", "down"); err != nil {
-			return err
-		}
-	}
-	before, err := left()
-	if err != nil {
-		return err
-	}
-	began := time.Now()
-	env := append(s.env(), "GPUAASCTL_LAB_TESTS=1", "GPUAASCTL_BIN="+bin, walks)
-	failed := command(ctx, out, env, "go", "run", "./tools/ci", "test", "-strict", "-least", fmt.Sprint(1+len(s.rows())),
-		"-parallel", "5", "-run", s.expression(), "./lab/e2e")
-	fmt.Fprintf(out, "rows: %s\n", time.Since(began).Round(time.Second))
-	undo := context.WithoutCancel(ctx) // the lab goes down whatever came before
-	if exec.CommandContext(undo, lab, "lab", "status").Run() == nil {
-		err = command(undo, out, nil, lab, "lab", "down")
-	}
-	after, readErr := left()
-	for _, line := range after {
-		if !slices.Contains(before, line) {
-			err = errors.Join(err, fmt.Errorf("left on this machine: %s", line))
-		}
-	}
-	if wasUp && ctx.Err() == nil {
-		err = errors.Join(err, command(ctx, out, nil, lab, "lab", "up"))
-	}
-	return errors.Join(failed, readErr, err)
-}
-
-// env selects the drills; see lab/e2e, TestDrills.
-func (s selection) env() []string {
-	return []string{"GPUAASCTL_DRILLS=" + strings.Join(s.names("drill"), " ")}
-}
-
-// expression is go test's for the walks, the faults and the drills.
-func (s selection) expression() string {
-	tests, rows := []string{"TestHealthyAgainAndAgain"}, s.names("fault")
-	if len(rows) > 0 {
-		tests = append(tests, "TestFaults")
-	}
-	if len(s.names("drill")) > 0 {
-		tests, rows = append(tests, "TestDrills"), append(rows, "platform", "nodes")
-	}
-	return "^(" + strings.Join(tests, "|") + ")$/^(" + strings.Join(rows, "|") + ")$"
-}
-
-// names returns the names of the rows of a kind.
-func (s selection) names(kind string) (names []string) {
-	for _, r := range s.rows() {
-		if r.kind == kind {
-			names = append(names, r.name)
-		}
-	}
-	return names
-}
-
-// command runs a program of ours to its end. At the end of ctx its process group is asked to end.
-func command(ctx context.Context, out io.Writer, env []string, argv ...string) error {
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), env...)
-	cmd.Stdout, cmd.Stderr = out, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	cmd.WaitDelay = time.Minute
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w", strings.Join(argv[:min(4, len(argv))], " "), err)
-	}
-	return nil
-}
-
-// left lists what a lab has on this machine: mounts, links, namespaces, and machines' processes.
-func left() ([]string, error) {
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return nil, err
-	}
-	var all []string
-	for line := range strings.Lines(string(mounts)) {
-		if fields := strings.Fields(line); len(fields) > 4 && strings.Contains(fields[4], "gpuaas") {
-			all = append(all, "mount "+fields[4])
-		}
-	}
-	for what, pattern := range map[string]string{"link": "/sys/class/net/*", "namespace": "/run/netns/*"} {
-		found, err := filepath.Glob(pattern)
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range found {
-			all = append(all, what+" "+filepath.Base(name))
-		}
-	}
-	processes, err := filepath.Glob("/proc/[0-9]*/comm")
-	for _, name := range processes {
-		if text, err := os.ReadFile(name); err == nil && strings.TrimSpace(string(text)) == "systemd-nspawn" {
-			all = append(all, "process "+filepath.Base(filepath.Dir(name))+" systemd-nspawn")
-		}
-	}
-	slices.Sort(all)
-	return all, err
 }

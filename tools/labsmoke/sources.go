@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"os"
 	"path"
@@ -22,6 +21,12 @@ import (
 
 const module = "github.com/gpuaas/gpuaasctl/"
 
+// The packages that hops, probes, logins and changes of machines are in.
+const (
+	judgesFolder, probesFolder, loginFolder = "preflight", "preflight/probe", "preflight/vantage"
+	kindsFolder, changesFolder              = "chaos", "chaos/node"
+)
+
 // sources are the files of what a row exercises: paths in the module, with slashes.
 type sources struct {
 	hops    map[diag.HopID][]string
@@ -35,25 +40,35 @@ const sharedBy = 4
 
 func readSources(root string) (*sources, error) {
 	s := &sources{hops: map[diag.HopID][]string{}, ops: map[diag.Op][]string{}}
-	judges, err := parseFolder(root, "preflight")
+	root, err := filepath.Abs(root)
 	if err != nil {
 		return nil, err
 	}
-	owns := map[diag.HopID][]string{}
-	for _, h := range preflight.Chain() {
+	return s, errors.Join(s.readHops(root), s.readProbes(root), s.readKinds(root), s.readChanges(root))
+}
+
+// readHops finds the file that makes each hop, those of its functions, and those that these use.
+func (s *sources) readHops(root string) error {
+	judges, err := parseFolder(root, judgesFolder)
+	if err != nil {
+		return err
+	}
+	constructors := called(judges.files[judgesFolder+"/chain.go"], "newChain")
+	chain := preflight.Chain()
+	if len(constructors) != len(chain) {
+		return fmt.Errorf("newChain calls %d functions for %d hops", len(constructors), len(chain))
+	}
+	for _, h := range chain {
 		var own []string
 		functions(reflect.ValueOf(h), func(file string) { own = append(own, inModule(root, file)) })
-		own = slices.DeleteFunc(own, func(f string) bool { return judges.uses[f] == nil })
-		s.hops[h.ID], owns[h.ID] = judges.with(own), own
+		s.hops[h.ID] = slices.DeleteFunc(own, func(f string) bool { return judges.files[f] == nil })
 	}
 	withoutShared(s.hops)
-	for hop, own := range owns { // also those that others use
-		s.hops[hop] = append(s.hops[hop], own...)
+	for i, h := range chain { // however many other hops use it
+		s.hops[h.ID] = append(s.hops[h.ID], judges.names[constructors[i]])
 	}
-	if err := s.readProbes(root); err != nil {
-		return nil, err
-	}
-	return s, errors.Join(s.readKinds(root), s.readChanges(root))
+	withUsed(judges, s.hops)
+	return nil
 }
 
 // functions calls visit with the file of each function that v holds.
@@ -79,16 +94,10 @@ func functions(v reflect.Value, visit func(file string)) {
 
 // inModule returns a compiled file's path in the module, built with -trimpath or without.
 func inModule(root, file string) string {
-	file = strings.TrimPrefix(file, module)
-	abs, err := filepath.Abs(root)
-	if err != nil || !filepath.IsAbs(file) {
-		return file
+	if rel, err := filepath.Rel(root, file); err == nil && filepath.IsAbs(file) {
+		return filepath.ToSlash(rel)
 	}
-	rel, err := filepath.Rel(abs, file)
-	if err != nil {
-		return file
-	}
-	return filepath.ToSlash(rel)
+	return strings.TrimPrefix(file, module)
 }
 
 // withoutShared removes the files that belong to many keys, and duplicates.
@@ -106,76 +115,25 @@ func withoutShared[K comparable](files map[K][]string) {
 	}
 }
 
-// folder is a parsed package.
-type folder struct {
-	files    map[string]*ast.File
-	declares map[string]string          // the file of a top-level name or a method
-	uses     map[string]map[string]bool // names that a file has
-}
-
-func parseFolder(root, dir string) (*folder, error) {
-	f := &folder{map[string]*ast.File{}, map[string]string{}, map[string]map[string]bool{}}
-	names, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
-	if err != nil || len(names) == 0 {
-		return nil, fmt.Errorf("%s has no Go files (%v)", dir, err)
-	}
-	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return nil, err
-		}
-		at := path.Join(dir, filepath.Base(name))
-		f.files[at], f.uses[at] = file, map[string]bool{}
-		for _, d := range file.Decls {
-			f.declare(at, d)
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			if id, ok := n.(*ast.Ident); ok {
-				f.uses[at][id.Name] = true
-			}
-			return true
-		})
-	}
-	return f, nil
-}
-
-func (f *folder) declare(at string, d ast.Decl) {
-	switch d := d.(type) {
-	case *ast.FuncDecl:
-		f.declares[d.Name.Name] = at
-	case *ast.GenDecl:
-		for _, spec := range d.Specs {
-			switch spec := spec.(type) {
-			case *ast.TypeSpec:
-				f.declares[spec.Name.Name] = at
-			case *ast.ValueSpec:
-				for _, name := range spec.Names {
-					f.declares[name.Name] = at
-				}
-			}
+// withUsed adds the files that these files use, and few others.
+func withUsed[K comparable](f *folder, files map[K][]string) {
+	used := map[K][]string{}
+	for k := range files {
+		for _, file := range files[k] {
+			used[k] = append(used[k], f.used(file)...)
 		}
 	}
-}
-
-// with returns files, and the files that declare what they use.
-func (f *folder) with(files []string) []string {
-	all := slices.Clone(files)
-	for _, file := range files {
-		for name := range f.uses[file] {
-			if at := f.declares[name]; at != "" {
-				all = append(all, at)
-			}
-		}
+	withoutShared(used)
+	for k := range files {
+		files[k] = append(files[k], used[k]...)
+		slices.Sort(files[k])
+		files[k] = slices.Compact(files[k])
 	}
-	return all
 }
 
 // readProbes finds the method of each operation in the table of package probe. The login's operation is the vantage's.
 func (s *sources) readProbes(root string) error {
-	probes, err := parseFolder(root, "preflight/probe")
+	probes, err := parseFolder(root, probesFolder)
 	if err != nil {
 		return err
 	}
@@ -192,20 +150,23 @@ func (s *sources) readProbes(root string) error {
 			op, isOp := lit.Elts[0].(*ast.SelectorExpr)
 			method, isMethod := lit.Elts[1].(*ast.SelectorExpr)
 			if isOp && isMethod && consts[op.Sel.Name] != "" {
-				s.ops[consts[op.Sel.Name]] = probes.with([]string{probes.declares[method.Sel.Name]})
+				s.ops[consts[op.Sel.Name]] = []string{probes.methods[method.Sel.Name]}
 			}
 			return true
 		})
 	}
-	withoutShared(s.ops)
-	login, err := parseFolder(root, "preflight/vantage")
+	withUsed(probes, s.ops)
+	login, err := parseFolder(root, loginFolder)
 	if err != nil {
 		return err
 	}
-	for at, names := range login.uses {
-		if names["OpSSH"] {
-			s.ops[diag.OpSSH] = append(s.ops[diag.OpSSH], at)
-		}
+	for at, file := range login.files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if op, ok := n.(*ast.SelectorExpr); ok && op.Sel.Name == "OpSSH" {
+				s.ops[diag.OpSSH] = append(s.ops[diag.OpSSH], at)
+			}
+			return true
+		})
 	}
 	return nil
 }
@@ -235,7 +196,7 @@ func opConstants(root string) (map[string]diag.Op, error) {
 // readKinds finds the file that declares each kind of fault.
 func (s *sources) readKinds(root string) error {
 	s.kinds = map[string]string{}
-	return eachText(root, "chaos", func(at, text string) {
+	return eachText(root, kindsFolder, func(at, text string) {
 		for _, k := range chaos.Kinds() {
 			if strings.Contains(text, fmt.Sprintf("Name: %q, Title: ", k.Name)) {
 				s.kinds[k.Name] = at
@@ -249,7 +210,7 @@ var changeUsed = regexp.MustCompile(`\bChange\.(Block|File|Mount|Unit|Pause|Hold
 // readChanges finds the files in which gpuaas-fault makes each kind of change.
 func (s *sources) readChanges(root string) error {
 	s.changes = map[string][]string{}
-	return eachText(root, "chaos/node", func(at, text string) {
+	return eachText(root, changesFolder, func(at, text string) {
 		if !strings.HasPrefix(path.Base(at), "place_") {
 			return
 		}
@@ -265,6 +226,9 @@ func (s *sources) readChanges(root string) error {
 // eachText visits the sources of a folder.
 func eachText(root, dir string, visit func(at, text string)) error {
 	names, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
+	if err != nil || len(names) == 0 {
+		return fmt.Errorf("%s has no Go files (%v)", dir, err)
+	}
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
@@ -275,5 +239,5 @@ func eachText(root, dir string, visit func(at, text string)) error {
 		}
 		visit(path.Join(dir, filepath.Base(name)), string(text))
 	}
-	return err
+	return nil
 }
