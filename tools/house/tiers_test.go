@@ -121,7 +121,7 @@ var maySleep = map[string]string{
 	"lab/platform/session_end_test.go TestReleaseAgainstAttach":             moment,
 	"lab/platform/session_end_test.go TestSessionLimits":                    slow,
 	"lab/platform/session_end_test.go openOn":                               "tries again what a new machine refuses",
-	"preflight/crowd_test.go Probe":                                         virtual,
+	"preflight/endpoint_load_test.go Probe":                                 virtual,
 	"preflight/probe/host_env_test.go TestEnv":                              clock,
 	"preflight/probe/tcp_test.go TestLateWinnersAreClosed":                  slow,
 	"preflight/probe/units_test.go TestUnitsOfAnImpatientLeader":            moment,
