@@ -110,7 +110,9 @@ func (f *finder) add(k kind, n ast.Node, before, after string) (id string, ok bo
 }
 
 // source returns the text of n in the file.
-func (f *finder) source(n ast.Node) string { return string(f.text[f.offset(n.Pos()):f.offset(n.End())]) }
+func (f *finder) source(n ast.Node) string {
+	return string(f.text[f.offset(n.Pos()):f.offset(n.End())])
+}
 
 func (f *finder) offset(p token.Pos) int { return f.set.Position(p).Offset }
 

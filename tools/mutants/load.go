@@ -27,6 +27,7 @@ type subject struct {
 	folder string // absolute
 	name   string
 	rel    string // from the module's root, with slashes
+	rapid  bool   // its tests have properties
 	info   *types.Info
 	set    *token.FileSet
 	files  []source
@@ -43,6 +44,7 @@ type source struct {
 type listed struct {
 	Dir, ImportPath, Name, Export string
 	GoFiles                       []string
+	TestImports, XTestImports     []string
 	DepOnly                       bool
 	Module                        *struct{ Dir string }
 	Error                         *struct{ Err string }
@@ -51,7 +53,7 @@ type listed struct {
 // load reads the package in the folder, with the types of what it imports.
 func load(ctx context.Context, folder string) (*subject, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-export", "-deps",
-		"-json=Dir,ImportPath,Name,Export,GoFiles,DepOnly,Module,Error", ".")
+		"-json=Dir,ImportPath,Name,Export,GoFiles,TestImports,XTestImports,DepOnly,Module,Error", ".")
 	cmd.Dir = folder
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -84,7 +86,8 @@ func load(ctx context.Context, folder string) (*subject, error) {
 		return nil, err
 	}
 	s := &subject{folder: own.Dir, name: own.Name, rel: filepath.ToSlash(rel), set: token.NewFileSet(),
-		info: &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}}}
+		rapid: slices.Contains(slices.Concat(own.TestImports, own.XTestImports), "pgregory.net/rapid"),
+		info:  &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}}}
 	trees := make([]*ast.File, len(own.GoFiles))
 	for i, name := range own.GoFiles {
 		src := source{path: filepath.Join(own.Dir, name), rel: filepath.ToSlash(filepath.Join(rel, name))}

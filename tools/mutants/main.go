@@ -197,7 +197,7 @@ func runOne(ctx context.Context, out io.Writer, root, folder string, full bool, 
 	if !o.all {
 		some = sample(some, o.n, o.seed)
 	}
-	t := trial{compiled: c, short: !full, jobs: o.jobs}
+	t := trial{compiled: c, short: !full, rapid: s.rapid, jobs: o.jobs}
 	if err := t.measure(ctx); err != nil {
 		return sum, err
 	}

@@ -14,7 +14,7 @@ const (
 	equal   kind = "equal"   // == for !=
 	logic   kind = "logic"   // && for ||
 	operand kind = "operand" // an operand of && or || is left out
-	extreme kind = "extreme" // min for max
+	extreme kind = "min-max" // min for max
 	dropped kind = "case"    // a value of a case never matches
 	ignored kind = "error"   // an error is never seen
 	row     kind = "row"     // a row of a table is left out

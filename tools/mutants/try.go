@@ -26,7 +26,7 @@ type fate int
 const (
 	found   fate = iota // a test failed, or did not end in time
 	lived               // all tests that reach it passed
-	unasked             // no test reaches it
+	unasked             // no test executes it with values with which it matters, such as an error
 )
 
 // outcome is a mutation and what became of it.
@@ -40,6 +40,7 @@ type outcome struct {
 type trial struct {
 	compiled
 	short bool
+	rapid bool // the tests have properties: one that fails writes no file, and is not made smaller
 	jobs  int
 	tests []test // the quickest first
 }
@@ -56,6 +57,9 @@ func (t *trial) args(names []string) []string {
 	args := []string{"-test.run=^(" + strings.Join(names, "|") + ")$", "-test.failfast", "-test.count=1"}
 	if t.short {
 		args = append(args, "-test.short")
+	}
+	if t.rapid {
+		args = append(args, "-rapid.nofailfile", "-rapid.shrinktime=0s")
 	}
 	return args
 }
