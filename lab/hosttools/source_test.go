@@ -132,6 +132,7 @@ var indirect = map[string]string{
 	"preflight/vantage/sshtest/shell.go run":                           "sh",
 	"tools/ci/parts.go run":                                            "make go unshare",
 	"tools/labsmoke/left.go look":                                      "ip",
+	"tools/mutants/program/program.go Do":                              "(a test program)",
 	"tools/labsmoke/smoke.go command":                                  "make go",
 	"tools/ci/race.go raced":                                           "go",
 	"profile/secret.go FindCommand":                                    "(a profile's own)",

@@ -94,7 +94,8 @@ func load(ctx context.Context, folder string) (*subject, error) {
 		if src.text, err = os.ReadFile(src.path); err != nil {
 			return nil, err
 		}
-		if src.tree, err = parser.ParseFile(s.set, src.path, src.text, parser.ParseComments|parser.SkipObjectResolution); err != nil {
+		if src.tree, err = parser.ParseFile(s.set, src.path, src.text,
+			parser.ParseComments|parser.SkipObjectResolution); err != nil {
 			return nil, err
 		}
 		s.files, trees[i] = append(s.files, src), src.tree

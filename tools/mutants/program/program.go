@@ -1,6 +1,6 @@
 // Package program compiles the tests of a package once with many mutants in them, each behind a switch, and runs them
-// with one mutant on. The compiler sees changed copies of the sources (go test -overlay); the real ones stay as they are.
-// It does not decide what is changed: the callers, tools/mutants and tools/testkit/mutanttest, write the copies.
+// with one mutant on. The compiler sees changed copies of the sources (go test -overlay); the real ones stay as they
+// are. It does not decide what is changed: the callers, tools/mutants and tools/testkit/mutanttest, write the copies.
 package program
 
 import (
