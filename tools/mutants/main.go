@@ -166,8 +166,8 @@ func runAll(ctx context.Context, out io.Writer, root string, o options) (int, er
 }
 
 // runOne tries the mutations of one package.
-func runOne(ctx context.Context, out io.Writer, root, folder string, full bool, accept accepted, o options) (summary,
-	error) {
+func runOne(ctx context.Context, out io.Writer, root, folder string, full bool, accept accepted, o options,
+) (summary, error) {
 	sum := summary{folder: folder, short: !full}
 	began := time.Now()
 	s, err := load(ctx, filepath.Join(root, filepath.FromSlash(folder)))

@@ -245,7 +245,8 @@ func TestEndlessMutantIsFound(t *testing.T) {
 	}
 	root := module(t)
 	loop := "package small\n\nfunc Loop(n int) int {\n\ts := 0\n\tfor n != 0 {\n\t\tn--\n\t\ts++\n\t}\n\treturn s\n}\n"
-	test := "package small\n\nimport \"testing\"\n\nfunc TestLoop(t *testing.T) {\n\tif Loop(0) != 0 {\n\t\tt.Error()\n\t}\n}\n"
+	test := "package small\n\nimport \"testing\"\n\n" +
+		"func TestLoop(t *testing.T) {\n\tif Loop(0) != 0 {\n\t\tt.Error()\n\t}\n}\n"
 	for name, text := range map[string]string{"loop.go": loop, "loop_test.go": test} {
 		if err := os.WriteFile(filepath.Join(root, "small", name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
