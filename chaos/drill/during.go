@@ -51,7 +51,7 @@ func (r *runner) during(ctx context.Context, until time.Time, end context.Cancel
 // renew renews the drill's lease until ctx ends. This is where a machine that has reverted itself is noticed.
 func (r *runner) renew(ctx context.Context, t chaos.PlannedMachine, m Machine, end context.CancelCauseFunc) {
 	for asked := time.Now(); ; {
-		sleep.For(ctx, max(again, time.Until(asked.Add(step.RenewEvery))))
+		sleep.For(ctx, max(retryPause, time.Until(asked.Add(step.RenewEvery))))
 		if ctx.Err() != nil {
 			return
 		}
@@ -176,7 +176,7 @@ func (r *runner) watch(ctx context.Context, end context.CancelCauseFunc) {
 		if read(r, func(s *Story) bool { return s.detected() != nil }) {
 			return
 		}
-		sleep.For(ctx, again)
+		sleep.For(ctx, retryPause)
 	}
 }
 

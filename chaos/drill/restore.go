@@ -61,7 +61,7 @@ func (r *runner) revert(ctx context.Context, t chaos.PlannedMachine, m Machine, 
 	}
 	began, reported := r.began.Add(
 		time.Duration(read(r, func(s *Story) int64 { return s.part(t.ID).AskedMS }))*time.Millisecond), ""
-	for reached := p.AskedMS == 0; ctx.Err() == nil; sleep.For(ctx, again) {
+	for reached := p.AskedMS == 0; ctx.Err() == nil; sleep.For(ctx, retryPause) {
 		reply, err := try(ctx, m, revertTimeout, "revert", "--run", r.Plan.Run, "--why", step.WhyAsked)
 		switch {
 		case err != nil:
@@ -156,7 +156,7 @@ func (r *runner) awaitRecovery(ctx context.Context) {
 			return
 		}
 		if read(r, func(s *Story) bool { return !s.recoveredIn(w) }) {
-			sleep.For(bounded, again)
+			sleep.For(bounded, retryPause)
 		}
 	}
 }
@@ -209,7 +209,7 @@ func (r *runner) ask(ctx context.Context, m Machine, command string) (step.Reply
 		if err == nil || ctx.Err() != nil {
 			return reply, err
 		}
-		sleep.For(ctx, again)
+		sleep.For(ctx, retryPause)
 	}
 }
 

@@ -38,7 +38,7 @@ type Job struct {
 
 // Time limits of a run.
 const (
-	again          = 300 * time.Millisecond // between two walks, probes or requests without the wanted result
+	retryPause     = 300 * time.Millisecond // between two walks, probes or requests without the wanted result
 	settle         = 15 * time.Second       // for the chain to become green before the drill starts
 	probeTimeout   = 15 * time.Second       // of one try of a probe
 	reserve        = 5 * time.Second        // the run ends its own part this long before the TTL
@@ -210,7 +210,7 @@ func (r *runner) inject(ctx context.Context) {
 // green walks until the chain is green. That may take a moment: effects of an earlier drill may still be in
 // flight.
 func (r *runner) green(ctx context.Context) bool {
-	for until := time.Now().Add(settle); ; sleep.For(ctx, again) {
+	for until := time.Now().Add(settle); ; sleep.For(ctx, retryPause) {
 		w := r.walk(ctx, Before)
 		if ctx.Err() != nil || w.Green() || time.Now().After(until) {
 			return ctx.Err() == nil && w.Green()

@@ -30,7 +30,7 @@ func see(ctx context.Context, m Machine, l chaos.Look, stage Stage, want bool) (
 		if (ran && last.Held == want) || time.Since(began) >= within {
 			return last, true
 		}
-		sleep.For(ctx, again)
+		sleep.For(ctx, retryPause)
 	}
 }
 

@@ -130,7 +130,7 @@ func TestMuchIsSaid(t *testing.T) {
 		_ = w.WriteMsg(r)
 	}
 	a, err := askServer(t.Context(), dnstest.Serve(t, many), "api.gpuaas.test.")
-	if err != nil || len(a.Addresses) != dnsMost || len(a.Aliases) != dnsMost || len(a.Extended) != dnsMost {
+	if err != nil || len(a.Addresses) != maxDNS || len(a.Aliases) != maxDNS || len(a.Extended) != maxDNS {
 		t.Errorf("%v: %d addresses, %d aliases, %d extended errors", err, len(a.Addresses), len(a.Aliases), len(a.Extended))
 	}
 }

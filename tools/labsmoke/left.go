@@ -21,7 +21,7 @@ func nothingLeft(ctx context.Context, before map[string]bool) error {
 	}
 	var left []string
 	for began := time.Now(); time.Since(began) < leftBudget; time.Sleep(200 * time.Millisecond) {
-		after, err := look(ctx)
+		after, err := listHost(ctx)
 		if err != nil {
 			return err
 		}
@@ -43,8 +43,8 @@ func added(before, after map[string]bool) (lines []string) {
 	return lines
 }
 
-// look lists what a lab has on a host: mounts, links, addresses, routes, namespaces, packet filters, processes.
-func look(ctx context.Context) (map[string]bool, error) {
+// listHost lists what a lab has on a host: mounts, links, addresses, routes, namespaces, packet filters, processes.
+func listHost(ctx context.Context) (map[string]bool, error) {
 	seen := map[string]bool{}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

@@ -62,7 +62,7 @@ func smoke(ctx context.Context, out io.Writer, rows []row, seed uint64) int {
 		fmt.Fprintf(out, "a lab is up: take it down with `%s lab down`\n", tool)
 		return 2
 	}
-	before, err := look(ctx)
+	before, err := listHost(ctx)
 	if err != nil {
 		fmt.Fprintln(out, err)
 		return 1
@@ -90,7 +90,7 @@ func onLab(ctx context.Context, out io.Writer, program string, rows []row, seed 
 	if err != nil {
 		return err
 	}
-	during, err := look(ctx)
+	during, err := listHost(ctx)
 	if err != nil {
 		return err
 	}
