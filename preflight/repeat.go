@@ -17,7 +17,7 @@ const (
 	repeatTimeout = 900 * time.Millisecond
 	firstRepeat   = 300 * time.Millisecond
 	repeatPassing = 1500 * time.Millisecond
-	// silentBurst is how many copies of a silent request are sent at once, and volley how many of any other: of two
+	// silentBurst is how many copies of a silent request are sent at once, and burst how many of any other: of two
 	// servers behind one name, one may work.
 	silentBurst, burst = 4, 2
 )

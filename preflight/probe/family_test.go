@@ -115,9 +115,9 @@ func TestNothingIsDialledTooLate(t *testing.T) {
 		cancel()
 		p := newProber(t)
 		f := diag.Fact{}
-		climb := p.newClimb(diag.Request{Op: diag.OpTCP, Target: "127.0.0.1:1"}, &f)
-		climb.addrs = []netip.Addr{netip.MustParseAddr("127.0.0.1")}
-		if climb.connect(ctx) || f.Failure != c.word || f.TCP.Remote != "127.0.0.1:1" {
+		exchange := p.newExchange(diag.Request{Op: diag.OpTCP, Target: "127.0.0.1:1"}, &f)
+		exchange.addrs = []netip.Addr{netip.MustParseAddr("127.0.0.1")}
+		if exchange.connect(ctx) || f.Failure != c.word || f.TCP.Remote != "127.0.0.1:1" {
 			t.Errorf("%s: %s in %s, %+v", name, f.Failure, f.Phase, f.TCP)
 		}
 	}

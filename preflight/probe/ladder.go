@@ -38,7 +38,7 @@ type target struct {
 }
 
 // exchange is one request on its way through the phases dns, tcp, tls, http, ws, session. Each phase fills its section
-// of the fact and reports whether the next may begin. A climb belongs to one goroutine.
+// of the fact and reports whether the next may begin. An exchange belongs to one goroutine.
 type exchange struct {
 	p     *Prober
 	req   diag.Request
@@ -50,8 +50,8 @@ type exchange struct {
 	spare spare
 }
 
-// newClimb returns nil, with the failure in f, if the target is invalid, or a path to extract is not supported here.
-func (p *Prober) newClimb(req diag.Request, f *diag.Fact) *exchange {
+// newExchange returns nil, with the failure in f, if the target is invalid, or a path to extract is not supported here.
+func (p *Prober) newExchange(req diag.Request, f *diag.Fact) *exchange {
 	c := &exchange{p: p, req: req, f: f}
 	var err error
 	if c.to, err = parseTarget(withQuery(req)); err != nil {
@@ -226,13 +226,13 @@ func (c *exchange) close() {
 // The operations dns, tcp and tls open a new connection and close it: they never use a kept one.
 
 func (p *Prober) dns(ctx context.Context, req diag.Request, f *diag.Fact) {
-	if c := p.newClimb(req, f); c != nil {
+	if c := p.newExchange(req, f); c != nil {
 		c.lookup(ctx)
 	}
 }
 
 func (p *Prober) tcp(ctx context.Context, req diag.Request, f *diag.Fact) {
-	if c := p.newClimb(req, f); c != nil {
+	if c := p.newExchange(req, f); c != nil {
 		defer c.close()
 		if c.lookup(ctx) && c.connect(ctx) {
 			f.TCP.Listener = listenerAt(f.TCP.Remote)
@@ -241,7 +241,7 @@ func (p *Prober) tcp(ctx context.Context, req diag.Request, f *diag.Fact) {
 }
 
 func (p *Prober) tls(ctx context.Context, req diag.Request, f *diag.Fact) {
-	if c := p.newClimb(req, f); c != nil {
+	if c := p.newExchange(req, f); c != nil {
 		defer c.close()
 		c.to.secure = true
 		c.establish(ctx)

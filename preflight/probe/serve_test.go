@@ -282,7 +282,7 @@ func TestNoHello(t *testing.T) {
 func inServer() *server {
 	s := &server{start: time.Now(), slots: make(chan struct{}, serveConcurrency), out: io.Discard,
 		running: map[string]context.CancelFunc{}}
-	s.eyes = &agentContext{prober: &Prober{Vantage: VantageNode}, view: ViewNoProcess, found: time.Now().Add(time.Hour)}
+	s.agent = &agentContext{prober: &Prober{Vantage: VantageNode}, view: ViewNoProcess, found: time.Now().Add(time.Hour)}
 	return s
 }
 
@@ -290,7 +290,7 @@ func TestAPanicIsAFact(t *testing.T) {
 	s := inServer()
 	boom := func(*Prober, context.Context, diag.Request, *diag.Fact) { panic("boom, token=" + canary) }
 	f := s.guarded(t.Context(), diag.Request{ID: "p"}, func(ctx context.Context) diag.Fact {
-		return s.eyes.prober.measure(ctx, diag.Request{}, boom)
+		return s.agent.prober.measure(ctx, diag.Request{}, boom)
 	})
 	if f.Failure != diag.Unknown || f.ID != "p" || !strings.HasSuffix(f.Detail, "boom, token="+diag.Redacted) {
 		t.Errorf("%+v", f)

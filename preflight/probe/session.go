@@ -105,7 +105,7 @@ func (t *terminal) stay(ctx context.Context) {
 
 // inShell opens a terminal, lets its shell compute, and then calls use.
 func (p *Prober) inShell(ctx context.Context, req diag.Request, f *diag.Fact, use func(context.Context, *terminal)) {
-	c := p.newClimb(req, f)
+	c := p.newExchange(req, f)
 	if c == nil {
 		return
 	}

@@ -78,7 +78,7 @@ func (c *exchange) secure(ctx context.Context) bool {
 	return true
 }
 
-// adopt makes l the climb's link over the connection that was opened for it.
+// adopt makes l the exchange's link over the connection that was opened for it.
 func (c *exchange) adopt(l *link) {
 	l.raw, l.br, l.tcp, l.whole = c.raw, bufio.NewReader(l.conn), *c.f.TCP, true
 	if l.key == (poolKey{}) {

@@ -22,7 +22,7 @@ func (p *Prober) Warm(ctx context.Context, req diag.Request) diag.Fact {
 }
 
 func (p *Prober) warm(ctx context.Context, req diag.Request, f *diag.Fact) {
-	c := p.newClimb(req, f)
+	c := p.newExchange(req, f)
 	if c == nil {
 		return
 	}
@@ -81,7 +81,7 @@ func (c *exchange) release() {
 	c.close()
 }
 
-// overKept makes one exchange over the climb's link. A kept connection hides two faults that a new one would show. If
+// overKept makes one request over the exchange's link. A kept connection hides two faults that a new one would show. If
 // the peer closed it in the meantime, a new one replaces it, provided that a repeat is harmless. If the network is
 // gone, that looks like a slow server, so a second connection is tried while the first one is silent, and its failure
 // is reported. It returns the exchange's error, or not ok with the failure recorded.

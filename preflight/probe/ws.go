@@ -23,7 +23,7 @@ const maxFrame = 1 << 20
 
 // ws is the fifth phase: an upgrade, closed at once.
 func (p *Prober) ws(ctx context.Context, req diag.Request, f *diag.Fact) {
-	c := p.newClimb(req, f)
+	c := p.newExchange(req, f)
 	if c == nil {
 		return
 	}
@@ -104,8 +104,8 @@ func (c *exchange) rejected(a *answer) {
 	}
 }
 
-// wsHandshake is a handshake over the climb's link, and its result: a WebSocket has the same phases and the same kept
-// connections as any other request.
+// wsHandshake is a handshake over the exchange's link, and its result: a WebSocket has the same phases and the same
+// kept connections as any other request.
 type wsHandshake struct {
 	answer
 	broke error // the error that ended it before an answer

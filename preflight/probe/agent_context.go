@@ -38,7 +38,7 @@ type agentContext struct {
 	started uint64         // the agent's start time, to detect a reused PID
 	found   time.Time      // when the looking ended
 	took    time.Duration  // the looking
-	inUse   sync.WaitGroup // requests that are being measured with these eyes
+	inUse   sync.WaitGroup // requests that are being measured with this context
 }
 
 // findAgent finds the agent.
@@ -72,18 +72,18 @@ func (e *agentContext) stale() bool {
 
 // current returns the current agent. It stays usable until done is called.
 func (s *server) current(ctx context.Context) (e *agentContext, done func()) {
-	s.eyesMu.Lock()
-	defer s.eyesMu.Unlock()
-	if s.cfg.Inside == 0 && s.eyes.stale() {
-		old := s.eyes
+	s.agentMu.Lock()
+	defer s.agentMu.Unlock()
+	if s.cfg.Inside == 0 && s.agent.stale() {
+		old := s.agent
 		s.wg.Go(func() { // measurements in progress may finish
 			old.inUse.Wait()
 			_ = old.close()
 		})
-		s.eyes = s.findAgent(ctx)
+		s.agent = s.findAgent(ctx)
 	}
-	s.eyes.inUse.Add(1)
-	return s.eyes, s.eyes.inUse.Done
+	s.agent.inUse.Add(1)
+	return s.agent, s.agent.inUse.Done
 }
 
 // namespaceFor returns where a request for the agent's view is measured; nil: in this process.
