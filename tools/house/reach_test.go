@@ -28,7 +28,6 @@ const sleeps = "sleeps"
 // decl is a function, method or variable of the tests of a folder, or of a package that serves tests.
 type decl struct {
 	file    string
-	line    int
 	calls   []use // of hostCalls
 	refs    []use // names of other declarations that it mentions: "name", or "folder.name" of another package
 	guarded bool  // calls tier.NeedsHost, or tier.LeavesOut in TestMain
