@@ -21,8 +21,8 @@ export GOFLAGS := -trimpath $(GOFLAGS)
 build drill-agent lint test race test-deep mutants test-mutants test-fuzz golden: export GOGC ?= 400
 unexport GITHUB_ACTIONS GITHUB_STEP_SUMMARY COLUMNS CLICOLOR_FORCE FORCE_COLOR
 
-# For one run: PACKAGES of make test and test-bare, ARGS of mutants, LAB_RUN and LAB_SKIP (go test -run and -skip) of
-# test-lab, FUZZTIME. Tests that break one node run on LAB_NODES at once, cells of the crash matrix on CRASH_NODES.
+# For one run: PACKAGES of test and test-bare, ARGS of test, lab-smoke and mutants, LAB_RUN and LAB_SKIP (go test -run and
+# -skip) of test-lab, FUZZTIME. Tests that break one node run on LAB_NODES at once, cells of the crash matrix on CRASH_NODES.
 CRASH_NODES ?= 4
 PATIENCE     = -timeout 40m
 NEEDS        = $(GO) run ./tools/testneeds
@@ -65,7 +65,7 @@ tool: # gpuaasctl runs HELPERS beside itself, and pushes them to nodes, only if 
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS) -X main.helpers=$${sums#,}" -o $(INTO)/ ./cmd/gpuaasctl
 
 test: ## the tests of everything that needs no root and no lab: minutes
-	@$(GO) run ./tools/ci test $(PACKAGES)
+	@$(GO) run ./tools/ci test $(ARGS) $(PACKAGES)
 race: ## the race detector over the packages with goroutines
 	@$(GO) run ./tools/ci race
 lab-smoke: ## real machines: what has changed lately, and a few more faults and drills

@@ -89,9 +89,11 @@ func (t *tree) fast(ctx context.Context, packages []string) (wrong []string) {
 		t.offline(ctx, tests(3, "-run=TestOpenSSH", "./preflight/vantage")...))
 }
 
-// tests is the command that runs tests, of which at least least must pass and none be skipped for lack of something.
+// tests is README.md's command for the tests, of which at least least must pass and none be skipped for lack of
+// something.
 func tests(least int, args ...string) []string {
-	return append([]string{"go", "run", "./tools/ci", "test", "-strict", fmt.Sprintf("-least=%d", least)}, args...)
+	return []string{"make", "--no-print-directory", "test", fmt.Sprintf("ARGS=-strict -least=%d", least),
+		"PACKAGES=" + strings.Join(args, " ")}
 }
 
 // install runs argv, and returns what failed.
