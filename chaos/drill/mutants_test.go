@@ -10,8 +10,8 @@ import (
 
 // TestMutants breaks the runner and its judgement in the most important ways, and requires the tests to detect
 // that. Faults of the environment (an injector without effect, a leaky revert, a false success, a probe that
-// always passes, a late signal, a wrong hop) are runs of TestEndings. It compiles the package once for each
-// mutant, so it has a build tag.
+// always passes, a late signal, a wrong hop) are runs of TestEndings. All mutants are one program, which takes a
+// minute, so it has a build tag.
 func TestMutants(t *testing.T) {
 	const claim, during, judge, log, restore, run, walkView, story, timing, verdict = "chaos/drill/claim.go",
 		"chaos/drill/during.go", "chaos/drill/judge.go", "chaos/drill/log.go", "chaos/drill/restore.go", "chaos/drill/run.go",

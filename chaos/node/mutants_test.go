@@ -8,8 +8,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/tools/testkit/mutanttest"
 )
 
-// TestMutants breaks the node side in the most important ways, and requires the tests to detect that. It compiles
-// the package once for each mutant, so it has a build tag and a separate line in the Makefile.
+// TestMutants breaks the node side in the most important ways, and requires the tests to detect that. All
+// mutants are one program, which takes a minute, so it has a build tag and a separate line in the Makefile.
 func TestMutants(t *testing.T) {
 	const keeper, journal, file, ledger, block = "chaos/node/keeper.go", "chaos/node/journal.go",
 		"chaos/node/place_file.go", "chaos/step/ledger.go", "chaos/step/block.go"
@@ -66,7 +66,7 @@ func TestMutants(t *testing.T) {
 			all[i].Package = "./chaos/node"
 		}
 		if m.Test == "TestKeeper" || m.Test == "TestKeeperReal" {
-			all[i].Args = rapid
+			all[i].Args, all[i].Sound = rapid, []string{"-rapid.checks=20", "-rapid.nofailfile"}
 		}
 	}
 	mutanttest.Check(t, "../..", all)

@@ -131,7 +131,7 @@ var indirect = map[string]string{
 	"preflight/vantage/sshconfig.go askSSH":                            "ssh",
 	"preflight/vantage/sshtest/shell.go run":                           "sh",
 	"tools/ci/parts.go run":                                            "make go unshare",
-	"tools/labsmoke/left.go look":                                      "ip",
+	"tools/labsmoke/left.go listHost":                                  "ip",
 	"tools/mutants/program/program.go Do":                              "(a test program)",
 	"tools/labsmoke/smoke.go command":                                  "make go",
 	"tools/ci/race.go raced":                                           "go",

@@ -116,7 +116,8 @@ func (p *Program) Do(ctx context.Context, r Run) (Result, error) {
 		return Result{}, err
 	}
 	defer func() { _ = removeAll(temp) }()
-	args := append([]string{p.path}, r.Args...)
+	// As go test does: a test that calls os.Exit(0) has not passed.
+	args := append([]string{p.path, "-test.paniconexit0"}, r.Args...)
 	if r.Events {
 		args = append([]string{"go", "tool", "test2json", "-t"}, append(args, "-test.v=test2json")...)
 	}

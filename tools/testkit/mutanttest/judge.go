@@ -15,9 +15,12 @@ const (
 	lives   result = "lives"   // the test ran and passed, or did not get to run
 )
 
+// passed is why a mutant lives whose test ran to its end.
+const passed = "it passed"
+
 // event is a line of `go test -json`; see `go doc test2json`.
 type event struct {
-	Action string // "run", "output", "pass", "fail", "skip", "build-output", "build-fail"
+	Action string // "run", "output", "pass", "fail", "skip"
 	Test   string // "TestX/part"; absent in lines about the package
 	Output string
 }
@@ -25,16 +28,13 @@ type event struct {
 // skipReason matches the line that testing prints for t.Skip: "    x_test.go:12: skipped: needs nft".
 var skipReason = regexp.MustCompile(`^\s+\S+\.go:\d+: (?:skipped: )?(.+)`)
 
-// judge reads the output of `go test -json -run ^test$`. why explains the result: for skipped, it is the reason of the
-// test or of its first skipped part.
+// judge reads the output of a test's program as events, as of `go test -json -run ^test$`. why explains the result:
+// for skipped, it is the reason of the test or of its first skipped part.
 func judge(out []byte, test string) (r result, why string) {
 	ended := map[string]string{} // how each test ended, by its name
 	reason := map[string]string{}
-	failed, partSkipped, built := false, "", true
+	failed, partSkipped := false, ""
 	for _, e := range events(out) {
-		if e.Action == "build-fail" {
-			built = false
-		}
 		if e.Test != test && !strings.HasPrefix(e.Test, test+"/") {
 			continue
 		}
@@ -54,16 +54,14 @@ func judge(out []byte, test string) (r result, why string) {
 	switch {
 	case failed:
 		return killed, "it failed"
-	case !built:
-		return lives, "it does not compile"
-	case ended[test] == "":
+	case ended[test] == "" || ended[test] == "fail": // test2json's word for a program that ended early
 		return lives, "the test did not run to its end"
 	case ended[test] == "skip":
 		return skipped, reason[test]
 	case partSkipped != "":
 		return skipped, partSkipped + ": " + reason[partSkipped]
 	}
-	return lives, "it passed"
+	return lives, passed
 }
 
 // events returns the lines of out that are events; the go command also prints plain text.
