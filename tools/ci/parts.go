@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,7 +32,7 @@ type result struct {
 	Tree    string    `json:"tree"` // what was tested
 	Passed  bool      `json:"passed"`
 	Error   string    `json:"error,omitempty"`
-	Counts  string    `json:"counts,omitempty"` // its last line of counts
+	Tests   counts    `json:"tests"`
 	Seconds float64   `json:"seconds"`
 	CPU     float64   `json:"cpu_seconds"` // of its processes, without the lab's machines
 	Ended   time.Time `json:"ended"`
@@ -181,7 +180,7 @@ func (p part) run(ctx context.Context, log, tree string) result {
 	if err != nil {
 		r.Error = err.Error()
 	}
-	r.Counts = lastCounts(log)
+	r.Tests = countsIn(log)
 	return r
 }
 
@@ -215,56 +214,14 @@ func summarize(out io.Writer, results []result, logs string, took time.Duration)
 		}
 	}
 	fmt.Fprintln(out)
+	var all counts
 	for i := range results {
 		r := &results[i]
-		fmt.Fprintf(out, "%6.0f s  %6.0f s of processors  %-10s %s  %s\n", r.Seconds, r.CPU, r.Part, outcome(r), r.Counts)
+		fmt.Fprintf(out, "%6.0f s  %6.0f s of processors  %-10s %s  %s\n", r.Seconds, r.CPU, r.Part, outcome(r), r.Tests)
+		all.add(r.Tests)
 	}
-	fmt.Fprintf(out, "%6.0f s in all\n", took.Seconds())
+	fmt.Fprintf(out, "%s, %s\n", all, took.Round(time.Second))
 	return errors.Join(wrong...)
-}
-
-// lastCounts returns the last line of counts in a log; "" if it has none.
-func lastCounts(log string) (counts string) {
-	_ = eachLine(log, func(line string) {
-		if strings.HasPrefix(line, "tests: ") {
-			counts = line
-		}
-	})
-	return counts
-}
-
-// tailLines is how much of a failed part's log is printed again at the end.
-const tailLines = 80
-
-func tail(out io.Writer, log string) {
-	var last []string
-	_ = eachLine(log, func(line string) {
-		if last = append(last, line); len(last) > tailLines {
-			last = last[1:]
-		}
-	})
-	fmt.Fprintln(out, strings.Join(last, "\n"))
-}
-
-func eachLine(file string, f func(string)) error {
-	in, err := os.Open(file)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, maxOutput)
-	for lines.Scan() {
-		f(lines.Text())
-	}
-	return lines.Err()
-}
-
-func copyFile(out io.Writer, name string) {
-	if in, err := os.Open(name); err == nil {
-		_, _ = io.Copy(out, in)
-		_ = in.Close()
-	}
 }
 
 // keptResult returns what passed before for the same sources; nil if nothing did.

@@ -171,8 +171,8 @@ func (r *report) print(out io.Writer, took time.Duration, b bounds) error {
 	if b.strict {
 		failed += len(lacking)
 	}
-	fmt.Fprintf(out, "\ntests: %d passed, %d skipped, %d unstable, %d failed, %s\n", len(r.passed), len(r.skipped),
-		len(r.unstable), failed, took.Round(time.Second))
+	fmt.Fprintf(out, "\n%s, %s\n", counts{len(r.passed), len(r.skipped), len(r.unstable), failed},
+		took.Round(time.Second))
 	var wrong []error
 	for _, e := range r.failed {
 		wrong = append(wrong, fmt.Errorf("failed: %s", e))
