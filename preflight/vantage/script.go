@@ -60,8 +60,7 @@ const pushScript = `n=$1 sum=$2 d=
 fail() { echo "GPUAASCTL-SENTINEL failed $1"; exit 0; }
 umask 022
 if [ "$(id -u)" = 0 ]; then
-  if mountpoint -q /run/gpuaasctl || { mkdir -p /run/gpuaasctl &&
-	mount -t tmpfs -o size=32m,mode=0755,nosuid,nodev,exec gpuaasctl /run/gpuaasctl; }; then d=/run/gpuaasctl; fi
+  if mountpoint -q /run/gpuaasctl || { mkdir -p /run/gpuaasctl && mount -t tmpfs -o size=32m,mode=0755,nosuid,nodev,exec gpuaasctl /run/gpuaasctl; }; then d=/run/gpuaasctl; fi
 fi
 if [ -z "$d" ]; then
   for c in "${XDG_RUNTIME_DIR:-/nonexistent}/gpuaasctl" "/dev/shm/gpuaasctl-$(id -u)"; do
