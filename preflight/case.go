@@ -17,7 +17,7 @@ type Case struct {
 
 	chain     *Hops
 	stepFacts []*stepFacts // by step number, followed by steps that the chain does not have
-	room      *arena       // allocator, shared by all cases derived from this one
+	arena     *arena       // allocator, shared by all cases derived from this one
 
 	record   []*diag.RecordEntry // cache of hostRecord
 	recordOf *diag.Fact          // the fact that record was read from
@@ -39,7 +39,7 @@ func NewCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy, facts [
 
 func (h *Hops) newCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy, facts []diag.Fact) *Case {
 	c := &Case{Subject: subject, Plan: plan, EndedBy: endedBy, chain: h, stepFacts: make([]*stepFacts, h.steps),
-		room: &arena{}}
+		arena: &arena{}}
 	for i := range facts {
 		c.put(&facts[i])
 	}

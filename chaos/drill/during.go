@@ -70,8 +70,8 @@ func (r *runner) renew(ctx context.Context, t chaos.PlannedMachine, m Machine, e
 			r.recordLost(t.ID, reply)
 			end(errEnough)
 			return
-		case says(reply) != "":
-			r.trouble(t.ID, fmt.Errorf("renew the lease: %s", says(reply)))
+		case errorIn(reply) != "":
+			r.trouble(t.ID, fmt.Errorf("renew the lease: %s", errorIn(reply)))
 		default:
 			r.keep(t.ID, asked)
 			r.record(Event{Kind: Renewed, Machine: t.ID, Status: reply.Status})
@@ -89,7 +89,7 @@ func (r *runner) recordLost(id string, reply step.Reply) {
 	if read(r, func(s *Story) bool { return s.part(id).Lost != "" }) {
 		return
 	}
-	why := says(reply)
+	why := errorIn(reply)
 	if st := reply.Status; st != nil {
 		why = cmp.Or(st.Why, st.Phase)
 	}
@@ -130,7 +130,7 @@ func (r *runner) make(ctx context.Context, t chaos.PlannedMachine, m Machine, id
 		reply, err = try(ctx, m, readTimeout, "status", "--run", r.Plan.Run)
 		if err == nil && reply.Status != nil && reply.Status.Phase == step.PhaseArmed {
 			reply, err = try(ctx, m, stepTimeout, "do", "--run", r.Plan.Run, "--step", id)
-		} else if err == nil && says(reply) == "" {
+		} else if err == nil && errorIn(reply) == "" {
 			reply.Refused = step.Refuse(step.RefusedState, "it is not asked for again %s", state(reply.Status))
 		}
 	}
@@ -138,11 +138,12 @@ func (r *runner) make(ctx context.Context, t chaos.PlannedMachine, m Machine, id
 		r.trouble(t.ID, fmt.Errorf("step %s: %w", id, err))
 		return false
 	}
-	r.record(Event{Kind: Broken, Machine: t.ID, Step: id, Status: reply.Status, Text: says(reply), TookUS: reply.TookUS})
-	if st := reply.Status; says(reply) != "" && (st == nil || st.Phase != step.PhaseArmed) && !failed(st) {
+	r.record(Event{Kind: Broken, Machine: t.ID, Step: id, Status: reply.Status, Text: errorIn(reply),
+		TookUS: reply.TookUS})
+	if st := reply.Status; errorIn(reply) != "" && (st == nil || st.Phase != step.PhaseArmed) && !failed(st) {
 		r.recordLost(t.ID, reply)
 	}
-	return says(reply) == ""
+	return errorIn(reply) == ""
 }
 
 // hadTime reports whether every observation that the drill needs during the fault was made, or had its full time.

@@ -84,7 +84,7 @@ func (r *runner) revert(ctx context.Context, t chaos.PlannedMachine, m Machine, 
 			r.record(Event{Kind: Reverted, Machine: t.ID, Status: reply.Status, TookUS: reply.TookUS})
 			return
 		default:
-			err = errors.New(says(reply) + " " + state(reply.Status))
+			err = errors.New(errorIn(reply) + " " + state(reply.Status))
 		}
 		if err != nil && err.Error() != reported && ctx.Err() == nil {
 			reported = err.Error()
@@ -100,10 +100,11 @@ func (r *runner) abandon(ctx context.Context, m Machine, none step.Reply) error 
 		return nil
 	}
 	reply, err := try(ctx, m, compareTimeout, "close", "--run", r.Plan.Run, "--force")
-	if gone := reply.Refused != nil && reply.Refused.Code == step.RefusedNone; err != nil || gone || says(reply) == "" {
+	gone := reply.Refused != nil && reply.Refused.Code == step.RefusedNone
+	if err != nil || gone || errorIn(reply) == "" {
 		return err
 	}
-	return errors.New(says(reply))
+	return errors.New(errorIn(reply))
 }
 
 // mayYetArm reports whether an arming may still be in progress: its response was lost, and no reply has shown the
@@ -185,8 +186,8 @@ func (r *runner) clear(ctx context.Context, t chaos.PlannedMachine, m Machine) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, clearTime)
 	defer cancel()
-	if reply, err := r.ask(ctx, m, "verify"); err != nil || reply.Clean == nil || says(reply) != "" {
-		r.trouble(t.ID, errors.Join(err, fmt.Errorf("compare with before: %s", says(reply))))
+	if reply, err := r.ask(ctx, m, "verify"); err != nil || reply.Clean == nil || errorIn(reply) != "" {
+		r.trouble(t.ID, errors.Join(err, fmt.Errorf("compare with before: %s", errorIn(reply))))
 	} else {
 		r.record(Event{Kind: Compared, Machine: t.ID, Clean: reply.Clean, Residue: reply.Residue})
 	}
@@ -198,7 +199,7 @@ func (r *runner) clear(ctx context.Context, t chaos.PlannedMachine, m Machine) {
 	case gone: // an earlier attempt closed it, and its response was lost
 		r.record(Event{Kind: Closed, Machine: t.ID})
 	default:
-		r.record(Event{Kind: Closed, Machine: t.ID, Text: says(reply), Status: reply.Status})
+		r.record(Event{Kind: Closed, Machine: t.ID, Text: errorIn(reply), Status: reply.Status})
 	}
 }
 

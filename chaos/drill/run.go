@@ -283,7 +283,8 @@ func (r *runner) arm(ctx context.Context, t chaos.PlannedMachine, m Machine) boo
 	case err != nil:
 		r.trouble(t.ID, fmt.Errorf("confirm that it is armed: %w", err))
 	case now.Status == nil || now.Status.Phase != step.PhaseArmed || now.Status.Watchdog == 0:
-		r.record(Event{Kind: Trouble, Machine: t.ID, Text: "is not armed" + orNothing(": ", says(now)), Status: now.Status})
+		r.record(Event{Kind: Trouble, Machine: t.ID, Text: "is not armed" + orNothing(": ", errorIn(now)),
+			Status: now.Status})
 	default:
 		r.keep(t.ID, asked)
 		r.record(Event{Kind: Armed, Machine: t.ID, Status: now.Status, TookUS: reply.TookUS})
@@ -304,8 +305,8 @@ func (s *Story) ready() bool {
 	return len(s.Machines) > 0 && !slices.ContainsFunc(s.Machines, func(p Part) bool { return !p.Armed })
 }
 
-// says returns the error in a command's reply, or "".
-func says(r step.Reply) string {
+// errorIn returns the error in a command's reply, or "".
+func errorIn(r step.Reply) string {
 	switch {
 	case r.Refused != nil:
 		return r.Refused.Error()

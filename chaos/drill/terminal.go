@@ -58,7 +58,7 @@ func (r *runner) hold(ctx context.Context) (*openTerminal, bool) {
 	select {
 	case <-opened:
 	case <-t.end:
-		seen.NotRun, seen.Why = true, "it was not opened: "+t.says()
+		seen.NotRun, seen.Why = true, "it was not opened: "+t.failure()
 	case <-time.After(openTime):
 		seen.NotRun, seen.Why = true, fmt.Sprintf("it was not open after %s", openTime)
 	case <-ctx.Done():
@@ -77,7 +77,7 @@ func (t *openTerminal) hangUp() {
 	}
 }
 
-func (t *openTerminal) says() string {
+func (t *openTerminal) failure() string {
 	if t.err != nil {
 		return t.err.Error()
 	}
@@ -91,7 +91,7 @@ func (r *runner) ended(ctx context.Context, t *openTerminal) {
 	seen := Seen{Name: LookTerminal, Stage: During}
 	select {
 	case <-t.end:
-		seen.Held, seen.Why = t.err == nil && t.how.Reason == want, t.says()
+		seen.Held, seen.Why = t.err == nil && t.how.Reason == want, t.failure()
 	case <-time.After(budget):
 		seen.Why = fmt.Sprintf("still open after %s", budget)
 	case <-ctx.Done():

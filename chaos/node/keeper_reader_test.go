@@ -11,23 +11,26 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// shelf is a machine whose places have the states that the test sets; a reverted place is in its earlier state.
-type shelf map[string]Look
+// placesFake is a machine whose places have the states that the test sets; a reverted place is in its earlier state.
+type placesFake map[string]Look
 
-func (shelf) Look(context.Context, Location) (json.RawMessage, error) {
+func (placesFake) Look(context.Context, Location) (json.RawMessage, error) {
 	return json.RawMessage(`{}`), nil
 }
-func (s shelf) Make(_ context.Context, at Location) error {
+func (s placesFake) Make(_ context.Context, at Location) error {
 	s[at.Change.Place()] = Injected
 	return nil
 }
-func (s shelf) Compare(_ context.Context, at Location) (Found, error) {
+func (s placesFake) Compare(_ context.Context, at Location) (Found, error) {
 	return Found{Look: s[at.Change.Place()]}, nil
 }
-func (s shelf) Undo(_ context.Context, at Location) error { s[at.Change.Place()] = Before; return nil }
-func (shelf) Notify(context.Context, step.Notify) error   { return nil }
-func (shelf) Renewed() int64                              { return 0 }
-func (s shelf) looks(places ...string) (all []Look) {
+func (s placesFake) Undo(_ context.Context, at Location) error {
+	s[at.Change.Place()] = Before
+	return nil
+}
+func (placesFake) Notify(context.Context, step.Notify) error { return nil }
+func (placesFake) Renewed() int64                            { return 0 }
+func (s placesFake) looks(places ...string) (all []Look) {
 	for _, p := range places {
 		all = append(all, s[p])
 	}
@@ -40,7 +43,7 @@ func (s shelf) looks(places ...string) (all []Look) {
 func TestReaderKeepsWhatItNames(t *testing.T) {
 	const named, other, unit = "file:/run/named", "file:/run/other", "unit:a.service"
 	for _, full := range []bool{false, true} {
-		s := shelf{}
+		s := placesFake{}
 		w := &world{trial: &trial{}}
 		w.disk = &disk{make([]byte, 64<<10), make([]byte, 64<<10), w}
 		j, err := OpenJournal(w.disk, int64(len(w.disk.cache)))
@@ -82,28 +85,28 @@ func TestReaderKeepsWhatItNames(t *testing.T) {
 	}
 }
 
-// tokened is a shelf on which one place can be read only once the previous file exists.
+// tokened is a placesFake on which one place can be read only once the previous file exists.
 type tokened struct {
-	shelf
+	placesFake
 	looked int
 }
 
 func (s *tokened) Look(ctx context.Context, at Location) (json.RawMessage, error) {
 	if at.Change.Run != nil {
-		if s.shelf["file:/run/token"] != Injected {
+		if s.placesFake["file:/run/token"] != Injected {
 			return nil, errors.New("401")
 		}
 		s.looked++
 		return json.RawMessage(`{"state":"as it was"}`), nil
 	}
-	return s.shelf.Look(ctx, at)
+	return s.placesFake.Look(ctx, at)
 }
 
 // TestLateIsLookedAtOnceItCanBe: the state of a place that needs a file of its own step is recorded when that file
 // exists, before the place is changed. If the place is not marked late, the drill does not arm.
 func TestLateIsLookedAtOnceItCanBe(t *testing.T) {
 	for _, late := range []bool{true, false} {
-		s := &tokened{shelf: shelf{}}
+		s := &tokened{placesFake: placesFake{}}
 		w := &world{trial: &trial{}}
 		w.disk = &disk{make([]byte, 64<<10), make([]byte, 64<<10), w}
 		j, err := OpenJournal(w.disk, int64(len(w.disk.cache)))

@@ -85,7 +85,7 @@ func (s JUnitSuites) Encode(w io.Writer) error {
 	return err
 }
 
-// inertXML divides what a CI system would execute in the file's text, see clean.Muted, and keeps the text's value: the
+// inertXML divides what a CI system would execute in the file's text, see clean.Inert, and keeps the text's value: the
 // second of two number signs and the first colon of a line become references; in CDATA a new section begins there.
 func inertXML(b []byte) []byte {
 	const begin, end = "<![CDATA[", "]]>"

@@ -26,7 +26,7 @@ type line struct {
 // brackets follow no number sign, so a document keeps its value.
 func Inert(text []byte) []byte { return new(line).inert(text) }
 
-// inert is Muted for a text that continues the line.
+// inert is Inert for a text that continues the line.
 func (l *line) inert(text []byte) []byte {
 	if l.ordinary(text) {
 		return text

@@ -68,7 +68,7 @@ func (h *hypertext) element(name, text string, st Style) {
 // htmlText escapes text, also for use in a quoted attribute.
 func htmlText(s string) string { return htmlEscaped(strings.TrimSpace(Clean(s))) }
 
-// htmlEscaped escapes also what a CI system would execute that shows the page's source, see clean.Muted.
+// htmlEscaped escapes also what a CI system would execute that shows the page's source, see clean.Inert.
 func htmlEscaped(s string) string { return strings.ReplaceAll(html.EscapeString(s), "##", "#&#35;") }
 
 // htmlClass returns the attribute for a style.

@@ -20,11 +20,11 @@ const (
 	ViewLoginNetwork = "login's network"
 )
 
-// relook is how long "no agent runs" is cached, and relookTimes the same as a multiple of the time that it took to find
-// out: a systemd that hangs costs each query its whole timeout, which must not happen for each request.
+// absenceTime is how long "no agent runs" is cached, and absenceTimes the same as a multiple of the time that it took
+// to find out: a systemd that hangs costs each query its whole timeout, which must not happen for each request.
 const (
-	relook      = time.Second
-	relookTimes = 10
+	absenceTime  = time.Second
+	absenceTimes = 10
 )
 
 // agentContext is the running agent's environment, and its namespaces if they differ from ours. A restarted agent gets
@@ -65,7 +65,7 @@ func (s *server) findAgent(ctx context.Context) *agentContext {
 // stale reports whether the agent is, or may be, another process by now.
 func (e *agentContext) stale() bool {
 	if e.prober.Agent.PID == 0 {
-		return time.Since(e.found) > max(relook, relookTimes*e.took)
+		return time.Since(e.found) > max(absenceTime, absenceTimes*e.took)
 	}
 	return startTime(e.prober.Agent.PID) != e.started
 }

@@ -12,7 +12,8 @@ import (
 // unnamed are identifiers that say nothing to a reader who searches for what they do, with what to say instead.
 var unnamed = map[string]string{
 	"look": "what is done: measure, read, inspect, list, connect", "take": "get, accept, spend, handle, add",
-	"said": "what it is: text, format, evidence", "say": "emit, write, format", "note": "record, entry, line",
+	"said": "what it is: text, format, evidence", "say": "emit, write, format", "says": "an error, a text",
+	"note":  "record, entry, line",
 	"leave": "close, release, end", "again": "retry, reread, restart", "putBack": "revert", "PutBack": "revert",
 	"eyes":  "a view, a context",
 	"climb": "exchange, request", "arrive": "connect", "park": "release, put", "room": "width, arena, reserve",
