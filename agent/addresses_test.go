@@ -10,11 +10,14 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestAddressesOfTheMachine: an agent in its own network namespace does not know the machine's addresses, and
 // reports none: a platform would take the namespace's addresses for those of a machine that moved.
 func TestAddressesOfTheMachine(t *testing.T) {
+	tier.NeedsHost(t)
 	const inside = "GPUAASCTL_TEST_OWN_NETWORK"
 	if os.Getenv(inside) != "" {
 		give(t, "lo", [4]byte{10, 200, 0, 2})

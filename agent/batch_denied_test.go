@@ -8,6 +8,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // TestRevokedInTheMiddleOfABatch: results of tasks that the node had taken wait until it is accepted again, and
@@ -28,6 +30,7 @@ func TestRevokedInTheMiddleOfABatch(t *testing.T) {
 
 // revokedInABatch returns false if the node was revoked only after a task had ended.
 func revokedInABatch(t *testing.T, hold time.Duration) bool {
+	tier.NeedsHost(t)
 	p, _ := tenantPlatform(t)
 	const all = wire.MaxTasks
 	var ids []string
@@ -43,15 +46,7 @@ func revokedInABatch(t *testing.T, hold time.Duration) bool {
 		p.Do(http.MethodGet, "/v1/admin/tasks/"+id, nil, &task)
 		return task
 	}
-	wait := func(what string, ok func() bool) {
-		t.Helper()
-		for end := time.Now().Add(60 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal(what)
-			}
-		}
-	}
-	wait("the node has not taken them", func() bool { return read(ids[all-2]).Status != wire.TaskQueued })
+	wait.For(t, "the node takes them", func() bool { return read(ids[all-2]).Status != wire.TaskQueued })
 	decide := func(action string) {
 		if status, _ := p.Do(http.MethodPost, "/v1/admin/nodes/"+platformtest.NodeID+"/"+action,
 			map[string]any{"reason": "test"}, nil); status != 200 {
@@ -75,7 +70,7 @@ func revokedInABatch(t *testing.T, hold time.Duration) bool {
 		t.Errorf("the place is %s while the node is revoked", a.Occupancy)
 	}
 	decide("reactivate")
-	wait("the results did not come", func() bool {
+	wait.For(t, "the results come", func() bool {
 		for _, id := range ids {
 			if read(id).Status != wire.TaskCompleted {
 				return false

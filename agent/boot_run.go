@@ -128,7 +128,7 @@ func (b *Boot) step(step func(update.Journal) update.Journal) update.Journal {
 // goBack exits this process if the journal requires another build to run.
 func (r *runtime) goBack(j update.Journal) {
 	if ro := j.Active(); ro != nil && ro.Condemned != "" {
-		go r.again("going back: " + ro.Condemned) // not waited for: the caller may be the loop
+		go r.restart("going back: " + ro.Condemned) // not waited for: the caller may be the loop
 	}
 }
 

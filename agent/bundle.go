@@ -131,7 +131,7 @@ func (a *application) run() (Applied, error) {
 			return durable.Replace(set[KeyRecoveryCA], []byte(a.bundle.RecoveryCA), 0o644)
 		},
 		func() error { return setEnv(a.cfg.EnvFile, set) },
-		func() error { return a.note(done) },
+		func() error { return a.recordApplied(done) },
 	} {
 		// one reserve per step: a step that is done is not repeated
 		if _, err := withReserve(a.cfg.Reserve, step); err != nil {
@@ -170,7 +170,8 @@ func (a *application) changes(set map[string]string) []string {
 		case key == KeyToken:
 			c, _ := wire.ParseToken(v)
 			// Do not name the key: the record scrubs everything after the key's name and a colon.
-			out = append(out, fmt.Sprintf("a new enrollment token for node %s, good until %s", c.NodeID, said(c.ExpiresAt)))
+			out = append(out, fmt.Sprintf("a new enrollment token for node %s, good until %s", c.NodeID,
+				formatTime(c.ExpiresAt)))
 		case key == KeyTaskPubkeys:
 			out = append(out, fmt.Sprintf("%s: %s (was %s)", key, keyIDs(v), keyIDs(old)))
 		default:
@@ -274,8 +275,8 @@ func (a *application) generation() (credstore.Set, bool, error) {
 	return credstore.Set{Cert: cert, Key: key, Bundle: []byte(a.bundle.CABundle), Meta: meta}, !same, nil
 }
 
-// note leaves a line for the agent to record when it starts.
-func (a *application) note(done Applied) error {
-	return a.ledger.leave(Decision{Reason: diag.RecRecoveryBundle, About: "identity", What: "update",
+// recordApplied leaves a line for the agent to record when it starts.
+func (a *application) recordApplied(done Applied) error {
+	return a.ledger.storeNote(Decision{Reason: diag.RecRecoveryBundle, About: "identity", What: "update",
 		Correlation: done.Correlation, Detail: strings.Join(done.Changes, "; "), Facts: map[string]string{"undo": done.Undo}})
 }

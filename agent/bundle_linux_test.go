@@ -12,10 +12,12 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/recorder"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestABundleOnAFullDisk: applying a bundle needs no more space than the record's reserve.
 func TestABundleOnAFullDisk(t *testing.T) {
+	tier.NeedsHost(t)
 	if os.Getuid() != 0 {
 		t.Skip("skipped: needs root")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 const bundleSecret = "bundle-secret-canary"
@@ -154,7 +155,7 @@ func TestUndoCopiesAreFew(t *testing.T) {
 	for range 4 {
 		done, err = apply(t, cfg, newBundle(t, ca))
 		must(t, err)
-		time.Sleep(2 * time.Millisecond) // folders are named by milliseconds
+		wait.NextMillisecond() // which folders are named by
 	}
 	left, _ := os.ReadDir(undo)
 	if len(left) != keepUndos || filepath.Join(undo, left[keepUndos-1].Name()) != done.Undo {

@@ -19,10 +19,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // TestWithTheReferencePlatform runs the agent, configured only by its environment, against the real platform.
 func TestWithTheReferencePlatform(t *testing.T) {
+	tier.NeedsHost(t)
 	testuser.Install(t)
 	p := platformtest.StartPlatform(t, platformtest.Options{
 		Redis: miniredis.RunT(t).Addr(),
@@ -96,18 +99,14 @@ func roundtrip(t *testing.T, p *platformtest.Platform, kind string, payload any)
 		map[string]any{"type": kind, "payload": payload, "ttl_seconds": 30}, &made); status != http.StatusCreated {
 		t.Fatalf("enqueue: %d", status)
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		var task struct {
-			Status string `json:"status"`
-		}
-		p.Do(http.MethodGet, "/v1/admin/tasks/"+made.ID, nil, &task)
-		if task.Status != wire.TaskQueued && task.Status != wire.TaskDispatched {
-			return task.Status
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the task is still %s", task.Status)
-		}
+	var task struct {
+		Status string `json:"status"`
 	}
+	wait.For(t, "the task ends", func() bool {
+		p.Do(http.MethodGet, "/v1/admin/tasks/"+made.ID, nil, &task)
+		return task.Status != wire.TaskQueued && task.Status != wire.TaskDispatched
+	})
+	return task.Status
 }
 
 // terminal opens a session like a browser and computes something in it.

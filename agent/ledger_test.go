@@ -103,7 +103,7 @@ func TestAttemptsFromTheFutureCountAsNow(t *testing.T) {
 func TestANoteIsTakenOnce(t *testing.T) {
 	dir := t.TempDir()
 	f := ledgerFile{dir: filepath.Join(dir, "disk"), mirror: filepath.Join(dir, "memory")}
-	must(t, f.leave(Decision{Reason: diag.RecRecoveryBundle, What: "update"}))
+	must(t, f.storeNote(Decision{Reason: diag.RecRecoveryBundle, What: "update"}))
 	must(t, os.MkdirAll(filepath.Join(f.dir, fileLedger, "x"), 0o755)) // takes no file's place
 	for n := range 3 {
 		next := ledgerFile{dir: f.dir, mirror: f.mirror}

@@ -71,8 +71,8 @@ func (f *ledgerFile) load(now time.Time) Ledger {
 	return l.normal(now)
 }
 
-// leave stores a note for the agent's next start.
-func (f ledgerFile) leave(note Decision) error {
+// storeNote stores a note for the agent's next start.
+func (f ledgerFile) storeNote(note Decision) error {
 	text, err := json.Marshal(applied{Version: 1, Note: note})
 	if err == nil {
 		err = os.MkdirAll(f.dir, stateMode)

@@ -56,18 +56,18 @@ func (m *Material) judge(node string, c Clocks) (o Outcome, sure bool) {
 	case own == diag.RecCertNotYetValid && !c.Known:
 		// No certificate is issued for a later time, so the clock is behind.
 		o.Reason, o.Failure = diag.RecClockSkew, diag.ClockSkew
-		o.Detail = "the certificate begins at " + said(m.NotBefore) + " and was issued already; this clock says " +
-			said(c.Own)
+		o.Detail = "the certificate begins at " + formatTime(m.NotBefore) + " and was issued already; this clock says " +
+			formatTime(c.Own)
 	case own != platform && platform != diag.RecCertExpired:
 		o.Reason, o.Failure = diag.RecClockSkew, diag.ClockSkew
-		o.Detail = "the certificate is good from " + said(m.NotBefore) + " to " + said(m.NotAfter) +
-			"; this clock says " + said(c.Own) + ", the platform's " + said(c.Platform())
+		o.Detail = "the certificate is good from " + formatTime(m.NotBefore) + " to " + formatTime(m.NotAfter) +
+			"; this clock says " + formatTime(c.Own) + ", the platform's " + formatTime(c.Platform())
 	case platform == diag.RecCertExpired:
 		o.Reason, o.Failure, sure = platform, diag.MTLSCertExpired, c.Known
-		o.Detail = "the certificate ended at " + said(m.NotAfter) + "; the time is " + said(c.Platform())
+		o.Detail = "the certificate ended at " + formatTime(m.NotAfter) + "; the time is " + formatTime(c.Platform())
 	case platform == diag.RecCertNotYetValid:
 		o.Reason, o.Failure = platform, diag.MTLSCertNotYetValid
-		o.Detail = "the certificate begins at " + said(m.NotBefore) + "; the time is " + said(c.Platform())
+		o.Detail = "the certificate begins at " + formatTime(m.NotBefore) + "; the time is " + formatTime(c.Platform())
 	}
 	return o, sure
 }
@@ -132,7 +132,7 @@ func (c Clocks) Platform() time.Time {
 // timeText is the format of times in messages.
 const timeText = "2006-01-02 15:04:05Z"
 
-func said(t time.Time) string { return t.UTC().Format(timeText) }
+func formatTime(t time.Time) string { return t.UTC().Format(timeText) }
 
 // refusal returns why a token may not be used for node in profile ("" for any); the zero Outcome means that it
 // may. A node that never had a certificate may use a token without claims.
@@ -153,13 +153,16 @@ func (f *TokenFacts) refusal(c Clocks, node, profile string, never bool) Outcome
 			fmt.Sprintf("the token is for profile %q; expected %s", f.Claims.Profile, profile)
 	case !c.Own.Before(ends) && platform.Before(ends):
 		o.Reason = diag.RecClockSkew
-		o.Detail = "the token is good until " + said(ends) + " by the platform's clock, and ended by this one, which says " +
-			said(c.Own)
+		o.Detail = "the token is good until " + formatTime(ends) +
+			" by the platform's clock, and ended by this one, which says " +
+			formatTime(c.Own)
 	case !c.Own.Before(ends):
-		o.Reason, o.Detail = diag.RecRecoveryTokenExpired, "the token ended at "+said(ends)+"; this clock says "+said(c.Own)
+		o.Reason, o.Detail = diag.RecRecoveryTokenExpired,
+			"the token ended at "+formatTime(ends)+"; this clock says "+formatTime(c.Own)
 	case !platform.Before(ends):
-		o.Reason, o.Detail = diag.RecRecoveryTokenExpired, "the token ended at "+said(ends)+"; the platform's clock says "+
-			said(platform)
+		o.Reason, o.Detail = diag.RecRecoveryTokenExpired,
+			"the token ended at "+formatTime(ends)+"; the platform's clock says "+
+				formatTime(platform)
 	}
 	return o
 }

@@ -29,6 +29,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 const testNode = "node-1"
@@ -110,6 +112,7 @@ type fakePlatform struct {
 }
 
 func newFakePlatform(t testing.TB) *fakePlatform {
+	tier.NeedsHost(t)
 	p := &fakePlatform{t: t, ca: newAuthority(t, "test CA"), token: "enroll-me-canary", tasks: make(chan wire.Task, 64),
 		given: map[string]int{}, answer: map[string]http.HandlerFunc{}, results: map[string][]wire.TaskResult{},
 		posted: make(chan string, 256), beaten: make(chan struct{}, 4096)}
@@ -263,17 +266,12 @@ func (p *fakePlatform) task(id, kind string, payload any) wire.Task {
 // taken waits until the agent has taken a task, which is when it polls for the next one.
 func (p *fakePlatform) taken(id string) {
 	p.t.Helper()
-	for range 6000 {
+	wait.For(p.t, "task "+id+" is taken", func() bool {
 		p.mu.Lock()
+		defer p.mu.Unlock()
 		at, given := p.given[id]
-		next := given && p.waits > at
-		p.mu.Unlock()
-		if next {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	p.t.Fatalf("task %s was not taken", id)
+		return given && p.waits > at
+	})
 }
 
 // resultOf waits for the result of a task.

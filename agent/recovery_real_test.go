@@ -28,6 +28,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/logtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // mint makes the platform accept a token that carries its purpose.
@@ -174,6 +176,7 @@ func TestStaleBundle(t *testing.T) {
 // TestRejectedFreshCertificate: the ingress accepts no certificate of this CA. The agent enrolls once, and then no
 // more, even in the next process.
 func TestRejectedFreshCertificate(t *testing.T) {
+	tier.NeedsHost(t)
 	p := newFakePlatform(t)
 	cfg, rec := recoveryConfig(t, p)
 	cfg.Token = p.mint(t, nil)
@@ -411,11 +414,7 @@ func TestRecoveryPathIsAsked(t *testing.T) {
 		return dial(ctx, network, address)
 	}
 	start(t, cfg)
-	for deadline := time.Now().Add(30 * time.Second); p.enrollments() == 0; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it did not enroll")
-		}
-	}
+	wait.For(t, "it enrolls", func() bool { return p.enrollments() > 0 })
 }
 
 // TestEnrollmentOutlivesAStop: a stop grants a running enrollment its grace period. An agent that is about to be

@@ -20,11 +20,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // tenantPlatform is a platform with an agent whose allocation has a tenant's login.
 func tenantPlatform(t *testing.T) (p *platformtest.Platform, uid uint32) {
 	t.Helper()
+	tier.NeedsHost(t)
 	uid = testuser.InstallTenant(t)
 	p = platformtest.StartPlatform(t, platformtest.Options{
 		Redis: miniredis.RunT(t).Addr(),
@@ -150,11 +153,7 @@ func TestSecReleasedShell(t *testing.T) {
 	says(t, c, "setsid sh -c 'setsid sleep 600 & exit' >/dev/null 2>&1 & echo one-$((1+1))", "one-2")
 	says(t, c, "(trap '' HUP INT TERM; nohup sleep 600 >/dev/null 2>&1 & exit) & echo two-$((1+1))", "two-2")
 	says(t, c, "(while :; do (sleep 0.05 &); sleep 0.01; done) >/dev/null 2>&1 & echo three-$((1+1))", "three-2")
-	for end := time.Now().Add(30 * time.Second); runs(t, uid) < 4; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the tenant runs %d processes", runs(t, uid))
-		}
-	}
+	wait.For(t, "the tenant runs four processes", func() bool { return runs(t, uid) >= 4 })
 	release(t, p)
 	began := time.Now()
 	if f := nextFrame(t, c); f.Type != "error" || f.Code != wire.EndAllocationReleased {
@@ -167,18 +166,16 @@ func TestSecReleasedShell(t *testing.T) {
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("the terminal went on for %s", took)
 	}
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	wait.For(t, "the allocation is released", func() bool {
 		a := stateOf(p)
-		if a.State == "released" {
-			if a.Occupancy != "free" {
-				t.Errorf("%+v", a)
-			}
-			break
-		}
-		if a.Occupancy != "cleanup" || time.Now().After(end) {
+		if a.State != "released" && a.Occupancy != "cleanup" {
 			t.Fatalf("before the node has cleaned up: %+v", a)
 		}
-	}
+		if a.State == "released" && a.Occupancy != "free" {
+			t.Errorf("%+v", a)
+		}
+		return a.State == "released"
+	})
 	if n := runs(t, uid); n != 0 {
 		t.Errorf("the place is free, and the former tenant runs %d processes", n)
 	}
@@ -186,6 +183,7 @@ func TestSecReleasedShell(t *testing.T) {
 
 // TestReleaseOfASystemUser: a task to clean up root's processes ends nothing, and the slot is not reassigned.
 func TestReleaseOfASystemUser(t *testing.T) {
+	tier.NeedsHost(t)
 	testuser.Install(t) // the agent's own ids: root's where the tests are root
 	p := platformtest.StartPlatform(t, platformtest.Options{
 		Redis: miniredis.RunT(t).Addr(),
@@ -200,12 +198,13 @@ func TestReleaseOfASystemUser(t *testing.T) {
 		"nobody-knows": wire.CodeUserMissing} {
 		p.Do(http.MethodPost, "/v1/allocations/"+id+"/release", map[string]any{"reason": "done"}, nil)
 		var a releasedAllocation
-		for end := time.Now().Add(30 * time.Second); a.State != "release_failed"; time.Sleep(20 * time.Millisecond) {
+		wait.For(t, "the release of "+id+" fails", func() bool {
 			p.Do(http.MethodGet, "/v1/allocations/"+id, nil, &a)
-			if a.Occupancy == "free" || time.Now().After(end) {
+			if a.Occupancy == "free" {
 				t.Fatalf("%s: %+v", id, a)
 			}
-		}
+			return a.State == "release_failed"
+		})
 		var evidence json.RawMessage
 		p.Do(http.MethodGet, "/v1/admin/evidence?allocation_id="+id, nil, &evidence)
 		if !bytes.Contains(evidence, []byte(code)) {
@@ -231,11 +230,7 @@ func TestDeniedNodeEndsItsShells(t *testing.T) {
 			if f := nextFrame(t, c); f.Code != reason {
 				t.Errorf("frame %+v", f)
 			}
-			for end := time.Now().Add(30 * time.Second); runs(t, uid) > 0; time.Sleep(20 * time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatal("the shell lives on")
-				}
-			}
+			wait.For(t, "the shell ends", func() bool { return runs(t, uid) == 0 })
 		})
 	}
 }
@@ -252,12 +247,10 @@ func TestTerminalSaysWhatBoundsIt(t *testing.T) {
 		} `json:"task"`
 	}
 	id, _ := openSession(t, p)
-	for end := time.Now().Add(30 * time.Second); row.Task.CompletedAt == ""; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("terminal.open has no answer")
-		}
+	wait.For(t, "terminal.open has an answer", func() bool {
 		p.Do(http.MethodGet, "/v1/admin/terminal/sessions/"+id, nil, &row)
-	}
+		return row.Task.CompletedAt != ""
+	})
 	out := row.Task.Result.Output
 	if _, err := os.Lstat("/run/systemd/system"); err == nil {
 		if !strings.HasPrefix(out.Unit, "gpuaas-session-") || out.Unconfined != "" {

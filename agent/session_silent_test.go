@@ -11,6 +11,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/internal/testuser"
 	"github.com/gpuaas/gpuaasctl/agent/wire"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // TestSilentShellHoldsUpNoRelease: a tenant whose shell prints nothing neither delays the release of its
@@ -34,6 +36,7 @@ func TestSilentShellHoldsUpNoRelease(t *testing.T) {
 // long the agent worked on that terminal's task.
 func releasedWhileSilent(t *testing.T) time.Duration {
 	t.Helper()
+	tier.NeedsHost(t)
 	p, uid := tenantPlatform(t)
 	entry, err := exec.Command("getent", "passwd", "--", testuser.Name).Output()
 	if err != nil {
@@ -50,10 +53,8 @@ func releasedWhileSilent(t *testing.T) time.Duration {
 	}
 	until := func(what string, is func() bool) {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%s: not within a minute; %+v", what, stateOf(p))
-			}
+		if !wait.Until(t, is) {
+			t.Fatalf("%s: not in time; %+v", what, stateOf(p))
 		}
 	}
 	id, _ := dialSession(t, p)

@@ -318,7 +318,7 @@ func (t *turn) renewal() {
 	if s.Ledger.Quarantined.On() || s.revoked() {
 		return
 	}
-	o := Outcome{Reason: diag.RecCertExpiring, Detail: "the certificate ends at " + said(m.NotAfter)}
+	o := Outcome{Reason: diag.RecCertExpiring, Detail: "the certificate ends at " + formatTime(m.NotAfter)}
 	no := t.mayEnroll()
 	if no.OK() && s.Ledger.used(m.Token.Digest) {
 		no.Detail = "the token was used already"
@@ -352,7 +352,7 @@ func (t *turn) mayEnroll() Outcome {
 	}
 	if s.Ledger.suppresses(t.clocks().Platform(), s.Material.operator()) {
 		return Outcome{Reason: diag.RecRecoverySuppressed, Correlation: s.Ledger.Suppressed.Correlation,
-			Detail: "a certificate that was just issued was rejected at " + said(s.Ledger.Suppressed.Since) +
+			Detail: "a certificate that was just issued was rejected at " + formatTime(s.Ledger.Suppressed.Since) +
 				"; expected an operator's change"}
 	}
 	if wait, why := s.Ledger.overspent(t.clocks().Platform(), token.Digest); wait > 0 {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/classify"
 )
 
 // Result codes of tasks that were not executed.
@@ -45,9 +46,9 @@ func (t *turn) waitDone(w WaitDone) {
 	}
 	t.s.Counters.Polls++
 	t.recovered(l, TimerWait)
-	fresh := w.Task != nil && t.take(w.Task)
+	fresh := w.Task != nil && t.accept(w.Task)
 	for i := range w.More {
-		fresh = t.take(&w.More[i]) || fresh
+		fresh = t.accept(&w.More[i]) || fresh
 	}
 	if early := minPoll - (t.ev.At - l.Began); !fresh && early > 0 && !t.stopping() {
 		l.Armed = true
@@ -56,8 +57,8 @@ func (t *turn) waitDone(w WaitDone) {
 	t.wait()
 }
 
-// take executes a task, or refuses it with a result that names the reason. It reports whether the task was new.
-func (t *turn) take(task *wire.Task) bool {
+// accept executes a task, or refuses it with a result that names the reason. It reports whether the task was new.
+func (t *turn) accept(task *wire.Task) bool {
 	same := func(r PostResult) bool { return r.TaskID == task.ID }
 	switch {
 	case slices.Contains(t.s.Running, task.ID), slices.ContainsFunc(t.s.Results, same):
@@ -235,7 +236,7 @@ func (t *turn) delivered(l *Loop, o Outcome) {
 		return
 	}
 	l.Reported = true
-	t.do(Record{Decision{Reason: diag.RecProcessAlive, About: string(TimerPost), What: diag.DecisionDelivered,
+	t.do(Record{Decision{Reason: diag.RecProcessAlive, About: string(TimerPost), What: classify.DecisionDelivered,
 		Status: o.Status, Correlation: o.Correlation}})
 }
 

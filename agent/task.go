@@ -62,7 +62,7 @@ func (r *runtime) runTask(task wire.Task) {
 		r.observe(wire.ProbeNoop, Outcome{})
 	}
 	finished := TaskFinished{TaskID: task.ID, Correlation: task.CorrelationID, Session: after != nil,
-		Note: note(&task, output)}
+		Note: recordEntry(&task, output)}
 	finished.Result, finished.Reason = taskResult(&task, started, output, err)
 	r.feed(finished)
 	if after == nil {

@@ -123,13 +123,13 @@ type rotated struct {
 	Digest    string    `json:"digest"`
 }
 
-// note returns the record's entry for a task that changed something on this node; nil for others.
-func note(task *wire.Task, output any) *Decision {
+// recordEntry returns the record's entry for a task that changed something on this node; nil for others.
+func recordEntry(task *wire.Task, output any) *Decision {
 	r, ok := output.(rotated)
 	if !ok {
 		return nil
 	}
 	return &Decision{Reason: diag.RecRecoveryTokenRotated, About: "task", What: "update", TaskID: task.ID,
-		Correlation: task.CorrelationID, Detail: "the recovery token is good until " + said(r.ExpiresAt),
+		Correlation: task.CorrelationID, Detail: "the recovery token is good until " + formatTime(r.ExpiresAt),
 		Facts: map[string]string{"token_digest": r.Digest, "environment_profile": r.Profile}}
 }

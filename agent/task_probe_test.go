@@ -9,11 +9,13 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestAProbeTaskLeavesNoConnections: a prober keeps connections for its next request, but a task has no next
 // request.
 func TestAProbeTaskLeavesNoConnections(t *testing.T) {
+	tier.NeedsHost(t)
 	opened, closed := make(chan struct{}, 8), make(chan struct{}, 8)
 	far := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNoContent)

@@ -92,7 +92,7 @@ func (r *runtime) carryOut(ctx context.Context, a update.Accepted) error {
 	if err := b.activate(r.cfg.EnvFile, a.Payload); err != nil {
 		return b.failed(err)
 	}
-	r.again("self-update to " + a.Payload.Version)
+	r.restart("self-update to " + a.Payload.Version)
 	<-r.work.Done()
 	return errElsewhere
 }
@@ -149,8 +149,8 @@ func (b *Boot) activate(envFile string, p wire.SelfUpdatePayload) error {
 	return err
 }
 
-// again exits this process so that the installed program decides again which build runs.
-func (r *runtime) again(why string) {
+// restart exits this process so that the installed program decides again which build runs.
+func (r *runtime) restart(why string) {
 	b := r.cfg.Boot
 	b.mu.Lock()
 	first := b.restart == ""

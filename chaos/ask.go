@@ -179,8 +179,8 @@ func (q Questions) None() bool {
 	return len(q.Tools)+len(q.Names)+len(q.Units)+len(q.Files)+len(q.Texts)+len(q.Users) == 0
 }
 
-// look resolves a probe for its machine.
-func (p Probe) look(name string, machines []Machine, tools map[string]string,
+// resolve resolves a probe for its machine.
+func (p Probe) resolve(name string, machines []Machine, tools map[string]string,
 	vars map[string]string) (Look, *step.Refusal) {
 	l := Look{From: p.From, Check: step.Check{Name: name, Within: step.MillisOf(p.Within.Std())}}
 	l.Check.Exec.Exits = p.Expect.Exit

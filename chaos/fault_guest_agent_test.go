@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestGuestAgentKindAgainstThePlatform runs the kind's own commands against the reference platform: the injected
@@ -50,6 +51,7 @@ func TestGuestAgentKindAgainstThePlatform(t *testing.T) {
 // token in a header.
 func onPlatform(t *testing.T, p *platformtest.Platform, kind string, params any) (Made, func(step.Exec) string) {
 	t.Helper()
+	tier.NeedsHost(t)
 	curl, err := exec.LookPath("curl")
 	if err != nil {
 		t.Skip("no curl on this machine")

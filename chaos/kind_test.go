@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // kindCase is one fault, as in a file, on a machine; spoil removes something from the machine.
@@ -321,6 +322,7 @@ func TestParametersCount(t *testing.T) {
 
 // TestEnvironIsExact: a longer value and a longer name do not match, with the real grep.
 func TestEnvironIsExact(t *testing.T) {
+	tier.NeedsHost(t)
 	environ := filepath.Join(t.TempDir(), "environ")
 	if err := os.WriteFile(environ, []byte("A=https://a:18443\x00MY_A=https://a:1\x00B=two\nC=d\x00"), 0o600); err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func TestJournalLooksNameTheProcess(t *testing.T) {
 		"not a journal":  {[]string{"/usr/bin/systemctl", "-u", agent}, ""},
 		"without a name": {[]string{"journalctl", "-u"}, ""},
 	} {
-		l, no := Probe{Probe: tc.probe, From: RoleNode}.look("look", []Machine{node}, nil, vars)
+		l, no := Probe{Probe: tc.probe, From: RoleNode}.resolve("look", []Machine{node}, nil, vars)
 		if no != nil {
 			t.Fatalf("%s: %v", name, no)
 		}

@@ -264,7 +264,7 @@ func (b *planner) looks() {
 		{"injected", b.Scenario.VerifyInjected.Probe, &b.Injected},
 		{"control", b.Scenario.VerifyInjected.Control, &b.Control}, {"recovered", b.Scenario.Recovery.Proof, &b.Proof},
 	} {
-		made, no := l.p.look(l.name, b.facts.Machines, b.facts.Tools, b.vars)
+		made, no := l.p.resolve(l.name, b.facts.Machines, b.facts.Tools, b.vars)
 		*l.into = made
 		b.refuse(made.Machine, "", no)
 	}

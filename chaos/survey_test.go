@@ -7,12 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 func mustPort(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
 
 // TestSurveyOfThisMachine runs the real script with the real shell, on files that this test creates.
 func TestSurveyOfThisMachine(t *testing.T) {
+	tier.NeedsHost(t)
 	sh, err := exec.LookPath("sh")
 	if err != nil {
 		t.Skip("skipped: no sh")

@@ -4,6 +4,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 var filledValues = Given(map[string]string{
@@ -93,6 +95,7 @@ func tableSteps() (all []Step) {
 
 // FuzzQuote runs quoted text through a real shell, quoted once and twice.
 func FuzzQuote(f *testing.F) {
+	tier.NeedsHost(f)
 	for _, s := range []string{"", "a", "a b", "it's", `"$(reboot)"`, "\\", "*", "~", "a;b|c&d", "ä–", "-n", "\t\n"} {
 		f.Add(s)
 	}

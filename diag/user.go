@@ -40,13 +40,13 @@ func ForUser(code ReasonCode, m Seen) Shown {
 	}
 	served := m[FactWorkload] == MarkPass && m[FactRoute] == MarkPass
 	softened := row.Layer == LayerManagement && code != ReasonReleaseCleanupStuck && out.State != UserSecurity &&
-		grave(out.State) > grave(UserTemporary)
+		Gravity(out.State) > Gravity(UserTemporary)
 	switch {
 	case code == ReasonNone && out.Reason == ReasonNone:
 		if !served && !m.inContact() {
 			out.State = UserUnknown
 		}
-	case grave(out.State) < grave(UserOperator) && m[FactNode] != MarkPass:
+	case Gravity(out.State) < Gravity(UserOperator) && m[FactNode] != MarkPass:
 		out.State, out.Text = UserUnknown, ""
 	case served && softened:
 		out.State = UserTemporary
@@ -71,7 +71,7 @@ func (s *Shown) ofWorkload(m Seen) {
 		}
 		row, _ := LookupReason(at.reason)
 		s.Reason, s.Text = at.reason, row.userText(m)
-		if grave(row.State) > grave(s.State) {
+		if Gravity(row.State) > Gravity(s.State) {
 			s.State = row.State
 		}
 		return
@@ -92,7 +92,7 @@ func (m Seen) inContact() bool {
 		!slices.ContainsFunc(Points[:], func(id PointID) bool { return m[string(id)] == MarkFail })
 }
 
-// grave orders the states, least urgent first.
-func grave(s UserState) int {
+// Gravity orders the states, the least urgent first; -1 for one that is not known.
+func Gravity(s UserState) int {
 	return slices.Index([]UserState{UserNormal, UserTemporary, UserRecovery, UserOperator, UserSecurity}, s)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/html5"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // mostPage is the maximum size in bytes of a walk's page, so that a chat or a ticket shows it at once.
@@ -83,6 +84,7 @@ axe.run().then((r) => {
 // interrupted walk and one that decides nothing, in the widths of a phone and a desktop, light and dark. Nothing is
 // wider than the screen. A script that gets into a page does not run.
 func TestPagesInABrowser(t *testing.T) {
+	tier.NeedsHost(t)
 	chromium, err := exec.LookPath("chromium")
 	script := os.Getenv("GPUAASCTL_AXE")
 	if script == "" || err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/classify"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
@@ -29,9 +30,9 @@ type Row struct {
 func (w Row) Classify(r *diag.Report) diag.Classification {
 	e := preflight.EvidenceOf(r)
 	if w.Scenario == "pre_auth_blind_spot" {
-		e = diag.Evidence{Node: e.Node, Record: e.Record}
+		e = classify.Evidence{Node: e.Node, Record: e.Record}
 	}
-	return diag.Classify(e)
+	return classify.Classify(e)
 }
 
 // Check lists the differences between a classification and the row. It is empty if they agree.

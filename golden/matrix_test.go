@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/classify"
 	"github.com/gpuaas/gpuaasctl/diag/record"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
@@ -37,7 +38,7 @@ func TestMatrix(t *testing.T) {
 			if typed != (want.Recording == "") {
 				t.Fatalf("typed %v, recording %q: one of the two", typed, want.Recording)
 			}
-			c := diag.Classify(e)
+			c := classify.Classify(e)
 			if !typed {
 				c = want.Classify(recorded(t, want.Recording))
 			}
@@ -53,12 +54,12 @@ func TestMatrix(t *testing.T) {
 }
 
 // typedEvidence is the evidence of rows that no lab can produce, since the lab's machines share their host's clock.
-func typedEvidence() map[string]diag.Evidence {
+func typedEvidence() map[string]classify.Evidence {
 	soon := 2 * time.Second
-	return map[string]diag.Evidence{
+	return map[string]classify.Evidence{
 		"clock_skew": {
-			Node: &diag.NodeEvidence{HeartbeatAge: &soon, StaleAfter: 2 * time.Minute, Identity: "accepted"},
-			Probes: []diag.Probed{
+			Node: &classify.NodeEvidence{HeartbeatAge: &soon, StaleAfter: 2 * time.Minute, Identity: "accepted"},
+			Probes: []classify.Probed{
 				{Hop: diag.HopNodeReadiness, Status: diag.StatusFail, Signal: diag.SigClockSkew, Failure: diag.ClockSkew,
 					Text: "the node's clock is 26h0m0s off (bearable: 5s)"},
 				{Hop: diag.HopNodeRecoveryStatus, Status: diag.StatusFail, Signal: diag.SigAuthFailed,
@@ -93,7 +94,7 @@ func TestNoNameIsAnInput(t *testing.T) {
 			look(f.Type, path+"."+f.Name)
 		}
 	}
-	look(reflect.TypeFor[diag.Evidence](), "Evidence")
+	look(reflect.TypeFor[classify.Evidence](), "Evidence")
 
 	for _, want := range Matrix() {
 		if want.Recording == "" {
@@ -114,7 +115,7 @@ func TestNoNameIsAnInput(t *testing.T) {
 
 // TestContactIsOneWord: the classifier and the record's format use the same value for a good contact.
 func TestContactIsOneWord(t *testing.T) {
-	if diag.DecisionContact != record.DecisionContact {
-		t.Errorf("%q, %q", diag.DecisionContact, record.DecisionContact)
+	if classify.DecisionContact != record.DecisionContact {
+		t.Errorf("%q, %q", classify.DecisionContact, record.DecisionContact)
 	}
 }

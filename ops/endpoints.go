@@ -133,7 +133,7 @@ func (w *endpointsWork) do(ctx context.Context) error {
 	if w.action != EndpointsPlan {
 		err = w.write(ctx, plan)
 	}
-	w.look(ctx)
+	w.resolveOnNode(ctx)
 	return err
 }
 
@@ -219,8 +219,8 @@ func (w *endpointsWork) write(ctx context.Context, p endpoints.Plan) error {
 	return nil
 }
 
-// look resolves each name on the node in the agent's view: writing the file does not prove that it is used.
-func (w *endpointsWork) look(ctx context.Context) {
+// resolveOnNode resolves each name on the node in the agent's view: writing the file does not prove that it is used.
+func (w *endpointsWork) resolveOnNode(ctx context.Context) {
 	reqs := make([]diag.Request, len(w.entries))
 	for i, e := range w.entries {
 		reqs[i] = diag.Request{ID: "endpoints/" + e.Name, Op: diag.OpDNS, Target: e.Name, TimeoutMS: 4000}

@@ -20,10 +20,10 @@ const (
 	// walkLead is how long sources that will record the walk wait for its end.
 	walkLead = 8 * time.Second
 
-	recordMost  = 10000 // entries: more than both rings have
-	journalMost = 5000  // lines
-	latestMost  = 500   // lines of the platform's host, about any node
-	tasksMost   = 40    // the newest tasks that are read
+	maxRecord  = 10000 // entries: more than both rings have
+	maxJournal = 5000  // lines
+	maxLatest  = 500   // lines of the platform's host, about any node
+	maxTasks   = 40    // the newest tasks that are read
 )
 
 // ingressFiles are nginx's log files if it does not log to the journal.
@@ -155,7 +155,7 @@ func (c *collector) askRecord(ctx context.Context) {
 	}
 	c.measured.Record = c.ask(ctx, preflight.Node, recordTime,
 		diag.Request{ID: "record", Op: diag.OpRecord, Target: c.s.env.Profile.Agent.Record, View: diag.ViewHost,
-			Limit: recordMost})[0]
+			Limit: maxRecord})[0]
 }
 
 // clockLooks is how often a clock is read: the fastest answer is the most precise one.
@@ -199,7 +199,7 @@ func (c *collector) askPlatform(ctx context.Context) {
 		}
 		at := len(reqs) // their newest lines about any node, since a crash names no node
 		reqs = append(reqs, c.journal("platform", platformUnit), c.journal("ingress", ingressUnit))
-		reqs[at].Limit, reqs[at+1].Limit = latestMost, latestMost
+		reqs[at].Limit, reqs[at+1].Limit = maxLatest, maxLatest
 		facts := c.ask(ctx, preflight.Platform, journalTime, reqs...)
 		return facts[0].Passed() && facts[1].Passed(), func() {
 			c.measured.Platform, c.measured.Ingress, c.measured.Latest = facts[0], facts[1:at], facts[at:]
@@ -221,6 +221,6 @@ func (c *collector) about(id, target string) diag.Request {
 }
 
 func (c *collector) journal(id, target string) diag.Request {
-	return diag.Request{ID: id, Op: diag.OpJournal, Target: target, View: diag.ViewHost, Limit: journalMost,
+	return diag.Request{ID: id, Op: diag.OpJournal, Target: target, View: diag.ViewHost, Limit: maxJournal,
 		Since: diag.At(c.since)}
 }

@@ -108,7 +108,7 @@ func takeItems(f *diag.Fact) []evidence.Item {
 func (c *collector) askTasks(ctx context.Context, items []evidence.Item) []diag.Fact {
 	var ids []string
 	for _, i := range slices.Backward(items) {
-		if i.TaskID != "" && len(ids) < tasksMost && !slices.Contains(ids, i.TaskID) &&
+		if i.TaskID != "" && len(ids) < maxTasks && !slices.Contains(ids, i.TaskID) &&
 			i.Detail["type"] != "status.probe" {
 			ids = append(ids, i.TaskID)
 		}

@@ -89,7 +89,7 @@ func (s *Site) everywhere(ctx context.Context, kind string, of []chaos.Machine, 
 		} else {
 			row.Reached = true
 		}
-		row.add(leave(ctx, on))
+		row.add(endRuns(ctx, on))
 	})
 	return doc
 }
@@ -101,7 +101,7 @@ func (m *FleetMachine) add(err error) {
 	}
 }
 
-func leave(ctx context.Context, on *remote.Machine) error {
+func endRuns(ctx context.Context, on *remote.Machine) error {
 	grace := leaveTime
 	if ctx.Err() != nil {
 		grace = leaveTimeCancelled

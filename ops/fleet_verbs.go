@@ -15,7 +15,7 @@ import (
 
 // DrillStatus reads the drills of machines. It installs nothing there.
 func (s *Site) DrillStatus(ctx context.Context, of []chaos.Machine) *Fleet {
-	return s.everywhere(ctx, KindDrillStatus, of, look)
+	return s.everywhere(ctx, KindDrillStatus, of, readDrills)
 }
 
 // Residue searches machines for files with this tool's names.
@@ -78,8 +78,8 @@ func reach(ctx context.Context, on *remote.Machine, waiting func(error)) ([]remo
 	}
 }
 
-// look reads the drills of a machine.
-func look(ctx context.Context, on *remote.Machine, m *FleetMachine) error {
+// readDrills reads the drills of a machine.
+func readDrills(ctx context.Context, on *remote.Machine, m *FleetMachine) error {
 	all, err := on.Runs(ctx)
 	if err != nil {
 		return err

@@ -34,10 +34,10 @@ func (s *Session) Gather(measured *Measured, since, ended time.Time, by diag.End
 	}}
 	measured.clean(e.Redacted)
 	e.History = evidence.Join(evidence.Query{NodeID: of.NodeID, Since: diag.At(since),
-		Own: s.env.CorrelationID, Familiar: []string{of.AllocationID}}, measured.sources(of.NodeID, e.Redacted)...)
+		ToolID: s.env.CorrelationID, RelatedIDs: []string{of.AllocationID}}, measured.sources(of.NodeID, e.Redacted)...)
 	e.Manifest.Clocks = e.History.Clocks
 	e.query = evidence.Query{NodeID: of.NodeID, AllocationID: of.AllocationID, CorrelationID: of.CorrelationID,
-		Since: diag.At(since), Own: s.env.CorrelationID}
+		Since: diag.At(since), ToolID: s.env.CorrelationID}
 	e.walk()
 	e.record()
 	e.fromNode("agent journal", measured.Agent, linesOf(measured.Agent) > 0, journalWords(measured.Agent))

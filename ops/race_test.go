@@ -10,11 +10,13 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestSessionsAtOnce: many sessions of one site, and all methods of one session, run at once without a race, and each
 // report is about its own node. It is most useful with -race.
 func TestSessionsAtOnce(t *testing.T) {
+	tier.NeedsHost(t)
 	site, end := aPlatform()
 	defer end()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -8,10 +8,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/ops"
 	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestWalkOfAnOwnHop: a session walks the chain of its site, and can walk a hop that only this chain has.
 func TestWalkOfAnOwnHop(t *testing.T) {
+	tier.NeedsHost(t)
 	platform, end := aPlatform()
 	defer end()
 	hop := preflight.Hop{

@@ -31,7 +31,7 @@ func assessHop(h *Hop, c *Case, status statuses) diag.HopResult {
 		r.Finding = diag.Finding{Status: diag.StatusSkipped, Because: p.Skip}
 		return r
 	}
-	r.Steps = c.room.steps.take(len(h.Steps), c.chain.steps)
+	r.Steps = c.room.steps.alloc(len(h.Steps), c.chain.steps)
 	for i := range h.Steps {
 		s := &h.Steps[i]
 		if !slices.Contains(p.Steps, s.Name) {
@@ -117,7 +117,7 @@ func judge(h *Hop, c *Case) []diag.Finding {
 	}
 	findings = append(append(findings, uncovered(h, c, findings)...), familyWarnings(h, c)...)
 	findings = append(findings, cachedReads(h, c, findings)...)
-	return append(append(findings, nameServerWarnings(h, c)...), crowdWarnings(h, c)...)
+	return append(append(findings, nameServerWarnings(h, c)...), loadWarnings(h, c)...)
 }
 
 // assessStep returns the status of one step, and why.
@@ -208,7 +208,7 @@ func blocked(c *Case, s *Step, status statuses) string {
 
 // unfailed returns the finding of a hop whose judge found no fault: a pass only if every planned step was measured.
 func unfailed(h *Hop, c *Case, steps []diag.StepResult) diag.Finding {
-	f := diag.Finding{Status: diag.StatusPass, Evidence: c.room.ids.take(len(steps), c.chain.steps)}
+	f := diag.Finding{Status: diag.StatusPass, Evidence: c.room.ids.alloc(len(steps), c.chain.steps)}
 	n := 0
 	for _, s := range steps {
 		if s.Fact != "" && s.Status != diag.StatusInconclusive && s.Status != diag.StatusSkipped {

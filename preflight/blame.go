@@ -21,10 +21,10 @@ type root struct {
 // in chain order, and decides whom to call and what to do; see classify for the reason.
 func decide(chain []Hop, hops []diag.HopResult, c *Case) (diag.Verdict, *diag.Classification) {
 	v, advise := blameFor(chain, hops, c)
-	k := classify(&v, evidenceOf(c, hops, &v))
+	k := reconciled(&v, evidenceOf(c, hops, &v))
 	if addUnfoundReason(c, hops, &v, &k) {
 		v, advise = blameFor(chain, hops, c)
-		k = classify(&v, evidenceOf(c, hops, &v))
+		k = reconciled(&v, evidenceOf(c, hops, &v))
 	}
 	advise(&v, k.Reason)
 	follow(&v, &k)

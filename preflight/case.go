@@ -17,7 +17,7 @@ type Case struct {
 
 	chain     *Hops
 	stepFacts []*stepFacts // by step number, followed by steps that the chain does not have
-	room      *room        // allocator, shared by all cases derived from this one
+	room      *arena       // allocator, shared by all cases derived from this one
 
 	record   []*diag.RecordEntry // cache of hostRecord
 	recordOf *diag.Fact          // the fact that record was read from
@@ -39,25 +39,25 @@ func NewCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy, facts [
 
 func (h *Hops) newCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy, facts []diag.Fact) *Case {
 	c := &Case{Subject: subject, Plan: plan, EndedBy: endedBy, chain: h, stepFacts: make([]*stepFacts, h.steps),
-		room: &room{}}
+		room: &arena{}}
 	for i := range facts {
 		c.put(&facts[i])
 	}
 	return c
 }
 
-// room allocates in blocks what a case has many of: judging is cheaper if they are contiguous.
-type room struct {
-	stepFacts shelf[stepFacts]
-	steps     shelf[diag.StepResult]
-	ids       shelf[string]
+// arena allocates in blocks what a case has many of: judging is cheaper if they are contiguous.
+type arena struct {
+	stepFacts blocks[stepFacts]
+	steps     blocks[diag.StepResult]
+	ids       blocks[string]
 }
 
-// shelf hands out parts of a few long slices.
-type shelf[T any] []T
+// blocks hands out parts of a few long slices.
+type blocks[T any] []T
 
-// take returns an empty slice, never nil, with room for n elements. A new block has room for at least more elements.
-func (s *shelf[T]) take(n, more int) []T {
+// alloc returns an empty slice, never nil, with room for n elements. A new block has room for at least more elements.
+func (s *blocks[T]) alloc(n, more int) []T {
 	if *s == nil || len(*s) < n {
 		*s = make([]T, max(n, more))
 	}

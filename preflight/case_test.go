@@ -4,9 +4,9 @@ import "testing"
 
 // TestShelvedSlicesAreApart: a slice that grows beyond its capacity does not overwrite the next one.
 func TestShelvedSlicesAreApart(t *testing.T) {
-	var s shelf[int]
+	var s blocks[int]
 	for n := range 20 {
-		a, b := s.take(n, 8), s.take(2, 8)
+		a, b := s.alloc(n, 8), s.alloc(2, 8)
 		if a == nil || len(a) != 0 || cap(a) != n || cap(b) != 2 {
 			t.Fatalf("take(%d): %v of %d, then one of %d", n, a, cap(a), cap(b))
 		}

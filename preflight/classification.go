@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/classify"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
@@ -15,7 +16,7 @@ import (
 
 // EvidenceOf returns all evidence that a judged report has for the classifier. It depends on the report's facts and
 // findings alone.
-func EvidenceOf(r *diag.Report) diag.Evidence {
+func EvidenceOf(r *diag.Report) classify.Evidence {
 	return evidenceOf(caseOf(r), r.Hops, &r.Verdict)
 }
 
@@ -44,18 +45,18 @@ func faults(v *diag.Verdict) []diag.Blame {
 }
 
 // evidenceOf returns the evidence of a case whose hops were judged.
-func evidenceOf(c *Case, hops []diag.HopResult, v *diag.Verdict) diag.Evidence {
+func evidenceOf(c *Case, hops []diag.HopResult, v *diag.Verdict) classify.Evidence {
 	e := hostEvidence(c)
 	e.Points = points(c, hops)
 	e.Probes = probed(c, hops, v)
 	if b := v.Blame; b != nil && b.Status == diag.StatusInconclusive && b.Signal == diag.SigControlPlaneUnreachable {
 		// The reason must name the control plane, as the blame does, and not a symptom of its silence.
 		e.Probes = append(e.Probes,
-			diag.Probed{Hop: b.Hop, Status: diag.StatusFail, Signal: b.Signal, Failure: b.Failure, Text: b.Text})
+			classify.Probed{Hop: b.Hop, Status: diag.StatusFail, Signal: b.Signal, Failure: b.Failure, Text: b.Text})
 	}
 	e.App = appEvidence(c)
 	signing, ingress := trustedCAs(c)
-	e.Trust = &diag.TrustEvidence{SigningCA: signing, IngressCA: ingress}
+	e.Trust = &classify.TrustEvidence{SigningCA: signing, IngressCA: ingress}
 	e.Denials = denials(c)
 	e.Passed = v.Outcome == diag.OutcomePass || v.Outcome == diag.OutcomeWarn
 	e.CertGood = certGood(c)
@@ -64,27 +65,34 @@ func evidenceOf(c *Case, hops []diag.HopResult, v *diag.Verdict) diag.Evidence {
 
 // hostEvidence returns the evidence about the node from the read model and from the node itself, before any hop is
 // judged.
-func hostEvidence(c *Case) diag.Evidence {
-	return diag.Evidence{
+func hostEvidence(c *Case) classify.Evidence {
+	return classify.Evidence{
 		Node: nodeEvidence(c), Token: tokenState(c), BootID: bootID(c), Budgets: budgets(c.Plan.Policy),
 		Record: c.hostRecord(), RunbookBase: c.expected("runbook_base"),
 	}
 }
 
 // probed lists the hops that passed, and the failures and warnings of the others with the hop that explains them.
-func probed(c *Case, hops []diag.HopResult, v *diag.Verdict) []diag.Probed {
-	out := make([]diag.Probed, 0, len(hops))
+func probed(c *Case, hops []diag.HopResult, v *diag.Verdict) []classify.Probed {
+	out := make([]classify.Probed, 0, len(hops))
 	for i := range hops {
 		h := &hops[i]
 		if h.Status == diag.StatusPass || (h.Status == diag.StatusWarn && h.Signal == "") { // works, with a warning
-			out = append(out, diag.Probed{Hop: h.ID, Status: diag.StatusPass})
+			out = append(out, classify.Probed{Hop: h.ID, Status: diag.StatusPass})
 			continue
 		}
 		for f := range findingsOf(h) {
 			if f.Status != diag.StatusFail && f.Status != diag.StatusWarn {
 				continue
 			}
-			p := diag.Probed{Hop: h.ID, Status: f.Status, Signal: f.Signal, Failure: f.Failure, Reason: f.Reason, Text: f.Text}
+			p := classify.Probed{
+				Hop:     h.ID,
+				Status:  f.Status,
+				Signal:  f.Signal,
+				Failure: f.Failure,
+				Reason:  f.Reason,
+				Text:    f.Text,
+			}
 			if f.Status == diag.StatusFail {
 				p.By = explainedBy(v, h.ID, f)
 			}
@@ -145,12 +153,12 @@ func readModel(c *Case, name string) string {
 }
 
 // nodeEvidence returns the read model as evidence; nil if it was not read.
-func nodeEvidence(c *Case) *diag.NodeEvidence {
+func nodeEvidence(c *Case) *classify.NodeEvidence {
 	f := c.Fact(diag.HopNodeHeartbeat, stepReadModel)
 	if !f.Passed() || f.HTTP == nil || len(f.HTTP.Fields) == 0 {
 		return nil
 	}
-	n := &diag.NodeEvidence{
+	n := &classify.NodeEvidence{
 		StaleAfter: time.Duration(c.Policy(policyStaleAfter)) * time.Second,
 		Identity:   readModel(c, "node.identity"), Posture: readModel(c, "node.agent_posture"),
 		Reason:  diag.ReasonCode(readModel(c, "node.recovery_reason")),
@@ -231,12 +239,12 @@ func platformPoints(c *Case) []diag.CheckPoint {
 	return out
 }
 
-func appEvidence(c *Case) *diag.AppEvidence {
+func appEvidence(c *Case) *classify.AppEvidence {
 	f := c.Fact(diag.HopAllocationBinding, stepAllocation)
 	if !f.Passed() || f.HTTP == nil || otherNodeText(c, "") != "" || allocationChanged(c) != "" {
 		return nil
 	}
-	a := &diag.AppEvidence{
+	a := &classify.AppEvidence{
 		State: allocationField(c, "allocation.state"), Occupancy: allocationField(c, "allocation.occupancy"),
 		Status:        allocationField(c, "allocation.app_status"),
 		ObservedAt:    c.Time(diag.HopAllocationBinding, stepAllocation, "allocation.app_last_observed_at"),
@@ -251,21 +259,21 @@ func appEvidence(c *Case) *diag.AppEvidence {
 
 // denials returns the refusals of the node's identity: the answer to the task wait, and the denial that the platform
 // recorded since its last contact with the node.
-func denials(c *Case) []diag.Denial {
-	var out []diag.Denial
+func denials(c *Case) []classify.Denial {
+	var out []classify.Denial
 	if _, whole := profileMismatch(c); whole {
 		return nil // another machine was refused
 	}
 	if w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait); deniesAccess(w) && !(asksForNoCert(w) && asProfiled(c)) &&
 		letIn(c, w) == "" && (code(w) == "" || platformDenies(w)) {
-		d := diag.Denial{Source: "task wait", Code: code(w)}
+		d := classify.Denial{Source: "task wait", Code: code(w)}
 		if w.TLS != nil {
 			d.Asked = w.TLS.CertRequested
 		}
 		out = append(out, d)
 	}
 	if word := recordedDenial(c); word != "" {
-		out = append(out, diag.Denial{Source: "read model", Code: word})
+		out = append(out, classify.Denial{Source: "read model", Code: word})
 	}
 	return out
 }
@@ -288,11 +296,11 @@ func recordedDenial(c *Case) string {
 
 // tokenState returns the state of the node's recovery token, by the token on the node and the one that the platform
 // issued.
-func tokenState(c *Case) diag.TokenState {
-	state := diag.TokenUnknown
+func tokenState(c *Case) classify.TokenState {
+	state := classify.TokenUnknown
 	if issued, err := strconv.ParseBool(readModel(c, "node.recovery_current_token")); err == nil {
-		if state = diag.TokenGone; issued {
-			state = diag.TokenCurrent
+		if state = classify.TokenGone; issued {
+			state = classify.TokenCurrent
 		}
 	}
 	f := c.Fact(diag.HopNodeRecoveryStatus, stepProfile)
@@ -301,7 +309,7 @@ func tokenState(c *Case) diag.TokenState {
 	}
 	held := f.Env.Secret[envToken]
 	if held == "" || held == "empty" {
-		return diag.TokenGone
+		return classify.TokenGone
 	}
 	if _, until, ok := strings.Cut(held, "until "); ok { // a token with an expiry date
 		end, err := time.Parse(time.RFC3339, until)
@@ -312,9 +320,9 @@ func tokenState(c *Case) diag.TokenState {
 		switch {
 		case err != nil:
 		case !now.Before(end):
-			return diag.TokenGone
-		case state == diag.TokenUnknown: // the platform did not say; the node will try the token that it has
-			return diag.TokenCurrent
+			return classify.TokenGone
+		case state == classify.TokenUnknown: // the platform did not say; the node will try the token that it has
+			return classify.TokenCurrent
 		}
 	}
 	return state
@@ -373,8 +381,8 @@ func count(text string) *int {
 }
 
 // budgets returns a profile's own times for detection and repair, by severity.
-func budgets(policy map[string]int64) map[diag.Severity]diag.Budget {
-	out := map[diag.Severity]diag.Budget{}
+func budgets(policy map[string]int64) map[diag.Severity]classify.Budget {
+	out := map[diag.Severity]classify.Budget{}
 	for _, of := range [...]struct {
 		severity       diag.Severity
 		detect, repair string
@@ -383,7 +391,7 @@ func budgets(policy map[string]int64) map[diag.Severity]diag.Budget {
 		{diag.P1, "severity.p1_detect_seconds", "severity.p1_repair_seconds"},
 		{diag.P2, "severity.p2_detect_seconds", "severity.p2_repair_seconds"},
 	} {
-		out[of.severity] = diag.Budget{
+		out[of.severity] = classify.Budget{
 			Detect: time.Duration(policy[of.detect]) * time.Second,
 			Repair: time.Duration(policy[of.repair]) * time.Second,
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/classify"
 )
 
 const recordFact = "node_recovery_status/host_record"
@@ -78,7 +79,7 @@ func TestASilentNodeSpeaksThroughItsRecord(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 
-	contact := diag.RecordEntry{Reason: diag.RecProcessAlive, About: "heartbeat", Decision: diag.DecisionContact}
+	contact := diag.RecordEntry{Reason: diag.RecProcessAlive, About: "heartbeat", Decision: classify.DecisionContact}
 	r = walkWith(t, map[string]func(*diag.Fact){"node_heartbeat/read_model": silent, recordFact: wrote(trouble, contact),
 		"node_task_roundtrip/task": nobodyClaims})
 	if r.Verdict.Reason != diag.ReasonNodeAgentUnreachable {
@@ -145,18 +146,18 @@ func TestAnOldAgentIsAWarning(t *testing.T) {
 func TestTokenState(t *testing.T) {
 	for _, c := range []struct {
 		issued, held string
-		want         diag.TokenState
+		want         classify.TokenState
 	}{
-		{"", "present, issued 2h ago", diag.TokenUnknown},
-		{"", "", diag.TokenGone},
-		{"", "empty", diag.TokenGone},
-		{"true", "present", diag.TokenCurrent},
-		{"false", "present", diag.TokenGone},
-		{"true", "present, until 2026-01-02T11:59:59Z", diag.TokenGone},
-		{"true", "present, until 2026-01-02T12:00:01Z", diag.TokenCurrent},
-		{"", "present, until 2026-01-02T12:00:01Z", diag.TokenCurrent},
-		{"", "present", diag.TokenUnknown},
-		{"false", "present, until 2026-01-02T12:00:01Z", diag.TokenGone},
+		{"", "present, issued 2h ago", classify.TokenUnknown},
+		{"", "", classify.TokenGone},
+		{"", "empty", classify.TokenGone},
+		{"true", "present", classify.TokenCurrent},
+		{"false", "present", classify.TokenGone},
+		{"true", "present, until 2026-01-02T11:59:59Z", classify.TokenGone},
+		{"true", "present, until 2026-01-02T12:00:01Z", classify.TokenCurrent},
+		{"", "present, until 2026-01-02T12:00:01Z", classify.TokenCurrent},
+		{"", "present", classify.TokenUnknown},
+		{"false", "present, until 2026-01-02T12:00:01Z", classify.TokenGone},
 	} {
 		heartbeat := diag.Fact{ID: "node_heartbeat/read_model",
 			HTTP: &diag.HTTPFacts{Fields: map[string]string{"node.recovery_current_token": c.issued}}}

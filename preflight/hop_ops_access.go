@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/classify"
 )
 
 const stepSSH = "ssh"
@@ -64,7 +65,7 @@ func judgeOpsAccess(c *Case) []diag.Finding {
 		text += ": " + f.Detail
 	}
 	guest := c.Field(diag.HopNodeHeartbeat, stepReadModel, "node.guest_agent_status")
-	if diag.GuestAgentGone(guest) {
+	if classify.GuestAgentGone(guest) {
 		sig, text = diag.SigOpsAccessUnhealthy, text+"; the provider says that the guest agent is "+guest
 	}
 	out := fail(sig, f, "%s", text)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/classify"
 )
 
 // judgeRecord judges the node's own record. It is the only source about a node that the platform does not hear from and
@@ -14,7 +15,7 @@ func judgeRecord(c *Case) *diag.Finding {
 	if !f.Passed() || f.Record == nil || (!silentNode(c) && !saysCloned(record)) {
 		return nil
 	}
-	reason, because := diag.Foremost(diag.Evidence{Record: record, BootID: bootID(c), Token: tokenState(c),
+	reason, because := classify.Foremost(classify.Evidence{Record: record, BootID: bootID(c), Token: tokenState(c),
 		Points: points(c, nil)})
 	if reason == diag.ReasonNone || reason == diag.ReasonNodeAgentUnreachable {
 		return nil
@@ -30,7 +31,7 @@ func judgeRecord(c *Case) *diag.Finding {
 func saysCloned(record []*diag.RecordEntry) bool {
 	for _, e := range slices.Backward(record) {
 		switch {
-		case e.Reason == diag.RecRecoveryEnrolled, diag.Released(e):
+		case e.Reason == diag.RecRecoveryEnrolled, classify.Released(e):
 			return false
 		case e.Reason == diag.RecClonedIdentity:
 			return true
@@ -61,7 +62,7 @@ func signalOfReason(code diag.ReasonCode) diag.Signal {
 // its work fails at that work.
 func judgeVersion(c *Case) *diag.Finding {
 	have, want := readModel(c, "node.agent_version"), readModel(c, "node.agent_desired_version")
-	if have == "" || want == "" || diag.SameVersion(have, want) {
+	if have == "" || want == "" || classify.SameVersion(have, want) {
 		return nil
 	}
 	out := warn(diag.SigVersionDrift, c.Fact(diag.HopNodeHeartbeat, stepReadModel),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/classify"
 )
 
 // TestRedirectsLackNothing: a redirect in place of an answer comes from a server on the path, and is not a mistake of
@@ -143,7 +144,7 @@ func TestWaitsThatAreCutOff(t *testing.T) {
 	cut := diag.RecordEntry{Seq: 1, BootID: "boot-1", At: diag.At(noon.Add(-20 * time.Second)), Decision: "retry",
 		Reason: diag.RecTaskPollFailed, About: "task_wait", Failure: diag.HTTPStatus, Status: 504}
 	contact := diag.RecordEntry{Seq: 2, BootID: "boot-1", At: diag.At(noon.Add(-time.Second)), MonoNS: 1,
-		Reason: diag.RecProcessAlive, About: "heartbeat", Decision: diag.DecisionContact}
+		Reason: diag.RecProcessAlive, About: "heartbeat", Decision: classify.DecisionContact}
 	for name, c := range map[string]struct {
 		entry func(e *diag.RecordEntry)
 		edge  bool

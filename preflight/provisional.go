@@ -99,7 +99,7 @@ func (u *unfinished) silences(rtt time.Duration) {
 		f := *again.first()
 		waited := time.Duration(f.DurationMS) * time.Millisecond
 		alike := again.all(func(other *diag.Fact) bool { return failsLike(other, &f) })
-		if alike && len(again.runs) >= silentVolley && gotNoAnswer(&f) && waited >= max(leastWait, answerTrips*rtt) {
+		if alike && len(again.runs) >= silentBurst && gotNoAnswer(&f) && waited >= max(leastWait, answerTrips*rtt) {
 			f.ID, _, _ = splitID(f.ID)
 			u.c.put(&f)
 		}
@@ -202,7 +202,7 @@ func (c *Case) steady(silent *diag.Fact) bool {
 			otherwise++
 		}
 	}
-	return (otherwise == 0 && alike >= 3*silentVolley) || silent.Request.Op == diag.OpSSH
+	return (otherwise == 0 && alike >= 3*silentBurst) || silent.Request.Op == diag.OpSSH
 }
 
 // loopback reports whether a connection stayed on its machine, or none was made.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/classify"
 )
 
 // Blame and reason are two answers: the first fault in chain order, and the most urgent reason by all evidence. This
@@ -20,19 +21,19 @@ func Classify(r *diag.Report, record []*diag.RecordEntry) diag.Classification {
 	if e.Record == nil {
 		e.Record = record
 	}
-	k := classify(&r.Verdict, e)
+	k := reconciled(&r.Verdict, e)
 	follow(&r.Verdict, &k)
 	return k
 }
 
-// classify returns the classification of all evidence.
+// reconciled returns the classification of all evidence.
 //
 // The reason is the most urgent one that the evidence allows if it explains the blame, if it is P0, or if the walk
 // found its fault beside the blame, which remains when the blame is repaired. Otherwise it is only remembered, or a
 // warning, and the reason is the blame's own. Beside a separate fault that is not P0, users are shown the blame's own
 // reason.
-func classify(v *diag.Verdict, e diag.Evidence) diag.Classification {
-	k := diag.Classify(e)
+func reconciled(v *diag.Verdict, e classify.Evidence) diag.Classification {
+	k := classify.Classify(e)
 	how, is := reasonVersusBlame(v, &k)
 	k.Beside = how
 	if is == explains {
@@ -42,7 +43,7 @@ func classify(v *diag.Verdict, e diag.Evidence) diag.Classification {
 	row, _ := diag.LookupReason(k.Reason)
 	if is == remembered && blamed != "" && row.Severity != diag.P0 {
 		e.Blamed = blamed
-		if own := diag.Classify(e); own.Reason == blamed { // else something hides it
+		if own := classify.Classify(e); own.Reason == blamed { // else something hides it
 			own.Rule = ruleOf(&k, how)
 			own.Beside, _ = reasonVersusBlame(v, &own)
 			return own
@@ -92,7 +93,7 @@ func sameReason(v *diag.Verdict, k *diag.Classification) string {
 }
 
 // blamedReason returns the reason of the finding that is to blame, "" if it has none.
-func blamedReason(v *diag.Verdict, e *diag.Evidence) diag.ReasonCode {
+func blamedReason(v *diag.Verdict, e *classify.Evidence) diag.ReasonCode {
 	for _, p := range e.Probes {
 		if b := v.Blame; b != nil && p.Hop == b.Hop && p.Signal == b.Signal && p.Text == b.Text {
 			if code := cmp.Or(p.Reason, diag.ReasonFor(p.Signal, p.Failure)); code != diag.ReasonNone {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/classify"
 )
 
 // TestReasonsThatContradictedTheBlame has four walks whose reason was about another fault than their blame without
@@ -12,7 +13,7 @@ import (
 func TestReasonsThatContradictedTheBlame(t *testing.T) {
 	notPosted := diag.RecordEntry{Reason: diag.RecTaskResultPostFailed, About: "task_result", Decision: "retry",
 		Failure: diag.HTTPStatus, Status: 502}
-	contact := diag.RecordEntry{Reason: diag.RecProcessAlive, About: "heartbeat", Decision: diag.DecisionContact}
+	contact := diag.RecordEntry{Reason: diag.RecProcessAlive, About: "heartbeat", Decision: classify.DecisionContact}
 	old := func(f *diag.Fact) {
 		f.HTTP.Fields["node.agent_version"], f.HTTP.Fields["node.agent_desired_version"] = "v1", "v2"
 	}
@@ -70,7 +71,7 @@ func TestReasonsThatContradictedTheBlame(t *testing.T) {
 func TestAnEntryIsOfItsTime(t *testing.T) {
 	notPosted := diag.RecordEntry{Reason: diag.RecTaskResultPostFailed, About: "task_result", Decision: "retry",
 		Failure: diag.HTTPStatus, Status: 502}
-	contact := diag.RecordEntry{Reason: diag.RecProcessAlive, About: "heartbeat", Decision: diag.DecisionContact}
+	contact := diag.RecordEntry{Reason: diag.RecProcessAlive, About: "heartbeat", Decision: classify.DecisionContact}
 	for name, entries := range map[string][]diag.RecordEntry{"with a contact since": {notPosted, contact},
 		"without": {notPosted}} {
 		r := walkPart(t, false, []diag.HopID{diag.HopNodeRecoveryStatus},

@@ -17,9 +17,9 @@ const (
 	repeatTimeout = 900 * time.Millisecond
 	firstRepeat   = 300 * time.Millisecond
 	repeatPassing = 1500 * time.Millisecond
-	// silentVolley is how many copies of a silent request are sent at once, and volley how many of any other: of two
+	// silentBurst is how many copies of a silent request are sent at once, and burst how many of any other: of two
 	// servers behind one name, one may work.
-	silentVolley, volley = 4, 2
+	silentBurst, burst = 4, 2
 )
 
 // repeater repeats a failing request in turn with those that differ from it in one input: failing, passing, failing,
@@ -126,7 +126,7 @@ func (r *repeater) run(walk, ctx context.Context) {
 	n, most := 0, r.rounds(compare) // rounds of the counter-probes
 	for round := 0; round <= most && n < most && r.hasTime() && ctx.Err() == nil; round++ {
 		again := []Counter{{From: r.step.From, Request: r.req}}
-		for _, f := range r.ask(walk, ctx, r.volley(append(again, compared...))) {
+		for _, f := range r.ask(walk, ctx, r.burst(append(again, compared...))) {
 			// Only the request itself was sent so far.
 			if r.failing == nil && f.Failure != diag.OK && f.Failure != diag.Unsupported {
 				f.ID = r.req.ID
@@ -144,17 +144,17 @@ func (r *repeater) run(walk, ctx context.Context) {
 			passed, compared = r.sort(found)
 		default:
 			n++
-			r.ask(walk, ctx, r.volley(passed))
+			r.ask(walk, ctx, r.burst(passed))
 		}
 	}
 }
 
-// volley returns copies of each request to send at once: on a lossy network, one alone may come out either way.
-func (r *repeater) volley(questions []Counter) []Counter {
+// burst returns copies of each request to send at once: on a lossy network, one alone may come out either way.
+func (r *repeater) burst(questions []Counter) []Counter {
 	if r.failing != nil && !gotNoAnswer(r.failing) && !unreached(r.failing) {
-		return slices.Repeat(questions, volley)
+		return slices.Repeat(questions, burst)
 	}
-	return slices.Repeat(questions, silentVolley)
+	return slices.Repeat(questions, silentBurst)
 }
 
 // worthwhile reports whether a failing request is repeated: not if it has an effect, nor if a limiter refused it, nor

@@ -24,7 +24,7 @@ type stepFacts struct {
 const stepFactsAtOnce = 12
 
 func (c *Case) newStepFacts(step string) *stepFacts {
-	q := &c.room.stepFacts.take(1, stepFactsAtOnce)[:1][0]
+	q := &c.room.stepFacts.alloc(1, stepFactsAtOnce)[:1][0]
 	q.step, q.runs = step, q.one[:0]
 	return q
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/classify"
 )
 
 // locateUnclaimed adds to the finding of an unclaimed task why the agent cannot have got it, as far as that is known:
@@ -38,7 +39,7 @@ func locateUnclaimed(c *Case, out *diag.Finding) {
 // evidence about its version.
 func unclaimed(c *Case) diag.ReasonCode {
 	have, want := readModel(c, "node.agent_version"), readModel(c, "node.agent_desired_version")
-	if have != "" && want != "" && !diag.SameVersion(have, want) && !silentNode(c) {
+	if have != "" && want != "" && !classify.SameVersion(have, want) && !silentNode(c) {
 		return diag.ReasonAgentVersionDrift
 	}
 	return diag.ReasonNodeAgentUnreachable

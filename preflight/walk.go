@@ -65,7 +65,7 @@ func Walk(ctx context.Context, e *Env, plan diag.Plan, vantages map[string]Vanta
 	w := &walker{
 		env: e, chain: chain, plan: plan, vantages: vantages, observe: observe, start: time.Now(),
 		secrets: cmp.Or(e.Known, e.Secrets()),
-		facts:   map[string]*diag.Fact{}, status: map[diag.HopID]diag.Status{}, crowds: map[string]crowd{},
+		facts:   map[string]*diag.Fact{}, status: map[diag.HopID]diag.Status{}, loads: map[string]endpointLoad{},
 		hopDone: map[string]chan struct{}{}, factDone: map[string]chan struct{}{},
 	}
 	for i := range chain {

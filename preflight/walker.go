@@ -26,7 +26,7 @@ type walker struct {
 	facts   map[string]*diag.Fact
 	order   []string // counter-probes, in the order in which they were asked
 	status  map[diag.HopID]diag.Status
-	crowds  map[string]crowd // by vantage and endpoint
+	loads   map[string]endpointLoad // by vantage and endpoint
 	observe func(Event)
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/kmsg"
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 	"github.com/gpuaas/gpuaasctl/internal/durable"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // sample returns a sample of n GPUs whose signals are all r.
@@ -105,19 +106,10 @@ func (n *node) events() (all []*report.Event) {
 	return all
 }
 
-func await(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within 3 minutes: %s", what)
-		}
-	}
-}
-
 // await returns when an event for which ok is true is in the outbox.
 func (n *node) await(what string, ok func(*report.Event) bool) (found *report.Event) {
 	n.t.Helper()
-	await(n.t, what, func() bool {
+	wait.For(n.t, what, func() bool {
 		for _, e := range n.events() {
 			if ok(e) {
 				found = e
@@ -143,7 +135,7 @@ func TestSamplesBecomeEvents(t *testing.T) {
 	n.run()
 	n.await("sampling", inState(report.Sampling))
 	n.await("the last GPU", func(e *report.Event) bool { return e.Device != nil && e.Device.GPU.Index == 7 })
-	await(t, "more samples", func() bool {
+	wait.For(t, "more samples", func() bool {
 		text, _ := os.ReadFile(n.Probe + ".turns")
 		return len(text) > 20
 	})
@@ -225,7 +217,7 @@ func TestBadProbes(t *testing.T) {
 			if e := n.await(name, inState(tc.state)); tc.check != nil && !tc.check(e) {
 				t.Errorf("%+v of %+v", e.Probe, e.GPU)
 			}
-			await(t, "a second start", func() bool { return n.started() >= 2 })
+			wait.For(t, "a second start", func() bool { return n.started() >= 2 })
 		})
 	}
 	t.Run("missing", func(t *testing.T) {
@@ -246,7 +238,7 @@ func TestOneStuckProbe(t *testing.T) {
 	n.run()
 	e := n.await("stuck", inState(report.Stuck))
 	pid := <-asked
-	await(t, "its own line", func() bool { return n.started() > 0 }) // it may hang before it gets to that
+	wait.For(t, "its own line", func() bool { return n.started() > 0 }) // it may hang before it gets to that
 	if e.Probe.PID != pid || e.Probe.Since == nil || n.started() != 1 {
 		t.Errorf("%+v, started %d times, %d was to be ended", e.Probe, n.started(), pid)
 	}
@@ -260,7 +252,7 @@ func TestOneStuckProbe(t *testing.T) {
 	if second == pid {
 		t.Fatalf("the same probe twice: %d", pid)
 	}
-	await(t, "the second's line", func() bool { return n.started() > 1 })
+	wait.For(t, "the second's line", func() bool { return n.started() > 1 })
 	if err := syscall.Kill(second, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +271,7 @@ func TestNoSecrets(t *testing.T) {
 	n := newNode(t, "env > $0.env; exec sleep 100000", "")
 	n.run()
 	var text []byte
-	await(t, "the environment", func() bool {
+	wait.For(t, "the environment", func() bool {
 		text, _ = os.ReadFile(n.Probe + ".env")
 		return strings.Contains(string(text), "GPUAAS_NVML_LIBRARY=/x.so")
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 	"github.com/gpuaas/gpuaasctl/gpu/state"
 	"github.com/gpuaas/gpuaasctl/internal/durable"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // file is the state in the agent's file, empty if the file is missing.
@@ -33,7 +34,7 @@ func (n *node) file() *state.State {
 func TestTheFileHasWhatIsKnown(t *testing.T) {
 	n := newNode(t, "cat $OUT; exec sleep 100000", line(t, sample(8, report.Of(7))))
 	n.run()
-	await(t, "the file", func() bool {
+	wait.For(t, "the file", func() bool {
 		s := n.file()
 		return s.Sample != nil && s.Probe != nil && s.Log != nil
 	})

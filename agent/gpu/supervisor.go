@@ -51,7 +51,7 @@ func (s *supervisor) run(ctx context.Context) (sampled bool) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	stdin, err := cmd.StdinPipe() // closed when this process exits, which ends the probe
 	if err != nil {
-		s.say(report.Probe{State: report.Missing, Why: err.Error()}, nil)
+		s.emitProbe(report.Probe{State: report.Missing, Why: err.Error()}, nil)
 		return false
 	}
 	defer stdin.Close()
@@ -60,7 +60,7 @@ func (s *supervisor) run(ctx context.Context) (sampled bool) {
 		err = cmd.Start()
 	}
 	if err != nil {
-		s.say(report.Probe{State: report.Missing, Why: err.Error()}, nil)
+		s.emitProbe(report.Probe{State: report.Missing, Why: err.Error()}, nil)
 		return false
 	}
 	pid := cmd.Process.Pid
@@ -77,7 +77,7 @@ func (s *supervisor) run(ctx context.Context) (sampled bool) {
 	select {
 	case err := <-ended:
 		if ctx.Err() == nil && why == "" {
-			s.say(report.Probe{State: report.Ended, PID: pid, Why: ending(err)}, nil)
+			s.emitProbe(report.Probe{State: report.Ended, PID: pid, Why: ending(err)}, nil)
 		}
 		return sampled
 	case <-ctx.Done():
@@ -156,7 +156,7 @@ func (s *supervisor) follow(ctx context.Context, pid int, lines <-chan []byte, s
 		case <-ctx.Done():
 			return "the agent ends"
 		case <-late.C:
-			s.say(report.Probe{State: report.Stuck, PID: pid, Since: new(heard.UTC()), Why: "no sample came"}, nil)
+			s.emitProbe(report.Probe{State: report.Stuck, PID: pid, Since: new(heard.UTC()), Why: "no sample came"}, nil)
 			return "no sample came"
 		case line, open := <-lines:
 			if !open {
@@ -164,9 +164,9 @@ func (s *supervisor) follow(ctx context.Context, pid int, lines <-chan []byte, s
 			}
 			late.Reset(silence)
 			heard = time.Now()
-			stuck, err := s.take(line, pid, sampled)
+			stuck, err := s.handleLine(line, pid, sampled)
 			if err != nil {
-				s.say(report.Probe{State: report.Garbled, PID: pid, Why: short(err.Error())}, nil)
+				s.emitProbe(report.Probe{State: report.Garbled, PID: pid, Why: short(err.Error())}, nil)
 				return "it wrote an invalid line"
 			}
 			if stuck {
@@ -185,7 +185,7 @@ func (s *supervisor) tooBig(pid int) bool {
 	if n <= s.MaxMemory {
 		return false
 	}
-	s.say(report.Probe{State: report.Ended, PID: pid,
+	s.emitProbe(report.Probe{State: report.Ended, PID: pid,
 		Why: fmt.Sprintf("it took %d MiB of memory, more than %d", n>>20, s.MaxMemory>>20)}, nil)
 	return true
 }
@@ -204,13 +204,13 @@ func resident(pid int) int64 {
 	return n * int64(os.Getpagesize())
 }
 
-// take handles one line: a sample, or an event from the probe itself.
-func (s *supervisor) take(line []byte, pid int, sampled *bool) (stuck bool, err error) {
+// handleLine handles one line: a sample, or an event from the probe itself.
+func (s *supervisor) handleLine(line []byte, pid int, sampled *bool) (stuck bool, err error) {
 	if len(line) < report.MaxEvent {
 		if e, err := report.DecodeEvent(line); err == nil {
 			if e.Probe != nil && e.Probe.State == report.Stuck {
 				p := *e.Probe
-				s.say(p, e.GPU)
+				s.emitProbe(p, e.GPU)
 				return true, nil
 			}
 			s.spool.add(e)
@@ -233,7 +233,7 @@ func (s *supervisor) take(line []byte, pid int, sampled *bool) (stuck bool, err 
 	} else if p.State == report.Sampling {
 		p.State, p.Why = report.Garbled, "the GPUs could not be counted: "+sample.Count.String()
 	}
-	s.say(p, nil)
+	s.emitProbe(p, nil)
 	events, changed := s.gpus.events(sample, s.Interval, time.Now())
 	for _, e := range events {
 		s.spool.add(e)
@@ -242,8 +242,8 @@ func (s *supervisor) take(line []byte, pid int, sampled *bool) (stuck bool, err 
 	return false, nil
 }
 
-// say creates an event for the probe's state if that has changed.
-func (s *supervisor) say(p report.Probe, of *report.Identity) {
+// emitProbe creates an event for the probe's state if that has changed.
+func (s *supervisor) emitProbe(p report.Probe, of *report.Identity) {
 	was := s.state
 	s.state = p
 	count := func(n *int) int {

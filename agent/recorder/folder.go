@@ -34,8 +34,8 @@ type folder struct {
 
 func (f *folder) usable() bool { return f.record != nil && f.pinned != nil && f.whole }
 
-// look opens existing files read-only if they cannot be opened otherwise.
-func (f *folder) look() {
+// openExisting opens existing files read-only if they cannot be opened otherwise.
+func (f *folder) openExisting() {
 	f.close()
 	var err error
 	if f.record, err = f.fs.OpenRead(filepath.Join(f.dir, record.FileRecord)); err == nil {
@@ -159,9 +159,9 @@ func (f *folder) put(file string, slot int, b []byte) error {
 	return to.Sync()
 }
 
-// again repeats a failed put: it reopens the files and reads the slot back. After a failed sync the kernel marks
+// retryPut repeats a failed put: it reopens the files and reads the slot back. After a failed sync the kernel marks
 // the written pages as clean, so that a second sync alone would succeed falsely.
-func (f *folder) again(file string, slot int, b []byte) error {
+func (f *folder) retryPut(file string, slot int, b []byte) error {
 	f.close()
 	if err := f.open(); err != nil {
 		return err

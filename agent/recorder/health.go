@@ -45,7 +45,7 @@ func (r *Recorder) degrade(err error, now time.Time) {
 	h.why = string(w) + ": " + err.Error()
 	r.cfg.Log.Error("the record is degraded", "reason", diag.RecRecordDegraded, "failure", w, "error", err, "next_try",
 		h.delay)
-	r.say(record.DecisionDegraded, w, err.Error(), now)
+	r.writeEntry(record.DecisionDegraded, w, err.Error(), now)
 }
 
 // recover retries the disk when it is time, and writes to it what it missed. It reports whether the disk takes
@@ -69,16 +69,16 @@ func (r *Recorder) recover(now time.Time) bool {
 		_ = r.disk.fillReserve() // it may have been removed with the files; the summary shows its size
 	}
 	r.cfg.Log.Info("the record is on the disk again", "after", was)
-	r.say(record.DecisionRecovered, diag.OK, "after: "+was, now)
+	r.writeEntry(record.DecisionRecovered, diag.OK, "after: "+was, now)
 	return h.why == ""
 }
 
-// say writes an entry about the state of the record itself.
-func (r *Recorder) say(decision string, w diag.Failure, detail string, now time.Time) {
+// writeEntry writes an entry about the state of the record itself.
+func (r *Recorder) writeEntry(decision string, w diag.Failure, detail string, now time.Time) {
 	e := &diag.RecordEntry{Reason: diag.RecRecordDegraded, About: record.AboutRecord, Decision: decision, Failure: w,
 		Detail: detail}
 	r.stamp(e, now)
-	r.room(1, now)
+	r.reserve(1, now)
 	r.seq++
 	e.Seq = r.seq
 	slot := record.Place(e.Seq)

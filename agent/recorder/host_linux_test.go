@@ -14,11 +14,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/recorder"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/record"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // mounted mounts a file system until the end of the test. It skips the test if the machine cannot.
 func mounted(t *testing.T, args ...string) string {
 	t.Helper()
+	tier.NeedsHost(t)
 	if os.Getuid() != 0 {
 		t.Skip("skipped: needs root")
 	}
@@ -37,6 +39,7 @@ func mounted(t *testing.T, args ...string) string {
 // ext4 creates an ext4 file system of that many MiB in a file.
 func ext4(t *testing.T, mib int) (dir, image string) {
 	t.Helper()
+	tier.NeedsHost(t)
 	if os.Getuid() != 0 {
 		t.Skip("skipped: needs root")
 	}
@@ -214,6 +217,7 @@ func fillInodes(t *testing.T, dir string) {
 // TestADiskThatTurnsReadOnly: the disk becomes read-only under the running agent, as after a disk error, with
 // files open. That is reported, and all later decisions are on the disk once it was repaired and mounted again.
 func TestADiskThatTurnsReadOnly(t *testing.T) {
+	tier.NeedsHost(t)
 	dir, image := ext4(t, 24)
 	cfg, now := here(dir, t.TempDir()), time.Now()
 	cfg.Now = func() time.Time { return now }
@@ -288,6 +292,7 @@ func TestOneWriter(t *testing.T) {
 // TestADiskThatIsReadOnly: on a disk that is read-only before the agent starts, its content and new decisions form
 // one record.
 func TestADiskThatIsReadOnly(t *testing.T) {
+	tier.NeedsHost(t)
 	dir := mounted(t, "-t", "tmpfs", "-o", "size=8m", "tmpfs")
 	cfg := here(dir, t.TempDir())
 	r := recorder.Open(cfg)

@@ -156,9 +156,9 @@ func (r *Recorder) pinSlot(pin string, reason diag.RecordReason) int {
 	return max(0, oldest) // there are fewer reasons than slots
 }
 
-// room prepares the next n slots of the ring for being overwritten: it pins entries that are the last of their
+// reserve prepares the next n slots of the ring for being overwritten: it pins entries that are the last of their
 // reason.
-func (r *Recorder) room(n int, now time.Time) {
+func (r *Recorder) reserve(n int, now time.Time) {
 	before := r.seq
 	for i := range uint64(n) {
 		slot := record.Place(r.seq + 1 + i)
@@ -174,7 +174,7 @@ func (r *Recorder) room(n int, now time.Time) {
 		}
 	}
 	if r.seq != before { // the disk failed in the meantime, and that was reported
-		r.room(n, now)
+		r.reserve(n, now)
 	}
 }
 

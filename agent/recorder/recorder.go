@@ -128,12 +128,12 @@ func Open(cfg Config) *Recorder {
 	now := cfg.Now()
 	err := r.disk.open()
 	if err != nil {
-		r.disk.look() // numbering continues from its content, so that it can receive the rest
+		r.disk.openExisting() // numbering continues from its content, so that it can receive the rest
 	}
 	if err := errors.Join(err, r.reconcile(now)); err != nil {
 		r.degrade(err, now)
 	} else if why := r.lastSaid(); why != "" {
-		r.say(record.DecisionRecovered, diag.OK, "after: "+why, now)
+		r.writeEntry(record.DecisionRecovered, diag.OK, "after: "+why, now)
 	}
 	if err := r.disk.fillReserve(); err != nil {
 		cfg.Log.Warn("the record has no reserve", "error", err)
@@ -199,7 +199,7 @@ func (r *Recorder) stamp(e *diag.RecordEntry, now time.Time) {
 // begin writes a decision that no entry on the disk represents.
 func (r *Recorder) begin(e *diag.RecordEntry, now time.Time) error {
 	_ = r.syncContact(now) // the next write reports a failing disk
-	r.room(1, now)
+	r.reserve(1, now)
 	r.seq++
 	e.Seq = r.seq
 	err := r.keep(record.FileRecord, record.Place(e.Seq), e, now)
@@ -214,7 +214,7 @@ func (r *Recorder) repeat(g *group, e *diag.RecordEntry, now time.Time) error {
 	r.coalesced++
 	moved := g.pair == 0 || r.seq-g.pair > record.Slots-8 // move before the ring overwrites its two slots
 	if moved {
-		r.room(2, now)
+		r.reserve(2, now)
 		g.pair, g.next = r.seq+1, record.Place(r.seq+1)
 		r.seq += 2
 	}
@@ -283,9 +283,9 @@ func (r *Recorder) keep(file string, slot int, e *diag.RecordEntry, now time.Tim
 		return nil
 	}
 	if !errors.Is(err, errGone) {
-		if again := r.disk.again(file, slot, r.text(file, slot, e)); again == nil {
+		if again := r.disk.retryPut(file, slot, r.text(file, slot, e)); again == nil {
 			r.cfg.Log.Warn("the record's disk failed once", "reason", diag.RecRecordDegraded, "error", err)
-			r.say(record.DecisionRecovered, word(err), "written again and read back, after: "+err.Error(), now)
+			r.writeEntry(record.DecisionRecovered, word(err), "written again and read back, after: "+err.Error(), now)
 			return nil
 		}
 	}
@@ -303,7 +303,7 @@ func (r *Recorder) keep(file string, slot int, e *diag.RecordEntry, now time.Tim
 // numbers that it used are only known once the disk is open.
 func (r *Recorder) renumber(e *diag.RecordEntry, now time.Time) error {
 	r.groups = groups{} // what was counted is not on the disk
-	r.room(1, now)
+	r.reserve(1, now)
 	r.seq++
 	as := *e
 	as.Seq, as.Count, as.First, as.Last = r.seq, 0, diag.Time{}, diag.Time{}

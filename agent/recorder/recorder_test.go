@@ -5,11 +5,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gpuaas/gpuaasctl/agent/recorder"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/record"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 func read(t *testing.T, dir string) diag.RecordFacts {
@@ -71,7 +71,7 @@ func TestAFailureAfterAContactIsAnother(t *testing.T) {
 		}
 	}
 	for range 2 {
-		time.Sleep(2 * time.Millisecond) // times are whole milliseconds
+		wait.NextMillisecond()
 		for range 3 {
 			fail("heartbeat")
 			fail("task_result")

@@ -41,11 +41,12 @@ func (l login) has(p Process, h Host) bool {
 	return h.inSlice(p.PID, l.uid)
 }
 
-// look scans all processes, and calls act, if it is not nil, for each of the login's as soon as it is found. It
-// returns those; sure reports that the login has no process left. A listed process that exits before it is read
-// may have been the login's and may have left an unlisted child: look lists processes again, and reads only new
-// ones, until none exits in between or ctx is done. A zombie does not count.
-func (h Host) look(ctx context.Context, l login, act func(login, int)) (found []Process, sure bool, err error) {
+// listProcesses scans all processes, and calls act, if it is not nil, for each of the login's as soon as it is found.
+// It returns those; sure reports that the login has no process left. A listed process that exits before it is read may
+// have been the login's and may have left an unlisted child: look lists processes again, and reads only new ones,
+// until none exits in between or ctx is done. A zombie does not count.
+func (h Host) listProcesses(ctx context.Context, l login, act func(login, int)) (found []Process, sure bool,
+	err error) {
 	others := map[int]bool{os.Getpid(): true}
 	for {
 		pids, err := h.Proc.PIDs(-1)

@@ -107,7 +107,7 @@ func (h Host) End(ctx context.Context, name string, uid uint32) (ended int, err 
 	defer cancel()
 	seen := map[int]bool{}
 	for empty := 0; empty < quiet; {
-		found, sure, err := h.look(ctx, l, h.kill)
+		found, sure, err := h.listProcesses(ctx, l, h.kill)
 		for _, p := range found {
 			seen[p.PID] = true
 		}

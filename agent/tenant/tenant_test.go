@@ -16,6 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaasctl/internal/host"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 func TestProtected(t *testing.T) {
@@ -92,7 +94,7 @@ func TestWhoseProcess(t *testing.T) {
 		0o644); err != nil {
 		t.Fatal(err)
 	}
-	found, _, err := h.look(t.Context(), login{uid: 1500, subordinate: h.subordinate("ada", 1500)}, nil)
+	found, _, err := h.listProcesses(t.Context(), login{uid: 1500, subordinate: h.subordinate("ada", 1500)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +128,8 @@ func stranger(t *testing.T, n int) uint32 {
 		t.Skip("skipped: needs root, to start another user's processes")
 	}
 	uid := uint32(50000 + 2*(os.Getpid()%5000) + n)
-	if found, _, err := (Host{}).withDefaults().look(t.Context(), login{uid: uid}, nil); err != nil || len(found) > 0 {
+	if found, _, err := (Host{}).withDefaults().listProcesses(t.Context(), login{uid: uid}, nil); err != nil ||
+		len(found) > 0 {
 		t.Skipf("skipped: user id %d of this test runs %v here (%v)", uid, found, err)
 	}
 	return uid
@@ -134,6 +137,7 @@ func stranger(t *testing.T, n int) uint32 {
 
 func runAs(t *testing.T, uid uint32, script string) {
 	t.Helper()
+	tier.NeedsHost(t)
 	cmd := exec.Command("/bin/sh", "-c", script)
 	cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}, Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -149,6 +153,7 @@ func runAs(t *testing.T, uid uint32, script string) {
 // TestEndFindsWhatEscaped: processes that left their session, their parent and their control group, that ignore
 // every signal or keep forking are all killed; another login's process survives.
 func TestEndFindsWhatEscaped(t *testing.T) {
+	tier.NeedsHost(t)
 	uid, neighbour := stranger(t, 0), stranger(t, 1)
 	runAs(t, neighbour, "exec sleep 600")
 	for _, script := range []string{
@@ -162,17 +167,13 @@ func TestEndFindsWhatEscaped(t *testing.T) {
 	}
 	host := Host{}.withDefaults()
 	of := func(uid uint32) []Process {
-		found, _, err := host.look(t.Context(), login{uid: uid}, nil)
+		found, _, err := host.listProcesses(t.Context(), login{uid: uid}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return found
 	}
-	for end := time.Now().Add(30 * time.Second); len(of(uid)) < 6; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the tenant runs only %v", of(uid))
-		}
-	}
+	wait.For(t, "the tenant runs six processes", func() bool { return len(of(uid)) >= 6 })
 	time.Sleep(100 * time.Millisecond)
 	n, err := host.End(t.Context(), "tester", uid)
 	if err != nil || n < 6 {

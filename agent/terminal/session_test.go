@@ -16,6 +16,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/internal/testuser"
 	"github.com/gpuaas/gpuaasctl/agent/wire"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // gateway is the far end of a node stream.
@@ -25,6 +27,7 @@ type gateway struct {
 }
 
 func newGateway(t *testing.T) *gateway {
+	tier.NeedsHost(t)
 	g := &gateway{conn: make(chan *websocket.Conn, 1)}
 	hold := make(chan struct{})
 	g.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -159,6 +162,7 @@ func TestMuchOutput(t *testing.T) {
 }
 
 func TestNoGateway(t *testing.T) {
+	tier.NeedsHost(t)
 	for name, tc := range map[string]struct {
 		answer http.HandlerFunc
 		code   string
@@ -278,14 +282,10 @@ func openSlowly(t *testing.T, ctx context.Context, getent string, looked func())
 		failed <- err
 	}()
 	c := <-g.conn
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(asked); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the login is not looked up")
-		}
-	}
+	wait.For(t, "the login is looked up", func() bool {
+		_, err := os.Stat(asked)
+		return err == nil
+	})
 	looked()
 	return c, failed
 }

@@ -151,7 +151,7 @@ func (s *shell) firstWords(ctx context.Context, within time.Duration) ([]byte, e
 	defer timer.Stop()
 	select {
 	case <-s.exited:
-		return nil, s.endedEarly(s.said(buf[:n]))
+		return nil, s.endedEarly(s.lastLines(buf[:n]))
 	case <-ctx.Done():
 		return nil, overruled(ctx, fmt.Errorf("wait for the shell: %w", context.Cause(ctx)))
 	case <-timer.C:

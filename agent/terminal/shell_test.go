@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/internal/host"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/leaktest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 func TestMain(m *testing.M) {
@@ -117,14 +118,14 @@ func TestLastOutputIsRead(t *testing.T) {
 	}
 	var all []byte
 	buf := make([]byte, 64)
-	for end := time.Now().Add(30 * time.Second); string(all) != "last-words"; time.Sleep(5 * time.Millisecond) {
+	if !wait.Until(t, func() bool {
 		if _, err := s.master.Read(buf); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("after %q its deadline is not over: %v", all, err)
 		}
 		all = append(all, buf[:s.waiting(buf)]...)
-		if time.Now().After(end) {
-			t.Fatalf("only %q", all)
-		}
+		return string(all) == "last-words"
+	}) {
+		t.Fatalf("only %q", all)
 	}
 	if n := s.waiting(buf); n != 0 {
 		t.Errorf("%q came after it", buf[:n])
@@ -202,15 +203,10 @@ func TestEndLeavesNothingInTheForeground(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.end()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err != nil ||
-			strings.Contains(string(stat), ") Z ") {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("process %d lives on", pid)
-		}
-	}
+	wait.For(t, "the shell's process ends", func() bool {
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	})
 }
 
 func TestLookup(t *testing.T) {

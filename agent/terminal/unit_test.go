@@ -16,6 +16,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/tenant"
 	"github.com/gpuaas/gpuaasctl/internal/ptmx"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // becomeMark makes the test's program become a shell, as systemd makes the agent's.
@@ -132,6 +133,7 @@ grep -E 'CapEff|CapPrm|CapAmb' /proc/self/status | tr -d '\n\t'; for f in /proc/
 // agentOf starts a process with its own mount namespace; it returns 0 if that is not permitted.
 func agentOf(t *testing.T) int {
 	t.Helper()
+	tier.NeedsHost(t)
 	if os.Geteuid() != 0 {
 		return 0
 	}
@@ -147,6 +149,7 @@ func agentOf(t *testing.T) int {
 // becomeShell starts this program on a terminal and returns its output up to "end".
 func becomeShell(t *testing.T, b become) string {
 	t.Helper()
+	tier.NeedsHost(t)
 	spec, err := json.Marshal(b)
 	if err != nil {
 		t.Fatal(err)

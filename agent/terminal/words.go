@@ -9,8 +9,8 @@ import (
 // maxSaid bounds what is read of an exited shell's output: its last lines show the reason.
 const maxSaid = 64 << 10
 
-// said quotes the last lines of a shell that has exited; first is the output that was read already.
-func (s *shell) said(first []byte) string {
+// lastLines quotes the last lines of a shell that has exited; first is the output that was read already.
+func (s *shell) lastLines(first []byte) string {
 	_ = s.master.SetReadDeadline(time.Now().Add(drain))
 	shown, buf := first, make([]byte, 4096)
 	for len(shown) < maxSaid {

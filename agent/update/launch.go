@@ -57,7 +57,7 @@ func (l *launch) installed(self wire.Build) {
 		r.State, r.Result, r.RollbackHint = wire.RolloutFailed, "an operator installed another package",
 			"none: the operator's package runs"
 	}
-	l.j.note(l.now, diag.RecBootRecovery, "run the package", "another package was installed: "+self.Version)
+	l.j.addEvidence(l.now, diag.RecBootRecovery, "run the package", "another package was installed: "+self.Version)
 }
 
 func (l *launch) choose() Start {
@@ -68,7 +68,7 @@ func (l *launch) choose() Start {
 	case r != nil && r.State == wire.RolloutRebootstrap:
 		r.State, r.Result, r.RollbackHint = wire.RolloutFailed, r.Result+"; an operator has acted since",
 			"none: what the operator left here runs"
-		l.j.note(l.now, diag.RecBootRecovery, "take work again",
+		l.j.addEvidence(l.now, diag.RecBootRecovery, "take work again",
 			"keys, token or endpoints are others than when this node was put on hold")
 	case r != nil && (r.State == wire.RolloutActivating || r.State == wire.RolloutSoaking):
 		return l.trial(r)
@@ -79,7 +79,7 @@ func (l *launch) choose() Start {
 	}
 	if err := l.trusted(cur.Build, &cur.Task); err != nil {
 		l.j.Current = nil
-		l.j.note(l.now, diag.RecSelfUpdateReverted, "run the package", fmt.Sprintf("build %s: %v", cur.Version, err))
+		l.j.addEvidence(l.now, diag.RecSelfUpdateReverted, "run the package", fmt.Sprintf("build %s: %v", cur.Version, err))
 		return Start{Build: l.j.Package, Package: true}
 	}
 	return Start{Build: cur.Build}
@@ -89,7 +89,7 @@ func (l *launch) choose() Start {
 func (l *launch) trial(r *Rollout) Start {
 	if last := l.j.Run; last != nil && last.SHA256 == r.Target.SHA256 && last.Boot == l.host.Boot && !last.Orderly {
 		r.Attempts++
-		l.j.note(l.now, diag.RecBootRecovery, "count a crash",
+		l.j.addEvidence(l.now, diag.RecBootRecovery, "count a crash",
 			"the target crashed, "+strconv.Itoa(r.Attempts)+" of "+strconv.Itoa(MaxCrashes))
 	}
 	switch err := l.trusted(r.Target, &r.Task); {
@@ -120,11 +120,11 @@ func (l *launch) revert(why string) Start {
 		r.State, r.HeldUnder = wire.RolloutRebootstrap, l.host.Material
 		r.Result, r.RollbackHint = why+"; and the prior build: "+err.Error(),
 			"operator rebootstrap: install a package, or apply an audited bundle"
-		l.j.note(l.now, diag.RecSelfUpdateReverted, "stop", "the prior build is not trusted: rebootstrap this node")
+		l.j.addEvidence(l.now, diag.RecSelfUpdateReverted, "stop", "the prior build is not trusted: rebootstrap this node")
 		return Start{Build: l.j.Package, Package: true, Hold: r.Result}
 	}
 	r.State, r.Result, r.RollbackHint = wire.RolloutReverted, why, "done: the prior build runs"
-	l.j.note(l.now, diag.RecSelfUpdateReverted, "revert", why)
+	l.j.addEvidence(l.now, diag.RecSelfUpdateReverted, "revert", why)
 	return Start{Build: r.Prior, Package: r.PriorTask == nil || r.Prior.SHA256 == l.j.Package.SHA256}
 }
 

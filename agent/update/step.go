@@ -37,7 +37,7 @@ func (j Journal) Begin(a Accepted, now time.Time) Journal {
 	}
 	r.RollbackHint = "restart the prior build; if it or its verifier set is not trusted by then, rebootstrap the node"
 	j.Rollout = r
-	j.note(now, diag.RecSelfUpdateStarted, "accept", "")
+	j.addEvidence(now, diag.RecSelfUpdateStarted, "accept", "")
 	return j
 }
 
@@ -65,7 +65,7 @@ func (j Journal) Named(known, running wire.Build, now time.Time) Journal {
 	r = j.Rollout
 	r.State, r.SoakUntil = wire.RolloutSoaking, now.Add(time.Duration(r.SoakSeconds)*time.Second)
 	r.Probes = map[string]wire.ProbeState{wire.ProbeHeartbeat: {Pass: true, At: now}}
-	j.note(now, diag.RecSelfUpdateCommitted, "commit", "the platform names the new version")
+	j.addEvidence(now, diag.RecSelfUpdateCommitted, "commit", "the platform names the new version")
 	return j
 }
 
@@ -127,7 +127,7 @@ func (j Journal) due(now time.Time) Journal {
 		j.Current = &Trusted{Build: r.Target, Task: r.Task}
 	}
 	j.Skip = slices.DeleteFunc(j.Skip, func(s Skipped) bool { return s.SHA256 == r.Target.SHA256 })
-	j.note(now, diag.RecSelfUpdateCommitted, "converge", "")
+	j.addEvidence(now, diag.RecSelfUpdateCommitted, "converge", "")
 	return j
 }
 
@@ -139,7 +139,7 @@ func (j Journal) Fail(why string, now time.Time) Journal {
 	j = j.clone()
 	j.Rollout.State, j.Rollout.Result, j.Rollout.RollbackHint = wire.RolloutFailed, why,
 		"none needed: the prior build runs on"
-	j.note(now, diag.RecSelfUpdateReverted, "give up", why)
+	j.addEvidence(now, diag.RecSelfUpdateReverted, "give up", why)
 	return j
 }
 
@@ -181,7 +181,7 @@ func (j Journal) Ended() Journal {
 // Recovered records how this process found a rollout that a crash interrupted.
 func (j Journal) Recovered(text string, now time.Time) Journal {
 	j = j.clone()
-	j.note(now, diag.RecBootRecovery, "recover", text)
+	j.addEvidence(now, diag.RecBootRecovery, "recover", text)
 	return j
 }
 
@@ -192,13 +192,13 @@ func (j Journal) forward(state string, now time.Time, reason diag.RecordReason, 
 	}
 	j = j.clone()
 	j.Rollout.State = state
-	j.note(now, reason, decision, text)
+	j.addEvidence(now, reason, decision, text)
 	return j
 }
 
-// note adds the evidence of this step. Each note has every field that must be on the disk before a restart: the
+// addEvidence adds the evidence of this step. Each note has every field that must be on the disk before a restart: the
 // request, the digest, the verifier set, the token's posture, the result so far, and how to go back.
-func (j *Journal) note(now time.Time, reason diag.RecordReason, decision, text string) {
+func (j *Journal) addEvidence(now time.Time, reason diag.RecordReason, decision, text string) {
 	n := Note{Key: j.ID + "-" + strconv.Itoa(j.Noted), At: now.UTC(), Kind: wire.EventSelfUpdate, Reason: reason,
 		Decision: decision, Text: text}
 	if reason == diag.RecBootRecovery {
@@ -225,7 +225,7 @@ func (j *Journal) noteProbe(now time.Time, probe string, ok bool, why string) {
 	if !ok {
 		decision = "probe fails"
 	}
-	j.note(now, diag.RecSelfUpdateCommitted, decision, why)
+	j.addEvidence(now, diag.RecSelfUpdateCommitted, decision, why)
 	j.Notes[len(j.Notes)-1].Facts["probe"] = probe
 }
 

@@ -341,7 +341,7 @@ func (s *Story) claimProof() finding {
 		return finding{}
 	}
 	if l := s.Look(After, LookProof); l != nil && !l.Held {
-		if _, back := s.PutBack(); !back { // then it proves nothing
+		if _, back := s.RevertedAt(); !back { // then it proves nothing
 			return finding{}
 		}
 	}
@@ -359,7 +359,7 @@ func (s *Story) claimAfter() finding {
 	case len(after) == 0 || s.Interrupted != "":
 		return finding{}
 	}
-	if zero, back := s.PutBack(); !back || after[len(after)-1].BeganMS < zero {
+	if zero, back := s.RevertedAt(); !back || after[len(after)-1].BeganMS < zero {
 		return finding{}
 	}
 	if s.recoveredIn(after[len(after)-1]) {

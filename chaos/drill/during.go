@@ -27,7 +27,7 @@ func (r *runner) during(ctx context.Context, until time.Time, end context.Cancel
 		var wg sync.WaitGroup
 		for _, l := range [...]chaos.Look{r.Plan.Injected, r.Plan.Control} {
 			wg.Go(func() {
-				if !r.look(bounded, l, During, true) && bounded.Err() == nil {
+				if !r.runProbe(bounded, l, During, true) && bounded.Err() == nil {
 					end(errEnough) // the chain's reports would not be about the fault
 				}
 			})
@@ -36,7 +36,7 @@ func (r *runner) during(ctx context.Context, until time.Time, end context.Cancel
 			wg.Go(func() { r.ended(bounded, terminal) })
 		}
 		if !r.Plan.Scenario.Expect.Blame.None { // the proof of repair must fail now, unless the fault repairs itself
-			wg.Go(func() { r.look(bounded, r.Plan.Proof, During, false) })
+			wg.Go(func() { r.runProbe(bounded, r.Plan.Proof, During, false) })
 		}
 		r.watch(bounded, end)
 		wg.Wait() // independent probes have their own time limits
@@ -51,7 +51,7 @@ func (r *runner) during(ctx context.Context, until time.Time, end context.Cancel
 // renew renews the drill's lease until ctx ends. This is where a machine that has reverted itself is noticed.
 func (r *runner) renew(ctx context.Context, t chaos.PlannedMachine, m Machine, end context.CancelCauseFunc) {
 	for asked := time.Now(); ; {
-		sleep.For(ctx, max(again, time.Until(asked.Add(step.RenewEvery))))
+		sleep.For(ctx, max(retryPause, time.Until(asked.Add(step.RenewEvery))))
 		if ctx.Err() != nil {
 			return
 		}
@@ -124,12 +124,12 @@ func (r *runner) make(ctx context.Context, t chaos.PlannedMachine, m Machine, id
 	if r.record(Event{Kind: Breaking, Machine: t.ID, Step: id}); ctx.Err() != nil {
 		return false
 	}
-	reply, err := try(ctx, m, doMost, "do", "--run", r.Plan.Run, "--step", id)
+	reply, err := try(ctx, m, stepTimeout, "do", "--run", r.Plan.Run, "--step", id)
 	if err != nil && ctx.Err() == nil {
 		r.trouble(t.ID, fmt.Errorf("step %s: %w", id, err))
-		reply, err = try(ctx, m, askMost, "status", "--run", r.Plan.Run)
+		reply, err = try(ctx, m, readTimeout, "status", "--run", r.Plan.Run)
 		if err == nil && reply.Status != nil && reply.Status.Phase == step.PhaseArmed {
-			reply, err = try(ctx, m, doMost, "do", "--run", r.Plan.Run, "--step", id)
+			reply, err = try(ctx, m, stepTimeout, "do", "--run", r.Plan.Run, "--step", id)
 		} else if err == nil && says(reply) == "" {
 			reply.Refused = step.Refuse(step.RefusedState, "it is not asked for again %s", state(reply.Status))
 		}
@@ -176,13 +176,13 @@ func (r *runner) watch(ctx context.Context, end context.CancelCauseFunc) {
 		if read(r, func(s *Story) bool { return s.detected() != nil }) {
 			return
 		}
-		sleep.For(ctx, again)
+		sleep.For(ctx, retryPause)
 	}
 }
 
-// look runs a probe until it gives the wanted result or its time is over, and records it. It reports whether it
+// runProbe runs a probe until it gives the wanted result or its time is over, and records it. It reports whether it
 // gave that result.
-func (r *runner) look(ctx context.Context, l chaos.Look, stage Stage, want bool) bool {
+func (r *runner) runProbe(ctx context.Context, l chaos.Look, stage Stage, want bool) bool {
 	seen, ok := see(ctx, r.Machines[l.Machine], l, stage, want)
 	if !ok {
 		return false

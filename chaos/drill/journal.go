@@ -155,25 +155,25 @@ func (t *converter) convert(j Journal) []Event {
 			if t.asked.Boot == e.Boot {
 				took = (e.BootNS - t.asked.BootNS) / int64(time.Microsecond)
 			}
-			t.say(Event{Kind: Reverted, TookUS: took})
+			t.emit(Event{Kind: Reverted, TookUS: took})
 		}
 		if e.Event == step.EventClosed {
-			t.say(Event{Kind: Closed})
+			t.emit(Event{Kind: Closed})
 			t.events[len(t.events)-1].Status.Journal = j.Entries
 		}
 	}
 	if j.Torn > 0 {
-		t.say(Event{Kind: Trouble, Text: fmt.Sprintf("%d blocks of its journal were not wholly written", j.Torn)})
+		t.emit(Event{Kind: Trouble, Text: fmt.Sprintf("%d blocks of its journal were not wholly written", j.Torn)})
 	}
 	if !t.ledger.Closed {
-		t.say(Event{Kind: Trouble, Text: fmt.Sprintf("its journal ends here: %s, %s", t.ledger.Phase(), t.ledger.State())})
+		t.emit(Event{Kind: Trouble, Text: fmt.Sprintf("its journal ends here: %s, %s", t.ledger.Phase(), t.ledger.State())})
 		t.events[len(t.events)-1].Status.Journal = j.Entries
 	}
 	return t.events
 }
 
-// say adds an event with the machine's current state.
-func (t *converter) say(e Event) {
+// emit adds an event with the machine's current state.
+func (t *converter) emit(e Event) {
 	e.Machine, e.MS, e.Status = t.part.ID, t.now, new(t.ledger.Status())
 	t.events = append(t.events, e)
 }
@@ -183,32 +183,32 @@ func (t *converter) entry(e step.Entry, at int64) {
 	switch e.Event {
 	case step.EventDrill:
 		if !p.Touched {
-			t.say(Event{Kind: Arming})
+			t.emit(Event{Kind: Arming})
 		}
 	case step.EventArmed:
 		if !p.Armed {
-			t.say(Event{Kind: Armed})
+			t.emit(Event{Kind: Armed})
 		}
 	case step.EventVerify:
 		if _, logged := p.Made[e.Step]; !logged {
-			t.say(Event{Kind: Broken, Step: e.Step, Text: e.Text})
+			t.emit(Event{Kind: Broken, Step: e.Step, Text: e.Text})
 		}
 	case step.EventChange:
 		if _, logged := p.Made[e.Step]; !logged && t.madeUnchecked(e) {
-			t.say(Event{Kind: Broken, Step: e.Step})
+			t.emit(Event{Kind: Broken, Step: e.Step})
 		}
 	case step.EventRevert:
 		t.asked = e
 		// An unattended machine reverts itself: that is too early only while the run was still active.
 		if p.Lost == "" && p.RevertedMS == 0 && e.Text != step.WhyAsked && at < t.logged {
-			t.say(Event{Kind: Lost, Text: e.Text})
+			t.emit(Event{Kind: Lost, Text: e.Text})
 		}
 	case step.EventClean:
 		if p.Clean == nil {
 			clean := e.State == step.Reverted
-			t.say(Event{Kind: Compared, Clean: &clean})
+			t.emit(Event{Kind: Compared, Clean: &clean})
 			if !clean {
-				t.say(Event{Kind: Trouble, Text: "it was compared with before, and the journal has only how much differs: " +
+				t.emit(Event{Kind: Trouble, Text: "it was compared with before, and the journal has only how much differs: " +
 					e.Text})
 			}
 		}

@@ -58,9 +58,9 @@ func TestMutants(t *testing.T) {
 			Old: "if err == nil && reply.Status != nil && reply.Status.Phase == step.PhaseArmed {", New: "if true {"},
 		{Name: "breaks before it is recorded", File: during,
 			Old: "\tif r.record(Event{Kind: Breaking, Machine: t.ID, Step: id}); ctx.Err() != nil {\n\t\treturn " +
-				"false\n\t}\n\treply, err := try(ctx, m, doMost, \"do\", \"--run\", r.Plan.Run, \"--step\", id)\n",
-			New: "\treply, err := try(ctx, m, doMost, \"do\", \"--run\", r.Plan.Run, \"--step\", id)\n\tr.record(Event{Kind: " +
-				"Breaking, Machine: t.ID, Step: id})\n"},
+				"false\n\t}\n\treply, err := try(ctx, m, stepTimeout, \"do\", \"--run\", r.Plan.Run, \"--step\", id)\n",
+			New: "\treply, err := try(ctx, m, stepTimeout, \"do\", \"--run\", r.Plan.Run, \"--step\", id)\n" +
+				"\tr.record(Event{Kind: Breaking, Machine: t.ID, Step: id})\n"},
 		{Name: "does not notice that it is over", File: during,
 			Old: "none || (reply.Status != nil && reply.Status.Phase != step.PhaseArmed)", New: "none"},
 		{Name: "does not notice that it was over", File: restore, Old: "return reached || ", New: "return reached && "},

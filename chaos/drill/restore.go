@@ -61,13 +61,13 @@ func (r *runner) revert(ctx context.Context, t chaos.PlannedMachine, m Machine, 
 	}
 	began, reported := r.began.Add(
 		time.Duration(read(r, func(s *Story) int64 { return s.part(t.ID).AskedMS }))*time.Millisecond), ""
-	for reached := p.AskedMS == 0; ctx.Err() == nil; sleep.For(ctx, again) {
-		reply, err := try(ctx, m, revertMost, "revert", "--run", r.Plan.Run, "--why", step.WhyAsked)
+	for reached := p.AskedMS == 0; ctx.Err() == nil; sleep.For(ctx, retryPause) {
+		reply, err := try(ctx, m, revertTimeout, "revert", "--run", r.Plan.Run, "--why", step.WhyAsked)
 		switch {
 		case err != nil:
 			reached = false
 		case reply.Refused != nil && reply.Refused.Code == step.RefusedNone:
-			if r.mayYetArm(t.ID) && time.Since(began) < armMost {
+			if r.mayYetArm(t.ID) && time.Since(began) < armTimeout {
 				continue
 			}
 			if read(r, func(s *Story) bool { return s.part(t.ID).Armed }) {
@@ -99,7 +99,7 @@ func (r *runner) abandon(ctx context.Context, m Machine, none step.Reply) error 
 	if none.Status == nil { // not even its folder exists
 		return nil
 	}
-	reply, err := try(ctx, m, clearMost, "close", "--run", r.Plan.Run, "--force")
+	reply, err := try(ctx, m, compareTimeout, "close", "--run", r.Plan.Run, "--force")
 	if gone := reply.Refused != nil && reply.Refused.Code == step.RefusedNone; err != nil || gone || says(reply) == "" {
 		return err
 	}
@@ -139,13 +139,13 @@ func state(s *step.Status) string {
 
 // awaitRecovery makes the API calls that are due after the revert, and probes and walks until the chain is green again.
 func (r *runner) awaitRecovery(ctx context.Context) {
-	back := read(r, func(s *Story) bool { _, back := s.PutBack(); return back })
+	back := read(r, func(s *Story) bool { _, back := s.RevertedAt(); return back })
 	if d := r.Plan.Decision; d != nil && back {
 		r.record(Event{Kind: Decided, Text: r.decide(ctx, *d)})
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(func() { r.look(ctx, r.Plan.Proof, After, true) })
+	wg.Go(func() { r.runProbe(ctx, r.Plan.Proof, After, true) })
 	within := r.Plan.Budgets.RecoverWithin.Std()
 	// a recovery after the budget is late, but worth reporting
 	bounded, cancel := context.WithTimeout(ctx, within+within/2)
@@ -156,7 +156,7 @@ func (r *runner) awaitRecovery(ctx context.Context) {
 			return
 		}
 		if read(r, func(s *Story) bool { return !s.recoveredIn(w) }) {
-			sleep.For(bounded, again)
+			sleep.For(bounded, retryPause)
 		}
 	}
 }
@@ -166,7 +166,7 @@ func (r *runner) decide(ctx context.Context, d chaos.Decision) string {
 	if r.Decide == nil {
 		return "the platform's API is not available"
 	}
-	ctx, cancel := context.WithTimeout(ctx, decideMost)
+	ctx, cancel := context.WithTimeout(ctx, decideTimeout)
 	defer cancel()
 	if err := r.Decide(ctx, d); err != nil {
 		return err.Error()
@@ -178,7 +178,7 @@ func (r *runner) decide(ctx context.Context, d chaos.Decision) string {
 // was given up is asked once more, since it may be back. A machine with a conflict keeps its journal for an
 // operator to inspect.
 func (r *runner) clear(ctx context.Context, t chaos.PlannedMachine, m Machine) {
-	r.revert(ctx, t, m, revertMost)
+	r.revert(ctx, t, m, revertTimeout)
 	p := read(r, func(s *Story) Part { return *s.part(t.ID) })
 	if !p.Touched || p.Closed || p.NotClosed != "" || p.RevertedMS == 0 {
 		return
@@ -205,11 +205,11 @@ func (r *runner) clear(ctx context.Context, t chaos.PlannedMachine, m Machine) {
 // ask repeats a request until there is a response or ctx ends. The request must be idempotent.
 func (r *runner) ask(ctx context.Context, m Machine, command string) (step.Reply, error) {
 	for {
-		reply, err := try(ctx, m, clearMost, command, "--run", r.Plan.Run)
+		reply, err := try(ctx, m, compareTimeout, command, "--run", r.Plan.Run)
 		if err == nil || ctx.Err() != nil {
 			return reply, err
 		}
-		sleep.For(ctx, again)
+		sleep.For(ctx, retryPause)
 	}
 }
 

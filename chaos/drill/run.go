@@ -38,19 +38,19 @@ type Job struct {
 
 // Time limits of a run.
 const (
-	again      = 300 * time.Millisecond // between two walks, probes or requests without the wanted result
-	settle     = 15 * time.Second       // for the chain to become green before the drill starts
-	lookMost   = 15 * time.Second       // of one try of a probe
-	reserve    = 5 * time.Second        // the run ends its own part this long before the TTL
-	restTime   = 15 * time.Second       // how long an interrupted run tries to revert and to clean up
-	leaveTime  = 10 * time.Second       // to remove what was pushed
-	doMost     = 35 * time.Second       // per attempt of a step, of two: a machine gives up a step after 65 s
-	askMost    = 10 * time.Second       // per attempt of a read-only request
-	revertMost = 10 * time.Second       // per attempt of a revert: nothing else ends a request over a frozen connection
-	clearMost  = 30 * time.Second       // per attempt of a comparison, which reads many files
-	clearTime  = 60 * time.Second       // to compare and to clear up
-	armMost    = 10 * time.Second       // an arming whose response was lost may end this late
-	decideMost = 30 * time.Second       // for sending a decision to the platform
+	retryPause     = 300 * time.Millisecond // between two walks, probes or requests without the wanted result
+	settle         = 15 * time.Second       // for the chain to become green before the drill starts
+	probeTimeout   = 15 * time.Second       // of one try of a probe
+	reserve        = 5 * time.Second        // the run ends its own part this long before the TTL
+	restTime       = 15 * time.Second       // how long an interrupted run tries to revert and to clean up
+	leaveTime      = 10 * time.Second       // to remove what was pushed
+	stepTimeout    = 35 * time.Second       // per attempt of a step, of two: a machine gives up a step after 65 s
+	readTimeout    = 10 * time.Second       // per attempt of a read-only request
+	revertTimeout  = 10 * time.Second       // of an attempt of a revert; nothing else ends it on a frozen connection
+	compareTimeout = 30 * time.Second       // per attempt of a comparison, which reads many files
+	clearTime      = 60 * time.Second       // to compare and to clear up
+	armTimeout     = 10 * time.Second       // an arming whose response was lost may end this late
+	decideTimeout  = 30 * time.Second       // for sending a decision to the platform
 )
 
 // runner executes one run. Its story is the fold of its recorded events.
@@ -115,18 +115,18 @@ func (r *runner) record(e Event) {
 	if !r.logFailed {
 		failed = r.Write(e, walk)
 	}
-	r.take(e)
+	r.addEvent(e)
 	if failed != nil {
 		r.logFailed = true
 		r.stopInjecting()
 		r.seq++
-		r.take(Event{Seq: r.seq, At: e.At, MS: e.MS, Kind: Stopped,
+		r.addEvent(Event{Seq: r.seq, At: e.At, MS: e.MS, Kind: Stopped,
 			Text: fmt.Sprintf("the run's log cannot be written: %v", failed)})
 	}
 }
 
-// take adds an event to the story; the caller holds mu.
-func (r *runner) take(e Event) {
+// addEvent adds an event to the story; the caller holds mu.
+func (r *runner) addEvent(e Event) {
 	r.story.Add(e)
 	if r.Observe != nil {
 		r.Observe(e, &r.story)
@@ -201,7 +201,7 @@ func (r *runner) inject(ctx context.Context) {
 		return
 	}
 	terminal, ok := r.hold(ctx)
-	defer terminal.leave()
+	defer terminal.hangUp()
 	if ok {
 		r.during(ctx, ttl.Add(-reserve), end, terminal)
 	}
@@ -210,7 +210,7 @@ func (r *runner) inject(ctx context.Context) {
 // green walks until the chain is green. That may take a moment: effects of an earlier drill may still be in
 // flight.
 func (r *runner) green(ctx context.Context) bool {
-	for until := time.Now().Add(settle); ; sleep.For(ctx, again) {
+	for until := time.Now().Add(settle); ; sleep.For(ctx, retryPause) {
 		w := r.walk(ctx, Before)
 		if ctx.Err() != nil || w.Green() || time.Now().After(until) {
 			return ctx.Err() == nil && w.Green()
@@ -249,8 +249,8 @@ func (r *runner) prepare(ctx context.Context) bool {
 // nothing later, and the control probe must pass now.
 func (r *runner) tellApart(ctx context.Context) bool {
 	var wg sync.WaitGroup
-	wg.Go(func() { r.look(ctx, r.Plan.Injected, Before, false) })
-	wg.Go(func() { r.look(ctx, r.Plan.Control, Before, true) })
+	wg.Go(func() { r.runProbe(ctx, r.Plan.Injected, Before, false) })
+	wg.Go(func() { r.runProbe(ctx, r.Plan.Control, Before, true) })
 	wg.Wait()
 	return read(r, (*Story).claimProbes).state == Held
 }
@@ -278,7 +278,7 @@ func (r *runner) arm(ctx context.Context, t chaos.PlannedMachine, m Machine) boo
 	}
 	r.trouble(t.ID, err)
 	asked := time.Now()
-	now, err := try(ctx, m, askMost, "status", "--run", r.Plan.Run)
+	now, err := try(ctx, m, readTimeout, "status", "--run", r.Plan.Run)
 	switch {
 	case err != nil:
 		r.trouble(t.ID, fmt.Errorf("confirm that it is armed: %w", err))

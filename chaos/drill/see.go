@@ -30,13 +30,13 @@ func see(ctx context.Context, m Machine, l chaos.Look, stage Stage, want bool) (
 		if (ran && last.Held == want) || time.Since(began) >= within {
 			return last, true
 		}
-		sleep.For(ctx, again)
+		sleep.For(ctx, retryPause)
 	}
 }
 
 // once runs the probe once; it returns why it failed, and whether the tool ran at all.
 func once(ctx context.Context, m Machine, c step.Check) (why string, ran bool) {
-	ctx, cancel := context.WithTimeout(ctx, lookMost)
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	if m == nil {
 		return "there is no such machine", false

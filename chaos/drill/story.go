@@ -183,8 +183,8 @@ func (s *Story) InPlace() (ms int64, ok bool) {
 	return ms, len(s.Plan.Schedule) > 0
 }
 
-// PutBack returns when the last machine was known to have reverted everything; false if one is not known to have.
-func (s *Story) PutBack() (ms int64, ok bool) {
+// RevertedAt returns when the last machine was known to have reverted everything; false if one is not known to have.
+func (s *Story) RevertedAt() (ms int64, ok bool) {
 	for _, p := range s.Machines {
 		if p.Armed && !p.back() {
 			return 0, false

@@ -69,8 +69,8 @@ func (r *runner) hold(ctx context.Context) (*openTerminal, bool) {
 	return t, !seen.NotRun
 }
 
-// leave closes the terminal if it is still open, and waits until its connection is closed.
-func (t *openTerminal) leave() {
+// hangUp closes the terminal if it is still open, and waits until its connection is closed.
+func (t *openTerminal) hangUp() {
 	if t != nil {
 		t.close()
 		<-t.end

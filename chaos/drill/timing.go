@@ -66,7 +66,7 @@ func (s *Story) detect() Timing {
 // do not count: a machine that was given up may have responded only afterwards.
 func (s *Story) recovered() Timing {
 	t := Timing{Budget: s.Plan.Budgets.RecoverWithin}
-	zero, back := s.PutBack()
+	zero, back := s.RevertedAt()
 	first, enough := s.green()
 	for _, w := range s.walks(After) {
 		if !w.Green() {

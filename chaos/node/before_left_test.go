@@ -18,13 +18,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/internal/host"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/goldentest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // leftMachine is a machine in the middle of a drill, as recorded in testdata/before: its files, and the numbers
@@ -57,6 +58,7 @@ var laidOver = []string{"/etc/shadow", "/etc/ssh"}
 // recorded.
 func breakByBefore(t *testing.T, program string, units map[string]*exec.Cmd) {
 	t.Helper()
+	tier.NeedsHost(t)
 	for _, call := range []struct {
 		in   []byte
 		args []string
@@ -184,11 +186,11 @@ func layMemory(t *testing.T, units map[string]*exec.Cmd) {
 			return unix.MoveMount(tree, "", unix.AT_FDCWD, "/etc/passwd", unix.MOVE_MOUNT_F_EMPTY_PATH)
 		}),
 		units[pausedUnit].Process.Signal(syscall.SIGSTOP))
-	for stopped := false; !stopped; time.Sleep(time.Millisecond) {
+	wait.For(t, "the unit is stopped", func() bool {
 		s, err := host.This.Stat(units[pausedUnit].Process.Pid)
 		fine(t, err)
-		stopped = s.Stopped()
-	}
+		return s.Stopped()
+	})
 }
 
 func (f leftFile) lay(t *testing.T) {

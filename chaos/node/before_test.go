@@ -19,6 +19,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/internal/host"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // beforeDir contains a machine as the previous version left it in the middle of a drill with every kind of change.
@@ -85,6 +86,7 @@ until grep -q '"event":"guard"' ${1%/*}/journal; do sleep 0.02; done
 // beforeMachine creates the machine's state before the drill.
 func beforeMachine(t *testing.T) (units map[string]*exec.Cmd) {
 	t.Helper()
+	tier.NeedsHost(t)
 	fine(t, stage())
 	for _, at := range []string{"/var/lib", "/usr/local/sbin"} {
 		fine(t, unix.Mount("stage", at, "tmpfs", 0, ""))

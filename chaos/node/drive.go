@@ -82,7 +82,7 @@ func (r *Run) await(ctx context.Context, id string) error {
 				return nil
 			}
 			if r.Journal.Ledger.Why != "" {
-				return r.state("step %s was not made%s", id, said(s))
+				return r.state("step %s was not made%s", id, firstProblem(s))
 			}
 		}
 		if !sleep.For(ctx, poll) {
@@ -91,8 +91,8 @@ func (r *Run) await(ctx context.Context, id string) error {
 	}
 }
 
-// said returns the first problem with a step's changes in the journal.
-func said(s step.StepLedger) string {
+// firstProblem returns the first problem with a step's changes in the journal.
+func firstProblem(s step.StepLedger) string {
 	for _, c := range s.Changes {
 		if c.Text != "" {
 			return ": " + c.Text

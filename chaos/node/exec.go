@@ -27,8 +27,8 @@ type outcome struct {
 	code     int
 }
 
-// said returns the first line of its standard error.
-func (o outcome) said() string {
+// firstLine returns the first line of its standard error.
+func (o outcome) firstLine() string {
 	text := cmp.Or(strings.TrimSpace(o.err), strings.TrimSpace(o.out))
 	line, _, _ := strings.Cut(text, "\n")
 	return line
@@ -55,7 +55,7 @@ func tool(ctx context.Context, stdin string, argv ...string) (outcome, error) {
 func must(ctx context.Context, stdin string, argv ...string) (string, error) {
 	o, err := tool(ctx, stdin, argv...)
 	if err == nil && o.code != 0 {
-		err = fmt.Errorf("%s: exit code %d: %s", strings.Join(argv, " "), o.code, o.said())
+		err = fmt.Errorf("%s: exit code %d: %s", strings.Join(argv, " "), o.code, o.firstLine())
 	}
 	return o.out, err
 }
@@ -77,7 +77,7 @@ func find(name string) string {
 func do(ctx context.Context, e step.Exec) (string, error) {
 	o, err := tool(ctx, e.Stdin, e.Argv...)
 	if err == nil && !e.Fine(o.code) {
-		err = fmt.Errorf("%s: exit code %d: %s", e.Line(), o.code, o.said())
+		err = fmt.Errorf("%s: exit code %d: %s", e.Line(), o.code, o.firstLine())
 	}
 	return o.out, err
 }
@@ -106,15 +106,15 @@ func try(ctx context.Context, c step.Check) string {
 
 // once runs the check once.
 func once(ctx context.Context, c step.Check) string {
-	o, err := look(ctx, c)
+	o, err := runCheck(ctx, c)
 	if err != nil {
 		return err.Error()
 	}
 	return c.Against(o.code, o.err+o.out)
 }
 
-// look runs a check's program, in a unit's mount namespace if the check names a unit.
-func look(ctx context.Context, c step.Check) (o outcome, err error) {
+// runCheck runs a check's program, in a unit's mount namespace if the check names a unit.
+func runCheck(ctx context.Context, c step.Check) (o outcome, err error) {
 	if c.Unit == "" {
 		return tool(ctx, c.Exec.Stdin, c.Exec.Argv...)
 	}

@@ -9,15 +9,17 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // TestTenantPlantsNoResidue: nothing that a tenant can create, under this tool's names, fails a drill.
 func TestTenantPlantsNoResidue(t *testing.T) {
+	tier.NeedsHost(t)
 	needNft(t)
 	if !inside(t) {
 		return
@@ -36,13 +38,10 @@ func TestTenantPlantsNoResidue(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for range 3000 {
-			if b, err := os.ReadFile("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/comm"); err == nil && string(b) == "sleep\n" {
-				return
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		t.Fatalf("%s did not get to its end", script)
+		wait.For(t, script+" gets to its end", func() bool {
+			b, err := os.ReadFile("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/comm")
+			return err == nil && string(b) == "sleep\n"
+		})
 	}
 	if err := os.Chmod("/dev/shm", 0o777|os.ModeSticky); err != nil {
 		t.Fatal(err)

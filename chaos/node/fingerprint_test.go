@@ -14,12 +14,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/internal/host"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // insideMark marks a test that runs in separate namespaces.
@@ -94,12 +95,7 @@ func plants() []struct {
 			cmd := exec.Command("sleep", "60")
 			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 			err := errors.Join(cmd.Start(), cmd.Process.Signal(syscall.SIGSTOP))
-			for range 3000 { // a busy machine takes a while to stop it
-				if s, _ := host.This.Stat(cmd.Process.Pid); s.Stopped() {
-					break
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
+			wait.Within(func() bool { s, _ := host.This.Stat(cmd.Process.Pid); return s.Stopped() })
 			return err
 		}},
 		{step.ClassOwn, "/etc/.gpuaasctl-r-s-0", write("/etc/.gpuaasctl-r-s-0", "parked")},
@@ -170,6 +166,7 @@ func appendTo(p, text string) error {
 // TestPlantedResidue leaves something behind in every class, one after the other; the comparison must find exactly
 // that. It runs in separate namespaces, over copies of /etc and /run; units are planted on lab machines.
 func TestPlantedResidue(t *testing.T) {
+	tier.NeedsHost(t)
 	needNft(t)
 	if !inside(t) {
 		return
@@ -219,6 +216,7 @@ func TestPlantedResidue(t *testing.T) {
 // was skipped there has proved nothing.
 func inside(t *testing.T, args ...string) bool {
 	t.Helper()
+	tier.NeedsHost(t)
 	if os.Getenv(insideMark) != "" {
 		if err := stage(); err != nil {
 			t.Skipf("skipped: cannot make copies of /etc and /run here: %v", err)

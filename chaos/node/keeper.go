@@ -273,11 +273,11 @@ func (k *Keeper) undo(ctx context.Context, at Location, c step.ChangeLedger, rea
 		}
 		return false, say(without(at, c.State), found.Text)
 	}
-	return k.putBack(ctx, at, c.State, say)
+	return k.revertPlace(ctx, at, c.State, say)
 }
 
-// putBack undoes a change whose place is in the changed state.
-func (k *Keeper) putBack(ctx context.Context, at Location, state step.State,
+// revertPlace undoes a change whose place is in the changed state.
+func (k *Keeper) revertPlace(ctx context.Context, at Location, state step.State,
 	say func(step.State, string) error) (foreign bool, err error) {
 	var errs []error
 	if state != step.Reverting && state != step.Failed {

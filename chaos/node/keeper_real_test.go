@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // realCases is the default number of lives of a real machine: one takes a quarter of a second.
@@ -25,6 +26,7 @@ const realCases = "30"
 // namespaces. They have neither a reboot nor systemd: a program replaces systemctl, and processes replace its
 // units.
 func TestKeeperReal(t *testing.T) {
+	tier.NeedsHost(t)
 	needNft(t)
 	seed := fmt.Sprint(1 + rand.Uint64N(1<<62))
 	args := []string{"-rapid.seed=" + seed, "-rapid.checks=" + realCases}
@@ -64,6 +66,7 @@ func TestKeeperReal(t *testing.T) {
 // TestMountIsLost: an overlay in a unit's namespace ends with the unit. That is neither an undo nor a conflict,
 // and a mount over the place in the next namespace belongs to another process.
 func TestMountIsLost(t *testing.T) {
+	tier.NeedsHost(t)
 	needNft(t)
 	if !inside(t) {
 		return

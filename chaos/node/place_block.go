@@ -26,7 +26,7 @@ type blockNote struct {
 
 func (b *blockPlace) table() string { return step.Table(b.Run, b.Step, b.N) }
 
-func (b *blockPlace) look(ctx context.Context) (any, error) {
+func (b *blockPlace) inspect(ctx context.Context) (any, error) {
 	if _, there, err := b.list(ctx); err != nil || there {
 		return nil, orText(err, "table %s already exists", b.table())
 	}
@@ -86,7 +86,7 @@ func (b *blockPlace) list(ctx context.Context) (string, bool, error) {
 	case strings.Contains(o.err, "No such file or directory"):
 		return "", false, nil
 	}
-	return "", false, fmt.Errorf("list table %s: %s", b.table(), o.said())
+	return "", false, fmt.Errorf("list table %s: %s", b.table(), o.firstLine())
 }
 
 // listed splits a listing into the text without elements, and the elements without their times.

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// needNft skips the test if the packet filter cannot be used. make test installs nft for root, and make test-bare
+// needNft skips the test if the packet filter cannot be used. make needs installs nft for root, and make test-bare
 // fails if a test is skipped because of it.
 func needNft(t *testing.T) {
 	t.Helper()

@@ -34,7 +34,7 @@ type fileNote struct {
 
 func (p *filePlace) parked() string { return step.Parked(p.Change.File.Path, p.Run, p.Step, p.N) }
 
-func (p *filePlace) look(context.Context) (any, error) {
+func (p *filePlace) inspect(context.Context) (any, error) {
 	f := p.Change.File
 	was, err := identify(f.Path)
 	if err != nil {

@@ -32,7 +32,7 @@ func (h *holdPlace) key() string { return fmt.Sprintf("%s/%s/%d", h.Run, h.Step,
 // maxInodes bounds how many files a process can hold; file systems with more free inodes are refused.
 const maxInodes = 65_536
 
-func (h *holdPlace) look(context.Context) (any, error) {
+func (h *holdPlace) inspect(context.Context) (any, error) {
 	var fs unix.Statfs_t
 	c := h.Change.Hold
 	if err := unix.Statfs(c.Dir, &fs); err != nil {

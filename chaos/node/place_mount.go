@@ -63,8 +63,8 @@ func (m *mountPlace) main(ctx context.Context) (process, error) {
 	return processOf(u.MainPID, s), err
 }
 
-// look also prepares the source: a disk that is full later cannot prevent it, and an undo removes it.
-func (m *mountPlace) look(ctx context.Context) (any, error) {
+// inspect also prepares the source: a disk that is full later cannot prevent it, and an undo removes it.
+func (m *mountPlace) inspect(ctx context.Context) (any, error) {
 	c := m.Change.Mount
 	main, err := m.main(ctx)
 	if err != nil || main.PID == 0 {

@@ -31,7 +31,7 @@ func (r *runPlace) state(ctx context.Context) (string, error) {
 	return strings.TrimSpace(out), err
 }
 
-func (r *runPlace) look(ctx context.Context) (any, error) {
+func (r *runPlace) inspect(ctx context.Context) (any, error) {
 	now, err := r.state(ctx)
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ type pausePlace struct {
 	before process
 }
 
-func (p *pausePlace) look(ctx context.Context) (any, error) {
+func (p *pausePlace) inspect(ctx context.Context) (any, error) {
 	u, err := loadedUnit(ctx, p.Change.Pause.Unit)
 	if err != nil {
 		return nil, err

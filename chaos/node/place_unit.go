@@ -39,7 +39,7 @@ func (u *unitPlace) dropIn() *filePlace {
 	return f
 }
 
-func (u *unitPlace) look(ctx context.Context) (any, error) {
+func (u *unitPlace) inspect(ctx context.Context) (any, error) {
 	c := u.Change.Unit
 	now, err := loadedUnit(ctx, c.Unit)
 	if err != nil {
@@ -53,7 +53,7 @@ func (u *unitPlace) look(ctx context.Context) (any, error) {
 		return nil, err
 	}
 	if c.DropIn != "" {
-		file, err := u.dropIn().look(ctx)
+		file, err := u.dropIn().inspect(ctx)
 		if err != nil {
 			return nil, err
 		}

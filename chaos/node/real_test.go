@@ -19,6 +19,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/internal/host"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // tester is a test, or one case of a property.
@@ -242,9 +243,7 @@ func (r *real) mend(location Location) bool {
 		r.in(place, func() error { return unix.Unmount(at, 0) })
 	case "unit":
 		r.fine(r.units[pausedUnit].Process.Signal(syscall.SIGCONT))
-		for r.sight(place) == "stopped" {
-			time.Sleep(time.Millisecond)
-		}
+		wait.Within(func() bool { return r.sight(place) != "stopped" })
 	default:
 		return false
 	}

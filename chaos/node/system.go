@@ -31,7 +31,7 @@ type System struct {
 
 // place is one kind of change at one location. Its methods are those of Machine.
 type place interface {
-	look(ctx context.Context) (any, error)
+	inspect(ctx context.Context) (any, error)
 	make(ctx context.Context) error
 	compare(ctx context.Context) (Found, error)
 	undo(ctx context.Context) error
@@ -90,7 +90,7 @@ func (s *System) Look(ctx context.Context, at Location) (json.RawMessage, error)
 	if err != nil {
 		return nil, err
 	}
-	note, err := p.look(ctx)
+	note, err := p.inspect(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -106,8 +106,8 @@ func (m *Machine) Close() error {
 	return errors.Join(errs...)
 }
 
-// take returns the current connection, or a new one.
-func (m *Machine) take() (c *conn, used bool, err error) {
+// connection returns the current connection, or a new one.
+func (m *Machine) connection() (c *conn, used bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -151,7 +151,7 @@ func (m *Machine) exec(ctx context.Context, s vantage.Script) (vantage.Answer, e
 		return vantage.Answer{}, ctx.Err()
 	}
 	for again := false; ; again = true {
-		c, used, err := m.take()
+		c, used, err := m.connection()
 		if err != nil {
 			return vantage.Answer{}, err
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/internal/owned"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 func TestFault(t *testing.T) {
@@ -187,7 +188,7 @@ func TestCut(t *testing.T) {
 			t.Errorf("an answer from nowhere: %+v", r)
 		}
 	})
-	waitFor(t, func() bool { return len(b.Execs()) > before })
+	wait.For(t, "the machine is asked", func() bool { return len(b.Execs()) > before })
 	b.Drop()
 	wg.Wait()
 	if len(b.Execs()) != before+1 {
@@ -237,7 +238,7 @@ func TestReconnect(t *testing.T) {
 			t.Errorf("%+v %v", out, err)
 		}
 	})
-	waitFor(t, func() bool { return len(b.Execs()) > 0 })
+	wait.For(t, "the machine is asked", func() bool { return len(b.Execs()) > 0 })
 	m.Reconnect()
 	if _, err := m.Exec(t.Context(), step.Exec{Argv: []string{"true"}}); err != nil || b.Logins() != 2 {
 		t.Errorf("%v over connection %d", err, b.Logins())
@@ -264,7 +265,7 @@ func TestGivenUp(t *testing.T) {
 				_, err := m.Exec(t.Context(), step.Exec{Argv: []string{"sleep", takes}})
 				other <- err
 			}()
-			waitFor(t, func() bool { return len(b.Execs()) > 1 })
+			wait.For(t, "the machine is asked", func() bool { return len(b.Execs()) > 1 })
 			if frozen {
 				b.Freeze()
 			}
@@ -341,7 +342,7 @@ func TestClosed(t *testing.T) {
 		_, err := m.Exec(t.Context(), step.Exec{Argv: []string{"sleep", "20"}})
 		done <- err
 	}()
-	waitFor(t, func() bool { return len(b.Execs()) > 0 })
+	wait.For(t, "the machine is asked", func() bool { return len(b.Execs()) > 0 })
 	if err := m.Close(); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error(err)
 	}
@@ -396,14 +397,5 @@ func TestRuns(t *testing.T) {
 	}
 	if _, err := m.FaultOf(t.Context(), "../r1", "revert"); err == nil {
 		t.Error("a path is no drill")
-	}
-}
-
-func waitFor(t *testing.T, what func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !what(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("waited too long")
-		}
 	}
 }

@@ -111,14 +111,14 @@ func AboutClaim(d *drill.Drill, i int) []render.Section {
 		}),
 		section("probes", "No independent probe was run in this drill.", func(s *sheet) {
 			for k := range d.Looks {
-				s.look(&d.Looks[k])
+				s.addProbe(&d.Looks[k])
 			}
 		}),
 	}
 }
 
-// look adds the result of an independent probe.
-func (s *sheet) look(l *drill.Seen) {
+// addProbe adds the result of an independent probe.
+func (s *sheet) addProbe(l *drill.Seen) {
 	s.Field(string(l.Stage)+" "+l.Name, looked(*l), page.Plain)
 }
 

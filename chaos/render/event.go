@@ -40,7 +40,7 @@ func Event(e drill.Event, s *drill.Story) []string {
 	case drill.Reverting:
 		return []string{e.Machine + ": asked to revert"}
 	case drill.Reverted:
-		return []string{e.Machine + ": " + putBack(e)}
+		return []string{e.Machine + ": " + revertText(e)}
 	case drill.Decided:
 		if e.Text != "" {
 			return []string{"the platform did not take the decision: " + e.Text}
@@ -102,13 +102,13 @@ func looked(l drill.Seen) string {
 	return "independent probe: " + not + ": " + l.Why
 }
 
-func putBack(e drill.Event) string {
+func revertText(e drill.Event) string {
 	st := e.Status
 	if st == nil {
 		return "reverted"
 	}
 	if st.State != step.Conflict && st.State != step.Failed {
-		return PutBack(st.Reverter, e.TookUS)
+		return RevertedBy(st.Reverter, e.TookUS)
 	}
 	text := string(st.State)
 	for _, s := range st.Steps {
@@ -121,8 +121,8 @@ func putBack(e drill.Event) string {
 	return text
 }
 
-// PutBack describes who reverted a machine and, if that was on request, in how many microseconds.
-func PutBack(reverter string, us int64) string {
+// RevertedBy describes who reverted a machine and, if that was on request, in how many microseconds.
+func RevertedBy(reverter string, us int64) string {
 	if reverter != "" && reverter != step.ByCLI {
 		return "reverted by its " + reverter
 	}

@@ -108,12 +108,12 @@ func broken(t testing.TB) *recording {
 		after(10, drill.Event{Kind: drill.Breaking, Machine: node, Step: "block"}).
 		after(35, drill.Event{Kind: drill.Broken, Machine: node, Step: "block",
 			Status: status(step.Verified, step.ByWatchdog)}).
-		look(2050, drill.LookInjected, "").look(60, drill.LookControl, "").
+		addProbe(2050, drill.LookInjected, "").addProbe(60, drill.LookControl, "").
 		seen(0, drill.During, drill.LookProof, "exit code 7, want 0")
 }
 
-// look adds a probe after the injection, or after the revert.
-func (t *recording) look(ms int64, name, why string) *recording {
+// addProbe adds a probe after the injection, or after the revert.
+func (t *recording) addProbe(ms int64, name, why string) *recording {
 	if name == drill.LookProof {
 		return t.seen(ms, drill.After, name, why)
 	}
@@ -144,7 +144,7 @@ func (t *recording) closed() *recording {
 
 // healed is a run in which everything recovers after the undo.
 func (t *recording) healed() *recording {
-	return t.undone().look(210, drill.LookProof, "").walk(900, drill.After,
+	return t.undone().addProbe(210, drill.LookProof, "").walk(900, drill.After,
 		red(diag.HopNodeHeartbeat, diag.SigHeartbeatStale, diag.OK)).
 		walk(810, drill.After, green()).walk(820, drill.After, green()).compared(true).closed()
 }
@@ -168,7 +168,7 @@ func recordings(t testing.TB) map[string]*recording {
 		"wrong_hop": broken(t).walk(900, drill.During, red(diag.HopNodeHeartbeat, diag.SigHeartbeatStale, diag.OK)).
 			healed(),
 		"not_detected": broken(t).walk(900, drill.During, green()).walk(30_100, drill.During, green()).healed(),
-		"not_injected": broken(t).look(10_000, drill.LookInjected, "exit code 0, want 1").healed(),
+		"not_injected": broken(t).addProbe(10_000, drill.LookInjected, "exit code 0, want 1").healed(),
 		"reverted_early": broken(t).walk(700, drill.During, blamed()).
 			after(9000, drill.Event{Kind: drill.Lost, Machine: node, Status: early, Text: step.WhyLease}).healed(),
 		"aborted_guard": begin(t).walk(700, drill.Before, blamed()).after(1, drill.Event{Kind: drill.Ended}),
@@ -183,13 +183,13 @@ func recordings(t testing.TB) map[string]*recording {
 			drill.Event{Kind: drill.Trouble, Machine: node, Text: "ssh: connection reset"}),
 		"interrupted": broken(t).walk(700, drill.During, green()).after(200,
 			drill.Event{Kind: drill.Interrupt, Text: "interrupted"}).undone().compared(true).closed(),
-		"no_recovery": broken(t).walk(700, drill.During, blamed()).undone().look(210, drill.LookProof, "").
+		"no_recovery": broken(t).walk(700, drill.During, blamed()).undone().addProbe(210, drill.LookProof, "").
 			walk(59_000, drill.After, blamed()).compared(true).closed(),
 		"conflict": broken(t).walk(700, drill.During, blamed()).after(5, drill.Event{Kind: drill.Reverting, Machine: node}).
 			after(90, drill.Event{Kind: drill.Reverted, Machine: node, Status: foreign, TookUS: 900}).compared(true).
 			after(120, drill.Event{Kind: drill.Closed, Machine: node, Status: foreign, Text: "conflict: it is closed by hand"}).
 			after(3, drill.Event{Kind: drill.Ended}),
-		"residue": broken(t).walk(700, drill.During, blamed()).undone().look(210, drill.LookProof, "").
+		"residue": broken(t).walk(700, drill.During, blamed()).undone().addProbe(210, drill.LookProof, "").
 			walk(810, drill.After, green()).walk(820, drill.After, green()).
 			compared(false, step.Residue{Class: step.ClassFile, Key: "/etc/gpuaas/agent.env", Before: "mode 0600",
 				After: "mode 0644"},

@@ -16,6 +16,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/logtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // maxBinary bounds the binary's size, on a node's disk and in every download.
@@ -24,6 +26,7 @@ const maxBinary = 8_500_000
 // build makes the binary with the Makefile's own flags.
 func build(t *testing.T) string {
 	t.Helper()
+	tier.NeedsHost(t)
 	text, err := os.ReadFile("../../Makefile")
 	if err != nil {
 		t.Fatal(err)
@@ -49,6 +52,7 @@ func build(t *testing.T) string {
 // resource usage is printed and not judged, except for its size, which does not depend on the machine; `make
 // bench` has the targets.
 func TestProgram(t *testing.T) {
+	tier.NeedsHost(t)
 	if testing.Short() {
 		t.Skip("skipped: builds a binary")
 	}
@@ -115,11 +119,8 @@ type heard struct{ logtest.Log }
 // await returns when the output contains want.
 func (h *heard) await(t *testing.T, want string) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(h.String(),
-		want); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it does not say %q:\n%s", want, h)
-		}
+	if !wait.Until(t, func() bool { return strings.Contains(h.String(), want) }) {
+		t.Fatalf("it does not say %q:\n%s", want, h)
 	}
 }
 

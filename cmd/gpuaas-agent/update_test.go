@@ -17,6 +17,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // unit restarts the installed program whenever it ends, like Restart=always.
@@ -32,6 +34,7 @@ type unit struct {
 }
 
 func startUnit(t *testing.T, bin, dir string, env []string) *unit {
+	tier.NeedsHost(t)
 	u := &unit{t: t, bin: bin, dir: dir, env: env, done: make(chan struct{})}
 	go func() {
 		defer close(u.done)
@@ -107,20 +110,19 @@ func rollout(t *testing.T, p *platformtest.Platform, order map[string]any, meanw
 	}
 	meanwhile()
 	var ro wire.Rollout
-	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	if !wait.Until(t, func() bool {
 		p.Do(http.MethodGet, "/v1/admin/rollouts/"+made.ID, nil, &ro)
-		if wire.RolloutFinal(ro.State) {
-			return ro
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after a minute: %+v", ro)
-		}
+		return wire.RolloutFinal(ro.State)
+	}) {
+		t.Fatalf("it does not end: %+v", ro)
 	}
+	return ro
 }
 
 // TestUpdatesItself runs the real program against a real platform: it becomes another build, survives being killed
 // in between, reverts a build that crashes, and does not try that again.
 func TestUpdatesItself(t *testing.T) {
+	tier.NeedsHost(t)
 	if testing.Short() {
 		t.Skip("skipped: builds a binary")
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // maxBinary is the program's budget in bytes: it is pushed to a machine for every drill.
@@ -21,6 +22,7 @@ const maxBinary = 5_000_000
 // build builds the program with the Makefile's flags.
 func build(t *testing.T) string {
 	t.Helper()
+	tier.NeedsHost(t)
 	bin := filepath.Join(t.TempDir(), "gpuaas-fault")
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-l", "-ldflags",
 		"-s -w -X main.version=test1", "-o", bin, ".")
@@ -32,6 +34,7 @@ func build(t *testing.T) string {
 }
 
 func TestProgram(t *testing.T) {
+	tier.NeedsHost(t)
 	if testing.Short() {
 		t.Skip("skipped: builds a binary")
 	}

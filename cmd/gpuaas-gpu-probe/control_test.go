@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 	"unsafe"
 )
 
@@ -217,14 +216,4 @@ func (c *control) raise(gpu int, typ, data uint64) {
 	h.events[n%maxEvents] = fakeEvent{gpu: uint32(gpu), gi: 0xFFFFFFFF, ci: 0xFFFFFFFF, typ: typ, data: data}
 	atomic.StoreUint32(&h.written, n+1)
 	wake(&h.written)
-}
-
-// await returns when ok is true.
-func await(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within 3 minutes: %s", what)
-		}
-	}
 }

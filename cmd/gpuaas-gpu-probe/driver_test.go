@@ -22,7 +22,7 @@ func driverLibrary(t *testing.T, name string) string {
 	t.Helper()
 	found, _ := filepath.Glob(filepath.Join(hosttools.Package(name), "usr/lib/*/nvidia/*/libnvidia-ml.so.1"))
 	if hosttools.Package(name) == "" || len(found) != 1 {
-		t.Skipf("skipped: needs %s (make test unpacks it as root on Debian)", name)
+		t.Skipf("skipped: needs %s (make needs unpacks it as root on Debian)", name)
 	}
 	return found[0]
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
 	"github.com/gpuaas/gpuaasctl/gpu/report"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // called lists the calls of a sample, by their names in the control file; the second list has those about no GPU.
@@ -66,7 +67,7 @@ func hangsAnywhere(t *testing.T, b *built) {
 			try := func(gpu int, entry string) {
 				before := stuck(r, gpu, entry)
 				c.hang(gpu, entry)
-				await(t, entry+" is reported as stuck", func() bool { return stuck(r, gpu, entry) > before })
+				wait.For(t, entry+" is reported as stuck", func() bool { return stuck(r, gpu, entry) > before })
 				c.release(gpu, entry)
 			}
 			for k := i; k < len(of); k += side {
@@ -82,7 +83,7 @@ func hangsAnywhere(t *testing.T, b *built) {
 			c := newControl(t, "h100x8")
 			c.hang(noGPUs, entry)
 			r := b.start(t, c, "--call-deadline=1s")
-			await(t, entry+" is reported as stuck", func() bool { return stuck(r, noGPUs, entry) > 0 })
+			wait.For(t, entry+" is reported as stuck", func() bool { return stuck(r, noGPUs, entry) > 0 })
 			if n := len(r.all()); entry == "nvmlInit_v2" && n > 0 {
 				t.Errorf("%d samples while %s does not return", n, entry)
 			}

@@ -21,6 +21,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	prober "github.com/gpuaas/gpuaasctl/preflight/probe"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // nodeWithGPU is a node on which only the library and the kernel log are fake: agent, probe, platform and policy
@@ -37,6 +39,7 @@ type nodeWithGPU struct {
 // TestFromTheLibraryToThePlatform: values of the driver's library and the kernel log become the node's status,
 // through the real programs.
 func TestFromTheLibraryToThePlatform(t *testing.T) {
+	tier.NeedsHost(t)
 	if testing.Short() {
 		t.Skip("skipped: builds binaries")
 	}
@@ -113,7 +116,7 @@ func (n *nodeWithGPU) here(health policy.Health, decided string, probe report.Pr
 		}
 	}()
 	p := &prober.Prober{}
-	await(n.t, fmt.Sprintf("%s and %q of the node's own file", health, decided), func() bool {
+	wait.For(n.t, fmt.Sprintf("%s and %q of the node's own file", health, decided), func() bool {
 		f := p.Run(n.t.Context(), diag.Request{Op: diag.OpGPU, Target: n.file, Evidence: true})
 		if f.GPU.Probe != string(probe) {
 			words = fmt.Sprintf("%s %s, the probe is %q", f.Failure, f.Detail, f.GPU.Probe)
@@ -185,7 +188,7 @@ func (n *nodeWithGPU) startAgent(agent, probe, library, control string) {
 func (n *nodeWithGPU) kernel(text string) {
 	n.t.Helper()
 	if n.seq > 0 {
-		await(n.t, "the kernel log is read", func() bool {
+		wait.For(n.t, "the kernel log is read", func() bool {
 			left, err := unix.IoctlGetInt(int(n.log.Fd()), unix.TIOCINQ)
 			return err == nil && left == 0
 		})
@@ -208,7 +211,7 @@ func (n *nodeWithGPU) await(health, status, finding string) {
 			n.t.Logf("%+v", d)
 		}
 	}()
-	await(n.t, fmt.Sprintf("%s, %s and %q", health, status, finding), func() bool {
+	wait.For(n.t, fmt.Sprintf("%s, %s and %q", health, status, finding), func() bool {
 		code, _ := n.p.Do(http.MethodGet, "/v1/admin/nodes/"+platformtest.NodeID+"/gpu", nil, &d)
 		found := finding == ""
 		for _, f := range d.Findings {

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/gpu/report"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // built holds the programs that the tests run.
@@ -32,6 +34,7 @@ type built struct {
 // compiler returns the host's C compiler; without one the test is skipped.
 func compiler(t *testing.T) string {
 	t.Helper()
+	tier.NeedsHost(t)
 	out, err := exec.Command("go", "env", "CC").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -45,6 +48,7 @@ func compiler(t *testing.T) string {
 
 func goBuild(t *testing.T, to, cgo, from string) {
 	t.Helper()
+	tier.NeedsHost(t)
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", to, from)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo, "CGO_CFLAGS=-Wno-deprecated-declarations")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -70,6 +74,7 @@ func buildAll(t *testing.T) built {
 // compileFake makes a flavour of the fake library.
 func compileFake(t *testing.T, cc, define, to string) {
 	t.Helper()
+	tier.NeedsHost(t)
 	cmd := exec.Command(cc, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-D"+define, "-o", to,
 		filepath.Join(nvmlDir, "fake.c"))
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -82,6 +87,7 @@ const patient = "--call-deadline=10m"
 
 // command prepares the probe with a fake library.
 func (b *built) command(t *testing.T, library string, c *control, args ...string) *exec.Cmd {
+	tier.NeedsHost(t)
 	cmd := exec.CommandContext(t.Context(), b.probe, args...)
 	cmd.Env = append(os.Environ(), libraryVariable+"="+library, "GOMEMLIMIT=48MiB", "GOMAXPROCS=2") // as the agent does
 	if c != nil {
@@ -185,7 +191,7 @@ func (r *running) read(out io.Reader) {
 func (r *running) await(what string, ok func(*report.Sample) bool) *report.Sample {
 	r.t.Helper()
 	var found *report.Sample
-	await(r.t, what, func() bool {
+	wait.For(r.t, what, func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if i := slices.IndexFunc(r.samples, ok); i >= 0 {
@@ -218,7 +224,7 @@ func (r *running) next(n int) *report.Sample {
 func (r *running) event(t report.EventType, what string, ok func(*report.Event) bool) *report.Event {
 	r.t.Helper()
 	var found *report.Event
-	await(r.t, what, func() bool {
+	wait.For(r.t, what, func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		i := slices.IndexFunc(r.events, func(e *report.Event) bool { return e.Type == t && ok(e) })
@@ -340,6 +346,7 @@ func noDriver(t *testing.T, b *built) {
 }
 
 func withoutCGO(t *testing.T, b *built) {
+	tier.NeedsHost(t)
 	cmd := exec.CommandContext(t.Context(), b.without)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
@@ -493,7 +500,7 @@ func xidOnce(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	r := b.start(t, c, patient)
 	r.event(report.CoverageEvent, "events are waited for", func(e *report.Event) bool { return e.Coverage.Blind == "" })
-	await(t, "a wait", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") > 0 })
+	wait.For(t, "a wait", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") > 0 })
 	c.raise(4, 8, 79)
 	e := r.event(report.XIDEvent, "XID 79", func(e *report.Event) bool { return *e.XID.Code == 79 })
 	if *e.GPU.Index != 4 || e.GPU.PCI != "0000:9b:00.0" || e.XID.Times != 1 || e.Source != report.FromNVML {
@@ -512,9 +519,9 @@ func noSpin(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	c.head().impatient = 1
 	r := b.start(t, c, patient)
-	await(t, "a wait", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") > 0 })
+	wait.For(t, "a wait", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") > 0 })
 	began, n := time.Now(), c.asked(noGPUs, "nvmlEventSetWait_v2")
-	await(t, "three more waits", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") >= n+3 })
+	wait.For(t, "three more waits", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") >= n+3 })
 	if took := time.Since(began); took < 2*time.Second {
 		t.Errorf("three waits within %v", took)
 	}
@@ -550,12 +557,12 @@ func recoveryActions(t *testing.T, b *built) {
 func uuidChanges(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	r := b.start(t, c, patient)
-	await(t, "a wait", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") > 0 })
+	wait.For(t, "a wait", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") > 0 })
 	const other = "GPU-00000000-1111-2222-3333-444444444444"
 	registered := c.asked(1, "nvmlDeviceRegisterEvents")
 	c.words(1, "nvmlDeviceGetUUID", other)
 	r.await("the other UUID", func(s *report.Sample) bool { return s.GPUs[1].UUID == other })
-	await(t, "its events", func() bool { return c.asked(7, "nvmlDeviceRegisterEvents") > registered })
+	wait.For(t, "its events", func() bool { return c.asked(7, "nvmlDeviceRegisterEvents") > registered })
 	c.raise(1, 8, 48)
 	e := r.event(report.XIDEvent, "XID 48", func(e *report.Event) bool { return *e.XID.Code == 48 })
 	if e.GPU.UUID != other {
@@ -598,11 +605,11 @@ func eventsRefused(t *testing.T, b *built) {
 func floodOfEvents(t *testing.T, b *built) {
 	c := newControl(t, "h100x8")
 	r := b.start(t, c, patient)
-	await(t, "a wait", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") > 0 })
+	wait.For(t, "a wait", func() bool { return c.asked(noGPUs, "nvmlEventSetWait_v2") > 0 })
 	for range 200 {
 		c.raise(0, 8, 31)
 	}
-	await(t, "200 events", func() bool { return r.xids(31) == 200 })
+	wait.For(t, "200 events", func() bool { return r.xids(31) == 200 })
 	r.next(2)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 	"github.com/gpuaas/gpuaasctl/lab/hosttools"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/screentest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // pynvmlScript prints what pynvml reads: a list of each GPU's values, by name; an error is its code in a list.
@@ -63,7 +64,7 @@ func unpackedPackage(t *testing.T, name string) string {
 	t.Helper()
 	dir := hosttools.Package(name)
 	if dir == "" {
-		t.Skipf("skipped: needs %s (make test unpacks it as root on Debian)", name)
+		t.Skipf("skipped: needs %s (make needs unpacks it as root on Debian)", name)
 	}
 	return dir
 }
@@ -71,6 +72,7 @@ func unpackedPackage(t *testing.T, name string) string {
 // otherReaders: pynvml and nvtop, which are independent of this project, read the same values from the library as
 // the probe.
 func otherReaders(t *testing.T, b *built) {
+	tier.NeedsHost(t)
 	t.Run("pynvml", func(t *testing.T) {
 		module := filepath.Join(unpackedPackage(t, "python3-pynvml"), "usr/lib/python3/dist-packages")
 		python, err := exec.LookPath("python3")

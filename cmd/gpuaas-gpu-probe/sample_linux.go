@@ -107,7 +107,7 @@ func (d *driver) run(ctx context.Context, w *writer) error {
 				return err
 			}
 		} else {
-			s, handles := d.look(lib)
+			s, handles := d.sample(lib)
 			if slices.Contains(gone[:], s.Count.Failed) {
 				return errReloaded
 			}
@@ -131,8 +131,8 @@ func (d *driver) run(ctx context.Context, w *writer) error {
 	}
 }
 
-// look takes one sample.
-func (d *driver) look(lib report.Library) (*report.Sample, []listened) {
+// sample takes one sample.
+func (d *driver) sample(lib report.Library) (*report.Sample, []listened) {
 	began := time.Now()
 	s := &report.Sample{APIVersion: report.APIVersion, Kind: report.KindSample, At: began.UTC(), Library: lib}
 	s.Library.Driver = d.systemText("nvmlSystemGetDriverVersion", d.nvml.SystemGetDriverVersion)

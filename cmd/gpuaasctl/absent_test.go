@@ -22,6 +22,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/profile"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // mappedPlatform is a healthy platform's API that fails the test on a request to a path that is not mapped.
@@ -169,6 +170,7 @@ func platformCommands() map[string][]string {
 // TestCommandsSendNothingToAnAbsentPath: no command uses what a profile maps to "-": each path, each field, and
 // everything at once. A healthy platform never fails for what it lacks.
 func TestCommandsSendNothingToAnAbsentPath(t *testing.T) {
+	tier.NeedsHost(t)
 	d := profile.DefaultMapping()
 	paths, fields := slices.Sorted(maps.Keys(d.Paths)), slices.Sorted(maps.Keys(d.Fields))
 	sets := [][]string{nil, paths, fields, slices.Concat(paths, fields)}
@@ -200,6 +202,7 @@ func TestCommandsSendNothingToAnAbsentPath(t *testing.T) {
 // TestWrongTokenIsNotAccepted: if no mapped path answers a request with the token, no hop reports the token as
 // accepted, and a refusal is not blamed on the platform.
 func TestWrongTokenIsNotAccepted(t *testing.T) {
+	tier.NeedsHost(t)
 	p := &mappedPlatform{t: t, status: http.StatusUnauthorized, patient: true}
 	code, said := p.runOn([]string{"preflight", "--node-id", "n1", "-o", "wide"}, profile.PathTrust)
 	if strings.Contains(said, "the token is accepted") || !strings.Contains(said, "mapping.paths.trust") ||
@@ -210,6 +213,7 @@ func TestWrongTokenIsNotAccepted(t *testing.T) {
 
 // TestPlanNamesWhatIsAbsent: --dry-run lists what a platform lacks, and sends nothing.
 func TestPlanNamesWhatIsAbsent(t *testing.T) {
+	tier.NeedsHost(t)
 	p := &mappedPlatform{t: t, status: http.StatusTeapot}
 	code, said := p.runOn([]string{"preflight", "--dry-run", "--node-id", "n1", "-o", "json"}, profile.PathNode,
 		"task.status")

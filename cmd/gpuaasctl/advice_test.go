@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestEveryRecoveryHasACommandOfThisTool: for every recording, the steps have at least one command of this tool. Each
@@ -96,6 +97,7 @@ func pastable(steps []string) (lines []string) {
 // shellSplit splits a line as a shell does.
 func shellSplit(t *testing.T, line string) []string {
 	t.Helper()
+	tier.NeedsHost(t)
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", `printf '%s\000' `+line).Output()
 	if err != nil {
 		t.Fatalf("%s: %v", line, err)

@@ -9,10 +9,12 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestHelpersOfAnotherBuild: gpuaasctl as the Makefile links it runs the helper that lay beside it then, and no other.
 func TestHelpersOfAnotherBuild(t *testing.T) {
+	tier.NeedsHost(t)
 	if testing.Short() {
 		t.Skip("skipped: it links gpuaasctl, and looks for no race")
 	}

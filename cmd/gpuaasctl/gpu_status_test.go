@@ -9,6 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/hostiletest"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/profile"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // admissionOf returns the answer of a platform whose policy gives this health to a node with one GPU.
@@ -32,6 +33,7 @@ func admissionOf(t *testing.T, health, why string) []byte {
 
 // TestGPUStatus: the exit code is the health's, the page has what a person needs, and the JSON what a gate needs.
 func TestGPUStatus(t *testing.T) {
+	tier.NeedsHost(t)
 	for health, want := range map[string]int{"HEALTHY": cmdutil.ExitPass, "DEGRADED": cmdutil.ExitFailed,
 		"UNHEALTHY": cmdutil.ExitFailed, "UNKNOWN": cmdutil.ExitInconclusive, "FINE": cmdutil.ExitInconclusive} {
 		p := &mappedPlatform{t: t, patient: true, alter: func(name string, answer []byte) []byte {
@@ -75,6 +77,7 @@ func TestGPUStatus(t *testing.T) {
 
 // TestHealthyGPUSaysNoMore: a healthy GPU without findings has no lines besides its row.
 func TestHealthyGPUSaysNoMore(t *testing.T) {
+	tier.NeedsHost(t)
 	p := &mappedPlatform{t: t, patient: true, alter: func(name string, answer []byte) []byte {
 		if name == profile.PathNodeGPU {
 			return []byte(`{"health":"HEALTHY","gpus":[{"index":0,"health":"HEALTHY","why":"no rule holds"},
@@ -91,6 +94,7 @@ func TestHealthyGPUSaysNoMore(t *testing.T) {
 // TestGPUStatusWithoutAny: an unknown health is not healthy, and a platform that does not judge GPUs is a configuration
 // error.
 func TestGPUStatusWithoutAny(t *testing.T) {
+	tier.NeedsHost(t)
 	args := []string{"gpu", "status", "n1"}
 	for away, want := range map[string]struct {
 		code int
@@ -115,6 +119,7 @@ func TestGPUStatusWithoutAny(t *testing.T) {
 
 // TestGPUStatusHostile: no control characters of a platform's answer reach a terminal.
 func TestGPUStatusHostile(t *testing.T) {
+	tier.NeedsHost(t)
 	p := &mappedPlatform{t: t, patient: true, alter: func(name string, answer []byte) []byte {
 		if name == profile.PathNodeGPU {
 			return admissionOf(t, "UNHEALTHY", strings.Repeat(hostiletest.Hostile, 100))

@@ -16,6 +16,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // documentsOf has arguments with which each command that writes JSON does so in this test, for each of its forms. DIR
@@ -70,6 +71,7 @@ var elsewhere = map[string]string{
 // TestEveryDocumentSaysWhatItIs: each JSON document of a command has apiVersion and kind, and so has each element of a
 // list and each line of NDJSON. A command that is missing in the table fails.
 func TestEveryDocumentSaysWhatItIs(t *testing.T) {
+	tier.NeedsHost(t)
 	p := &mappedPlatform{t: t}
 	documents := documentsOf()
 	helper, err := exec.LookPath(policy.Program) // TestMain has put it there

@@ -17,6 +17,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/hostiletest"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestHostilePlan plants hostile text in every string field of a plan with a survey of machines, which is shown as a
@@ -68,6 +69,7 @@ func obeys(text string) string {
 // TestHostileTextOnATerminal checks the output on a real terminal of a live walk, a replay, a drill's report and a
 // plan, with hostile text everywhere.
 func TestHostileTextOnATerminal(t *testing.T) {
+	tier.NeedsHost(t)
 	home := t.TempDir()
 	if where := obeys("a X\x1b[31mX"); where == "" {
 		t.Fatal("the test sees nothing")

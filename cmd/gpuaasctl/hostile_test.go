@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag/record"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/ops/history"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // runs runs a command and checks both of its output streams.
@@ -278,6 +279,7 @@ func TestHostileNames(t *testing.T) {
 // TestHostilePlatform: hostile text in all strings of every answer of a platform, and in each of its first two alone,
 // for every command that uses one.
 func TestHostilePlatform(t *testing.T) {
+	tier.NeedsHost(t)
 	for name, args := range platformCommands() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // stubborn waits for the first interrupt, and then does not end by itself.
@@ -45,6 +46,7 @@ func start(t *testing.T, args ...string) (*exec.Cmd, *bytes.Buffer) {
 // command returns a program with its own home and a buffer for its stdout.
 func command(t *testing.T, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
+	tier.NeedsHost(t)
 	cmd := exec.Command(args[0], args[1:]...)
 	out := &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = out, t.Output()
@@ -67,6 +69,7 @@ func waitCode(t *testing.T, cmd *exec.Cmd) int {
 const atOnce = 45 * time.Second
 
 func TestInterruptGivesAPartialReport(t *testing.T) {
+	tier.NeedsHost(t)
 	patient := filepath.Join(t.TempDir(), "p.yaml")
 	if err := os.WriteFile(patient,
 		[]byte("nodes: {n1: {host: 127.0.0.1}}\nbudgets: {control_plane_access: 1m, node_ops_access: 1m}\n"),
@@ -161,6 +164,7 @@ func TestInterruptEndsASecretCommand(t *testing.T) {
 }
 
 func TestSecondInterruptKills(t *testing.T) {
+	tier.NeedsHost(t)
 	cmd := exec.Command("stubborn")
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {

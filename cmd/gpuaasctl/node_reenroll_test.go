@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // issuer is a platform that issues bundles. asked counts the requests.
@@ -59,6 +60,7 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // reenrollBy runs the command with args against i, and returns exit code, all output, and the bundle's path.
 func reenrollBy(t *testing.T, i *issuer, args ...string) (code int, said, bundle string) {
 	t.Helper()
+	tier.NeedsHost(t)
 	server := httptest.NewServer(i)
 	defer server.Close()
 	dir := t.TempDir()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // answersAbout are platforms by what they answer about a node and about an allocation; "" is HTTP 404. Only the first
@@ -74,6 +75,7 @@ func (s seen) args(t *testing.T, api string, port int) []string {
 // TestNoPassWithoutTheNode: a walk passes only if something of the node was measured, whatever is given for it, in
 // every format and in its replay. Here nothing can be measured on the node, so only a platform that knows it counts.
 func TestNoPassWithoutTheNode(t *testing.T) {
+	tier.NeedsHost(t)
 	port := closedPort(t)
 	t.Setenv("HOME", t.TempDir())
 	passed := 0
@@ -167,6 +169,7 @@ func ran(t *testing.T, in []byte, args ...string) (int, []byte) {
 
 func closedPort(t *testing.T) int {
 	t.Helper()
+	tier.NeedsHost(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ import (
 	gpuschema "github.com/gpuaas/gpuaasctl/gpu/policy/schema"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/goldentest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/porttest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 func TestMain(m *testing.M) {
@@ -42,6 +43,7 @@ func policyProgram() {
 
 // TestScripts runs the real program over every script, and checks its output and exit codes.
 func TestScripts(t *testing.T) {
+	tier.NeedsHost(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,

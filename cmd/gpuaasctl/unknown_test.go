@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // worldOf writes a profile of two nodes, with that SSH port, and that API unless it is empty; it returns the file's
@@ -107,6 +108,7 @@ func aboutNode(node string) (all [][]string) {
 
 // TestUnknownNodeIsNeverDialled: no command contacts an unknown node, least of all by dialling this machine.
 func TestUnknownNodeIsNeverDialled(t *testing.T) {
+	tier.NeedsHost(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -147,6 +149,7 @@ func TestUnknownNodeIsNeverDialled(t *testing.T) {
 
 // TestPlatformKnowsNoSuchNode: the platform's 404 is the answer, with similar names.
 func TestPlatformKnowsNoSuchNode(t *testing.T) {
+	tier.NeedsHost(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/screentest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // atTerminal starts a program on a new terminal, and reads what it draws until done.
@@ -74,6 +75,7 @@ func TestViewEndsWithItsTerminal(t *testing.T) {
 
 // TestAWalkWhoseTerminalCloses: the report is written, even if the key v requested the explorer.
 func TestAWalkWhoseTerminalCloses(t *testing.T) {
+	tier.NeedsHost(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and nothing answers
 	if err != nil {
 		t.Fatal(err)

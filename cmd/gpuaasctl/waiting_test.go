@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // pipeOf is a named pipe, with a writer that writes nothing if held.
@@ -116,15 +117,10 @@ func TestInterruptEndsTheWaitForAFile(t *testing.T) {
 // awaitOpened waits until a process has a file open.
 func awaitOpened(t *testing.T, pid int, path string) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	wait.For(t, "it opens "+path, func() bool {
 		fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
-		if slices.ContainsFunc(fds, func(fd string) bool { to, _ := os.Readlink(fd); return to == path }) {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("it does not open %s", path)
-		}
-	}
+		return slices.ContainsFunc(fds, func(fd string) bool { to, _ := os.Readlink(fd); return to == path })
+	})
 }
 
 // TestReportIntoAPipeThatNobodyReads: the walk ends with an error, and its document is written.

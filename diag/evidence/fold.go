@@ -127,11 +127,11 @@ func asRoutine(events []Event) []Event {
 
 // Shown returns the events for people: without the requests that this tool made to gather them.
 func (t Timeline) Shown() []Event {
-	if t.Query.Own == "" {
+	if t.Query.ToolID == "" {
 		return t.Events
 	}
 	return slices.DeleteFunc(slices.Clone(t.Events), func(e Event) bool {
-		return e.CorrelationID == t.Query.Own && e.Origin != FromPreflight && e.Origin != FromRecord
+		return e.CorrelationID == t.Query.ToolID && e.Origin != FromPreflight && e.Origin != FromRecord
 	})
 }
 
@@ -165,8 +165,8 @@ func (l Line) Text(q Query) string {
 
 // knows reports whether the caller already knows an id.
 func (q Query) knows(id string) bool {
-	return id == q.NodeID || id == q.AllocationID || id == q.CorrelationID || id == q.Own ||
-		slices.Contains(q.Familiar, id)
+	return id == q.NodeID || id == q.AllocationID || id == q.CorrelationID || id == q.ToolID ||
+		slices.Contains(q.RelatedIDs, id)
 }
 
 func (c ClockNote) mark() string {
@@ -233,7 +233,7 @@ func (t Timeline) Notes() []string {
 	}
 	if own := len(t.Events) - len(t.Shown()); own > 0 {
 		notes = append(notes, fmt.Sprintf("%d lines about the requests of this look itself (%s) are only in the NDJSON", own,
-			t.Query.Own))
+			t.Query.ToolID))
 	}
 	if t.Dropped > 0 {
 		notes = append(notes, fmt.Sprintf("%d lines of others, or of earlier runs, are left out", t.Dropped))

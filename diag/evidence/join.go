@@ -17,11 +17,11 @@ type Query struct {
 	AllocationID  string
 	Since         diag.Time
 
-	// Own is the correlation id of the requests that this tool made to gather the events; people do not see them.
-	// Familiar are further ids of the subject: an event with one of them is about the subject, and lines do not repeat
+	// ToolID is the correlation id of the requests that this tool made to gather the events; people do not see them.
+	// RelatedIDs are further ids of the subject: an event with one of them is about the subject, and lines do not repeat
 	// them.
-	Own      string
-	Familiar []string
+	ToolID     string
+	RelatedIDs []string
 }
 
 // Timeline is the joined history, oldest first.
@@ -169,7 +169,7 @@ func (q Query) wants(e *Event, l *links) bool {
 		return e.AllocationID == q.AllocationID
 	case e.NodeID == "" && q.NodeID != "" && (e.Origin == FromIngress || len(e.keys()) > 0):
 		// A request or a session that names no node. It is this node's if one of its ids is also used by this node.
-		return l.mentions(e) || (e.AllocationID != "" && slices.Contains(q.Familiar, e.AllocationID))
+		return l.mentions(e) || (e.AllocationID != "" && slices.Contains(q.RelatedIDs, e.AllocationID))
 	}
 	return true
 }

@@ -286,7 +286,7 @@ func TestOtherTenants(t *testing.T) {
 	j := &diag.JournalFacts{Lines: []diag.JournalLine{line(0, "msg=closed allocation_id=theirs session_id=s9"),
 		line(1, "msg=closed allocation_id=ours"), line(2, "msg=closed session_id=s1"), line(3, "msg=starts")}}
 	items := []Item{{EvidenceLine: diag.EvidenceLine{At: at(4), Kind: "terminal.closed", NodeID: "n1", SessionID: "s1"}}}
-	h := Join(Query{NodeID: "n1", Familiar: []string{"ours"}}, Journal(known("platform", 0), FromPlatform, "", j),
+	h := Join(Query{NodeID: "n1", RelatedIDs: []string{"ours"}}, Journal(known("platform", 0), FromPlatform, "", j),
 		Platform(known("platform", 0), items, keep))
 	equal(t, texts(h.Events), "platform: closed", "platform: closed", "platform: starts", "sessions: terminal.closed")
 	if h.Dropped != 1 {

@@ -43,7 +43,7 @@ func logEvent(origin Origin, node string, l diag.JournalLine) Event {
 			e.field(p.name, p.value)
 		}
 	}
-	if level := e.take("level"); level != "" {
+	if level := e.cutField("level"); level != "" {
 		e.Severity = severityNamed(level)
 	}
 	if listener, ok := listeners[e.Fields["listener"]]; ok && origin == FromPlatform {
@@ -52,7 +52,7 @@ func logEvent(origin Origin, node string, l diag.JournalLine) Event {
 	e.ownTime(pairs)
 	if e.Fields["method"] != "" && e.Fields["path"] != "" {
 		e.request()
-	} else if msg := e.take("msg"); msg != "" {
+	} else if msg := e.cutField("msg"); msg != "" {
 		e.Routine = msg == "summary" && e.Severity == Info
 		e.Message = msg + e.attributes(pairs)
 	}
@@ -126,7 +126,7 @@ func (e *Event) attributes(pairs []pair) string {
 	return b.String()
 }
 
-func (e *Event) take(name string) string {
+func (e *Event) cutField(name string) string {
 	v := e.Fields[name]
 	delete(e.Fields, name)
 	return v

@@ -121,13 +121,13 @@ func (r *reading) file(fsys fs.FS, name, of string, slots int) error {
 			r.damaged = append(r.damaged, diag.DamagedSlot{File: cmp.Or(of, name), Slot: slot, Why: string(Torn)})
 			return nil // keep what was read before the disk failed
 		}
-		r.slot(cmp.Or(of, name), of, slot, b[:n], again(file, slot))
+		r.slot(cmp.Or(of, name), of, slot, b[:n], reread(file, slot))
 	}
 	return nil
 }
 
-// again reads a slot a second time if the file supports it: the agent may be in the middle of a write.
-func again(file fs.File, slot int) func([]byte) bool {
+// reread reads a slot a second time if the file supports it: the agent may be in the middle of a write.
+func reread(file fs.File, slot int) func([]byte) bool {
 	return func(b []byte) bool {
 		at, ok := file.(io.ReaderAt)
 		if !ok {

@@ -81,13 +81,13 @@ func (s JUnitSuites) Encode(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("encode junit: %w", err)
 	}
-	_, err = w.Write(append(append([]byte(xml.Header), mutedXML(b)...), '\n'))
+	_, err = w.Write(append(append([]byte(xml.Header), inertXML(b)...), '\n'))
 	return err
 }
 
-// mutedXML divides what a CI system would execute in the file's text, see clean.Muted, and keeps the text's value: the
+// inertXML divides what a CI system would execute in the file's text, see clean.Muted, and keeps the text's value: the
 // second of two number signs and the first colon of a line become references; in CDATA a new section begins there.
-func mutedXML(b []byte) []byte {
+func inertXML(b []byte) []byte {
 	const begin, end = "<![CDATA[", "]]>"
 	colons := regexp.MustCompile(`(?m)^([\s\p{Z}]*)::`)
 	var out []byte

@@ -59,7 +59,7 @@ type roots struct {
 func newScene(subject diag.Subject, facts []diag.Fact) *inputs {
 	s := &inputs{subject: subject, facts: map[string]*diag.Fact{}}
 	for i := range facts {
-		if f := &facts[i]; said(f) {
+		if f := &facts[i]; isEvidence(f) {
 			s.facts[f.ID] = f
 		}
 	}
@@ -82,8 +82,8 @@ func newScene(subject diag.Subject, facts []diag.Fact) *inputs {
 	return s
 }
 
-// said reports whether f is evidence: it was not cut short, and did not fail before its request reached the node.
-func said(f *diag.Fact) bool {
+// isEvidence reports whether f is evidence: it was not cut short, and did not fail before its request reached the node.
+func isEvidence(f *diag.Fact) bool {
 	return f.Failure != diag.Cancelled && !f.Hollow() && (f.Phase != "ssh" || f.Request.Op == diag.OpSSH)
 }
 

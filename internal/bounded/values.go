@@ -30,25 +30,25 @@ func Add(a, b, most int64) int64 {
 // Values returns an error that names the first field of a decoded document whose signed number is negative or above
 // MaxNumber, or whose time is neither zero nor plausible. It follows pointers, slices, maps and structs. A field with
 // the tag `bounded:"signed"` may be negative, down to -MaxNumber.
-func Values(v any) error { return values("", reflect.ValueOf(v), look{numbers: true, times: true}) }
+func Values(v any) error { return values("", reflect.ValueOf(v), checks{numbers: true, times: true}) }
 
 // Times is Values for the times alone.
-func Times(v any) error { return values("", reflect.ValueOf(v), look{times: true}) }
+func Times(v any) error { return values("", reflect.ValueOf(v), checks{times: true}) }
 
 // Numbers is Values for the numbers alone.
-func Numbers(v any) error { return values("", reflect.ValueOf(v), look{numbers: true}) }
+func Numbers(v any) error { return values("", reflect.ValueOf(v), checks{numbers: true}) }
 
-// look is what values looks at.
-type look struct{ numbers, times, signed bool }
+// checks is what values looks at.
+type checks struct{ numbers, times, signed bool }
 
-func (l look) least() int64 {
+func (l checks) least() int64 {
 	if l.signed {
 		return -MaxNumber
 	}
 	return 0
 }
 
-func values(path string, v reflect.Value, l look) error {
+func values(path string, v reflect.Value, l checks) error {
 	if t, ok := moment(v); ok {
 		if l.times && !t.IsZero() && !Plausible(t) {
 			return fmt.Errorf("%s: the year %d is not between %d and %d", path, t.UTC().Year(), firstYear, lastYear)

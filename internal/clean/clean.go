@@ -54,7 +54,7 @@ func Hidden(r rune) bool {
 // JSON escapes hidden runes above ASCII as \uNNNN, and commands to CI systems. Outside of strings JSON has none, so the
 // document keeps its value.
 func JSON(in []byte) []byte {
-	in = Muted(in)
+	in = Inert(in)
 	clean := true
 	for _, c := range in {
 		if c >= 0x7f {

@@ -21,13 +21,13 @@ type line struct {
 	hashes int  // number signs just before, and the word after two of them
 }
 
-// Muted disables commands to CI systems in a text: the bracket becomes \u005b, and :: at a line's start gets a space,
+// Inert disables commands to CI systems in a text: the bracket becomes \u005b, and :: at a line's start gets a space,
 // except before a digit, since ::1 is an address. No line of JSON begins with a colon, and outside of strings its
 // brackets follow no number sign, so a document keeps its value.
-func Muted(text []byte) []byte { return new(line).muted(text) }
+func Inert(text []byte) []byte { return new(line).inert(text) }
 
-// muted is Muted for a text that continues the line.
-func (l *line) muted(text []byte) []byte {
+// inert is Muted for a text that continues the line.
+func (l *line) inert(text []byte) []byte {
 	if l.ordinary(text) {
 		return text
 	}

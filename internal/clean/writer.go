@@ -38,12 +38,12 @@ func (w *Writer) Write(p []byte) (int, error) {
 		w.kept = nil
 	}
 	if printable(text) {
-		_, err := w.To.Write(w.line.muted(text))
+		_, err := w.To.Write(w.line.inert(text))
 		return len(p), err
 	}
 	out, rest := w.cleaned(text, false)
 	w.kept = append(w.kept, rest...)
-	if _, err := w.To.Write(w.line.muted(out)); err != nil {
+	if _, err := w.To.Write(w.line.inert(out)); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -58,7 +58,7 @@ func (w *Writer) Flush() error {
 	}
 	out, _ := w.cleaned(w.kept, true)
 	w.kept = nil
-	_, err := w.To.Write(w.line.muted(out))
+	_, err := w.To.Write(w.line.inert(out))
 	return err
 }
 

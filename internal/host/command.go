@@ -21,8 +21,8 @@ type Runner func(ctx context.Context, argv ...string) (Answer, error)
 const (
 	// linger is how long to wait for the output of a program that has ended: a child may continue to write.
 	linger = time.Second
-	// drainMost bounds what is then read without waiting: more than a pipe holds.
-	drainMost = 1 << 20
+	// maxDrain bounds what is then read without waiting: more than a pipe holds.
+	maxDrain = 1 << 20
 )
 
 // Command configures how a program is run: in /, in a new process group, which is killed when its time is up, with the
@@ -155,7 +155,7 @@ func (o *output) end(until time.Time) {
 	}
 	_ = raw.Read(func(fd uintptr) bool {
 		buf := make([]byte, 64<<10)
-		for read := 0; read < drainMost; {
+		for read := 0; read < maxDrain; {
 			n, err := syscall.Read(int(fd), buf)
 			if err == syscall.EINTR {
 				continue

@@ -13,6 +13,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 func TestParseStat(t *testing.T) {
@@ -215,6 +218,7 @@ func TestUsableShell(t *testing.T) {
 }
 
 func TestCommand(t *testing.T) {
+	tier.NeedsHost(t)
 	c := Command{Most: 8, Stdin: "in"}
 	a, err := c.Run(t.Context(), "/bin/sh", "-c", `cat; pwd; echo "$LC_ALL"; echo one >&2; echo two >&2; exit 3`)
 	if err != nil || a.Code != 3 || a.Signaled || string(a.Out) != "in/\nC\n" || a.Complaint() != "one" || a.Cut {
@@ -239,12 +243,11 @@ func TestCommand(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	runs := filepath.Join(t.TempDir(), "runs")
 	go func() {
-		for ctx.Err() == nil {
-			if _, err := os.Stat(runs); err == nil {
-				cancel(why)
-			}
-			time.Sleep(time.Millisecond)
-		}
+		wait.Until(t, func() bool {
+			_, err := os.Stat(runs)
+			return err == nil || ctx.Err() != nil
+		})
+		cancel(why)
 	}()
 	began = time.Now()
 	a, err = c.Run(ctx, "/bin/sh", "-c", `sh -c 'echo $$; touch "$0"; exec sleep 60' "$0"; true`, runs)
@@ -252,16 +255,10 @@ func TestCommand(t *testing.T) {
 		t.Errorf("%+v, %v", a, err)
 	}
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(a.Out)))
-	for pid > 0 {
-		if s, err := This.Stat(pid); s.Ended() || errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-			return
-		}
-		if time.Since(began) > 40*time.Second {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Errorf("the child %d of a program whose time was up lives on", pid)
+	wait.For(t, "the child of a program whose time was up ends", func() bool {
+		s, err := This.Stat(pid)
+		return pid > 0 && (s.Ended() || errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH))
+	})
 }
 
 // TestOutputIsReadHoweverLate: a late reader gets what was written in time, though the pipe is held open.

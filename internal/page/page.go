@@ -139,8 +139,8 @@ func newWriter(l Look) *writer {
 	return &writer{look: l}
 }
 
-// room returns the number of columns left after an indentation, at most limit unless limit is 0; 0 means unlimited.
-func (w *writer) room(indent, limit int) int {
+// width returns the number of columns left after an indentation, at most limit unless limit is 0; 0 means unlimited.
+func (w *writer) width(indent, limit int) int {
 	if w.look.Width == 0 {
 		return 0
 	}
@@ -172,13 +172,13 @@ func (w *writer) put(s string, st Style) {
 // hang writes text to the right of a lead, with later lines indented to the text.
 func (w *writer) hang(indent int, lead, text string, st Style) {
 	in := indent + Width(lead)
-	if room := w.room(in, readable); room > 0 && room < leastRoom && text != "" {
+	if room := w.width(in, readable); room > 0 && room < leastRoom && text != "" {
 		w.begin(indent)
 		w.put(lead, Faint)
 		w.end()
 		indent, lead, in = belowIndent, "", belowIndent
 	}
-	lines := Wrap(text, w.room(in, readable))
+	lines := Wrap(text, w.width(in, readable))
 	if len(lines) == 0 {
 		lines = []string{""}
 	}
@@ -196,7 +196,7 @@ func (w *writer) hang(indent int, lead, text string, st Style) {
 
 // command writes a command after a lead, which may be blank, so that it can be pasted.
 func (w *writer) command(lead, s string) {
-	for i, l := range WrapCommand(s, w.room(Width(lead)+2, 0)) {
+	for i, l := range WrapCommand(s, w.width(Width(lead)+2, 0)) {
 		w.begin(0)
 		if i == 0 {
 			w.put(lead+"$ ", Faint)
@@ -224,7 +224,7 @@ func (p Para) text(w *writer) {
 
 func (l Line) text(w *writer) {
 	w.begin(0)
-	left, bound := w.room(0, 0), w.look.Width > 0
+	left, bound := w.width(0, 0), w.look.Width > 0
 	for _, c := range l {
 		s := Clean(c.Text)
 		if bound {

@@ -66,7 +66,7 @@ type layout struct {
 
 func (t Table) text(w *writer) {
 	t = t.cleaned()
-	l := t.fit(w.room(0, 0))
+	l := t.fit(w.width(0, 0))
 	if t.titled() {
 		head := make([]Cell, len(t.Columns))
 		for i, c := range t.Columns {

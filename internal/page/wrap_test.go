@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/clean"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 func TestClean(t *testing.T) {
@@ -59,6 +60,7 @@ func TestCut(t *testing.T) {
 
 // TestWrappedCommandsRunTheSame gives wrapped commands to a real shell.
 func TestWrappedCommandsRunTheSame(t *testing.T) {
+	tier.NeedsHost(t)
 	for _, args := range [][]string{
 		{"one", "two three", "it's", "", "$HOME", `a\ b`, "*", strings.Repeat("long ", 30)},
 		{"--max-depth=2", "/var", `"quoted words here"`, "\\"},

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 func open(t *testing.T) (master, tty *os.File) {
@@ -51,6 +53,7 @@ func TestSizeAndEcho(t *testing.T) {
 
 // TestClosingEndsARead: even after every other operation on the file.
 func TestClosingEndsARead(t *testing.T) {
+	tier.NeedsHost(t)
 	master, _ := open(t)
 	if err := Resize(master, 80, 24); err != nil {
 		t.Fatal(err)

@@ -124,14 +124,14 @@ func Nearest(word string, known []string) string {
 	return fmt.Sprintf(" (did you mean %q?)", best)
 }
 
-// nearMost is how many names a message about an unknown name suggests.
-const nearMost = 5
+// maxNear is how many names a message about an unknown name suggests.
+const maxNear = 5
 
 // NearestOf returns at most five of the known words, the closest to word first, equally close ones in order.
 func NearestOf(word string, known []string) []string {
 	all := slices.Sorted(slices.Values(known))
 	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(distance(word, a), distance(word, b)) })
-	return all[:min(len(all), nearMost)]
+	return all[:min(len(all), maxNear)]
 }
 
 // distance returns the number of bytes to insert, remove or replace to turn a into b.

@@ -16,6 +16,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/gpuaas/gpuaasctl/internal/ws"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 const limit = 1 << 18
@@ -23,6 +24,7 @@ const limit = 1 << 18
 // dial opens a connection to a server that uses the library.
 func dial(t *testing.T, serve func(ctx context.Context, c *websocket.Conn)) *ws.Conn {
 	t.Helper()
+	tier.NeedsHost(t)
 	var served sync.WaitGroup
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		served.Add(1)

@@ -37,7 +37,7 @@ func oracle(t *testing.T, l *lab.Lab, machine string) func() map[diag.HopID]stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	argv := []string{filepath.Join("..", "..", "bench", "helper.sh"), "--controlmaster"}
+	argv := []string{filepath.Join("..", "..", "tools", "bench", "helper.sh"), "--controlmaster"}
 	for flag, v := range map[string]string{
 		"api-base": p.APIBase, "terminal-base": p.TerminalBase, "node-id": machine, "node-host": p.Nodes[machine].Host,
 		"node-user": p.SSH.User, "allocation-id": lab.Machine{Name: machine}.Allocation(), "token-file": p.Auth.TokenFile,

@@ -1,7 +1,7 @@
 // Package hosttools lists the programs of this host that the lab, the tests and the lab suite run, with the Debian
 // package of each, and installs missing ones. It does not cover packages inside the lab's machines (see the lab's
 // image) or programs that every Debian has (packages marked Essential). Its callers are `gpuaasctl lab up` and
-// tools/testneeds, which `make test` runs first.
+// tools/testneeds, which `make needs` runs.
 package hosttools
 
 import (
@@ -21,11 +21,11 @@ type Use uint8
 
 const (
 	Lab    Use = 1 << iota // gpuaasctl lab
-	Fast                   // make test-fast
+	Fast                   // make test
 	Suite                  // make test-lab, in addition to Lab and Fast
-	Oracle                 // bench/helper.sh, which the lab suite compares its results with
+	Oracle                 // tools/bench/helper.sh, which the lab suite compares its results with
 	Bench                  // make bench, in addition to Lab and Oracle
-	// make test-fast: unpacked only, since installing the package would start a server on this host
+	// make test: unpacked only, since installing the package would start a server on this host
 	Server
 	Browser  // make test-html
 	Compiler // make build, for the GPUs of the lab's nodes; without it they have none

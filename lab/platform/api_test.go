@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/logtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // post sends JSON with a bearer token and reads the response.
@@ -144,7 +145,7 @@ func TestAppObservations(t *testing.T) {
 	}
 	claim := func() (task wire.Task) {
 		t.Helper()
-		eventually(t, "a status probe", func() bool {
+		wait.For(t, "a status probe", func() bool {
 			status, _ := p.DoNode(cred, http.MethodGet, waitPath+"?timeout=1", nil, &task)
 			return status == 200
 		})

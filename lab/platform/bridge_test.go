@@ -11,6 +11,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // openTerminal attaches a browser to a node whose stream is passed to serve after its ready frame.
@@ -36,6 +38,7 @@ func openTerminal(t *testing.T, p *platformtest.Platform, serve func(*websocket.
 // TestBridgeKeepsEveryByte: a browser that reads slowly blocks the node; nothing is lost, reordered or buffered
 // without bound.
 func TestBridgeKeepsEveryByte(t *testing.T) {
+	tier.NeedsHost(t)
 	_, p := withRedis(t)
 	const frames, size = 1500, 32 << 10 // 49 MB: more than the kernel buffers of all the connections on the way
 	want := make([]byte, size)
@@ -97,7 +100,7 @@ func TestBrowserLeavesBeforeTheNodeComes(t *testing.T) {
 	if err := conn.Close(websocket.StatusNormalClosure, ""); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the session is closed", func() bool { return session(t, p, m.SessionID).Reason == "browser_closed" })
+	wait.For(t, "the session is closed", func() bool { return session(t, p, m.SessionID).Reason == "browser_closed" })
 	_, resp, err := node.dialStream(short(t), m.SessionID)
 	if err == nil || envelope(t, resp).Code != wire.CodeSessionNotFound {
 		t.Errorf("a stream for a browser that left: %v", err)
@@ -118,5 +121,5 @@ func TestBrowserCut(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("the node's leg stays open")
 	}
-	eventually(t, "the session is closed", func() bool { return session(t, p, m.SessionID).Reason == "browser_closed" })
+	wait.For(t, "the session is closed", func() bool { return session(t, p, m.SessionID).Reason == "browser_closed" })
 }

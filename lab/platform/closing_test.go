@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // TestClosingIsRecorded: the session's row and its evidence record which side ended it, and how.
@@ -102,7 +103,7 @@ func TestClosingIsRecorded(t *testing.T) {
 					_, _, err = conn.Read(ctx)
 				}
 			}
-			eventually(t, "the session is closed", func() bool { return session(t, p, m.SessionID).Closed != "" })
+			wait.For(t, "the session is closed", func() bool { return session(t, p, m.SessionID).Closed != "" })
 			got := session(t, p, m.SessionID)
 			got.Browser, got.Stream, got.PTY, got.Closed, got.Task.ID = "", "", "", "", ""
 			if got != tc.want {
@@ -148,7 +149,7 @@ func TestNodeHearsOfItFirst(t *testing.T) {
 	for _, _, err := conn.Read(ctx); err == nil; {
 		_, _, err = conn.Read(ctx)
 	}
-	eventually(t, "the session is closed", func() bool { return session(t, p, m.SessionID).Closed != "" })
+	wait.For(t, "the session is closed", func() bool { return session(t, p, m.SessionID).Closed != "" })
 	if got := session(t, p, m.SessionID); got.Reason != wire.EndNodeRevoked || got.By != wire.ByDecision {
 		t.Errorf("closed by %s: %s", got.By, got.Reason)
 	}

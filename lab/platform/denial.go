@@ -73,7 +73,7 @@ func (p *Platform) denialEvidence(r *http.Request, kind, nodeID, instance string
 	} else {
 		e.NodeID = nodeID
 	}
-	count, keep := p.denials.take(denialKind{web.Remote(r), denial.Code, e.NodeID}, rows, e.At,
+	count, keep := p.denials.count(denialKind{web.Remote(r), denial.Code, e.NodeID}, rows, e.At,
 		seconds(p.cfg.Policy.AuditDedupeWindow))
 	if count > 1 {
 		e.Detail["count"] = count
@@ -88,7 +88,7 @@ func (p *Platform) keepRejection(r *http.Request, nodeID, why string) (count int
 	if nodeID == "" || p.knownNode(r.Context(), nodeID) == unknownActor {
 		nodeID, rows = "", strangerRows
 	}
-	return p.denials.take(denialKind{web.Remote(r), why, nodeID}, rows, p.now(), seconds(p.cfg.Policy.AuditDedupeWindow))
+	return p.denials.count(denialKind{web.Remote(r), why, nodeID}, rows, p.now(), seconds(p.cfg.Policy.AuditDedupeWindow))
 }
 
 // keepDenial writes a denial. If own is set, it becomes the node's last denial.

@@ -18,12 +18,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/gateway"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // slowly opens a connection to the node terminal and sends text; it returns nil if the connection was closed at
 // once.
 func slowly(t *testing.T, p *platformtest.Platform, cred platformtest.Credential, text string) *tls.Conn {
 	t.Helper()
+	tier.NeedsHost(t)
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
 	conn, err := tls.DialWithDialer(dialer, "tcp", strings.TrimPrefix(p.NodeTerminalURL, "https://"), p.TLS(&cred))
 	if err != nil {
@@ -76,7 +79,7 @@ func TestOneCertificatesConnections(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{
 		Door: platform.Door{Idle: time.Hour, Request: time.Hour, Limits: gateway.Limits{PerAddress: 200}}})
 	left := connections(t, p, p.Enroll(platformtest.NodeID))
-	eventually(t, "of 150 connections 64 are left", func() bool {
+	wait.For(t, "of 150 connections 64 are left", func() bool {
 		left = slices.DeleteFunc(left, func(c *tls.Conn) bool { return until(c, time.Now().Add(time.Millisecond)) })
 		return len(left) <= 64
 	})
@@ -89,6 +92,7 @@ func TestOneCertificatesConnections(t *testing.T) {
 // in the middle of a body are closed at a deadline, and their slots are free again. A stream in progress outlasts
 // both deadlines and keeps working.
 func TestSlowConnections(t *testing.T) {
+	tier.NeedsHost(t)
 	const deadline = 4 * time.Second
 	_, p := withRedis(t, func(o *platformtest.Options) {
 		o.Door = platform.Door{Idle: deadline, Request: deadline, Limits: gateway.Limits{PerAddress: 200}}
@@ -142,6 +146,7 @@ func openSession(t *testing.T, p *platformtest.Platform) (browser *websocket.Con
 // TestSilentHandshakes: an address that opens connections without completing handshakes is limited, and does not
 // block another address: the limit per address is far below the total.
 func TestSilentHandshakes(t *testing.T) {
+	tier.NeedsHost(t)
 	p := platformtest.StartPlatform(t, platformtest.Options{Door: platform.Door{Limits: gateway.Limits{PerAddress: 4}}})
 	cred := p.Enroll(platformtest.NodeID)
 	address := strings.TrimPrefix(p.NodeTerminalURL, "https://")
@@ -154,11 +159,11 @@ func TestSilentHandshakes(t *testing.T) {
 		t.Cleanup(func() { _ = conn.Close() })
 		silent = append(silent, conn)
 	}
-	eventually(t, "a fifth handshake of the address is refused", func() bool { return slowly(t, p, cred, "") == nil })
+	wait.For(t, "a fifth handshake of the address is refused", func() bool { return slowly(t, p, cred, "") == nil })
 	for _, conn := range silent {
 		_ = conn.Close()
 	}
-	eventually(t, "their places are free again", func() bool {
+	wait.For(t, "their places are free again", func() bool {
 		resp, err := p.NodeClient(cred).Get(p.NodeTerminalURL + "/healthz")
 		if err != nil {
 			return false

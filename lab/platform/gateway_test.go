@@ -17,6 +17,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // clock is a time that tests move.
@@ -307,6 +309,7 @@ func TestNodeLegWithoutASession(t *testing.T) {
 // TestNodeTerminalAlerts: the gateway terminates mutual TLS itself, so a bad certificate gets an alert and is
 // recorded.
 func TestNodeTerminalAlerts(t *testing.T) {
+	tier.NeedsHost(t)
 	_, p := withRedis(t)
 	for _, c := range []struct {
 		name, alert string
@@ -338,7 +341,7 @@ func TestNodeTerminalAlerts(t *testing.T) {
 			Detail map[string]any `json:"detail"`
 		} `json:"handshake_failures"`
 	}
-	eventually(t, "three handshake failures in the trust answer", func() bool {
+	wait.For(t, "three handshake failures in the trust answer", func() bool {
 		var got seen
 		p.Do(http.MethodGet, "/v1/admin/trust", nil, &got)
 		claimed := 0
@@ -361,7 +364,7 @@ func TestStopIsQuickAndSaid(t *testing.T) {
 		status, _ := p.DoNode(node.cred, http.MethodGet, path(wire.PathTaskWait, platformtest.NodeID), nil, nil)
 		waiting <- status
 	}()
-	eventually(t, "the node waits", func() bool { return readNode(t, p).Agent.LastTaskWaitAt != "" })
+	wait.For(t, "the node waits", func() bool { return readNode(t, p).Agent.LastTaskWaitAt != "" })
 	m := mint(t, p)
 	conn, _, err := attach(t, p, m.URL, m.Token)
 	if err != nil {
@@ -373,7 +376,7 @@ func TestStopIsQuickAndSaid(t *testing.T) {
 		status, _ := p.DoNode(node.cred, http.MethodGet, path(wire.PathTaskWait, platformtest.NodeID), nil, nil)
 		waiting <- status
 	}()
-	eventually(t, "the node waits again", func() bool { return readNode(t, p).Agent.LastTaskWaitAt != was })
+	wait.For(t, "the node waits again", func() bool { return readNode(t, p).Agent.LastTaskWaitAt != was })
 	stopped := make(chan time.Duration, 1)
 	go func() {
 		began := time.Now()

@@ -15,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // coordinator is a server that places work on nodes: it records requests, and responds with code.
@@ -32,6 +33,7 @@ type coordinator struct {
 }
 
 func newCoordinator(t *testing.T) *coordinator {
+	tier.NeedsHost(t)
 	c := &coordinator{code: http.StatusOK}
 	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var in map[string]string
@@ -297,6 +299,7 @@ func TestCoordinatorRefusesOneNode(t *testing.T) {
 // TestHostileCoordinator: none of its text, and nothing of its URL that an operator may not know, reaches any
 // caller.
 func TestHostileCoordinator(t *testing.T) {
+	tier.NeedsHost(t)
 	c := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()
 		if err != nil {

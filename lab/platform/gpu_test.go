@@ -16,11 +16,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // judgeProgram builds the program that judges.
 func judgeProgram(t *testing.T) string {
 	t.Helper()
+	tier.NeedsHost(t)
 	if testing.Short() {
 		t.Skip("skipped: builds a binary")
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 const otherNode = "compute-node-02"
@@ -391,7 +392,7 @@ func TestFenceIsTheReasonAtOnce(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{})
 	cred := p.Enroll(platformtest.NodeID)
 	beat(t, p, cred, wire.HeartbeatRequest{NodeInstanceID: "host-a"})
-	time.Sleep(2 * time.Millisecond) // times are stored in milliseconds
+	wait.NextMillisecond()
 	beat(t, p, cred, wire.HeartbeatRequest{NodeInstanceID: "host-a"})
 	decide(t, p, platformtest.NodeID, "fence", map[string]any{"instance_id": "host-a", "reason": "copied disk"})
 	n := readNode(t, p)
@@ -403,7 +404,7 @@ func TestFenceIsTheReasonAtOnce(t *testing.T) {
 			t.Errorf("a fenced host waits for no task: %+v", c)
 		}
 	}
-	time.Sleep(2 * time.Millisecond)
+	wait.NextMillisecond()
 	beat(t, p, p.Issue(platformtest.NodeID, platformtest.IssueOptions{}), wire.HeartbeatRequest{NodeInstanceID: "host-b"},
 		wire.HeaderNodeInstance, "host-b")
 	if n := readNode(t, p); n.Recovery.Reason == "identity_revoked_or_fenced" {

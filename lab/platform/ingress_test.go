@@ -17,6 +17,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestForgedIngress: a program on the platform's machine sets the headers of the node ingress itself, with the
@@ -72,6 +73,7 @@ func TestForgedIngress(t *testing.T) {
 
 // TestRedisPassword: the gateway logs in to its session store, and one with another password binds nothing.
 func TestRedisPassword(t *testing.T) {
+	tier.NeedsHost(t)
 	redis := miniredis.RunT(t)
 	redis.RequireUserAuth("gpuaas", "of the store")
 	for password, right := range map[string]bool{"of the store": true, "another": false} {

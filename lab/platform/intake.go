@@ -36,9 +36,9 @@ type budget struct {
 	at   time.Time
 }
 
-// take spends size bytes of a node's budget, which is refilled by rate a second up to burst. If the budget does not
+// spend spends size bytes of a node's budget, which is refilled by rate a second up to burst. If the budget does not
 // suffice, it spends nothing and returns how long to wait.
-func (i *intake) take(nodeID string, size, burst, rate int, now time.Time) (wait time.Duration) {
+func (i *intake) spend(nodeID string, size, burst, rate int, now time.Time) (wait time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	b := i.nodes[nodeID]
@@ -104,7 +104,7 @@ func (p *Platform) mayBeat(r *http.Request) error {
 	case isProbe(r): // is checked, and not stored
 		return nil
 	}
-	if wait := p.beatIntake.take(r.PathValue("node_id"), rowCost+int(r.ContentLength), beatBurst, beatRate,
+	if wait := p.beatIntake.spend(r.PathValue("node_id"), rowCost+int(r.ContentLength), beatBurst, beatRate,
 		p.now()); wait > 0 {
 		return tooMuch(wait)
 	}
@@ -132,7 +132,7 @@ func (p *Platform) mayTell(r *http.Request, in wire.EventsRequest, now time.Time
 	if err := p.believed(r, nil); err != nil {
 		return err
 	}
-	if wait := p.eventIntake.take(nodeID, size, eventBurst, eventRate, now); wait > 0 {
+	if wait := p.eventIntake.spend(nodeID, size, eventBurst, eventRate, now); wait > 0 {
 		return tooMuch(wait)
 	}
 	return nil
@@ -165,9 +165,9 @@ type denialCount struct {
 	count int64     // denials since the last row
 }
 
-// take counts one denial and reports whether it becomes a row: it is one of the first rows within a window. count
+// spend counts one denial and reports whether it becomes a row: it is one of the first rows within a window. count
 // is the number of denials that the row stands for.
-func (g *denialGate) take(k denialKind, rows int, now time.Time, window time.Duration) (count int64, keep bool) {
+func (g *denialGate) count(k denialKind, rows int, now time.Time, window time.Duration) (count int64, keep bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c := g.kinds[k]

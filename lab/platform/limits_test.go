@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestHealthNamesFailingWrites: a platform whose disk takes no writes says so where its health is read.
@@ -35,6 +36,7 @@ func TestHealthNamesFailingWrites(t *testing.T) {
 // TestHungCoordinatorDelaysItsNode: decisions about several nodes do not wait for each other, and once it is known that
 // the coordinator does not answer, each waits for a second.
 func TestHungCoordinatorDelaysItsNode(t *testing.T) {
+	tier.NeedsHost(t)
 	hung := make(chan struct{})
 	c := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hung }))
 	t.Cleanup(c.Close)
@@ -70,6 +72,7 @@ func TestHungCoordinatorDelaysItsNode(t *testing.T) {
 // TestPlainListenersAreLimited: a local program neither holds a plain listener's connections with half a body, nor more
 // connections than the limit.
 func TestPlainListenersAreLimited(t *testing.T) {
+	tier.NeedsHost(t)
 	p := platformtest.StartPlatform(t, platformtest.Options{Door: platform.Door{Request: time.Second, Connections: 3}})
 	for name, address := range map[string]string{"api": p.APIListener, "node_api": p.NodeAPIListener,
 		"gateway": p.GatewayListener} {

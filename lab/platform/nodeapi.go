@@ -43,7 +43,7 @@ func (l *waitLimit) enter(nodeID string) bool {
 	return true
 }
 
-func (l *waitLimit) leave(nodeID string) {
+func (l *waitLimit) release(nodeID string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.n[nodeID]--; l.n[nodeID] == 0 {
@@ -178,7 +178,7 @@ func (p *Platform) taskWait(w http.ResponseWriter, r *http.Request) error {
 		return &web.Error{Status: http.StatusTooManyRequests, Code: "too_many_waits",
 			Message: "this node holds enough task waits", RetryAfter: time.Second}
 	}
-	defer p.waits.leave(nodeID)
+	defer p.waits.release(nodeID)
 	// a wait has no body: the deadline for reading one would end it
 	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 type nodeRead struct {
@@ -109,7 +110,7 @@ func TestLongPollWakesAtEnqueue(t *testing.T) {
 		a.took = time.Since(began)
 		got <- a
 	}()
-	eventually(t, "the node waits", func() bool { return readNode(t, p).Agent.LastTaskWaitAt != "" })
+	wait.For(t, "the node waits", func() bool { return readNode(t, p).Agent.LastTaskWaitAt != "" })
 	id := enqueue(t, p, map[string]any{"type": "noop", "payload": map[string]any{"hold_ms": 5}})
 	a := <-got
 	if a.status != 200 || a.task.ID != id || string(a.task.Payload) != `{"hold_ms":5}` ||
@@ -266,5 +267,5 @@ func TestSweepLoop(t *testing.T) {
 	t.Parallel()
 	p := platformtest.StartPlatform(t, platformtest.Options{})
 	id := enqueue(t, p, map[string]any{"type": "noop", "ttl_seconds": 1})
-	eventually(t, "the task is expired", func() bool { return readTask(t, p, id).Status == wire.TaskExpired })
+	wait.For(t, "the task is expired", func() bool { return readTask(t, p, id).Status == wire.TaskExpired })
 }

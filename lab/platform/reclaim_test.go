@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/logtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // slowSweeps leaves sweeping to the test.
@@ -289,9 +290,9 @@ func TestTrustIsLookedAtAgain(t *testing.T) {
 		}
 		return len(rows)
 	}
-	eventually(t, "the mismatch is seen", func() bool { return count("platform.trust_mismatch") == 1 })
+	wait.For(t, "the mismatch is seen", func() bool { return count("platform.trust_mismatch") == 1 })
 	p.WriteIngressCA(good)
-	eventually(t, "the repair is seen", func() bool { return count("platform.trust_restored") == 1 })
+	wait.For(t, "the repair is seen", func() bool { return count("platform.trust_restored") == 1 })
 	if !strings.Contains(log.String(), `"level":"ERROR","msg":"node ingress does not trust the signing CA`) {
 		t.Error("nothing loud in the log")
 	}

@@ -57,8 +57,8 @@ func arrived(r wire.Rollout, running wire.Build) (out wire.Rollout, synthesised 
 	return r, true
 }
 
-// said stores a node's report of one of its rollouts. A report of another node's rollout is ignored.
-func (p *Platform) said(ctx context.Context, nodeID, instanceID string, said wire.Rollout, running wire.Build,
+// storeRollout stores a node's report of one of its rollouts. A report of another node's rollout is ignored.
+func (p *Platform) storeRollout(ctx context.Context, nodeID, instanceID string, said wire.Rollout, running wire.Build,
 	why string) error {
 	now := p.now()
 	r, err := p.store.ChangeRollout(ctx, nodeID, said.ID, now,
@@ -126,7 +126,7 @@ func (p *Platform) applyEvents(ctx context.Context, nodeID string, in wire.Event
 			u.Rollout.ID == "" {
 			continue
 		}
-		if err := p.said(ctx, nodeID, in.NodeInstanceID, *u.Rollout, wire.Build{}, u.Decision); err != nil {
+		if err := p.storeRollout(ctx, nodeID, in.NodeInstanceID, *u.Rollout, wire.Build{}, u.Decision); err != nil {
 			return err
 		}
 	}
@@ -171,7 +171,7 @@ func (p *Platform) booted(ctx context.Context, nodeID, correlationID string,
 		return nil, nil, err
 	}
 	if b.Rollout != nil && b.Rollout.ID != "" {
-		if err := p.said(ctx, nodeID, h.NodeInstanceID, *b.Rollout, b.Running, "boot report"); err != nil {
+		if err := p.storeRollout(ctx, nodeID, h.NodeInstanceID, *b.Rollout, b.Running, "boot report"); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -235,7 +235,7 @@ func (p *Platform) taskOfRollout(ctx context.Context, t store.Task) error {
 		end := r.Rollout
 		end.State, end.Result, end.RollbackHint = wire.RolloutFailed, t.Result.Error.Code+": "+t.Result.Error.Message,
 			"none needed: nothing was started"
-		return p.said(ctx, t.NodeID, r.InstanceID, end, wire.Build{}, "the node refused the task")
+		return p.storeRollout(ctx, t.NodeID, r.InstanceID, end, wire.Build{}, "the node refused the task")
 	case t.Type == wire.TaskSelfUpdate && t.Status == wire.TaskExpired && t.ClaimedAt.IsZero():
 		r, err := optional(p.store.Rollout(ctx, t.ID))
 		if err != nil || r == nil || r.State != wire.RolloutPending {
@@ -244,7 +244,7 @@ func (p *Platform) taskOfRollout(ctx context.Context, t store.Task) error {
 		end := r.Rollout
 		end.State, end.Result, end.RollbackHint = wire.RolloutFailed, "the node did not take the task in time",
 			"none needed: nothing was started"
-		return p.said(ctx, t.NodeID, r.InstanceID, end, wire.Build{}, "the task expired")
+		return p.storeRollout(ctx, t.NodeID, r.InstanceID, end, wire.Build{}, "the task expired")
 	case t.Type == wire.TaskNoop && t.Status == wire.TaskFailed:
 		r, err := optional(p.store.NewestRollout(ctx, t.NodeID))
 		if err != nil || r == nil || r.State != wire.RolloutSoaking || r.CorrelationID != t.CorrelationID {
@@ -253,7 +253,7 @@ func (p *Platform) taskOfRollout(ctx context.Context, t store.Task) error {
 		seen := r.Rollout
 		was := r.Probes[wire.ProbeNoop]
 		seen.Probes = map[string]wire.ProbeState{wire.ProbeNoop: {Fails: was.Fails + 1, At: t.CompletedAt}}
-		return p.said(ctx, t.NodeID, r.InstanceID, seen, wire.Build{}, "a no-op failed")
+		return p.storeRollout(ctx, t.NodeID, r.InstanceID, seen, wire.Build{}, "a no-op failed")
 	}
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 const (
@@ -29,6 +31,7 @@ func onHost(host string) http.Header { return http.Header{wire.HeaderNodeInstanc
 func openOn(t *testing.T, p *platformtest.Platform, cred platformtest.Credential,
 	host string) (*websocket.Conn, minted, <-chan error) {
 	t.Helper()
+	tier.NeedsHost(t)
 	left := make(chan error, 1)
 	m := mint(t, p)
 	go func() {
@@ -82,7 +85,7 @@ func wantEnded(t *testing.T, p *platformtest.Platform, conn *websocket.Conn, m m
 	case <-time.After(atOnce):
 		t.Fatal("the node's stream goes on")
 	}
-	eventually(t, "the session's row says why", func() bool { return session(t, p, m.SessionID).Reason == reason })
+	wait.For(t, "the session's row says why", func() bool { return session(t, p, m.SessionID).Reason == reason })
 	if text := evidenceQuery(t, p, "session_id="+m.SessionID); !strings.Contains(text, `"reason":"`+reason+`"`) {
 		t.Errorf("the evidence does not name %s: %s", reason, text)
 	}
@@ -223,7 +226,7 @@ func TestReleaseBeforeTheNodeComes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "terminal.open is queued", func() bool { return session(t, p, m.SessionID).Task.ID != "" })
+	wait.For(t, "terminal.open is queued", func() bool { return session(t, p, m.SessionID).Task.ID != "" })
 	p.Do(http.MethodPost, "/v1/allocations/"+platformtest.AllocationID+"/release", map[string]any{"reason": "done"}, nil)
 	if f := readFrame(t, conn); f.Code != wire.EndAllocationReleased {
 		t.Errorf("frame %+v", f)
@@ -241,6 +244,7 @@ func TestReleaseBeforeTheNodeComes(t *testing.T) {
 
 // TestReleaseAgainstAttach: in whatever order a release and an attach happen, no session survives both.
 func TestReleaseAgainstAttach(t *testing.T) {
+	tier.NeedsHost(t)
 	const rounds = 12
 	var allocations []platform.SeedAllocation
 	for i := range rounds {
@@ -278,6 +282,7 @@ func TestReleaseAgainstAttach(t *testing.T) {
 
 // TestSessionLimits: a session ends at its time limit, and an idle one earlier; typing prevents that.
 func TestSessionLimits(t *testing.T) {
+	tier.NeedsHost(t)
 	for name, c := range map[string]struct {
 		limit, idle int64
 		typing      time.Duration // more than one idle limit, or until it has ended
@@ -298,7 +303,7 @@ func TestSessionLimits(t *testing.T) {
 			if c.reason == wire.EndSessionIdle && ended() {
 				t.Fatal("a session in use ended")
 			}
-			eventually(t, "its time is over", ended)
+			wait.For(t, "its time is over", ended)
 			wantEnded(t, p, conn, m, left, c.reason)
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/classify"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
@@ -33,11 +34,11 @@ func TestTenantsAndReportsAreShownTheSame(t *testing.T) {
 	for _, row := range diag.Reasons() {
 		for _, workload := range marks {
 			for _, route := range marks {
-				for _, token := range []diag.TokenState{diag.TokenCurrent, diag.TokenGone} {
-					e := diag.Evidence{Node: &diag.NodeEvidence{Reason: row.Code}, Token: token,
+				for _, token := range []classify.TokenState{classify.TokenCurrent, classify.TokenGone} {
+					e := classify.Evidence{Node: &classify.NodeEvidence{Reason: row.Code}, Token: token,
 						Probes: slices.Concat(probe(diag.HopAppRuntimeLiveness, diag.SigAppStopped, workload),
 							probe(diag.HopAppUserRoute, diag.SigAppRouteFailed, route))}
-					c := diag.Classify(e)
+					c := classify.Classify(e)
 					if c.Reason == row.Code {
 						same(t, string(row.Code)+" "+string(workload)+" "+string(route), &c, shownBy(row.Code, e.Seen()))
 					}
@@ -47,12 +48,12 @@ func TestTenantsAndReportsAreShownTheSame(t *testing.T) {
 	}
 }
 
-func probe(hop diag.HopID, signal diag.Signal, is diag.Mark) []diag.Probed {
+func probe(hop diag.HopID, signal diag.Signal, is diag.Mark) []classify.Probed {
 	switch is {
 	case diag.MarkPass:
-		return []diag.Probed{{Hop: hop, Status: diag.StatusPass}}
+		return []classify.Probed{{Hop: hop, Status: diag.StatusPass}}
 	case diag.MarkFail:
-		return []diag.Probed{{Hop: hop, Status: diag.StatusFail, Signal: signal, Text: "red"}}
+		return []classify.Probed{{Hop: hop, Status: diag.StatusFail, Signal: signal, Text: "red"}}
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (p *Platform) noteSource(r *http.Request, nodeID string, from caller) {
 
 // recordOther writes evidence of a request that does not come from the node's proven host. more adds to it.
 func (p *Platform) recordOther(r *http.Request, kind, nodeID string, from caller, more func(*store.Evidence)) {
-	count, keep := p.denials.take(denialKind{from.remote, kind, nodeID}, nodeRows, p.now(),
+	count, keep := p.denials.count(denialKind{from.remote, kind, nodeID}, nodeRows, p.now(),
 		seconds(p.cfg.Policy.AuditDedupeWindow))
 	if !keep {
 		return

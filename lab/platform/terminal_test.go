@@ -14,6 +14,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 const correlationID = "walk-0123456789"
@@ -109,6 +111,7 @@ func impatient(o *platformtest.Options) {
 // withRedis starts a platform with a session store.
 func withRedis(t *testing.T, edit ...func(*platformtest.Options)) (*miniredis.Miniredis, *platformtest.Platform) {
 	t.Helper()
+	tier.NeedsHost(t)
 	redis := miniredis.RunT(t)
 	o := platformtest.Options{Redis: redis.Addr()}
 	for _, e := range edit {
@@ -176,7 +179,7 @@ func TestTerminalEndToEnd(t *testing.T) {
 	if code := <-left; code != websocket.StatusNormalClosure {
 		t.Fatalf("the node's leg was closed with %d", code)
 	}
-	eventually(t, "session closed, binding gone, task completed", func() bool {
+	wait.For(t, "session closed, binding gone, task completed", func() bool {
 		s := session(t, p, m.SessionID)
 		var task struct{ Status string }
 		p.Do(http.MethodGet, "/v1/admin/tasks/"+s.Task.ID, nil, &task)
@@ -199,16 +202,6 @@ func echo(conn *websocket.Conn, left chan<- websocket.StatusCode) {
 			return
 		}
 	}
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("never: %s", what)
 }
 
 // wantEvidence checks that each kind was recorded under the id, and that the answer is in time order.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // showing is the header that proves a request; its name is spelled out here, as a thief would have to.
@@ -50,7 +51,7 @@ func (s *speaker) beat() string {
 		}{wire.HeartbeatRequest{NodeInstanceID: s.instance, BootID: "boot-1"}, s.holds}
 		out.EchoNow, out.Challenge = false, ""
 		s.p.DoNode(s.cred, http.MethodPost, path(wire.PathHeartbeat, s.cred.NodeID), in, &out, s.header()...)
-		time.Sleep(2 * time.Millisecond) // times are stored in milliseconds
+		wait.NextMillisecond()
 		if out.Error.Code != "" || s.legacy {
 			break
 		}
@@ -114,14 +115,11 @@ func browse(t *testing.T, p *platformtest.Platform) string {
 	if _, _, err := attach(t, p, m.URL, m.Token); err != nil {
 		t.Fatal(err)
 	}
-	// queued after the response to the upgrade
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(2 * time.Millisecond) {
-		if row, err := p.Store().Session(t.Context(), m.SessionID); err == nil && row.TaskID != "" {
-			return m.SessionID
-		} else if time.Now().After(end) {
-			t.Fatalf("no terminal.open is queued: %v", err)
-		}
-	}
+	wait.For(t, "terminal.open is queued, after the response to the upgrade", func() bool {
+		row, err := p.Store().Session(t.Context(), m.SessionID)
+		return err == nil && row.TaskID != ""
+	})
+	return m.SessionID
 }
 
 // theft is a node and a thief with a copy of its certificate.

@@ -30,7 +30,7 @@ func (p *Platform) handshakeFailed(remote string, err error) {
 	if h, _, err := net.SplitHostPort(remote); err == nil {
 		host = h
 	}
-	count, keep := p.denials.take(denialKind{remote: host, code: store.HandshakeFailed}, nodeRows, now,
+	count, keep := p.denials.count(denialKind{remote: host, code: store.HandshakeFailed}, nodeRows, now,
 		seconds(p.cfg.Policy.AuditDedupeWindow))
 	if !keep { // anybody can connect
 		return

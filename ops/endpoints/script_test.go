@@ -13,11 +13,14 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // sh runs a script as a node would, and returns its output.
 func sh(t *testing.T, script, input string, args ...string) []string {
 	t.Helper()
+	tier.NeedsHost(t)
 	cmd := exec.Command("sh", append([]string{"-c", script, "sh"}, args...)...)
 	cmd.Stdin = strings.NewReader(input)
 	var out, words bytes.Buffer
@@ -82,6 +85,7 @@ func TestApply(t *testing.T) {
 
 // TestRefusals: a file that cannot be replaced safely is not replaced, and the error explains why.
 func TestRefusals(t *testing.T) {
+	tier.NeedsHost(t)
 	for _, tc := range []struct {
 		name, want string
 		spoil      func(t *testing.T, hosts, log string)
@@ -144,6 +148,7 @@ func TestSwap(t *testing.T) {
 // TestAtOnce: of many callers that apply different blocks at once, one block is left, complete, and the log ends with
 // it.
 func TestAtOnce(t *testing.T) {
+	tier.NeedsHost(t)
 	hosts, log := files(t, local)
 	var wg sync.WaitGroup
 	for i := range 8 {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -213,6 +214,7 @@ func TestBytes(t *testing.T) {
 
 // TestNoSecret: a canary in every secret of a report is not stored, compressed or not.
 func TestNoSecret(t *testing.T) {
+	tier.NeedsHost(t)
 	s := here(t)
 	canary := diag.NewSecret("canary-5ecret")
 	r := walk("n1", 1, diag.OutcomePass)

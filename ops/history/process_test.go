@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // envWriter makes this test program a writer: its value is the path of a history, and the name of a node.
@@ -56,6 +57,7 @@ func writer(path, node string) error {
 
 // TestManyProcesses: six processes create one history and write to it at once; nothing is lost.
 func TestManyProcesses(t *testing.T) {
+	tier.NeedsHost(t)
 	path := filepath.Join(t.TempDir(), "gpuaasctl", "reports.db")
 	const processes = 6
 	var running []*exec.Cmd

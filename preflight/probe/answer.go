@@ -42,14 +42,14 @@ func (e envelopeField) in(req diag.Request) string {
 }
 
 // record fills the HTTP section from an answer, and sets the failure if it is one.
-func (c *climb) record(a *answer) {
+func (c *exchange) record(a *answer) {
 	if word := c.describe(a); word != diag.OK {
 		c.failed(phaseHTTP, word, nil)
 	}
 }
 
 // describe fills the HTTP section from an answer, and returns the failure that the answer means.
-func (c *climb) describe(a *answer) diag.Failure {
+func (c *exchange) describe(a *answer) diag.Failure {
 	h := headFacts(c.req, a.resp)
 	c.f.HTTP = h
 	h.DurationMS = diag.Measured(a.took)
@@ -69,7 +69,7 @@ func (c *climb) describe(a *answer) diag.Failure {
 // judgeBody returns the failure of a successful answer whose body is wrong. It checks the body if fields were
 // requested, or if the request used a node's certificate, since the agent parses the body. The body of any other page,
 // such as a health page, does not matter.
-func (c *climb) judgeBody(a *answer, valid bool) diag.Failure {
+func (c *exchange) judgeBody(a *answer, valid bool) diag.Failure {
 	wants, node, says := c.wantsFields(), c.req.Cert != "", isJSON(a.resp)
 	switch {
 	case wants && isHTML(a.resp):
@@ -86,7 +86,7 @@ func (c *climb) judgeBody(a *answer, valid bool) diag.Failure {
 
 // wantsFields reports whether the request extracts more than the parts of an error and lists of names, which any page
 // may lack.
-func (c *climb) wantsFields() bool {
+func (c *exchange) wantsFields() bool {
 	for name := range c.req.Extract {
 		if !strings.HasPrefix(name, "error.") && !strings.HasSuffix(name, listOfNames) {
 			return true
@@ -153,7 +153,7 @@ func retryAfter(v string, now time.Time) *int64 {
 }
 
 // extract reads the requested fields from valid JSON, and the error envelope of a refusal. A null counts as absent.
-func (c *climb) extract(h *diag.HTTPFacts, body []byte) {
+func (c *exchange) extract(h *diag.HTTPFacts, body []byte) {
 	get := c.p.Lookup
 	if get == nil {
 		get = lookup
@@ -211,7 +211,7 @@ const alpnPatience = time.Second
 
 // orHTTP2 returns err, or errHTTP2 if the server closed a connection without a negotiated protocol, but accepts one
 // that offers HTTP/2 and presents the same certificate. It sends nothing over the second connection.
-func (c *climb) orHTTP2(ctx context.Context, err error) error {
+func (c *exchange) orHTTP2(ctx context.Context, err error) error {
 	conn, secure := c.link.conn.(*tls.Conn)
 	if !secure || !errors.Is(err, errClosed) || conn.ConnectionState().NegotiatedProtocol != "" {
 		return err

@@ -218,7 +218,7 @@ func (c *Client) readAll() {
 	for {
 		line, err := readLine(r)
 		if err == nil {
-			if c.take(line) {
+			if c.handleLine(line) {
 				continue
 			}
 			if foreign++; foreign <= foreignLines {
@@ -245,8 +245,8 @@ func (c *Client) hasGreeted() bool {
 	return c.hello != nil
 }
 
-// take handles one line; it returns false if the line is not one of the protocol.
-func (c *Client) take(line []byte) bool {
+// handleLine handles one line; it returns false if the line is not one of the protocol.
+func (c *Client) handleLine(line []byte) bool {
 	if len(line) == 0 || line[0] != '{' || !bytes.HasSuffix(line, []byte("}")) {
 		return false
 	}
@@ -262,7 +262,7 @@ func (c *Client) take(line []byte) bool {
 	if !c.hasGreeted() {
 		return false
 	}
-	if !c.budget.take(len(line)+bounded.ElementCost*holds.Elements, time.Now()) {
+	if !c.budget.spend(len(line)+bounded.ElementCost*holds.Elements, time.Now()) {
 		c.end(errOverBudget)
 		return true
 	}

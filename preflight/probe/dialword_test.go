@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // timeUp is a context whose deadline passes when its channel is closed.
@@ -35,6 +36,7 @@ func (c timeUp) Err() error {
 
 // TestClassifyExchange breaks a standard HTTP client's exchange in one way at a time.
 func TestClassifyExchange(t *testing.T) {
+	tier.NeedsHost(t)
 	asked := make(chan struct{}, 2)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		asked <- struct{}{}

@@ -56,7 +56,7 @@ type found struct {
 }
 
 // lookup is the first phase: addresses for the target's host.
-func (c *climb) lookup(ctx context.Context) bool {
+func (c *exchange) lookup(ctx context.Context) bool {
 	d := &diag.DNSFacts{Name: c.to.host}
 	c.f.DNS = d
 	began := time.Now()

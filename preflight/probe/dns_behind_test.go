@@ -10,11 +10,13 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/dnstest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestServersBehindAResolver: if a resolver on the host itself fails or is silent, the servers that it asks are asked,
 // too; if it answers, they are not.
 func TestServersBehindAResolver(t *testing.T) {
+	tier.NeedsHost(t)
 	good := zone(map[string][]string{"api.gpuaas.test.": {"10.1.1.1"}})
 	for name, c := range map[string]struct {
 		own, behind dns.HandlerFunc

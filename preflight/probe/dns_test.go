@@ -16,6 +16,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/dnstest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 const hostsFile = `127.0.0.1 localhost
@@ -41,6 +42,7 @@ func lookupWith(t *testing.T, req diag.Request, hosts, resolv, nsswitch string) 
 }
 
 func TestLookupSources(t *testing.T) {
+	tier.NeedsHost(t)
 	noLeaks(t)
 	server := dnstest.Serve(t, zone(map[string][]string{
 		"api.gpuaas.test.": {"10.1.1.1", "fd00::1"}, "node.lab.test.": {"10.1.1.2"}, "one.": {"10.1.1.3"},
@@ -127,6 +129,7 @@ echo "10.3.3.3      DGRAM"
 
 // TestLookupPrefersAnAnswer: one broken server, or one broken address family, does not hide a good answer.
 func TestLookupPrefersAnAnswer(t *testing.T) {
+	tier.NeedsHost(t)
 	noLeaks(t)
 	good := zone(map[string][]string{"api.gpuaas.test.": {"10.1.1.1"}})
 	broken, healthy := dnstest.Serve(t, rcode(dns.RcodeServerFailure)), dnstest.Serve(t, good)
@@ -151,6 +154,7 @@ func TestLookupPrefersAnAnswer(t *testing.T) {
 }
 
 func TestLookupRetriesAndFallsBackToTCP(t *testing.T) {
+	tier.NeedsHost(t)
 	noLeaks(t)
 	var lostA, lostAAAA atomic.Bool
 	lost := map[uint16]*atomic.Bool{dns.TypeA: &lostA, dns.TypeAAAA: &lostAAAA}
@@ -174,6 +178,7 @@ func TestLookupRetriesAndFallsBackToTCP(t *testing.T) {
 
 // TestWrongAnswersAreIgnored: an answer to another query is ignored.
 func TestWrongAnswersAreIgnored(t *testing.T) {
+	tier.NeedsHost(t)
 	noLeaks(t)
 	good := zone(map[string][]string{"api.gpuaas.test.": {"10.1.1.1"}})
 	server := dnstest.Serve(t, func(w dns.ResponseWriter, q *dns.Msg) {
@@ -191,6 +196,7 @@ func TestWrongAnswersAreIgnored(t *testing.T) {
 // TestEachServerByItself: all servers are queried at once. A silent one delays a successful look-up by no more than
 // serverGrace, and a failing one by its timeout.
 func TestEachServerByItself(t *testing.T) {
+	tier.NeedsHost(t)
 	noLeaks(t)
 	good := dnstest.Serve(t, zone(map[string][]string{"api.gpuaas.test.": {"10.1.1.1"}}))
 	ask := func(ctx context.Context, server, name string) (diag.DNSAnswer, error) {

@@ -10,12 +10,14 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/dnstest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // udpOnly serves DNS over UDP with every answer truncated, except to those who allow large ones if it gives them. Over
 // TCP it resets or ends the connection, is silent, or does not listen.
 func udpOnly(t *testing.T, overTCP string, large bool) string {
 	t.Helper()
+	tier.NeedsHost(t)
 	var pc net.PacketConn
 	var l net.Listener
 	for l == nil { // another program may use that port for TCP
@@ -95,6 +97,7 @@ func TestLargeAnswer(t *testing.T) {
 // TestServersThatTakeTurns: with options rotate, one server that denies the name does not decide a look-up by chance,
 // and each server's answer is kept. A server that fails is passed over by resolvers.
 func TestServersThatTakeTurns(t *testing.T) {
+	tier.NeedsHost(t)
 	good := dnstest.Serve(t, zone(map[string][]string{"api.gpuaas.test.": {"10.1.1.1"}}))
 	for name, other := range map[string]dns.HandlerFunc{"denies": zone(nil), "fails": rcode(dns.RcodeServerFailure)} {
 		bad := dnstest.Serve(t, other)

@@ -14,10 +14,12 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/dnstest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestEveryRCodeIsTold: every response code has the name that another library uses.
 func TestEveryRCodeIsTold(t *testing.T) {
+	tier.NeedsHost(t)
 	noLeaks(t)
 	for code := range 12 {
 		f := run(t, diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", Resolver: dnstest.Serve(t, rcode(code))})
@@ -45,6 +47,7 @@ func TestEveryRCodeIsTold(t *testing.T) {
 
 // TestANoIsBelieved: a negative answer counts, whatever addresses accompany it, as in the C library and Go's resolver.
 func TestANoIsBelieved(t *testing.T) {
+	tier.NeedsHost(t)
 	noLeaks(t)
 	good := zone(map[string][]string{"api.gpuaas.test.": {"10.1.1.1"}})
 	for code, want := range map[int]diag.Failure{dns.RcodeNameError: diag.DNSNXDomain,
@@ -59,6 +62,7 @@ func TestANoIsBelieved(t *testing.T) {
 
 // TestCutOffForGood: an answer that is truncated even over TCP counts as missing, not as negative.
 func TestCutOffForGood(t *testing.T) {
+	tier.NeedsHost(t)
 	noLeaks(t)
 	server := dnstest.Serve(t, func(w dns.ResponseWriter, q *dns.Msg) {
 		r := new(dns.Msg).SetReply(q)
@@ -84,6 +88,7 @@ func (r recoded) WriteMsg(m *dns.Msg) error {
 
 // TestAnAliasHasItsAddresses: an alias's addresses are used, and records that were not queried are not.
 func TestAnAliasHasItsAddresses(t *testing.T) {
+	tier.NeedsHost(t)
 	noLeaks(t)
 	server := dnstest.Serve(t, func(w dns.ResponseWriter, q *dns.Msg) {
 		r := new(dns.Msg).SetReply(q)
@@ -112,6 +117,7 @@ func TestAnAliasHasItsAddresses(t *testing.T) {
 
 // TestACutAnswerMayEndAnywhere: a truncated answer may end in the middle of a record, and is queried again over TCP.
 func TestACutAnswerMayEndAnywhere(t *testing.T) {
+	tier.NeedsHost(t)
 	noLeaks(t)
 	good := zone(map[string][]string{"api.gpuaas.test.": {"10.1.1.1"}})
 	server := dnstest.Serve(t, func(w dns.ResponseWriter, q *dns.Msg) {

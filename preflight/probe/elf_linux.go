@@ -114,13 +114,13 @@ func (p *program) readSegments(table io.Reader, order binary.ByteOrder, wide boo
 // the build info, each as a text with its length as a varint (since Go 1.18). The second text has a 16-byte mark at
 // either end, to be found in core dumps.
 const (
-	goMagic  = "\xff Go buildinf:"
-	goHeader = 32
-	goAlign  = 16
-	goFlags  = 15  // the index of the header's flag byte
-	goInline = 0x2 // the texts follow inline, instead of pointers to them
-	goMark   = 16
-	goMost   = 1 << 20
+	goMagic   = "\xff Go buildinf:"
+	goHeader  = 32
+	goAlign   = 16
+	goFlags   = 15  // the index of the header's flag byte
+	goInline  = 0x2 // the texts follow inline, instead of pointers to them
+	goMark    = 16
+	maxGoText = 1 << 20
 )
 
 // goMain returns the path of a Go program's main package; "" for any other program.
@@ -134,7 +134,7 @@ func (p *program) goMain(r io.ReaderAt) string {
 		if !found {
 			continue
 		}
-		texts := bufio.NewReader(io.NewSectionReader(data, at+goHeader, goMost))
+		texts := bufio.NewReader(io.NewSectionReader(data, at+goHeader, maxGoText))
 		_, err := readText(texts) // the compiler's version
 		built, more := readText(texts)
 		if err == nil && more == nil && len(built) > 2*goMark {
@@ -165,7 +165,7 @@ func findGo(data io.Reader) (at int64, found bool) {
 
 func readText(r *bufio.Reader) (string, error) {
 	n, err := binary.ReadUvarint(r)
-	if err != nil || n > goMost {
+	if err != nil || n > maxGoText {
 		return "", errors.Join(err, errTooLarge)
 	}
 	text := make([]byte, n)

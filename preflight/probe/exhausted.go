@@ -125,11 +125,11 @@ const maxLooks = 64
 // own caches readings of this machine. The zero value is ready to use.
 type own struct {
 	mu   sync.Mutex // guards seen, and allows one reading at a time
-	seen map[string]look
+	seen map[string]reading
 }
 
-// look is one cached reading, of a shortage or of a denial.
-type look struct {
+// reading is one cached reading, of a shortage or of a denial.
+type reading struct {
 	at       time.Time
 	shortage *diag.ShortageFacts
 	denial   *diag.DenialFacts
@@ -146,18 +146,18 @@ func (o *own) explain(f *diag.Fact) {
 	switch {
 	case f.Failure == diag.HostExhausted && f.Shortage != nil:
 		r, udp := f.Shortage.Resource, f.TCP == nil
-		f.Shortage = o.once(string(r)+" "+f.Errno+" "+remote, func() look {
-			return look{shortage: new(readShortage(r, f.Errno, udp, remote))}
+		f.Shortage = o.once(string(r)+" "+f.Errno+" "+remote, func() reading {
+			return reading{shortage: new(readShortage(r, f.Errno, udp, remote))}
 		}).shortage
 	case f.Failure == diag.TCPDenied:
-		f.Denial = o.once("denied "+remote, func() look {
-			return look{denial: new(readDenial(remote))}
+		f.Denial = o.once("denied "+remote, func() reading {
+			return reading{denial: new(readDenial(remote))}
 		}).denial
 	}
 }
 
 // once returns the cached reading, or reads.
-func (o *own) once(key string, read func() look) look {
+func (o *own) once(key string, read func() reading) reading {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l, known := o.seen[key]
@@ -165,7 +165,7 @@ func (o *own) once(key string, read func() look) look {
 		return l
 	}
 	if o.seen == nil || len(o.seen) >= maxLooks {
-		o.seen = map[string]look{}
+		o.seen = map[string]reading{}
 	}
 	l = read()
 	l.at = time.Now()

@@ -20,10 +20,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestShortChild is not a test: it is the process that sets its own limit, exhausts it and measures.
 func TestShortChild(t *testing.T) {
+	tier.NeedsHost(t)
 	at := slices.Index(os.Args, "short")
 	if at < 0 {
 		return
@@ -107,6 +109,7 @@ func must(err error) {
 // shortOf measures req in a process, started by argv, that has exhausted a resource.
 func shortOf(t *testing.T, what string, req diag.Request, argv ...string) diag.Fact {
 	t.Helper()
+	tier.NeedsHost(t)
 	text, err := json.Marshal(req)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // shape writes attempts in short: family, result.
@@ -114,9 +115,9 @@ func TestNothingIsDialledTooLate(t *testing.T) {
 		cancel()
 		p := newProber(t)
 		f := diag.Fact{}
-		climb := p.newClimb(diag.Request{Op: diag.OpTCP, Target: "127.0.0.1:1"}, &f)
-		climb.addrs = []netip.Addr{netip.MustParseAddr("127.0.0.1")}
-		if climb.connect(ctx) || f.Failure != c.word || f.TCP.Remote != "127.0.0.1:1" {
+		exchange := p.newExchange(diag.Request{Op: diag.OpTCP, Target: "127.0.0.1:1"}, &f)
+		exchange.addrs = []netip.Addr{netip.MustParseAddr("127.0.0.1")}
+		if exchange.connect(ctx) || f.Failure != c.word || f.TCP.Remote != "127.0.0.1:1" {
 			t.Errorf("%s: %s in %s, %+v", name, f.Failure, f.Phase, f.TCP)
 		}
 	}
@@ -134,6 +135,7 @@ func manyHosts(n int) string {
 // that the kernel does not answer, "" refuses.
 func bothOn(t *testing.T, six, four string) (port string) {
 	t.Helper()
+	tier.NeedsHost(t)
 	for range 20 {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -151,6 +153,7 @@ func bothOn(t *testing.T, six, four string) (port string) {
 
 func listenAs(t *testing.T, domain, port int, how string) bool {
 	t.Helper()
+	tier.NeedsHost(t)
 	fd, err := syscall.Socket(domain, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Skipf("skipped: this kernel has no such family: %v", err)
@@ -228,6 +231,7 @@ func TestFamiliesOfThisKernel(t *testing.T) {
 
 // TestIPv6OnlyWithoutARoute dials an IPv6 address in a network namespace without routes.
 func TestIPv6OnlyWithoutARoute(t *testing.T) {
+	tier.NeedsHost(t)
 	const inside = "GPUAASCTL_TEST_NO_ROUTE"
 	if os.Getenv(inside) == "" {
 		if os.Geteuid() != 0 {

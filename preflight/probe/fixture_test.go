@@ -21,6 +21,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/leaktest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/porttest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // outOfTime runs a measurement that must time out in a certain phase. A busy machine may not reach the phase in a
@@ -72,6 +73,7 @@ func run(t *testing.T, req diag.Request) diag.Fact {
 // wired starts a listener whose connections are handled by serve, one goroutine each, and waits for all of them.
 func wired(t *testing.T, serve func(net.Conn)) (addr string) {
 	t.Helper()
+	tier.NeedsHost(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -124,6 +126,7 @@ func closedPort(t *testing.T) string { return porttest.TCP(t) }
 // deafPort listens with a full backlog: a further connection attempt gets no answer at all.
 func deafPort(t *testing.T) string {
 	t.Helper()
+	tier.NeedsHost(t)
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -154,6 +157,7 @@ func deafPort(t *testing.T) string {
 // site starts an HTTPS server with a certificate of ca, modified by how.
 func site(t *testing.T, cert tls.Certificate, h http.Handler, how ...func(*tls.Config)) *httptest.Server {
 	t.Helper()
+	tier.NeedsHost(t)
 	s := unstartedSite(cert, h)
 	for _, f := range how {
 		f(s.TLS)

@@ -12,11 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestAnswerWhoseLargePacketsAreLost: on a path that drops large packets in one direction, the small ones behind them
 // arrive. A server that is silent, or stops in the middle, leaves no gap.
 func TestAnswerWhoseLargePacketsAreLost(t *testing.T) {
+	tier.NeedsHost(t)
 	needsRoot(t)
 	type dialled struct {
 		conn net.Conn

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // onTmpfs calls f with a folder that is a new tmpfs, in a mount namespace of f's thread.
@@ -58,6 +59,7 @@ func TestDiskHealthy(t *testing.T) {
 }
 
 func TestDiskCountsAsDF(t *testing.T) {
+	tier.NeedsHost(t)
 	df := func() (percent int, kind string) {
 		out, err := exec.Command("df", "--output=pcent,fstype", "-B1", "/").Output()
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 func TestParseEnvFile(t *testing.T) {
@@ -65,6 +66,7 @@ func FuzzParseEnvFile(f *testing.F) {
 // agentProcess starts an "agent" with this environment.
 func agentProcess(t *testing.T, env ...string) *exec.Cmd {
 	t.Helper()
+	tier.NeedsHost(t)
 	cmd := exec.Command("cat")
 	cmd.Env = env
 	startAnswering(t, cmd)
@@ -143,6 +145,7 @@ func secretTexts(f diag.Fact) map[string]string {
 }
 
 func TestEnv(t *testing.T) {
+	tier.NeedsHost(t)
 	fakes := newFakes(t)
 	file := filepath.Join(t.TempDir(), "agent.env")
 	putInPlace(t, file, "GPUAAS_NODE_ID=file\nGPUAAS_ENROLLMENT_TOKEN=hunter2\n")

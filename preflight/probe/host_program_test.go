@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestNoProgramIsRun: a script, a Go program and the program of a unit are read and never started, whatever their
@@ -53,6 +54,7 @@ func TestNoProgramIsRun(t *testing.T) {
 // children lists this process's children and grandchildren.
 func children(t *testing.T) string {
 	t.Helper()
+	tier.NeedsHost(t)
 	out, err := exec.Command("ps", "-o", "pid=,args=", "--ppid", strconv.Itoa(os.Getpid())).Output()
 	if err != nil && len(out) == 0 {
 		t.Skip("skipped: needs ps: ", err)
@@ -74,6 +76,7 @@ func execStart(path string) string {
 // and sleeps. stamp is main.version.
 func buildProgram(t *testing.T, main, stamp, called string) string {
 	t.Helper()
+	tier.NeedsHost(t)
 	dir := t.TempDir()
 	folder := filepath.Join(dir, main)
 	text := "package main\nimport (\"fmt\"; \"os\"; \"time\")\nvar version = \"dev\"\nfunc main() {\n" +
@@ -113,6 +116,7 @@ func TestProgramThatCouldNotBeRead(t *testing.T) {
 // TestWhoseProgram: our agent is recognized by its main package, whatever its module's and file's names, and by being
 // the program that reads it; its version by the stamp from its build.
 func TestWhoseProgram(t *testing.T) {
+	tier.NeedsHost(t)
 	fakes := newFakes(t)
 	ours := buildProgram(t, "cmd/gpuaas-agent", Stamped("gpuaas-agent", "v1.2.3-4-g00ff"), "/dev/null")
 	self, err := os.Executable()

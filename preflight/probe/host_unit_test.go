@@ -18,11 +18,14 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/host"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // sleeper starts a child that does nothing until the test ends.
 func sleeper(t *testing.T) *exec.Cmd {
 	t.Helper()
+	tier.NeedsHost(t)
 	cmd := exec.Command("cat")
 	startAnswering(t, cmd)
 	return cmd
@@ -55,16 +58,14 @@ func startAnswering(t *testing.T, cmd *exec.Cmd) {
 // awaitState waits until the kernel reports this state for pid.
 func awaitState(t *testing.T, pid int, state string) {
 	t.Helper()
-	for range 6000 {
-		if s, err := host.This.Stat(pid); err == nil && s.State == state {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatalf("process %d never was in state %s", pid, state)
+	wait.For(t, "the process is in state "+state, func() bool {
+		s, err := host.This.Stat(pid)
+		return err == nil && s.State == state
+	})
 }
 
 func TestUnitRunning(t *testing.T) {
+	tier.NeedsHost(t)
 	fakes := newFakes(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -107,6 +108,7 @@ func TestUnitStopped(t *testing.T) {
 }
 
 func TestUnitFrozen(t *testing.T) {
+	tier.NeedsHost(t)
 	needsRoot(t)
 	mounts, err := host.This.Mounts(host.Thread)
 	if err != nil {
@@ -150,11 +152,8 @@ func TestUnitFrozen(t *testing.T) {
 // removeGroup removes a control group whose processes have ended; the kernel may need a moment to notice.
 func removeGroup(t *testing.T, group string) {
 	t.Helper()
-	err := os.Remove(group)
-	for end := time.Now().Add(30 * time.Second); err != nil && time.Now().Before(end); err = os.Remove(group) {
-		time.Sleep(5 * time.Millisecond)
-	}
-	if err != nil {
+	var err error
+	if !wait.Until(t, func() bool { err = os.Remove(group); return err == nil }) {
 		t.Error(err)
 	}
 }
@@ -239,6 +238,7 @@ func TestParseSocket(t *testing.T) {
 // TestTenantsPortsAreNotTheUnits: ports of a tenant's process in the control group of root's unit are not reported as
 // the unit's.
 func TestTenantsPortsAreNotTheUnits(t *testing.T) {
+	tier.NeedsHost(t)
 	needsRoot(t)
 	as := func(uid uint32) int {
 		t.Helper()

@@ -129,11 +129,11 @@ func TestABudgetGrows(t *testing.T) {
 	b := budget{left: 1 << 20}
 	now := time.Unix(0, 0)
 	for range 100_000 {
-		if now = now.Add(2 * time.Second); !b.take(200<<10, now) {
+		if now = now.Add(2 * time.Second); !b.spend(200<<10, now) {
 			t.Fatal("a record of 200 KiB every two seconds is too much")
 		}
 	}
-	if b.take(64<<20, now) {
+	if b.spend(64<<20, now) {
 		t.Error("64 MiB at once is not too much")
 	}
 }

@@ -137,7 +137,7 @@ func finalNo(action string) bool {
 }
 
 // lookupHost resolves name as this host would: with the sources of nsswitch.conf in order.
-func (c *climb) lookupHost(ctx context.Context, name string) found {
+func (c *exchange) lookupHost(ctx context.Context, name string) found {
 	files := c.p.names.withDefaults()
 	text, _ := os.ReadFile(files.nsswitch) // missing on some systems; the default order then applies
 	var last found

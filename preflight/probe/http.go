@@ -41,11 +41,11 @@ type answer struct {
 
 // http is the fourth phase: one exchange, or a poll.
 func (p *Prober) http(ctx context.Context, req diag.Request, f *diag.Fact) {
-	c := p.newClimb(req, f)
+	c := p.newExchange(req, f)
 	if c == nil {
 		return
 	}
-	defer c.park()
+	defer c.release()
 	for polls := 1; ; polls++ {
 		a, ok := c.ask(ctx, polls)
 		if !ok {
@@ -76,8 +76,8 @@ func polled(p *diag.Poll, value string) bool {
 }
 
 // ask makes one exchange, or records why there was no answer.
-func (c *climb) ask(ctx context.Context, polls int) (*answer, bool) {
-	warm, ok := c.arrive(ctx)
+func (c *exchange) ask(ctx context.Context, polls int) (*answer, bool) {
+	warm, ok := c.connectWarm(ctx)
 	if !ok {
 		return nil, false
 	}
@@ -103,7 +103,7 @@ func (c *climb) ask(ctx context.Context, polls int) (*answer, bool) {
 		return nil, false
 	}
 	if a.resp.Close || len(a.body) == maxBody {
-		c.leave()
+		c.close()
 	}
 	return a, true
 }
@@ -117,7 +117,7 @@ func idempotent(method string) bool {
 }
 
 // exchange sends the request over the link and reads the answer. It closes a broken link.
-func (c *climb) exchange(ctx context.Context) (*answer, error) {
+func (c *exchange) exchange(ctx context.Context) (*answer, error) {
 	c.publicEdge()
 	r, err := c.request(ctx)
 	if err != nil {
@@ -149,7 +149,7 @@ func (c *climb) exchange(ctx context.Context) (*answer, error) {
 
 // decoded undoes what an API's other clients undo: a gzip that was not asked for, as of a cache that keeps no other
 // form, and a byte order mark, which a node's agent does not accept.
-func (c *climb) decoded(resp *http.Response, body []byte) []byte {
+func (c *exchange) decoded(resp *http.Response, body []byte) []byte {
 	if strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") {
 		if z, err := gzip.NewReader(bytes.NewReader(body)); err == nil {
 			if text, err := io.ReadAll(io.LimitReader(z, maxBody)); err == nil {
@@ -165,14 +165,14 @@ func (c *climb) decoded(resp *http.Response, body []byte) []byte {
 
 // publicEdge records that a listener never requested the client certificate that the request has: whatever it answers,
 // it is not the listener that checks nodes.
-func (c *climb) publicEdge() {
+func (c *exchange) publicEdge() {
 	if c.req.Cert != "" && c.link.tls != nil && !c.link.cert.requested {
 		c.failed(phaseMTLS, diag.MTLSNotRequested, errors.New("the listener did not ask for a client certificate"))
 	}
 }
 
 // request builds the HTTP request. It includes secrets only if the link may carry them.
-func (c *climb) request(ctx context.Context) (*http.Request, error) {
+func (c *exchange) request(ctx context.Context) (*http.Request, error) {
 	method := cmp.Or(c.req.Method, http.MethodGet)
 	r, err := http.NewRequestWithContext(ctx, method, c.to.url.String(), strings.NewReader(c.req.Body))
 	if err != nil {
@@ -189,7 +189,7 @@ func (c *climb) request(ctx context.Context) (*http.Request, error) {
 }
 
 // headers sets what HTTP and WebSocket requests have in common.
-func (c *climb) headers(r *http.Request) {
+func (c *exchange) headers(r *http.Request) {
 	r.Header.Set("User-Agent", userAgent)
 	for k, v := range c.req.Header {
 		if http.CanonicalHeaderKey(k) == "Host" {
@@ -209,7 +209,7 @@ func (c *climb) headers(r *http.Request) {
 // mayReveal reports whether the link may carry the request's secrets: over TLS to a server that was verified, else
 // only to this machine, by the address that was dialled, or where the request says that its secrets may be read on the
 // way.
-func (c *climb) mayReveal() bool {
+func (c *exchange) mayReveal() bool {
 	if c.to.secure {
 		return c.link.verified
 	}
@@ -219,14 +219,14 @@ func (c *climb) mayReveal() bool {
 
 // confidential ends a request whose secrets would be sent without TLS to another machine; a bad certificate is another
 // failure, recorded before.
-func (c *climb) confidential() bool {
+func (c *exchange) confidential() bool {
 	none := c.req.Token.IsZero() && c.req.Cookie.IsZero() && c.req.Query.IsZero()
 	if c.to.secure || none || c.mayReveal() {
 		return true
 	}
 	c.failed(phaseTarget, diag.Unsupported, fmt.Errorf("nothing was sent: http:// would show a secret to "+
 		"anybody on the way to %s (insecure_http: true in the profile allows it)", c.link.raw.RemoteAddr()))
-	c.leave()
+	c.close()
 	return false
 }
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // behindRouter puts this thread into a network namespace whose router, behind a TUN device, answers each TCP segment
@@ -108,6 +109,7 @@ func onThread(do func() error) error {
 // TestARouterThatProhibitsIsNotThisMachine: over IPv6 the errno of a router's "administratively prohibited" is that of
 // a local policy.
 func TestARouterThatProhibitsIsNotThisMachine(t *testing.T) {
+	tier.NeedsHost(t)
 	needsRoot(t)
 	ctx := patient(t)
 	for code, errno := range map[byte]string{1: "EACCES", 5: "EACCES", 3: "EHOSTUNREACH"} {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // peer is a connection to an address.
@@ -28,7 +29,7 @@ func TestMayReveal(t *testing.T) {
 		"10.0.0.1:80": false, "0.0.0.0:80": false, "[::]:80": false, "[fd00::1]:80": false, "[::ffff:10.0.0.1]:80": false,
 		"169.254.169.254:80": false,
 	} {
-		c := &climb{link: &link{raw: peer{to: to}, verified: true}}
+		c := &exchange{link: &link{raw: peer{to: to}, verified: true}}
 		if got := c.mayReveal(); got != want {
 			t.Errorf("%s: %v, want %v", to, got, want)
 		}
@@ -46,6 +47,7 @@ func TestMayReveal(t *testing.T) {
 // TestNoSecretToAnotherMachine: a request with a token, a cookie or a secret query over http:// is not sent to an
 // address that is not the loopback; here it is one of this machine's own.
 func TestNoSecretToAnotherMachine(t *testing.T) {
+	tier.NeedsHost(t)
 	l, err := net.Listen("tcp", net.JoinHostPort(outside(t), "0"))
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ import (
 
 const (
 	// journalLines is how many lines are read without Request.Limit, journalMost the maximum limit.
-	journalLines, journalMost = 200, 5000
+	journalLines, maxJournalLines = 200, 5000
 	// journalInput bounds journalctl's output, which has some 400 bytes per line besides its text.
 	journalInput = 4 << 20
 	// logFolder has the log files; the content of files outside it is never returned.
@@ -39,7 +39,7 @@ func (p *Prober) journal(ctx context.Context, req diag.Request, f *diag.Fact) {
 	f.Journal = &diag.JournalFacts{Unit: req.Target}
 	limit := journalLines
 	if req.Limit > 0 {
-		limit = min(req.Limit, journalMost)
+		limit = min(req.Limit, maxJournalLines)
 	}
 	var newestFirst []diag.JournalLine
 	if strings.HasPrefix(req.Target, "/") {

@@ -37,9 +37,9 @@ type target struct {
 	secure     bool
 }
 
-// climb is one request on its way through the phases dns, tcp, tls, http, ws, session. Each phase fills its section of
-// the fact and reports whether the next may begin. A climb belongs to one goroutine.
-type climb struct {
+// exchange is one request on its way through the phases dns, tcp, tls, http, ws, session. Each phase fills its section
+// of the fact and reports whether the next may begin. An exchange belongs to one goroutine.
+type exchange struct {
 	p     *Prober
 	req   diag.Request
 	f     *diag.Fact
@@ -50,9 +50,9 @@ type climb struct {
 	spare spare
 }
 
-// newClimb returns nil, with the failure in f, if the target is invalid, or a path to extract is not supported here.
-func (p *Prober) newClimb(req diag.Request, f *diag.Fact) *climb {
-	c := &climb{p: p, req: req, f: f}
+// newExchange returns nil, with the failure in f, if the target is invalid, or a path to extract is not supported here.
+func (p *Prober) newExchange(req diag.Request, f *diag.Fact) *exchange {
+	c := &exchange{p: p, req: req, f: f}
 	var err error
 	if c.to, err = parseTarget(withQuery(req)); err != nil {
 		c.failed(phaseTarget, diag.Unsupported, err)
@@ -119,15 +119,17 @@ func parseTarget(s string) (target, error) {
 }
 
 // serverName returns the name that the handshake sends and verifies.
-func (c *climb) serverName() string {
+func (c *exchange) serverName() string {
 	return cmp.Or(c.req.ServerName, c.to.host)
 }
 
-// up goes through all phases below HTTP.
-func (c *climb) up(ctx context.Context) bool { return c.lookup(ctx) && c.connect(ctx) && c.secure(ctx) }
+// establish goes through all phases below HTTP.
+func (c *exchange) establish(ctx context.Context) bool {
+	return c.lookup(ctx) && c.connect(ctx) && c.secure(ctx)
+}
 
 // failed records the failure, unless there is one already.
-func (c *climb) failed(phase string, word diag.Failure, err error) {
+func (c *exchange) failed(phase string, word diag.Failure, err error) {
 	if c.f.Failure != diag.OK {
 		return
 	}
@@ -140,7 +142,7 @@ func (c *climb) failed(phase string, word diag.Failure, err error) {
 }
 
 // stopped is failed for a phase that ctx may have ended: cancelled if the walk was cancelled, late if the time was up.
-func (c *climb) stopped(ctx context.Context, phase string, late, word diag.Failure, err error) {
+func (c *exchange) stopped(ctx context.Context, phase string, late, word diag.Failure, err error) {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		word = diag.Cancelled
@@ -186,7 +188,7 @@ func (k *counted) ask() (now transport, ok bool) {
 
 // countResent records how many segments the connection retransmitted during this request, and whether an answer that
 // did not come has a gap.
-func (c *climb) countResent() {
+func (c *exchange) countResent() {
 	conn, before := c.raw, int64(0)
 	if c.link != nil {
 		conn, before = c.link.raw, c.link.resent
@@ -208,8 +210,8 @@ func (c *climb) countResent() {
 	}
 }
 
-// leave closes what is still open.
-func (c *climb) leave() {
+// close closes what is still open.
+func (c *exchange) close() {
 	c.countResent()
 	if c.raw != nil {
 		c.raw.Close()
@@ -224,14 +226,14 @@ func (c *climb) leave() {
 // The operations dns, tcp and tls open a new connection and close it: they never use a kept one.
 
 func (p *Prober) dns(ctx context.Context, req diag.Request, f *diag.Fact) {
-	if c := p.newClimb(req, f); c != nil {
+	if c := p.newExchange(req, f); c != nil {
 		c.lookup(ctx)
 	}
 }
 
 func (p *Prober) tcp(ctx context.Context, req diag.Request, f *diag.Fact) {
-	if c := p.newClimb(req, f); c != nil {
-		defer c.leave()
+	if c := p.newExchange(req, f); c != nil {
+		defer c.close()
 		if c.lookup(ctx) && c.connect(ctx) {
 			f.TCP.Listener = listenerAt(f.TCP.Remote)
 		}
@@ -239,10 +241,10 @@ func (p *Prober) tcp(ctx context.Context, req diag.Request, f *diag.Fact) {
 }
 
 func (p *Prober) tls(ctx context.Context, req diag.Request, f *diag.Fact) {
-	if c := p.newClimb(req, f); c != nil {
-		defer c.leave()
+	if c := p.newExchange(req, f); c != nil {
+		defer c.close()
 		c.to.secure = true
-		c.up(ctx)
+		c.establish(ctx)
 	}
 }
 

@@ -98,8 +98,8 @@ type budget struct {
 	at   time.Time // time of the last answer
 }
 
-// take spends cost; it returns false if the budget does not suffice. Then the connection ends.
-func (b *budget) take(cost int, now time.Time) bool {
+// spend spends cost; it returns false if the budget does not suffice. Then the connection ends.
+func (b *budget) spend(cost int, now time.Time) bool {
 	if !b.at.IsZero() {
 		grown := now.Sub(b.at).Seconds() * bounded.LinkRefill
 		b.left = int(min(float64(b.left)+grown, bounded.LinkBudget))

@@ -6,10 +6,12 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestListener: a connection to this machine shows whose port it reached.
 func TestListener(t *testing.T) {
+	tier.NeedsHost(t)
 	for _, at := range []string{"127.0.0.1:0", "[::1]:0", ":0"} {
 		ln, err := net.Listen("tcp", at)
 		if err != nil {

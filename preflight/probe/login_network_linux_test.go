@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestLoginsOwnNetwork: a login in a network namespace measures from the machine's. If it may not leave its own, the
 // result is marked as such, and never reported as the machine's.
 func TestLoginsOwnNetwork(t *testing.T) {
+	tier.NeedsHost(t)
 	const inside = "GPUAASCTL_TEST_LOGIN_NETWORK"
 	if to := os.Getenv(inside); to != "" {
 		loginsNetwork(t, to, os.Getenv(inside+"_BOUND") != "")

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/host"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -52,6 +53,7 @@ func inNamespace(t *testing.T, setup string, env ...string) int {
 // waitingIn starts a program that waits for its input.
 func waitingIn(t *testing.T, argv []string, setup string, env ...string) int {
 	t.Helper()
+	tier.NeedsHost(t)
 	cmd := exec.Command(argv[0], append(argv[1:], "sh", "-c", setup+"; exec cat")...)
 	cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, env...)
 	cmd.Stderr = os.Stderr
@@ -208,6 +210,7 @@ func TestSpareThreadIsNeverTheFirst(t *testing.T) {
 
 // The agent's network namespace is entered, alone and with its mounts, and a request can exclude the network.
 func TestAgentsNetwork(t *testing.T) {
+	tier.NeedsHost(t)
 	needsRoot(t)
 	file, overlay := write(t, "real"), write(t, "overlay")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -308,6 +311,7 @@ func TestInMachinesNetwork(t *testing.T) {
 
 // TestOwnNetworkIsNotMistaken: an agent in its own namespaces never takes their network for the machine's.
 func TestOwnNetworkIsNotMistaken(t *testing.T) {
+	tier.NeedsHost(t)
 	needsRoot(t)
 	for _, flags := range []string{"-n", "-pf --mount-proc -n", "-pf --mount-proc", "-pf -n", "-pf --mount-proc -n -C"} {
 		argv := append(strings.Fields(flags), os.Args[0], "-test.run=^TestSeenNetwork$", "network")

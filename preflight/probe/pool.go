@@ -82,7 +82,7 @@ type poolKey struct {
 	view, network                       diag.View
 }
 
-func (c *climb) key() poolKey {
+func (c *exchange) key() poolKey {
 	r := c.req
 	return poolKey{
 		secure: c.to.secure, host: c.to.host, port: c.to.port, resolve: r.Resolve, resolver: r.Resolver, name: r.ServerName,
@@ -114,9 +114,9 @@ type pool struct {
 	idle map[poolKey][]*link
 }
 
-// take returns a connection that was parked under key and goes to one of addrs, or nil. It closes connections under key
+// get returns a connection that was parked under key and goes to one of addrs, or nil. It closes connections under key
 // to any other address: the name no longer resolves to it.
-func (p *pool) take(key poolKey, addrs []netip.Addr) *link {
+func (p *pool) get(key poolKey, addrs []netip.Addr) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
@@ -133,8 +133,8 @@ func (p *pool) take(key poolKey, addrs []netip.Addr) *link {
 	}
 }
 
-// park keeps l for the next request, or closes it if enough are idle.
-func (p *pool) park(l *link) {
+// put keeps l for the next request, or closes it if enough are idle.
+func (p *pool) put(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.idle[l.key]) >= maxParked {

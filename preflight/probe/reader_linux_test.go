@@ -8,10 +8,12 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestFilesThatTheAgentsUserMayNotRead: this process is root and reads everything; its agent may have another user.
 func TestFilesThatTheAgentsUserMayNotRead(t *testing.T) {
+	tier.NeedsHost(t)
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}

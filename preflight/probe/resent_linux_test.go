@@ -10,13 +10,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // A listener with a full queue drops SYN segments, which the kernel sends again.
 func TestSegmentsSentAgainAreCounted(t *testing.T) {
+	tier.NeedsHost(t)
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -61,6 +63,7 @@ func TestSegmentsSentAgainAreCounted(t *testing.T) {
 // A silent server's kernel has acknowledged everything, so nothing was retransmitted. The count is known even if the
 // request's timeout closed its connection, during the handshake or after it.
 func TestSilentServerLosesNothing(t *testing.T) {
+	tier.NeedsHost(t)
 	// Nobody accepts the connections in its queue, as for a stopped process.
 	stopped, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -95,17 +98,19 @@ func TestSilentServerLosesNothing(t *testing.T) {
 func awaitResent(t *testing.T, port int) {
 	const remote, state, resent, synSent = 2, 3, 6, "02"
 	to := fmt.Sprintf("0100007F:%04X", port)
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	if !wait.Until(t, func() bool {
 		text, err := os.ReadFile("/proc/net/tcp")
 		if err != nil {
 			t.Error(err)
-			return
+			return true
 		}
 		for line := range strings.Lines(string(text)) {
 			if f := strings.Fields(line); len(f) > resent && f[remote] == to && f[state] == synSent && f[resent] != "00000000" {
-				return
+				return true
 			}
 		}
+		return false
+	}) {
+		t.Error("nothing was sent again")
 	}
-	t.Error("nothing was sent again")
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // looks makes systemctl report these states one after the other, and then the last one for ever.
@@ -127,6 +128,7 @@ func TestMainProcessGone(t *testing.T) {
 // TestMainProcessStarts: a main process that systemd has not executed yet does not count as running; the next reading
 // decides. A process that stays in that state counts as present.
 func TestMainProcessStarts(t *testing.T) {
+	tier.NeedsHost(t)
 	fakes := newFakes(t)
 	sh, err := exec.LookPath("sh") // it behaves the same under every name
 	if err != nil {
@@ -166,7 +168,7 @@ func TestInsideOfAStartingAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &server{cfg: Config{Inside: sleeper(t).Process.Pid, EnvFile: file}}
-	e := s.look(patient(t))
+	e := s.findAgent(patient(t))
 	defer e.prober.Close()
 	if a := e.prober.Agent; a.Source != sourceEnvFile || a.Env["GPUAAS_API_URL"] != "https://node-api.test" {
 		t.Errorf("%+v", a)

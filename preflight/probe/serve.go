@@ -55,8 +55,8 @@ type server struct {
 	outMu sync.Mutex // one line at a time
 	out   io.Writer
 
-	eyesMu sync.Mutex // guards eyes
-	eyes   *eyes      // the agent as last found
+	agentMu sync.Mutex    // guards agent
+	agent   *agentContext // the agent as last found
 
 	mu      sync.Mutex // guards running
 	running map[string]context.CancelFunc
@@ -70,8 +70,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 	defer cancel()
 	s := &server{cfg: cfg, start: time.Now(), slots: make(chan struct{}, serveConcurrency), out: out,
 		running: map[string]context.CancelFunc{}}
-	s.eyes = s.look(ctx)
-	hello := Hello{Version: cfg.Version, UID: os.Getuid(), PID: os.Getpid(), AgentPID: s.eyes.prober.Agent.PID,
+	s.agent = s.findAgent(ctx)
+	hello := Hello{Version: cfg.Version, UID: os.Getuid(), PID: os.Getpid(), AgentPID: s.agent.prober.Agent.PID,
 		BootID: host.This.BootID(), Now: diag.At(time.Now())}
 	err := s.write(outLine{Hello: &hello})
 	if err == nil {
@@ -82,9 +82,9 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 	}
 	cancel()
 	err = errors.Join(err, s.wait())
-	s.eyesMu.Lock()
-	defer s.eyesMu.Unlock()
-	return errors.Join(err, s.eyes.close())
+	s.agentMu.Lock()
+	defer s.agentMu.Unlock()
+	return errors.Join(err, s.agent.close())
 }
 
 // reads is an io.Reader by its method.
@@ -189,7 +189,7 @@ func (s *server) answer(ctx context.Context, req diag.Request) diag.Fact {
 
 // here measures req outside the agent's namespaces, for an AgentView: in this process, or, if this process is in the
 // login's own network, in the machine's. An agent in the login's network is measured in that.
-func (s *server) here(ctx context.Context, e *eyes, req diag.Request, view string) diag.Fact {
+func (s *server) here(ctx context.Context, e *agentContext, req diag.Request, view string) diag.Fact {
 	plain := func() diag.Fact { return s.plain(ctx, e.prober, req) }
 	if e.machine == nil || !req.Op.Row().Ladder || view == ViewEntered {
 		f := plain()

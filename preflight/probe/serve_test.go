@@ -17,6 +17,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/host"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/leaktest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // Tests of the host side run Serve over pipes in memory, as the node vantage runs it over SSH.
@@ -123,7 +124,7 @@ func TestSecretsAreNeverSent(t *testing.T) {
 }
 
 func TestSecretsAreNeverUsedOnANode(t *testing.T) {
-	out := exchange(t, `{"id":"1","op":"http","target":"http://127.0.0.1:1/","token":"hunter2"}`)
+	out := converse(t, `{"id":"1","op":"http","target":"http://127.0.0.1:1/","token":"hunter2"}`)
 	if f := out["1"]; f.Failure != diag.Unsupported {
 		t.Errorf("%+v", f)
 	}
@@ -131,7 +132,7 @@ func TestSecretsAreNeverUsedOnANode(t *testing.T) {
 
 func TestMalformedLines(t *testing.T) {
 	path := write(t, "x")
-	out := exchange(t,
+	out := converse(t,
 		`not json`,
 		``,
 		`{"id":"unknown-input","op":"file","target":"/x","colour":"red"}`,
@@ -157,8 +158,8 @@ func TestMalformedLines(t *testing.T) {
 	}
 }
 
-// exchange sends lines to a new Serve and waits for as many lines back; error lines become a fact with Detail.
-func exchange(t *testing.T, lines ...string) map[string]diag.Fact {
+// converse sends lines to a new Serve and waits for as many lines back; error lines become a fact with Detail.
+func converse(t *testing.T, lines ...string) map[string]diag.Fact {
 	t.Helper()
 	defer leaktest.None(t)
 	reqR, reqW := io.Pipe()
@@ -281,7 +282,7 @@ func TestNoHello(t *testing.T) {
 func inServer() *server {
 	s := &server{start: time.Now(), slots: make(chan struct{}, serveConcurrency), out: io.Discard,
 		running: map[string]context.CancelFunc{}}
-	s.eyes = &eyes{prober: &Prober{Vantage: VantageNode}, view: ViewNoProcess, found: time.Now().Add(time.Hour)}
+	s.agent = &agentContext{prober: &Prober{Vantage: VantageNode}, view: ViewNoProcess, found: time.Now().Add(time.Hour)}
 	return s
 }
 
@@ -289,7 +290,7 @@ func TestAPanicIsAFact(t *testing.T) {
 	s := inServer()
 	boom := func(*Prober, context.Context, diag.Request, *diag.Fact) { panic("boom, token=" + canary) }
 	f := s.guarded(t.Context(), diag.Request{ID: "p"}, func(ctx context.Context) diag.Fact {
-		return s.eyes.prober.measure(ctx, diag.Request{}, boom)
+		return s.agent.prober.measure(ctx, diag.Request{}, boom)
 	})
 	if f.Failure != diag.Unknown || f.ID != "p" || !strings.HasSuffix(f.Detail, "boom, token="+diag.Redacted) {
 		t.Errorf("%+v", f)
@@ -341,14 +342,10 @@ func TestCancelLineEndsAMeasurement(t *testing.T) {
 // awaitFile waits until the file exists.
 func awaitFile(t *testing.T, path string) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(path); err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%s was not made", path)
-		}
-	}
+	wait.For(t, path+" is made", func() bool {
+		_, err := os.Stat(path)
+		return err == nil
+	})
 }
 
 func FuzzDecodeRequest(f *testing.F) {

@@ -46,7 +46,7 @@ type frame struct {
 
 // terminal is an open session. Its reader ends with the connection.
 type terminal struct {
-	c       *climb
+	c       *exchange
 	ws      *ws.Conn
 	frames  chan frame
 	gone    chan struct{} // closed when frames are no longer read
@@ -105,11 +105,11 @@ func (t *terminal) stay(ctx context.Context) {
 
 // inShell opens a terminal, lets its shell compute, and then calls use.
 func (p *Prober) inShell(ctx context.Context, req diag.Request, f *diag.Fact, use func(context.Context, *terminal)) {
-	c := p.newClimb(req, f)
+	c := p.newExchange(req, f)
 	if c == nil {
 		return
 	}
-	defer c.leave()
+	defer c.close()
 	conn := c.upgrade(ctx)
 	if conn == nil {
 		return
@@ -183,15 +183,15 @@ func (t *terminal) first(ctx context.Context) bool {
 			return false
 		}
 		w.FirstFrame, w.FirstFrameMS = fr.kind, since(t.opened)
-		return t.take(ctx, fr)
+		return t.handleFrame(ctx, fr)
 	case <-ctx.Done():
 		t.c.stopped(ctx, phaseWS, diag.WSSilent, diag.WSSilent, errors.New("no frame came"))
 		return false
 	}
 }
 
-// take handles one frame, and reports whether the session continues.
-func (t *terminal) take(ctx context.Context, fr frame) bool {
+// handleFrame handles one frame, and reports whether the session continues.
+func (t *terminal) handleFrame(ctx context.Context, fr frame) bool {
 	t.last = time.Now()
 	switch fr.kind {
 	case frameData:
@@ -277,7 +277,7 @@ func (t *terminal) compute(ctx context.Context) bool {
 		case fr := <-t.frames:
 			if fr.err != nil {
 				err = fr.err
-			} else if !t.take(ctx, fr) {
+			} else if !t.handleFrame(ctx, fr) {
 				return false
 			}
 		case <-again.C:

@@ -7,13 +7,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // TestTwoAtOnceLeaveAThird: two simultaneous requests are followed by three, none of which opens a connection.
 func TestTwoAtOnceLeaveAThird(t *testing.T) {
+	tier.NeedsHost(t)
 	noLeaks(t)
 	ca := newAuthority(t, "ca")
 	var both, three sync.WaitGroup
@@ -58,15 +60,11 @@ func TestTwoAtOnceLeaveAThird(t *testing.T) {
 // awaitSpare waits until there is an idle connection.
 func awaitSpare(t *testing.T, p *Prober) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	wait.For(t, "a spare connection is made", func() bool {
 		p.pool.mu.Lock()
-		idle := len(p.pool.idle)
-		p.pool.mu.Unlock()
-		if idle > 0 {
-			return
-		}
-	}
-	t.Error("no spare connection was made")
+		defer p.pool.mu.Unlock()
+		return len(p.pool.idle) > 0
+	})
 }
 
 // TestASpareConnectionIsNotWaitedFor: a spare connection that is not open when the request's answer arrives is

@@ -29,7 +29,7 @@ type attempt struct {
 }
 
 // connect is the second phase: a connection to the first of the addresses that answers.
-func (c *climb) connect(ctx context.Context) bool {
+func (c *exchange) connect(ctx context.Context) bool {
 	began := time.Now()
 	got, attempts := c.race(ctx)
 	c.f.TCP = &diag.TCPFacts{Remote: got.remote, DurationMS: since(began)}
@@ -75,7 +75,7 @@ func lanes(addrs []netip.Addr, now time.Time) []*lane {
 // race dials the addresses as Go's dialer does: the second family fallbackDelay after the first, or as soon as that has
 // failed, and within a family each address a stagger after the previous one. It returns the first connection, or the
 // most specific failure (a missing address family on this host is the least specific), and every attempt in order.
-func (c *climb) race(ctx context.Context) (attempt, []diag.TCPAttempt) {
+func (c *exchange) race(ctx context.Context) (attempt, []diag.TCPAttempt) {
 	r := race{c: c, began: time.Now(), results: make(chan attempt)}
 	r.lanes = lanes(c.addrs, r.began)
 	ctx, cancel := context.WithCancel(ctx)
@@ -92,7 +92,7 @@ func (c *climb) race(ctx context.Context) (attempt, []diag.TCPAttempt) {
 		select {
 		case <-timer.C:
 		case a := <-r.results:
-			r.take(ctx, a)
+			r.record(ctx, a)
 			if r.best.conn != nil {
 				cancel()
 			}
@@ -103,7 +103,7 @@ func (c *climb) race(ctx context.Context) (attempt, []diag.TCPAttempt) {
 
 // race is the state of one race.
 type race struct {
-	c        *climb
+	c        *exchange
 	began    time.Time
 	lanes    []*lane
 	results  chan attempt
@@ -155,8 +155,8 @@ func (r *race) dial(ctx context.Context, l *lane, now time.Time) {
 	}()
 }
 
-// take records the result of one attempt. An attempt that ended because another one connected has none.
-func (r *race) take(ctx context.Context, a attempt) {
+// record records the result of one attempt. An attempt that ended because another one connected has none.
+func (r *race) record(ctx context.Context, a attempt) {
 	a.lane.open--
 	r.pending--
 	note := &r.attempts[a.index]

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // twoFamilies returns a prober for which dual.test has an IPv6 and an IPv4 address; dial decides how they behave.
@@ -79,6 +81,7 @@ func TestMissingFamilyIsNotTheFailure(t *testing.T) {
 
 // TestLateWinnersAreClosed: both families answer; one connection is used, the other is closed.
 func TestLateWinnersAreClosed(t *testing.T) {
+	tier.NeedsHost(t)
 	noLeaks(t)
 	_, port, _ := net.SplitHostPort(wired(t, untilClosed))
 	late := make(chan net.Conn, 1)
@@ -95,12 +98,8 @@ func TestLateWinnersAreClosed(t *testing.T) {
 		t.Fatalf("%s: %s", f.Failure, f.Detail)
 	}
 	conn := <-late
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := conn.Write([]byte("x")); err != nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal("the connection that came too late is still open")
-		}
-	}
+	wait.For(t, "the connection that came too late is closed", func() bool {
+		_, err := conn.Write([]byte("x"))
+		return err != nil
+	})
 }

@@ -33,9 +33,9 @@ type handshake struct {
 // secure is the third phase: TLS if the target needs it, and a link in any case. The chain is recorded before it is
 // verified, so that a bad one is reported. A connection that does not verify is not used any further, unless the
 // request asks for that (TLSLook); then the failure is kept.
-func (c *climb) secure(ctx context.Context) bool {
+func (c *exchange) secure(ctx context.Context) bool {
 	if !c.to.secure {
-		c.take(&link{conn: c.raw, verified: true})
+		c.adopt(&link{conn: c.raw, verified: true})
 		return true
 	}
 	key := c.key() // before the files are read: if one changes meanwhile, the connection belongs to the older version
@@ -74,12 +74,12 @@ func (c *climb) secure(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	c.take(&link{conn: conn, key: key, tls: facts, cert: h.cert, verified: h.err == nil})
+	c.adopt(&link{conn: conn, key: key, tls: facts, cert: h.cert, verified: h.err == nil})
 	return true
 }
 
-// take makes l the climb's link over the connection that was opened for it.
-func (c *climb) take(l *link) {
+// adopt makes l the exchange's link over the connection that was opened for it.
+func (c *exchange) adopt(l *link) {
 	l.raw, l.br, l.tcp, l.whole = c.raw, bufio.NewReader(l.conn), *c.f.TCP, true
 	if l.key == (poolKey{}) {
 		l.key = c.key()

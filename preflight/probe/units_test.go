@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // manyUnits makes systemctl know every unit, and counts how often it is run.
@@ -81,6 +82,7 @@ func TestUnitsFailApart(t *testing.T) {
 }
 
 func TestUnitsOfAnImpatientLeader(t *testing.T) {
+	tier.NeedsHost(t)
 	manyUnits(t, "sleep 0.2")
 	p := &Prober{}
 	hasty := make(chan diag.Fact, 1)

@@ -22,14 +22,14 @@ func (p *Prober) Warm(ctx context.Context, req diag.Request) diag.Fact {
 }
 
 func (p *Prober) warm(ctx context.Context, req diag.Request, f *diag.Fact) {
-	c := p.newClimb(req, f)
+	c := p.newExchange(req, f)
 	if c == nil {
 		return
 	}
-	if c.up(ctx) {
-		c.park()
+	if c.establish(ctx) {
+		c.release()
 	}
-	c.leave()
+	c.close()
 }
 
 // once reports whether a request may have an effect, so that it is not sent again. A server may close a kept connection
@@ -37,10 +37,10 @@ func (p *Prober) warm(ctx context.Context, req diag.Request, f *diag.Fact) {
 // connection, in place of a kept one: a server may allow each client only a few.
 func once(req diag.Request) bool { return !idempotent(req.Method) || req.Op == diag.OpSession }
 
-// arrive gets a link: a kept one, or a new one through all phases. It looks up the name in any case, so that an older
-// connection never hides that the name is gone or resolves elsewhere. A kept link adds the facts of its handshake,
-// without durations, since those phases were not measured now.
-func (c *climb) arrive(ctx context.Context) (warm, ok bool) {
+// connectWarm gets a link: a kept one, or a new one through all phases. It looks up the name in any case, so that an
+// older connection never hides that the name is gone or resolves elsewhere. A kept link adds the facts of its
+// handshake, without durations, since those phases were not measured now.
+func (c *exchange) connectWarm(ctx context.Context) (warm, ok bool) {
 	if c.link != nil {
 		return true, true
 	}
@@ -50,7 +50,7 @@ func (c *climb) arrive(ctx context.Context) (warm, ok bool) {
 	if c.req.Fresh {
 		return false, c.connect(ctx) && c.secure(ctx)
 	}
-	l := c.p.pool.take(c.key(), c.addrs)
+	l := c.p.pool.get(c.key(), c.addrs)
 	if once(c.req) {
 		if l != nil {
 			l.close()
@@ -71,21 +71,21 @@ func (c *climb) arrive(ctx context.Context) (warm, ok bool) {
 	return true, true
 }
 
-// park leaves the connection to the next request if it can be reused.
-func (c *climb) park() {
+// release leaves the connection to the next request if it can be reused.
+func (c *exchange) release() {
 	if c.link != nil && !c.req.Fresh && c.link.whole && c.link.verified && c.link.br.Buffered() == 0 {
 		c.countResent()
-		c.p.pool.park(c.link)
+		c.p.pool.put(c.link)
 		c.link = nil
 	}
-	c.leave()
+	c.close()
 }
 
-// overKept makes one exchange over the climb's link. A kept connection hides two faults that a new one would show. If
+// overKept makes one request over the exchange's link. A kept connection hides two faults that a new one would show. If
 // the peer closed it in the meantime, a new one replaces it, provided that a repeat is harmless. If the network is
 // gone, that looks like a slow server, so a second connection is tried while the first one is silent, and its failure
 // is reported. It returns the exchange's error, or not ok with the failure recorded.
-func (c *climb) overKept(ctx context.Context, warm bool, exchange func() error) (ok bool, err error) {
+func (c *exchange) overKept(ctx context.Context, warm bool, exchange func() error) (ok bool, err error) {
 	if !warm {
 		return true, exchange()
 	}
@@ -95,8 +95,8 @@ func (c *climb) overKept(ctx context.Context, warm bool, exchange func() error) 
 	switch {
 	case err == nil:
 	case broken(err) && ctx.Err() == nil && !once(c.req):
-		c.leave()
-		if !c.up(ctx) {
+		c.close()
+		if !c.establish(ctx) {
 			return false, nil
 		}
 		return true, exchange()
@@ -114,7 +114,7 @@ func (c *climb) overKept(ctx context.Context, warm bool, exchange func() error) 
 
 // tryBeside opens a second connection, and closes it, after the link was silent for a while. The returned func ends the
 // attempt and returns its result: no error unless the attempt failed.
-func (c *climb) tryBeside(whole context.Context) (settle func() attempt) {
+func (c *exchange) tryBeside(whole context.Context) (settle func() attempt) {
 	ctx, cancel := context.WithCancel(whole)
 	remote := c.link.tcp.Remote
 	outcome := make(chan attempt, 1)
@@ -174,7 +174,7 @@ func (d *dialing) end(key poolKey) {
 // dialOwn opens a connection for c itself. If it is the second to do so at the same time, it opens one more and parks
 // it: a peer that gets two simultaneous requests usually gets three next, and the last caller would wait three round
 // trips for a handshake. The result of the spare connection is not reported.
-func (c *climb) dialOwn(ctx context.Context) bool {
+func (c *exchange) dialOwn(ctx context.Context) bool {
 	key := c.key()
 	if c.p.dialing.begin(key) == 2 {
 		var spareCtx context.Context

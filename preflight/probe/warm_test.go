@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 func TestConnectionsAreKept(t *testing.T) {
@@ -62,6 +63,7 @@ func TestConnectionsAreKept(t *testing.T) {
 
 // TestDeadKeptConnectionIsReplaced: a server closed an idle connection, noticed before the request or only during it.
 func TestDeadKeptConnectionIsReplaced(t *testing.T) {
+	tier.NeedsHost(t)
 	noLeaks(t)
 	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 	const timeout = "HTTP/1.1 408 Request Time-out\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -135,6 +137,7 @@ func TestRequestWithAnEffectMeetsNoClosingConnection(t *testing.T) {
 }
 
 func TestWarmConnectionServesAWebSocket(t *testing.T) {
+	tier.NeedsHost(t)
 	noLeaks(t)
 	ca := newAuthority(t, "ca")
 	s := site(t, ca.leaf(t, leafOf{}), gateway(t, wsAccept(), ttyOf("/bin/sh", "-i")))
@@ -212,6 +215,7 @@ func TestKeptConnectionHidesNoName(t *testing.T) {
 // TestKeptConnectionHidesNoDeadNetwork: a second connection beside a silent kept one tells a dead network from a slow
 // server.
 func TestKeptConnectionHidesNoDeadNetwork(t *testing.T) {
+	tier.NeedsHost(t)
 	noLeaks(t)
 	for name, c := range map[string]struct {
 		dial        func(ctx context.Context, address string) (net.Conn, error) // dials the second connection
@@ -258,6 +262,7 @@ func TestKeptConnectionHidesNoDeadNetwork(t *testing.T) {
 
 // TestGoodbyeEndsKeptConnection: a TLS server that ends an idle connection says so in bytes that wait before the end.
 func TestGoodbyeEndsKeptConnection(t *testing.T) {
+	tier.NeedsHost(t)
 	noLeaks(t)
 	ca := newAuthority(t, "ca")
 	s := unstartedSite(ca.leaf(t, leafOf{}), page(200, jsonType, "{}"))

@@ -20,6 +20,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/dnstest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/porttest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // misfortune is one way in which a network request fails, produced for real unless that needs privileges.
@@ -45,6 +46,7 @@ func late(word diag.Failure, phase, name string, fact func(t *testing.T, ms int6
 }
 
 func TestEveryMisfortuneHasItsWord(t *testing.T) {
+	tier.NeedsHost(t)
 	for _, m := range misfortunes() {
 		t.Run(string(m.word)+"/"+m.name, func(t *testing.T) {
 			noLeaks(t)
@@ -61,6 +63,7 @@ func TestEveryMisfortuneHasItsWord(t *testing.T) {
 
 // TestEveryWordIsMade fails if a failure word of the network is added that no test produces.
 func TestEveryWordIsMade(t *testing.T) {
+	tier.NeedsHost(t)
 	elsewhere := map[diag.Failure]string{
 		diag.DNSMismatch:    "said by a judge that compares two facts",
 		diag.FileUnreadable: "root reads every file: see TestFileWord",

@@ -23,11 +23,11 @@ const maxFrame = 1 << 20
 
 // ws is the fifth phase: an upgrade, closed at once.
 func (p *Prober) ws(ctx context.Context, req diag.Request, f *diag.Fact) {
-	c := p.newClimb(req, f)
+	c := p.newExchange(req, f)
 	if c == nil {
 		return
 	}
-	defer c.leave()
+	defer c.close()
 	if conn := c.upgrade(ctx); conn != nil {
 		defer c.link.guard(ctx)()
 		conn.Close(ws.Normal, "", byeTime)
@@ -35,8 +35,8 @@ func (p *Prober) ws(ctx context.Context, req diag.Request, f *diag.Fact) {
 }
 
 // upgrade turns the link into a WebSocket, or returns nil with the failure recorded.
-func (c *climb) upgrade(ctx context.Context) *ws.Conn {
-	warm, ok := c.arrive(ctx)
+func (c *exchange) upgrade(ctx context.Context) *ws.Conn {
+	warm, ok := c.connectWarm(ctx)
 	if !ok {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (c *climb) upgrade(ctx context.Context) *ws.Conn {
 
 // rejected records an answer that is not an upgrade. The origin of the answer outranks the refusal: an edge that
 // limits, shows a login page, requires a certificate or is broken itself did not pass the request to the gateway.
-func (c *climb) rejected(a *answer) {
+func (c *exchange) rejected(a *answer) {
 	word := c.describe(a)
 	switch word {
 	case diag.HTTPRateLimited, diag.HTTPEdgeAuth, diag.MTLSIngress400:
@@ -104,14 +104,14 @@ func (c *climb) rejected(a *answer) {
 	}
 }
 
-// wsHandshake is a handshake over the climb's link, and its result: a WebSocket has the same phases and the same kept
-// connections as any other request.
+// wsHandshake is a handshake over the exchange's link, and its result: a WebSocket has the same phases and the same
+// kept connections as any other request.
 type wsHandshake struct {
 	answer
 	broke error // the error that ended it before an answer
 }
 
-func (c *climb) shakeHands(ctx context.Context) (h wsHandshake) {
+func (c *exchange) shakeHands(ctx context.Context) (h wsHandshake) {
 	c.publicEdge()
 	offer := slices.Clone(c.req.Subprotocols)
 	if !c.req.Token.IsZero() && c.mayReveal() {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/ptmx"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 const terminalProtocol = "gpuaas.terminal.v1"
@@ -164,6 +165,7 @@ func ttyIn(home string, argv ...string) func(context.Context, *websocket.Conn) {
 }
 
 func TestSessionComputesInARealShell(t *testing.T) {
+	tier.NeedsHost(t)
 	noLeaks(t)
 	f := terminalOf(ttyOf("/bin/sh", "-i"))(t)
 	if !f.Passed() {
@@ -187,6 +189,7 @@ func TestSessionComputesInARealShell(t *testing.T) {
 // TestSessionLeavesNoHistory: a session writes nothing to the tenant's home, whether its shell exits or is hung up, and
 // also if the shell keeps lines that begin with a blank and appends each line as it is entered.
 func TestSessionLeavesNoHistory(t *testing.T) {
+	tier.NeedsHost(t)
 	const kept = "PROMPT_COMMAND='history -a'\nHISTCONTROL=\n"
 	for name, argv := range map[string][]string{"bash": {"/bin/bash", "--login", "-i"}, "sh": {"/bin/sh", "-l", "-i"}} {
 		for _, end := range []string{"exit", "hang-up"} {
@@ -228,6 +231,7 @@ func TestSessionLeavesNoHistory(t *testing.T) {
 // TestHoldSession: a session is held until the peer ends it, with its code and reason in the fact, or until its time is
 // over.
 func TestHoldSession(t *testing.T) {
+	tier.NeedsHost(t)
 	noLeaks(t)
 	ca := newAuthority(t, "ca")
 	hold := func(serve func(context.Context, *websocket.Conn), within int64, opened func()) diag.Fact {

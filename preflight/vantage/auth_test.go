@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 )
@@ -32,6 +33,7 @@ func serveAgent(t *testing.T, keys ...any) string {
 
 func listenAgent(t *testing.T, ring agent.Agent) string {
 	t.Helper()
+	tier.NeedsHost(t)
 	socket := filepath.Join(t.TempDir(), "agent")
 	ln, err := net.Listen("unix", socket)
 	if err != nil {
@@ -165,6 +167,7 @@ func TestAgentThatDoesNotSign(t *testing.T) {
 
 // An agent that accepts a connection and does not answer costs its own timeout, not the walk's.
 func TestSilentAgent(t *testing.T) {
+	tier.NeedsHost(t)
 	socket := filepath.Join(t.TempDir(), "agent")
 	ln, err := net.Listen("unix", socket)
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 // day 2020).
 const dnsPayload = 1232
 
-// dnsMost bounds the addresses, the aliases and the extended errors that are kept of one server: an answer over TCP has
+// maxDNS bounds the addresses, the aliases and the extended errors that are kept of one server: an answer over TCP has
 // room for thousands, and a report contains every server's answer.
-const dnsMost = 32
+const maxDNS = 32
 
 // askServer queries one name server for both address families of a name, with EDNS, whose extended errors give the
 // reason for a refusal. Only the operator's side uses it, so that the node's helper does not link the DNS library.
@@ -123,7 +123,7 @@ func addAnswer(a *diag.DNSAnswer, m *dns.Msg, name string) {
 	if opt := m.IsEdns0(); opt != nil {
 		for _, o := range opt.Option {
 			e, is := o.(*dns.EDNS0_EDE)
-			if is && len(a.Extended) < dnsMost && !slices.Contains(a.Extended, extended(e)) {
+			if is && len(a.Extended) < maxDNS && !slices.Contains(a.Extended, extended(e)) {
 				a.Extended = append(a.Extended, extended(e))
 			}
 		}
@@ -135,7 +135,7 @@ func addAnswer(a *diag.DNSAnswer, m *dns.Msg, name string) {
 
 // addAddress adds a record's address, if it has one.
 func addAddress(a *diag.DNSAnswer, ip net.IP) {
-	if addr, ok := netip.AddrFromSlice(ip); ok && len(a.Addresses) < dnsMost {
+	if addr, ok := netip.AddrFromSlice(ip); ok && len(a.Addresses) < maxDNS {
 		a.Addresses = append(a.Addresses, addr.Unmap().String())
 	}
 }
@@ -150,7 +150,7 @@ func aliases(records []dns.RR, name string) (chain []string) {
 			}
 		}
 	}
-	for name = strings.ToLower(name); next[name] != "" && len(chain) < dnsMost; {
+	for name = strings.ToLower(name); next[name] != "" && len(chain) < maxDNS; {
 		target := next[name]
 		delete(next, name)
 		chain = append(chain, strings.TrimSuffix(target, "."))

@@ -54,7 +54,7 @@ func (a Answer) Note(word string) (rest string, found bool) {
 
 // Exec runs a script that runs a program, with sh, as root if this login may become root. Such a script writes its
 // notes on stderr. It prints the line "begin" (which is a note as well) on stdout before it starts the program, and the
-// note "exit code=N" after the program has ended. An answer may have other notes without these two.
+// parseLines "exit code=N" after the program has ended. An answer may have other notes without these two.
 //
 // If ctx or the script's own time ends, the call is abandoned and its channel closed. Other calls over the same
 // connection go on, unless the server no longer answers: then the connection ends for all of them. An error that is
@@ -136,7 +136,7 @@ func (c *call) run(ctx context.Context, l *link, client *ssh.Client, cmd string,
 	defer session.Close()
 	unhook := context.AfterFunc(ctx, func() { _ = session.Close() })
 	defer unhook()
-	session.Stdin, session.Stdout, session.Stderr = bytes.NewReader(input), writer(c.print), writer(c.note)
+	session.Stdin, session.Stdout, session.Stderr = bytes.NewReader(input), writer(c.print), writer(c.parseLines)
 	if err := session.Start(cmd); err != nil {
 		return l.execError(ctx, "asking for a command", err)
 	}
@@ -192,8 +192,8 @@ func (c *call) print(p []byte) {
 	_, _ = c.out.Write(p)
 }
 
-// note extracts the script's lines from stderr.
-func (c *call) note(p []byte) {
+// parseLines extracts the script's lines from stderr.
+func (c *call) parseLines(p []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.line = append(c.line, p...)

@@ -27,7 +27,7 @@ const (
 type trial struct {
 	s       *session
 	sent    int // bytes of held requests that were sent with the command
-	start   note
+	start   scriptLine
 	hello   *probe.Hello
 	line    []byte // the hello as it was received
 	helloAt time.Time
@@ -164,7 +164,7 @@ func withWords(what, words string) string {
 func (l *link) replace(ctx context.Context, client *ssh.Client, sudo bool, mine []Program, old *trial) (*trial, error) {
 	pushErr := l.push(ctx, client, sudo, mine, old)
 	if pushErr == nil {
-		t, err := l.again(ctx, client, sudo, mine, false)
+		t, err := l.retry(ctx, client, sudo, mine, false)
 		if err != nil {
 			return nil, err
 		}
@@ -183,7 +183,7 @@ func (l *link) replace(ctx context.Context, client *ssh.Client, sudo bool, mine 
 	}
 	old.s.end()
 	if len(mine) > 0 && old.missing {
-		t, err := l.again(ctx, client, sudo, nil, true)
+		t, err := l.retry(ctx, client, sudo, nil, true)
 		if err != nil {
 			return nil, err
 		}
@@ -199,8 +199,8 @@ func (l *link) replace(ctx context.Context, client *ssh.Client, sudo bool, mine 
 	return nil, &refusal{word: word, phase: phaseExec, detail: old.why + "; " + pushErr.Error()}
 }
 
-// again is try with a new timeout.
-func (l *link) again(ctx context.Context, client *ssh.Client, sudo bool, mine []Program,
+// retry is try with a new timeout.
+func (l *link) retry(ctx context.Context, client *ssh.Client, sudo bool, mine []Program,
 	anyBuild bool) (*trial, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.execWait())
 	defer cancel()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 func TestOneConnectionAnswersEverything(t *testing.T) {
@@ -151,7 +152,10 @@ func loggedIn(t *testing.T, s *sshtest.Server) *Node {
 	if f := loginFact(within(t, 30*time.Second), n); f.Failure != diag.OK {
 		t.Fatal(f.Failure, f.Detail)
 	}
-	time.Sleep(freshFor + 50*time.Millisecond)
+	l := n.connect()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.helloAt = l.helloAt.Add(-freshFor)
 	return n
 }
 
@@ -197,9 +201,8 @@ func TestCancelAtEachStage(t *testing.T) {
 			var enough time.Time
 			var reached sync.WaitGroup
 			reached.Go(func() {
-				for l := n.connect(); l.at() != phase || (fault == sshtest.SilentExec && len(s.Execs()) == 0); {
-					time.Sleep(5 * time.Millisecond)
-				}
+				l := n.connect()
+				wait.Until(t, func() bool { return l.at() == phase && (fault != sshtest.SilentExec || len(s.Execs()) > 0) })
 				enough = time.Now()
 				cancel(errors.New("enough"))
 			})

@@ -20,6 +20,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 	"github.com/gpuaas/gpuaasctl/profile"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
 )
@@ -35,6 +37,7 @@ type sshd struct {
 // startSSHD runs sshd on host, on a free port. It skips the test without sshd or without root.
 func startSSHD(t testing.TB, host string, extra ...string) *sshd {
 	t.Helper()
+	tier.NeedsHost(t)
 	program := "/usr/sbin/sshd"
 	if _, err := os.Stat(program); err != nil {
 		t.Skip("needs OpenSSH's sshd")
@@ -96,6 +99,7 @@ func startSSHD(t testing.TB, host string, extra ...string) *sshd {
 // freePort returns a free port below the ephemeral range, so the kernel gives it to no other test before sshd binds it.
 func freePort(t testing.TB, host string) int {
 	t.Helper()
+	tier.NeedsHost(t)
 	for {
 		port := 15_000 + rand.IntN(15_000)
 		if ln, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port))); err == nil {
@@ -110,19 +114,23 @@ func freePort(t testing.TB, host string) int {
 // waitForBanner returns a connection on which the server has begun its banner.
 func waitForBanner(t testing.TB, address string) net.Conn {
 	t.Helper()
-	for range 1000 {
-		if c, err := net.Dial("tcp", address); err == nil {
-			word := make([]byte, 4)
-			_ = c.SetReadDeadline(time.Now().Add(2 * time.Second))
-			if _, err := io.ReadFull(c, word); err == nil && string(word) == "SSH-" {
-				return c
-			}
-			_ = c.Close()
+	tier.NeedsHost(t)
+	var conn net.Conn
+	wait.For(t, "sshd begins its banner", func() bool {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			return false
 		}
-		time.Sleep(30 * time.Millisecond)
-	}
-	t.Fatal("sshd did not come up")
-	return nil
+		word := make([]byte, 4)
+		_ = c.SetReadDeadline(time.Now().Add(2 * time.Second))
+		if _, err := io.ReadFull(c, word); err != nil || string(word) != "SSH-" {
+			_ = c.Close()
+			return false
+		}
+		conn = c
+		return true
+	})
+	return conn
 }
 
 func TestOpenSSH(t *testing.T) {

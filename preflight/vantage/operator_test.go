@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 )
@@ -44,6 +45,7 @@ func newAgent(t *testing.T, n int) agent.Agent {
 // TestOperatorsOwn: each failure on the operator's side, which ends a login before the node's answer could matter, has
 // its own word, never one of the node's.
 func TestOperatorsOwn(t *testing.T) {
+	tier.NeedsHost(t)
 	t.Setenv("HOME", t.TempDir()) // without keys, and without known hosts
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -118,6 +120,7 @@ func TestOperatorsOwn(t *testing.T) {
 
 // TestJumpIsWaitedFor: a timeout while a jump host is silent is not attributed to the node.
 func TestJumpIsWaitedFor(t *testing.T) {
+	tier.NeedsHost(t)
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -164,6 +167,7 @@ func TestKeysThatWereNotOffered(t *testing.T) {
 
 // TestEmptyHostIsNeverDialled: the network would take an empty name for this machine.
 func TestEmptyHostIsNeverDialled(t *testing.T) {
+	tier.NeedsHost(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

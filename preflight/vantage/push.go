@@ -199,15 +199,15 @@ func (l *link) push(ctx context.Context, client *ssh.Client, sudo bool, mine []P
 const unameScript = `echo "GPUAASCTL-SENTINEL uname uname=$(uname -m)"`
 
 // ask runs a short script and returns its note.
-func (l *link) ask(ctx context.Context, client *ssh.Client, cmd string) (note, error) {
+func (l *link) ask(ctx context.Context, client *ssh.Client, cmd string) (scriptLine, error) {
 	return l.feed(ctx, client, cmd, nil)
 }
 
 // feed runs a script with input and returns its first note.
-func (l *link) feed(ctx context.Context, client *ssh.Client, cmd string, input io.Reader) (note, error) {
+func (l *link) feed(ctx context.Context, client *ssh.Client, cmd string, input io.Reader) (scriptLine, error) {
 	s, err := l.exec(ctx, client, cmd)
 	if err != nil {
-		return note{}, err
+		return scriptLine{}, err
 	}
 	defer s.end()
 	unhook := context.AfterFunc(ctx, l.kill) // a write to a frozen node blocks
@@ -220,13 +220,13 @@ func (l *link) feed(ctx context.Context, client *ssh.Client, cmd string, input i
 	e, err := s.next(ctx, pushTimeout)
 	switch {
 	case err != nil:
-		return note{}, stopped(ctx, phaseExec, l.noAnswer())
+		return scriptLine{}, stopped(ctx, phaseExec, l.noAnswer())
 	case e.note.word != "":
 		return e.note, nil
 	}
 	s.settle(ctx)
 	if words := s.words(); words != "" {
-		return note{}, errors.New(words)
+		return scriptLine{}, errors.New(words)
 	}
-	return note{}, errors.Join(errors.New("the command ended without a word"), writeErr)
+	return scriptLine{}, errors.Join(errors.New("the command ended without a word"), writeErr)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/owned"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // Programs at the installed path: each adds a line to the file "called" next to it when it is started.
@@ -400,6 +401,7 @@ func TestGreetingsAreNotTheProtocol(t *testing.T) {
 // As root, the helper is pushed to its own tmpfs, which can be removed. The mount is in a mount namespace of the test,
 // over a noexec /run, as on the lab's machines.
 func TestPushAsRoot(t *testing.T) {
+	tier.NeedsHost(t)
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to own a mount namespace")
 	}

@@ -5,11 +5,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // readBack has shell print the words that it parses from line, each terminated by NUL.
 func readBack(t *testing.T, shell, line string) []string {
 	t.Helper()
+	tier.NeedsHost(t)
 	out, err := exec.Command(shell, "-c", `printf '%s\0' `+line).Output()
 	if err != nil {
 		t.Fatalf("%s: %v: %s", shell, err, line)
@@ -54,14 +57,14 @@ func FuzzParseNote(f *testing.F) {
 	f.Add(sentinel + " failed no place")
 	f.Fuzz(func(t *testing.T, line string) {
 		if n, ok := parseNote(line); ok != strings.HasPrefix(strings.TrimRight(line, "\r\n"), sentinel+" ") ||
-			(!ok && n != (note{})) {
+			(!ok && n != (scriptLine{})) {
 			t.Errorf("%q: %v %+v", line, ok, n)
 		}
 	})
 }
 
 func TestParseNote(t *testing.T) {
-	for line, want := range map[string]note{
+	for line, want := range map[string]scriptLine{
 		sentinel + " start how=pushed path=/run/a b\n": {word: "start", how: "pushed", path: "/run/a b", code: -1},
 		sentinel + " exit code=3 uname=aarch64":        {word: "exit", code: 3, uname: "aarch64"},
 		sentinel + " missing uname=x86_64\r\n":         {word: "missing", uname: "x86_64", code: -1},

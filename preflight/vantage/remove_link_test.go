@@ -6,11 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestRemovalFollowsNoLink: in a folder where any user can create entries, another user's link must not redirect the
 // removal, which may run as root.
 func TestRemovalFollowsNoLink(t *testing.T) {
+	tier.NeedsHost(t)
 	runtime, elsewhere := t.TempDir(), t.TempDir()
 	kept := filepath.Join(elsewhere, "gpuaas-agent-linux-amd64")
 	if err := os.WriteFile(kept, []byte("x"), 0o755); err != nil {

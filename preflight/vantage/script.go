@@ -60,7 +60,8 @@ const pushScript = `n=$1 sum=$2 d=
 fail() { echo "GPUAASCTL-SENTINEL failed $1"; exit 0; }
 umask 022
 if [ "$(id -u)" = 0 ]; then
-  if mountpoint -q /run/gpuaasctl || { mkdir -p /run/gpuaasctl && mount -t tmpfs -o size=32m,mode=0755,nosuid,nodev,exec gpuaasctl /run/gpuaasctl; }; then d=/run/gpuaasctl; fi
+  if mountpoint -q /run/gpuaasctl || { mkdir -p /run/gpuaasctl &&
+	mount -t tmpfs -o size=32m,mode=0755,nosuid,nodev,exec gpuaasctl /run/gpuaasctl; }; then d=/run/gpuaasctl; fi
 fi
 if [ -z "$d" ]; then
   for c in "${XDG_RUNTIME_DIR:-/nonexistent}/gpuaasctl" "/dev/shm/gpuaasctl-$(id -u)"; do
@@ -106,8 +107,9 @@ func command(script string, sudo bool, args ...string) string {
 	return Quote(append(argv, args...))
 }
 
-// note is one sentinel line: its word and its fields. The values of path and failed extend to the end of the line.
-type note struct {
+// scriptLine is one sentinel line: its word and its fields. The values of path and failed extend to the end of the
+// line.
+type scriptLine struct {
 	word  string // missing | start | exit | failed | pushed | removed
 	how   string // in start: installed | pushed
 	path  string // in start and pushed
@@ -117,12 +119,12 @@ type note struct {
 }
 
 // parseNote parses a line; false if it is not a note.
-func parseNote(line string) (note, bool) {
+func parseNote(line string) (scriptLine, bool) {
 	rest, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), sentinel+" ")
 	if !ok {
-		return note{}, false
+		return scriptLine{}, false
 	}
-	n := note{code: -1}
+	n := scriptLine{code: -1}
 	n.word, rest, _ = strings.Cut(rest, " ")
 	if n.word == "failed" {
 		n.text = rest

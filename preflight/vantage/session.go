@@ -28,7 +28,7 @@ const (
 
 // event is a remote command's note, its helper's hello, or the end of its output.
 type event struct {
-	note  note
+	note  scriptLine
 	hello *probe.Hello
 	line  []byte // for a hello
 	ended bool
@@ -45,8 +45,8 @@ type session struct {
 	mu       sync.Mutex // guards the fields below
 	greeting []byte     // lines that are not ours
 	stderr   []byte
-	status   string // from exit-status or exit-signal
-	last     note   // the latest note
+	status   string     // from exit-status or exit-signal
+	last     scriptLine // the latest note
 }
 
 // exec runs one command on a new channel. ctx bounds only the start, and if it ends, so does the whole connection: a

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 	"golang.org/x/crypto/ssh"
 )
 
@@ -27,6 +28,7 @@ func (l *late) Read(p []byte) (int, error) {
 // A channel requested while a connection ends is refused at once. The library's own check of its connection comes
 // later, and a request made before it would never be answered.
 func TestNoChannelOfAnEndedConnection(t *testing.T) {
+	tier.NeedsHost(t)
 	t.Parallel()
 	for name, end := range map[string]func(*sshtest.Server, net.Conn){
 		"the server ends it": func(s *sshtest.Server, _ net.Conn) { s.Drop() },

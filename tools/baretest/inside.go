@@ -24,9 +24,9 @@ const insideMark = "inside"
 const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // fromHost are the only variables that are passed into the tree: those that decide how the Makefile compiles, so that
-// Go's cache can be used, and those with which this host reaches Go modules and packages.
+// Go's cache can be used, how much is tested, and those with which this host reaches Go modules and packages.
 var fromHost = [...]string{
-	"GOFLAGS", "CGO_ENABLED",
+	"GOFLAGS", "CGO_ENABLED", "GPUAASCTL_TESTS",
 	"GOPROXY", "GOSUMDB", "GONOSUMDB", "GONOPROXY", "GOPRIVATE", "GOINSECURE",
 	"http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
 }

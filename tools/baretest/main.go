@@ -2,7 +2,7 @@
 
 // Command baretest runs the fast suite on a machine that has only what README.md requires: a bare Debian tree with Go,
 // git and make, in its own namespaces and without this host's programs. It fails if a test is skipped for a reason that
-// skips.go does not list, or if installing does not provide a program that the lab or its suite needs. Package
+// tools/ci/skips.go does not list, or if installing does not provide a program that the lab or its suite needs. Package
 // arguments select the packages to test. "lab" instead runs `make demo` and a part of the lab suite; no other lab may
 // be up on this host. `make test-bare` and `make test-bare-lab` call it.
 //
@@ -69,22 +69,31 @@ func run(ctx context.Context, args []string) (code int, err error) {
 	return 0, nil
 }
 
+// leastPassed is how many tests of the fast suite must pass, so that running nothing is not a success.
+const leastPassed = 1000
+
 // fast runs the fast suite, or only these packages of it, installs what the lab suite runs, and runs those of its tests
-// that need no lab. It returns what failed. It omits what does not depend on the machine: go vet, and the mutants,
-// whose tests are in the suite. A bare tree has no C compiler for the race detector.
+// that need no lab. It returns what failed. A bare tree has no C compiler for the race detector.
 func (t *tree) fast(ctx context.Context, packages []string) (wrong []string) {
-	argv := []string{"make", "--no-print-directory", "test-plain", "TESTFLAGS=-count=1 -vet=off -json"}
+	least := leastPassed
 	if len(packages) > 0 {
-		argv = append(argv, "PACKAGES="+strings.Join(packages, " "))
+		least = 1
 	}
 	return slices.Concat(
 		t.install(ctx, "go", "run", "./tools/testneeds", "fast"),
-		t.offline(ctx, leastOf(packages), argv...),
+		t.offline(ctx, tests(least, packages...)...),
 		t.install(ctx, "go", "run", "./tools/testneeds", "lab"), // fails if a program of the table is not installed by it
 		t.install(ctx, "env", "DEBIAN_FRONTEND=noninteractive",
 			"apt-get", "install", "-q", "-y", "--no-install-recommends", "openssh-server"),
-		t.offline(ctx, 20, "env", "GPUAASCTL_LAB_TESTS=1", "go", "test", "-count=1", "-json", "./chaos/node"),
-		t.offline(ctx, 3, "go", "test", "-count=1", "-json", "-run", "TestOpenSSH", "./preflight/vantage"))
+		t.offline(ctx, append([]string{"env", "GPUAASCTL_LAB_TESTS=1"}, tests(20, "./chaos/node")...)...),
+		t.offline(ctx, tests(3, "-run=TestOpenSSH", "./preflight/vantage")...))
+}
+
+// tests is README.md's command for the tests, of which at least least must pass and none be skipped for lack of
+// something.
+func tests(least int, args ...string) []string {
+	return []string{"make", "--no-print-directory", "test", fmt.Sprintf("ARGS=-strict -least=%d", least),
+		"PACKAGES=" + strings.Join(args, " ")}
 }
 
 // install runs argv, and returns what failed.
@@ -99,38 +108,31 @@ func (t *tree) install(ctx context.Context, argv ...string) (wrong []string) {
 // report.
 const oneAddress = `ip link set lo up && ip address add 203.0.113.1 dev lo && exec "$@"`
 
-// offline is test in a new network namespace: the fast suite needs no network, and must not see a lab on this host.
-func (t *tree) offline(ctx context.Context, least int, argv ...string) (wrong []string) {
-	seen := newSummary(os.Stdout)
-	cmd := t.command(ctx, seen, append([]string{"sh", "-c", oneAddress, "sh"}, argv...)...)
+// offline runs argv in a new network namespace: the fast suite needs no network, and must not see a lab on this host.
+func (t *tree) offline(ctx context.Context, argv ...string) (wrong []string) {
+	cmd := t.command(ctx, os.Stdout, append([]string{"sh", "-c", oneAddress, "sh"}, argv...)...)
 	cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWNET
-	return judge(cmd, seen, least, argv)
+	return judge(cmd, argv)
 }
 
 // labScript runs README.md's first command, then on its lab the parts of the lab suite that use this host's programs:
 // the packet filter and the second opinion. The lab must go down in the same namespaces.
 const labScript = `make demo && go run ./tools/testneeds lab &&
 GPUAASCTL_LAB_TESTS=1 GPUAASCTL_BIN=$PWD/bin \
-go test -count=1 -json ./lab/e2e -run 'TestCrashMatrix/t1/armed/lose-path$|TestHealthyAgainAndAgain'
+go run ./tools/ci test -strict -least=3 -run 'TestCrashMatrix/t1/armed/lose-path$|TestHealthyAgainAndAgain' ./lab/e2e
 code=$?; bin/gpuaasctl lab down || exit 1; exit $code`
 
 // lab starts a lab in the tree, and returns what failed.
 func (t *tree) lab(ctx context.Context, _ []string) (wrong []string) {
-	return t.test(ctx, 3, "sh", "-c", labScript) // the walks, the matrix, and its cell
+	argv := []string{"sh", "-c", labScript}
+	return judge(t.command(ctx, os.Stdout, argv...), argv)
 }
 
-// test runs argv, which prints the output of `go test -json`, and returns what failed. At least least tests must pass.
-func (t *tree) test(ctx context.Context, least int, argv ...string) (wrong []string) {
-	seen := newSummary(os.Stdout)
-	return judge(t.command(ctx, seen, argv...), seen, least, argv)
-}
-
-// judge runs argv as cmd, which prints to seen, and returns what failed.
-func judge(cmd *exec.Cmd, seen *summary, least int, argv []string) (wrong []string) {
+// judge runs argv as cmd, and returns what failed.
+func judge(cmd *exec.Cmd, argv []string) (wrong []string) {
 	began := time.Now()
 	err := cmd.Run()
-	fmt.Printf("\n%s\n%s, %s\n\n", strings.Join(argv, " "), seen.counts(), time.Since(began).Round(time.Second))
-	wrong = seen.wrong(least)
+	fmt.Printf("\n%s: %s\n\n", strings.Join(argv, " "), time.Since(began).Round(time.Second))
 	if err != nil {
 		wrong = append(wrong, fmt.Sprintf("%s: %v", strings.Join(argv, " "), err))
 	}

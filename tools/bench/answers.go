@@ -60,7 +60,7 @@ func answers(t *table) error {
 		s := spreadOf(all)
 		return fmt.Sprintf("median %s, p95 %s, max %s", short(s.median), short(percentile(all, 95)), short(s.max))
 	}
-	t.say("their final blame on the screen", "%s", words(first))
+	t.addLine("their final blame on the screen", "%s", words(first))
 	t.aim("of these, the faults of the network", words(network), "p95 <= 2 s", percentile(network, 95) <= goalFirst)
 	t.aim("another blame before it", fmt.Sprintf("%d of %d", corrected, len(first)), "< 5 %", 20*corrected < len(first))
 	t.aim("judging on the way, of the walks' time", fmt.Sprintf("%.2f %%", 100*judging.Seconds()/walking.Seconds()),

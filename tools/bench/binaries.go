@@ -35,7 +35,7 @@ func binaries(ctx context.Context, o options, t *table) error {
 		}
 		size := float64(info.Size()) / mb
 		if value := fmt.Sprintf("%.2f MB", size); b.goal == 0 {
-			t.say(b.name+", stripped", "%s", value)
+			t.addLine(b.name+", stripped", "%s", value)
 		} else {
 			t.aim(b.name+", stripped", value, fmt.Sprintf("<= %g MB", b.goal), size <= b.goal)
 		}

@@ -117,5 +117,5 @@ func door(ctx context.Context, t *table, rounds int, what string, with, without 
 		a, b = append(a, took(with)), append(b, took(without))
 	}
 	w, wo := spreadOf(a), spreadOf(b)
-	t.say(what, "%.2f times of %s (%s)", float64(w.median)/float64(wo.median), short(wo.median), short(w.median))
+	t.addLine(what, "%.2f times of %s (%s)", float64(w.median)/float64(wo.median), short(wo.median), short(w.median))
 }

@@ -25,11 +25,11 @@ const (
 	goalUndo     = 50 * time.Millisecond
 	goalOverhead = 2 * time.Second
 
-	undone      = "api-egress-blocked" // the drill whose undo is measured, and the drill of a quick run
-	fewUndos    = 20
-	manyUndos   = 40
-	drillMost   = 3 * time.Minute
-	leaveWithin = 10 * time.Second
+	undone       = "api-egress-blocked" // the drill whose undo is measured, and the drill of a quick run
+	fewUndos     = 20
+	manyUndos    = 40
+	drillTimeout = 3 * time.Minute
+	leaveWithin  = 10 * time.Second
 )
 
 // drills measures the overhead of a drill: how long the undo of a network fault takes on the node, how much time a
@@ -47,7 +47,7 @@ func (b *bench) undos(ctx context.Context, t *table) error {
 	if b.quick {
 		count = fewUndos
 	}
-	t.note("undoing a network fault %d times", count)
+	t.report("undoing a network fault %d times", count)
 	took, err := b.cycles(ctx, count)
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func (b *bench) runs(ctx context.Context, t *table) error {
 	var over []time.Duration
 	costliest := ""
 	for _, id := range all {
-		t.note("drill %s", id)
+		t.report("drill %s", id)
 		took, d, err := b.run(ctx, id)
 		if err == nil && ctx.Err() != nil {
 			err = ctx.Err()
@@ -228,13 +228,13 @@ func (b *bench) run(ctx context.Context, id string) (time.Duration, drill.Drill,
 
 // chaos runs one of the tool's chaos commands, and returns its JSON. An exit code other than 0 is an error.
 func (b *bench) chaos(ctx context.Context, command, id string, more ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, drillMost)
+	ctx, cancel := context.WithTimeout(ctx, drillTimeout)
 	defer cancel()
 	args := append([]string{"chaos", command, id, "--profile", b.lab.ProfilePath(), "--node-id", labNode,
 		"--allocation-id", allocation, "-o", "json"}, more...)
 	cmd := exec.CommandContext(ctx, filepath.Join(b.bin, "gpuaasctl"), args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // an interrupt makes it revert everything
-	cmd.WaitDelay = drillMost
+	cmd.WaitDelay = drillTimeout
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {

@@ -55,7 +55,7 @@ func judging(ctx context.Context, _ options, t *table) error {
 	again := rate(judged)
 	t.aim(fmt.Sprintf("judge %d recorded reports again (of %d kinds), a second of CPU time", replays, len(raw)),
 		fmt.Sprintf("%.0f/s", again), "> 10,000/s", again > goalReplays)
-	t.say("the same, with reading their JSON", "%.0f/s", rate(judged+decoded))
+	t.addLine("the same, with reading their JSON", "%.0f/s", rate(judged+decoded))
 	// The goal is older than the recordings and was set for the report of one healthy walk.
 	if i := slices.IndexFunc(reports, func(r *diag.Report) bool { return r.Verdict.Outcome == diag.OutcomePass }); i >= 0 {
 		healthy, err := replaying(func(int) error { return judge(reports[i]) })
@@ -114,7 +114,7 @@ func fleet(reports []*diag.Report, t *table) error {
 			return err
 		}
 	}
-	t.say("render one report as a table", "%s", short(time.Since(began)/some))
+	t.addLine("render one report as a table", "%s", short(time.Since(began)/some))
 	return nil
 }
 

@@ -99,7 +99,7 @@ func alone(ctx context.Context, t *table) (func(), error) {
 		case f != nil:
 			return func() { _ = f.Close() }, nil
 		case !said:
-			t.note("waiting: another process uses the lab (%s)", labLock)
+			t.report("waiting: another process uses the lab (%s)", labLock)
 		}
 		if !sleep.For(ctx, 200*time.Millisecond) {
 			return nil, errors.New("another process uses the lab")
@@ -110,7 +110,7 @@ func alone(ctx context.Context, t *table) (func(), error) {
 // up makes sure that the machines run the binaries under test.
 func up(ctx context.Context, o options, t *table) (*lab.Lab, error) {
 	if _, err := lab.Open(lab.Options{}); errors.Is(err, lab.ErrNotUp) {
-		t.note("no lab is up: bringing one up, and leaving it up")
+		t.report("no lab is up: bringing one up, and leaving it up")
 	}
 	if err := command(ctx, filepath.Join(o.bin, "gpuaasctl"), "lab", "up"); err != nil {
 		return nil, fmt.Errorf("bring the lab up: %w", err)

@@ -91,7 +91,7 @@ func (b *bench) atOnce(ctx context.Context, t *table, argv []string, rtt time.Du
 	var alone, ten []time.Duration
 	var one, all cost
 	for i := range rounds {
-		t.note("RTT %s, round %d of %d: one walk, and ten at once", short(rtt), i+1, rounds)
+		t.report("RTT %s, round %d of %d: one walk, and ten at once", short(rtt), i+1, rounds)
 		a, err := b.walkTogether(ctx, argv, 1)
 		if err != nil {
 			return err
@@ -113,7 +113,7 @@ func (b *bench) atOnce(ctx context.Context, t *table, argv []string, rtt time.Du
 		fmt.Sprintf("%s = %.1fx one (%s), %.0f %% of %d CPUs that were free (one: %.0f %%)", spreadOf(ten), ratio,
 			short(spreadOf(alone).median), 100*all.busy(), runtime.NumCPU(), 100*one.busy()),
 		"<= 3x, or CPU-bound", ratio <= goalAtOnce || all.busy() >= goalBusy)
-	t.say("  CPU of one walk, client + lab: alone, among ten", "%s, %s", each(one, 1), each(all, together10))
+	t.addLine("  CPU of one walk, client + lab: alone, among ten", "%s, %s", each(one, 1), each(all, together10))
 	return nil
 }
 
@@ -128,7 +128,7 @@ func (b *bench) aged(ctx context.Context, t *table, argv []string) error {
 	measure := func() (c cost, wall spread, err error) {
 		var all []time.Duration
 		began := time.Now()
-		defer func() { t.note("%d walks in %s", sample, short(time.Since(began))) }()
+		defer func() { t.report("%d walks in %s", sample, short(time.Since(began))) }()
 		for range sample {
 			one, err := b.walkTogether(ctx, argv, 1)
 			if err != nil {
@@ -148,13 +148,13 @@ func (b *bench) aged(ctx context.Context, t *table, argv []string) error {
 	}
 	for done := 0; done < walks; done += together10 {
 		if done%100 == 0 {
-			t.note("walk %d of %d", done, walks)
+			t.report("walk %d of %d", done, walks)
 		}
 		if _, err := b.walkTogether(ctx, argv, together10); err != nil {
 			return err
 		}
 	}
-	t.note("%d faults and their undo", drills)
+	t.report("%d faults and their undo", drills)
 	if _, err := b.cycles(ctx, drills); err != nil {
 		return err
 	}
@@ -169,9 +169,10 @@ func (b *bench) aged(ctx context.Context, t *table, argv []string) error {
 		fmt.Sprintf("%.2fx a new node (%s to %s; the reference work beside it takes %.2fx)", grown, short(per(before)),
 			short(per(after)), slower),
 		fmt.Sprintf("<= %.1fx", goalAged), grown <= goalAged)
-	t.say("  its time: before, after", "%s, %s", was, is)
+	t.addLine("  its time: before, after", "%s, %s", was, is)
 	n := time.Duration(sample)
-	t.say("  CPU of client and lab: before, after", "%s + %s, %s + %s", short(before.client/n), short(before.servers/n),
+	t.addLine("  CPU of client and lab: before, after", "%s + %s, %s + %s", short(before.client/n),
+		short(before.servers/n),
 		short(after.client/n), short(after.servers/n))
 	return nil
 }

@@ -60,7 +60,7 @@ func (b *bench) agent(ctx context.Context, t *table) error {
 	if err != nil {
 		return err
 	}
-	t.note("watching the agent for %s", window)
+	t.report("watching the agent for %s", window)
 	first, err := usageOf(pid)
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func (b *bench) boot(ctx context.Context, t *table) error {
 	}
 	var all []time.Duration
 	for range times {
-		t.note("rebooting %s", otherNode)
+		t.report("rebooting %s", otherNode)
 		old, _ := b.lab.Leader(otherNode)
 		watching, stop := context.WithCancel(ctx)
 		done := make(chan time.Duration, 1)

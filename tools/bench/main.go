@@ -73,7 +73,7 @@ func run(o options, only string, asJSON bool) error {
 			continue
 		}
 		t.section = s.title
-		t.note("%s", s.title)
+		t.report("%s", s.title)
 		if err := s.run(ctx, o, t); err != nil {
 			t.skip(s.title, err)
 		}

@@ -31,13 +31,13 @@ type table struct {
 	progress io.Writer
 }
 
-// note reports progress to the terminal.
-func (t *table) note(format string, args ...any) {
+// report reports progress to the terminal.
+func (t *table) report(format string, args ...any) {
 	fmt.Fprintf(t.progress, "bench: "+format+"\n", args...)
 }
 
-// say adds a line without a goal.
-func (t *table) say(what, format string, args ...any) {
+// addLine adds a line without a goal.
+func (t *table) addLine(what, format string, args ...any) {
 	t.Lines = append(t.Lines, line{Section: t.section, What: what, Value: fmt.Sprintf(format, args...)})
 }
 

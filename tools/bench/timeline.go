@@ -33,8 +33,8 @@ func timeline(t *table, file string, rtt time.Duration) error {
 			fmt.Sprintf("%s %.1f-%.1f", strings.TrimPrefix(f.ID[strings.IndexByte(f.ID, '/')+1:], "/"), begin, end))
 	}
 	for _, v := range []string{"operator", "node"} {
-		t.say("  where they go, in round trips: "+v, "%s", strings.Join(by[v], ", "))
+		t.addLine("  where they go, in round trips: "+v, "%s", strings.Join(by[v], ", "))
 	}
-	t.say("  the walk itself ended at", "%.1f round trips", float64(r.Run.DurationMS)/ms)
+	t.addLine("  the walk itself ended at", "%.1f round trips", float64(r.Run.DurationMS)/ms)
 	return nil
 }

@@ -69,7 +69,7 @@ func (b *bench) count(ctx context.Context, t *table, c counted) error {
 		if err != nil {
 			return err
 		}
-		t.note("%s at RTT %s", c.name, short(real.min))
+		t.report("%s at RTT %s", c.name, short(real.min))
 		took, err := c.once(ctx)
 		if err != nil {
 			return err
@@ -84,11 +84,11 @@ func (b *bench) count(ctx context.Context, t *table, c counted) error {
 		value += " (a poor fit: do not believe the slope's last digit)"
 	}
 	if c.goal == 0 {
-		t.say(c.name, "%s", value)
+		t.addLine(c.name, "%s", value)
 	} else {
 		t.aim(c.name, value, fmt.Sprintf("<= %.0f", c.goal), slope < c.goal+rounding)
 	}
-	t.say("  at RTT 0, 20, 40, 60, 100 ms", "%s", points[1:])
+	t.addLine("  at RTT 0, 20, 40, 60, 100 ms", "%s", points[1:])
 	if c.goal == goalCold {
 		return timeline(t, ownReport(), 100*time.Millisecond)
 	}

@@ -50,7 +50,7 @@ func walks(ctx context.Context, b *bench, t *table) error {
 		if err != nil {
 			return err
 		}
-		t.say(fmt.Sprintf("RTT %s: a TCP connection takes", short(r.rtt)), "%s", real)
+		t.addLine(fmt.Sprintf("RTT %s: a TCP connection takes", short(r.rtt)), "%s", real)
 		if err := b.compare(ctx, t, r, sides); err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func (b *bench) compare(ctx context.Context, t *table, r rounds, sides []side) e
 	for round := range r.count {
 		for i := range sides {
 			s := sides[(round+i)%len(sides)]
-			t.note("RTT %s, round %d of %d: %s", short(r.rtt), round+1, r.count, s.name)
+			t.report("RTT %s, round %d of %d: %s", short(r.rtt), round+1, r.count, s.name)
 			got, err := runSlow(ctx, s.argv...)
 			if err == nil {
 				err = s.check(got)
@@ -80,7 +80,7 @@ func (b *bench) compare(ctx context.Context, t *table, r rounds, sides []side) e
 			}
 			if err != nil {
 				failed[s.name] = err
-				t.note("%s failed: %v", s.name, err)
+				t.report("%s failed: %v", s.name, err)
 				continue
 			}
 			wall[s.name], cpu[s.name] = append(wall[s.name], got.wall), append(cpu[s.name], got.cpu)
@@ -92,13 +92,13 @@ func (b *bench) compare(ctx context.Context, t *table, r rounds, sides []side) e
 			t.skip(at+s.name, err)
 			continue
 		}
-		t.say(at+s.name, "%s, CPU %s", spreadOf(wall[s.name]), short(spreadOf(cpu[s.name]).median))
+		t.addLine(at+s.name, "%s, CPU %s", spreadOf(wall[s.name]), short(spreadOf(cpu[s.name]).median))
 	}
 	for i, goal := range [...]float64{goalHelper, goalMaster} {
 		tool, other := sides[0].name, sides[i+1].name
 		what := at + "faster than " + other
 		if failed[tool] != nil || failed[other] != nil {
-			t.say(what, "no ratio: a side failed")
+			t.addLine(what, "no ratio: a side failed")
 			continue
 		}
 		ratio := func(all map[string][]time.Duration) float64 {
@@ -112,7 +112,7 @@ func (b *bench) compare(ctx context.Context, t *table, r rounds, sides []side) e
 
 // sides returns the tool, the helper with a connection per check, and the helper with one shared connection.
 func (b *bench) sides() []side {
-	helper := append([]string{"bash", filepath.Join("bench", "helper.sh")}, helperArgs(b.profile)...)
+	helper := append([]string{"bash", filepath.Join("tools", "bench", "helper.sh")}, helperArgs(b.profile)...)
 	return []side{
 		{"gpuaasctl preflight", b.toolArgv(), checkTool},
 		{"helper.sh", helper, checkHelper},

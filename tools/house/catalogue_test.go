@@ -12,12 +12,13 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // mayNameReasons are the files that contain a reason's code as text, each with its meaning there.
 var mayNameReasons = map[string]string{
 	"golden/matrix.go":        "what must be said of the rows of the failure matrix, whose ids these are",
-	"diag/classify_matrix.go": "ids of rows of the failure matrix, which a test of the package looks up",
+	"diag/classify/matrix.go": "ids of rows of the failure matrix, which a test of the package looks up",
 }
 
 // TestReasonsAreConstants: no reason's code is a string literal outside the generated tables and tests, so that a
@@ -99,6 +100,7 @@ func eachFile(t *testing.T, visit func(rel string, file *ast.File, line func(ast
 // TestNodesLinkNoYAML: programs on nodes have the catalogue as Go tables and parse none of it, and package diag imports
 // only the standard library.
 func TestNodesLinkNoYAML(t *testing.T) {
+	tier.NeedsHost(t)
 	for _, tc := range [...]struct{ pkg, not string }{
 		{"cmd/gpuaas-agent", "yaml"}, {"cmd/gpuaas-fault", "yaml"}, {"diag", "."},
 	} {

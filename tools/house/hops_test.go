@@ -65,12 +65,15 @@ func TestAHopOwnsItself(t *testing.T) {
 // maySingleOut lists the files that name hops in a list or table, with the reasons. None of them is about what a hop
 // does: that is in the hop's own file.
 var maySingleOut = map[string]string{
-	"golden/expect.go":     "the expected verdicts of faults are about hops",
-	"ops/lifecycle.go":     "the two reads without which nothing is known about a node",
-	"ops/session.go":       "a fact of a walk that a use case reads, named in one place",
-	"ops/trust.go":         "the hops that a use case asks for",
-	"preflight/silence.go": "one list that several hops have as Behind",
-	"diag/trust/inputs.go": "the facts of a walk that a trust table consists of, named in one place",
+	"diag/classify/app.go":      "what a passed or failed hop shows about the workload",
+	"diag/classify/evidence.go": "which hops measure the node itself",
+	"diag/classify/rows.go":     "what a passed or failed hop shows about a reason",
+	"golden/expect.go":          "the expected verdicts of faults are about hops",
+	"ops/lifecycle.go":          "the two reads without which nothing is known about a node",
+	"ops/session.go":            "a fact of a walk that a use case reads, named in one place",
+	"ops/trust.go":              "the hops that a use case asks for",
+	"preflight/silence.go":      "one list that several hops have as Behind",
+	"diag/trust/inputs.go":      "the facts of a walk that a trust table consists of, named in one place",
 }
 
 // TestTheHopRuleCanFail: every way to single out a hop is found, and other code is not.

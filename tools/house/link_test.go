@@ -5,10 +5,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestNodeProgramsStaySlim: programs on nodes link no library of the operator's, whichever package imports it.
 func TestNodeProgramsStaySlim(t *testing.T) {
+	tier.NeedsHost(t)
 	allowed := map[string][]string{
 		"gpuaas-agent": {"golang.org/x/sys/unix", "golang.org/x/net/dns/dnsmessage"},
 		"gpuaas-fault": {"golang.org/x/sys/unix"},
@@ -43,6 +46,7 @@ func TestNodeProgramsStaySlim(t *testing.T) {
 // TestOnlyOneProgramLinksCEL: CEL is 5 MB, too much for the tool and the programs on nodes; the platform runs the
 // program that links it.
 func TestOnlyOneProgramLinksCEL(t *testing.T) {
+	tier.NeedsHost(t)
 	for program, links := range map[string]bool{
 		"gpuaas-gpu-policy": true, "gpuaasctl": false, "gpuaas-agent": false, "gpuaas-fault": false, "gpuaas-platform": false,
 	} {
@@ -66,6 +70,7 @@ func TestOnlyOneProgramLinksCEL(t *testing.T) {
 
 // TestProbeBuildsForMacOS: operators have the tool on macOS, too, and no other test compiles it for that.
 func TestProbeBuildsForMacOS(t *testing.T) {
+	tier.NeedsHost(t)
 	cmd := exec.Command("go", "list", "-export", "./preflight/...")
 	cmd.Dir = "../.."
 	cmd.Env = append(cmd.Environ(), "GOOS=darwin", "CGO_ENABLED=0")
@@ -77,6 +82,7 @@ func TestProbeBuildsForMacOS(t *testing.T) {
 // TestToolCallsNoMethodByName: text/template finds methods by name. A program that can reach it keeps every exported
 // method of every type: 2.4 of gpuaasctl's 25 MB. cobra imports it, for templates that we do not set.
 func TestToolCallsNoMethodByName(t *testing.T) {
+	tier.NeedsHost(t)
 	cmd := exec.Command("go", "list", "-deps", "-f", "{{.ImportPath}}{{range .Imports}} {{.}}{{end}}", "./cmd/gpuaasctl")
 	cmd.Dir = "../.."
 	cmd.Env = append(cmd.Environ(), "GOOS=linux", "CGO_ENABLED=0")

@@ -1,35 +1,66 @@
 package house
 
 import (
+	"bytes"
+	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
 
-// goThatFails is go for make test: the tests of the mutants fail, and every command is printed.
-const goThatFails = `#!/bin/sh
-echo "ran: $*"
-case "$*" in *TestMutants*) printf 'FAIL\texample/mutants\t0.1s\nFAIL\n'; exit 1;; esac
-`
+// maxMakefile is how many lines the Makefile has at most: what is longer is a program in tools/, and a reason is a line
+// of docs/building.md.
+const maxMakefile = 120
 
-// TestAFailedPartKeepsNoOtherFromRunning: make test tries all of its parts, exits with an error if one failed, and its
-// last lines name what failed.
-func TestAFailedPartKeepsNoOtherFromRunning(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "go")
-	if err := os.WriteFile(program, []byte(goThatFails), 0o700); err != nil {
+var (
+	makeTarget = regexp.MustCompile(`(?m)^([a-z][a-z -]*):(?:[^=]|$)`)
+	makeCall   = regexp.MustCompile("(?m)(?:`|^)make ([a-z]+(?:-[a-z]+)*)\\b")
+)
+
+// targetsOf returns the targets of a Makefile.
+func targetsOf(makefile []byte) map[string]bool {
+	targets := map[string]bool{}
+	for _, found := range makeTarget.FindAllSubmatch(makefile, -1) {
+		for _, name := range strings.Fields(string(found[1])) {
+			targets[name] = true
+		}
+	}
+	return targets
+}
+
+// TestMakefile: it is short, and has every target that a page or a source names.
+func TestMakefile(t *testing.T) {
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "make", "-C", "../..", "test-fast", "GO="+program, "CC_FOUND=cc")
-	cmd.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
-	out, err := cmd.CombinedOutput()
-	text := string(out)
-	if err == nil || strings.Count(text, "\nran: test ") != 5 || !strings.Contains(text, "ran: test -race") {
-		t.Errorf("%v\n%s", err, text)
+	if n := bytes.Count(makefile, []byte("\n")); n >= maxMakefile {
+		t.Errorf("the Makefile has %d lines, and at most %d are allowed", n, maxMakefile-1)
 	}
-	_, end, _ := strings.Cut(text, "=== what failed\n")
-	if !strings.HasPrefix(end, "FAIL\texample/mutants\t0.1s\nfailed: make test-mutants\nmake") {
-		t.Errorf("its end names other parts:\n%s", end)
+	targets, named := targetsOf(makefile), map[string]bool{}
+	err = filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			if err == nil && (strings.HasPrefix(d.Name(), ".git") || d.Name() == "bin" || d.Name() == "dist" ||
+				d.Name() == "testdata" || d.Name() == "shared") {
+				return fs.SkipDir
+			}
+			return err
+		}
+		if ext := filepath.Ext(path); ext != ".md" && ext != ".go" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		for _, found := range makeCall.FindAllSubmatch(text, -1) {
+			name := string(found[1])
+			if named[name] = true; !targets[name] {
+				t.Errorf("%s names make %s, which the Makefile does not have", path, name)
+			}
+		}
+		return err
+	})
+	if err != nil || len(named) < 15 {
+		t.Errorf("%d targets are named, %v", len(named), err)
 	}
 }

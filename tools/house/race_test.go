@@ -11,20 +11,23 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
-// TestRaceDetectorRunsWhereGoroutinesAre: the Makefile excludes from the race detector's run exactly the packages whose
-// tests start no goroutine and link no package of ours that starts one.
+// TestRaceDetectorRunsWhereGoroutinesAre: tools/ci excludes from the race detector's run, without a reason for each,
+// exactly the packages whose tests start no goroutine and link no package of ours that starts one.
 func TestRaceDetectorRunsWhereGoroutinesAre(t *testing.T) {
-	makefile, err := os.ReadFile("../../Makefile")
+	tier.NeedsHost(t)
+	source, err := os.ReadFile("../ci/race.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := regexp.MustCompile(`(?m)^UNRACED = ((?:.*\\\n)*.*)$`).FindSubmatch(makefile)
+	list := regexp.MustCompile("(?s)noGoroutines = strings.Fields\\(`(.*?)`").FindSubmatch(source)
 	if list == nil {
-		t.Fatal("the Makefile has no UNRACED")
+		t.Fatal("tools/ci/race.go has no noGoroutines")
 	}
-	left := strings.Fields(strings.ReplaceAll(string(list[1]), `\`, " "))
+	left := strings.Fields(string(list[1]))
 	cmd := exec.Command("go", "list", "-test", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./...")
 	cmd.Dir = "../.."
 	out, err := cmd.Output()
@@ -58,14 +61,14 @@ func TestRaceDetectorRunsWhereGoroutinesAre(t *testing.T) {
 		}
 		switch listed := slices.Contains(left, of); {
 		case listed && why != "":
-			t.Errorf("%s is in UNRACED, and %s starts goroutines", of, why)
+			t.Errorf("%s is in noGoroutines, and %s starts goroutines", of, why)
 		case !listed && why == "":
-			t.Errorf("%s starts no goroutine, and links nothing that does: add it to UNRACED", of)
+			t.Errorf("%s starts no goroutine, and links nothing that does: add it to noGoroutines", of)
 		}
 		left = slices.DeleteFunc(left, func(p string) bool { return p == of })
 	}
 	if tested < 50 || len(left) > 0 {
-		t.Errorf("%d packages with tests; UNRACED has %v, which are none", tested, left)
+		t.Errorf("%d packages with tests; noGoroutines has %v, which are none", tested, left)
 	}
 }
 

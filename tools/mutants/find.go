@@ -125,10 +125,12 @@ func (f *finder) wrap(n ast.Node, before, after string) {
 // isBool reports whether e is of type bool and no constant: a named type would not be compared with a switch.
 func (f *finder) isBool(e ast.Expr) bool {
 	tv, ok := f.info.Types[e]
-	return ok && tv.Value == nil && (types.Identical(tv.Type, types.Typ[types.Bool]) || tv.Type == types.Typ[types.UntypedBool])
+	return ok && tv.Value == nil && (types.Identical(tv.Type, types.Typ[types.Bool]) ||
+		tv.Type == types.Typ[types.UntypedBool])
 }
 
-// condition negates the condition of an if or a for. Others change one that is a comparison for equality, or has && or ||.
+// condition negates the condition of an if or a for. Others change one that is a comparison for equality, or has && or
+// ||.
 func (f *finder) condition(e ast.Expr) {
 	if !f.isBool(e) || f.changedElsewhere(e) {
 		return
@@ -146,7 +148,8 @@ func (f *finder) changedElsewhere(e ast.Expr) bool {
 // result negates a result, also a constant one.
 func (f *finder) result(e ast.Expr) {
 	tv := f.info.Types[e]
-	if tv.Value != nil && tv.Value.Kind() == constant.Bool && (tv.Type == types.Typ[types.UntypedBool] || tv.Type == types.Typ[types.Bool]) {
+	if tv.Value != nil && tv.Value.Kind() == constant.Bool && (tv.Type == types.Typ[types.UntypedBool] ||
+		tv.Type == types.Typ[types.Bool]) {
 		if id, ok := f.add(negated, e, "return "+f.source(e), "the opposite"); ok {
 			f.wrap(e, "(", " != mutantOn("+id+"))")
 		}

@@ -94,7 +94,8 @@ func load(ctx context.Context, folder string) (*subject, error) {
 		if src.text, err = os.ReadFile(src.path); err != nil {
 			return nil, err
 		}
-		if src.tree, err = parser.ParseFile(s.set, src.path, src.text, parser.ParseComments|parser.SkipObjectResolution); err != nil {
+		if src.tree, err = parser.ParseFile(s.set, src.path, src.text,
+			parser.ParseComments|parser.SkipObjectResolution); err != nil {
 			return nil, err
 		}
 		s.files, trees[i] = append(s.files, src), src.tree
@@ -156,7 +157,7 @@ func (s *subject) compile(ctx context.Context, temp string) (compiled, error) {
 	for try := 1; ; try++ {
 		all, over := s.find(skip)
 		dir := filepath.Join(temp, strconv.Itoa(try))
-		if err := os.Mkdir(dir, 0o700); err != nil {
+		if err := os.Mkdir(dir, 0o755); err != nil {
 			return compiled{}, err
 		}
 		p, err := over.Compile(ctx, s.folder, dir)

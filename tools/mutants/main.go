@@ -1,15 +1,16 @@
-// Command mutants shows whether the tests of the packages that decide can fail: it makes small mistakes in their sources
-// (a condition negated, a bound moved by one, && for ||, a case dropped, an error ignored) and runs each package's own
-// tests with one mistake at a time. A mistake that no test finds is printed with its file and line: a rule that no test
-// holds. `make mutants` calls it.
+// Command mutants shows whether the tests of the packages that decide can fail: it makes small mistakes in their
+// sources (a condition negated, a bound moved by one, && for ||, a case dropped, an error ignored) and runs each
+// package's own tests with one mistake at a time. A mistake that no test finds is printed with its file and line: a
+// rule that no test holds. `make mutants` calls it.
 //
 //	go run ./tools/mutants [-n COUNT] [-seed SEED] [-all] [-full] [-list] [-min PERCENT] [-packages LIST] [-files REGEXP]
 //
-// Each run tries a sample, whose seed is printed; -all tries every mutation. A package is compiled once, with all of its
-// mutations behind switches; a test is run with a mutation only if it executes the changed code. The libraries that there
-// are (gremlins, go-mutesting, ooze) compile a package for each mutation, which takes longer here than its tests do.
-// Mutations that change nothing, or that no test of the package can see, are in accepted.txt with the reason.
-// Exit status: 0, 1 (tests fail without a mutation, a stale line in accepted.txt, fewer found than -min), 2 usage.
+// Each run tries a sample, whose seed is printed; -all tries every mutation. A package is compiled once, with all of
+// its mutations behind switches; a test is run with a mutation only if it executes the changed code. The libraries
+// that there are (gremlins, go-mutesting, ooze) compile a package for each mutation, which takes longer here than its
+// tests do. Mutations that change nothing, or that no test of the package can see, are in accepted.txt with the
+// reason. Exit status: 0, 1 (tests fail without a mutation, a stale line in accepted.txt, fewer found than -min), 2
+// usage.
 package main
 
 import (
@@ -29,13 +30,14 @@ import (
 	"time"
 )
 
-// decide are the packages whose mistakes would be wrong verdicts, wrong recoveries, or open doors; full marks those whose
-// short tests leave out what holds their rules.
+// decide are the packages whose mistakes would be wrong verdicts, wrong recoveries, or open doors; full marks those
+// whose short tests leave out what holds their rules.
 var decide = []struct {
 	folder string
 	full   bool
 }{
-	{"preflight", false}, {"diag", false}, {"agent", true}, {"agent/credstore", true}, {"agent/update", true},
+	{"preflight", false}, {"diag", false}, {"diag/classify", false}, {"agent", true}, {"agent/credstore", true},
+	{"agent/update", true},
 	{"chaos/drill", false}, {"chaos/step", false}, {"chaos/node", true}, {"lab/platform", true},
 	{"lab/platform/store", true}, {"preflight/vantage", true}, {"gpu/policy", false}, {"gpu/policy/judge", false},
 	{"internal/owned", true}, {"profile", true},
@@ -151,6 +153,10 @@ func runAll(ctx context.Context, out io.Writer, root string, o options) (int, er
 	}
 	printSummary(out, sums)
 	for _, s := range sums {
+		for _, r := range s.red {
+			fmt.Fprintf(out, "%s: %s is left out: it fails without a mutant:\n%s\n", s.folder, r.name, r.output)
+			code = 1
+		}
 		for _, stale := range s.stale {
 			fmt.Fprintf(out, "%s: no such mutation any more: %s\n", o.accepted, stale)
 			code = 1
@@ -164,7 +170,8 @@ func runAll(ctx context.Context, out io.Writer, root string, o options) (int, er
 }
 
 // runOne tries the mutations of one package.
-func runOne(ctx context.Context, out io.Writer, root, folder string, full bool, accept accepted, o options) (summary, error) {
+func runOne(ctx context.Context, out io.Writer, root, folder string, full bool, accept accepted, o options,
+) (summary, error) {
 	sum := summary{folder: folder, short: !full}
 	began := time.Now()
 	s, err := load(ctx, filepath.Join(root, filepath.FromSlash(folder)))
@@ -185,6 +192,9 @@ func runOne(ctx context.Context, out io.Writer, root, folder string, full bool, 
 		return sum, err
 	}
 	defer os.RemoveAll(temp)
+	if err := os.Chmod(temp, 0o755); err != nil { //nolint:gosec // a test may start itself as another user
+		return sum, err
+	}
 	c, err := s.compile(ctx, temp)
 	if err != nil {
 		return sum, err
@@ -201,6 +211,7 @@ func runOne(ctx context.Context, out io.Writer, root, folder string, full bool, 
 	if err := t.measure(ctx); err != nil {
 		return sum, err
 	}
+	sum.red = t.red
 	sum.tests, sum.measured = len(t.tests), time.Since(began)-sum.compiled
 	sum.outcomes, err = t.tryAll(ctx, some, func(o outcome) { printOutcome(out, o) })
 	sum.took, sum.skipped = time.Since(began), c.skipped

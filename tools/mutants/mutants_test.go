@@ -112,8 +112,8 @@ func TestHeld(t *testing.T) {
 func TestOpen(t *testing.T) { _, _ = Open(7, false, false, "x") }
 `
 
-// module writes a module with the package small, which has the function three times: tests hold what is in Held, execute
-// Open, and do not reach Unreached.
+// module writes a module with the package small, which has the function three times: tests hold what is in Held,
+// execute Open, and do not reach Unreached.
 func module(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -162,7 +162,8 @@ func TestEveryKindIsFoundAndLives(t *testing.T) {
 		t.Errorf("not found, though a test holds it:\n%s", strings.Join(got, "\n"))
 	}
 	for _, k := range kinds {
-		reported := regexp.MustCompile(`(?m)^(lived|not covered)\tsmall/(open|unreached)\.go:\d+: \w+: ` + string(k) + `: .* -> `)
+		reported := regexp.MustCompile(`(?m)^(lived|not covered)\tsmall/(open|unreached)\.go:\d+: \w+: ` + string(k) +
+			`: .* -> `)
 		if k != row && !reported.MatchString(text) { // tables are only in small.go
 			t.Errorf("no %s is reported", k)
 		}
@@ -186,8 +187,8 @@ func TestEveryKindIsFoundAndLives(t *testing.T) {
 	}
 }
 
-// TestExitStatus: the command fails if fewer mutations are found than wanted, if a test fails without a mutation, if a line
-// of the list of accepted mutations is stale, and if the arguments are wrong.
+// TestExitStatus: the command fails if fewer mutations are found than wanted, if a test fails without a mutation, if a
+// line of the list of accepted mutations is stale, and if the arguments are wrong.
 func TestExitStatus(t *testing.T) {
 	tier.NeedsHost(t)
 	if testing.Short() {
@@ -204,7 +205,8 @@ func TestExitStatus(t *testing.T) {
 		want       string
 	}{
 		{"accepted", entry, []string{"-files", "open"}, 0, `(?m)^small -short +\d+ +1 +\d`},
-		{"stale", entry + stale, []string{"-n", "1"}, 1, `no such mutation any more: small/open.go \| Open \| n == 4 -> n != 4`},
+		{"stale", entry + stale, []string{"-n", "1"}, 1,
+			`no such mutation any more: small/open.go \| Open \| n == 4 -> n != 4`},
 		{"too few", "", []string{"-all", "-files", "open", "-min", "99"}, 1, `small: \d+ % found, want 99 %`},
 		{"enough", "", []string{"-all", "-files", "small.go", "-min", "100"}, 0, `(?m)^small -short .* 100 `},
 		{"without a reason", strings.SplitAfter(entry, "\n")[0], nil, 1, "has no reason"},
@@ -216,7 +218,8 @@ func TestExitStatus(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out bytes.Buffer
-			code := run(t.Context(), &out, &out, root, append([]string{"-packages", "small", "-accepted", "accepted.txt"}, tc.args...))
+			code := run(t.Context(), &out, &out, root, append([]string{"-packages", "small", "-accepted", "accepted.txt"},
+				tc.args...))
 			if code != tc.code || !regexp.MustCompile(tc.want).MatchString(out.String()) {
 				t.Errorf("%d, want %d with %s\n%s", code, tc.code, tc.want, &out)
 			}
@@ -229,7 +232,7 @@ func TestExitStatus(t *testing.T) {
 	}
 	var errs bytes.Buffer
 	if code := run(t.Context(), &errs, &errs, root, []string{"-packages", "small"}); code != 1 ||
-		!strings.Contains(errs.String(), "TestRed fails without a mutant") {
+		!strings.Contains(errs.String(), "TestRed is left out: it fails without a mutant") {
 		t.Errorf("%d with a test that fails\n%s", code, &errs)
 	}
 }
@@ -242,14 +245,16 @@ func TestEndlessMutantIsFound(t *testing.T) {
 	}
 	root := module(t)
 	loop := "package small\n\nfunc Loop(n int) int {\n\ts := 0\n\tfor n != 0 {\n\t\tn--\n\t\ts++\n\t}\n\treturn s\n}\n"
-	test := "package small\n\nimport \"testing\"\n\nfunc TestLoop(t *testing.T) {\n\tif Loop(0) != 0 {\n\t\tt.Error()\n\t}\n}\n"
+	test := "package small\n\nimport \"testing\"\n\n" +
+		"func TestLoop(t *testing.T) {\n\tif Loop(0) != 0 {\n\t\tt.Error()\n\t}\n}\n"
 	for name, text := range map[string]string{"loop.go": loop, "loop_test.go": test} {
 		if err := os.WriteFile(filepath.Join(root, "small", name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var out bytes.Buffer
-	if code := run(t.Context(), &out, &out, root, []string{"-all", "-packages", "small", "-files", "loop", "-min", "100"}); code != 0 {
+	if code := run(t.Context(), &out, &out, root, []string{"-all", "-packages", "small", "-files", "loop", "-min",
+		"100"}); code != 0 {
 		t.Errorf("%d\n%s", code, &out)
 	}
 }

@@ -18,6 +18,7 @@ type summary struct {
 	tests                    int
 	outcomes                 []outcome
 	stale                    []string
+	red                      []red
 	compiled, measured, took time.Duration
 }
 
@@ -59,7 +60,8 @@ func printOutcome(out io.Writer, o outcome) {
 // printSummary prints a line for each package, one for each kind, and the sum.
 func printSummary(out io.Writer, sums []summary) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprint(w, "\npackage\tmutations\taccepted\ttried\tfound\tlived\tnot covered\t%\ttests\tcompiled\tmeasured\tin all\n")
+	fmt.Fprint(w,
+		"\npackage\tmutations\taccepted\ttried\tfound\tlived\tnot covered\t%\ttests\tcompiled\tmeasured\tin all\n")
 	total := summary{}
 	for _, s := range sums {
 		name := s.folder

@@ -1,7 +1,7 @@
-// Command testneeds provides the programs that tests run: `make test-fast` calls it with "fast", `make test-lab` with
-// "lab", `make bench` with "bench", `make test-html` with "html", `make demo` with "gpus". As root on Debian or Ubuntu
-// it installs missing packages; anywhere else it prints which tests will be skipped, and what they need. INSTALL=no
-// keeps it from installing. Exit status: 0 the tests can run, 1 they cannot, 2 usage.
+// Command testneeds provides the programs that tests run: `make needs` calls it with "fast" and "lab", `make test-lab`
+// with "lab", `make bench` with "bench", `make test-html` with "html", `make demo` with "gpus". As root on Debian or
+// Ubuntu it installs missing packages; anywhere else it prints which tests will be skipped, and what they need.
+// INSTALL=no keeps it from installing. Exit status: 0 the tests can run, 1 they cannot, 2 usage.
 package main
 
 import (
@@ -104,7 +104,7 @@ func (h host) compiler(ctx context.Context, out io.Writer) {
 	}
 }
 
-// servers unpacks the servers through which the fast suite walks. The suite skips a server that could not be
+// servers unpacks the servers through which make test walks. The suite skips a server that could not be
 // downloaded, and this prints why.
 func (h host) servers(ctx context.Context, out io.Writer, uses hosttools.Use) int {
 	if uses&hosttools.Fast == 0 {

@@ -124,7 +124,7 @@ func (m drillModel) walk(c *current, same []drill.WalkView) []page.Cell {
 			words += " (" + string(b.Failure) + ")"
 		}
 	}
-	cells := []page.Cell{said(render.OutcomeStatus(s.Outcome), words)}
+	cells := []page.Cell{statusCell(render.OutcomeStatus(s.Outcome), words)}
 	if n := len(s.Others); n > 0 {
 		cells = append(cells, plain(fmt.Sprintf(" and %d more", n)))
 	}

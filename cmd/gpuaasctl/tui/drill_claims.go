@@ -56,7 +56,7 @@ func (c *current) settled(claim string) bool {
 func (m drillModel) violated(f *frame, c *current) {
 	for _, cl := range c.claims() {
 		if cl.State == drill.Violated {
-			f.field(rankWrong, "", said(diag.StatusFail, fmt.Sprintf("%s: %s", cl.Word, cl.Text)))
+			f.field(rankWrong, "", statusCell(diag.StatusFail, fmt.Sprintf("%s: %s", cl.Word, cl.Text)))
 		}
 	}
 }
@@ -83,9 +83,9 @@ func (m drillModel) claimList(f *frame, c *current) {
 func (m drillModel) claim(c drill.Claim, words string) page.Cell {
 	switch c.State {
 	case drill.Held:
-		return said(diag.StatusPass, words)
+		return statusCell(diag.StatusPass, words)
 	case drill.Violated:
-		return said(diag.StatusFail, words)
+		return statusCell(diag.StatusFail, words)
 	}
-	return said(diag.StatusNotReached, words)
+	return statusCell(diag.StatusNotReached, words)
 }

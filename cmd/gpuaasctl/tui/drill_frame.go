@@ -72,8 +72,8 @@ func faint(s string) page.Cell { return page.Cell{Text: page.Clean(s), Style: pa
 
 func strong(s string) page.Cell { return page.Cell{Text: page.Clean(s), Style: page.Strong} }
 
-// said is a status as symbol and text.
-func said(st diag.Status, words string) page.Cell {
+// statusCell is a status as symbol and text.
+func statusCell(st diag.Status, words string) page.Cell {
 	return page.Cell{Text: st.Symbol() + " " + page.Clean(words), Style: page.StatusStyle(st)}
 }
 

@@ -38,17 +38,17 @@ func (m drillModel) machines(f *frame, c *current) {
 func (m drillModel) machine(c *current, p *drill.Part) []page.Cell {
 	switch {
 	case p.Closed && !p.Armed:
-		return []page.Cell{said(diag.StatusPass, "nothing was armed, nothing is left")}
+		return []page.Cell{statusCell(diag.StatusPass, "nothing was armed, nothing is left")}
 	case p.State == step.Conflict, p.State == step.Failed:
-		return m.behind(p, said(diag.StatusFail, state(p.State)+": "+c.against(p)))
+		return m.behind(p, statusCell(diag.StatusFail, state(p.State)+": "+c.against(p)))
 	case p.RevertedMS > 0 && p.Lost != "":
-		return m.behind(p, said(diag.StatusFail, "reverted by itself: "+p.Lost))
+		return m.behind(p, statusCell(diag.StatusFail, "reverted by itself: "+p.Lost))
 	case p.RevertedMS > 0:
-		return m.behind(p, said(diag.StatusPass, chaosrender.PutBack(p.Reverter, p.UndoUS)))
+		return m.behind(p, statusCell(diag.StatusPass, chaosrender.RevertedBy(p.Reverter, p.UndoUS)))
 	case c.last(p.ID, drill.Reverting) != nil:
 		return []page.Cell{m.running("asked to revert")}
 	case p.Lost != "":
-		return []page.Cell{said(diag.StatusFail, "reverted by itself: "+p.Lost)}
+		return []page.Cell{statusCell(diag.StatusFail, "reverted by itself: "+p.Lost)}
 	case p.Armed:
 		return m.countdown(c, p)
 	case p.Touched:
@@ -66,13 +66,13 @@ func (m drillModel) behind(p *drill.Part, first page.Cell) []page.Cell {
 		if *p.Clean {
 			st = diag.StatusPass
 		}
-		cells = append(cells, plain("  "), said(st, chaosrender.Compared(p.Clean, p.Residue)))
+		cells = append(cells, plain("  "), statusCell(st, chaosrender.Compared(p.Clean, p.Residue)))
 	}
 	switch {
 	case p.Closed:
-		cells = append(cells, plain("  "), said(diag.StatusPass, "closed"))
+		cells = append(cells, plain("  "), statusCell(diag.StatusPass, "closed"))
 	case p.NotClosed != "":
-		cells = append(cells, plain("  "), said(diag.StatusInconclusive, p.NotClosed))
+		cells = append(cells, plain("  "), statusCell(diag.StatusInconclusive, p.NotClosed))
 	}
 	return cells
 }
@@ -80,9 +80,9 @@ func (m drillModel) behind(p *drill.Part, first page.Cell) []page.Cell {
 // countdown shows the time after which the machine reverts itself, by its own last answer, and the state of its lease.
 func (m drillModel) countdown(c *current, p *drill.Part) []page.Cell {
 	e := c.last(p.ID, drill.Armed, drill.Renewed)
-	cells := []page.Cell{said(diag.StatusPass, "armed")}
+	cells := []page.Cell{statusCell(diag.StatusPass, "armed")}
 	if len(p.Made) > 0 {
-		cells[0] = said(diag.StatusWarn, "broken")
+		cells[0] = statusCell(diag.StatusWarn, "broken")
 	}
 	if e == nil || e.Status == nil || e.Status.TTLLeft == nil {
 		return cells
@@ -143,25 +143,25 @@ func (m drillModel) stepState(c *current, p *drill.Part, t chaos.PlannedMachine,
 	}
 	switch word {
 	case step.Reverted:
-		return said(diag.StatusPass, "reverted")
+		return statusCell(diag.StatusPass, "reverted")
 	case step.Lost:
-		return said(diag.StatusFail, "gone by itself")
+		return statusCell(diag.StatusFail, "gone by itself")
 	case step.Conflict, step.Failed:
-		return said(diag.StatusFail, state(word))
+		return statusCell(diag.StatusFail, state(word))
 	}
 	if _, made := p.Made[id]; made {
 		if p.RevertedMS == 0 && c.last(t.ID, drill.Reverting) != nil {
 			return m.running("reverting")
 		}
 		if p.Against != "" && c.last(t.ID, drill.Broken).Step == id {
-			return said(diag.StatusFail, "not made")
+			return statusCell(diag.StatusFail, "not made")
 		}
-		return said(diag.StatusWarn, "in place")
+		return statusCell(diag.StatusWarn, "in place")
 	}
 	if e := c.last(t.ID, drill.Breaking); e != nil && e.Step == id && p.RevertedMS == 0 {
 		return m.running("being made")
 	}
-	return said(diag.StatusNotReached, "planned")
+	return statusCell(diag.StatusNotReached, "planned")
 }
 
 // against is the first of the machine's changes that could not be reverted, and why.
@@ -231,21 +231,21 @@ func (c *current) answered() bool {
 // seen is the result of one probe; absent means that the probe must not find its target yet.
 func (m drillModel) seen(l *drill.Look, goes, absent bool) page.Cell {
 	const room = 18
-	cell := said(diag.StatusInconclusive, "not seen")
+	cell := statusCell(diag.StatusInconclusive, "not seen")
 	switch {
 	case l == nil && goes:
 		cell = m.running("looking")
 	case l == nil:
 	case l.NotRun:
-		cell = said(diag.StatusInconclusive, "not run: "+l.Why)
+		cell = statusCell(diag.StatusInconclusive, "not run: "+l.Why)
 	case l.Held && absent:
-		cell = said(diag.StatusFail, "there already")
+		cell = statusCell(diag.StatusFail, "there already")
 	case l.Held:
-		cell = said(diag.StatusPass, "seen after "+l.TookMS.Words())
+		cell = statusCell(diag.StatusPass, "seen after "+l.TookMS.Words())
 	case absent:
-		cell = said(diag.StatusPass, "not there yet")
+		cell = statusCell(diag.StatusPass, "not there yet")
 	default:
-		cell = said(diag.StatusFail, l.Why)
+		cell = statusCell(diag.StatusFail, l.Why)
 	}
 	cell.Text = page.Pad(cell.Text, room) + "  "
 	return cell

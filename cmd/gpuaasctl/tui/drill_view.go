@@ -31,7 +31,7 @@ func (m drillModel) rows() frame {
 	m.clocks(&f, c)
 	m.claims(&f, c)
 	if n := len(c.story.Trouble); n > 0 {
-		f.field(rankWrong, "trouble", said(diag.StatusWarn, c.story.Trouble[n-1]))
+		f.field(rankWrong, "trouble", statusCell(diag.StatusWarn, c.story.Trouble[n-1]))
 	}
 	m.footer(&f)
 	return f
@@ -144,7 +144,7 @@ func (m drillModel) clocks(f *frame, c *current) {
 	if zero, placed := c.story.InPlace(); placed {
 		m.clock(f, "found", c.report.Detect, now-zero, !c.has(drill.Reverting))
 	}
-	if zero, back := c.story.PutBack(); back {
+	if zero, back := c.story.RevertedAt(); back {
 		row := 0
 		for _, w := range slices.Backward(c.story.Walks) {
 			if w.Stage != drill.After || !w.Green() {
@@ -161,14 +161,14 @@ func (m drillModel) clocks(f *frame, c *current) {
 // clock is one time: running against its budget, or final, or given up. Its bar is full at the end of the budget.
 func (m drillModel) clock(f *frame, label string, t drill.Timing, spent int64, goes bool, more ...string) {
 	budget := t.Budget.Std().Milliseconds()
-	state := said(diag.StatusInconclusive, "not seen")
+	state := statusCell(diag.StatusInconclusive, "not seen")
 	switch {
 	case t.Seen && t.WithinMS > budget:
-		state, spent = said(diag.StatusFail, "late, "+t.String()), t.WithinMS
+		state, spent = statusCell(diag.StatusFail, "late, "+t.String()), t.WithinMS
 	case t.Seen:
-		state, spent = said(diag.StatusPass, t.String()), t.WithinMS
+		state, spent = statusCell(diag.StatusPass, t.String()), t.WithinMS
 	case goes && spent > budget:
-		state = said(diag.StatusFail, fmt.Sprintf("late, %s of %s", drill.Seconds(spent), t.Budget))
+		state = statusCell(diag.StatusFail, fmt.Sprintf("late, %s of %s", drill.Seconds(spent), t.Budget))
 	case goes:
 		state = m.running(fmt.Sprintf("%s of %s", drill.Seconds(spent), t.Budget))
 	default:

@@ -16,6 +16,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // testPlan has every hop, from both vantages; the last one is skipped.
@@ -231,15 +233,13 @@ func (x *terminal) Write(p []byte) (int, error) {
 // await returns when text has been drawn.
 func (x *terminal) await(t *testing.T, text string) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(frameEvery / 10) {
+	if !wait.Until(t, func() bool {
 		x.mu.Lock()
-		drawn := strings.Contains(x.seen.String(), text)
-		x.mu.Unlock()
-		if drawn {
-			return
-		}
+		defer x.mu.Unlock()
+		return strings.Contains(x.seen.String(), text)
+	}) {
+		t.Errorf("%q is not drawn", text)
 	}
-	t.Errorf("%q is not drawn", text)
 }
 
 // interrupt presses Ctrl-C until end is closed.
@@ -257,6 +257,7 @@ func (x *terminal) interrupt(t *testing.T, end <-chan struct{}) {
 
 func newTerminal(t *testing.T, columns, rows uint16) *terminal {
 	t.Helper()
+	tier.NeedsHost(t)
 	far, tty, err := pty.Open()
 	if err != nil {
 		t.Skipf("skipped: no pseudo-terminal: %v", err)

@@ -3,14 +3,12 @@
 package inprocess
 
 import (
-	"slices"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
 // atOnce runs n concurrent walks of a world, each with its own login, terminal and task.
@@ -29,11 +27,8 @@ func (w *world) atOnce(t *testing.T, n int) []*diag.Report {
 // TestTenAtOnce: ten concurrent walks of one healthy node pass, each with its own task and terminal, and leave
 // nothing behind that affects the next walk. It runs before the parallel tests, since ten walks are load enough.
 func TestTenAtOnce(t *testing.T) {
-	n := 10
-	if testing.Short() {
-		n = 4
-	}
-	w := start(t, options{})
+	n := deepOr(10, 4)
+	w := start(t, options{process: true})
 	began, used := time.Now(), processCPU(t)
 	for range n {
 		w.walk(t)
@@ -70,34 +65,6 @@ func TestTenAtOnce(t *testing.T) {
 	}
 	if len(seen) != 2*(n+1) {
 		t.Errorf("%d tasks and sessions in %d walks", len(seen), n+1)
-	}
-}
-
-// TestTwoAtOnce: two concurrent walks name the same fault, and both verdicts replay.
-func TestTwoAtOnce(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("skipped: walks every fault twice more")
-	}
-	for _, f := range faults() {
-		t.Run(f.name, func(t *testing.T) {
-			t.Parallel()
-			w := start(t, f.options)
-			if f.do != nil {
-				f.do(t, w)
-			}
-			for _, r := range w.atOnce(t, 2) {
-				f.check(t, r)
-				again, err := preflight.Replay(r)
-				if err != nil {
-					t.Fatalf("replay: %v", err)
-				}
-				if b, a := r.Verdict, again.Verdict; b.Outcome != a.Outcome || b.Confidence != a.Confidence ||
-					!slices.Equal(b.Symptoms, a.Symptoms) {
-					t.Errorf("%s %s, and %s %s when it is judged again", b.Outcome, b.Confidence, a.Outcome, a.Confidence)
-				}
-			}
-		})
 	}
 }
 

@@ -81,7 +81,7 @@ func checkLogs(t *testing.T, w *world, id string) {
 	want := []string{"listener api", "listener gateway", "listener node_api", "listener node_terminal", "type noop",
 		"type terminal.open"}
 	var missing []string
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	if !await(t.Context(), 30*time.Second, func() bool {
 		saw := map[string]bool{}
 		for _, log := range []*logtest.Log{w.platformLog, w.agentLog} {
 			for line := range strings.Lines(log.String()) {
@@ -96,9 +96,9 @@ func checkLogs(t *testing.T, w *world, id string) {
 				}
 			}
 		}
-		if missing = slices.DeleteFunc(slices.Clone(want), func(s string) bool { return saw[s] }); len(missing) == 0 {
-			return
-		}
+		missing = slices.DeleteFunc(slices.Clone(want), func(s string) bool { return saw[s] })
+		return len(missing) == 0
+	}) {
+		t.Errorf("no log line under the walk's id for %v\n%s", missing, w.agentLog)
 	}
-	t.Errorf("no log line under the walk's id for %v\n%s", missing, w.agentLog)
 }

@@ -222,14 +222,20 @@ func dialectError(w http.ResponseWriter, status int, slug string) {
 	})
 }
 
-// startDialect starts a platform that speaks the second dialect to every client except its own agent.
-func startDialect(t *testing.T) *world {
+// startDialect starts a platform that speaks the second dialect to every client except its own agent. If the agent
+// will be denied, a walk does not wait long for it.
+func startDialect(t *testing.T, denied bool) *world {
 	w := start(t, options{
-		noStream: true, // where it is denied
+		noStream: denied,
 		yaml:     dialectProfile,
 		nodeEnv:  func(w *world, env map[string]string) { env["GPUAAS_TERMINAL_API_URL"] = w.platform.NodeAPIURL },
 		// The gateway ends TLS itself and has no front, so the ingress answers for it as far as the walk asks.
-		profile: func(p *profile.Profile) { p.NodeTerminalURL = p.NodeRuntimeAPIURL },
+		profile: func(p *profile.Profile) {
+			p.NodeTerminalURL = p.NodeRuntimeAPIURL
+			if denied {
+				short(diag.HopNodeTaskRoundtrip)(p)
+			}
+		},
 	})
 	dialect(w.platform.APIEdge, nil)
 	dialect(w.platform.TerminalEdge, nil)
@@ -247,7 +253,7 @@ func startDialect(t *testing.T) *world {
 // alone makes the walk green.
 func TestSecondDialect(t *testing.T) {
 	t.Parallel()
-	w := startDialect(t)
+	w := startDialect(t, false)
 	r := w.walk(t)
 	if r.Verdict.Outcome != diag.OutcomePass {
 		t.Fatalf("\n%s", describe(r))
@@ -292,7 +298,7 @@ func TestSecondDialectFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := startDialect(t)
+			w := startDialect(t, name == "denied")
 			tc.do(t, w)
 			r := w.walk(t)
 			b := r.Verdict.Blame
@@ -307,7 +313,7 @@ func TestSecondDialectFaults(t *testing.T) {
 // is green.
 func TestUnmappedDialect(t *testing.T) {
 	t.Parallel()
-	w := startDialect(t)
+	w := startDialect(t, false)
 	w.writeProfile(options{})
 	r := w.walk(t)
 	if r.Verdict.Outcome == diag.OutcomePass || hop(t, r, diag.HopAllocationBinding).Status == diag.StatusPass {

@@ -84,11 +84,36 @@ func (f fault) run(t *testing.T) {
 		f.do(t, w)
 	}
 	began := time.Now()
-	r := w.walk(t)
+	f.walked(t, w.walk(t))
 	t.Logf("the walk took %s", time.Since(began))
+}
+
+// walked checks a report, and that a second judgement gives the same verdict.
+func (f fault) walked(t *testing.T, r *diag.Report) {
+	t.Helper()
 	f.check(t, r)
-	if _, err := preflight.Replay(r); err != nil {
-		t.Errorf("replay: %v", err)
+	again, err := preflight.Replay(r)
+	if err != nil {
+		t.Fatalf("replay: %v", err)
+	}
+	if b, a := r.Verdict, again.Verdict; b.Outcome != a.Outcome || b.Confidence != a.Confidence ||
+		!slices.Equal(b.Symptoms, a.Symptoms) {
+		t.Errorf("%s %s, and %s %s when it is judged again", b.Outcome, b.Confidence, a.Outcome, a.Confidence)
+	}
+}
+
+// runTwice is run with two walks at once, which must name the same fault.
+func (f fault) runTwice(t *testing.T) {
+	t.Parallel()
+	w := start(t, f.options)
+	if f.do != nil {
+		f.do(t, w)
+	}
+	for _, r := range w.atOnce(t, 2) {
+		if r.Run.EndedBy != diag.EndedCompleted {
+			t.Errorf("the walk ended by %s", r.Run.EndedBy)
+		}
+		f.walked(t, r)
 	}
 }
 
@@ -143,10 +168,11 @@ func TestOperatorThrottled(t *testing.T) {
 	}
 }
 
+// TestFaults: two walks at once name the same fault.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for _, f := range faults() {
-		t.Run(f.name, f.run)
+		t.Run(f.name, f.runTwice)
 	}
 }
 
@@ -313,7 +339,7 @@ func TestIdentityFaults(t *testing.T) {
 				w.platform.SetIdentity(nodeID, code)
 			}})
 	}
-	for _, f := range brief(faults, 4) {
+	for _, f := range faults {
 		f.hop, f.green = diag.HopNodeRecoveryStatus, runtime
 		if f.confidence == "" {
 			f.confidence = diag.Likely

@@ -8,8 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,18 +18,44 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// foreignAgents are programs that record that they were called, and keep running: a script and a Go program.
-func foreignAgents(t *testing.T, called string) map[string]string {
+// foreignSource is a program that records, in its path with the ending ".called", that it was called, and keeps
+// running.
+const foreignSource = `package main
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+)
+
+func main() {
+	self, _ := os.Executable()
+	f, _ := os.OpenFile(self+".called", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	fmt.Fprintln(f, os.Args)
+	_ = syscall.Pause()
+}
+`
+
+// foreignProgram is that program, built once.
+var foreignProgram = sync.OnceValues(func() (string, error) {
+	dir := filepath.Dir(unitsDir())
+	source, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "fleetd")
+	if err := os.WriteFile(source, []byte(foreignSource), 0o600); err != nil {
+		return "", err
+	}
+	return program, goBuild("-o", program, source)
+})
+
+// foreignAgents are programs that record that they were called, in their path with the ending ".called", and keep
+// running: a script and a Go program.
+func foreignAgents(t *testing.T) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
-	script, source, program := filepath.Join(dir, "fleetd.sh"), filepath.Join(dir, "main.go"), filepath.Join(dir, "fleetd")
-	text := "package main\nimport (\"fmt\"; \"os\"; \"time\")\nfunc main() {\n" +
-		"f, _ := os.OpenFile(" + strconv.Quote(called) + ", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)\n" +
-		"fmt.Fprintln(f, os.Args)\ntime.Sleep(10*time.Minute)\n}\n"
-	sshtest.Program(t, script, "#!/bin/sh\necho \"$0 $*\" >>'"+called+"'\nsleep 600\n")
-	write(t, source, text)
-	if out, err := exec.Command("go", "build", "-o", program, source).CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	script, program := filepath.Join(dir, "fleetd.sh"), filepath.Join(dir, "fleetd")
+	sshtest.Program(t, script, "#!/bin/sh\necho \"$0 $*\" >>'"+script+".called'\nsleep 600\n")
+	built, err := foreignProgram()
+	if err = errors.Join(err, os.Link(built, program)); err != nil {
+		t.Fatal(err)
 	}
 	return map[string]string{"script": script, "program": program}
 }
@@ -54,14 +80,12 @@ func slowLogins(p *profile.Profile) {
 // agent would keep running; commands of a login end a moment after their walk.
 func awaitGone(t *testing.T, folder string, before []string) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		left := slices.DeleteFunc(processes(t, folder), func(p string) bool { return slices.Contains(before, p) })
-		if len(left) == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("processes before:\n%s\nand after it as well:\n%s", strings.Join(before, "\n"), strings.Join(left, "\n"))
-		}
+	var left []string
+	if !await(t.Context(), 30*time.Second, func() bool {
+		left = slices.DeleteFunc(processes(t, folder), func(p string) bool { return slices.Contains(before, p) })
+		return len(left) == 0
+	}) {
+		t.Fatalf("processes before:\n%s\nand after it as well:\n%s", strings.Join(before, "\n"), strings.Join(left, "\n"))
 	}
 }
 
@@ -84,9 +108,8 @@ func processes(t *testing.T, folder string) (found []string) {
 // fault.
 func TestForeignAgent(t *testing.T) {
 	t.Parallel()
-	called := filepath.Join(t.TempDir(), "called")
 	tool := build(t)
-	for kind, program := range foreignAgents(t, called) {
+	for kind, program := range foreignAgents(t) {
 		t.Run(kind, func(t *testing.T) {
 			w := start(t, options{ssh: unprivileged(t), profile: func(p *profile.Profile) {
 				p.Agent.Binary = program
@@ -118,7 +141,7 @@ func TestForeignAgent(t *testing.T) {
 					t.Logf("%v: %v %.300s", argv, err, out) // other tests check their output
 				}
 			}
-			if text, err := os.ReadFile(called); err == nil {
+			if text, err := os.ReadFile(program + ".called"); err == nil {
 				t.Errorf("it was started:\n%s", text)
 			}
 			awaitGone(t, filepath.Dir(program), before)
@@ -129,8 +152,7 @@ func TestForeignAgent(t *testing.T) {
 // TestNotOurProgram: the profile declares gpuaas-agent, and another program is installed.
 func TestNotOurProgram(t *testing.T) {
 	t.Parallel()
-	called := filepath.Join(t.TempDir(), "called")
-	program := foreignAgents(t, called)["program"]
+	program := foreignAgents(t)["program"]
 	w := start(t, options{ssh: unprivileged(t), profile: slowLogins})
 	if err := errors.Join(os.Remove(w.agent.program), os.Link(program, w.agent.program)); err != nil {
 		t.Fatal(err)
@@ -142,7 +164,7 @@ func TestNotOurProgram(t *testing.T) {
 	if h := hop(t, r, diag.HopNodeReadiness); !strings.Contains(h.Text, "not gpuaas-agent but the Go program") {
 		t.Errorf("%q", h.Text)
 	}
-	if text, err := os.ReadFile(called); err == nil {
+	if text, err := os.ReadFile(w.agent.program + ".called"); err == nil {
 		t.Errorf("it was started:\n%s", text)
 	}
 }

@@ -24,12 +24,12 @@ func TestPlatformEndsDuringTheWalk(t *testing.T) {
 		after string // HOP/STEP
 		ends  []string
 	}
-	for _, tc := range brief([]world{
+	for _, tc := range []world{
 		{"all after the token's check", "control_plane_access/auth", all},
 		{"behind its edges after the allocation", "allocation_binding/allocation", behind},
 		{"all after the allocation", "allocation_binding/allocation", all},
 		{"behind its edges after the task was queued", "node_task_roundtrip/enqueue", behind},
-	}, 2) {
+	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			w := start(t, options{})

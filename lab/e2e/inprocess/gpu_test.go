@@ -24,9 +24,6 @@ import (
 // policyProgram builds the program that judges GPUs, of the platform's version.
 func policyProgram(t *testing.T) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("skipped: builds a binary")
-	}
 	path := filepath.Join(t.TempDir(), policy.Program)
 	if err := compile(path, policy.Program, "dev"); err != nil {
 		t.Fatal(err)

@@ -9,19 +9,20 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// walksInARow is the number of consecutive walks of a healthy world that must be green.
-const walksInARow = 50
+// walksInARow and usualWalks are the numbers of consecutive walks of a healthy world that must be green, in a deep run
+// and in any other. One walk in processWalks starts the node's helper as a process.
+const walksInARow, usualWalks, processWalks = 50, 4, 4
 
 // TestHealthyFiftyTimes: every hop passes on measured facts, each time.
 func TestHealthyFiftyTimes(t *testing.T) {
 	t.Parallel()
-	w := start(t, options{})
-	n := walksInARow
-	if testing.Short() {
-		n = 5
-	}
-	began := time.Now()
+	here, process := start(t, options{}), start(t, options{process: true})
+	began, n := time.Now(), deepOr(walksInARow, usualWalks)
 	for i := range n {
+		w := here
+		if i%processWalks == 0 {
+			w = process
+		}
 		r := w.walk(t)
 		if r.Verdict.Outcome != diag.OutcomePass {
 			t.Fatalf("walk %d:\n%s", i, describe(r))

@@ -31,7 +31,8 @@ func makeHost() (dir string, err error) {
 		return "", err
 	}
 	bin, units, home := filepath.Join(dir, "bin"), filepath.Join(dir, "units"), filepath.Join(dir, "home")
-	for _, d := range []string{bin, units, home} {
+	operator := filepath.Join(dir, "operator") // a home without keys and settings
+	for _, d := range []string{bin, units, home, operator} {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			return "", err
 		}
@@ -39,15 +40,16 @@ func makeHost() (dir string, err error) {
 	entry := func(name string) string {
 		return fmt.Sprintf("%s) echo '%s:x:%d:%d::%s:/bin/sh' ;;\n", name, name, os.Getuid(), os.Getgid(), home)
 	}
-	last := "for last; do :; done\n"
+	// show is a cat that starts no process: a walk runs these scripts ten times.
+	last := "for last; do :; done\nshow() { while IFS= read -r line; do echo \"$line\"; done <\"$1\"; }\n"
 	for tool, text := range map[string]string{
 		"systemctl": last + "if [ -f '" + units + "'/\"$last\".mute ]; then\n" +
 			"echo 'System has not been booted with systemd as init system (PID 1). Can'\\''t operate.' >&2; exit 1; fi\n" +
 			"if [ -f '" + units + "'/\"$last\".sh ]; then . '" + units + "'/\"$last\".sh; exit; fi\n" +
-			"if [ -f '" + units + "'/\"$last\" ]; then cat '" + units + "'/\"$last\"; else\n" +
+			"if [ -f '" + units + "'/\"$last\" ]; then show '" + units + "'/\"$last\"; else\n" +
 			"printf 'LoadState=not-found\\nActiveState=inactive\\nSubState=dead\\nResult=success\\nMainPID=0\\n'; fi\n",
-		"getent": "[ \"$1\" != shadow ] || exit 2\n" + last + "if [ -f '" + units + "'/\"user.$last\" ]; then cat '" + units +
-			"'/\"user.$last\"; exit; fi\n" +
+		"getent": "[ \"$1\" != shadow ] || exit 2\n" + last + "if [ -f '" + units + "'/\"user.$last\" ]; then\n" +
+			"show '" + units + "'/\"user.$last\"; exit; fi\n" +
 			"case $last in\n" + entry(login) + entry("root") + "*) exit 2 ;;\nesac\n",
 		"id": fmt.Sprintf("case $1 in -u) echo %d ;; *) echo %d ;; esac\n", os.Getuid(), os.Getgid()),
 	} {
@@ -56,7 +58,7 @@ func makeHost() (dir string, err error) {
 		}
 	}
 	for key, value := range map[string]string{"INPROCESS_UNITS": units, "PATH": bin + ":" + os.Getenv("PATH"),
-		"SSH_AUTH_SOCK": ""} {
+		"SSH_AUTH_SOCK": "", "HOME": operator, "INPROCESS_HOME": os.Getenv("HOME")} {
 		if err := os.Setenv(key, value); err != nil {
 			return "", err
 		}
@@ -123,14 +125,18 @@ func (u unit) mute(t testing.TB) {
 	t.Cleanup(func() { _ = os.Remove(path) })
 }
 
-// compile builds a program of this project with a given version. With the race detector cgo is enabled, which
-// would recompile everything.
+// compile builds a program of this project with a given version.
 func compile(path, program, version string) error {
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+version,
-		"-o", path, "../../../cmd/"+program)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	return goBuild("-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+version, "-o", path,
+		"../../../cmd/"+program)
+}
+
+// goBuild runs go build. With the race detector cgo is enabled, which would recompile everything.
+func goBuild(argv ...string) error {
+	cmd := exec.Command("go", append([]string{"build"}, argv...)...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "HOME="+os.Getenv("INPROCESS_HOME")) // which has Go's cache
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("building %s: %w\n%s", program, err, out)
+		return fmt.Errorf("%s: %w\n%s", cmd, err, out)
 	}
 	return nil
 }
@@ -140,6 +146,12 @@ func compile(path, program, version string) error {
 var agentProgram = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(unitsDir()), "gpuaas-agent")
 	return path, compile(path, "gpuaas-agent", sshtest.Version)
+})
+
+// toolProgram is the tool, built once, next to the agent's program.
+var toolProgram = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(filepath.Dir(unitsDir()), "gpuaasctl")
+	return path, compile(path, "gpuaasctl", sshtest.Version)
 })
 
 // installAgent puts the agent's program into dir, for its `probe`.

@@ -37,10 +37,7 @@ func TestInterruptedAnywhere(t *testing.T) {
 	t.Logf("seed %d, a walk takes %s", seed, typical)
 	roll := rand.New(rand.NewPCG(seed, 0))
 	cut := 0
-	n := interruptions
-	if testing.Short() {
-		n /= 5
-	}
+	n := deepOr(interruptions, interruptions/5)
 	// Run more walks if most ended by themselves: walks have become faster since the first ones.
 	for i := 0; i < n || (cut < n/4 && i < 20*n); i++ {
 		after := time.Duration(roll.Int64N(int64(typical) * 3 / 4))

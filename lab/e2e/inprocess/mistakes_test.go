@@ -35,7 +35,7 @@ func newKey(t *testing.T) (ed25519.PublicKey, ed25519.PrivateKey) {
 var mistakes = []mistake{
 	// keys and agents
 	{name: "no key", owner: access,
-		profile: setSSH(func(t *testing.T, s *profile.SSH) { t.Setenv("HOME", t.TempDir()); s.Identity = "" })},
+		profile: setSSH(func(_ *testing.T, s *profile.SSH) { s.Identity = "" })},
 	{name: "the key file is not there", owner: access,
 		profile: setSSH(func(t *testing.T, s *profile.SSH) { s.Identity = filepath.Join(t.TempDir(), "id") })},
 	{name: "the key file cannot be read", owner: access,
@@ -43,7 +43,7 @@ var mistakes = []mistake{
 	{name: "the key is encrypted, and no agent holds it", owner: access,
 		profile: setSSH(func(t *testing.T, s *profile.SSH) { s.Identity = locked(t) })},
 	{name: "the agent is gone", owner: access,
-		profile: setSSH(func(t *testing.T, s *profile.SSH) { t.Setenv("HOME", t.TempDir()); s.Identity = "" }),
+		profile: setSSH(func(_ *testing.T, s *profile.SSH) { s.Identity = "" }),
 		config: func(t *testing.T, _ *world, c *vantage.NodeConfig) {
 			c.AgentSocket = filepath.Join(t.TempDir(), "agent")
 		}},

@@ -55,13 +55,29 @@ var nodesOwners = []string{"node runtime", "node agent", "bootstrap", "PKI", "en
 // TestOperatorsMistakes: an operator's mistake is never blamed on the node, neither in reason nor owner, and the
 // text names the next step and who has to take it.
 func TestOperatorsMistakes(t *testing.T) {
+	t.Parallel()
+	tryMistakes(t, func(m mistake) bool { return m.env[0] == "" })
+}
+
+// TestOperatorsMistakesInTheEnvironment is TestOperatorsMistakes for rows that set variables, so it runs beside no
+// other test.
+func TestOperatorsMistakesInTheEnvironment(t *testing.T) {
+	tryMistakes(t, func(m mistake) bool { return m.env[0] != "" })
+}
+
+func tryMistakes(t *testing.T, these func(mistake) bool) {
+	t.Helper()
 	w := start(t, options{platform: atHome,
 		ssh: sshtest.Config{Accept: func(user string, _ ssh.PublicKey) bool { return user == "root" }}})
 	if r := w.walk(t); r.Verdict.Outcome != diag.OutcomePass {
 		t.Fatalf("the world is not well\n%s", describe(r))
 	}
-	for _, m := range brief(mistakes, 12) {
+	for _, m := range mistakes {
+		if !these(m) {
+			continue
+		}
 		t.Run(m.name, func(t *testing.T) {
+			begin(t)
 			w.platform.APIEdge.Intercept(m.edge)
 			w.platform.TerminalEdge.Intercept(m.public)
 			if m.env[0] != "" {

@@ -42,6 +42,8 @@ func stranger(t *testing.T, withTLS bool) *httptest.Server {
 // TestNothingFollowsARedirect: no redirect is followed, from either vantage, by any op and status, least of all
 // with a token.
 func TestNothingFollowsARedirect(t *testing.T) {
+	t.Parallel()
+	begin(t)
 	secure, plain := stranger(t, true), stranger(t, false)
 	var tokens, cookies atomic.Int64
 	first := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -102,6 +104,7 @@ func TestNothingFollowsARedirect(t *testing.T) {
 
 // TestWalkFollowsNoRedirect: the same for every request of a whole walk, to the servers of either side.
 func TestWalkFollowsNoRedirect(t *testing.T) {
+	t.Parallel()
 	secure, plain := stranger(t, true), stranger(t, false)
 	w := start(t, options{platform: atHome})
 	hurried := mistake{profile: setProfile(func(_ *testing.T, p *profile.Profile) { // what is led away never comes

@@ -20,7 +20,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
-	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -195,15 +194,15 @@ func TestNoSecretFromTheProgram(t *testing.T) {
 	}
 }
 
-// build builds the tool, and next to it the agent of the same version, so that the tool uses the node's agent as
-// it is.
+// build returns the tool, which has next to it the agent of the same version, so that the tool uses the node's agent
+// as it is.
 func build(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "gpuaasctl")
-	if err := compile(path, "gpuaasctl", sshtest.Version); err != nil {
+	_, err := agentProgram()
+	path, errTool := toolProgram()
+	if err = errors.Join(err, errTool); err != nil {
 		t.Fatal(err)
 	}
-	installAgent(t, filepath.Dir(path))
 	return path
 }
 
@@ -248,6 +247,7 @@ func execute(t *testing.T, c *canaries, tool string, argv ...string) (stdout, st
 
 // TestNoSecretInErrors: an error about an unusable secret file names the file and not its content.
 func TestNoSecretInErrors(t *testing.T) {
+	begin(t)
 	for name, text := range map[string]string{"two lines": "canary-first\ncanary-second\n",
 		"a control character": "canary-\x01\n"} {
 		path := filepath.Join(t.TempDir(), "secret")

@@ -13,7 +13,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"os"
 	"slices"
@@ -152,9 +151,6 @@ func TestOddIngresses(t *testing.T) {
 			(all || slices.Contains([]int{40, 42, 48, 80}, code)) {
 			refusals[fmt.Sprintf("alert %d", code)] = alerts(byte(code))
 		}
-	}
-	if testing.Short() { // see brief
-		maps.DeleteFunc(refusals, func(name string, _ func(*oddConn)) bool { return name != "closes" && name != "alert 48" })
 	}
 	for name, refuse := range refusals {
 		b.odd(t, "drift, "+name, oddIngress{ca: []byte(b.platform.CAPEM), none: closes, shown: refuse},

@@ -4,6 +4,7 @@ package inprocess
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -74,7 +75,7 @@ func (s server) run(t *testing.T, doors []door) (end func()) {
 		}
 	}
 	for _, d := range doors {
-		if err := awaitPort(d.port, ended); err != nil {
+		if err := awaitPort(t.Context(), d.port, ended); err != nil {
 			end()
 			t.Fatalf("%s: %v\n%s\n%s", s.name, err, said, files)
 		}
@@ -83,21 +84,28 @@ func (s server) run(t *testing.T, doors []door) (end func()) {
 }
 
 // awaitPort returns when a port accepts connections, or with an error if the server ends first.
-func awaitPort(port int, ended <-chan struct{}) error {
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			return c.Close()
-		}
+func awaitPort(ctx context.Context, port int, ended <-chan struct{}) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
 		select {
 		case <-ended:
-			return errors.New("it has ended")
-		default:
+			cancel(errors.New("it has ended"))
+		case <-ctx.Done():
 		}
-		if time.Now().After(deadline) {
-			return err
+	}()
+	var err error
+	if !await(ctx, time.Minute, func() bool {
+		var c net.Conn
+		if c, err = net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			err = c.Close()
+			return true
 		}
+		return false
+	}) {
+		return errors.Join(context.Cause(ctx), err)
 	}
+	return err
 }
 
 // runGo is the same server in Go, with only the standard library.
@@ -271,15 +279,15 @@ func lastingPort(t *testing.T) int {
 // executed its own program.
 func listenAgain(t *testing.T, port int) net.Listener {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			return ln
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
+	var ln net.Listener
+	var err error
+	if !await(t.Context(), time.Minute, func() bool {
+		ln, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		return err == nil
+	}) {
+		t.Fatal(err)
 	}
+	return ln
 }
 
 // backends that are not the platform.

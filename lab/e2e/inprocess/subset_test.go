@@ -19,9 +19,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
-// subsetsDrawn is the number of random subsets of hops, in addition to all singles and pairs. GPUAASCTL_SUBSETS
-// overrides it.
-const subsetsDrawn = 200
+// subsetsDrawn is the number of random subsets of hops, in addition to all singles. GPUAASCTL_SUBSETS overrides it.
+// Package preflight walks pairs and more, in virtual time, and judges every subset.
+const subsetsDrawn = 24
 
 // asked is one way to ask for a walk.
 type asked struct {
@@ -78,20 +78,15 @@ func (a asked) prepare(t *testing.T, w *world) *job {
 	return j
 }
 
-// subsets returns all singles and pairs of hops for --only and --skip with all inputs, and random subsets with
-// random inputs.
+// subsets returns each hop for --only and --skip with all inputs, and random subsets with random inputs.
 func subsets(rng *rand.Rand, drawn int) []asked {
 	var all []asked
 	full := func(only, skip []diag.HopID) {
 		all = append(all, asked{preflight.Options{Only: only, Skip: skip, Session: true, Token: true, SSH: true}, alloc})
 	}
-	for i, a := range diag.HopIDs() {
+	for _, a := range diag.HopIDs() {
 		full([]diag.HopID{a}, nil)
 		full(nil, []diag.HopID{a})
-		for _, b := range diag.HopIDs()[i+1:] {
-			full([]diag.HopID{a, b}, nil)
-			full(nil, []diag.HopID{a, b})
-		}
 	}
 	likely := func() bool { return rng.IntN(4) > 0 }
 	for range drawn {
@@ -149,7 +144,7 @@ func TestSubsetsOfAHealthyWorld(t *testing.T) {
 	var wg sync.WaitGroup
 	var doubts suspects
 	all := subsets(rand.New(rand.NewPCG(seed, 0)), drawn)
-	for _, a := range brief(all, 60) {
+	for _, a := range all {
 		j := a.prepare(t, w)
 		if key := stepsOf(j.plan); walked[key] {
 			continue

@@ -117,6 +117,22 @@ func (j *job) walk(t testing.TB) *diag.Report {
 	return r
 }
 
+// await returns when is reports true; false at the end of ctx, or after the limit.
+func await(ctx context.Context, limit time.Duration, is func() bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
 // hop is one hop of a report.
 func hop(t testing.TB, r *diag.Report, id diag.HopID) diag.HopResult {
 	t.Helper()

@@ -48,10 +48,9 @@ func passes(r *diag.Report) bool { return r.Verdict.Outcome == diag.OutcomePass 
 
 // TestWatch: walks share one login, leave nothing on the platform, see a fault and its end, and reconnect after a
 // broken connection without a false alarm.
-func TestWatch(t *testing.T) { // not beside others: it reads the environment
-	t.Setenv("HOME", t.TempDir())
-	t.Setenv("SSH_AUTH_SOCK", "")
-	w := start(t, options{})
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	w := start(t, options{process: true})
 	watch := w.watcher(t)
 	good := until(t, watch, "passes", passes)
 	logins := w.ssh.Logins()

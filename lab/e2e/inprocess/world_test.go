@@ -40,8 +40,8 @@ const (
 	heartbeatEvery = "250ms"
 	staleAfter     = 20
 	// streamTimeout is the gateway's timeout, in seconds: it also tolerates a busy machine, and is shorter than a
-	// walk's own. shortStream is for a world without a stream, whose session takes that long.
-	streamTimeout, shortStream = 20, 6
+	// walk's own. shortStream is for a world without a stream, whose session takes that long, however busy the machine.
+	streamTimeout, shortStream = 20, 2
 )
 
 // options change a world before it starts; the zero value is a healthy world.
@@ -52,6 +52,7 @@ type options struct {
 	yaml     string // appended to the profile's file
 	osUser   string // default login
 	ssh      sshtest.Config
+	process  bool // the node's helper is a process, started by the login's shell, see helperHere
 	noAgent  bool
 	noStream bool   // no stream of the node comes
 	front    *relay // between browsers and the terminal's edge
@@ -85,6 +86,7 @@ type world struct {
 // start starts a world and waits until the platform has received a heartbeat. It ends with the test.
 func start(t testing.TB, o options) *world {
 	t.Helper()
+	begin(t)
 	id := make([]byte, 4)
 	_, _ = rand.Read(id) // never fails
 	w := &world{t: t, redis: miniredis.RunT(t), dir: filepath.Join(t.TempDir(), "gpuaas"),
@@ -94,6 +96,9 @@ func start(t testing.TB, o options) *world {
 		envFile: "/etc/workload.env", pid: os.Getpid()}
 	w.workload.run(t, "active/running")
 	w.startPlatform(o)
+	if !o.process {
+		o.ssh.Run = helperHere
+	}
 	w.ssh = sshtest.Start(t, o.ssh)
 	w.startAgent(name, o)
 	o.front.listen(t, w.platform.TerminalBase)
@@ -240,17 +245,17 @@ func patient() map[diag.HopID]time.Duration {
 // certificate.
 func (w *world) awaitHeartbeat() {
 	w.t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	if !await(w.t.Context(), time.Minute, func() bool {
 		var n struct {
 			Agent struct {
 				LastSeenAt diag.Time `json:"last_seen_at"`
 			} `json:"agent"`
 		}
-		if w.platform.Do(http.MethodGet, "/v1/admin/nodes/"+nodeID, nil, &n); !n.Agent.LastSeenAt.IsZero() {
-			return
-		}
+		w.platform.Do(http.MethodGet, "/v1/admin/nodes/"+nodeID, nil, &n)
+		return !n.Agent.LastSeenAt.IsZero()
+	}) {
+		w.t.Fatalf("the platform never heard the agent:\n%s", w.agentLog)
 	}
-	w.t.Fatalf("the platform never heard the agent:\n%s", w.agentLog)
 }
 
 // loseRedis stops the session store: its port refuses.

@@ -47,7 +47,7 @@ func (g *Gateway) fromNode(ctx context.Context, s *session, browser *websocket.C
 		if kind == websocket.MessageText {
 			var f wire.Frame
 			if bounded.Unmarshal(data, &f, bounded.Small()) == nil {
-				final := g.note(ctx, s, f, &end)
+				final := g.storeState(ctx, s, f, &end)
 				if !said && (final || f.Type == "ready") {
 					said = true
 					close(s.ready)
@@ -89,8 +89,8 @@ func (g *Gateway) fell(ctx context.Context, s *session, reason string) bool {
 // limitSlack is how much earlier a session may reach its time limit by the node's clock.
 const limitSlack = 5 * time.Second
 
-// note stores the state in a node's frame; it returns true for the session's last frame, which sets end.
-func (g *Gateway) note(ctx context.Context, s *session, f wire.Frame, end *ending) bool {
+// storeState stores the state in a node's frame; it returns true for the session's last frame, which sets end.
+func (g *Gateway) storeState(ctx context.Context, s *session, f wire.Frame, end *ending) bool {
 	switch f.Type {
 	case "ready":
 		if err := g.Store.Reached(ctx, s.now(), store.StepPTY, g.Now(), nil); err != nil {

@@ -108,7 +108,7 @@ func (l *tlsListener) enter(remote string) bool {
 	return true
 }
 
-func (l *tlsListener) leave(remote string) {
+func (l *tlsListener) release(remote string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.handshaking--
@@ -164,7 +164,7 @@ func (l *tlsListener) handshake(ctx context.Context, conn *tls.Conn, counted *co
 	hctx, cancel := context.WithTimeout(ctx, handshakeTime)
 	defer cancel()
 	err := conn.HandshakeContext(hctx)
-	l.leave(remote)
+	l.release(remote)
 	if err == nil && !l.keep(conn, counted) {
 		err = &TooManyError{conn.ConnectionState().PeerCertificates[0]}
 	}

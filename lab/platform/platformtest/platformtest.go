@@ -29,6 +29,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/porttest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // Longer than 300 lines: one platform with its start, its parts and its end.
@@ -93,6 +94,7 @@ type Platform struct {
 // StartPlatform starts a platform; it is stopped at the end of the test.
 func StartPlatform(tb testing.TB, o Options) *Platform {
 	tb.Helper()
+	tier.NeedsHost(tb)
 	p := &Platform{tb: tb, dir: tb.TempDir(), ca: newAuthority(tb, "gpuaas test servers"),
 		nodeCA: newAuthority(tb, "gpuaas test nodes"), tokens: map[string]diag.Secret{},
 		halts: map[string]*haltable{}}
@@ -328,6 +330,7 @@ func randomToken() diag.Secret {
 
 func listen(tb testing.TB) net.Listener {
 	tb.Helper()
+	tier.NeedsHost(tb)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)

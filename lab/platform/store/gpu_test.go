@@ -17,6 +17,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 	"github.com/gpuaas/gpuaasctl/gpu/status"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // gpuEvent is one on the wire.
@@ -166,6 +167,7 @@ func TestChild(t *testing.T) {
 // TestKilledPlatform: killed at any moment, a platform has every event that it acknowledged, and none twice when
 // the node resends unacknowledged ones.
 func TestKilledPlatform(t *testing.T) {
+	tier.NeedsHost(t)
 	if testing.Short() {
 		t.Skip("skipped: starts and kills processes")
 	}

@@ -10,11 +10,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/lab/platform/workload"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestWorkload requests the workload like a walk: the page, the names of the headers and never their values, the
 // WebSocket.
 func TestWorkload(t *testing.T) {
+	tier.NeedsHost(t)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "index.html"), []byte("hello"), 0o600); err != nil {
 		t.Fatal(err)

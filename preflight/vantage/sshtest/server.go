@@ -5,12 +5,15 @@ package sshtest
 
 import (
 	"errors"
+	"io"
 	"net"
 	"strconv"
 	"sync"
 	"testing"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // Fault is one way in which a server fails its clients. A connection keeps the fault that was set when it was accepted.
@@ -47,6 +50,8 @@ type Config struct {
 	Words    string   // see Words and ForcedCommand
 	Forward  bool     // allows direct-tcpip, so that it can be a jump host
 	Tries    int      // failed keys that end a login, default 6
+	// Run runs a command in this process until its input ends; false leaves it to the shell.
+	Run func(command string, in io.Reader, out io.Writer) bool
 }
 
 // Server is a running server on a loopback port.
@@ -72,6 +77,7 @@ type Server struct {
 // Start runs a server until the test ends.
 func Start(t testing.TB, cfg Config) *Server {
 	t.Helper()
+	tier.NeedsHost(t)
 	if len(cfg.HostKeys) == 0 {
 		cfg.HostKeys = []ssh.Signer{NewKey(t)}
 	}
@@ -154,10 +160,7 @@ func (s *Server) accept() {
 		s.mu.Unlock()
 		s.wg.Go(func() {
 			s.serve(f, fault)
-			_ = f.Close()
-			s.mu.Lock()
-			delete(s.conns, f)
-			s.mu.Unlock()
+			s.forget(f)
 		})
 	}
 }

@@ -64,7 +64,11 @@ func (s *Server) session(c *freezer, nc ssh.NewChannel, fault Fault) {
 			out = freezing{ch, c}
 		}
 		wg.Go(func() {
-			s.run(ch, out, m.Command, gone)
+			if s.cfg.Run == nil || !s.cfg.Run(m.Command, ch, out) {
+				s.run(ch, out, m.Command, gone)
+			} else {
+				exited(ch, 0)
+			}
 			_ = ch.Close()
 		})
 	}
@@ -126,6 +130,11 @@ func (s *Server) run(ch ssh.Channel, out io.Writer, command string, gone <-chan 
 	if errors.As(err, &exit) {
 		status = uint32(exit.ExitCode())
 	}
+	exited(ch, status)
+}
+
+// exited reports a command's exit status.
+func exited(ch ssh.Channel, status uint32) {
 	_, _ = ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{status}))
 }
 
@@ -147,4 +156,12 @@ func (s *Server) StopCommands() {
 	for group := range s.groups {
 		_ = syscall.Kill(-group, syscall.SIGSTOP)
 	}
+}
+
+// forget closes a connection that has been served.
+func (s *Server) forget(f *freezer) {
+	_ = f.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, f)
 }

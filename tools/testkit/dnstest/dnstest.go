@@ -6,11 +6,14 @@ import (
 	"testing"
 
 	"github.com/miekg/dns"
+
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // Serve answers on one port of 127.0.0.1, over UDP and TCP, until the test ends. It returns the address, as host:port.
 func Serve(t testing.TB, answer dns.HandlerFunc) string {
 	t.Helper()
+	tier.NeedsHost(t)
 	var pc net.PacketConn
 	var l net.Listener
 	for tries := 0; l == nil; tries++ { // another program may use that port for TCP

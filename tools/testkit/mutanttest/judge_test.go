@@ -79,7 +79,8 @@ func TestSwitchedDeclarations(t *testing.T) {
 		{"const four = 4", "const four = 5"}, {"const four = 4", "const four = 6"}, {"5: true", "5: false"},
 		{"return n.v + int(a)", "return n.v - int(a)"}, {"*into = 7", "*into = 8"}, {"sum += x", "sum -= x"},
 	} {
-		all = append(all, Mutant{Name: m.replacement, File: "m.go", Old: m.old, New: m.replacement, Package: ".", Test: "TestForms"})
+		all = append(all, Mutant{Name: m.replacement, File: "m.go", Old: m.old, New: m.replacement, Package: ".",
+			Test: "TestForms"})
 	}
 	p, err := compile(t, root, ".", all)
 	if err != nil {

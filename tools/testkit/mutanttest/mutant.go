@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/tools/mutants/program"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // Mutant is one defect, and the test that must detect it.
@@ -81,9 +82,11 @@ func Check(t *testing.T, root string, mutants []Mutant) {
 	}
 }
 
-// compile compiles the tests of a package with the mutants that they must detect. The number of a mutant is its place in
-// the list, from 1.
+// compile compiles the tests of a package with the mutants that they must detect. The number of a mutant is its place
+// in the list, from 1.
 func compile(t *testing.T, root, pkg string, mutants []Mutant) (*program.Program, error) {
+	t.Helper()
+	tier.NeedsHost(t)
 	byFile := map[string][]numbered{}
 	for i, m := range mutants {
 		if m.Package == pkg {
@@ -117,7 +120,8 @@ func compile(t *testing.T, root, pkg string, mutants []Mutant) (*program.Program
 // run returns the output of m's test, as of `go test -json`, with the mutant that is on.
 func run(t *testing.T, p *program.Program, m Mutant, id int) []byte {
 	t.Helper()
-	args := slices.Concat([]string{"-test.run=^" + m.Test + "$", "-test.failfast", "-test.timeout=" + budget.String()}, m.Args)
+	args := slices.Concat([]string{"-test.run=^" + m.Test + "$", "-test.failfast", "-test.timeout=" + budget.String()},
+		m.Args)
 	r, err := p.Do(t.Context(), program.Run{Mutant: id, Limit: budget + time.Minute, Args: args, Events: true})
 	if err != nil {
 		t.Fatal(err)

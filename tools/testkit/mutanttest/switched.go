@@ -23,7 +23,8 @@ type insertion struct {
 }
 
 // switched returns the copy of a source that has the mutants behind switches. A function has a copy for each of its
-// mutants, which it calls if that one is on; a variable or a constant is a variable with the value that the switch picks.
+// mutants, which it calls if that one is on; a variable or a constant is a variable with the value that the switch
+// picks.
 func switched(name string, text string, mutants []numbered) (string, error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, name, text, parser.SkipObjectResolution)

@@ -5,11 +5,14 @@ import (
 	"net"
 	"syscall"
 	"testing"
+
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestRefused: the port has no listener, and no other program can get it: it is outside the range from which the kernel
 // chooses.
 func TestRefused(t *testing.T) {
+	tier.NeedsHost(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/creack/pty"
+
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // patience is the timeout for expected output, on a machine that is busy with other tests.
@@ -30,6 +32,7 @@ type Terminal struct {
 // Start starts a program on a new terminal. The program ends with the test.
 func Start(t testing.TB, cmd *exec.Cmd) *Terminal {
 	t.Helper()
+	tier.NeedsHost(t)
 	far, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 80})
 	if err != nil {
 		t.Fatal(err)

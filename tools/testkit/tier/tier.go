@@ -1,5 +1,5 @@
-// Package tier says how much of the tests runs: go test -short, make test, make race or make test-deep. CONTRIBUTING has
-// the rule for where a thing is tested.
+// Package tier says how much of the tests runs: go test -short, make test, make race or make test-deep. CONTRIBUTING.md
+// has the rule for where a thing is tested.
 package tier
 
 import (
@@ -10,8 +10,8 @@ import (
 // Variable makes a run deep if it is "deep": every row of every table.
 const Variable = "GPUAASCTL_TESTS"
 
-// Deep reports whether every row of every table runs, as in make test-deep. Otherwise a long table runs as a sample, and a
-// few named worlds stand for all.
+// Deep reports whether every row of every table runs, as in make test-deep. Otherwise a long table runs as a sample,
+// and a few named worlds stand for all.
 func Deep() bool { return os.Getenv(Variable) == "deep" }
 
 // Short reports whether only tests run that need no host: no loopback, no programs, no waiting (go test -short without

@@ -88,8 +88,8 @@ func (n Annotation) line() string {
 	if n.Warning {
 		level = "warning"
 	}
-	return fmt.Sprintf("::%s title=%s::%s\n", level, property.Replace(muted(shortened(page.Clean(n.Title)))),
-		data.Replace(muted(message(n.Text))))
+	return fmt.Sprintf("::%s title=%s::%s\n", level, property.Replace(inert(shortened(page.Clean(n.Title)))),
+		data.Replace(inert(message(n.Text))))
 }
 
 // message joins lines of text, each cleaned.
@@ -101,8 +101,8 @@ func message(text string) string {
 	return shortened(strings.Join(lines, "\n"))
 }
 
-// muted disables the older form of a command, which runners look for anywhere in a line.
-func muted(text string) string { return string(clean.Muted([]byte(text))) }
+// inert disables the older form of a command, which runners look for anywhere in a line.
+func inert(text string) string { return string(clean.Inert([]byte(text))) }
 
 // shortened truncates a text that is too long for a job's page.
 func shortened(text string) string {

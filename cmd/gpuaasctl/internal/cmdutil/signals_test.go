@@ -6,11 +6,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestTerminalClosed: closing a terminal, which sends two SIGHUPs, interrupts, but does not end a process that has
 // something to revert.
 func TestTerminalClosed(t *testing.T) {
+	tier.NeedsHost(t)
 	heard := make(chan os.Signal, 1) // even if the tests' caller ignores it, as nohup does
 	signal.Notify(heard, syscall.SIGHUP)
 	ctx, stop := Interruptible()
@@ -33,6 +36,7 @@ func TestTerminalClosed(t *testing.T) {
 // TestInterruptSentTwice: timeout(1) sends a signal to its command and to its process group. The command gets it twice,
 // and must still write its partial report.
 func TestInterruptSentTwice(t *testing.T) {
+	tier.NeedsHost(t)
 	heard := make(chan os.Signal, 1) // even if the tests' caller ignores it
 	signal.Notify(heard, syscall.SIGTERM)
 	ctx, stop := Interruptible()

@@ -22,6 +22,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/clean"
 	"github.com/gpuaas/gpuaasctl/internal/page"
 	"github.com/gpuaas/gpuaasctl/ops/explain"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // patience is the timeout for expected output, on a machine that is busy with other tests.
@@ -128,10 +129,8 @@ func (s *screen) await(text string) {
 
 func (s *screen) awaits(what string, is func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			s.t.Fatalf("%q is not on the screen:\n%s", what, s.seen())
-		}
+	if !wait.Until(s.t, is) {
+		s.t.Fatalf("%q is not on the screen:\n%s", what, s.seen())
 	}
 }
 

@@ -58,7 +58,10 @@ func bindings(d *Document) []binding {
 			"copy the command of that number, the next one",
 			"1-9 copy", (*model).copy},
 		{[]string{"enter"}, "enter", "open it, where it has more than a page", opens, moves((*model).open)},
-		{[]string{"r"}, "r", "walk this " + d.Noun + " again", again, func(m *model, _ string) tea.Cmd { return m.again() }},
+		{[]string{"r"}, "r", "walk this " + d.Noun + " again", again, func(m *model,
+			_ string) tea.Cmd {
+			return m.walkAgain()
+		}},
 		{[]string{"esc", "backspace"}, "esc", "back; ends a walk, a search", "", moves((*model).back)},
 		{[]string{"?"}, "?", "this help", "? help", moves(func(m *model) { m.cover(overHelp) })},
 		{[]string{"ctrl+z"}, "ctrl-z", "suspend", "", func(*model, string) tea.Cmd { return tea.Suspend }},
@@ -67,7 +70,7 @@ func bindings(d *Document) []binding {
 			case m.over != overNothing:
 				m.cover(overNothing)
 			case len(m.above) > 0:
-				m.leave()
+				m.ascend()
 			default:
 				m.left = true
 				return tea.Quit

@@ -22,8 +22,8 @@ func (m *model) open() {
 	m.enter(d, d.First, 0)
 }
 
-// leave returns to the document from which this one was opened.
-func (m *model) leave() {
+// ascend returns to the document from which this one was opened.
+func (m *model) ascend() {
 	if m.walking != nil { // its result is for an item of this document
 		m.status = "a " + m.doc.Noun + " is walked again (esc ends it)"
 		return

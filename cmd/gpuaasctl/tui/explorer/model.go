@@ -162,7 +162,7 @@ func (m *model) back() {
 	case len(m.matches) > 0 || len(m.above) == 0:
 		m.query, m.matches = "", nil
 	default:
-		m.leave()
+		m.ascend()
 	}
 }
 
@@ -213,8 +213,8 @@ func (m *model) copy(name string) tea.Cmd {
 	return tea.SetClipboard(all[n-1])
 }
 
-// again walks the selected item again, in the background.
-func (m *model) again() tea.Cmd {
+// walkAgain walks the selected item again, in the background.
+func (m *model) walkAgain() tea.Cmd {
 	i := m.chosen
 	what := m.doc.Items[i].Again
 	switch {

@@ -50,8 +50,8 @@ func (m *model) rightWidth() int {
 	return m.width
 }
 
-// look is how the right side is written.
-func (m *model) look() render.Options {
+// options is how the right side is written.
+func (m *model) options() render.Options {
 	o := m.o.Look
 	o.Width = max(m.rightWidth()-gutter, 1)
 	return o
@@ -78,9 +78,9 @@ func (m *model) show(at int) {
 		for _, w := range m.words() {
 			sections = append(sections, render.Section{Title: w, Blocks: m.o.Explain(w)})
 		}
-		m.shown = newSide(m.look(), sections)
+		m.shown = newSide(m.options(), sections)
 	case overHelp:
-		m.shown = newSide(m.look(), []render.Section{{Title: "keys", Blocks: m.helpPage()}})
+		m.shown = newSide(m.options(), []render.Section{{Title: "keys", Blocks: m.helpPage()}})
 	default:
 		m.shown = m.item(m.chosen)
 	}

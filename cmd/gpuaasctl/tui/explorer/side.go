@@ -84,7 +84,7 @@ func (s *side) has(line int, text string) bool {
 
 // item returns the right side of an item.
 func (m *model) item(i int) side {
-	o := m.look()
+	o := m.options()
 	if m.cache.of == nil || m.cache.width != o.Width {
 		*m.cache = sides{width: o.Width, of: map[int]side{}}
 	}

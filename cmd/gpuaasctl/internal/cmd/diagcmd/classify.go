@@ -51,7 +51,7 @@ warning), 130 interrupted.`,
   gpuaasctl diag classify preflight.json -o json
   gpuaasctl diag classify /mnt/dead-node/var/lib/gpuaas/diag`,
 		Args: cmdutil.Args(0, 2),
-		RunE: cmdutil.Run(a, o, classify),
+		RunE: cmdutil.Run(a, o, runClassify),
 	}
 	o.target.Flags(a, cmd)
 	f := cmd.Flags()
@@ -64,8 +64,8 @@ warning), 130 interrupted.`,
 	return cmd
 }
 
-// classify reads a file, or walks a node, and writes the reason.
-func classify(a *cmdutil.App, cmd *cobra.Command, o *classifyOptions, args []string) error {
+// runClassify reads a file, or walks a node, and writes the reason.
+func runClassify(a *cmdutil.App, cmd *cobra.Command, o *classifyOptions, args []string) error {
 	var doc *classified
 	var err error
 	if len(args) == 1 && o.target.NodeID == "" {

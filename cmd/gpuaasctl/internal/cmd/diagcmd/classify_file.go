@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/classify"
 	"github.com/gpuaas/gpuaasctl/diag/evidence"
 	"github.com/gpuaas/gpuaasctl/diag/record"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
@@ -112,7 +113,7 @@ func classifyJSON(a *cmdutil.App, data []byte) (*classified, error) {
 // current.
 func classifyRecord(f *diag.RecordFacts) *classified {
 	record := f.InTime()
-	doc := &classified{From: "record", Classification: new(diag.Classify(diag.Evidence{Record: record}))}
+	doc := &classified{From: "record", Classification: new(classify.Classify(classify.Evidence{Record: record}))}
 	for _, e := range record {
 		doc.NodeID = cmp.Or(e.NodeID, doc.NodeID)
 	}
@@ -148,7 +149,7 @@ func classifyBundle(a *cmdutil.App, data []byte) (*classified, error) {
 	case walk == nil && kept == nil:
 		return nil, errors.New("the bundle holds neither a report nor a record")
 	case walk == nil:
-		doc.Classification = new(diag.Classify(diag.Evidence{Record: kept.InTime()}))
+		doc.Classification = new(classify.Classify(classify.Evidence{Record: kept.InTime()}))
 	case kept == nil:
 		doc.Classification = walk.Classification
 	default:

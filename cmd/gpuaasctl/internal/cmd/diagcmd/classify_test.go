@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/classify"
 	"github.com/gpuaas/gpuaasctl/diag/record"
 	"github.com/gpuaas/gpuaasctl/ops"
 )
@@ -138,16 +139,16 @@ func TestReasonsAndWalksAgree(t *testing.T) {
 
 // TestUnmeasuredIsNotFine: what was not measured is unknown, in the exit code and in the text.
 func TestUnmeasuredIsNotFine(t *testing.T) {
-	for name, e := range map[string]diag.Evidence{
+	for name, e := range map[string]classify.Evidence{
 		"the operator is cut off": {
-			Probes: []diag.Probed{{Hop: diag.HopControlPlaneAccess, Status: diag.StatusFail,
+			Probes: []classify.Probed{{Hop: diag.HopControlPlaneAccess, Status: diag.StatusFail,
 				Signal: diag.SigControlPlaneUnreachable, Failure: diag.TCPRefused}},
 		},
-		"never heard":        {Node: &diag.NodeEvidence{NeverHeard: true}},
-		"heard, and no more": {Node: &diag.NodeEvidence{Posture: "serving"}},
+		"never heard":        {Node: &classify.NodeEvidence{NeverHeard: true}},
+		"heard, and no more": {Node: &classify.NodeEvidence{Posture: "serving"}},
 		"a record of zeros":  {Record: []*diag.RecordEntry{{}, {}, {}}},
 	} {
-		c := diag.Classify(e)
+		c := classify.Classify(e)
 		if code := cmdutil.CodeOf(cmdutil.JudgedReason(&c, false)); code != cmdutil.ExitInconclusive {
 			t.Errorf("%s: exit %d", name, code)
 		}

@@ -76,8 +76,8 @@ func timelineOf(a *cmdutil.App, cmd *cobra.Command, o *timelineOptions, path str
 	if err != nil {
 		return err
 	}
-	q := evidence.Query{NodeID: m.NodeID, AllocationID: o.allocationID, CorrelationID: o.correlationID, Own: m.WalkID,
-		Familiar: []string{m.AllocationID}}
+	q := evidence.Query{NodeID: m.NodeID, AllocationID: o.allocationID, CorrelationID: o.correlationID, ToolID: m.WalkID,
+		RelatedIDs: []string{m.AllocationID}}
 	if cmd.Flags().Changed("since") {
 		q.Since = diag.At(m.EndedAt.Add(-o.since))
 	}

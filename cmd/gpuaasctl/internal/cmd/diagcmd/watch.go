@@ -72,7 +72,7 @@ func watchRecord(a *cmdutil.App, cmd *cobra.Command, o *watchOptions, args []str
 	if in, out := cmdutil.Terminals(a); cmdutil.OnPage(o.output) && !a.Quiet && tui.Possible(in, out) {
 		return watchLive(ctx, a, s, w, o.every, tick.C, in, out)
 	}
-	if err := w.look(ctx); err != nil {
+	if err := w.printNew(ctx); err != nil {
 		return a.Unread(err)
 	}
 	for {
@@ -81,7 +81,7 @@ func watchRecord(a *cmdutil.App, cmd *cobra.Command, o *watchOptions, args []str
 			return ctx.Err()
 		case <-tick.C:
 		}
-		if err := w.look(ctx); err != nil && !w.noteError(err) {
+		if err := w.printNew(ctx); err != nil && !w.noteError(err) {
 			return err
 		}
 	}
@@ -123,8 +123,8 @@ type seenEntry struct {
 	count int64
 }
 
-// look prints new entries.
-func (w *watch) look(ctx context.Context) error {
+// printNew prints new entries.
+func (w *watch) printNew(ctx context.Context) error {
 	looking, cancel := context.WithTimeout(ctx, w.opts.Deadline)
 	defer cancel()
 	limit := w.limit

@@ -74,7 +74,8 @@ func (l *liveRecord) document() explorer.Document {
 		Commands: l.commands()}
 	st := l.status()
 	d.Items = append(d.Items, explorer.Item{
-		ID: "record", Name: "the record", Note: l.note(), Mark: page.Cell{Text: st.Symbol(), Style: page.StatusStyle(st)},
+		ID: "record", Name: "the record", Note: l.statusText(), Mark: page.Cell{Text: st.Symbol(),
+			Style: page.StatusStyle(st)},
 		Sections: func(render.Options) []render.Section { return l.about(r) },
 	})
 	for _, e := range slices.Backward(r.Record.InTime()) {
@@ -104,7 +105,7 @@ func (l *liveRecord) status() diag.Status {
 	return diag.StatusPass
 }
 
-func (l *liveRecord) note() string {
+func (l *liveRecord) statusText() string {
 	if l.lost != nil {
 		return "not read"
 	}

@@ -128,14 +128,14 @@ func (o *preflightOptions) explore(a *cmdutil.App, cmd *cobra.Command, r *diag.R
 	}
 	if not == "" {
 		options.Again = func(ctx context.Context, hop string) (*explorer.Item, error) {
-			return o.again(ctx, a, cmd, hop)
+			return o.walkHop(ctx, a, cmd, hop)
 		}
 	}
 	return explorer.Run(cmd.Context(), explorer.Walk(&shown), options)
 }
 
-// again walks one hop once more, with the hops that it needs.
-func (o *preflightOptions) again(
+// walkHop walks one hop once more, with the hops that it needs.
+func (o *preflightOptions) walkHop(
 	ctx context.Context, a *cmdutil.App, cmd *cobra.Command, hop string,
 ) (*explorer.Item, error) {
 	one, quiet := *o, *a

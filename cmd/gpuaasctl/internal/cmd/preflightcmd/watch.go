@@ -16,7 +16,7 @@ import (
 
 const (
 	// A walk makes some twenty requests to node and platform: at shorter intervals it would be load, not monitoring.
-	watchLeast, watchMost = 5 * time.Second, 24 * time.Hour
+	watchShortest, watchLongest = 5 * time.Second, 24 * time.Hour
 	// watchPause is the minimum time between two walks, even if a walk takes longer than the interval.
 	watchPause = time.Second
 )
@@ -50,8 +50,8 @@ func (o *preflightOptions) checkWatch(cmd *cobra.Command) error {
 		refuse(given("bell"), "--bell is about --watch, which is not given")
 		return wrongUse(cmd, errors.Join(errs...))
 	}
-	refuse(o.watch.every < watchLeast || o.watch.every > watchMost, "--watch: want between %s and %s, not %s", "5s", "24h",
-		o.watch.every)
+	refuse(o.watch.every < watchShortest || o.watch.every > watchLongest,
+		"--watch: want between %s and %s, not %s", "5s", "24h", o.watch.every)
 	refuse(given("compare"), "--watch and --compare: a watch compares each walk with the one before it")
 	refuse(given("baseline") || o.failOn == cmdutil.FailOnRegression,
 		"--watch and a baseline (--baseline, --fail-on regression): a watch compares each walk with the one before it")

@@ -1,6 +1,7 @@
-package diag
+package classify
 
 import (
+	"github.com/gpuaas/gpuaasctl/diag"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,13 +19,13 @@ var stateWords = regexp.MustCompile(
 var harmless = []string{"clean-up", "a current recovery token", "rate-limits the node", "set-up", "a stale observation"}
 
 // tables returns all texts of reasons and of the matrix, by their place.
-func tables() map[string]Text {
-	out := map[string]Text{}
-	for _, r := range Reasons() {
+func tables() map[string]diag.Text {
+	out := map[string]diag.Text{}
+	for _, r := range diag.Reasons() {
 		out[string(r.Code)+" title"], out[string(r.Code)+" user"], out[string(r.Code)+" next"] = r.Title, r.UserText,
 			r.NextAction
 	}
-	for _, m := range Scenarios() {
+	for _, m := range diag.Scenarios() {
 		out[m.ID+" recovery"] = m.Recovery
 	}
 	return out
@@ -47,7 +48,7 @@ func TestStateWordsNameTheirFacts(t *testing.T) {
 					t.Errorf("%s: nothing after %q is ever said", where, w.Says)
 				}
 				for _, n := range w.Needs {
-					if !knownFact(n.Of) || (n.Is != MarkPass && n.Is != MarkFail) {
+					if !knownFact(n.Of) || (n.Is != diag.MarkPass && n.Is != diag.MarkFail) {
 						t.Errorf("%s: %q needs %v", where, w.Says, n)
 					}
 				}
@@ -57,44 +58,46 @@ func TestStateWordsNameTheirFacts(t *testing.T) {
 }
 
 func knownFact(of string) bool {
-	return slices.Contains(Points[:], PointID(of)) || slices.Contains(HopIDs(), HopID(of)) || of == FactContact ||
-		of == FactToken || of == FactHeartbeatAnswer
+	return slices.Contains(diag.Points[:], diag.PointID(of)) || slices.Contains(diag.HopIDs(), diag.HopID(of)) ||
+		of == diag.FactContact ||
+		of == diag.FactToken ||
+		of == diag.FactHeartbeatAnswer
 }
 
 // evidenceOf returns evidence that names code, in which exactly the facts of the mask are measured: by the platform's
 // checklist, by hops that support no reason, by its last contact and by the token.
-func evidenceOf(code ReasonCode, mask Seen) Evidence {
+func evidenceOf(code diag.ReasonCode, mask diag.Seen) Evidence {
 	e := Evidence{Node: &NodeEvidence{Reason: code, StaleAfter: time.Minute}}
-	for _, p := range Points {
+	for _, p := range diag.Points {
 		if m := mask[string(p)]; m != "" {
-			e.Node.Checklist = append(e.Node.Checklist, CheckPoint{ID: p, Status: m, Text: "masked"})
+			e.Node.Checklist = append(e.Node.Checklist, diag.CheckPoint{ID: p, Status: m, Text: "masked"})
 		}
 	}
-	for _, h := range HopIDs() {
+	for _, h := range diag.HopIDs() {
 		switch mask[string(h)] {
-		case MarkPass:
-			e.Probes = append(e.Probes, Probed{Hop: h, Status: StatusPass})
-		case MarkFail:
-			e.Probes = append(e.Probes, Probed{Hop: h, Status: StatusFail, Reason: ReasonNone, Text: "masked"})
+		case diag.MarkPass:
+			e.Probes = append(e.Probes, Probed{Hop: h, Status: diag.StatusPass})
+		case diag.MarkFail:
+			e.Probes = append(e.Probes, Probed{Hop: h, Status: diag.StatusFail, Reason: diag.ReasonNone, Text: "masked"})
 		}
 	}
-	ages := map[Mark]time.Duration{MarkPass: time.Second, MarkFail: time.Hour}
-	if age, ok := ages[mask[FactContact]]; ok {
+	ages := map[diag.Mark]time.Duration{diag.MarkPass: time.Second, diag.MarkFail: time.Hour}
+	if age, ok := ages[mask[diag.FactContact]]; ok {
 		e.Node.ContactAge = &age
 	}
-	e.Token = map[Mark]TokenState{MarkPass: TokenCurrent, MarkFail: TokenGone}[mask[FactToken]]
+	e.Token = map[diag.Mark]TokenState{diag.MarkPass: TokenCurrent, diag.MarkFail: TokenGone}[mask[diag.FactToken]]
 	return e
 }
 
 // factsOf returns the facts that texts of one reason may need, with the five points and the workload's hops.
-func factsOf(code ReasonCode) []string {
-	out := []string{string(HopAppRuntimeLiveness), string(HopAppUserRoute)}
-	for _, p := range Points {
+func factsOf(code diag.ReasonCode) []string {
+	out := []string{string(diag.HopAppRuntimeLiveness), string(diag.HopAppUserRoute)}
+	for _, p := range diag.Points {
 		out = append(out, string(p))
 	}
-	row, _ := LookupReason(code)
-	texts := []Text{row.Title, row.UserText, row.NextAction}
-	for _, m := range Scenarios() {
+	row, _ := diag.LookupReason(code)
+	texts := []diag.Text{row.Title, row.UserText, row.NextAction}
+	for _, m := range diag.Scenarios() {
 		if slices.Contains(m.Reasons, code) {
 			texts = append(texts, m.Recovery)
 		}
@@ -111,14 +114,14 @@ func factsOf(code ReasonCode) []string {
 }
 
 // masks calls each for all combinations of the facts, each passing, failing or not measured.
-func masks(facts []string, each func(Seen)) {
+func masks(facts []string, each func(diag.Seen)) {
 	n := 1
 	for range facts {
 		n *= 3
 	}
-	marks := []Mark{"", MarkPass, MarkFail}
+	marks := []diag.Mark{"", diag.MarkPass, diag.MarkFail}
 	for ; n > 0; n-- {
-		mask := Seen{}
+		mask := diag.Seen{}
 		for i, k := 0, n-1; i < len(facts); i, k = i+1, k/3 {
 			if m := marks[k%3]; m != "" {
 				mask[facts[i]] = m
@@ -131,7 +134,7 @@ func masks(facts []string, each func(Seen)) {
 // TestNothingIsSaidThatWasNotMeasured: for all reasons and all masks of the facts that their texts may need, no wording
 // appears in a classification if its needs were not measured.
 func TestNothingIsSaidThatWasNotMeasured(t *testing.T) {
-	wordings := map[string][][]Need{} // one wording may occur in several places
+	wordings := map[string][][]diag.Need{} // one wording may occur in several places
 	for _, text := range tables() {
 		for _, c := range text {
 			for _, w := range c {
@@ -139,24 +142,27 @@ func TestNothingIsSaidThatWasNotMeasured(t *testing.T) {
 			}
 		}
 	}
-	for i, r := range Reasons() {
+	for i, r := range diag.Reasons() {
 		if testing.Short() && i%5 != 0 { // the race detector's run takes every fifth: the code is the same
 			continue
 		}
 		facts := factsOf(r.Code)
-		masks(facts, func(mask Seen) {
+		masks(facts, func(mask diag.Seen) {
 			e := evidenceOf(r.Code, mask)
 			c := Classify(e)
-			seen := look(&e).seen()
+			seen := viewOf(&e).seen()
 			for _, clause := range strings.Split(c.Title+"; "+c.UserText+"; "+c.Next, "; ") {
-				if needs, ok := wordings[clause]; ok && !slices.ContainsFunc(needs, func(all []Need) bool {
-					return !slices.ContainsFunc(all, func(n Need) bool { return seen[n.Of] != n.Is })
+				if needs, ok := wordings[clause]; ok && !slices.ContainsFunc(needs, func(all []diag.Need) bool {
+					return !slices.ContainsFunc(all, func(n diag.Need) bool { return seen[n.Of] != n.Is })
 				}) {
 					t.Fatalf("%s with %v: says %q, which needs %v", r.Code, mask, clause, needs)
 				}
 			}
 			for of := range seen { // facts outside the mask must not be measured in any other way
-				derived := slices.Contains([]string{FactContact, FactNode, FactWorkload, FactRoute, string(PointHeartbeat)}, of)
+				derived := slices.Contains(
+					[]string{diag.FactContact, diag.FactNode, diag.FactWorkload, diag.FactRoute, string(diag.PointHeartbeat)},
+					of,
+				)
 				if mask[of] == "" && !derived {
 					t.Fatalf("%s with %v: %s counts as measured", r.Code, mask, of)
 				}
@@ -167,16 +173,31 @@ func TestNothingIsSaidThatWasNotMeasured(t *testing.T) {
 
 // TestWordsOfTheIssue: texts that a previous version showed for a node about which nothing was known.
 func TestWordsOfTheIssue(t *testing.T) {
-	cut := Probed{Hop: HopNodeOpsAccess, Status: StatusFail, Signal: SigOpsSSHFailed, Failure: SSHAuth, Text: "refused"}
+	cut := Probed{
+		Hop:     diag.HopNodeOpsAccess,
+		Status:  diag.StatusFail,
+		Signal:  diag.SigOpsSSHFailed,
+		Failure: diag.SSHAuth,
+		Text:    "refused",
+	}
 	if c := Classify(Evidence{Probes: []Probed{cut}}); strings.Contains(c.Title, "agent") {
 		t.Errorf("nobody measured the agent: %q", c.Title)
 	}
-	away := Probed{Hop: HopNodeRuntimeAPI, Status: StatusFail, Signal: SigAPIUnreachable, Failure: TCPTimeout,
-		Text: "no answer"}
+	away := Probed{
+		Hop:     diag.HopNodeRuntimeAPI,
+		Status:  diag.StatusFail,
+		Signal:  diag.SigAPIUnreachable,
+		Failure: diag.TCPTimeout,
+		Text:    "no answer",
+	}
 	if c := Classify(Evidence{Probes: []Probed{away}}); strings.Contains(c.UserText, "affected") {
 		t.Errorf("nobody measured the workload: %q", c.UserText)
 	}
-	served := []Probed{away, {Hop: HopAppRuntimeLiveness, Status: StatusPass}, {Hop: HopAppUserRoute, Status: StatusPass}}
+	served := []Probed{
+		away,
+		{Hop: diag.HopAppRuntimeLiveness, Status: diag.StatusPass},
+		{Hop: diag.HopAppUserRoute, Status: diag.StatusPass},
+	}
 	if c := Classify(Evidence{Probes: served}); !strings.HasSuffix(c.UserText, "running work is not affected") {
 		t.Errorf("the workload was seen to run: %q", c.UserText)
 	}

@@ -1,8 +1,9 @@
-package diag
+package classify
 
 import (
 	"cmp"
 	"fmt"
+	"github.com/gpuaas/gpuaasctl/diag"
 	"net"
 	"slices"
 	"strings"
@@ -13,7 +14,7 @@ import (
 // rule is one row of the classifier: a reason and the evidence for it. Every row also holds where a hop's finding, the
 // node's own record, or the platform's classification names the reason.
 type rule struct {
-	code ReasonCode
+	code diag.ReasonCode
 	also func(v *view) []string // further evidence, one line each; nil: none
 	// unless explains why the row does not hold despite its evidence; "" when it holds.
 	unless func(v *view) string
@@ -22,45 +23,45 @@ type rule struct {
 // rules has a row for every reason except ReasonNone, in the order of reasonRows. A new reason needs a row there and
 // here.
 var rules = [...]rule{
-	{code: ReasonClonedIdentity, also: cloned},
-	{code: ReasonIdentityRevokedOrFenced, also: revoked},
-	{code: ReasonDiskFull},
-	{code: ReasonClockSkew},
-	{code: ReasonCertUntrustedByIngress, also: issuerUntrusted},
-	{code: ReasonEndpointProfileDrift, also: drifted},
-	{code: ReasonServerTLSUntrusted},
-	{code: ReasonRecoveryEnrollmentBlocked, also: enrollmentBlocked},
-	{code: ReasonCertExpired, also: certExpired, unless: withoutToken},
-	{code: ReasonIdentityRejectedRecoverable, also: rejected, unless: badWithoutToken},
-	{code: ReasonRecoveryTokenMissing, also: tokenNeeded},
-	{code: ReasonEdgeRateLimited},
-	{code: ReasonControlPlaneUnreachable},
-	{code: ReasonIPRouteDrift, also: addressMoved, unless: ofItsLastHeartbeat},
-	{code: ReasonAgentDown},
-	{code: ReasonAgentVersionDrift, also: versionDiffers, unless: withoutAgent},
-	{code: ReasonTaskResultPostFailed},
-	{code: ReasonDispatchedResultLost, also: resultsLost},
-	{code: ReasonTaskBacklogStale, also: backlogStale, unless: whileSilent},
-	{code: ReasonOpsAccessUnhealthy, also: guestAgentDown, unless: whileSilent},
-	{code: ReasonTerminalGatewayDown},
-	{code: ReasonTerminalStreamCut},
-	{code: ReasonTerminalEndpointDrift},
-	{code: ReasonTerminalStartupFailed},
-	{code: ReasonAppRuntimeFailed, also: appStopped, unless: whileWorkloadRuns},
-	{code: ReasonAppRouteFailed},
-	{code: ReasonAppCredentialFailing, also: credentialBad},
-	{code: ReasonReleaseCleanupStuck, also: cleanupStuck},
-	{code: ReasonGPUUnhealthy},
-	{code: ReasonGPUDegraded},
-	{code: ReasonAppObservationStale, also: observationStale, unless: whileSilent},
-	{code: ReasonNodeAgentUnreachable, also: silent},
+	{code: diag.ReasonClonedIdentity, also: cloned},
+	{code: diag.ReasonIdentityRevokedOrFenced, also: revoked},
+	{code: diag.ReasonDiskFull},
+	{code: diag.ReasonClockSkew},
+	{code: diag.ReasonCertUntrustedByIngress, also: issuerUntrusted},
+	{code: diag.ReasonEndpointProfileDrift, also: drifted},
+	{code: diag.ReasonServerTLSUntrusted},
+	{code: diag.ReasonRecoveryEnrollmentBlocked, also: enrollmentBlocked},
+	{code: diag.ReasonCertExpired, also: certExpired, unless: withoutToken},
+	{code: diag.ReasonIdentityRejectedRecoverable, also: rejected, unless: badWithoutToken},
+	{code: diag.ReasonRecoveryTokenMissing, also: tokenNeeded},
+	{code: diag.ReasonEdgeRateLimited},
+	{code: diag.ReasonControlPlaneUnreachable},
+	{code: diag.ReasonIPRouteDrift, also: addressMoved, unless: ofItsLastHeartbeat},
+	{code: diag.ReasonAgentDown},
+	{code: diag.ReasonAgentVersionDrift, also: versionDiffers, unless: withoutAgent},
+	{code: diag.ReasonTaskResultPostFailed},
+	{code: diag.ReasonDispatchedResultLost, also: resultsLost},
+	{code: diag.ReasonTaskBacklogStale, also: backlogStale, unless: whileSilent},
+	{code: diag.ReasonOpsAccessUnhealthy, also: guestAgentDown, unless: whileSilent},
+	{code: diag.ReasonTerminalGatewayDown},
+	{code: diag.ReasonTerminalStreamCut},
+	{code: diag.ReasonTerminalEndpointDrift},
+	{code: diag.ReasonTerminalStartupFailed},
+	{code: diag.ReasonAppRuntimeFailed, also: appStopped, unless: whileWorkloadRuns},
+	{code: diag.ReasonAppRouteFailed},
+	{code: diag.ReasonAppCredentialFailing, also: credentialBad},
+	{code: diag.ReasonReleaseCleanupStuck, also: cleanupStuck},
+	{code: diag.ReasonGPUUnhealthy},
+	{code: diag.ReasonGPUDegraded},
+	{code: diag.ReasonAppObservationStale, also: observationStale, unless: whileSilent},
+	{code: diag.ReasonNodeAgentUnreachable, also: silent},
 }
 
 // view is the evidence, with the values derived from it that the rows share.
 type view struct {
 	*Evidence
 	speaks []observed // probes that failed or warn
-	points [len(Points)]CheckPoint
+	points [len(diag.Points)]diag.CheckPoint
 	record recorded
 	token  TokenState
 }
@@ -68,10 +69,10 @@ type view struct {
 // observed is a hop's finding with its operator reason.
 type observed struct {
 	*Probed
-	of ReasonCode
+	of diag.ReasonCode
 }
 
-func look(e *Evidence) *view {
+func viewOf(e *Evidence) *view {
 	v := &view{Evidence: e, points: checklist(e), token: e.Token}
 	for i := range e.Probes {
 		if p := &e.Probes[i]; p.failing() {
@@ -86,11 +87,11 @@ func look(e *Evidence) *view {
 }
 
 // named returns the evidence that names the reason itself: hops, the node's record, the platform's classification.
-func (v *view) named(code ReasonCode) []string {
+func (v *view) named(code diag.ReasonCode) []string {
 	lines := v.record.lines(code)
 	for _, p := range v.speaks {
 		// a cloned identity is not a symptom of another failure
-		if p.of == code && (p.By == "" || code == ReasonClonedIdentity) {
+		if p.of == code && (p.By == "" || code == diag.ReasonClonedIdentity) {
 			lines = append(lines, string(p.Hop)+": "+p.Text)
 		}
 	}
@@ -136,7 +137,7 @@ const (
 func revoked(v *view) []string { return v.denied("revoked", "fenced", "retired") }
 
 func issuerUntrusted(v *view) []string {
-	if p := v.point(PointIssuer); p.Status == MarkFail {
+	if p := v.point(diag.PointIssuer); p.Status == diag.MarkFail {
 		return []string{"checklist: " + p.Text}
 	}
 	return nil
@@ -162,7 +163,8 @@ func enrollmentBlocked(v *view) []string {
 
 func certExpired(v *view) []string {
 	lines := v.denied("expired")
-	if n := v.Node; n != nil && n.CertExpired != nil && *n.CertExpired && v.point(PointHeartbeat).Status != MarkPass &&
+	if n := v.Node; n != nil && n.CertExpired != nil && *n.CertExpired &&
+		v.point(diag.PointHeartbeat).Status != diag.MarkPass &&
 		!v.recentContact() {
 		lines = append(lines, "read model: the node's certificate is past its date, and no heartbeat is current")
 	}
@@ -183,7 +185,7 @@ func badWithoutToken(v *view) string {
 // no token to get one, so it cannot recover by itself.
 func withoutToken(v *view) string {
 	if v.token == TokenGone {
-		return "part of " + string(ReasonRecoveryTokenMissing) + ": there is no current token to recover with"
+		return "part of " + string(diag.ReasonRecoveryTokenMissing) + ": there is no current token to recover with"
 	}
 	return ""
 }
@@ -192,9 +194,9 @@ func tokenNeeded(v *view) []string {
 	if v.token != TokenGone {
 		return nil
 	}
-	lines := append(v.named(ReasonCertExpired), certExpired(v)...)
+	lines := append(v.named(diag.ReasonCertExpired), certExpired(v)...)
 	if !v.CertGood {
-		lines = append(append(lines, v.named(ReasonIdentityRejectedRecoverable)...), rejected(v)...)
+		lines = append(append(lines, v.named(diag.ReasonIdentityRejectedRecoverable)...), rejected(v)...)
 	}
 	if len(lines) > 0 {
 		lines = append(lines, "the node has no current recovery token")
@@ -250,7 +252,7 @@ func withoutAgent(v *view) string {
 // ofItsLastHeartbeat explains that a value reported in an accepted heartbeat is not why the platform lost contact.
 func ofItsLastHeartbeat(v *view) string {
 	if v.contactLost() && !slices.ContainsFunc(v.Probes, func(p Probed) bool {
-		return p.Hop != HopNodeRecoveryStatus && p.failing() && p.By == "" && p.reason() == ReasonAgentVersionDrift
+		return p.Hop != diag.HopNodeRecoveryStatus && p.failing() && p.By == "" && p.reason() == diag.ReasonAgentVersionDrift
 	}) {
 		return "as of its last heartbeat, which was accepted: so this is not why contact was lost"
 	}
@@ -266,7 +268,7 @@ func resultsLost(v *view) []string {
 }
 
 func backlogStale(v *view) []string {
-	if p := v.point(PointBacklog); p.Status == MarkFail {
+	if p := v.point(diag.PointBacklog); p.Status == diag.MarkFail {
 		return []string{"read model: " + p.Text}
 	}
 	return nil
@@ -298,17 +300,20 @@ func whileSilent(v *view) string {
 // cutOff reports whether the machine does not answer at all: SSH is silent and a task stays unclaimed, whatever older
 // evidence says.
 func (v *view) cutOff() bool {
-	failing := func(hop HopID, is func(*Probed) bool) bool {
-		return slices.ContainsFunc(v.Probes, func(p Probed) bool { return p.Hop == hop && p.Status == StatusFail && is(&p) })
+	failing := func(hop diag.HopID, is func(*Probed) bool) bool {
+		return slices.ContainsFunc(
+			v.Probes,
+			func(p Probed) bool { return p.Hop == hop && p.Status == diag.StatusFail && is(&p) },
+		)
 	}
-	return failing(HopNodeOpsAccess, func(p *Probed) bool { return p.Failure.Silent() }) &&
-		failing(HopNodeTaskRoundtrip, func(p *Probed) bool { return p.reason() == ReasonNodeAgentUnreachable })
+	return failing(diag.HopNodeOpsAccess, func(p *Probed) bool { return p.Failure.Silent() }) &&
+		failing(diag.HopNodeTaskRoundtrip, func(p *Probed) bool { return p.reason() == diag.ReasonNodeAgentUnreachable })
 }
 
 // silent holds where the platform has lost contact with the agent. It is the last row, so every more specific reason
 // wins.
 func silent(v *view) []string {
-	if p := v.point(PointHeartbeat); v.contactLost() {
+	if p := v.point(diag.PointHeartbeat); v.contactLost() {
 		return []string{"read model: " + p.Text}
 	}
 	return nil

@@ -1,5 +1,6 @@
-package diag
+package classify
 
+import "github.com/gpuaas/gpuaasctl/diag"
 import "slices"
 
 // The rows of the workload: a completed observation is evidence, a missing one is only missing.
@@ -7,22 +8,22 @@ import "slices"
 // workloadRuns reports whether the workload was last seen running: by a probe on its node, or by the platform's last
 // completed check.
 func workloadRuns(v *view) bool {
-	return v.passes(HopAppRuntimeLiveness) || slices.ContainsFunc(v.Probes, func(p Probed) bool {
+	return v.passes(diag.HopAppRuntimeLiveness) || slices.ContainsFunc(v.Probes, func(p Probed) bool {
 		// the workload runs, but its credential is refused
-		return p.Hop == HopAppRuntimeLiveness && p.Signal == SigAppCredentialFailing
+		return p.Hop == diag.HopAppRuntimeLiveness && p.Signal == diag.SigAppCredentialFailing
 	})
 }
 
 // passes reports whether a hop passed.
-func (v *view) passes(id HopID) bool { return passes(v.Probes, id) }
+func (v *view) passes(id diag.HopID) bool { return passes(v.Probes, id) }
 
 // fails reports whether a hop failed.
-func (v *view) fails(id HopID) bool {
-	return slices.ContainsFunc(v.Probes, func(p Probed) bool { return p.Hop == id && p.Status == StatusFail })
+func (v *view) fails(id diag.HopID) bool {
+	return slices.ContainsFunc(v.Probes, func(p Probed) bool { return p.Hop == id && p.Status == diag.StatusFail })
 }
 
-func passes(probes []Probed, id HopID) bool {
-	return slices.ContainsFunc(probes, func(p Probed) bool { return p.Hop == id && p.Status == StatusPass })
+func passes(probes []Probed, id diag.HopID) bool {
+	return slices.ContainsFunc(probes, func(p Probed) bool { return p.Hop == id && p.Status == diag.StatusPass })
 }
 
 // down reports whether the platform's status of the workload means that it does not run.
@@ -81,9 +82,9 @@ func cleanupStuck(v *view) []string {
 // turn it into a sentence.
 type past struct {
 	words string // text before the time of the entry; "": the entry does describe the present
-	entry *RecordEntry
-	then  string       // text after the time of the entry
-	later *RecordEntry // entry whose time ends the sentence; nil: nothing happened later
+	entry *diag.RecordEntry
+	then  string            // text after the time of the entry
+	later *diag.RecordEntry // entry whose time ends the sentence; nil: nothing happened later
 }
 
 const wroteIt = "superseded: the node wrote it at "
@@ -98,14 +99,19 @@ func (p past) String() string {
 
 // outdated explains why entry i, whose reason is code, does not describe the present. accepted describes the evidence
 // that the node's certificate is now accepted, or is "".
-func outdated(entries []*RecordEntry, i int, code ReasonCode, boot string, points [len(Points)]CheckPoint,
+func outdated(
+	entries []*diag.RecordEntry,
+	i int,
+	code diag.ReasonCode,
+	boot string,
+	points [len(diag.Points)]diag.CheckPoint,
 	accepted string,
 ) past {
 	n := entries[i]
-	if n.Reason == RecClonedIdentity {
+	if n.Reason == diag.RecClonedIdentity {
 		for _, later := range entries[i+1:] {
 			switch {
-			case later.Reason == RecRecoveryEnrolled:
+			case later.Reason == diag.RecRecoveryEnrolled:
 				return past{wroteIt, n, ", and got a new identity at ", later}
 			case Released(later):
 				return past{wroteIt, n, ", and was accepted again at ", later}
@@ -132,7 +138,7 @@ func outdated(entries []*RecordEntry, i int, code ReasonCode, boot string, point
 	}
 	if p := denies[n.About]; p != "" {
 		for _, c := range points {
-			if c.ID == p && c.Status == MarkPass {
+			if c.ID == p && c.Status == diag.MarkPass {
 				return past{wroteIt, n, ", and " + string(c.ID) + " passes: " + c.Text, nil}
 			}
 		}
@@ -143,10 +149,10 @@ func outdated(entries []*RecordEntry, i int, code ReasonCode, boot string, point
 // asOf explains why an entry that outdated keeps is history nevertheless: the walk passes, or the entry is about a
 // result that the node could not post, the node had good contact later, and the walk found no lost result. A cloned
 // identity never becomes history here.
-func asOf(e *Evidence, entries []*RecordEntry, i int, code ReasonCode) past {
+func asOf(e *Evidence, entries []*diag.RecordEntry, i int, code diag.ReasonCode) past {
 	n := entries[i]
 	switch {
-	case code == ReasonClonedIdentity:
+	case code == diag.ReasonClonedIdentity:
 	case e.Passed:
 		return past{"as of ", n, ": this walk passes, and did not look at it again", nil}
 	case n.About == "task_result" && len(e.Probes) > 0 && slices.ContainsFunc(entries[i+1:], contact):
@@ -158,12 +164,15 @@ func asOf(e *Evidence, entries []*RecordEntry, i int, code ReasonCode) past {
 
 // beganAgain returns the agent's start after entry i, if the record has no contact entries at all (they are pinned, so
 // the ring alone lacks them). A condition that still holds is recorded again soon after a start.
-func beganAgain(entries []*RecordEntry, i int) *RecordEntry {
-	if slices.ContainsFunc(entries, func(e *RecordEntry) bool { return contact(e) && e.Decision != DecisionDelivered }) {
+func beganAgain(entries []*diag.RecordEntry, i int) *diag.RecordEntry {
+	if slices.ContainsFunc(
+		entries,
+		func(e *diag.RecordEntry) bool { return contact(e) && e.Decision != DecisionDelivered },
+	) {
 		return nil
 	}
 	for k := len(entries) - 1; k > i; k-- {
-		if e := entries[k]; e.Reason == RecProcessAlive && e.Decision == "start" {
+		if e := entries[k]; e.Reason == diag.RecProcessAlive && e.Decision == "start" {
 			return e
 		}
 	}

@@ -24,17 +24,17 @@ func TestAHungSystemdIsAskedOnce(t *testing.T) {
 	} {
 		if c.script != "" {
 			f.script(t, "systemctl", c.script)
-			if err := s.eyes.close(); err != nil {
+			if err := s.agent.close(); err != nil {
 				t.Fatal(err)
 			}
-			s.eyes = s.look(t.Context())
+			s.agent = s.findAgent(t.Context())
 		}
-		s.eyes.found = time.Now().Add(-c.ago)
-		if s.eyes.stale() != c.stale {
-			t.Errorf("%s: stale is %t after %s and a look of %s", c.name, !c.stale, c.ago, s.eyes.took)
+		s.agent.found = time.Now().Add(-c.ago)
+		if s.agent.stale() != c.stale {
+			t.Errorf("%s: stale is %t after %s and a look of %s", c.name, !c.stale, c.ago, s.agent.took)
 		}
 	}
-	if err := s.eyes.close(); err != nil {
+	if err := s.agent.close(); err != nil {
 		t.Fatal(err)
 	}
 }

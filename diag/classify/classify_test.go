@@ -1,4 +1,4 @@
-package diag
+package classify
 
 import (
 	"fmt"
@@ -9,19 +9,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/diag"
 	"pgregory.net/rapid"
 )
 
 // TestEveryReasonIsOneRow: a reason is one row of the table and one rule, in the same order of precedence.
 func TestEveryReasonIsOneRow(t *testing.T) {
-	var rows, cands []ReasonCode
-	for _, r := range Reasons() {
-		if r.Code != ReasonNone {
+	var rows, cands []diag.ReasonCode
+	for _, r := range diag.Reasons() {
+		if r.Code != diag.ReasonNone {
 			rows = append(rows, r.Code)
 		}
 	}
 	for _, c := range rules {
-		if c.code != ReasonNone {
+		if c.code != diag.ReasonNone {
 			cands = append(cands, c.code)
 		}
 	}
@@ -32,17 +33,17 @@ func TestEveryReasonIsOneRow(t *testing.T) {
 
 // TestMatrixIsClosed: 26 rows, no duplicate names, no budget weaker than its severity's.
 func TestMatrixIsClosed(t *testing.T) {
-	if len(matrix) != 26 {
-		t.Errorf("%d rows, the drift model has 26", len(matrix))
+	if n := len(diag.Scenarios()); n != 26 {
+		t.Errorf("%d rows, the drift model has 26", n)
 	}
 	seen := map[string]bool{}
-	for _, m := range Scenarios() {
+	for _, m := range diag.Scenarios() {
 		if seen[m.ID] || m.ID == "" || m.Title == "" || len(m.Deciders) == 0 || m.Recovery.Say(nil) == "" {
 			t.Errorf("%s: is there twice, or is incomplete", m.ID)
 		}
 		seen[m.ID] = true
 		for _, code := range m.Reasons {
-			if _, ok := LookupReason(code); !ok {
+			if _, ok := diag.LookupReason(code); !ok {
 				t.Errorf("%s: no reason %q", m.ID, code)
 			}
 		}
@@ -82,24 +83,24 @@ func drawInt(t *rapid.T, name string) *int {
 var codes = []string{"", "expired", "not_node_bound", "revoked", "fenced", "retired", "cloned", "profile_mismatch",
 	"token_expired", "token_consumed", "new_word"}
 
-func drawReason(t *rapid.T) ReasonCode {
-	return rapid.SampledFrom(append([]ReasonCode{""}, reasonCodes()...)).Draw(t, "reason")
+func drawReason(t *rapid.T) diag.ReasonCode {
+	return rapid.SampledFrom(append([]diag.ReasonCode{""}, reasonCodes()...)).Draw(t, "reason")
 }
 
-func reasonCodes() []ReasonCode {
-	var out []ReasonCode
-	for _, r := range Reasons() {
+func reasonCodes() []diag.ReasonCode {
+	var out []diag.ReasonCode
+	for _, r := range diag.Reasons() {
 		out = append(out, r.Code)
 	}
 	return out
 }
 
-func drawPoints(t *rapid.T, name string) []CheckPoint {
-	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) CheckPoint {
-		return CheckPoint{
-			rapid.SampledFrom(Points[:]).Draw(t, "point"),
-			rapid.SampledFrom([]Mark{MarkPass, MarkFail, MarkUnknown}).Draw(t, "mark"),
-			rapid.SampledFrom([]string{"one", "two"}).Draw(t, "text"),
+func drawPoints(t *rapid.T, name string) []diag.CheckPoint {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) diag.CheckPoint {
+		return diag.CheckPoint{
+			ID:     rapid.SampledFrom(diag.Points[:]).Draw(t, "point"),
+			Status: rapid.SampledFrom([]diag.Mark{diag.MarkPass, diag.MarkFail, diag.MarkUnknown}).Draw(t, "mark"),
+			Text:   rapid.SampledFrom([]string{"one", "two"}).Draw(t, "text"),
 		}
 	}), 0, 4).Draw(t, name)
 }
@@ -129,10 +130,10 @@ func drawNode(t *rapid.T) *NodeEvidence {
 }
 
 // fateful are the reasons that begin and end a quarantine. They are drawn more often, so that both occur in one record.
-var fateful = [...]RecordReason{RecClonedIdentity, RecRecoveryEnrolled}
+var fateful = [...]diag.RecordReason{diag.RecClonedIdentity, diag.RecRecoveryEnrolled}
 
-func drawRecord(t *rapid.T) *RecordFacts {
-	f := &RecordFacts{}
+func drawRecord(t *rapid.T) *diag.RecordFacts {
+	f := &diag.RecordFacts{}
 	n := rapid.IntRange(0, 8).Draw(t, "entries")
 	first := rapid.IntRange(0, n).Draw(t, "of the first boot")
 	for i := range n {
@@ -140,9 +141,9 @@ func drawRecord(t *rapid.T) *RecordFacts {
 		if i >= first {
 			boot = "boot-2"
 		}
-		e := RecordEntry{
+		e := diag.RecordEntry{
 			Seq: uint64(i + 1), BootID: boot,
-			Reason: rapid.OneOf(rapid.SampledFrom(RecordReasons[:]), rapid.SampledFrom(fateful[:])).Draw(t, "wrote"),
+			Reason: rapid.OneOf(rapid.SampledFrom(diag.RecordReasons[:]), rapid.SampledFrom(fateful[:])).Draw(t, "wrote"),
 			About: rapid.SampledFrom([]string{"heartbeat", "task_wait", "task_result", "identity", "agent", "boot"}).
 				Draw(t, "about"),
 			Status: rapid.SampledFrom([]int{0, 403, 503}).Draw(t, "status"), MonoNS: int64(rapid.IntRange(0, 4).Draw(t, "mono")),
@@ -158,16 +159,16 @@ func drawRecord(t *rapid.T) *RecordFacts {
 }
 
 func drawProbed(t *rapid.T) Probed {
-	var signals []Signal
-	for _, s := range Signals() {
+	var signals []diag.Signal
+	for _, s := range diag.Signals() {
 		signals = append(signals, s.Signal)
 	}
 	return Probed{
-		Hop: rapid.SampledFrom(HopIDs()).Draw(t, "hop"), Status: rapid.SampledFrom(Statuses[:]).Draw(t, "status"),
+		Hop: rapid.SampledFrom(diag.HopIDs()).Draw(t, "hop"), Status: rapid.SampledFrom(diag.Statuses[:]).Draw(t, "status"),
 		Signal:  rapid.SampledFrom(append(signals, "")).Draw(t, "signal"),
-		Failure: rapid.SampledFrom(Failures[:]).Draw(t, "failure"), Reason: drawReason(t),
+		Failure: rapid.SampledFrom(diag.Failures[:]).Draw(t, "failure"), Reason: drawReason(t),
 		Text: rapid.SampledFrom([]string{"", "x"}).Draw(t, "text"),
-		By:   rapid.SampledFrom([]HopID{"", HopNodeReadiness}).Draw(t, "by"),
+		By:   rapid.SampledFrom([]diag.HopID{"", diag.HopNodeReadiness}).Draw(t, "by"),
 	}
 }
 
@@ -218,7 +219,7 @@ func shuffled(e Evidence, seed int64) Evidence {
 		e.Node = &n
 	}
 	if e.Record != nil { // the slots of the ring are in no particular order on disk
-		var f RecordFacts
+		var f diag.RecordFacts
 		for _, n := range e.Record {
 			f.Entries = append(f.Entries, *n)
 		}
@@ -255,38 +256,41 @@ func less(t *rapid.T, e Evidence) Evidence {
 }
 
 // some are any of the entries, in their order.
-func some(t *rapid.T, entries []*RecordEntry) []*RecordEntry {
-	return slices.DeleteFunc(slices.Clone(entries), func(*RecordEntry) bool { return rapid.Bool().Draw(t, "drop entry") })
+func some(t *rapid.T, entries []*diag.RecordEntry) []*diag.RecordEntry {
+	return slices.DeleteFunc(
+		slices.Clone(entries),
+		func(*diag.RecordEntry) bool { return rapid.Bool().Draw(t, "drop entry") },
+	)
 }
 
 func TestClassifyIsTotalAndDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := drawEvidence(t)
 		c := Classify(e)
-		row, ok := LookupReason(c.Reason)
+		row, ok := diag.LookupReason(c.Reason)
 		if !ok || c.Title == "" || c.Owner == "" || c.Next == "" || c.Layer == "" || c.Runbook == "" ||
 			len(c.Checklist) != 5 {
 			t.Fatalf("incomplete: %+v", c)
 		}
-		if grave(c.State) < 0 || (grave(c.UserState) < 0 &&
-			(c.UserState != UserUnknown || c.Healthy || grave(c.State) >= grave(UserOperator))) {
+		if diag.Gravity(c.State) < 0 || (diag.Gravity(c.UserState) < 0 &&
+			(c.UserState != diag.UserUnknown || c.Healthy || diag.Gravity(c.State) >= diag.Gravity(diag.UserOperator))) {
 			t.Fatalf("states %q, %q", c.State, c.UserState)
 		}
-		if (c.Reason == ReasonNone) != (c.Severity == "") || (c.Reason != ReasonNone && len(c.Because) == 0) {
+		if (c.Reason == diag.ReasonNone) != (c.Severity == "") || (c.Reason != diag.ReasonNone && len(c.Because) == 0) {
 			t.Fatalf("%s: severity %q, because %v", c.Reason, c.Severity, c.Because)
 		}
-		if c.Severity == P0 || c.Severity == P1 {
+		if c.Severity == diag.P0 || c.Severity == diag.P1 {
 			if c.DetectMS > limits[c.Severity].Detect.Milliseconds() || c.RepairMS == 0 ||
 				c.RepairMS > limits[c.Severity].Repair.Milliseconds() {
 				t.Fatalf("%s: budgets %d, %d are weaker than %s", c.Reason, c.DetectMS, c.RepairMS, c.Severity)
 			}
 		}
-		if c.Healthy && (c.Reason != ReasonNone ||
-			slices.ContainsFunc(c.Checklist, func(p CheckPoint) bool { return p.Status != MarkPass })) {
+		if c.Healthy && (c.Reason != diag.ReasonNone ||
+			slices.ContainsFunc(c.Checklist, func(p diag.CheckPoint) bool { return p.Status != diag.MarkPass })) {
 			t.Fatalf("healthy without all five points: %+v", c)
 		}
 		for _, l := range c.Losers {
-			if l.Why == "" || (l.Reason == c.Reason && row.Code != ReasonNone) {
+			if l.Why == "" || (l.Reason == c.Reason && row.Code != diag.ReasonNone) {
 				t.Fatalf("%s lost to %s: %q", l.Reason, c.Reason, l.Why)
 			}
 		}
@@ -313,17 +317,17 @@ func TestSecurityIsMonotone(t *testing.T) {
 		more := drawEvidence(t)
 		some := less(t, more)
 		if a, b := Classify(some), Classify(more); ends(more.Record) == ends(some.Record) &&
-			((a.State == UserSecurity && b.State != UserSecurity) ||
-				(a.UserState == UserSecurity && b.UserState != UserSecurity)) {
+			((a.State == diag.UserSecurity && b.State != diag.UserSecurity) ||
+				(a.UserState == diag.UserSecurity && b.UserState != diag.UserSecurity)) {
 			t.Fatalf("%s, %s became %s, %s", a.State, a.UserState, b.State, b.UserState)
 		}
 	})
 }
 
 // ends counts the entries that may end a quarantine.
-func ends(record []*RecordEntry) (n int) {
+func ends(record []*diag.RecordEntry) (n int) {
 	for _, e := range record {
-		if e.Reason == RecRecoveryEnrolled || Released(e) {
+		if e.Reason == diag.RecRecoveryEnrolled || Released(e) {
 			n++
 		}
 	}
@@ -335,11 +339,17 @@ func TestPrecedence(t *testing.T) {
 	all := reasonCodes()
 	for i, a := range all {
 		for _, b := range all[i+1:] {
-			if b == ReasonNone {
+			if b == diag.ReasonNone {
 				continue
 			}
-			name := func(r ReasonCode) Probed {
-				return Probed{Hop: HopNodeRecoveryStatus, Status: StatusFail, Signal: SigAuthFailed, Reason: r, Text: "named"}
+			name := func(r diag.ReasonCode) Probed {
+				return Probed{
+					Hop:    diag.HopNodeRecoveryStatus,
+					Status: diag.StatusFail,
+					Signal: diag.SigAuthFailed,
+					Reason: r,
+					Text:   "named",
+				}
 			}
 			c := Classify(Evidence{Probes: []Probed{name(b), name(a)}})
 			if c.Reason != a || len(c.Losers) != 1 || c.Losers[0].Reason != b {
@@ -352,11 +362,11 @@ func TestPrecedence(t *testing.T) {
 // TestNothingKnownIsNotHealthy: without evidence, a node is neither faulty nor healthy.
 func TestNothingKnownIsNotHealthy(t *testing.T) {
 	c := Classify(Evidence{})
-	if c.Reason != ReasonNone || c.Healthy {
+	if c.Reason != diag.ReasonNone || c.Healthy {
 		t.Errorf("%s, healthy %v", c.Reason, c.Healthy)
 	}
 	for _, p := range c.Checklist {
-		if p.Status != MarkUnknown {
+		if p.Status != diag.MarkUnknown {
 			t.Errorf("%s is %s", p.ID, p.Status)
 		}
 	}
@@ -365,36 +375,42 @@ func TestNothingKnownIsNotHealthy(t *testing.T) {
 // TestOfANodeThatWasNeverSeen: a failure of the operator's own access, a node that the platform never saw, and an
 // all-zero record are not evidence about the node. A single entry of its record is.
 func TestOfANodeThatWasNeverSeen(t *testing.T) {
-	refused := []Probed{{Hop: HopControlPlaneAccess, Status: StatusFail, Signal: SigControlPlaneUnreachable,
-		Failure: TCPRefused}}
-	spoke := []*RecordEntry{{Seq: 1, BootID: "b", Reason: RecAPIUnreachable, About: "heartbeat", Failure: TCPRefused}}
+	refused := []Probed{{Hop: diag.HopControlPlaneAccess, Status: diag.StatusFail, Signal: diag.SigControlPlaneUnreachable,
+		Failure: diag.TCPRefused}}
+	spoke := []*diag.RecordEntry{
+		{Seq: 1, BootID: "b", Reason: diag.RecAPIUnreachable, About: "heartbeat", Failure: diag.TCPRefused},
+	}
 	for name, c := range map[string]struct {
 		e      Evidence
-		reason ReasonCode
-		state  UserState
+		reason diag.ReasonCode
+		state  diag.UserState
 	}{
-		"nothing at all":          {Evidence{}, ReasonNone, UserUnknown},
-		"the operator is cut off": {Evidence{Probes: refused}, ReasonControlPlaneUnreachable, UserUnknown},
+		"nothing at all":          {Evidence{}, diag.ReasonNone, diag.UserUnknown},
+		"the operator is cut off": {Evidence{Probes: refused}, diag.ReasonControlPlaneUnreachable, diag.UserUnknown},
 		"never heard": {Evidence{Node: &NodeEvidence{NeverHeard: true, StaleAfter: time.Minute}},
-			ReasonNodeAgentUnreachable, UserUnknown},
+			diag.ReasonNodeAgentUnreachable, diag.UserUnknown},
 		"never heard, no backlog": {Evidence{Node: &NodeEvidence{NeverHeard: true, StaleTasks: new(int)}},
-			ReasonNodeAgentUnreachable, UserUnknown},
+			diag.ReasonNodeAgentUnreachable, diag.UserUnknown},
 		"never heard, no claim": {Evidence{Node: &NodeEvidence{NeverHeard: true}, Probes: []Probed{
-			{Hop: HopNodeTaskRoundtrip, Status: StatusFail, Signal: SigTaskClaimFailed, Text: "no agent claimed the no-op"},
-			{Hop: HopTerminalPublicRoute, Status: StatusPass},
-		}}, ReasonNodeAgentUnreachable, UserUnknown},
+			{Hop: diag.HopNodeTaskRoundtrip, Status: diag.StatusFail, Signal: diag.SigTaskClaimFailed,
+				Text: "no agent claimed the no-op"},
+			{Hop: diag.HopTerminalPublicRoute, Status: diag.StatusPass},
+		}}, diag.ReasonNodeAgentUnreachable, diag.UserUnknown},
 		"never heard, and revoked": {Evidence{Node: &NodeEvidence{NeverHeard: true, Identity: "revoked"}},
-			ReasonIdentityRevokedOrFenced, UserOperator},
-		"a record of zeros":    {Evidence{Record: []*RecordEntry{{}, {}, {}}}, ReasonNone, UserUnknown},
-		"unknown reasons":      {Evidence{Record: []*RecordEntry{{Seq: 1, Reason: "of_tomorrow"}}}, ReasonNone, UserUnknown},
-		"the node says so too": {Evidence{Probes: refused, Record: spoke}, ReasonControlPlaneUnreachable, UserTemporary},
-		"its SSH answers": {Evidence{Probes: append(refused, Probed{Hop: HopNodeOpsAccess, Status: StatusPass})},
-			ReasonControlPlaneUnreachable, UserTemporary},
-		"it was heard once": {Evidence{Node: &NodeEvidence{Checklist: []CheckPoint{{ID: PointHeartbeat, Status: MarkFail}}}},
-			ReasonNodeAgentUnreachable, UserTemporary},
+			diag.ReasonIdentityRevokedOrFenced, diag.UserOperator},
+		"a record of zeros": {Evidence{Record: []*diag.RecordEntry{{}, {}, {}}}, diag.ReasonNone, diag.UserUnknown},
+		"unknown reasons": {Evidence{Record: []*diag.RecordEntry{{Seq: 1, Reason: "of_tomorrow"}}}, diag.ReasonNone,
+			diag.UserUnknown},
+		"the node says so too": {Evidence{Probes: refused, Record: spoke}, diag.ReasonControlPlaneUnreachable,
+			diag.UserTemporary},
+		"its SSH answers": {Evidence{Probes: append(refused, Probed{Hop: diag.HopNodeOpsAccess, Status: diag.StatusPass})},
+			diag.ReasonControlPlaneUnreachable, diag.UserTemporary},
+		"it was heard once": {Evidence{Node: &NodeEvidence{Checklist: []diag.CheckPoint{{ID: diag.PointHeartbeat,
+			Status: diag.MarkFail}}}},
+			diag.ReasonNodeAgentUnreachable, diag.UserTemporary},
 	} {
 		if got := Classify(c.e); got.Reason != c.reason || got.UserState != c.state ||
-			(got.UserState == UserUnknown && got.UserText != "") {
+			(got.UserState == diag.UserUnknown && got.UserText != "") {
 			t.Errorf("%s: %s, %s %q", name, got.Reason, got.UserState, got.UserText)
 		}
 	}
@@ -407,37 +423,41 @@ func TestListenerThatNeverAsked(t *testing.T) {
 	for _, code := range []string{"revoked", "fenced", "retired", ""} {
 		if c := Classify(Evidence{
 			Denials: []Denial{{Source: "task wait", Code: code, Asked: &no}},
-		}); c.Reason != ReasonEndpointProfileDrift {
+		}); c.Reason != diag.ReasonEndpointProfileDrift {
 			t.Errorf("%q, never asked: %s", code, c.Reason)
 		}
-		want := ReasonIdentityRevokedOrFenced
+		want := diag.ReasonIdentityRevokedOrFenced
 		if code == "" {
-			want = ReasonIdentityRejectedRecoverable
+			want = diag.ReasonIdentityRejectedRecoverable
 		}
 		if c := Classify(Evidence{Denials: []Denial{{Source: "task wait", Code: code, Asked: &yes}}}); c.Reason != want {
 			t.Errorf("%q, asked: %s", code, c.Reason)
 		}
 	}
 	// An agent that such a listener denies knows this, and records nothing about its identity.
-	wrote := []*RecordEntry{{Seq: 1, BootID: "b", Reason: RecEndpointProfileDrift, About: "task_wait", Status: 403,
-		Failure: MTLSNotRequested}}
-	if c := Classify(Evidence{Record: wrote}); c.Reason != ReasonEndpointProfileDrift {
+	wrote := []*diag.RecordEntry{
+		{Seq: 1, BootID: "b", Reason: diag.RecEndpointProfileDrift, About: "task_wait", Status: 403,
+			Failure: diag.MTLSNotRequested},
+	}
+	if c := Classify(Evidence{Record: wrote}); c.Reason != diag.ReasonEndpointProfileDrift {
 		t.Errorf("record, never asked: %s", c.Reason)
 	}
 }
 
 // TestCertRecoversOnlyWithACurrentToken: unknown is not current.
 func TestCertRecoversOnlyWithACurrentToken(t *testing.T) {
-	expired := []Probed{{Hop: HopNodeRecoveryStatus, Status: StatusFail, Signal: SigAuthFailed, Failure: MTLSCertExpired,
-		Text: "dates"}}
+	expired := []Probed{
+		{Hop: diag.HopNodeRecoveryStatus, Status: diag.StatusFail, Signal: diag.SigAuthFailed, Failure: diag.MTLSCertExpired,
+			Text: "dates"},
+	}
 	for _, c := range []struct {
 		token  TokenState
-		reason ReasonCode
-		state  UserState
+		reason diag.ReasonCode
+		state  diag.UserState
 	}{
-		{TokenCurrent, ReasonCertExpired, UserRecovery},
-		{TokenUnknown, ReasonCertExpired, UserOperator},
-		{TokenGone, ReasonRecoveryTokenMissing, UserOperator},
+		{TokenCurrent, diag.ReasonCertExpired, diag.UserRecovery},
+		{TokenUnknown, diag.ReasonCertExpired, diag.UserOperator},
+		{TokenGone, diag.ReasonRecoveryTokenMissing, diag.UserOperator},
 	} {
 		if got := Classify(Evidence{Probes: expired, Token: c.token}); got.Reason != c.reason || got.State != c.state {
 			t.Errorf("token %q: %s %s, want %s %s", c.token, got.Reason, got.State, c.reason, c.state)
@@ -447,15 +467,25 @@ func TestCertRecoversOnlyWithACurrentToken(t *testing.T) {
 
 // TestManagementIsAtMostTemporaryWhileUsersAreServed, except for security and for a clean-up of the allocation itself.
 func TestManagementIsAtMostTemporaryWhileUsersAreServed(t *testing.T) {
-	green := []Probed{{Hop: HopAppRuntimeLiveness, Status: StatusPass}, {Hop: HopAppUserRoute, Status: StatusPass}}
-	for _, r := range Reasons() {
-		fault := Probed{Hop: HopNodeRecoveryStatus, Status: StatusFail, Signal: SigAuthFailed, Reason: r.Code, Text: "named"}
+	green := []Probed{
+		{Hop: diag.HopAppRuntimeLiveness, Status: diag.StatusPass},
+		{Hop: diag.HopAppUserRoute, Status: diag.StatusPass},
+	}
+	for _, r := range diag.Reasons() {
+		fault := Probed{
+			Hop:    diag.HopNodeRecoveryStatus,
+			Status: diag.StatusFail,
+			Signal: diag.SigAuthFailed,
+			Reason: r.Code,
+			Text:   "named",
+		}
 		c := Classify(Evidence{Probes: append(slices.Clone(green), fault), Token: TokenCurrent})
 		switch {
-		case r.Code == ReasonNone || r.Layer != LayerManagement || r.Code == ReasonAppRuntimeFailed:
-		case r.State == UserSecurity && c.UserState != UserSecurity:
+		case r.Code == diag.ReasonNone || r.Layer != diag.LayerManagement || r.Code == diag.ReasonAppRuntimeFailed:
+		case r.State == diag.UserSecurity && c.UserState != diag.UserSecurity:
 			t.Errorf("%s is softened to %s", r.Code, c.UserState)
-		case r.State != UserSecurity && r.Code != ReasonReleaseCleanupStuck && grave(c.UserState) > grave(UserTemporary):
+		case r.State != diag.UserSecurity && r.Code != diag.ReasonReleaseCleanupStuck &&
+			diag.Gravity(c.UserState) > diag.Gravity(diag.UserTemporary):
 			t.Errorf("%s: users are shown %s while they are served", r.Code, c.UserState)
 		case c.State != r.State:
 			t.Errorf("%s: state family %s, want %s", r.Code, c.State, r.State)
@@ -463,24 +493,24 @@ func TestManagementIsAtMostTemporaryWhileUsersAreServed(t *testing.T) {
 	}
 }
 
-func entry(seq uint64, boot string, r RecordReason, about string) RecordEntry {
-	return RecordEntry{Seq: seq, BootID: boot, Reason: r, About: about, At: At(time.Unix(int64(1000+seq), 0))}
+func entry(seq uint64, boot string, r diag.RecordReason, about string) diag.RecordEntry {
+	return diag.RecordEntry{Seq: seq, BootID: boot, Reason: r, About: about, At: diag.At(time.Unix(int64(1000+seq), 0))}
 }
 
-func touch(seq uint64, boot string) RecordEntry {
-	e := entry(seq, boot, RecProcessAlive, "heartbeat")
+func touch(seq uint64, boot string) diag.RecordEntry {
+	e := entry(seq, boot, diag.RecProcessAlive, "heartbeat")
 	e.Decision = DecisionContact
 	return e
 }
 
-func delivered(seq uint64, boot string) RecordEntry {
-	e := entry(seq, boot, RecProcessAlive, "task_result")
+func delivered(seq uint64, boot string) diag.RecordEntry {
+	e := entry(seq, boot, diag.RecProcessAlive, "task_result")
 	e.Decision = DecisionDelivered
 	return e
 }
 
-func begun(seq uint64, boot string) RecordEntry {
-	e := entry(seq, boot, RecProcessAlive, "agent")
+func begun(seq uint64, boot string) diag.RecordEntry {
+	e := entry(seq, boot, diag.RecProcessAlive, "agent")
 	e.Decision = "start"
 	return e
 }
@@ -489,68 +519,75 @@ func begun(seq uint64, boot string) RecordEntry {
 // the same loop is history, and is shown as such.
 func TestStaleRecordDoesNotCount(t *testing.T) {
 	for name, c := range map[string]struct {
-		entries []RecordEntry
+		entries []diag.RecordEntry
 		boot    string
-		want    ReasonCode
-		lost    ReasonCode
+		want    diag.ReasonCode
+		lost    diag.ReasonCode
 	}{
-		"now": {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait")}, "",
-			ReasonServerTLSUntrusted, ""},
-		"contact since": {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait"), touch(2, "b")}, "",
-			ReasonNone, ReasonServerTLSUntrusted},
-		"earlier boot": {[]RecordEntry{entry(1, "a", RecServerTLSUntrusted, "task_wait")}, "b", ReasonNone,
-			ReasonServerTLSUntrusted},
+		"now": {[]diag.RecordEntry{entry(1, "b", diag.RecServerTLSUntrusted, "task_wait")}, "",
+			diag.ReasonServerTLSUntrusted, ""},
+		"contact since": {[]diag.RecordEntry{entry(1, "b", diag.RecServerTLSUntrusted, "task_wait"), touch(2, "b")}, "",
+			diag.ReasonNone, diag.ReasonServerTLSUntrusted},
+		"earlier boot": {[]diag.RecordEntry{entry(1, "a", diag.RecServerTLSUntrusted, "task_wait")}, "b", diag.ReasonNone,
+			diag.ReasonServerTLSUntrusted},
 		"later word": {
-			[]RecordEntry{entry(1, "b", RecDNSFailed, "task_wait"), entry(2, "b", RecServerTLSUntrusted, "task_wait")}, "",
-			ReasonServerTLSUntrusted, ReasonControlPlaneUnreachable,
+			[]diag.RecordEntry{entry(1, "b", diag.RecDNSFailed, "task_wait"), entry(2, "b", diag.RecServerTLSUntrusted,
+				"task_wait")}, "",
+			diag.ReasonServerTLSUntrusted, diag.ReasonControlPlaneUnreachable,
 		},
 		"start is no contact": {
-			[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait"), entry(2, "b", RecProcessAlive, "agent")}, "",
-			ReasonServerTLSUntrusted, "",
+			[]diag.RecordEntry{entry(1, "b", diag.RecServerTLSUntrusted, "task_wait"), entry(2, "b", diag.RecProcessAlive,
+				"agent")}, "",
+			diag.ReasonServerTLSUntrusted, "",
 		},
-		"a start without contacts": {[]RecordEntry{entry(1, "b", RecServerTLSUntrusted, "task_wait"), begun(2, "b")}, "",
-			ReasonNone, ReasonServerTLSUntrusted},
+		"a start without contacts": {[]diag.RecordEntry{entry(1, "b", diag.RecServerTLSUntrusted, "task_wait"), begun(2,
+			"b")}, "",
+			diag.ReasonNone, diag.ReasonServerTLSUntrusted},
 		"a start among contacts": {
-			[]RecordEntry{touch(1, "b"), entry(2, "b", RecServerTLSUntrusted, "task_wait"), begun(3, "b")}, "",
-			ReasonServerTLSUntrusted, "",
+			[]diag.RecordEntry{touch(1, "b"), entry(2, "b", diag.RecServerTLSUntrusted, "task_wait"), begun(3, "b")}, "",
+			diag.ReasonServerTLSUntrusted, "",
 		},
-		"results apart": {[]RecordEntry{entry(1, "b", RecTaskResultPostFailed, "task_result"), touch(2, "b")}, "",
-			ReasonTaskResultPostFailed, ""},
-		"results, delivered since": {[]RecordEntry{entry(1, "b", RecTaskResultPostFailed, "task_result"), delivered(2, "b")},
-			"", ReasonNone, ReasonTaskResultPostFailed},
-		"delivered before": {[]RecordEntry{delivered(1, "b"), entry(2, "b", RecTaskResultPostFailed, "task_result")}, "",
-			ReasonTaskResultPostFailed, ""},
-		"a new identity": {[]RecordEntry{entry(1, "b", RecClonedIdentity, "heartbeat"),
-			entry(2, "b", RecRecoveryEnrolled, "identity")}, "", ReasonNone, ReasonClonedIdentity},
-		"a new identity, and then contact": {[]RecordEntry{entry(1, "b", RecClonedIdentity, "heartbeat"),
-			entry(2, "b", RecRecoveryEnrolled, "identity"),
-			{Seq: 2, BootID: "b", MonoNS: 3e9, Reason: RecProcessAlive, About: "heartbeat", Decision: DecisionContact}}, "",
-			ReasonNone, ReasonClonedIdentity},
-		"taken back": {[]RecordEntry{entry(1, "b", RecClonedIdentity, "heartbeat"),
-			{Seq: 2, BootID: "b", MonoNS: 2e9, Reason: RecClonedIdentity, About: "identity", Decision: "release"}}, "",
-			ReasonNone, ReasonClonedIdentity},
-		"cloned once more": {[]RecordEntry{{Seq: 1, BootID: "b", Reason: RecClonedIdentity, About: "identity",
+		"results apart": {[]diag.RecordEntry{entry(1, "b", diag.RecTaskResultPostFailed, "task_result"), touch(2, "b")}, "",
+			diag.ReasonTaskResultPostFailed, ""},
+		"results, delivered since": {[]diag.RecordEntry{entry(1, "b", diag.RecTaskResultPostFailed, "task_result"),
+			delivered(2, "b")},
+			"", diag.ReasonNone, diag.ReasonTaskResultPostFailed},
+		"delivered before": {[]diag.RecordEntry{delivered(1, "b"), entry(2, "b", diag.RecTaskResultPostFailed,
+			"task_result")}, "",
+			diag.ReasonTaskResultPostFailed, ""},
+		"a new identity": {[]diag.RecordEntry{entry(1, "b", diag.RecClonedIdentity, "heartbeat"),
+			entry(2, "b", diag.RecRecoveryEnrolled, "identity")}, "", diag.ReasonNone, diag.ReasonClonedIdentity},
+		"a new identity, and then contact": {[]diag.RecordEntry{entry(1, "b", diag.RecClonedIdentity, "heartbeat"),
+			entry(2, "b", diag.RecRecoveryEnrolled, "identity"),
+			{Seq: 2, BootID: "b", MonoNS: 3e9, Reason: diag.RecProcessAlive, About: "heartbeat", Decision: DecisionContact}}, "",
+			diag.ReasonNone, diag.ReasonClonedIdentity},
+		"taken back": {[]diag.RecordEntry{entry(1, "b", diag.RecClonedIdentity, "heartbeat"),
+			{Seq: 2, BootID: "b", MonoNS: 2e9, Reason: diag.RecClonedIdentity, About: "identity", Decision: "release"}}, "",
+			diag.ReasonNone, diag.ReasonClonedIdentity},
+		"cloned once more": {[]diag.RecordEntry{{Seq: 1, BootID: "b", Reason: diag.RecClonedIdentity, About: "identity",
 			Decision: "release"},
-			entry(2, "b", RecClonedIdentity, "heartbeat")}, "", ReasonClonedIdentity, ""},
-		"repeated after contact": {[]RecordEntry{
-			{Seq: 1, BootID: "b", MonoNS: 30, Count: 2, Reason: RecServerTLSUntrusted, About: "heartbeat"},
-			{Seq: 2, BootID: "b", MonoNS: 20, Reason: RecProcessAlive, About: "heartbeat", Decision: DecisionContact},
-		}, "", ReasonServerTLSUntrusted, ""},
-		"a clone is a clone": {[]RecordEntry{entry(1, "a", RecClonedIdentity, "heartbeat"), touch(2, "b")}, "b",
-			ReasonClonedIdentity, ""},
+			entry(2, "b", diag.RecClonedIdentity, "heartbeat")}, "", diag.ReasonClonedIdentity, ""},
+		"repeated after contact": {[]diag.RecordEntry{
+			{Seq: 1, BootID: "b", MonoNS: 30, Count: 2, Reason: diag.RecServerTLSUntrusted, About: "heartbeat"},
+			{Seq: 2, BootID: "b", MonoNS: 20, Reason: diag.RecProcessAlive, About: "heartbeat", Decision: DecisionContact},
+		}, "", diag.ReasonServerTLSUntrusted, ""},
+		"a clone is a clone": {[]diag.RecordEntry{entry(1, "a", diag.RecClonedIdentity, "heartbeat"), touch(2, "b")}, "b",
+			diag.ReasonClonedIdentity, ""},
 		"fresh cert rejected": {
-			[]RecordEntry{entry(1, "b", RecRecoveryEnrolled, "identity"), entry(2, "b", RecIdentityRejected, "task_wait")}, "",
-			ReasonCertUntrustedByIngress, "",
+			[]diag.RecordEntry{entry(1, "b", diag.RecRecoveryEnrolled, "identity"), entry(2, "b", diag.RecIdentityRejected,
+				"task_wait")}, "",
+			diag.ReasonCertUntrustedByIngress, "",
 		},
-		"shut down": {[]RecordEntry{entry(1, "b", RecShutdown, "agent")}, "", ReasonAgentDown, ""},
-		"shut down, came back": {[]RecordEntry{entry(1, "b", RecShutdown, "agent"), entry(2, "b", RecProcessAlive, "agent")},
-			"", ReasonNone, ""},
+		"shut down": {[]diag.RecordEntry{entry(1, "b", diag.RecShutdown, "agent")}, "", diag.ReasonAgentDown, ""},
+		"shut down, came back": {[]diag.RecordEntry{entry(1, "b", diag.RecShutdown, "agent"), entry(2, "b",
+			diag.RecProcessAlive, "agent")},
+			"", diag.ReasonNone, ""},
 	} {
-		got := Classify(Evidence{Record: (&RecordFacts{Entries: c.entries}).InTime(), BootID: c.boot})
+		got := Classify(Evidence{Record: (&diag.RecordFacts{Entries: c.entries}).InTime(), BootID: c.boot})
 		if got.Reason != c.want {
 			t.Errorf("%s: %s, want %s", name, got.Reason, c.want)
 		}
-		if c.lost != "" && !slices.ContainsFunc(got.Losers, func(l Candidate) bool { return l.Reason == c.lost }) {
+		if c.lost != "" && !slices.ContainsFunc(got.Losers, func(l diag.Candidate) bool { return l.Reason == c.lost }) {
 			t.Errorf("%s: %s is not among the losers %v", name, c.lost, got.Losers)
 		}
 	}
@@ -559,21 +596,21 @@ func TestStaleRecordDoesNotCount(t *testing.T) {
 // TestATakenBackNodeIsNotCloned: a node whose last heartbeat was sent in quarantine and accepted is not cloned, unless
 // a newer entry in its own record contradicts that.
 func TestATakenBackNodeIsNotCloned(t *testing.T) {
-	clone := entry(1, "b", RecClonedIdentity, "identity")
-	wrote := []*RecordEntry{&clone}
+	clone := entry(1, "b", diag.RecClonedIdentity, "identity")
+	wrote := []*diag.RecordEntry{&clone}
 	for name, c := range map[string]struct {
 		identity string
-		record   []*RecordEntry
-		want     ReasonCode
+		record   []*diag.RecordEntry
+		want     diag.ReasonCode
 	}{
-		"denied":                 {"cloned", nil, ReasonClonedIdentity},
-		"nobody says":            {"", nil, ReasonClonedIdentity},
-		"accepted":               {"accepted", nil, ReasonNone},
-		"accepted, not reported": {"accepted", wrote, ReasonClonedIdentity},
+		"denied":                 {"cloned", nil, diag.ReasonClonedIdentity},
+		"nobody says":            {"", nil, diag.ReasonClonedIdentity},
+		"accepted":               {"accepted", nil, diag.ReasonNone},
+		"accepted, not reported": {"accepted", wrote, diag.ReasonClonedIdentity},
 	} {
 		k := Classify(Evidence{Node: &NodeEvidence{Posture: "quarantined", Identity: c.identity}, Record: c.record})
-		if k.Reason != c.want || (c.want == ReasonNone &&
-			(len(k.Losers) != 1 || k.Losers[0].Reason != ReasonClonedIdentity)) {
+		if k.Reason != c.want || (c.want == diag.ReasonNone &&
+			(len(k.Losers) != 1 || k.Losers[0].Reason != diag.ReasonClonedIdentity)) {
 			t.Errorf("%s: %s, losers %v", name, k.Reason, k.Losers)
 		}
 	}
@@ -582,7 +619,7 @@ func TestATakenBackNodeIsNotCloned(t *testing.T) {
 // TestBudgetsAreTightenedOnly: a profile's own budgets hold where they are tighter.
 func TestBudgetsAreTightenedOnly(t *testing.T) {
 	e := Evidence{Trust: &TrustEvidence{"aa", "bb"},
-		Budgets: map[Severity]Budget{P0: {Detect: time.Hour, Repair: time.Minute}}}
+		Budgets: map[diag.Severity]Budget{diag.P0: {Detect: time.Hour, Repair: time.Minute}}}
 	if c := Classify(e); c.DetectMS != time.Minute.Milliseconds() || c.RepairMS != time.Minute.Milliseconds() {
 		t.Error(fmt.Sprint(c.DetectMS, c.RepairMS))
 	}
@@ -593,11 +630,11 @@ func TestBudgetsAreTightenedOnly(t *testing.T) {
 func TestBacklogOfASilentNode(t *testing.T) {
 	age, stale := 30*time.Second, 2
 	e := Evidence{Node: &NodeEvidence{HeartbeatAge: &age, StaleAfter: 8 * time.Second, StaleTasks: &stale}}
-	if got := Classify(e).Reason; got != ReasonNodeAgentUnreachable {
+	if got := Classify(e).Reason; got != diag.ReasonNodeAgentUnreachable {
 		t.Errorf("silent: got %s", got)
 	}
 	age = time.Second
-	if got := Classify(e).Reason; got != ReasonTaskBacklogStale {
+	if got := Classify(e).Reason; got != diag.ReasonTaskBacklogStale {
 		t.Errorf("heard again: got %s", got)
 	}
 }
@@ -608,9 +645,9 @@ func TestAMissedProbeIsNotCalledExpired(t *testing.T) {
 	now := time.Date(2026, 11, 22, 14, 23, 9, 0, time.UTC)
 	c := Classify(Evidence{App: &AppEvidence{State: "active", Status: "running", ObservedAt: now.Add(-2 * time.Second),
 		ProbeFailedAt: now.Add(-time.Second)}})
-	row, _ := LookupReason(ReasonAppObservationStale)
+	row, _ := diag.LookupReason(diag.ReasonAppObservationStale)
 	text := row.Title.Say(nil) + " " + strings.Join(c.Because, " ")
-	if c.Reason != ReasonAppObservationStale || c.NeedsSomebody() ||
+	if c.Reason != diag.ReasonAppObservationStale || c.NeedsSomebody() ||
 		strings.Contains(text, "expired") || strings.Contains(text, "recently") {
 		t.Errorf("%s %s: %s", c.Reason, c.UserState, text)
 	}

@@ -1,7 +1,8 @@
-package diag
+package classify
 
 import (
 	"fmt"
+	"github.com/gpuaas/gpuaasctl/diag"
 	"slices"
 	"time"
 )
@@ -9,14 +10,14 @@ import (
 // Evidence is everything known about a node and an allocation on it, by source. A nil, empty or zero field was not
 // measured: it neither supports nor contradicts a reason. It never contains a scenario's name.
 type Evidence struct {
-	Node   *NodeEvidence  // the platform's read model of the node
-	App    *AppEvidence   // the platform's read model of the allocation and its workload
-	Trust  *TrustEvidence // the platform's signing CA, and the CA that its node ingress trusts
-	Record []*RecordEntry // the node's diagnostic record, in order of time (see RecordFacts.InTime)
-	BootID string         // id of the node's current boot; entries of earlier boots are history
-	Probes []Probed       // findings of hops, at the node, the edge and the workload
-	Points []CheckPoint   // points of the checklist that this walk's probes measured
-	Token  TokenState     // state of the node's recovery token, as seen on the node
+	Node   *NodeEvidence       // the platform's read model of the node
+	App    *AppEvidence        // the platform's read model of the allocation and its workload
+	Trust  *TrustEvidence      // the platform's signing CA, and the CA that its node ingress trusts
+	Record []*diag.RecordEntry // the node's diagnostic record, in order of time (see RecordFacts.InTime)
+	BootID string              // id of the node's current boot; entries of earlier boots are history
+	Probes []Probed            // findings of hops, at the node, the edge and the workload
+	Points []diag.CheckPoint   // points of the checklist that this walk's probes measured
+	Token  TokenState          // state of the node's recovery token, as seen on the node
 	// Passed: the evidence comes from a walk that passed, so entries of the record describe the time at which they were
 	// written.
 	Passed bool
@@ -27,10 +28,10 @@ type Evidence struct {
 	// Denials are refusals of the node's identity.
 	Denials []Denial
 	// Budgets are the profile's budgets. They can tighten the model's budgets but not relax them.
-	Budgets map[Severity]Budget
+	Budgets map[diag.Severity]Budget
 	// Blamed is the reason of what the walk blames, if that reason is to be the classification's; "": the most pressing
 	// reason is. It is evidence for nothing.
-	Blamed ReasonCode
+	Blamed diag.ReasonCode
 	// RunbookBase is the URL of the profile's runbook; "" means this tool's own explanations.
 	RunbookBase string
 }
@@ -43,9 +44,9 @@ type NodeEvidence struct {
 	NeverHeard   bool           // the platform reports that it never received a heartbeat
 	StaleAfter   time.Duration  // policy node.heartbeat_stale_after_seconds, for both ages
 
-	Identity string     // "accepted", or the error code with which the node's credentials are denied
-	Posture  string     // the agent's posture in its last heartbeat: serving | recovering | stopped | quarantined
-	Reason   ReasonCode // the platform's own classification
+	Identity string          // "accepted", or the error code with which the node's credentials are denied
+	Posture  string          // the agent's posture in its last heartbeat: serving | recovering | stopped | quarantined
+	Reason   diag.ReasonCode // the platform's own classification
 	// Overtaken explains why Reason no longer holds: a later measurement contradicts the platform's input to it. "": it
 	// holds.
 	Overtaken string
@@ -59,7 +60,7 @@ type NodeEvidence struct {
 	Addresses      []string // as the node reports them
 	GuestAgent     string   // as reported by the provider: running, stopped, down, unreachable, unknown
 	EndpointDrift  string   // describes an endpoint that the node reports and that differs from the profile's
-	Checklist      []CheckPoint
+	Checklist      []diag.CheckPoint
 }
 
 // AppEvidence is the read model of an allocation.
@@ -76,25 +77,25 @@ type TrustEvidence struct{ SigningCA, IngressCA string }
 
 // Probed is the result of one hop: a finding, or a pass without one.
 type Probed struct {
-	Hop     HopID
-	Status  Status
-	Signal  Signal
-	Failure Failure
-	Reason  ReasonCode // set where the facts give a more specific reason than the signal's row
+	Hop     diag.HopID
+	Status  diag.Status
+	Signal  diag.Signal
+	Failure diag.Failure
+	Reason  diag.ReasonCode // set where the facts give a more specific reason than the signal's row
 	Text    string
-	By      HopID // the hop that explains this one, which is then a symptom and not evidence
+	By      diag.HopID // the hop that explains this one, which is then a symptom and not evidence
 }
 
 // reason returns the operator reason of the finding.
-func (p *Probed) reason() ReasonCode {
+func (p *Probed) reason() diag.ReasonCode {
 	if p.Reason != "" {
 		return p.Reason
 	}
-	return ReasonFor(p.Signal, p.Failure)
+	return diag.ReasonFor(p.Signal, p.Failure)
 }
 
 // failing reports whether the hop found a fault, or something to investigate.
-func (p *Probed) failing() bool { return p.Status == StatusFail || p.Status == StatusWarn }
+func (p *Probed) failing() bool { return p.Status == diag.StatusFail || p.Status == diag.StatusWarn }
 
 // Denial is a refusal of the node's identity.
 type Denial struct {
@@ -113,15 +114,21 @@ func (v *view) nodeObserved() bool {
 	case v.Node != nil && !v.Node.NeverHeard, v.App != nil && v.App.observed(), len(v.Denials) > 0, v.record.speaks:
 		return true
 	}
-	return v.point(PointHeartbeat).Status == MarkPass || v.point(PointWait).Status == MarkPass ||
-		v.point(PointTask).Status == MarkPass ||
+	return v.point(diag.PointHeartbeat).Status == diag.MarkPass || v.point(diag.PointWait).Status == diag.MarkPass ||
+		v.point(diag.PointTask).Status == diag.MarkPass ||
 		slices.ContainsFunc(v.Probes, func(p Probed) bool {
 			switch p.Hop {
-			case HopNodeReadiness, HopNodeRuntimeAPI, HopNodeRecoveryStatus, HopNodeTerminalReachability, HopTerminalStartup,
-				HopAppRuntimeLiveness, HopAppUserRoute, HopGPUHealth:
-				return p.Status == StatusPass || (p.failing() && p.By == "")
-			case HopNodeOpsAccess, HopNodeTaskRoundtrip, HopTerminalOpenTask, HopGatewayNodeStream:
-				return p.Status == StatusPass // a failure is reported by the platform, not by the node
+			case diag.HopNodeReadiness,
+				diag.HopNodeRuntimeAPI,
+				diag.HopNodeRecoveryStatus,
+				diag.HopNodeTerminalReachability,
+				diag.HopTerminalStartup,
+				diag.HopAppRuntimeLiveness,
+				diag.HopAppUserRoute,
+				diag.HopGPUHealth:
+				return p.Status == diag.StatusPass || (p.failing() && p.By == "")
+			case diag.HopNodeOpsAccess, diag.HopNodeTaskRoundtrip, diag.HopTerminalOpenTask, diag.HopGatewayNodeStream:
+				return p.Status == diag.StatusPass // a failure is reported by the platform, not by the node
 			}
 			return false // the control plane and its edge do not depend on the node
 		})
@@ -150,44 +157,16 @@ func (b Budget) tightened(want Budget) Budget {
 	return Budget{tighter(b.Detect, want.Detect), tighter(b.Repair, want.Repair)}
 }
 
-// CheckPoint is one of the five points of evidence that make a node healthy.
-type CheckPoint struct {
-	ID     PointID `json:"id"`
-	Status Mark    `json:"status"`
-	Text   string  `json:"text,omitempty"`
-}
-
-// PointID is the name of a point in the platform's read model.
-type PointID string
-
-// Mark is the result of a point. A point that was not measured is unknown, which is not a pass.
-type Mark string
-
-const (
-	PointHeartbeat PointID = "heartbeat_current"
-	PointIssuer    PointID = "cert_issuer_trusted_by_ingress"
-	PointWait      PointID = "task_wait_succeeds"
-	PointTask      PointID = "task_completes"
-	PointBacklog   PointID = "no_expired_tasks_current"
-
-	MarkPass    Mark = "pass"
-	MarkFail    Mark = "fail"
-	MarkUnknown Mark = "unknown"
-)
-
-// Points lists the five, in the drift model's order.
-var Points = [...]PointID{PointHeartbeat, PointIssuer, PointWait, PointTask, PointBacklog}
-
 // checklist fills in the five points. A measurement of this walk outranks what the platform remembers; among several
 // results of one source, the worst counts.
-func checklist(e *Evidence) [len(Points)]CheckPoint {
-	var list [len(Points)]CheckPoint
-	sources := [][]CheckPoint{e.Points, ownPoints(e)}
+func checklist(e *Evidence) [len(diag.Points)]diag.CheckPoint {
+	var list [len(diag.Points)]diag.CheckPoint
+	sources := [][]diag.CheckPoint{e.Points, ownPoints(e)}
 	if e.Node != nil {
 		sources = append(sources, e.Node.Checklist)
 	}
-	for i, id := range Points {
-		list[i] = CheckPoint{ID: id, Status: MarkUnknown, Text: "not measured"}
+	for i, id := range diag.Points {
+		list[i] = diag.CheckPoint{ID: id, Status: diag.MarkUnknown, Text: "not measured"}
 		for k, source := range sources {
 			if p, known := worst(source, id); known {
 				list[i] = p
@@ -197,9 +176,9 @@ func checklist(e *Evidence) [len(Points)]CheckPoint {
 				break
 			}
 		}
-		if n := e.Node; id == PointHeartbeat && n != nil && n.HeartbeatAge == nil && e.recentContact() {
-			contact := fmt.Sprintf("last contact %s ago", Age(*n.ContactAge))
-			if list[i].Status == MarkUnknown {
+		if n := e.Node; id == diag.PointHeartbeat && n != nil && n.HeartbeatAge == nil && e.recentContact() {
+			contact := fmt.Sprintf("last contact %s ago", diag.Age(*n.ContactAge))
+			if list[i].Status == diag.MarkUnknown {
 				list[i].Text = contact + "; when the last heartbeat came is not known"
 			} else {
 				list[i].Text += "; " + contact
@@ -210,16 +189,16 @@ func checklist(e *Evidence) [len(Points)]CheckPoint {
 }
 
 // contradicted describes the platform's own result for a point if it differs from what was measured.
-func contradicted(e *Evidence, p CheckPoint) string {
+func contradicted(e *Evidence, p diag.CheckPoint) string {
 	if e.Node == nil {
 		return ""
 	}
 	theirs, known := worst(e.Node.Checklist, p.ID)
 	switch {
 	case !known || theirs.Status == p.Status:
-	case p.ID == PointHeartbeat || p.ID == PointIssuer:
+	case p.ID == diag.PointHeartbeat || p.ID == diag.PointIssuer:
 		return "; the platform's own checklist says " + string(theirs.Status)
-	case p.Status == MarkPass: // tasks and task waits are events: the platform's result is older than the measurement
+	case p.Status == diag.MarkPass: // tasks and task waits are events: the platform's result is older than the measurement
 		return "; the platform remembers that it failed"
 	}
 	return ""
@@ -233,20 +212,23 @@ func (e *Evidence) recentContact() bool {
 // contactLost reports whether the platform has lost contact with the agent: no heartbeat and no other request within
 // the limit.
 func (v *view) contactLost() bool {
-	return v.point(PointHeartbeat).Status == MarkFail && !v.recentContact()
+	return v.point(diag.PointHeartbeat).Status == diag.MarkFail && !v.recentContact()
 }
 
 // point is the result of one of the five.
-func (v *view) point(id PointID) CheckPoint { return v.points[slices.Index(Points[:], id)] }
+func (v *view) point(id diag.PointID) diag.CheckPoint {
+	return v.points[slices.Index(diag.Points[:], id)]
+}
 
 // worst returns the worst result for id among points: fail before pass, then the first in order of Text.
-func worst(points []CheckPoint, id PointID) (CheckPoint, bool) {
-	var out CheckPoint
+func worst(points []diag.CheckPoint, id diag.PointID) (diag.CheckPoint, bool) {
+	var out diag.CheckPoint
 	for _, p := range points {
-		if p.ID != id || (p.Status != MarkPass && p.Status != MarkFail) {
+		if p.ID != id || (p.Status != diag.MarkPass && p.Status != diag.MarkFail) {
 			continue
 		}
-		if out.ID == "" || (p.Status == MarkFail && out.Status == MarkPass) || (p.Status == out.Status && p.Text < out.Text) {
+		if out.ID == "" || (p.Status == diag.MarkFail && out.Status == diag.MarkPass) ||
+			(p.Status == out.Status && p.Text < out.Text) {
 			out = p
 		}
 	}
@@ -254,35 +236,43 @@ func worst(points []CheckPoint, id PointID) (CheckPoint, bool) {
 }
 
 // ownPoints returns the points that are computed from numbers: heartbeat age, fingerprints, count of stale tasks.
-func ownPoints(e *Evidence) []CheckPoint {
-	var out []CheckPoint
-	add := func(id PointID, ok bool, format string, args ...any) {
-		mark := MarkFail
+func ownPoints(e *Evidence) []diag.CheckPoint {
+	var out []diag.CheckPoint
+	add := func(id diag.PointID, ok bool, format string, args ...any) {
+		mark := diag.MarkFail
 		if ok {
-			mark = MarkPass
+			mark = diag.MarkPass
 		}
-		out = append(out, CheckPoint{id, mark, fmt.Sprintf(format, args...)})
+		out = append(out, diag.CheckPoint{ID: id, Status: mark, Text: fmt.Sprintf(format, args...)})
 	}
 	if n := e.Node; n != nil {
 		switch {
 		case n.HeartbeatAge != nil && n.StaleAfter > 0:
-			add(PointHeartbeat, *n.HeartbeatAge <= n.StaleAfter, "last heartbeat %s ago, stale after %s", Age(*n.HeartbeatAge),
-				n.StaleAfter)
+			add(
+				diag.PointHeartbeat,
+				*n.HeartbeatAge <= n.StaleAfter,
+				"last heartbeat %s ago, stale after %s",
+				diag.Age(*n.HeartbeatAge),
+				n.StaleAfter,
+			)
 		// a heartbeat counts as contact, so there was none either
 		case n.ContactAge != nil && n.StaleAfter > 0 && !e.recentContact():
-			add(PointHeartbeat, false, "last contact %s ago, stale after %s", Age(*n.ContactAge), n.StaleAfter)
+			add(diag.PointHeartbeat, false, "last contact %s ago, stale after %s", diag.Age(*n.ContactAge), n.StaleAfter)
 		case n.NeverHeard:
-			add(PointHeartbeat, false, "no heartbeat ever came")
+			add(diag.PointHeartbeat, false, "no heartbeat ever came")
 		}
 		if n.StaleTasks != nil {
-			add(PointBacklog, *n.StaleTasks == 0, "%d open tasks are past their deadline", *n.StaleTasks)
+			add(diag.PointBacklog, *n.StaleTasks == 0, "%d open tasks are past their deadline", *n.StaleTasks)
 		}
 	}
 	if t := e.Trust; t != nil && t.SigningCA != "" && t.IngressCA != "" && t.SigningCA != t.IngressCA {
-		add(PointIssuer, false, "nodes are signed by %.16s..., the node ingress trusts %.16s...", t.SigningCA, t.IngressCA)
+		add(
+			diag.PointIssuer,
+			false,
+			"nodes are signed by %.16s..., the node ingress trusts %.16s...",
+			t.SigningCA,
+			t.IngressCA,
+		)
 	}
 	return out
 }
-
-// Age formats a duration since some event in whole seconds; a negative one counts as 0.
-func Age(d time.Duration) string { return max(d, 0).Round(time.Second).String() }

@@ -17,25 +17,27 @@ const (
 	limitWait  = 2 * time.Second
 )
 
-// crowd counts the requests of a walk at one endpoint, from one vantage: those that are open, and those that were
-// answered, whose connections may be kept. limit is how many may be open: as many as were when the server refused
+// endpointLoad counts the requests of a walk at one endpoint, from one vantage: those that are open, and those that
+// were answered, whose connections may be kept. limit is how many may be open: as many as were when the server refused
 // another, at least one; 0 if it refused none. ended is closed when the next one ends.
-type crowd struct {
+type endpointLoad struct {
 	open, served, limit int
 	ended               chan struct{}
 }
 
 // probeLimited is probe for a step's request, which joined others. If the server refuses it and not others of this
-// walk, it is sent again, up to limitTries times, and from then on no more requests are open there than the server took:
-// a limit on connections per client is no fault of the platform. A refused request is not silent, so its repeats end.
-func (w *walker) probeLimited(walk, ctx context.Context, s Step, req diag.Request, others crowd, repeating *repeater,
+// walk, it is sent again, up to limitTries times, and from then on no more requests are open there than the server
+// took: a limit on connections per client is no fault of the platform. A refused request is not silent, so its repeats
+// end.
+func (w *walker) probeLimited(walk, ctx context.Context, s Step, req diag.Request, others endpointLoad,
+	repeating *repeater,
 ) diag.Fact {
 	at := s.From + " " + endpointOf(req.Target)
 	for refused := 0; ; refused++ {
 		f := w.probe(walk, ctx, s.From, []diag.Request{req})[0]
 		f.Refused = refused
 		again := refusedUnseen(s, req, &f)
-		now := w.leave(at, !again && answeredRemotely(&f))
+		now := w.requestEnded(at, !again && answeredRemotely(&f))
 		beside := now.served > 0 || refused > 0 || (others.open+now.open > 0 && !inPhase(&f, "tcp"))
 		if !again || refused == limitTries || !beside {
 			return f
@@ -55,13 +57,13 @@ func (w *walker) probeLimited(walk, ctx context.Context, s Step, req diag.Reques
 func (w *walker) probeBeside(walk, ctx context.Context, from string, req diag.Request) diag.Fact {
 	at := from + " " + endpointOf(req.Target)
 	w.join(ctx, at)
-	defer w.leave(at, false)
+	defer w.requestEnded(at, false)
 	return w.probe(walk, ctx, from, []diag.Request{req})[0]
 }
 
 // join adds an open request at an endpoint: once fewer are open there than its limit, or none of them ended for
 // limitWait, or ctx ended. It returns what was there before.
-func (w *walker) join(ctx context.Context, at string) crowd {
+func (w *walker) join(ctx context.Context, at string) endpointLoad {
 	for {
 		before, ended := w.tryJoin(at, false)
 		if ended == nil {
@@ -80,10 +82,10 @@ func (w *walker) join(ctx context.Context, at string) crowd {
 
 // tryJoin adds an open request at an endpoint, unless its limit is reached and it is not to be added anyway: then it
 // returns a channel that is closed when one of the others ends.
-func (w *walker) tryJoin(at string, anyway bool) (before crowd, ended <-chan struct{}) {
+func (w *walker) tryJoin(at string, anyway bool) (before endpointLoad, ended <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before = w.crowds[at]
+	before = w.loads[at]
 	if !anyway && before.limit > 0 && before.open >= before.limit {
 		return before, before.ended
 	}
@@ -92,7 +94,7 @@ func (w *walker) tryJoin(at string, anyway bool) (before crowd, ended <-chan str
 		k.ended = make(chan struct{})
 	}
 	k.open++
-	w.crowds[at] = k
+	w.loads[at] = k
 	return before, nil
 }
 
@@ -100,29 +102,29 @@ func (w *walker) tryJoin(at string, anyway bool) (before crowd, ended <-chan str
 func (w *walker) limitTo(at string, limit int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	k := w.crowds[at]
+	k := w.loads[at]
 	if k.limit == 0 || limit < k.limit {
 		k.limit = limit
-		w.crowds[at] = k
+		w.loads[at] = k
 	}
 }
 
-// leave removes an open request, which was answered or not, and returns what is still there.
-func (w *walker) leave(at string, answered bool) crowd {
+// requestEnded removes an open request, which was answered or not, and returns what is still there.
+func (w *walker) requestEnded(at string, answered bool) endpointLoad {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	k := w.crowds[at]
+	k := w.loads[at]
 	close(k.ended)
 	k.open, k.ended = k.open-1, make(chan struct{})
 	if answered {
 		k.served++
 	}
-	w.crowds[at] = k
+	w.loads[at] = k
 	return k
 }
 
-// crowdWarnings warns of requests of a hop that a server refused first: it limits connections, or is not steady.
-func crowdWarnings(h *Hop, c *Case) []diag.Finding {
+// loadWarnings warns of requests of a hop that a server refused first: it limits connections, or is not steady.
+func loadWarnings(h *Hop, c *Case) []diag.Finding {
 	var out []diag.Finding
 	for i := range h.Steps {
 		if f := c.judgedFact(&h.Steps[i]); f != nil && h.Steps[i].Uses == "" && refusedFirst(f) {

@@ -27,9 +27,9 @@ const (
 	relookTimes = 10
 )
 
-// eyes is the running agent's environment, and its namespaces if they differ from ours. A restarted agent gets new
-// ones.
-type eyes struct {
+// agentContext is the running agent's environment, and its namespaces if they differ from ours. A restarted agent gets
+// new ones.
+type agentContext struct {
 	prober  *Prober
 	inside  *namespace     // nil if everything is measured in this process
 	mounts  *namespace     // its mount namespace without its network namespace, if both differ
@@ -38,13 +38,13 @@ type eyes struct {
 	started uint64         // the agent's start time, to detect a reused PID
 	found   time.Time      // when the looking ended
 	took    time.Duration  // the looking
-	inUse   sync.WaitGroup // requests that are being measured with these eyes
+	inUse   sync.WaitGroup // requests that are being measured with this context
 }
 
-// look finds the agent.
-func (s *server) look(ctx context.Context) *eyes {
+// findAgent finds the agent.
+func (s *server) findAgent(ctx context.Context) *agentContext {
 	began := time.Now()
-	e := &eyes{}
+	e := &agentContext{}
 	agent := AgentView{Unit: s.cfg.Unit, EnvFile: s.cfg.EnvFile, PID: s.cfg.Inside}
 	if s.cfg.Inside == 0 {
 		agent = DiscoverAgent(ctx, s.cfg.Unit, s.cfg.EnvFile)
@@ -63,7 +63,7 @@ func (s *server) look(ctx context.Context) *eyes {
 }
 
 // stale reports whether the agent is, or may be, another process by now.
-func (e *eyes) stale() bool {
+func (e *agentContext) stale() bool {
 	if e.prober.Agent.PID == 0 {
 		return time.Since(e.found) > max(relook, relookTimes*e.took)
 	}
@@ -71,23 +71,23 @@ func (e *eyes) stale() bool {
 }
 
 // current returns the current agent. It stays usable until done is called.
-func (s *server) current(ctx context.Context) (e *eyes, done func()) {
-	s.eyesMu.Lock()
-	defer s.eyesMu.Unlock()
-	if s.cfg.Inside == 0 && s.eyes.stale() {
-		old := s.eyes
+func (s *server) current(ctx context.Context) (e *agentContext, done func()) {
+	s.agentMu.Lock()
+	defer s.agentMu.Unlock()
+	if s.cfg.Inside == 0 && s.agent.stale() {
+		old := s.agent
 		s.wg.Go(func() { // measurements in progress may finish
 			old.inUse.Wait()
 			_ = old.close()
 		})
-		s.eyes = s.look(ctx)
+		s.agent = s.findAgent(ctx)
 	}
-	s.eyes.inUse.Add(1)
-	return s.eyes, s.eyes.inUse.Done
+	s.agent.inUse.Add(1)
+	return s.agent, s.agent.inUse.Done
 }
 
 // namespaceFor returns where a request for the agent's view is measured; nil: in this process.
-func (e *eyes) namespaceFor(req diag.Request) *namespace {
+func (e *agentContext) namespaceFor(req diag.Request) *namespace {
 	if req.Network == diag.ViewHost && e.inside != nil && e.inside.net {
 		return e.mounts
 	}
@@ -95,7 +95,7 @@ func (e *eyes) namespaceFor(req diag.Request) *namespace {
 }
 
 // close closes the namespaces.
-func (e *eyes) close() error {
+func (e *agentContext) close() error {
 	e.prober.Close()
 	return errors.Join(e.inside.close(), e.mounts.close(), e.machine.close())
 }

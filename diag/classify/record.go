@@ -1,8 +1,9 @@
-package diag
+package classify
 
 import (
 	"cmp"
 	"fmt"
+	"github.com/gpuaas/gpuaasctl/diag"
 	"slices"
 	"time"
 )
@@ -15,24 +16,24 @@ type recorded struct {
 	// blocked are lines about failures of enrollment itself; fresh: a newly issued certificate was refused.
 	blocked []string
 	fresh   bool
-	refused *RecordEntry // a heartbeat answered with an HTTP error while other requests succeed
-	speaks  bool         // at least one entry has a reason that this build knows
+	refused *diag.RecordEntry // a heartbeat answered with an HTTP error while other requests succeed
+	speaks  bool              // at least one entry has a reason that this build knows
 }
 
 // present is an entry's line of evidence for a reason.
 type present struct {
-	code ReasonCode
+	code diag.ReasonCode
 	line string
 }
 
 // lapsed is why an entry is not evidence about the present.
 type lapsed struct {
-	code ReasonCode
+	code diag.ReasonCode
 	why  past
 }
 
 // lines returns the lines of evidence for one reason.
-func (r *recorded) lines(code ReasonCode) []string {
+func (r *recorded) lines(code diag.ReasonCode) []string {
 	var lines []string
 	for _, p := range r.now {
 		if p.code == code {
@@ -43,7 +44,7 @@ func (r *recorded) lines(code ReasonCode) []string {
 }
 
 // why explains why the newest historic entry for a reason does not count; zero if there is no such entry.
-func (r *recorded) why(code ReasonCode) past {
+func (r *recorded) why(code diag.ReasonCode) past {
 	for i := range r.then {
 		if r.then[i].code == code {
 			return r.then[i].why
@@ -56,7 +57,7 @@ func (r *recorded) why(code ReasonCode) past {
 // of the same loop contradicts it, if it is from an earlier boot, or if the checklist point that it contradicts passes.
 // A cloned identity survives reboots and contacts, since both machines have them: it ends with a new identity, or with
 // an entry that the platform released the node.
-func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
+func readRecord(e *Evidence, points [len(diag.Points)]diag.CheckPoint) recorded {
 	var r recorded
 	entries := e.Record
 	if len(entries) == 0 {
@@ -64,12 +65,12 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 	}
 	boot := entries[len(entries)-1].BootID
 	boot = cmp.Or(e.BootID, boot)
-	r.speaks = slices.ContainsFunc(entries, func(n *RecordEntry) bool {
-		return slices.Contains(RecordReasons[:], n.Reason)
+	r.speaks = slices.ContainsFunc(entries, func(n *diag.RecordEntry) bool {
+		return slices.Contains(diag.RecordReasons[:], n.Reason)
 	})
 	last := len(entries) - 1
 	type loop struct {
-		code  ReasonCode
+		code  diag.ReasonCode
 		about string
 	}
 	newest := make([]loop, 0, 16) // only the newest entry counts for each reason and loop
@@ -78,14 +79,14 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 	for i := last; i >= 0; i-- {
 		n := entries[i]
 		code := reasonOfEntry(entries, i)
-		back := n.Reason == RecShutdown && i != last // the agent restarted
+		back := n.Reason == diag.RecShutdown && i != last // the agent restarted
 		if code == "" || slices.Contains(newest, loop{code, n.About}) || back {
 			continue
 		}
 		newest = append(newest, loop{code, n.About})
 		only := e.onlyHeartbeat(n, code)
-		if only && code != ReasonEdgeRateLimited {
-			code = ReasonNodeAgentUnreachable
+		if only && code != diag.ReasonEdgeRateLimited {
+			code = diag.ReasonNodeAgentUnreachable
 		}
 		why := outdated(entries, i, code, boot, points, accepted)
 		if hop := refutes(n, code); why.words == "" && hop != "" && passes(e.Probes, hop) {
@@ -104,12 +105,12 @@ func readRecord(e *Evidence, points [len(Points)]CheckPoint) recorded {
 			r.refused = cmp.Or(r.refused, n)
 		}
 		r.now = append(r.now, present{code, entryLine(n)})
-		r.gone = r.gone || n.Reason == RecRecoveryTokenMissing || n.Reason == RecRecoveryTokenExpired
-		if code == ReasonRecoveryEnrollmentBlocked ||
-			(code == ReasonServerTLSUntrusted && n.About == "identity" && n.Decision == "retry") {
+		r.gone = r.gone || n.Reason == diag.RecRecoveryTokenMissing || n.Reason == diag.RecRecoveryTokenExpired
+		if code == diag.ReasonRecoveryEnrollmentBlocked ||
+			(code == diag.ReasonServerTLSUntrusted && n.About == "identity" && n.Decision == "retry") {
 			r.blocked = append(r.blocked, entryLine(n)) // the agent asks for an identity only when it enrolls
 		}
-		r.fresh = r.fresh || code == ReasonCertUntrustedByIngress
+		r.fresh = r.fresh || code == diag.ReasonCertUntrustedByIngress
 	}
 	return r
 }
@@ -121,24 +122,26 @@ const DecisionContact = "contact"
 const DecisionDelivered = "delivered"
 
 // Released reports whether the entry shows that the platform released a quarantined node, which an operator decides.
-func Released(n *RecordEntry) bool { return n.Reason == RecClonedIdentity && n.Decision == "release" }
+func Released(n *diag.RecordEntry) bool {
+	return n.Reason == diag.RecClonedIdentity && n.Decision == "release"
+}
 
 // refutes returns the hop whose pass refutes an entry with this reason. It returns "" where a probe measures less than
 // the agent: a probe reads the current files, the agent those that were there when it started.
-func refutes(n *RecordEntry, code ReasonCode) HopID {
+func refutes(n *diag.RecordEntry, code diag.ReasonCode) diag.HopID {
 	switch code {
-	case ReasonEdgeRateLimited:
+	case diag.ReasonEdgeRateLimited:
 		if n.About == "task" { // about a terminal's stream; the other loops have their own points in the checklist
-			return HopNodeTerminalReachability
+			return diag.HopNodeTerminalReachability
 		}
-	case ReasonDiskFull, ReasonClockSkew:
-		return HopNodeReadiness
-	case ReasonTaskResultPostFailed:
-		return HopNodeTaskRoundtrip
-	case ReasonTerminalEndpointDrift:
-		return HopNodeTerminalReachability
-	case ReasonTerminalStartupFailed:
-		return HopTerminalStartup
+	case diag.ReasonDiskFull, diag.ReasonClockSkew:
+		return diag.HopNodeReadiness
+	case diag.ReasonTaskResultPostFailed:
+		return diag.HopNodeTaskRoundtrip
+	case diag.ReasonTerminalEndpointDrift:
+		return diag.HopNodeTerminalReachability
+	case diag.ReasonTerminalStartupFailed:
+		return diag.HopTerminalStartup
 	}
 	return ""
 }
@@ -146,27 +149,27 @@ func refutes(n *RecordEntry, code ReasonCode) HopID {
 // onlyHeartbeat reports whether an entry about a control plane that is unreachable, limits requests or denies the node
 // concerns heartbeats alone: this walk's task wait, or the time of the agent's last contact, proves that others arrive.
 // For a failed connection and a denial both must, since the walk may get through where the agent does not.
-func (e *Evidence) onlyHeartbeat(n *RecordEntry, code ReasonCode) bool {
+func (e *Evidence) onlyHeartbeat(n *diag.RecordEntry, code diag.ReasonCode) bool {
 	denied := n.Status == 401 || n.Status == 403
-	if n.About != "heartbeat" || code == ReasonClonedIdentity ||
-		(code != ReasonControlPlaneUnreachable && code != ReasonEdgeRateLimited && !denied) {
+	if n.About != "heartbeat" || code == diag.ReasonClonedIdentity ||
+		(code != diag.ReasonControlPlaneUnreachable && code != diag.ReasonEdgeRateLimited && !denied) {
 		return false
 	}
-	wait, measured := worst(e.Points, PointWait)
-	served := measured && wait.Status == MarkPass
+	wait, measured := worst(e.Points, diag.PointWait)
+	served := measured && wait.Status == diag.MarkPass
 	return (served || !measured) && e.recentContact() && (served || (n.Status != 0 && !denied))
 }
 
 // RefusedHeartbeat returns the entry of the node's record that shows that the platform answers its heartbeats with an
 // HTTP error while it accepts the agent's other requests, or nil.
-func (e *Evidence) RefusedHeartbeat() *RecordEntry { return look(e).record.refused }
+func (e *Evidence) RefusedHeartbeat() *diag.RecordEntry { return viewOf(e).record.refused }
 
 // accepted describes the evidence that the node's certificate is now accepted, or is "". The evidence is a task wait of
 // this walk, or the platform's own state if no task wait was refused.
 func (e *Evidence) accepted() string {
-	wait, measured := worst(e.Points, PointWait)
+	wait, measured := worst(e.Points, diag.PointWait)
 	switch {
-	case measured && wait.Status == MarkPass:
+	case measured && wait.Status == diag.MarkPass:
 		return string(wait.ID) + " passes: " + wait.Text
 	case !measured && e.recentContact():
 		return "the platform hears the node"
@@ -176,44 +179,48 @@ func (e *Evidence) accepted() string {
 
 // identityReason reports whether a reason is about the node's certificate. Such a reason cannot hold while the platform
 // accepts the certificate.
-func identityReason(code ReasonCode) bool {
-	return slices.Contains([]ReasonCode{ReasonCertExpired, ReasonIdentityRejectedRecoverable, ReasonRecoveryTokenMissing,
-		ReasonIdentityRevokedOrFenced, ReasonCertUntrustedByIngress}, code)
+func identityReason(code diag.ReasonCode) bool {
+	return slices.Contains(
+		[]diag.ReasonCode{diag.ReasonCertExpired, diag.ReasonIdentityRejectedRecoverable, diag.ReasonRecoveryTokenMissing,
+			diag.ReasonIdentityRevokedOrFenced, diag.ReasonCertUntrustedByIngress},
+		code,
+	)
 }
 
 // contact reports whether the entry proves that the platform answered this node as its own.
-func contact(n *RecordEntry) bool {
-	return n.Decision == DecisionContact || n.Decision == DecisionDelivered || n.Reason == RecSelfUpdateCommitted
+func contact(n *diag.RecordEntry) bool {
+	return n.Decision == DecisionContact || n.Decision == DecisionDelivered || n.Reason == diag.RecSelfUpdateCommitted
 }
 
 // exchange reports whether the entry is one attempt of a loop, of which only the newest counts. Entries about an
 // identity add up: an expired certificate stays expired when the token is missing as well.
-func exchange(n *RecordEntry) bool {
+func exchange(n *diag.RecordEntry) bool {
 	return slices.Contains([]string{"heartbeat", "task_wait", "task_result"}, n.About)
 }
 
 // denies has the checklist points that an entry contradicts, by what it is about.
-var denies = map[string]PointID{
-	"heartbeat": PointHeartbeat, "identity": PointHeartbeat, "task_wait": PointWait, "task_result": PointTask,
+var denies = map[string]diag.PointID{
+	"heartbeat": diag.PointHeartbeat, "identity": diag.PointHeartbeat, "task_wait": diag.PointWait,
+	"task_result": diag.PointTask,
 }
 
 // reasonOfEntry returns the operator reason of entry i, "" if it is not about a failure.
-func reasonOfEntry(entries []*RecordEntry, i int) ReasonCode {
+func reasonOfEntry(entries []*diag.RecordEntry, i int) diag.ReasonCode {
 	n := entries[i]
 	if Released(n) {
 		return ""
 	}
 	switch n.Reason {
-	case RecIdentityRejected:
+	case diag.RecIdentityRejected:
 		switch {
-		case NotPassedOn(n.Code) != "": // no certificate was judged
-			return ReasonControlPlaneUnreachable
+		case diag.NotPassedOn(n.Code) != "": // no certificate was judged
+			return diag.ReasonControlPlaneUnreachable
 		case enrolledBefore(entries, i):
-			return ReasonCertUntrustedByIngress
+			return diag.ReasonCertUntrustedByIngress
 		}
-	case RecTaskPollFailed:
-		if n.Status >= 500 || n.Failure == HTTPTimeout {
-			return ReasonControlPlaneUnreachable
+	case diag.RecTaskPollFailed:
+		if n.Status >= 500 || n.Failure == diag.HTTPTimeout {
+			return diag.ReasonControlPlaneUnreachable
 		}
 	}
 	return recordReasons[n.Reason]
@@ -221,12 +228,12 @@ func reasonOfEntry(entries []*RecordEntry, i int) ReasonCode {
 
 // enrolledBefore reports whether the credential whose refusal entry i records was issued after the last good contact. A
 // listener that refuses a fresh certificate trusts another CA.
-func enrolledBefore(entries []*RecordEntry, i int) bool {
+func enrolledBefore(entries []*diag.RecordEntry, i int) bool {
 	for k := i - 1; k >= 0; k-- {
 		switch {
 		case contact(entries[k]), entries[k].BootID != entries[i].BootID:
 			return false
-		case entries[k].Reason == RecRecoveryEnrolled:
+		case entries[k].Reason == diag.RecRecoveryEnrolled:
 			return true
 		}
 	}
@@ -234,35 +241,35 @@ func enrolledBefore(entries []*RecordEntry, i int) bool {
 }
 
 // recordReasons maps record reasons to operator reasons. A record reason that is not listed is not a failure.
-var recordReasons = map[RecordReason]ReasonCode{
-	RecServerTLSUntrusted:        ReasonServerTLSUntrusted,
-	RecEndpointProfileDrift:      ReasonEndpointProfileDrift,
-	RecRecoveryEnrollmentBlocked: ReasonRecoveryEnrollmentBlocked,
-	RecRecoverySuppressed:        ReasonRecoveryEnrollmentBlocked,
-	RecIdentityRevoked:           ReasonIdentityRevokedOrFenced,
-	RecIdentityRejected:          ReasonIdentityRejectedRecoverable,
-	RecEdgeRateLimited:           ReasonEdgeRateLimited,
-	RecTaskPollFailed:            ReasonNodeAgentUnreachable,
-	RecAPIUnreachable:            ReasonControlPlaneUnreachable,
-	RecDNSFailed:                 ReasonControlPlaneUnreachable,
-	RecCertExpired:               ReasonCertExpired,
-	RecCertNotYetValid:           ReasonClockSkew,
-	RecCertKeyMismatch:           ReasonIdentityRejectedRecoverable,
-	RecCertMissing:               ReasonIdentityRejectedRecoverable,
-	RecRecoveryTokenMissing:      ReasonRecoveryTokenMissing,
-	RecRecoveryTokenExpired:      ReasonRecoveryTokenMissing,
-	RecTaskResultPostFailed:      ReasonTaskResultPostFailed,
-	RecTaskClaimFailed:           ReasonAgentVersionDrift,
-	RecTerminalStreamFailed:      ReasonTerminalEndpointDrift,
-	RecTerminalPTYFailed:         ReasonTerminalStartupFailed,
-	RecDiskFull:                  ReasonDiskFull,
-	RecClockSkew:                 ReasonClockSkew,
-	RecClonedIdentity:            ReasonClonedIdentity,
-	RecSelfUpdateReverted:        ReasonAgentVersionDrift,
-	RecShutdown:                  ReasonAgentDown,
+var recordReasons = map[diag.RecordReason]diag.ReasonCode{
+	diag.RecServerTLSUntrusted:        diag.ReasonServerTLSUntrusted,
+	diag.RecEndpointProfileDrift:      diag.ReasonEndpointProfileDrift,
+	diag.RecRecoveryEnrollmentBlocked: diag.ReasonRecoveryEnrollmentBlocked,
+	diag.RecRecoverySuppressed:        diag.ReasonRecoveryEnrollmentBlocked,
+	diag.RecIdentityRevoked:           diag.ReasonIdentityRevokedOrFenced,
+	diag.RecIdentityRejected:          diag.ReasonIdentityRejectedRecoverable,
+	diag.RecEdgeRateLimited:           diag.ReasonEdgeRateLimited,
+	diag.RecTaskPollFailed:            diag.ReasonNodeAgentUnreachable,
+	diag.RecAPIUnreachable:            diag.ReasonControlPlaneUnreachable,
+	diag.RecDNSFailed:                 diag.ReasonControlPlaneUnreachable,
+	diag.RecCertExpired:               diag.ReasonCertExpired,
+	diag.RecCertNotYetValid:           diag.ReasonClockSkew,
+	diag.RecCertKeyMismatch:           diag.ReasonIdentityRejectedRecoverable,
+	diag.RecCertMissing:               diag.ReasonIdentityRejectedRecoverable,
+	diag.RecRecoveryTokenMissing:      diag.ReasonRecoveryTokenMissing,
+	diag.RecRecoveryTokenExpired:      diag.ReasonRecoveryTokenMissing,
+	diag.RecTaskResultPostFailed:      diag.ReasonTaskResultPostFailed,
+	diag.RecTaskClaimFailed:           diag.ReasonAgentVersionDrift,
+	diag.RecTerminalStreamFailed:      diag.ReasonTerminalEndpointDrift,
+	diag.RecTerminalPTYFailed:         diag.ReasonTerminalStartupFailed,
+	diag.RecDiskFull:                  diag.ReasonDiskFull,
+	diag.RecClockSkew:                 diag.ReasonClockSkew,
+	diag.RecClonedIdentity:            diag.ReasonClonedIdentity,
+	diag.RecSelfUpdateReverted:        diag.ReasonAgentVersionDrift,
+	diag.RecShutdown:                  diag.ReasonAgentDown,
 }
 
-func entryLine(n *RecordEntry) string {
+func entryLine(n *diag.RecordEntry) string {
 	text := fmt.Sprintf("host record, as of %s: %s, %s", stamp(n.At), n.Reason, n.About)
 	for _, s := range []string{string(n.Failure), n.Code, n.Decision} {
 		if s != "" {
@@ -278,6 +285,6 @@ func entryLine(n *RecordEntry) string {
 	return text
 }
 
-func stamp(t Time) string { return t.UTC().Format(time.RFC3339) }
+func stamp(t diag.Time) string { return t.UTC().Format(time.RFC3339) }
 
-func appendStamp(to []byte, t Time) []byte { return t.UTC().AppendFormat(to, time.RFC3339) }
+func appendStamp(to []byte, t diag.Time) []byte { return t.UTC().AppendFormat(to, time.RFC3339) }

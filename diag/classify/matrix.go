@@ -1,23 +1,7 @@
-package diag
+package classify
 
-import (
-	"slices"
-	"time"
-)
-
-// Scenario is a row of the drift model's failure matrix, from catalogue/scenarios.yaml. Several rows may share a
-// reason: the evidence then selects the row, which has its own budgets, recovery and deciding component. The name is
-// only output: no code decides by it.
-type Scenario struct {
-	ID       string
-	Title    string
-	Reasons  []ReasonCode
-	Severity Severity
-	Detect   time.Duration
-	Repair   time.Duration // 0: by itself, at the next sweep, or on the next business day
-	Deciders Owners        // the implementation owners: the platform components that decide
-	Recovery Text          // the next action
-}
+import "github.com/gpuaas/gpuaasctl/diag"
+import "slices"
 
 // rowRules select among the rows of one reason, by row id. A row without a rule is the default.
 var rowRules = [...]struct {
@@ -26,11 +10,11 @@ var rowRules = [...]struct {
 }{
 	{"control_plane_ca_restart_drift", func(v *view) bool { return v.record.fresh }},
 	{"trust_drift_blocks_recovery_enrollment", func(v *view) bool {
-		return len(v.record.blocked) > 0 && len(v.named(ReasonServerTLSUntrusted)) > 0
+		return len(v.record.blocked) > 0 && len(v.named(diag.ReasonServerTLSUntrusted)) > 0
 	}},
 	{"pre_auth_blind_spot", onlyRecord},
 	{"recovery_token_missing", func(v *view) bool {
-		return v.token == TokenGone || len(v.named(ReasonRecoveryTokenMissing)) > 0
+		return v.token == TokenGone || len(v.named(diag.ReasonRecoveryTokenMissing)) > 0
 	}},
 	{"app_recovered_after_false_unhealthy", func(v *view) bool {
 		return v.App != nil && v.App.down() && workloadRuns(v)
@@ -47,12 +31,10 @@ func rowRule(row string) func(v *view) bool {
 	return nil
 }
 
-// Scenarios returns the failure matrix. Callers must not modify the rows, which are shared.
-func Scenarios() []Scenario { return matrix[:] }
-
 // scenarioOf returns the row of the matrix that matches the reason, or nil.
-func scenarioOf(code ReasonCode, v *view) *Scenario {
+func scenarioOf(code diag.ReasonCode, v *view) *diag.Scenario {
 	for _, general := range []bool{false, true} {
+		matrix := diag.Scenarios()
 		for i := range matrix {
 			m := &matrix[i]
 			if !slices.Contains(m.Reasons, code) {
@@ -71,8 +53,8 @@ func onlyRecord(v *view) bool {
 	if !v.contactLost() {
 		return false
 	}
-	for _, code := range []ReasonCode{ReasonServerTLSUntrusted, ReasonEndpointProfileDrift,
-		ReasonRecoveryEnrollmentBlocked} {
+	for _, code := range []diag.ReasonCode{diag.ReasonServerTLSUntrusted, diag.ReasonEndpointProfileDrift,
+		diag.ReasonRecoveryEnrollmentBlocked} {
 		if lines := v.record.lines(code); len(lines) > 0 && len(lines) == len(v.named(code)) {
 			return true
 		}

@@ -1,0 +1,294 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// part is a process with a log of its own, which is printed when it ends.
+type part struct {
+	name string
+	argv []string
+	// alone: nothing runs beside it. What runs on real machines has this machine to itself: beside a compiler, answers
+	// from loopback take longer than any deadline on a slow machine, and a walk then says so.
+	alone bool
+	// online: it downloads. Others have a network namespace with loopback alone and see no lab of this host.
+	online bool
+}
+
+// result is what came of a part, as deep keeps it.
+type result struct {
+	Part    string    `json:"part"`
+	Tree    string    `json:"tree"` // what was tested
+	Passed  bool      `json:"passed"`
+	Error   string    `json:"error,omitempty"`
+	Counts  string    `json:"counts,omitempty"` // its last line of counts
+	Seconds float64   `json:"seconds"`
+	CPU     float64   `json:"cpu_seconds"` // of its processes, without the lab's machines
+	Ended   time.Time `json:"ended"`
+}
+
+// submission are the parts of a check before a change lands.
+func submission() []part {
+	return []part{
+		{name: "lab-smoke", argv: []string{"make", "lab-smoke"}, alone: true},
+		{name: "test", argv: []string{"make", "test-bare"}, online: true},
+		{name: "lint", argv: []string{"make", "lint"}, online: true},
+		{name: "race", argv: []string{"make", "race"}},
+	}
+}
+
+// deep are the parts of make test-deep: every row of every table.
+func deep() []part {
+	return []part{
+		{name: "drills", argv: []string{"make", "test-lab", "LAB_RUN=^TestDrills$$"}, alone: true},
+		{name: "lab", argv: []string{"make", "test-lab", "LAB_SKIP=^TestDrills$$"}, alone: true},
+		{name: "bare-lab", argv: []string{"make", "test-bare-lab"}, alone: true, online: true},
+		{name: "test", argv: []string{"make", "test-bare"}, online: true},
+		{name: "lint", argv: []string{"make", "lint"}, online: true},
+		{name: "race", argv: []string{"go", "run", "./tools/ci", "race", "-all"}},
+		{name: "mistakes", argv: []string{"make", "test-mutants"}},
+		{name: "fuzz", argv: []string{"make", "test-fuzz"}},
+		{name: "mutants", argv: []string{"make", "mutants", "ARGS=-all"}},
+	}
+}
+
+// beside is how many parts run at once that need not be alone: one waits while another compiles.
+const beside = 2
+
+// runDeep runs the parts of make test-deep, with all rows.
+func runDeep(ctx context.Context, state string) error {
+	tree, err := treeOf(ctx)
+	if err != nil {
+		return err
+	}
+	if err := os.Setenv("GPUAASCTL_TESTS", "deep"); err != nil {
+		return err
+	}
+	return runParts(ctx, os.Stdout, deep(), state, tree)
+}
+
+// runParts runs parts and prints what came of them. With a state folder it leaves out what has passed there for the
+// same tree, keeps what passes, and writes summary.json.
+func runParts(ctx context.Context, out io.Writer, parts []part, state, tree string) error {
+	began := time.Now()
+	if state != "" {
+		if err := os.MkdirAll(state, 0o755); err != nil {
+			return err
+		}
+	}
+	logs, err := os.MkdirTemp("", "ci-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(logs)
+	results := make([]result, len(parts))
+	var printing sync.Mutex
+	say := func(format string, args ...any) {
+		printing.Lock()
+		defer printing.Unlock()
+		fmt.Fprintf(out, format, args...)
+	}
+	run := func(i int) {
+		p, log := parts[i], filepath.Join(logs, parts[i].name+".log")
+		if kept := keptResult(state, p.name, tree); kept != nil {
+			say("passed before, %s: %s\n", kept.Ended.Format(time.RFC3339), p.name)
+			results[i] = *kept
+			return
+		}
+		say("begins: %s: %s\n", p.name, strings.Join(p.argv, " "))
+		results[i] = p.run(ctx, log, tree)
+		printing.Lock()
+		copyFile(out, log)
+		printing.Unlock()
+		say("=== %s: %s after %.0f s\n", p.name, outcome(&results[i]), results[i].Seconds)
+		if state != "" && ctx.Err() == nil {
+			if err := keep(state, p.name+".json", results[i]); err != nil {
+				results[i].Passed, results[i].Error = false, err.Error()
+			}
+		}
+	}
+	var shared []int
+	for i := range parts {
+		if parts[i].alone {
+			run(i)
+		} else {
+			shared = append(shared, i)
+		}
+	}
+	slots := make(chan struct{}, beside)
+	var wg sync.WaitGroup
+	for _, i := range shared {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			run(i)
+		})
+	}
+	wg.Wait()
+	if state != "" {
+		if err := keep(state, "summary.json", results); err != nil {
+			return err
+		}
+	}
+	return summarize(out, results, logs, time.Since(began))
+}
+
+// run runs a part into a log.
+func (p part) run(ctx context.Context, log, tree string) result {
+	r := result{Part: p.name, Tree: tree}
+	if err := ctx.Err(); err != nil {
+		r.Error = "interrupted"
+		return r
+	}
+	file, err := os.Create(log)
+	if err != nil {
+		r.Error = err.Error()
+		return r
+	}
+	defer file.Close()
+	argv := p.argv
+	if !p.online && os.Geteuid() == 0 {
+		argv = append(strings.Fields("unshare --net --pid --fork --kill-child --mount-proc sh -c"),
+			append([]string{offline, "sh"}, argv...)...)
+	}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME=/run/state", "XDG_CONFIG_HOME=/run/config", goEnv(ctx))
+	if p.online || os.Geteuid() != 0 {
+		cmd.Env = os.Environ()
+	}
+	cmd.Stdout, cmd.Stderr = file, file
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = time.Minute // a lab goes down
+	began := time.Now()
+	err = cmd.Run()
+	r.Seconds, r.Ended, r.Passed = time.Since(began).Seconds(), time.Now().UTC(), err == nil
+	if cmd.ProcessState != nil {
+		r.CPU = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
+	}
+	if err != nil {
+		r.Error = err.Error()
+	}
+	r.Counts = lastCounts(log)
+	return r
+}
+
+// offline gives a command namespaces of its own: no network but loopback, with an address that agents can report, an
+// empty /run, and no processes but its own.
+const offline = `ip link set lo up && ip address add 203.0.113.1 dev lo &&
+mount -t tmpfs none /run && mkdir /run/lock && "$@"
+exit $?`
+
+// goEnv keeps Go's settings file where XDG_CONFIG_HOME is another.
+func goEnv(ctx context.Context) string {
+	out, _ := exec.CommandContext(ctx, "go", "env", "GOENV").Output()
+	return "GOENV=" + strings.TrimSpace(string(out))
+}
+
+func outcome(r *result) string {
+	if r.Passed {
+		return "passed"
+	}
+	return "failed (" + r.Error + ")"
+}
+
+// summarize prints a line for each part, and the error if one failed.
+func summarize(out io.Writer, results []result, logs string, took time.Duration) error {
+	var wrong []error
+	for i := range results {
+		if r := &results[i]; !r.Passed {
+			wrong = append(wrong, fmt.Errorf("failed: %s: %s", r.Part, r.Error))
+			fmt.Fprintf(out, "=== failed: %s, the end of its log:\n", r.Part)
+			tail(out, filepath.Join(logs, r.Part+".log"))
+		}
+	}
+	fmt.Fprintln(out)
+	for i := range results {
+		r := &results[i]
+		fmt.Fprintf(out, "%6.0f s  %6.0f s of processors  %-10s %s  %s\n", r.Seconds, r.CPU, r.Part, outcome(r), r.Counts)
+	}
+	fmt.Fprintf(out, "%6.0f s in all\n", took.Seconds())
+	return errors.Join(wrong...)
+}
+
+// lastCounts returns the last line of counts in a log; "" if it has none.
+func lastCounts(log string) (counts string) {
+	_ = eachLine(log, func(line string) {
+		if strings.HasPrefix(line, "tests: ") {
+			counts = line
+		}
+	})
+	return counts
+}
+
+// tailLines is how much of a failed part's log is printed again at the end.
+const tailLines = 80
+
+func tail(out io.Writer, log string) {
+	var last []string
+	_ = eachLine(log, func(line string) {
+		if last = append(last, line); len(last) > tailLines {
+			last = last[1:]
+		}
+	})
+	fmt.Fprintln(out, strings.Join(last, "\n"))
+}
+
+func eachLine(file string, f func(string)) error {
+	in, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxOutput)
+	for lines.Scan() {
+		f(lines.Text())
+	}
+	return lines.Err()
+}
+
+func copyFile(out io.Writer, name string) {
+	if in, err := os.Open(name); err == nil {
+		_, _ = io.Copy(out, in)
+		_ = in.Close()
+	}
+}
+
+// keptResult returns what passed before for the same sources; nil if nothing did.
+func keptResult(state, name, tree string) *result {
+	if state == "" {
+		return nil
+	}
+	var r result
+	text, err := os.ReadFile(filepath.Join(state, name+".json"))
+	if err != nil || json.Unmarshal(text, &r) != nil || r.Tree != tree || !r.Passed {
+		return nil
+	}
+	return &r
+}
+
+// keep writes a document of the state folder, whole or not at all.
+func keep(state, name string, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(state, name)
+	if err := os.WriteFile(file+".new", append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
+}
