@@ -157,7 +157,7 @@ func (s *subject) compile(ctx context.Context, temp string) (compiled, error) {
 	for try := 1; ; try++ {
 		all, over := s.find(skip)
 		dir := filepath.Join(temp, strconv.Itoa(try))
-		if err := os.Mkdir(dir, 0o700); err != nil {
+		if err := os.Mkdir(dir, 0o755); err != nil {
 			return compiled{}, err
 		}
 		p, err := over.Compile(ctx, s.folder, dir)

@@ -153,6 +153,10 @@ func runAll(ctx context.Context, out io.Writer, root string, o options) (int, er
 	}
 	printSummary(out, sums)
 	for _, s := range sums {
+		for _, r := range s.red {
+			fmt.Fprintf(out, "%s: %s is left out: it fails without a mutant:\n%s\n", s.folder, r.name, r.output)
+			code = 1
+		}
 		for _, stale := range s.stale {
 			fmt.Fprintf(out, "%s: no such mutation any more: %s\n", o.accepted, stale)
 			code = 1
@@ -188,6 +192,9 @@ func runOne(ctx context.Context, out io.Writer, root, folder string, full bool, 
 		return sum, err
 	}
 	defer os.RemoveAll(temp)
+	if err := os.Chmod(temp, 0o755); err != nil { //nolint:gosec // a test may start itself as another user
+		return sum, err
+	}
 	c, err := s.compile(ctx, temp)
 	if err != nil {
 		return sum, err
@@ -204,6 +211,7 @@ func runOne(ctx context.Context, out io.Writer, root, folder string, full bool, 
 	if err := t.measure(ctx); err != nil {
 		return sum, err
 	}
+	sum.red = t.red
 	sum.tests, sum.measured = len(t.tests), time.Since(began)-sum.compiled
 	sum.outcomes, err = t.tryAll(ctx, some, func(o outcome) { printOutcome(out, o) })
 	sum.took, sum.skipped = time.Since(began), c.skipped

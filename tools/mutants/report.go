@@ -18,6 +18,7 @@ type summary struct {
 	tests                    int
 	outcomes                 []outcome
 	stale                    []string
+	red                      []red
 	compiled, measured, took time.Duration
 }
 

@@ -116,6 +116,9 @@ func (p *Program) Do(ctx context.Context, r Run) (Result, error) {
 		return Result{}, err
 	}
 	defer func() { _ = removeAll(temp) }()
+	if err := os.Chmod(temp, 0o777|os.ModeSticky); err != nil { // as /tmp: a test may start a child as another user
+		return Result{}, err
+	}
 	// As go test does: a test that calls os.Exit(0) has not passed.
 	args := append([]string{p.path, "-test.paniconexit0"}, r.Args...)
 	if r.Events {

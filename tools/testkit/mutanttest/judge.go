@@ -28,8 +28,8 @@ type event struct {
 // skipReason matches the line that testing prints for t.Skip: "    x_test.go:12: skipped: needs nft".
 var skipReason = regexp.MustCompile(`^\s+\S+\.go:\d+: (?:skipped: )?(.+)`)
 
-// judge reads the output of a test's program as events, as of `go test -json -run ^test$`. why explains the result:
-// for skipped, it is the reason of the test or of its first skipped part.
+// judge reads the output of a test's program as events, as of `go test -json -run ^test$`. why explains the result: for
+// skipped, it is the reason of the test or of its first skipped part.
 func judge(out []byte, test string) (r result, why string) {
 	ended := map[string]string{} // how each test ended, by its name
 	reason := map[string]string{}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/tools/mutants/program"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // Mutant is one defect, and the test that must detect it.
@@ -84,6 +85,8 @@ func Check(t *testing.T, root string, mutants []Mutant) {
 // compile compiles the tests of a package with the mutants that they must detect. The number of a mutant is its place
 // in the list, from 1.
 func compile(t *testing.T, root, pkg string, mutants []Mutant) (*program.Program, error) {
+	t.Helper()
+	tier.NeedsHost(t)
 	byFile := map[string][]numbered{}
 	for i, m := range mutants {
 		if m.Package == pkg {
