@@ -176,7 +176,7 @@ func TestDeepGoesOn(t *testing.T) {
 			tree = "t2"
 		}
 		ran, out := run(tree)
-		if ran != want || !strings.Contains(out, "\ntests: 3 passed, 0 skipped, 0 unstable, 0 failed, 0s\n") ||
+		if ran != want || !strings.Contains(out, "\ntests: 3 passed, 0 skipped, 0 unstable, 0 failed, ") ||
 			!strings.Contains(out, "why") {
 			t.Errorf("run %d: ran %s, want %s\n%s", i, ran, want, out)
 		}
@@ -190,5 +190,24 @@ func TestDeepGoesOn(t *testing.T) {
 	}
 	if kept := keptResult(state, "good", "t2"); kept == nil || time.Since(kept.Ended) > time.Hour {
 		t.Errorf("did not keep what passed: %+v", kept)
+	}
+}
+
+// TestPartOnceMore: a part that passes the second time is unstable, and one that fails twice has failed.
+func TestPartOnceMore(t *testing.T) {
+	tier.NeedsHost(t)
+	t.Chdir(t.TempDir())
+	for script, want := range map[string]string{
+		"test -e once || { touch once; exit 1; }": "0 passed, 0 skipped, 1 unstable, 0 failed",
+		"exit 1": "failed: p: exit status 1",
+	} {
+		var out bytes.Buffer
+		parts := []part{{name: "p", argv: []string{"sh", "-c", script}, online: true, alone: true, twice: true}}
+		if err := runParts(t.Context(), &out, parts, "", ""); err != nil {
+			out.WriteString(err.Error())
+		}
+		if !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "begins once more") {
+			t.Errorf("%s: want %q in\n%s", script, want, &out)
+		}
 	}
 }
