@@ -14,6 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/ops/endpoints"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // thisNode runs a node's scripts on this machine, on files of the test. meddle runs between two scripts.
@@ -65,6 +66,7 @@ func endpointsOf(t *testing.T,
 
 // TestEndpointsUndo: each change can be undone once, unless another process wrote after it.
 func TestEndpointsUndo(t *testing.T) {
+	tier.NeedsHost(t)
 	const old = "127.0.0.1 localhost\n# BEGIN gpuaasctl\n10.9.9.9 node-api.test\n# END gpuaasctl\n"
 	do, hosts := endpointsOf(t, old)
 	if d, err := do(EndpointsPlan, nil); err != nil || d.Applied || !d.AsWanted() || content(t, hosts) != old {
@@ -97,6 +99,7 @@ func TestEndpointsUndo(t *testing.T) {
 // TestEndpointsUndoAfterNothing: an apply that failed after its log line was written does not prevent the undo of the
 // previous change.
 func TestEndpointsUndoAfterNothing(t *testing.T) {
+	tier.NeedsHost(t)
 	do, hosts := endpointsOf(t, "127.0.0.1 localhost\n")
 	if _, err := do(EndpointsApply, nil); err != nil {
 		t.Fatal(err)
@@ -118,6 +121,7 @@ func TestEndpointsUndoAfterNothing(t *testing.T) {
 
 // TestEndpointsUndoAfterAnother: a later change was made, and a user restored the result of an earlier one manually.
 func TestEndpointsUndoAfterAnother(t *testing.T) {
+	tier.NeedsHost(t)
 	do, hosts := endpointsOf(t, "127.0.0.1 localhost\n# BEGIN gpuaasctl\n10.9.9.9 node-api.test\n# END gpuaasctl\n")
 	left := ""
 	for _, action := range []EndpointsAction{EndpointsApply, EndpointsUndo, EndpointsRemove} {
@@ -140,6 +144,7 @@ func TestEndpointsUndoAfterAnother(t *testing.T) {
 // TestEndpointsRefuses: a file with a manual entry that contradicts the plan, and a file that changes meanwhile, are
 // not modified.
 func TestEndpointsRefuses(t *testing.T) {
+	tier.NeedsHost(t)
 	const hand = "127.0.0.1 localhost\n10.9.9.9 node-api.test\n"
 	do, hosts := endpointsOf(t, hand)
 	if d, err := do(EndpointsApply, nil); err == nil ||

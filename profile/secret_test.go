@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 func TestReadSecret(t *testing.T) {
@@ -72,6 +74,7 @@ func unwrapAll(err error) error {
 }
 
 func TestRunSecret(t *testing.T) {
+	tier.NeedsHost(t)
 	const canary = "canary-9f2c"
 	for name, c := range map[string]struct {
 		script, want string

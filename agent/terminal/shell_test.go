@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/internal/host"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/leaktest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
@@ -210,6 +211,7 @@ func TestEndLeavesNothingInTheForeground(t *testing.T) {
 }
 
 func TestLookup(t *testing.T) {
+	tier.NeedsHost(t)
 	for name, code := range map[string]string{"": wire.CodeUserMissing, "-s": wire.CodeUserMissing,
 		"no-such-user-here": wire.CodeUserMissing, "0": wire.CodeUserMissing, "a:b": wire.CodeUserMissing} {
 		var e *Error

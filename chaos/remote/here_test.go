@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestHereGetsNoSecrets: a drill's program on the operator's machine gets nothing of the operator's environment
 // except PATH.
 func TestHereGetsNoSecrets(t *testing.T) {
+	tier.NeedsHost(t)
 	for _, key := range []string{"GPUAASCTL_TOKEN", "SSH_AUTH_SOCK", "HOME", "AWS_SECRET_ACCESS_KEY"} {
 		t.Setenv(key, "of the operator")
 	}

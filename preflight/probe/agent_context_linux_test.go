@@ -3,11 +3,14 @@ package probe
 import (
 	"testing"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestAHungSystemdIsAskedOnce: each query costs its whole timeout, so "no agent runs" is cached for the duration of a
 // walk, rather than queried before every request.
 func TestAHungSystemdIsAskedOnce(t *testing.T) {
+	tier.NeedsHost(t)
 	f := newFakes(t)
 	s := inServer()
 	s.cfg.Unit = "x.service"

@@ -327,6 +327,7 @@ func TestDeniedBySeccomp(t *testing.T) {
 
 // TestErrnoWords tests every errno of network calls, from each call that may return it.
 func TestErrnoWords(t *testing.T) {
+	tier.NeedsHost(t)
 	here := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9}
 	call := func(op, network, syscallName string, e syscall.Errno) error {
 		return &net.OpError{Op: op, Net: network, Addr: here, Err: os.NewSyscallError(syscallName, e)}

@@ -360,6 +360,7 @@ func TestUser(t *testing.T) {
 }
 
 func TestUserOfThisHost(t *testing.T) {
+	tier.NeedsHost(t)
 	f := measure(t, diag.Request{Op: diag.OpUser, Target: "root"})
 	if f.User == nil || f.User.UID != 0 || f.User.Name != "root" {
 		t.Errorf("%+v", f)

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestBadChainIsShownAndNotUsed: the chain is recorded, and not a byte of the request is sent over the connection.
@@ -173,6 +174,7 @@ func TestFactsHoldNoSecrets(t *testing.T) {
 }
 
 func TestErrnoIsNamed(t *testing.T) {
+	tier.NeedsHost(t)
 	f := run(t, diag.Request{Op: diag.OpTCP, Target: closedPort(t)})
 	if f.Errno != "ECONNREFUSED" || f.TCP == nil || f.TCP.Remote == "" || f.TCP.DurationMS == 0 {
 		t.Errorf("%s %+v", f.Errno, f.TCP)

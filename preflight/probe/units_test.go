@@ -98,6 +98,7 @@ func TestUnitsOfAnImpatientLeader(t *testing.T) {
 }
 
 func TestAHangingSystemdIsNotAskedAgain(t *testing.T) {
+	tier.NeedsHost(t)
 	asked := manyUnits(t, "sleep 600")
 	for _, f := range (&Prober{}).Probe(t.Context(), unitRequests("a.service", "b.service")) {
 		if f.Failure != diag.Timeout {

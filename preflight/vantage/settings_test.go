@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/profile"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // resolveWith resolves host for user op with home /home/op and the given ssh_config.
@@ -90,6 +91,7 @@ func describe(t *target) string {
 
 // What the parser does not support is left to the ssh program.
 func TestMatchExecFallsBackToSSH(t *testing.T) {
+	tier.NeedsHost(t)
 	if _, err := exec.LookPath("ssh"); err != nil {
 		t.Skip("needs the ssh program")
 	}

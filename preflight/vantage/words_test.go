@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 	"golang.org/x/crypto/ssh"
 )
 
@@ -114,6 +115,7 @@ func TestFailedLoginIsNamedBeforeTheLinkIsReady(t *testing.T) {
 }
 
 func TestTCPRefused(t *testing.T) {
+	tier.NeedsHost(t)
 	cfg := configFor(t, sshtest.Nobody(t))
 	facts := open(t, cfg).Probe(within(t, 30*time.Second), []diag.Request{{Op: diag.OpSSH}, {Op: diag.OpClock}})
 	wantFailure(t, facts[0], diag.TCPRefused, "tcp")

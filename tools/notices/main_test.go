@@ -6,11 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestEachLinkedModuleHasALicense: the notices of all programs have the license of each module that is linked into any
 // of them, and of Go.
 func TestEachLinkedModuleHasALicense(t *testing.T) {
+	tier.NeedsHost(t)
 	file := filepath.Join(t.TempDir(), "NOTICES")
 	if err := run(t.Context(), []string{file, "../../cmd/..."}); err != nil {
 		t.Fatal(err)
