@@ -25,14 +25,15 @@ type endpointLoad struct {
 	ended               chan struct{}
 }
 
-// probeLimited is probe for a step's request, which joined others. If the server refuses it and not others of this
-// walk, it is sent again, up to limitTries times, and from then on no more requests are open there than the server
-// took: a limit on connections per client is no fault of the platform. A refused request is not silent, so its repeats
-// end.
-func (w *walker) probeLimited(walk, ctx context.Context, s Step, req diag.Request, others endpointLoad,
-	repeating *repeater,
-) diag.Fact {
-	at := s.From + " " + endpointOf(req.Target)
+// probeLimited is probe for a step's request, whose repeats it starts. If the server refuses the request and not others
+// of this walk, it is sent again, up to limitTries times, and from then on no more requests are open there than the
+// server took: a limit on connections per client is no fault of the platform. A request that waits to be sent is not
+// silent, nor is one that was refused: the repeats begin after the wait, and end with a refusal.
+func (w *walker) probeLimited(walk, ctx context.Context, h *Hop, s Step, req diag.Request, budget *budgeted) (
+	diag.Fact, *repeater) {
+	at := loadKey(s.From, req)
+	others := w.join(ctx, at)
+	repeating := w.startRepeats(walk, ctx, h, s, req, budget)
 	for refused := 0; ; refused++ {
 		f := w.probe(walk, ctx, s.From, []diag.Request{req})[0]
 		f.Refused = refused
@@ -40,22 +41,25 @@ func (w *walker) probeLimited(walk, ctx context.Context, s Step, req diag.Reques
 		now := w.requestEnded(at, !again && answeredRemotely(&f))
 		beside := now.served > 0 || refused > 0 || (others.open+now.open > 0 && !inPhase(&f, "tcp"))
 		if !again || refused == limitTries || !beside {
-			return f
+			return f, repeating
 		}
 		repeating.end()
 		w.limitTo(at, max(1, now.open))
 		select {
 		case <-time.After(limitPause << refused):
 		case <-ctx.Done():
-			return f
+			return f, repeating
 		}
 		others = w.join(ctx, at)
 	}
 }
 
+// loadKey is the key of a request's endpoint in walker.loads.
+func loadKey(from string, req diag.Request) string { return from + " " + endpointOf(req.Target) }
+
 // probeBeside is probe for a repeat or a counter-probe, which keeps an endpoint's limit and sets none.
 func (w *walker) probeBeside(walk, ctx context.Context, from string, req diag.Request) diag.Fact {
-	at := from + " " + endpointOf(req.Target)
+	at := loadKey(from, req)
 	w.join(ctx, at)
 	defer w.requestEnded(at, false)
 	return w.probe(walk, ctx, from, []diag.Request{req})[0]

@@ -200,9 +200,7 @@ func (w *walker) runStep(walk context.Context, h *Hop, s Step, begun func(), bud
 	req.ID = factID(h.ID, s.Name)
 	req.TimeoutMS = h.patience(s, budget.total).Milliseconds()
 	req.Fresh = req.Fresh || (w.env.ReusesVantage && s.From == Node && req.Op.Row().Ladder)
-	others := w.join(ctx, s.From+" "+endpointOf(req.Target)) // a request that waits is not silent
-	repeating := w.startRepeats(walk, ctx, h, s, req, budget)
-	f := w.probeLimited(walk, ctx, s, req, others, repeating)
+	f, repeating := w.probeLimited(walk, ctx, h, s, req, budget)
 	if early {
 		// also after the walk's end, at which the needed hops end as well: whether the answer counts is not left to which of
 		// the two is noticed first

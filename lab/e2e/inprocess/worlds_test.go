@@ -15,12 +15,12 @@ import (
 // named is a test or a row of a table that the usual run includes.
 type named struct {
 	row  string // TEST or TEST/ROW
-	what string // what it stands for
+	what string // the class of hop, the kind of server, or what else it covers
 	race bool   // it is in the race detector's run, too
 }
 
 // usual returns the tests of the usual run: named worlds, one for each class of hop and two for each kind of server,
-// and cheap tests that no row of a table stands for. All the rest is in the deep run.
+// and cheap tests of what no table covers. The deep run has all the rest.
 func usual(race bool) []named {
 	all := []named{
 		{row: "TestHealthyFiftyTimes", what: "a healthy world", race: true},
