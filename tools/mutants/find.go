@@ -7,6 +7,8 @@ import (
 	"go/token"
 	"go/types"
 	"slices"
+
+	"github.com/gpuaas/gpuaasctl/tools/mutants/program"
 )
 
 // finder finds the mutations of one file, and writes the copy that has all of them behind switches. The copy has the
@@ -17,7 +19,7 @@ type finder struct {
 	name     string // from the module's root
 	text     []byte
 	function string
-	edits    edits
+	edits    program.Edits
 	found    []mutation
 	next     func() int          // the next number
 	without  func(mutation) bool // the mutation is left out of the program
@@ -118,8 +120,8 @@ func (f *finder) offset(p token.Pos) int { return f.set.Position(p).Offset }
 
 // wrap puts text around n.
 func (f *finder) wrap(n ast.Node, before, after string) {
-	f.edits.open(f.offset(n.Pos()), before)
-	f.edits.close(f.offset(n.End()), after)
+	f.edits.Open(f.offset(n.Pos()), before)
+	f.edits.Close(f.offset(n.End()), after)
 }
 
 // isBool reports whether e is of type bool and no constant: a named type would not be compared with a switch.
@@ -199,9 +201,9 @@ func (f *finder) order(b *ast.BinaryExpr) {
 	if call == to.function {
 		call += "(" + id
 	}
-	f.edits.open(f.offset(b.Pos()), call+", ")
-	f.edits.replace(f.offset(b.OpPos), len(b.Op.String()), ",")
-	f.edits.close(f.offset(b.End()), ")")
+	f.edits.Open(f.offset(b.Pos()), call+", ")
+	f.edits.Replace(f.offset(b.OpPos), len(b.Op.String()), ",")
+	f.edits.Close(f.offset(b.End()), ")")
 }
 
 func isInteger(t types.Type) bool {
@@ -256,10 +258,10 @@ func (f *finder) logical(b *ast.BinaryExpr) {
 	}
 	if id, ok := f.add(logic, b, f.source(b), f.source(b.X)+" "+op.String()+" "+f.source(b.Y)); ok {
 		on := " != mutantOn(" + id + ")"
-		f.edits.open(f.offset(b.Pos()), "(((")
-		f.edits.close(f.offset(b.X.End()), ")"+on)
-		f.edits.open(f.offset(b.Y.Pos()), "(")
-		f.edits.close(f.offset(b.End()), ")"+on+")"+on+")")
+		f.edits.Open(f.offset(b.Pos()), "(((")
+		f.edits.Close(f.offset(b.X.End()), ")"+on)
+		f.edits.Open(f.offset(b.Y.Pos()), "(")
+		f.edits.Close(f.offset(b.End()), ")"+on+")"+on+")")
 	}
 	for _, e := range []ast.Expr{b.X, b.Y} {
 		if inner, ok := ast.Unparen(e).(*ast.BinaryExpr); ok && inner.Op == b.Op {

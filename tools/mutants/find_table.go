@@ -26,7 +26,7 @@ func (f *finder) cases(s *ast.SwitchStmt) {
 	}
 	tag := f.source(s.Tag)
 	if plain {
-		f.edits.replace(f.offset(s.Tag.Pos()), len(tag), "")
+		f.edits.Replace(f.offset(s.Tag.Pos()), len(tag), "")
 	} else {
 		f.wrap(s.Tag, "mutantTag := (", ");")
 		tag = "mutantTag"
@@ -73,7 +73,7 @@ func (f *finder) extremes(c *ast.CallExpr) {
 		other, function = "min", "mutantMax("
 	}
 	if id, ok := f.add(extreme, c, f.source(c), other+f.source(c)[len(name.Name):]); ok {
-		f.edits.replace(f.offset(c.Pos()), f.offset(c.Lparen)+1-f.offset(c.Pos()), function+id+", ")
+		f.edits.Replace(f.offset(c.Pos()), f.offset(c.Lparen)+1-f.offset(c.Pos()), function+id+", ")
 	}
 }
 

@@ -133,7 +133,7 @@ func (s *subject) find(skip map[place]bool) ([]mutation, program.Overlay) {
 		}
 		f.file(src.tree)
 		all = append(all, f.found...)
-		over.Copies[src.path] = f.edits.apply(src.text)
+		over.Copies[src.path] = f.edits.Apply(src.text)
 	}
 	return all, over
 }

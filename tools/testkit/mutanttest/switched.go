@@ -1,25 +1,20 @@
 package mutanttest
 
 import (
-	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"slices"
 	"strings"
+
+	"github.com/gpuaas/gpuaasctl/tools/mutants/program"
 )
 
 // numbered is a mutant of a file with its number in the program.
 type numbered struct {
 	Mutant
 	id int
-}
-
-// insertion is text that is put in the place of the length bytes at an offset.
-type insertion struct {
-	at, length int
-	text       string
 }
 
 // switched returns the copy of a source that has the mutants behind switches. A function has a copy for each of its
@@ -32,7 +27,7 @@ func switched(name string, text string, mutants []numbered) (string, error) {
 		return "", err
 	}
 	offset := func(p token.Pos) int { return set.Position(p).Offset }
-	var changes []insertion
+	var changes program.Edits
 	var added strings.Builder
 	named, values := map[*ast.FuncDecl]bool{}, map[*ast.ValueSpec]string{}
 	for _, m := range mutants {
@@ -55,12 +50,12 @@ func switched(name string, text string, mutants []numbered) (string, error) {
 			}
 			if !named[d] {
 				named[d] = true
-				changes = append(changes, nameAll(d, offset)...)
+				nameAll(&changes, d, offset)
 			}
 			copied := fmt.Sprintf("mutant%d%s", m.id, d.Name.Name)
 			fmt.Fprintf(&added, "\n%s%s%s%s\n", text[offset(d.Pos()):offset(d.Name.Pos())], copied,
 				text[offset(d.Name.End()):offset(d.Body.Pos())], changed(d.Body))
-			changes = append(changes, insertion{at: offset(d.Body.Lbrace) + 1, text: dispatch(d, copied, m.id)})
+			changes.Replace(offset(d.Body.Lbrace)+1, 0, dispatch(d, copied, m.id))
 		case *ast.GenDecl:
 			spec, ok := d.Specs[0].(*ast.ValueSpec)
 			if !ok || len(d.Specs) != 1 || len(spec.Values) != 1 {
@@ -75,7 +70,7 @@ func switched(name string, text string, mutants []numbered) (string, error) {
 			without, again := values[spec]
 			if !again {
 				without = text[offset(spec.Values[0].Pos()):offset(spec.Values[0].End())]
-				changes = append(changes, insertion{offset(d.TokPos), len(d.Tok.String()), "var"})
+				changes.Replace(offset(d.TokPos), len(d.Tok.String()), "var")
 			}
 			values[spec] = fmt.Sprintf("mutantPick(%d, %s, %s)", m.id, with, without)
 		default:
@@ -84,30 +79,29 @@ func switched(name string, text string, mutants []numbered) (string, error) {
 	}
 	for spec, value := range values {
 		v := spec.Values[0]
-		changes = append(changes, insertion{offset(v.Pos()), offset(v.End()) - offset(v.Pos()), value})
+		changes.Replace(offset(v.Pos()), offset(v.End())-offset(v.Pos()), value)
 	}
-	return apply(text, changes) + added.String(), nil
+	return string(changes.Apply([]byte(text))) + added.String(), nil
 }
 
 // nameAll gives names to the receiver and the parameters that have none, so that they can be passed on.
-func nameAll(d *ast.FuncDecl, offset func(token.Pos) int) (changes []insertion) {
+func nameAll(changes *program.Edits, d *ast.FuncDecl, offset func(token.Pos) int) {
 	n := 0
 	next := func() string { n++; return fmt.Sprintf("mutantGiven%d", n) }
 	for _, f := range fields(d) {
 		if len(f.Names) == 0 {
 			name := next()
 			f.Names = []*ast.Ident{{Name: name}}
-			changes = append(changes, insertion{at: offset(f.Type.Pos()), text: name + " "})
+			changes.Replace(offset(f.Type.Pos()), 0, name+" ")
 			continue
 		}
 		for _, of := range f.Names {
 			if of.Name == "_" {
 				of.Name = next()
-				changes = append(changes, insertion{offset(of.Pos()), 1, of.Name})
+				changes.Replace(offset(of.Pos()), 1, of.Name)
 			}
 		}
 	}
-	return changes
 }
 
 // fields returns the receiver and the parameters.
@@ -138,18 +132,4 @@ func dispatch(d *ast.FuncDecl, copied string, id int) string {
 		return fmt.Sprintf(" if mutantOn(%d) { %s; return };", id, call)
 	}
 	return fmt.Sprintf(" if mutantOn(%d) { return %s };", id, call)
-}
-
-// apply returns the text with the changes, none of which overlap.
-func apply(text string, changes []insertion) string {
-	slices.SortStableFunc(changes, func(a, b insertion) int { return cmp.Compare(a.at, b.at) })
-	var out strings.Builder
-	done := 0
-	for _, c := range changes {
-		out.WriteString(text[done:c.at])
-		out.WriteString(c.text)
-		done = c.at + c.length
-	}
-	out.WriteString(text[done:])
-	return out.String()
 }

@@ -1,4 +1,4 @@
-package main
+package program
 
 import (
 	"cmp"
@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// edits are changes of a text, collected from the outer nodes of a syntax tree to the inner ones.
-type edits struct{ all []edit }
+// Edits are changes of a text, none of which overlap, collected from the outer nodes of a syntax tree to the inner
+// ones.
+type Edits struct{ all []edit }
 
 type edit struct {
 	at, length int    // what is replaced
@@ -16,23 +17,24 @@ type edit struct {
 	order      int
 }
 
-func (e *edits) add(one edit) {
+func (e *Edits) add(one edit) {
 	one.order = len(e.all)
 	e.all = append(e.all, one)
 }
 
-// open inserts text before what begins at the offset; of several, the first is the outermost.
-func (e *edits) open(at int, text string) { e.add(edit{at: at, text: text}) }
+// Open inserts text before what begins at the offset; of several, the first is the outermost.
+func (e *Edits) Open(at int, text string) { e.add(edit{at: at, text: text}) }
 
-// close inserts text after what ends at the offset; of several, the first is the outermost.
-func (e *edits) close(at int, text string) { e.add(edit{at: at, text: text, closes: true}) }
+// Close inserts text after what ends at the offset; of several, the first is the outermost.
+func (e *Edits) Close(at int, text string) { e.add(edit{at: at, text: text, closes: true}) }
 
-func (e *edits) replace(at, length int, by string) {
+// Replace puts text in the place of the length bytes at the offset; of several at one offset, the first comes first.
+func (e *Edits) Replace(at, length int, by string) {
 	e.add(edit{at: at, length: length, text: by})
 }
 
-// apply returns the text with all changes.
-func (e *edits) apply(text []byte) []byte {
+// Apply returns the text with all changes.
+func (e *Edits) Apply(text []byte) []byte {
 	sorted := slices.Clone(e.all)
 	slices.SortFunc(sorted, func(a, b edit) int {
 		switch {
