@@ -30,7 +30,7 @@ type decl struct {
 	file    string
 	calls   []use // of hostCalls
 	refs    []use // names of other declarations that it mentions: "name", or "folder.name" of another package
-	guarded bool  // calls tier.NeedsHost, or tier.LeavesOut in TestMain
+	guarded bool  // calls tier.NeedsHost
 }
 
 // use is a name that is mentioned, within synctest.Test or not: there, waiting takes no time.
@@ -127,7 +127,7 @@ func (d *decl) read(n ast.Node, imports map[string]string, bubble bool) {
 			on, _ := n.X.(*ast.Ident)
 			name := selected(n)
 			switch {
-			case name == "tier.NeedsHost" || name == "tier.LeavesOut":
+			case name == "tier.NeedsHost":
 				d.guarded = true
 			case hostCalls[name] != "":
 				d.calls = append(d.calls, use{name, bubble})

@@ -16,7 +16,7 @@ func TestShortRunsNeedNoHost(t *testing.T) {
 	all := testDecls(t)
 	tests := 0
 	for _, folder := range slices.Sorted(maps.Keys(all)) {
-		if whole := ownTestMain[folder]; whole != "" {
+		if ownTestMain[folder] != "" {
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(all[folder])) {

@@ -18,18 +18,6 @@ func Deep() bool { return os.Getenv(Variable) == "deep" }
 // the race detector, whose run is -short as well to leave rows out).
 func Short() bool { return testing.Short() && !raced }
 
-// Rows returns all rows of a table in a deep run, else at most that many, spread evenly over the table.
-func Rows[T any](rows []T, most int) []T {
-	if Deep() || len(rows) <= most {
-		return rows
-	}
-	some := make([]T, most)
-	for i := range some {
-		some[i] = rows[i*len(rows)/most]
-	}
-	return some
-}
-
 // NeedsHost skips a test of a short run that needs more than this process: loopback, a program, root, or real time.
 func NeedsHost(t testing.TB) {
 	t.Helper()
