@@ -14,13 +14,11 @@ PROBE_CGO     = $(if $(and $(CC_FOUND),$(NATIVE)),1,0)
 NVML          = bin/libnvidia-ml-fake.so bin/nvml-read
 NVML_FLAGS    = -std=gnu17 -O1 -Wall -Wextra -Werror
 PUSHED        = $(foreach arch,amd64 arm64,dist/linux-$(arch)/gpuaas-agent dist/linux-$(arch)/gpuaas-fault)
-
 export CGO_ENABLED ?= 0
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 export GOFLAGS := -trimpath $(GOFLAGS)
 build drill-agent lint test race test-deep mutants test-mutants test-fuzz golden: export GOGC ?= 400
 unexport GITHUB_ACTIONS GITHUB_STEP_SUMMARY COLUMNS CLICOLOR_FORCE FORCE_COLOR
-
 # For one run: PACKAGES of test and test-bare, ARGS of test, lab-smoke and mutants, LAB_RUN and LAB_SKIP (go test -run and
 # -skip) of test-lab, FUZZTIME. Tests that break one node run on LAB_NODES at once, cells of the crash matrix on CRASH_NODES.
 CRASH_NODES ?= 4
@@ -32,7 +30,7 @@ LAB_WALK     = --profile lab --node-id compute-node-01 --allocation-id alloc-01
 # $(call as_root,COMMAND) runs it as root on Linux, and elsewhere prints that it is skipped.
 as_root = @if [ "$$(id -u) $$(uname -s)" = "0 Linux" ]; then $(1); else echo "make $@: skipped: needs root on Linux"; fi
 
-.PHONY: build drill-agent dist pushed programs tool test race lab-smoke test-deep mutants needs test-mutants test-fuzz test-lab test-bare test-bare-lab test-html demo drills crash-matrix lint golden schema catalogue picture bench bench-quick clean help
+.PHONY: build drill-agent dist pushed programs tool test race lab-smoke ready test-deep mutants needs test-mutants test-fuzz test-lab test-bare test-bare-lab test-html demo drills crash-matrix lint golden schema catalogue picture bench bench-quick clean help
 
 build: $(if $(CC_FOUND),$(NVML)) ## bin/: gpuaasctl, gpuaas-agent, gpuaas-fault, gpuaas-platform, gpuaas-gpu-probe, gpuaas-gpu-policy
 	@$(AGAIN) pushed INTO=bin
@@ -70,7 +68,9 @@ race: ## the race detector over the packages with goroutines
 	@$(GO) run ./tools/ci race
 lab-smoke: ## real machines: what has changed lately, and a few more faults and drills
 	@$(GO) run ./tools/labsmoke $(ARGS)
-test-deep: ## every row of every table, every fault and drill: in parts that can be stopped and continued
+ready: needs build drill-agent # all downloads of the tests, and the image of the lab's machines; a lab that is up is taken down
+	$(call as_root,bin/gpuaasctl lab up && bin/gpuaasctl lab down)
+test-deep: ready ## every row of every table, every fault and drill: in parts that can be stopped and continued
 	@$(GO) run ./tools/ci deep
 mutants: ## mistakes that are planted in what decides, which tests must find
 	@$(GO) run ./tools/mutants $(ARGS)

@@ -130,7 +130,7 @@ var indirect = map[string]string{
 	"preflight/vantage/quote_test.go readBack":                         "sh bash",
 	"preflight/vantage/sshconfig.go askSSH":                            "ssh",
 	"preflight/vantage/sshtest/shell.go run":                           "sh",
-	"tools/ci/parts.go run":                                            "make go unshare",
+	"tools/ci/suite.go inGroup":                                        "make go unshare",
 	"tools/labsmoke/left.go listHost":                                  "ip",
 	"tools/mutants/program/program.go Do":                              "(a test program)",
 	"tools/labsmoke/smoke.go command":                                  "make go",

@@ -81,19 +81,19 @@ func (t *tree) fast(ctx context.Context, packages []string) (wrong []string) {
 	}
 	return slices.Concat(
 		t.install(ctx, "go", "run", "./tools/testneeds", "fast"),
-		t.offline(ctx, tests(least, packages...)...),
+		t.offline(ctx, tests(fmt.Sprintf("-least=%d", least), packages...)...),
 		t.install(ctx, "go", "run", "./tools/testneeds", "lab"), // fails if a program of the table is not installed by it
 		t.install(ctx, "env", "DEBIAN_FRONTEND=noninteractive",
 			"apt-get", "install", "-q", "-y", "--no-install-recommends", "openssh-server"),
-		t.offline(ctx, append([]string{"env", "GPUAASCTL_LAB_TESTS=1"}, tests(20, "./chaos/node")...)...),
-		t.offline(ctx, tests(3, "-run=TestOpenSSH", "./preflight/vantage")...))
+		t.offline(ctx, append([]string{"env", "GPUAASCTL_LAB_TESTS=1"}, tests("-least=20", "./chaos/node")...)...),
+		t.offline(ctx, tests("-least=3 -run=TestOpenSSH", "./preflight/vantage")...))
 }
 
-// tests is README.md's command for the tests, of which at least least must pass and none be skipped for lack of
-// something.
-func tests(least int, args ...string) []string {
-	return []string{"make", "--no-print-directory", "test", fmt.Sprintf("ARGS=-strict -least=%d", least),
-		"PACKAGES=" + strings.Join(args, " ")}
+// tests is README.md's command for the tests, none of which may be skipped for lack of something; flags are more flags
+// of tools/ci.
+func tests(flags string, packages ...string) []string {
+	return []string{"make", "--no-print-directory", "test", "ARGS=-strict " + flags, "PACKAGES=" +
+		strings.Join(packages, " ")}
 }
 
 // install runs argv, and returns what failed.

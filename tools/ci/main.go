@@ -38,7 +38,6 @@ func run(ctx context.Context, args []string) int {
 	strict := flags.Bool("strict", false, "a test skipped for lack of something is a failure")
 	least := flags.Int("least", 1, "how many tests must pass")
 	only := flags.String("run", "", "tests that match this `EXPRESSION` of go test")
-	parallel := flags.Int("parallel", 0, "as of go test; 0: its default")
 	all := flags.Bool("all", false, "also packages that make race leaves out")
 	state := flags.String("state", "bin/deep", "the `FOLDER` of what has passed")
 	if err := flags.Parse(args); err != nil {
@@ -48,7 +47,7 @@ func run(ctx context.Context, args []string) int {
 	var err error
 	switch command {
 	case "test":
-		err = runSuites(ctx, os.Stdout, plain(packages, *only, *parallel), bounds{strict: *strict, least: *least})
+		err = runSuites(ctx, os.Stdout, plain(packages, *only), bounds{strict: *strict, least: *least})
 	case "race":
 		var suites []suite
 		if suites, err = raced(ctx, packages, *only, *all); len(suites) > 0 {

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -166,20 +165,14 @@ func (p part) run(ctx context.Context, log, tree string) result {
 		return r
 	}
 	defer file.Close()
-	argv := p.argv
+	argv, env := p.argv, os.Environ()
 	if !p.online && os.Geteuid() == 0 {
 		argv = append(strings.Fields("unshare --net --pid --fork --kill-child --mount-proc sh -c"),
 			append([]string{offline, "sh"}, argv...)...)
+		env = append(env, "XDG_STATE_HOME=/run/state", "XDG_CONFIG_HOME=/run/config", goEnv(ctx))
 	}
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), "XDG_STATE_HOME=/run/state", "XDG_CONFIG_HOME=/run/config", goEnv(ctx))
-	if p.online || os.Geteuid() != 0 {
-		cmd.Env = os.Environ()
-	}
-	cmd.Stdout, cmd.Stderr = file, file
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	cmd.WaitDelay = time.Minute // a lab goes down
+	cmd := inGroup(ctx, time.Minute, argv[0], argv[1:]...) // a lab goes down
+	cmd.Env, cmd.Stdout, cmd.Stderr = env, file, file
 	began := time.Now()
 	err = cmd.Run()
 	r.Seconds, r.Ended, r.Passed = time.Since(began).Seconds(), time.Now().UTC(), err == nil

@@ -17,7 +17,6 @@ var mayBeSkipped = [...]struct {
 }{
 	{regexp.MustCompile(`needs GPUAASCTL_(LAB|MATRIX)_TESTS=1`), "the lab suite is run by make test-lab"},
 	{regexp.MustCompile(`GPUAASCTL_AXE`), "pages are looked at in a browser by make test-html"},
-	{regexp.MustCompile(`GPUAASCTL_TESTS=deep`), "make test-deep runs it"},
 	{regexp.MustCompile(`^root may$`), "what only others than root are refused"},
 	{regexp.MustCompile(`needs OpenSSH's sshd`), "its package would start a server on the user's host; run at the end"},
 	{regexp.MustCompile(`needs a C compiler`), "gpuaas-gpu-probe is built without NVML there, which is all of it"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -51,14 +52,14 @@ func newStream(out io.Writer) *stream {
 func (s *stream) Write(b []byte) (int, error) {
 	s.partial = append(s.partial, b...)
 	for {
-		line, rest, whole := strings.Cut(string(s.partial), "\n")
+		line, rest, whole := bytes.Cut(s.partial, []byte("\n"))
 		if !whole {
 			return len(b), nil
 		}
-		s.partial = []byte(rest)
+		s.partial = rest
 		var e event
-		if json.Unmarshal([]byte(line), &e) != nil || e.Action == "" {
-			fmt.Fprintln(s.out, line)
+		if json.Unmarshal(line, &e) != nil || e.Action == "" {
+			fmt.Fprintf(s.out, "%s\n", line)
 			continue
 		}
 		s.add(e)

@@ -33,11 +33,8 @@ type bounds struct {
 }
 
 // plain is make test: every package, the slowest first. go vet has seen the sources in make lint.
-func plain(packages []string, only string, parallel int) []suite {
+func plain(packages []string, only string) []suite {
 	flags := []string{"-count=1", "-vet=off", patience}
-	if parallel > 0 {
-		flags = append(flags, fmt.Sprintf("-parallel=%d", parallel))
-	}
 	if len(packages) > 0 {
 		return []suite{{flags: append(flags, "-run="+only), packages: packages}}
 	}
@@ -57,17 +54,24 @@ func oldTerminal(flags []string) suite {
 // test runs go test with the suite's flags and more, into s.
 func (u suite) test(ctx context.Context, s io.Writer, more ...string) error {
 	argv := slices.Concat([]string{"test", "-json"}, u.flags, more)
-	cmd := exec.CommandContext(ctx, "go", argv...)
+	cmd := inGroup(ctx, 20*time.Second, "go", argv...)
 	cmd.Env = append(os.Environ(), "RAPID_NOFAILFILE=true") // a property's failure would be repeated alone from a file
 	if os.Getenv("GOGC") == "" {
 		cmd.Env = append(cmd.Env, "GOGC=400") // compilers and tests end before their garbage is a problem
 	}
 	cmd.Env = append(cmd.Env, u.env...)
 	cmd.Stdout, cmd.Stderr = s, os.Stderr
+	return cmd.Run()
+}
+
+// inGroup is a program in a process group of its own. At the end of ctx the group is asked to end; it has grace for
+// that.
+func inGroup(ctx context.Context, grace time.Duration, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	cmd.WaitDelay = 20 * time.Second
-	return cmd.Run()
+	cmd.WaitDelay = grace
+	return cmd
 }
 
 // runSuites runs suites one after the other, tries failed tests once more, and prints what came of all.
