@@ -57,17 +57,17 @@ func (s *server) findAgent(ctx context.Context) *agentContext {
 		}
 	}
 	e.started = startTime(agent.PID)
-	e.prober = &Prober{Vantage: VantageNode, Start: s.start, Agent: agent, Commands: true}
+	e.prober = &Prober{Vantage: VantageNode, Start: s.start, Host: hostProber{Agent: agent, Commands: true}}
 	e.found, e.took = time.Now(), time.Since(began)
 	return e
 }
 
 // stale reports whether the agent is, or may be, another process by now.
 func (e *agentContext) stale() bool {
-	if e.prober.Agent.PID == 0 {
+	if e.prober.Host.Agent.PID == 0 {
 		return time.Since(e.found) > max(absenceTime, absenceTimes*e.took)
 	}
-	return startTime(e.prober.Agent.PID) != e.started
+	return startTime(e.prober.Host.Agent.PID) != e.started
 }
 
 // current returns the current agent. It stays usable until done is called.
@@ -99,19 +99,3 @@ func (e *agentContext) close() error {
 	e.prober.Close()
 	return errors.Join(e.inside.close(), e.mounts.close(), e.machine.close())
 }
-
-// AgentView is the running agent as the node's probe sees it. The zero value means that no agent is known.
-type AgentView struct {
-	Unit    string            // systemd unit
-	EnvFile string            // fallback when no process runs
-	PID     int               // main process, 0 when none
-	Source  string            // process | env_file; "" if neither could be read
-	Env     map[string]string // only the names in EnvNames
-	Denied  bool              // the environment exists but may not be read
-}
-
-// Sources of an agent's environment.
-const (
-	sourceProcess = "process"
-	sourceEnvFile = "env_file"
-)

@@ -136,9 +136,6 @@ func isName(n string) bool {
 	return n != "" && len(n) <= maxHeaderName
 }
 
-// maxID bounds an id in an answer.
-const maxID = 128
-
 func clipID(id string) string { return id[:min(len(id), maxID)] }
 
 // retryAfter parses both forms of the header; a date is relative to the server's own clock. Nil without the header.

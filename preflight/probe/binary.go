@@ -19,7 +19,7 @@ import (
 // binary reads the program Target; with Unit, the program that the unit in fact starts (a drop-in may have replaced
 // it). It runs nothing but Request.VersionCommand. Failures: binary_missing, binary_exec_format (it cannot be executed
 // here).
-func (p *Prober) binary(ctx context.Context, req diag.Request, f *diag.Fact) {
+func (p *hostProber) binary(ctx context.Context, req diag.Request, f *diag.Fact) {
 	b := &diag.BinaryFacts{Path: req.Target}
 	f.Binary = b
 	running := "" // the kernel's link to the program that the unit runs
@@ -134,7 +134,7 @@ func identify(ctx context.Context, b *diag.BinaryFacts, running string) {
 
 // askVersion runs the profile's version_command and keeps the first line of its output. A failure of the command is not
 // evidence about the agent's program; the version is then unknown.
-func (p *Prober) askVersion(ctx context.Context, req diag.Request, f *diag.Fact) {
+func (p *hostProber) askVersion(ctx context.Context, req diag.Request, f *diag.Fact) {
 	if !p.Commands {
 		f.Detail = joinDetail(f.Detail,
 			"its version was not asked: only a helper that the operator started may run version_command")

@@ -1,45 +1,16 @@
 package probe
 
 import (
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
-	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
-
-// maxRoots bounds TLSFacts.TrustRoots: a private bundle has few certificates, and a report does not need hundreds.
-const maxRoots = 16
-
-// certInfo describes one certificate. Serials are lower-case hex without separators.
-func certInfo(c *x509.Certificate) diag.CertInfo {
-	sum := sha256.Sum256(c.Raw)
-	return diag.CertInfo{
-		Subject:     c.Subject.String(),
-		Issuer:      c.Issuer.String(),
-		Serial:      c.SerialNumber.Text(16),
-		DNSNames:    c.DNSNames,
-		NotBefore:   diag.At(c.NotBefore),
-		NotAfter:    diag.At(c.NotAfter),
-		Fingerprint: hex.EncodeToString(sum[:]),
-	}
-}
-
-func certInfos(certs []*x509.Certificate, most int) []diag.CertInfo {
-	certs = certs[:min(len(certs), most)]
-	infos := make([]diag.CertInfo, len(certs))
-	for i, c := range certs {
-		infos[i] = certInfo(c)
-	}
-	return infos
-}
 
 // trust is the set of roots that verifies a server's chain.
 type trust struct {
@@ -73,25 +44,6 @@ func readTrust(req diag.Request) (trust, error) {
 		t.roots.AddCert(c)
 	}
 	return t, nil
-}
-
-// parseCerts parses every certificate of a PEM text, which must have at least one.
-func parseCerts(text []byte) ([]*x509.Certificate, error) {
-	var certs []*x509.Certificate
-	for b, rest := pem.Decode(text); b != nil; b, rest = pem.Decode(rest) {
-		if b.Type != "CERTIFICATE" {
-			continue
-		}
-		c, err := x509.ParseCertificate(b.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errUnparseable, err)
-		}
-		certs = append(certs, c)
-	}
-	if len(certs) == 0 {
-		return nil, fmt.Errorf("%w: no PEM certificate in it", errUnparseable)
-	}
-	return certs, nil
 }
 
 // readClientCert reads a certificate and its key on the probing machine. It returns nil for a request without Cert.

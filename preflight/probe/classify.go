@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"reflect"
@@ -12,19 +13,8 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/gpuaas/gpuaasctl/diag"
 )
-
-// errnoName returns the symbolic errno inside err, or "".
-func errnoName(err error) string {
-	var e syscall.Errno
-	if !errors.As(err, &e) {
-		return ""
-	}
-	return unix.ErrnoName(e)
-}
 
 // timedOut reports whether err is a timeout, of ctx or of the kernel.
 func timedOut(ctx context.Context, err error) bool {
@@ -230,20 +220,16 @@ func exchangeWord(err error, cert clientCert, now time.Time) (phase string, word
 	return phaseHTTP, diag.HTTPNotHTTP
 }
 
-// fileWord returns the failure for a file that cannot be read, or has the wrong content.
-func fileWord(err error) diag.Failure {
-	switch {
-	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return diag.FileMissing
-	case errors.Is(err, errUnparseable):
-		return diag.FileUnparseable
-	case errors.Is(err, errMismatch):
-		return diag.FileMismatch
+// noSuchFamily reports whether the kernel was started without the address's family, so that no policy refuses it.
+func noSuchFamily(err error) bool {
+	var op *net.OpError
+	if !errors.As(err, &op) || op.Addr == nil {
+		return false
 	}
-	return diag.FileUnreadable
+	host, _, splitErr := net.SplitHostPort(op.Addr.String())
+	if splitErr != nil || !strings.Contains(host, ":") {
+		return false
+	}
+	_, statErr := os.Stat("/proc/net/if_inet6")
+	return errors.Is(statErr, fs.ErrNotExist)
 }
-
-var (
-	errUnparseable = errors.New("not what it should be")
-	errMismatch    = errors.New("the key is not the certificate's")
-)

@@ -139,17 +139,6 @@ func (c *Client) own(f diag.Fact, req diag.Request, began time.Time) diag.Fact {
 	return f
 }
 
-// ended returns why ctx ended as a failure; false if it has not.
-func ended(ctx context.Context) (diag.Failure, bool) {
-	switch {
-	case ctx.Err() == nil:
-		return diag.OK, false
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return diag.Timeout, true
-	}
-	return diag.Cancelled, true
-}
-
 // expect registers an awaited answer under a new id: ids of callers need not be unique.
 func (c *Client) expect(answer chan diag.Fact) string {
 	c.mu.Lock()
@@ -236,8 +225,6 @@ func (c *Client) readAll() {
 		return
 	}
 }
-
-func clip(b []byte, n int) []byte { return b[:min(len(b), n)] }
 
 func (c *Client) hasGreeted() bool {
 	c.mu.Lock()

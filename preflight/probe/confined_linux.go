@@ -29,7 +29,7 @@ var proxyNames = [...]string{"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_pr
 
 // confinement reads what restricts the network access of a unit's main process; nil if nothing does. A probe joins the
 // process's namespaces, but does not imitate the other restrictions: it only reports them.
-func (p *Prober) confinement(ctx context.Context, pid int, props host.Unit) *diag.Confinement {
+func (p *hostProber) confinement(ctx context.Context, pid int, props host.Unit) *diag.Confinement {
 	c := diag.Confinement{
 		PrivateNetwork: props["PrivateNetwork"] == "yes", NetworkPath: props["NetworkNamespacePath"],
 		JoinsNetworkOf: props["JoinsNamespaceOf"], AddressFamilies: families(props["RestrictAddressFamilies"]),
@@ -100,7 +100,7 @@ func sameNetwork(proc host.Proc, a, b int) (same, seen bool) {
 }
 
 // addSlices adds the address lists of the slices above a unit, which systemd applies as well.
-func (p *Prober) addSlices(ctx context.Context, controlGroup string, c *diag.Confinement) {
+func (p *hostProber) addSlices(ctx context.Context, controlGroup string, c *diag.Confinement) {
 	for name := range strings.SplitSeq(controlGroup, "/") {
 		if !strings.HasSuffix(name, ".slice") || !isUnitName(name) {
 			continue

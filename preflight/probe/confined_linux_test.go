@@ -36,13 +36,13 @@ func TestUnitAtItsLimit(t *testing.T) {
 func TestConfinementOfAUnit(t *testing.T) {
 	p := &Prober{}
 	pid := waitingIn(t, []string{"env"}, ":", "HTTPS_PROXY=http://login:secret@proxy.test:3128")
-	c := p.confinement(patient(t), pid,
+	c := p.Host.confinement(patient(t), pid,
 		host.Unit{"RestrictAddressFamilies": "~", "PrivateNetwork": "no", "JoinsNamespaceOf": "other.service"})
 	if c == nil || !slices.Equal(c.Proxies, []string{"HTTPS_PROXY"}) || c.AddressFamilies != "" ||
 		c.JoinsNetworkOf != "" || c.OwnNetwork {
 		t.Errorf("%+v", c)
 	}
-	if c := p.confinement(patient(t), waitingIn(t, []string{"env"}, ":"), host.Unit{}); c != nil {
+	if c := p.Host.confinement(patient(t), waitingIn(t, []string{"env"}, ":"), host.Unit{}); c != nil {
 		t.Errorf("nothing set: %+v", c)
 	}
 	for value, want := range map[string]bool{
@@ -55,7 +55,7 @@ func TestConfinementOfAUnit(t *testing.T) {
 	}
 	needsRoot(t)
 	alone := waitingIn(t, []string{"unshare", "-n"}, ":")
-	if c := p.confinement(patient(t), alone,
+	if c := p.Host.confinement(patient(t), alone,
 		host.Unit{"PrivateNetwork": "yes", "RestrictAddressFamilies": "none"}); c == nil || !c.OwnNetwork ||
 		!c.PrivateNetwork || c.AddressFamilies != "none" {
 		t.Errorf("alone: %+v", c)

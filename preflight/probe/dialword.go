@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
+	"strings"
 	"syscall"
 	"time"
 
@@ -91,4 +92,20 @@ func verificationWord(err *tls.CertificateVerificationError, now time.Time) diag
 		return other
 	}
 	return dateWord(err.UnverifiedCertificates[0], now, other)
+}
+
+// spokenErrnos are the errnos that concern this machine, not a DNS server.
+var spokenErrnos = [...]syscall.Errno{
+	syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EAGAIN,
+	syscall.EPERM, syscall.EACCES, syscall.EAFNOSUPPORT, syscall.ENETUNREACH, syscall.ENETDOWN, syscall.EHOSTUNREACH,
+}
+
+// errnoIn returns the errno at the end of an error's text; 0 if there is none.
+func errnoIn(words string) syscall.Errno {
+	for _, e := range spokenErrnos {
+		if strings.HasSuffix(words, ": "+e.Error()) {
+			return e
+		}
+	}
+	return 0
 }

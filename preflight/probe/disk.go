@@ -26,7 +26,7 @@ const maxWrite = 1 << 20
 // disk measures the file system that contains the folder Target, including a real write. Failures: disk_full,
 // disk_inodes, disk_read_only, not_permitted, file_missing, file_unreadable, unsupported. A full file system to which
 // root can still write (reserved blocks) is not a failure here: FreeBytes shows it.
-func (p *Prober) disk(ctx context.Context, req diag.Request, f *diag.Fact) {
+func (p *hostProber) disk(ctx context.Context, req diag.Request, f *diag.Fact) {
 	if !filepath.IsAbs(req.Target) || req.Write < 0 || req.Write > maxWrite {
 		fail(f, "stat", diag.Unsupported, fmt.Errorf("disk wants an absolute path and at most %d bytes to write", maxWrite))
 		return

@@ -141,7 +141,7 @@ func worse(a, b found) found {
 }
 
 // ask does the look-up as the host would and, if p is configured so, queries each server separately at the same time.
-func (q question) ask(ctx context.Context, p *Prober) found {
+func (q question) ask(ctx context.Context, p *netProber) found {
 	each := p.askEach(ctx, q)
 	got := q.askInOrder(ctx)
 	if all := each(len(got.addrs) > 0); all != nil {

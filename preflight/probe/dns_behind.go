@@ -23,7 +23,7 @@ const (
 )
 
 // lookupDNS queries the servers of resolv.conf by its rules; without any, it queries this host, as the C library does.
-func (p *Prober) lookupDNS(ctx context.Context, resolv, name string) found {
+func (p *netProber) lookupDNS(ctx context.Context, resolv, name string) found {
 	conf, err := readResolvConf(resolv)
 	if err != nil {
 		return found{source: sourceDNS, word: diag.FileUnreadable, err: err}
@@ -45,7 +45,7 @@ func (p *Prober) lookupDNS(ctx context.Context, resolv, name string) found {
 
 // askBehind begins to ask, once failed is closed or after a while, the servers that a resolver on the host itself asks,
 // if conf names no other resolver. The returned function waits for the answers, and returns the file that names them.
-func (p *Prober) askBehind(ctx context.Context, conf resolvConf, name string, failed <-chan struct{}) func() (string,
+func (p *netProber) askBehind(ctx context.Context, conf resolvConf, name string, failed <-chan struct{}) func() (string,
 	[]diag.DNSAnswer) {
 	file, servers := p.names.serversBehind(conf)
 	answers := make([]diag.DNSAnswer, len(servers))

@@ -38,7 +38,7 @@ func TestServersBehindAResolver(t *testing.T) {
 			if err := os.WriteFile(file, []byte("nameserver "+own+"\nnameserver "+behind+"\n"), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			p.names.behind = []string{filepath.Join(t.TempDir(), "none"), file}
+			p.Net.names.behind = []string{filepath.Join(t.TempDir(), "none"), file}
 			began := time.Now()
 			f := p.Run(patient(t), diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", TimeoutMS: 60_000})
 			d := f.DNS

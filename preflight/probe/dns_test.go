@@ -37,7 +37,7 @@ func lookupWith(t *testing.T, req diag.Request, hosts, resolv, nsswitch string) 
 	if f.DNS == nil {
 		t.Fatalf("no dns section: %+v", f)
 	}
-	f.DNS.SourceLine = strings.TrimPrefix(f.DNS.SourceLine, filepath.Dir(p.names.hosts))
+	f.DNS.SourceLine = strings.TrimPrefix(f.DNS.SourceLine, filepath.Dir(p.Net.names.hosts))
 	return f
 }
 
@@ -116,7 +116,7 @@ echo "10.3.3.3      DGRAM"
 	}
 	p := newProber(t)
 	namesFrom(t, p, hostsFile, "", "hosts: files mdns4_minimal [NOTFOUND=return] dns")
-	p.names.getent = script
+	p.Net.names.getent = script
 	f := p.Run(context.Background(), diag.Request{Op: diag.OpDNS, Target: "printer.local"})
 	if !f.Passed() || f.DNS.Source != "nss" || !slices.Equal(f.DNS.Addresses, []string{"10.3.3.3"}) {
 		t.Fatalf("%s %s %+v", f.Failure, f.Detail, f.DNS)
@@ -219,7 +219,7 @@ func TestEachServerByItself(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newProber(t)
-			p.AskServer = ask
+			p.Net.AskServer = ask
 			resolv := "nameserver " + good + "\nnameserver " + silent + "\noptions attempts:1 timeout:" + c.timeout + "\n"
 			namesFrom(t, p, "", resolv, "hosts: files dns")
 			f := p.Run(context.Background(), diag.Request{Op: diag.OpDNS, Target: c.target, TimeoutMS: 60_000})

@@ -147,7 +147,7 @@ func TestACutAnswerMayEndAnywhere(t *testing.T) {
 func TestANameThatTheDNSCannotHold(t *testing.T) {
 	for _, name := range []string{strings.Repeat("x", 64) + ".test", strings.Repeat("x.", 127) + "test", "a..test"} {
 		got := question{servers: []string{"127.0.0.1:1"}, names: []string{name + "."}, timeout: time.Second,
-			attempts: 1}.ask(context.Background(), &Prober{})
+			attempts: 1}.ask(context.Background(), &netProber{})
 		if got.word != diag.DNSNXDomain || got.err == nil || !strings.Contains(got.err.Error(), errNoName.Error()) {
 			t.Errorf("%s: %s, %v", name, got.word, got.err)
 		}

@@ -35,7 +35,7 @@ const keyToken = "GPUAAS_ENROLLMENT_TOKEN"
 // env reads the names in Env from the environment with which the agent (or Unit) was started; the token comes from its
 // file if that changed since. An unset name is absent. Failures: file_missing (no process and no file), not_permitted,
 // file_unreadable.
-func (p *Prober) env(ctx context.Context, req diag.Request, f *diag.Fact) {
+func (p *hostProber) env(ctx context.Context, req diag.Request, f *diag.Fact) {
 	agent := p.Agent
 	if req.Unit != "" && req.Unit != agent.Unit {
 		agent = AgentView{Unit: req.Unit}

@@ -46,7 +46,7 @@ func TestFactTellsTheExpandedTarget(t *testing.T) {
 	s := site(t, ca.leaf(t, leafOf{}),
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { page(200, jsonType, r.URL.Path)(w, r) }))
 	p := newProber(t)
-	p.Agent.Env = map[string]string{"GPUAAS_API_URL": s.URL}
+	p.Host.Agent.Env = map[string]string{"GPUAAS_API_URL": s.URL}
 	req := diag.Request{Op: diag.OpHTTP, Target: "${GPUAAS_API_URL}/healthz", CAInline: ca.pem}
 	f := p.Run(context.Background(), req)
 	if !f.Passed() || f.Target != s.URL+"/healthz" || f.Request.Target != req.Target {

@@ -78,7 +78,7 @@ func TestAttempts(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newProber(t)
 				namesFrom(t, p, c.hosts, "", "hosts: files")
-				p.Dial = func(ctx context.Context, _, address string) (net.Conn, error) {
+				p.Net.Dial = func(ctx context.Context, _, address string) (net.Conn, error) {
 					does := c.dot
 					if strings.HasPrefix(address, "[") {
 						does = c.six
@@ -115,7 +115,7 @@ func TestNothingIsDialledTooLate(t *testing.T) {
 		cancel()
 		p := newProber(t)
 		f := diag.Fact{}
-		exchange := p.newExchange(diag.Request{Op: diag.OpTCP, Target: "127.0.0.1:1"}, &f)
+		exchange := p.Net.newExchange(diag.Request{Op: diag.OpTCP, Target: "127.0.0.1:1"}, &f)
 		exchange.addrs = []netip.Addr{netip.MustParseAddr("127.0.0.1")}
 		if exchange.connect(ctx) || f.Failure != c.word || f.TCP.Remote != "127.0.0.1:1" {
 			t.Errorf("%s: %s in %s, %+v", name, f.Failure, f.Phase, f.TCP)

@@ -22,7 +22,7 @@ const maxDigest = 64 << 20
 var errTooLarge = fmt.Errorf("it is larger than %d MiB", maxDigest>>20)
 
 // file describes Target. It reads the content only for the digest. Failures: file_missing, file_unreadable.
-func (p *Prober) file(ctx context.Context, req diag.Request, f *diag.Fact) {
+func (p *hostProber) file(ctx context.Context, req diag.Request, f *diag.Fact) {
 	f.File = &diag.FileFacts{Path: req.Target}
 	if _, err := os.Lstat(req.Target); err != nil {
 		fail(f, "stat", fileWord(err), err)

@@ -239,9 +239,9 @@ func rcode(code int) dns.HandlerFunc {
 func namesFrom(t *testing.T, p *Prober, hosts, resolv, nsswitch string) {
 	t.Helper()
 	dir := t.TempDir()
-	p.names = nameFiles{hosts: filepath.Join(dir, "hosts"), resolv: filepath.Join(dir, "resolv.conf"),
+	p.Net.names = nameFiles{hosts: filepath.Join(dir, "hosts"), resolv: filepath.Join(dir, "resolv.conf"),
 		nsswitch: filepath.Join(dir, "nsswitch.conf"), behind: []string{}}
-	for path, text := range map[string]string{p.names.hosts: hosts, p.names.resolv: resolv, p.names.nsswitch: nsswitch} {
+	for path, text := range map[string]string{p.Net.names.hosts: hosts, p.Net.names.resolv: resolv, p.Net.names.nsswitch: nsswitch} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

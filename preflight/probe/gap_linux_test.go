@@ -86,7 +86,7 @@ func TestAnswerWhoseLargePacketsAreLost(t *testing.T) {
 	}{"/large": {true, false, diag.HTTPTimeout}, "/stops": {false, true, diag.HTTPTimeout},
 		"/silent": {false, false, diag.HTTPTimeout}, "/small": {false, false, diag.OK}} {
 		p := newProber(t)
-		p.Dial = func(_ context.Context, _, address string) (net.Conn, error) {
+		p.Net.Dial = func(_ context.Context, _, address string) (net.Conn, error) {
 			addresses <- address
 			d := <-conns
 			return d.conn, d.err

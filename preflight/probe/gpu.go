@@ -30,7 +30,7 @@ const (
 // gpu reads Target, the agent's state file about GPUs, and the version of the kernel module. With Evidence it returns
 // raw events, and reads the rest of the kernel log if the agent no longer does. Failures: file_missing,
 // file_unreadable, file_unparseable.
-func (p *Prober) gpu(_ context.Context, req diag.Request, f *diag.Fact) {
+func (p *hostProber) gpu(_ context.Context, req diag.Request, f *diag.Fact) {
 	f.GPU = &diag.GPUFacts{Path: req.Target, Module: p.nvidiaModule()}
 	s, err := state.Read(req.Target)
 	switch {
@@ -68,7 +68,7 @@ func (p *Prober) gpu(_ context.Context, req diag.Request, f *diag.Fact) {
 }
 
 // gpuEvidence adds the raw events of this boot.
-func (p *Prober) gpuEvidence(f *diag.Fact, s *state.State, boot string) {
+func (p *hostProber) gpuEvidence(f *diag.Fact, s *state.State, boot string) {
 	if ok, why := s.LogIsCurrent(boot, kmsg.Uptime()); !ok {
 		if err := s.ReadOn(cmp.Or(p.gpus.log, kmsg.Path), boot, f.At.Time, kmsg.Uptime); err != nil {
 			f.Detail = joinDetail(f.Detail, err.Error())
@@ -91,7 +91,7 @@ func (p *Prober) gpuEvidence(f *diag.Fact, s *state.State, boot string) {
 }
 
 // nvidiaModule returns the version of the kernel module, "" if none is loaded or the file cannot be read.
-func (p *Prober) nvidiaModule() string {
+func (p *hostProber) nvidiaModule() string {
 	file, err := os.OpenFile(cmp.Or(p.gpus.module, nvidiaModule), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return ""
@@ -194,7 +194,7 @@ func gpuErrorsOf(s *state.State) (newest []diag.GPUError, all int) {
 
 // gpuJudge lets the policy Target judge Events as of Since. Failures: unsupported (no judge on this side), unknown (no
 // judgement, with the reason).
-func (p *Prober) gpuJudge(ctx context.Context, req diag.Request, f *diag.Fact) {
+func (p *hostProber) gpuJudge(ctx context.Context, req diag.Request, f *diag.Fact) {
 	if p.JudgeGPUs == nil {
 		fail(f, "judge", diag.Unsupported, errors.New("GPUs are judged on the operator's side alone"))
 		return

@@ -74,7 +74,7 @@ func gpuRun(t *testing.T, path string, evidence bool, records ...string) diag.Fa
 		t.Fatal(err)
 	}
 	module := write(t, "535.161.08\n")
-	p := &Prober{gpus: gpuPaths{log: log, module: module}}
+	p := &Prober{Host: hostProber{gpus: gpuPaths{log: log, module: module}}}
 	return p.Run(patient(t), diag.Request{Op: diag.OpGPU, Target: path, Evidence: evidence})
 }
 

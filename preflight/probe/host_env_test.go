@@ -114,7 +114,7 @@ func TestEnvironmentOfAProcessThatComesOrGoes(t *testing.T) {
 		if a.Source != "env_file" || a.Env["GPUAAS_API_URL"] != "https://file" {
 			t.Errorf("%s: %+v", name, a)
 		}
-		p := &Prober{Agent: AgentView{Unit: "agent.service", EnvFile: file}}
+		p := &Prober{Host: hostProber{Agent: AgentView{Unit: "agent.service", EnvFile: file}}}
 		f := p.Run(patient(t), diag.Request{Op: diag.OpEnv, Env: []string{"GPUAAS_API_URL"}})
 		if f.Env == nil || f.Env.Source != "env_file" || f.Env.Values["GPUAAS_API_URL"] != "https://file" {
 			t.Errorf("%s: %+v %+v", name, f, f.Env)
@@ -155,7 +155,7 @@ func TestEnv(t *testing.T) {
 	ask := diag.Request{Op: diag.OpEnv,
 		Env: []string{"GPUAAS_NODE_ID", "GPUAAS_ENROLLMENT_TOKEN", "GPUAAS_TASK_SIGNING_PUBKEYS", "HTTPS_PROXY",
 			"DB_PASSWORD", "API_KEY", "UNSET"}}
-	p := &Prober{Agent: AgentView{Unit: "agent.service", EnvFile: file}}
+	p := &Prober{Host: hostProber{Agent: AgentView{Unit: "agent.service", EnvFile: file}}}
 
 	fakes.unit(t, "agent.service", running(cmd.Process.Pid)...)
 	f := p.Run(patient(t), ask)
@@ -196,8 +196,8 @@ func TestEnv(t *testing.T) {
 		t.Errorf("%+v %+v", f, f.Env)
 	}
 
-	p.Agent.EnvFile = "/no/such/file"
+	p.Host.Agent.EnvFile = "/no/such/file"
 	wantWord(t, p.Run(patient(t), ask), diag.FileMissing)
-	p.Agent.EnvFile = ""
+	p.Host.Agent.EnvFile = ""
 	wantWord(t, p.Run(patient(t), ask), diag.FileMissing)
 }

@@ -205,7 +205,7 @@ func TestVersionCommand(t *testing.T) {
 		"flood":   {`yes | head -c 1000000`, "y", ""},
 	} {
 		ask := fakes.script(t, "ask-"+name, c.body)
-		f := (&Prober{Commands: true}).Run(patient(t),
+		f := (&Prober{Host: hostProber{Commands: true}}).Run(patient(t),
 			diag.Request{Op: diag.OpBinary, Target: agent, VersionCommand: []string{ask, "--version"}})
 		wantWord(t, f, diag.OK)
 		if f.Binary.Version != c.version || !strings.Contains(f.Detail, c.detail) || strings.Contains(f.Detail, canary) {
@@ -214,7 +214,7 @@ func TestVersionCommand(t *testing.T) {
 	}
 	began := time.Now()
 	hangs := fakes.script(t, "hangs", `sleep 600 & wait`)
-	f := (&Prober{Commands: true}).Run(patient(t),
+	f := (&Prober{Host: hostProber{Commands: true}}).Run(patient(t),
 		diag.Request{Op: diag.OpBinary, Target: agent, VersionCommand: []string{hangs}, TimeoutMS: 50})
 	// a child that it leaves behind runs for ten minutes
 	if took := time.Since(began); took > time.Minute || f.Binary.Version != "" {

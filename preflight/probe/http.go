@@ -40,7 +40,7 @@ type answer struct {
 }
 
 // http is the fourth phase: one exchange, or a poll.
-func (p *Prober) http(ctx context.Context, req diag.Request, f *diag.Fact) {
+func (p *netProber) http(ctx context.Context, req diag.Request, f *diag.Fact) {
 	c := p.newExchange(req, f)
 	if c == nil {
 		return

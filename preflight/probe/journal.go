@@ -35,7 +35,7 @@ const (
 // journal reads the newest lines of Target, a unit or a log file below /var/log. Every line is scrubbed here, before it
 // goes anywhere. Failures: not_permitted (lines that were read are kept), file_missing, file_unreadable, unsupported
 // (no journal, no such file name), timeout.
-func (p *Prober) journal(ctx context.Context, req diag.Request, f *diag.Fact) {
+func (p *hostProber) journal(ctx context.Context, req diag.Request, f *diag.Fact) {
 	f.Journal = &diag.JournalFacts{Unit: req.Target}
 	limit := journalLines
 	if req.Limit > 0 {
@@ -52,7 +52,7 @@ func (p *Prober) journal(ctx context.Context, req diag.Request, f *diag.Fact) {
 
 // readJournal runs journalctl, newest first, so that the oldest lines are the ones that do not fit. It counts and omits
 // lines that another process wrote in the unit's name.
-func (p *Prober) readJournal(ctx context.Context, req diag.Request, limit int, f *diag.Fact) []diag.JournalLine {
+func (p *hostProber) readJournal(ctx context.Context, req diag.Request, limit int, f *diag.Fact) []diag.JournalLine {
 	if !isUnitName(req.Target) {
 		fail(f, "journal", diag.Unsupported, fmt.Errorf("%q is not a unit name", req.Target))
 		return nil

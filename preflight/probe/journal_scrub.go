@@ -10,6 +10,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
+// maxID bounds an id in an answer.
+const maxID = 128
+
 // journalText bounds the lines of one answer in total, and journalLine each line: an answer is sent as one line of the
 // protocol.
 const journalText, journalLine = 1 << 20, 4 << 10

@@ -30,7 +30,7 @@ type writer struct {
 
 // writerOf asks systemd which process writes a unit's lines. Fields that systemd lacks are unknown; then only lines of
 // a system user's program in a folder of root count.
-func (p *Prober) writerOf(ctx context.Context, unit string) writer {
+func (p *hostProber) writerOf(ctx context.Context, unit string) writer {
 	w := writer{unit: unit, uid: nobodyKnown}
 	if !strings.Contains(unit, ".") {
 		w.unit += ".service" // as journalctl and systemctl interpret the name

@@ -40,7 +40,7 @@ type target struct {
 // exchange is one request on its way through the phases dns, tcp, tls, http, ws, session. Each phase fills its section
 // of the fact and reports whether the next may begin. An exchange belongs to one goroutine.
 type exchange struct {
-	p     *Prober
+	p     *netProber
 	req   diag.Request
 	f     *diag.Fact
 	to    target
@@ -51,7 +51,7 @@ type exchange struct {
 }
 
 // newExchange returns nil, with the failure in f, if the target is invalid, or a path to extract is not supported here.
-func (p *Prober) newExchange(req diag.Request, f *diag.Fact) *exchange {
+func (p *netProber) newExchange(req diag.Request, f *diag.Fact) *exchange {
 	c := &exchange{p: p, req: req, f: f}
 	var err error
 	if c.to, err = parseTarget(withQuery(req)); err != nil {
@@ -225,22 +225,20 @@ func (c *exchange) close() {
 
 // The operations dns, tcp and tls open a new connection and close it: they never use a kept one.
 
-func (p *Prober) dns(ctx context.Context, req diag.Request, f *diag.Fact) {
+func (p *netProber) dns(ctx context.Context, req diag.Request, f *diag.Fact) {
 	if c := p.newExchange(req, f); c != nil {
 		c.lookup(ctx)
 	}
 }
 
-func (p *Prober) tcp(ctx context.Context, req diag.Request, f *diag.Fact) {
+func (p *netProber) tcp(ctx context.Context, req diag.Request, f *diag.Fact) {
 	if c := p.newExchange(req, f); c != nil {
 		defer c.close()
-		if c.lookup(ctx) && c.connect(ctx) {
-			f.TCP.Listener = listenerAt(f.TCP.Remote)
-		}
+		_ = c.lookup(ctx) && c.connect(ctx)
 	}
 }
 
-func (p *Prober) tls(ctx context.Context, req diag.Request, f *diag.Fact) {
+func (p *netProber) tls(ctx context.Context, req diag.Request, f *diag.Fact) {
 	if c := p.newExchange(req, f); c != nil {
 		defer c.close()
 		c.to.secure = true

@@ -31,10 +31,6 @@ func plainPath(path string) bool {
 
 func nameRune(c rune) bool { return alphanum(c) || c == '_' || c == '-' }
 
-func alphanum(c rune) bool {
-	return ('0' <= c && c <= '9') || ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z')
-}
-
 // lookup is the Lookup for plain paths.
 func lookup(doc []byte, path string) (string, bool) {
 	for _, step := range strings.Split(path, ".") {
@@ -56,18 +52,6 @@ func child(doc []byte, step string) []byte {
 		return list[n]
 	}
 	return nil
-}
-
-// jsonText returns a JSON value as text; false for no value and for null.
-func jsonText(value []byte) (string, bool) {
-	if len(value) == 0 || value[0] == 'n' {
-		return "", false
-	}
-	var s string
-	if value[0] == '"' && bounded.Unmarshal(value, &s, bounded.Answer()) == nil {
-		return s, true
-	}
-	return string(value), true
 }
 
 // serverGrace is how long to wait for the other servers after one has returned an address: a dead server must not delay
@@ -108,7 +92,7 @@ func askPlain(ctx context.Context, server, name string) (a diag.DNSAnswer, err e
 // askEach queries every server for the first name at once, in as much detail as p can; one server alone only if that is
 // more than the look-up itself shows. It returns a function that returns the answers in the order
 // of the servers; callers must call it. It waits only briefly if the look-up has found an address.
-func (p *Prober) askEach(ctx context.Context, q question) func(found bool) []diag.DNSAnswer {
+func (p *netProber) askEach(ctx context.Context, q question) func(found bool) []diag.DNSAnswer {
 	ask := p.AskServer
 	if ask == nil && len(q.servers) > 1 && !q.rotate {
 		ask = askPlain

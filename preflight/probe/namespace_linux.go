@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"sync"
 	"time"
@@ -251,22 +250,4 @@ func enterAndStart(namespaces []*os.File, cmd *exec.Cmd) error {
 		return fmt.Errorf("starting inside the agent's namespaces: %w", err)
 	}
 	return nil
-}
-
-// onSpareThread calls f on a thread that ends with it, but never on the process's main thread, whose namespaces
-// /proc/self shows.
-func onSpareThread(f func()) {
-	runtime.LockOSThread()
-	if unix.Gettid() != os.Getpid() {
-		f()
-		return
-	}
-	defer runtime.UnlockOSThread()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread()
-		f()
-	}()
-	<-done
 }

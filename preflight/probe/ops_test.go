@@ -8,14 +8,10 @@ import (
 
 // TestEveryOpIsMeasured: every operation has its function here, except for the login, which only a vantage can measure.
 func TestEveryOpIsMeasured(t *testing.T) {
+	var p Prober
 	for _, op := range diag.Ops() {
-		if has := measurement(op) != nil; has != (op != diag.OpSSH) {
+		if has := p.Net.Operation(op) != nil || p.Host.Operation(op) != nil; has != (op != diag.OpSSH) {
 			t.Errorf("%s has a function: %v", op, has)
-		}
-	}
-	for i, m := range measurements {
-		if m.op.Row().Does == "" {
-			t.Errorf("measurement %d is of %q, which has no row in diag/hop.go", i, m.op)
 		}
 	}
 }

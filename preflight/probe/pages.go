@@ -3,7 +3,6 @@ package probe
 import (
 	"bytes"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -122,8 +121,4 @@ func isJSON(resp *http.Response) bool {
 
 func isHTML(resp *http.Response) bool {
 	return strings.HasPrefix(strings.ToLower(resp.Header.Get("Content-Type")), "text/html")
-}
-
-func containsAny(s string, parts []string) bool {
-	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) })
 }

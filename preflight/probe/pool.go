@@ -149,7 +149,7 @@ func (p *pool) put(l *link) {
 }
 
 // Close closes the connections that the prober kept. The prober can still be used afterwards.
-func (p *Prober) Close() {
+func (p *netProber) Close() {
 	p.pool.mu.Lock()
 	defer p.pool.mu.Unlock()
 	for _, links := range p.pool.idle {

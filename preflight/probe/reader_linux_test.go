@@ -48,7 +48,7 @@ func TestFilesThatTheAgentsUserMayNotRead(t *testing.T) {
 		if err := os.Chmod(key, c.mode); err != nil {
 			t.Fatal(err)
 		}
-		p := &Prober{Agent: AgentView{PID: agent.Process.Pid}}
+		p := &Prober{Host: hostProber{Agent: AgentView{PID: agent.Process.Pid}}}
 		f := p.Run(t.Context(), diag.Request{Op: diag.OpCert, Cert: cert, Key: key})
 		_ = agent.Process.Kill()
 		_ = agent.Wait()

@@ -21,7 +21,7 @@ const (
 // record reads the diagnostic record in the folder Target: all pinned entries, and the newest Limit entries of the
 // ring. Entries that are missing on the disk come from the copy in memory. Failures: file_missing, file_unreadable,
 // unsupported.
-func (p *Prober) record(_ context.Context, req diag.Request, f *diag.Fact) {
+func (p *hostProber) record(_ context.Context, req diag.Request, f *diag.Fact) {
 	if !filepath.IsAbs(req.Target) || req.Limit < 0 {
 		fail(f, "read", diag.Unsupported, fmt.Errorf("record wants an absolute path, and no negative limit"))
 		return

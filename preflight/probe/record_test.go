@@ -49,7 +49,7 @@ func TestRecord(t *testing.T) {
 
 // TestRecordOnADiskThatTakesNothing: entries that only memory has are shown with those of the disk, scrubbed as well.
 func TestRecordOnADiskThatTakesNothing(t *testing.T) {
-	p := Prober{mirror: recordIn(t, 12)}
+	p := Prober{Host: hostProber{mirror: recordIn(t, 12)}}
 	f := p.Run(t.Context(), diag.Request{Op: diag.OpRecord, Target: recordIn(t, 10)})
 	if f.Failure != diag.OK || f.Record.Source != record.SourceDisk || f.Record.Newest != 12 ||
 		len(f.Record.Entries) != 12 ||
@@ -57,14 +57,14 @@ func TestRecordOnADiskThatTakesNothing(t *testing.T) {
 		t.Errorf("%+v %+v", f, f.Record)
 	}
 	f = p.Run(t.Context(), diag.Request{Op: diag.OpRecord, Target: recordIn(t, 0)})
-	if f.Failure != diag.OK || f.Record.Source != record.SourceMirror || f.Record.Path != p.mirror ||
+	if f.Failure != diag.OK || f.Record.Source != record.SourceMirror || f.Record.Path != p.Host.mirror ||
 		f.Record.Newest != 12 || f.Record.Degraded == "" {
 		t.Errorf("%+v %+v", f, f.Record)
 	}
 }
 
 func TestRecordFailures(t *testing.T) {
-	p := Prober{mirror: filepath.Join(t.TempDir(), "none")} // this machine may have a record of its own
+	p := Prober{Host: hostProber{mirror: filepath.Join(t.TempDir(), "none")}} // this machine may have a record of its own
 	for target, word := range map[string]diag.Failure{
 		filepath.Join(t.TempDir(), "none"): diag.FileMissing,
 		t.TempDir():                        diag.FileMissing,

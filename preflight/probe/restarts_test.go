@@ -170,7 +170,7 @@ func TestInsideOfAStartingAgent(t *testing.T) {
 	s := &server{cfg: Config{Inside: sleeper(t).Process.Pid, EnvFile: file}}
 	e := s.findAgent(patient(t))
 	defer e.prober.Close()
-	if a := e.prober.Agent; a.Source != sourceEnvFile || a.Env["GPUAAS_API_URL"] != "https://node-api.test" {
+	if a := e.prober.Host.Agent; a.Source != sourceEnvFile || a.Env["GPUAAS_API_URL"] != "https://node-api.test" {
 		t.Errorf("%+v", a)
 	}
 }

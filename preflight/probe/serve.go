@@ -71,7 +71,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 	s := &server{cfg: cfg, start: time.Now(), slots: make(chan struct{}, serveConcurrency), out: out,
 		running: map[string]context.CancelFunc{}}
 	s.agent = s.findAgent(ctx)
-	hello := Hello{Version: cfg.Version, UID: os.Getuid(), PID: os.Getpid(), AgentPID: s.agent.prober.Agent.PID,
+	hello := Hello{Version: cfg.Version, UID: os.Getuid(), PID: os.Getpid(), AgentPID: s.agent.prober.Host.Agent.PID,
 		BootID: host.This.BootID(), Now: diag.At(time.Now())}
 	err := s.write(outLine{Hello: &hello})
 	if err == nil {

@@ -288,7 +288,7 @@ func inServer() *server {
 
 func TestAPanicIsAFact(t *testing.T) {
 	s := inServer()
-	boom := func(*Prober, context.Context, diag.Request, *diag.Fact) { panic("boom, token=" + canary) }
+	boom := func(context.Context, diag.Request, *diag.Fact) { panic("boom, token=" + canary) }
 	f := s.guarded(t.Context(), diag.Request{ID: "p"}, func(ctx context.Context) diag.Fact {
 		return s.agent.prober.measure(ctx, diag.Request{}, boom)
 	})

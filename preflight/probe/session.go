@@ -58,7 +58,7 @@ type terminal struct {
 }
 
 // session goes the whole way: upgrade, first frame, a nonce computed by a shell at the far end, and an orderly close.
-func (p *Prober) session(ctx context.Context, req diag.Request, f *diag.Fact) {
+func (p *netProber) session(ctx context.Context, req diag.Request, f *diag.Fact) {
 	p.inShell(ctx, req, f, func(ctx context.Context, t *terminal) {
 		if t.ws.Write(ws.Binary, []byte(" exit\n")) == nil {
 			t.waitEnd(ctx)
@@ -66,21 +66,18 @@ func (p *Prober) session(ctx context.Context, req diag.Request, f *diag.Fact) {
 	})
 }
 
-// HoldSession keeps a session open: after a shell has computed, it types lines, calls opened, and reads until the peer
-// ends the session, ctx is done or the request's time is over. The fact has the code and the reason of the end; an end
-// before the shell computed is a failure as well.
-func (p *Prober) HoldSession(ctx context.Context, req diag.Request, lines string, opened func()) diag.Fact {
-	hold := func(p *Prober, ctx context.Context, req diag.Request, f *diag.Fact) {
-		p.inShell(ctx, req, f, func(ctx context.Context, t *terminal) {
-			if err := t.ws.Write(ws.Binary, []byte(lines)); err != nil {
-				t.closing(err)
-				return
-			}
-			opened()
-			t.stay(ctx)
-		})
-	}
-	return p.measure(ctx, req, hold)
+// Hold keeps a session open: after a shell has computed, it types lines, calls opened, and reads until the peer ends
+// the session or ctx is done. The fact has the code and the reason of the end; an end before the shell computed is a
+// failure as well.
+func (p *netProber) Hold(ctx context.Context, req diag.Request, f *diag.Fact, lines string, opened func()) {
+	p.inShell(ctx, req, f, func(ctx context.Context, t *terminal) {
+		if err := t.ws.Write(ws.Binary, []byte(lines)); err != nil {
+			t.closing(err)
+			return
+		}
+		opened()
+		t.stay(ctx)
+	})
 }
 
 // stay reads until the connection ends.
@@ -104,7 +101,7 @@ func (t *terminal) stay(ctx context.Context) {
 }
 
 // inShell opens a terminal, lets its shell compute, and then calls use.
-func (p *Prober) inShell(ctx context.Context, req diag.Request, f *diag.Fact, use func(context.Context, *terminal)) {
+func (p *netProber) inShell(ctx context.Context, req diag.Request, f *diag.Fact, use func(context.Context, *terminal)) {
 	c := p.newExchange(req, f)
 	if c == nil {
 		return

@@ -35,7 +35,7 @@ func TestTwoAtOnceLeaveAThird(t *testing.T) {
 	var dials atomic.Int32
 	var dialing sync.WaitGroup
 	dialing.Add(2)
-	p.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+	p.Net.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if dials.Add(1) <= 2 {
 			dialing.Done()
 			dialing.Wait() // neither is done before the other begins
@@ -61,9 +61,9 @@ func TestTwoAtOnceLeaveAThird(t *testing.T) {
 func awaitSpare(t *testing.T, p *Prober) {
 	t.Helper()
 	wait.For(t, "a spare connection is made", func() bool {
-		p.pool.mu.Lock()
-		defer p.pool.mu.Unlock()
-		return len(p.pool.idle) > 0
+		p.Net.pool.mu.Lock()
+		defer p.Net.pool.mu.Unlock()
+		return len(p.Net.pool.idle) > 0
 	})
 }
 

@@ -184,7 +184,7 @@ func (r *race) record(ctx context.Context, a attempt) {
 }
 
 // dial opens one connection, with Dial if the caller set it.
-func (p *Prober) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (p *netProber) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if p.Dial != nil {
 		return p.Dial(ctx, network, address)
 	}

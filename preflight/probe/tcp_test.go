@@ -18,7 +18,7 @@ import (
 func twoFamilies(t *testing.T, dial func(ctx context.Context, six bool, address string) (net.Conn, error)) *Prober {
 	p := newProber(t)
 	namesFrom(t, p, "::1 dual.test\n127.0.0.1 dual.test\n", "", "hosts: files")
-	p.Dial = func(ctx context.Context, _, address string) (net.Conn, error) {
+	p.Net.Dial = func(ctx context.Context, _, address string) (net.Conn, error) {
 		host, _, err := net.SplitHostPort(address)
 		if err != nil {
 			t.Errorf("dialled %q", address)

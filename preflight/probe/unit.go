@@ -32,7 +32,7 @@ const (
 
 // unit measures Target, a systemd unit, and its main process. Failures: unit_missing, unit_failed, unit_inactive,
 // process_stopped (a process that systemd reports as active but that cannot answer), unsupported (no systemd), timeout.
-func (p *Prober) unit(ctx context.Context, req diag.Request, f *diag.Fact) {
+func (p *hostProber) unit(ctx context.Context, req diag.Request, f *diag.Fact) {
 	for look := 1; ; look++ {
 		props, err := p.units.show(ctx, req.Target)
 		if err != nil {
@@ -87,7 +87,7 @@ const (
 )
 
 // mainProcess measures the unit's main process.
-func (p *Prober) mainProcess(ctx context.Context, props host.Unit, f *diag.Fact) mainState {
+func (p *hostProber) mainProcess(ctx context.Context, props host.Unit, f *diag.Fact) mainState {
 	u := f.Unit
 	stat, err := host.This.Stat(u.PID)
 	if err != nil {
@@ -170,7 +170,7 @@ const (
 
 // settled measures whether the unit stays up, if systemd has recently restarted it: its restarts by the journal, and a
 // second check. NRestarts alone does not show when they happened, since it counts from the last manual start.
-func (p *Prober) settled(ctx context.Context, unit string, u *diag.UnitFacts) {
+func (p *hostProber) settled(ctx context.Context, unit string, u *diag.UnitFacts) {
 	if u.Restarts == nil || *u.Restarts == 0 || u.UptimeS == nil || *u.UptimeS > int64(restartWindow.Seconds()) {
 		return
 	}

@@ -24,7 +24,7 @@ func plainName(s, marks string, most int) bool {
 }
 
 // user looks Target up by name, as the agent does. Failures: user_missing, shell_missing, unsupported, timeout.
-func (p *Prober) user(ctx context.Context, req diag.Request, f *diag.Fact) {
+func (p *hostProber) user(ctx context.Context, req diag.Request, f *diag.Fact) {
 	pw, err := host.FindUser(ctx, command, req.Target)
 	if err != nil {
 		fail(f, "user", userWord(err), err)

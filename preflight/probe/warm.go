@@ -17,11 +17,7 @@ const suspicion = 500 * time.Millisecond
 
 // Warm opens a connection for req and keeps it for the next request with the same route. The fact describes how the
 // connection was opened.
-func (p *Prober) Warm(ctx context.Context, req diag.Request) diag.Fact {
-	return p.measure(ctx, req, (*Prober).warm)
-}
-
-func (p *Prober) warm(ctx context.Context, req diag.Request, f *diag.Fact) {
+func (p *netProber) Warm(ctx context.Context, req diag.Request, f *diag.Fact) {
 	c := p.newExchange(req, f)
 	if c == nil {
 		return
@@ -179,7 +175,7 @@ func (c *exchange) dialOwn(ctx context.Context) bool {
 	if c.p.dialing.begin(key) == 2 {
 		var spareCtx context.Context
 		spareCtx, c.spare.cancel = context.WithCancel(ctx)
-		c.spare.wg.Go(func() { c.p.Warm(spareCtx, c.req) })
+		c.spare.wg.Go(func() { c.p.Warm(spareCtx, c.req, &diag.Fact{}) })
 	}
 	defer c.p.dialing.end(key)
 	return c.connect(ctx) && c.secure(ctx)

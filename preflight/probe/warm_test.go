@@ -174,7 +174,7 @@ func TestManyAtOnce(t *testing.T) {
 			}
 		}
 	}
-	for _, links := range p.pool.idle {
+	for _, links := range p.Net.pool.idle {
 		if len(links) > maxParked {
 			t.Errorf("%d connections lie idle", len(links))
 		}
@@ -202,11 +202,11 @@ func TestKeptConnectionHidesNoName(t *testing.T) {
 			t.Fatalf("request %d: %s %+v", i, f.Failure, f.TCP)
 		}
 	}
-	writeFile(t, p.names.hosts, "127.0.0.2 api.gpuaas.test\n")
+	writeFile(t, p.Net.names.hosts, "127.0.0.2 api.gpuaas.test\n")
 	if f := p.Run(context.Background(), req); f.TCP == nil || f.TCP.Reused || f.TCP.Remote != "127.0.0.2:"+port {
 		t.Errorf("the name leads elsewhere: %q %+v", f.Failure, f.TCP)
 	}
-	writeFile(t, p.names.hosts, "")
+	writeFile(t, p.Net.names.hosts, "")
 	if f := p.Run(context.Background(), req); f.Failure != diag.DNSNXDomain || f.TCP != nil {
 		t.Errorf("the name is gone: %q %+v", f.Failure, f.TCP)
 	}
@@ -240,7 +240,7 @@ func TestKeptConnectionHidesNoDeadNetwork(t *testing.T) {
 			f := outOfTime(func(ms int64) diag.Fact {
 				var dialled atomic.Int32
 				p := newProber(t)
-				p.Dial = func(ctx context.Context, _, address string) (net.Conn, error) {
+				p.Net.Dial = func(ctx context.Context, _, address string) (net.Conn, error) {
 					if dialled.Add(1) == 1 {
 						return direct(ctx, address)
 					}

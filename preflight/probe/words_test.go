@@ -122,7 +122,7 @@ var dnsMisfortunes = []misfortune{
 func dialed(errno syscall.Errno) func(t *testing.T) diag.Fact {
 	return func(t *testing.T) diag.Fact {
 		p := newProber(t)
-		p.Dial = func(context.Context, string, string) (net.Conn, error) {
+		p.Net.Dial = func(context.Context, string, string) (net.Conn, error) {
 			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", errno)}
 		}
 		return p.Run(context.Background(), diag.Request{Op: diag.OpTCP, Target: "127.0.0.1:1"})

@@ -22,7 +22,7 @@ const byeTime = time.Second
 const maxFrame = 1 << 20
 
 // ws is the fifth phase: an upgrade, closed at once.
-func (p *Prober) ws(ctx context.Context, req diag.Request, f *diag.Fact) {
+func (p *netProber) ws(ctx context.Context, req diag.Request, f *diag.Fact) {
 	c := p.newExchange(req, f)
 	if c == nil {
 		return

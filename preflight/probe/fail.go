@@ -7,12 +7,51 @@ import (
 	"net"
 	"os"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gpuaas/gpuaasctl/diag"
 )
+
+// errnoName returns the symbolic errno inside err, or "".
+func errnoName(err error) string {
+	var e syscall.Errno
+	if !errors.As(err, &e) {
+		return ""
+	}
+	return unix.ErrnoName(e)
+}
+
+// fileWord returns the failure for a file that cannot be read, or has the wrong content.
+func fileWord(err error) diag.Failure {
+	switch {
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return diag.FileMissing
+	case errors.Is(err, errUnparseable):
+		return diag.FileUnparseable
+	case errors.Is(err, errMismatch):
+		return diag.FileMismatch
+	}
+	return diag.FileUnreadable
+}
+
+var (
+	errUnparseable = errors.New("not what it should be")
+	errMismatch    = errors.New("the key is not the certificate's")
+)
+
+// ended returns why ctx ended as a failure; false if it has not.
+func ended(ctx context.Context) (diag.Failure, bool) {
+	switch {
+	case ctx.Err() == nil:
+		return diag.OK, false
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return diag.Timeout, true
+	}
+	return diag.Cancelled, true
+}
 
 // resourceOf returns the resource that this machine ran out of, by the error of a system call; "" for other errors.
 // EAGAIN and EADDRNOTAVAIL have other meanings as well, so for these it considers the call and the state of this
@@ -69,20 +108,6 @@ func hasSource(addr net.Addr) bool {
 	return err == nil || errors.Is(err, syscall.EAGAIN)
 }
 
-// noSuchFamily reports whether the kernel was started without the address's family, so that no policy refuses it.
-func noSuchFamily(err error) bool {
-	var op *net.OpError
-	if !errors.As(err, &op) || op.Addr == nil {
-		return false
-	}
-	host, _, splitErr := net.SplitHostPort(op.Addr.String())
-	if splitErr != nil || !strings.Contains(host, ":") {
-		return false
-	}
-	_, statErr := os.Stat("/proc/net/if_inet6")
-	return errors.Is(statErr, fs.ErrNotExist)
-}
-
 // named is an errno found in an error's text: Go's resolver wraps no errno.
 type named struct {
 	syscall.Errno
@@ -90,97 +115,14 @@ type named struct {
 }
 
 func (s named) Error() string { return s.words }
+
 func (s named) Unwrap() error { return s.Errno }
-
-// spokenErrnos are the errnos that concern this machine, not a DNS server.
-var spokenErrnos = [...]syscall.Errno{
-	syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EAGAIN,
-	syscall.EPERM, syscall.EACCES, syscall.EAFNOSUPPORT, syscall.ENETUNREACH, syscall.ENETDOWN, syscall.EHOSTUNREACH,
-}
-
-// errnoIn returns the errno at the end of an error's text; 0 if there is none.
-func errnoIn(words string) syscall.Errno {
-	for _, e := range spokenErrnos {
-		if strings.HasSuffix(words, ": "+e.Error()) {
-			return e
-		}
-	}
-	return 0
-}
 
 // lacking sets the failure to host_exhausted if err means a missing resource, whatever failure its phase would give.
 func lacking(f *diag.Fact, err error) {
 	if r := resourceOf(err); r != "" && f.Failure != diag.Cancelled {
 		f.Failure, f.Shortage = diag.HostExhausted, &diag.ShortageFacts{Resource: r}
 	}
-}
-
-// ownFor is how long readings of this machine are reused: a walk's probes are refused at the same time, and each
-// reading walks through /proc.
-const ownFor = time.Second
-
-// maxLooks bounds the cached readings.
-const maxLooks = 64
-
-// own caches readings of this machine. The zero value is ready to use.
-type own struct {
-	mu   sync.Mutex // guards seen, and allows one reading at a time
-	seen map[string]reading
-}
-
-// reading is one cached reading, of a shortage or of a denial.
-type reading struct {
-	at       time.Time
-	shortage *diag.ShortageFacts
-	denial   *diag.DenialFacts
-}
-
-// explain adds the reading to a fact that failed for a missing resource, or because of this machine's policy.
-func (o *own) explain(f *diag.Fact) {
-	remote := ""
-	if f.TCP != nil {
-		remote = f.TCP.Remote
-	} else if f.DNS != nil {
-		remote = f.DNS.Server
-	}
-	switch {
-	case f.Failure == diag.HostExhausted && f.Shortage != nil:
-		r, udp := f.Shortage.Resource, f.TCP == nil
-		f.Shortage = o.once(string(r)+" "+f.Errno+" "+remote, func() reading {
-			return reading{shortage: new(readShortage(r, f.Errno, udp, remote))}
-		}).shortage
-	case f.Failure == diag.TCPDenied:
-		f.Denial = o.once("denied "+remote, func() reading {
-			return reading{denial: new(readDenial(remote))}
-		}).denial
-	}
-}
-
-// once returns the cached reading, or reads.
-func (o *own) once(key string, read func() reading) reading {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	l, known := o.seen[key]
-	if known && time.Since(l.at) < ownFor {
-		return l
-	}
-	if o.seen == nil || len(o.seen) >= maxLooks {
-		o.seen = map[string]reading{}
-	}
-	l = read()
-	l.at = time.Now()
-	o.seen[key] = l
-	return l
-}
-
-// Shortage reads what the machine of this process ran out of when a dial to remote failed with err; nil for other
-// errors. It is for callers that dial without a probe.
-func Shortage(err error, remote string) *diag.ShortageFacts {
-	r := resourceOf(err)
-	if r == "" {
-		return nil
-	}
-	return new(readShortage(r, errnoName(err), false, remote))
 }
 
 // fail records in f why a host measurement stopped: the failure, the phase, and err's errno and text.
