@@ -10,7 +10,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	netprobe "github.com/gpuaas/gpuaasctl/preflight/probe/net"
+	"github.com/gpuaas/gpuaasctl/preflight/probe/scrub"
 )
 
 // retryPolicy sets the delay before a retry. The cap is a multiple of the heartbeat interval, so that an
@@ -107,7 +108,7 @@ func failureWord(ctx context.Context, err error) diag.Failure {
 	if errors.Is(err, fs.ErrNotExist) {
 		return diag.FileMissing
 	}
-	return probe.ClassifyExchange(ctx, err)
+	return netprobe.ClassifyExchange(ctx, err)
 }
 
 // denials maps each typed denial to the reason in the record.
@@ -158,4 +159,4 @@ func reasonFor(o Outcome, asked bool, local func(time.Time) diag.RecordReason, n
 }
 
 // scrubbed returns err's text without URL queries and without anything that looks like a secret.
-func scrubbed(err error) string { return probe.Scrub(err.Error()) }
+func scrubbed(err error) string { return scrub.Text(err.Error()) }

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/internal/durable"
-	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	hostprobe "github.com/gpuaas/gpuaasctl/preflight/probe/host"
 )
 
 // maxBundle bounds the document in bytes; a normal one holds a few certificates and a token.
@@ -45,7 +45,7 @@ func ApplyBundle(in io.Reader, cfg Config, now time.Time) (Applied, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Applied{}, fmt.Errorf("read the agent's environment: %w", err)
 	}
-	old := probe.ParseEnvFile(string(text))
+	old := hostprobe.ParseEnvFile(string(text))
 	b, err := readBundle(in, old, now)
 	if err != nil {
 		return Applied{}, err

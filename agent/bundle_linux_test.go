@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/agent/recorder"
-	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	hostprobe "github.com/gpuaas/gpuaasctl/preflight/probe/host"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
@@ -54,7 +54,7 @@ func TestABundleOnAFullDisk(t *testing.T) {
 	bundle, err := os.ReadFile(filepath.Join(cfg.Dir, fileBundle))
 	must(t, err)
 	was, err := os.ReadFile(filepath.Join(done.Undo, "agent.env"))
-	if env := probe.ParseEnvFile(string(text)); err != nil || !strings.Contains(env[KeyToken], bundleSecret) ||
+	if env := hostprobe.ParseEnvFile(string(text)); err != nil || !strings.Contains(env[KeyToken], bundleSecret) ||
 		string(bundle) != ca.pem() || !strings.Contains(string(was), "https://old.test") {
 		t.Errorf("not applied: %v, undo %q", err, was)
 	}

@@ -13,7 +13,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	hostprobe "github.com/gpuaas/gpuaasctl/preflight/probe/host"
+	"github.com/gpuaas/gpuaasctl/preflight/probe/scrub"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
@@ -54,7 +55,7 @@ func TestApplyBundle(t *testing.T) {
 	must(t, err)
 	text, err := os.ReadFile(cfg.EnvFile)
 	must(t, err)
-	env := probe.ParseEnvFile(string(text))
+	env := hostprobe.ParseEnvFile(string(text))
 	if env[KeyAPIURL] != "https://node-api.new.test" || env["OTHER"] != "1" ||
 		!strings.HasPrefix(string(text), "# ours\n") ||
 		env[KeyRecoveryCA] != filepath.Join(cfg.Dir, "recovery-ca.crt") || !strings.Contains(env[KeyToken], bundleSecret) {
@@ -74,7 +75,7 @@ func TestApplyBundle(t *testing.T) {
 		!strings.Contains(said, "node-api.new.test") || !strings.Contains(said, "new CA") {
 		t.Errorf("it says %s", said)
 	}
-	if said := probe.Scrub(strings.Join(done.Changes, "; ")); !strings.Contains(said,
+	if said := scrub.Text(strings.Join(done.Changes, "; ")); !strings.Contains(said,
 		"a new enrollment token for node "+testNode+", good until ") {
 		t.Errorf("the record says %s", said)
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
-	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	"github.com/gpuaas/gpuaasctl/preflight/probe/scrub"
 )
 
 // Longer than 300 lines: one exchange, from request to classified outcome; each part is read with the others in mind.
@@ -271,7 +271,7 @@ const maxQuoted = 512
 
 // quoted returns a server's text without anything that looks like a secret: it may echo the request.
 func quoted(text string) string {
-	text = probe.Scrub(text[:min(len(text), 4*maxQuoted)])
+	text = scrub.Text(text[:min(len(text), 4*maxQuoted)])
 	return strings.ToValidUTF8(text[:min(len(text), maxQuoted)], "")
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/credstore"
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	hostprobe "github.com/gpuaas/gpuaasctl/preflight/probe/host"
 )
 
 // enrollment is one attempt: its path and its token.
@@ -200,7 +200,7 @@ func tokenIn(envFile, seen string) (token diag.Secret, changed bool) {
 	if err != nil {
 		return token, false
 	}
-	return diag.NewSecret(probe.ParseEnvFile(string(text))[KeyToken]), true
+	return diag.NewSecret(hostprobe.ParseEnvFile(string(text))[KeyToken]), true
 }
 
 // enroll makes one attempt, if it can be written to the ledger first: a crash loop must not lose count of its

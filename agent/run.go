@@ -18,7 +18,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/durable"
-	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	hostprobe "github.com/gpuaas/gpuaasctl/preflight/probe/host"
 )
 
 // Run runs one agent until ctx is done, and returns once everything that it started has ended. It returns an error
@@ -277,7 +277,7 @@ func (r *runtime) heartbeat(e SendHeartbeat) wire.HeartbeatRequest {
 // addresses returns this node's own addresses, without loopback and link-local ones. It returns none unless the
 // agent is known to run in the machine's network namespace: another namespace has other addresses.
 func addresses() []string {
-	if !probe.InMachinesNetwork() {
+	if !hostprobe.InMachinesNetwork() {
 		return nil
 	}
 	all, err := net.InterfaceAddrs()

@@ -14,6 +14,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/host"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	hostprobe "github.com/gpuaas/gpuaasctl/preflight/probe/host"
+	netprobe "github.com/gpuaas/gpuaasctl/preflight/probe/net"
 )
 
 const (
@@ -31,7 +33,8 @@ func runProbe(ctx context.Context, r *runtime, task *wire.Task) (any, func(conte
 	if len(reqs) > maxProbes {
 		return nil, nil, &taskError{code: CodeTaskInvalid, err: fmt.Errorf("%d requests, more than %d", len(reqs), maxProbes)}
 	}
-	p := &probe.Prober{Vantage: probe.VantageNode, Start: time.Now(), Dial: r.cfg.Dial, Agent: r.view()}
+	p := &probe.Prober{Vantage: probe.VantageNode, Start: time.Now(), Net: netprobe.Prober{Dial: r.cfg.Dial},
+		Host: hostprobe.Prober{Agent: r.view()}}
 	defer p.Close()
 	facts := p.Probe(ctx, reqs)
 	if err := ctx.Err(); err != nil && len(reqs) > 0 {
@@ -41,8 +44,8 @@ func runProbe(ctx context.Context, r *runtime, task *wire.Task) (any, func(conte
 }
 
 // view returns this process's own environment, as its probes see it.
-func (r *runtime) view() probe.AgentView {
-	v := probe.AgentView{PID: os.Getpid(), Source: "process", Env: map[string]string{
+func (r *runtime) view() hostprobe.AgentView {
+	v := hostprobe.AgentView{PID: os.Getpid(), Source: "process", Env: map[string]string{
 		KeyAPIURL: r.cfg.APIURL.String(), KeyNodeID: r.cfg.NodeID,
 	}}
 	if r.cfg.TerminalURL != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	hostprobe "github.com/gpuaas/gpuaasctl/preflight/probe/host"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
 
@@ -20,7 +21,7 @@ type places map[string]preflight.Vantage
 func (s *Session) open() places {
 	at := places{
 		preflight.Operator: vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: s.Began,
-			JudgeGPUs: s.judgeGPUs}),
+			Host: hostprobe.Prober{JudgeGPUs: s.judgeGPUs}}),
 		preflight.Node: vantage.NewNode(s.nodeConfig()),
 	}
 	if p := s.site.Profile.PlatformSSH; p.Host != "" {

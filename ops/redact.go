@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	"github.com/gpuaas/gpuaasctl/preflight/probe/scrub"
 )
 
 // Redacted counts the redactions by a bundle's source and by rule.
@@ -24,7 +24,7 @@ func (r Redacted) add(source string, counts map[string]int) {
 func (r Redacted) Scrub(source string) func(string) string {
 	return func(s string) string {
 		counts := map[string]int{}
-		s = probe.ScrubLine(s, counts)
+		s = scrub.Line(s, counts)
 		r.add(source, counts)
 		return s
 	}
@@ -68,7 +68,7 @@ func (h *Measured) clean(r Redacted) {
 		}
 		r.add(source, j.Redacted)
 		counts := map[string]int{}
-		probe.ScrubLines(j.Lines, counts)
+		scrub.Lines(j.Lines, counts)
 		r.add(source, counts)
 	}
 	journal("agent journal", h.Agent.Journal)

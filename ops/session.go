@@ -10,7 +10,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight"
-	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	"github.com/gpuaas/gpuaasctl/preflight/probe/scrub"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
 
@@ -47,7 +47,7 @@ func (s *Site) About(t Target) *Session {
 	n.env = preflight.Env{
 		Profile: s.Profile, Subject: preflight.NewSubject(s.Profile, t.Node, t.Host, t.Allocation, t.Session),
 		CorrelationID: preflight.NewID(t.As), Token: s.Secrets.Token, Cookie: s.Secrets.Cookie, NodeCA: s.Secrets.NodeCA,
-		Hops: s.Hops, Scrub: func(text string) string { return probe.ScrubLine(text, nil) },
+		Hops: s.Hops, Scrub: func(text string) string { return scrub.Line(text, nil) },
 	}
 	n.env.Subject.CorrelationID = t.Correlation // the session's own requests have another id
 	n.env.Known = n.env.Secrets()

@@ -8,11 +8,10 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight/probe"
 )
 
-// scrub is the Scrub that the tool gives an Env.
-func scrub(text string) string { return probe.ScrubLine(text, nil) }
+// scrubLine is the Scrub that the tool gives an Env.
+func scrubLine(text string) string { return scrub.Line(text, nil) }
 
 const emfile = "connect the node stream: dial tcp 192.0.2.10:18443: socket: too many open files"
 
@@ -120,7 +119,7 @@ func TestEvidenceKeepsTheError(t *testing.T) {
 			`","payload":"kept there"}},` +
 			`{"at":"2026-01-02T12:00:00Z","kind":"x","detail":{"message":"token=canary-1 Authorization: Bearer canary-2\nGET \"https://h/p?login=canary-3\" ` +
 			`eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9canary4"}},{"at":"2026-01-02T12:00:00Z","kind":"y","detail":{"code":7,"message":["canary-5"]}}]`
-	lines := parseEvidence(raw, scrub)
+	lines := parseEvidence(raw, scrubLine)
 	if len(lines) != 3 {
 		t.Fatalf("%d lines", len(lines))
 	}
@@ -159,7 +158,7 @@ func TestEvidenceKeepsNoSecret(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines := parseEvidence(string(item), scrub)
+		lines := parseEvidence(string(item), scrubLine)
 		if len(lines) != 1 || lines[0].Error == "" {
 			t.Fatalf("%q: %+v", message, lines)
 		}
@@ -172,11 +171,11 @@ func TestEvidenceKeepsNoSecret(t *testing.T) {
 	}
 	const plain = "task-0123456789abcdef0123456789abcdef: the recovery token is expired: dial tcp 192.0.2.10:18443: " +
 		"connect: connection refused"
-	if got := parseEvidence(`[{"detail":{"message":"`+plain+`"}}]`, scrub)[0].Error; got != plain {
+	if got := parseEvidence(`[{"detail":{"message":"`+plain+`"}}]`, scrubLine)[0].Error; got != plain {
 		t.Errorf("%q", got)
 	}
 	for _, r := range parseEvidence(`[{"detail":{"message":"\u001b[31mred\u202e\u009b31m\u2028\u200b\u007f"}}]`,
-		scrub)[0].Error {
+		scrubLine)[0].Error {
 		if r < ' ' || r >= 0x7f {
 			t.Errorf("%U is kept", r)
 		}

@@ -3,7 +3,7 @@ package terminal
 import (
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	netprobe "github.com/gpuaas/gpuaasctl/preflight/probe/net"
 )
 
 // maxSaid bounds what is read of an exited shell's output: its last lines show the reason.
@@ -19,7 +19,7 @@ func (s *shell) lastLines(first []byte) string {
 			break
 		}
 	}
-	if words := probe.LastWords(shown); words != "" {
+	if words := netprobe.LastWords(shown); words != "" {
 		return ": " + words
 	}
 	return ""

@@ -7,14 +7,14 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	hostprobe "github.com/gpuaas/gpuaasctl/preflight/probe/host"
 )
 
-// version is set by the linker: the version, or a stamp that contains it (see probe.Stamped).
+// version is set by the linker: the version, or a stamp that contains it (see hostprobe.Stamped).
 var version = "dev"
 
 // thisVersion returns the version without the stamp's markers.
-func thisVersion() string { return probe.Unstamped("gpuaas-agent", version) }
+func thisVersion() string { return hostprobe.Unstamped("gpuaas-agent", version) }
 
 func main() {
 	ctx, stop := signal.NotifyContext(background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	hostprobe "github.com/gpuaas/gpuaasctl/preflight/probe/host"
 )
 
 // Values of Fact.AgentView for a request with the agent's view.
@@ -45,19 +46,17 @@ type agentContext struct {
 func (s *server) findAgent(ctx context.Context) *agentContext {
 	began := time.Now()
 	e := &agentContext{}
-	agent := AgentView{Unit: s.cfg.Unit, EnvFile: s.cfg.EnvFile, PID: s.cfg.Inside}
+	agent := hostprobe.AgentView{Unit: s.cfg.Unit, EnvFile: s.cfg.EnvFile, PID: s.cfg.Inside}
 	if s.cfg.Inside == 0 {
-		agent = DiscoverAgent(ctx, s.cfg.Unit, s.cfg.EnvFile)
+		agent = hostprobe.DiscoverAgent(ctx, s.cfg.Unit, s.cfg.EnvFile)
 		e.machine = machinesNetwork(agent.PID, s.cfg)
 		e.inside, e.mounts, e.view = openNamespaces(agent.PID, s.cfg)
 	} else {
 		e.view = ViewEntered
-		if agent.readProcess(); agent.Source == "" { // it has just ended, or is just starting
-			agent.readFiles(nil)
-		}
+		agent.ReadEnv() // from the file if it has just ended, or is just starting
 	}
-	e.started = startTime(agent.PID)
-	e.prober = &Prober{Vantage: VantageNode, Start: s.start, Host: hostProber{Agent: agent, Commands: true}}
+	e.started = hostprobe.StartTime(agent.PID)
+	e.prober = &Prober{Vantage: VantageNode, Start: s.start, Host: hostprobe.Prober{Agent: agent, Commands: true}}
 	e.found, e.took = time.Now(), time.Since(began)
 	return e
 }
@@ -67,7 +66,7 @@ func (e *agentContext) stale() bool {
 	if e.prober.Host.Agent.PID == 0 {
 		return time.Since(e.found) > max(absenceTime, absenceTimes*e.took)
 	}
-	return startTime(e.prober.Host.Agent.PID) != e.started
+	return hostprobe.StartTime(e.prober.Host.Agent.PID) != e.started
 }
 
 // current returns the current agent. It stays usable until done is called.

@@ -1,9 +1,13 @@
 package probe
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	hostprobe "github.com/gpuaas/gpuaasctl/preflight/probe/host"
+	"github.com/gpuaas/gpuaasctl/preflight/probe/kit"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
@@ -11,7 +15,7 @@ import (
 // walk, rather than queried before every request.
 func TestAHungSystemdIsAskedOnce(t *testing.T) {
 	tier.NeedsHost(t)
-	f := newFakes(t)
+	f := kit.NewFakes(t)
 	s := inServer()
 	s.cfg.Unit = "x.service"
 	const asked = -10 * time.Second // just now, and this machine may stall before the next query
@@ -26,7 +30,7 @@ func TestAHungSystemdIsAskedOnce(t *testing.T) {
 		{"it hung, a while ago", "", 8 * time.Second, false},
 	} {
 		if c.script != "" {
-			f.script(t, "systemctl", c.script)
+			f.Script(t, "systemctl", c.script)
 			if err := s.agent.close(); err != nil {
 				t.Fatal(err)
 			}
@@ -39,5 +43,21 @@ func TestAHungSystemdIsAskedOnce(t *testing.T) {
 	}
 	if err := s.agent.close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestInsideOfAStartingAgent: a child inside the mounts of an agent that is just starting, with systemd's environment,
+// reads the agent's environment from its file, as outside.
+func TestInsideOfAStartingAgent(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "agent.env")
+	if err := os.WriteFile(file, []byte("GPUAAS_API_URL=https://node-api.test\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &server{cfg: Config{Inside: kit.Sleeper(t).Process.Pid, EnvFile: file}}
+	e := s.findAgent(kit.Patient(t))
+	defer e.prober.Close()
+	if a := e.prober.Host.Agent; a.Source != hostprobe.SourceEnvFile ||
+		a.Env["GPUAAS_API_URL"] != "https://node-api.test" {
+		t.Errorf("%+v", a)
 	}
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
+	"github.com/gpuaas/gpuaasctl/preflight/probe/measure"
+	"github.com/gpuaas/gpuaasctl/preflight/probe/scrub"
 )
 
 // foreignLines is how many lines of other origin (a login's greeting) are skipped.
@@ -128,7 +130,7 @@ func (c *Client) Ask(ctx context.Context, req diag.Request) (f diag.Fact, answer
 		return fail(diag.SSHTransport, "ssh", c.reason().Error())
 	case <-ctx.Done():
 		c.giveUp(wire.ID)
-		word, _ := ended(ctx)
+		word, _ := measure.Ended(ctx)
 		return fail(word, "", "no answer from the node while waiting")
 	}
 }
@@ -213,7 +215,7 @@ func (c *Client) readAll() {
 			if foreign++; foreign <= foreignLines {
 				continue
 			}
-			err = fmt.Errorf("the far side does not speak the probe's protocol: %q", Scrub(string(clip(line, 120))))
+			err = fmt.Errorf("the far side does not speak the probe's protocol: %q", scrub.Text(string(measure.Clip(line, 120))))
 		}
 		if errors.Is(err, io.EOF) {
 			err = errors.New("the node's probe ended")

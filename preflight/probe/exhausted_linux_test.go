@@ -3,7 +3,6 @@ package probe
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -14,12 +13,13 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	hostprobe "github.com/gpuaas/gpuaasctl/preflight/probe/host"
+	"github.com/gpuaas/gpuaasctl/preflight/probe/kit"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
@@ -57,7 +57,7 @@ func TestShortChild(t *testing.T) {
 	case "no connections":
 		refuse(unix.SYS_CONNECT, syscall.EPERM)
 	case "group":
-		dir := cgroupsOf("pids")[0]
+		dir := hostprobe.CgroupsOf("pids")[0]
 		must(os.WriteFile(dir+"/pids.max", []byte("1"), 0o644))
 	}
 	f := p.Run(context.Background(), req)
@@ -146,7 +146,7 @@ func holdPorts() {
 
 // TestOutOfFiles: a process without free file descriptors reports that for every operation, and blames no peer.
 func TestOutOfFiles(t *testing.T) {
-	newFakes(t).script(t, "systemctl", "exit 1") // a program to start, even if systemd is not installed
+	kit.NewFakes(t).Script(t, "systemctl", "exit 1") // a program to start, even if systemd is not installed
 	for name, req := range map[string]diag.Request{
 		"tcp":   {Op: diag.OpTCP, Target: "127.0.0.1:9"},
 		"dns":   {Op: diag.OpDNS, Target: "api.gpuaas.test", Resolver: "127.0.0.1:53"},
@@ -176,14 +176,14 @@ func TestOutOfFiles(t *testing.T) {
 // inNet measures in a new network namespace, in a process that has exhausted what.
 func inNet(t *testing.T, setup, what string, req diag.Request) diag.Fact {
 	t.Helper()
-	needsRoot(t)
+	kit.NeedsRoot(t)
 	return shortOf(t, what, req, "unshare", "-n", "sh", "-ec", "ip link set lo up; "+setup+"; exec \"$@\"", "sh")
 }
 
 const fewPorts = "echo 32768 32775 >/proc/sys/net/ipv4/ip_local_port_range"
 
 func TestOutOfPorts(t *testing.T) {
-	f := again(func() diag.Fact {
+	f := kit.Retry(func() diag.Fact {
 		return inNet(t, fewPorts, "ports", diag.Request{Op: diag.OpTCP, Target: "127.0.0.2:9999"})
 	}, func(f diag.Fact) bool {
 		return f.Shortage != nil && len(f.Shortage.Holders) > 0 && f.Shortage.Holders[0].Held == 8
@@ -208,8 +208,8 @@ func TestOutOfPorts(t *testing.T) {
 
 // TestOutOfProcesses: a program cannot be started, because of either of two limits.
 func TestOutOfProcesses(t *testing.T) {
-	needsRoot(t)
-	pids := cgroupsOf("pids")
+	kit.NeedsRoot(t)
+	pids := hostprobe.CgroupsOf("pids")
 	if len(pids) == 0 {
 		t.Skip("skipped: no control group counts processes here")
 	}
@@ -217,7 +217,7 @@ func TestOutOfProcesses(t *testing.T) {
 	if err := os.Mkdir(group, 0o755); err != nil {
 		t.Skip("skipped: no control group can be made: " + err.Error())
 	}
-	t.Cleanup(func() { removeGroup(t, group) })
+	t.Cleanup(func() { kit.RemoveGroup(t, group) })
 	for name, tc := range map[string]struct {
 		argv  []string
 		scope diag.Scope
@@ -226,7 +226,7 @@ func TestOutOfProcesses(t *testing.T) {
 		"threads": {nil, diag.ScopeUser, 1},
 		"group":   {[]string{"sh", "-ec", "echo $$ >" + group + "/cgroup.procs; exec \"$@\"", "sh"}, diag.ScopeCgroup, 1},
 	} {
-		f := again(func() diag.Fact {
+		f := kit.Retry(func() diag.Fact {
 			return shortOf(t, name, diag.Request{Op: diag.OpUser, Target: "root"}, tc.argv...)
 		}, func(f diag.Fact) bool { return f.Shortage != nil && len(f.Shortage.Holders) > 0 })
 		if f.Failure != diag.HostExhausted || f.Errno != "EAGAIN" || f.Shortage == nil {
@@ -322,68 +322,5 @@ func TestDeniedBySeccomp(t *testing.T) {
 				t.Errorf("%s of %s: %s (%s) %s %+v", what, req.Target, f.Failure, f.Errno, f.Detail, f.Denial)
 			}
 		}
-	}
-}
-
-// TestErrnoWords tests every errno of network calls, from each call that may return it.
-func TestErrnoWords(t *testing.T) {
-	tier.NeedsHost(t)
-	here := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9}
-	call := func(op, network, syscallName string, e syscall.Errno) error {
-		return &net.OpError{Op: op, Net: network, Addr: here, Err: os.NewSyscallError(syscallName, e)}
-	}
-	for _, tc := range []struct {
-		errno    syscall.Errno
-		call     string
-		connect  diag.Failure
-		lookup   diag.Failure
-		exchange diag.Failure
-	}{
-		{syscall.EAGAIN, "connect", diag.HostExhausted, diag.HostExhausted, diag.HostExhausted},
-		{syscall.EAGAIN, "read", diag.Unknown, diag.DNSServFail, diag.HTTPNotHTTP},
-		{syscall.EMFILE, "socket", diag.HostExhausted, diag.HostExhausted, diag.HostExhausted},
-		{syscall.ENFILE, "socket", diag.HostExhausted, diag.HostExhausted, diag.HostExhausted},
-		{syscall.ENOBUFS, "socket", diag.HostExhausted, diag.HostExhausted, diag.HostExhausted},
-		{syscall.ENOBUFS, "write", diag.HostExhausted, diag.HostExhausted, diag.HostExhausted},
-		{syscall.ENOMEM, "socket", diag.HostExhausted, diag.HostExhausted, diag.HostExhausted},
-		{syscall.EADDRNOTAVAIL, "connect", diag.HostExhausted, diag.TCPNetUnreachable, diag.HostExhausted},
-		{syscall.EPERM, "connect", diag.TCPDenied, diag.TCPDenied, diag.TCPDenied},
-		{syscall.EACCES, "connect", diag.TCPDenied, diag.TCPDenied, diag.TCPDenied},
-		{syscall.EAFNOSUPPORT, "socket", diag.TCPDenied, diag.TCPDenied, diag.TCPDenied},
-		{syscall.ETIMEDOUT, "connect", diag.TCPTimeout, diag.DNSTimeout, diag.TCPTimeout},
-		{syscall.ECONNREFUSED, "connect", diag.TCPRefused, diag.DNSRefused, diag.TCPRefused},
-		{syscall.EHOSTUNREACH, "connect", diag.TCPNoRoute, diag.TCPNoRoute, diag.TCPNoRoute},
-		{syscall.ENOPROTOOPT, "connect", diag.TCPNoRoute, diag.TCPNoRoute, diag.TCPNoRoute},
-		{syscall.ENONET, "connect", diag.TCPNoRoute, diag.TCPNoRoute, diag.TCPNoRoute},
-		{syscall.ENETUNREACH, "connect", diag.TCPNetUnreachable, diag.TCPNetUnreachable, diag.TCPNetUnreachable},
-	} {
-		name := unix.ErrnoName(tc.errno) + " of " + tc.call
-		if got := connectWord(call("dial", "tcp", tc.call, tc.errno)); got != tc.connect {
-			t.Errorf("%s: connecting is %s, want %s", name, got, tc.connect)
-		}
-		if got := dnsErrorWord(t.Context(), call("dial", "udp", tc.call, tc.errno)); got != tc.lookup {
-			t.Errorf("%s: a look-up is %s, want %s", name, got, tc.lookup)
-		}
-		if _, got := exchangeWord(call("dial", "tcp", tc.call, tc.errno), clientCert{}, time.Now()); got != tc.exchange {
-			t.Errorf("%s: an exchange is %s, want %s", name, got, tc.exchange)
-		}
-	}
-}
-
-// TestResolverErrno: Go's resolver returns a text instead of an errno; the DNS server must not be blamed for it.
-func TestResolverErrno(t *testing.T) {
-	for e, want := range map[syscall.Errno]diag.Failure{
-		syscall.EMFILE: diag.HostExhausted, syscall.EAGAIN: diag.HostExhausted, syscall.EPERM: diag.TCPDenied,
-		syscall.EAFNOSUPPORT: diag.TCPDenied, syscall.ENETUNREACH: diag.TCPNetUnreachable,
-	} {
-		err := &net.DNSError{Name: "x.test", Err: "dial udp 192.0.2.53:53: connect: " + e.Error(), IsTimeout: e.Timeout(),
-			IsTemporary: e.Temporary()}
-		if word, phase, errno := ClassifyDial(t.Context(), &net.OpError{Op: "dial", Net: "tcp", Err: err}); word != want ||
-			phase != "dns" || errno != unix.ErrnoName(e) {
-			t.Errorf("%s: %s in %s (%s), want %s", unix.ErrnoName(e), word, phase, errno, want)
-		}
-	}
-	if got := resourceOf(errors.New("dial: too many open files")); got != "" {
-		t.Errorf("words alone are %s", got)
 	}
 }

@@ -23,23 +23,9 @@ func TestListener(t *testing.T) {
 		if at == "[::1]:0" {
 			target = ln.Addr().String()
 		}
-		f := (&Prober{}).Probe(t.Context(), []diag.Request{{Op: diag.OpTCP, Target: target}})[0]
+		f := (&Prober{}).Run(t.Context(), diag.Request{Op: diag.OpTCP, Target: target})
 		if f.Failure != diag.OK || f.TCP.Listener == nil || f.TCP.Listener.PID != os.Getpid() || f.TCP.Listener.Name == "" {
 			t.Errorf("%s: %q %s %+v", at, f.Failure, f.Detail, f.TCP)
-		}
-	}
-}
-
-// TestUnitOf: units of a user's own manager count as that manager's.
-func TestUnitOf(t *testing.T) {
-	for path, want := range map[string]string{
-		"/system.slice/nginx.service":                                           "nginx.service",
-		"/system.slice/docker-0a1b.scope/sub":                                   "docker-0a1b.scope",
-		"/user.slice/user-1000.slice/user@1000.service/app.slice/nginx.service": "user@1000.service",
-		"/user.slice": "",
-	} {
-		if got := unitIn(path); got != want {
-			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/probe/kit"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
@@ -20,7 +21,7 @@ func TestLoginsOwnNetwork(t *testing.T) {
 		loginsNetwork(t, to, os.Getenv(inside+"_BOUND") != "")
 		return
 	}
-	needsRoot(t)
+	kit.NeedsRoot(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -44,10 +45,10 @@ func TestLoginsOwnNetwork(t *testing.T) {
 // loginsNetwork dials a listener on the machine.
 func loginsNetwork(t *testing.T, to string, bound bool) {
 	t.Helper()
-	fakes := newFakes(t)
-	fakes.unit(t, "agent.service", "LoadState=loaded", "ActiveState=inactive", "SubState=dead", "MainPID=0")
+	fakes := kit.NewFakes(t)
+	fakes.Unit(t, "agent.service", "LoadState=loaded", "ActiveState=inactive", "SubState=dead", "MainPID=0")
 	c := serving(t, Config{Unit: "agent.service", Exec: insideArgs})
-	file := write(t, "text")
+	file := kit.TempFile(t, "text")
 	for _, want := range []struct {
 		req  diag.Request
 		view string

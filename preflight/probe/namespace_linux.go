@@ -16,6 +16,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/host"
+	hostprobe "github.com/gpuaas/gpuaasctl/preflight/probe/host"
+	"github.com/gpuaas/gpuaasctl/preflight/probe/measure"
 )
 
 // childEnd bounds the wait for the child after its input was closed.
@@ -66,7 +68,7 @@ func openNamespaces(pid int, cfg Config) (inside, mounts *namespace, view string
 		_, err := os.Readlink(fmt.Sprintf("/proc/%d/root/proc/self", pid)) // dangling in another PID namespace's /proc
 		n.pids = errors.Is(err, os.ErrNotExist)
 	}
-	n.own = n.net && ownNetwork(pid)
+	n.own = n.net && hostprobe.OwnNetwork(pid)
 	inner := pid
 	if n.pids {
 		s, _ := host.This.Status(pid)
@@ -76,7 +78,7 @@ func openNamespaces(pid int, cfg Config) (inside, mounts *namespace, view string
 	if cfg.Exec != nil {
 		n.exec = cfg.Exec(inner)
 	}
-	elsewhere := n.own && ownNetwork(host.Thread) // the login's network is not the machine's either
+	elsewhere := n.own && hostprobe.OwnNetwork(host.Thread) // the login's network is not the machine's either
 	if (n.mounts && n.net) || elsewhere {
 		mounts = &namespace{pid: pid, exec: n.exec, mounts: n.mounts, pids: n.pids, net: elsewhere, netOf: 1}
 	}
@@ -86,7 +88,7 @@ func openNamespaces(pid int, cfg Config) (inside, mounts *namespace, view string
 // machinesNetwork returns the machine's network for an agent that runs as pid, 0 for none. It returns nil if this
 // process is in it, or is not known to be in another one.
 func machinesNetwork(pid int, cfg Config) *namespace {
-	if !ownNetwork(host.Thread) {
+	if !hostprobe.OwnNetwork(host.Thread) {
 		return nil
 	}
 	n := &namespace{pid: pid, net: true, netOf: 1, exec: []string{"probe", "--in-namespace", strconv.Itoa(pid)}}
@@ -143,7 +145,7 @@ func (n *namespace) answer(ctx context.Context, req diag.Request, plain func() d
 func mergeHost(f *diag.Fact, host diag.Fact) {
 	switch {
 	case host.Record != nil:
-		mergeRecord(f, host)
+		hostprobe.MergeRecord(f, host)
 	case host.File != nil && host.File.SHA256 != "":
 		if f.File == nil {
 			f.File = &diag.FileFacts{Path: f.Request.Target}
@@ -161,7 +163,7 @@ func mergeHost(f *diag.Fact, host diag.Fact) {
 	}
 	if f.Failure != host.Failure {
 		word := cmp.Or(string(host.Failure), "it passes")
-		f.Detail = joinDetail(f.Detail, "outside of the agent's mounts: "+word)
+		f.Detail = measure.JoinDetail(f.Detail, "outside of the agent's mounts: "+word)
 	}
 }
 
@@ -230,7 +232,7 @@ func (n *namespace) start() (*exec.Cmd, *Client, error) {
 		return nil, nil, err
 	}
 	started := make(chan error)
-	go onSpareThread(func() { started <- enterAndStart(enter, cmd) })
+	go hostprobe.OnSpareThread(func() { started <- enterAndStart(enter, cmd) })
 	if err := <-started; err != nil {
 		return nil, nil, errors.Join(err, stdin.Close(), stdout.Close())
 	}

@@ -1,13 +1,15 @@
 package probe
 
 import (
+	"github.com/gpuaas/gpuaasctl/preflight/probe/kit"
+	"github.com/gpuaas/gpuaasctl/preflight/probe/measure"
+
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -17,7 +19,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/internal/host"
+	hostprobe "github.com/gpuaas/gpuaasctl/preflight/probe/host"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
@@ -34,7 +36,7 @@ func TestInsideChild(t *testing.T) {
 	if err != nil {
 		os.Exit(2)
 	}
-	if Serve(WithPatience(context.Background(), 20), os.Stdin, os.Stdout, Config{Inside: pid}) != nil {
+	if Serve(measure.WithPatience(context.Background(), 20), os.Stdin, os.Stdout, Config{Inside: pid}) != nil {
 		os.Exit(1)
 	}
 	os.Exit(0)
@@ -47,18 +49,7 @@ func insideArgs(pid int) []string {
 // inNamespace starts a waiting process in a new mount namespace with these mounts.
 func inNamespace(t *testing.T, setup string, env ...string) int {
 	t.Helper()
-	return waitingIn(t, []string{"unshare", "-m", "--propagation", "private"}, setup, env...)
-}
-
-// waitingIn starts a program that waits for its input.
-func waitingIn(t *testing.T, argv []string, setup string, env ...string) int {
-	t.Helper()
-	tier.NeedsHost(t)
-	cmd := exec.Command(argv[0], append(argv[1:], "sh", "-c", setup+"; exec cat")...)
-	cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, env...)
-	cmd.Stderr = os.Stderr
-	startAnswering(t, cmd)
-	return cmd.Process.Pid
+	return kit.WaitingIn(t, []string{"unshare", "-m", "--propagation", "private"}, setup, env...)
 }
 
 func hash(text string) string {
@@ -67,11 +58,11 @@ func hash(text string) string {
 }
 
 func TestAgentsView(t *testing.T) {
-	needsRoot(t)
-	fakes := newFakes(t)
-	file, overlay, same := write(t, "real"), write(t, "overlay"), write(t, "same")
-	cert, key := credential(t, ecKey(t), nil)
-	otherCert, otherKey := credential(t, ecKey(t), nil)
+	kit.NeedsRoot(t)
+	fakes := kit.NewFakes(t)
+	file, overlay, same := kit.TempFile(t, "real"), kit.TempFile(t, "overlay"), kit.TempFile(t, "same")
+	cert, key := kit.SelfSigned(t, kit.ECKey(t), nil)
+	otherCert, otherKey := kit.SelfSigned(t, kit.ECKey(t), nil)
 	onlyInside := filepath.Join(t.TempDir(), "only")
 	if err := os.Mkdir(onlyInside, 0o755); err != nil {
 		t.Fatal(err)
@@ -80,8 +71,8 @@ func TestAgentsView(t *testing.T) {
 		"mount --bind %s %s && mount --bind %s %s && mount -t tmpfs -o size=1m x %s && echo hi >%s/f && mount --bind %s %s",
 		overlay, file, otherCert, cert, onlyInside, onlyInside, otherKey, key),
 		"GPUAAS_API_URL="+file, "GPUAAS_NODE_ID=node-7")
-	fakes.unit(t, "agent.service", running(pid)...)
-	fakes.passwd(t, "root:x:0:0::/:/bin/sh") // the test user may have a slow start-up script
+	fakes.Unit(t, "agent.service", kit.RunningUnit(pid)...)
+	fakes.Passwd(t, "root:x:0:0::/:/bin/sh") // the test user may have a slow start-up script
 	c := serving(t, Config{Unit: "agent.service", Exec: insideArgs})
 	if h, err := c.Hello(t.Context()); err != nil || h.AgentPID != pid {
 		t.Fatalf("%+v, %v", h, err)
@@ -146,11 +137,11 @@ func fingerprint(t *testing.T, c *Client, cert string) string {
 
 // A restarted agent has another environment, and other mounts.
 func TestAgentRestarts(t *testing.T) {
-	needsRoot(t)
-	fakes := newFakes(t)
-	file, first, second := write(t, "real"), write(t, "first"), write(t, "second")
+	kit.NeedsRoot(t)
+	fakes := kit.NewFakes(t)
+	file, first, second := kit.TempFile(t, "real"), kit.TempFile(t, "first"), kit.TempFile(t, "second")
 	pid := inNamespace(t, fmt.Sprintf("mount --bind %s %s", first, file), "GPUAAS_API_URL="+file)
-	fakes.unit(t, "agent.service", running(pid)...)
+	fakes.Unit(t, "agent.service", kit.RunningUnit(pid)...)
 	c := serving(t, Config{Unit: "agent.service", Exec: insideArgs})
 	ask := func() diag.Fact {
 		return c.Probe(t.Context(), []diag.Request{{Op: diag.OpFile, Target: "${GPUAAS_API_URL}"}})[0]
@@ -160,33 +151,34 @@ func TestAgentRestarts(t *testing.T) {
 	}
 	moved := filepath.Dir(file) + "/./file"
 	again := inNamespace(t, fmt.Sprintf("mount --bind %s %s", second, file), "GPUAAS_API_URL="+moved)
-	fakes.unit(t, "agent.service", running(again)...)
+	fakes.Unit(t, "agent.service", kit.RunningUnit(again)...)
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	awaitState(t, pid, "Z")
+	kit.AwaitState(t, pid, "Z")
 	if f := ask(); f.Failure != diag.OK || f.File.SHA256 != hash("second") || f.Target != moved {
 		t.Errorf("after the restart: %+v %+v", f, f.File)
 	}
 }
 
 func TestNoChildWhereTheNamespaceIsOurs(t *testing.T) {
-	fakes := newFakes(t)
-	fakes.unit(t, "agent.service", running(sleeper(t).Process.Pid)...)
+	fakes := kit.NewFakes(t)
+	fakes.Unit(t, "agent.service", kit.RunningUnit(kit.Sleeper(t).Process.Pid)...)
 	c := serving(t, Config{Unit: "agent.service", Exec: func(int) []string { t.Error("a child was started"); return nil }})
-	f := c.Probe(t.Context(), []diag.Request{{Op: diag.OpFile, Target: write(t, "x")}})[0]
+	f := c.Probe(t.Context(), []diag.Request{{Op: diag.OpFile, Target: kit.TempFile(t, "x")}})[0]
 	if f.Failure != diag.OK || f.AgentView != ViewEntered || f.File.HostSHA != "" {
 		t.Errorf("%+v", f)
 	}
 }
 
 func TestAChildThatEndsIsSaid(t *testing.T) {
-	needsRoot(t)
-	fakes := newFakes(t)
+	kit.NeedsRoot(t)
+	fakes := kit.NewFakes(t)
 	pid := inNamespace(t, ":")
-	fakes.unit(t, "agent.service", running(pid)...)
+	fakes.Unit(t, "agent.service", kit.RunningUnit(pid)...)
 	c := serving(t, Config{Unit: "agent.service", Exec: func(int) []string { return []string{"-test.run=^NoSuchTest$"} }})
-	for _, req := range []diag.Request{{Op: diag.OpFile, Target: write(t, "x")}, {Op: diag.OpUser, Target: "root"}} {
+	for _, req := range []diag.Request{{Op: diag.OpFile, Target: kit.TempFile(t, "x")}, {Op: diag.OpUser,
+		Target: "root"}} {
 		f := c.Probe(t.Context(), []diag.Request{req})[0]
 		if f.Failure != diag.OK || !strings.Contains(f.AgentView, "not entered") {
 			t.Errorf("%s: %+v", req.Op, f)
@@ -197,7 +189,7 @@ func TestAChildThatEndsIsSaid(t *testing.T) {
 func TestSpareThreadIsNeverTheFirst(t *testing.T) {
 	for range 50 {
 		done := make(chan int)
-		go onSpareThread(func() { done <- syscall.Gettid() })
+		go hostprobe.OnSpareThread(func() { done <- syscall.Gettid() })
 		if tid := <-done; tid == os.Getpid() {
 			t.Fatal("the first thread was used")
 		}
@@ -211,8 +203,8 @@ func TestSpareThreadIsNeverTheFirst(t *testing.T) {
 // The agent's network namespace is entered, alone and with its mounts, and a request can exclude the network.
 func TestAgentsNetwork(t *testing.T) {
 	tier.NeedsHost(t)
-	needsRoot(t)
-	file, overlay := write(t, "real"), write(t, "overlay")
+	kit.NeedsRoot(t)
+	file, overlay := kit.TempFile(t, "real"), kit.TempFile(t, "overlay")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -225,9 +217,9 @@ func TestAgentsNetwork(t *testing.T) {
 			if strings.Contains(flags, "-m ") {
 				setup, want = setup+fmt.Sprintf("; mount --bind %s %s", overlay, file), "overlay"
 			}
-			fakes := newFakes(t)
-			pid := waitingIn(t, append([]string{"unshare"}, strings.Fields(flags)...), setup, "GPUAAS_API_URL="+file)
-			fakes.unit(t, "agent.service", running(pid)...)
+			fakes := kit.NewFakes(t)
+			pid := kit.WaitingIn(t, append([]string{"unshare"}, strings.Fields(flags)...), setup, "GPUAAS_API_URL="+file)
+			fakes.Unit(t, "agent.service", kit.RunningUnit(pid)...)
 			c := serving(t, Config{Unit: "agent.service", Exec: insideArgs})
 			to := l.Addr().String()
 			facts := c.Probe(t.Context(), []diag.Request{
@@ -258,75 +250,4 @@ func TestAgentsNetwork(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestInMachinesNetwork: what a process finds out about itself, in a tree like /proc, and in its own namespaces.
-func TestInMachinesNetwork(t *testing.T) {
-	const inUnit, first = "0::/system.slice/agent.service\n", "0::/init.scope\n"
-	for name, tc := range map[string]struct {
-		ours, first string
-		sameNetwork bool
-		want        bool
-	}{
-		"a service of the machine":           {inUnit, first, true, true},
-		"of version 1 control groups":        {"1:name=systemd:/a\n", "1:name=systemd:/init.scope\n", true, true},
-		"a network of its own":               {inUnit, first, false, false},
-		"processes of its own":               {inUnit, inUnit, true, false},
-		"processes and a network of its own": {inUnit, inUnit, false, false},
-		"a container":                        {"0::/\n", "0::/\n", true, false},
-		"process 1 is hidden":                {inUnit, "", true, false},
-	} {
-		proc := t.TempDir()
-		for who, group := range map[string]string{"thread-self": tc.ours, "1": tc.first} {
-			if group == "" {
-				continue
-			}
-			if err := os.MkdirAll(filepath.Join(proc, who, "net"), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(proc, who, "cgroup"), []byte(group), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		ours, theirs := filepath.Join(proc, "thread-self/net/dev"), filepath.Join(proc, "1/net/dev")
-		if err := os.WriteFile(ours, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		switch {
-		case tc.first == "":
-		case tc.sameNetwork:
-			if err := os.Link(ours, theirs); err != nil {
-				t.Fatal(err)
-			}
-		default:
-			if err := os.WriteFile(theirs, nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := inMachinesNetwork(host.Proc(proc)); got != tc.want {
-			t.Errorf("%s: %t", name, got)
-		}
-	}
-}
-
-// TestOwnNetworkIsNotMistaken: an agent in its own namespaces never takes their network for the machine's.
-func TestOwnNetworkIsNotMistaken(t *testing.T) {
-	tier.NeedsHost(t)
-	needsRoot(t)
-	for _, flags := range []string{"-n", "-pf --mount-proc -n", "-pf --mount-proc", "-pf -n", "-pf --mount-proc -n -C"} {
-		argv := append(strings.Fields(flags), os.Args[0], "-test.run=^TestSeenNetwork$", "network")
-		out, err := exec.Command("unshare", argv...).CombinedOutput()
-		if own := strings.Contains(flags, "-n"); err != nil || (own && !strings.Contains(string(out), "machines: false")) {
-			t.Errorf("unshare %s: %v, %s", flags, err, out)
-		}
-	}
-}
-
-// TestSeenNetwork is not a test: TestOwnNetworkIsNotMistaken runs it in other namespaces.
-func TestSeenNetwork(t *testing.T) {
-	if !slices.Contains(os.Args, "network") {
-		return
-	}
-	fmt.Println("machines:", InMachinesNetwork())
-	os.Exit(0)
 }

@@ -10,11 +10,15 @@
 package probe
 
 import (
+	"github.com/gpuaas/gpuaasctl/preflight/probe/measure"
+	netprobe "github.com/gpuaas/gpuaasctl/preflight/probe/net"
+
 	"context"
 	"sync"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	hostprobe "github.com/gpuaas/gpuaasctl/preflight/probe/host"
 )
 
 // Prober runs requests at one vantage. The zero value measures from this process, as "operator".
@@ -22,10 +26,10 @@ type Prober struct {
 	Vantage string    // written to every fact
 	Start   time.Time // base of the offsets; zero: the first request
 
-	Net  netProber
-	Host hostProber
+	Net  netprobe.Prober
+	Host hostprobe.Prober
 
-	own own // shortages and denials of this machine
+	own hostprobe.Own // shortages and denials of this machine
 }
 
 // Run makes one measurement. It returns when the measurement is done, or ctx or the request's own time ends, always
@@ -57,11 +61,11 @@ func (p *Prober) Warm(ctx context.Context, req diag.Request) diag.Fact {
 func (p *Prober) Close() { p.Net.Close() }
 
 // measure runs one operation within the request's time. A nil operation is one that this build does not know.
-func (p *Prober) measure(ctx context.Context, req diag.Request, op Operation) diag.Fact {
+func (p *Prober) measure(ctx context.Context, req diag.Request, op measure.Operation) diag.Fact {
 	began := time.Now()
-	f := Run(ctx, req, func(ctx context.Context, _ diag.Request, f *diag.Fact) {
+	f := measure.Run(ctx, req, func(ctx context.Context, _ diag.Request, f *diag.Fact) {
 		agent := &p.Host.Agent
-		expanded, err := Expand(req, agent.Env)
+		expanded, err := hostprobe.Expand(req, agent.Env)
 		if expanded.Target != req.Target {
 			f.Target = expanded.Target
 		}
@@ -76,7 +80,7 @@ func (p *Prober) measure(ctx context.Context, req diag.Request, op Operation) di
 		default:
 			op(ctx, expanded, f)
 		}
-		p.own.explain(f)
+		p.own.Explain(f)
 	})
 	f.Vantage = p.Vantage
 	if !p.Start.IsZero() {

@@ -15,6 +15,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/host"
+	"github.com/gpuaas/gpuaasctl/preflight/probe/measure"
+	"github.com/gpuaas/gpuaasctl/preflight/probe/scrub"
 )
 
 // VantageNode is the vantage in every fact that Serve writes.
@@ -211,7 +213,7 @@ func (s *server) plain(ctx context.Context, p *Prober, req diag.Request) diag.Fa
 
 // guarded runs one measurement. If it panics or hangs, the result is a fact; the server continues.
 func (s *server) guarded(ctx context.Context, req diag.Request, run func(context.Context) diag.Fact) diag.Fact {
-	limit := DefaultTimeout
+	limit := measure.DefaultTimeout
 	if req.TimeoutMS > 0 {
 		limit = time.Duration(req.TimeoutMS) * time.Millisecond
 	}
@@ -253,7 +255,7 @@ func (s *server) unended(req diag.Request, began time.Time, word diag.Failure, w
 func (s *server) refuse(req diag.Request, word diag.Failure, why string) diag.Fact {
 	now := time.Now()
 	return diag.Fact{ID: req.ID, Vantage: VantageNode, Request: req, At: diag.At(now), DurationMS: 1,
-		OffsetMS: now.Sub(s.start).Milliseconds(), Failure: word, Detail: Scrub(why)}
+		OffsetMS: now.Sub(s.start).Milliseconds(), Failure: word, Detail: scrub.Text(why)}
 }
 
 // wait waits for the measurements, which were all cancelled.

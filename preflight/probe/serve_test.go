@@ -16,6 +16,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/host"
+	"github.com/gpuaas/gpuaasctl/preflight/probe/kit"
+	"github.com/gpuaas/gpuaasctl/preflight/probe/measure"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/leaktest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
@@ -29,7 +31,7 @@ func serving(t *testing.T, cfg Config) *Client {
 	outR, outW := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		done <- Serve(WithPatience(context.Background(), 20), reqR, outW, cfg)
+		done <- Serve(measure.WithPatience(context.Background(), 20), reqR, outW, cfg)
 		outW.Close()
 	}()
 	c := NewClient(outR, reqW)
@@ -47,22 +49,6 @@ func serving(t *testing.T, cfg Config) *Client {
 	return c
 }
 
-func write(t *testing.T, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-func wantWord(t *testing.T, f diag.Fact, word diag.Failure) {
-	t.Helper()
-	if f.Failure != word {
-		t.Errorf("failure = %q, want %q (phase %q, errno %q: %s)", f.Failure, word, f.Phase, f.Errno, f.Detail)
-	}
-}
-
 func TestHello(t *testing.T) {
 	c := serving(t, Config{Version: "1.2.3"})
 	h, err := c.Hello(t.Context())
@@ -77,7 +63,7 @@ func TestHello(t *testing.T) {
 
 func TestAnswersInOrderUnderTheCallersIDs(t *testing.T) {
 	c := serving(t, Config{})
-	path := write(t, "x")
+	path := kit.TempFile(t, "x")
 	var reqs []diag.Request
 	for i := range 200 {
 		target := path
@@ -131,7 +117,7 @@ func TestSecretsAreNeverUsedOnANode(t *testing.T) {
 }
 
 func TestMalformedLines(t *testing.T) {
-	path := write(t, "x")
+	path := kit.TempFile(t, "x")
 	out := converse(t,
 		`not json`,
 		``,
@@ -288,7 +274,7 @@ func inServer() *server {
 
 func TestAPanicIsAFact(t *testing.T) {
 	s := inServer()
-	boom := func(context.Context, diag.Request, *diag.Fact) { panic("boom, token=" + canary) }
+	boom := func(context.Context, diag.Request, *diag.Fact) { panic("boom, token=" + kit.Canary) }
 	f := s.guarded(t.Context(), diag.Request{ID: "p"}, func(ctx context.Context) diag.Fact {
 		return s.agent.prober.measure(ctx, diag.Request{}, boom)
 	})
@@ -318,7 +304,7 @@ func TestCancelLineEndsAMeasurement(t *testing.T) {
 	reqR, reqW := io.Pipe()
 	outR, outW := io.Pipe()
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = Serve(WithPatience(context.Background(), 20), reqR, outW, Config{}); outW.Close() })
+	wg.Go(func() { _ = Serve(measure.WithPatience(context.Background(), 20), reqR, outW, Config{}); outW.Close() })
 	r := bufio.NewReader(outR)
 	_, _ = readLine(r)
 	slow := filepath.Join(t.TempDir(), "slow")

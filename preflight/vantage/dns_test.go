@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	"github.com/gpuaas/gpuaasctl/preflight/probe/measure"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/dnstest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
@@ -84,7 +85,7 @@ func TestEachServerIsAsked(t *testing.T) {
 			v := Operator(&probe.Prober{Start: time.Now()})
 			defer v.Close()
 			req := diag.Request{Op: diag.OpDNS, Target: "api.gpuaas.test", Resolver: server, TimeoutMS: 20_000}
-			facts := v.Probe(probe.WithPatience(t.Context(), 100), []diag.Request{req})
+			facts := v.Probe(measure.WithPatience(t.Context(), 100), []diag.Request{req})
 			if facts[0].Passed() != c.passes || len(facts[0].DNS.Servers) != 1 {
 				t.Fatalf("%s %s %+v", facts[0].Failure, facts[0].Detail, facts[0].DNS)
 			}

@@ -9,9 +9,12 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	"golang.org/x/crypto/ssh"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	hostprobe "github.com/gpuaas/gpuaasctl/preflight/probe/host"
+	netprobe "github.com/gpuaas/gpuaasctl/preflight/probe/net"
+	"github.com/gpuaas/gpuaasctl/preflight/probe/scrub"
 )
 
 // The phases of a login, in order, as in diag.Fact.Phase of OpSSH. A failed look-up of a name has the phase dns.
@@ -92,14 +95,14 @@ func (r *refusal) atJump(name string) *refusal {
 
 // dialRefusal is the refusal for a failed connection attempt.
 func dialRefusal(ctx context.Context, t *target, err error) *refusal {
-	word, phase, errno := probe.ClassifyDial(ctx, err)
+	word, phase, errno := netprobe.ClassifyDial(ctx, err)
 	var open *ssh.OpenChannelError
 	if errors.As(err, &open) && open.Reason == ssh.Prohibited {
 		return &refusal{word: diag.SSHJump, phase: phaseTCP,
 			detail: "the jump host does not forward to " + t.address() + ": " + foreign(open.Message)}
 	}
 	return &refusal{word: word, phase: phase, errno: errno, detail: foreign(err.Error()),
-		shortage: probe.Shortage(err, t.address())}
+		shortage: hostprobe.Shortage(err, t.address())}
 }
 
 // handshakeRefusal is the refusal for a login that failed in phase, with the text that the peer sent before its banner.
@@ -235,7 +238,7 @@ func reason(err error) string {
 }
 
 // foreign prepares another program's text for a report: one line, short, scrubbed of secrets.
-func foreign(s string) string { return clip(probe.Scrub(s), foreignKept) }
+func foreign(s string) string { return clip(scrub.Text(s), foreignKept) }
 
 func probeErrno(err error) string {
 	if !errors.Is(err, syscall.ECONNRESET) {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/owned"
-	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	"github.com/gpuaas/gpuaasctl/preflight/probe/measure"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -147,7 +147,7 @@ func (n *Node) login(ctx context.Context, l *link, req diag.Request) diag.Fact {
 // ask lets the node's helper answer req.
 func (n *Node) ask(ctx context.Context, l *link, req diag.Request) diag.Fact {
 	began := time.Now()
-	limit := timeout(req, probe.DefaultTimeout) + answerGrace
+	limit := timeout(req, measure.DefaultTimeout) + answerGrace
 	if !l.isReady() {
 		limit += l.cfg.connectTimeout() + l.cfg.execWait()
 	}

@@ -33,16 +33,17 @@ func Operator(p *probe.Prober) *Local {
 		p = &probe.Prober{}
 	}
 	p.Vantage = cmp.Or(p.Vantage, operatorName)
-	if p.Lookup == nil {
-		p.Lookup = lookup
+	if p.Net.Lookup == nil {
+		p.Net.Lookup = lookup
 	}
-	if p.AskServer == nil {
-		p.AskServer = askServer
+	if p.Net.AskServer == nil {
+		p.Net.AskServer = askServer
 	}
 	return &Local{prober: p}
 }
 
-// lookup is a probe.Lookup with the whole path syntax that a profile may use for the platform's answers to an operator.
+// lookup is a netprobe.Lookup with the whole path syntax that a profile may use for the platform's answers to an
+// operator.
 func lookup(doc []byte, path string) (string, bool) {
 	v := gjson.GetBytes(doc, path)
 	return v.String(), v.Exists() && v.Type != gjson.Null

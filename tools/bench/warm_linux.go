@@ -10,6 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	"github.com/gpuaas/gpuaasctl/preflight/probe/scrub"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
@@ -28,7 +29,7 @@ func warmChild(ctx context.Context, o options) error {
 	}
 	subject := preflight.NewSubject(p, labNode, "", allocation, "")
 	env := preflight.Env{Profile: p, Subject: subject, CorrelationID: "bench-warm", Token: token,
-		Scrub: func(s string) string { return probe.ScrubLine(s, nil) }}
+		Scrub: func(s string) string { return scrub.Line(s, nil) }}
 	plan := preflight.NewPlan(p, subject, preflight.Options{Session: o.session, Token: true, SSH: true})
 	operator := vantage.Operator(&probe.Prober{Vantage: preflight.Operator})
 	node := vantage.NewNode(vantage.NodeConfig{ID: labNode, Host: subject.NodeHost, SSH: p.SSH, Agent: p.Agent})

@@ -184,7 +184,7 @@ func (w *world) mistaken(t *testing.T, m mistake) *diag.Report {
 		return nil
 	}
 	p = p.WithDefaults()
-	j.env = preflight.Env{Profile: p, Subject: preflight.NewSubject(p, id, m.host, allocation, ""), Scrub: scrub,
+	j.env = preflight.Env{Profile: p, Subject: preflight.NewSubject(p, id, m.host, allocation, ""), Scrub: scrubLine,
 		CorrelationID: preflight.NewID("walk"), Token: token, Cookie: cookie, NodeCA: ca}
 	j.plan = preflight.NewPlan(p, j.env.Subject,
 		preflight.Options{Session: true, Token: !token.IsZero(), SSH: j.env.Subject.NodeHost != ""})

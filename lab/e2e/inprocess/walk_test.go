@@ -32,8 +32,8 @@ type job struct {
 	took, closeTook time.Duration
 }
 
-// scrub is the Env's scrub function, as the tool sets it.
-func scrub(text string) string { return probe.ScrubLine(text, nil) }
+// scrubLine is the Env's scrub function, as the tool sets it.
+func scrubLine(text string) string { return scrub.Line(text, nil) }
 
 // prepare reads the profile and creates vantages for one walk.
 func (w *world) prepare(t testing.TB) *job {
@@ -52,7 +52,7 @@ func (w *world) prepare(t testing.TB) *job {
 		}
 	}
 	p = p.WithDefaults()
-	j.env = preflight.Env{Profile: p, Subject: preflight.NewSubject(p, nodeID, "", alloc, ""), Scrub: scrub,
+	j.env = preflight.Env{Profile: p, Subject: preflight.NewSubject(p, nodeID, "", alloc, ""), Scrub: scrubLine,
 		CorrelationID: fmt.Sprintf("walk-%d", j.began.UnixNano()), Token: token, Cookie: cookie, NodeCA: string(ca)}
 	j.plan = preflight.NewPlan(p, j.env.Subject, preflight.Options{Session: true, Token: true, SSH: true})
 	j.operator = vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: j.began})

@@ -1,0 +1,80 @@
+package measure
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// MaxRoots bounds TLSFacts.TrustRoots: a private bundle has few certificates, and a report does not need hundreds.
+const MaxRoots = 16
+
+// CertInfo describes one certificate. Serials are lower-case hex without separators.
+func CertInfo(c *x509.Certificate) diag.CertInfo {
+	sum := sha256.Sum256(c.Raw)
+	return diag.CertInfo{
+		Subject:     c.Subject.String(),
+		Issuer:      c.Issuer.String(),
+		Serial:      c.SerialNumber.Text(16),
+		DNSNames:    c.DNSNames,
+		NotBefore:   diag.At(c.NotBefore),
+		NotAfter:    diag.At(c.NotAfter),
+		Fingerprint: hex.EncodeToString(sum[:]),
+	}
+}
+
+func CertInfos(certs []*x509.Certificate, most int) []diag.CertInfo {
+	certs = certs[:min(len(certs), most)]
+	infos := make([]diag.CertInfo, len(certs))
+	for i, c := range certs {
+		infos[i] = CertInfo(c)
+	}
+	return infos
+}
+
+// ParseCerts parses every certificate of a PEM text, which must have at least one.
+func ParseCerts(text []byte) ([]*x509.Certificate, error) {
+	var certs []*x509.Certificate
+	for b, rest := pem.Decode(text); b != nil; b, rest = pem.Decode(rest) {
+		if b.Type != "CERTIFICATE" {
+			continue
+		}
+		c, err := x509.ParseCertificate(b.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrUnparseable, err)
+		}
+		certs = append(certs, c)
+	}
+	if len(certs) == 0 {
+		return nil, fmt.Errorf("%w: no PEM certificate in it", ErrUnparseable)
+	}
+	return certs, nil
+}
+
+// maxPEM bounds the size of a certificate or key file.
+const maxPEM = 1 << 20
+
+// ReadPEM reads a small regular file. It never blocks on other types of files.
+func ReadPEM(name string) ([]byte, error) {
+	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if st, err := file.Stat(); err != nil || !st.Mode().IsRegular() {
+		return nil, errors.Join(err, &os.PathError{Op: "read", Path: name, Err: errors.New("not a regular file")})
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxPEM+1))
+	if err == nil && len(text) > maxPEM {
+		err = &os.PathError{Op: "read", Path: name, Err: fmt.Errorf("longer than %d bytes", maxPEM)}
+	}
+	return text, err
+}
