@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/probe/scrub"
 )
 
 // scrubLine is the Scrub that the tool gives an Env.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	hostprobe "github.com/gpuaas/gpuaasctl/preflight/probe/host"
-	"github.com/gpuaas/gpuaasctl/preflight/probe/kit"
+	kit "github.com/gpuaas/gpuaasctl/preflight/probe/probetest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 

@@ -19,7 +19,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	hostprobe "github.com/gpuaas/gpuaasctl/preflight/probe/host"
-	"github.com/gpuaas/gpuaasctl/preflight/probe/kit"
+	kit "github.com/gpuaas/gpuaasctl/preflight/probe/probetest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 

@@ -1,8 +1,8 @@
 package probe
 
 import (
-	"github.com/gpuaas/gpuaasctl/preflight/probe/kit"
 	"github.com/gpuaas/gpuaasctl/preflight/probe/measure"
+	kit "github.com/gpuaas/gpuaasctl/preflight/probe/probetest"
 
 	"context"
 	"crypto/sha256"
@@ -61,8 +61,8 @@ func TestAgentsView(t *testing.T) {
 	kit.NeedsRoot(t)
 	fakes := kit.NewFakes(t)
 	file, overlay, same := kit.TempFile(t, "real"), kit.TempFile(t, "overlay"), kit.TempFile(t, "same")
-	cert, key := kit.SelfSigned(t, kit.ECKey(t), nil)
-	otherCert, otherKey := kit.SelfSigned(t, kit.ECKey(t), nil)
+	cert, key := kit.SelfSigned(t, kit.NewKey(t), nil)
+	otherCert, otherKey := kit.SelfSigned(t, kit.NewKey(t), nil)
 	onlyInside := filepath.Join(t.TempDir(), "only")
 	if err := os.Mkdir(onlyInside, 0o755); err != nil {
 		t.Fatal(err)

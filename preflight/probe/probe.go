@@ -29,7 +29,7 @@ type Prober struct {
 	Net  netprobe.Prober
 	Host hostprobe.Prober
 
-	own hostprobe.Own // shortages and denials of this machine
+	readings hostprobe.Readings // of this machine
 }
 
 // Run makes one measurement. It returns when the measurement is done, or ctx or the request's own time ends, always
@@ -80,7 +80,7 @@ func (p *Prober) measure(ctx context.Context, req diag.Request, op measure.Opera
 		default:
 			op(ctx, expanded, f)
 		}
-		p.own.Explain(f)
+		p.readings.Explain(f)
 	})
 	f.Vantage = p.Vantage
 	if !p.Start.IsZero() {

@@ -16,8 +16,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/host"
-	"github.com/gpuaas/gpuaasctl/preflight/probe/kit"
 	"github.com/gpuaas/gpuaasctl/preflight/probe/measure"
+	kit "github.com/gpuaas/gpuaasctl/preflight/probe/probetest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/leaktest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )

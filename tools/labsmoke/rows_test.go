@@ -115,14 +115,14 @@ func TestEverySourceOfAHopIsItsHops(t *testing.T) {
 func TestWhatMakesARowDue(t *testing.T) {
 	rows := allRowsHere(t)
 	for name, want := range map[string]string{
-		"fault:agent-stopped": "preflight/hop_readiness.go preflight/probe/unit.go " +
+		"fault:agent-stopped": "preflight/hop_readiness.go preflight/probe/host/unit.go " +
 			"golden/expect.go#agent-stopped",
-		"fault:disk-full":                 "preflight/hop_readiness.go preflight/probe/disk.go",
-		"fault:terminal-upgrade-rejected": "preflight/hop_browser_ws.go preflight/probe/session.go",
+		"fault:disk-full":                 "preflight/hop_readiness.go preflight/probe/host/disk.go",
+		"fault:terminal-upgrade-rejected": "preflight/hop_browser_ws.go preflight/probe/net/session.go",
 		"fault:ops-path-lost":             "preflight/hop_ops_access.go preflight/vantage/node.go",
-		"drill:api-egress-blocked": "preflight/hop_runtime_api.go preflight/probe/http.go chaos/fault_net_block.go " +
+		"drill:api-egress-blocked": "preflight/hop_runtime_api.go preflight/probe/net/http.go chaos/fault_net_block.go " +
 			"chaos/node/place_block.go",
-		"drill:disk-full": "preflight/hop_readiness.go preflight/probe/disk.go chaos/fault_disk.go " +
+		"drill:disk-full": "preflight/hop_readiness.go preflight/probe/host/disk.go chaos/fault_disk.go " +
 			"chaos/node/place_hold.go",
 		"drill:gpu-lost": "preflight/hop_gpu.go preflight/hop_gpu_node.go chaos/fault_gpu_fake.go " +
 			"chaos/node/place_file.go",

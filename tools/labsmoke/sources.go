@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -23,9 +24,11 @@ const module = "github.com/gpuaas/gpuaasctl/"
 
 // The packages that hops, probes, logins and changes of machines are in.
 const (
-	judgesFolder, probesFolder, loginFolder = "preflight", "preflight/probe", "preflight/vantage"
-	kindsFolder, changesFolder              = "chaos", "chaos/node"
+	judgesFolder, loginFolder  = "preflight", "preflight/vantage"
+	kindsFolder, changesFolder = "chaos", "chaos/node"
 )
+
+var probeFolders = [...]string{"preflight/probe/net", "preflight/probe/host"}
 
 // sources are the files of what a row exercises: paths in the module, with slashes.
 type sources struct {
@@ -131,31 +134,29 @@ func withUsed[K comparable](f *folder, files map[K][]string) {
 	}
 }
 
-// readProbes finds the method of each operation in the table of package probe. The login's operation is the vantage's.
+// readProbes finds the method of each operation in the switches of the probers. The login's operation is the vantage's.
 func (s *sources) readProbes(root string) error {
-	probes, err := parseFolder(root, probesFolder)
-	if err != nil {
-		return err
-	}
 	consts, err := opConstants(root)
 	if err != nil {
 		return err
 	}
-	for _, file := range probes.files {
-		ast.Inspect(file, func(n ast.Node) bool {
-			lit, ok := n.(*ast.CompositeLit)
-			if !ok || len(lit.Elts) != 2 {
+	for _, folder := range probeFolders {
+		probes, err := parseFolder(root, folder)
+		if err != nil {
+			return err
+		}
+		found := map[diag.Op][]string{}
+		for _, file := range probes.files {
+			ast.Inspect(file, func(n ast.Node) bool {
+				if op, method := returned(n); method != "" && consts[op] != "" {
+					found[consts[op]] = []string{probes.methods[method]}
+				}
 				return true
-			}
-			op, isOp := lit.Elts[0].(*ast.SelectorExpr)
-			method, isMethod := lit.Elts[1].(*ast.SelectorExpr)
-			if isOp && isMethod && consts[op.Sel.Name] != "" {
-				s.ops[consts[op.Sel.Name]] = []string{probes.methods[method.Sel.Name]}
-			}
-			return true
-		})
+			})
+		}
+		withUsed(probes, found)
+		maps.Copy(s.ops, found)
 	}
-	withUsed(probes, s.ops)
 	login, err := parseFolder(root, loginFolder)
 	if err != nil {
 		return err
@@ -169,6 +170,23 @@ func (s *sources) readProbes(root string) error {
 		})
 	}
 	return nil
+}
+
+// returned returns the names in a case of a switch that returns a method: "case diag.OpDNS: return p.dns".
+func returned(n ast.Node) (constant, method string) {
+	c, ok := n.(*ast.CaseClause)
+	if !ok || len(c.List) != 1 || len(c.Body) != 1 {
+		return "", ""
+	}
+	op, isOp := c.List[0].(*ast.SelectorExpr)
+	back, isReturn := c.Body[0].(*ast.ReturnStmt)
+	if !isOp || !isReturn || len(back.Results) != 1 {
+		return "", ""
+	}
+	if m, ok := back.Results[0].(*ast.SelectorExpr); ok {
+		return op.Sel.Name, m.Sel.Name
+	}
+	return "", ""
 }
 
 // opConstants returns the operations by the names of their constants.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight/probe/kit"
+	kit "github.com/gpuaas/gpuaasctl/preflight/probe/probetest"
 )
 
 func certFact(t *testing.T, cert, key, node string) diag.Fact {
@@ -32,7 +32,7 @@ func TestCertGood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []crypto.Signer{kit.ECKey(t), edKey, rsaKey} {
+	for _, key := range []crypto.Signer{kit.NewKey(t), edKey, rsaKey} {
 		cert, keyFile := kit.SelfSigned(t, key, nil)
 		f := certFact(t, cert, keyFile, "node-7")
 		c := f.Cert
@@ -43,7 +43,7 @@ func TestCertGood(t *testing.T) {
 }
 
 func TestCertOldKeyFormats(t *testing.T) {
-	key := kit.ECKey(t)
+	key := kit.NewKey(t)
 	cert, _ := kit.SelfSigned(t, key, nil)
 	raw, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
@@ -65,13 +65,13 @@ func TestCertOldKeyFormats(t *testing.T) {
 }
 
 func TestCertDates(t *testing.T) {
-	cert, key := kit.SelfSigned(t, kit.ECKey(t), func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })
+	cert, key := kit.SelfSigned(t, kit.NewKey(t), func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })
 	if f := certFact(t, cert, key, ""); f.Failure != diag.MTLSCertExpired || !*f.Cert.KeyMatches {
 		t.Errorf("%+v", f)
 	}
 	// Dates that contradict each other: not before the future, not after the past. A certificate that has not begun
 	// cannot have expired.
-	cert, key = kit.SelfSigned(t, kit.ECKey(t), func(c *x509.Certificate) {
+	cert, key = kit.SelfSigned(t, kit.NewKey(t), func(c *x509.Certificate) {
 		c.NotBefore, c.NotAfter = time.Now().Add(time.Hour), time.Now().Add(-time.Hour)
 	})
 	if f := certFact(t, cert, key, ""); f.Failure != diag.MTLSCertNotYetValid {
@@ -103,7 +103,7 @@ func TestCertBinding(t *testing.T) {
 		}, true, "node-7"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cert, key := kit.SelfSigned(t, kit.ECKey(t), c.change)
+			cert, key := kit.SelfSigned(t, kit.NewKey(t), c.change)
 			f := certFact(t, cert, key, "node-7")
 			if f.Failure != diag.OK || *f.Cert.NodeBound != c.bound || f.Cert.BoundTo != c.boundTo {
 				t.Errorf("%+v %+v", f, f.Cert)
@@ -113,8 +113,8 @@ func TestCertBinding(t *testing.T) {
 }
 
 func TestCertFiles(t *testing.T) {
-	cert, key := kit.SelfSigned(t, kit.ECKey(t), nil)
-	_, otherKey := kit.SelfSigned(t, kit.ECKey(t), nil)
+	cert, key := kit.SelfSigned(t, kit.NewKey(t), nil)
+	_, otherKey := kit.SelfSigned(t, kit.NewKey(t), nil)
 	_, edKey, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -154,8 +154,8 @@ func TestCertFiles(t *testing.T) {
 
 // TestCertBundle: a bundle is read like a credential: its first certificate, then the others.
 func TestCertBundle(t *testing.T) {
-	first, _ := kit.SelfSigned(t, kit.ECKey(t), nil)
-	second, _ := kit.SelfSigned(t, kit.ECKey(t), func(c *x509.Certificate) { c.Subject.CommonName = "second" })
+	first, _ := kit.SelfSigned(t, kit.NewKey(t), nil)
+	second, _ := kit.SelfSigned(t, kit.NewKey(t), func(c *x509.Certificate) { c.Subject.CommonName = "second" })
 	var both []byte
 	for _, path := range []string{first, second} {
 		text, err := os.ReadFile(path)

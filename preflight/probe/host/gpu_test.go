@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/kmsg"
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 	"github.com/gpuaas/gpuaasctl/gpu/state"
-	"github.com/gpuaas/gpuaasctl/preflight/probe/kit"
+	kit "github.com/gpuaas/gpuaasctl/preflight/probe/probetest"
 )
 
 // gpuState returns an agent's state file for n GPUs sampled just now.

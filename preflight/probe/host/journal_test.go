@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight/probe/kit"
+	kit "github.com/gpuaas/gpuaasctl/preflight/probe/probetest"
 )
 
 // entry returns systemd's entry about a unit in the format of journalctl.

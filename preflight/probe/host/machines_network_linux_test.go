@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/internal/host"
-	"github.com/gpuaas/gpuaasctl/preflight/probe/kit"
+	kit "github.com/gpuaas/gpuaasctl/preflight/probe/probetest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 

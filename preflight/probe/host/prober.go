@@ -1,3 +1,8 @@
+// Package host reads the machine on which it runs: disks, files, credentials, units and their processes, programs,
+// logs, the agent's environment and record, GPUs, and what the machine has run out of or denies. It asks no other
+// machine. probe.Prober runs it at a vantage.
+//
+// More than 25 files: each operation has its own, and what only Linux has is apart.
 package host
 
 import (

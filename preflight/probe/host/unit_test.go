@@ -17,7 +17,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/host"
-	"github.com/gpuaas/gpuaasctl/preflight/probe/kit"
+	kit "github.com/gpuaas/gpuaasctl/preflight/probe/probetest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 

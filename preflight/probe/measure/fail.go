@@ -37,6 +37,7 @@ func FileWord(err error) diag.Failure {
 	return diag.FileUnreadable
 }
 
+// Errors of files that can be read, and have the wrong content.
 var (
 	ErrUnparseable = errors.New("not what it should be")
 	ErrMismatch    = errors.New("the key is not the certificate's")
@@ -115,7 +116,6 @@ type TextErrno struct {
 }
 
 func (s TextErrno) Error() string { return s.Text }
-
 func (s TextErrno) Unwrap() error { return s.Errno }
 
 // MarkExhausted sets the failure to host_exhausted if err means a missing resource, whatever failure its phase would
@@ -146,6 +146,7 @@ func Interrupted(ctx context.Context, f *diag.Fact, phase string) bool {
 	return over
 }
 
+// JoinDetail joins two details of a fact.
 func JoinDetail(a, b string) string {
 	if a == "" || b == "" {
 		return a + b

@@ -31,6 +31,7 @@ func CertInfo(c *x509.Certificate) diag.CertInfo {
 	}
 }
 
+// CertInfos describes at most the first most certificates.
 func CertInfos(certs []*x509.Certificate, most int) []diag.CertInfo {
 	certs = certs[:min(len(certs), most)]
 	infos := make([]diag.CertInfo, len(certs))

@@ -1,3 +1,5 @@
+// Package measure has what a measurement needs wherever it is made: the time it may take, the failure that an error
+// means, and certificates as facts. probe/net and probe/host measure with it.
 package measure
 
 import (

@@ -7,8 +7,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
+// Clip returns at most the first n bytes.
 func Clip(b []byte, n int) []byte { return b[:min(len(b), n)] }
 
+// IsAlphanumeric reports whether c is an ASCII letter or digit.
 func IsAlphanumeric(c rune) bool {
 	return ('0' <= c && c <= '9') || ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z')
 }
@@ -25,6 +27,7 @@ func JSONText(value []byte) (string, bool) {
 	return string(value), true
 }
 
+// ContainsAny reports whether s has one of parts.
 func ContainsAny(s string, parts []string) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) })
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight/probe/kit"
+	kit "github.com/gpuaas/gpuaasctl/preflight/probe/probetest"
 )
 
 // TestHTTP2IsTheSameServers: a server that closes a connection without ALPN, but accepts one that offers HTTP/2, speaks

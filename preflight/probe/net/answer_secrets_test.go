@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight/probe/kit"
+	kit "github.com/gpuaas/gpuaasctl/preflight/probe/probetest"
 )
 
 // TestNoAnswerRepeatsASecret: a server that repeats the request's token or cookie in whatever part of its answer, in

@@ -9,7 +9,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight/probe/kit"
+	kit "github.com/gpuaas/gpuaasctl/preflight/probe/probetest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/dnstest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight/probe/kit"
 	"github.com/gpuaas/gpuaasctl/preflight/probe/measure"
+	kit "github.com/gpuaas/gpuaasctl/preflight/probe/probetest"
 )
 
 // newProber returns a prober whose kept connections are closed after the test.

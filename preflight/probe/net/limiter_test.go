@@ -5,7 +5,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/limitertest"
-	"github.com/gpuaas/gpuaasctl/preflight/probe/kit"
+	kit "github.com/gpuaas/gpuaasctl/preflight/probe/probetest"
 )
 
 // TestLimitersHaveOneWord: a limiter's refusal is one failure word, over HTTP and as the answer to an upgrade, at any

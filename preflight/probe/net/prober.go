@@ -1,3 +1,7 @@
+// Package net measures over the network: a request's way through name look-up, connection, TLS, HTTP, WebSocket and
+// session, each phase with its facts. probe.Prober runs it at a vantage.
+//
+// More than 25 files: each phase has its own, and what only Linux has is apart.
 package net
 
 import (

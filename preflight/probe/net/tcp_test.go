@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight/probe/kit"
+	kit "github.com/gpuaas/gpuaasctl/preflight/probe/probetest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )

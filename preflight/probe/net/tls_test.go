@@ -15,8 +15,8 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight/probe/kit"
 	"github.com/gpuaas/gpuaasctl/preflight/probe/measure"
+	kit "github.com/gpuaas/gpuaasctl/preflight/probe/probetest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 

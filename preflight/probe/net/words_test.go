@@ -18,7 +18,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight/probe/kit"
+	kit "github.com/gpuaas/gpuaasctl/preflight/probe/probetest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/dnstest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/porttest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
@@ -154,9 +154,6 @@ var tcpMisfortunes = []misfortune{
 	}},
 	{diag.Unsupported, "target", "a pin that is no address", func(t *testing.T) diag.Fact {
 		return run(t, diag.Request{Op: diag.OpTCP, Target: "edge.test:443", Resolve: "edge.test"})
-	}},
-	{diag.Unsupported, "", "no such measurement", func(t *testing.T) diag.Fact {
-		return run(t, diag.Request{Op: "dowsing"})
 	}},
 	{diag.Cancelled, "tls", "somebody gave up", func(t *testing.T) diag.Fact {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -449,9 +446,6 @@ func rubbish(t *testing.T) string {
 }
 
 var fileMisfortunes = []misfortune{
-	{diag.FileMissing, "env", "a name without a value", func(t *testing.T) diag.Fact {
-		return run(t, diag.Request{Op: diag.OpHTTP, Target: "${GPUAAS_API_URL}/healthz"})
-	}},
 	{diag.FileMissing, "cert", "no certificate",
 		material(func(_ *testing.T, r *diag.Request) { r.Cert = "/nonexistent/cert.pem" })},
 	{diag.FileMissing, "cert", "no key", material(func(_ *testing.T, r *diag.Request) { r.Key = "/nonexistent/key.pem" })},

@@ -1,3 +1,4 @@
+// Package scrub removes secrets from text that was read from a machine or a server, before it becomes part of a fact.
 package scrub
 
 import (
@@ -160,7 +161,7 @@ func Counting(s string, counts map[string]int) string {
 	return s
 }
 
-// Clean is Scrub that also removes this request's own secrets, whatever they look like.
+// Clean is Text that also removes this request's own secrets, whatever they look like.
 func Clean(req diag.Request, s string, more ...diag.Secret) string {
 	return Text(Without(s, append(more, SecretsOf(req)...)...))
 }

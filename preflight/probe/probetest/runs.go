@@ -1,4 +1,6 @@
-package kit
+// Package probetest is for the tests of the probe's packages: servers that behave in a certain way, certificates,
+// processes and fake programs of a host.
+package probetest
 
 import (
 	"context"
@@ -46,6 +48,7 @@ func NoLeaks(t *testing.T) {
 	t.Cleanup(func() { leaktest.None(t, now) })
 }
 
+// NeedsRoot skips the test without root.
 func NeedsRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -53,6 +56,7 @@ func NeedsRoot(t *testing.T) {
 	}
 }
 
+// WantFailure is an error of the test if f has another failure.
 func WantFailure(t *testing.T, f diag.Fact, word diag.Failure) {
 	t.Helper()
 	if f.Failure != word {

@@ -1,4 +1,4 @@
-package kit
+package probetest
 
 import (
 	"crypto"
@@ -38,6 +38,7 @@ func SelfSigned(t *testing.T, key crypto.Signer, change func(*x509.Certificate))
 	return WritePEM(t, dir, "cert.pem", "CERTIFICATE", der), WritePEM(t, dir, "key.pem", "PRIVATE KEY", raw)
 }
 
+// WritePEM writes one PEM block to a file of dir, and returns its path.
 func WritePEM(t *testing.T, dir, name, kind string, der []byte) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -47,22 +48,14 @@ func WritePEM(t *testing.T, dir, name, kind string, der []byte) string {
 	return path
 }
 
-func ECKey(t *testing.T) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
 // Authority is a test's CA.
 type Authority struct {
-	Cert *x509.Certificate
-	Key  *ecdsa.PrivateKey
 	PEM  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
 }
 
+// NewAuthority makes a CA with this common name.
 func NewAuthority(t *testing.T, name string) Authority {
 	t.Helper()
 	key := NewKey(t)
@@ -79,7 +72,7 @@ func NewAuthority(t *testing.T, name string) Authority {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Authority{cert, key, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))}
+	return Authority{PEM: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), cert: cert, key: key}
 }
 
 // Leaf is how a certificate differs from a valid one for 127.0.0.1 and edge.test.
@@ -108,7 +101,7 @@ func (a Authority) Leaf(t *testing.T, o Leaf) tls.Certificate {
 	if !o.NotAfter.IsZero() {
 		tmpl.NotAfter = o.NotAfter
 	}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, a.Cert, key.Public(), a.Key)
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, a.cert, key.Public(), a.key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,12 +109,13 @@ func (a Authority) Leaf(t *testing.T, o Leaf) tls.Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tls.Certificate{Certificate: [][]byte{der, a.Cert.Raw}, PrivateKey: key, Leaf: leaf}
+	return tls.Certificate{Certificate: [][]byte{der, a.cert.Raw}, PrivateKey: key, Leaf: leaf}
 }
 
+// Pool has the CA alone.
 func (a Authority) Pool() *x509.CertPool {
 	p := x509.NewCertPool()
-	p.AddCert(a.Cert)
+	p.AddCert(a.cert)
 	return p
 }
 
@@ -144,6 +138,7 @@ func WritePair(t *testing.T, c tls.Certificate) (cert, key string) {
 	return cert, key
 }
 
+// NewKey returns a new private key.
 func NewKey(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

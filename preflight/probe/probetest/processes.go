@@ -1,4 +1,4 @@
-package kit
+package probetest
 
 import (
 	"bufio"
@@ -15,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
+// WriteFile writes a file that only its owner may read.
 func WriteFile(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -26,6 +27,7 @@ func WriteFile(t *testing.T, path, text string) {
 // systemd, and their users must not be modified.
 type Fakes struct{ Dir string }
 
+// NewFakes makes the folder the first in PATH until the test ends.
 func NewFakes(t *testing.T) Fakes {
 	t.Helper()
 	f := Fakes{t.TempDir()}
@@ -33,6 +35,7 @@ func NewFakes(t *testing.T) Fakes {
 	return f
 }
 
+// Script makes a program of this name, and returns its path.
 func (f Fakes) Script(t *testing.T, name, body string) string {
 	t.Helper()
 	path := filepath.Join(f.Dir, name)
@@ -124,7 +127,7 @@ func RemoveGroup(t *testing.T, group string) {
 	}
 }
 
-// WaitingIn starts a program that waits for its input.
+// WaitingIn starts a child by argv that runs setup and then waits until the test ends, and returns its PID.
 func WaitingIn(t *testing.T, argv []string, setup string, env ...string) int {
 	t.Helper()
 	tier.NeedsHost(t)
@@ -166,6 +169,7 @@ func (f Fakes) Journal(t *testing.T, ago ...int) {
 	f.Script(t, "journalctl", body)
 }
 
+// TempFile returns a new file with this text.
 func TempFile(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")

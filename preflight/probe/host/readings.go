@@ -8,15 +8,15 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/probe/measure"
 )
 
-// ownFor is how long readings of this machine are reused: a walk's probes are refused at the same time, and each
+// readingTime is how long readings of this machine are reused: a walk's probes are refused at the same time, and each
 // reading walks through /proc.
-const ownFor = time.Second
+const readingTime = time.Second
 
-// maxLooks bounds the cached readings.
-const maxLooks = 64
+// maxReadings bounds the cached readings.
+const maxReadings = 64
 
-// Own caches readings of this machine. The zero value is ready to use.
-type Own struct {
+// Readings caches readings of this machine. The zero value is ready to use.
+type Readings struct {
 	mu   sync.Mutex // guards seen, and allows one reading at a time
 	seen map[string]reading
 }
@@ -30,7 +30,7 @@ type reading struct {
 
 // Explain adds what this machine knows about a fact: the reading if it failed for a missing resource, or because of
 // this machine's policy, and who listens where a connection was accepted here.
-func (o *Own) Explain(f *diag.Fact) {
+func (s *Readings) Explain(f *diag.Fact) {
 	remote := ""
 	if f.TCP != nil {
 		remote = f.TCP.Remote
@@ -40,32 +40,32 @@ func (o *Own) Explain(f *diag.Fact) {
 	switch {
 	case f.Failure == diag.HostExhausted && f.Shortage != nil:
 		r, udp := f.Shortage.Resource, f.TCP == nil
-		f.Shortage = o.once(string(r)+" "+f.Errno+" "+remote, func() reading {
+		f.Shortage = s.once(string(r)+" "+f.Errno+" "+remote, func() reading {
 			return reading{shortage: new(readShortage(r, f.Errno, udp, remote))}
 		}).shortage
 	case f.Failure == diag.OK && f.Request.Op == diag.OpTCP && f.TCP != nil:
 		f.TCP.Listener = listenerAt(f.TCP.Remote)
 	case f.Failure == diag.TCPDenied:
-		f.Denial = o.once("denied "+remote, func() reading {
+		f.Denial = s.once("denied "+remote, func() reading {
 			return reading{denial: new(readDenial(remote))}
 		}).denial
 	}
 }
 
 // once returns the cached reading, or reads.
-func (o *Own) once(key string, read func() reading) reading {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	l, known := o.seen[key]
-	if known && time.Since(l.at) < ownFor {
+func (s *Readings) once(key string, read func() reading) reading {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, known := s.seen[key]
+	if known && time.Since(l.at) < readingTime {
 		return l
 	}
-	if o.seen == nil || len(o.seen) >= maxLooks {
-		o.seen = map[string]reading{}
+	if s.seen == nil || len(s.seen) >= maxReadings {
+		s.seen = map[string]reading{}
 	}
 	l = read()
 	l.at = time.Now()
-	o.seen[key] = l
+	s.seen[key] = l
 	return l
 }
 

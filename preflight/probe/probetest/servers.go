@@ -1,4 +1,4 @@
-package kit
+package probetest
 
 import (
 	"crypto/tls"
