@@ -18,18 +18,18 @@ import (
 func TestASecondAgentWaits(t *testing.T) {
 	log := &logtest.Log{}
 	cfg := Config{Dir: t.TempDir(), Log: slog.New(slog.NewTextHandler(log, nil))}
-	release, err := Alone(t.Context(), cfg)
+	release, err := LockNode(t.Context(), cfg)
 	must(t, err)
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := Alone(short, cfg); err == nil {
+	if _, err := LockNode(short, cfg); err == nil {
 		t.Error("two agents")
 	}
 	if !strings.Contains(log.String(), "pid="+strconv.Itoa(os.Getpid())) {
 		t.Errorf("it says %s", log)
 	}
 	release()
-	release, err = Alone(t.Context(), cfg)
+	release, err = LockNode(t.Context(), cfg)
 	must(t, err)
 	release()
 }
@@ -41,7 +41,7 @@ func TestAloneWhereNothingCanBeWritten(t *testing.T) {
 	must(t, os.WriteFile(victim, []byte("precious"), 0o600))
 	must(t, os.MkdirAll(filepath.Join(cfg.Dir, "state"), 0o755))
 	must(t, os.Symlink(victim, filepath.Join(cfg.Dir, "state", fileAlone)))
-	release, err := Alone(t.Context(), cfg)
+	release, err := LockNode(t.Context(), cfg)
 	must(t, err)
 	release()
 	if text, _ := os.ReadFile(victim); string(text) != "precious" {

@@ -130,15 +130,15 @@ func (b *Boot) launch(self wire.Build, keys wire.Verifiers) {
 		if !start.Trial {
 			return
 		}
-		if _, err := b.keeper.Do(func(j update.Journal) update.Journal { return j.Condemn(why) }); err != nil {
+		if _, err := b.keeper.Do(func(j update.Journal) update.Journal { return j.RevertOnStart(why) }); err != nil {
 			return // a step that cannot be written is not taken
 		}
 	}
 }
 
-// Again replaces this process by a new start of the installed program if a self-update asked for it; otherwise it
+// Reexec replaces this process by a new start of the installed program if a self-update asked for it; otherwise it
 // returns immediately.
-func (b *Boot) Again() error {
+func (b *Boot) Reexec() error {
 	if b.Restarting() == "" {
 		return nil
 	}
@@ -214,10 +214,10 @@ func (b *Boot) record(d Decision) {
 // fileAlone is the lock file of the node's only running agent; it holds that process's id.
 const fileAlone = "agent.lock"
 
-// Alone waits until this process is the only agent of its node, or until ctx is done, whose error it returns.
+// LockNode waits until this process is the only agent of its node, or until ctx is done, whose error it returns.
 // Budget, journal and record have a single writer: a second agent would enroll a second time, and a hung one may
-// still write. If no lock can be taken, Alone does not wait: a node with a broken disk still gets an agent.
-func Alone(ctx context.Context, cfg Config) (release func(), err error) {
+// still write. If no lock can be taken, LockNode does not wait: a node with a broken disk still gets an agent.
+func LockNode(ctx context.Context, cfg Config) (release func(), err error) {
 	cfg = cfg.withDefaults()
 	dir := cmp.Or(cfg.MirrorDir, cfg.StateDir)
 	_ = os.MkdirAll(dir, stateMode) // the next gives the reason

@@ -192,7 +192,7 @@ func (n *node) work(b *Boot) bool {
 		}
 	}
 	beat()
-	if err := b.packages.Prune(b.keeper.Journal().Keep()); err != nil {
+	if err := b.packages.Prune(b.keeper.Journal().NeededDigests()); err != nil {
 		n.t.Error(err)
 	}
 	send()
@@ -225,7 +225,7 @@ func (n *node) work(b *Boot) bool {
 		send()
 		b.step(update.Journal.Ended)
 		b.restart = "update"
-		n.t.Fatal(b.Again())
+		n.t.Fatal(b.Reexec())
 	}
 	for _, probe := range [...]string{wire.ProbeTaskWait, wire.ProbeNoop} {
 		b.step(func(j update.Journal) update.Journal { return j.Observe(probe, true, "", time.Now()) })

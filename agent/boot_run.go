@@ -63,7 +63,7 @@ func (b *Boot) apply(w heartbeatReply) update.Journal {
 	return b.step(func(j update.Journal) update.Journal {
 		now := time.Now()
 		if w.Running != nil {
-			j = j.Named(*w.Running, b.Running, now)
+			j = j.Handshake(*w.Running, b.Running, now)
 		}
 		for _, s := range w.Snapshots {
 			if s.Rollout != nil {
@@ -78,7 +78,7 @@ func (b *Boot) apply(w heartbeatReply) update.Journal {
 func (r *runtime) resume() {
 	b := r.cfg.Boot
 	j := b.keeper.Journal()
-	if err := b.packages.Prune(j.Keep()); err != nil {
+	if err := b.packages.Prune(j.NeededDigests()); err != nil {
 		b.degraded("old builds stay", err)
 	}
 	ro := j.Active()

@@ -173,7 +173,7 @@ func TestTheNextProcessGetsTheTokenOfNow(t *testing.T) {
 				return os.ErrPermission
 			}
 			b.restart = "self-update"
-			if err := b.Again(); err == nil || strings.Join(given, " ") != tc.want {
+			if err := b.Reexec(); err == nil || strings.Join(given, " ") != tc.want {
 				t.Errorf("%v, given %q", err, given)
 			}
 		})

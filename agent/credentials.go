@@ -99,7 +99,7 @@ func selfCheck(cfg Config, creds credentials, token diag.Secret) Material {
 	_, missing := os.Lstat(creds.Path(fileCert))
 	m.Never = !managed && len(creds.Names()) == 0 && errors.Is(missing, fs.ErrNotExist)
 	if !m.Problem.OK() || !m.Trust.OK() {
-		m.Spare = creds.Spare(good(cfg.NodeID, time.Now()))
+		m.Spare = creds.RollbackTarget(good(cfg.NodeID, time.Now()))
 	}
 	pair, err := creds.Pair()
 	if err != nil {

@@ -245,7 +245,7 @@ func (r *runtime) askClock() Outcome {
 
 func (r *runtime) fallBack() (o Outcome) {
 	_, err := withReserve(r.cfg.Reserve, func() error {
-		_, err := r.creds.Back(good(r.cfg.NodeID, time.Now()))
+		_, err := r.creds.RollBack(good(r.cfg.NodeID, time.Now()))
 		return err
 	})
 	if err != nil {

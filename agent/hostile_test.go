@@ -52,7 +52,7 @@ func TestWhoSaysYesToEverythingIsNotThePlatform(t *testing.T) {
 				t.Errorf("decision %+v", d)
 			}
 			stop()
-			if l := readLedger(filepath.Join(cfg.Dir, "state", fileLedger)); !l.Quarantined.On() {
+			if l := readLedger(filepath.Join(cfg.Dir, "state", fileLedger)); !l.Quarantined.Active() {
 				t.Error("the quarantine is lifted")
 			}
 		})

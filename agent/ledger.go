@@ -68,8 +68,8 @@ type Hold struct {
 	Correlation string    `json:"correlation_id,omitempty"`
 }
 
-// On reports whether the hold is in place.
-func (h Hold) On() bool { return !h.Since.IsZero() }
+// Active reports whether the hold is in place.
+func (h Hold) Active() bool { return !h.Since.IsZero() }
 
 // RecoveryCounters count over the lifetime of the node's state folder.
 type RecoveryCounters struct {
@@ -160,5 +160,5 @@ func (l *Ledger) overspent(now time.Time, token string) (time.Duration, string) 
 
 // suppresses reports whether a suppression applies to the node's current material.
 func (l *Ledger) suppresses(now time.Time, material string) bool {
-	return l.Suppressed.On() && l.Suppressed.Material == material && now.Sub(l.Suppressed.Since) < suppressFor
+	return l.Suppressed.Active() && l.Suppressed.Material == material && now.Sub(l.Suppressed.Since) < suppressFor
 }

@@ -17,8 +17,8 @@ func TestLedgerIsKept(t *testing.T) {
 	l.Cordoned = Hold{Since: testWall, Why: "memory"}
 	must(t, f.save(l, nil))
 	got := f.load(testWall)
-	if len(got.Attempts) != 1 || got.Attempts[0] != l.Attempts[0] || !got.isSpent("a") || !got.Cordoned.On() ||
-		got.Quarantined.On() {
+	if len(got.Attempts) != 1 || got.Attempts[0] != l.Attempts[0] || !got.isSpent("a") || !got.Cordoned.Active() ||
+		got.Quarantined.Active() {
 		t.Errorf("%+v", got)
 	}
 	must(t, os.WriteFile(filepath.Join(f.dir, fileLedger), []byte("torn"), 0o600))
@@ -61,14 +61,14 @@ func TestTheLedgerThatWasWrittenLastCounts(t *testing.T) {
 	kept, err := os.ReadFile(filepath.Join(f.mirror, fileLedger))
 	must(t, err)
 	f.dir = disk
-	if l = again(); !l.Cordoned.On() || len(l.Attempts) != 1 {
+	if l = again(); !l.Cordoned.Active() || len(l.Attempts) != 1 {
 		t.Fatalf("the cordon is forgotten: %+v", l)
 	}
 	l.Cordoned = Hold{}
 	must(t, f.save(l, nil))
 	// killed before the mirror's copy was removed
 	must(t, os.WriteFile(filepath.Join(f.mirror, fileLedger), kept, 0o600))
-	if l = again(); l.Cordoned.On() {
+	if l = again(); l.Cordoned.Active() {
 		t.Errorf("what was lifted holds again: %+v", l)
 	}
 }

@@ -99,8 +99,8 @@ func TestLimitersSpendNoEnrollment(t *testing.T) {
 		for range rapid.IntRange(0, 200).Draw(t, "steps") {
 			w.progress()
 			l := w.state.Ledger
-			if len(l.Attempts) > 0 || l.Counters.Attempts > 0 || l.Counters.Rejections > 0 || l.Suppressed.On() ||
-				l.Quarantined.On() {
+			if len(l.Attempts) > 0 || l.Counters.Attempts > 0 || l.Counters.Rejections > 0 || l.Suppressed.Active() ||
+				l.Quarantined.Active() {
 				t.Fatalf("ledger %+v", l)
 			}
 			if p := w.state.Posture(); p != wire.PostureServing {
@@ -124,7 +124,7 @@ func TestLimitedEnrollmentIsNoAttempt(t *testing.T) {
 			s, _ = play(s, EnrollDone{Outcome: o})
 			s, _ = play(s, TimerFired{TimerIdentity}, lost)
 		}
-		if wait, why := s.Ledger.overspent(testWall, "a"); wait > 0 || s.Ledger.isSpent("a") || s.Ledger.Suppressed.On() {
+		if wait, why := s.Ledger.overspent(testWall, "a"); wait > 0 || s.Ledger.isSpent("a") || s.Ledger.Suppressed.Active() {
 			t.Errorf("%s (%d): %v %s, %+v", a.Name, a.Status, wait, why, s.Ledger)
 		}
 		if n := s.Ledger.Counters.Attempts; n < 2*allDay {

@@ -87,7 +87,7 @@ func (w *world) enrolls(e Enroll) {
 		w.t.Fatal("enrolls though it is suppressed")
 	case l.isSpent(m.Token.Digest):
 		w.t.Fatal("enrolls with a token that is spent")
-	case l.Quarantined.On(), w.state.revoked():
+	case l.Quarantined.Active(), w.state.revoked():
 		w.t.Fatal("enrolls though the platform said no")
 	}
 }

@@ -145,7 +145,7 @@ func (r *runtime) prepare() {
 	} else if did {
 		r.cfg.Log.Info("the credentials are generations now", "dir", r.cfg.Dir)
 	}
-	if name, err := r.creds.Forward(good(r.cfg.NodeID, time.Now())); err != nil {
+	if name, err := r.creds.CompleteEnrollment(good(r.cfg.NodeID, time.Now())); err != nil {
 		r.cfg.Log.Error("a credential generation could not be finished", "error", scrubbed(err))
 	} else if name != "" {
 		r.cfg.Log.Info("a credential generation was finished", "generation", name)

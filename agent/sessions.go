@@ -182,7 +182,7 @@ func (r *runtime) endProcesses(ctx context.Context, login string) (int, error) {
 	}
 	n, err := tenant.Host{First: r.cfg.TenantUIDMin}.End(ctx, login, uid)
 	switch {
-	case errors.As(err, new(*tenant.Left)):
+	case errors.As(err, new(*tenant.SurvivorsError)):
 		err = &taskError{code: wire.CodeProcessesLeft, err: fmt.Errorf("end the processes of login %q: %w", login, err)}
 	case errors.Is(err, tenant.ErrProtected):
 		err = &taskError{code: wire.CodeUserProtected, err: fmt.Errorf("end the processes of login %q: %w", login, err)}

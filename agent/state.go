@@ -97,16 +97,16 @@ func (s *State) revoked() bool {
 }
 
 // denied reports whether this node's identity was revoked or is in doubt, pending an operator's decision.
-func (s *State) denied() bool { return s.Ledger.Quarantined.On() || s.Observed.Denied != "" }
+func (s *State) denied() bool { return s.Ledger.Quarantined.Active() || s.Observed.Denied != "" }
 
 // Posture is the node's state as package wire names it.
 func (s *State) Posture() string {
 	switch {
-	case s.Ledger.Quarantined.On():
+	case s.Ledger.Quarantined.Active():
 		return wire.PostureQuarantined
 	case s.revoked(), s.Hold != "":
 		return wire.PostureStopped
-	case s.Unusable, !s.Rejected.OK(), s.Ledger.Suppressed.On():
+	case s.Unusable, !s.Rejected.OK(), s.Ledger.Suppressed.Active():
 		return wire.PostureRecovering
 	}
 	return wire.PostureServing

@@ -24,7 +24,7 @@ func (t *turn) wait() {
 	if t.s.Hold != "" || t.s.Phase != PhaseServing || l.InFlight || l.Armed || room <= 0 {
 		return
 	}
-	if t.s.Unusable || t.s.Ledger.Quarantined.On() || t.s.Heartbeat.Failing == diag.RecIdentityRevoked {
+	if t.s.Unusable || t.s.Ledger.Quarantined.Active() || t.s.Heartbeat.Failing == diag.RecIdentityRevoked {
 		return // only the rare heartbeat continues; its success restarts polling
 	}
 	l.InFlight, l.Began = true, t.ev.At
@@ -103,12 +103,12 @@ func (t *turn) refusal(task *wire.Task) (code, why string) {
 		return CodeTaskUnverifiable, "the task is for node " + task.NodeID
 	}
 	switch l := t.s.Ledger; {
-	case l.Quarantined.On():
+	case l.Quarantined.Active():
 		return wire.CodeNodeQuarantined, "another host may have this node's identity: " + l.Quarantined.Why
 	// from a poll that was answered before the denial
 	case t.s.Observed.Denied != "" && task.Type == wire.TaskTerminalOpen:
 		return wire.EndOfIdentity(t.s.Observed.Denied), "the platform denies this node's identity: " + t.s.Observed.Denied
-	case l.Cordoned.On() && task.Type == wire.TaskTerminalOpen:
+	case l.Cordoned.Active() && task.Type == wire.TaskTerminalOpen:
 		return wire.CodeNodeCordoned, "the node takes no new tenant work: " + l.Cordoned.Why
 	}
 	if !task.ExpiresAt.IsZero() && !t.ev.Wall.Before(task.ExpiresAt) {

@@ -181,8 +181,8 @@ func (q Questions) None() bool {
 
 // resolve resolves a probe for its machine.
 func (p Probe) resolve(name string, machines []Machine, tools map[string]string,
-	vars map[string]string) (Look, *step.Refusal) {
-	l := Look{From: p.From, Check: step.Check{Name: name, Within: step.MillisOf(p.Within.Std())}}
+	vars map[string]string) (PlannedProbe, *step.Refusal) {
+	l := PlannedProbe{From: p.From, Check: step.Check{Name: name, Within: step.MillisOf(p.Within.Std())}}
 	l.Check.Exec.Exits = p.Expect.Exit
 	where := "this machine"
 	tool := tools[p.Probe[0]]

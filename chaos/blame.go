@@ -66,8 +66,8 @@ func (f Finding) String() string {
 	return s
 }
 
-// Fits reports whether a finding of a report matches f.
-func (f Finding) Fits(hop diag.HopID, signal diag.Signal, failure diag.Failure) bool {
+// Matches reports whether a finding of a report matches f.
+func (f Finding) Matches(hop diag.HopID, signal diag.Signal, failure diag.Failure) bool {
 	return slices.Contains(f.Hop, hop) && slices.Contains(f.Signal, signal) &&
 		(len(f.Failure) == 0 || slices.Contains(f.Failure, failure))
 }

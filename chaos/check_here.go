@@ -33,7 +33,7 @@ const wantAPI = "the operator's token is sent there: want http://127.0.0.1:PORT,
 	"machine, or " +
 	"${edge_api_url}"
 
-// here rejects what a probe on the operator's machine does not need. It catches mistakes; MayRunHere protects
+// here rejects what a probe on the operator's machine does not need. It catches mistakes; MayRunLocally protects
 // against attacks, by checking the file's source.
 func (c *checker) here(key string, p Probe) {
 	if p.From != RoleOperator {

@@ -36,7 +36,7 @@ func TestJournalLooksNameTheProcess(t *testing.T) {
 		if l.Check.Unit != tc.unit || slices.Contains(argv, "_PID="+step.MainPID) != (tc.unit != "") {
 			t.Errorf("%s: %q from %q, want it from %q", name, argv, l.Check.Unit, tc.unit)
 		}
-		if pid := l.Check.Exec.Of(42).Argv; tc.unit != "" && pid[len(pid)-1] != "_PID=42" {
+		if pid := l.Check.Exec.WithMainPID(42).Argv; tc.unit != "" && pid[len(pid)-1] != "_PID=42" {
 			t.Errorf("%s: looks at %q", name, pid)
 		}
 	}

@@ -68,7 +68,7 @@ func build(s *Scenario, p profile.Profile, on Subject, facts Facts, run string, 
 	b.vars["run"] = run
 	b.Plan = Plan{
 		Head: diag.NewHead(PlanKind), Run: run, Scenario: *s, Profile: p.Name, Node: on.Node, Allocation: on.Allocation,
-		At: facts.Now, Targets: []PlannedMachine{}, Schedule: []Move{},
+		At: facts.Now, Targets: []PlannedMachine{}, Schedule: []PlannedStep{},
 		Budgets: Budgets{
 			TTL: s.Guards.TTL, Lease: s.Guards.Lease, InjectWithin: s.VerifyInjected.Within,
 			DetectWithin: s.Expect.DetectWithin, RecoverWithin: s.Recovery.Within,
@@ -81,7 +81,7 @@ func build(s *Scenario, p profile.Profile, on Subject, facts Facts, run string, 
 	}
 	b.looks()
 	b.count()
-	slices.SortStableFunc(b.Schedule, func(x, y Move) int { return int(x.At.Std() - y.At.Std()) })
+	slices.SortStableFunc(b.Schedule, func(x, y PlannedStep) int { return int(x.At.Std() - y.At.Std()) })
 	return b.Plan
 }
 
@@ -160,7 +160,7 @@ func (b *planner) machine(m Machine) {
 		t.Drill.Steps, t.Tier = append(t.Drill.Steps, made), max(t.Tier, made.Tier)
 		t.Drill.Scope.Files = merged(t.Drill.Scope.Files, scope.Files)
 		t.Drill.Scope.Units = merged(t.Drill.Scope.Units, scope.Units)
-		b.Schedule = append(b.Schedule, Move{At: f.At, Machine: m.ID, Step: f.ID})
+		b.Schedule = append(b.Schedule, PlannedStep{At: f.At, Machine: m.ID, Step: f.ID})
 	}
 	b.admits(m, t.Drill)
 	if len(t.Drill.Steps) > 0 {
@@ -259,7 +259,7 @@ func (b *planner) looks() {
 	for _, l := range [...]struct {
 		name string
 		p    Probe
-		into *Look
+		into *PlannedProbe
 	}{
 		{"injected", b.Scenario.VerifyInjected.Probe, &b.Injected},
 		{"control", b.Scenario.VerifyInjected.Control, &b.Control}, {"recovered", b.Scenario.Recovery.Proof, &b.Proof},

@@ -27,10 +27,10 @@ type Plan struct {
 	At         time.Time `json:"at"`
 
 	Targets  []PlannedMachine `json:"targets"`
-	Schedule []Move           `json:"schedule"` // in the order of time
-	Injected Look             `json:"injected"`
-	Control  Look             `json:"control"`
-	Proof    Look             `json:"proof"`
+	Schedule []PlannedStep    `json:"schedule"` // in the order of time
+	Injected PlannedProbe     `json:"injected"`
+	Control  PlannedProbe     `json:"control"`
+	Proof    PlannedProbe     `json:"proof"`
 	Decision *Decision        `json:"decision,omitempty"` // sent to the platform after everything is reverted
 	Material []Material       `json:"material,omitempty"` // created for this run; its texts are secret
 	Budgets  Budgets          `json:"budgets"`
@@ -49,15 +49,15 @@ type PlannedMachine struct {
 	Drill step.Drill `json:"drill"`
 }
 
-// Move is one step with its start time.
-type Move struct {
+// PlannedStep is one step with its start time.
+type PlannedStep struct {
 	At      Duration `json:"at"` // after the first one
 	Machine string   `json:"machine"`
 	Step    string   `json:"step"`
 }
 
-// Look is a probe that is ready to run: variables are substituted, and the program has a path.
-type Look struct {
+// PlannedProbe is a probe that is ready to run: variables are substituted, and the program has a path.
+type PlannedProbe struct {
 	From    Role       `json:"from"`
 	Machine string     `json:"machine,omitempty"` // empty: the operator's
 	Check   step.Check `json:"check"`

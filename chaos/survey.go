@@ -72,8 +72,8 @@ func SurveyArgs(q Questions) []string {
 	return args
 }
 
-// Learn parses the output of SurveyScript. args are the arguments that it ran with.
-func (m *Machine) Learn(args, said []string) error {
+// ParseSurvey parses the output of SurveyScript. args are the arguments that it ran with.
+func (m *Machine) ParseSurvey(args, said []string) error {
 	if len(said) == 0 || said[len(said)-1] != "done" {
 		return fmt.Errorf("the survey of %s did not come to its end", m.ID)
 	}

@@ -68,7 +68,7 @@ func TestSurveyOfThisMachine(t *testing.T) {
 		}
 	}
 	m := Machine{ID: "n1"}
-	if err := m.Learn(args, said); err != nil {
+	if err := m.ParseSurvey(args, said); err != nil {
 		t.Fatal(err)
 	}
 	if m.Tools["sh"] == "" || m.Tools["no-such-tool"] != "" {
@@ -96,10 +96,10 @@ func TestSurveyOfThisMachine(t *testing.T) {
 	if os.Getuid() == 0 && (m.Consent.Node != "n1" || !m.Consent.Disposable || m.Consent.Problem != "") {
 		t.Errorf("consent %+v", m.Consent)
 	}
-	if err := m.Learn(args, said[:len(said)-1]); err == nil {
+	if err := m.ParseSurvey(args, said[:len(said)-1]); err == nil {
 		t.Error("a survey that was cut short is believed")
 	}
-	if err := m.Learn(args, []string{"at 99 x", "done"}); err == nil {
+	if err := m.ParseSurvey(args, []string{"at 99 x", "done"}); err == nil {
 		t.Error("an answer that nobody asked for is believed")
 	}
 }

@@ -21,9 +21,9 @@ type Source struct {
 	Doubt   string // why a user other than root and this one could have written it; "" if none could
 }
 
-// Here returns the programs that the drill runs on the operator's machine, with their arguments as written in the
-// file.
-func (s *Scenario) Here() [][]string {
+// LocalPrograms returns the programs that the drill runs on the operator's machine, with their arguments as written in
+// the file.
+func (s *Scenario) LocalPrograms() [][]string {
 	var all [][]string
 	for _, p := range [...]Probe{s.VerifyInjected.Probe, s.VerifyInjected.Control, s.Recovery.Proof} {
 		if p.From == RoleOperator && !slices.ContainsFunc(all, func(o []string) bool { return slices.Equal(o, p.Probe) }) {
@@ -33,10 +33,10 @@ func (s *Scenario) Here() [][]string {
 	return all
 }
 
-// MayRunHere refuses a drill that runs programs on the operator's machine and whose file another user could have
+// MayRunLocally refuses a drill that runs programs on the operator's machine and whose file another user could have
 // written. trusted lists files as FILE@SHA256 that the operator has read.
-func (s *Scenario) MayRunHere(trusted []string) error {
-	if s.Source.Builtin || len(s.Here()) == 0 || s.Source.Doubt == "" {
+func (s *Scenario) MayRunLocally(trusted []string) error {
+	if s.Source.Builtin || len(s.LocalPrograms()) == 0 || s.Source.Doubt == "" {
 		return nil
 	}
 	for _, t := range trusted {
@@ -51,7 +51,7 @@ func (s *Scenario) MayRunHere(trusted []string) error {
 		}
 	}
 	var names []string
-	for _, argv := range s.Here() {
+	for _, argv := range s.LocalPrograms() {
 		if !slices.Contains(names, argv[0]) {
 			names = append(names, argv[0])
 		}

@@ -77,7 +77,7 @@ func TestWhoseDrill(t *testing.T) {
 					t.Fatal(all, err)
 				}
 				s := all[0]
-				err = s.MayRunHere(nil)
+				err = s.MayRunLocally(nil)
 				if c.says == "" {
 					if err != nil {
 						t.Error(err)
@@ -89,25 +89,25 @@ func TestWhoseDrill(t *testing.T) {
 					!strings.Contains(err.Error(), "it runs curl on this machine") || !strings.Contains(err.Error(), want) {
 					t.Errorf("%v, want %q", err, c.says)
 				}
-				if err := s.MayRunHere([]string{s.File + "@" + s.Source.SHA256}); err != nil {
+				if err := s.MayRunLocally([]string{s.File + "@" + s.Source.SHA256}); err != nil {
 					t.Errorf("trusted: %v", err)
 				}
-				if err := s.MayRunHere([]string{s.File + "@00"}); err == nil ||
+				if err := s.MayRunLocally([]string{s.File + "@00"}); err == nil ||
 					!strings.Contains(err.Error(), "not the text that --trust names") {
 					t.Errorf("another text was trusted: %v", err)
 				}
-				if err := s.MayRunHere([]string{"other.yaml@" + s.Source.SHA256}); err == nil {
+				if err := s.MayRunLocally([]string{"other.yaml@" + s.Source.SHA256}); err == nil {
 					t.Error("another file was trusted")
 				}
 			}
 		})
 	}
 	s, err := Parse("ours.yaml", []byte(text))
-	if err != nil || s.MayRunHere(nil) == nil {
+	if err != nil || s.MayRunLocally(nil) == nil {
 		t.Errorf("text of unknown origin may run programs here: %v", err)
 	}
 	all, err := Find(fstest.MapFS{"ours.yaml": {Data: []byte(text)}}, "ours")
-	if err != nil || all[0].MayRunHere(nil) != nil {
+	if err != nil || all[0].MayRunLocally(nil) != nil {
 		t.Errorf("a built-in one: %v, %v", err, all)
 	}
 }

@@ -2,10 +2,11 @@ package diag
 
 import "strings"
 
-// NotPassedOn describes what a node's request lacked when it reached the platform, by the error code of the refusal.
-// The edge that terminates the node's TLS adds the client certificate and a secret of its own to each request. The
-// result is "" for any other code. The codes are the reference platform's; other platforms do not use them.
-func NotPassedOn(code string) string {
+// MissingFromEdge describes what a node's request lacked when it reached the platform, by the error code of the
+// refusal. The edge that terminates the node's TLS adds the client certificate and a secret of its own to each
+// request. The result is "" for any other code. The codes are the reference platform's; other platforms do not use
+// them.
+func MissingFromEdge(code string) string {
 	return map[string]string{
 		"client_certificate_required": "the platform behind it saw no certificate",
 		"ingress_required":            "the platform behind it does not recognize the request as its ingress's",
@@ -32,6 +33,6 @@ func DenialReason(code string) (reason ReasonCode, denied bool) {
 // by itself. A 401 or 403 is the platform's only with a code of the contract.
 func (n *RecordEntry) ByEdge() bool {
 	_, denied := DenialReason(n.Code)
-	return NotPassedOn(n.Code) != "" || n.Reason == RecEdgeRateLimited ||
+	return MissingFromEdge(n.Code) != "" || n.Reason == RecEdgeRateLimited ||
 		((n.Status == 401 || n.Status == 403) && !denied)
 }

@@ -46,8 +46,10 @@ var placeholderDefaults = map[string]string{
 // in the text. A nil Values knows none.
 type Values func(name string) string
 
-// Given returns Values that reads a map.
-func Given(values map[string]string) Values { return func(name string) string { return values[name] } }
+// MapValues returns Values that reads a map.
+func MapValues(values map[string]string) Values {
+	return func(name string) string { return values[name] }
+}
 
 func (v Values) of(name string) string {
 	if v == nil {

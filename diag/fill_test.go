@@ -8,7 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
-var filledValues = Given(map[string]string{
+var filledValues = MapValues(map[string]string{
 	"node_id": "compute-node-01", "node_host": "10.0.0.7", "profile": "my lab",
 	"api_url": "https://node-api.gpuaas.test", "terminal_url": "https://term.gpuaas.test:18443/x",
 	"ssh": "ssh -p 2222 ops@10.0.0.7 sudo -n", "os_user": "al ice; reboot", "unit": "",
@@ -53,7 +53,7 @@ func TestFillCommand(t *testing.T) {
 
 func TestFillLeavesOutWhatQuotingCannotMakeSafe(t *testing.T) {
 	for _, bad := range []string{"-oProxyCommand=reboot", "a\nb", "\x1b[2J", "`reboot`"} {
-		if got, ok := FillCommand("ssh {node_host}", Given(map[string]string{"node_host": bad})); ok || got != "" {
+		if got, ok := FillCommand("ssh {node_host}", MapValues(map[string]string{"node_host": bad})); ok || got != "" {
 			t.Errorf("%q gives %q", bad, got)
 		}
 	}

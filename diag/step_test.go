@@ -150,7 +150,7 @@ func TestOwnersFollowTheSide(t *testing.T) {
 // TestReenrollmentIsForbidden: a reason whose next action says never to re-enroll forbids the step.
 func TestReenrollmentIsForbidden(t *testing.T) {
 	for _, r := range Reasons() {
-		if says := r.NextAction.Whole(); strings.Contains(says, "never re-enroll") && !r.NeverReenroll {
+		if says := r.NextAction.AllWordings(); strings.Contains(says, "never re-enroll") && !r.NeverReenroll {
 			t.Errorf("%s: %s", r.Code, says)
 		}
 	}

@@ -35,8 +35,8 @@ const (
 	// FactHeartbeatAnswer fails if the node's record has an HTTP error in answer to its heartbeats while the platform
 	// receives its other requests. It never passes: the record does not contain successful heartbeats.
 	FactHeartbeatAnswer = "heartbeat_answer"
-	// FactNode passes if anything about the node itself was measured: its record, its heartbeats, its workload. It never
-	// fails.
+	// FactNode passes if anything about the node itself was measured: its record, its heartbeats, its workload. It
+	// never fails.
 	FactNode = "node_measured"
 	// What users have of the node: a completed observation saw the workload running, or not; its route answers, or not.
 	FactWorkload = "workload"
@@ -46,8 +46,8 @@ const (
 // Seen has the mark of every fact that was measured: MarkPass or MarkFail. A missing fact was not measured.
 type Seen map[string]Mark
 
-// Say returns the clauses that m supports, joined by semicolons.
-func (t Text) Say(m Seen) string { return strings.Join(t.Clauses(m), "; ") }
+// Render returns the clauses that m supports, joined by semicolons.
+func (t Text) Render(m Seen) string { return strings.Join(t.Clauses(m), "; ") }
 
 // Clauses returns the clauses that m supports, in order.
 func (t Text) Clauses(m Seen) (out []string) {
@@ -62,8 +62,8 @@ func (t Text) Clauses(m Seen) (out []string) {
 	return out
 }
 
-// Whole returns the text with all wordings of every clause, each with its condition, for documentation pages.
-func (t Text) Whole() string {
+// AllWordings returns the text with all wordings of every clause, each with its condition, for documentation pages.
+func (t Text) AllWordings() string {
 	var out []string
 	for _, c := range t {
 		var ways []string

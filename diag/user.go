@@ -40,13 +40,13 @@ func ForUser(code ReasonCode, m Seen) Shown {
 	}
 	served := m[FactWorkload] == MarkPass && m[FactRoute] == MarkPass
 	softened := row.Layer == LayerManagement && code != ReasonReleaseCleanupStuck && out.State != UserSecurity &&
-		Gravity(out.State) > Gravity(UserTemporary)
+		Urgency(out.State) > Urgency(UserTemporary)
 	switch {
 	case code == ReasonNone && out.Reason == ReasonNone:
 		if !served && !m.inContact() {
 			out.State = UserUnknown
 		}
-	case Gravity(out.State) < Gravity(UserOperator) && m[FactNode] != MarkPass:
+	case Urgency(out.State) < Urgency(UserOperator) && m[FactNode] != MarkPass:
 		out.State, out.Text = UserUnknown, ""
 	case served && softened:
 		out.State = UserTemporary
@@ -71,7 +71,7 @@ func (s *Shown) ofWorkload(m Seen) {
 		}
 		row, _ := LookupReason(at.reason)
 		s.Reason, s.Text = at.reason, row.userText(m)
-		if Gravity(row.State) > Gravity(s.State) {
+		if Urgency(row.State) > Urgency(s.State) {
 			s.State = row.State
 		}
 		return
@@ -81,9 +81,9 @@ func (s *Shown) ofWorkload(m Seen) {
 // userText is the text for users, limited to what m supports.
 func (r *Reason) userText(m Seen) string {
 	if r.State == UserRecovery && StateOf(r.Code, m) == UserOperator { // nothing reconnects by itself
-		return r.Unrecovered.Say(m)
+		return r.Unrecovered.Render(m)
 	}
-	return r.UserText.Say(m)
+	return r.UserText.Render(m)
 }
 
 // inContact reports whether the platform is in contact with the node, and no point of the checklist fails.
@@ -92,7 +92,7 @@ func (m Seen) inContact() bool {
 		!slices.ContainsFunc(Points[:], func(id PointID) bool { return m[string(id)] == MarkFail })
 }
 
-// Gravity orders the states, the least urgent first; -1 for one that is not known.
-func Gravity(s UserState) int {
+// Urgency orders the states, the least urgent first; -1 for one that is not known.
+func Urgency(s UserState) int {
 	return slices.Index([]UserState{UserNormal, UserTemporary, UserRecovery, UserOperator, UserSecurity}, s)
 }

@@ -208,7 +208,8 @@ func TestReasonRowsAreComplete(t *testing.T) {
 		rank[r.Code] = i
 	}
 	for _, r := range Reasons() {
-		if r.Title.Say(nil) == "" || len(r.Owners) == 0 || r.NextAction.Say(nil) == "" || r.Layer == "" || !states[r.State] {
+		if r.Title.Render(nil) == "" || len(r.Owners) == 0 || r.NextAction.Render(nil) == "" || r.Layer == "" ||
+			!states[r.State] {
 			t.Errorf("%s: incomplete row", r.Code)
 		}
 		for _, h := range r.Hides {

@@ -84,7 +84,7 @@ func asJSON(t *testing.T, v any) string {
 func page(t *testing.T, path string, d drill.Drill) {
 	t.Helper()
 	r := drill.Report{Head: diag.NewHead(drill.ReportKind), EndedBy: diag.EndedCompleted, Drills: []drill.Drill{d}}
-	r.Settle()
+	r.SetVerdict()
 	var out bytes.Buffer
 	if err := drillrender.Report(&out, &r, render.Options{Format: render.Full, Width: 100}); err != nil {
 		t.Fatal(err)

@@ -123,7 +123,7 @@ func pagesOf(t *testing.T, r *diag.Report) map[string]string {
 	out["diag classify"] = classify.String()
 	var explored strings.Builder
 	for _, s := range render.AboutWalk(r, render.Options{}) {
-		explored.Write(blocks.Text(blocks.Look{}, s.Blocks...))
+		explored.Write(blocks.Text(blocks.Layout{}, s.Blocks...))
 	}
 	out["explorer"] = explored.String()
 	return out

@@ -145,6 +145,6 @@ func drilled(t *testing.T, path string) *drill.Report {
 	}
 	story := drill.Fold(events)
 	r := &drill.Report{EndedBy: diag.EndedCompleted, Drills: []drill.Drill{story.Drill()}}
-	r.Settle()
+	r.SetVerdict()
 	return r
 }

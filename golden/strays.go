@@ -19,8 +19,8 @@ type known struct {
 	addresses map[string][]string // by host
 }
 
-// Strays lists the requests of a walk to an address and port that neither its profile nor an answer names.
-func Strays(r *diag.Report) []string {
+// UnknownAddresses lists the requests of a walk to an address and port that neither its profile nor an answer names.
+func UnknownAddresses(r *diag.Report) []string {
 	k := known{ports: map[string][]string{}, addresses: map[string][]string{}}
 	k.fromProfile(&r.Subject)
 	for i := range r.Facts {

@@ -14,7 +14,7 @@ func TestNothingKnocksAtDoorsNobodyNamed(t *testing.T) {
 	older := 0
 	for _, path := range recordings(t) {
 		r := recorded(t, path)
-		strays := Strays(r)
+		strays := UnknownAddresses(r)
 		if beforeRepeats(madeBy(t, path)) {
 			tried := false
 			strays = slices.DeleteFunc(strays, func(s string) bool {
@@ -36,7 +36,7 @@ func TestNothingKnocksAtDoorsNobodyNamed(t *testing.T) {
 // TestStraysAreListed: a forbidden destination is listed, and destinations from the profile and answers are not.
 func TestStraysAreListed(t *testing.T) {
 	r := recorded(t, "reports/healthy.json")
-	if s := Strays(r); len(s) != 0 {
+	if s := UnknownAddresses(r); len(s) != 0 {
 		t.Fatalf("a healthy walk strays: %v", s)
 	}
 	for _, req := range []diag.Request{
@@ -49,7 +49,7 @@ func TestStraysAreListed(t *testing.T) {
 	} {
 		again := *r
 		again.Facts = append(slices.Clone(r.Facts), diag.Fact{ID: "x/y~z", Request: req})
-		if s := Strays(&again); len(s) != 1 {
+		if s := UnknownAddresses(&again); len(s) != 1 {
 			t.Errorf("%+v: %v", req, s)
 		}
 	}

@@ -74,7 +74,7 @@ func (s *Site) Drill(ctx context.Context, suite Suite, observe func(Progress)) *
 		r.EndedBy = diag.EndedInterrupted
 	}
 	r.EndedAt = diag.At(time.Now())
-	r.Settle()
+	r.SetVerdict()
 	return r
 }
 
@@ -86,7 +86,7 @@ func mustStop(d drill.Drill) bool {
 // one plans and runs the drill i.
 func (suite *Suite) one(ctx context.Context, i int, r *drill.Report, observe func(Progress)) drill.Drill {
 	d := suite.Drills[i]
-	d.Session = d.Session.Again("diag")
+	d.Session = d.Session.Renew("diag")
 	site, run := d.Session.site, NewDrillID(d.Session.Began)
 	plan, facts := d.planWithin(ctx, suite.Deadline, run)
 	log, unwritten := drill.CreateLog(filepath.Join(suite.Folder, run))
@@ -103,7 +103,7 @@ func (suite *Suite) one(ctx context.Context, i int, r *drill.Report, observe fun
 		Walk: func(ctx context.Context) *diag.Report {
 			ctx, cancel := context.WithTimeout(ctx, suite.Deadline)
 			defer cancel()
-			return d.Session.Again("drill").Walk(ctx, WalkOptions{Terminal: true},
+			return d.Session.Renew("drill").Walk(ctx, WalkOptions{Terminal: true},
 				func(e preflight.Event) { report(drill.Event{}, &e) })
 		},
 		Ready:    d.ready(plan, facts),

@@ -64,9 +64,9 @@ func (r Resolved) right() bool {
 	return len(r.Addresses) > 0 && !slices.ContainsFunc(r.Addresses, func(a string) bool { return a != r.Wanted })
 }
 
-// AsWanted reports, after an apply, whether every name resolves to its address, and for a plan, whether apply can
+// Resolves reports, after an apply, whether every name resolves to its address, and for a plan, whether apply can
 // achieve that. Without the block there is no requirement.
-func (d *Endpoints) AsWanted() bool {
+func (d *Endpoints) Resolves() bool {
 	right := !slices.ContainsFunc(d.Names, func(r Resolved) bool { return !r.right() })
 	switch d.Action {
 	case EndpointsPlan:
@@ -97,7 +97,7 @@ type endpointsNode interface {
 // Endpoints performs the action unless it is refused. It returns the document even with an error, except for an
 // InputError or a NoHostError. An UnreadError means that the node's file could not be read.
 func (s *Session) Endpoints(ctx context.Context, action EndpointsAction) (*Endpoints, error) {
-	if err := s.NeedHost(); err != nil {
+	if err := s.RequireHost(); err != nil {
 		return nil, err
 	}
 	p, of := s.site.Profile, s.env.Subject

@@ -69,7 +69,7 @@ func TestEndpointsUndo(t *testing.T) {
 	tier.NeedsHost(t)
 	const old = "127.0.0.1 localhost\n# BEGIN gpuaasctl\n10.9.9.9 node-api.test\n# END gpuaasctl\n"
 	do, hosts := endpointsOf(t, old)
-	if d, err := do(EndpointsPlan, nil); err != nil || d.Applied || !d.AsWanted() || content(t, hosts) != old {
+	if d, err := do(EndpointsPlan, nil); err != nil || d.Applied || !d.Resolves() || content(t, hosts) != old {
 		t.Fatalf("plan: %v, applied %t", err, d.Applied)
 	}
 	d, err := do(EndpointsApply, nil)
@@ -152,7 +152,7 @@ func TestEndpointsRefuses(t *testing.T) {
 		content(t, hosts) != hand {
 		t.Errorf("a conflict: %v", err)
 	}
-	if d, err := do(EndpointsPlan, nil); err != nil || d.AsWanted() {
+	if d, err := do(EndpointsPlan, nil); err != nil || d.Resolves() {
 		t.Errorf("a plan that apply would refuse reads as wanted: %v", err)
 	}
 	do, hosts = endpointsOf(t, "127.0.0.1 localhost\n")

@@ -30,7 +30,7 @@ func ExampleSession_Walk() {
 	site := ops.New(ops.Site{Profile: p, Chosen: "lab", Secrets: secrets, Tool: "my-dashboard 1.0", By: "dashboard"})
 	node := site.Node("compute-node-01", "alloc-01")
 	o := ops.WalkOptions{Terminal: true, Baseline: ops.Baseline{Name: diag.LastGood}}
-	o.Memory = ops.History{Path: "/var/lib/my-dashboard/walks.db"}.Recall(ctx, node.Subject(), node.Plan(o), true, true)
+	o.Memory = ops.History{Path: "/var/lib/my-dashboard/walks.db"}.ReadGood(ctx, node.Subject(), node.Plan(o), true, true)
 	defer o.Memory.Close()
 	report := node.Walk(ctx, o, func(e preflight.Event) {
 		if e.Kind == preflight.HopDone {
@@ -38,7 +38,7 @@ func ExampleSession_Walk() {
 		}
 	})
 	fmt.Println(report.Verdict.Outcome, report.Verdict.Reason)
-	if kept := o.Memory.Keep(ctx, report); kept.Better != nil {
+	if kept := o.Memory.Save(ctx, report); kept.Better != nil {
 		fmt.Println("it regressed from", kept.Better.Run.ID)
 	}
 }

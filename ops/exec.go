@@ -39,7 +39,7 @@ func (e *EndedError) Error() string {
 // its output. It installs nothing on the node. An EndedError is the command's own failure; an UnreadError means that
 // its result is unknown.
 func (s *Session) Exec(ctx context.Context, c Command) error {
-	if err := s.NeedHost(); err != nil {
+	if err := s.RequireHost(); err != nil {
 		return err
 	}
 	cfg := s.nodeConfig()

@@ -108,7 +108,7 @@ func endRuns(ctx context.Context, on *remote.Machine) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
-	return on.Leave(ctx)
+	return on.RemoveHelper(ctx)
 }
 
 // Drills counts them.

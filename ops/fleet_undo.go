@@ -20,7 +20,7 @@ type undoer interface {
 
 // undo reverts one drill on one machine, compares, and removes the drill's artifacts. The program that the drill left
 // on the machine does it. If that does not answer, ours is pushed: the journal may be complete nevertheless.
-func undo(ctx context.Context, on undoer, found remote.Found, force bool) FleetDrill {
+func undo(ctx context.Context, on undoer, found remote.KeptRun, force bool) FleetDrill {
 	x := FleetDrill{Run: found.Run, Status: found.Status}
 	ask := func(args ...string) (step.Reply, error) { return on.FaultOf(ctx, x.Run, args...) }
 	if found.Status == nil {

@@ -50,11 +50,11 @@ func (j *journaled) answer(program string, args []string) (step.Reply, error) {
 // TestUndo: a drill whose program is gone is reverted by ours if there is a journal. Only a drill without a journal is
 // removed without reverting, and a conflict never is.
 func TestUndo(t *testing.T) {
-	dead := remote.Found{Run: "r", Error: "its folder has no program"}
-	alive := remote.Found{Run: "r", Status: aDrill(step.PhaseArmed, step.Done)}
+	dead := remote.KeptRun{Run: "r", Error: "its folder has no program"}
+	alive := remote.KeptRun{Run: "r", Status: aDrill(step.PhaseArmed, step.Done)}
 	for name, c := range map[string]struct {
 		on     journaled
-		found  remote.Found
+		found  remote.KeptRun
 		asked  string
 		closed bool
 		left   string

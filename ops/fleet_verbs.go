@@ -36,7 +36,7 @@ func (s *Site) Revert(ctx context.Context, of []chaos.Machine, run string, force
 			undoAll(ctx, on, m, all, force)
 			return nil
 		}
-		undoThese(ctx, on, m, slices.DeleteFunc(all, func(x remote.Found) bool { return x.Run != run }), force)
+		undoThese(ctx, on, m, slices.DeleteFunc(all, func(x remote.KeptRun) bool { return x.Run != run }), force)
 		return nil
 	})
 }
@@ -62,7 +62,7 @@ const (
 )
 
 // reach reads a machine's drills, and retries until the machine answers or refuses.
-func reach(ctx context.Context, on *remote.Machine, waiting func(error)) ([]remote.Found, error) {
+func reach(ctx context.Context, on *remote.Machine, waiting func(error)) ([]remote.KeptRun, error) {
 	until := time.Now().Add(panicReach)
 	for waited := false; ; waited = true {
 		all, err := on.Runs(ctx)
@@ -99,7 +99,7 @@ func readDrills(ctx context.Context, on *remote.Machine, m *FleetMachine) error 
 
 // search looks for files with our names.
 func search(ctx context.Context, on *remote.Machine, m *FleetMachine) error {
-	programs, err := on.Left(ctx) // before our program is installed
+	programs, err := on.HelperPaths(ctx) // before our program is installed
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func search(ctx context.Context, on *remote.Machine, m *FleetMachine) error {
 
 // undoAll reverts all drills of one machine, and removes what no drill needs any more: the folder of a drill that died
 // while it was being armed, and the program of a tool that was killed.
-func undoAll(ctx context.Context, on *remote.Machine, m *FleetMachine, all []remote.Found, force bool) {
+func undoAll(ctx context.Context, on *remote.Machine, m *FleetMachine, all []remote.KeptRun, force bool) {
 	undoThese(ctx, on, m, all, force)
 	m.Reached = true
 	if len(all) == 0 {
@@ -131,11 +131,11 @@ func undoAll(ctx context.Context, on *remote.Machine, m *FleetMachine, all []rem
 		}
 		m.add(err)
 	}
-	m.add(on.Sweep(ctx)) // last, since the previous call installs our program
+	m.add(on.RemoveStaleHelper(ctx)) // last, since the previous call installs our program
 }
 
 // undoThese reverts drills of one machine, whatever the result of each.
-func undoThese(ctx context.Context, on *remote.Machine, m *FleetMachine, all []remote.Found, force bool) {
+func undoThese(ctx context.Context, on *remote.Machine, m *FleetMachine, all []remote.KeptRun, force bool) {
 	for _, x := range all {
 		m.Drills = append(m.Drills, undo(ctx, on, x, force))
 	}

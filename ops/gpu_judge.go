@@ -24,7 +24,7 @@ const maxGPUPolicy = 1 << 20
 
 // ownGPUs queries the node and judges its GPUs here, as a walk does.
 func (s *Session) ownGPUs(ctx context.Context) (*preflight.GPUAdmission, error) {
-	if err := s.NeedHost(); err != nil {
+	if err := s.RequireHost(); err != nil {
 		return nil, err
 	}
 	at := s.open()

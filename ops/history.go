@@ -39,8 +39,8 @@ const (
 // is first compared with the newest one only: reading a report takes as long as a hop.
 const goodRuns = 20
 
-// Memory is what a walk needs of the history. It is read during the walk, so that it takes no extra time.
-type Memory struct {
+// Recent is what a walk needs of the history. It is read during the walk, so that it takes no extra time.
+type Recent struct {
 	from   History
 	cancel context.CancelFunc
 
@@ -56,11 +56,11 @@ type Memory struct {
 	shape   string
 }
 
-// Recall begins to read the newest good walks of a subject: one, or goodRuns with compare. keep means that a report
+// ReadGood begins to read the newest good walks of a subject: one, or goodRuns with compare. keep means that a report
 // will be stored, so the database is created if missing. The caller closes the result.
-func (h History) Recall(ctx context.Context, of diag.Subject, plan diag.Plan, compare, keep bool) *Memory {
+func (h History) ReadGood(ctx context.Context, of diag.Subject, plan diag.Plan, compare, keep bool) *Recent {
 	h.Hops = cmp.Or(h.Hops, preflight.BuiltIn())
-	m := &Memory{from: h, opened: make(chan struct{}), done: make(chan struct{}), cancel: func() {}, err: h.Err,
+	m := &Recent{from: h, opened: make(chan struct{}), done: make(chan struct{}), cancel: func() {}, err: h.Err,
 		of: history.SubjectOf(of), shape: history.Shape(plan)}
 	if h.Off != "" || h.Err != nil {
 		close(m.opened)
@@ -81,11 +81,11 @@ func (h History) Recall(ctx context.Context, of diag.Subject, plan diag.Plan, co
 	return m
 }
 
-func (m *Memory) read(ctx context.Context, runs int) {
+func (m *Recent) read(ctx context.Context, runs int) {
 	m.good, m.goodErr = m.store.Good(ctx, m.of, m.shape, runs)
 }
 
-func (m *Memory) open(ctx context.Context, keep bool) {
+func (m *Recent) open(ctx context.Context, keep bool) {
 	defer close(m.opened)
 	var err error
 	if keep {
@@ -112,7 +112,7 @@ func within(d time.Duration, part <-chan struct{}) bool {
 
 // lastGoodAt returns when the subject of r last passed. It returns zero if that was not read in time, or if it was
 // another machine of the same name, such as one of an earlier lab.
-func (m *Memory) lastGoodAt(r *diag.Report) diag.Time {
+func (m *Recent) lastGoodAt(r *diag.Report) diag.Time {
 	if !within(recallGrace, m.opened) || m.last == nil || !preflight.SameEnvironment(m.last, r) {
 		return diag.Time{}
 	}
@@ -120,7 +120,7 @@ func (m *Memory) lastGoodAt(r *diag.Report) diag.Time {
 }
 
 // Compare sets r's diff. Without a baseline the diff has the reason.
-func (m *Memory) Compare(b Baseline, r *diag.Report) {
+func (m *Recent) Compare(b Baseline, r *diag.Report) {
 	if b.Name == "" {
 		return
 	}
@@ -152,7 +152,7 @@ func (m *Memory) Compare(b Baseline, r *diag.Report) {
 
 // before returns the good walks of r's environment that began before r: a replay must not be compared with a later
 // walk.
-func (m *Memory) before(r *diag.Report) []*diag.Report {
+func (m *Recent) before(r *diag.Report) []*diag.Report {
 	return slices.DeleteFunc(slices.Clone(m.good), func(g *diag.Report) bool {
 		return !g.Run.StartedAt.Before(r.Run.StartedAt.Time) || !preflight.SameEnvironment(g, r)
 	})
@@ -162,7 +162,7 @@ func (m *Memory) before(r *diag.Report) []*diag.Report {
 // walk without a gate, made while the gate is red, would become the baseline and turn it green. It returns nil if r is
 // not worse, or if the good walks could not be read (m.goodErr). It reads the other good walks only if the newest does
 // not decide.
-func (m *Memory) regressedFrom(ctx context.Context, r *diag.Report) *diag.Report {
+func (m *Recent) regressedFrom(ctx context.Context, r *diag.Report) *diag.Report {
 	good := m.before(r)
 	if (len(good) == 1 && !preflight.MayRegress(m.from.Hops.AsToday(good[0]), r)) || len(m.good) == 0 {
 		return nil
@@ -187,9 +187,9 @@ type Kept struct {
 	Better *diag.Report // not a baseline: it regressed from this walk
 }
 
-// Keep stores a report. A failure to write the history does not change the verdict. A walk that could not be compared
+// Save stores a report. A failure to write the history does not change the verdict. A walk that could not be compared
 // with the earlier good ones is stored, but not as a baseline.
-func (m *Memory) Keep(ctx context.Context, r *diag.Report) (k Kept) {
+func (m *Recent) Save(ctx context.Context, r *diag.Report) (k Kept) {
 	if !within(recallBudget, m.opened) || m.from.Off != "" || (m.store == nil && m.err == nil) {
 		return k
 	}
@@ -215,7 +215,7 @@ func (m *Memory) Keep(ctx context.Context, r *diag.Report) (k Kept) {
 }
 
 // Close stops reading and closes the history.
-func (m *Memory) Close() {
+func (m *Recent) Close() {
 	m.cancel()
 	<-m.done
 	if m.store != nil {

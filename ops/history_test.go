@@ -29,10 +29,10 @@ func TestLookingIsNotAccepting(t *testing.T) {
 		r := recorded(t, strings.ReplaceAll(golden(t, "healthy.json"), `"10.231.77.11"`+"\n", `"`+address+`"`+"\n"))
 		began = began.Add(time.Minute)
 		r.Run.ID, r.Run.StartedAt, r.Run.EndedAt = "run-"+run, diag.At(began), diag.At(began.Add(time.Second))
-		m := kept.Recall(t.Context(), r.Subject, r.Plan, baseline != "", true)
+		m := kept.ReadGood(t.Context(), r.Subject, r.Plan, baseline != "", true)
 		defer m.Close()
 		m.Compare(Baseline{Name: baseline}, r)
-		k := m.Keep(t.Context(), r)
+		k := m.Save(t.Context(), r)
 		read = len(m.good)
 		if r.Diff == nil || !r.Diff.Comparable {
 			return -1, k
@@ -82,10 +82,10 @@ func TestANewLabBeginsItsOwnHistory(t *testing.T) {
 		r = recorded(t, string(text))
 		began = began.Add(time.Minute)
 		r.Run.ID, r.Run.StartedAt, r.Run.EndedAt = "run-"+run, diag.At(began), diag.At(began.Add(time.Second))
-		m := kept.Recall(t.Context(), r.Subject, r.Plan, true, true)
+		m := kept.ReadGood(t.Context(), r.Subject, r.Plan, true, true)
 		defer m.Close()
 		m.Compare(Baseline{Name: diag.LastGood}, r)
-		return r.Diff, m.Keep(t.Context(), r)
+		return r.Diff, m.Save(t.Context(), r)
 	}
 	for _, w := range []struct{ run, lab, baseline string }{
 		{"1", "aa", ""}, {"2", "aa", "run-1"}, {"3", "bb", ""}, {"4", "bb", "run-3"}, {"5", "aa", "run-2"},
@@ -143,9 +143,9 @@ func TestToolsOfOtherRules(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := walk("after-" + c.rules + "-" + fmt.Sprint(began.Minute()))
-		m := kept.Recall(t.Context(), r.Subject, r.Plan, true, true)
+		m := kept.ReadGood(t.Context(), r.Subject, r.Plan, true, true)
 		m.Compare(Baseline{Name: diag.LastGood}, r)
-		k := m.Keep(t.Context(), r)
+		k := m.Save(t.Context(), r)
 		m.Close()
 		if !r.Diff.Comparable || r.Diff.Regressions() > 0 || k != (Kept{}) {
 			t.Errorf("after a tool of rules %s: %+v, %+v", c.rules, r.Diff.Changes, k)
@@ -172,7 +172,7 @@ func TestUnreadGoodWalksCostNoPlace(t *testing.T) {
 	}
 	defer store.Close()
 	last := recorded(t, golden(t, "healthy.json"))
-	m := &Memory{opened: closed, done: make(chan struct{}), store: store, last: last}
+	m := &Recent{opened: closed, done: make(chan struct{}), store: store, last: last}
 	if got := m.lastGoodAt(r); !got.Equal(last.Run.EndedAt.Time) {
 		t.Errorf("while the good walks are read, the last one was at %v", got)
 	}
@@ -185,7 +185,7 @@ func TestUnreadGoodWalksCostNoPlace(t *testing.T) {
 	if m.Compare(Baseline{Name: diag.LastGood}, r); r.Diff == nil || !strings.Contains(r.Diff.Because, "a page is torn") {
 		t.Errorf("diff %+v", r.Diff)
 	}
-	k := m.Keep(t.Context(), r)
+	k := m.Save(t.Context(), r)
 	runs, err := store.List(t.Context(), history.Filter{})
 	if err != nil || len(runs) != 1 || runs[0].Good || !k.Unread {
 		t.Errorf("%v, kept %+v: %+v", err, runs, k)

@@ -28,7 +28,7 @@ func (s *Site) machines(of []chaos.Machine) machines {
 
 // withHere returns the machines, and this machine.
 func (all machines) withHere() map[string]drill.Machine {
-	with := map[string]drill.Machine{"": remote.Here()}
+	with := map[string]drill.Machine{"": remote.Local()}
 	for id, m := range all {
 		with[id] = m
 	}

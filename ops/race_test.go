@@ -26,7 +26,7 @@ func TestSessionsAtOnce(t *testing.T) {
 	site.Each(nodes, 0, func(i int, s *ops.Session) {
 		var wg sync.WaitGroup
 		o := ops.WalkOptions{}
-		o.Memory = ops.History{Path: t.TempDir() + "/walks.db"}.Recall(ctx, s.Subject(), s.Plan(o), true, true)
+		o.Memory = ops.History{Path: t.TempDir() + "/walks.db"}.ReadGood(ctx, s.Subject(), s.Plan(o), true, true)
 		defer o.Memory.Close()
 		for _, do := range []func() error{
 			func() error {
@@ -35,7 +35,7 @@ func TestSessionsAtOnce(t *testing.T) {
 				if r.Subject.NodeID != nodes[i] {
 					return fmt.Errorf("the walk of %s is of %s", nodes[i], r.Subject.NodeID)
 				}
-				return o.Memory.Keep(ctx, r).Err
+				return o.Memory.Save(ctx, r).Err
 			},
 			func() error { s.Walk(ctx, ops.WalkOptions{Only: []diag.HopID{diag.HopNodeHeartbeat}}, nil); return nil },
 			func() error {

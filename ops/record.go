@@ -70,7 +70,7 @@ func (s *Session) Follow(o RecordOptions) *Follower { return &Follower{s: s, o: 
 // Read reads the newest entries. After an error the next call connects again, since a broken connection cannot be
 // reused.
 func (f *Follower) Read(ctx context.Context, limit int) (*diag.RecordFacts, error) {
-	if err := f.s.NeedHost(); err != nil {
+	if err := f.s.RequireHost(); err != nil {
 		return nil, err
 	}
 	if f.at == nil {

@@ -61,7 +61,7 @@ func (s *Session) Reenroll(ctx context.Context, o ReenrollOptions) (*Reenrollmen
 	if s.env.Token.IsZero() {
 		return nil, &InputError{errors.New("no operator token: auth.token_file in the profile")}
 	}
-	if err := s.NeedHost(); o.Save == nil && err != nil {
+	if err := s.RequireHost(); o.Save == nil && err != nil {
 		return nil, err
 	}
 	if err := s.canReenroll(o); err != nil {

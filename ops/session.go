@@ -57,15 +57,15 @@ func (s *Site) About(t Target) *Session {
 	return n
 }
 
-// Again returns a session about the same target, begun now and with new ids.
-func (s *Session) Again(as string) *Session {
+// Renew returns a session about the same target, begun now and with new ids.
+func (s *Session) Renew(as string) *Session {
 	t := s.of
 	t.As = as
 	return s.site.About(t)
 }
 
-// Next returns the same session, begun now, with the same ids.
-func (s *Session) Next() *Session {
+// Restart returns the same session, begun now, with the same ids.
+func (s *Session) Restart() *Session {
 	n := *s
 	n.Began = time.Now()
 	return &n
@@ -81,8 +81,8 @@ func (s *Session) Subject() diag.Subject {
 	return of
 }
 
-// NeedHost refuses a session that must log in to its node but lacks an address or a way to log in.
-func (s *Session) NeedHost() error {
+// RequireHost refuses a session that must log in to its node but lacks an address or a way to log in.
+func (s *Session) RequireHost() error {
 	p := s.site.Profile
 	if s.env.Subject.NodeHost != "" {
 		return asInput(vantage.CheckFiles(p.SSH))

@@ -65,7 +65,7 @@ func (d *Drill) surveyMachine(ctx context.Context, a *chaos.Allocation, m *chaos
 		if err != nil {
 			return fmt.Errorf("cannot be asked: %w", err)
 		}
-		if err := m.Learn(args, said); err != nil {
+		if err := m.ParseSurvey(args, said); err != nil {
 			return err
 		}
 	}

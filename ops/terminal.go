@@ -17,7 +17,7 @@ import (
 // a process that leaves the session and would outlive it, for at most the same time.
 func (s *Session) terminal(most time.Duration) drill.OpenTerminal {
 	return func(ctx context.Context, opened func()) (drill.End, error) {
-		t := s.Again("drill")
+		t := s.Renew("drill")
 		here := vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: t.Began})
 		mint := preflight.MintTerminal(&t.env)
 		if mint.Op == "" {

@@ -14,8 +14,8 @@ type WalkOptions struct {
 	Terminal   bool     // open one real terminal session
 	Watch      bool     // change nothing: no task, no terminal session, no write on the node's disks
 	Command    string   // command that repeats the walk, to paste; "" if the profile's name suffices
-	Memory     *Memory  // the history, recalled for this walk's subject and plan, or nil
-	Baseline   Baseline // what it is compared with; needs Memory
+	Memory     *Recent  // the history, recalled for this walk's subject and plan, or nil
+	Baseline   Baseline // what it is compared with; needs Recent
 
 	alone bool // only facts are of interest: Only brings no hop that may explain a failure
 	kept  bool // the node's vantage was used by earlier walks

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
 
-// LoginAgain is how long a Watcher keeps a login: a fault that prevents new logins may not end an existing one.
-const LoginAgain = 10 * time.Minute
+// MaxLoginAge is how long a Watcher keeps a login: a fault that prevents new logins may not end an existing one.
+const MaxLoginAge = 10 * time.Minute
 
 // Watcher walks repeatedly for one session. The connections to node and platform host stay open between walks; every
 // other connection is opened again for each walk, so that each measures every phase. It is not safe for concurrent use.
@@ -33,7 +33,7 @@ func (w *Watcher) Walk(ctx context.Context, o WalkOptions) *diag.Report {
 	if w.denied {
 		w.readSecrets(ctx)
 	}
-	if w.at != nil && time.Since(w.login) > LoginAgain {
+	if w.at != nil && time.Since(w.login) > MaxLoginAge {
 		w.Close(ctx)
 	}
 	kept := w.at != nil
@@ -49,7 +49,7 @@ func (w *Watcher) Walk(ctx context.Context, o WalkOptions) *diag.Report {
 func (w *Watcher) once(ctx context.Context, o WalkOptions) *diag.Report {
 	walking, cancel := context.WithTimeout(ctx, w.deadline)
 	defer cancel()
-	s := w.s.Again("preflight")
+	s := w.s.Renew("preflight")
 	if w.at == nil {
 		w.at, w.login = s.open(), s.Began
 	} else {

@@ -161,7 +161,7 @@ func byRefusal(out *diag.Finding, n *diag.RecordEntry) {
 		return
 	}
 	out.Side = diag.SideEdge
-	switch unseen := diag.NotPassedOn(n.Code); {
+	switch unseen := diag.MissingFromEdge(n.Code); {
 	case n.Reason == diag.RecEdgeRateLimited:
 		out.Failure = diag.HTTPRateLimited
 	case unseen != "":

@@ -15,7 +15,7 @@ func judgeRecord(c *Case) *diag.Finding {
 	if !f.Passed() || f.Record == nil || (!silentNode(c) && !saysCloned(record)) {
 		return nil
 	}
-	reason, because := classify.Foremost(classify.Evidence{Record: record, BootID: bootID(c), Token: tokenState(c),
+	reason, because := classify.WithEvidence(classify.Evidence{Record: record, BootID: bootID(c), Token: tokenState(c),
 		Points: points(c, nil)})
 	if reason == diag.ReasonNone || reason == diag.ReasonNodeAgentUnreachable {
 		return nil

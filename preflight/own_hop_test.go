@@ -74,7 +74,7 @@ func TestAWalkWithAnOwnHop(t *testing.T) {
 				if !strings.Contains(text.String(), string(hop.ID)) || !strings.Contains(text.String(), got.Text) {
 					t.Errorf("the hop is not printed:\n%s", text.String())
 				}
-				s := drill.See(r, drill.Before)
+				s := drill.NewWalkView(r, drill.Before)
 				if ids := s.HopIDs(); s.Hops[hop.ID] != want || ids[len(ids)-1] != hop.ID {
 					t.Errorf("the view has %v", ids)
 				}

@@ -33,7 +33,7 @@ func refusesCert(f *diag.Fact) bool {
 // withheld reports whether a listener asked for and got the certificate of f, but the platform behind it reports that
 // it did not get it. The platform then judged no certificate.
 func withheld(f *diag.Fact) bool {
-	return asksForCert(f) && f.TLS.CertSent != "" && !f.Throttled() && diag.NotPassedOn(code(f)) != ""
+	return asksForCert(f) && f.TLS.CertSent != "" && !f.Throttled() && diag.MissingFromEdge(code(f)) != ""
 }
 
 // edgeWithholds reports whether an edge alone explains f: it did not pass the certificate on, and nothing shows that it
@@ -47,7 +47,7 @@ func edgeWithholds(c *Case, f *diag.Fact) bool {
 // heldBack is the finding for edgeWithholds. Both listeners of a platform may be behind one edge, hence the culprit.
 func heldBack(sig diag.Signal, f *diag.Fact, reason diag.ReasonCode) diag.Finding {
 	out := fail(sig, f, "%s requests the node's certificate, gets it, and does not pass it on: %s (%s)", where(f),
-		diag.NotPassedOn(code(f)), saw(f))
+		diag.MissingFromEdge(code(f)), saw(f))
 	out.Side, out.Reason, out.Culprit = diag.SideEdge, reason, culpritEdgeKeeps
 	return out
 }

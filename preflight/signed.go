@@ -43,7 +43,7 @@ func platformCode(f *diag.Fact) bool {
 	_, denied := diag.DenialReason(word)
 	place := f.Request.Extract[fieldErrorCode]
 	own := place != "" && place != profile.DefaultMapping().Field(fieldErrorCode) && f.HTTP.Fields[fieldErrorCode] != ""
-	return denied || own || diag.NotPassedOn(word) != ""
+	return denied || own || diag.MissingFromEdge(word) != ""
 }
 
 // platformDenies reports whether a 401 or 403 is the platform's own refusal of this node. Filters and gateways on the

@@ -348,10 +348,10 @@ func (s Store) adopt(origin string) (bool, error) {
 	return true, nil
 }
 
-// Forward completes an enrollment that was interrupted between storing the new generation and switching to it: its
-// pending key still exists. A newer generation without a pending key was abandoned on purpose. It returns the
+// CompleteEnrollment finishes an enrollment that was interrupted between storing the new generation and switching to
+// it: its pending key still exists. A newer generation without a pending key was abandoned on purpose. It returns the
 // generation's name, "" if there is nothing to complete.
-func (s Store) Forward(good func(tls.Certificate) bool) (string, error) {
+func (s Store) CompleteEnrollment(good func(tls.Certificate) bool) (string, error) {
 	unlock, err := s.lock()
 	if err != nil {
 		return "", err
@@ -371,9 +371,9 @@ func (s Store) Forward(good func(tls.Certificate) bool) (string, error) {
 	return name, s.activate(name)
 }
 
-// Back switches to the newest good generation, which may be the current one if a plain path was lost. It replaces
+// RollBack switches to the newest good generation, which may be the current one if a plain path was lost. It replaces
 // a damaged trust bundle with the newest intact one. It returns the generation's name, "" if none is good.
-func (s Store) Back(good func(tls.Certificate) bool) (string, error) {
+func (s Store) RollBack(good func(tls.Certificate) bool) (string, error) {
 	unlock, err := s.lock()
 	if err != nil {
 		return "", err
@@ -418,8 +418,8 @@ func (set Set) usable(good func(tls.Certificate) bool) bool {
 
 func trust(bundle []byte) bool { return x509.NewCertPool().AppendCertsFromPEM(bundle) }
 
-// Spare names the generation that Back would go to.
-func (s Store) Spare(good func(tls.Certificate) bool) string {
+// RollbackTarget names the generation that RollBack would go to.
+func (s Store) RollbackTarget(good func(tls.Certificate) bool) string {
 	names := s.Names()
 	slices.Reverse(names)
 	for _, name := range names {

@@ -129,7 +129,7 @@ func TestCrashAtEveryChange(t *testing.T) {
 				must(t, err)
 				must(t, os.WriteFile(s.Path(FileKey), nil, 0o600))
 			},
-			do:      func(s Store) error { _, err := s.Back(anyPair); return err },
+			do:      func(s Store) error { _, err := s.RollBack(anyPair); return err },
 			allowed: []int64{0, 1}, after: 1,
 		},
 	} {
@@ -161,11 +161,11 @@ func TestCrashAtEveryChange(t *testing.T) {
 func restart(t *testing.T, dir string, do func(Store) error, after int64) {
 	t.Helper()
 	s := Store{Dir: dir}
-	if _, err := s.Forward(anyPair); err != nil {
+	if _, err := s.CompleteEnrollment(anyPair); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Pair(); err != nil {
-		if _, err := s.Back(anyPair); err != nil {
+		if _, err := s.RollBack(anyPair); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -226,7 +226,7 @@ func TestBack(t *testing.T) {
 			if _, err := s.Pair(); err == nil {
 				t.Fatal("it is not damaged")
 			}
-			_, err := s.Back(anyPair)
+			_, err := s.RollBack(anyPair)
 			must(t, err)
 			if got := serial(t, s.Dir); got != tc.want {
 				t.Errorf("serial %d, want %d", got, tc.want)
@@ -236,7 +236,7 @@ func TestBack(t *testing.T) {
 	s := Store{Dir: t.TempDir()}
 	_, err := s.Put(newSet(t, 1))
 	must(t, err)
-	if name, err := s.Back(func(tls.Certificate) bool { return false }); name != "" || err != nil {
+	if name, err := s.RollBack(func(tls.Certificate) bool { return false }); name != "" || err != nil {
 		t.Errorf("%q %v", name, err)
 	}
 }
@@ -248,7 +248,7 @@ func TestBackRepairsTheBundleOnly(t *testing.T) {
 	_, err = s.Put(newSet(t, 2))
 	must(t, err)
 	must(t, os.WriteFile(s.Path(FileBundle), nil, 0o644))
-	_, err = s.Back(anyPair)
+	_, err = s.RollBack(anyPair)
 	must(t, err)
 	pair, err := s.Pair()
 	must(t, err)
@@ -262,7 +262,7 @@ func TestOperatorsFileStaysBeside(t *testing.T) {
 	_, err := s.Put(newSet(t, 1))
 	must(t, err)
 	must(t, durable.Replace(s.Path(FileKey), []byte("half a rotation"), 0o600))
-	_, err = s.Back(anyPair)
+	_, err = s.RollBack(anyPair)
 	must(t, err)
 	if text, _ := os.ReadFile(s.Path(FileKey) + ".replaced"); string(text) != "half a rotation" {
 		t.Errorf("%q", text)
@@ -306,7 +306,7 @@ func TestForward(t *testing.T) {
 				must(t, os.WriteFile(filepath.Join(s.Dir, generations, pendingKey), second.Key, 0o600))
 				want = 2
 			}
-			_, err = s.Forward(anyPair)
+			_, err = s.CompleteEnrollment(anyPair)
 			must(t, err)
 			if got := serial(t, s.Dir); got != want {
 				t.Errorf("serial %d, want %d", got, want)
@@ -328,7 +328,7 @@ func TestADirectoryInTheWay(t *testing.T) {
 			for n := range int64(2) { // twice: the first directory that was moved aside blocks no path
 				must(t, os.Remove(s.Path(name)))
 				must(t, os.MkdirAll(filepath.Join(s.Path(name), "x"), 0o755))
-				if _, err := s.Back(anyPair); err != nil || serial(t, dir) != n+1 {
+				if _, err := s.RollBack(anyPair); err != nil || serial(t, dir) != n+1 {
 					t.Errorf("back: %v, serial %d", err, serial(t, dir))
 				}
 				must(t, os.Remove(s.Path(name)))

@@ -39,7 +39,7 @@ func (k *kernelLog) watch(ctx context.Context) {
 	k.load()
 	for {
 		if err := k.read(ctx); err != nil {
-			k.so = kmsg.Blind(k.so, err)
+			k.so = kmsg.NotCovered(k.so, err)
 			k.cover()
 		}
 		if !sleep.For(ctx, k.Poll) {

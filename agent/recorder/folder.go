@@ -57,7 +57,7 @@ func (f *folder) open() error {
 	if err != nil {
 		return err
 	}
-	f.promise = record.Promise(kind)
+	f.promise = record.MissingGuarantee(kind)
 	if f.record, err = f.file(record.FileRecord, record.Slots); err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (f *folder) put(file string, slot int, b []byte) error {
 	if to == nil {
 		return errGone
 	}
-	if gone, err := to.Gone(); err != nil || gone {
+	if gone, err := to.Unlinked(); err != nil || gone {
 		return errors.Join(err, errGone)
 	}
 	if _, err := to.WriteAt(b, int64(slot)*record.Size); err != nil {

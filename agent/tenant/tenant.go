@@ -62,11 +62,11 @@ type Process struct {
 	uids  [4]uint32
 }
 
-// Left is the error of End if processes survive.
-type Left struct{ Processes []Process }
+// SurvivorsError is the error of End if processes survive.
+type SurvivorsError struct{ Processes []Process }
 
 // Error names at most eight survivors.
-func (l *Left) Error() string {
+func (l *SurvivorsError) Error() string {
 	shown := make([]string, 0, maxShown)
 	for _, p := range l.Processes[:min(len(l.Processes), maxShown)] {
 		shown = append(shown, fmt.Sprintf("%d %s (state %s)", p.PID, strconv.QuoteToASCII(p.Name), p.State))
@@ -91,8 +91,8 @@ func Protected(uid, first uint32) error {
 }
 
 // End kills every process of the login, and returns how many there were once none is left. Its error is
-// ErrProtected, a *Left, or why the result is unknown. It kills at once: a workload that needs a graceful stop is
-// a unit, and is stopped before.
+// ErrProtected, a *SurvivorsError, or why the result is unknown. It kills at once: a workload that needs a graceful
+// stop is a unit, and is stopped before.
 func (h Host) End(ctx context.Context, name string, uid uint32) (ended int, err error) {
 	h = h.withDefaults()
 	if err := Protected(uid, h.First); err != nil {
@@ -115,7 +115,7 @@ func (h Host) End(ctx context.Context, name string, uid uint32) (ended int, err 
 		case err != nil:
 			return len(seen), err
 		case ctx.Err() != nil && len(found) > 0:
-			return len(seen) - len(found), &Left{found}
+			return len(seen) - len(found), &SurvivorsError{found}
 		case ctx.Err() != nil:
 			return len(seen), fmt.Errorf(
 				"search for processes of user id %d: they start and exit too fast to be sure within %s that none is left",

@@ -111,7 +111,7 @@ func TestWhoseProcess(t *testing.T) {
 // TestLeftIsBounded: a tenant that names a thousand processes does not fill the log, and cannot inject text into
 // it.
 func TestLeftIsBounded(t *testing.T) {
-	l := &Left{}
+	l := &SurvivorsError{}
 	for i := range 1000 {
 		l.Processes = append(l.Processes, Process{PID: i, Name: "x\x1b[31m\u202e", State: "D"})
 	}
@@ -201,7 +201,7 @@ func TestEndSaysWhatIsLeft(t *testing.T) {
 	for _, within := range []time.Duration{time.Nanosecond, 100 * time.Millisecond} {
 		h.Timeout = within
 		n, err := h.End(t.Context(), "ada", 1500)
-		var left *Left
+		var left *SurvivorsError
 		if !errors.As(err, &left) || n != 0 || len(left.Processes) != 1 ||
 			!strings.Contains(err.Error(), `"stuck" (state D)`) {
 			t.Errorf("within %s: %d ended, %v", within, n, err)

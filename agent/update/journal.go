@@ -121,8 +121,8 @@ func (j Journal) Committed() wire.Build {
 	return j.Package
 }
 
-// Hold returns why this node takes no work, "" if it does: its prior build is no longer trusted.
-func (j Journal) Hold() string {
+// HoldReason returns why this node takes no work, "" if it does: its prior build is no longer trusted.
+func (j Journal) HoldReason() string {
 	if j.Rollout == nil || j.Rollout.State != wire.RolloutRebootstrap {
 		return ""
 	}
@@ -141,7 +141,7 @@ func (j Journal) Skipped(sha string) string {
 
 // Report returns the boot report of a process's first heartbeat.
 func (j Journal) Report(running wire.Build, nextSeq uint64) wire.BootReport {
-	b := wire.BootReport{Running: running, Package: j.Package, NextSeq: nextSeq, Hold: j.Hold()}
+	b := wire.BootReport{Running: running, Package: j.Package, NextSeq: nextSeq, Hold: j.HoldReason()}
 	if j.Rollout != nil {
 		b.Rollout = new(j.clone().Rollout.Rollout)
 	}
@@ -151,8 +151,8 @@ func (j Journal) Report(running wire.Build, nextSeq uint64) wire.BootReport {
 	return b
 }
 
-// Keep returns the digests of the builds whose files are still needed.
-func (j Journal) Keep() []string {
+// NeededDigests returns the digests of the builds whose files are still needed.
+func (j Journal) NeededDigests() []string {
 	keep := []string{j.Package.SHA256, j.Committed().SHA256}
 	if r := j.Rollout; r != nil {
 		keep = append(keep, r.Prior.SHA256)

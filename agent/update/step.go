@@ -53,9 +53,9 @@ func (j Journal) Activating(now time.Time) Journal {
 	return j.forward(wire.RolloutActivating, now, diag.RecSelfUpdateStarted, "activate", "")
 }
 
-// Named handles the handshake: a heartbeat's response names the build that the platform now attributes to this
+// Handshake handles the handshake: a heartbeat's response names the build that the platform now attributes to this
 // node. Only that commits a rollout.
-func (j Journal) Named(known, running wire.Build, now time.Time) Journal {
+func (j Journal) Handshake(known, running wire.Build, now time.Time) Journal {
 	r := j.Active()
 	if r == nil || r.State != wire.RolloutActivating || known.SHA256 != r.Target.SHA256 ||
 		running.SHA256 != r.Target.SHA256 {
@@ -108,7 +108,7 @@ func (j Journal) due(now time.Time) Journal {
 	}
 	for _, probe := range [...]string{wire.ProbeTaskWait, wire.ProbeNoop} {
 		if n := r.Probes[probe].Fails; n >= maxProbeFails && r.Probes[wire.ProbeHeartbeat].Pass {
-			return j.Condemn("probe " + probe + " failed " + strconv.Itoa(n) + " times in a row")
+			return j.RevertOnStart("probe " + probe + " failed " + strconv.Itoa(n) + " times in a row")
 		}
 	}
 	if now.Before(r.SoakUntil) {
@@ -229,8 +229,9 @@ func (j *Journal) noteProbe(now time.Time, probe string, ok bool, why string) {
 	j.Notes[len(j.Notes)-1].Facts["probe"] = probe
 }
 
-// Condemn makes the next start revert. It has no effect on a rollout whose target was not started or that is over.
-func (j Journal) Condemn(why string) Journal {
+// RevertOnStart makes the next start revert. It has no effect on a rollout whose target was not started or that is
+// over.
+func (j Journal) RevertOnStart(why string) Journal {
 	r := j.Active()
 	if r == nil || r.Condemned != "" || wire.RolloutRank(r.State) < wire.RolloutRank(wire.RolloutActivating) {
 		return j

@@ -41,7 +41,7 @@ func started(t testing.TB) Journal {
 	return j
 }
 
-func soaking(t testing.TB) Journal { return started(t).Named(targetBuild, targetBuild, testNow) }
+func soaking(t testing.TB) Journal { return started(t).Handshake(targetBuild, targetBuild, testNow) }
 
 func converged(t testing.TB) Journal {
 	j := soaking(t)
@@ -84,7 +84,7 @@ func TestOnlyTheHandshakeCommits(t *testing.T) {
 		"another process than the target speaks": {targetBuild, installedBuild},
 		"the version alone is right":             {wire.Build{Version: "v2", SHA256: thirdSHA}, targetBuild},
 	} {
-		if got := j.Named(c.known, c.running, testNow); got.Rollout.State != wire.RolloutActivating {
+		if got := j.Handshake(c.known, c.running, testNow); got.Rollout.State != wire.RolloutActivating {
 			t.Errorf("%s: %s", name, got.Rollout.State)
 		}
 	}
@@ -170,7 +170,7 @@ func TestPriorNotTrusted(t *testing.T) {
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
-	trying := second.Begin(a, testNow).Verified(testNow).Activating(testNow).Condemn("it does not work")
+	trying := second.Begin(a, testNow).Verified(testNow).Activating(testNow).RevertOnStart("it does not work")
 	damaged := host(keys(old))
 	damaged.Check = func(sha string) error {
 		if sha == targetSHA {
@@ -184,7 +184,7 @@ func TestPriorNotTrusted(t *testing.T) {
 	}{
 		"its digest is another":           {trying, damaged},
 		"its signature's key is gone":     {trying, host(keys(next))},
-		"its verifier set is not trusted": {activating(t).Condemn("x"), host(keys(next))},
+		"its verifier set is not trusted": {activating(t).RevertOnStart("x"), host(keys(next))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j, s := Launch(c.j, installedBuild, c.h, testNow)
@@ -192,13 +192,14 @@ func TestPriorNotTrusted(t *testing.T) {
 				!strings.Contains(j.Rollout.RollbackHint, "rebootstrap") {
 				t.Fatalf("start %+v, rollout %+v", s, j.Rollout.Rollout)
 			}
-			if again, s := Launch(j, installedBuild, c.h, testNow); s.Hold == "" || again.Hold() == "" {
+			if again, s := Launch(j, installedBuild, c.h, testNow); s.Hold == "" || again.HoldReason() == "" {
 				t.Error("it does not hold")
 			}
-			if j, s := Launch(j, wire.Build{Version: "v9", SHA256: thirdSHA}, c.h, testNow); s.Hold != "" || j.Hold() != "" {
+			other, s := Launch(j, wire.Build{Version: "v9", SHA256: thirdSHA}, c.h, testNow)
+			if s.Hold != "" || other.HoldReason() != "" {
 				t.Errorf("an operator's package does not run: %+v", s)
 			}
-			if j, s := Launch(j, installedBuild, host(keys(old, next)), testNow); s.Hold != "" || j.Hold() != "" {
+			if j, s := Launch(j, installedBuild, host(keys(old, next)), testNow); s.Hold != "" || j.HoldReason() != "" {
 				t.Errorf("an operator's verifier set changes nothing: %+v", s)
 			}
 		})
@@ -236,7 +237,7 @@ func TestVerifiersRotate(t *testing.T) {
 	if j.Rollout.VerifierSet != keys(old, next).Version() || j.Rollout.VerifierSet == keys(old).Version() {
 		t.Errorf("verifier set %q", j.Rollout.VerifierSet)
 	}
-	j = j.Named(targetBuild, targetBuild, testNow)
+	j = j.Handshake(targetBuild, targetBuild, testNow)
 	// The old key is removed; the task that was signed with the new key permits the build.
 	for _, p := range [...]string{wire.ProbeTaskWait, wire.ProbeNoop} {
 		j = j.Observe(p, true, "", testNow)
@@ -253,7 +254,7 @@ func TestVerifiersRotate(t *testing.T) {
 	if s.Build != targetBuild {
 		t.Fatalf("without the old key: %+v", s)
 	}
-	j, _ = Launch(j.Condemn("x"), installedBuild, host(keys(next)), testNow)
+	j, _ = Launch(j.RevertOnStart("x"), installedBuild, host(keys(next)), testNow)
 	if len(j.Skip) != 0 {
 		t.Errorf("the running build is skipped: %+v", j.Skip)
 	}
@@ -298,7 +299,7 @@ func TestStepsKeepTheirPromises(t *testing.T) {
 					j = j.Activating(now)
 				}
 			case 3:
-				j = j.Named(known, known, now)
+				j = j.Handshake(known, known, now)
 			case 4:
 				j = j.Observe(probe, rapid.Bool().Draw(t, "ok"), "why", now)
 			case 5:
@@ -306,7 +307,7 @@ func TestStepsKeepTheirPromises(t *testing.T) {
 			case 6:
 				j = j.Ended()
 			case 7:
-				j = j.Condemn("why")
+				j = j.RevertOnStart("why")
 			case 8:
 				if rapid.Bool().Draw(t, "reboot") {
 					boots++

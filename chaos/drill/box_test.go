@@ -269,7 +269,7 @@ func (b *box) arm(in []byte) error {
 	}
 	p, err = b.open()
 	if err == nil {
-		err = p.keeper(step.ByWatchdog).Take(context.Background())
+		err = p.keeper(step.ByWatchdog).Start(context.Background())
 	}
 	b.with(func() { b.watched = true })
 	b.w.busy.Go(p.watch)
@@ -365,7 +365,7 @@ func (p *process) do(id string) error {
 // verify compares every place with its state before.
 func (p *process) verify(r *step.Reply) error {
 	l := &p.journal.Ledger
-	if !l.Over() && l.Touched() {
+	if !l.Final() && l.Touched() {
 		clean := false
 		r.Clean = &clean
 		return p.not("there is nothing to compare yet")
@@ -407,7 +407,7 @@ func (p *process) close(r *step.Reply, force bool) error {
 	case force && !l.Known:
 		p.with(func() { p.disk = nil })
 		return nil
-	case !l.Over() && !l.Closed:
+	case !l.Final() && !l.Closed:
 		return p.not("it cannot be closed")
 	case l.State() == step.Conflict:
 		return p.not("it is not closed, for there is a conflict")
@@ -428,8 +428,8 @@ const injected = "injected by "
 
 func place(c step.Change) string { return c.File.Path }
 
-// Look implements node.Machine.
-func (m places) Look(_ context.Context, at node.Location) (json.RawMessage, error) {
+// Snapshot implements node.Machine.
+func (m places) Snapshot(_ context.Context, at node.Location) (json.RawMessage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return json.Marshal(m.text[place(at.Change)])
@@ -453,18 +453,18 @@ func (m places) Make(_ context.Context, at node.Location) error {
 }
 
 // Compare implements node.Machine.
-func (m places) Compare(_ context.Context, at node.Location) (node.Found, error) {
+func (m places) Compare(_ context.Context, at node.Location) (node.Observed, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var was string
 	_ = json.Unmarshal(at.Note, &was)
 	switch now := m.text[place(at.Change)]; {
 	case m.noop, m.lying && at.Undone, now == was:
-		return node.Found{}, nil
+		return node.Observed{}, nil
 	case now == injected+at.Step:
-		return node.Found{Look: node.Injected}, nil
+		return node.Observed{State: node.Injected}, nil
 	}
-	return node.Found{Look: node.Foreign, Text: "somebody has changed it"}, nil
+	return node.Observed{State: node.Foreign, Text: "somebody has changed it"}, nil
 }
 
 // Undo implements node.Machine.

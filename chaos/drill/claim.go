@@ -15,11 +15,11 @@ import (
 
 // Names of probes in plans.
 const (
-	LookInjected = "injected"
-	LookControl  = "control"
-	LookProof    = "recovered"
+	ProbeInjected = "injected"
+	ProbeControl  = "control"
+	ProbeProof    = "recovered"
 	// a tenant's terminal that is open when the fault is injected: it passes if it ends as expected
-	LookTerminal = "terminal"
+	ProbeTerminal = "terminal"
 )
 
 // finding is a claim's state, judged from the story so far. The zero finding is NotSeen.
@@ -111,7 +111,8 @@ func (s *Story) unlogged() bool { return s.Plan.Hash == "" }
 
 // claimProbes detects probes that pass whatever happens, and a control probe that failed from the start.
 func (s *Story) claimProbes() finding {
-	fault, control, proof := s.Look(Before, LookInjected), s.Look(Before, LookControl), s.Look(During, LookProof)
+	fault, control := s.LastProbe(Before, ProbeInjected), s.LastProbe(Before, ProbeControl)
+	proof := s.LastProbe(During, ProbeProof)
 	switch {
 	case proof != nil && proof.Held:
 		return violated(AbortedGuard, "what is to prove the repair holds while the fault is there, so it would prove nothing")
@@ -129,7 +130,7 @@ func (s *Story) claimProbes() finding {
 
 // touched reports whether the run touched any machine.
 func (s *Story) touched() bool {
-	return slices.ContainsFunc(s.Machines, func(p Part) bool { return p.Touched })
+	return slices.ContainsFunc(s.Machines, func(p MachineStory) bool { return p.Touched })
 }
 
 func (s *Story) claimBefore() finding {
@@ -138,21 +139,21 @@ func (s *Story) claimBefore() finding {
 		return finding{}
 	}
 	if w := before[len(before)-1]; !w.Green() {
-		return finding{Violated, AbortedGuard, "the chain is not green before anything is touched: " + w.Says()}
+		return finding{Violated, AbortedGuard, "the chain is not green before anything is touched: " + w.VerdictLine()}
 	}
 	return held("")
 }
 
 // broken reports whether a fault was injected, or may have been.
 func (s *Story) broken() bool {
-	return slices.ContainsFunc(s.Machines, func(p Part) bool { return p.Broken })
+	return slices.ContainsFunc(s.Machines, func(p MachineStory) bool { return p.Broken })
 }
 
 func (s *Story) claimArmed() finding {
 	if !s.ready() || s.unlogged() {
 		return finding{}
 	}
-	return held("%s", join(s.Machines, func(p Part) string { return p.ID }))
+	return held("%s", join(s.Machines, func(p MachineStory) string { return p.ID }))
 }
 
 func (s *Story) claimInjected() finding {
@@ -161,14 +162,14 @@ func (s *Story) claimInjected() finding {
 			return violated(NotInjected, "%s: %s", p.ID, p.Against)
 		}
 	}
-	return s.looked(During, LookInjected, NotInjected)
+	return s.looked(During, ProbeInjected, NotInjected)
 }
 
-func (s *Story) claimControl() finding { return s.looked(During, LookControl, NotInjected) }
+func (s *Story) claimControl() finding { return s.looked(During, ProbeControl, NotInjected) }
 
 // looked judges a claim that rests on one probe. A probe whose tool could not run proves nothing.
 func (s *Story) looked(stage Stage, name string, otherwise Word) finding {
-	switch l := s.Look(stage, name); {
+	switch l := s.LastProbe(stage, name); {
 	case l == nil:
 		return finding{}
 	case l.NotRun:
@@ -185,7 +186,7 @@ func (s *Story) claimDetected() finding {
 		return violated(Collateral, "%s", lost)
 	}
 	if w := s.detected(); w != nil {
-		return held("%s", w.Says())
+		return held("%s", w.VerdictLine())
 	}
 	during := s.walks(During)
 	if _, placed := s.InPlace(); !placed || len(during) == 0 || s.cutShort() {
@@ -204,7 +205,7 @@ func (s *Story) cutShort() bool {
 		s.claimControl().word != ""
 }
 
-func (s *Story) lost() *Part {
+func (s *Story) lost() *MachineStory {
 	for i, p := range s.Machines {
 		if p.Lost != "" {
 			return &s.Machines[i]
@@ -249,8 +250,8 @@ func (s *Story) claimSpared() finding {
 func (s *Story) claimTold() finding {
 	w := s.detected()
 	if want := s.Plan.Scenario.Expect.Terminal; want != "" {
-		before := s.Look(Before, LookTerminal)
-		switch l := s.Look(During, LookTerminal); {
+		before := s.LastProbe(Before, ProbeTerminal)
+		switch l := s.LastProbe(During, ProbeTerminal); {
 		case before != nil && before.NotRun:
 			return unmeasured("how a terminal ends: %s", before.Why)
 		case l == nil && w != nil:
@@ -284,7 +285,7 @@ func (s *Story) claimKept() finding {
 		return violated(RevertedEarly, "%s reverted itself: %s", p.ID, p.Lost)
 	}
 	for _, p := range s.Machines {
-		if l := s.Look(During, LookInjected); l != nil && l.Held && p.RevertedMS > 0 && p.State == step.Lost {
+		if l := s.LastProbe(During, ProbeInjected); l != nil && l.Held && p.RevertedMS > 0 && p.State == step.Lost {
 			return violated(RevertedEarly, "%s was restored before its revert began, and not by the drill: %s", p.ID,
 				against(p))
 		}
@@ -316,13 +317,13 @@ func (s *Story) claimReverted() finding {
 	case !s.touched():
 		return finding{}
 	}
-	return held("%s", join(s.Machines, func(p Part) string {
+	return held("%s", join(s.Machines, func(p MachineStory) string {
 		return fmt.Sprintf("%s in %.0f ms", p.ID, float64(p.UndoUS)/1000)
 	}))
 }
 
 // against names the first change of the machine that was not reverted cleanly, or else the machine's state.
-func against(p Part) string {
+func against(p MachineStory) string {
 	for _, st := range p.Steps {
 		for _, c := range st.Changes {
 			if slices.Contains([]step.State{step.Conflict, step.Failed, step.Lost}, c.State) {
@@ -340,12 +341,12 @@ func (s *Story) claimProof() finding {
 	if s.Plan.Decision != nil && s.Decided == nil {
 		return finding{}
 	}
-	if l := s.Look(After, LookProof); l != nil && !l.Held {
+	if l := s.LastProbe(After, ProbeProof); l != nil && !l.Held {
 		if _, back := s.RevertedAt(); !back { // then it proves nothing
 			return finding{}
 		}
 	}
-	return s.looked(After, LookProof, NoRecovery)
+	return s.looked(After, ProbeProof, NoRecovery)
 }
 
 func (s *Story) claimAfter() finding {
@@ -365,7 +366,7 @@ func (s *Story) claimAfter() finding {
 	if s.recoveredIn(after[len(after)-1]) {
 		return violated(NoRecovery, "the chain was green less than %d times in a row", s.Plan.Scenario.Recovery.Green)
 	}
-	return violated(NoRecovery, "the chain is not green: %s", after[len(after)-1].Says())
+	return violated(NoRecovery, "the chain is not green: %s", after[len(after)-1].VerdictLine())
 }
 
 func (s *Story) claimClean() finding {
@@ -381,7 +382,7 @@ func (s *Story) claimClean() finding {
 	switch {
 	case len(open) > 0:
 		return unknown("%s was not compared with before", strings.Join(open, ", "))
-	case !slices.ContainsFunc(s.Machines, func(p Part) bool { return p.Armed }):
+	case !slices.ContainsFunc(s.Machines, func(p MachineStory) bool { return p.Armed }):
 		return finding{}
 	}
 	return held("")

@@ -25,7 +25,7 @@ func (r *runner) during(ctx context.Context, until time.Time, end context.Cancel
 	defer cancel()
 	if r.breaking(bounded) {
 		var wg sync.WaitGroup
-		for _, l := range [...]chaos.Look{r.Plan.Injected, r.Plan.Control} {
+		for _, l := range [...]chaos.PlannedProbe{r.Plan.Injected, r.Plan.Control} {
 			wg.Go(func() {
 				if !r.runProbe(bounded, l, During, true) && bounded.Err() == nil {
 					end(errEnough) // the chain's reports would not be about the fault
@@ -151,8 +151,8 @@ func (r *runner) hadTime() bool {
 	now := time.Since(r.began).Milliseconds()
 	return read(r, func(s *Story) bool {
 		zero, placed := s.InPlace()
-		in := s.Look(During, LookInjected) != nil && s.Look(During, LookControl) != nil &&
-			(s.Plan.Scenario.Expect.Terminal == "" || s.Look(During, LookTerminal) != nil)
+		in := s.LastProbe(During, ProbeInjected) != nil && s.LastProbe(During, ProbeControl) != nil &&
+			(s.Plan.Scenario.Expect.Terminal == "" || s.LastProbe(During, ProbeTerminal) != nil)
 		return placed && in && (s.detected() != nil || now-zero >= s.Plan.Budgets.DetectWithin.Std().Milliseconds())
 	})
 }
@@ -183,11 +183,11 @@ func (r *runner) watch(ctx context.Context, end context.CancelCauseFunc) {
 
 // runProbe runs a probe until it gives the wanted result or its time is over, and records it. It reports whether it
 // gave that result.
-func (r *runner) runProbe(ctx context.Context, l chaos.Look, stage Stage, want bool) bool {
+func (r *runner) runProbe(ctx context.Context, l chaos.PlannedProbe, stage Stage, want bool) bool {
 	seen, ok := see(ctx, r.Machines[l.Machine], l, stage, want)
 	if !ok {
 		return false
 	}
-	r.record(Event{Kind: Looked, Machine: l.Machine, Seen: &seen})
+	r.record(Event{Kind: Probed, Machine: l.Machine, Seen: &seen})
 	return seen.Held == want && !seen.NotRun
 }

@@ -19,7 +19,7 @@ const (
 	Breaking  Kind = "breaking"  // a step is about to be made
 	Broken    Kind = "broken"    // Status: a step was made; Text is the error
 	Renewed   Kind = "renewed"   // Status: a machine's lease was renewed
-	Looked    Kind = "looked"    // Seen
+	Probed    Kind = "looked"    // Seen
 	Lost      Kind = "lost"      // Status: a machine reverted itself before it was asked to
 	Stopped   Kind = "stopped"   // Text: a guard ends the run early
 	Interrupt Kind = "interrupt" // Text: the operator does

@@ -34,7 +34,7 @@ func TestInPlace(t *testing.T) {
 	} {
 		s := drill.Fold([]drill.Event{
 			{Kind: drill.Begun, Plan: &chaos.Plan{
-				Budgets: chaos.Budgets{TTL: chaos.Duration(time.Minute)}, Schedule: []chaos.Move{{Machine: "n1", Step: "s"}},
+				Budgets: chaos.Budgets{TTL: chaos.Duration(time.Minute)}, Schedule: []chaos.PlannedStep{{Machine: "n1", Step: "s"}},
 				Targets: []chaos.PlannedMachine{{ID: "n1"}},
 			}},
 			{Kind: drill.Breaking, MS: 1000, Machine: "n1", Step: "s"},

@@ -134,7 +134,7 @@ func (c clock) of(e step.Entry) int64 {
 
 // converter converts one machine's journal to events, except for those that the log has.
 type converter struct {
-	part   Part
+	part   MachineStory
 	clock  clock
 	logged int64 // when the log ends
 	ledger step.Ledger
@@ -149,7 +149,7 @@ func (t *converter) convert(j Journal) []Event {
 		at := t.clock.of(e)
 		t.now = max(t.now, at, 1)
 		t.entry(e, at)
-		if t.part.RevertedMS == 0 && t.ledger.Over() {
+		if t.part.RevertedMS == 0 && t.ledger.Final() {
 			t.part.RevertedMS = t.now
 			took := int64(0)
 			if t.asked.Boot == e.Boot {

@@ -104,7 +104,7 @@ func logOf(t *testing.T) []Event {
 	p := chaos.Plan{
 		Run: "r1", Hash: "abc", Scenario: chaos.Scenario{Metadata: chaos.Metadata{ID: "api-egress-blocked"}}, Node: "n1",
 		Targets:  []chaos.PlannedMachine{{Role: chaos.RoleNode, ID: "n1", Tier: step.TierBoot, Drill: sent().Redacted()}},
-		Schedule: []chaos.Move{{Machine: "n1", Step: "block"}, {Machine: "n1", Step: "key"}},
+		Schedule: []chaos.PlannedStep{{Machine: "n1", Step: "block"}, {Machine: "n1", Step: "key"}},
 		Budgets:  chaos.Budgets{Lease: chaos.Duration(20 * time.Second), DetectWithin: chaos.Duration(30 * time.Second)},
 	}
 	p.Scenario.Expect.Blame.Hop, p.Scenario.Expect.Blame.Signal = []diag.HopID{diag.HopNodeRuntimeAPI},
@@ -223,7 +223,7 @@ func TestEveryPrefix(t *testing.T) {
 				continue
 			}
 			d := merged(t, log[:n], &pen{entries: whole.entries[:k]})
-			back := step.Read(whole.entries[:k]).Over()
+			back := step.Read(whole.entries[:k]).Final()
 			if d.Verdict.Word == Pass || (claim(t, d, "reverted").State == Held) != back {
 				t.Errorf("%d events and %d entries: %+v, reverted %+v", n, k, d.Verdict, claim(t, d, "reverted"))
 			}

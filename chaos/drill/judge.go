@@ -18,13 +18,13 @@ func Judge(e chaos.Expect, s WalkView) (Word, string) {
 	}
 	switch {
 	case e.Blame.None && s.Blame != nil:
-		return WrongHop, fmt.Sprintf("blames %s, and nothing should be", s.Says())
+		return WrongHop, fmt.Sprintf("blames %s, and nothing should be", s.VerdictLine())
 	case e.Blame.None && !s.Green():
-		return NotDetected, "is no pass: " + s.Says()
+		return NotDetected, "is no pass: " + s.VerdictLine()
 	case !e.Blame.None && blame == nil:
-		return NotDetected, fmt.Sprintf("blames nothing (%s), want %s", s.Says(), e.Blame)
+		return NotDetected, fmt.Sprintf("blames nothing (%s), want %s", s.VerdictLine(), e.Blame)
 	case !e.Blame.None && !fits(e.Blame.Finding, *blame):
-		return WrongHop, fmt.Sprintf("blames %s, want %s", s.Says(), e.Blame)
+		return WrongHop, fmt.Sprintf("blames %s, want %s", s.VerdictLine(), e.Blame)
 	}
 	found := slices.Clone(s.Others)
 	if s.Blame != nil {
@@ -58,7 +58,7 @@ func Judge(e chaos.Expect, s WalkView) (Word, string) {
 }
 
 func fits(f chaos.Finding, b diag.Blame) bool {
-	return f.Status == b.Status && f.Fits(b.Hop, b.Signal, b.Failure)
+	return f.Status == b.Status && f.Matches(b.Hop, b.Signal, b.Failure)
 }
 
 // calm is the number of consecutive walks that must find nothing if nothing may be found: one may be luck.
@@ -70,7 +70,7 @@ func (s *Story) detected() *WalkView {
 	e, row := s.Plan.Scenario.Expect, 0
 	for _, w := range s.walks(During) {
 		word, _ := Judge(e, w)
-		if seen := s.Look(During, LookInjected); e.Blame.None && (seen == nil || !seen.Held || w.BeganMS < seen.MS) {
+		if seen := s.LastProbe(During, ProbeInjected); e.Blame.None && (seen == nil || !seen.Held || w.BeganMS < seen.MS) {
 			continue
 		}
 		if word != Pass {

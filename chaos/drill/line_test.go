@@ -120,7 +120,7 @@ func (b *box) Exec(ctx context.Context, e step.Exec) (drill.Output, error) {
 func (b *box) Reconnect() { b.line.reconnect() }
 
 // Leave implements drill.Machine.
-func (b *box) Leave(ctx context.Context) error {
+func (b *box) RemoveHelper(ctx context.Context) error {
 	_, err := across(ctx, b, "leave", 10*time.Second, func() bool { return true })
 	return err
 }

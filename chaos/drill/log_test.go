@@ -192,7 +192,7 @@ func hollow() []drill.Event {
 	p := planOf("n1")
 	events := []drill.Event{{Kind: drill.Begun, Plan: &p}}
 	for _, k := range []drill.Kind{drill.Refused, drill.Walked, drill.Arming, drill.Armed, drill.Breaking, drill.Broken,
-		drill.Renewed, drill.Looked, drill.Lost, drill.Stopped, drill.Interrupt, drill.Reverting, drill.Reverted,
+		drill.Renewed, drill.Probed, drill.Lost, drill.Stopped, drill.Interrupt, drill.Reverting, drill.Reverted,
 		drill.Decided, drill.Compared, drill.Closed, drill.Trouble, drill.Ended} {
 		events = append(events, drill.Event{Kind: k, Machine: "n1", Status: &step.Status{}}, drill.Event{Kind: k})
 	}

@@ -16,8 +16,8 @@ type Machine interface {
 	Exec(ctx context.Context, e step.Exec) (Output, error)
 	// Reconnect gives up the connection; the next call opens a new one.
 	Reconnect()
-	// Leave removes the program that was put on the machine for these calls.
-	Leave(ctx context.Context) error
+	// RemoveHelper removes the program that was put on the machine for these calls.
+	RemoveHelper(ctx context.Context) error
 }
 
 // Output is what a tool printed, on both streams, and its exit code.

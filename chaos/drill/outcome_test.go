@@ -96,7 +96,7 @@ func joined(words ...string) string {
 func brief(e drill.Event) string {
 	words := []string{string(e.Kind), e.Machine, e.Step, e.Text}
 	if s := e.WalkView; s != nil {
-		words = append(words, string(s.Stage), s.Says())
+		words = append(words, string(s.Stage), s.VerdictLine())
 	}
 	if s := e.Seen; s != nil {
 		words = append(words, string(s.Stage), s.Name, map[bool]string{true: "held", false: "not held"}[s.Held], s.Why)

@@ -13,8 +13,8 @@ func seconds(n int) chaos.Duration { return chaos.Duration(time.Duration(n) * ti
 
 // planOf returns a drill with a step on each machine, alternating between block and disk.
 func planOf(ids ...string) chaos.Plan {
-	look := func(name, tool string) chaos.Look {
-		return chaos.Look{From: chaos.RoleOperator,
+	look := func(name, tool string) chaos.PlannedProbe {
+		return chaos.PlannedProbe{From: chaos.RoleOperator,
 			Check: step.Check{Name: name, Exec: step.Exec{Argv: []string{tool}}, Within: 3000}}
 	}
 	p := chaos.Plan{
@@ -30,8 +30,8 @@ func planOf(ids ...string) chaos.Plan {
 			},
 			Recovery: chaos.Recovery{Green: 2},
 		},
-		Injected: look(drill.LookInjected, "sees"), Control: look(drill.LookControl, "works"),
-		Proof: look(drill.LookProof, "repaired"),
+		Injected: look(drill.ProbeInjected, "sees"), Control: look(drill.ProbeControl, "works"),
+		Proof: look(drill.ProbeProof, "repaired"),
 		Budgets: chaos.Budgets{TTL: seconds(90), Lease: seconds(20), InjectWithin: seconds(3), DetectWithin: seconds(10),
 			RecoverWithin: seconds(20)},
 	}
@@ -43,7 +43,7 @@ func planOf(ids ...string) chaos.Plan {
 				Schema: step.Schema, Run: runID, Scenario: "s", Node: id, By: "me", At: time.Unix(1, 0).UTC(), TTL: 90_000,
 				Lease: 20_000, Steps: []step.Step{{ID: name, Fault: "file", Tier: c.Tier(), Changes: []step.Change{c}}},
 			}})
-		p.Schedule = append(p.Schedule, chaos.Move{At: seconds(i), Machine: id, Step: name})
+		p.Schedule = append(p.Schedule, chaos.PlannedStep{At: seconds(i), Machine: id, Step: name})
 	}
 	if len(ids) > 1 {
 		p.Scenario.Expect.Others = []chaos.Finding{

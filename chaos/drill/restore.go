@@ -41,7 +41,7 @@ func (r *runner) restore(h interrupts) {
 		r.clear(h.patient, t, m)
 		ctx, cancel := context.WithTimeout(h.life, leaveTime)
 		defer cancel()
-		if err := m.Leave(ctx); h.life.Err() == nil {
+		if err := m.RemoveHelper(ctx); h.life.Err() == nil {
 			r.trouble(t.ID, err)
 		}
 	})
@@ -50,7 +50,7 @@ func (r *runner) restore(h interrupts) {
 // revert asks one machine to revert everything, until it reports that it has, or has a conflict, or the given time
 // is over. An unreachable machine reverts itself, and is asked again.
 func (r *runner) revert(ctx context.Context, t chaos.PlannedMachine, m Machine, patience time.Duration) {
-	p := read(r, func(s *Story) Part { return *s.part(t.ID) })
+	p := read(r, func(s *Story) MachineStory { return *s.part(t.ID) })
 	if !p.Touched || p.Closed || p.RevertedMS > 0 {
 		return
 	}
@@ -77,7 +77,7 @@ func (r *runner) revert(ctx context.Context, t chaos.PlannedMachine, m Machine, 
 				r.record(Event{Kind: Closed, Machine: t.ID})
 				return
 			}
-		case reply.Status != nil && (reply.Status.State.Over() || untouched(*reply.Status)):
+		case reply.Status != nil && (reply.Status.State.Final() || untouched(*reply.Status)):
 			if r.early(t, *reply.Status, reached, began) {
 				r.recordLost(t.ID, reply)
 			}
@@ -180,7 +180,7 @@ func (r *runner) decide(ctx context.Context, d chaos.Decision) string {
 // operator to inspect.
 func (r *runner) clear(ctx context.Context, t chaos.PlannedMachine, m Machine) {
 	r.revert(ctx, t, m, revertTimeout)
-	p := read(r, func(s *Story) Part { return *s.part(t.ID) })
+	p := read(r, func(s *Story) MachineStory { return *s.part(t.ID) })
 	if !p.Touched || p.Closed || p.NotClosed != "" || p.RevertedMS == 0 {
 		return
 	}

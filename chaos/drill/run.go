@@ -153,7 +153,7 @@ func (r *runner) walk(ctx context.Context, stage Stage) WalkView {
 		report = &diag.Report{Run: diag.Run{EndedBy: diag.EndedError},
 			Verdict: diag.Verdict{Outcome: diag.OutcomeInconclusive}}
 	}
-	s := See(report, stage)
+	s := NewWalkView(report, stage)
 	if ctx.Err() != nil {
 		return s
 	}
@@ -302,7 +302,7 @@ func (r *runner) keep(id string, asked time.Time) {
 
 // ready reports whether every machine is armed, so that it can revert itself.
 func (s *Story) ready() bool {
-	return len(s.Machines) > 0 && !slices.ContainsFunc(s.Machines, func(p Part) bool { return !p.Armed })
+	return len(s.Machines) > 0 && !slices.ContainsFunc(s.Machines, func(p MachineStory) bool { return !p.Armed })
 }
 
 // errorIn returns the error in a command's reply, or "".

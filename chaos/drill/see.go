@@ -15,7 +15,7 @@ import (
 
 // see repeats a probe until it passes (or, if want is false, fails), or its time is over. It returns false if ctx
 // ended first, which proves nothing. A run of the tool that failed counts as neither.
-func see(ctx context.Context, m Machine, l chaos.Look, stage Stage, want bool) (Seen, bool) {
+func see(ctx context.Context, m Machine, l chaos.PlannedProbe, stage Stage, want bool) (Seen, bool) {
 	began := time.Now()
 	within := l.Check.Within.Duration()
 	for last := (Seen{Name: l.Check.Name, Stage: stage, NotRun: true}); ; {
@@ -47,7 +47,7 @@ func once(ctx context.Context, m Machine, c step.Check) (why string, ran bool) {
 		if err != nil {
 			return err.Error(), false
 		}
-		e = e.Of(pid)
+		e = e.WithMainPID(pid)
 		e.Argv = append([]string{"nsenter", "-t", strconv.Itoa(pid), "-m", "--"}, e.Argv...)
 	}
 	out, err := m.Exec(ctx, e)

@@ -120,7 +120,7 @@ func (s *Sources) Report() (*Report, error) {
 		}
 		addReport(r, i == 0 && len(s.reports) == 0, one)
 	}
-	r.Settle()
+	r.SetVerdict()
 	return r, nil
 }
 

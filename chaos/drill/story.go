@@ -22,20 +22,20 @@ type Story struct {
 	Stopped     string // by a guard
 	Interrupted string // by the operator
 	Walks       []WalkView
-	Looks       []Look
-	Machines    []Part
+	Looks       []ProbeResult
+	Machines    []MachineStory
 	Decided     *string // why the decision failed, "" if it succeeded; nil: not attempted
 	Trouble     []string
 }
 
-// Look is the result of an independent probe, and its time.
-type Look struct {
+// ProbeResult is the result of an independent probe, and its time.
+type ProbeResult struct {
 	Seen
 	MS int64
 }
 
-// Part is one machine's part in the story.
-type Part struct {
+// MachineStory is one machine's part in the story.
+type MachineStory struct {
 	MachineResult
 	Touched    bool             // it was asked to make ready
 	Broken     bool             // a step was about to be made
@@ -69,9 +69,9 @@ func (s *Story) Add(e Event) {
 		if e.WalkView != nil {
 			s.Walks = append(s.Walks, *e.WalkView)
 		}
-	case Looked:
+	case Probed:
 		if e.Seen != nil {
-			s.Looks = append(s.Looks, Look{*e.Seen, e.MS})
+			s.Looks = append(s.Looks, ProbeResult{*e.Seen, e.MS})
 		}
 	case Stopped:
 		s.Stopped = e.Text
@@ -104,12 +104,12 @@ func (s *Story) begin(e Event) {
 	s.Plan, s.Machines = *e.Plan, nil
 	for _, t := range e.Plan.Targets {
 		s.Machines = append(s.Machines,
-			Part{MachineResult: MachineResult{ID: t.ID, Role: t.Role, Tier: t.Tier}, Made: map[string]int64{}})
+			MachineStory{MachineResult: MachineResult{ID: t.ID, Role: t.Role, Tier: t.Tier}, Made: map[string]int64{}})
 	}
 }
 
-func (s *Story) part(id string) *Part {
-	i := slices.IndexFunc(s.Machines, func(p Part) bool { return p.ID == id })
+func (s *Story) part(id string) *MachineStory {
+	i := slices.IndexFunc(s.Machines, func(p MachineStory) bool { return p.ID == id })
 	if i < 0 {
 		return nil
 	}
@@ -117,7 +117,7 @@ func (s *Story) part(id string) *Part {
 }
 
 // add adds an event about the machine, which is armed for ttl. The machine's last response determines its state.
-func (p *Part) add(e Event, ttl time.Duration) {
+func (p *MachineStory) add(e Event, ttl time.Duration) {
 	if st := e.Status; st != nil {
 		p.State, p.Reverter, p.Steps = st.State, st.Reverter, st.Steps
 		if st.Why != "" && st.Why != step.WhyAsked {
@@ -196,12 +196,12 @@ func (s *Story) RevertedAt() (ms int64, ok bool) {
 
 // back reports whether the machine reported that it is in its earlier state: every change of the drill, if any, is
 // reverted, by the drill or by another process.
-func (p *Part) back() bool {
+func (p *MachineStory) back() bool {
 	return p.RevertedMS > 0 && (p.State == step.Reverted || p.State == step.Lost || p.State == step.Planned)
 }
 
-// Look returns the last probe of that name in that stage, or nil.
-func (s *Story) Look(stage Stage, name string) *Look {
+// LastProbe returns the last probe of that name in that stage, or nil.
+func (s *Story) LastProbe(stage Stage, name string) *ProbeResult {
 	for i, l := range slices.Backward(s.Looks) {
 		if l.Name == name && l.Stage == stage {
 			return &s.Looks[i]

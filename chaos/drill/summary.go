@@ -56,8 +56,8 @@ func (d *Drill) Open() bool {
 	return slices.ContainsFunc(d.Machines, func(m MachineResult) bool { return m.Armed && !m.Closed })
 }
 
-// Settle sets the report's verdict to the worst of its drills'. A drill that was not run prevents a pass.
-func (r *Report) Settle() {
+// SetVerdict sets the report's verdict to the worst of its drills'. A drill that was not run prevents a pass.
+func (r *Report) SetVerdict() {
 	r.Verdict = Verdict{Word: Pass, Text: fmt.Sprintf("%d of %d", len(r.Drills), len(r.Drills))}
 	if len(r.NotRun) > 0 || len(r.Drills) == 0 {
 		r.Verdict = Verdict{Infra, fmt.Sprintf("%d drills were not run", len(r.NotRun))}

@@ -51,12 +51,12 @@ func TestTenantError(t *testing.T) {
 			r := &diag.Report{Facts: []diag.Fact{c.fact}, Hops: []diag.HopResult{{ID: c.hop, Finding: diag.Finding{
 				Status: diag.StatusFail, Text: "what the operator reads", Evidence: []string{"asked"},
 			}, Steps: []diag.StepResult{{Name: "looked at", Fact: "session"}}}}}
-			s := drill.See(r, drill.During)
+			s := drill.NewWalkView(r, drill.During)
 			if s.UserSaw != c.saw || s.Spinner != c.spinner || slices.Contains(s.Unseen, c.hop) != (c.saw == "") {
 				t.Errorf("saw %q, spinner %v, untold %v", s.UserSaw, s.Spinner, s.Unseen)
 			}
 			r.Hops[0].Status = diag.StatusPass
-			if s := drill.See(r, drill.During); s.UserSaw != "" || s.Spinner || len(s.Unseen) > 0 {
+			if s := drill.NewWalkView(r, drill.During); s.UserSaw != "" || s.Spinner || len(s.Unseen) > 0 {
 				t.Errorf("of a hop that passed: saw %q, spinner %v, untold %v", s.UserSaw, s.Spinner, s.Unseen)
 			}
 		})

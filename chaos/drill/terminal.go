@@ -43,8 +43,8 @@ func (r *runner) hold(ctx context.Context) (*openTerminal, bool) {
 		return nil, true
 	}
 	if r.Terminal == nil {
-		r.record(Event{Kind: Looked,
-			Seen: &Seen{Name: LookTerminal, Stage: Before, NotRun: true, Why: "no terminal can be opened from here"}})
+		r.record(Event{Kind: Probed,
+			Seen: &Seen{Name: ProbeTerminal, Stage: Before, NotRun: true, Why: "no terminal can be opened from here"}})
 		return nil, false
 	}
 	began, opened := time.Now(), make(chan struct{})
@@ -54,7 +54,7 @@ func (r *runner) hold(ctx context.Context) (*openTerminal, bool) {
 		defer close(t.end)
 		t.how, t.err = r.Terminal(ctx, sync.OnceFunc(func() { close(opened) }))
 	}()
-	seen := Seen{Name: LookTerminal, Stage: Before, Why: "open, and its shell computes"}
+	seen := Seen{Name: ProbeTerminal, Stage: Before, Why: "open, and its shell computes"}
 	select {
 	case <-opened:
 	case <-t.end:
@@ -65,7 +65,7 @@ func (r *runner) hold(ctx context.Context) (*openTerminal, bool) {
 		seen.NotRun, seen.Why = true, "the run ended first"
 	}
 	seen.TookMS = diag.Measured(time.Since(began))
-	r.record(Event{Kind: Looked, Seen: &seen})
+	r.record(Event{Kind: Probed, Seen: &seen})
 	return t, !seen.NotRun
 }
 
@@ -88,7 +88,7 @@ func (t *openTerminal) failure() string {
 func (r *runner) ended(ctx context.Context, t *openTerminal) {
 	began := time.Now()
 	want, budget := r.Plan.Scenario.Expect.Terminal, r.Plan.Budgets.DetectWithin.Std()
-	seen := Seen{Name: LookTerminal, Stage: During}
+	seen := Seen{Name: ProbeTerminal, Stage: During}
 	select {
 	case <-t.end:
 		seen.Held, seen.Why = t.err == nil && t.how.Reason == want, t.failure()
@@ -98,5 +98,5 @@ func (r *runner) ended(ctx context.Context, t *openTerminal) {
 		return
 	}
 	seen.TookMS = diag.Measured(time.Since(began))
-	r.record(Event{Kind: Looked, Seen: &seen})
+	r.record(Event{Kind: Probed, Seen: &seen})
 }

@@ -82,7 +82,7 @@ func (s *Story) recovered() Timing {
 // injected returns how long it took until the independent probes saw the fault.
 func (s *Story) injected() Timing {
 	t := Timing{Budget: s.Plan.Budgets.InjectWithin}
-	if l := s.Look(During, LookInjected); l != nil && l.Held {
+	if l := s.LastProbe(During, ProbeInjected); l != nil && l.Held {
 		t.Seen, t.WithinMS = true, int64(l.TookMS)
 	}
 	return t

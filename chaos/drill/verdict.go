@@ -71,7 +71,7 @@ func (s *Story) Verdict() Verdict {
 func (s *Story) passed() string {
 	what := "nothing was blamed, in a walk that ended"
 	if w := s.detected(); w != nil && !s.Plan.Scenario.Expect.Blame.None {
-		what = w.Says() + ", seen"
+		what = w.VerdictLine() + ", seen"
 	}
 	return fmt.Sprintf("%s %s; green again %s; nothing is left", what, s.detect(), s.recovered())
 }

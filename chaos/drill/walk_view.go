@@ -45,8 +45,8 @@ type WalkView struct {
 	Evidence  []diag.EvidenceLine `json:"evidence,omitempty"` // the platform's log lines under the walk's id
 }
 
-// See extracts from a report what a drill needs.
-func See(r *diag.Report, stage Stage) WalkView {
+// NewWalkView extracts from a report what a drill needs.
+func NewWalkView(r *diag.Report, stage Stage) WalkView {
 	s := WalkView{
 		Stage: stage, Walk: r.Run.ID, CorrelationID: r.Run.CorrelationID, EndedBy: r.Run.EndedBy, Outcome: r.Verdict.Outcome,
 		InsecureHTTP: r.Plan.InsecureHTTP, Blame: faulty(r.Verdict.Blame), Others: r.Verdict.OtherFindings,
@@ -124,8 +124,8 @@ func (s WalkView) asks() bool {
 	return s.UserState == diag.UserOperator || s.UserState == diag.UserSecurity
 }
 
-// Says returns the walk's verdict in one line.
-func (s WalkView) Says() string {
+// VerdictLine returns the walk's verdict in one line.
+func (s WalkView) VerdictLine() string {
 	switch {
 	case s.Blame != nil:
 		text := fmt.Sprintf("%s %s", s.Blame.Hop, s.Blame.Signal)

@@ -258,8 +258,8 @@ type here struct{ *world }
 func (here) Fault(context.Context, []byte, ...string) (step.Reply, error) {
 	return step.Reply{}, errors.New("nothing is broken here")
 }
-func (here) Reconnect()                  {}
-func (here) Leave(context.Context) error { return nil }
+func (here) Reconnect()                         {}
+func (here) RemoveHelper(context.Context) error { return nil }
 func (h here) Exec(_ context.Context, e step.Exec) (drill.Output, error) {
 	h.mu.Lock()
 	no := len(e.Argv) == 0 || h.cut[e.Argv[0]]

@@ -19,7 +19,7 @@ func TestAbandonRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	var refused *step.Refusal
-	if err := h.Abandon(t.Context(), "r2"); !errors.As(err, &refused) || refused.Code != step.RefusedNone {
+	if err := h.RemoveUnarmed(t.Context(), "r2"); !errors.As(err, &refused) || refused.Code != step.RefusedNone {
 		t.Errorf("one that is not there: %v", err)
 	}
 	if err := makeZeros(filepath.Join(h.folder("r1"), "journal"), step.JournalSize); err != nil {
@@ -33,10 +33,10 @@ func TestAbandonRefuses(t *testing.T) {
 	if err := r.Journal.Append(step.Entry{Event: step.EventDrill, Note: d.Encode()}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Shut(); err != nil {
+	if err := r.CloseFiles(); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Abandon(t.Context(), "r1"); !errors.As(err, &refused) || refused.Code != step.RefusedState {
+	if err := h.RemoveUnarmed(t.Context(), "r1"); !errors.As(err, &refused) || refused.Code != step.RefusedState {
 		t.Errorf("one that could be reverted: %v", err)
 	}
 	if _, err := os.Stat(h.folder("r1")); err != nil {
@@ -49,18 +49,18 @@ func TestAbandonRefuses(t *testing.T) {
 func TestTidy(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "gpuaasctl")
 	h := Host{Paths: Paths{State: filepath.Join(root, "drill"), Memory: t.TempDir()}}
-	fine(t, h.Tidy(), os.MkdirAll(h.Paths.State, 0o700))
+	fine(t, h.RemoveRemains(), os.MkdirAll(h.Paths.State, 0o700))
 	unlock, err := lock(t.Context(), h.armLock(), time.Second)
-	fine(t, err, h.Tidy())
+	fine(t, err, h.RemoveRemains())
 	if _, err := os.Stat(h.Paths.State); err != nil {
 		t.Errorf("while somebody is arming: %v", err)
 	}
 	unlock()
-	fine(t, os.Mkdir(h.folder("r1"), 0o700), h.Tidy())
+	fine(t, os.Mkdir(h.folder("r1"), 0o700), h.RemoveRemains())
 	if _, err := os.Stat(h.folder("r1")); err != nil {
 		t.Errorf("a drill is there: %v", err)
 	}
-	fine(t, os.Remove(h.folder("r1")), h.Tidy())
+	fine(t, os.Remove(h.folder("r1")), h.RemoveRemains())
 	if _, err := os.Stat(root); err == nil {
 		t.Error("it is still there")
 	}

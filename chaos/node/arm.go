@@ -45,7 +45,7 @@ func (h Host) Arm(ctx context.Context, d step.Drill) (*Run, error) {
 	if err := h.free(ctx); err != nil {
 		return nil, errors.Join(err, h.tidy())
 	}
-	before, err := Take(ctx, d.Scope)
+	before, err := ReadFingerprint(ctx, d.Scope)
 	if err != nil {
 		return nil, errors.Join(err, h.tidy())
 	}
@@ -103,9 +103,9 @@ func (h Host) free(ctx context.Context) error {
 			return err
 		}
 		if err := h.succeed(ctx, r); err != nil {
-			return errors.Join(err, r.Shut())
+			return errors.Join(err, r.CloseFiles())
 		}
-		if err := r.Shut(); err != nil {
+		if err := r.CloseFiles(); err != nil {
 			return err
 		}
 	}
@@ -114,10 +114,10 @@ func (h Host) free(ctx context.Context) error {
 
 // succeed takes over the machine from a drill that is over.
 func (h Host) succeed(ctx context.Context, r *Run) error {
-	if l := &r.Journal.Ledger; l.Over() || l.Closed {
+	if l := &r.Journal.Ledger; l.Final() || l.Closed {
 		r.awaitEnd(ctx)
 	}
-	if err := r.locked(ctx, func() error { return r.keeper(step.ByNextRun).Cede(ctx) }); err != nil {
+	if err := r.locked(ctx, func() error { return r.keeper(step.ByNextRun).Yield(ctx) }); err != nil {
 		return err
 	}
 	return r.remove(ctx)
@@ -142,15 +142,15 @@ func (h Host) prepare(ctx context.Context, d step.Drill, before Fingerprint) (*R
 	err = errors.Join(makeZeros(r.path("lease"), step.BlockSize), makeZeros(r.path("lock"), step.BlockSize),
 		makeZeros(r.path("watch"), step.BlockSize), writeSynced(r.path("baseline"), baseline), r.copyProgram(ctx))
 	if err != nil {
-		return nil, errors.Join(err, r.Shut())
+		return nil, errors.Join(err, r.CloseFiles())
 	}
 	sealed, secrets := d.Seal()
 	if err := h.keepSecrets(d.Run, secrets); err != nil {
-		return nil, errors.Join(err, r.Shut())
+		return nil, errors.Join(err, r.CloseFiles())
 	}
 	k := r.keeper(step.ByCLI)
 	if err := k.Plan(ctx, sealed); err != nil {
-		return nil, errors.Join(refusal(err), r.Shut())
+		return nil, errors.Join(refusal(err), r.CloseFiles())
 	}
 	made, err := h.installReaper(d.Run)
 	if err == nil {
@@ -161,7 +161,7 @@ func (h Host) prepare(ctx context.Context, d step.Drill, before Fingerprint) (*R
 		err = k.write(step.Entry{Event: step.EventArmed, Note: note})
 	}
 	if err != nil {
-		return nil, errors.Join(err, r.Shut())
+		return nil, errors.Join(err, r.CloseFiles())
 	}
 	return r, nil
 }
@@ -258,7 +258,7 @@ func (h Host) discard(ctx context.Context, id string) error {
 	made := false
 	if r, err := h.Open(id); err == nil {
 		made = r.madeFolder()
-		if err := r.Shut(); err != nil {
+		if err := r.CloseFiles(); err != nil {
 			return err
 		}
 	}
@@ -276,9 +276,9 @@ func (r *Run) madeFolder() bool {
 	return false
 }
 
-// Tidy removes remains on a machine without a drill, after an arming process died before it had created the
+// RemoveRemains removes remains on a machine without a drill, after an arming process died before it had created the
 // drill's folder.
-func (h Host) Tidy() error {
+func (h Host) RemoveRemains() error {
 	f, err := durable.TryLock(h.armLock())
 	if errors.Is(err, os.ErrNotExist) || (err == nil && f == nil) {
 		return nil // nothing is left, or another process is arming

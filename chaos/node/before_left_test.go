@@ -145,7 +145,7 @@ func leftFileAt(t *testing.T, p string) leftFile {
 // reboot left that.
 func layBefore(t *testing.T, units map[string]*exec.Cmd, rebooted bool) {
 	t.Helper()
-	now, err := Take(context.Background(), beforeDrill().Scope)
+	now, err := ReadFingerprint(context.Background(), beforeDrill().Scope)
 	fine(t, err)
 	var left leftMachine
 	readBefore(t, "left.json", &left)

@@ -208,7 +208,7 @@ func TestDrillOfVersionBefore(t *testing.T) {
 		t.Errorf("it differs: %+v", x)
 	}
 	_, err = r.Close(ctx, false)
-	fine(t, err, r.Shut())
+	fine(t, err, r.CloseFiles())
 	if _, err := os.Lstat("/var/lib/gpuaasctl"); err == nil {
 		t.Error("its folder is left")
 	}
@@ -229,7 +229,7 @@ func TestRebootedDrillOfVersionBefore(t *testing.T) {
 	r := openBefore(t)
 	fine(t, r.Reap(context.Background()))
 	allReverted(t, r, before, units)
-	fine(t, r.Shut())
+	fine(t, r.CloseFiles())
 }
 
 // openBefore opens the only drill of this machine.

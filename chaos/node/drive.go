@@ -160,7 +160,7 @@ func (r *Run) Revert(ctx context.Context, by, why string) error {
 
 // forget removes the secrets once everything is over.
 func (r *Run) forget() error {
-	if !r.Journal.Ledger.Over() {
+	if !r.Journal.Ledger.Final() {
 		return nil
 	}
 	return os.RemoveAll(r.host.secrets(r.ID))
@@ -170,7 +170,7 @@ func (r *Run) forget() error {
 func (r *Run) Reap(ctx context.Context) error {
 	l := &r.Journal.Ledger
 	why := l.Expired(r.host.Clock.Boot, r.host.Clock.Now(), r.lease.Renewed())
-	if why == "" || l.Over() || r.guarded() {
+	if why == "" || l.Final() || r.guarded() {
 		return nil
 	}
 	return r.Revert(ctx, step.ByReaper, why)
@@ -179,7 +179,7 @@ func (r *Run) Reap(ctx context.Context) error {
 // Verify compares the machine with its state before the drill. It records the result in the journal, and returns
 // every difference.
 func (r *Run) Verify(ctx context.Context) ([]step.Residue, error) {
-	if l := &r.Journal.Ledger; !l.Over() && l.Touched() {
+	if l := &r.Journal.Ledger; !l.Final() && l.Touched() {
 		return nil, r.state("there is nothing to compare yet")
 	}
 	r.awaitEnd(ctx)
@@ -215,7 +215,7 @@ const settles = 4 * time.Second
 // own artifacts.
 func (r *Run) differs(ctx context.Context, before Fingerprint) ([]step.Residue, error) {
 	d := r.Journal.Ledger.Drill
-	now, err := Take(ctx, d.Scope)
+	now, err := ReadFingerprint(ctx, d.Scope)
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +258,7 @@ func (r *Run) own() []step.Allow {
 // that is not over, and one with a conflict unless force states that an operator has inspected it.
 func (r *Run) Close(ctx context.Context, force bool) (step.Status, error) {
 	l := &r.Journal.Ledger
-	if !l.Over() && !l.Closed {
+	if !l.Final() && !l.Closed {
 		return step.Status{}, r.state("it cannot be closed")
 	}
 	if l.State() == step.Conflict && !force {

@@ -76,7 +76,7 @@ func find(name string) string {
 // do runs e and checks its exit code.
 func do(ctx context.Context, e step.Exec) (string, error) {
 	o, err := tool(ctx, e.Stdin, e.Argv...)
-	if err == nil && !e.Fine(o.code) {
+	if err == nil && !e.Succeeded(o.code) {
 		err = fmt.Errorf("%s: exit code %d: %s", e.Line(), o.code, o.firstLine())
 	}
 	return o.out, err
@@ -124,7 +124,7 @@ func runCheck(ctx context.Context, c step.Check) (o outcome, err error) {
 	}
 	inside := func() error {
 		// a child starts in the namespace of the thread that forks it
-		o, err = tool(ctx, c.Exec.Stdin, c.Exec.Of(u.MainPID).Argv...)
+		o, err = tool(ctx, c.Exec.Stdin, c.Exec.WithMainPID(u.MainPID).Argv...)
 		return err
 	}
 	if err := inNamespace(u.MainPID, inside); err != nil {

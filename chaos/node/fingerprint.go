@@ -38,9 +38,9 @@ func classes() map[step.Class]func(context.Context, step.Scope) (map[string]stri
 	}
 }
 
-// Take reads the machine's state. A class that cannot be read is reported as unmeasured, which equals no other
-// result.
-func Take(ctx context.Context, scope step.Scope) (Fingerprint, error) {
+// ReadFingerprint reads the machine's state. A class that cannot be read is reported as unmeasured, which equals no
+// other result.
+func ReadFingerprint(ctx context.Context, scope step.Scope) (Fingerprint, error) {
 	clock, err := HostClock()
 	if err != nil {
 		return Fingerprint{}, err
@@ -130,8 +130,8 @@ func put(m map[string]string, key, value string) {
 	m[k] = value
 }
 
-// Own lists everything on this machine that bears this tool's name, without knowledge of any drill.
-func Own(ctx context.Context) ([]step.Residue, error) {
+// ListResidue lists everything on this machine that bears this tool's name, without knowledge of any drill.
+func ListResidue(ctx context.Context) ([]step.Residue, error) {
 	items, err := ownItems(ctx, step.Scope{})
 	var all []step.Residue
 	for _, k := range slices.Sorted(maps.Keys(items)) {

@@ -73,7 +73,7 @@ func TestTenantPlantsNoResidue(t *testing.T) {
 	for _, r := range Diff(before, takeStaged(t), step.Scope{}, nil) {
 		t.Errorf("a tenant's doing is residue: %s", r)
 	}
-	own, err := Own(t.Context())
+	own, err := ListResidue(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

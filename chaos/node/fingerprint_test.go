@@ -295,7 +295,7 @@ func staged() []string { return []string{"/etc", "/run", "/mnt", "/dev/shm"} }
 // them, and a compiler exceeds the tolerance.
 func takeStaged(t *testing.T) Fingerprint {
 	t.Helper()
-	f, err := Take(t.Context(), step.Scope{})
+	f, err := ReadFingerprint(t.Context(), step.Scope{})
 	if err != nil {
 		t.Fatal(err)
 	}

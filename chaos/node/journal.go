@@ -64,8 +64,8 @@ func (j *Journal) Refresh() error {
 	return nil
 }
 
-// News reports, with a single read, whether another process has written since.
-func (j *Journal) News() bool {
+// Stale reports, with a single read, whether another process has written since.
+func (j *Journal) Stale() bool {
 	var b [1]byte
 	if j.size-j.end < step.BlockSize {
 		return false

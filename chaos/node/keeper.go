@@ -82,7 +82,7 @@ func (k *Keeper) Plan(ctx context.Context, d step.Drill) error {
 				}
 				continue
 			}
-			note, err := k.Machine.Look(ctx, k.location(s, n))
+			note, err := k.Machine.Snapshot(ctx, k.location(s, n))
 			if err != nil {
 				return fmt.Errorf("step %s, %s: %w", s.Step.ID, s.Changes[n].Change.Place(), err)
 			}
@@ -103,8 +103,8 @@ func (k *Keeper) expired() string {
 	return k.Journal.Ledger.Expired(k.Clock.Boot, k.Clock.Now(), k.Lease.Renewed())
 }
 
-// Take is a watchdog's first action. What a dead predecessor held is gone, so everything else is reverted as well.
-func (k *Keeper) Take(ctx context.Context) error {
+// Start is a watchdog's first action. What a dead predecessor held is gone, so everything else is reverted as well.
+func (k *Keeper) Start(ctx context.Context) error {
 	l := &k.Journal.Ledger
 	// Arming waits for this entry. Later, a full journal must not stop the watchdog.
 	if err := k.write(step.Entry{Event: step.EventGuard}); err != nil && l.Guards == 0 {
@@ -120,19 +120,19 @@ func (k *Keeper) Take(ctx context.Context) error {
 // A change that a process began and did not finish is reverted instead of repeated, since its progress is unknown.
 func (k *Keeper) Tick(ctx context.Context) (over bool, err error) {
 	l := &k.Journal.Ledger
-	if l.Over() {
+	if l.Final() {
 		return true, nil
 	}
 	why := l.Why
 	if why == "" {
 		why = k.expired()
 	}
-	if why == "" && l.Begun() {
+	if why == "" && l.InProgress() {
 		why = step.WhyDied
 	}
 	if why != "" {
 		err := k.Revert(ctx, why)
-		return l.Over(), err
+		return l.Final(), err
 	}
 	for i := range l.Steps {
 		if s := &l.Steps[i]; s.Wanted && s.State() == step.Planned {
@@ -144,21 +144,21 @@ func (k *Keeper) Tick(ctx context.Context) (over bool, err error) {
 	return false, nil
 }
 
-// Cede makes way for another drill. It first reverts this drill if that has expired and has no watchdog. It
+// Yield makes way for another drill. It first reverts this drill if that has expired and has no watchdog. It
 // refuses if anything is injected or may become so, or if an operator has to act.
-func (k *Keeper) Cede(ctx context.Context) error {
+func (k *Keeper) Yield(ctx context.Context) error {
 	l := &k.Journal.Ledger
 	guarded := k.Guarded()
 	why := l.Why
 	if why == "" {
 		why = k.expired()
 	}
-	if why != "" && !l.Over() && !guarded {
+	if why != "" && !l.Final() && !guarded {
 		if err := k.Revert(ctx, why); err != nil {
 			return err
 		}
 	}
-	if l.Over() && (l.Closed || l.State() != step.Conflict) && !guarded {
+	if l.Final() && (l.Closed || l.State() != step.Conflict) && !guarded {
 		return nil
 	}
 	return step.Refuse(step.RefusedLocked, "drill %s (%s) of %s is on this machine since %s, and is %s", l.Drill.Run,
@@ -172,7 +172,7 @@ func (k *Keeper) make(ctx context.Context, s *step.StepLedger) error {
 	defer cancel()
 	for n := range s.Changes {
 		at := k.location(s, n)
-		note, err := k.Machine.Look(ctx, at)
+		note, err := k.Machine.Snapshot(ctx, at)
 		if err != nil {
 			return errors.Join(err, k.change(at, step.Planned, err.Error(), nil))
 		}
@@ -263,11 +263,11 @@ func (k *Keeper) undo(ctx context.Context, at Location, c step.ChangeLedger, rea
 	switch {
 	case err != nil:
 		return false, errors.Join(err, say(c.State, err.Error())) // nothing was reverted, so nothing has failed
-	case found.Look == Foreign:
+	case found.State == Foreign:
 		return true, say(step.Conflict, found.Text)
-	case found.Look == Injected && reader != "":
+	case found.State == Injected && reader != "":
 		return false, say(step.Conflict, "it stays, for "+reader+" needs it, which somebody has changed")
-	case found.Look == Before:
+	case found.State == Before:
 		if err := k.notify(ctx, at); err != nil { // the process that restored it may have died before this
 			return false, errors.Join(err, say(step.Failed, err.Error()))
 		}
@@ -310,9 +310,9 @@ func (k *Keeper) seen(ctx context.Context, at Location, say func(step.State, str
 	switch {
 	case err != nil:
 		return false, errors.Join(err, say(step.Failed, err.Error()))
-	case found.Look == Foreign:
+	case found.State == Foreign:
 		return true, say(step.Conflict, found.Text)
-	case found.Look == Injected:
+	case found.State == Injected:
 		text := "undone, and still there"
 		return false, errors.Join(errors.New(text), say(step.Failed, text))
 	}

@@ -12,17 +12,17 @@ import (
 )
 
 // placesFake is a machine whose places have the states that the test sets; a reverted place is in its earlier state.
-type placesFake map[string]Look
+type placesFake map[string]PlaceState
 
-func (placesFake) Look(context.Context, Location) (json.RawMessage, error) {
+func (placesFake) Snapshot(context.Context, Location) (json.RawMessage, error) {
 	return json.RawMessage(`{}`), nil
 }
 func (s placesFake) Make(_ context.Context, at Location) error {
 	s[at.Change.Place()] = Injected
 	return nil
 }
-func (s placesFake) Compare(_ context.Context, at Location) (Found, error) {
-	return Found{Look: s[at.Change.Place()]}, nil
+func (s placesFake) Compare(_ context.Context, at Location) (Observed, error) {
+	return Observed{State: s[at.Change.Place()]}, nil
 }
 func (s placesFake) Undo(_ context.Context, at Location) error {
 	s[at.Change.Place()] = Before
@@ -30,7 +30,7 @@ func (s placesFake) Undo(_ context.Context, at Location) error {
 }
 func (placesFake) Notify(context.Context, step.Notify) error { return nil }
 func (placesFake) Renewed() int64                            { return 0 }
-func (s placesFake) looks(places ...string) (all []Look) {
+func (s placesFake) looks(places ...string) (all []PlaceState) {
 	for _, p := range places {
 		all = append(all, s[p])
 	}
@@ -68,18 +68,18 @@ func TestReaderKeepsWhatItNames(t *testing.T) {
 			w.full = 1000
 		}
 		_ = k.Revert(ctx, step.WhyAsked) // with a full disk it returns that error
-		if got := s.looks(other, named, unit); !slices.Equal(got, []Look{Before, Injected, Foreign}) {
+		if got := s.looks(other, named, unit); !slices.Equal(got, []PlaceState{Before, Injected, Foreign}) {
 			t.Errorf("full %v: the drop-in is somebody's: %v", full, got)
 		}
-		if st := j.Ledger.State(); !full && (st != step.Conflict || !j.Ledger.Over()) {
-			t.Errorf("the drop-in is somebody's: %s, over %v", st, j.Ledger.Over())
+		if st := j.Ledger.State(); !full && (st != step.Conflict || !j.Ledger.Final()) {
+			t.Errorf("the drop-in is somebody's: %s, over %v", st, j.Ledger.Final())
 		}
 		w.full, s[unit] = 0, Before
 		if err := k.Revert(ctx, step.WhyAsked); err != nil {
 			t.Error(err)
 		}
-		if got := s.looks(other, named, unit); !slices.Equal(got, []Look{Before, Before, Before}) || !j.Ledger.Over() ||
-			j.Ledger.State() == step.Conflict {
+		if got := s.looks(other, named, unit); !slices.Equal(got, []PlaceState{Before, Before, Before}) ||
+			!j.Ledger.Final() || j.Ledger.State() == step.Conflict {
 			t.Errorf("full %v: the drop-in is gone: %v, %s", full, got, j.Ledger.State())
 		}
 	}
@@ -91,7 +91,7 @@ type tokened struct {
 	looked int
 }
 
-func (s *tokened) Look(ctx context.Context, at Location) (json.RawMessage, error) {
+func (s *tokened) Snapshot(ctx context.Context, at Location) (json.RawMessage, error) {
 	if at.Change.Run != nil {
 		if s.placesFake["file:/run/token"] != Injected {
 			return nil, errors.New("401")
@@ -99,7 +99,7 @@ func (s *tokened) Look(ctx context.Context, at Location) (json.RawMessage, error
 		s.looked++
 		return json.RawMessage(`{"state":"as it was"}`), nil
 	}
-	return s.placesFake.Look(ctx, at)
+	return s.placesFake.Snapshot(ctx, at)
 }
 
 // TestLateIsLookedAtOnceItCanBe: the state of a place that needs a file of its own step is recorded when that file

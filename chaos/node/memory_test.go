@@ -110,8 +110,8 @@ func memoryInjected(at Location) string {
 	return fmt.Sprintf("injected by %s/%s/%d", at.Run, at.Step, at.N)
 }
 
-// Look implements Machine.
-func (m memoryProcess) Look(_ context.Context, at Location) (json.RawMessage, error) {
+// Snapshot implements Machine.
+func (m memoryProcess) Snapshot(_ context.Context, at Location) (json.RawMessage, error) {
 	v := m.text[at.Change.Place()]
 	if v == memoryInjected(at) {
 		return nil, errors.New("it is so already")
@@ -130,23 +130,23 @@ func (m memoryProcess) Make(_ context.Context, at Location) error {
 }
 
 // Compare implements Machine.
-func (m memoryProcess) Compare(_ context.Context, at Location) (Found, error) {
+func (m memoryProcess) Compare(_ context.Context, at Location) (Observed, error) {
 	place := at.Change.Place()
 	if (at.Rebooted && at.Change.Tier() != step.TierPersistent) ||
 		(at.Change.Hold != nil && (!m.watchdog || !m.held[place])) {
-		return Found{}, nil
+		return Observed{}, nil
 	}
 	var was string
 	if err := json.Unmarshal(at.Note, &was); err != nil {
-		return Found{}, err
+		return Observed{}, err
 	}
 	switch m.text[place] {
 	case was:
-		return Found{}, nil
+		return Observed{}, nil
 	case memoryInjected(at):
-		return Found{Look: Injected}, nil
+		return Observed{State: Injected}, nil
 	}
-	return Found{Look: Foreign}, nil
+	return Observed{State: Foreign}, nil
 }
 
 // Undo implements Machine.

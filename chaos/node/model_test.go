@@ -19,7 +19,7 @@ func (w *world) Renewed() int64 { return w.lease }
 func (w *world) arm() {
 	if w.disk != nil && w.ledger().Last > 0 {
 		calm := w.trouble == trouble{} && !w.guard
-		lived, err := w.process(step.ByNextRun, func(k *Keeper) error { return k.Cede(context.Background()) })
+		lived, err := w.process(step.ByNextRun, func(k *Keeper) error { return k.Yield(context.Background()) })
 		l := w.ledger()
 		switch {
 		case !lived:
@@ -62,7 +62,7 @@ func (w *world) watchdog() {
 	calm := w.full == 0
 	lived, err := w.process(step.ByWatchdog, func(k *Keeper) (err error) {
 		if fresh {
-			err = k.Take(context.Background())
+			err = k.Start(context.Background())
 		}
 		if err == nil {
 			over, err = k.Tick(context.Background())
@@ -78,7 +78,7 @@ func (w *world) watchdog() {
 			l.Known && l.Why == "" {
 			w.t.Fatal("the drill's time is over, and the watchdog looks on")
 		}
-		if l.Begun() && l.Why == "" {
+		if l.InProgress() && l.Why == "" {
 			w.t.Fatal("a change is half made, and the watchdog looks on")
 		}
 	}
@@ -176,13 +176,13 @@ func (w *world) settle() {
 	if w.small || !l.Known {
 		return
 	}
-	if !l.Over() {
+	if !l.Final() {
 		w.t.Fatalf("after its time to live: %s, %s", l.Phase(), l.State())
 	}
 	for _, s := range l.Steps {
 		for _, c := range s.Changes {
 			p := c.Change.Place()
-			if c.State.Over() && !w.ran[c.By] {
+			if c.State.Final() && !w.ran[c.By] {
 				w.t.Fatalf("%s is %s by %q, who was not there", p, c.State, c.By)
 			}
 			if w.edited[p] && c.State != step.Conflict {
@@ -249,7 +249,7 @@ func (w *world) everything() map[string]func(*rapid.T) {
 			return k.Revert(context.Background(), k.expired())
 		}),
 		"close": as(step.ByCLI, func(k *Keeper) error {
-			if !k.Journal.Ledger.Over() {
+			if !k.Journal.Ledger.Final() {
 				return nil
 			}
 			return k.write(step.Entry{Event: step.EventClosed})

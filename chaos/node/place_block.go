@@ -52,21 +52,21 @@ func (b *blockPlace) make(ctx context.Context) error {
 	return err
 }
 
-func (b *blockPlace) compare(ctx context.Context) (Found, error) {
+func (b *blockPlace) compare(ctx context.Context) (Observed, error) {
 	out, there, err := b.list(ctx)
 	if err != nil || !there {
-		return Found{}, err
+		return Observed{}, err
 	}
 	listing, elements := listed(out)
 	if listing != b.before.Listing {
-		return Found{Foreign, "somebody has changed table " + b.table()}, nil
+		return Observed{Foreign, "somebody has changed table " + b.table()}, nil
 	}
 	for _, e := range elements { // the kernel may have dropped elements, but no process may have added one
 		if !slices.Contains(b.before.Elements, e) {
-			return Found{Foreign, "somebody has added " + e + " to table " + b.table()}, nil
+			return Observed{Foreign, "somebody has added " + e + " to table " + b.table()}, nil
 		}
 	}
-	return Found{Look: Injected}, nil
+	return Observed{State: Injected}, nil
 }
 
 func (b *blockPlace) undo(ctx context.Context) error {

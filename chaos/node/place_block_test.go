@@ -78,15 +78,15 @@ func blockOnce(b step.Block, i int) (time.Duration, error) {
 	ctx := context.Background()
 	var s System
 	location := Location{Run: "test", Step: "s", N: i, Change: step.Change{Block: &b}, Left: time.Minute}
-	want := func(look Look) error {
+	want := func(look PlaceState) error {
 		found, err := s.Compare(ctx, location)
-		if err == nil && found.Look != look {
-			return orText(nil, "%s: looks like %d (%s), want %d", location.Change.Place(), found.Look, found.Text, look)
+		if err == nil && found.State != look {
+			return orText(nil, "%s: looks like %d (%s), want %d", location.Change.Place(), found.State, found.Text, look)
 		}
 		return err
 	}
 	var err error
-	if location.Note, err = s.Look(ctx, location); err != nil {
+	if location.Note, err = s.Snapshot(ctx, location); err != nil {
 		return 0, err
 	}
 	if err := s.Make(ctx, location); err != nil {
@@ -107,7 +107,7 @@ func blockOnce(b step.Block, i int) (time.Duration, error) {
 // dropped elements.
 func TestBlockForeign(t *testing.T) {
 	needNft(t)
-	for command, want := range map[string]Look{
+	for command, want := range map[string]PlaceState{
 		"add rule inet TABLE block tcp dport 1 accept":                Foreign,
 		"add element inet TABLE remote4 { 192.0.2.9 timeout 9s }":     Foreign,
 		"add chain inet TABLE theirs":                                 Foreign,
@@ -122,7 +122,7 @@ func TestBlockForeign(t *testing.T) {
 			b := step.Block{Direction: "out", Proto: "tcp", Remote: []string{"192.0.2.1", "192.0.2.2"}, Verdict: step.Drop}
 			location := Location{Run: "test", Step: "s", Change: step.Change{Block: &b}, Left: time.Minute}
 			var err error
-			if location.Note, err = s.Look(ctx, location); err != nil {
+			if location.Note, err = s.Snapshot(ctx, location); err != nil {
 				return err
 			}
 			if err := s.Make(ctx, location); err != nil {
@@ -133,8 +133,8 @@ func TestBlockForeign(t *testing.T) {
 				return err
 			}
 			found, err := s.Compare(ctx, location)
-			if err == nil && found.Look != want {
-				t.Errorf("%s: looks like %d (%s), want %d", command, found.Look, found.Text, want)
+			if err == nil && found.State != want {
+				t.Errorf("%s: looks like %d (%s), want %d", command, found.State, found.Text, want)
 			}
 			return err
 		})

@@ -144,55 +144,55 @@ func (p *filePlace) ours(id *fileID) bool {
 	return id.Mode&unix.S_IFMT == kind && id.Digest == digest
 }
 
-func (p *filePlace) compare(context.Context) (Found, error) {
+func (p *filePlace) compare(context.Context) (Observed, error) {
 	f, was := p.Change.File, p.before.Was
 	if p.Rebooted && p.Change.Tier() != step.TierPersistent {
-		return Found{}, nil // it lay in memory
+		return Observed{}, nil // it lay in memory
 	}
 	now, err := identify(f.Path)
 	if err != nil {
-		return Found{}, err
+		return Observed{}, err
 	}
 	aside, err := identify(p.parked())
 	if err != nil {
-		return Found{}, err
+		return Observed{}, err
 	}
 	original := was != nil && was.same(now)
 	switch {
 	case original && aside == nil, was == nil && now == nil && aside == nil:
 		return p.folders()
 	case original, was == nil && now == nil:
-		return Found{Look: Injected}, nil // only staged: the parked name holds our own file
+		return Observed{State: Injected}, nil // only staged: the parked name holds our own file
 	case p.ours(now) && (was == nil || aside != nil):
-		return Found{Look: Injected}, nil
+		return Observed{State: Injected}, nil
 	case p.ours(now):
-		return Found{Foreign, "what was at " + f.Path + " is no longer at " + p.parked()}, nil
+		return Observed{Foreign, "what was at " + f.Path + " is no longer at " + p.parked()}, nil
 	case f.Yields && now != nil && aside != nil:
-		return Found{Look: Injected, Text: f.Path + " was replaced, as it should be"}, nil
+		return Observed{State: Injected, Text: f.Path + " was replaced, as it should be"}, nil
 	case f.Yields && now != nil:
-		return Found{Text: f.Path + " was replaced, as it should be"}, nil
+		return Observed{Text: f.Path + " was replaced, as it should be"}, nil
 	case aside != nil:
-		return Found{Foreign, "somebody has changed " + f.Path + "; what was there is at " + p.parked()}, nil
+		return Observed{Foreign, "somebody has changed " + f.Path + "; what was there is at " + p.parked()}, nil
 	}
-	return Found{Foreign, "somebody has changed " + f.Path}, nil
+	return Observed{Foreign, "somebody has changed " + f.Path}, nil
 }
 
 // folders reports whether the folders that we made are gone, or are in use by others.
-func (p *filePlace) folders() (Found, error) {
+func (p *filePlace) folders() (Observed, error) {
 	for _, dir := range p.before.Folders {
 		entries, err := os.ReadDir(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return Found{}, err
+			return Observed{}, err
 		}
 		if len(entries) == 0 || (slices.Contains(p.before.Folders, path.Join(dir, entries[0].Name())) && len(entries) == 1) {
-			return Found{Look: Injected}, nil
+			return Observed{State: Injected}, nil
 		}
-		return Found{Text: "folder " + dir + " stays: somebody has put " + entries[0].Name() + " there"}, nil
+		return Observed{Text: "folder " + dir + " stays: somebody has put " + entries[0].Name() + " there"}, nil
 	}
-	return Found{}, nil
+	return Observed{}, nil
 }
 
 func (p *filePlace) undo(context.Context) error {

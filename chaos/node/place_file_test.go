@@ -12,12 +12,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// at returns a change of a file, after Look.
+// at returns a change of a file, after Snapshot.
 func at(t *testing.T, f step.File) (*System, Location) {
 	t.Helper()
 	s := &System{}
 	location := Location{Run: "r", Step: "s", Change: step.Change{File: &f}}
-	note, err := s.Look(context.Background(), location)
+	note, err := s.Snapshot(context.Background(), location)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,11 +34,11 @@ func fine(t *testing.T, errs ...error) {
 	}
 }
 
-func looks(t *testing.T, s *System, location Location, want Look) {
+func looks(t *testing.T, s *System, location Location, want PlaceState) {
 	t.Helper()
 	got, err := s.Compare(context.Background(), location)
-	if err != nil || got.Look != want {
-		t.Fatalf("looks like %v (%s) %v, want %v", got.Look, got.Text, err, want)
+	if err != nil || got.State != want {
+		t.Fatalf("looks like %v (%s) %v, want %v", got.State, got.Text, err, want)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestFileForeign(t *testing.T) {
 		there  bool
 		change step.File
 		edit   func(*testing.T)
-		want   Look
+		want   PlaceState
 	}{
 		"edited":              {true, step.File{Text: "drill"}, write(p, "theirs"), Foreign},
 		"created again":       {true, step.File{Absent: true}, write(p, "theirs"), Foreign},
@@ -222,7 +222,7 @@ func TestFileRefuses(t *testing.T) {
 	} {
 		var s System
 		at := Location{Run: "r", Step: "s", Change: step.Change{File: &f}}
-		if note, err := s.Look(context.Background(), at); err == nil {
+		if note, err := s.Snapshot(context.Background(), at); err == nil {
 			t.Errorf("%s: %s", name, note)
 		}
 	}

@@ -152,13 +152,13 @@ func (s *System) TopUp(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (h *holdPlace) compare(context.Context) (Found, error) {
+func (h *holdPlace) compare(context.Context) (Observed, error) {
 	h.system.mu.Lock()
 	defer h.system.mu.Unlock()
 	if h.system.holds[h.key()] == nil {
-		return Found{}, nil // the process that held it is dead, or never held it
+		return Observed{}, nil // the process that held it is dead, or never held it
 	}
-	return Found{Look: Injected}, nil
+	return Observed{State: Injected}, nil
 }
 
 func (h *holdPlace) undo(context.Context) error {

@@ -163,30 +163,30 @@ func wrap(op, path string, err error) error {
 	return &fs.PathError{Op: op, Path: path, Err: err}
 }
 
-func (m *mountPlace) compare(ctx context.Context) (Found, error) {
+func (m *mountPlace) compare(ctx context.Context) (Observed, error) {
 	if m.Rebooted {
-		return Found{}, nil
+		return Observed{}, nil
 	}
 	main, err := m.main(ctx)
 	if err != nil {
-		return Found{}, err
+		return Observed{}, err
 	}
 	if main.PID == 0 {
-		return Found{Text: m.Change.Mount.Unit + " has ended, and its namespace with it"}, nil
+		return Observed{Text: m.Change.Mount.Unit + " has ended, and its namespace with it"}, nil
 	}
 	at := absent
 	err = m.within(main.PID, func() (err error) { at, err = m.position(); return err })
 	switch {
 	case err != nil:
-		return Found{}, err
+		return Observed{}, err
 	case at == covered:
-		return Found{Foreign, "somebody has mounted something over " + m.Change.Mount.Target}, nil
+		return Observed{Foreign, "somebody has mounted something over " + m.Change.Mount.Target}, nil
 	case at == topmost:
-		return Found{Look: Injected}, nil
+		return Observed{State: Injected}, nil
 	case m.Change.Mount.Unit != "" && main != m.before.Main:
-		return Found{Text: m.Change.Mount.Unit + " was started again, in a namespace of its own"}, nil
+		return Observed{Text: m.Change.Mount.Unit + " was started again, in a namespace of its own"}, nil
 	}
-	return Found{}, nil
+	return Observed{}, nil
 }
 
 // undo compares again, in the namespace in which it then works: the unit may have been restarted in the meantime,

@@ -13,11 +13,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// spotOf returns a change, after Look.
+// spotOf returns a change, after Snapshot.
 func spotOf(t *testing.T, s *System, c step.Change, n int) Location {
 	t.Helper()
 	location := Location{Run: "r", Step: "s", N: n, Change: c}
-	note, err := s.Look(context.Background(), location)
+	note, err := s.Snapshot(context.Background(), location)
 	fine(t, err)
 	location.Note = note
 	looks(t, s, location, Before)

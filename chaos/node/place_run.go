@@ -53,20 +53,20 @@ func (r *runPlace) make(ctx context.Context) error {
 	return err
 }
 
-func (r *runPlace) compare(ctx context.Context) (Found, error) {
+func (r *runPlace) compare(ctx context.Context) (Observed, error) {
 	if r.Rebooted && r.Change.Run.Tier == step.TierBoot {
-		return Found{}, nil
+		return Observed{}, nil
 	}
 	now, err := r.state(ctx)
 	switch {
 	case err != nil:
-		return Found{}, err
+		return Observed{}, err
 	case now == r.Change.Run.Injected:
-		return Found{Look: Injected}, nil
+		return Observed{State: Injected}, nil
 	case now == r.before.State:
-		return Found{}, nil
+		return Observed{}, nil
 	}
-	return Found{Foreign, fmt.Sprintf("%s prints %.80q", r.Change.Run.State.Line(), now)}, nil
+	return Observed{Foreign, fmt.Sprintf("%s prints %.80q", r.Change.Run.State.Line(), now)}, nil
 }
 
 func (r *runPlace) undo(ctx context.Context) error {
@@ -122,19 +122,19 @@ func (p *pausePlace) is() (pauseState, error) {
 	return running, nil
 }
 
-func (p *pausePlace) compare(context.Context) (Found, error) {
+func (p *pausePlace) compare(context.Context) (Observed, error) {
 	if p.Rebooted {
-		return Found{}, nil
+		return Observed{}, nil
 	}
 	switch now, err := p.is(); {
 	case err != nil:
-		return Found{}, err
+		return Observed{}, err
 	case now == gone:
-		return Found{Text: "the process has ended"}, nil
+		return Observed{Text: "the process has ended"}, nil
 	case now == paused:
-		return Found{Look: Injected}, nil
+		return Observed{State: Injected}, nil
 	}
-	return Found{}, nil
+	return Observed{}, nil
 }
 
 func (p *pausePlace) undo(ctx context.Context) error { return p.signal(ctx, syscall.SIGCONT, running) }

@@ -91,33 +91,33 @@ func (u *unitPlace) make(ctx context.Context) error {
 	return err
 }
 
-func (u *unitPlace) compare(ctx context.Context) (Found, error) {
+func (u *unitPlace) compare(ctx context.Context) (Observed, error) {
 	if u.Rebooted {
-		return Found{}, nil // drop-ins in /run and states do not survive a boot; and it is too early to start units
+		return Observed{}, nil // drop-ins in /run and states do not survive a boot; and it is too early to start units
 	}
-	f, file := u.dropIn(), Found{}
+	f, file := u.dropIn(), Observed{}
 	if f != nil {
 		found, err := f.compare(ctx)
-		if err != nil || found.Look == Foreign {
+		if err != nil || found.State == Foreign {
 			return found, err
 		}
 		file = found
 	}
 	now, err := showUnit(ctx, u.Change.Unit.Unit)
 	if err != nil {
-		return Found{}, err
+		return Observed{}, err
 	}
-	if file.Look != Injected && !u.keeps(now) {
-		return Found{}, nil
+	if file.State != Injected && !u.keeps(now) {
+		return Observed{}, nil
 	}
 	by, err := u.halted(ctx, now)
 	switch {
 	case err != nil || by == "":
-		return Found{Look: Injected, Text: file.Text}, err
-	case by == "stopped" && file.Look == Before: // none of our changes is left, and no undo is going to start it
-		return Found{Text: "somebody has stopped " + u.Change.Unit.Unit}, nil
+		return Observed{State: Injected, Text: file.Text}, err
+	case by == "stopped" && file.State == Before: // none of our changes is left, and no undo is going to start it
+		return Observed{Text: "somebody has stopped " + u.Change.Unit.Unit}, nil
 	}
-	return Found{Foreign, "somebody has " + by + " " + u.Change.Unit.Unit}, nil
+	return Observed{Foreign, "somebody has " + by + " " + u.Change.Unit.Unit}, nil
 }
 
 // keeps reports whether the unit itself is in the changed state. A process that removed the drop-in may have died
@@ -152,7 +152,7 @@ func (u *unitPlace) undo(ctx context.Context) error {
 	if f := u.dropIn(); f != nil {
 		if found, err := f.compare(ctx); err != nil {
 			return err
-		} else if found.Look == Injected {
+		} else if found.State == Injected {
 			if err := f.undo(ctx); err != nil {
 				return err
 			}

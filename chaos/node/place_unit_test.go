@@ -194,7 +194,7 @@ func TestUnitUnseen(t *testing.T) {
 	}
 	k := unitDrill(t, step.Restarted)
 	fine(t, os.MkdirAll("/run/fails", 0o755), os.WriteFile("/run/fails/show", nil, 0o600))
-	if err := k.Revert(t.Context(), step.WhyAsked); err == nil || k.Journal.Ledger.Over() {
+	if err := k.Revert(t.Context(), step.WhyAsked); err == nil || k.Journal.Ledger.Final() {
 		t.Fatalf("it is over, and nobody could look: %v", err)
 	}
 	_, err := must(t.Context(), "", "systemctl", "stop", "a.service")

@@ -113,8 +113,8 @@ func (h Host) Open(id string) (*Run, error) {
 	return r, nil
 }
 
-// Shut closes the drill's files.
-func (r *Run) Shut() error { return r.file.Close() }
+// CloseFiles closes the drill's files.
+func (r *Run) CloseFiles() error { return r.file.Close() }
 
 // keeper returns a keeper for the process that by names.
 func (r *Run) keeper(by string) *Keeper {
@@ -178,9 +178,9 @@ func (r *Run) state(format string, args ...any) *step.Refusal {
 	return step.Refuse(step.RefusedState, "%s", text)
 }
 
-// Abandon removes the remains of a drill without a journal, or without its first entry: the arming process died
+// RemoveUnarmed removes the remains of a drill without a journal, or without its first entry: the arming process died
 // before any change was possible.
-func (h Host) Abandon(ctx context.Context, id string) error {
+func (h Host) RemoveUnarmed(ctx context.Context, id string) error {
 	if _, err := os.Stat(h.folder(id)); err != nil {
 		return step.Refuse(step.RefusedNone, "there is no drill %s on this machine", id)
 	}
@@ -193,9 +193,9 @@ func (h Host) Abandon(ctx context.Context, id string) error {
 	switch {
 	case err == nil && r.Journal.Ledger.Known:
 		return errors.Join(step.Refuse(step.RefusedState, "drill %s is %s: it is reverted and closed, not abandoned", id,
-			r.Journal.Ledger.Phase()), r.Shut())
+			r.Journal.Ledger.Phase()), r.CloseFiles())
 	case err == nil:
-		err = r.Shut()
+		err = r.CloseFiles()
 	case errors.As(err, new(*step.Refusal)):
 		err = nil
 	}

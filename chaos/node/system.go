@@ -33,7 +33,7 @@ type System struct {
 type place interface {
 	inspect(ctx context.Context) (any, error)
 	make(ctx context.Context) error
-	compare(ctx context.Context) (Found, error)
+	compare(ctx context.Context) (Observed, error)
 	undo(ctx context.Context) error
 }
 
@@ -83,8 +83,8 @@ func reveal(secrets, text, sum string) (string, error) {
 	return string(b), err
 }
 
-// Look implements Machine.
-func (s *System) Look(ctx context.Context, at Location) (json.RawMessage, error) {
+// Snapshot implements Machine.
+func (s *System) Snapshot(ctx context.Context, at Location) (json.RawMessage, error) {
 	at.Note = nil
 	p, err := s.place(at)
 	if err != nil {
@@ -107,10 +107,10 @@ func (s *System) Make(ctx context.Context, at Location) error {
 }
 
 // Compare implements Machine.
-func (s *System) Compare(ctx context.Context, at Location) (Found, error) {
+func (s *System) Compare(ctx context.Context, at Location) (Observed, error) {
 	p, err := s.place(at)
 	if err != nil {
-		return Found{}, err
+		return Observed{}, err
 	}
 	return p.compare(ctx)
 }

@@ -38,7 +38,7 @@ func (r *Run) Watch(ctx context.Context, log func(string, ...any)) error {
 	defer alive()
 	k := r.keeper(step.ByWatchdog)
 	system, _ := k.Machine.(*System)
-	if err := r.locked(ctx, func() error { return k.Take(ctx) }); err != nil {
+	if err := r.locked(ctx, func() error { return k.Start(ctx) }); err != nil {
 		return err
 	}
 	notify("READY=1")
@@ -90,7 +90,7 @@ func (r *Run) rest(ctx context.Context, failed error) {
 	}
 	for until := time.Now().Add(turnEvery); time.Now().Before(until); {
 		time.Sleep(poll)
-		if ctx.Err() != nil || r.Journal.News() {
+		if ctx.Err() != nil || r.Journal.Stale() {
 			return
 		}
 	}

@@ -148,9 +148,9 @@ type guest struct {
 	w *world
 }
 
-func (g guest) Look(ctx context.Context, at Location) (json.RawMessage, error) {
+func (g guest) Snapshot(ctx context.Context, at Location) (json.RawMessage, error) {
 	g.w.about[at.Change.Place()] = g.w.edits
-	return g.Machine.Look(ctx, at)
+	return g.Machine.Snapshot(ctx, at)
 }
 
 // Make requires that the data for an undo is on the disk before anything is touched.
@@ -165,7 +165,7 @@ func (g guest) Make(ctx context.Context, at Location) error {
 			c = s.Changes[at.N]
 		}
 	}
-	note, err := g.Machine.Look(ctx, at)
+	note, err := g.Machine.Snapshot(ctx, at)
 	if known := w.about[place] == w.edits; known && (err != nil || c.State != step.Intent || !bytes.Equal(note, c.Note)) {
 		w.t.Fatalf("%s is changed, and its undo is not on the disk: it is %q with %s, and looks like %s %v", place, c.State,
 			c.Note, note, err)

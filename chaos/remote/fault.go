@@ -158,19 +158,19 @@ func (m *Machine) push(ctx context.Context, uname string) error {
 	return nil
 }
 
-// Leave removes our program from the machine, and the tmpfs if it is empty then. A drill keeps its own copy.
-func (m *Machine) Leave(ctx context.Context) error {
+// RemoveHelper removes our program from the machine, and the tmpfs if it is empty then. A drill keeps its own copy.
+func (m *Machine) RemoveHelper(ctx context.Context) error {
 	m.mu.Lock()
 	ours := m.ours
 	m.mu.Unlock()
 	if !ours {
 		return nil
 	}
-	return m.Sweep(ctx)
+	return m.RemoveStaleHelper(ctx)
 }
 
-// Sweep is Leave for a machine on which a killed run may have left the program.
-func (m *Machine) Sweep(ctx context.Context) error {
+// RemoveStaleHelper is RemoveHelper for a machine on which a killed run may have left the program.
+func (m *Machine) RemoveStaleHelper(ctx context.Context) error {
 	a, err := m.exec(ctx, vantage.Script{Text: leaveScript, Args: []string{m.cfg.dir}, Within: quick})
 	if err != nil {
 		return fmt.Errorf("taking %s off %s: %w", step.Program, m.ID(), err)
@@ -182,8 +182,8 @@ func (m *Machine) Sweep(ctx context.Context) error {
 	return nil
 }
 
-// Left returns the paths of our program on the machine: another run uses it, or left it behind.
-func (m *Machine) Left(ctx context.Context) ([]string, error) {
+// HelperPaths returns the paths of our program on the machine: another run uses it, or left it behind.
+func (m *Machine) HelperPaths(ctx context.Context) ([]string, error) {
 	a, err := m.exec(ctx, vantage.Script{Text: leftScript, Args: []string{m.cfg.dir}, Within: quick})
 	if _, whole := a.Note("exit"); err == nil && !whole {
 		err = errors.New("the connection ended before all was seen")

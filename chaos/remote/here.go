@@ -14,8 +14,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 )
 
-// Here is the operator's own machine: independent probes run there, as the operator, and it is never broken.
-func Here() drill.Machine { return here{} }
+// Local is the operator's own machine: independent probes run there, as the operator, and it is never broken.
+func Local() drill.Machine { return here{} }
 
 type here struct{}
 
@@ -27,8 +27,8 @@ func (here) Fault(context.Context, []byte, ...string) (step.Reply, error) {
 // that still runs may hold the pipe open.
 const hereGrace = 5 * time.Second
 
-func (here) Reconnect()                  {}
-func (here) Leave(context.Context) error { return nil }
+func (here) Reconnect()                         {}
+func (here) RemoveHelper(context.Context) error { return nil }
 
 // Exec implements drill.Machine.
 func (here) Exec(ctx context.Context, e step.Exec) (drill.Output, error) {

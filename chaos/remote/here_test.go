@@ -16,7 +16,7 @@ func TestHereGetsNoSecrets(t *testing.T) {
 	for _, key := range []string{"GPUAASCTL_TOKEN", "SSH_AUTH_SOCK", "HOME", "AWS_SECRET_ACCESS_KEY"} {
 		t.Setenv(key, "of the operator")
 	}
-	out, err := Here().Exec(t.Context(), step.Exec{Argv: []string{"env"}})
+	out, err := Local().Exec(t.Context(), step.Exec{Argv: []string{"env"}})
 	if err != nil || out.Code != 0 {
 		t.Fatal(out, err)
 	}

@@ -41,7 +41,7 @@ func TestFault(t *testing.T) {
 			t.Error("what a drill holds was on a command line")
 		}
 	}
-	if err := m.Leave(t.Context()); err != nil {
+	if err := m.RemoveHelper(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(b.dir); err == nil {
@@ -81,7 +81,7 @@ func TestLeaveLeavesOthers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	m := b.open(t)
-	if err := m.Leave(t.Context()); err != nil || b.Logins() != 0 {
+	if err := m.RemoveHelper(t.Context()); err != nil || b.Logins() != 0 {
 		t.Errorf("nothing was put there, and it was asked all the same: %v", err)
 	}
 	if _, err := m.Fault(t.Context(), nil, "status"); err != nil {
@@ -94,10 +94,10 @@ func TestLeaveLeavesOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if left, err := m.Left(t.Context()); err != nil || len(left) != 2 || left[1] != forgotten {
+	if left, err := m.HelperPaths(t.Context()); err != nil || len(left) != 2 || left[1] != forgotten {
 		t.Errorf("left: %v %v", left, err)
 	}
-	if err := m.Leave(t.Context()); err != nil {
+	if err := m.RemoveHelper(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if all := b.pushed(t); len(all) != 1 || all[0] != helper {
@@ -299,7 +299,7 @@ func TestExec(t *testing.T) {
 	m := b.open(t)
 	for name, on := range map[string]interface {
 		Exec(context.Context, step.Exec) (out, error)
-	}{"remote": m, "here": Here()} {
+	}{"remote": m, "here": Local()} {
 		t.Run(name, func(t *testing.T) {
 			for _, c := range []struct {
 				e    step.Exec

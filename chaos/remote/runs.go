@@ -16,8 +16,8 @@ import (
 // runsWithin bounds reading all journals of a machine.
 const runsWithin = 15 * time.Second
 
-// Found is a drill that has a folder on a machine.
-type Found struct {
+// KeptRun is a drill that has a folder on a machine.
+type KeptRun struct {
 	Run    string
 	Status *step.Status // nil: it cannot be read
 	Error  string       // why
@@ -25,7 +25,7 @@ type Found struct {
 
 // Runs returns the machine's drills, by any operator. It pushes nothing: each drill is read by its own copy of the
 // program.
-func (m *Machine) Runs(ctx context.Context) ([]Found, error) {
+func (m *Machine) Runs(ctx context.Context) ([]KeptRun, error) {
 	a, err := m.exec(ctx, vantage.Script{Text: runsScript, Args: []string{m.cfg.state}, Within: runsWithin,
 		Keep: replyKept})
 	if err != nil {
@@ -34,7 +34,7 @@ func (m *Machine) Runs(ctx context.Context) ([]Found, error) {
 	if _, whole := a.Note("exit"); !whole {
 		return nil, fmt.Errorf("drills of %s: %w", m.ID(), errors.New("the connection ended before all were read"))
 	}
-	var all []Found
+	var all []KeptRun
 	for line := range bytes.Lines(a.Output) {
 		run, said, _ := strings.Cut(strings.TrimSpace(string(line)), " ")
 		if step.ValidName(run) {
@@ -45,9 +45,9 @@ func (m *Machine) Runs(ctx context.Context) ([]Found, error) {
 }
 
 // found parses the status that a drill's program prints.
-func found(run, said string) Found {
+func found(run, said string) KeptRun {
 	var r step.Reply
-	f := Found{Run: run}
+	f := KeptRun{Run: run}
 	switch err := bounded.Unmarshal([]byte(said), &r, bounded.Line()); {
 	case said == "":
 		f.Error = "its folder has no program"

@@ -61,7 +61,7 @@ func AboutDrill(r *drill.Report, d *drill.Drill, from string, width int) []rende
 	return []render.Section{
 		section("found", "", func(s *sheet) {
 			st := Status(d.Verdict.Word)
-			s.Add(page.Para{Text: loud(d.Verdict.Word) + page.After(" · ", d.Verdict.Text), Style: page.StatusStyle(st)},
+			s.Add(page.Para{Text: loud(d.Verdict.Word) + page.Prefixed(" · ", d.Verdict.Text), Style: page.StatusStyle(st)},
 				page.Para{Text: d.Title, Style: page.Faint})
 			s.Add(claims(d, true), timings(d, width))
 			s.Field("expected", expected(d), page.Plain)
@@ -100,7 +100,7 @@ func AboutClaim(d *drill.Drill, i int) []render.Section {
 				s.Field("time", sentence(t), page.Plain)
 			}
 			if c.State != drill.Held {
-				s.Field("verdict", page.After("makes the drill ", string(c.Word)), page.Plain)
+				s.Field("verdict", page.Prefixed("makes the drill ", string(c.Word)), page.Plain)
 			}
 			s.Add(page.Blank{})
 			for _, row := range drill.ClaimRows() {
@@ -167,7 +167,7 @@ func AboutStep(m *drill.MachineResult, i int) []render.Section {
 		section("changes", "It changed nothing.", func(s *sheet) {
 			for _, c := range st.Changes {
 				s.Add(page.Fields{marked(StepStatus(c.State), diag.StatusPass,
-					orWord(c.State, "not begun")+" "+c.Place+page.After(": ", c.Text)+page.After(", by ", c.By))})
+					orWord(c.State, "not begun")+" "+c.Place+page.Prefixed(": ", c.Text)+page.Prefixed(", by ", c.By))})
 			}
 		}),
 		section("journal", "The report has no journal of this step.", func(s *sheet) { s.journal(m.Journal, st.ID) }),
@@ -184,7 +184,7 @@ func AboutWalkView(w *drill.WalkView, opens string) []render.Section {
 			s.Field("verdict", st.Symbol()+" "+string(w.Outcome)+", from "+tenths(w.BeganMS)+" s to "+tenths(w.EndedMS)+
 				" s of the run", page.StatusStyle(st))
 			if w.Blame != nil {
-				s.Field("blame", w.Says(), page.Bad)
+				s.Field("blame", w.VerdictLine(), page.Bad)
 				s.Field("", w.Blame.Text, page.Plain)
 			}
 			for i := range w.Others {
@@ -196,7 +196,7 @@ func AboutWalkView(w *drill.WalkView, opens string) []render.Section {
 			if len(w.Unlinked) > 0 {
 				s.Field("id lost", "not written down by "+strings.Join(w.Unlinked, ", "), page.Bad)
 			}
-			s.Field("walk", w.Walk+page.After(", correlation id ", w.CorrelationID), page.Faint)
+			s.Field("walk", w.Walk+page.Prefixed(", correlation id ", w.CorrelationID), page.Faint)
 			s.Add(page.Blank{}, page.Para{Text: opens, Style: page.Faint})
 		}),
 		section("hops", "The report has no hop of this walk.", func(s *sheet) {
@@ -286,7 +286,7 @@ func AboutRun(r *drill.Report) []render.Section {
 		section("drills", "No drill was run.", func(s *sheet) {
 			for i := range r.Drills {
 				d := &r.Drills[i]
-				s.Add(page.Fields{marked(Status(d.Verdict.Word), diag.StatusPass, d.Scenario+page.After(": ", d.Verdict.Text))})
+				s.Add(page.Fields{marked(Status(d.Verdict.Word), diag.StatusPass, d.Scenario+page.Prefixed(": ", d.Verdict.Text))})
 			}
 		}),
 	}

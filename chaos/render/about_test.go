@@ -32,7 +32,7 @@ func TestAboutRecordedDrills(t *testing.T) {
 		story := drill.Fold(events)
 		r := &drill.Report{Profile: "lab", Drills: []drill.Drill{story.Drill()}}
 		d := &r.Drills[0]
-		text := func(blocks []page.Block) string { return string(page.Text(page.Look{Width: 60}, blocks...)) }
+		text := func(blocks []page.Block) string { return string(page.Text(page.Layout{Width: 60}, blocks...)) }
 		for i := range d.Claims {
 			found := text(AboutClaim(d, i)[0].Blocks)
 			if !strings.Contains(found, d.Claims[i].Title) || !strings.Contains(found, "holds when") {
@@ -65,12 +65,13 @@ func TestAboutAWalkOfAnotherProfile(t *testing.T) {
 	d := &drill.Drill{Observed: &drill.WalkView{Blame: &diag.Blame{Hop: "x.vpn"},
 		Hops: map[diag.HopID]diag.Status{"x.vpn": diag.StatusFail, "x.api": diag.StatusPass}}}
 	want := fmt.Sprintf("%d x.vpn", len(diag.HopIDs())+2)
-	if text := string(page.Text(page.Look{}, answer(&drill.Report{}, d, "", false)...)); !strings.Contains(text, want) {
+	if text := string(page.Text(page.Layout{}, answer(&drill.Report{}, d, "", false)...)); !strings.Contains(text, want) {
 		t.Errorf("%q is not in\n%s", want, text)
 	}
 	for _, s := range AboutWalkView(w, "") {
 		want := fmt.Sprintf("%d x.vpn", len(diag.HopIDs())+1)
-		if text := string(page.Text(page.Look{Width: 60}, s.Blocks...)); s.Title == "hops" && !strings.Contains(text, want) {
+		text := string(page.Text(page.Layout{Width: 60}, s.Blocks...))
+		if s.Title == "hops" && !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
 	}

@@ -23,12 +23,12 @@ func Event(e drill.Event, s *drill.Story) []string {
 		if e.WalkView == nil {
 			return nil
 		}
-		return []string{fmt.Sprintf("walk %d: %s", e.WalkView.N, e.WalkView.Says())}
+		return []string{fmt.Sprintf("walk %d: %s", e.WalkView.N, e.WalkView.VerdictLine())}
 	case drill.Armed:
 		return []string{fmt.Sprintf("%s: armed, reverts by itself after %s", e.Machine, s.Plan.Budgets.TTL)}
 	case drill.Broken:
 		return []string{fmt.Sprintf("%s: %s", e.Machine, brokenStep(e, s))}
-	case drill.Looked:
+	case drill.Probed:
 		if e.Seen == nil {
 			return nil
 		}
@@ -80,19 +80,19 @@ func brokenStep(e drill.Event, s *drill.Story) string {
 func looked(l drill.Seen) string {
 	there, not := "the fault is there", "the fault is not there"
 	switch l.Name {
-	case drill.LookControl:
+	case drill.ProbeControl:
 		there, not = "what must still work does", "what must still work does not"
-	case drill.LookProof:
+	case drill.ProbeProof:
 		there, not = "it is repaired", "it is not repaired"
 	}
 	switch {
-	case l.Name == drill.LookTerminal && l.NotRun:
+	case l.Name == drill.ProbeTerminal && l.NotRun:
 		return "no terminal is open: " + l.Why
-	case l.Name == drill.LookTerminal:
+	case l.Name == drill.ProbeTerminal:
 		return "the tenant's terminal: " + l.Why
 	case l.NotRun:
 		return "independent probe: not run: " + l.Why
-	case l.Stage == drill.Before && l.Name == drill.LookInjected && !l.Held:
+	case l.Stage == drill.Before && l.Name == drill.ProbeInjected && !l.Held:
 		return "independent probe: the fault is not visible yet"
 	case l.Stage == drill.Before && l.Held:
 		return "independent probe: " + there + " before anything is touched"

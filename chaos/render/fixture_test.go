@@ -75,7 +75,7 @@ func plan(t testing.TB, run string) chaos.Plan {
 	return chaos.Plan{
 		Run: run, Hash: "045953e432f6", Scenario: s, Profile: "lab", Node: node, Allocation: "alloc-01", At: began,
 		Targets:  []chaos.PlannedMachine{{Role: chaos.RoleNode, ID: node, Host: "10.231.77.101", Tier: step.TierKernel}},
-		Schedule: []chaos.Move{{Machine: node, Step: "block"}},
+		Schedule: []chaos.PlannedStep{{Machine: node, Step: "block"}},
 		Budgets: chaos.Budgets{
 			TTL: s.Guards.TTL, Lease: chaos.Duration(20 * time.Second), InjectWithin: chaos.Duration(10 * time.Second),
 			DetectWithin: s.Expect.DetectWithin, RecoverWithin: s.Recovery.Within,
@@ -88,7 +88,7 @@ func status(state step.State, by string) *step.Status {
 	s.Changes = []step.ChangeStatus{{Place: "nft inet gpuaasctl_r1_block_0", State: state, By: by}}
 	st := &step.Status{Run: "r1", Scenario: "api-egress-blocked", Node: node, By: "ann@laptop", State: state,
 		Phase: step.PhaseArmed, Steps: []step.StepStatus{s}}
-	if state.Over() {
+	if state.Final() {
 		st.Phase, st.Reverter = step.PhaseOver, by
 	}
 	return st
@@ -102,26 +102,26 @@ func begin(t testing.TB) *recording {
 // broken is a run up to the point at which the fault is in place and seen.
 func broken(t testing.TB) *recording {
 	return begin(t).walk(820, drill.Before, green()).
-		seen(0, drill.Before, drill.LookInjected, "exit code 0, want 1").seen(0, drill.Before, drill.LookControl, "").
+		seen(0, drill.Before, drill.ProbeInjected, "exit code 0, want 1").seen(0, drill.Before, drill.ProbeControl, "").
 		after(40, drill.Event{Kind: drill.Arming, Machine: node}).
 		after(310, drill.Event{Kind: drill.Armed, Machine: node, Status: status(step.Planned, "")}).
 		after(10, drill.Event{Kind: drill.Breaking, Machine: node, Step: "block"}).
 		after(35, drill.Event{Kind: drill.Broken, Machine: node, Step: "block",
 			Status: status(step.Verified, step.ByWatchdog)}).
-		addProbe(2050, drill.LookInjected, "").addProbe(60, drill.LookControl, "").
-		seen(0, drill.During, drill.LookProof, "exit code 7, want 0")
+		addProbe(2050, drill.ProbeInjected, "").addProbe(60, drill.ProbeControl, "").
+		seen(0, drill.During, drill.ProbeProof, "exit code 7, want 0")
 }
 
 // addProbe adds a probe after the injection, or after the revert.
 func (t *recording) addProbe(ms int64, name, why string) *recording {
-	if name == drill.LookProof {
+	if name == drill.ProbeProof {
 		return t.seen(ms, drill.After, name, why)
 	}
 	return t.seen(ms, drill.During, name, why)
 }
 
 func (t *recording) seen(ms int64, stage drill.Stage, name, why string) *recording {
-	return t.after(ms, drill.Event{Kind: drill.Looked,
+	return t.after(ms, drill.Event{Kind: drill.Probed,
 		Seen: &drill.Seen{Name: name, Stage: stage, Held: why == "", Why: why, TookMS: diag.Millis(ms)}})
 }
 
@@ -144,7 +144,7 @@ func (t *recording) closed() *recording {
 
 // healed is a run in which everything recovers after the undo.
 func (t *recording) healed() *recording {
-	return t.undone().addProbe(210, drill.LookProof, "").walk(900, drill.After,
+	return t.undone().addProbe(210, drill.ProbeProof, "").walk(900, drill.After,
 		red(diag.HopNodeHeartbeat, diag.SigHeartbeatStale, diag.OK)).
 		walk(810, drill.After, green()).walk(820, drill.After, green()).compared(true).closed()
 }
@@ -168,7 +168,7 @@ func recordings(t testing.TB) map[string]*recording {
 		"wrong_hop": broken(t).walk(900, drill.During, red(diag.HopNodeHeartbeat, diag.SigHeartbeatStale, diag.OK)).
 			healed(),
 		"not_detected": broken(t).walk(900, drill.During, green()).walk(30_100, drill.During, green()).healed(),
-		"not_injected": broken(t).addProbe(10_000, drill.LookInjected, "exit code 0, want 1").healed(),
+		"not_injected": broken(t).addProbe(10_000, drill.ProbeInjected, "exit code 0, want 1").healed(),
 		"reverted_early": broken(t).walk(700, drill.During, blamed()).
 			after(9000, drill.Event{Kind: drill.Lost, Machine: node, Status: early, Text: step.WhyLease}).healed(),
 		"aborted_guard": begin(t).walk(700, drill.Before, blamed()).after(1, drill.Event{Kind: drill.Ended}),
@@ -183,13 +183,13 @@ func recordings(t testing.TB) map[string]*recording {
 			drill.Event{Kind: drill.Trouble, Machine: node, Text: "ssh: connection reset"}),
 		"interrupted": broken(t).walk(700, drill.During, green()).after(200,
 			drill.Event{Kind: drill.Interrupt, Text: "interrupted"}).undone().compared(true).closed(),
-		"no_recovery": broken(t).walk(700, drill.During, blamed()).undone().addProbe(210, drill.LookProof, "").
+		"no_recovery": broken(t).walk(700, drill.During, blamed()).undone().addProbe(210, drill.ProbeProof, "").
 			walk(59_000, drill.After, blamed()).compared(true).closed(),
 		"conflict": broken(t).walk(700, drill.During, blamed()).after(5, drill.Event{Kind: drill.Reverting, Machine: node}).
 			after(90, drill.Event{Kind: drill.Reverted, Machine: node, Status: foreign, TookUS: 900}).compared(true).
 			after(120, drill.Event{Kind: drill.Closed, Machine: node, Status: foreign, Text: "conflict: it is closed by hand"}).
 			after(3, drill.Event{Kind: drill.Ended}),
-		"residue": broken(t).walk(700, drill.During, blamed()).undone().addProbe(210, drill.LookProof, "").
+		"residue": broken(t).walk(700, drill.During, blamed()).undone().addProbe(210, drill.ProbeProof, "").
 			walk(810, drill.After, green()).walk(820, drill.After, green()).
 			compared(false, step.Residue{Class: step.ClassFile, Key: "/etc/gpuaas/agent.env", Before: "mode 0600",
 				After: "mode 0644"},

@@ -113,8 +113,8 @@ func junitClaim(d *drill.Drill, c *drill.Claim) render.JUnitCase {
 
 // junitText is the text that a CI page shows for a failure.
 func junitText(d *drill.Drill, c *drill.Claim) string {
-	said := func(label, text string) string { return page.After(label+": ", clean(text)) }
-	return strings.Join(page.Kept(clean(c.Title), said("why", c.Text), said("expected", expected(d)),
+	said := func(label, text string) string { return page.Prefixed(label+": ", clean(text)) }
+	return strings.Join(page.NonEmpty(clean(c.Title), said("why", c.Text), said("expected", expected(d)),
 		said("said", saysOf(d)), said("user saw", sawOf(d)), said("owner", d.Owner), said("runbook", d.Runbook),
 		said("log", d.Log)), "\n")
 }
@@ -123,7 +123,7 @@ func saysOf(d *drill.Drill) string {
 	if d.Observed == nil {
 		return ""
 	}
-	return d.Observed.Says()
+	return d.Observed.VerdictLine()
 }
 
 func sawOf(d *drill.Drill) string {

@@ -85,13 +85,14 @@ func machineSays(m *drill.MachineResult) string {
 
 // steps describes a step of a machine, and those changes that the step's own line does not cover.
 func steps(s *step.StepStatus) page.Fields {
-	text := fmt.Sprintf("%s %s (%s, %s)%s", orWord(s.State, "not begun"), s.ID, s.Fault, s.Tier, page.After(": ", s.Text))
+	text := fmt.Sprintf("%s %s (%s, %s)%s", orWord(s.State, "not begun"), s.ID, s.Fault, s.Tier,
+		page.Prefixed(": ", s.Text))
 	f := page.Fields{marked(StepStatus(s.State), diag.StatusPass, text)}
 	for _, c := range s.Changes {
 		if c.State == step.Reverted || c.State == "" || c.State == step.Planned {
 			continue
 		}
-		text := string(c.State) + " " + c.Place + page.After(": ", c.Text)
+		text := string(c.State) + " " + c.Place + page.Prefixed(": ", c.Text)
 		if c.By != "" {
 			text += " (by " + string(c.By) + ")"
 		}

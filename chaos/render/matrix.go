@@ -55,7 +55,7 @@ func (s *sheet) matrix(r *drill.Report, whole bool) {
 func Title(r *drill.Report) string {
 	parts := []string{page.Count(len(r.Drills)+len(r.NotRun), "drill")}
 	if b := r.Game; b != nil {
-		parts = []string{"game day " + b.ID + page.After(": ", b.Title), fmt.Sprintf("seed %d", b.Seed)}
+		parts = []string{"game day " + b.ID + page.Prefixed(": ", b.Title), fmt.Sprintf("seed %d", b.Seed)}
 	}
 	if r.Profile != "" {
 		parts = append(parts, "profile "+r.Profile)

@@ -37,7 +37,7 @@ func Plan(p *chaos.Plan) []page.Block {
 		section("made for the run", made)
 	}
 	var probes page.Code
-	for _, l := range [...]chaos.Look{p.Injected, p.Control, p.Proof} {
+	for _, l := range [...]chaos.PlannedProbe{p.Injected, p.Control, p.Proof} {
 		if len(l.Check.Exec.Argv) > 0 {
 			probes += page.Code(fmt.Sprintf("%-9s %s, within %s: %s\n", l.Check.Name, where(&l),
 				chaos.Duration(l.Check.Within.Duration()), l.Check.Line()))
@@ -56,7 +56,7 @@ func Plan(p *chaos.Plan) []page.Block {
 
 // plannedStep returns a step's title, its changes, the undo and the checks.
 func plannedStep(p *chaos.Plan, t *chaos.PlannedMachine, s *step.Step) (string, page.Code) {
-	i := slices.IndexFunc(p.Schedule, func(m chaos.Move) bool { return m.Machine == t.ID && m.Step == s.ID })
+	i := slices.IndexFunc(p.Schedule, func(m chaos.PlannedStep) bool { return m.Machine == t.ID && m.Step == s.ID })
 	when := ""
 	if i >= 0 && p.Schedule[i].At > 0 {
 		when = ", after " + p.Schedule[i].At.String()
@@ -82,7 +82,7 @@ func plannedStep(p *chaos.Plan, t *chaos.PlannedMachine, s *step.Step) (string, 
 }
 
 // where names the machine and the unit that a probe runs in.
-func where(l *chaos.Look) string {
+func where(l *chaos.PlannedProbe) string {
 	switch {
 	case l.Machine == "":
 		return "from here"

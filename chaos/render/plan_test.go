@@ -30,6 +30,6 @@ func TestPlan(t *testing.T) {
 	}
 	refusal := step.Refuse(step.RefusedLocked, "drill r7 is on it")
 	p.Refused = []chaos.Refusal{{Machine: "n1", Fault: "fill", Refusal: *refusal}}
-	golden(t, "plan.txt", string(page.Text(page.Look{}, Plan(p)...)))
+	golden(t, "plan.txt", string(page.Text(page.Layout{}, Plan(p)...)))
 	golden(t, "plan.md", string(page.Markdown(Plan(p)...)))
 }

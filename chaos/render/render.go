@@ -50,7 +50,7 @@ func Report(w io.Writer, r *drill.Report, o render.Options) error {
 	default:
 		return unknown(o.Format)
 	}
-	_, err := w.Write(page.Text(o.Look(), s.Blocks...))
+	_, err := w.Write(page.Text(o.Layout(), s.Blocks...))
 	return err
 }
 

@@ -132,7 +132,7 @@ func TestEveryVerdictInEveryFormat(t *testing.T) {
 
 // TestEveryFormatStatesInsecureHTTP: each format of each run, once a walk of it had a profile with insecure_http: true.
 func TestEveryFormatStatesInsecureHTTP(t *testing.T) {
-	insecure := drill.See(&diag.Report{Plan: diag.Plan{InsecureHTTP: true}}, "")
+	insecure := drill.NewWalkView(&diag.Report{Plan: diag.Plan{InsecureHTTP: true}}, "")
 	for name, r := range reports(t) {
 		for _, f := range Formats {
 			if len(r.Drills) == 0 {

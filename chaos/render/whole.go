@@ -21,7 +21,7 @@ func (s *sheet) page(r *drill.Report, d *drill.Drill, o render.Options) {
 		s.Field(once(i, "trouble"), t, page.Unsure)
 	}
 	s.Add(page.Blank{})
-	s.Add(render.Fitting(o, func(_ int, short bool) []page.Block { return answer(r, d, o.From, short) })...)
+	s.Add(render.FitPage(o, func(_ int, short bool) []page.Block { return answer(r, d, o.From, short) })...)
 }
 
 // answer is the result of a drill: its verdict and the reason, what was expected and what the chain reported, the
@@ -29,7 +29,7 @@ func (s *sheet) page(r *drill.Report, d *drill.Drill, o render.Options) {
 func answer(r *drill.Report, d *drill.Drill, from string, short bool) []page.Block {
 	s := &sheet{}
 	st := Status(d.Verdict.Word)
-	s.Add(page.Para{Text: loud(d.Verdict.Word) + page.After(" · ", d.Verdict.Text), Style: page.StatusStyle(st)})
+	s.Add(page.Para{Text: loud(d.Verdict.Word) + page.Prefixed(" · ", d.Verdict.Text), Style: page.StatusStyle(st)})
 	if claimOf(d, drill.ClaimDetected).State != drill.Held {
 		text := expected(d)
 		if short {
@@ -76,7 +76,7 @@ func (s *sheet) whole(r *drill.Report, width int) {
 		d := &r.Drills[i]
 		s.Add(page.Heading{Text: Headline(r, d)}, page.Para{Text: d.Title, Indent: 2}, page.Blank{})
 		s.drill(r, d, width)
-		text := loud(d.Verdict.Word) + page.After(" · ", d.Verdict.Text)
+		text := loud(d.Verdict.Word) + page.Prefixed(" · ", d.Verdict.Text)
 		s.Add(page.Para{Text: text, Style: page.StatusStyle(Status(d.Verdict.Word))})
 		if several {
 			s.Add(page.Blank{})
@@ -100,7 +100,7 @@ func (s *sheet) drill(r *drill.Report, d *drill.Drill, width int) {
 
 // Headline names the drill, its node and allocation, the profile and the severity.
 func Headline(r *drill.Report, d *drill.Drill) string {
-	return strings.Join(page.Kept("drill "+d.Scenario, d.Node, d.Allocation, page.After("profile ", r.Profile),
+	return strings.Join(page.NonEmpty("drill "+d.Scenario, d.Node, d.Allocation, page.Prefixed("profile ", r.Profile),
 		d.Severity), " · ")
 }
 
@@ -123,7 +123,7 @@ func claims(d *drill.Drill, brief bool) page.Fields {
 		st := ClaimStatus(c.State)
 		f = append(f, page.Field{
 			Label: once(i+len(f), "claims"), Lead: page.Pad(st.Symbol()+" "+stateWords(c.State), 11),
-			Text:  c.Title + page.After(": ", c.Text),
+			Text:  c.Title + page.Prefixed(": ", c.Text),
 			Style: plainUnless(st, diag.StatusPass),
 		})
 	}
@@ -176,7 +176,7 @@ func (s *sheet) saying(d *drill.Drill, whole bool) {
 		s.Field("reported", "nothing is known: no walk was written down while the fault was there", page.Unsure)
 		return
 	}
-	text := o.Says()
+	text := o.VerdictLine()
 	if whole {
 		text += fmt.Sprintf(" (walk %d, correlation id %s)", o.N, o.CorrelationID)
 	}
@@ -229,7 +229,7 @@ func walks(d *drill.Drill) page.Fields {
 		w := &d.Walks[i]
 		st := render.OutcomeStatus(w.Outcome)
 		f = append(f, page.Field{
-			Label: once(i, "walks"), Text: w.Says(), Style: plainUnless(st, diag.StatusPass),
+			Label: once(i, "walks"), Text: w.VerdictLine(), Style: plainUnless(st, diag.StatusPass),
 			Lead: fmt.Sprintf("%2d %-7s%s ", w.N, w.Stage, st.Symbol()) +
 				page.Pad(tenths(w.BeganMS)+"–"+tenths(w.EndedMS)+" s", 13),
 		})
@@ -246,13 +246,13 @@ func (s *sheet) where(r *drill.Report, d *drill.Drill) {
 		s.Field(once(i, "trouble"), t, page.Unsure)
 	}
 	if d.Open() {
-		s.Field("next", "look at the machines: gpuaasctl chaos status"+page.After(" --profile ", r.Profile), page.Plain)
+		s.Field("next", "look at the machines: gpuaasctl chaos status"+page.Prefixed(" --profile ", r.Profile), page.Plain)
 	}
 	s.Field("owner", d.Owner, page.Plain)
 	s.Field("runbook", d.Runbook, page.Plain)
 	s.Field("evidence", strings.Join(d.Evidence, "; "), page.Faint)
-	s.Field("run", strings.Join(page.Kept(d.Run, page.After("plan ", diag.Digits(d.PlanHash)), stamp(d),
-		page.After("gpuaasctl ", toolOf(r, d)), page.After("rendered by gpuaasctl ", r.RenderedBy)), " · "), page.Faint)
+	s.Field("run", strings.Join(page.NonEmpty(d.Run, page.Prefixed("plan ", diag.Digits(d.PlanHash)), stamp(d),
+		page.Prefixed("gpuaasctl ", toolOf(r, d)), page.Prefixed("rendered by gpuaasctl ", r.RenderedBy)), " · "), page.Faint)
 	s.Field("log", d.Log, page.Faint)
 }
 

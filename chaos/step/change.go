@@ -110,8 +110,8 @@ type Exec struct {
 	Exits []int    `json:"exits,omitempty"` // codes that count as success; empty = 0
 }
 
-// Fine reports whether code counts as success.
-func (e Exec) Fine(code int) bool {
+// Succeeded reports whether code counts as success.
+func (e Exec) Succeeded(code int) bool {
 	return (len(e.Exits) == 0 && code == 0) || slices.Contains(e.Exits, code)
 }
 

@@ -25,8 +25,8 @@ type Check struct {
 // restarted: "/proc/{main-pid}/environ".
 const MainPID = "{main-pid}"
 
-// Of returns the program with MainPID replaced.
-func (e Exec) Of(pid int) Exec {
+// WithMainPID returns the program with MainPID replaced.
+func (e Exec) WithMainPID(pid int) Exec {
 	e.Argv = slices.Clone(e.Argv)
 	for i, a := range e.Argv {
 		e.Argv[i] = strings.ReplaceAll(a, MainPID, strconv.Itoa(pid))
@@ -37,7 +37,7 @@ func (e Exec) Of(pid int) Exec {
 // Against returns why a program's exit code and output do not satisfy the check; "" if they do.
 func (c Check) Against(code int, printed string) string {
 	switch {
-	case !c.Exec.Fine(code):
+	case !c.Exec.Succeeded(code):
 		return strings.TrimSuffix(fmt.Sprintf("%s: exit code %d: %s", c.Exec.Line(), code, brief(printed)), ": ")
 	case c.Has != "" && !strings.Contains(printed, c.Has):
 		return fmt.Sprintf("%s does not say %q but %q", c.Exec.Line(), c.Has, brief(printed))

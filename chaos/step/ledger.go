@@ -125,10 +125,10 @@ func (l *Ledger) change(s *StepLedger, e Entry) {
 	switch {
 	case e.State == Done && s.State() == Done && s.DoneAt == nil:
 		s.DoneAt = &at
-	case e.State.Over() && !s.touched():
+	case e.State.Final() && !s.touched():
 		s.OverAt = &at
 	}
-	if e.State == Reverting || e.State.Over() {
+	if e.State == Reverting || e.State.Final() {
 		l.Reverter = e.By
 		if l.Why == "" { // the entry with the reason was lost on a full disk; a reverted change must not be made again
 			l.Why = WhyUnsaid
@@ -162,7 +162,7 @@ func (s StepLedger) State() State {
 
 // Touched reports whether the change was begun and is neither reverted nor given up.
 func (c ChangeLedger) Touched() bool {
-	return c.State != "" && c.State != Planned && !c.State.Over()
+	return c.State != "" && c.State != Planned && !c.State.Final()
 }
 
 func (s StepLedger) touched() bool {
@@ -197,8 +197,8 @@ func (l Ledger) Held() bool {
 	return false
 }
 
-// Begun reports whether a change was begun and not finished.
-func (l Ledger) Begun() bool {
+// InProgress reports whether a change was begun and not finished.
+func (l Ledger) InProgress() bool {
 	for _, s := range l.Steps {
 		for _, c := range s.Changes {
 			if c.State == Intent || c.State == Failed {
@@ -209,9 +209,9 @@ func (l Ledger) Begun() bool {
 	return false
 }
 
-// Over reports whether nothing more can happen: everything was to be reverted, and every change is reverted or a
+// Final reports whether nothing more can happen: everything was to be reverted, and every change is reverted or a
 // conflict.
-func (l Ledger) Over() bool { return l.Why != "" && !l.Touched() }
+func (l Ledger) Final() bool { return l.Why != "" && !l.Touched() }
 
 // Phases of a drill.
 const (
@@ -227,7 +227,7 @@ func (l Ledger) Phase() string {
 	switch {
 	case l.Closed:
 		return PhaseClosed
-	case l.Over():
+	case l.Final():
 		return PhaseOver
 	case l.Why != "":
 		return PhaseReverting
@@ -240,16 +240,16 @@ func (l Ledger) Phase() string {
 // Expired returns why the drill must be reverted now; "" if it may continue. boot and now are the machine's boot
 // id and CLOCK_BOOTTIME; renewed is the time of the last renewal of the lease (0: never).
 func (l Ledger) Expired(boot string, now, renewed int64) string {
-	left, why := l.Left(boot, now, renewed)
+	left, why := l.Remaining(boot, now, renewed)
 	if left > 0 {
 		return ""
 	}
 	return why
 }
 
-// Left returns the drill's remaining time, and what ends it. Another boot id ends it, since the clock has
+// Remaining returns the drill's remaining time, and what ends it. Another boot id ends it, since the clock has
 // restarted; so does a clock before the arming.
-func (l Ledger) Left(boot string, now, renewed int64) (time.Duration, string) {
+func (l Ledger) Remaining(boot string, now, renewed int64) (time.Duration, string) {
 	switch {
 	case boot != l.Boot:
 		return 0, WhyReboot

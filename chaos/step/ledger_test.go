@@ -36,7 +36,7 @@ func TestExpired(t *testing.T) {
 		if got := l.Expired(tc.boot, tc.now, tc.renewed); got != tc.why {
 			t.Errorf("%s: %q, want %q", name, got, tc.why)
 		}
-		if left, _ := l.Left(tc.boot, tc.now, tc.renewed); tc.why == "" && left != tc.left {
+		if left, _ := l.Remaining(tc.boot, tc.now, tc.renewed); tc.why == "" && left != tc.left {
 			t.Errorf("%s: %v left, want %v", name, left, tc.left)
 		}
 	}

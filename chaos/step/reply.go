@@ -26,8 +26,8 @@ const (
 	Failed   State = "error"    // could not be reverted yet; will be retried
 )
 
-// Over reports whether nothing is left to be done.
-func (s State) Over() bool { return s == Reverted || s == Lost || s == Conflict }
+// Final reports whether nothing is left to be done.
+func (s State) Final() bool { return s == Reverted || s == Lost || s == Conflict }
 
 // The process that did something, in every entry of the journal.
 const (

@@ -123,7 +123,7 @@ func run(ctx context.Context, args []string, sys system) error {
 	slim(sys.env)
 	cfg.Dir, cfg.Version = *dir, thisVersion()
 	cfg.Log = slog.New(slog.NewTextHandler(sys.err, nil))
-	release, err := agent.Alone(ctx, cfg)
+	release, err := agent.LockNode(ctx, cfg)
 	if err != nil {
 		return nil //nolint:nilerr // ended before its turn came
 	}
@@ -137,7 +137,7 @@ func run(ctx context.Context, args []string, sys system) error {
 	if err := agent.Run(ctx, cfg); err != nil || ctx.Err() != nil {
 		return err
 	}
-	return cfg.Boot.Again()
+	return cfg.Boot.Reexec()
 }
 
 // gcPercent is the garbage that triggers a collection, in percent of the live heap. The runtime's default of 100

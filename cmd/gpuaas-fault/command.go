@@ -137,7 +137,7 @@ func with(c *call, reply *step.Reply, f func(*node.Run) error) error {
 		st, err2 := r.Status(c.journal)
 		reply.Status, err = &st, errors.Join(err, err2)
 	}
-	return errors.Join(err, r.Shut())
+	return errors.Join(err, r.CloseFiles())
 }
 
 func arm(ctx context.Context, c *call, reply *step.Reply) error {
@@ -151,7 +151,7 @@ func arm(ctx context.Context, c *call, reply *step.Reply) error {
 	}
 	st, err := r.Status(c.journal)
 	reply.Status = &st
-	return errors.Join(err, r.Shut())
+	return errors.Join(err, r.CloseFiles())
 }
 
 func do(ctx context.Context, c *call, reply *step.Reply) error {
@@ -173,7 +173,7 @@ func revert(ctx context.Context, c *call, reply *step.Reply) error {
 // tidied removes the remains of a drill if err means that it does not exist, and returns err.
 func (c *call) tidied(err error) error {
 	if none := new(step.Refusal); errors.As(err, &none) && none.Code == step.RefusedNone {
-		if left := c.host.Tidy(); left != nil {
+		if left := c.host.RemoveRemains(); left != nil {
 			return left // not err, which would mean that nothing is left
 		}
 	}
@@ -194,7 +194,7 @@ func verify(ctx context.Context, c *call, reply *step.Reply) error {
 func closeRun(ctx context.Context, c *call, reply *step.Reply) error {
 	if c.force && c.run != "" {
 		var refused *step.Refusal
-		err := c.host.Abandon(ctx, c.run)
+		err := c.host.RemoveUnarmed(ctx, c.run)
 		if !errors.As(err, &refused) || refused.Code != step.RefusedState {
 			return c.tidied(err)
 		}
@@ -209,7 +209,7 @@ func closeRun(ctx context.Context, c *call, reply *step.Reply) error {
 }
 
 func residue(ctx context.Context, c *call, reply *step.Reply) error {
-	all, err := node.Own(ctx)
+	all, err := node.ListResidue(ctx)
 	reply.Residue = all
 	if clean := len(all) == 0; err == nil {
 		reply.Clean = &clean
@@ -223,7 +223,7 @@ func watch(ctx context.Context, c *call, reply *step.Reply) error {
 		return err
 	}
 	err = r.Watch(ctx, func(format string, args ...any) { fmt.Fprintf(c.log, format+"\n", args...) })
-	return errors.Join(err, r.Shut())
+	return errors.Join(err, r.CloseFiles())
 }
 
 func reap(ctx context.Context, c *call, reply *step.Reply) error {
@@ -232,7 +232,7 @@ func reap(ctx context.Context, c *call, reply *step.Reply) error {
 
 // fingerprint prints the machine's fingerprint, for manual comparison.
 func fingerprint(ctx context.Context, out, errs io.Writer) int {
-	f, err := node.Take(ctx, step.Scope{})
+	f, err := node.ReadFingerprint(ctx, step.Scope{})
 	if err != nil {
 		fmt.Fprintf(errs, "%s: %v\n", step.Program, err)
 		return exitError

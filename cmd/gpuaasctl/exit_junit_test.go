@@ -59,7 +59,7 @@ func TestJUnitOfEveryRecording(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := a.JudgeAgain(data)
+		r, err := a.Rejudge(data)
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}

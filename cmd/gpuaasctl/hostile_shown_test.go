@@ -43,7 +43,7 @@ func TestHostilePlan(t *testing.T) {
 			"chaos", "plan", "api-egress-blocked",
 			"--profile", profileFile, "--node-id", "compute-node-01", "--facts", s.Write("plan.json", hostiletest.Encoded(t, p)))
 		return s.Shows(field, cmdutil.FormatJSON, func(a *cmdutil.App) error {
-			return a.Show(p.Redacted(), a.Look(cmdutil.FormatJSON), nil)
+			return a.Show(p.Redacted(), a.RenderOptions(cmdutil.FormatJSON), nil)
 		})
 	})
 	s.Enough()

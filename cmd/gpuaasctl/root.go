@@ -64,7 +64,7 @@ on a machine, 130 interrupted.`,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			*begun = true
 			a.Colored()
-			a.NoteOld(cmd)
+			a.NoteDeprecated(cmd)
 			if restores(cmd) {
 				return nil
 			}
@@ -96,7 +96,7 @@ on a machine, 130 interrupted.`,
 	root.SetHelpCommand(a.NewHelp())
 	root.CompletionOptions.DisableDefaultCmd = alone
 	addCompletion(root)
-	cmdutil.KeepOld(root)
+	cmdutil.AddDeprecated(root)
 	return root, begun
 }
 

@@ -22,17 +22,17 @@ func run(args []string) int {
 
 // execute runs the command tree over args. Only here an error becomes an exit code.
 func execute(a *cmdutil.App, ctx context.Context, args []string) int {
-	defer a.Cleaned()()
+	defer a.CleanOutput()()
 	if cmdutil.Completes(args) {
 		a.Stdout = &cmdutil.SafeWords{To: a.Stdout}
 	}
 	root, begun := newRoot(a, args)
 	root.SetArgs(args)
-	err := a.Worded(cmp.Or(root.ExecuteContext(ctx), a.HelpError))
+	err := a.WithHint(cmp.Or(root.ExecuteContext(ctx), a.HelpError))
 	if err != nil && !*begun { // only the command line itself can have been wrong
 		err = &cmdutil.UsageError{Err: err, Command: helpPath(root, args)}
 	}
-	cmdutil.SayError(a.Stderr, err)
+	cmdutil.PrintError(a.Stderr, err)
 	return cmdutil.CodeOf(err)
 }
 

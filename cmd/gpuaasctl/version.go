@@ -32,7 +32,7 @@ func printVersion(a *cmdutil.App, _ *cobra.Command, o *cmdutil.OutputOptions, _ 
 		OS      string `json:"os"`
 		Arch    string `json:"arch"`
 	}{diag.NewHead("Version"), a.ToolVersion(), preflight.RulesVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH}
-	return a.Show(v, a.Look(o.Output), func(w io.Writer, _ render.Options) error {
+	return a.Show(v, a.RenderOptions(o.Output), func(w io.Writer, _ render.Options) error {
 		fmt.Fprintf(w, "gpuaasctl %s (rules %s, %s %s/%s)\n", v.Version, v.Rules, v.Go, v.OS, v.Arch)
 		return nil
 	})

@@ -20,7 +20,7 @@ func Classify(e Evidence) diag.Classification {
 	}
 	row, _ := diag.LookupReason(c.Reason)
 	seen := v.seen()
-	c.Title = row.Title.Say(seen)
+	c.Title = row.Title.Render(seen)
 	next := row.NextAction
 	c.Owners, c.Layer, c.Runbook = row.Owners, row.Layer, row.Runbook(e.RunbookBase)
 	// the agent works as designed: the platform or its edge refuses its heartbeats
@@ -37,7 +37,7 @@ func Classify(e Evidence) diag.Classification {
 		c.Scenario, c.Component, next = m.ID, m.Deciders.String(), m.Recovery
 		c.Severity, budget = m.Severity, Budget{m.Detect, m.Repair}
 	}
-	c.Owner, c.Next = c.Owners.String(), next.Say(seen)
+	c.Owner, c.Next = c.Owners.String(), next.Render(seen)
 	for _, clause := range next.Clauses(seen) {
 		c.Steps = append(c.Steps, diag.NextStep{Text: clause})
 	}
@@ -79,8 +79,8 @@ func minor(standing []diag.Candidate) bool {
 	})
 }
 
-// Foremost returns the reason that Classify returns, and the evidence for it.
-func Foremost(e Evidence) (diag.ReasonCode, []string) {
+// WithEvidence returns the reason that Classify returns, and the evidence for it.
+func WithEvidence(e Evidence) (diag.ReasonCode, []string) {
 	v := viewOf(&e)
 	for _, row := range rules {
 		if lines := v.speaksFor(row); len(lines) > 0 && (row.unless == nil || row.unless(v) == "") {

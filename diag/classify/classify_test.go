@@ -38,7 +38,7 @@ func TestMatrixIsClosed(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, m := range diag.Scenarios() {
-		if seen[m.ID] || m.ID == "" || m.Title == "" || len(m.Deciders) == 0 || m.Recovery.Say(nil) == "" {
+		if seen[m.ID] || m.ID == "" || m.Title == "" || len(m.Deciders) == 0 || m.Recovery.Render(nil) == "" {
 			t.Errorf("%s: is there twice, or is incomplete", m.ID)
 		}
 		seen[m.ID] = true
@@ -272,8 +272,8 @@ func TestClassifyIsTotalAndDeterministic(t *testing.T) {
 			len(c.Checklist) != 5 {
 			t.Fatalf("incomplete: %+v", c)
 		}
-		if diag.Gravity(c.State) < 0 || (diag.Gravity(c.UserState) < 0 &&
-			(c.UserState != diag.UserUnknown || c.Healthy || diag.Gravity(c.State) >= diag.Gravity(diag.UserOperator))) {
+		if diag.Urgency(c.State) < 0 || (diag.Urgency(c.UserState) < 0 &&
+			(c.UserState != diag.UserUnknown || c.Healthy || diag.Urgency(c.State) >= diag.Urgency(diag.UserOperator))) {
 			t.Fatalf("states %q, %q", c.State, c.UserState)
 		}
 		if (c.Reason == diag.ReasonNone) != (c.Severity == "") || (c.Reason != diag.ReasonNone && len(c.Because) == 0) {
@@ -485,7 +485,7 @@ func TestManagementIsAtMostTemporaryWhileUsersAreServed(t *testing.T) {
 		case r.State == diag.UserSecurity && c.UserState != diag.UserSecurity:
 			t.Errorf("%s is softened to %s", r.Code, c.UserState)
 		case r.State != diag.UserSecurity && r.Code != diag.ReasonReleaseCleanupStuck &&
-			diag.Gravity(c.UserState) > diag.Gravity(diag.UserTemporary):
+			diag.Urgency(c.UserState) > diag.Urgency(diag.UserTemporary):
 			t.Errorf("%s: users are shown %s while they are served", r.Code, c.UserState)
 		case c.State != r.State:
 			t.Errorf("%s: state family %s, want %s", r.Code, c.State, r.State)
@@ -646,7 +646,7 @@ func TestAMissedProbeIsNotCalledExpired(t *testing.T) {
 	c := Classify(Evidence{App: &AppEvidence{State: "active", Status: "running", ObservedAt: now.Add(-2 * time.Second),
 		ProbeFailedAt: now.Add(-time.Second)}})
 	row, _ := diag.LookupReason(diag.ReasonAppObservationStale)
-	text := row.Title.Say(nil) + " " + strings.Join(c.Because, " ")
+	text := row.Title.Render(nil) + " " + strings.Join(c.Because, " ")
 	if c.Reason != diag.ReasonAppObservationStale || c.NeedsSomebody() ||
 		strings.Contains(text, "expired") || strings.Contains(text, "recently") {
 		t.Errorf("%s %s: %s", c.Reason, c.UserState, text)

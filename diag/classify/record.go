@@ -213,7 +213,7 @@ func reasonOfEntry(entries []*diag.RecordEntry, i int) diag.ReasonCode {
 	switch n.Reason {
 	case diag.RecIdentityRejected:
 		switch {
-		case diag.NotPassedOn(n.Code) != "": // no certificate was judged
+		case diag.MissingFromEdge(n.Code) != "": // no certificate was judged
 			return diag.ReasonControlPlaneUnreachable
 		case enrolledBefore(entries, i):
 			return diag.ReasonCertUntrustedByIngress

@@ -50,20 +50,20 @@ func checkShown(t *testing.T, row diag.Reason, workload, route diag.Mark, token 
 		return
 	}
 	green := workload == diag.MarkPass && route == diag.MarkPass
-	softer := diag.Gravity(c.UserState) < diag.Gravity(c.State)
+	softer := diag.Urgency(c.UserState) < diag.Urgency(c.State)
 	switch {
 	case softer && (!green || row.Layer != diag.LayerManagement || c.UserState != diag.UserTemporary ||
 		c.State == diag.UserSecurity):
 		t.Errorf("%s, workload %q, route %q: users are shown %s, the reason is %s", row.Code, workload, route, c.UserState,
 			c.State)
 	case !softer && green && row.Layer == diag.LayerManagement &&
-		diag.Gravity(c.State) > diag.Gravity(diag.UserTemporary) &&
+		diag.Urgency(c.State) > diag.Urgency(diag.UserTemporary) &&
 		c.State != diag.UserSecurity && row.Code != diag.ReasonReleaseCleanupStuck:
 		t.Errorf("%s: users are served, and shown %s", row.Code, c.UserState)
 	case softer != (c.UserText == "The workload can be reached; changes to it may be delayed") && c.UserText != "":
 		t.Errorf("%s, workload %q, route %q: users are shown %s %q", row.Code, workload, route, c.UserState, c.UserText)
 	case softer && c.UserText != "" &&
-		slices.Contains([]string{row.UserText.Whole(), row.Unrecovered.Whole()}, c.UserText):
+		slices.Contains([]string{row.UserText.AllWordings(), row.Unrecovered.AllWordings()}, c.UserText):
 		t.Errorf("%s: the text of %s beside %s: %q", row.Code, c.State, c.UserState, c.UserText)
 	case (workload == diag.MarkFail || route == diag.MarkFail) && c.UserText == "":
 		t.Errorf("%s, workload %q, route %q: the failure is not shown", row.Code, workload, route)

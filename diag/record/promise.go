@@ -16,8 +16,9 @@ var promises = map[string]string{
 	"fuse":     "fuse: its server decides when a write is on a disk",
 }
 
-// Promise describes the guarantee that a file system of that kind does not give to a record; "" if it gives all.
-func Promise(kind string) string {
+// MissingGuarantee describes the guarantee that a file system of that kind does not give to a record; "" if it gives
+// all.
+func MissingGuarantee(kind string) string {
 	if p, ok := promises[kind]; ok {
 		return p
 	}

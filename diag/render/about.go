@@ -110,7 +110,7 @@ func (s *sheet) hop(r *diag.Report, h *diag.HopResult) {
 		s.Field(once(k, "also"), page.Status(also.Status).Text+": "+findingText(also), page.StatusStyle(also.Status))
 	}
 	if h.DurationMS > 0 {
-		s.Field("took", Spent(h.DurationMS, h.BudgetMS)+" of its budget", page.Plain)
+		s.Field("took", TimeUsed(h.DurationMS, h.BudgetMS)+" of its budget", page.Plain)
 	}
 	s.Field("from", strings.ReplaceAll(h.Vantage, "+", " and "), page.Plain)
 	if blamed(&r.Verdict, h.ID) {

@@ -37,7 +37,7 @@ func TestAboutRecordedWalks(t *testing.T) {
 			}
 			for i, sections := range all {
 				for _, part := range sections {
-					text := string(page.Text(o.Look(), part.Blocks...))
+					text := string(page.Text(o.Layout(), part.Blocks...))
 					if strings.TrimSpace(text) == "" {
 						t.Errorf("%s, item %d, %s: nothing", name, i, part.Title)
 					}

@@ -25,7 +25,7 @@ func answer(r *diag.Report, o Options) []page.Block {
 	if fine && v.Blame == nil && r.Run.EndedBy.Words() == "" && !r.Plan.InsecureHTTP {
 		return []page.Block{tail}
 	}
-	return Fitting(o, func(steps int, short bool) []page.Block {
+	return FitPage(o, func(steps int, short bool) []page.Block {
 		s := &sheet{o: o}
 		if b := v.Blame; b == nil {
 			s.outcome(r)
@@ -59,16 +59,16 @@ func answer(r *diag.Report, o Options) []page.Block {
 	})
 }
 
-// Fitting returns the most detailed page of build that fits AnswerLines lines: with up to three steps, and with full
+// FitPage returns the most detailed page of build that fits AnswerLines lines: with up to three steps, and with full
 // sentences or short ones.
-func Fitting(o Options, build func(steps int, short bool) []page.Block) []page.Block {
+func FitPage(o Options, build func(steps int, short bool) []page.Block) []page.Block {
 	var blocks []page.Block
 	for _, try := range [...]struct {
 		steps int
 		short bool
 	}{{nextShown, false}, {nextShown - 1, false}, {nextShown, true}, {nextShown - 1, true}, {1, false}, {1, true}} {
 		blocks = build(try.steps, try.short)
-		if o.Width == 0 || bytes.Count(page.Text(o.Look(), blocks...), []byte{'\n'}) <= AnswerLines {
+		if o.Width == 0 || bytes.Count(page.Text(o.Layout(), blocks...), []byte{'\n'}) <= AnswerLines {
 			break
 		}
 	}

@@ -212,7 +212,7 @@ func blame(r *diag.Report, id diag.HopID, c diag.Confidence, symptoms ...diag.Ho
 	h := hop(r, id)
 	row, _ := diag.LookupSignal(h.Signal)
 	reason, _ := diag.LookupReason(diag.ReasonFor(h.Signal, h.Failure))
-	values := diag.Given(map[string]string{
+	values := diag.MapValues(map[string]string{
 		"profile": "lab", "node_id": "compute-node-01", "node_host": "10.231.77.101", "allocation_id": "alloc-01",
 		"session_id":     "s-4711",
 		"correlation_id": "pf-9c1e4a70", "api_base": "https://api.gpuaas.test", "terminal_base": "https://term.gpuaas.test",

@@ -18,7 +18,7 @@ func TestLiveTimesAreWhole(t *testing.T) {
 				vantage := page.Cell{Text: "✘ " + spent.Words()}
 				row := HopRow{
 					Hop: string(hop), State: page.Cell{Text: "⠋ " + AskingWhy}, Operator: vantage, Node: vantage,
-					Time: page.Cell{Text: Spent(spent, budget)},
+					Time: page.Cell{Text: TimeUsed(spent, budget)},
 				}
 				var b strings.Builder
 				if err := Rows(&b, []HopRow{row}, []int64{12_000, budget}, Options{Width: 80}); err != nil {

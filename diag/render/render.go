@@ -102,12 +102,14 @@ type sheet struct {
 
 // write writes the sheet in one Write. It fails only if w does.
 func (s *sheet) write(w io.Writer) error {
-	_, err := w.Write(page.Text(s.o.Look(), s.Blocks...))
+	_, err := w.Write(page.Text(s.o.Layout(), s.Blocks...))
 	return err
 }
 
-// Look returns how a page is drawn.
-func (o Options) Look() page.Look { return page.Look{Width: o.Width, Color: o.Color, ASCII: o.ASCII} }
+// Layout returns how a page is drawn.
+func (o Options) Layout() page.Layout {
+	return page.Layout{Width: o.Width, Color: o.Color, ASCII: o.ASCII}
+}
 
 // all reports whether lists are shown in full.
 func (o Options) all() bool { return o.Format == Wide || o.Format == Full }

@@ -30,15 +30,15 @@ type HopRow struct {
 	Text     page.Cell
 }
 
-// Done returns the row of a judged hop.
-func Done(h *diag.HopResult) HopRow {
+// JudgedRow returns the row of a judged hop.
+func JudgedRow(h *diag.HopResult) HopRow {
 	r := HopRow{
 		State: page.Status(h.Status), Hop: string(h.ID),
 		Operator: vantageCell(h, operator), Node: vantageCell(h, node),
 		Text: page.Cell{Text: h.Text},
 	}
 	if h.DurationMS > 0 {
-		r.Time = page.Cell{Text: Spent(h.DurationMS, h.BudgetMS)}
+		r.Time = page.Cell{Text: TimeUsed(h.DurationMS, h.BudgetMS)}
 		if h.BudgetMS > 0 && int64(h.DurationMS) > h.BudgetMS {
 			r.Time.Style = page.Warning
 		}
@@ -52,8 +52,8 @@ func Done(h *diag.HopResult) HopRow {
 // AskingWhy is shown for a failed hop while its counter-probes run.
 const AskingWhy = "checking why"
 
-// Spent formats the time used and the budget in milliseconds: "820 ms/12 s".
-func Spent(d diag.Millis, budgetMS int64) string {
+// TimeUsed formats the time used and the budget in milliseconds: "820 ms/12 s".
+func TimeUsed(d diag.Millis, budgetMS int64) string {
 	if budgetMS <= 0 {
 		return d.Words()
 	}
@@ -170,7 +170,7 @@ func Rows(w io.Writer, rows []HopRow, budgets []int64, o Options) error {
 	for _, b := range budgets {
 		// the longest texts of milliseconds and of seconds
 		for _, most := range [...]diag.Millis{999, 99_400, diag.Millis(b)} {
-			spent.Min = max(spent.Min, page.Width(Spent(most, b)))
+			spent.Min = max(spent.Min, page.Width(TimeUsed(most, b)))
 			operator.Min = max(operator.Min, page.Width("✘ "+most.Words()))
 		}
 	}

@@ -30,7 +30,7 @@ func (s *sheet) page(r *diag.Report) {
 		s.Add(page.Blank{})
 	}
 	s.Add(answer...)
-	if all := page.Text(page.Look{Width: s.o.Width}, s.Blocks...); !wide && s.o.Height > 0 &&
+	if all := page.Text(page.Layout{Width: s.o.Width}, s.Blocks...); !wide && s.o.Height > 0 &&
 		strings.Count(string(all), "\n") >= s.o.Height {
 		s.Blocks[top] = s.hops(r, true)
 		s.Blocks[top+1] = page.Para{Text: Counts(r.Hops) + " · other rows are hidden, -o wide shows them", Indent: 2,
@@ -60,7 +60,7 @@ func (s *sheet) hops(r *diag.Report, folded bool) page.Table {
 		if folded && !blame && !symptom && unremarkable(h) {
 			continue
 		}
-		row := Done(h)
+		row := JudgedRow(h)
 		cells := row.cells(i + 1)
 		if wide {
 			cells = append(cells, page.Cell{Text: string(h.Signal)}, page.Cell{Text: string(h.Failure)})

@@ -13,10 +13,10 @@ func TestWordsOfDurations(t *testing.T) {
 			t.Errorf("%d is %q, want %q", ms, got, want)
 		}
 	}
-	if got := Spent(820, 12_000); got != "820 ms/12 s" {
+	if got := TimeUsed(820, 12_000); got != "820 ms/12 s" {
 		t.Error(got)
 	}
-	if got := Spent(82, 1500); got != "82 ms/1.5 s" {
+	if got := TimeUsed(82, 1500); got != "82 ms/1.5 s" {
 		t.Error(got)
 	}
 }

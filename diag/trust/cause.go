@@ -204,7 +204,7 @@ func (s *inputs) repair(causes []Cause) []Repair {
 // placeholders returns this node's values for the texts of the repair.
 func (s *inputs) placeholders() diag.Values {
 	e := s.subject.Expected
-	return diag.Given(map[string]string{
+	return diag.MapValues(map[string]string{
 		"node_id": s.subject.NodeID, "node_host": s.subject.NodeHost,
 		"profile": cmp.Or(e["profile_file"], s.subject.EnvironmentProfile), "unit": e["agent_unit"],
 		"env_file": e["agent_env_file"], "api_base": e["api_base"], "api_url": e["node_runtime_api_url"],

@@ -289,7 +289,7 @@ func TestNodeCANamed(t *testing.T) {
 
 // TestCauses: every cause has a row, a signal of the runbook, and steps; those of the control plane come first.
 func TestCauses(t *testing.T) {
-	seen, known := map[Cause]bool{}, diag.Given(map[string]string{"node_id": "n1", "profile": "lab"})
+	seen, known := map[Cause]bool{}, diag.MapValues(map[string]string{"node_id": "n1", "profile": "lab"})
 	for _, row := range causeRows {
 		if seen[row.cause] || row.moved == "" || len(row.repair) == 0 {
 			t.Errorf("cause %q: %+v", row.cause, row)

@@ -54,8 +54,8 @@ func NewReader(source io.Reader, boot string, so Coverage, uptime func() time.Du
 	return r
 }
 
-// Blind returns the coverage of a log that cannot be read, with the reason.
-func Blind(so Coverage, why error) Coverage {
+// NotCovered returns the coverage of a log that cannot be read, with the reason.
+func NotCovered(so Coverage, why error) Coverage {
 	so.Blind = why.Error()
 	return so
 }

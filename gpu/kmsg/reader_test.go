@@ -202,11 +202,11 @@ func TestBlind(t *testing.T) {
 	d := k.open()
 	r := NewReader(d, "b", Coverage{}, nil)
 	drained(t, r)
-	so := Blind(r.Coverage(), syscall.EPERM)
+	so := NotCovered(r.Coverage(), syscall.EPERM)
 	if got := causes(so.Missing("b", at(0), time.Hour)); got != "unreadable" {
 		t.Errorf("%s", got)
 	}
-	if got := causes(Blind(Coverage{}, syscall.EPERM).Missing("b", 0, time.Hour)); got != "unreadable" {
+	if got := causes(NotCovered(Coverage{}, syscall.EPERM).Missing("b", 0, time.Hour)); got != "unreadable" {
 		t.Errorf("never opened: %s", got)
 	}
 	k.print(xid79)

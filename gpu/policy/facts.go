@@ -65,7 +65,7 @@ func classOf(t report.EventType, x *report.XID) (xid.Class, xid.Scope) {
 			class = classOfCode(*x.CausedBy)
 		}
 	}
-	return class, xid.Of(class).Condemns
+	return class, xid.ClassRowOf(class).Condemns
 }
 
 func classOfCode(code int) xid.Class {

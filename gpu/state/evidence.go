@@ -132,7 +132,7 @@ func (s *State) ReadOn(path, boot string, now time.Time, uptime func() time.Dura
 	s.Begin(boot)
 	source, err := kmsg.Open(path)
 	if err != nil {
-		so = kmsg.Blind(so, err)
+		so = kmsg.NotCovered(so, err)
 		s.Log = &so
 		return err
 	}

@@ -150,14 +150,14 @@ func LookupSwitch(code int) (SwitchRow, bool) {
 	return switchRows[i], true
 }
 
-// Of returns the row of a class. An unknown class gets Unknown's row, which is never a milder one.
-func Of(c Class) ClassRow {
+// ClassRowOf returns the row of a class. An unknown class gets Unknown's row, which is never a milder one.
+func ClassRowOf(c Class) ClassRow {
 	for _, r := range classRows {
 		if r.Class == c {
 			return r
 		}
 	}
-	return Of(Unknown)
+	return ClassRowOf(Unknown)
 }
 
 // Reason explains the class of the code.
@@ -165,7 +165,7 @@ func (r Row) Reason() string {
 	if r.Why != "" {
 		return r.Why
 	}
-	return Of(r.Class).Means
+	return ClassRowOf(r.Class).Means
 }
 
 // Steps returns what to do, in order.
@@ -173,11 +173,11 @@ func (r Row) Steps() []string {
 	if len(r.Do) > 0 {
 		return r.Do
 	}
-	return Of(r.Class).Do
+	return ClassRowOf(r.Class).Do
 }
 
 // Condemns returns what gets no new work after the code.
-func (r Row) Condemns() Scope { return Of(r.Class).Condemns }
+func (r Row) Condemns() Scope { return ClassRowOf(r.Class).Condemns }
 
 // Disputed lists the views that contradict this table's class. If the class leaves it undecided, it lists all views
 // that take a side, if they take both.
@@ -202,8 +202,8 @@ func (r Row) Disputed() (against []View) {
 	return against
 }
 
-// Near lists up to n known codes that a mistyped one may have meant, nearest first: XIDs, or SXIDs.
-func Near(code, n int, sxid bool) (near []int) {
+// Nearest lists up to n known codes that a mistyped one may have meant, nearest first: XIDs, or SXIDs.
+func Nearest(code, n int, sxid bool) (near []int) {
 	if sxid {
 		for _, r := range switchRows {
 			near = append(near, r.Code)

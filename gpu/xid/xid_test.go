@@ -99,7 +99,7 @@ func TestEveryRowIsWhole(t *testing.T) {
 func TestSwitchRows(t *testing.T) {
 	count := map[Class]int{}
 	for _, r := range SwitchRows() {
-		if got, ok := LookupSwitch(r.Code); !ok || got != r || r.Symbol == "" || !Of(r.Class).SXID {
+		if got, ok := LookupSwitch(r.Code); !ok || got != r || r.Symbol == "" || !ClassRowOf(r.Class).SXID {
 			t.Errorf("%+v", r)
 		}
 		count[r.Class]++
@@ -138,7 +138,7 @@ func TestDisputes(t *testing.T) {
 
 // TestUnknownIsNeverMild: a code that is not in a table is undecided, and an unpublished code is not found.
 func TestUnknownIsNeverMild(t *testing.T) {
-	if got := Of("nothing of this name").Condemns; got != Undecided {
+	if got := ClassRowOf("nothing of this name").Condemns; got != Undecided {
 		t.Errorf("an unknown class condemns %s", got)
 	}
 	for _, code := range []int{-1, 0, 177, 999, 20034, 1 << 40} {
@@ -158,7 +158,7 @@ func TestNear(t *testing.T) {
 		{177, false, []int{176, 175, 174}}, {0, false, []int{1, 2, 3}}, {20035, true, []int{20035, 20034, 20036}},
 		{-1 << 63, false, []int{1, 2, 3}}, {1<<63 - 1, true, []int{30006, 30005, 30004}},
 	} {
-		if got := Near(tc.code, 3, tc.sxid); !slices.Equal(got, tc.want) {
+		if got := Nearest(tc.code, 3, tc.sxid); !slices.Equal(got, tc.want) {
 			t.Errorf("%d: %v, want %v", tc.code, got, tc.want)
 		}
 	}

@@ -41,8 +41,8 @@ type File interface {
 	Sync() error
 	// Size returns the length in bytes, and how many of them are allocated on the disk.
 	Size() (size, real int64, err error)
-	// Gone reports whether the file no longer has a name.
-	Gone() (bool, error)
+	// Unlinked reports whether the file no longer has a name.
+	Unlinked() (bool, error)
 	// Lock takes the lock for this process; it fails if another process holds it.
 	Lock() error
 	Close() error

@@ -219,8 +219,8 @@ func (f *hostFile) Size() (size, real int64, err error) {
 	return st.Size, st.Blocks * 512, err
 }
 
-// Gone implements File.
-func (f *hostFile) Gone() (bool, error) {
+// Unlinked implements File.
+func (f *hostFile) Unlinked() (bool, error) {
 	st, err := f.stat()
 	return err == nil && st.Nlink == 0, err
 }

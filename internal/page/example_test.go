@@ -24,7 +24,7 @@ func Example() {
 		page.Steps{Label: "next",
 			Texts: []string{"see which link of trust is broken: `gpuaasctl diag trust compute-node-02`"}},
 	}
-	fmt.Printf("%s---\n%s---\n%s", page.Text(page.Look{}, blocks...), page.Text(page.Look{Width: 60}, blocks...),
+	fmt.Printf("%s---\n%s---\n%s", page.Text(page.Layout{}, blocks...), page.Text(page.Layout{Width: 60}, blocks...),
 		page.Markdown(blocks...))
 	// Output:
 	// nodes of lab

@@ -1,7 +1,7 @@
 package page
 
-// Kept returns the texts that are not empty.
-func Kept(texts ...string) (kept []string) {
+// NonEmpty returns the texts that are not empty.
+func NonEmpty(texts ...string) (kept []string) {
 	for _, t := range texts {
 		if t != "" {
 			kept = append(kept, t)
@@ -10,8 +10,8 @@ func Kept(texts ...string) (kept []string) {
 	return kept
 }
 
-// After returns words followed by text, "" if text is empty.
-func After(words, text string) string {
+// Prefixed returns words followed by text, "" if text is empty.
+func Prefixed(words, text string) string {
 	if text == "" {
 		return ""
 	}

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Look is how text is written.
-type Look struct {
+// Layout is how text is written.
+type Layout struct {
 	Width int  // columns of the terminal; 0: a pipe, where nothing is wrapped or truncated
 	Color bool // set by the caller, from NO_COLOR and the terminal
 	ASCII bool // for a locale without UTF-8: symbols and non-ASCII letters become ASCII of the same width
@@ -100,7 +100,7 @@ func (d *Doc) Field(label, text string, st Style) {
 }
 
 // Text writes blocks as lines, each terminated, without trailing blanks.
-func Text(l Look, blocks ...Block) []byte {
+func Text(l Layout, blocks ...Block) []byte {
 	w := newWriter(l)
 	for _, b := range blocks {
 		b.text(w)
@@ -129,10 +129,10 @@ const labelWidth = 10
 // writer collects lines of text.
 type writer struct {
 	b    bytes.Buffer
-	look Look
+	look Layout
 }
 
-func newWriter(l Look) *writer {
+func newWriter(l Layout) *writer {
 	if l.Width > 0 {
 		l.Width = max(l.Width, minWidth)
 	}

@@ -25,7 +25,7 @@ func TestTableLosesNothing(t *testing.T) {
 			table.Rows = append(table.Rows, row)
 		}
 		limit := minWidth + r.IntN(120)
-		out := string(Text(Look{Width: limit}, table))
+		out := string(Text(Layout{Width: limit}, table))
 		first := 0
 		for _, row := range table.Rows {
 			first = max(first, Width(row.Cells[0].Text))
@@ -42,7 +42,7 @@ func TestTableLosesNothing(t *testing.T) {
 				t.Fatalf("a line has %d columns of %d:\n%s", got, limit, out)
 			}
 		}
-		pipe := string(Text(Look{}, table))
+		pipe := string(Text(Layout{}, table))
 		if got := strings.Count(pipe, "\n"); got != len(table.Rows)+1 {
 			t.Fatalf("%d rows are %d lines on a pipe:\n%s", len(table.Rows), got, pipe)
 		}
@@ -66,7 +66,7 @@ func TestTableGivesWay(t *testing.T) {
 	}
 	for limit, want := range map[int][4]int{0: {20, 12, 12, 30}, 80: {20, 12, 12, 30}, 60: {20, 12, 12, 9},
 		47: {15, 12, 12, 3}, 40: {20, 12, 0, 5}} {
-		out := string(Text(Look{Width: limit}, table))
+		out := string(Text(Layout{Width: limit}, table))
 		for i, letter := range "abcd" {
 			if got := strings.Count(strings.Split(out, "\n")[1], string(letter)); got != want[i] {
 				t.Errorf("at %d columns %d of %c, want %d:\n%s", limit, got, letter, want[i], out)
@@ -84,7 +84,7 @@ func TestTableGivesWay(t *testing.T) {
 func TestLiveColumnsStay(t *testing.T) {
 	columns := []Column{{Title: "x", Min: 8, Max: 8}, {Title: "y"}}
 	for _, text := range []string{"", "short", "much longer than that"} {
-		out := string(Text(Look{Width: 80}, Table{columns, []Row{{Cells: []Cell{{Text: text}, {Text: "y"}}}}}))
+		out := string(Text(Layout{Width: 80}, Table{columns, []Row{{Cells: []Cell{{Text: text}, {Text: "y"}}}}}))
 		for line := range strings.Lines(out) {
 			if at := strings.IndexByte(line, 'y'); Width(line[:at]) != 10 {
 				t.Errorf("%q: y is at %d in %q", text, at, line)
@@ -102,7 +102,7 @@ func TestHarmless(t *testing.T) {
 		Code(evil), Table{Titles(evil, evil), []Row{Cells(evil, evil)}},
 	}
 	blocks := append(inner, Fold{evil, inner, true})
-	for _, out := range [][]byte{Text(Look{}, blocks...), Text(Look{Width: 60, ASCII: true}, blocks...),
+	for _, out := range [][]byte{Text(Layout{}, blocks...), Text(Layout{Width: 60, ASCII: true}, blocks...),
 		Markdown(blocks...), HTML(blocks...)} {
 		if s := string(out); strings.ContainsAny(s, "\x1b\x07\u202e") {
 			t.Errorf("%q", s)
@@ -127,7 +127,7 @@ func TestCommandsCanBePasted(t *testing.T) {
 	command := `ssh -i /k ops@10.0.0.1 sudo -n sh -c 'a  b; c d' "x y" plain words until the line is full of them`
 	for _, limit := range []int{0, 40, 60, 200} {
 		var joined []string
-		for line := range strings.Lines(string(Text(Look{Width: limit}, Fields{{Label: "next", Command: command}}))) {
+		for line := range strings.Lines(string(Text(Layout{Width: limit}, Fields{{Label: "next", Command: command}}))) {
 			line = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(strings.TrimPrefix(line, "next")), "$ "))
 			joined = append(joined, strings.TrimSuffix(line, ` \`))
 		}

@@ -121,7 +121,7 @@ func BenchmarkFleetTable(b *testing.B) {
 		}})
 	}
 	for b.Loop() {
-		Text(Look{Width: 120, Color: true}, t)
+		Text(Layout{Width: 120, Color: true}, t)
 	}
 }
 

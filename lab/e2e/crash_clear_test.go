@@ -132,7 +132,7 @@ func (c *crashTrial) account() string {
 	for _, e := range c.events {
 		fmt.Fprintf(&b, "%6d ms %-10s %s %s %s", e.MS, e.Kind, e.Machine, e.Step, e.Text)
 		if e.WalkView != nil {
-			fmt.Fprintf(&b, "%s: %s", e.WalkView.Stage, e.WalkView.Says())
+			fmt.Fprintf(&b, "%s: %s", e.WalkView.Stage, e.WalkView.VerdictLine())
 		}
 		for _, r := range e.Refused {
 			b.WriteString(r.String())

@@ -228,7 +228,7 @@ func (p *Platform) filledRollout(ctx context.Context, t store.Task) (store.Task,
 		if err != nil {
 			return t, err
 		}
-		if err := p.store.HandOutToken(ctx, row, t); err != nil {
+		if err := p.store.SaveRotatedToken(ctx, row, t); err != nil {
 			return t, err
 		}
 		payload.RecoveryToken = text.Reveal()

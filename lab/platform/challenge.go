@@ -37,8 +37,8 @@ const (
 // is not continued. Only two things continue it: a machine that is restored to a snapshot of its memory, once, and
 // two live copies, in turn. A process that echoes a challenge was alive after that was given: if the times of two
 // lines, from the first echo to the last, overlap, they are two live copies.
-func echoed(last []store.Link, echo string, now time.Time) store.Answer {
-	var a store.Answer
+func echoed(last []store.Link, echo string, now time.Time) store.ChallengeResult {
+	var a store.ChallengeResult
 	from := linkOf(last, echo)
 	if from == nil {
 		a.Again = true

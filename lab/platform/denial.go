@@ -96,7 +96,7 @@ func (p *Platform) keepDenial(ctx context.Context, e store.Evidence, code string
 	var err error
 	switch {
 	case own:
-		err = p.store.Denied(ctx, code, e, keep)
+		err = p.store.RecordDenial(ctx, code, e, keep)
 	case keep:
 		err = p.store.Record(ctx, e)
 	}

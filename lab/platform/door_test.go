@@ -77,7 +77,7 @@ func doorRequest(method, more string) string {
 // TestOneCertificatesConnections: at most 64 concurrent connections of one certificate are admitted.
 func TestOneCertificatesConnections(t *testing.T) {
 	p := platformtest.StartPlatform(t, platformtest.Options{
-		Door: platform.Door{Idle: time.Hour, Request: time.Hour, Limits: gateway.Limits{PerAddress: 200}}})
+		Door: platform.PeerLimits{Idle: time.Hour, Request: time.Hour, Limits: gateway.Limits{PerAddress: 200}}})
 	left := connections(t, p, p.Enroll(platformtest.NodeID))
 	wait.For(t, "of 150 connections 64 are left", func() bool {
 		left = slices.DeleteFunc(left, func(c *tls.Conn) bool { return until(c, time.Now().Add(time.Millisecond)) })
@@ -95,7 +95,7 @@ func TestSlowConnections(t *testing.T) {
 	tier.NeedsHost(t)
 	const deadline = 4 * time.Second
 	_, p := withRedis(t, func(o *platformtest.Options) {
-		o.Door = platform.Door{Idle: deadline, Request: deadline, Limits: gateway.Limits{PerAddress: 200}}
+		o.Door = platform.PeerLimits{Idle: deadline, Request: deadline, Limits: gateway.Limits{PerAddress: 200}}
 	})
 	browser, left := openSession(t, p)
 
@@ -147,7 +147,8 @@ func openSession(t *testing.T, p *platformtest.Platform) (browser *websocket.Con
 // block another address: the limit per address is far below the total.
 func TestSilentHandshakes(t *testing.T) {
 	tier.NeedsHost(t)
-	p := platformtest.StartPlatform(t, platformtest.Options{Door: platform.Door{Limits: gateway.Limits{PerAddress: 4}}})
+	limits := platform.PeerLimits{Limits: gateway.Limits{PerAddress: 4}}
+	p := platformtest.StartPlatform(t, platformtest.Options{Door: limits})
 	cred := p.Enroll(platformtest.NodeID)
 	address := strings.TrimPrefix(p.NodeTerminalURL, "https://")
 	var silent []net.Conn

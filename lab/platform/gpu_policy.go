@@ -132,7 +132,7 @@ func (p *Platform) readPolicy(ctx context.Context, path string) {
 	g.file, g.digest = file, digest
 	g.refuse("")
 	if !builtin {
-		if err := p.store.KeepGPUPolicy(ctx, store.GPUPolicy{Path: path, Digest: digest, Text: text}); err != nil {
+		if err := p.store.SaveGPUPolicy(ctx, store.GPUPolicy{Path: path, Digest: digest, Text: text}); err != nil {
 			p.log.Error("a GPU policy is not kept for the next start", "error", err)
 		}
 	}

@@ -91,7 +91,7 @@ func (p *Platform) askStatus(action string, ask statusAsk) web.Handler {
 			undo, cancel := detached(ctx)
 			defer cancel()
 			d.Reason, d.At = "taken back: "+failed.Error(), p.now()
-			if err := p.store.TakeBackStatus(undo, d, notice, was, backTo(was.Status)); err != nil {
+			if err := p.store.RevertStatus(undo, d, notice, was, backTo(was.Status)); err != nil {
 				return err
 			}
 			return web.Errorf(http.StatusBadGateway, "coordinator_failed", "nothing has changed: %s", failed)
@@ -158,7 +158,7 @@ func (p *Platform) notify(ctx context.Context, nodeID string, n store.Notice) er
 	}
 	noted, cancel := detached(ctx)
 	defer cancel()
-	return p.store.NoticeTaken(noted, nodeID, n)
+	return p.store.NoticeAccepted(noted, nodeID, n)
 }
 
 // coordinate sends one notice to the coordinator.

@@ -377,7 +377,7 @@ func TestGPUPolicyFile(t *testing.T) {
 	put("gpu.temperatur > 1", "HEALTHY")
 	later := start(policy.Enforce)
 	later.want(later.tell(gpuWatched(""), gpuSignal(report.Temperature, report.Of(91))), "UNKNOWN", "ACTIVE", file+":4: ")
-	if err := later.p.Store().KeepGPUPolicy(t.Context(), kept); err != nil {
+	if err := later.p.Store().SaveGPUPolicy(t.Context(), kept); err != nil {
 		t.Fatal(err)
 	}
 	d = later.judged()

@@ -73,7 +73,8 @@ func TestHungCoordinatorDelaysItsNode(t *testing.T) {
 // connections than the limit.
 func TestPlainListenersAreLimited(t *testing.T) {
 	tier.NeedsHost(t)
-	p := platformtest.StartPlatform(t, platformtest.Options{Door: platform.Door{Request: time.Second, Connections: 3}})
+	limits := platform.PeerLimits{Request: time.Second, Connections: 3}
+	p := platformtest.StartPlatform(t, platformtest.Options{Door: limits})
 	for name, address := range map[string]string{"api": p.APIListener, "node_api": p.NodeAPIListener,
 		"gateway": p.GatewayListener} {
 		closed := make(chan struct{}, 9)

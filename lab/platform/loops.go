@@ -175,7 +175,7 @@ func (p *Platform) taskSettled(ctx context.Context, t store.Task) {
 	if seen, ok := observed(t); ok {
 		err = p.store.ObserveApp(ctx, t.AllocationID, appStatus(seen), t.CompletedAt)
 	} else {
-		err = p.store.MissApp(ctx, t.AllocationID, t.CompletedAt)
+		err = p.store.RecordAppMissed(ctx, t.AllocationID, t.CompletedAt)
 	}
 	if err != nil {
 		p.log.Error("store observation", "allocation_id", t.AllocationID, "task_id", t.ID, "error", err)

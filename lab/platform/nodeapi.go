@@ -119,7 +119,7 @@ func (p *Platform) takeHeartbeat(r *http.Request, h wire.HeartbeatRequest, next 
 	}
 	if active := p.activeProfile(ctx, nodeID); store.OtherProfile(h.Profile, active) {
 		if !isProbe(r) {
-			if err := p.store.OtherProfileNamed(ctx, nodeID, h.Profile); err != nil {
+			if err := p.store.RecordOtherProfile(ctx, nodeID, h.Profile); err != nil {
 				return false, err
 			}
 		}
@@ -130,7 +130,7 @@ func (p *Platform) takeHeartbeat(r *http.Request, h wire.HeartbeatRequest, next 
 		return false, nil
 	}
 	heard, err := p.store.Heartbeat(ctx,
-		store.Beat{HeartbeatRequest: h, NodeID: nodeID, CorrelationID: web.CorrelationID(ctx), Remote: from.remote,
+		store.Heartbeat{HeartbeatRequest: h, NodeID: nodeID, CorrelationID: web.CorrelationID(ctx), Remote: from.remote,
 			Serial: serialText(from.cert), Named: from.instance != "", Next: next, ReceivedAt: p.now()},
 		seconds(p.cfg.Policy.HeartbeatStaleAfter), store.Judges{Clone: clone, Echo: echoed})
 	switch {
@@ -183,7 +183,7 @@ func (p *Platform) taskWait(w http.ResponseWriter, r *http.Request) error {
 	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
-	if err := p.store.Waited(ctx, nodeID, p.now()); err != nil && ctx.Err() == nil {
+	if err := p.store.RecordTaskWait(ctx, nodeID, p.now()); err != nil && ctx.Err() == nil {
 		return err
 	}
 	most, _ := strconv.Atoi(r.URL.Query().Get(wire.QueryTasks)) // without a number, one
@@ -234,7 +234,7 @@ func (p *Platform) filled(ctx context.Context, t store.Task) (store.Task, error)
 	case wire.TaskSelfUpdate:
 		return p.filledRollout(ctx, t)
 	case wire.TaskCleanup:
-		payload, err := p.store.Sparing(ctx, t)
+		payload, err := p.store.CleanupPayload(ctx, t)
 		t.Payload = payload
 		return t, err
 	default:
@@ -248,7 +248,7 @@ func (p *Platform) filled(ctx context.Context, t store.Task) (store.Task, error)
 	if err != nil {
 		return t, err
 	}
-	if err := p.store.HandOutToken(ctx, row, t); err != nil {
+	if err := p.store.SaveRotatedToken(ctx, row, t); err != nil {
 		return t, fmt.Errorf("hand out a recovery token to node %s: %w", t.NodeID, err)
 	}
 	t.Payload, err = json.Marshal(wire.RotateTokenPayload{Token: token.Reveal(), ExpiresAt: row.ExpiresAt.UTC()})

@@ -43,15 +43,15 @@ type Deps struct {
 	Log    *slog.Logger                                     // default: nothing
 	Now    func() time.Time                                 // default: time.Now
 	Listen func(name, address string) (net.Listener, error) // name is api, node_api, gateway or node_terminal
-	Door   Door
+	Door   PeerLimits
 	Store  *store.Store // default: Config.Database, opened; the platform closes it
 	// Version is this build's: gpuaas-gpu-policy must have the same. Default: dev.
 	Version string
 }
 
-// Door bounds the resources of one peer of the node terminal, which nodes reach directly. The zero value of a
+// PeerLimits bounds the resources of one peer of the node terminal, which nodes reach directly. The zero value of a
 // field means its default.
-type Door struct {
+type PeerLimits struct {
 	gateway.Limits
 	Idle    time.Duration // without a request; default a minute
 	Request time.Duration // for a request that does not become a stream; default 30 s

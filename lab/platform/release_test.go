@@ -153,12 +153,12 @@ func TestWorkloadReasons(t *testing.T) {
 	}{
 		{"running", func() error { return p.Store().ObserveApp(t.Context(), platformtest.AllocationID, "running", at()) },
 			"none normal"},
-		{"missed", func() error { return p.Store().MissApp(t.Context(), platformtest.AllocationID, at()) },
+		{"missed", func() error { return p.Store().RecordAppMissed(t.Context(), platformtest.AllocationID, at()) },
 			"app_observation_stale normal"},
 		{"stopped", func() error { return p.Store().ObserveApp(t.Context(), platformtest.AllocationID, "stopped", at()) },
 			"app_runtime_failed temporary"},
 		{"missed, and known to be stopped", func() error {
-			return p.Store().MissApp(t.Context(), platformtest.AllocationID, at())
+			return p.Store().RecordAppMissed(t.Context(), platformtest.AllocationID, at())
 		}, "app_runtime_failed temporary"},
 		{"without its port", func() error {
 			return p.Store().ObserveApp(t.Context(), platformtest.AllocationID, "degraded", at())

@@ -25,7 +25,7 @@ func (p *Platform) noteSource(r *http.Request, nodeID string, from caller) {
 		return
 	}
 	ctx, window := r.Context(), seconds(p.cfg.Policy.HeartbeatStaleAfter)
-	beat, err := p.store.LastBeat(ctx, nodeID)
+	beat, err := p.store.LastHeartbeat(ctx, nodeID)
 	now := from.source(from.instance)
 	now.At = p.now()
 	if err != nil || now.At.Sub(beat.At) > window || !conflict(beat, now) {
@@ -81,7 +81,7 @@ func (p *Platform) proven(ctx context.Context, nodeID string, from caller) (bool
 	if err != nil {
 		return false, err
 	}
-	beat, err := optional(p.store.LastBeat(ctx, nodeID))
+	beat, err := optional(p.store.LastHeartbeat(ctx, nodeID))
 	if err != nil || beat == nil {
 		return err == nil, err
 	}

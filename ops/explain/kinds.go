@@ -113,13 +113,13 @@ func wordsOf(kind string) []meaning {
 func reasons() (all []Entry) {
 	for _, r := range diag.Reasons() {
 		e := Entry{
-			Kind: "reason", Word: string(r.Code), Title: r.Title.Whole(), Means: reasonMeans(&r),
+			Kind: "reason", Word: string(r.Code), Title: r.Title.AllWordings(), Means: reasonMeans(&r),
 			See: []string{string(r.State), string(r.Layer)},
 		}
 		if r.Severity != "" {
 			e.See = append(e.See, string(r.Severity))
 		}
-		if next := r.NextAction.Whole(); next != "" {
+		if next := r.NextAction.AllWordings(); next != "" {
 			e.Do = append(e.Do, next)
 		}
 		if r.NeverReenroll {
@@ -146,8 +146,8 @@ func reasonMeans(r *diag.Reason) []string {
 			means = append(means, lead+text+".")
 		}
 	}
-	add("Users see: ", r.UserText.Whole())
-	add("Users see, if the node does not recover by itself: ", r.Unrecovered.Whole())
+	add("Users see: ", r.UserText.AllWordings())
+	add("Users see, if the node does not recover by itself: ", r.Unrecovered.AllWordings())
 	add("User interfaces: ", joined(r.UserActions))
 	if r.Severity != "" {
 		means = append(means, budget(r.Severity, r.Detect, r.Repair))
@@ -175,7 +175,7 @@ func budget(severity diag.Severity, detect, repair time.Duration) string {
 func scenarios() (all []Entry) {
 	for _, s := range diag.Scenarios() {
 		e := Entry{
-			Kind: "scenario", Word: s.ID, Title: s.Title, Do: []string{s.Recovery.Whole()},
+			Kind: "scenario", Word: s.ID, Title: s.Title, Do: []string{s.Recovery.AllWordings()},
 			Means: []string{"Decided by " + s.Deciders.String() + ". " + budget(s.Severity, s.Detect, s.Repair)},
 		}
 		for _, r := range s.Reasons {

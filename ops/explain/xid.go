@@ -36,7 +36,7 @@ func xids() (all []Entry) {
 
 func sxids() (all []Entry) {
 	for _, r := range xid.SwitchRows() {
-		c := xid.Of(r.Class)
+		c := xid.ClassRowOf(r.Class)
 		all = append(all, Entry{
 			Kind: "sxid", Word: fmt.Sprint("sxid_", r.Code), Title: r.Symbol,
 			Means: []string{c.Means + ".", condemned(c.Condemns)}, Do: c.Do, See: []string{string(r.Class)},

@@ -79,7 +79,7 @@ func (b *bench) cycles(ctx context.Context, count int) ([]time.Duration, error) 
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
 		defer cancel()
-		_, _ = m.Leave(ctx), m.Close()
+		_, _ = m.RemoveHelper(ctx), m.Close()
 	}()
 	began := time.Now().UnixMilli()
 	var took []time.Duration

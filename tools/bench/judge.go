@@ -103,7 +103,7 @@ func fleet(reports []*diag.Report, t *table) error {
 		list.Rows = append(list.Rows, page.Cells(fmt.Sprintf("compute-node-%05d", i), string(v.Outcome),
 			string(v.FirstFailedHop), signal, v.Owner, string(v.Reason)))
 	}
-	page.Text(page.Look{Width: 200}, list)
+	page.Text(page.Layout{Width: 200}, list)
 	took := time.Since(began)
 	t.aim(fmt.Sprintf("table of %d nodes", fleetRows), short(took), "< 50 ms", took < goalFleet)
 	began = time.Now()

@@ -17,7 +17,7 @@ func TestPolls(t *testing.T) {
 			{Stage: drill.During, BeganMS: 2300, EndedMS: 3000},
 			{Stage: drill.After, BeganMS: 3200, EndedMS: 3500},
 		},
-		Looks: []drill.Look{
+		Looks: []drill.ProbeResult{
 			{Seen: drill.Seen{TookMS: 100}, MS: 500},  // right after the first walk
 			{Seen: drill.Seen{TookMS: 50}, MS: 500},   // at the same time
 			{Seen: drill.Seen{TookMS: 500}, MS: 1600}, // during a walk

@@ -25,7 +25,7 @@ func drillText(root string) (string, error) {
 func drillPage(story *drill.Story, o render.Options) (string, error) {
 	r := drill.Report{Head: diag.NewHead(drill.ReportKind), Profile: story.Plan.Profile,
 		EndedBy: diag.EndedCompleted, Drills: []drill.Drill{story.Drill()}}
-	r.Settle()
+	r.SetVerdict()
 	var b bytes.Buffer
 	if err := drillrender.Report(&b, &r, o); err != nil {
 		return "", err

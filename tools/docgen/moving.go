@@ -97,7 +97,7 @@ func liveTable(r *diag.Report, done map[diag.HopID]int64, now int64) ([]string, 
 		h := &r.Hops[i]
 		budgets = append(budgets, h.BudgetMS)
 		if done[h.ID] <= now {
-			rows = append(rows, render.Done(h))
+			rows = append(rows, render.JudgedRow(h))
 			continue
 		}
 		rows = append(rows, render.HopRow{Hop: string(h.ID), State: page.Cell{Text: "  pending", Style: page.Faint},

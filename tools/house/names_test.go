@@ -11,13 +11,18 @@ import (
 
 // unnamed are identifiers that say nothing to a reader who searches for what they do, with what to say instead.
 var unnamed = map[string]string{
-	"look": "what is done: measure, read, inspect, list, connect", "take": "get, accept, spend, handle, add",
-	"said": "what it is: text, format, evidence", "say": "emit, write, format", "says": "an error, a text",
-	"note":  "record, entry, line",
-	"leave": "close, release, end", "again": "retry, reread, restart", "putBack": "revert", "PutBack": "revert",
-	"eyes":  "a view, a context",
-	"climb": "exchange, request", "arrive": "connect", "park": "release, put", "room": "width, arena, reserve",
-	"shelf": "blocks", "volley": "burst", "crowd": "load", "muted": "inert",
+	"look": "what is done: measure, read, inspect, list, connect", "Look": "a snapshot, a state, a probe, a layout",
+	"take": "get, accept, spend, handle, add", "Take": "read, start", "said": "what it is: text, format, evidence",
+	"say": "emit, write, format", "Say": "render, print", "says": "an error, a text", "Says": "an error, a text",
+	"note": "record, entry, line", "leave": "close, release, end", "Leave": "remove, close", "Left": "remaining, an error",
+	"again": "retry, reread, restart", "Again": "retry, reread, restart", "putBack": "revert", "PutBack": "revert",
+	"eyes": "a view, a context", "climb": "exchange, request", "arrive": "connect", "park": "release, put",
+	"room": "width, arena, reserve", "shelf": "blocks", "volley": "burst", "crowd": "load", "muted": "inert",
+	"Here": "local", "Back": "roll back", "Spare": "the target of a rollback", "Alone": "lock",
+	"Cede": "yield", "Tidy": "remove", "Shut": "close", "News": "changed, stale", "Fine": "succeeded", "Door": "limits",
+	"Worded": "with a hint", "Outlive": "ignore a signal", "Gravity": "urgency", "Fitting": "fit", "Foremost": "with ...",
+	"Heard": "a result", "Beat": "a heartbeat", "Sparing": "a payload", "Gone": "unlinked", "Near": "nearest",
+	"Strays": "unknown ...", "Condemn": "revert", "Recall": "read",
 }
 
 // TestNames: no function, method, type or constant of a program has one of these names. Exported names are the words

@@ -19,10 +19,10 @@ import (
 
 // DrillOptions configure the live view of drills.
 type DrillOptions struct {
-	In    *os.File       // for Ctrl-C; nil is standard input
-	Out   *os.File       // nil is standard output
-	Look  render.Options // colour and ASCII; width and format are ignored
-	Count int            // number of drills to run
+	In      *os.File       // for Ctrl-C; nil is standard input
+	Out     *os.File       // nil is standard output
+	Display render.Options // colour and ASCII; width and format are ignored
+	Count   int            // number of drills to run
 	// called at most once, at the second Ctrl-C, to leave the machines to their watchdogs; may be nil
 	Abandon func()
 }

@@ -79,7 +79,7 @@ func (m drillModel) walks(f *frame, c *current) {
 	all := c.story.Walks
 	for i := 0; i < len(all); {
 		n := i + 1
-		for n < len(all) && all[n].Stage == all[i].Stage && all[n].Says() == all[i].Says() &&
+		for n < len(all) && all[n].Stage == all[i].Stage && all[n].VerdictLine() == all[i].VerdictLine() &&
 			m.fits(c, all[n]) == m.fits(c, all[i]) {
 			n++
 		}
@@ -117,7 +117,7 @@ func (m drillModel) fits(c *current, s drill.WalkView) bool {
 // walk is the common result of walks that agree.
 func (m drillModel) walk(c *current, same []drill.WalkView) []page.Cell {
 	s, last := same[0], same[len(same)-1]
-	words := s.Says()
+	words := s.VerdictLine()
 	if b := s.Blame; b != nil && m.width < 100 { // the number identifies the hop, as in the row above
 		words = fmt.Sprintf("%d %s", s.Number(b.Hop), b.Signal)
 		if b.Failure != diag.OK {

@@ -90,7 +90,7 @@ func (m drillModel) text() string {
 	for _, r := range m.filled() {
 		rows = append(rows, page.Line(r.cells))
 	}
-	b := page.Text(page.Look{Width: m.width, Color: m.look.Color, ASCII: m.look.ASCII}, rows...)
+	b := page.Text(page.Layout{Width: m.width, Color: m.look.Color, ASCII: m.look.ASCII}, rows...)
 	lines := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 	for i := range lines {
 		lines[i] = ansi.Truncate(strings.TrimRight(lines[i], " "), max(m.width, 1), "")

@@ -22,7 +22,7 @@ func (m drillModel) machines(f *frame, c *current) {
 		names = max(names, page.Width(page.Clean(t.ID)))
 	}
 	for _, t := range c.story.Plan.Targets {
-		i := slices.IndexFunc(c.story.Machines, func(p drill.Part) bool { return p.ID == t.ID })
+		i := slices.IndexFunc(c.story.Machines, func(p drill.MachineStory) bool { return p.ID == t.ID })
 		if i < 0 {
 			continue
 		}
@@ -35,7 +35,7 @@ func (m drillModel) machines(f *frame, c *current) {
 }
 
 // machine is one machine: its last command, the result, and its countdown while it has one.
-func (m drillModel) machine(c *current, p *drill.Part) []page.Cell {
+func (m drillModel) machine(c *current, p *drill.MachineStory) []page.Cell {
 	switch {
 	case p.Closed && !p.Armed:
 		return []page.Cell{statusCell(diag.StatusPass, "nothing was armed, nothing is left")}
@@ -59,7 +59,7 @@ func (m drillModel) machine(c *current, p *drill.Part) []page.Cell {
 
 // behind shows what follows reverting: the comparison with the state before, and whether the drill's artifacts are
 // removed.
-func (m drillModel) behind(p *drill.Part, first page.Cell) []page.Cell {
+func (m drillModel) behind(p *drill.MachineStory, first page.Cell) []page.Cell {
 	cells := []page.Cell{first}
 	if p.Clean != nil {
 		st := diag.StatusFail
@@ -78,7 +78,7 @@ func (m drillModel) behind(p *drill.Part, first page.Cell) []page.Cell {
 }
 
 // countdown shows the time after which the machine reverts itself, by its own last answer, and the state of its lease.
-func (m drillModel) countdown(c *current, p *drill.Part) []page.Cell {
+func (m drillModel) countdown(c *current, p *drill.MachineStory) []page.Cell {
 	e := c.last(p.ID, drill.Armed, drill.Renewed)
 	cells := []page.Cell{statusCell(diag.StatusPass, "armed")}
 	if len(p.Made) > 0 {
@@ -100,7 +100,7 @@ func (m drillModel) countdown(c *current, p *drill.Part) []page.Cell {
 }
 
 // lease shows how long the machine still waits for a renewal from here, and how often the lease was renewed.
-func (m drillModel) lease(c *current, p *drill.Part, e *drill.Event, since time.Duration) []page.Cell {
+func (m drillModel) lease(c *current, p *drill.MachineStory, e *drill.Event, since time.Duration) []page.Cell {
 	if e.Status.LeaseLeft == nil {
 		return nil
 	}
@@ -124,7 +124,7 @@ func (m drillModel) lease(c *current, p *drill.Part, e *drill.Event, since time.
 const stateWidth = 15
 
 // step is one step: its state, its description, and what reverts it if the tool does not.
-func (m drillModel) step(c *current, p *drill.Part, t chaos.PlannedMachine, s step.Step) []page.Cell {
+func (m drillModel) step(c *current, p *drill.MachineStory, t chaos.PlannedMachine, s step.Step) []page.Cell {
 	cell := m.stepState(c, p, t, s.ID)
 	cell.Text = page.Pad(cell.Text, stateWidth)
 	title := cmp.Or(s.Title, s.Fault)
@@ -136,7 +136,7 @@ func (m drillModel) step(c *current, p *drill.Part, t chaos.PlannedMachine, s st
 }
 
 // stepState uses the machine's last report, and the events since.
-func (m drillModel) stepState(c *current, p *drill.Part, t chaos.PlannedMachine, id string) page.Cell {
+func (m drillModel) stepState(c *current, p *drill.MachineStory, t chaos.PlannedMachine, id string) page.Cell {
 	word := step.State("")
 	if i := slices.IndexFunc(p.Steps, func(s step.StepStatus) bool { return s.ID == id }); i >= 0 {
 		word = p.Steps[i].State
@@ -165,7 +165,7 @@ func (m drillModel) stepState(c *current, p *drill.Part, t chaos.PlannedMachine,
 }
 
 // against is the first of the machine's changes that could not be reverted, and why.
-func (c *current) against(p *drill.Part) string {
+func (c *current) against(p *drill.MachineStory) string {
 	for _, s := range p.Steps {
 		for _, ch := range s.Changes {
 			if ch.State == step.Conflict || ch.State == step.Failed {
@@ -205,7 +205,7 @@ func (m drillModel) looks(f *frame, c *current) {
 	}
 	for _, l := range []struct {
 		label string
-		chaos.Look
+		chaos.PlannedProbe
 		stage drill.Stage
 		goes  bool
 	}{
@@ -213,11 +213,11 @@ func (m drillModel) looks(f *frame, c *current) {
 		{"control", p.Control, stage, goes},
 		{"repaired", p.Proof, drill.After, c.answered() && !c.has(drill.Compared)},
 	} {
-		seen := c.story.Look(l.stage, l.Check.Name)
+		seen := c.story.LastProbe(l.stage, l.Check.Name)
 		goes := l.goes && !c.over() && c.story.Interrupted == ""
 		if seen != nil || goes || l.stage == drill.During {
 			f.field(rankLooks, l.label, m.seen(seen, goes, l.label == "injected" && l.stage == drill.Before),
-				faint(tool(l.Look)))
+				faint(tool(l.PlannedProbe)))
 		}
 	}
 }
@@ -225,11 +225,11 @@ func (m drillModel) looks(f *frame, c *current) {
 // answered reports whether every armed machine was asked to revert and has answered.
 func (c *current) answered() bool {
 	return c.has(drill.Reverted) &&
-		!slices.ContainsFunc(c.story.Machines, func(p drill.Part) bool { return p.Armed && p.RevertedMS == 0 })
+		!slices.ContainsFunc(c.story.Machines, func(p drill.MachineStory) bool { return p.Armed && p.RevertedMS == 0 })
 }
 
 // seen is the result of one probe; absent means that the probe must not find its target yet.
-func (m drillModel) seen(l *drill.Look, goes, absent bool) page.Cell {
+func (m drillModel) seen(l *drill.ProbeResult, goes, absent bool) page.Cell {
 	const room = 18
 	cell := statusCell(diag.StatusInconclusive, "not seen")
 	switch {
@@ -252,7 +252,7 @@ func (m drillModel) seen(l *drill.Look, goes, absent bool) page.Cell {
 }
 
 // tool is a probe's command, and where it runs.
-func tool(l chaos.Look) string {
+func tool(l chaos.PlannedProbe) string {
 	where := cmp.Or(l.Machine, "here")
 	return strings.TrimSpace(l.Check.Exec.Line()) + " (" + where + ")"
 }

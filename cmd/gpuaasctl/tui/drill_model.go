@@ -78,7 +78,7 @@ func newDrillModel(o DrillOptions, cancel context.CancelFunc) drillModel {
 	if abandon == nil {
 		abandon = func() {}
 	}
-	return drillModel{look: o.Look, count: o.Count, width: defaultWidth, height: defaultHeight, cancel: cancel,
+	return drillModel{look: o.Display, count: o.Count, width: defaultWidth, height: defaultHeight, cancel: cancel,
 		abandon: abandon}
 }
 

@@ -63,7 +63,7 @@ func sendDrill(m drillModel, msgs ...tea.Msg) drillModel {
 }
 
 func sized(width, height int, look render.Options) drillModel {
-	return sendDrill(newDrillModel(DrillOptions{Look: look, Count: 3}, func() {}),
+	return sendDrill(newDrillModel(DrillOptions{Display: look, Count: 3}, func() {}),
 		tea.WindowSizeMsg{Width: width, Height: height})
 }
 

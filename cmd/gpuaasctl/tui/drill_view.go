@@ -108,7 +108,7 @@ func (m drillModel) place() string {
 // head names the drill and its subject.
 func (m drillModel) head(f *frame, c *current) {
 	s := &c.story.Plan.Scenario
-	about := page.Kept(c.story.Plan.Node, c.story.Plan.Allocation, s.Metadata.Severity)
+	about := page.NonEmpty(c.story.Plan.Node, c.story.Plan.Allocation, s.Metadata.Severity)
 	if m.wide() {
 		about = append(about, "run "+c.story.Plan.Run)
 	}

@@ -93,7 +93,7 @@ func (m model) quiet(i int) bool {
 
 func (m model) row(h *hop) render.HopRow {
 	if h.result != nil {
-		return render.Done(h.result)
+		return render.JudgedRow(h.result)
 	}
 	r := render.HopRow{Hop: page.Clean(string(h.planned.ID))}
 	if !h.started {
@@ -107,7 +107,7 @@ func (m model) row(h *hop) render.HopRow {
 	if h.asking > 0 {
 		r.State.Text = m.spinner() + " " + render.AskingWhy
 	}
-	r.Time = page.Cell{Text: render.Spent(spent, h.planned.BudgetMS)}
+	r.Time = page.Cell{Text: render.TimeUsed(spent, h.planned.BudgetMS)}
 	if int64(spent) > h.planned.BudgetMS {
 		r.Time.Style = page.Warning
 	}
@@ -134,7 +134,7 @@ func (m model) vantage(h *hop, name string, spent diag.Millis) page.Cell {
 	if len(mine) == 0 {
 		return page.Cell{Text: m.spinner() + " " + spent.Words()}
 	}
-	done := render.Done(&diag.HopResult{Vantage: name, Steps: mine, DurationMS: diag.Measured(together(spans))})
+	done := render.JudgedRow(&diag.HopResult{Vantage: name, Steps: mine, DurationMS: diag.Measured(together(spans))})
 	if name == "node" {
 		return done.Node
 	}

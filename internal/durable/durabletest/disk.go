@@ -434,7 +434,7 @@ func (h *handle) Size() (size, real int64, err error) {
 	return n, n - Sector*int64(len(h.file.holes)), nil
 }
 
-func (h *handle) Gone() (bool, error) {
+func (h *handle) Unlinked() (bool, error) {
 	h.disk.mu.Lock()
 	defer h.disk.mu.Unlock()
 	return h.file.gone, nil

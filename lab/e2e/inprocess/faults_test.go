@@ -64,7 +64,7 @@ func (f fault) check(t *testing.T, r *diag.Report) {
 	if !slices.Equal(others, f.others) {
 		bad("other findings at %v, want %v", others, f.others)
 	}
-	for _, s := range golden.Strays(r) {
+	for _, s := range golden.UnknownAddresses(r) {
 		bad("nobody named that place: %s", s)
 	}
 	for _, id := range f.green {

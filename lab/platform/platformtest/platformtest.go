@@ -48,7 +48,7 @@ type Options struct {
 	Config      func(*platform.Config)    // changes the configuration before the start
 	Now         func() time.Time          // default: time.Now
 	Log         io.Writer                 // JSON lines; default: nothing
-	Door        platform.Door             // of the node terminal
+	Door        platform.PeerLimits       // of the node terminal
 	// [user:password@]host:port[/path] of a plain server: it gets an edge, which is the product URL of allocations
 	// without one
 	Workload string

@@ -114,8 +114,8 @@ func (s *Store) ObserveApp(ctx context.Context, id, status string, at time.Time)
 		status, ms(at), id)
 }
 
-// MissApp notes a probe without an observation; the status does not change.
-func (s *Store) MissApp(ctx context.Context, id string, at time.Time) error {
+// RecordAppMissed notes a probe without an observation; the status does not change.
+func (s *Store) RecordAppMissed(ctx context.Context, id string, at time.Time) error {
 	return s.touch(ctx,
 		"UPDATE allocations SET app_probe_failed_at = ?, app_probe_failures = app_probe_failures + 1 WHERE id = ?", ms(at),
 		id)

@@ -29,8 +29,8 @@ type Link struct {
 	EchoedAt time.Time // zero: never
 }
 
-// Answer is the judgement of a heartbeat's echo: where the next challenge belongs.
-type Answer struct {
+// ChallengeResult is the judgement of a heartbeat's echo: where the next challenge belongs.
+type ChallengeResult struct {
 	Parent int64
 	Line   int64 // 0: a new one
 	Echoed int64 // the challenge that was echoed for the first time; 0: none
@@ -55,11 +55,11 @@ func linkFields(l *Link) []any {
 }
 
 // answer judges a heartbeat's echo, and stores the challenge of the response.
-func answer(ctx context.Context, q querier, n Node, b Beat,
-	judge func([]Link, string, time.Time) Answer) (Answer, error) {
+func answer(ctx context.Context, q querier, n Node, b Heartbeat,
+	judge func([]Link, string, time.Time) ChallengeResult) (ChallengeResult, error) {
 	last, err := links(ctx, q, n)
 	if err != nil {
-		return Answer{}, err
+		return ChallengeResult{}, err
 	}
 	echo := ""
 	if b.Challenge != "" {
@@ -119,8 +119,8 @@ func (s *Store) OtherSource(ctx context.Context, nodeID, via string, from Source
 	return false, err
 }
 
-// LastBeat returns the source of the node's newest heartbeat, or ErrNotFound.
-func (s *Store) LastBeat(ctx context.Context, nodeID string) (Source, error) {
+// LastHeartbeat returns the source of the node's newest heartbeat, or ErrNotFound.
+func (s *Store) LastHeartbeat(ctx context.Context, nodeID string) (Source, error) {
 	return one(ctx, s.db, sourceFields,
 		`SELECT at, node_time, instance_id, boot_id, cert_serial, generation, remote, named FROM heartbeats
 		WHERE node_id = ? AND via = '' ORDER BY at DESC, id DESC LIMIT 1`, nodeID)

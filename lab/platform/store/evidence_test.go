@@ -25,10 +25,11 @@ func TestEvidenceKeepsWhoseItWas(t *testing.T) {
 	}
 	for i, instance := range []string{"first", "first", "second"} {
 		at := began.Add(time.Duration(i) * time.Minute)
-		b := Beat{HeartbeatRequest: wire.HeartbeatRequest{NodeInstanceID: instance}, NodeID: "n1", CorrelationID: "c",
+		b := Heartbeat{HeartbeatRequest: wire.HeartbeatRequest{NodeInstanceID: instance}, NodeID: "n1", CorrelationID: "c",
 			ReceivedAt: at}
-		none := Judges{Clone: func([]Source, Source) *Source { return nil }, Echo: func([]Link, string, time.Time) Answer {
-			return Answer{}
+		clone := func([]Source, Source) *Source { return nil }
+		none := Judges{Clone: clone, Echo: func([]Link, string, time.Time) ChallengeResult {
+			return ChallengeResult{}
 		}}
 		if _, err := s.Heartbeat(ctx, b, time.Minute, none); err != nil {
 			t.Fatal(err)

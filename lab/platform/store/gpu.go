@@ -142,9 +142,9 @@ func (s *Store) AskStatus(ctx context.Context, d Decision,
 	return was, c, err
 }
 
-// TakeBackStatus reverts an AskStatus that the coordinator did not accept: ask makes the node's status. The
+// RevertStatus reverts an AskStatus that the coordinator did not accept: ask makes the node's status. The
 // previous notice is due again or, if there was none, a notice of the reversal, unless a newer one is due.
-func (s *Store) TakeBackStatus(ctx context.Context, d Decision, failed Notice, was GPUNode,
+func (s *Store) RevertStatus(ctx context.Context, d Decision, failed Notice, was GPUNode,
 	ask func(status.Node) (status.Node, status.Change)) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		_, c, err := askStatus(ctx, tx, d, ask)
@@ -191,8 +191,8 @@ func (s *Store) NodesWithNotice(ctx context.Context) ([]GPUNode, error) {
 	return all(ctx, s.db, gpuNodeFields, gpuNodeColumns+"WHERE due <> '' ORDER BY node_id")
 }
 
-// NoticeTaken notes that the coordinator accepted a notice. A newer notice stays due.
-func (s *Store) NoticeTaken(ctx context.Context, nodeID string, taken Notice) error {
+// NoticeAccepted notes that the coordinator accepted a notice. A newer notice stays due.
+func (s *Store) NoticeAccepted(ctx context.Context, nodeID string, taken Notice) error {
 	return replaceDue(ctx, s.db, nodeID, taken, Notice{})
 }
 
@@ -219,8 +219,8 @@ type GPUPolicy struct {
 	Text         []byte
 }
 
-// KeepGPUPolicy stores the last accepted policy, for a platform that starts with an invalid file.
-func (s *Store) KeepGPUPolicy(ctx context.Context, p GPUPolicy) error {
+// SaveGPUPolicy stores the last accepted policy, for a platform that starts with an invalid file.
+func (s *Store) SaveGPUPolicy(ctx context.Context, p GPUPolicy) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		return errors.Join(
 			exec(ctx, tx, "DELETE FROM gpu_policy"),

@@ -85,15 +85,15 @@ func (s *Store) SeedNode(ctx context.Context, n Node) error {
 		n.PrivateIP, n.ProviderClass, n.GuestAgentStatus, ms(n.GuestAgentAt), n.EnvironmentProfile, ms(n.CreatedAt))
 }
 
-// Waited notes a real task wait, which is a contact.
-func (s *Store) Waited(ctx context.Context, nodeID string, at time.Time) error {
+// RecordTaskWait notes a real task wait, which is a contact.
+func (s *Store) RecordTaskWait(ctx context.Context, nodeID string, at time.Time) error {
 	return s.touch(ctx, "UPDATE nodes SET last_wait_at = ?1, last_seen_at = max(last_seen_at, ?1) WHERE id = ?2", ms(at),
 		nodeID)
 }
 
-// Denied records a denial of e's node, with its evidence if keep is set: a repetition may be counted elsewhere.
+// RecordDenial records a denial of e's node, with its evidence if keep is set: a repetition may be counted elsewhere.
 // For an unknown node it writes only the evidence.
-func (s *Store) Denied(ctx context.Context, code string, e Evidence, keep bool) error {
+func (s *Store) RecordDenial(ctx context.Context, code string, e Evidence, keep bool) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "UPDATE nodes SET last_denied_at = ?, last_denial = ? WHERE id = ?", ms(e.At), code,
 			e.NodeID)
@@ -104,9 +104,9 @@ func (s *Store) Denied(ctx context.Context, code string, e Evidence, keep bool) 
 	})
 }
 
-// OtherProfileNamed notes that the node named an environment profile other than its own, and was denied because of
+// RecordOtherProfile notes that the node named an environment profile other than its own, and was denied because of
 // it.
-func (s *Store) OtherProfileNamed(ctx context.Context, nodeID, profile string) error {
+func (s *Store) RecordOtherProfile(ctx context.Context, nodeID, profile string) error {
 	return s.touch(ctx, "UPDATE nodes SET reported_profile = ? WHERE id = ?", profile, nodeID)
 }
 
@@ -120,8 +120,8 @@ func (s *Store) touch(ctx context.Context, query string, args ...any) error {
 	return hit(ctx, s.db, ErrNotFound, query, args...)
 }
 
-// Beat is one heartbeat as it was received.
-type Beat struct {
+// Heartbeat is one heartbeat as it was received.
+type Heartbeat struct {
 	wire.HeartbeatRequest
 
 	NodeID        string
@@ -133,8 +133,8 @@ type Beat struct {
 	ReceivedAt    time.Time
 }
 
-// Heard is the result of a heartbeat. A heartbeat that shows a clone is not stored.
-type Heard struct {
+// HeartbeatResult is the result of a heartbeat. A heartbeat that shows a clone is not stored.
+type HeartbeatResult struct {
 	Cloned bool
 	Again  bool // the next heartbeat is requested at once
 }
@@ -144,7 +144,7 @@ type Heard struct {
 // challenges given before, oldest first, and the digest of the echoed one.
 type Judges struct {
 	Clone func(last []Source, now Source) *Source
-	Echo  func(last []Link, echo string, now time.Time) Answer
+	Echo  func(last []Link, echo string, now time.Time) ChallengeResult
 }
 
 // Source is the sender of a heartbeat or another request.
@@ -159,7 +159,7 @@ type Source struct {
 	Named      bool // for a heartbeat: the request's header names the host as well
 }
 
-func (b Beat) source() Source {
+func (b Heartbeat) source() Source {
 	return Source{At: b.ReceivedAt, NodeTime: b.At, InstanceID: b.NodeInstanceID, BootID: b.BootID, Serial: b.Serial,
 		Generation: b.Generation, Remote: b.Remote}
 }
@@ -168,11 +168,13 @@ func (b Beat) source() Source {
 // endpoints, certificate) are recorded as evidence. The judges see nothing older than the window or than the last
 // decision about the node's identity. If one of them finds a second host, the node is marked cloned, and its
 // report is not stored.
-func (s *Store) Heartbeat(ctx context.Context, b Beat, window time.Duration, judge Judges) (Heard, error) {
-	return inTx(ctx, s, func(tx *sql.Tx) (Heard, error) {
+func (s *Store) Heartbeat(ctx context.Context, b Heartbeat, window time.Duration,
+	judge Judges) (HeartbeatResult, error) {
+
+	return inTx(ctx, s, func(tx *sql.Tx) (HeartbeatResult, error) {
 		n, err := node(ctx, tx, b.NodeID)
 		if err != nil {
-			return Heard{}, err
+			return HeartbeatResult{}, err
 		}
 		since := b.ReceivedAt.Add(-window)
 		if n.IdentityAt.After(since) {
@@ -182,7 +184,7 @@ func (s *Store) Heartbeat(ctx context.Context, b Beat, window time.Duration, jud
 			`SELECT at, node_time, instance_id, boot_id, cert_serial, generation, remote, named FROM heartbeats
 			WHERE node_id = ? AND at > ? ORDER BY at DESC, id DESC LIMIT 256`, b.NodeID, ms(since))
 		if err != nil {
-			return Heard{}, err
+			return HeartbeatResult{}, err
 		}
 		if err := errors.Join(
 			seen(ctx, tx, Instance{NodeID: b.NodeID, ID: b.NodeInstanceID, BootID: b.BootID, CertSerial: b.Serial,
@@ -191,17 +193,17 @@ func (s *Store) Heartbeat(ctx context.Context, b Beat, window time.Duration, jud
 				`INSERT INTO heartbeats (node_id, at, instance_id, boot_id, cert_serial, generation, remote, node_time, named)
 				VALUES (?,?,?,?,?,?,?,?,?)`, b.NodeID, ms(b.ReceivedAt), b.NodeInstanceID, b.BootID, b.Serial, b.Generation,
 				b.Remote, ms(b.At), b.Named)); err != nil {
-			return Heard{}, err
+			return HeartbeatResult{}, err
 		}
 		a, err := answer(ctx, tx, n, b, judge.Echo)
 		if err != nil {
-			return Heard{}, err
+			return HeartbeatResult{}, err
 		}
 		other := judge.Clone(last, b.source())
 		if other == nil && a.Second != nil {
 			other = &Source{At: a.Second.At, InstanceID: a.Second.InstanceID, Remote: a.Second.Remote}
 		}
-		heard := Heard{Cloned: other != nil, Again: a.Again}
+		heard := HeartbeatResult{Cloned: other != nil, Again: a.Again}
 		if heard.Cloned {
 			return heard, markCloned(ctx, tx, doubt{b.NodeID, b.CorrelationID, "heartbeat_correlator", b.source(), *other})
 		}
@@ -218,7 +220,7 @@ func sourceFields(v *Source) []any {
 }
 
 // report stores a heartbeat's fields in the node's row.
-func report(ctx context.Context, q querier, n Node, b Beat) error {
+func report(ctx context.Context, q querier, n Node, b Heartbeat) error {
 	err := exec(ctx, q,
 		`UPDATE nodes SET instance_id=?1, boot_id=?2, agent_version=?3, api_url=?4, terminal_url=?5, cert_serial=?6,
 		reported_hostname=?7, addresses=?8, counters=?9, record=?10, posture=?13, cert_issuer=?14, reported_profile=?15, last_heartbeat_at=?11,

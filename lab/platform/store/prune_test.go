@@ -33,9 +33,9 @@ func counts(t *testing.T, path string) map[string]int {
 
 func heartbeat(t *testing.T, s *store.Store, host string, at time.Time) {
 	t.Helper()
-	b := store.Beat{HeartbeatRequest: wire.HeartbeatRequest{NodeInstanceID: host}, NodeID: "n1", ReceivedAt: at}
+	b := store.Heartbeat{HeartbeatRequest: wire.HeartbeatRequest{NodeInstanceID: host}, NodeID: "n1", ReceivedAt: at}
 	none := store.Judges{Clone: func([]store.Source, store.Source) *store.Source { return nil },
-		Echo: func([]store.Link, string, time.Time) store.Answer { return store.Answer{} }}
+		Echo: func([]store.Link, string, time.Time) store.ChallengeResult { return store.ChallengeResult{} }}
 	if _, err := s.Heartbeat(t.Context(), b, time.Minute, none); err != nil {
 		t.Fatal(err)
 	}

@@ -54,9 +54,9 @@ func sparing(ctx context.Context, q querier, a Allocation, payload []byte) ([]by
 	return json.Marshal(p)
 }
 
-// Sparing returns the current payload of a clean-up: since it was queued, another tenant may have come, or may
+// CleanupPayload returns the current payload of a clean-up: since it was queued, another tenant may have come, or may
 // have returned.
-func (s *Store) Sparing(ctx context.Context, t Task) ([]byte, error) {
+func (s *Store) CleanupPayload(ctx context.Context, t Task) ([]byte, error) {
 	a, err := s.Allocation(ctx, t.AllocationID)
 	if errors.Is(err, ErrNotFound) {
 		return t.Payload, nil
@@ -199,8 +199,8 @@ func rotated(ctx context.Context, q querier, t Task, now time.Time) error {
 		record(ctx, q, t.evidence(kind, now)))
 }
 
-// HandOutToken stores the token of a rotation task, with its evidence.
-func (s *Store) HandOutToken(ctx context.Context, token Token, t Task) error {
+// SaveRotatedToken stores the token of a rotation task, with its evidence.
+func (s *Store) SaveRotatedToken(ctx context.Context, token Token, t Task) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		token.TaskID = t.ID
 		if err := addToken(ctx, tx, token); err != nil {

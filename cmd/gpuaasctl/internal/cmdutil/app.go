@@ -37,10 +37,11 @@ type App struct {
 	HelpError error // that help was asked for an unknown command; set by Help
 }
 
-// Cleaned wraps stdout and stderr in cleaning writers: no control characters in a command's output reach a terminal,
-// except our own colours, and no CI system executes a part of it. end flushes and removes them. The live table writes
-// to the terminal directly, and cleans each cell itself; so does a program of "lab ssh" or "lab exec" (see Raw).
-func (a *App) Cleaned() (end func()) {
+// CleanOutput wraps stdout and stderr in cleaning writers: no control characters in a command's output reach a
+// terminal, except our own colours, and no CI system executes a part of it. end flushes and removes them. The live
+// table writes to the terminal directly, and cleans each cell itself; so does a program of "lab ssh" or "lab exec"
+// (see Raw).
+func (a *App) CleanOutput() (end func()) {
 	stdout, stderr := a.Stdout, a.Stderr
 	out := &clean.Writer{To: stdout, Colour: a.colour(stdout)}
 	errs := &clean.Writer{To: stderr, Colour: a.colour(stderr)}

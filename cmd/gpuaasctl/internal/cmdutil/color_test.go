@@ -47,7 +47,7 @@ func TestColorFlagReachesTheStreams(t *testing.T) {
 	for word, want := range map[string]string{ColorAlways: red, ColorAuto: `\u001b[31mx\u001b[39m`} {
 		var out bytes.Buffer
 		a := &App{Stdout: &out, Stderr: &out, Env: environ("")}
-		end := a.Cleaned()
+		end := a.CleanOutput()
 		root := &cobra.Command{Use: "x", PersistentPreRun: func(*cobra.Command, []string) { a.Colored() },
 			RunE: func(*cobra.Command, []string) error { return a.Write([]byte(red)) }}
 		a.ColorFlag(root)

@@ -33,7 +33,7 @@ func (a *App) ProfileNames() []string {
 
 // NodeIDs lists the nodes of the chosen profile; none if it cannot be read.
 func (a *App) NodeIDs(profileName string) []string {
-	p, _, err := profile.Load(a.Chosen(profileName, false), profile.Sources{Env: a.Env, Dir: profile.Dir(a.Env)})
+	p, _, err := profile.Load(a.ProfileSource(profileName, false), profile.Sources{Env: a.Env, Dir: profile.Dir(a.Env)})
 	if err != nil {
 		return nil
 	}

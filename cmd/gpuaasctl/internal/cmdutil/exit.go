@@ -65,8 +65,8 @@ func CodeOf(err error) int {
 	return ExitInternal
 }
 
-// Worded adds to an error of ops the flag or setting that helps.
-func (a *App) Worded(err error) error {
+// WithHint adds to an error of ops the flag or setting that helps.
+func (a *App) WithHint(err error) error {
 	var nowhere *ops.NoHostError
 	var unknown *ops.UnknownNodeError
 	switch {
@@ -86,14 +86,14 @@ func (a *App) Worded(err error) error {
 	return err
 }
 
-// Ended returns the error of a command whose document has been written; err is the write error. Residue on a machine
-// outranks it. A reader that closes the pipe early, as head does, is not an error.
-func (a *App) Ended(code int, err error) error {
+// ExitError returns the error of a command whose document has been written; err is the write error. Residue on a
+// machine outranks it. A reader that closes the pipe early, as head does, is not an error.
+func (a *App) ExitError(code int, err error) error {
 	if errors.Is(err, syscall.EPIPE) {
 		err = nil
 	}
 	if err != nil && code == ExitResidue {
-		SayError(a.Stderr, err)
+		PrintError(a.Stderr, err)
 		err = nil
 	}
 	if err == nil && code != ExitPass {
@@ -184,8 +184,8 @@ func WordCode(w drill.Word) int {
 	return ExitInternal
 }
 
-// Unread returns the error of a command that could read nothing. Its exit code means "not measured".
-func (a *App) Unread(err error) error {
+// NotMeasured returns the error of a command that could read nothing. Its exit code means "not measured".
+func (a *App) NotMeasured(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err

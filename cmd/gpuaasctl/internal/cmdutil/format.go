@@ -107,8 +107,8 @@ func formats() (names []string) {
 	return names
 }
 
-// OnPage reports whether a format is a page for people, before which a terminal shows a live view.
-func OnPage(format string) bool {
+// IsPage reports whether a format is a page for people, before which a terminal shows a live view.
+func IsPage(format string) bool {
 	return format == FormatTable || format == FormatWide || format == FormatFull
 }
 

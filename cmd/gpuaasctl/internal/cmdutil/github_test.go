@@ -20,7 +20,7 @@ func TestPublish(t *testing.T) {
 	publish := func(env string, quiet bool) (stdout, stderr string) {
 		var out, errs bytes.Buffer
 		a := &App{Stdout: &out, Stderr: &errs, Env: environ(env), Quiet: quiet}
-		end := a.Cleaned()
+		end := a.CleanOutput()
 		a.Publish([]Annotation{{Title: "t", Text: "one\ntwo"}, {Warning: true, Title: "w", Text: "x"}},
 			func(w io.Writer) error { _, err := io.WriteString(w, "## fail\n"); return err })
 		end()
@@ -83,7 +83,7 @@ func TestNoForeignTextCommandsTheRunner(t *testing.T) {
 			env := [...]string{"", "GITHUB_ACTIONS=true"}[cut%2]
 			a := &App{Stdout: &out, Stderr: &out, Env: environ(env)}
 			cut := cut / 2
-			end := a.Cleaned()
+			end := a.CleanOutput()
 			_, _ = io.WriteString(a.Stdout, text[:cut])
 			_, _ = io.WriteString(a.Stdout, text[cut:])
 			if end(); command.MatchString(out.String()) {

@@ -92,10 +92,10 @@ func (a *App) NoProfile() string {
 		"profile use NAME"
 }
 
-// Chosen returns how the profile is chosen: by its flag, by GPUAASCTL_PROFILE, by `profile use`, or because it is the
-// only one. The last two apply only if neither flags nor environment name an API: the settings of a profile are for its
-// own platform.
-func (a *App) Chosen(name string, ownAPI bool) string {
+// ProfileSource returns how the profile is chosen: by its flag, by GPUAASCTL_PROFILE, by `profile use`, or because it
+// is the only one. The last two apply only if neither flags nor environment name an API: the settings of a profile are
+// for its own platform.
+func (a *App) ProfileSource(name string, ownAPI bool) string {
 	if name = cmp.Or(name, a.Env(profile.EnvProfile)); name != "" || ownAPI || a.Env(profile.EnvPrefix+"API_BASE") != "" {
 		return name
 	}

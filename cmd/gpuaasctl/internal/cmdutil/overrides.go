@@ -72,7 +72,7 @@ func (f *ProfileFlags) Load(a *App, cmd *cobra.Command) (profile.Profile, profil
 		return profile.Profile{}, nil, Usagef("--profile: it is empty; %s", a.NoProfile())
 	}
 	_, ownAPI := given["api_base"]
-	f.Name = a.Chosen(f.Name, ownAPI)
+	f.Name = a.ProfileSource(f.Name, ownAPI)
 	p, origins, err := profile.Load(f.Name, profile.Sources{Flags: given, Env: a.Env, Dir: profile.Dir(a.Env)})
 	return p, origins, AsUsage(err)
 }

@@ -86,7 +86,7 @@ func From[T any](ctx context.Context, a *App, what, path string, read func(io.Re
 		defer f.Close()
 		in = f
 	}
-	in, end := Until(ctx, in)
+	in, end := InterruptibleReader(ctx, in)
 	defer end()
 	got, err := read(in)
 	switch {
@@ -98,8 +98,9 @@ func From[T any](ctx context.Context, a *App, what, path string, read func(io.Re
 	return v, fmt.Errorf("read %s: %w", path, err)
 }
 
-// Until returns in as a reader whose reads of a pipe or a terminal end with ctx. end releases what it needs.
-func Until(ctx context.Context, in io.Reader) (r io.Reader, end func()) {
+// InterruptibleReader returns in as a reader whose reads of a pipe or a terminal end with ctx. end releases what it
+// needs.
+func InterruptibleReader(ctx context.Context, in io.Reader) (r io.Reader, end func()) {
 	type deadliner interface{ SetReadDeadline(time.Time) error }
 	if f, ok := in.(deadliner); ok && f.SetReadDeadline(time.Time{}) == nil {
 		stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) })
@@ -113,7 +114,8 @@ func Until(ctx context.Context, in io.Reader) (r io.Reader, end func()) {
 	return waits, func() { stop(); _ = waits.Close() }
 }
 
-// ReadAnswer reads one typed line, of a reader that Until has made. without is what an answer was needed for.
+// ReadAnswer reads one typed line, of a reader that InterruptibleReader has made. without is what an answer was needed
+// for.
 func ReadAnswer(ctx context.Context, in *bufio.Reader, without string) (string, error) {
 	line, err := in.ReadString('\n')
 	switch {
@@ -156,8 +158,8 @@ func errorAt(data []byte, err error) int {
 	return min(max(at, 0), len(data))
 }
 
-// JudgeAgain parses a report, and judges its facts by today's rules.
-func (a *App) JudgeAgain(data []byte) (*diag.Report, error) {
+// Rejudge parses a report, and judges its facts by today's rules.
+func (a *App) Rejudge(data []byte) (*diag.Report, error) {
 	recorded, err := a.ParseReport(data)
 	if err != nil {
 		return nil, err

@@ -29,11 +29,11 @@ func TestANewerReportIsRead(t *testing.T) {
 	for _, quiet := range []bool{false, true} {
 		var said bytes.Buffer
 		a := &App{Stderr: &said, Quiet: quiet, Built: "v0"}
-		was, err := a.JudgeAgain(text)
+		was, err := a.Rejudge(text)
 		if err != nil || said.Len() != 0 {
 			t.Fatalf("%v %s", err, &said)
 		}
-		is, err := a.JudgeAgain(newer)
+		is, err := a.Rejudge(newer)
 		if err != nil {
 			t.Fatal(err)
 		}

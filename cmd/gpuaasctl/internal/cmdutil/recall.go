@@ -48,7 +48,7 @@ func (b *BaselineFlag) Read(ctx context.Context, a *App, failOn string) error {
 	}
 	data, err := a.ReadAll(ctx, b.Name)
 	if err == nil {
-		b.File, err = a.JudgeAgain(data)
+		b.File, err = a.Rejudge(data)
 	}
 	if err != nil {
 		return Usagef("--baseline %s: %w", b.Name, err)
@@ -79,8 +79,8 @@ func (a *App) History() (h ops.History) {
 	return h
 }
 
-// NotKept notes why a walk is not stored, or is not a baseline.
-func (a *App) NotKept(run string, k ops.Kept) {
+// NoteNotSaved notes why a walk is not stored, or is not a baseline.
+func (a *App) NoteNotSaved(run string, k ops.Kept) {
 	if k.Err != nil {
 		a.Note("this walk is not kept: %v", k.Err)
 		a.noteDamaged(k.Err)

@@ -27,7 +27,7 @@ func TestNotKept(t *testing.T) {
 	} {
 		var errs bytes.Buffer
 		a := &App{Stderr: &errs, Env: func(string) string { return "" }}
-		if a.NotKept("run-b", c.kept); !strings.Contains(errs.String(), c.want) || (c.want == "" && errs.Len() > 0) {
+		if a.NoteNotSaved("run-b", c.kept); !strings.Contains(errs.String(), c.want) || (c.want == "" && errs.Len() > 0) {
 			t.Errorf("%+v: %s", c.kept, &errs)
 		}
 	}

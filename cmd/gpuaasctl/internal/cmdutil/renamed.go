@@ -27,8 +27,9 @@ var Renamings = [...]Renamed{
 	{"gpuaasctl chaos", "schema", "gpuaasctl schema drill", "0.2"},
 }
 
-// KeepOld adds the old spellings to the tree under root: it hides those that are declared, and adds the missing flags.
-func KeepOld(root *cobra.Command) {
+// AddDeprecated adds the old spellings to the tree under root: it hides those that are declared, and adds the missing
+// flags.
+func AddDeprecated(root *cobra.Command) {
 	for _, r := range Renamings {
 		cmd, old := r.find(root)
 		switch {
@@ -63,8 +64,8 @@ func (r Renamed) find(root *cobra.Command) (cmd *cobra.Command, flag string) {
 	return cmd, flag
 }
 
-// NoteOld notes on a terminal which spelling of this command line is deprecated, and its replacement.
-func (a *App) NoteOld(cmd *cobra.Command) {
+// NoteDeprecated notes on a terminal which spelling of this command line is deprecated, and its replacement.
+func (a *App) NoteDeprecated(cmd *cobra.Command) {
 	if !IsTerminal(a.Stderr) {
 		return
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/page"
 )
 
-// Look returns how stdout is drawn: the terminal's width and height, whether to use colour, and the character set of
-// the locale.
-func (a *App) Look(format string) render.Options {
+// RenderOptions returns how stdout is drawn: the terminal's width and height, whether to use colour, and the character
+// set of the locale.
+func (a *App) RenderOptions(format string) render.Options {
 	locale := cmp.Or(a.Env("LC_ALL"), a.Env("LC_CTYPE"), a.Env("LANG"))
 	width, height := a.Size(a.Stdout)
 	return render.Options{
@@ -46,17 +46,17 @@ func (a *App) Show(doc diag.Document, o render.Options, text func(w io.Writer, o
 
 // ShowReport writes r. failOn is an additional condition for which the gate fails, besides a failed hop.
 func (a *App) ShowReport(r *diag.Report, format, failOn string) error {
-	o := a.Look(format)
+	o := a.RenderOptions(format)
 	o.FailOn = failOn
 	return a.Show(r, o, func(w io.Writer, o render.Options) error { return render.Report(w, r, o) })
 }
 
 // ShowPage is Show for a document whose text is blocks.
 func (a *App) ShowPage(doc diag.Document, format string, blocks ...page.Block) error {
-	return a.Show(doc, a.Look(format), func(w io.Writer, o render.Options) error {
+	return a.Show(doc, a.RenderOptions(format), func(w io.Writer, o render.Options) error {
 		text := page.Markdown(blocks...)
 		if o.Format != render.Markdown {
-			text = page.Text(page.Look{Width: o.Width, Color: o.Color, ASCII: o.ASCII}, blocks...)
+			text = page.Text(page.Layout{Width: o.Width, Color: o.Color, ASCII: o.ASCII}, blocks...)
 		}
 		_, err := w.Write(text)
 		return err

@@ -26,10 +26,10 @@ func Interruptible() (context.Context, context.CancelFunc) {
 // a signal to its command and then to its process group, so the command gets it twice.
 const sameInterrupt = 300 * time.Millisecond
 
-// Outlive keeps this process alive when its terminal is closed, which may send SIGHUP several times, and when the
+// IgnoreHangup keeps this process alive when its terminal is closed, which may send SIGHUP several times, and when the
 // reader of its output exits: a fault may be in place that must be reverted, and the report and the exit code are still
 // to come.
-func Outlive() { signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGPIPE) }
+func IgnoreHangup() { signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGPIPE) }
 
 // OnSecondInterrupt calls leave at the operator's second interrupt; a third one ends the process. It listens until stop
 // is called.

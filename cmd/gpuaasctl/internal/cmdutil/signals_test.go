@@ -19,7 +19,7 @@ func TestTerminalClosed(t *testing.T) {
 	ctx, stop := Interruptible()
 	defer stop()
 	signal.Stop(heard)
-	Outlive()
+	IgnoreHangup()
 	for range 2 {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 			t.Fatal(err)

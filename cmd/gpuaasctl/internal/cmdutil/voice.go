@@ -12,8 +12,8 @@ import (
 
 // Messages of the tool besides documents: what went wrong, then what to do next.
 
-// SayError writes err to w, one line per mistake, and the command that helps.
-func SayError(w io.Writer, err error) {
+// PrintError writes err to w, one line per mistake, and the command that helps.
+func PrintError(w io.Writer, err error) {
 	switch {
 	case err == nil, errors.As(err, new(*VerdictError)):
 		return

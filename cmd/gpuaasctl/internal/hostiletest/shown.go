@@ -33,9 +33,9 @@ func (s *Shown) Shows(field, format string, do func(a *cmdutil.App) error) bool 
 	s.T.Helper()
 	var out, errs bytes.Buffer
 	a := &cmdutil.App{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Env: func(string) string { return "" }}
-	end := a.Cleaned()
+	end := a.CleanOutput()
 	err := do(a)
-	cmdutil.SayError(a.Stderr, err)
+	cmdutil.PrintError(a.Stderr, err)
 	end()
 	s.Looks++
 	if err == nil && out.Len()+errs.Len() > 0 {

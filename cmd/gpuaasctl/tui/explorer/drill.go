@@ -28,7 +28,7 @@ func Drill(r *drill.Report, d *drill.Drill, src DrillSource) Document {
 		Pick: "the first claim that does not hold", Commands: drillrender.Commands(r, d, src.From)}
 	st := drillrender.Status(d.Verdict.Word)
 	doc.Items = append(doc.Items, Item{
-		Name: "the drill: " + string(d.Verdict.Word), Mark: marked(st), Words: page.Kept(string(d.Verdict.Word)),
+		Name: "the drill: " + string(d.Verdict.Word), Mark: marked(st), Words: page.NonEmpty(string(d.Verdict.Word)),
 		Sections: func(o render.Options) []render.Section { return drillrender.AboutDrill(r, d, src.From, o.Width) },
 	})
 	seenViolated := false
@@ -40,7 +40,7 @@ func Drill(r *drill.Report, d *drill.Drill, src DrillSource) Document {
 			doc.First, seenViolated = len(doc.Items), seenViolated || violated
 		}
 		doc.Items = append(doc.Items, Item{
-			ID: "claim " + c.ID, Name: c.Title, Mark: marked(st), Words: page.Kept(c.ID, string(c.Word)),
+			ID: "claim " + c.ID, Name: c.Title, Mark: marked(st), Words: page.NonEmpty(c.ID, string(c.Word)),
 			Sections: func(render.Options) []render.Section { return drillrender.AboutClaim(d, i) },
 		})
 	}
@@ -69,14 +69,15 @@ func sight(w *drill.WalkView, src DrillSource) Item {
 	item := Item{
 		ID: fmt.Sprintf("walk %d", w.N), Name: fmt.Sprintf("walk %d %s", w.N, w.Stage),
 		Mark:  marked(render.OutcomeStatus(w.Outcome)),
-		Words: page.Kept(string(w.Outcome), string(w.Reason), string(w.UserState)),
+		Words: page.NonEmpty(string(w.Outcome), string(w.Reason), string(w.UserState)),
 	}
 	opens := "The whole walk is not at hand: " + src.NoWalk
 	if item.Open = src.open(w); item.Open != nil {
 		opens = "enter opens the whole walk, hop by hop."
 	}
 	if w.Blame != nil {
-		item.Words = append(page.Kept(string(w.Blame.Signal), string(w.Blame.Failure), string(w.Blame.Hop)), item.Words...)
+		blame := page.NonEmpty(string(w.Blame.Signal), string(w.Blame.Failure), string(w.Blame.Hop))
+		item.Words = append(blame, item.Words...)
 	}
 	item.Sections = func(render.Options) []render.Section { return drillrender.AboutWalkView(w, opens) }
 	return item
@@ -134,7 +135,7 @@ func Drills(r *drill.Report, sourceOf func(d *drill.Drill) DrillSource) Document
 		Pick: "the first drill that did not pass"}
 	st := drillrender.Status(r.Verdict.Word)
 	doc.Items = append(doc.Items, Item{
-		Name: "the run: " + string(r.Verdict.Word), Mark: marked(st), Words: page.Kept(string(r.Verdict.Word)),
+		Name: "the run: " + string(r.Verdict.Word), Mark: marked(st), Words: page.NonEmpty(string(r.Verdict.Word)),
 		Sections: func(render.Options) []render.Section { return drillrender.AboutRun(r) },
 	})
 	for i := range r.Drills {
@@ -144,7 +145,7 @@ func Drills(r *drill.Report, sourceOf func(d *drill.Drill) DrillSource) Document
 		}
 		doc.Items = append(doc.Items, Item{
 			ID: fmt.Sprintf("drill %d", i), Name: d.Scenario, Note: strings.ReplaceAll(string(d.Verdict.Word), "_", " "),
-			Mark: marked(drillrender.Status(d.Verdict.Word)), Words: page.Kept(string(d.Verdict.Word)),
+			Mark: marked(drillrender.Status(d.Verdict.Word)), Words: page.NonEmpty(string(d.Verdict.Word)),
 			Open: func() (Document, error) { return Drill(r, d, sourceOf(d)), nil },
 			Sections: func(o render.Options) []render.Section {
 				return drillrender.AboutDrill(r, d, sourceOf(d).From, o.Width)

@@ -31,7 +31,7 @@ func drilled(t *testing.T, name string) (*drill.Report, DrillSource) {
 	}
 	story := drill.Fold(events)
 	r := &drill.Report{Profile: story.Plan.Profile, EndedBy: diag.EndedCompleted, Drills: []drill.Drill{story.Drill()}}
-	r.Settle()
+	r.SetVerdict()
 	return r, DrillSource{Events: events, NoWalk: "it was not kept"}
 }
 
@@ -72,7 +72,7 @@ func TestDrillsOpen(t *testing.T) {
 	r.Drills[1].Verdict = drill.Verdict{Word: drill.Late, Text: "too late"}
 	r.Drills[1].Claims = append([]drill.Claim{}, r.Drills[1].Claims...)
 	r.Drills[1].Claims[7].State = drill.Violated
-	r.Settle()
+	r.SetVerdict()
 	m := newModel(Drills(r, func(*drill.Drill) DrillSource { return src }), Options{Explain: explained}, nil)
 	if text := m.text(); !strings.Contains(text, "› ✘ another") {
 		t.Errorf("the drill that is late is not chosen:\n%s", text)
@@ -97,7 +97,7 @@ func TestEveryDrillFits(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(path), ".ndjson")
 		r, src := drilled(t, name)
 		look := []render.Options{{}, {Color: true}, {ASCII: true}}[i%3]
-		m := newModel(Drill(r, &r.Drills[0], src), Options{Look: look, Explain: explained}, nil)
+		m := newModel(Drill(r, &r.Drills[0], src), Options{Display: look, Explain: explained}, nil)
 		for _, size := range [][2]int{{80, 24}, {200, 50}, {40, 10}} {
 			m.resize(size[0], size[1])
 			for at := range m.doc.Items {
@@ -148,7 +148,7 @@ func TestHostileDrill(t *testing.T) {
 		e.Machine, e.Step, e.Text = hostile, e.Step+hostile, hostile
 	}
 	src.NoWalk, src.From = hostile, ""
-	m := newModel(Drill(r, d, src), Options{Look: render.Options{Color: true}, Explain: explained}, nil)
+	m := newModel(Drill(r, d, src), Options{Display: render.Options{Color: true}, Explain: explained}, nil)
 	shown := 0
 	for _, size := range [][2]int{{80, 24}, {200, 50}} {
 		m.resize(size[0], size[1])

@@ -50,7 +50,7 @@ type Item struct {
 // Options configure where a document is drawn, and additional keys.
 type Options struct {
 	In, Out *os.File
-	Look    render.Options // colour and ASCII
+	Display render.Options // colour and ASCII
 	// Explain returns the meaning of a word, nil for a word without one.
 	Explain func(word string) []page.Block
 	// Again measures an item again, until ctx ends, and returns its new state. If it is nil, NoAgain is the reason.

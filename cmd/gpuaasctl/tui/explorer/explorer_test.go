@@ -275,7 +275,7 @@ func TestEverySizeFits(t *testing.T) {
 	for _, name := range []string{"stale-ca-bundle", "healthy"} {
 		r := recorded(t, name)
 		for _, look := range []render.Options{{}, {Color: true}, {ASCII: true}} {
-			m := newModel(Walk(r), Options{Look: look, Explain: explained, NoAgain: "x"}, nil)
+			m := newModel(Walk(r), Options{Display: look, Explain: explained, NoAgain: "x"}, nil)
 			for _, size := range [][2]int{{80, 24}, {200, 50}, {120, 30}, {69, 20}, {40, 10}, {20, 5}, {10, 2}, {1, 1}, {0, 0}} {
 				m.resize(size[0], size[1])
 				for _, key := range []string{"b", "l", "l", "l", "?", "e", "esc", "g", "space"} {
@@ -333,7 +333,7 @@ func TestHostileText(t *testing.T) {
 	r.Diff = &diag.Diff{Comparable: true, Baseline: diag.Baseline{From: hostile}, Changes: []diag.Change{
 		{Kind: diag.ChangeRoute, Hop: v.Blame.Hop, Before: hostile, After: hostile, Facts: []string{hostile}}}}
 	d := Walk(r)
-	m := newModel(d, Options{Look: render.Options{Color: true}, Explain: explained, NoAgain: hostile}, nil)
+	m := newModel(d, Options{Display: render.Options{Color: true}, Explain: explained, NoAgain: hostile}, nil)
 	shown := false
 	check := func() {
 		t.Helper()

@@ -52,7 +52,7 @@ func (m *model) rightWidth() int {
 
 // options is how the right side is written.
 func (m *model) options() render.Options {
-	o := m.o.Look
+	o := m.o.Display
 	o.Width = max(m.rightWidth()-gutter, 1)
 	return o
 }
@@ -110,7 +110,7 @@ func (m *model) pane() []string {
 
 // drawn returns cells as one clean line, in the terminal's character set, with colours if they are on.
 func (m *model) drawn(cells ...page.Cell) string {
-	look := m.o.Look.Look()
+	look := m.o.Display.Layout()
 	look.Width = 0
 	return strings.TrimSuffix(string(page.Text(look, page.Line(cells))), "\n")
 }

@@ -37,7 +37,7 @@ func newSide(o render.Options, sections []render.Section) side {
 		head := page.Line{
 			{Text: "── ", Style: page.Faint}, {Text: part.Title, Style: page.Strong}, {Text: " " + rule, Style: page.Faint},
 		}
-		text := page.Text(o.Look(), append([]page.Block{head}, part.Blocks...)...)
+		text := page.Text(o.Layout(), append([]page.Block{head}, part.Blocks...)...)
 		s.add(strings.Split(strings.TrimRight(string(text), "\n"), "\n"))
 		s.add([]string{""})
 	}

@@ -18,10 +18,10 @@ func Walk(r *diag.Report) Document {
 	whole := Item{
 		Name: "the walk: " + string(v.Outcome), Mark: marked(st),
 		Sections: func(o render.Options) []render.Section { return render.AboutWalk(r, o) },
-		Words:    page.Kept(string(v.Reason), string(v.Confidence), string(v.UserState), string(v.Outcome)),
+		Words:    page.NonEmpty(string(v.Reason), string(v.Confidence), string(v.UserState), string(v.Outcome)),
 	}
 	if v.Blame != nil {
-		whole.Words = append(page.Kept(string(v.Blame.Signal), string(v.Blame.Failure)), whole.Words...)
+		whole.Words = append(page.NonEmpty(string(v.Blame.Signal), string(v.Blame.Failure)), whole.Words...)
 	}
 	d.Items = append(d.Items, whole)
 	for i := range r.Hops {
@@ -39,7 +39,7 @@ func Hop(r *diag.Report, i int) Item {
 	item := Item{
 		Name: fmt.Sprintf("%2d %s", i+1, h.ID), Again: string(h.ID),
 		Mark:     marked(h.Status),
-		Words:    page.Kept(string(h.Signal), string(h.Failure), string(h.ID), string(h.Status)),
+		Words:    page.NonEmpty(string(h.Signal), string(h.Failure), string(h.ID), string(h.Status)),
 		Sections: func(o render.Options) []render.Section { return render.AboutHop(r, i, o) },
 	}
 	if b := r.Verdict.Blame; b != nil && b.Hop == h.ID {

@@ -88,7 +88,7 @@ func mayRunHere(all []chaos.Scenario, trusted []string) error {
 		}
 	}
 	for _, s := range all {
-		errs = append(errs, s.MayRunHere(trusted))
+		errs = append(errs, s.MayRunLocally(trusted))
 	}
 	return cmdutil.AsUsage(errors.Join(errs...))
 }
@@ -99,7 +99,7 @@ func runsHere(s chaos.Scenario) string {
 		return ""
 	}
 	var out strings.Builder
-	for _, argv := range s.Here() {
+	for _, argv := range s.LocalPrograms() {
 		fmt.Fprintf(&out, "%s: runs on this machine: %s\n", s.File, diag.Command(argv...))
 	}
 	return out.String()

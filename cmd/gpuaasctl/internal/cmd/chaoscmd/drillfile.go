@@ -18,7 +18,7 @@ func drillFormats() []string { return step.Texts(drillrender.Formats[:]) }
 
 // writeDrills writes a report of drills to stdout as one document. from is the file that it was read from, or "".
 func writeDrills(a *cmdutil.App, r *drill.Report, format, from string) error {
-	look := a.Look(format)
+	look := a.RenderOptions(format)
 	look.From = from
 	return a.Show(r, look, func(w io.Writer, o render.Options) error {
 		return drillrender.Report(w, r, o)

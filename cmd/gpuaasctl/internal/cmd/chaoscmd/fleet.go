@@ -105,7 +105,7 @@ func fleetReport(a *cmdutil.App, cmd *cobra.Command, o *fleetOptions, do fleetVe
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), o.deadline)
 	defer cancel()
-	cmdutil.Outlive()
+	cmdutil.IgnoreHangup()
 	return do(site, ctx, all), nil
 }
 
@@ -133,7 +133,7 @@ func fleetCode(ctx context.Context, d *ops.Fleet) int {
 
 // finish writes the document and returns its exit code.
 func finish(a *cmdutil.App, cmd *cobra.Command, doc *ops.Fleet, output string, table fleetPage) error {
-	return a.Ended(fleetCode(cmd.Context(), doc), a.ShowPage(doc, output, table(doc)...))
+	return a.ExitError(fleetCode(cmd.Context(), doc), a.ShowPage(doc, output, table(doc)...))
 }
 
 // fleetPage is the document for people.

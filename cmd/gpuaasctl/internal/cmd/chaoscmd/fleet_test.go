@@ -118,7 +118,7 @@ func TestFleetText(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			blocks := c.text(doc)
-			wide, narrow := string(page.Text(page.Look{}, blocks...)), string(page.Text(page.Look{Width: 80}, blocks...))
+			wide, narrow := string(page.Text(page.Layout{}, blocks...)), string(page.Text(page.Layout{Width: 80}, blocks...))
 			for _, want := range c.wants {
 				if !strings.Contains(wide, want) {
 					t.Errorf("%q is missing in\n%s", want, wide)
@@ -135,7 +135,7 @@ func TestFleetText(t *testing.T) {
 		})
 	}
 	clean := panicPage(fleetOf(ops.FleetMachine{ID: "n1", Reached: true, Clean: is(true)}))
-	if got := string(page.Text(page.Look{Width: 80},
+	if got := string(page.Text(page.Layout{Width: 80},
 		clean...)); got != "there was no drill to revert\nnothing is left on 1 machine\n" {
 		t.Errorf("%q", got)
 	}

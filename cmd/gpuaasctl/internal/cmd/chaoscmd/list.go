@@ -153,7 +153,7 @@ func chaosShow(a *cmdutil.App, _ *cobra.Command, o *cmdutil.OutputOptions, args 
 	if err != nil {
 		return err
 	}
-	return a.Show(scenarioDocument{diag.NewHead(kindScenario), s}, a.Look(o.Output),
+	return a.Show(scenarioDocument{diag.NewHead(kindScenario), s}, a.RenderOptions(o.Output),
 		func(w io.Writer, _ render.Options) error {
 			text, err := fs.ReadFile(scenarios.Files, args[0]+".yaml")
 			if err != nil { // a file of the user

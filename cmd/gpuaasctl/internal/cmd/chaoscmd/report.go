@@ -56,12 +56,12 @@ func chaosReport(a *cmdutil.App, _ *cobra.Command, o *reportOptions, args []stri
 	if err != nil {
 		return err
 	}
-	cmdutil.Outlive()
+	cmdutil.IgnoreHangup()
 	err = writeDrills(a, r, o.output, fileOf(args))
 	if err == nil {
 		publish(a, r)
 	}
-	return a.Ended(cmdutil.DrillCode(r), err)
+	return a.ExitError(cmdutil.DrillCode(r), err)
 }
 
 // journalFlag adds --from-journal.

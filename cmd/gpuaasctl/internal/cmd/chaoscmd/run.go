@@ -147,7 +147,7 @@ func chaosRun(a *cmdutil.App, cmd *cobra.Command, o *runOptions, args []string) 
 			_, _ = io.WriteString(a.Stderr, runsHere(s)) // progress, which may have no reader
 		}
 	}
-	cmdutil.Outlive()
+	cmdutil.IgnoreHangup()
 	report, shown, err := runAndShow(a, cmd.Context(), s.Site(), suite, o)
 	if !shown {
 		err = writeDrills(a, report, o.output, "")
@@ -156,7 +156,7 @@ func chaosRun(a *cmdutil.App, cmd *cobra.Command, o *runOptions, args []string) 
 		err = errors.Join(err, writeDrillReport(o.report, report))
 	}
 	publish(a, report)
-	return a.Ended(cmdutil.DrillCode(report), err)
+	return a.ExitError(cmdutil.DrillCode(report), err)
 }
 
 // checkOut refuses a --out that cannot be written, or that this command reads: the files of its drills, its game day
@@ -231,16 +231,17 @@ func runAndShow(a *cmdutil.App, ctx context.Context, site *ops.Site, suite ops.S
 		return site.Drill(ctx, suite, observe)
 	}
 	in, out := cmdutil.Terminals(a)
-	if !cmdutil.OnPage(o.output) || a.Quiet || !tui.Possible(in, out) {
+	if !cmdutil.IsPage(o.output) || a.Quiet || !tui.Possible(in, out) {
 		observe := func(ops.Progress) {}
 		if !a.Quiet {
 			observe = newDrillProgress(a.Stderr)
 		}
 		return run(ctx, observe), false, nil
 	}
-	live := tui.DrillOptions{In: in, Out: out, Look: a.Look(o.output), Count: len(suite.Drills), Abandon: leave}
+	live := tui.DrillOptions{In: in, Out: out, Display: a.RenderOptions(o.output), Count: len(suite.Drills),
+		Abandon: leave}
 	r, err = tui.RunDrills(ctx, live, run, func(w io.Writer, width int, r *drill.Report) error {
-		look := a.Look(o.output)
+		look := a.RenderOptions(o.output)
 		look.Width = width
 		return drillrender.Report(w, r, look)
 	})

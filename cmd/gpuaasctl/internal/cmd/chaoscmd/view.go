@@ -56,7 +56,7 @@ func chaosView(a *cmdutil.App, cmd *cobra.Command, o *reportOptions, args []stri
 	}
 	return explorer.Run(cmd.Context(), explorer.Drills(r, func(d *drill.Drill) explorer.DrillSource {
 		return beside(a, of, d, fileOf(args))
-	}), explorer.Options{In: in, Out: out, Look: a.Look(cmdutil.FormatFull), Explain: cmdutil.Explainer()})
+	}), explorer.Options{In: in, Out: out, Display: a.RenderOptions(cmdutil.FormatFull), Explain: cmdutil.Explainer()})
 }
 
 // beside returns a drill's data that is not in its report: the events of its log, and the reports of its walks. A

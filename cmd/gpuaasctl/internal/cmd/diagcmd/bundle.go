@@ -55,7 +55,7 @@ func (o *historyOptions) prepare(a *cmdutil.App, cmd *cobra.Command, args []stri
 	if err != nil {
 		return nil, err
 	}
-	if err := s.NeedHost(); err != nil && s.Site().Profile.APIBase == "" {
+	if err := s.RequireHost(); err != nil && s.Site().Profile.APIBase == "" {
 		return nil, err
 	}
 	return s, nil

@@ -84,7 +84,7 @@ func runClassify(a *cmdutil.App, cmd *cobra.Command, o *classifyOptions, args []
 }
 
 func printClassified(a *cmdutil.App, doc *classified, o *classifyOptions) error {
-	return a.Show(doc, a.Look(o.output), func(w io.Writer, look render.Options) error {
+	return a.Show(doc, a.RenderOptions(o.output), func(w io.Writer, look render.Options) error {
 		if o.explain {
 			look.Format = render.Wide
 		}
@@ -98,8 +98,8 @@ func classifyNode(a *cmdutil.App, cmd *cobra.Command, o *classifyOptions, args [
 	if err != nil {
 		return nil, err
 	}
-	if err := s.NeedHost(); err != nil && s.Site().Profile.APIBase == "" {
-		return nil, cmdutil.Usagef("%s is not a file, and %w", s.Subject().NodeID, a.Worded(err))
+	if err := s.RequireHost(); err != nil && s.Site().Profile.APIBase == "" {
+		return nil, cmdutil.Usagef("%s is not a file, and %w", s.Subject().NodeID, a.WithHint(err))
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), o.target.Deadline)
 	defer cancel()

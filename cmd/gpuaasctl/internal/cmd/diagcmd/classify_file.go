@@ -102,7 +102,7 @@ func classifyJSON(a *cmdutil.App, data []byte) (*classified, error) {
 			return classifyRecord(&told.Record), nil
 		}
 	}
-	r, err := a.JudgeAgain(data)
+	r, err := a.Rejudge(data)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func classifyBundle(a *cmdutil.App, data []byte) (*classified, error) {
 	for _, f := range m.Files {
 		switch f.Path {
 		case "report.json":
-			if walk, err = a.JudgeAgain(f.Data); err != nil {
+			if walk, err = a.Rejudge(f.Data); err != nil {
 				return nil, fmt.Errorf("report.json: %w", err)
 			}
 			if why := preflight.Reduced(walk); why != "" {

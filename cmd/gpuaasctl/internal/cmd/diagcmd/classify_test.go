@@ -115,7 +115,7 @@ func TestReasonsAndWalksAgree(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := (&cmdutil.App{Stderr: io.Discard}).JudgeAgain(data)
+		r, err := (&cmdutil.App{Stderr: io.Discard}).Rejudge(data)
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}

@@ -61,5 +61,5 @@ func TestTablesFit(t *testing.T) {
 }
 
 func fits(limit int, blocks []page.Block) string {
-	return string(page.Text(page.Look{Width: limit}, blocks...))
+	return string(page.Text(page.Layout{Width: limit}, blocks...))
 }

@@ -66,7 +66,7 @@ func decode(a *cmdutil.App, cmd *cobra.Command, o *decodeOptions, args []string)
 	case errors.Is(err, errNoRecord), o.root == "" && errors.Is(err, fs.ErrNotExist): // the caller named another file
 		return &cmdutil.UsageError{Err: err}
 	default:
-		return a.Unread(err)
+		return a.NotMeasured(err)
 	}
 	return writeRecord(a, ops.NewRecord("", record.Newest(f, o.limit)), o.output)
 }

@@ -85,7 +85,7 @@ func export(a *cmdutil.App, cmd *cobra.Command, o *exportOptions, args []string)
 		if !sleep.For(cmd.Context(), o.every) {
 			return cmd.Context().Err()
 		}
-		s = s.Next() // the correlation id stays: requests of earlier rounds are not exported either
+		s = s.Restart() // the correlation id stays: requests of earlier rounds are not exported either
 	}
 }
 

@@ -158,7 +158,7 @@ func detail(e *diag.RecordEntry) string {
 	if e.Reason == diag.RecIdentityRevoked { // printed with the reason
 		code = ""
 	}
-	return strings.Join(append(parts, page.Kept(code, e.Detail, page.After("task ", e.TaskID))...), "; ")
+	return strings.Join(append(parts, page.NonEmpty(code, e.Detail, page.Prefixed("task ", e.TaskID))...), "; ")
 }
 
 // storyFields are the lines that sum up a record.

@@ -74,7 +74,7 @@ func showRecord(a *cmdutil.App, cmd *cobra.Command, o *recordOptions, args []str
 	defer cancel()
 	r, err := s.Record(ctx, ops.RecordOptions{Dir: o.dir, Limit: o.limit})
 	if err != nil {
-		return a.Unread(err)
+		return a.NotMeasured(err)
 	}
 	return writeRecord(a, r, o.output)
 }
@@ -92,5 +92,5 @@ func recordTarget(a *cmdutil.App, cmd *cobra.Command, o *recordOptions, args []s
 	if err != nil {
 		return nil, err
 	}
-	return s, s.NeedHost()
+	return s, s.RequireHost()
 }

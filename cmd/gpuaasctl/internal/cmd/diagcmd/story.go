@@ -25,13 +25,13 @@ func drawFile(path string, e *ops.Evidence) ([]byte, error) {
 	case "node/record.txt":
 		f := *e.Measured.Record.Record
 		r := ops.Record{Node: e.Manifest.NodeID, Story: record.StoryOf(f), Record: f}
-		return page.Text(page.Look{}, recordPage(r, false)...), nil
+		return page.Text(page.Layout{}, recordPage(r, false)...), nil
 	case "node/agent.log":
 		return logText(e.Measured.Agent.Journal), nil
 	case "bundle.log":
 		return ownLog(e.Manifest), nil
 	case "README.txt":
-		return page.Text(page.Look{}, story(e)...), nil
+		return page.Text(page.Layout{}, story(e)...), nil
 	case "report.json":
 		format = render.JSON
 	}

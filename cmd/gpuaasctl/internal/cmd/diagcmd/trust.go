@@ -59,7 +59,7 @@ func explainTrust(a *cmdutil.App, cmd *cobra.Command, o *trustOptions, args []st
 	if err != nil {
 		return err
 	}
-	if err := s.NeedHost(); err != nil &&
+	if err := s.RequireHost(); err != nil &&
 		(s.Site().Profile.APIBase == "" || s.Site().Profile.OtherNodes(s.Subject().NodeID) != "") {
 		return err // with an API, and a profile without nodes, only the platform's half is explained
 	}

@@ -69,11 +69,11 @@ func watchRecord(a *cmdutil.App, cmd *cobra.Command, o *watchOptions, args []str
 	defer func() { w.node.Close(ctx) }()
 	tick := time.NewTicker(o.every)
 	defer tick.Stop()
-	if in, out := cmdutil.Terminals(a); cmdutil.OnPage(o.output) && !a.Quiet && tui.Possible(in, out) {
+	if in, out := cmdutil.Terminals(a); cmdutil.IsPage(o.output) && !a.Quiet && tui.Possible(in, out) {
 		return watchLive(ctx, a, s, w, o.every, tick.C, in, out)
 	}
 	if err := w.printNew(ctx); err != nil {
-		return a.Unread(err)
+		return a.NotMeasured(err)
 	}
 	for {
 		select {
@@ -99,7 +99,7 @@ func watchLive(
 			return w.node.Read(ctx, w.limit)
 		}}
 	if err := l.begin(ctx); err != nil {
-		return a.Unread(err)
+		return a.NotMeasured(err)
 	}
 	return l.show(ctx, in, out)
 }

@@ -45,7 +45,7 @@ func (l *liveRecord) begin(ctx context.Context) (err error) {
 // show shows the record until the user quits, and reads it at each tick.
 func (l *liveRecord) show(ctx context.Context, in, out *os.File) error {
 	return explorer.Run(ctx, l.document(), explorer.Options{
-		In: in, Out: out, Look: l.app.Look(cmdutil.FormatFull), Explain: cmdutil.Explainer(), Follow: l.follow,
+		In: in, Out: out, Display: l.app.RenderOptions(cmdutil.FormatFull), Explain: cmdutil.Explainer(), Follow: l.follow,
 	})
 }
 
@@ -148,7 +148,7 @@ func entryItem(e *diag.RecordEntry) explorer.Item {
 	if e.Count > 1 {
 		item.Note = "x" + strconv.FormatInt(e.Count, 10)
 	}
-	item.Words = append(item.Words, page.Kept(string(e.Reason), string(e.Failure), e.Code)...)
+	item.Words = append(item.Words, page.NonEmpty(string(e.Reason), string(e.Failure), e.Code)...)
 	return item
 }
 

@@ -49,7 +49,7 @@ func TestLiveRecord(t *testing.T) {
 	text := ""
 	for _, i := range d.Items {
 		for _, s := range i.Sections(render.Options{}) {
-			text += string(page.Text(page.Look{}, s.Blocks...))
+			text += string(page.Text(page.Layout{}, s.Blocks...))
 		}
 	}
 	for _, want := range []string{"3 times since", "2 in 1.5s", "at most", "30s", "https://api.example", "[3]",

@@ -67,5 +67,5 @@ func printedFor(t *testing.T, kind, word string) string {
 	if len(found) != 1 {
 		t.Fatalf("%s %q has %d meanings", kind, word, len(found))
 	}
-	return words(string(page.Text(page.Look{}, cmdutil.EntryPage(&found[0])...)))
+	return words(string(page.Text(page.Layout{}, cmdutil.EntryPage(&found[0])...)))
 }

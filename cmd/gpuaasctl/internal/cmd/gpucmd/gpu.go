@@ -52,8 +52,8 @@ type Explanation struct {
 
 func entryOf(r xid.Row) Entry {
 	e := Entry{
-		Type: "xid", Code: r.Code, Title: r.Title, Class: r.Class, Means: xid.Of(r.Class).Means, Condemns: r.Condemns(),
-		Why: r.Reason(), Do: r.Steps(), Views: r.Views,
+		Type: "xid", Code: r.Code, Title: r.Title, Class: r.Class, Means: xid.ClassRowOf(r.Class).Means,
+		Condemns: r.Condemns(), Why: r.Reason(), Do: r.Steps(), Views: r.Views,
 	}
 	for _, v := range r.Disputed() {
 		e.Disputed = append(e.Disputed, v.Source)
@@ -62,7 +62,7 @@ func entryOf(r xid.Row) Entry {
 }
 
 func entryOfSwitch(r xid.SwitchRow) Entry {
-	c := xid.Of(r.Class)
+	c := xid.ClassRowOf(r.Class)
 	e := Entry{
 		Type: "sxid", Code: r.Code, Title: r.Symbol, Class: r.Class, Means: c.Means, Condemns: c.Condemns, Why: c.Means,
 		Do: c.Do, Views: []xid.View{{Source: xid.NVSwitchDriver, Says: r.Symbol}},
@@ -96,7 +96,7 @@ func lookup(given string) (Entry, error) {
 		return entryOf(r), nil
 	}
 	var near []string
-	for _, n := range xid.Near(code, 3, isSXID) {
+	for _, n := range xid.Nearest(code, 3, isSXID) {
 		near = append(near, strconv.Itoa(n))
 	}
 	return Entry{}, fmt.Errorf("the tables have no %s %d; the nearest are %s. An %s that is not in them is not known "+

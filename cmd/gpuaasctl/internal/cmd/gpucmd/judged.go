@@ -78,7 +78,7 @@ func policyExplain(a *cmdutil.App, cmd *cobra.Command, o *judgeOptions, args []s
 	}
 	doc := PolicyJudgement{Head: diag.NewHead("GPUJudgement"), Judgement: *r.Judgement, Shadow: r.Shadow}
 	doc.Differs = r.Shadow != nil && r.Shadow.Health != r.Judgement.Health
-	return a.Ended(codeOfHealth(r.Judgement.Health), a.ShowPage(doc, o.output, judged(&doc)...))
+	return a.ExitError(codeOfHealth(r.Judgement.Health), a.ShowPage(doc, o.output, judged(&doc)...))
 }
 
 func codeOfHealth(h policy.Health) int {

@@ -178,6 +178,6 @@ func policyTest(a *cmdutil.App, cmd *cobra.Command, o *policyOptions, args []str
 	if doc.Failed > 0 {
 		code = cmdutil.ExitFailed
 	}
-	return a.Ended(code, a.ShowPage(doc, o.output, cmdutil.Table(rows), page.Blank{}, page.Para{
+	return a.ExitError(code, a.ShowPage(doc, o.output, cmdutil.Table(rows), page.Blank{}, page.Para{
 		Text: fmt.Sprintf("%d of %d cases as expected", len(r.Tested)-doc.Failed, len(r.Tested))}))
 }

@@ -78,7 +78,7 @@ func scan(a *cmdutil.App, cmd *cobra.Command, o *cmdutil.OutputOptions, args []s
 	for _, e := range tally.Events {
 		doc.Errors = append(doc.Errors, foundOf(e))
 	}
-	return a.Ended(doc.code(), a.ShowPage(doc, o.Output, doc.page()...))
+	return a.ExitError(doc.code(), a.ShowPage(doc, o.Output, doc.page()...))
 }
 
 // read counts the errors of the log.
@@ -160,7 +160,7 @@ func foundOf(e kmsg.Event) Found {
 		Folded: e.Folded,
 	}
 	f.Class, f.Title = classOf(e.Line)
-	f.Condemns = xid.Of(f.Class).Condemns
+	f.Condemns = xid.ClassRowOf(f.Class).Condemns
 	if e.Recovery != kmsg.Absent {
 		f.Condemns = recoveryScope(e.Recovery)
 	}

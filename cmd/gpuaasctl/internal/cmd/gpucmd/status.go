@@ -70,13 +70,13 @@ func status(a *cmdutil.App, cmd *cobra.Command, o *statusOptions, args []string)
 	case errors.As(err, new(*ops.NotJudgedError)):
 		return &cmdutil.UsageError{Err: err}
 	case errors.As(err, new(*ops.UnreadError)):
-		cmdutil.SayError(a.Stderr, err)
+		cmdutil.PrintError(a.Stderr, err)
 		return &cmdutil.VerdictError{Code: cmdutil.ExitInconclusive}
 	case err != nil:
-		return a.Worded(err)
+		return a.WithHint(err)
 	}
 	doc := Status{Head: diag.NewHead("GPUAdmission"), GPUAdmission: *g}
-	return a.Ended(codeOfHealth(policy.Health(g.Health)), a.ShowPage(doc, o.output, statusPage(g)...))
+	return a.ExitError(codeOfHealth(policy.Health(g.Health)), a.ShowPage(doc, o.output, statusPage(g)...))
 }
 
 func statusPage(g *preflight.GPUAdmission) []page.Block {

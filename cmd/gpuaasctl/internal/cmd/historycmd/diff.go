@@ -53,14 +53,14 @@ func diffKept(a *cmdutil.App, cmd *cobra.Command, o *diffOptions, args []string)
 	if err != nil {
 		return err
 	}
-	m := a.History().Recall(ctx, now.Subject, now.Plan, true, false)
+	m := a.History().ReadGood(ctx, now.Subject, now.Plan, true, false)
 	defer m.Close()
 	m.Compare(ops.Baseline{Name: before, File: base}, now)
 	doc := struct {
 		diag.Head
 		*diag.Diff
 	}{diag.NewHead("PreflightDiff"), now.Diff}
-	err = a.Show(doc, a.Look(o.output), func(w io.Writer, o render.Options) error {
+	err = a.Show(doc, a.RenderOptions(o.output), func(w io.Writer, o render.Options) error {
 		return render.Diff(w, now.Diff, o)
 	})
 	if err != nil {

@@ -145,7 +145,7 @@ func keptOrFile(a *cmdutil.App, ctx context.Context, arg string) (*diag.Report, 
 		}
 		return a.Chain().AsToday(r), nil
 	}
-	return cmdutil.Read(ctx, a, arg, a.JudgeAgain)
+	return cmdutil.Read(ctx, a, arg, a.Rejudge)
 }
 
 // pruneOptions choose what stays.

@@ -82,10 +82,10 @@ func nodeEndpoints(a *cmdutil.App, cmd *cobra.Command, o *endpointsOptions, args
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.As(err, new(*ops.UnreadError)): // nothing was measured
-		return a.Unread(err)
+		return a.NotMeasured(err)
 	case err != nil:
 		return &cmdutil.FailedError{Err: err}
-	case !d.AsWanted():
+	case !d.Resolves():
 		return &cmdutil.VerdictError{Code: cmdutil.ExitFailed}
 	}
 	return nil

@@ -49,7 +49,7 @@ func endpointsOutcome(d *ops.Endpoints) string {
 	switch {
 	case d.Error != "" && !d.Applied:
 		return "not done, see the error"
-	case d.Applied && d.AsWanted():
+	case d.Applied && d.Resolves():
 		return "changed"
 	case d.Applied:
 		return "changed, and the node still gets other addresses: see where from"
@@ -57,7 +57,7 @@ func endpointsOutcome(d *ops.Endpoints) string {
 		return "apply would refuse: a manual line contradicts the plan"
 	case d.Action == ops.EndpointsPlan && d.Changed:
 		return "apply would change this"
-	case d.AsWanted():
+	case d.Resolves():
 		return "already so"
 	}
 	return "already so, and the node still gets other addresses: see where from"

@@ -53,7 +53,7 @@ func (o *preflightOptions) compareRecorded(a *cmdutil.App, cmd *cobra.Command, p
 
 // recorded returns a report, judged by today's rules.
 func recorded(ctx context.Context, a *cmdutil.App, path string) (*diag.Report, error) {
-	r, err := cmdutil.Read(ctx, a, path, a.JudgeAgain)
+	r, err := cmdutil.Read(ctx, a, path, a.Rejudge)
 	if err != nil {
 		return nil, err
 	}
@@ -102,8 +102,8 @@ func (o *preflightOptions) elsewhere(ctx context.Context, a *cmdutil.App, node s
 		return nil, err
 	}
 	s := site.About(t)
-	if err := s.NeedHost(); err != nil {
-		return nil, cmdutil.Usagef("--compare: %w", a.Worded(err))
+	if err := s.RequireHost(); err != nil {
+		return nil, cmdutil.Usagef("--compare: %w", a.WithHint(err))
 	}
 	walk.Memory, walk.Baseline, walk.Command = nil, ops.Baseline{}, ""
 	return func() *diag.Report { return s.Walk(ctx, walk, nil) }, nil

@@ -40,5 +40,7 @@ func printHops(a *cmdutil.App, _ *cobra.Command, opts *cmdutil.OutputOptions, _ 
 		}
 		hops = append(hops, info)
 	}
-	return a.Show(hops, a.Look(opts.Output), func(w io.Writer, o render.Options) error { return render.Hops(w, hops, o) })
+	return a.Show(hops, a.RenderOptions(opts.Output), func(w io.Writer, o render.Options) error {
+		return render.Hops(w, hops, o)
+	})
 }

@@ -167,7 +167,7 @@ func (o *preflightOptions) walk(a *cmdutil.App, cmd *cobra.Command, args []strin
 	if o.compare != "" {
 		return o.compareWalk(a, cmd, s, walk)
 	}
-	walk.Memory = a.History().Recall(cmd.Context(), s.Subject(), plan, o.baseline.Name != "", !o.noSave)
+	walk.Memory = a.History().ReadGood(cmd.Context(), s.Subject(), plan, o.baseline.Name != "", !o.noSave)
 	defer walk.Memory.Close()
 	report, shown, explore, err := walkAndShow(a, cmd.Context(), s, walk, o)
 	if report == nil {
@@ -183,7 +183,7 @@ func (o *preflightOptions) walk(a *cmdutil.App, cmd *cobra.Command, args []strin
 		err = errors.Join(err, cmdutil.WriteReport(o.report, kept(report, formatOf(o.report), o.facts)))
 	}
 	if !o.noSave {
-		a.NotKept(report.Run.ID, walk.Memory.Keep(cmd.Context(), report))
+		a.NoteNotSaved(report.Run.ID, walk.Memory.Save(cmd.Context(), report))
 	}
 	publish(a, report, o.failOn)
 	if err != nil {
@@ -228,7 +228,7 @@ func printPlan(a *cmdutil.App, plan diag.Plan, of diag.Subject, format string) e
 		diag.Head
 		diag.Plan
 	}{diag.NewHead("PreflightPlan"), plan}
-	return a.Show(doc, a.Look(format), func(w io.Writer, o render.Options) error {
+	return a.Show(doc, a.RenderOptions(format), func(w io.Writer, o render.Options) error {
 		return render.Plan(w, plan, of, o)
 	})
 }

@@ -58,7 +58,7 @@ func prepare(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions,
 	}
 	if err := reachable(a, s, s.Plan(walk), o.dryRun); err != nil {
 		if meant := cmd.SuggestionsFor(o.NodeID); len(meant) > 0 && len(args) > 0 {
-			err = cmdutil.Usagef("%w (or is it the command %s that is meant?)", a.Worded(err), cmdutil.OneOf(meant))
+			err = cmdutil.Usagef("%w (or is it the command %s that is meant?)", a.WithHint(err), cmdutil.OneOf(meant))
 		}
 		return nil, walk, err
 	}
@@ -76,16 +76,16 @@ func prepare(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions,
 func reachable(a *cmdutil.App, s *ops.Session, plan diag.Plan, dryRun bool) error {
 	p, of, chain := s.Site().Profile, s.Subject(), s.Site().Hops
 	if p.OtherNodes(of.NodeID) != "" && chain.WantsNode(plan) && !chain.AsksNode(plan) {
-		return s.NeedHost()
+		return s.RequireHost()
 	}
 	if _, listed := p.Nodes[of.NodeID]; listed && of.NodeHost == "" {
-		return s.NeedHost()
+		return s.RequireHost()
 	}
 	if dryRun || p.APIBase != "" || p.TerminalBase != "" || of.NodeHost != "" {
 		return nil
 	}
 	if p.OtherNodes(of.NodeID) != "" {
-		return s.NeedHost()
+		return s.RequireHost()
 	}
 	return cmdutil.Usagef("nothing is known about where to ask about %s, and %s; or give --api-base, or --node-host",
 		of.NodeID, a.NoProfile())

@@ -119,8 +119,8 @@ func statedWords(s diag.StatedVerdict) string {
 	if s.FirstFailedHop != s.Hop {
 		first = "first failed " + cmp.Or(string(s.FirstFailedHop), "none")
 	}
-	return strings.Join(page.Kept(cmp.Or(string(s.Outcome), "no outcome"), string(s.Hop), string(s.Signal), failure, first,
-		string(s.Confidence), "reason "+cmp.Or(string(s.Reason), "none")), " ")
+	return strings.Join(page.NonEmpty(cmp.Or(string(s.Outcome), "no outcome"), string(s.Hop), string(s.Signal), failure,
+		first, string(s.Confidence), "reason "+cmp.Or(string(s.Reason), "none")), " ")
 }
 
 // compareReplay adds a diff to a replayed report if requested.
@@ -128,7 +128,7 @@ func (o *preflightOptions) compareReplay(a *cmdutil.App, ctx context.Context, r 
 	if err := o.baseline.Read(ctx, a, o.failOn); err != nil || o.baseline.Name == "" {
 		return err
 	}
-	m := a.History().Recall(ctx, r.Subject, r.Plan, true, false)
+	m := a.History().ReadGood(ctx, r.Subject, r.Plan, true, false)
 	defer m.Close()
 	m.Compare(o.baseline.Baseline, r)
 	return nil

@@ -124,7 +124,7 @@ func (o *preflightOptions) explore(a *cmdutil.App, cmd *cobra.Command, r *diag.R
 	}
 	in, out := cmdutil.Terminals(a)
 	options := explorer.Options{
-		In: in, Out: out, Look: a.Look(cmdutil.FormatFull), Explain: cmdutil.Explainer(), NoAgain: not,
+		In: in, Out: out, Display: a.RenderOptions(cmdutil.FormatFull), Explain: cmdutil.Explainer(), NoAgain: not,
 	}
 	if not == "" {
 		options.Again = func(ctx context.Context, hop string) (*explorer.Item, error) {
@@ -143,7 +143,7 @@ func (o *preflightOptions) walkHop(
 	quiet.Quiet = true // the screen has no room for notes
 	s, walk, err := prepare(&quiet, cmd, &one, nil)
 	if err != nil {
-		return nil, a.Worded(err)
+		return nil, a.WithHint(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, one.Deadline)
 	defer cancel()

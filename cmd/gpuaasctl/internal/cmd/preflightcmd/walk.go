@@ -18,10 +18,10 @@ func walkAndShow(a *cmdutil.App, ctx context.Context, s *ops.Session, walk ops.W
 	ctx, cancel := context.WithTimeout(ctx, o.Deadline)
 	defer cancel()
 	in, out := cmdutil.Terminals(a)
-	if !cmdutil.OnPage(o.output) || a.Quiet || !tui.Possible(in, out) {
+	if !cmdutil.IsPage(o.output) || a.Quiet || !tui.Possible(in, out) {
 		return s.Walk(ctx, walk, provisional(a, s, o.output)), false, false, nil
 	}
-	show := tui.Options{In: in, Out: out, Plan: s.Plan(walk), Subject: s.Subject(), Report: a.Look(o.output),
+	show := tui.Options{In: in, Out: out, Plan: s.Plan(walk), Subject: s.Subject(), Report: a.RenderOptions(o.output),
 		Explore: func() { explore = true }}
 	r, err = tui.Run(ctx, show, func(ctx context.Context, observe func(preflight.Event)) *diag.Report {
 		return s.Walk(ctx, walk, observe)

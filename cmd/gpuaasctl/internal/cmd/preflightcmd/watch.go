@@ -90,9 +90,9 @@ func (o *preflightOptions) watchWalks(a *cmdutil.App, cmd *cobra.Command, s *ops
 	}
 	code := cmdutil.CodeOf(cmdutil.Judged(last, o.failOn))
 	if err != nil && !errors.Is(err, context.Canceled) {
-		return a.Ended(code, err)
+		return a.ExitError(code, err)
 	}
-	return a.Ended(code, nil)
+	return a.ExitError(code, nil)
 }
 
 // watch is the loop: walk, show what changed, wait.

@@ -49,7 +49,7 @@ func newWatchShow(a *cmdutil.App, format string, bell bool) *watchShow {
 func (s *watchShow) begin(w *preflight.Watched) error {
 	s.changed = time.Now()
 	if s.format == cmdutil.FormatNDJSON {
-		return s.app.Show(diag.Documents[diag.Document]{w}, s.app.Look(s.format), nil)
+		return s.app.Show(diag.Documents[diag.Document]{w}, s.app.RenderOptions(s.format), nil)
 	}
 	every := time.Duration(w.EveryMS) * time.Millisecond
 	text := fmt.Sprintf("watching %s every %s: %d", cmp.Or(w.NodeID, "the platform"), every, len(w.Asked))
@@ -68,7 +68,7 @@ func (s *watchShow) begin(w *preflight.Watched) error {
 	text += " hops"
 	return s.lines(s.stamp(time.Now())+"  "+text, notAsked(w.NotAsked),
 		fmt.Sprintf("The login is kept between walks, and made again every %d minutes. Ctrl-C ends the watch.",
-			int(ops.LoginAgain.Minutes())))
+			int(ops.MaxLoginAge.Minutes())))
 }
 
 // unbuilt reports whether a hop is omitted because it is not implemented yet.
@@ -115,11 +115,11 @@ func (s *watchShow) walked(before, now *diag.Report, took time.Duration) error {
 		for i := range changes {
 			docs = append(docs, &changes[i])
 		}
-		return s.app.Show(docs, s.app.Look(s.format), nil)
+		return s.app.Show(docs, s.app.RenderOptions(s.format), nil)
 	}
 	s.clear()
-	return s.app.Show(nil, s.app.Look(s.format), func(w io.Writer, o render.Options) error {
-		_, err := w.Write(page.Text(page.Look{Color: o.Color, ASCII: o.ASCII}, s.changes(changes)...))
+	return s.app.Show(nil, s.app.RenderOptions(s.format), func(w io.Writer, o render.Options) error {
+		_, err := w.Write(page.Text(page.Layout{Color: o.Color, ASCII: o.ASCII}, s.changes(changes)...))
 		return err
 	})
 }

@@ -161,7 +161,7 @@ func initProfile(a *cmdutil.App, cmd *cobra.Command, o *initOptions, args []stri
 	case err != nil || sub.HasParent() || strings.HasSuffix(o.node, ".json"): // a word of preflight's own
 		next = append(next[:2], "--node-id", o.node)
 	}
-	if a.Chosen("", false) != name {
+	if a.ProfileSource("", false) != name {
 		next = append(next, "--profile", name)
 	}
 	a.Note("next: %s", diag.Command(next...))
@@ -170,7 +170,7 @@ func initProfile(a *cmdutil.App, cmd *cobra.Command, o *initOptions, args []stri
 
 // answer takes the answers from flags, and asks for the others.
 func (o *initOptions) answer(a *cmdutil.App, cmd *cobra.Command) error {
-	stdin, end := cmdutil.Until(cmd.Context(), a.Stdin)
+	stdin, end := cmdutil.InterruptibleReader(cmd.Context(), a.Stdin)
 	defer end()
 	in := bufio.NewReader(io.LimitReader(stdin, 64<<10))
 	for i, q := range o.questions() {

@@ -80,7 +80,7 @@ func showProfile(a *cmdutil.App, cmd *cobra.Command, o *showOptions, args []stri
 	if err != nil {
 		return err
 	}
-	return a.Show(doc, a.Look(o.output), func(w io.Writer, _ render.Options) error {
+	return a.Show(doc, a.RenderOptions(o.output), func(w io.Writer, _ render.Options) error {
 		b, err := profile.YAML(p, origins)
 		_, _ = w.Write(b)
 		return err
@@ -109,7 +109,7 @@ func listProfiles(a *cmdutil.App, _ *cobra.Command, o *cmdutil.OutputOptions, _ 
 	}
 	dir := profile.Dir(a.Env)
 	rows := diag.Documents[row]{}
-	chosen := a.Chosen("", false)
+	chosen := a.ProfileSource("", false)
 	table := [][]string{{"", "NAME", "NODES", "API", "FILE"}}
 	for _, name := range profile.List(dir) {
 		r := row{Head: diag.NewHead("ProfileEntry"), Name: name, Path: profile.Path(name, dir)}
@@ -146,7 +146,7 @@ func newProfileValidate(a *cmdutil.App) *cobra.Command {
 }
 
 func validateProfile(a *cmdutil.App, cmd *cobra.Command, _ struct{}, args []string) error {
-	name := a.Chosen(strings.Join(args, ""), false)
+	name := a.ProfileSource(strings.Join(args, ""), false)
 	if name == "" {
 		return cmdutil.Usagef("which profile is meant? %s", a.NoProfile())
 	}
@@ -184,7 +184,7 @@ func newProfileUse(a *cmdutil.App) *cobra.Command {
 func useProfile(a *cmdutil.App, _ *cobra.Command, _ struct{}, args []string) error {
 	dir := profile.Dir(a.Env)
 	if len(args) == 0 {
-		name := a.Chosen("", false)
+		name := a.ProfileSource("", false)
 		if name == "" {
 			return cmdutil.Usagef("%s", a.NoProfile())
 		}

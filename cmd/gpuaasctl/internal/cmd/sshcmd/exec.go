@@ -68,7 +68,7 @@ func runExec(a *cmdutil.App, cmd *cobra.Command, o *execOptions, args []string) 
 	case errors.As(err, &ended):
 		return &cmdutil.FailedError{Err: ended}
 	case errors.As(err, new(*ops.UnreadError)):
-		return a.Unread(err)
+		return a.NotMeasured(err)
 	}
 	return err
 }

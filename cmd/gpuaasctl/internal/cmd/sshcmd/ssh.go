@@ -106,7 +106,7 @@ func askTrust(a *cmdutil.App, ctx context.Context, cfg vantage.NodeConfig, node 
 	cmdutil.Note(a.Stderr, "%s (%s) shows the host key %s", node, cfg.Host, fingerprint)
 	cmdutil.Note(a.Stderr,
 		"compare it with the one on the node's console or from its provider, then type %s to accept it:", node)
-	in, end := cmdutil.Until(ctx, a.Stdin)
+	in, end := cmdutil.InterruptibleReader(ctx, a.Stdin)
 	defer end()
 	answer, err := cmdutil.ReadAnswer(ctx, bufio.NewReader(in), "the key was not accepted")
 	if err != nil {
