@@ -39,6 +39,14 @@ type use struct {
 	bubble bool
 }
 
+// of returns the folder and the bare name of what is mentioned in folder.
+func (u use) of(folder string) (in, name string) {
+	if i := strings.LastIndex(u.name, "."); i >= 0 {
+		return u.name[:i], u.name[i+1:]
+	}
+	return folder, u.name
+}
+
 // testDecls returns the declarations of all tests, and of all packages that serve tests, by folder and name. Methods
 // are known by their bare name, so that a caller of any method of a name counts as a caller of all: types are not
 // resolved.
@@ -185,14 +193,30 @@ func way(all map[string]map[string][]*decl, folder, name string, bubble bool, se
 			}
 		}
 		for _, r := range d.refs {
-			of, called := folder, r.name
-			if i := strings.LastIndex(r.name, "."); i >= 0 {
-				of, called = r.name[:i], r.name[i+1:]
-			}
+			of, called := r.of(folder)
 			if rest := way(all, of, called, bubble || r.bubble, seen); rest != nil {
 				return append([]string{name}, rest...)
 			}
 		}
 	}
 	return nil
+}
+
+// needsHost reports whether a declaration, or what it mentions, calls tier.NeedsHost.
+func needsHost(all map[string]map[string][]*decl, folder, name string, seen map[string]bool) bool {
+	if seen[folder+"."+name] {
+		return false
+	}
+	seen[folder+"."+name] = true
+	for _, d := range all[folder][name] {
+		if d.guarded {
+			return true
+		}
+		for _, r := range d.refs {
+			if of, called := r.of(folder); needsHost(all, of, called, seen) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -47,6 +47,39 @@ var mayReach = map[string]string{
 	"ops ExampleSession_Walk": "an example cannot be skipped",
 }
 
+// hostPackages have tests that go test -short leaves out, since they need more than the test's process (tier.NeedsHost);
+// make test runs them. All tests of every other package run in each tier but the lab's. What race leaves out is in
+// tools/ci/race.go, what only the lab or the deep run has is in ownTestMain.
+var hostPackages = strings.Fields(`
+	agent agent/gpu agent/recorder agent/tenant agent/terminal chaos chaos/drill chaos/node chaos/remote
+	cmd/gpuaas-agent cmd/gpuaas-fault cmd/gpuaas-gpu-probe cmd/gpuaasctl cmd/gpuaasctl/internal/cmdutil
+	cmd/gpuaasctl/tui cmd/gpuaasctl/tui/explorer diag golden internal/host internal/page internal/ptmx internal/ws
+	lab lab/platform lab/platform/store lab/platform/workload ops ops/endpoints ops/history preflight/probe
+	preflight/probe/host preflight/probe/net preflight/vantage profile tools/ci tools/house tools/labsmoke
+	tools/mutants tools/notices tools/testkit/mutanttest tools/testkit/porttest`)
+
+// TestPackagesOfTheTiers: it is a decision that a package's tests begin to need a host.
+func TestPackagesOfTheTiers(t *testing.T) {
+	all := testDecls(t)
+	for _, folder := range slices.Sorted(maps.Keys(all)) {
+		needs, tests := false, false
+		for name, ds := range all[folder] {
+			if isTest(name) && strings.HasSuffix(ds[0].file, "_test.go") {
+				tests = true
+				needs = needs || needsHost(all, folder, name, map[string]bool{})
+			}
+		}
+		if listed := slices.Contains(hostPackages, folder); tests && needs != listed && ownTestMain[folder] == "" {
+			t.Errorf("%s: its tests need a host: %t, in hostPackages: %t", folder, needs, listed)
+		}
+	}
+	for _, folder := range hostPackages {
+		if all[folder] == nil {
+			t.Errorf("hostPackages has %s, which has no tests", folder)
+		}
+	}
+}
+
 func isTest(name string) bool {
 	for _, kind := range []string{"Test", "Fuzz", "Example"} {
 		if strings.HasPrefix(name, kind) && name != "TestMain" {
