@@ -155,7 +155,7 @@ func TestStepFindings(t *testing.T) {
 }
 
 // TestStepRefusals: what a refusal of this node's identity, or a server that cannot be verified, leads to. The first
-// refusals may be an ingress that is being reloaded: an enrollment needs three, and the third an interval after the first.
+// refusals may be an ingress that is being reloaded: an enrollment needs three, the third an interval after the first.
 func TestStepRefusals(t *testing.T) {
 	flying := func(more ...func(*State)) func(*State) {
 		return func(s *State) {
