@@ -263,6 +263,11 @@ func TestStepRecovery(t *testing.T) {
 				"attempts in 1h0m0s are enough); timer(identity 1m0.5s); timer(watch 10s)",
 			changes: retried + "Identity.Failing=recovery_suppressed; Identity.Backoff=failing recovery_suppressed:1; " +
 				"Material=another; Unusable=true; Observed.Cause=cert_missing; Ledger.Counters.Suppressed=1"},
+		"the hour is over in a moment": {from: checking(used(3, 1-time.Hour)), what: lost(good),
+			want: reports + "record(recovery_suppressed identity retry attempt 1 in 500.000001ms of 5s file_missing: " +
+				"cert_missing: 3 attempts in 1h0m0s are enough); timer(identity 500.000001ms); timer(watch 10s)",
+			changes: retried + "Identity.Failing=recovery_suppressed; Identity.Backoff=failing recovery_suppressed:1; " +
+				"Material=another; Unusable=true; Observed.Cause=cert_missing; Ledger.Counters.Suppressed=1"},
 		"the hour is over": {from: checking(used(3, -time.Hour)), what: lost(good), want: enrolls + "enroll(recovery)",
 			changes: "Material=another; Unusable=true; Ledger.Attempts=refused,refused,refused,pending; " +
 				"Ledger.Counters.Attempts=4"},

@@ -41,7 +41,7 @@ func TestCertificateIsJudged(t *testing.T) {
 		"after it by that clock, not this":   {nil, known(day-hour, 2*hour), diag.RecCertExpired, false},
 		"after it by that, before by this":   {nil, known(-hour, day+2*hour), diag.RecCertExpired, false},
 		"a small skew is none":               {nil, known(day, 30*time.Second), "", false},
-		"a skew above that":                  {nil, known(day, 31*time.Second), diag.RecCertExpired, false},
+		"a skew above that":                  {nil, known(day, 30*time.Second+1), diag.RecCertExpired, false},
 		"another node's":                     {named("node-2"), alone(0), diag.RecIdentityRejected, false},
 		"nobody's":                           {named(), alone(0), diag.RecIdentityRejected, false},
 		"this node's by its second name":     {named("node-2", testNode), alone(0), "", false},

@@ -80,6 +80,14 @@ func TestStepFindings(t *testing.T) {
 		"another certificate, a poll can begin": {from: checking(func(s *State) { s.Wait.InFlight = false }),
 			what: material(func(m *Material) { m.Serial = "2" }), want: "poll(16); " + renew,
 			changes: "Identity.InFlight=false; Wait.InFlight=true; Material=another"},
+		"another certificate before the first answer": {from: checking(func(s *State) {
+			s.Phase, s.Heartbeat.Failing = PhaseGate, diag.RecCertExpired
+		}), what: material(func(m *Material) { m.Serial = "2" }), want: "heartbeat(serving); " + renew,
+			changes: works + "; Heartbeat.InFlight=true; Heartbeat.Armed=false; Material=another"},
+		"the first credential": {from: checking(func(s *State) { s.Phase, s.Heartbeat.Armed = PhaseIdentity, false }),
+			what: healthy, want: "heartbeat(serving); " + renew, changes: "Phase=gate; " + works + "; Heartbeat.InFlight=true"},
+		"usable again": {from: checking(func(s *State) { s.Unusable, s.Heartbeat.Armed = true, false }),
+			what: healthy, want: "heartbeat(serving); " + renew, changes: works + "; Heartbeat.InFlight=true; Unusable=false"},
 		"another bundle": {from: checking(func(s *State) { s.Rejections = 2 }),
 			what: material(func(m *Material) { m.Bundle = "b" }), want: renew, changes: works +
 				"; Material=another; Rejections=0"},
@@ -257,6 +265,7 @@ func TestStepRefusals(t *testing.T) {
 			want: third("tls_not_yet_valid"), changes: distrustedThird + "Counters.HeartbeatFailures=1"},
 		"a poll's server nobody knows": {from: func(s *State) {
 			s.Wait.Backoff = Backoff{Attempts: map[diag.RecordReason]int{diag.RecServerTLSUntrusted: 5}}
+			s.Heartbeat.Backoff = s.Wait.Backoff // from before its last success
 		}, at: at, what: WaitDone{Outcome: untrusted.Outcome},
 			want: "record(server_tls_untrusted task_wait retry attempt 6 in 4s of 40s tls_unknown_ca); timer(task_wait 4s)",
 			changes: "Wait.InFlight=false; Wait.Armed=true; Wait.Failing=server_tls_untrusted; Wait.Since=1m0s; " +

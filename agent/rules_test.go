@@ -139,8 +139,8 @@ func TestStepHeartbeat(t *testing.T) {
 			changes: "Heartbeat.InFlight=false; Counters.HeartbeatFailures=1"},
 		"half a minute ahead": {from: flying, what: HeartbeatDone{Skew: 30 * time.Second}, want: "timer(heartbeat 10s)",
 			changes: taken + "; Counters.Heartbeats=2"},
-		"more than that": {from: flying, what: HeartbeatDone{Skew: -30*time.Second - time.Millisecond},
-			want: "record(clock_skew agent report clock_skew: the platform's clock minus this one: -30.001s); " +
+		"more than that": {from: flying, what: HeartbeatDone{Skew: -30*time.Second - 1},
+			want: "record(clock_skew agent report clock_skew: the platform's clock minus this one: -30s); " +
 				"timer(heartbeat 10s)", changes: taken + "; Skewed=true; Counters.Heartbeats=2"},
 		"which is known": {from: func(s *State) { flying(s); s.Skewed = true }, what: HeartbeatDone{Skew: time.Minute},
 			want: "timer(heartbeat 10s)", changes: taken + "; Counters.Heartbeats=2"},
@@ -186,6 +186,8 @@ func TestStepTimers(t *testing.T) {
 		"grace": {what: TimerFired{TimerGrace}},
 		"grace, stopping": {from: stopping, what: TimerFired{TimerGrace}, want: "log(stopped); Exit",
 			changes: "Phase=exited"},
+		"grace, stopping, and a file was changed": {from: stopping, files: "2", what: TimerFired{TimerGrace},
+			want: "log(stopped); Exit", changes: "Phase=exited"},
 		"summary": {what: TimerFired{TimerSummary}, want: "log(summary); metrics(serving); timer(summary 1m0s)",
 			changes: "Said.Heartbeats=1"},
 		"summary, stopping": {from: stopping, what: TimerFired{TimerSummary}},
