@@ -244,7 +244,7 @@ func TestStepRefusals(t *testing.T) {
 		"of a certificate that was just issued, again": {from: flying(unconfirmed, suppressed), at: at, what: rejected,
 			want:    rejectedWords + "; CheckIdentity",
 			changes: check + rejectedFirst + "; Rejections=1; RefusedAt=1m0s; Rejected=identity_rejected" + counted},
-		"a server nobody knows": {from: flying(), at: at, what: untrusted,
+		"an unknown server": {from: flying(), at: at, what: untrusted,
 			want: "record(server_tls_untrusted heartbeat retry attempt 1 in 200ms of 2s tls_unknown_ca); timer(heartbeat 200ms)",
 			changes: "Heartbeat.InFlight=false; Heartbeat.Armed=true; Heartbeat.Failing=server_tls_untrusted; " +
 				"Heartbeat.Since=1m0s; Heartbeat.Backoff=failing server_tls_untrusted:1; Counters.HeartbeatFailures=1"},
@@ -263,7 +263,7 @@ func TestStepRefusals(t *testing.T) {
 			want: third("tls_expired"), changes: distrustedThird + "Counters.HeartbeatFailures=1"},
 		"its certificate has not begun": {from: flying(distrusted(2, 0)), at: at, what: early,
 			want: third("tls_not_yet_valid"), changes: distrustedThird + "Counters.HeartbeatFailures=1"},
-		"a poll's server nobody knows": {from: func(s *State) {
+		"an unknown server of a poll": {from: func(s *State) {
 			s.Wait.Backoff = Backoff{Attempts: map[diag.RecordReason]int{diag.RecServerTLSUntrusted: 5}}
 			s.Heartbeat.Backoff = s.Wait.Backoff // from before its last success
 		}, at: at, what: WaitDone{Outcome: untrusted.Outcome},
@@ -293,7 +293,7 @@ func TestStepRefusals(t *testing.T) {
 	}
 }
 
-// TestStepAcceptance: what the platform's acceptance of a heartbeat lifts, and that a response to a request of before
+// TestStepAcceptance: what the platform's acceptance of a heartbeat lifts, and that a response to a request from before
 // the newest certificate lifts nothing.
 func TestStepAcceptance(t *testing.T) {
 	flying := func(more ...func(*State)) func(*State) {
