@@ -82,13 +82,18 @@ func TestWhoseFile(t *testing.T) {
 			file(t, dir+"/d/f", me, 0o644)
 			return link(t, dir+"/l", "d/e", me) + "/../f"
 		}, ""},
+		{"by our link in a sticky folder", func(t *testing.T, dir string) string {
+			file(t, dir+"/f", me, 0o644)
+			return link(t, folder(t, dir+"/d", me, 0o777|os.ModeSticky)+"/l", dir+"/f", me)
+		}, ""},
+		{"writable by all, by a process", func(t *testing.T, dir string) string {
+			return byProcess(t, file(t, dir+"/f", me, 0o666), false)
+		}, "can be written by others (mode 0666)"},
+		{"removed, by a process", func(t *testing.T, dir string) string {
+			return byProcess(t, file(t, dir+"/f", me, 0o600), true)
+		}, ""},
 		{"by a process", func(t *testing.T, dir string) string {
-			f, err := os.Open(file(t, dir+"/f", me, 0o644))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { f.Close() })
-			return "/proc/self/fd/" + strconv.Itoa(int(f.Fd()))
+			return byProcess(t, file(t, dir+"/f", me, 0o644), false)
 		}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -181,7 +186,7 @@ func TestWithProgram(t *testing.T) {
 // needsRoot skips a test that gives a file away, without root.
 func needsRoot(t *testing.T, uid int) {
 	t.Helper()
-	if me := os.Geteuid(); me != 0 && uid != me {
+	if me := os.Geteuid(); me != 0 && (uid != me || uid == stranger) {
 		t.Skip("skipped: needs root")
 	}
 }
@@ -232,4 +237,20 @@ func links(t *testing.T, dir string, n int) string {
 		link(t, dir+"/l"+strconv.Itoa(i+1), "l"+strconv.Itoa(i), os.Geteuid())
 	}
 	return dir + "/l" + strconv.Itoa(n)
+}
+
+// byProcess opens a file, and returns the path of the open file, which may be removed.
+func byProcess(t *testing.T, path string, remove bool) string {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	if remove {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return "/proc/self/fd/" + strconv.Itoa(int(f.Fd()))
 }

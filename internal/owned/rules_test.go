@@ -133,7 +133,8 @@ func TestBuilds(t *testing.T) {
 func TestQuotedForAShell(t *testing.T) {
 	for path, want := range map[string]string{"/a/Z_9.0-+,:@%=": "/a/Z_9.0-+,:@%=", "/a b": "'/a b'",
 		"/it's": `'/it'\''s'`,
-		"/$x":   "'/$x'", "/a/b/c/z/A/0/9": "/a/b/c/z/A/0/9", "/~": "'/~'", "/\u00e9": "'/\u00e9'"} {
+		"/$x":   "'/$x'", "/a/b/c/z/A/0/9": "/a/b/c/z/A/0/9", "/~": "'/~'", "/[": "'/['", "/{": "'/{'",
+		"/`": "'/`'", "/^": "'/^'", "/\u00e9": "'/\u00e9'"} {
 		if got := quoted(path); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
@@ -159,6 +160,8 @@ func TestFolders(t *testing.T) {
 		"none, and no parent": {func(t *testing.T, dir string) string { return dir + "/d/e/f" }, "no such file", ""},
 		"a file": {func(t *testing.T, dir string) string { return file(t, dir+"/f", me, 0o600) }, "not a directory",
 			"not a directory"},
+		"a file of all": {func(t *testing.T, dir string) string { return file(t, dir+"/f", me, 0o666) },
+			"others (mode 0666)", "others (mode 0666)"},
 		"below a file": {func(t *testing.T, dir string) string { return file(t, dir+"/f", me, 0o600) + "/d" },
 			"not a directory", "not a directory"},
 		"of all": {func(t *testing.T, dir string) string { return folder(t, dir+"/d", me, 0o777) }, "others (mode 0777)",
@@ -168,12 +171,7 @@ func TestFolders(t *testing.T) {
 		"a stranger's": {func(t *testing.T, dir string) string { return folder(t, dir+"/d", stranger, 0o755) },
 			"belongs to user", "belongs to user"},
 		"by a process": {func(t *testing.T, dir string) string {
-			f, err := os.Open(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { f.Close() })
-			return "/proc/self/fd/" + strconv.Itoa(int(f.Fd()))
+			return byProcess(t, dir, false)
 		}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -216,6 +214,24 @@ func TestRelativePaths(t *testing.T) {
 	}
 	if got, err := absolute("/a/../b"); got != "/a/../b" || err != nil {
 		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// TestLinks: as many as the kernel follows, and the files that a process has open.
+func TestLinks(t *testing.T) {
+	path := links(t, t.TempDir(), 41)
+	if _, err := Caller().follow(filepath.Dir(path) + "/l40"); err != nil {
+		t.Error(err)
+	}
+	if _, err := Caller().follow(path); !errors.Is(err, syscall.ELOOP) {
+		t.Errorf("%v, want too many links", err)
+	}
+	for path, want := range map[string]bool{"/proc/1/fd/3": true, "/proc/1/exe": false, "/dev/fd/3": false,
+		"/proc/1/fd":     false,
+		"/proc/1/fd/3/x": false, "/x/proc/fd/3": false} {
+		if got := processFile(path); got != want {
+			t.Errorf("%s: %v", path, got)
+		}
 	}
 }
 
