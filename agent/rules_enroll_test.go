@@ -132,6 +132,8 @@ func TestStepRenewal(t *testing.T) {
 			changes: checked},
 		"a second before its time": {from: checking(), what: left(eight+time.Second, good), want: "timer(renew 1s)",
 			changes: checked},
+		"a moment before its time": {from: checking(), what: left(eight+1, good), want: "timer(renew 1ns)",
+			changes: checked},
 		"in time": {from: checking(), what: left(eight, good), want: "timer(renew 1h0m0s); " + renews,
 			changes: "Material=another" + attempt},
 		"shortly before the end": {from: checking(), what: left(time.Minute, TokenFacts{}),
@@ -239,6 +241,14 @@ func TestStepRecovery(t *testing.T) {
 		"no token": {from: checking(), what: lost(TokenFacts{}), want: reports + noToken,
 			changes: retried + "Identity.Failing=recovery_token_missing; Identity.Backoff=failing recovery_token_missing:1; " +
 				"Material=another; Unusable=true; Observed.Cause=cert_missing"},
+		"a server that is not trusted, and no token": {from: checking(untrusted), what: healthy,
+			want: "record(server_tls_untrusted identity report tls_unknown_ca); record(recovery_token_missing identity retry " +
+				"attempt 1 in 500ms of 5s tls_unknown_ca: server_tls_untrusted: no token; expected one for node node-1); " +
+				"timer(identity 500ms); timer(watch 10s)",
+			changes: retried + "Identity.Failing=recovery_token_missing; " +
+				"Identity.Backoff=failing recovery_token_missing:1; Observed.Cause=server_tls_untrusted"},
+		"another path, and no detour": {from: checking(), what: lost(good, apart), want: enrolls + "enroll(recovery)",
+			changes: attempt},
 		"no token, as is known": {from: checking(func(s *State) { s.Observed.Cause = "cert_missing" }),
 			what: lost(TokenFacts{}),
 			want: noToken, changes: retried + "Identity.Failing=recovery_token_missing; " +
@@ -348,6 +358,9 @@ func TestStepEnrolled(t *testing.T) {
 			what: EnrollDone{Outcome: refused}, want: slow("api_unreachable", " tcp_refused"),
 			changes: failing("api_unreachable") + "Detour=false; Ledger.Attempts=unreached; Ledger.Counters.Failures=1; " +
 				"SkewAsked=true; Kept.Failures=1"},
+		"an attempt that the ledger has lost": {from: checking(), at: time.Minute, what: blocked(wire.DenyTokenConsumed),
+			want:    slow("recovery_enrollment_blocked", " token_consumed 403"),
+			changes: failing("recovery_enrollment_blocked") + failed},
 		"nobody could decide": {from: pending(), at: time.Minute,
 			what:    EnrollDone{Outcome: Outcome{Reason: diag.RecAPIUnreachable, Sent: true, Status: 500}},
 			want:    slow("api_unreachable", " 500"),

@@ -33,6 +33,8 @@ func TestStepPolls(t *testing.T) {
 		"a little early": {from: polling, at: time.Minute + 999*time.Millisecond, what: WaitDone{},
 			want:    "timer(task_wait 1ms)",
 			changes: "Wait.InFlight=false; Wait.Armed=true; Wait.Backoff=good since 1m0.999s" + counted},
+		"a moment early": {from: polling, at: time.Minute + time.Second - 1, what: WaitDone{}, want: "timer(task_wait 1ns)",
+			changes: "Wait.InFlight=false; Wait.Armed=true; Wait.Backoff=good since 1m0.999999999s" + counted},
 		"in time": {from: polling, at: time.Minute + time.Second, what: WaitDone{}, want: "poll(16)",
 			changes: "Wait.Began=1m1s; Wait.Backoff=good since 1m1s" + counted},
 		"while stopping": {from: func(s *State) { polling(s); s.Phase, s.Running = PhaseStopping, busy(1) }, at: time.Minute,
