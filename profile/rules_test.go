@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -171,7 +172,8 @@ func TestWindowBounds(t *testing.T) {
 		{"Sat 12:00-13:30", "12:10:00", 0, false}, {"Fri-Fri 12:00-13:30", "12:10:00", 0, true},
 		{"Sat-Thu 12:00-13:30", "12:10:00", 0, false}, {"Sat-Fri 12:00-13:30", "12:10:00", 0, true},
 		{"Mon,Fri 12:00-13:30", "12:10:00", 0, true}, {"Fri 14:00-14:30 Europe/Berlin", "13:10:00", 0, true},
-		{"Fri 13:00-13:30 Europe/Berlin", "13:10:00", 0, false},
+		{"Fri 13:00-13:30 Europe/Berlin", "13:10:00", 0, false}, {"Sun-Fri 12:00-13:30", "12:10:00", 0, true},
+		{"Thu-Sun 12:00-13:30", "12:10:00", 0, true}, {"Sun 12:00-13:30", "12:10:00", 0, false},
 	} {
 		w, err := ParseWindow(tc.window)
 		if err != nil {
@@ -245,6 +247,11 @@ func TestSettledPaths(t *testing.T) {
 		if want := filepath.Join(tc.dir, "mine.yaml"); p.GPU.Policy != want {
 			t.Errorf("policy in %s: %q, want %q", tc.dir, p.GPU.Policy, want)
 		}
+	}
+	t.Setenv("HOME", "")
+	homeless := Profile{SSH: SSH{Identity: "~/x"}}
+	if settlePaths(&homeless, "/p"); homeless.SSH.Identity != "~/x" {
+		t.Errorf("without a home: %q", homeless.SSH.Identity)
 	}
 	builtIn := Profile{GPU: GPU{Policy: GPUPolicies()[0]}}
 	if settlePaths(&builtIn, "/p"); builtIn.GPU.Policy != GPUPolicies()[0] {
@@ -330,6 +337,13 @@ func TestSecretFiles(t *testing.T) {
 		if _, err := ReadSecret(t.Context(), path); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadSecret(t.Context(), pipe); err == nil || !strings.Contains(err.Error(), "is empty") {
+		t.Errorf("a pipe that nobody writes to: %v", err)
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -428,5 +442,133 @@ func TestProfileFolders(t *testing.T) {
 	}
 	if _, _, err := Load("./none", Sources{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a path that is not there: %v", err)
+	}
+}
+
+// TestDefaultProfile: the one in use, else the only one.
+func TestDefaultProfile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "profiles")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ file, text, want string }{
+		{"", "", ""}, {"profiles/a.yaml", "", "a"}, {"profile", " \n", "a"}, {"profile", "c\n", "c"}, {"profile", "cc", "cc"},
+		{"profiles/b.yaml", "", "cc"}, {"profile", "", ""},
+	} {
+		if step.file != "" {
+			if err := os.WriteFile(filepath.Join(filepath.Dir(dir), step.file), []byte(step.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := Default(dir); got != step.want {
+			t.Errorf("with %s %q: %q, want %q", step.file, step.text, got, step.want)
+		}
+	}
+	if err := errors.Join(os.Remove(InUse(dir)), os.Mkdir(InUse(dir), 0o700), os.Remove(dir+"/b.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if got := Default(dir); got != "a" {
+		t.Errorf("the one in use cannot be read: %q", got)
+	}
+}
+
+// TestPathsThatFollowOthers: a platform without evidence has none of nodes and sessions either, and one with its own
+// path for nodes gets no default path for GPUs.
+func TestPathsThatFollowOthers(t *testing.T) {
+	const own = "/own/{node_id}"
+	for name, tc := range map[string]struct {
+		paths  map[string]string
+		absent []string
+	}{
+		"the reference platform": {nil, nil},
+		"no evidence": {map[string]string{PathEvidence: Absent}, []string{PathEvidence, PathNodeEvidence,
+			PathSessionEvidence}},
+		"its own evidence": {map[string]string{PathEvidence: "/e"}, nil},
+		"none but of nodes": {map[string]string{PathEvidence: Absent, PathNodeEvidence: own},
+			[]string{PathEvidence, PathSessionEvidence}},
+		"its own nodes":           {map[string]string{PathNode: own}, []string{PathNodeGPU}},
+		"its own nodes, and GPUs": {map[string]string{PathNode: own, PathNodeGPU: own}, nil},
+		"the same path for nodes": {map[string]string{PathNode: defaultPath(PathNode)}, nil},
+		"no path for trust":       {map[string]string{PathTrust: Absent}, []string{PathTrust}},
+	} {
+		m := Mapping{Paths: tc.paths}
+		for _, path := range pathNames() {
+			want := slices.Contains(tc.absent, path)
+			if m.Lacks(path) != want || (m.Path(path, nil) == "") != want {
+				t.Errorf("%s: %s is absent: %v", name, path, m.Lacks(path))
+			}
+		}
+	}
+	for v, want := range map[string]bool{"${A}": true, "${A": false, "A}": false, "A": false, "${A}${B}": false,
+		"${A/B}": false,
+		"${A?}":  false, "": false, "{A}": false} {
+		if got := deferred(v); got != want {
+			t.Errorf("%q is expanded on the node: %v", v, got)
+		}
+	}
+	for _, tc := range []struct {
+		field, path string
+		want        bool
+	}{
+		{"error.code", "a.b-c.0", true}, {"error.code", "a.#.b", false}, {"error.message", "a.#.b", false},
+		{"error.message", "a.b", true}, {"node.status", "a.#.b", true}, {"node.status", "", false},
+		{"node.status", Absent, true}, {"other", "a", false},
+	} {
+		if err := checkField(tc.field, tc.path); (err == nil) != tc.want {
+			t.Errorf("%s at %q: %v", tc.field, tc.path, err)
+		}
+	}
+}
+
+// TestOneMistakeAtATime: values are checked once a file can be decoded; a file that can be read is returned whole.
+func TestOneMistakeAtATime(t *testing.T) {
+	_, _, err := parse("f", []byte("ssh: {usr: x}\napi_base: y\n"))
+	if err == nil || strings.Contains(err.Error(), "https://") {
+		t.Errorf("a file that cannot be decoded: %v", err)
+	}
+	path := write(t, "p.yml", "api_base: https://a.test\nauth: {token_file: t}\n")
+	p, lines, err := ReadFile(path)
+	if err != nil || p.Name != "p" || p.APIBase != "https://a.test" || lines["auth.token_file"] != 2 {
+		t.Errorf("%+v, %v, %v", p, lines, err)
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if p, lines, err := ReadFile(path); err == nil || p.APIBase != "" || lines != nil {
+		t.Errorf("a file of all: %+v, %v, %v", p, lines, err)
+	}
+	if _, _, err := ReadFile(path + "x"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	if err := checkURL("https://%"); err == nil || !strings.Contains(err.Error(), "not a URL") {
+		t.Error(err)
+	}
+	if found := (&Profile{APIBase: "http://%", Auth: Auth{TokenFile: "t"}}).plaintext(); len(found) != 0 {
+		t.Errorf("a URL that cannot be read: %+v", found)
+	}
+	for value, want := range map[string]bool{"22": true, "70000": false, "x": false} {
+		p := &Profile{}
+		err := override(p, Origins{}, map[string]Flag{"ssh.port": {"--ssh-port", value}}, func(string) string { return "" })
+		if (err == nil) != want || (p.SSH.Port != 0) != want {
+			t.Errorf("port %s: %d, %v", value, p.SSH.Port, err)
+		}
+	}
+}
+
+// TestFilesOfAProfile: every file that a profile names.
+func TestFilesOfAProfile(t *testing.T) {
+	p := Profile{Auth: Auth{TokenFile: "1", EdgeCookieFile: "2"}, Trust: Trust{OperatorCA: "3", NodeCA: "4"},
+		SSH: SSH{Identity: "5", KnownHosts: "6"}, PlatformSSH: SSH{Identity: "7", KnownHosts: "8"}}
+	want := []string{"1", "2", "3", "4", "5", "6", "7", "8"}
+	if got := p.Files(); !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+	p.GPU.Policy = GPUPolicies()[0]
+	if got := p.Files(); !slices.Equal(got, want) {
+		t.Errorf("with a built-in policy: %v", got)
+	}
+	p.GPU.Policy = "./9"
+	if got := p.Files(); !slices.Equal(got, append(want, "./9")) {
+		t.Errorf("with a policy of its own: %v", got)
 	}
 }
