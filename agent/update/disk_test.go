@@ -61,6 +61,22 @@ func TestPackagesAreChecked(t *testing.T) {
 	}
 }
 
+// TestHeadsArriveInPieces: the head of a program is kept, however it is cut.
+func TestHeadsArriveInPieces(t *testing.T) {
+	good := programOf(elfExec, ownMachine)
+	for _, piece := range []int{1, 3, 19, 20, 21} {
+		var h header
+		for pieces := range slices.Chunk([]byte(good), piece) {
+			if n, err := h.Write(pieces); n != len(pieces) || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		if string(h.b) != good[:20] || h.runsHere() != nil {
+			t.Errorf("in pieces of %d: %q, %v", piece, h.b, h.runsHere())
+		}
+	}
+}
+
 // TestPackagesOnTheDisk: a damaged file is not intact, and what is not kept is removed.
 func TestPackagesOnTheDisk(t *testing.T) {
 	d, _ := durabletest.NewDir()
@@ -94,7 +110,7 @@ func TestPackagesOnTheDisk(t *testing.T) {
 func TestDamagedJournals(t *testing.T) {
 	store := func(Note) error { return nil }
 	for text, kept := range map[string]bool{`{"format":1,"id":"j"}`: true, `{"format":2,"id":"j"}`: false,
-		`{"format":1}`: false, "torn": false} {
+		`{"format":1}`: false, "torn": false, `{"format":1,"id":"j","skip":7}`: false} {
 		d, _ := durabletest.NewDir()
 		if err := d.Write(fileJournal, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -82,6 +82,12 @@ func TestStepsInEachState(t *testing.T) {
 	}
 	none := installed()
 	none.Notes = nil
+	if got := none.due(testNow.Add(time.Hour)); !same(got, none) {
+		t.Errorf("the end of no soak: %+v", got)
+	}
+	if got := New("j").Ended(); got.Run != nil {
+		t.Errorf("the end of no process: %+v", got.Run)
+	}
 	if got := none.Verified(testNow).Fail("x", testNow).Condemn("x").Observe(wire.ProbeNoop, false, "", testNow).
 		Merge(wire.Rollout{ID: ""}, testNow); !same(got, none) {
 		t.Errorf("steps without a rollout: %+v", got)
@@ -223,7 +229,12 @@ func TestMergeTakesTheNewer(t *testing.T) {
 			t.Errorf("%s: %+v", name, got.Rollout.Probes)
 		}
 	}
-	j := in(t, wire.RolloutActivating)
+	j := in(t, wire.RolloutSoaking)
+	if got := j.Merge(wire.Rollout{ID: "t1", State: wire.RolloutSoaking, Probes: map[string]wire.ProbeState{
+		wire.ProbeNoop: {Pass: true}}}, testNow); !got.Rollout.Probes[wire.ProbeNoop].Pass {
+		t.Errorf("unknown here, without a time: %+v", got.Rollout.Probes)
+	}
+	j = in(t, wire.RolloutActivating)
 	if got := j.Merge(wire.Rollout{ID: "t1", State: wire.RolloutSoaking, Probes: map[string]wire.ProbeState{
 		wire.ProbeNoop: {Pass: true, At: testNow}}}, testNow); !same(got, j) {
 		t.Errorf("before the soak: %+v", got.Rollout)
@@ -315,6 +326,10 @@ func TestBeginRecordsTheWayBack(t *testing.T) {
 			r.Target.SHA256 != tc.payload.SHA256 || r.ID != "t9" || r.CorrelationID != "corr-t9" {
 			t.Errorf("%s: %+v", name, r)
 		}
+		notes := tc.from.Begin(Accepted{Task: old.task("t9", tc.payload), Payload: tc.payload}, testNow).Notes
+		if _, crashed := notes[len(notes)-1].Facts["crashes"]; crashed {
+			t.Errorf("%s: a crash before the start", name)
+		}
 	}
 }
 
@@ -337,6 +352,9 @@ func TestCrashesAreCounted(t *testing.T) {
 		if j.Rollout.Attempts != tc.want || s.Build != targetBuild || !s.Trial || s.Package ||
 			*j.Run != (Run{Boot: "boot-1", SHA256: targetSHA}) || (len(j.Notes) > 0) != (tc.want > 0) {
 			t.Errorf("%s: %d crashes, start %+v, run %+v", name, j.Rollout.Attempts, s, j.Run)
+		}
+		if tc.want > 0 && j.Notes[0].Facts["crashes"] != "1" {
+			t.Errorf("%s: the note says %v", name, j.Notes[0].Facts)
 		}
 	}
 }
@@ -378,6 +396,7 @@ func TestWhatIsLaunched(t *testing.T) {
 
 // TestTheWayBack: from a condemned target to the prior build, if that is trusted.
 func TestTheWayBack(t *testing.T) {
+	const gone, untrusted = "is not installed any more", "verifier set is not trusted"
 	permission := old.task("t0", wire.SelfUpdatePayload{Version: "v0", SHA256: thirdSHA})
 	missing := host(keys(old))
 	missing.Check = func(sha string) error { return errors.New("no such file") }
@@ -387,21 +406,25 @@ func TestTheWayBack(t *testing.T) {
 		state  string
 		pack   bool // the package runs
 		hold   bool
+		why    string
 	}{
-		"to the package":                            {nil, host(keys(old)), wire.RolloutReverted, true, false},
-		"to the package, other keys":                {nil, host(keys(next)), wire.RolloutRebootstrap, true, true},
-		"to the package, its file is not looked at": {nil, missing, wire.RolloutReverted, true, false},
+		"to the package":                            {nil, host(keys(old)), wire.RolloutReverted, true, false, ""},
+		"to the package, other keys":                {nil, host(keys(next)), wire.RolloutRebootstrap, true, true, untrusted},
+		"to the package, its file is not looked at": {nil, missing, wire.RolloutReverted, true, false, ""},
 		"to a committed build": {func(j *Journal) {
 			j.Rollout.Prior, j.Rollout.PriorTask = wire.Build{Version: "v0", SHA256: thirdSHA}, &permission
-		}, host(keys(old)), wire.RolloutReverted, false, false},
+		}, host(keys(old)), wire.RolloutReverted, false, false, ""},
 		"to a committed build without its file": {func(j *Journal) {
 			j.Rollout.Prior, j.Rollout.PriorTask = wire.Build{Version: "v0", SHA256: thirdSHA}, &permission
-		}, missing, wire.RolloutRebootstrap, true, true},
+		}, missing, wire.RolloutRebootstrap, true, true, "no such file"},
 		"to a package that is gone": {func(j *Journal) {
 			j.Rollout.Prior = wire.Build{Version: "v0", SHA256: thirdSHA}
-		}, host(keys(old)), wire.RolloutRebootstrap, true, true},
+		}, host(keys(old)), wire.RolloutRebootstrap, true, true, gone},
 		"one key in common": {func(j *Journal) { j.Rollout.PriorKeys = keys(old, next) }, host(keys(old)),
-			wire.RolloutReverted, true, false},
+			wire.RolloutReverted, true, false, ""},
+		"to a package that is gone, other keys": {func(j *Journal) {
+			j.Rollout.Prior = wire.Build{Version: "v0", SHA256: thirdSHA}
+		}, host(keys(next)), wire.RolloutRebootstrap, true, true, gone},
 	} {
 		j := in(t, wire.RolloutActivating).Condemn("why")
 		if tc.change != nil {
@@ -412,7 +435,8 @@ func TestTheWayBack(t *testing.T) {
 		}
 		got, s := Launch(j, installedBuild, tc.host, testNow)
 		if got.Rollout.State != tc.state || s.Package != tc.pack || (s.Hold != "") != tc.hold ||
-			(s.Build == installedBuild) != tc.pack || !strings.HasPrefix(got.Rollout.Result, "why") {
+			(s.Build == installedBuild) != tc.pack || !strings.HasPrefix(got.Rollout.Result, "why") ||
+			!strings.Contains(got.Rollout.Result, tc.why) {
 			t.Errorf("%s: %s, %+v, %q", name, got.Rollout.State, s, got.Rollout.Result)
 		}
 		if n := len(got.Skip); n != 16 || got.Skip[n-1].SHA256 != targetSHA || got.Skip[0].Why != "1" {
@@ -436,5 +460,32 @@ func TestWhatIsKept(t *testing.T) {
 	j.Rollout = nil
 	if got := j.Keep(); !slices.Equal(got, []string{packageSHA, "cur"}) {
 		t.Errorf("no rollout: %v", got)
+	}
+}
+
+// TestATargetThatCannotRun: a target whose file is not intact is not started.
+func TestATargetThatCannotRun(t *testing.T) {
+	missing := host(keys(old))
+	missing.Check = func(string) error { return errors.New("no such file") }
+	j, s := Launch(in(t, wire.RolloutActivating), installedBuild, missing, testNow)
+	if j.Rollout.State != wire.RolloutReverted || s.Build != installedBuild || j.Rollout.Result != "no such file" {
+		t.Errorf("%+v, %+v", s, j.Rollout.Rollout)
+	}
+}
+
+// TestReports: the boot report has the rollout, if there is one, and what is skipped.
+func TestReports(t *testing.T) {
+	j := in(t, wire.RolloutSoaking)
+	j.Skip = []Skipped{{Build: targetBuild}}
+	r := j.Report(targetBuild, 7)
+	if r.Rollout == nil || r.Rollout.ID != "t1" || r.Running != targetBuild || r.Package != installedBuild || r.NextSeq != 7 ||
+		len(r.Skipped) != 1 || r.Hold != "" {
+		t.Errorf("%+v", r)
+	}
+	if r := installed().Report(installedBuild, 1); r.Rollout != nil || len(r.Skipped) != 0 {
+		t.Errorf("without a rollout: %+v", r)
+	}
+	if _, ok := BoundaryOf("other"); ok {
+		t.Error("a row for a reason that is in none")
 	}
 }

@@ -120,6 +120,7 @@ func TestWhatIsEvidence(t *testing.T) {
 	}{
 		"a success": {diag.Fact{HTTP: &diag.HTTPFacts{Status: 200}}, true},
 		"a failure": {diag.Fact{Failure: diag.TCPRefused}, true},
+		"nothing":   {diag.Fact{}, false},
 		"cut short": {diag.Fact{Failure: diag.Cancelled}, false},
 		"no login":  {diag.Fact{Failure: diag.TCPRefused, Phase: "ssh"}, false},
 		"a login":   {diag.Fact{Failure: diag.TCPRefused, Phase: "ssh", Request: diag.Request{Op: diag.OpSSH}}, true},
@@ -229,10 +230,12 @@ func TestAcceptance(t *testing.T) {
 		"refused, it is damaged":  {[]diag.Fact{damaged, alert}, yes, Fail, CauseCredential},
 		"refused above TLS by 400": {[]diag.Fact{good, ingress400}, yes, Fail,
 			CauseIngress},
+		"refused, and a pin is old": {[]diag.Fact{good, alert, answered(FactTrustPage, 200, "", map[string]string{
+			"trust.signing_ca": fpA, "trust.ingress_ca": fpA})}, yes, Fail, CauseIngress},
 		"denied by the platform": {[]diag.Fact{good, answered(factTaskWait, 403, diag.HTTPStatus,
 			map[string]string{"error.code": "node_revoked"})}, yes, Fail, CauseDenied},
 	} {
-		s := newScene(pins("", "", ""), tc.facts)
+		s := newScene(pins(fpB, fpB, ""), tc.facts)
 		s.trusted = tc.trusted
 		l := s.acceptedLink()
 		if l.Status != tc.want || l.Cause != tc.cause {
@@ -348,6 +351,72 @@ func TestWhichServerChanged(t *testing.T) {
 				map[string]string{"trust.node_api_server": tc.says}))
 		}
 		if got := newScene(pins("", "", tc.pin), facts).serverCause(); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// TestWhichBundleIsOld: of the node's and the profile's, if the node's lacks a certificate; and why the terminal's leaf
+// is not verified.
+func TestWhichBundleIsOld(t *testing.T) {
+	seen := func(id string, verified bool) diag.Fact {
+		f := diag.Fact{ID: id, Target: "https://api.test", TLS: &diag.TLSFacts{Verified: verified,
+			Chain: []diag.CertInfo{{Fingerprint: fpA, NotAfter: diag.At(time.Now().Add(time.Hour))}}}}
+		if !verified {
+			f.Failure = diag.TLSUnknownCA
+		}
+		return f
+	}
+	profileBundle := diag.Fact{ID: factProfileBundle, Cert: &diag.CertFacts{Leaf: diag.CertInfo{Fingerprint: fpC}}}
+	for name, tc := range map[string]struct {
+		facts            []diag.Fact
+		bundle, terminal Cause
+	}{
+		"nothing is seen": {nil, CauseBundle, CauseTerminal},
+		"both verify": {[]diag.Fact{seen(factNodeAPI, true), seen(factOperatorAPI, true)}, CauseBundle,
+			CauseTerminal},
+		"the node's alone verifies": {[]diag.Fact{seen(factNodeAPI, true), seen(factOperatorAPI, false)}, CauseProfileCA,
+			CauseTerminal},
+		"the node's verifies":    {[]diag.Fact{seen(factNodeAPI, true)}, CauseBundle, CauseTerminal},
+		"the profile's does not": {[]diag.Fact{seen(factOperatorAPI, false)}, CauseBundle, CauseTerminal},
+		"the profile's alone verifies": {[]diag.Fact{seen(factNodeAPI, false), seen(factOperatorAPI, true), profileBundle},
+			CauseBundle, CauseBundle},
+		"the node's does not": {[]diag.Fact{seen(factNodeAPI, false)}, CauseEdge, CauseEdge},
+		"the profile's verifies the terminal": {[]diag.Fact{seen(factOperatorTerminal, true), profileBundle},
+			CauseBundle, CauseBundle},
+		"the profile's does not verify the terminal": {[]diag.Fact{seen(factOperatorTerminal, false), profileBundle},
+			CauseBundle, CauseTerminal},
+		"the system's verifies the terminal": {[]diag.Fact{seen(factOperatorTerminal, true)}, CauseBundle, CauseTerminal},
+		"the terminal is not seen":           {[]diag.Fact{profileBundle}, CauseBundle, CauseTerminal},
+	} {
+		s := newScene(pins("", "", ""), tc.facts)
+		if bundle, terminal := s.bundleCause(), s.terminalCause(); bundle != tc.bundle || terminal != tc.terminal {
+			t.Errorf("%s: %q and %q, want %q and %q", name, bundle, terminal, tc.bundle, tc.terminal)
+		}
+	}
+}
+
+// TestFirstOfSeveral: the first fact that is wanted, else the first failure.
+func TestFirstOfSeveral(t *testing.T) {
+	chain := &diag.TLSFacts{Chain: []diag.CertInfo{{}}}
+	for name, tc := range map[string]struct {
+		facts []diag.Fact
+		want  string
+	}{
+		"none": {nil, ""}, "a success that is not wanted": {[]diag.Fact{answered("a", 200, "", nil)}, ""},
+		"a failure": {[]diag.Fact{{ID: "b", Failure: diag.TCPRefused}}, "b"},
+		"two failures": {[]diag.Fact{{ID: "b", Failure: diag.TCPRefused}, {ID: "a",
+			Failure: diag.TCPRefused}}, "a"},
+		"a failure, and one that is wanted": {[]diag.Fact{{ID: "a", Failure: diag.TCPRefused}, {ID: "b", TLS: chain}}, "b"},
+		"two that are wanted":               {[]diag.Fact{{ID: "b", TLS: chain}, {ID: "a", TLS: chain}}, "a"},
+		"a failure behind a success": {[]diag.Fact{answered("a", 200, "", nil), {ID: "b", Failure: diag.TCPRefused}},
+			"b"},
+	} {
+		got := ""
+		if f := newScene(diag.Subject{}, tc.facts).first(hasTLS, "a", "b"); f != nil {
+			got = f.ID
+		}
+		if got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}
