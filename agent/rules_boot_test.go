@@ -189,7 +189,8 @@ func TestConfigBounds(t *testing.T) {
 		}
 	}
 	own := Config{HeartbeatInterval: time.Second, TaskWait: time.Minute, TerminalLimits: terminal.Limits{TasksMax: "7"}}
-	if c := own.withDefaults(); c.HeartbeatInterval != time.Second || c.TaskWait != time.Minute || c.TerminalLimits != own.TerminalLimits {
+	if c := own.withDefaults(); c.HeartbeatInterval != time.Second || c.TaskWait != time.Minute ||
+		c.TerminalLimits != own.TerminalLimits {
 		t.Errorf("replaced by defaults: %+v", c)
 	}
 }
@@ -220,7 +221,8 @@ func TestTaskResults(t *testing.T) {
 		if res.Error != nil {
 			code = res.Error.Code
 		}
-		if res.Status != tc.status || code != tc.code || reason != tc.reason || (res.Error != nil && res.Error.CorrelationID != "corr") ||
+		if res.Status != tc.status || code != tc.code || reason != tc.reason ||
+			(res.Error != nil && res.Error.CorrelationID != "corr") ||
 			(len(res.Output) > 0) != (tc.status == wire.TaskCompleted && tc.output != nil) {
 			t.Errorf("%s: %s %q %q, %d bytes", name, res.Status, code, reason, len(res.Output))
 		}

@@ -478,7 +478,8 @@ func TestReports(t *testing.T) {
 	j := in(t, wire.RolloutSoaking)
 	j.Skip = []Skipped{{Build: targetBuild}}
 	r := j.Report(targetBuild, 7)
-	if r.Rollout == nil || r.Rollout.ID != "t1" || r.Running != targetBuild || r.Package != installedBuild || r.NextSeq != 7 ||
+	if r.Rollout == nil || r.Rollout.ID != "t1" || r.Running != targetBuild || r.Package != installedBuild ||
+		r.NextSeq != 7 ||
 		len(r.Skipped) != 1 || r.Hold != "" {
 		t.Errorf("%+v", r)
 	}
