@@ -92,7 +92,7 @@ func (t *turn) decideIdentity() {
 		t.do(AskClock{})
 		return
 	}
-	if o.Reason == diag.RecClockSkew || (o.Reason == diag.RecCertExpired && !sure && s.DatesDoubtful) {
+	if o.Reason == diag.RecClockSkew || (!sure && s.DatesDoubtful) {
 		t.skewed(o)
 		o = Outcome{}
 	}
@@ -103,7 +103,7 @@ func (t *turn) decideIdentity() {
 		o = Outcome{}
 	}
 	damaged := s.Material.Problem
-	if damaged.OK() && o.OK() && s.Material.Trust.Failure != diag.FileMissing { // removed trust is not restored
+	if o.OK() && s.Material.Trust.Failure != diag.FileMissing { // removed trust is not restored
 		damaged = s.Material.Trust
 	}
 	s.Unusable = !o.OK()

@@ -51,24 +51,29 @@ func Caller() Users { return Users{0, os.Geteuid()} }
 // build that sudo runs.
 func (u Users) WithProgram() Users {
 	self, err := os.Executable()
+	if err == nil {
+		self, err = filepath.EvalSymlinks(self)
+	}
 	if err != nil {
 		return u
 	}
-	if self, err = filepath.EvalSymlinks(self); err != nil {
-		return u
-	}
+	return u.withOwners(self)
+}
+
+// withOwners adds to u the owners of a file and of the folders on its path.
+func (u Users) withOwners(path string) Users {
 	for {
-		info, err := os.Lstat(self)
+		info, err := os.Lstat(path)
 		if err != nil {
 			return u
 		}
 		if uid, ok := ownerOf(info); ok && !slices.Contains(u, uid) {
 			u = append(slices.Clip(u), uid)
 		}
-		if self == filepath.Dir(self) {
+		if path == filepath.Dir(path) {
 			return u
 		}
-		self = filepath.Dir(self)
+		path = filepath.Dir(path)
 	}
 }
 
