@@ -57,16 +57,16 @@ func sumOf(b []byte, skip int) uint32 {
 // not a complete entry: a crash leaves them, and they are ignored. A lost entry affects no other one.
 func DecodeJournal(b []byte) (entries []Entry, end, torn int) { return DecodeAfter(b, 0) }
 
-// DecodeAfter reads the entries after number last from the part of a journal that follows it.
+// DecodeAfter reads the entries after number last (0: all) from the part of a journal that follows it.
 func DecodeAfter(b []byte, last int) (entries []Entry, end, torn int) {
 	for at := 0; at+BlockSize <= len(b); {
 		e, n := decodeEntry(b[at:])
 		switch {
-		case n > 0 && e.Seq > last:
+		case e.Seq > last:
 			entries, at, last = append(entries, e), at+n, e.Seq
 			end = at
 			continue
-		case n > 0 || !zeros(b[at:at+BlockSize]):
+		case !zeros(b[at : at+BlockSize]):
 			torn++
 		}
 		at += BlockSize
@@ -81,9 +81,9 @@ func decodeEntry(b []byte) (Entry, int) {
 		return Entry{}, 0
 	}
 	digits, _, ok := bytes.Cut(rest[:min(len(rest), 16)], []byte(journalSum))
-	blocks, err := strconv.Atoi(string(digits))
+	blocks, _ := strconv.Atoi(string(digits)) // 0 if it is no number
 	size := blocks * BlockSize
-	if !ok || err != nil || blocks < 1 || size > len(b) {
+	if !ok || blocks < 1 || size > len(b) {
 		return Entry{}, 0
 	}
 	b = b[:size]
