@@ -107,6 +107,12 @@ func factsDuring() []fact {
 		}, map[string]string{ClaimKept: vi + " reverted_early"},
 			"n2 was restored before its revert began, and not by the " +
 				"drill: b: by hand", RevertedEarly},
+		{"one was restored by another process, and was not asked", func(s *Story) {
+			s.Machines[1].State, s.Machines[1].RevertedMS = step.Lost, 0
+		}, map[string]string{ClaimReverted: no + " infra", ClaimGreenAfter: no}, "whether n2 is reverted", Infra},
+		{"one was restored by another process in the first moment", func(s *Story) {
+			s.Machines[1].State, s.Machines[1].RevertedMS = step.Lost, 1
+		}, map[string]string{ClaimKept: vi + " reverted_early"}, "n2 was restored before its revert began", RevertedEarly},
 		{"one was never there", func(s *Story) {
 			s.Machines[1].State = step.Lost
 			s.fails(During, LookInjected)

@@ -133,6 +133,45 @@ func TestFacts(t *testing.T) {
 	}
 }
 
+// TestHeldTexts: what a claim that is held says, which a reader takes for measured.
+func TestHeldTexts(t *testing.T) {
+	says := func(change func(s *Story)) map[string]string {
+		s, all := passing(), map[string]string{}
+		change(s)
+		for _, c := range s.Claims() {
+			if c.State == Held && c.Text != "" {
+				all[c.ID] = c.Text
+			}
+		}
+		return all
+	}
+	want := map[string]string{
+		ClaimArmed: "n1; n2", ClaimInjected: "after 0.4s", ClaimControl: "after 0.0s", ClaimProof: "after 0.0s",
+		ClaimDetected: "node_runtime_api_reachability node_agent_api_unreachable", ClaimInTime: "within 2 s of 10 s",
+		ClaimSpared: "2 hops", ClaimTold: "nothing of a user's failed", ClaimGreenAfter: "between 1 s and 2 s of 20 s",
+		ClaimReverted: "n1 in 1 ms; n2 in 0 ms",
+	}
+	if got := says(func(s *Story) { s.Machines[0].UndoUS = 1400 }); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	told := func(terminal, saw string) string {
+		return says(func(s *Story) {
+			s.walkOf(4).UserSaw = saw
+			if terminal != "" {
+				s.Plan.Scenario.Expect.Terminal = terminal
+				s.Looks = append(s.Looks, Look{Seen{Name: LookTerminal, Stage: During, Held: true, Why: "closed"}, 1})
+			}
+		})[ClaimTold]
+	}
+	for _, tc := range [][3]string{{"", "", "nothing of a user's failed"}, {"", "HTTP 502", "HTTP 502"},
+		{"node_lost", "", "a terminal that was open before: closed"},
+		{"node_lost", "HTTP 502", "a terminal that was open before: closed; then HTTP 502"}} {
+		if got := told(tc[0], tc[1]); got != tc[2] {
+			t.Errorf("terminal %q, saw %q: %q, want %q", tc[0], tc[1], got, tc[2])
+		}
+	}
+}
+
 func factsBefore() []fact {
 	guard := vi + " aborted_guard"
 	return []fact{

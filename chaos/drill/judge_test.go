@@ -175,16 +175,18 @@ func TestTimings(t *testing.T) {
 		t    Timing
 		over bool
 	}{
-		"not within 10 s":                     {Timing{Budget: budget}, false},
-		"within 1.1 s of 10 s":                {Timing{true, 0, 1001, budget}, false},
-		"within 10 s of 10 s":                 {Timing{true, 0, 10_000, budget}, false},
-		"within 10.1 s of 10 s":               {Timing{true, 0, 10_001, budget}, true},
-		"between 0.00 s and 0.01 s of 10 s":   {Timing{true, 1, 2, budget}, false},
-		"between 1.9 s and 2.0 s of 10 s":     {Timing{true, 1999, 1999, budget}, false},
-		"between 99.9 s and 100.0 s of 1.5 s": {Timing{true, 99_999, 99_999, chaos.Duration(1500 * time.Millisecond)}, true},
-		"between 100 s and 102 s of 0.40 s":   {Timing{true, 100_999, 101_001, chaos.Duration(400 * time.Millisecond)}, true},
-		"between 0.99 s and 1.00 s of 1.0 s":  {Timing{true, 999, 999, chaos.Duration(1001 * time.Millisecond)}, false},
-		"between 1 s and 2 s of 10 s":         {Timing{true, 1000, 2000, budget}, false},
+		"not within 10 s":                   {Timing{Budget: budget}, false},
+		"within 1.1 s of 10 s":              {Timing{true, 0, 1001, budget}, false},
+		"within 10 s of 10 s":               {Timing{true, 0, 10_000, budget}, false},
+		"within 10.1 s of 10 s":             {Timing{true, 0, 10_001, budget}, true},
+		"between 0.00 s and 0.01 s of 10 s": {Timing{true, 1, 2, budget}, false},
+		"between 1.9 s and 2.0 s of 10 s":   {Timing{true, 1999, 1999, budget}, false},
+		"between 99.9 s and 100.0 s of 1.5 s": {Timing{true, 99_999, 99_999, chaos.Duration(1500 * time.Millisecond)},
+			true},
+		"between 100 s and 102 s of 0.40 s": {Timing{true, 100_999, 101_001, chaos.Duration(400 * time.Millisecond)},
+			true},
+		"between 0.99 s and 1.00 s of 1.0 s": {Timing{true, 999, 999, chaos.Duration(1001 * time.Millisecond)}, false},
+		"between 1 s and 2 s of 10 s":        {Timing{true, 1000, 2000, budget}, false},
 	} {
 		if got := tc.t.String(); got != want || tc.t.over() != tc.over {
 			t.Errorf("%q, over %v; want %q, over %v", got, tc.t.over(), want, tc.over)
@@ -213,7 +215,11 @@ func TestBrackets(t *testing.T) {
 			Timing{false, 2000, 0, secs(10)}, Timing{true, 1000, 2000, secs(20)}, Timing{true, 0, 400, secs(3)}},
 		"not back": {func(s *Story) { s.Machines[0].State = step.Conflict },
 			Timing{true, 0, 2000, secs(10)}, Timing{false, 7000, 0, secs(20)}, Timing{true, 0, 400, secs(3)}},
-		"nothing detected": {func(s *Story) { s.walkOf(4).Blame.Hop = diag.HopNodeHeartbeat; s.fails(During, LookInjected) },
+		"nothing detected": {func(s *Story) {
+			s.walkOf(4).Blame.Hop = diag.HopNodeHeartbeat
+			s.fails(During,
+				LookInjected)
+		},
 			Timing{false, 2000, 0, secs(10)}, Timing{true, 1000, 2000, secs(20)}, Timing{false, 0, 0, secs(3)}},
 	} {
 		s := passing()

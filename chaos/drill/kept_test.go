@@ -2,6 +2,7 @@ package drill
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,7 +63,7 @@ func TestSources(t *testing.T) {
 		evidence bool
 		want     string
 	}{
-		"no such file":        {filepath.Join(dir, "nothing"), false, "no such file"},
+		"no such file":        {filepath.Join(dir, "nothing"), false, "stat "},
 		"an empty folder":     {filepath.Join(dir, "empty"), false, "the folder has neither"},
 		"a report as a proof": {report, true, "it is neither a machine's journal nor"},
 		"no plan":             {none, false, "before the run's id"},
@@ -71,6 +72,11 @@ func TestSources(t *testing.T) {
 			t.Errorf("%s: %v, want %s", name, err, tc.want)
 		}
 	}
+	s.Parse = func([]byte) (*Report, error) { return nil, errors.New("another kind") }
+	if err := s.Add(report, false); err == nil || len(s.reports) > 0 {
+		t.Errorf("what is no report is added: %v", err)
+	}
+	s.Parse = parse
 	if err := s.Add(report, false); err != nil {
 		t.Fatal(err)
 	}
@@ -102,6 +108,7 @@ func TestSources(t *testing.T) {
 	}
 	// A finished report names the folder of its run's log.
 	empty := &Sources{}
+	t.Chdir(filepath.Dir(log)) // a report without a folder does not name this one
 	for name, tc := range map[string]struct {
 		d    Drill
 		want int

@@ -140,11 +140,23 @@ func TestLogOnDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for _, e := range []drill.Event{{}, {WalkView: &drill.WalkView{N: 99}}} { // a walk is kept with both of its parts
+		if err := l.Write(e, map[bool]*diag.Report{true: {}}[e.WalkView == nil]); err != nil {
+			t.Error(err)
+		}
+	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
+	if kept, err := os.ReadDir(filepath.Join(dir, drill.WalksFolder)); err != nil || len(kept) != len(o.story.Walks) {
+		t.Errorf("%d walks are kept, %v", len(kept), err)
+	}
+	if _, err := drill.CreateLog(filepath.Join(dir, drill.EventsFile, "below")); err == nil ||
+		!strings.Contains(err.Error(), "make the run's folder") {
+		t.Errorf("a folder below a file: %v", err)
+	}
 	text, err := os.ReadFile(filepath.Join(l.Dir(), drill.EventsFile))
-	if err != nil || !bytes.Equal(text, o.log.Bytes()) {
+	if err != nil || !bytes.HasPrefix(text, o.log.Bytes()) {
 		t.Errorf("%v, or not what was written", err)
 	}
 	for i := range o.story.Walks {

@@ -87,7 +87,8 @@ func TestMadeAgo(t *testing.T) {
 func TestStoryOfEvents(t *testing.T) {
 	s := Fold([]Event{
 		{Kind: Begun, At: diag.At(noon), Plan: &chaos.Plan{Run: "r1"}, Tool: "v1", Rules: "7", Game: &Game{ID: "g"}},
-		{Kind: Refused, Refused: []chaos.Refusal{{Machine: "a"}}}, {Kind: Refused, Refused: []chaos.Refusal{{Machine: "b"}}},
+		{Kind: Refused, Refused: []chaos.Refusal{{Machine: "a"}}},
+		{Kind: Refused, Refused: []chaos.Refusal{{Machine: "b"}}},
 		{Kind: Walked, WalkView: &WalkView{N: 1}}, {Kind: Walked},
 		{Kind: Looked, MS: 5, Seen: &Seen{Name: LookProof, Stage: After}},
 		{Kind: Looked, MS: 6, Seen: &Seen{Name: LookProof, Stage: After, Held: true}}, {Kind: Looked},
