@@ -209,6 +209,9 @@ func factsAfter() []fact {
 		{"red at last", func(s *Story) { s.walkOf(9).Outcome = diag.OutcomeFail },
 			map[string]string{ClaimGreenAfter: nothing},
 			"the chain is not green: fail", NoRecovery},
+		{"red in a walk that began with the last revert", func(s *Story) {
+			s.Machines[1].RevertedMS, s.walkOf(9).Outcome = 8100, diag.OutcomeFail
+		}, map[string]string{ClaimGreenAfter: nothing}, "the chain is not green: fail", NoRecovery},
 		{"still warns", func(s *Story) {
 			s.Plan.Scenario.Expect.Blame.Status = diag.StatusWarn
 			warn := diag.Blame{Hop: diag.HopNodeRuntimeAPI, Signal: diag.SigAPIUnreachable, Status: diag.StatusWarn}
@@ -228,7 +231,9 @@ func factsAfter() []fact {
 		{"not compared", func(s *Story) { s.Machines[0].Clean = nil }, map[string]string{ClaimClean: infra},
 			"n1 was not compared", Infra},
 		{"reverted, never armed, and not compared",
-			func(s *Story) { s.Machines[0].Clean, s.Machines[0].Armed = nil, false },
+			func(s *Story) {
+				s.Machines[0].Clean, s.Machines[0].Armed, s.Machines[0].RevertedMS = nil, false, 1
+			},
 			map[string]string{ClaimArmed: no, ClaimClean: infra}, "", Infra},
 		{"not closed", func(s *Story) { s.Machines[0].Closed, s.Machines[0].NotClosed = false, "busy" },
 			map[string]string{ClaimClosed: infra}, "the drill is still on n1: busy", Infra},

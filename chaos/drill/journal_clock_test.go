@@ -79,12 +79,15 @@ func TestMadeInJournal(t *testing.T) {
 	d.Steps[1].Changes = append(d.Steps[1].Changes, step.Change{File: &step.File{Path: "/etc/b", Absent: true}})
 	p := &pen{boot: "b1"}
 	p.at(1000, step.Entry{Event: step.EventDrill, Note: d.Encode()}).at(1100, step.Entry{Event: step.EventArmed})
+	p.change(1200, "block", step.Done) // its checks have not run
 	for n, ms := range []int64{2000, 2500} {
 		p.at(ms-10, step.Entry{Event: step.EventChange, Step: "key", Change: &n, State: step.Intent})
 	}
 	for n, ms := range []int64{2600, 2700} {
 		p.at(ms, step.Entry{Event: step.EventChange, Step: "key", Change: &n, State: step.Done})
 	}
+	n := 1
+	p.at(9000, step.Entry{Event: step.EventChange, Step: "key", Change: &n, State: step.Reverted})
 	check("of two changes", made(log[:5], p), nil, []int64{2700})
 }
 
@@ -126,8 +129,10 @@ func TestRevertInJournal(t *testing.T) {
 		log := logOf(t)
 		e.Seq, e.MS, e.Machine, e.At = len(log)+1, last+500, "n1", log[0].At
 		all, err := Merge(append(log, e), []Journal{injected().reverted(last, step.WhyTTL).journal(t)})
-		if n := len(slices.DeleteFunc(all, func(e Event) bool { return e.Kind != kind })); n != 1 || err != nil {
-			t.Errorf("%d events %s, %v", n, kind, err)
+		lost := slices.ContainsFunc(all, func(e Event) bool { return e.Kind == Lost })
+		n := len(slices.DeleteFunc(all, func(e Event) bool { return e.Kind != kind }))
+		if n != 1 || lost != (kind == Lost) || err != nil {
+			t.Errorf("%d events %s, lost %v, %v", n, kind, lost, err)
 		}
 	}
 	if len(slices.DeleteFunc(find(injected(), Trouble), func(e Event) bool {

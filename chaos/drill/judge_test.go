@@ -230,6 +230,36 @@ func TestBrackets(t *testing.T) {
 	}
 }
 
+// TestGreenInARow: how many walks must be green after the revert, and one at the least.
+func TestGreenInARow(t *testing.T) {
+	for name, tc := range map[string]struct {
+		wanted, walks int
+		red           bool // the last one
+		first         int  // number of the walk; 0: none
+		enough        bool
+	}{
+		"two of two": {2, 3, false, 8, true}, "one of two": {2, 2, false, 8, false}, "one of one": {1, 2, false, 8, true},
+		"none of one": {1, 1, false, 0, false}, "none of none": {0, 1, false, 0, false},
+		"two, then red": {2, 3, true, 0, false},
+		"three wanted":  {3, 3, false, 8, false},
+	} {
+		s := passing()
+		s.Plan.Scenario.Recovery.Green = tc.wanted
+		s.Walks = s.Walks[:3+tc.walks]
+		if tc.red {
+			s.walkOf(9).Outcome = diag.OutcomeFail
+		}
+		n := 0
+		first, enough := s.green()
+		if first != nil {
+			n = first.N
+		}
+		if n != tc.first || enough != tc.enough {
+			t.Errorf("%s: walk %d, enough %v", name, n, enough)
+		}
+	}
+}
+
 // TestBack: when every armed machine is known to be as it was; one that was not armed does not count.
 func TestBack(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -202,24 +202,25 @@ func TestKept(t *testing.T) {
 	}
 	file(t, dir, "1122-c/"+EventsFile, "")
 	file(t, dir, "1123-d/notes", "")
+	file(t, dir, "1120-e/"+EventsFile, "x\ny\n")
 	file(t, dir, "a-file", "")
 	kept, err := ListKept(dir)
 	var runs []string
 	for _, k := range kept {
 		runs = append(runs, k.Run)
 	}
-	if err != nil || !slices.Equal(runs, []string{"1121-b", "1121-a", "1123-d", "1122-c"}) {
+	if err != nil || !slices.Equal(runs, []string{"1121-b", "1121-a", "1123-d", "1122-c", "1120-e"}) {
 		t.Errorf("%q, %v", runs, err)
 	}
 	if k := kept[0]; k.TookMS != 1234 || k.Began.IsZero() || k.Folder != filepath.Join(dir, "1121-b") {
 		t.Errorf("%+v", k)
 	}
-	for _, k := range kept[2:] {
-		if k.Verdict.Word != Infra || !strings.Contains(k.Verdict.Text, "its log cannot be read: the ") {
-			t.Errorf("%+v", k.Verdict)
+	for i, want := range []string{"the folder has neither", "the log ends before", "line 1: "} {
+		if v := kept[2+i].Verdict; v.Word != Infra || !strings.HasPrefix(v.Text, "its log cannot be read: "+want) {
+			t.Errorf("%+v", v)
 		}
 	}
-	for name, want := range map[string]int{"1121-a": 1, "a": 1, "d": 1, "121-b": 1, "x": 0, "": 4} {
+	for name, want := range map[string]int{"1121-a": 1, "a": 1, "d": 1, "121-b": 1, "x": 0, "": 5} {
 		if got := FindKept(kept, name); len(got) != want {
 			t.Errorf("%q: %q", name, got)
 		}

@@ -104,6 +104,11 @@ func TestRevertGivesUp(t *testing.T) {
 		if time.Since(began) != 2*(retryPause+1) || len(m.asked) != 4 || p.RevertedMS != 0 || p.AskedMS != 1000 {
 			t.Errorf("%v, asked %q, %+v", time.Since(began), m.asked, p)
 		}
+		m.answers["revert"] = []answer{{after: time.Minute, err: errors.New("nobody waits for it")}}
+		r.revert(t.Context(), r.Plan.Targets[0], m, time.Second)
+		if len(r.story.Trouble) != 2 || r.story.Trouble[1] != "n1: revert: cut" {
+			t.Errorf("trouble %q", r.story.Trouble)
+		}
 		// It answers now, and reverted itself: whether before it was asked is not known, since the first answer was lost.
 		r.record(Event{Kind: Armed, Machine: "n1"})
 		r.kept["n1"] = began
@@ -150,6 +155,12 @@ func TestWatchEnds(t *testing.T) {
 			return &diag.Report{Hops: []diag.HopResult{{ID: diag.HopNodeHeartbeat,
 				Finding: diag.Finding{Status: diag.StatusFail}}}}
 		}
+		ended, end := context.WithCancel(ctx)
+		end()
+		walk := r.Walk
+		r.Walk = func(context.Context) *diag.Report { t.Error("a walk after the end"); return nil }
+		r.watch(ended, func(error) {})
+		r.Walk = walk
 		why := error(nil)
 		r.watch(ctx, func(err error) { why = err })
 		if (r.story.Stopped == "") != cut || (why == nil) != cut || (len(r.story.Walks) == 0) != cut {

@@ -24,6 +24,7 @@ type machine struct {
 
 type answer struct {
 	after time.Duration
+	then  func() // just before the answer
 	reply step.Reply
 	out   Output
 	err   error
@@ -44,6 +45,9 @@ func (m *machine) next(command string) answer {
 func (m *machine) Fault(_ context.Context, _ []byte, args ...string) (step.Reply, error) {
 	a := m.next(args[0])
 	time.Sleep(a.after)
+	if a.then != nil {
+		a.then()
+	}
 	return a.reply, a.err
 }
 
@@ -82,8 +86,9 @@ func TestAbandonOne(t *testing.T) {
 		"gone meanwhile":   {remains, []answer{{reply: step.Reply{Refused: none}}}, ""},
 		"refused": {remains, []answer{{reply: step.Reply{Refused: step.Refuse(step.RefusedBusy, "no")}}},
 			"busy: no"},
-		"failed":    {remains, []answer{{reply: step.Reply{Error: "disk"}}}, "disk"},
-		"no answer": {remains, []answer{{err: errors.New("cut")}}, "cut"},
+		"failed":                  {remains, []answer{{reply: step.Reply{Error: "disk"}}}, "disk"},
+		"no answer":               {remains, []answer{{err: errors.New("cut")}}, "cut"},
+		"no answer, and an error": {remains, []answer{{reply: step.Reply{Error: "disk"}, err: errors.New("cut")}}, "cut"},
 		"no answer, but one": {remains, []answer{{reply: step.Reply{Refused: none}, err: errors.New("cut")}},
 			"cut"},
 	} {
@@ -163,7 +168,8 @@ func TestMakeOne(t *testing.T) {
 		"lost, armed": {[]answer{cut, {reply: step.Reply{Status: armed}}}, []answer{{reply: step.Reply{Status: armed}}},
 			true, false, ""},
 		"lost, twice": {[]answer{cut, cut}, []answer{{reply: step.Reply{Status: armed}}}, false, false, "-"},
-		"lost, cut":   {[]answer{cut}, []answer{cut}, false, false, "-"},
+		"lost, cut":   {[]answer{cut}, []answer{{err: cut.err, reply: step.Reply{Status: armed}}}, false, false, "-"},
+		"no status":   {[]answer{{}}, nil, true, false, ""},
 		"lost, over": {[]answer{cut}, []answer{{reply: step.Reply{Status: over}}}, false, true,
 			"wrong_state: it is not asked for again (over, )"},
 		"lost, gone":   {[]answer{cut}, []answer{{reply: step.Reply{Refused: none}}}, false, true, none.Error()},
@@ -181,8 +187,16 @@ func TestMakeOne(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	m := &machine{}
+	m := &machine{answers: map[string][]answer{"do": {{err: cut.err, then: cancel}}}}
+	if runnerOf().make(ctx, chaos.PlannedMachine{ID: "n1"}, m, "s") || len(m.asked) != 1 {
+		t.Errorf("asked after the end: %q", m.asked)
+	}
+	r := runnerOf()
+	r.Plan.Schedule, r.Machines = []chaos.Move{{Machine: "n1", Step: "s"}}, map[string]Machine{"n1": &machine{}}
+	if r.breaking(ctx) || r.story.broken() {
+		t.Error("a step is announced after the end")
+	}
+	m = &machine{}
 	if runnerOf().make(ctx, chaos.PlannedMachine{ID: "n1"}, m, "s") || len(m.asked) > 0 {
 		t.Errorf("asked after the end: %q", m.asked)
 	}
@@ -453,11 +467,65 @@ func TestSeeUntil(t *testing.T) {
 				len(m.answers["x"]) > 0 {
 				t.Errorf("%s: %+v, %v, want %+v", name, got, ok, want)
 			}
+			m.answers["x"] = tc.answers
+			if got := (&runner{Job: Job{Machines: map[string]Machine{"": m}, Write: func(Event, *diag.Report) error {
+				return nil
+			}}}).runProbe(t.Context(), l, During, tc.want); got != (tc.held == tc.want && !tc.notRun) {
+				t.Errorf("%s: as wanted: %v", name, got)
+			}
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			m.answers["x"] = []answer{holds}
 			if got, ok := see(ctx, m, l, During, true); ok || got != (Seen{}) {
 				t.Errorf("after the end: %+v, %v", got, ok)
+			}
+		})
+	}
+}
+
+// TestRenewOne: what each answer to a renewal says about the machine.
+func TestRenewOne(t *testing.T) {
+	armed := answer{reply: step.Reply{Status: &step.Status{Phase: step.PhaseArmed}}}
+	over := answer{reply: step.Reply{Status: &step.Status{Phase: step.PhaseOver, Why: step.WhyTTL}}}
+	gaveUp := answer{reply: step.Reply{Status: &step.Status{Phase: step.PhaseOver, Why: step.WhyFailed}}}
+	busy := answer{reply: step.Reply{Refused: step.Refuse(step.RefusedBusy, "no")}}
+	gone, cut := answer{reply: step.Reply{Refused: none}}, answer{err: errors.New("cut")}
+	for name, tc := range map[string]struct {
+		answers []answer
+		kinds   []Kind
+		text    string // of the last event
+	}{
+		"renewed, then over":         {[]answer{armed, armed, over}, []Kind{Renewed, Renewed, Lost}, step.WhyTTL},
+		"gone":                       {[]answer{gone}, []Kind{Lost}, none.Error()},
+		"cut, then over":             {[]answer{cut, over}, []Kind{Trouble, Lost}, step.WhyTTL},
+		"busy, then over":            {[]answer{busy, over}, []Kind{Trouble, Lost}, step.WhyTTL},
+		"it could not make a change": {[]answer{armed, gaveUp}, []Kind{Renewed}, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := runnerOf(Event{Kind: Arming, Machine: "n1"})
+			var events []Event
+			r.Observe = func(e Event, _ *Story) { events = append(events, e) }
+			ended := false
+			m := &machine{answers: map[string][]answer{"renew": tc.answers}}
+			began := time.Now()
+			r.renew(t.Context(), r.Plan.Targets[0], m, func(error) { ended = true })
+			var kinds []Kind
+			for _, e := range events {
+				kinds = append(kinds, e.Kind)
+			}
+			lost := r.story.Machines[0].Lost != ""
+			if !slices.Equal(kinds, tc.kinds) || events[len(events)-1].Text != tc.text || ended != lost ||
+				time.Since(began) != time.Duration(len(tc.answers))*step.RenewEvery || len(m.answers["renew"]) > 0 {
+				t.Errorf("%s: %q after %v, ended %v", name, kinds, time.Since(began), ended)
+			}
+			if kept, ok := r.kept["n1"]; ok != slices.Contains(kinds, Renewed) || kept.After(time.Now()) {
+				t.Errorf("%s: kept %v, %v", name, kept, ok)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			m.asked = nil
+			if r.renew(ctx, r.Plan.Targets[0], m, nil); len(m.asked) > 0 {
+				t.Errorf("%s: asked after the end", name)
 			}
 		})
 	}

@@ -135,6 +135,9 @@ func TestUnlinked(t *testing.T) {
 		"a completed task": {asked(func(f *diag.Fact) {
 			f.HTTP.Fields = map[string]string{"task.status": "COMPLETED"}
 		}), "agent"},
+		"a completed task, in a response that failed": {asked(func(f *diag.Fact) {
+			f.HTTP.Fields, f.Failure = map[string]string{"task.status": "completed"}, diag.HTTPEdgePage
+		}), ""},
 		"a task that waits": {asked(func(f *diag.Fact) { f.HTTP.Fields = map[string]string{"task.status": "queued"} }),
 			""},
 		"a session":          {session(&diag.WSFacts{Upgraded: true}), "gateway"},

@@ -143,8 +143,8 @@ func TestLeaseErrors(t *testing.T) {
 	if l.Renewed() != 0 || l.renew(5) == nil {
 		t.Error("a lease that is not there")
 	}
-	for _, text := range []string{"", "x", "gpuaas-lease 1 boot=b ns=", "gpuaas-lease 1 boot=b ns=x", "gpuaas-lease 1 ns=5",
-		"gpuaas-lease 1 boot=bb ns=5"} {
+	for _, text := range []string{"", "x", "gpuaas-lease 1 boot=b ns=", "gpuaas-lease 1 boot=b ns=x",
+		"gpuaas-lease 1 ns=5", "gpuaas-lease 1 boot=bb ns=5"} {
 		fine(t, os.WriteFile(p, []byte(text+" "+l.sum(text)+"\n"), 0o600))
 		if got := l.Renewed(); got != 0 {
 			t.Errorf("%q: %d", text, got)
