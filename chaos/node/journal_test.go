@@ -92,10 +92,17 @@ func TestJournalNews(t *testing.T) {
 	if again, err := OpenJournal(f, 4*step.BlockSize); err != nil || again.Ledger.Last != 2 {
 		t.Errorf("%+v, %v", again, err)
 	}
+	theirs.Ledger.Why = step.WhyTTL // so that it may use the last block
+	fine(t, mine.Refresh(), theirs.Append(step.Entry{Event: step.EventGuard}), mine.Refresh(),
+		theirs.Append(step.Entry{Event: step.EventGuard}), mine.Refresh())
+	if mine.Ledger.Guards != 4 {
+		t.Errorf("the entry in the last block is not seen: %d entries", mine.Ledger.Guards)
+	}
 	full := &Journal{file: f, size: 4 * step.BlockSize, end: 4*step.BlockSize - step.BlockSize + 1}
 	if f.read = errors.New("no"); full.News() || full.Refresh() != nil {
 		t.Error("a full journal is read")
 	}
+	clear(f.cache)
 	last := &Journal{file: f, size: 4 * step.BlockSize, end: 3 * step.BlockSize}
 	if f.read = nil; last.News() {
 		t.Error("news in an empty last block")

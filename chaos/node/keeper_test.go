@@ -186,6 +186,12 @@ func TestUndoIsWritten(t *testing.T) {
 		k.Journal.Ledger.Why != step.WhyTTL {
 		t.Errorf("%q (%s), want %q", states, k.Journal.Ledger.Why, want)
 	}
+	m = &scripted{compares: []any{injected, Found{}}}
+	k = keeperOf(t, m, fileChange, step.Reverting)
+	before = len(k.Journal.Entries)
+	if err := k.Revert(t.Context(), step.WhyTTL); err != nil || len(k.Journal.Entries) != before+1 {
+		t.Errorf("an undo that was announced is announced again: %+v, %v", k.Journal.Entries[before:], err)
+	}
 	// A comparison that fails changes nothing, and does not fill the journal.
 	m = &scripted{compares: []any{no, no}}
 	k = keeperOf(t, m, fileChange, step.Done)
@@ -348,7 +354,7 @@ func TestCede(t *testing.T) {
 		"it runs":                  {step.Done, false, func(*Keeper) {}, nil, false, step.Done},
 		"it is armed":              {step.Planned, false, func(*Keeper) {}, nil, false, step.Planned},
 		"it expired":               {step.Done, false, late, []any{Found{Look: Injected}, Found{}}, true, step.Reverted},
-		"it expired, with a guard": {step.Done, true, late, nil, false, step.Done},
+		"it expired, with a guard": {step.Done, true, late, []any{Found{Look: Injected}, Found{}}, false, step.Done},
 		"it expired, to conflict":  {step.Done, false, late, []any{Found{Look: Foreign}}, false, step.Conflict},
 		"it cannot be reverted":    {step.Done, false, late, []any{errors.New("no")}, false, step.Done},
 		"it was asked":             {step.Done, false, asked, []any{Found{Look: Injected}, Found{}}, true, step.Reverted},
@@ -362,7 +368,8 @@ func TestCede(t *testing.T) {
 		k.Guarded = func() bool { return tc.guarded }
 		tc.change(k)
 		err := k.Cede(t.Context())
-		if (err == nil) != tc.ok || k.only().State != tc.want || len(m.compares) > 0 {
+		if (err == nil) != tc.ok || k.only().State != tc.want ||
+			(len(m.compares) > 0) != (tc.guarded && tc.compares != nil) {
 			t.Errorf("%s: %v, %s", name, err, k.only().State)
 		}
 	}

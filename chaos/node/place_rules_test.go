@@ -3,7 +3,10 @@
 package node
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -172,4 +175,33 @@ func TestPaused(t *testing.T) {
 	}
 	_ = cmd.Wait()
 	compare("gone", Before, "the process has ended")
+}
+
+// TestFileBeside: a change is refused if something is where the original would be parked, and a folder that a drill
+// made stays while another process uses it.
+func TestFileBeside(t *testing.T) {
+	p := filepath.Join(t.TempDir(), "f")
+	fine(t, os.WriteFile(p, []byte("original"), 0o600), os.WriteFile(step.Parked(p, "r", "s", 0), nil, 0o600))
+	place := &filePlace{Location: Location{Run: "r", Step: "s",
+		Change: step.Change{File: &step.File{Path: p, Text: "x"}}}}
+	if _, err := place.inspect(t.Context()); err == nil || !strings.Contains(err.Error(), "already exists") {
+		t.Errorf("%v", err)
+	}
+	a := filepath.Join(t.TempDir(), "a")
+	place.before.Folders = []string{a, a + "/b"}
+	looks := func(when string, want Look) {
+		t.Helper()
+		if got, err := place.folders(); err != nil || got.Look != want {
+			t.Errorf("%s: %+v, %v", when, got, err)
+		}
+	}
+	looks("none is there", Before)
+	fine(t, os.MkdirAll(a+"/b", 0o700))
+	looks("both are empty", Injected)
+	fine(t, os.WriteFile(a+"/c", nil, 0o600))
+	looks("another process uses the outer one", Before)
+	fine(t, os.Remove(a+"/c"), os.Remove(a+"/b"))
+	looks("the outer one is empty", Injected)
+	fine(t, os.WriteFile(a+"/0", nil, 0o600))
+	looks("another process uses the last one", Before)
 }
