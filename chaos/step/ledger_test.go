@@ -45,6 +45,9 @@ func TestExpired(t *testing.T) {
 			t.Errorf("%s: %v left, want %v", name, left, tc.left)
 		}
 	}
+	if got := (Drill{}).LeaseFor(); got != 20*time.Second || (Drill{Lease: 7000}).LeaseFor() != 7*time.Second {
+		t.Errorf("a drill without a lease of its own has %v", got)
+	}
 	if why := (Ledger{Boot: "b"}).Expired("b", 1, 0); why != WhyUnarmed {
 		t.Errorf("never armed: %q", why)
 	}
