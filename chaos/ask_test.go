@@ -79,7 +79,7 @@ func TestMember(t *testing.T) {
 	}
 }
 
-// TestAskOfMachine: a machine is asked for what its own faults and probes need, and for nothing that it told.
+// TestAskOfMachine: a machine is asked for what its own faults and probes need, and for nothing that it known.
 func TestAskOfMachine(t *testing.T) {
 	s := builtin(t)["api-egress-blocked"]
 	probe := func(from Role, words ...string) Probe { return Probe{From: from, Probe: words} }
@@ -96,8 +96,8 @@ func TestAskOfMachine(t *testing.T) {
 		len(q.Names) != 0 {
 		t.Errorf("the platform: %+v", q)
 	}
-	told := testMachine(RoleNode, "n1")
-	if q := ask(told); !q.None() {
+	known := testMachine(RoleNode, "n1")
+	if q := ask(known); !q.None() {
 		t.Errorf("asked again: %+v", q)
 	}
 	s.Recovery.Proof.Probe = nil

@@ -46,7 +46,7 @@ func TestClock(t *testing.T) {
 }
 
 // TestMadeInJournal: a step whose response the log lacks was made when its checks passed or, without checks, when its
-// last change was; and it is told once.
+// last change was; and it is reported once.
 func TestMadeInJournal(t *testing.T) {
 	made := func(events []Event, p *pen) map[string][]int64 {
 		all, err := Merge(events, []Journal{p.journal(t)})
@@ -124,7 +124,7 @@ func TestRevertInJournal(t *testing.T) {
 			t.Errorf("%s: %d lost, reverted %+v", name, len(lost), back)
 		}
 	}
-	// What the log has of it is not told again.
+	// What the log has of it is not reported again.
 	for kind, e := range map[Kind]Event{Lost: {Kind: Lost, Text: "ttl"}, Reverted: {Kind: Reverted}} {
 		log := logOf(t)
 		e.Seq, e.MS, e.Machine, e.At = len(log)+1, last+500, "n1", log[0].At

@@ -44,7 +44,7 @@ func (m *machine) next(command string) answer {
 
 func (m *machine) Fault(_ context.Context, _ []byte, args ...string) (step.Reply, error) {
 	a := m.next(args[0])
-	time.Sleep(a.after)
+	<-time.After(a.after)
 	if a.then != nil {
 		a.then()
 	}

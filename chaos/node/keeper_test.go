@@ -120,7 +120,7 @@ func TestUndo(t *testing.T) {
 		"cannot be compared": {fileChange, step.Done, scripted{compares: []any{no}}, step.Done, "no", "compare", true},
 		"cannot be undone": {fileChange, step.Done, scripted{compares: []any{injected}, undo: no}, step.Failed, "no",
 			"compare undo", true},
-		"cannot be told": {fileChange, step.Done, scripted{compares: []any{injected}, tell: no}, step.Failed,
+		"cannot be notified": {fileChange, step.Done, scripted{compares: []any{injected}, tell: no}, step.Failed,
 			"reload a.service: no", "compare undo reload", true},
 		"cannot be seen": {fileChange, step.Done, scripted{compares: []any{injected, no}}, step.Failed, "no",
 			"compare undo reload compare", true},
@@ -128,7 +128,7 @@ func TestUndo(t *testing.T) {
 			"undone, and still there", "compare undo reload compare", true},
 		"undone by another process": {fileChange, step.Done, scripted{compares: []any{before}}, step.Lost, "",
 			"compare reload", false},
-		"undone, and its reader is not told": {fileChange, step.Done, scripted{compares: []any{before}, tell: no},
+		"undone, and its reader is not notified": {fileChange, step.Done, scripted{compares: []any{before}, tell: no},
 			step.Failed, "reload a.service: no", "compare reload", true},
 		"not made, or undone": {fileChange, step.Intent, scripted{compares: []any{before}}, step.Reverted, "",
 			"compare reload", false},
@@ -283,7 +283,7 @@ func TestMakeFails(t *testing.T) {
 		"it looks otherwise": {scripted{}, step.Planned, ""},
 		"it cannot be made": {scripted{make: no, compares: []any{Found{Look: Injected}, Found{}}}, step.Reverted,
 			"make compare undo reload compare"},
-		"its reader cannot be told": {scripted{tell: no, compares: []any{Found{Look: Injected}}}, step.Failed,
+		"its reader cannot be notified": {scripted{tell: no, compares: []any{Found{Look: Injected}}}, step.Failed,
 			"make reload compare undo reload"},
 	} {
 		k := keeperOf(t, &tc.machine, fileChange, step.Planned)
@@ -375,7 +375,7 @@ func TestCede(t *testing.T) {
 	}
 }
 
-// TestLocation: what a place is told about the drill.
+// TestLocation: what a place is notified about the drill.
 func TestLocation(t *testing.T) {
 	k := keeperOf(t, &scripted{}, fileChange, step.Planned)
 	s := &k.Journal.Ledger.Steps[0]
