@@ -3,6 +3,7 @@ package chaos
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,5 +44,43 @@ func TestGameDayRefuses(t *testing.T) {
 				t.Errorf("%v\nwant %s", err, tc.want)
 			}
 		})
+	}
+}
+
+// TestGameDayOrder: every round has each drill once, as often as the file says, and once if it says nothing.
+func TestGameDayOrder(t *testing.T) {
+	for times, want := range map[int]int{0: 1, 1: 1, 3: 3} {
+		order := GameDay{Times: times}.Order(5, 7)
+		if len(order) != want*5 || !slices.Equal(order, GameDay{Times: times}.Order(5, 7)) {
+			t.Errorf("%d times: %v", times, order)
+		}
+		for round := range want {
+			if got := slices.Sorted(slices.Values(order[round*5 : round*5+5])); !slices.Equal(got, []int{0, 1, 2, 3, 4}) {
+				t.Errorf("%d times, round %d: %v", times, round, got)
+			}
+		}
+	}
+}
+
+// TestGameDayRules: the rules about a game day's file, with their bounds; want is the key of the only problem.
+func TestGameDayRules(t *testing.T) {
+	for _, tc := range []struct {
+		change func(b *GameDay)
+		want   string
+	}{
+		{func(*GameDay) {}, ""}, {func(b *GameDay) { b.Times = 100 }, ""}, {func(b *GameDay) { b.Times = 101 }, "times"},
+		{func(b *GameDay) { b.Times = -1 }, "times"}, {func(b *GameDay) { b.Pause = -1 }, "pause"},
+		{func(b *GameDay) { b.Pause = 1 }, ""}, {func(b *GameDay) { b.Drills = nil }, "drills"},
+		{func(b *GameDay) { b.Metadata.ID = strings.Repeat("a", 48) }, ""},
+		{func(b *GameDay) { b.Metadata.ID = strings.Repeat("a", 49) }, "metadata.id"},
+		{func(b *GameDay) { b.Metadata.ID = "A" }, "metadata.id"},
+		{func(b *GameDay) { b.Metadata.Title = "a\nb" }, "metadata.title"},
+	} {
+		b := GameDay{Metadata: BookMetadata{ID: "a", Title: "A day"}, Drills: []string{"x"}}
+		tc.change(&b)
+		found := b.settle()
+		if (len(found) == 0) != (tc.want == "") || len(found) > 1 || (len(found) == 1 && found[0].Key != tc.want) {
+			t.Errorf("%+v: %v, want %q", b, found, tc.want)
+		}
 	}
 }

@@ -194,7 +194,8 @@ func TestJournalAlone(t *testing.T) {
 			t.Errorf("%s: %+v", name, d.Verdict)
 		}
 		if d.Run != "r1" || d.Scenario != "api-egress-blocked" || len(d.Machines) != 1 || len(d.Machines[0].Steps) != 2 ||
-			len(d.Machines[0].Journal) != len(p.entries) {
+			len(d.Machines[0].Journal) != len(p.entries) || d.Machines[0].Tier != step.TierBoot ||
+			!strings.Contains(strings.Join(d.Trouble, "\n"), "this is what n1 wrote down") {
 			t.Errorf("%s: %+v", name, d)
 		}
 		for _, id := range []string{"green_before", "injected", "control", "detected", "in_time", "spared", "proof",
@@ -277,7 +278,7 @@ func TestTornJournal(t *testing.T) {
 }
 
 func TestWrongJournals(t *testing.T) {
-	if _, err := ReadJournal(make([]byte, step.JournalSize)); err == nil {
+	if _, err := ReadJournal(make([]byte, step.JournalSize)); err == nil || !strings.Contains(err.Error(), "no entry") {
 		t.Error("a journal of zeros is read")
 	}
 	b := injected().bytes()
@@ -307,6 +308,10 @@ func TestTwoMachines(t *testing.T) {
 	all, err := Merge(nil, []Journal{injected().journal(t), second.journal(t)})
 	if err != nil {
 		t.Fatal(err)
+	}
+	turned, err := Merge(nil, []Journal{second.journal(t), injected().journal(t)})
+	if first := noon.Add(8 * time.Second); err != nil || !all[0].At.Equal(first) || !turned[0].At.Equal(first) {
+		t.Errorf("it began at %v and %v, want %v: %v", all[0].At, turned[0].At, first, err)
 	}
 	s := Fold(all)
 	if got := s.Drill(); len(got.Machines) != 2 || !got.Machines[1].Armed || got.Machines[1].State != "" {

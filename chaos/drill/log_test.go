@@ -109,12 +109,14 @@ func TestLogThatIsNone(t *testing.T) {
 		"a line is torn in the middle": bytes.Join([][]byte{lines[0], lines[1][:20], []byte("\n"), lines[2]}, nil),
 		"a line is missing":            bytes.Join([][]byte{lines[0], lines[2]}, nil),
 		"a line comes twice":           bytes.Join([][]byte{lines[0], lines[0]}, nil),
+		"the last line has no end, and is too deep": append(bytes.Clone(lines[0]),
+			`{"seq":2,"x":`+strings.Repeat("[", 100_000)...),
 	} {
-		if events, _, err := drill.ReadEvents(bytes.NewReader(text)); err == nil || len(events) != 1 {
-			t.Errorf("%s: %d events, %v", name, len(events), err)
+		if events, torn, err := drill.ReadEvents(bytes.NewReader(text)); err == nil || len(events) != 1 || torn {
+			t.Errorf("%s: %d events, torn %v, %v", name, len(events), torn, err)
 		}
 	}
-	if _, _, err := drill.ReadEvents(io.LimitReader(brokenReader{}, 1)); err == nil {
+	if _, torn, err := drill.ReadEvents(io.LimitReader(brokenReader{}, 1)); err == nil || torn {
 		t.Error("a log that cannot be read is one without events")
 	}
 }
@@ -140,11 +142,39 @@ func TestLogOnDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for _, e := range []drill.Event{{}, {WalkView: &drill.WalkView{N: 99}}} { // a walk is kept with both of its parts
+		if err := l.Write(e, map[bool]*diag.Report{true: {}}[e.WalkView == nil]); err != nil {
+			t.Error(err)
+		}
+	}
+	before, err := os.ReadFile(filepath.Join(dir, drill.EventsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(dir, drill.WalksFolder), filepath.Join(dir, "away")); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Write(drill.Event{WalkView: &drill.WalkView{N: 7}}, &diag.Report{}); err == nil {
+		t.Error("a walk that cannot be kept is logged")
+	}
+	if err := os.Rename(filepath.Join(dir, "away"), filepath.Join(dir, drill.WalksFolder)); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, drill.EventsFile)); err != nil || !bytes.Equal(text, before) {
+		t.Errorf("the event of a walk that is not kept is in the log: %v", err)
+	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
+	if kept, err := os.ReadDir(filepath.Join(dir, drill.WalksFolder)); err != nil || len(kept) != len(o.story.Walks) {
+		t.Errorf("%d walks are kept, %v", len(kept), err)
+	}
+	if _, err := drill.CreateLog(filepath.Join(dir, drill.EventsFile, "below")); err == nil ||
+		!strings.Contains(err.Error(), "make the run's folder") {
+		t.Errorf("a folder below a file: %v", err)
+	}
 	text, err := os.ReadFile(filepath.Join(l.Dir(), drill.EventsFile))
-	if err != nil || !bytes.Equal(text, o.log.Bytes()) {
+	if err != nil || !bytes.HasPrefix(text, o.log.Bytes()) {
 		t.Errorf("%v, or not what was written", err)
 	}
 	for i := range o.story.Walks {

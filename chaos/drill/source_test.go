@@ -19,6 +19,7 @@ func TestWhatAFileIs(t *testing.T) {
 		{"a journal", journal, aJournal}, {"a journal without its first block", lost, aJournal},
 		{"a log", []byte(`{"seq":1,"at":"2026-11-21T09:00:00.000Z","ms":0,"event":"` + string(Begun) + `"}` + "\n"), aLog},
 		{"a report", []byte("{\n  \"apiVersion\": \"gpuaasctl/v1\"\n}\n"), aReport}, {"nothing", nil, aReport},
+		{"a zero byte", []byte{0}, aJournal},
 	} {
 		if got := kindOf(c.data); got != c.want {
 			t.Errorf("%s is %d, want %d", c.name, got, c.want)

@@ -19,7 +19,8 @@ func terminalEndings() []ending {
 		{"terminal-ended", drill.Pass, "", released, endedBy(4000, "allocation_released")},
 		{"terminal-ended-otherwise", drill.Collateral, "closed with 4000 node_fenced, want allocation_released", released,
 			endedBy(4000, "node_fenced")},
-		{"terminal-without-a-reason", drill.Collateral, "closed with 1006 and no reason, want allocation_released", released,
+		{"terminal-without-a-reason", drill.Collateral, "closed with 1006 and no reason, want allocation_released",
+			released,
 			endedBy(1006, "")},
 		{"terminal-survives", drill.Collateral, "still open after 10s, want allocation_released", released, func(w *world) {
 			w.tenant = func(ctx context.Context, opened func()) (drill.End, error) {
@@ -32,7 +33,7 @@ func terminalEndings() []ending {
 			w.tenant = func(_ context.Context, opened func()) (drill.End, error) {
 				opened()
 				time.Sleep(100 * time.Millisecond)
-				return drill.End{}, errors.New("no route to host")
+				return drill.End{Reason: "allocation_released"}, errors.New("no route to host")
 			}
 		}},
 		{"terminal-not-opened", drill.Infra, "not measured: how a terminal ends: it was not opened: HTTP 503", released,

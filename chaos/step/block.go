@@ -127,7 +127,8 @@ func (b *Block) Covers(peer netip.AddrPort) (string, bool) {
 		return "", false
 	}
 	for _, r := range b.Remote {
-		if p, err := prefix(r); err == nil && p.Contains(peer.Addr().Unmap().WithZone("")) {
+		p, _ := prefix(r) // what is no prefix contains nothing
+		if p.Contains(peer.Addr().Unmap().WithZone("")) {
 			return fmt.Sprintf("%s of %s covers %s", b.Verdict, b.describe(), peer), true
 		}
 	}

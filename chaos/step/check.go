@@ -39,7 +39,7 @@ func (c Check) Against(code int, printed string) string {
 	switch {
 	case !c.Exec.Succeeded(code):
 		return strings.TrimSuffix(fmt.Sprintf("%s: exit code %d: %s", c.Exec.Line(), code, brief(printed)), ": ")
-	case c.Has != "" && !strings.Contains(printed, c.Has):
+	case !strings.Contains(printed, c.Has):
 		return fmt.Sprintf("%s does not say %q but %q", c.Exec.Line(), c.Has, brief(printed))
 	case c.Lacks != "" && strings.Contains(printed, c.Lacks):
 		return fmt.Sprintf("%s says %q", c.Exec.Line(), c.Lacks)

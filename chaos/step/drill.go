@@ -143,10 +143,11 @@ func Decode(r io.Reader) (Drill, error) {
 
 const maxName = 24
 
+// name has the bound in its count: the first character, up to 22, and the last.
 var name = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{0,22}[a-z0-9])?$`) })
 
 // ValidName reports whether s may name a run or a step: it becomes part of file, unit and table names.
-func ValidName(s string) bool { return len(s) <= maxName && name().MatchString(s) }
+func ValidName(s string) bool { return name().MatchString(s) }
 
 // Validate reports everything that is wrong with d by itself, independent of a machine.
 func (d Drill) Validate() error {

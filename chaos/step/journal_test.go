@@ -3,7 +3,9 @@ package step
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +84,71 @@ func TestJournalHole(t *testing.T) {
 	got, end, torn := DecodeJournal(b)
 	if len(got) != 2 || got[1].Seq != 3 || torn == 0 || end != 3*len(EncodeEntry(entry(1, 700))) {
 		t.Fatalf("%d entries, %d torn, end %d", len(got), torn, end)
+	}
+}
+
+// TestJournalSize: an entry has as many blocks as its text needs, and no more, around every bound of a block.
+func TestJournalSize(t *testing.T) {
+	for size := range 2 * BlockSize {
+		b := EncodeEntry(entry(1, size))
+		used := len(bytes.TrimRight(b[:len(b)-1], " ")) + 1
+		if len(b)-used >= BlockSize {
+			t.Fatalf("%d bytes are in %d", used, len(b))
+		}
+		got, end, torn := DecodeJournal(b) // the last block of a file is read as well
+		if len(got) != 1 || end != len(b) || torn != 0 {
+			t.Fatalf("%d bytes: %d entries, end %d of %d, torn %d", size, len(got), end, len(b), torn)
+		}
+	}
+}
+
+// TestJournalOrder: an entry that was read before is not read again.
+func TestJournalOrder(t *testing.T) {
+	var b []byte
+	for _, seq := range []int{4, 4, 3, 6} {
+		b = append(b, EncodeEntry(entry(seq, 0))...)
+	}
+	for last, want := range map[int][]int{0: {4, 6}, 3: {4, 6}, 4: {6}, 5: {6}, 6: nil} {
+		var seqs []int
+		got, _, torn := DecodeAfter(b, last)
+		for _, e := range got {
+			seqs = append(seqs, e.Seq)
+		}
+		if !slices.Equal(seqs, want) || torn != 4-len(want) {
+			t.Errorf("after %d: %v, %d torn", last, seqs, torn)
+		}
+	}
+}
+
+// TestJournalForged: blocks whose checksum is right, but which EncodeEntry does not write, are no entries.
+func TestJournalForged(t *testing.T) {
+	forge := func(head, text string, last byte) []byte {
+		b := bytes.Repeat([]byte{' '}, BlockSize)
+		copy(b, head)
+		copy(b[len(head)+9:], text)
+		b[BlockSize-1] = last
+		copy(b[len(head):], fmt.Sprintf("%08x", sumOf(b, len(head))))
+		return b
+	}
+	for name, tc := range map[string]struct {
+		b    []byte
+		want int
+	}{
+		"as it is written":   {forge(journalMagic+"1"+journalSum, `{"seq":1}`, '\n'), 1},
+		"another program":    {forge("gpuaas-drill 2 blocks=1"+journalSum, `{"seq":1}`, '\n'), 0},
+		"no line":            {forge(journalMagic+"1"+journalSum, `{"seq":1}`, ' '), 0},
+		"no JSON":            {forge(journalMagic+"1"+journalSum, `{"seq":1`, '\n'), 0},
+		"a field more":       {forge(journalMagic+"1"+journalSum, `{"seq":1,"undo":7}`, '\n'), 0},
+		"no number":          {forge(journalMagic+"x"+journalSum, `{"seq":1}`, '\n'), 0},
+		"no blocks":          {forge(journalMagic+"0"+journalSum, `{"seq":1}`, '\n'), 0},
+		"less than none":     {forge(journalMagic+"-1"+journalSum, `{"seq":1}`, '\n'), 0},
+		"more than is left":  {slices.Clip(forge(journalMagic+"2"+journalSum, `{"seq":1}`, '\n')), 0},
+		"no name of the sum": {forge(journalMagic+"0000000000000001"+"=======:", `{"seq":1}`, '\n'), 0},
+		"a long number":      {forge(journalMagic+strings.Repeat("0", 30)+"1"+journalSum, `{"seq":1}`, '\n'), 0},
+	} {
+		if got, _, torn := DecodeJournal(tc.b); len(got) != tc.want || torn != 1-tc.want {
+			t.Errorf("%s: %d entries, %d torn", name, len(got), torn)
+		}
 	}
 }
 

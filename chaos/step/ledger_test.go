@@ -1,6 +1,8 @@
 package step
 
 import (
+	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +30,9 @@ func TestExpired(t *testing.T) {
 		"never renewed":           {"b", 120 * s, 0, 0, WhyLease},
 		"renewed":                 {"b", 120 * s, 115 * s, 10 * time.Second, ""},
 		"renewed for ever":        {"b", 130 * s, 130 * s, 0, WhyTTL},
+		"the last nanosecond":     {"b", 130*s - 1, 130*s - 1, 1, ""},
+		"both are over":           {"b", 130 * s, 110 * s, 0, WhyTTL}, // what the drill wanted, not what went wrong
+		"renewed just now":        {"b", 110 * s, 110 * s, 20 * time.Second, ""},
 		"another boot":            {"c", 101 * s, 101 * s, 0, WhyReboot},
 		"the clock began again":   {"b", 5 * s, 0, 0, WhyClock},
 		"a renewal in the future": {"b", 101 * s, 500 * s, 0, WhyClock},
@@ -40,6 +45,9 @@ func TestExpired(t *testing.T) {
 			t.Errorf("%s: %v left, want %v", name, left, tc.left)
 		}
 	}
+	if got := (Drill{}).LeaseFor(); got != 20*time.Second || (Drill{Lease: 7000}).LeaseFor() != 7*time.Second {
+		t.Errorf("a drill without a lease of its own has %v", got)
+	}
 	if why := (Ledger{Boot: "b"}).Expired("b", 1, 0); why != WhyUnarmed {
 		t.Errorf("never armed: %q", why)
 	}
@@ -50,5 +58,16 @@ func TestSecretsStayOnTheMachine(t *testing.T) {
 	if got := string(d.Redacted().Encode()); strings.Contains(got, "not to be shown") ||
 		!strings.Contains(string(d.Encode()), "not to be shown") {
 		t.Error("redacted is not")
+	}
+	if got := string(d.Redacted().Encode()); !strings.Contains(got, `root:x:0:0::/root`) {
+		t.Errorf("a mount that has no secret is redacted: %s", got)
+	}
+	// In a journal, too, and only the drill's entry is changed.
+	other, torn := Entry{Event: EventChange, Note: d.Encode()}, Entry{Event: EventDrill, Note: json.RawMessage(`{"steps":7}`)}
+	all := []Entry{{Event: EventDrill, Note: d.Encode()}, other, torn}
+	got := RedactEntries(all)
+	if strings.Contains(string(got[0].Note), "not to be shown") || !strings.Contains(string(got[0].Note), `"run":"r1-7"`) ||
+		!reflect.DeepEqual(got[1:], []Entry{other, torn}) || string(all[0].Note) != string(d.Encode()) {
+		t.Errorf("%s", got[0].Note)
 	}
 }

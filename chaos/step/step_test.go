@@ -2,10 +2,12 @@ package step
 
 import (
 	"bytes"
+	"io"
 	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/tools/testkit/goldentest"
@@ -93,11 +95,15 @@ func TestEncodeDecode(t *testing.T) {
 	if again := back.Encode(); !bytes.Equal(again, b) {
 		t.Errorf("%s\n%s", again, b)
 	}
-	if _, err := Decode(strings.NewReader(string(b) + "{}")); err == nil {
-		t.Error("what follows a drill is accepted")
-	}
-	if _, err := Decode(strings.NewReader(strings.Replace(string(b), `"run"`, `"runn"`, 1))); err == nil {
-		t.Error("an unknown field is accepted")
+	for want, r := range map[string]io.Reader{
+		"something follows it": strings.NewReader(string(b) + "{}"),
+		"unknown":              strings.NewReader(strings.Replace(string(b), `"run"`, `"runn"`, 1)),
+		"larger than":          bytes.NewReader(append(b, bytes.Repeat([]byte{' '}, MaxSize-len(b)+1)...)),
+		"read drill: timeout":  iotest.TimeoutReader(iotest.OneByteReader(bytes.NewReader(b))),
+	} {
+		if _, err := Decode(r); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want an error with %q, got %v", want, err)
+		}
 	}
 }
 
@@ -159,6 +165,47 @@ func TestCovers(t *testing.T) {
 			if _, got := tc.b.Covers(p); got != tc.want {
 				t.Errorf("%s covers %s: %v", tc.b.describe(), p, got)
 			}
+		}
+	}
+}
+
+// TestMatch: the rule of nft for each protocol, with and without ports and a user.
+func TestMatch(t *testing.T) {
+	uid, ports := ptr(uint32(800)), []uint16{80, 443}
+	for _, tc := range []struct {
+		b    Block
+		want string
+	}{
+		{Block{Proto: "any"}, ""},
+		{Block{Proto: "any", UID: uid}, " meta skuid 800"},
+		{Block{Proto: "any", Ports: ports}, " meta l4proto { tcp, udp } th dport { 80, 443 }"},
+		{Block{Proto: "udp"}, " meta l4proto udp"},
+		{Block{Proto: "tcp", Ports: ports, UID: uid}, " meta skuid 800 tcp dport { 80, 443 }"},
+	} {
+		if got := tc.b.match("d"); got != tc.want {
+			t.Errorf("%+v: %q, want %q", tc.b, got, tc.want)
+		}
+	}
+	for ttl, want := range map[time.Duration]string{time.Second: "1s", time.Second + 1: "2s", 2*time.Second - 1: "2s"} {
+		b := Block{Remote: []string{"10.0.0.0/8", "fd00::1", "no address"}}
+		if four, six := b.elements(true, ttl), b.elements(false, ttl); len(four) != 1 || len(six) != 1 ||
+			four[0] != "10.0.0.0/8 timeout "+want || six[0] != "fd00::1 timeout "+want {
+			t.Errorf("%v: %q, %q", ttl, four, six)
+		}
+	}
+}
+
+// TestBoundsOfLines: a plan says how much is filled, and how many inodes there are if there is a limit.
+func TestBoundsOfLines(t *testing.T) {
+	for want, c := range map[string]Change{
+		"tmpfs of 4096 bytes over":              {Mount: &Mount{Target: "/mnt", Tmpfs: &Tmpfs{Bytes: 4096}}},
+		"tmpfs of 4096 bytes and 1 inodes over": {Mount: &Mount{Target: "/mnt", Tmpfs: &Tmpfs{Bytes: 4096, Inodes: 1}}},
+		"until 1% are in use":                   {Hold: &Hold{Dir: "/var", Percent: 1}},
+		"to the last byte":                      {Hold: &Hold{Dir: "/var", Leave: ptr(int64(0))}},
+		"until 1 bytes are free":                {Hold: &Hold{Dir: "/var", Leave: ptr(int64(1))}},
+	} {
+		if do, _ := c.Lines("r1", "a", 0, time.Minute); !strings.Contains(do[0], want) {
+			t.Errorf("%q, want %q", do, want)
 		}
 	}
 }
