@@ -24,9 +24,10 @@ func script(t *testing.T, text string) string {
 func TestAskOfBadPrograms(t *testing.T) {
 	const good = `{"schema":1,"version":"v1"`
 	for name, tc := range map[string]struct{ text, want string }{
-		"another build":    {`cat >/dev/null; echo '{"schema":1,"version":"v2"}'`, `is of build "v2"`},
-		"another schema":   {`cat >/dev/null; echo '{"schema":2,"version":"v1"}'`, "(schema 2)"},
-		"an error":         {`cat >/dev/null; echo '` + good + `,"error":"there is no such thing"}'`, "there is no such thing"},
+		"another build":  {`cat >/dev/null; echo '{"schema":1,"version":"v2"}'`, `is of build "v2"`},
+		"another schema": {`cat >/dev/null; echo '{"schema":2,"version":"v1"}'`, "(schema 2)"},
+		"an error": {`cat >/dev/null; echo '` + good + `,"error":"there is no such thing"}'`,
+			"there is no such thing"},
 		"no JSON":          {`cat >/dev/null; echo hello`, "read the reply"},
 		"nothing":          {`cat >/dev/null`, "read the reply"},
 		"a failure":        {`cat >/dev/null; echo 'no stack left' >&2; exit 7`, "exit status 7: no stack left"},
@@ -118,5 +119,19 @@ func TestFind(t *testing.T) {
 	}
 	if got, err := Find([]string{empty}, nil); err == nil || !strings.Contains(err.Error(), Program) {
 		t.Errorf("%s is a folder: %v", got, err)
+	}
+}
+
+// TestLimited: as much is kept as may be; one byte more is none of it, and stops the writer.
+func TestLimited(t *testing.T) {
+	stopped := 0
+	l := &limited{most: 3, full: func() { stopped++ }}
+	for _, text := range []string{"a", "bc"} {
+		if n, err := l.Write([]byte(text)); n != len(text) || err != nil || stopped > 0 {
+			t.Errorf("%q: %d %v, stopped %d", text, n, err, stopped)
+		}
+	}
+	if n, err := l.Write([]byte("d")); n != 0 || err == nil || stopped != 1 || l.kept.String() != "abc" {
+		t.Errorf("%d %v, stopped %d, %q", n, err, stopped, l.kept.String())
 	}
 }

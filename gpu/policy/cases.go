@@ -90,9 +90,7 @@ func (r *readingText) UnmarshalYAML(n *yaml.Node) error {
 		return nil
 	}
 	var v any
-	if err := n.Decode(&v); err != nil {
-		return wrong
-	}
+	_ = n.Decode(&v) // after an error v is nil, or a list, neither of which is a reading
 	switch v := v.(type) {
 	case string:
 		r.of = report.Words(v)

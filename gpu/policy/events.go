@@ -43,10 +43,10 @@ func (f *facts) events() {
 // request anything after an error, no sample ends it: the driver requested nothing before the error either.
 func (f *facts) recovered(i int, id report.Identity) (by string) {
 	e := &f.ev.Events[i]
-	if !resets(e) || (id.UUID == "" && id.PCI == "") {
+	if !resets(e) {
 		return ""
 	}
-	same := func(uuid, pci string) bool {
+	same := func(uuid, pci string) bool { // an event without a GPU's name is of no GPU
 		return (id.UUID != "" && id.UUID == uuid) || (id.PCI != "" && id.PCI == pci)
 	}
 	var wanted time.Time // when a reset was last requested

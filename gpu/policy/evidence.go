@@ -114,7 +114,7 @@ func (f *facts) sample() {
 			if probe.State == report.Sampling {
 				others = probe.Why
 			}
-			if e.Probe.Expected != nil && f.ev.Expected == nil {
+			if f.ev.Expected == nil {
 				f.ev.Expected = e.Probe.Expected
 			}
 			if e.Probe.Count != nil {
@@ -263,9 +263,7 @@ func (f *facts) gpu(g *seen) {
 	if f.ev.Sample != nil {
 		stale = Stale
 	}
-	switch age := f.ev.Now.Sub(g.at); {
-	case f.ev.Now.IsZero():
-	case age > stale:
+	if age := f.ev.Now.Sub(g.at); age > stale { // negative if Now is zero
 		f.floor(s, "was last looked at %s ago", age.Round(time.Second))
 		return
 	}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -176,6 +177,9 @@ func TestTooManyEvents(t *testing.T) {
 	for range MaxEvents {
 		events = append(events, xidOf(31, 1, "a"))
 	}
+	if f := FactsOf(Evidence{Events: events[1:]}); strings.Contains(floors(f), "events were reported") {
+		t.Error(floors(f))
+	}
 	f := FactsOf(Evidence{Events: events})
 	if len(f.Observations) != MaxEvents+1 || !strings.Contains(floors(f), "1001 events were reported, and the last 1000") {
 		t.Errorf("%d, %s", len(f.Observations), floors(f))
@@ -212,8 +216,13 @@ func TestValuesOfGPUs(t *testing.T) {
 		report.ECCDBEVolatile: report.Refused(999), report.PCIeWidth: report.Skipped(report.NoSymbol),
 		report.NVLinks: report.Skipped(report.NotThere), report.PCIeGen: report.Skipped(report.Late),
 		report.RecoveryAction: report.Of(7), report.ClocksEventReasons: report.Of(report.HWSlowdown | report.HWPowerBrake),
-		report.VBIOS: report.Words("96.00"), report.GSPFirmware: report.Of(3),
+		report.VBIOS: report.Words("96.00"), report.GSPFirmware: report.Of(3), report.PowerLimit: report.Words("low"),
 	}, LinksDown: []int{1}}
+	for _, s := range report.Signals() { // zero is a word, a number or false, and none of these is a failure
+		if of, why := answer(report.Refused(999), s); of != nil || why != "could not be read: NVML's return code 999" {
+			t.Errorf("%s: %v %s", s.Signal, of, why)
+		}
+	}
 	v := gpuValues(&g)
 	for name, want := range map[string]any{
 		"temperature": int64(0), "ecc_mode": false, "recovery_action": "unknown", "hw_slowdown": true, "hw_power_brake": true,
@@ -224,7 +233,8 @@ func TestValuesOfGPUs(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{"ecc_dbe_volatile": "return code 999", "pcie_gen": "was not measured",
-		"pcie_gen_max": "was not measured", "gsp_firmware": "of another type"} {
+		"pcie_gen_max": "was not measured", "gsp_firmware": "of another type",
+		"power_limit": "of another type: low"} {
 		if v[name].Of != nil || !strings.Contains(v[name].Failed, want) {
 			t.Errorf("%s is %+v, want a failure: %s", name, v[name], want)
 		}
@@ -232,6 +242,31 @@ func TestValuesOfGPUs(t *testing.T) {
 	for _, name := range []string{"power", "pcie_width", "nvlinks", "nvlinks_down"} {
 		if of, there := v[name]; there {
 			t.Errorf("%s is %+v, and the GPU does not have it", name, of)
+		}
+	}
+}
+
+// TestValuesOfLinksAndClocks: how many links are down, and why the clocks are lowered, is known only if their signals
+// are.
+func TestValuesOfLinksAndClocks(t *testing.T) {
+	for _, tc := range []struct {
+		links, clocks report.Reading
+		want          string
+	}{
+		{report.Of(18), report.Of(report.HWThermalSlowdown), "2 false true false false"},
+		{report.Of(18), report.Of(0), "2 false false false false"},
+		{report.Refused(9), report.Refused(8), strings.TrimSpace("could not be read: NVML's return code 9" +
+			strings.Repeat(" could not be read: NVML's return code 8", 4))},
+	} {
+		v := gpuValues(&report.GPU{LinksDown: []int{1, 5}, Signals: map[report.Signal]report.Reading{
+			report.NVLinks: tc.links, report.ClocksEventReasons: tc.clocks}})
+		var got []string
+		for _, name := range []string{"nvlinks_down", "hw_slowdown", "hw_thermal_slowdown", "hw_power_brake",
+			"sw_thermal_slowdown"} {
+			got = append(got, fmt.Sprint(cmp.Or(v[name].Of, any(v[name].Failed))))
+		}
+		if strings.Join(got, " ") != tc.want {
+			t.Errorf("%s, want %s", got, tc.want)
 		}
 	}
 }
@@ -252,8 +287,13 @@ func TestClassesOfEvents(t *testing.T) {
 		"follows an unknown one": {report.XIDEvent, report.XID{Code: code(45), CausedBy: code(177)}, "unknown undecided"},
 		"fatal after an app's":   {report.XIDEvent, report.XID{Code: code(48), CausedBy: code(31)}, "gpu_reset gpu"},
 		"SXID, Fatal":            {report.SXIDEvent, report.XID{Code: code(99999), Severity: "Fatal"}, "fatal gpu"},
-		"SXID, Non-fatal":        {report.SXIDEvent, report.XID{Code: code(20034), Severity: "Non-fatal"}, "nonfatal none"},
-		"SXID, unlisted":         {report.SXIDEvent, report.XID{Code: code(99999)}, "unlisted undecided"},
+		"SXID, Non-fatal": {report.SXIDEvent, report.XID{Code: code(20034), Severity: "Non-fatal"},
+			"nonfatal none"},
+		"SXID, of the table": {report.SXIDEvent, report.XID{Code: code(20034)}, "fatal gpu"},
+		"SXID, of the whole fabric": {report.SXIDEvent, report.XID{Code: code(10003), Severity: "Fatal"},
+			"always_fatal node"},
+		"SXID without a code": {report.SXIDEvent, report.XID{}, "unlisted undecided"},
+		"SXID, unlisted":      {report.SXIDEvent, report.XID{Code: code(99999)}, "unlisted undecided"},
 	} {
 		class, scope := classOf(tc.of, &tc.xid)
 		if got := string(class) + " " + string(scope); got != tc.want {
@@ -297,6 +337,7 @@ func TestRecoveredWhileNobodyLooked(t *testing.T) {
 		"reset":                   {[]report.Event{xidOf(119, 1, "GPU-0"), asks(1, 2), device(0, 1, 9, ok)}, 2},
 		"reset, asked by XID 154": {[]report.Event{xidOf(119, 1, "GPU-0"), carrier, device(0, 1, 9, ok)}, 2},
 		"the log came later":      {[]report.Event{asks(1, 2), device(0, 1, 9, ok), xidOf(119, 1, "GPU-0")}, 2},
+		"asked for nothing":       {[]report.Event{asks(0, 2), xidOf(119, 1, "GPU-0"), device(0, 1, 9, ok)}, 0},
 		"never asked":             {[]report.Event{xidOf(119, 1, "GPU-0"), device(0, 1, 9, ok)}, 0},
 		"asked before":            {[]report.Event{asks(1, 0), xidOf(119, 1, "GPU-0"), device(0, 1, 9, ok)}, 1},
 		"a sample from before":    {[]report.Event{xidOf(119, 1, "GPU-0"), asks(1, 9), device(0, 1, 9, ok)}, 0},
@@ -329,6 +370,13 @@ func TestGPUsOfOthers(t *testing.T) {
 	if !strings.Contains(notes, "B (vfio-pci)") || !strings.Contains(notes, "GPU 0 is divided into 2 MIG instances") ||
 		len(f.Floors) > 0 {
 		t.Errorf("%q, %+v", notes, f.Floors)
+	}
+	for n, want := range map[int]bool{0: false, 1: true} {
+		d.Device.GPU.MIG = d.Device.GPU.MIG[:n]
+		f = FactsOf(Evidence{Events: []report.Event{d}})
+		if got := strings.Contains(strings.Join(f.Notes, "; "), "is divided"); got != want {
+			t.Errorf("with %d instances: %q", n, f.Notes)
+		}
 	}
 	s := &report.Sample{At: at(1), Library: report.Library{State: report.Loaded}, Count: report.Of(0),
 		Elsewhere: []string{"A (no driver)"}}

@@ -61,7 +61,7 @@ func classOf(t report.EventType, x *report.XID) (xid.Class, xid.Scope) {
 	case x.Code != nil:
 		class = classOfCode(*x.Code)
 		// An error that follows from another one is as bad as that one, which may not have been recorded.
-		if class == xid.Sympathetic && x.CausedBy != nil && *x.CausedBy != *x.Code {
+		if class == xid.Sympathetic && x.CausedBy != nil {
 			class = classOfCode(*x.CausedBy)
 		}
 	}

@@ -101,10 +101,7 @@ func compile(env *cel.Env, r policy.Rule) (rule, []mistake) {
 	if issues.Err() != nil {
 		var found []mistake
 		for _, e := range issues.Errors() {
-			line := r.CondLine
-			if n := e.Location.Line(); n > 0 && strings.Count(r.Condition, "\n") > 0 {
-				line += n - 1
-			}
+			line := r.CondLine + max(e.Location.Line()-1, 0)
 			text := strings.TrimPrefix(strings.Split(e.Message, "\n")[0], "Syntax error: ")
 			found = append(found, mistake{line, fmt.Sprintf("%s%s (column %d of %q)", text, nearField(text),
 				e.Location.Column()+1, around(r.Condition, e.Location.Line()))})

@@ -71,9 +71,15 @@ func TestMistakes(t *testing.T) {
 		"a large one":          {rule(`event.text.matches("((a{30}){30}){30}")`), "p.yaml:7: "},
 		"deep":                 {rule(strings.Repeat("(", 500) + "gpu.lost" + strings.Repeat(")", 500)), "p.yaml:7: "},
 		"costly": {rule(strings.TrimSuffix(strings.Repeat(`event.text.matches("a.*b.*c.*d.*e") && `, 50), " && ")),
-			"may cost"},
+			"units of CEL; at most 1000"},
 		"costly together": {"version: 1\nrules:\n" + strings.ReplaceAll(manyRules(100), "gpu.lost",
 			`'event.text.matches("a.*b.*c")'`), "may cost more than 5000 units of CEL"},
+		"has of a word":      {rule(`'has(gpu.recovery_action) == true'`), ""},
+		"a word of a number": {rule(`event.code != 79`), ""},
+		"two mistakes": {rule(`'event.type == "a" || event.class == "b"'`),
+			"p.yaml:7: rules[1].condition: event.class is never"},
+		"a field and a field": {rule("event.class == event.type"), ""},
+		"a second line":       {rule(`"gpu.lost &&\n gpu.cold"`), "p.yaml:8: "},
 		"a line of several": {rule("|\n      gpu.lost &&\n        gpu.cold"),
 			"p.yaml:9: rules[1].condition: undefined field 'cold'"},
 		"good": {rule("gpu.lost && node.gpus > 1"), ""},
@@ -101,4 +107,21 @@ func manyRules(n int) string {
 		fmt.Fprintf(&b, "  - {name: r%d, condition: gpu.lost, result: UNHEALTHY}\n", i)
 	}
 	return b.String()
+}
+
+// TestQuotedLines: a message quotes the line of the condition that it is about, up to 60 bytes.
+func TestQuotedLines(t *testing.T) {
+	long := strings.Repeat("a", 60)
+	for _, tc := range []struct {
+		condition string
+		line      int
+		want      string
+	}{
+		{"a\n  b \nc", 1, "a"}, {"a\n  b \nc", 2, "b"}, {"a\n  b \nc", 3, "c"}, {"a\nb", 0, "a"}, {"a\nb", 9, "b"},
+		{long, 1, long}, {long + "b", 1, long + "..."},
+	} {
+		if got := around(tc.condition, tc.line); got != tc.want {
+			t.Errorf("line %d of %q: %q, want %q", tc.line, tc.condition, got, tc.want)
+		}
+	}
 }

@@ -53,11 +53,13 @@ func TestRulesThatCannotBeEvaluated(t *testing.T) {
 			1},
 		"behind the one that holds": {rules("gpu.temperature > 90", "DEGRADED", errs, "UNHEALTHY"), policy.Degraded, "r0", 0},
 		"all of them":               {rules(errs, "UNHEALTHY", errs, "DEGRADED"), policy.Unknown, "", 2},
-		"that cannot matter":        {rules("gpu.temperature > 200 && "+errs, "UNHEALTHY"), policy.Healthy, "", 0},
-		"asked for with has":        {rules("has(gpu.ecc_dbe_volatile) && "+errs, "UNHEALTHY"), policy.Unknown, "", 1},
-		"absent, not asked for":     {rules("gpu.ecc_mode", "DEGRADED"), policy.Unknown, "", 1},
-		"absent, asked for":         {rules("has(gpu.ecc_mode) && gpu.ecc_mode", "DEGRADED"), policy.Healthy, "", 0},
-		"division by zero":          {rules("1 / (gpu.temperature - 96) > 0", "HEALTHY"), policy.Unknown, "", 1},
+		"two, and one as the milder": {rules(errs, "UNHEALTHY", errs, "DEGRADED", "gpu.temperature > 90", "DEGRADED"),
+			policy.Unknown, "", 2},
+		"that cannot matter":    {rules("gpu.temperature > 200 && "+errs, "UNHEALTHY"), policy.Healthy, "", 0},
+		"asked for with has":    {rules("has(gpu.ecc_dbe_volatile) && "+errs, "UNHEALTHY"), policy.Unknown, "", 1},
+		"absent, not asked for": {rules("gpu.ecc_mode", "DEGRADED"), policy.Unknown, "", 1},
+		"absent, asked for":     {rules("has(gpu.ecc_mode) && gpu.ecc_mode", "DEGRADED"), policy.Healthy, "", 0},
+		"division by zero":      {rules("1 / (gpu.temperature - 96) > 0", "HEALTHY"), policy.Unknown, "", 1},
 	} {
 		j := load(t, tc.policy).Judge(evidenceOf(t, gpu), policy.Enforce, true)
 		f := j.Findings[0]
