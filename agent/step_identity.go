@@ -250,8 +250,8 @@ func (t *turn) accepted(began time.Duration) {
 		t.post()
 	}
 	s.Rejections, s.Observed.Denied = 0, ""
-	changed := s.Ledger.Quarantined.On() || s.Ledger.Suppressed.On() || s.Ledger.unconfirmed()
-	if s.Ledger.Quarantined.On() {
+	changed := s.Ledger.Quarantined.Active() || s.Ledger.Suppressed.Active() || s.Ledger.unconfirmed()
+	if s.Ledger.Quarantined.Active() {
 		t.do(Record{Decision{Reason: diag.RecClonedIdentity, About: "identity", What: "release",
 			Detail: "the platform accepts this node again"}})
 	}
@@ -280,7 +280,7 @@ func (t *turn) stopped(o Outcome) {
 // that it is the genuine one of two.
 func (t *turn) quarantine(o Outcome) {
 	t.do(EndSessions{wire.EndNodeCloned})
-	if t.s.Ledger.Quarantined.On() {
+	if t.s.Ledger.Quarantined.Active() {
 		return
 	}
 	t.s.Ledger.Quarantined = Hold{Since: t.ev.Wall, Why: o.Detail, Correlation: o.Correlation}
@@ -315,7 +315,7 @@ func (t *turn) renewal() {
 		return
 	}
 	t.do(SetTimer{TimerRenew, min(max(m.NotAfter.Sub(now), 0)+time.Second, maxTimer)})
-	if s.Ledger.Quarantined.On() || s.revoked() {
+	if s.Ledger.Quarantined.Active() || s.revoked() {
 		return
 	}
 	o := Outcome{Reason: diag.RecCertExpiring, Detail: "the certificate ends at " + formatTime(m.NotAfter)}
@@ -364,7 +364,7 @@ func (t *turn) mayEnroll() Outcome {
 // recover enrolls again if that is allowed, and otherwise waits for an operator to change something.
 func (t *turn) recover(cause Outcome) {
 	s, l := &t.s, &t.s.Identity
-	if s.Ledger.Quarantined.On() || s.revoked() {
+	if s.Ledger.Quarantined.Active() || s.revoked() {
 		// This node can no longer decide. The rare heartbeat shows whether the denial was lifted.
 		l.Armed = true
 		t.do(SetTimer{TimerIdentity, maxTimer})

@@ -90,7 +90,9 @@ func (r *readingText) UnmarshalYAML(n *yaml.Node) error {
 		return nil
 	}
 	var v any
-	_ = n.Decode(&v) // after an error v is nil, or a list, neither of which is a reading
+	if err := n.Decode(&v); err != nil {
+		return wrong
+	}
 	switch v := v.(type) {
 	case string:
 		r.of = report.Words(v)

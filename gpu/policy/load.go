@@ -77,14 +77,16 @@ func isBlock(root *yaml.Node, i int) bool {
 	return c != nil && c.Style&yaml.LiteralStyle != 0
 }
 
-// child returns a field of a mapping, which may be an alias; nil if the mapping does not have it itself.
 func child(n *yaml.Node, name string) *yaml.Node {
-	for n.Kind == yaml.AliasNode {
+	for n != nil && n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
-	for field := range slices.Chunk(n.Content, 2) {
-		if field[0].Value == name {
-			return field[1]
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			return n.Content[i+1]
 		}
 	}
 	return nil
