@@ -141,7 +141,7 @@ func shown(v any) (text string, whole bool) {
 	case Outcome:
 		return cmp.Or(string(v.Reason), "none"), true
 	case Hold:
-		if !v.On() {
+		if !v.Active() {
 			return "off", true
 		}
 		return "on", true

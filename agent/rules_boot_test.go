@@ -42,7 +42,7 @@ func TestWhatCountsAgainstABuild(t *testing.T) {
 		b, _ := bootOf(t, inMemory())
 		r := &runtime{cfg: Config{Boot: b}, work: t.Context()}
 		running := b.keeper.Journal().Rollout.Target
-		b.step(func(j update.Journal) update.Journal { return j.Named(running, running, time.Now()) })
+		b.step(func(j update.Journal) update.Journal { return j.Handshake(running, running, time.Now()) })
 		r.observe(tc.probe, tc.o)
 		p, known := b.keeper.Journal().Rollout.Probes[tc.probe]
 		if known != (tc.known || tc.probe == wire.ProbeHeartbeat) || p.Pass != tc.passes {

@@ -210,7 +210,7 @@ func TestFindingFits(t *testing.T) {
 		{with, diag.HopGPUHealth, diag.SigHeartbeatStale, diag.TCPTimeout, false},
 		{with, diag.HopGPUHealth, diag.SigHeartbeatStale, "", false},
 	} {
-		if got := tc.f.Fits(tc.hop, tc.signal, tc.failure); got != tc.want {
+		if got := tc.f.Matches(tc.hop, tc.signal, tc.failure); got != tc.want {
 			t.Errorf("%s fits %s %s %s: %v", tc.f, tc.hop, tc.signal, tc.failure, got)
 		}
 	}
@@ -265,7 +265,7 @@ func TestLearn(t *testing.T) {
 	args := SurveyArgs(Questions{Tools: []string{"nft"}, Names: []string{"a.test"}, Units: []string{"a.service"},
 		Files: []string{"/f", "/d", "/none"}, Texts: []string{"/t"}, Users: []string{"ann", "bob"}})
 	var m Machine
-	if err := m.Learn(args, []string{
+	if err := m.ParseSurvey(args, []string{
 		"now 1000 0", "ssh 10.0.0.9 50022 10.0.0.1 22", "cgroup2", "nft",
 		"drill r1 " + b64(`{"status":{"phase":"armed"}}`), "drill r2 " + b64(`{"status":{"phase":"over"}}`), "drill r3",
 		"at 0 /usr/sbin/nft", "at 1 10.0.0.1 ::ffff:10.0.0.1 x fd00::1",
@@ -294,7 +294,7 @@ func TestLearn(t *testing.T) {
 		"at 3 a b", "at 3 regular:644:1:2 aa " + b64("/"), "at 3 regular:9:1:2:5 aa " + b64("/"),
 		"at 3 regular:644:x:2:5 aa " + b64("/"), "at 3 regular:644:1:x:5 aa " + b64("/"), "at 3 regular:644:1:2:5 aa %",
 		"text 6 %"} {
-		if err := new(Machine).Learn(args, []string{said, "done"}); err == nil {
+		if err := new(Machine).ParseSurvey(args, []string{said, "done"}); err == nil {
 			t.Errorf("%q is believed", said)
 		}
 	}

@@ -50,16 +50,16 @@ func TestEveryErrorIsReported(t *testing.T) {
 				must(t, os.RemoveAll(path))
 				must(t, os.WriteFile(path, []byte("x"), 0o600))
 			}
-		}, func(s Store) error { _, err := s.Back(anyPair); return err }},
+		}, func(s Store) error { _, err := s.RollBack(anyPair); return err }},
 		"over a folder": {func(s Store) {
 			put(t, s, 1)
 			must(t, os.Remove(s.Path(FileCert)))
 			must(t, os.Mkdir(s.Path(FileCert), 0o700))
-		}, func(s Store) error { _, err := s.Back(anyPair); return err }},
+		}, func(s Store) error { _, err := s.RollBack(anyPair); return err }},
 		"back, with another bundle": {func(s Store) {
 			put(t, s, 2)
 			must(t, os.WriteFile(s.Path(FileBundle), nil, 0o600))
-		}, func(s Store) error { _, err := s.Back(anyPair); return err }},
+		}, func(s Store) error { _, err := s.RollBack(anyPair); return err }},
 		"a key": {func(Store) {}, func(s Store) error { _, _, err := s.Key(time.Now()); return err }},
 	} {
 		for n := 0; ; n++ {
@@ -97,8 +97,8 @@ func TestFoldersThatCannotBeUsed(t *testing.T) {
 	for name, do := range map[string]func(Store) error{
 		"put":     func(s Store) error { _, err := s.Put(newSet(t, 1)); return err },
 		"key":     func(s Store) error { _, _, err := s.Key(time.Now()); return err },
-		"back":    func(s Store) error { _, err := s.Back(anyPair); return err },
-		"forward": func(s Store) error { _, err := s.Forward(anyPair); return err },
+		"back":    func(s Store) error { _, err := s.RollBack(anyPair); return err },
+		"forward": func(s Store) error { _, err := s.CompleteEnrollment(anyPair); return err },
 		"migrate": func(s Store) error { putPlain(t, s.Dir, newSet(t, 1)); _, err := s.Migrate(); return err },
 	} {
 		s := Store{Dir: t.TempDir()}
@@ -134,7 +134,7 @@ func TestReplaceMayFindNothing(t *testing.T) {
 // TestWhichAreGenerations: folders, in the order of their numbers; the current one is where the link leads.
 func TestWhichAreGenerations(t *testing.T) {
 	s := Store{Dir: t.TempDir()}
-	if s.Names() != nil || s.Spare(anyPair) != "" {
+	if s.Names() != nil || s.RollbackTarget(anyPair) != "" {
 		t.Error("generations in an empty folder")
 	}
 	for _, dir := range []string{"000010-a", "000002-b", "000002-a", ".new"} {
@@ -307,7 +307,7 @@ func TestForwardNeedsAll(t *testing.T) {
 		must(t, s.activate(s.Names()[0]))
 		must(t, os.WriteFile(filepath.Join(s.Dir, generations, pendingKey), sets[1].Key, 0o600))
 		tc.change(s, sets)
-		got, err := s.Forward(tc.good)
+		got, err := s.CompleteEnrollment(tc.good)
 		if err != nil || (got == s.Names()[1]) != tc.want || (got != "") != tc.want {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
@@ -321,21 +321,21 @@ func TestSpareIsWhereBackGoes(t *testing.T) {
 	names := s.Names()
 	for most, want := range map[int64]string{3: names[2], 2: names[1], 1: names[0], 0: ""} {
 		good := func(pair tls.Certificate) bool { return pair.Leaf.SerialNumber.Int64() <= most }
-		if got := s.Spare(good); got != want {
+		if got := s.RollbackTarget(good); got != want {
 			t.Errorf("good up to %d: %q, want %q", most, got, want)
 		}
-		if got, err := s.Back(good); got != want || err != nil {
+		if got, err := s.RollBack(good); got != want || err != nil {
 			t.Errorf("back, good up to %d: %q, %v, want %q", most, got, err, want)
 		}
 	}
 	must(t, os.WriteFile(filepath.Join(s.generation(names[2]), FileCert), []byte("x"), 0o600))
-	if got := s.Spare(anyPair); got != names[1] {
+	if got := s.RollbackTarget(anyPair); got != names[1] {
 		t.Errorf("the newest is damaged: %q", got)
 	}
 	for _, name := range names { // no bundle anywhere
 		must(t, os.Remove(filepath.Join(s.generation(name), FileBundle)))
 	}
-	if got, err := s.Back(anyPair); got != names[1] || err != nil || len(s.Names()) != 3 {
+	if got, err := s.RollBack(anyPair); got != names[1] || err != nil || len(s.Names()) != 3 {
 		t.Errorf("nothing to repair a bundle with: %q, %v, %v", got, err, s.Names())
 	}
 }

@@ -39,7 +39,7 @@ func TestStepsInEachState(t *testing.T) {
 			map[string]string{pending: verified}},
 		"activating": {func(j Journal) Journal { return j.Activating(testNow) },
 			map[string]string{pending: activating, verified: activating}},
-		"named": {func(j Journal) Journal { return j.Named(targetBuild, targetBuild, testNow) },
+		"named": {func(j Journal) Journal { return j.Handshake(targetBuild, targetBuild, testNow) },
 			map[string]string{activating: soaking}},
 		"failed": {func(j Journal) Journal { return j.Fail("x", testNow) },
 			map[string]string{pending: failed, verified: failed}},
@@ -64,11 +64,11 @@ func TestStepsInEachState(t *testing.T) {
 		}
 	}
 	for _, from := range states {
-		got := in(t, from).Condemn("x").Rollout.Condemned
+		got := in(t, from).RevertOnStart("x").Rollout.Condemned
 		if want := from == activating || from == soaking; (got == "x") != want {
 			t.Errorf("condemned in %s: %q", from, got)
 		}
-		if again := in(t, from).Condemn("x").Condemn("y").Rollout.Condemned; again != got {
+		if again := in(t, from).RevertOnStart("x").RevertOnStart("y").Rollout.Condemned; again != got {
 			t.Errorf("condemned twice in %s: %q", from, again)
 		}
 		j := in(t, from)
@@ -76,7 +76,7 @@ func TestStepsInEachState(t *testing.T) {
 			t.Errorf("%s is active: %v", from, active)
 		}
 		j.Rollout.Result = "r"
-		if why, want := j.Hold(), from == wire.RolloutRebootstrap; (why == "r") != want {
+		if why, want := j.HoldReason(), from == wire.RolloutRebootstrap; (why == "r") != want {
 			t.Errorf("%s holds: %q", from, why)
 		}
 	}
@@ -88,7 +88,7 @@ func TestStepsInEachState(t *testing.T) {
 	if got := New("j").Ended(); got.Run != nil {
 		t.Errorf("the end of no process: %+v", got.Run)
 	}
-	if got := none.Verified(testNow).Fail("x", testNow).Condemn("x").Observe(wire.ProbeNoop, false, "", testNow).
+	if got := none.Verified(testNow).Fail("x", testNow).RevertOnStart("x").Observe(wire.ProbeNoop, false, "", testNow).
 		Merge(wire.Rollout{ID: ""}, testNow); !same(got, none) {
 		t.Errorf("steps without a rollout: %+v", got)
 	}
@@ -159,7 +159,7 @@ func TestProbesOfTheSoak(t *testing.T) {
 			t.Errorf("a probe in %s: %+v", from, got.Rollout)
 		}
 	}
-	j := in(t, wire.RolloutSoaking).Condemn("x")
+	j := in(t, wire.RolloutSoaking).RevertOnStart("x")
 	if got := j.Observe(wire.ProbeNoop, false, "", testNow); !same(got, j) {
 		t.Errorf("a probe of a condemned build: %+v", got.Rollout)
 	}
@@ -426,7 +426,7 @@ func TestTheWayBack(t *testing.T) {
 			j.Rollout.Prior = wire.Build{Version: "v0", SHA256: thirdSHA}
 		}, host(keys(next)), wire.RolloutRebootstrap, true, true, gone},
 	} {
-		j := in(t, wire.RolloutActivating).Condemn("why")
+		j := in(t, wire.RolloutActivating).RevertOnStart("why")
 		if tc.change != nil {
 			tc.change(&j)
 		}
@@ -453,12 +453,12 @@ func TestWhatIsKept(t *testing.T) {
 		wire.RolloutSoaking: {packageSHA, "cur", "prior", targetSHA}, wire.RolloutFailed: {packageSHA, "cur", "prior"},
 	} {
 		j.Rollout.State = state
-		if got := j.Keep(); !slices.Equal(got, want) {
+		if got := j.NeededDigests(); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", state, got, want)
 		}
 	}
 	j.Rollout = nil
-	if got := j.Keep(); !slices.Equal(got, []string{packageSHA, "cur"}) {
+	if got := j.NeededDigests(); !slices.Equal(got, []string{packageSHA, "cur"}) {
 		t.Errorf("no rollout: %v", got)
 	}
 }

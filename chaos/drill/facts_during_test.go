@@ -37,14 +37,14 @@ func factsDuring() []fact {
 			map[string]string{ClaimInTime: no, ClaimKept: no}, "", Infra},
 		{"no steps", func(s *Story) { s.Plan.Schedule = nil }, map[string]string{ClaimInTime: no, ClaimKept: no}, "",
 			Infra},
-		{"no probe", func(s *Story) { s.without(During, LookInjected) }, map[string]string{ClaimInjected: no}, "", Infra},
+		{"no probe", func(s *Story) { s.without(During, ProbeInjected) }, map[string]string{ClaimInjected: no}, "", Infra},
 		{"a probe could not run", func(s *Story) {
-			l := s.Look(During, LookInjected)
+			l := s.LastProbe(During, ProbeInjected)
 			l.Held, l.NotRun, l.Why = false, true, "no such program"
 		}, map[string]string{ClaimInjected: infra}, "no such program", Infra},
-		{"a probe sees nothing", func(s *Story) { s.fails(During, LookInjected) }, map[string]string{ClaimInjected: not},
+		{"a probe sees nothing", func(s *Story) { s.fails(During, ProbeInjected) }, map[string]string{ClaimInjected: not},
 			"exit code 1", NotInjected},
-		{"the control fails", func(s *Story) { s.fails(During, LookControl) },
+		{"the control fails", func(s *Story) { s.fails(During, ProbeControl) },
 			map[string]string{ClaimControl: not}, "", NotInjected},
 		{"the agent wrote the walk's id", func(s *Story) { task("c2", s) }, map[string]string{}, "", Pass},
 		{"the agent wrote another id", func(s *Story) { task("c9", s) }, map[string]string{ClaimDetected: collateral},
@@ -66,9 +66,9 @@ func factsDuring() []fact {
 		{"nothing is blamed, and one reverted itself", missed(func(s *Story) { s.Machines[1].Lost = "lease" }),
 			unseen(map[string]string{ClaimDetected: no, ClaimKept: vi + " reverted_early"}), "n2 reverted itself",
 			RevertedEarly},
-		{"nothing is blamed, and the probe saw nothing", missed(func(s *Story) { s.fails(During, LookInjected) }),
+		{"nothing is blamed, and the probe saw nothing", missed(func(s *Story) { s.fails(During, ProbeInjected) }),
 			unseen(map[string]string{ClaimDetected: no, ClaimInjected: not}), "", NotInjected},
-		{"nothing is blamed, and the control failed", missed(func(s *Story) { s.fails(During, LookControl) }),
+		{"nothing is blamed, and the control failed", missed(func(s *Story) { s.fails(During, ProbeControl) }),
 			unseen(map[string]string{ClaimDetected: no, ClaimControl: not}), "", NotInjected},
 		{"the wrong hop is blamed", func(s *Story) { s.walkOf(4).Blame.Hop = diag.HopNodeHeartbeat },
 			unseen(map[string]string{ClaimDetected: vi + " wrong_hop"}), "the chain blames node_heartbeat", WrongHop},
@@ -115,7 +115,7 @@ func factsDuring() []fact {
 		}, map[string]string{ClaimKept: vi + " reverted_early"}, "n2 was restored before its revert began", RevertedEarly},
 		{"one was never there", func(s *Story) {
 			s.Machines[1].State = step.Lost
-			s.fails(During, LookInjected)
+			s.fails(During, ProbeInjected)
 		}, map[string]string{ClaimInjected: not}, "", NotInjected},
 	}
 }
@@ -128,8 +128,8 @@ func factsOfTerminals() []fact {
 			s.Plan.Scenario.Expect.Terminal = "node_lost"
 			for stage, l := range map[Stage]*Seen{Before: before, During: during} {
 				if l != nil {
-					l.Name, l.Stage = LookTerminal, stage
-					s.Looks = append(s.Looks, Look{*l, 2100})
+					l.Name, l.Stage = ProbeTerminal, stage
+					s.Looks = append(s.Looks, ProbeResult{*l, 2100})
 				}
 			}
 			then(s.walkOf(4))
@@ -163,7 +163,7 @@ func factsAfter() []fact {
 	decided := func(why *string) func(s *Story) {
 		return func(s *Story) { s.Plan.Decision, s.Decided = &chaos.Decision{Path: "/x"}, why }
 	}
-	untouched := func(p *Part) { *p = Part{MachineResult: MachineResult{ID: p.ID}, Made: p.Made} }
+	untouched := func(p *MachineStory) { *p = MachineStory{MachineResult: MachineResult{ID: p.ID}, Made: p.Made} }
 	return []fact{
 		{"one is in conflict", func(s *Story) { s.Machines[1].State = step.Conflict },
 			map[string]string{ClaimReverted: vi + " conflict", ClaimGreenAfter: no}, "n2: conflict", Conflict},
@@ -190,12 +190,12 @@ func factsAfter() []fact {
 		{"not decided", decided(new("409")), map[string]string{ClaimProof: nothing}, "did not take the decision: 409",
 			NoRecovery},
 		{"nobody decided", decided(nil), map[string]string{ClaimProof: no}, "", Infra},
-		{"no proof", func(s *Story) { s.without(After, LookProof) }, map[string]string{ClaimProof: no}, "", Infra},
-		{"no repair", func(s *Story) { s.fails(After, LookProof) }, map[string]string{ClaimProof: nothing}, "",
+		{"no proof", func(s *Story) { s.without(After, ProbeProof) }, map[string]string{ClaimProof: no}, "", Infra},
+		{"no repair", func(s *Story) { s.fails(After, ProbeProof) }, map[string]string{ClaimProof: nothing}, "",
 			NoRecovery},
 		{"no repair, for it is not reverted", func(s *Story) {
 			s.Machines[0].RevertedMS = 0
-			s.fails(After, LookProof)
+			s.fails(After, ProbeProof)
 		}, map[string]string{ClaimProof: no, ClaimReverted: infra, ClaimGreenAfter: no}, "", Infra},
 		{"at the last moment", func(s *Story) { s.walkOf(8).EndedMS = 26_000 }, map[string]string{}, "and 20 s of 20 s",
 			Pass},
@@ -237,7 +237,7 @@ func factsAfter() []fact {
 			map[string]string{ClaimArmed: no, ClaimClean: infra}, "", Infra},
 		{"not closed", func(s *Story) { s.Machines[0].Closed, s.Machines[0].NotClosed = false, "busy" },
 			map[string]string{ClaimClosed: infra}, "the drill is still on n1: busy", Infra},
-		{"trouble", func(s *Story) { s.without(After, LookProof); s.Trouble = []string{"n1: cut"} },
+		{"trouble", func(s *Story) { s.without(After, ProbeProof); s.Trouble = []string{"n1: cut"} },
 			map[string]string{ClaimProof: no}, "; n1: cut", Infra},
 	}
 }

@@ -28,7 +28,7 @@ func passing() *Story {
 			},
 			Recovery: chaos.Recovery{Green: 2},
 		},
-		Schedule: []chaos.Move{{Machine: "n1", Step: "block"}, {Machine: "n2", Step: "disk"}},
+		Schedule: []chaos.PlannedStep{{Machine: "n1", Step: "block"}, {Machine: "n2", Step: "disk"}},
 		Budgets: chaos.Budgets{TTL: secs(90), Lease: secs(20), InjectWithin: secs(3), DetectWithin: secs(10),
 			RecoverWithin: secs(20)},
 	}
@@ -56,13 +56,13 @@ func passing() *Story {
 			s.Walks = append(s.Walks, walk(n+1, stage, red))
 		}
 	}
-	for _, l := range []Seen{{Name: LookInjected, Stage: Before}, {Name: LookControl, Stage: Before, Held: true},
-		{Name: LookInjected, Stage: During, Held: true, TookMS: 400}, {Name: LookControl, Stage: During, Held: true},
-		{Name: LookProof, Stage: During}, {Name: LookProof, Stage: After, Held: true}} {
-		s.Looks = append(s.Looks, Look{l, 2100})
+	for _, l := range []Seen{{Name: ProbeInjected, Stage: Before}, {Name: ProbeControl, Stage: Before, Held: true},
+		{Name: ProbeInjected, Stage: During, Held: true, TookMS: 400}, {Name: ProbeControl, Stage: During, Held: true},
+		{Name: ProbeProof, Stage: During}, {Name: ProbeProof, Stage: After, Held: true}} {
+		s.Looks = append(s.Looks, ProbeResult{l, 2100})
 	}
 	for i, id := range []string{"n1", "n2"} {
-		s.Machines = append(s.Machines, Part{
+		s.Machines = append(s.Machines, MachineStory{
 			MachineResult: MachineResult{ID: id, Armed: true, State: step.Reverted, Clean: new(true), Closed: true},
 			Touched:       true, Broken: true, Made: map[string]int64{p.Schedule[i].Step: int64(1000 + 1000*i)},
 			AskedMS: 5000, RevertedMS: int64(5500 + 500*i)})
@@ -77,7 +77,7 @@ func (s *Story) walkOf(n int) *WalkView {
 
 // fails lets a probe find the opposite of what is wanted.
 func (s *Story) fails(stage Stage, name string) {
-	s.Look(stage, name).Held, s.Look(stage, name).Why = false, "exit code 1"
+	s.LastProbe(stage, name).Held, s.LastProbe(stage, name).Why = false, "exit code 1"
 }
 
 // without removes the walks and probes of a stage.
@@ -85,7 +85,7 @@ func (s *Story) without(stage Stage, looks ...string) {
 	if len(looks) == 0 {
 		s.Walks = slices.DeleteFunc(s.Walks, func(w WalkView) bool { return w.Stage == stage })
 	}
-	s.Looks = slices.DeleteFunc(s.Looks, func(l Look) bool { return l.Stage == stage && slices.Contains(looks, l.Name) })
+	s.Looks = slices.DeleteFunc(s.Looks, func(l ProbeResult) bool { return l.Stage == stage && slices.Contains(looks, l.Name) })
 }
 
 // quietly makes a story one in which nothing may be blamed, and nothing was.
@@ -94,7 +94,7 @@ func (s *Story) quietly() {
 	s.Walks[2] = s.Walks[1]
 	s.Walks[1].N, s.Walks[2].N, s.Walks[1].BeganMS, s.Walks[2].BeganMS = 3, 4, 2100, 3100
 	s.Walks[1].EndedMS, s.Walks[2].EndedMS = 3000, 4000
-	s.without(During, LookProof)
+	s.without(During, ProbeProof)
 }
 
 const (
@@ -159,7 +159,7 @@ func TestHeldTexts(t *testing.T) {
 			s.walkOf(4).UserSaw = saw
 			if terminal != "" {
 				s.Plan.Scenario.Expect.Terminal = terminal
-				s.Looks = append(s.Looks, Look{Seen{Name: LookTerminal, Stage: During, Held: true, Why: "closed"}, 1})
+				s.Looks = append(s.Looks, ProbeResult{Seen{Name: ProbeTerminal, Stage: During, Held: true, Why: "closed"}, 1})
 			}
 		})[ClaimTold]
 	}
@@ -192,23 +192,23 @@ func factsBefore() []fact {
 			s.Walks = slices.Insert(s.Walks, 0, red)
 		}, map[string]string{}, "", Pass},
 		{"no walk before", func(s *Story) { s.without(Before) }, map[string]string{ClaimGreenBefore: no}, "", Infra},
-		{"a probe that always sees", func(s *Story) { s.Look(Before, LookInjected).Held = true },
+		{"a probe that always sees", func(s *Story) { s.LastProbe(Before, ProbeInjected).Held = true },
 			map[string]string{ClaimProbes: guard}, "before anything is touched", AbortedGuard},
-		{"a control that never passes", func(s *Story) { s.Look(Before, LookControl).Held = false },
+		{"a control that never passes", func(s *Story) { s.LastProbe(Before, ProbeControl).Held = false },
 			map[string]string{ClaimProbes: guard}, "what must still work does not", AbortedGuard},
 		{"a control that could not run", func(s *Story) {
-			l := s.Look(Before, LookControl)
+			l := s.LastProbe(Before, ProbeControl)
 			l.Held, l.NotRun = false, true
 		}, map[string]string{ClaimProbes: no}, "", Infra},
-		{"a probe that could not run", func(s *Story) { s.Look(Before, LookInjected).NotRun = true },
+		{"a probe that could not run", func(s *Story) { s.LastProbe(Before, ProbeInjected).NotRun = true },
 			map[string]string{ClaimProbes: no}, "", Infra},
-		{"no probe before", func(s *Story) { s.without(Before, LookInjected) },
+		{"no probe before", func(s *Story) { s.without(Before, ProbeInjected) },
 			map[string]string{ClaimProbes: no}, "", Infra},
-		{"no control before", func(s *Story) { s.without(Before, LookControl) },
+		{"no control before", func(s *Story) { s.without(Before, ProbeControl) },
 			map[string]string{ClaimProbes: no}, "", Infra},
-		{"a proof that always holds", func(s *Story) { s.Look(During, LookProof).Held = true },
+		{"a proof that always holds", func(s *Story) { s.LastProbe(During, ProbeProof).Held = true },
 			map[string]string{ClaimProbes: guard}, "prove nothing", AbortedGuard},
-		{"no proof during", func(s *Story) { s.without(During, LookProof) },
+		{"no proof during", func(s *Story) { s.without(During, ProbeProof) },
 			map[string]string{ClaimProbes: no}, "", Infra},
 		{"no proof during, and nothing is to be blamed", func(s *Story) { s.quietly() }, map[string]string{},
 			"nothing was blamed, in a walk that ended within 2 s of 10 s; green", Pass},

@@ -137,12 +137,12 @@ func TestDetected(t *testing.T) {
 		"three in a row":            {func(s *Story) { between(s, diag.OutcomePass) }, 4},
 		"one began too early":       {func(s *Story) { s.walkOf(3).BeganMS = 2099 }, 0},
 		"one began at that moment":  {func(s *Story) { s.walkOf(3).BeganMS = 2100 }, 4},
-		"nobody looked":             {func(s *Story) { s.without(During, LookInjected) }, 0},
-		"the probe saw nothing":     {func(s *Story) { s.fails(During, LookInjected) }, 0},
+		"nobody looked":             {func(s *Story) { s.without(During, ProbeInjected) }, 0},
+		"the probe saw nothing":     {func(s *Story) { s.fails(During, ProbeInjected) }, 0},
 		"what is to be blamed once": {func(s *Story) { *s = *passing() }, 4},
 		"what is to be blamed, and the probe saw nothing": {func(s *Story) {
 			*s = *passing()
-			s.fails(During, LookInjected)
+			s.fails(During, ProbeInjected)
 		}, 4},
 	} {
 		s := passing()
@@ -218,7 +218,7 @@ func TestBrackets(t *testing.T) {
 		"nothing detected": {func(s *Story) {
 			s.walkOf(4).Blame.Hop = diag.HopNodeHeartbeat
 			s.fails(During,
-				LookInjected)
+				ProbeInjected)
 		},
 			Timing{false, 2000, 0, secs(10)}, Timing{true, 1000, 2000, secs(20)}, Timing{false, 0, 0, secs(3)}},
 	} {

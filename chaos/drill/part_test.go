@@ -13,7 +13,7 @@ import (
 // TestPart: what each event says about a machine.
 func TestPart(t *testing.T) {
 	plan := chaos.Plan{Targets: []chaos.PlannedMachine{{ID: "n0"}, {ID: "n1", Role: chaos.RoleNode, Tier: step.TierBoot}}}
-	fold := func(events ...Event) Part {
+	fold := func(events ...Event) MachineStory {
 		s := Fold(append([]Event{{Kind: Begun, Plan: &plan}}, events...))
 		if other := s.Machines[0]; other.Touched || other.Broken || other.State != "" || s.part("n2") != nil {
 			t.Errorf("events of n1 changed n0: %+v", other)
@@ -90,8 +90,8 @@ func TestStoryOfEvents(t *testing.T) {
 		{Kind: Refused, Refused: []chaos.Refusal{{Machine: "a"}}},
 		{Kind: Refused, Refused: []chaos.Refusal{{Machine: "b"}}},
 		{Kind: Walked, WalkView: &WalkView{N: 1}}, {Kind: Walked},
-		{Kind: Looked, MS: 5, Seen: &Seen{Name: LookProof, Stage: After}},
-		{Kind: Looked, MS: 6, Seen: &Seen{Name: LookProof, Stage: After, Held: true}}, {Kind: Looked},
+		{Kind: Probed, MS: 5, Seen: &Seen{Name: ProbeProof, Stage: After}},
+		{Kind: Probed, MS: 6, Seen: &Seen{Name: ProbeProof, Stage: After, Held: true}}, {Kind: Probed},
 		{Kind: Stopped, Text: "stopIf"}, {Kind: Interrupt, Text: "by hand"}, {Kind: Decided, Text: "409"},
 		{Kind: Trouble, Machine: "n9", Text: "cut"}, {Kind: Trouble, Text: "slow"},
 		{Kind: Ended, MS: 9, At: diag.At(noon.Add(time.Second))},
@@ -102,10 +102,10 @@ func TestStoryOfEvents(t *testing.T) {
 		s.NowMS != 9 || s.Ended.Sub(s.Began.Time) != time.Second {
 		t.Errorf("%+v", s)
 	}
-	if l := s.Look(After, LookProof); l == nil || !l.Held || l.MS != 6 {
+	if l := s.LastProbe(After, ProbeProof); l == nil || !l.Held || l.MS != 6 {
 		t.Errorf("not the last probe: %+v", l)
 	}
-	if s.Look(During, LookProof) != nil || s.Look(After, LookControl) != nil {
+	if s.LastProbe(During, ProbeProof) != nil || s.LastProbe(After, ProbeControl) != nil {
 		t.Error("a probe of another stage or name")
 	}
 }
@@ -130,7 +130,7 @@ func TestSummary(t *testing.T) {
 		{NoRecovery, "no_recovery: because"}:     {Drills: []Drill{drill(NoRecovery)}, NotRun: []string{"x"}},
 		{AbortedGuard, "aborted_guard: because"}: {Drills: []Drill{drill(Pass), drill(AbortedGuard)}},
 	} {
-		if r.Settle(); r.Verdict != want {
+		if r.SetVerdict(); r.Verdict != want {
 			t.Errorf("%v, want %v", r.Verdict, want)
 		}
 	}

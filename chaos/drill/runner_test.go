@@ -56,8 +56,8 @@ func (m *machine) Exec(_ context.Context, e step.Exec) (Output, error) {
 	return a.out, a.err
 }
 
-func (m *machine) Reconnect()                  {}
-func (m *machine) Leave(context.Context) error { return nil }
+func (m *machine) Reconnect()                         {}
+func (m *machine) RemoveHelper(context.Context) error { return nil }
 
 // runnerOf returns a runner of a drill on n1, in the state after these events.
 func runnerOf(events ...Event) *runner {
@@ -192,7 +192,7 @@ func TestMakeOne(t *testing.T) {
 		t.Errorf("asked after the end: %q", m.asked)
 	}
 	r := runnerOf()
-	r.Plan.Schedule, r.Machines = []chaos.Move{{Machine: "n1", Step: "s"}}, map[string]Machine{"n1": &machine{}}
+	r.Plan.Schedule, r.Machines = []chaos.PlannedStep{{Machine: "n1", Step: "s"}}, map[string]Machine{"n1": &machine{}}
 	if r.breaking(ctx) || r.story.broken() {
 		t.Error("a step is announced after the end")
 	}
@@ -301,12 +301,12 @@ func TestPrepare(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			r := runnerOf()
-			check := func(name string) chaos.Look {
-				return chaos.Look{Check: step.Check{Name: name, Exec: step.Exec{Argv: []string{name}}, Within: 1}}
+			check := func(name string) chaos.PlannedProbe {
+				return chaos.PlannedProbe{Check: step.Check{Name: name, Exec: step.Exec{Argv: []string{name}}, Within: 1}}
 			}
-			r.Plan.Injected, r.Plan.Control = check(LookInjected), check(LookControl)
+			r.Plan.Injected, r.Plan.Control = check(ProbeInjected), check(ProbeControl)
 			r.Machines = map[string]Machine{"n1": &machine{}, "": &machine{answers: map[string][]answer{
-				LookInjected: {{out: Output{Code: 1}}}, LookControl: {{}}}}}
+				ProbeInjected: {{out: Output{Code: 1}}}, ProbeControl: {{}}}}}
 			r.Walk = func(context.Context) *diag.Report {
 				return &diag.Report{Run: diag.Run{EndedBy: diag.EndedCompleted},
 					Verdict: diag.Verdict{Outcome: diag.OutcomePass}}
@@ -342,8 +342,8 @@ func TestHadTime(t *testing.T) {
 	}{
 		"detected":            {func(*Story) {}, 0, true},
 		"not in place":        {func(s *Story) { s.Machines[0].Against = "no" }, 0, false},
-		"no probe":            {func(s *Story) { s.without(During, LookInjected) }, 0, false},
-		"no control":          {func(s *Story) { s.without(During, LookControl) }, 0, false},
+		"no probe":            {func(s *Story) { s.without(During, ProbeInjected) }, 0, false},
+		"no control":          {func(s *Story) { s.without(During, ProbeControl) }, 0, false},
 		"a terminal is open":  {func(s *Story) { s.Plan.Scenario.Expect.Terminal = "x" }, 0, false},
 		"a terminal is ended": {func(s *Story) { ended(s) }, 0, true},
 		"nothing yet":         {func(s *Story) { s.walkOf(4).Blame = nil }, 12*time.Second - 1, false},
@@ -366,7 +366,7 @@ func TestHadTime(t *testing.T) {
 
 func ended(s *Story) {
 	s.Plan.Scenario.Expect.Terminal = "x"
-	s.Looks = append(s.Looks, Look{Seen{Name: LookTerminal, Stage: During}, 1})
+	s.Looks = append(s.Looks, ProbeResult{Seen{Name: ProbeTerminal, Stage: During}, 1})
 }
 
 // TestTry: a connection that brought no answer is given up, unless nobody waits for the answer any more.
@@ -461,7 +461,7 @@ func TestSeeUntil(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			m := &machine{answers: map[string][]answer{"x": tc.answers}}
-			l := chaos.Look{Check: step.Check{Name: "n", Exec: step.Exec{Argv: []string{"x"}}, Within: 600}}
+			l := chaos.PlannedProbe{Check: step.Check{Name: "n", Exec: step.Exec{Argv: []string{"x"}}, Within: 600}}
 			got, ok := see(t.Context(), m, l, During, tc.want)
 			if want := (Seen{"n", During, tc.held, tc.notRun, tc.why, tc.took}); !ok || got != want ||
 				len(m.answers["x"]) > 0 {

@@ -27,7 +27,7 @@ func TestSays(t *testing.T) {
 			Undecided: "gpu_health: no driver"},
 		"pass": {EndedBy: diag.EndedCompleted, Outcome: diag.OutcomePass},
 	} {
-		if got := w.Says(); got != want {
+		if got := w.VerdictLine(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -63,7 +63,7 @@ func TestSee(t *testing.T) {
 	}}
 	r.Verdict.Outcome = diag.OutcomeInconclusive
 	r.Verdict.Blame = &diag.Blame{Hop: diag.HopNodeOpsAccess, Status: diag.StatusInconclusive}
-	s := See(r, After)
+	s := NewWalkView(r, After)
 	want := []diag.Blame{{Hop: diag.HopGPUHealth, Signal: diag.SigGPUDegraded, Status: diag.StatusWarn},
 		{Hop: diag.HopNodeOpsAccess, Signal: diag.SigDiskFull, Status: diag.StatusInconclusive, Failure: diag.TCPRefused}}
 	if !reflect.DeepEqual(s.Unfailed, want) || s.Stage != After || s.Blame != nil ||
@@ -71,7 +71,7 @@ func TestSee(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	r.Verdict.Outcome, r.Verdict.Blame = diag.OutcomeFail, &diag.Blame{Hop: diag.HopNodeOpsAccess}
-	if s := See(r, During); s.Undecided != "" || s.Blame == nil || s.Blame.Hop != diag.HopNodeOpsAccess {
+	if s := NewWalkView(r, During); s.Undecided != "" || s.Blame == nil || s.Blame.Hop != diag.HopNodeOpsAccess {
 		t.Errorf("of a walk that failed: %+v", s)
 	}
 	if ids := s.HopIDs(); len(ids) != len(r.Hops) || !slices.IsSortedFunc(ids, func(a, b diag.HopID) int {
@@ -174,7 +174,7 @@ func TestOwned(t *testing.T) {
 	r := &diag.Report{Facts: []diag.Fact{{}, {Record: &diag.RecordFacts{Entries: []diag.RecordEntry{
 		{TaskID: "t1", CorrelationID: "c1"}, {TaskID: "t3", CorrelationID: "c3"}, {TaskID: "older", CorrelationID: "c0"},
 		{CorrelationID: "of no task"}}}}}}
-	s := See(r, During)
+	s := NewWalkView(r, During)
 	if len(s.AgentSays) != 3 {
 		t.Errorf("%v", s.AgentSays)
 	}
@@ -183,7 +183,7 @@ func TestOwned(t *testing.T) {
 	if want := map[string]string{"t1": "c1", "t3": "c3"}; !maps.Equal(s.AgentSays, want) {
 		t.Errorf("%v", s.AgentSays)
 	}
-	if s = See(r, During); len(s.AgentSays) == 3 {
+	if s = NewWalkView(r, During); len(s.AgentSays) == 3 {
 		s.owned(earlier[1:])
 	}
 	if s.AgentSays != nil {

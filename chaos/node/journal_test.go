@@ -56,8 +56,8 @@ func TestJournalErrors(t *testing.T) {
 		t.Errorf("%+v, %v", got.Ledger, err)
 	}
 	f.read = no
-	if err := j.Refresh(); !errors.Is(err, no) || !j.News() {
-		t.Errorf("not read: %v, news %v", err, j.News())
+	if err := j.Refresh(); !errors.Is(err, no) || !j.Stale() {
+		t.Errorf("not read: %v, news %v", err, j.Stale())
 	}
 	if _, err := OpenJournal(f, 16<<10); !errors.Is(err, no) {
 		t.Errorf("not read: %v", err)
@@ -71,15 +71,15 @@ func TestJournalNews(t *testing.T) {
 	fine(t, err)
 	theirs, err := OpenJournal(f, 4*step.BlockSize)
 	fine(t, err)
-	if mine.News() {
+	if mine.Stale() {
 		t.Error("news in an empty journal")
 	}
 	fine(t, theirs.Append(step.Entry{Event: step.EventGuard}))
-	if !mine.News() || theirs.News() {
+	if !mine.Stale() || theirs.Stale() {
 		t.Error("no news of the other one's entry, or news of the own one")
 	}
 	fine(t, mine.Refresh())
-	if mine.Ledger.Guards != 1 || len(mine.Entries) != 1 || mine.News() {
+	if mine.Ledger.Guards != 1 || len(mine.Entries) != 1 || mine.Stale() {
 		t.Errorf("%+v", mine.Ledger)
 	}
 	f.reads = 0
@@ -99,16 +99,16 @@ func TestJournalNews(t *testing.T) {
 		t.Errorf("the entry in the last block is not seen: %d entries", mine.Ledger.Guards)
 	}
 	full := &Journal{file: f, size: 4 * step.BlockSize, end: 4*step.BlockSize - step.BlockSize + 1}
-	if f.read = errors.New("no"); full.News() || full.Refresh() != nil {
+	if f.read = errors.New("no"); full.Stale() || full.Refresh() != nil {
 		t.Error("a full journal is read")
 	}
 	clear(f.cache)
 	last := &Journal{file: f, size: 4 * step.BlockSize, end: 3 * step.BlockSize}
-	if f.read = nil; last.News() {
+	if f.read = nil; last.Stale() {
 		t.Error("news in an empty last block")
 	}
 	f.cache[3*step.BlockSize] = 'g'
-	if !last.News() {
+	if !last.Stale() {
 		t.Error("no news in the last block")
 	}
 }

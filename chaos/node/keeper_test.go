@@ -19,7 +19,7 @@ type scripted struct {
 	did                    []string
 }
 
-func (s *scripted) Look(context.Context, Location) (json.RawMessage, error) {
+func (s *scripted) Snapshot(context.Context, Location) (json.RawMessage, error) {
 	return json.RawMessage(`{"as":"it was"}`), s.look
 }
 
@@ -31,17 +31,17 @@ func (s *scripted) Make(_ context.Context, at Location) error {
 	return s.make
 }
 
-func (s *scripted) Compare(context.Context, Location) (Found, error) {
+func (s *scripted) Compare(context.Context, Location) (Observed, error) {
 	s.did = append(s.did, "compare")
 	if len(s.compares) == 0 {
-		return Found{}, errors.New("compared once more")
+		return Observed{}, errors.New("compared once more")
 	}
 	next := s.compares[0]
 	s.compares = s.compares[1:]
 	if err, failed := next.(error); failed {
-		return Found{}, err
+		return Observed{}, err
 	}
-	return next.(Found), nil
+	return next.(Observed), nil
 }
 
 func (s *scripted) Undo(context.Context, Location) error {
@@ -91,7 +91,7 @@ func (k *Keeper) only() step.ChangeLedger { return k.Journal.Ledger.Steps[0].Cha
 // TestUndo: what an undo does to a place, and what it records, by the state of the place and of the change.
 func TestUndo(t *testing.T) {
 	no := errors.New("no")
-	before, injected, foreign := Found{}, Found{Look: Injected}, Found{Foreign, "somebody has changed it"}
+	before, injected, foreign := Observed{}, Observed{State: Injected}, Observed{Foreign, "somebody has changed it"}
 	for name, tc := range map[string]struct {
 		change  step.Change
 		state   step.State
@@ -111,7 +111,7 @@ func TestUndo(t *testing.T) {
 		"a conflict that is over": {fileChange, step.Conflict, scripted{compares: []any{injected, before}}, step.Reverted,
 			"",
 			"compare undo reload compare", false},
-		"with a remark": {fileChange, step.Done, scripted{compares: []any{injected, Found{Text: "its folder stays"}}},
+		"with a remark": {fileChange, step.Done, scripted{compares: []any{injected, Observed{Text: "its folder stays"}}},
 			step.Reverted, "its folder stays", "compare undo reload compare", false},
 		"foreign": {fileChange, step.Done, scripted{compares: []any{foreign}}, step.Conflict, "somebody has changed it",
 			"compare", false},
@@ -156,7 +156,7 @@ func TestUndo(t *testing.T) {
 // TestUndoAfterBoot: what was in memory ended with the boot, by design and not by another process.
 func TestUndoAfterBoot(t *testing.T) {
 	for boot, want := range map[string]step.State{"b": step.Lost, "c": step.Reverted} {
-		m := &scripted{compares: []any{Found{}}}
+		m := &scripted{compares: []any{Observed{}}}
 		k := keeperOf(t, m, fileChange, step.Done)
 		k.Clock.Boot = boot
 		if err := k.Revert(t.Context(), step.WhyAsked); err != nil || k.only().State != want {
@@ -167,8 +167,8 @@ func TestUndoAfterBoot(t *testing.T) {
 
 // TestUndoIsWritten: that an undo begins is written before it, once; the same result is not written again.
 func TestUndoIsWritten(t *testing.T) {
-	no, injected := errors.New("no"), Found{Look: Injected}
-	m := &scripted{compares: []any{injected, injected, injected, Found{}}, undo: no}
+	no, injected := errors.New("no"), Observed{State: Injected}
+	m := &scripted{compares: []any{injected, injected, injected, Observed{}}, undo: no}
 	k := keeperOf(t, m, fileChange, step.Done)
 	before := len(k.Journal.Entries)
 	for range 2 {
@@ -186,7 +186,7 @@ func TestUndoIsWritten(t *testing.T) {
 		k.Journal.Ledger.Why != step.WhyTTL {
 		t.Errorf("%q (%s), want %q", states, k.Journal.Ledger.Why, want)
 	}
-	m = &scripted{compares: []any{injected, Found{}}}
+	m = &scripted{compares: []any{injected, Observed{}}}
 	k = keeperOf(t, m, fileChange, step.Reverting)
 	before = len(k.Journal.Entries)
 	if err := k.Revert(t.Context(), step.WhyTTL); err != nil || len(k.Journal.Entries) != before+1 {
@@ -220,7 +220,7 @@ func TestHeld(t *testing.T) {
 		"it is the watchdog":            {holdChange, nil, step.Reverted},
 		"another change, and one lives": {fileChange, func() bool { return true }, step.Reverted},
 	} {
-		m := &scripted{compares: []any{Found{Look: Injected}, Found{}}}
+		m := &scripted{compares: []any{Observed{State: Injected}, Observed{}}}
 		k := keeperOf(t, m, tc.change, step.Done)
 		k.Guarded = tc.guarded
 		if err := k.Revert(t.Context(), step.WhyAsked); err != nil || k.only().State != tc.want {
@@ -232,7 +232,7 @@ func TestHeld(t *testing.T) {
 // TestTick: what is due in a turn of the watchdog.
 func TestTick(t *testing.T) {
 	const second = int64(time.Second)
-	reverts, nothing := []any{Found{Look: Injected}, Found{}}, []any{}
+	reverts, nothing := []any{Observed{State: Injected}, Observed{}}, []any{}
 	for name, tc := range map[string]struct {
 		state    step.State
 		now      int64
@@ -281,9 +281,9 @@ func TestMakeFails(t *testing.T) {
 		did     string
 	}{
 		"it looks otherwise": {scripted{}, step.Planned, ""},
-		"it cannot be made": {scripted{make: no, compares: []any{Found{Look: Injected}, Found{}}}, step.Reverted,
+		"it cannot be made": {scripted{make: no, compares: []any{Observed{State: Injected}, Observed{}}}, step.Reverted,
 			"make compare undo reload compare"},
-		"its reader cannot be notified": {scripted{tell: no, compares: []any{Found{Look: Injected}}}, step.Failed,
+		"its reader cannot be notified": {scripted{tell: no, compares: []any{Observed{State: Injected}}}, step.Failed,
 			"make reload compare undo reload"},
 	} {
 		k := keeperOf(t, &tc.machine, fileChange, step.Planned)
@@ -319,9 +319,9 @@ func TestTake(t *testing.T) {
 		"not held":      {fileChange, step.Done, step.Done},
 		"held, and not": {holdChange, step.Reverted, step.Reverted},
 	} {
-		m := &scripted{compares: []any{Found{}}}
+		m := &scripted{compares: []any{Observed{}}}
 		k := keeperOf(t, m, tc.change, tc.state)
-		if err := k.Take(t.Context()); err != nil || k.only().State != tc.want || k.Journal.Ledger.Guards != 1 ||
+		if err := k.Start(t.Context()); err != nil || k.only().State != tc.want || k.Journal.Ledger.Guards != 1 ||
 			(k.Journal.Ledger.Why == step.WhyLost) != (name == "held") {
 			t.Errorf("%s: %s, %q, %d watchdogs, %v", name, k.only().State, k.Journal.Ledger.Why, k.Journal.Ledger.Guards, err)
 		}
@@ -329,11 +329,11 @@ func TestTake(t *testing.T) {
 	// Arming waits for the entry of the first watchdog; later ones work with a full journal.
 	k := keeperOf(t, &scripted{}, fileChange, step.Done)
 	k.Journal.size = k.Journal.end
-	if err := k.Take(t.Context()); !errors.Is(err, errFull) {
+	if err := k.Start(t.Context()); !errors.Is(err, errFull) {
 		t.Errorf("the first watchdog: %v", err)
 	}
 	k.Journal.Ledger.Guards = 1
-	if err := k.Take(t.Context()); err != nil {
+	if err := k.Start(t.Context()); err != nil {
 		t.Errorf("the second watchdog: %v", err)
 	}
 }
@@ -353,11 +353,11 @@ func TestCede(t *testing.T) {
 	}{
 		"it runs":                  {step.Done, false, func(*Keeper) {}, nil, false, step.Done},
 		"it is armed":              {step.Planned, false, func(*Keeper) {}, nil, false, step.Planned},
-		"it expired":               {step.Done, false, late, []any{Found{Look: Injected}, Found{}}, true, step.Reverted},
-		"it expired, with a guard": {step.Done, true, late, []any{Found{Look: Injected}, Found{}}, false, step.Done},
-		"it expired, to conflict":  {step.Done, false, late, []any{Found{Look: Foreign}}, false, step.Conflict},
+		"it expired":               {step.Done, false, late, []any{Observed{State: Injected}, Observed{}}, true, step.Reverted},
+		"it expired, with a guard": {step.Done, true, late, []any{Observed{State: Injected}, Observed{}}, false, step.Done},
+		"it expired, to conflict":  {step.Done, false, late, []any{Observed{State: Foreign}}, false, step.Conflict},
 		"it cannot be reverted":    {step.Done, false, late, []any{errors.New("no")}, false, step.Done},
-		"it was asked":             {step.Done, false, asked, []any{Found{Look: Injected}, Found{}}, true, step.Reverted},
+		"it was asked":             {step.Done, false, asked, []any{Observed{State: Injected}, Observed{}}, true, step.Reverted},
 		"it is over":               {step.Reverted, false, func(*Keeper) {}, nil, true, step.Reverted},
 		"it is over, with a guard": {step.Reverted, true, func(*Keeper) {}, nil, false, step.Reverted},
 		"a conflict":               {step.Conflict, false, func(*Keeper) {}, nil, false, step.Conflict},
@@ -367,7 +367,7 @@ func TestCede(t *testing.T) {
 		k := keeperOf(t, m, fileChange, tc.state)
 		k.Guarded = func() bool { return tc.guarded }
 		tc.change(k)
-		err := k.Cede(t.Context())
+		err := k.Yield(t.Context())
 		if (err == nil) != tc.ok || k.only().State != tc.want ||
 			(len(m.compares) > 0) != (tc.guarded && tc.compares != nil) {
 			t.Errorf("%s: %v, %s", name, err, k.only().State)

@@ -149,9 +149,9 @@ func TestPaused(t *testing.T) {
 	fine(t, err)
 	at := Location{Change: step.Change{Pause: &step.Pause{Unit: "a.service"}}}
 	p := &pausePlace{at, processOf(cmd.Process.Pid, now)}
-	compare := func(when string, want Look, text string) {
+	compare := func(when string, want PlaceState, text string) {
 		t.Helper()
-		if got, err := p.compare(t.Context()); err != nil || got.Look != want || got.Text != text {
+		if got, err := p.compare(t.Context()); err != nil || got.State != want || got.Text != text {
 			t.Errorf("%s: %+v, %v; want %v %q", when, got, err, want, text)
 		}
 	}
@@ -189,9 +189,9 @@ func TestFileBeside(t *testing.T) {
 	}
 	a := filepath.Join(t.TempDir(), "a")
 	place.before.Folders = []string{a, a + "/b"}
-	looks := func(when string, want Look) {
+	looks := func(when string, want PlaceState) {
 		t.Helper()
-		if got, err := place.folders(); err != nil || got.Look != want {
+		if got, err := place.folders(); err != nil || got.State != want {
 			t.Errorf("%s: %+v, %v", when, got, err)
 		}
 	}

@@ -72,7 +72,7 @@ func TestCheckLine(t *testing.T) {
 // TestMainPID: every place of the main process's pid is replaced, and the check itself stays as it is.
 func TestMainPID(t *testing.T) {
 	e := Exec{Argv: []string{"/bin/x", "/proc/{main-pid}/environ", "{main-pid}{main-pid}"}, Exits: []int{1}}
-	if got := e.Of(42); strings.Join(got.Argv, " ") != "/bin/x /proc/42/environ 4242" || !got.Fine(1) ||
+	if got := e.WithMainPID(42); strings.Join(got.Argv, " ") != "/bin/x /proc/42/environ 4242" || !got.Succeeded(1) ||
 		!strings.Contains(e.Argv[1], MainPID) {
 		t.Errorf("%q, of %q", got.Argv, e.Argv)
 	}

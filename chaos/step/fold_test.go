@@ -34,14 +34,14 @@ func TestStates(t *testing.T) {
 		Lost:      {over: true},
 		Conflict:  {over: true},
 	} {
-		if got := s.Over(); got != want.over {
+		if got := s.Final(); got != want.over {
 			t.Errorf("%q is over: %v", s, got)
 		}
 		for change, held := range []bool{true, false} {
 			l := two()
 			l.is("a", change, s, 1)
-			if l.Touched() != want.touched || l.Begun() != want.begun || l.Held() != (held && want.touched) {
-				t.Errorf("%q, held %v: touched %v, begun %v, held %v", s, held, l.Touched(), l.Begun(), l.Held())
+			if l.Touched() != want.touched || l.InProgress() != want.begun || l.Held() != (held && want.touched) {
+				t.Errorf("%q, held %v: touched %v, begun %v, held %v", s, held, l.Touched(), l.InProgress(), l.Held())
 			}
 			// A change that is begun to be reverted, or is, must not be made again, so everything is to be reverted.
 			why, by := "", ""
@@ -245,8 +245,8 @@ func TestPhases(t *testing.T) {
 		if tc.state != "" {
 			l.is("a", 0, tc.state, 1)
 		}
-		if l.Phase() != tc.want || l.Over() != tc.over || l.Status().Phase != tc.want {
-			t.Errorf("%s: %s, over %v", name, l.Phase(), l.Over())
+		if l.Phase() != tc.want || l.Final() != tc.over || l.Status().Phase != tc.want {
+			t.Errorf("%s: %s, over %v", name, l.Phase(), l.Final())
 		}
 	}
 }
