@@ -75,9 +75,9 @@ func FactsByID(facts []Fact) map[string]*Fact {
 // Passed reports whether the probe finished and nothing failed.
 func (f *Fact) Passed() bool { return f != nil && f.Failure == OK }
 
-// Hollow reports whether the probe finished but measured nothing. Such a fact is evidence of nothing, in particular not
+// Empty reports whether the probe finished but measured nothing. Such a fact is evidence of nothing, in particular not
 // of a pass.
-func (f *Fact) Hollow() bool {
+func (f *Fact) Empty() bool {
 	return f.Failure == OK &&
 		f.DNS == nil && f.TCP == nil && f.TLS == nil && f.HTTP == nil && f.WS == nil && f.PTY == nil && f.SSH == nil &&
 		f.Disk == nil && f.File == nil && f.Cert == nil && f.Unit == nil && f.Binary == nil && f.User == nil &&

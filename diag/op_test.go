@@ -55,13 +55,13 @@ func TestSectionsSayWhichTheyAre(t *testing.T) {
 		reflect.ValueOf(f).Elem().Field(i).Set(reflect.New(field.Type.Elem()))
 		// these explain why an operation ended; they are not measurements
 		if field.Name == "Shortage" || field.Name == "Denial" {
-			if !f.Hollow() || len(f.Sections()) > 0 {
+			if !f.Empty() || len(f.Sections()) > 0 {
 				t.Errorf("%s is taken for a section", field.Name)
 			}
 			continue
 		}
-		if f.Hollow() || len(f.Sections()) != 1 {
-			t.Errorf("a fact with %s alone is hollow: %v, sections %d; it needs Words and Properties", field.Name, f.Hollow(),
+		if f.Empty() || len(f.Sections()) != 1 {
+			t.Errorf("a fact with %s alone is hollow: %v, sections %d; it needs Words and Properties", field.Name, f.Empty(),
 				len(f.Sections()))
 			continue
 		}

@@ -71,8 +71,8 @@ func (s *Secrets) Open(texts ...string) {
 	s.open = append(s.open, texts...)
 }
 
-// Learn adds secrets.
-func (s *Secrets) Learn(list ...Secret) {
+// Add adds secrets.
+func (s *Secrets) Add(list ...Secret) {
 	if s == nil {
 		return
 	}
@@ -113,7 +113,7 @@ func (s *Secrets) Clean(f *Fact) {
 	if s == nil {
 		return
 	}
-	s.Learn(append(f.Request.Secrets(), f.secrets()...)...)
+	s.Add(append(f.Request.Secrets(), f.secrets()...)...)
 	s.mu.Lock()
 	none := len(s.forms) == 0
 	s.mu.Unlock()

@@ -271,7 +271,7 @@ var conclusions = []struct {
 	{"on this node's path", sameEndpointPasses(Node)},
 	{"the fault is not this node's", sameEndpointPasses(Operator)},
 	{"the machine or its network", func(r *diag.Report, _ *diag.Fact) string {
-		return firstFact(r, func(f *diag.Fact) bool { return f.Vantage == Node && f.Failure == diag.OK && !f.Hollow() })
+		return firstFact(r, func(f *diag.Fact) bool { return f.Vantage == Node && f.Failure == diag.OK && !f.Empty() })
 	}},
 	{"so it is not down", func(r *diag.Report, _ *diag.Fact) string {
 		if st := byID(r.Hops)[diag.HopNodeHeartbeat].Status; st != diag.StatusPass && st != diag.StatusWarn {

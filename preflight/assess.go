@@ -171,9 +171,9 @@ func measured(r diag.StepResult, s *Step, c *Case, f *diag.Fact) diag.StepResult
 		r.Status, r.Because = diag.StatusInconclusive, "cut short: "+cutBy(c)
 	case lost(f):
 		r.Status, r.Because = diag.StatusInconclusive, "the SSH connection to the node broke: "+string(f.Failure)
-	case s.Optional && (f.Hollow() || !f.Passed()):
+	case s.Optional && (f.Empty() || !f.Passed()):
 		r.Status, r.Because = diag.StatusSkipped, "no data: "+saw(f)
-	case f.Hollow():
+	case f.Empty():
 		r.Status, r.Because = diag.StatusInconclusive, "its fact holds no measurement"
 	case why != "":
 		r = diag.StepResult{Name: r.Name, Vantage: r.Vantage, Status: diag.StatusNotReached, Because: why}

@@ -195,7 +195,7 @@ func (c *Case) Fact(hop diag.HopID, step string) *diag.Fact {
 }
 
 // conclusive reports whether a fact has a result: it was not cut short, and is neither hollow nor lost.
-func conclusive(f *diag.Fact) bool { return f.Failure != diag.Cancelled && !f.Hollow() && !lost(f) }
+func conclusive(f *diag.Fact) bool { return f.Failure != diag.Cancelled && !f.Empty() && !lost(f) }
 
 // recordFact returns the newest reading of the node's record; nil if there is none.
 func (c *Case) recordFact() *diag.Fact {

@@ -169,7 +169,7 @@ func answeredSomewhere(c *Case, vantage, endpoint, phase string) bool {
 		if f.Vantage != vantage || strings.Contains(f.ID, "~") || lost(f) || hostPortOf(target(f)) != at {
 			continue
 		}
-		if (f.Failure == diag.OK && !f.Hollow()) ||
+		if (f.Failure == diag.OK && !f.Empty()) ||
 			(rung(phase) >= 0 && f.Failure != diag.Cancelled && rung(f.Phase) > rung(phase)) ||
 			(status(f) > 0 && status(f) < 500) {
 			return true
@@ -181,7 +181,7 @@ func answeredSomewhere(c *Case, vantage, endpoint, phase string) bool {
 // passedFrom reports whether any probe from a vantage passed.
 func passedFrom(c *Case, vantage string) bool {
 	for f := range c.all() {
-		if f.Vantage == vantage && f.Passed() && !f.Hollow() {
+		if f.Vantage == vantage && f.Passed() && !f.Empty() {
 			return true
 		}
 	}

@@ -33,7 +33,7 @@ func (e *Env) Secrets() *diag.Secrets {
 	s := &diag.Secrets{}
 	s.Open(e.Profile.APIBase, e.Subject.NodeID, e.Subject.NodeHost, e.Subject.AllocationID, e.Subject.SessionID,
 		e.Subject.CorrelationID, e.CorrelationID)
-	s.Learn((&diag.Request{Token: e.Token, Cookie: e.Cookie}).Secrets()...)
+	s.Add((&diag.Request{Token: e.Token, Cookie: e.Cookie}).Secrets()...)
 	return s
 }
 

@@ -145,7 +145,7 @@ func answeredRemotely(f *diag.Fact) bool {
 	case diag.Cancelled, diag.Unsupported, diag.NotPermitted, diag.TCPNoRoute, diag.TCPNetUnreachable:
 		return false
 	}
-	return f.Request.Op.Row().Ladder && !gotNoAnswer(f) && !f.Failure.Local() && !lost(f) && !f.Hollow() &&
+	return f.Request.Op.Row().Ladder && !gotNoAnswer(f) && !f.Failure.Local() && !lost(f) && !f.Empty() &&
 		(f.Passed() || (rung(f.Phase) >= rung("dns") && !inPhase(f, "trust", "cert")))
 }
 

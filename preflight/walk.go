@@ -333,7 +333,7 @@ func (w *walker) probe(walk, ctx context.Context, from string, reqs []diag.Reque
 		place = nowhere(from)
 	}
 	for i := range reqs {
-		w.secrets.Learn(reqs[i].Secrets()...)
+		w.secrets.Add(reqs[i].Secrets()...)
 	}
 	facts := place.Probe(ctx, reqs)
 	for i := range facts {

@@ -27,11 +27,11 @@ import (
 // sample returns a sample of n GPUs whose signals are all r.
 func sample(n int, r report.Reading) *report.Sample {
 	s := &report.Sample{APIVersion: report.APIVersion, Kind: report.KindSample, At: time.Now().UTC(),
-		Count: report.Of(int64(n)), Library: report.Library{State: report.Loaded, Driver: report.Words("535.161.08"),
-			NVML: report.Words("12"), CUDA: report.Of(12020)}}
+		Count: report.ReadingOf(int64(n)), Library: report.Library{State: report.Loaded, Driver: report.Words("535.161.08"),
+			NVML: report.Words("12"), CUDA: report.ReadingOf(12020)}}
 	for i := range n {
 		g := report.GPU{Index: i, UUID: fmt.Sprint("GPU-", i), PCI: fmt.Sprintf("0000:%02x:00.0", i+1),
-			Handle: report.Of(1), Signals: map[report.Signal]report.Reading{}}
+			Handle: report.ReadingOf(1), Signals: map[report.Signal]report.Reading{}}
 		for _, row := range report.Signals() {
 			g.Signals[row.Signal] = r
 		}
@@ -131,7 +131,7 @@ func (n *node) started() int {
 
 // TestSamplesBecomeEvents: each GPU is reported once while nothing changes, and the probe's state once.
 func TestSamplesBecomeEvents(t *testing.T) {
-	n := newNode(t, "while cat $OUT && echo x >> $0.turns; do sleep 0.05; done", line(t, sample(8, report.Of(7))))
+	n := newNode(t, "while cat $OUT && echo x >> $0.turns; do sleep 0.05; done", line(t, sample(8, report.ReadingOf(7))))
 	n.run()
 	n.await("sampling", inState(report.Sampling))
 	n.await("the last GPU", func(e *report.Event) bool { return e.Device != nil && e.Device.GPU.Index == 7 })
@@ -151,7 +151,7 @@ func TestSamplesBecomeEvents(t *testing.T) {
 // TestUnknownIsReported: a driver that cannot be queried is reported as unknown with Init's code, and no GPU is
 // reported.
 func TestUnknownIsReported(t *testing.T) {
-	s := sample(0, report.Of(0))
+	s := sample(0, report.ReadingOf(0))
 	s.Library.State, s.Library.Code, s.Count = report.DriverNotLoaded, 9, report.Skipped(report.NoLibrary)
 	n := newNode(t, "cat $OUT; exec sleep 100000", line(t, s))
 	n.run()
@@ -173,7 +173,7 @@ func TestBadProbes(t *testing.T) {
 	stuck := &report.Event{APIVersion: report.APIVersion, Kind: report.KindEvent, Type: report.ProbeEvent,
 		Source: report.FromNVML, At: began, GPU: &report.Identity{Index: &index, UUID: "GPU-3"},
 		Probe: &report.Probe{State: report.Stuck, Call: "nvmlDeviceGetPowerUsage", Since: &began, PID: 7}}
-	good, passed := line(t, sample(1, report.Of(1))), sample(1, report.Of(1))
+	good, passed := line(t, sample(1, report.ReadingOf(1))), sample(1, report.ReadingOf(1))
 	passed.Elsewhere = []string{"0000:5e:00.0 (vfio-pci)"}
 	for name, tc := range map[string]struct {
 		script, text string
@@ -420,7 +420,7 @@ func TestWhatIsDroppedIsCounted(t *testing.T) {
 func TestWhatOfAGPUIsTold(t *testing.T) {
 	var d devices
 	now := time.Now()
-	s := sample(2, report.Of(1))
+	s := sample(2, report.ReadingOf(1))
 	told := func(after time.Duration, want int, what string) {
 		t.Helper()
 		now = now.Add(after)
@@ -430,16 +430,16 @@ func TestWhatOfAGPUIsTold(t *testing.T) {
 	}
 	told(0, 2, "the first")
 	told(time.Second, 0, "the same")
-	s.GPUs[1].Signals[report.Temperature] = report.Of(2)
+	s.GPUs[1].Signals[report.Temperature] = report.ReadingOf(2)
 	told(time.Second, 0, "a gauge")
 	told(deviceEvery*interval, 2, "all after a minute")
-	s.GPUs[0].Signals[report.RecoveryAction] = report.Of(2)
+	s.GPUs[0].Signals[report.RecoveryAction] = report.ReadingOf(2)
 	told(time.Second, 1, "a state")
 	s.GPUs[0].Signals[report.Temperature] = report.Refused(15)
 	told(time.Second, 1, "a gauge that is refused")
 	told(deviceEvery*interval, 2, "all again")
-	s.GPUs, s.Count = s.GPUs[:1], report.Of(1)
+	s.GPUs, s.Count = s.GPUs[:1], report.ReadingOf(1)
 	told(time.Second, 0, "one is gone")
-	s.GPUs = append(s.GPUs, sample(2, report.Of(1)).GPUs[1])
+	s.GPUs = append(s.GPUs, sample(2, report.ReadingOf(1)).GPUs[1])
 	told(time.Second, 1, "it comes again")
 }

@@ -32,7 +32,7 @@ func (n *node) file() *state.State {
 // TestTheFileHasWhatIsKnown: the file contains sample, probe, kernel log and errors, even if the platform has all
 // events of the outbox.
 func TestTheFileHasWhatIsKnown(t *testing.T) {
-	n := newNode(t, "cat $OUT; exec sleep 100000", line(t, sample(8, report.Of(7))))
+	n := newNode(t, "cat $OUT; exec sleep 100000", line(t, sample(8, report.ReadingOf(7))))
 	n.run()
 	wait.For(t, "the file", func() bool {
 		s := n.file()
@@ -97,7 +97,7 @@ func TestTheFileIsWrittenRarely(t *testing.T) {
 		samples := func(d time.Duration, changed bool) int64 {
 			before := writes.Load()
 			for range d / interval {
-				k.sample(sample(8, report.Of(7)), changed)
+				k.sample(sample(8, report.ReadingOf(7)), changed)
 				synctest.Wait()
 				time.Sleep(interval)
 			}
@@ -137,10 +137,10 @@ func TestTheFileOnAFullDisk(t *testing.T) {
 		return nil
 	}}
 	k := newKeeper(n.Config, "boot")
-	k.sample(sample(1, report.Of(1)), true)
+	k.sample(sample(1, report.ReadingOf(1)), true)
 	k.write()
 	full = true
-	k.sample(sample(8, report.Of(1)), true)
+	k.sample(sample(8, report.ReadingOf(1)), true)
 	k.write()
 	k.write()
 	if s := n.file(); len(s.Sample.GPUs) != 1 || strings.Count(log.String(), "\n") != 1 {

@@ -131,9 +131,9 @@ func (gs *groups) restore(ring []*diag.RecordEntry, oldest int, mono int64, now 
 			synced: synced}
 		if e.Count > 0 {
 			g.first, g.count, g.pair = e.First, e.Count, e.Seq
-			g.next = record.Place(e.Seq)
+			g.next = record.SlotOf(e.Seq)
 			if g.next == slot {
-				g.next = record.Place(e.Seq + 1)
+				g.next = record.SlotOf(e.Seq + 1)
 			}
 		}
 		gs.list = append(gs.list, g)

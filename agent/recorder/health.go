@@ -81,7 +81,7 @@ func (r *Recorder) writeEntry(decision string, w diag.Failure, detail string, no
 	r.reserve(1, now)
 	r.seq++
 	e.Seq = r.seq
-	slot := record.Place(e.Seq)
+	slot := record.SlotOf(e.Seq)
 	r.remember(record.FileRecord, slot, e)
 	if r.health.why == "" {
 		if err := r.disk.put(record.FileRecord, slot, r.text(record.FileRecord, slot, e)); err != nil {
@@ -148,7 +148,7 @@ func (r *Recorder) reconcile(now time.Time) error {
 		}
 	}
 	if len(r.groups.list) == 0 {
-		r.groups.restore(live[:], record.Place(r.seq+1), r.cfg.Mono(), now, r.disk.usable())
+		r.groups.restore(live[:], record.SlotOf(r.seq+1), r.cfg.Mono(), now, r.disk.usable())
 	}
 	return nil
 }

@@ -161,7 +161,7 @@ func (r *Recorder) pinSlot(pin string, reason diag.RecordReason) int {
 func (r *Recorder) reserve(n int, now time.Time) {
 	before := r.seq
 	for i := range uint64(n) {
-		slot := record.Place(r.seq + 1 + i)
+		slot := record.SlotOf(r.seq + 1 + i)
 		h := r.ring[slot]
 		if h.seq == 0 || !r.isLast(h) {
 			continue

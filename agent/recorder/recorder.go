@@ -202,7 +202,7 @@ func (r *Recorder) begin(e *diag.RecordEntry, now time.Time) error {
 	r.reserve(1, now)
 	r.seq++
 	e.Seq = r.seq
-	err := r.keep(record.FileRecord, record.Place(e.Seq), e, now)
+	err := r.keep(record.FileRecord, record.SlotOf(e.Seq), e, now)
 	r.groups.add(e, now, err == nil)
 	r.pin(e, true, now)
 	return err
@@ -215,7 +215,7 @@ func (r *Recorder) repeat(g *group, e *diag.RecordEntry, now time.Time) error {
 	moved := g.pair == 0 || r.seq-g.pair > record.Slots-8 // move before the ring overwrites its two slots
 	if moved {
 		r.reserve(2, now)
-		g.pair, g.next = r.seq+1, record.Place(r.seq+1)
+		g.pair, g.next = r.seq+1, record.SlotOf(r.seq+1)
 		r.seq += 2
 	}
 	g.count++
@@ -235,9 +235,9 @@ func (r *Recorder) rewrite(g *group, now time.Time) error {
 		g.synced = false
 		return err
 	}
-	own := record.Place(g.pair)
+	own := record.SlotOf(g.pair)
 	if g.next == own {
-		g.next = record.Place(g.pair + 1)
+		g.next = record.SlotOf(g.pair + 1)
 	} else {
 		g.next = own
 	}
@@ -307,7 +307,7 @@ func (r *Recorder) renumber(e *diag.RecordEntry, now time.Time) error {
 	r.seq++
 	as := *e
 	as.Seq, as.Count, as.First, as.Last = r.seq, 0, diag.Time{}, diag.Time{}
-	return r.keep(record.FileRecord, record.Place(as.Seq), &as, now)
+	return r.keep(record.FileRecord, record.SlotOf(as.Seq), &as, now)
 }
 
 // remember writes one slot of the mirror, and notes the slot's new content.

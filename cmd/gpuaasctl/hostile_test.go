@@ -223,7 +223,7 @@ func TestHostileRecord(t *testing.T) {
 	hostiletest.PlantedIn(t, []byte(`{"seq":1,"reason":"dns_failed","about":"heartbeat","attempt":1,"facts":{"a":"b"}}`),
 		func(field string, e *diag.RecordEntry) bool {
 			e.Pin = ""
-			b := record.Encode(record.FileRecord, record.Place(e.Seq), *e)
+			b := record.Encode(record.FileRecord, record.SlotOf(e.Seq), *e)
 			ring := append(make([]byte, record.Size), b[:]...)
 			file := s.Write("ring", ring)
 			inFormats(s, field, []string{cmdutil.FormatTable, cmdutil.FormatJSON}, "diag", "classify", file)

@@ -34,7 +34,7 @@ func records(e *testscript.Env) error {
 		copy(file[slot*record.Size:], b[:])
 	}
 	for _, e := range []diag.RecordEntry{start, cause, last} {
-		put(ring, record.FileRecord, record.Place(e.Seq), e)
+		put(ring, record.FileRecord, record.SlotOf(e.Seq), e)
 	}
 	first := cause
 	first.Pin = record.PinFirst

@@ -20,8 +20,8 @@ func holding(entries ...diag.RecordEntry) fstest.MapFS {
 			pinned++
 			continue
 		}
-		b := Encode(FileRecord, Place(e.Seq), e)
-		copy(ring[Place(e.Seq)*Size:], b[:])
+		b := Encode(FileRecord, SlotOf(e.Seq), e)
+		copy(ring[SlotOf(e.Seq)*Size:], b[:])
 	}
 	return fstest.MapFS{FileRecord: {Data: ring}, FilePinned: {Data: pins}}
 }

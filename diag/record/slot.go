@@ -147,15 +147,15 @@ func Decode(file string, slot int, b []byte) (diag.RecordEntry, Verdict) {
 func belongs(file string, slot int, e diag.RecordEntry) bool {
 	switch file {
 	case FileRecord:
-		return e.Seq > 0 && (slot == Place(e.Seq) || (e.Count > 0 && slot == Place(e.Seq+1))) && e.Pin == ""
+		return e.Seq > 0 && (slot == SlotOf(e.Seq) || (e.Count > 0 && slot == SlotOf(e.Seq+1))) && e.Pin == ""
 	case FilePinned:
 		return e.Seq > 0 && slot >= 0 && slot < PinnedSlots && e.Pin != ""
 	}
 	return false
 }
 
-// Place returns the slot of the ring for a sequence number.
-func Place(seq uint64) int { return int(seq % Slots) }
+// SlotOf returns the slot of the ring for a sequence number.
+func SlotOf(seq uint64) int { return int(seq % Slots) }
 
 // parse splits a line into the entry, the file that it names, and its header, without checking the checksum.
 func parse(b []byte) (e diag.RecordEntry, file, head string, ok bool) {

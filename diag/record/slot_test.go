@@ -28,7 +28,7 @@ func entryOf(seq uint64) diag.RecordEntry {
 
 // TestSlot pins the layout: slots on disks must stay readable by every later version.
 func TestSlot(t *testing.T) {
-	b := Encode(FileRecord, Place(273), entryOf(273))
+	b := Encode(FileRecord, SlotOf(273), entryOf(273))
 	const want = `gpuaas-record 1 slot=record/017 seq=273 boot=6c71106c-b36e-43b6-83ec-654fd786de05 mono=123456789 at=2030-01-02T03:04:05.006Z crc32c=520cadc9 {"reason":"api_unreachable","about":"heartbeat","decision":"retry","attempt":7,"delay_ms":1200,"ceiling_ms":30000,"failure":"tcp_refused","status":502,"code":"x","detail":"dial tcp 10.0.0.1:443: <connection refused> & more","node_id":"n1","facts":{"a":"1","b":"2"}}`
 	if got := strings.TrimRight(string(b[:]), " \n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -41,8 +41,8 @@ func TestSlot(t *testing.T) {
 func TestRoundTrip(t *testing.T) {
 	for _, e := range []diag.RecordEntry{entryOf(1), {Seq: 9},
 		{Seq: 1 << 63, MonoNS: -1, Count: 2, First: diag.At(time.Unix(0, 0)), Last: diag.At(time.Unix(9, 0))}} {
-		b := Encode(FileRecord, Place(e.Seq), e)
-		got, v := Decode(FileRecord, Place(e.Seq), b[:])
+		b := Encode(FileRecord, SlotOf(e.Seq), e)
+		got, v := Decode(FileRecord, SlotOf(e.Seq), b[:])
 		if v != Valid || !reflect.DeepEqual(got, e) {
 			t.Errorf("%s: got\n%+v\nwant\n%+v", v, got, e)
 		}
@@ -205,8 +205,8 @@ func FuzzEncode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seq uint64, boot, reason, detail, fact, value string, attempt int, count int64) {
 		e := diag.RecordEntry{Seq: max(1, seq), BootID: boot, Reason: diag.RecordReason(reason), Detail: detail,
 			Facts: map[string]string{fact: value}, Attempt: attempt, Count: max(0, count)}
-		b := Encode(FileRecord, Place(e.Seq), e)
-		got, v := Decode(FileRecord, Place(e.Seq), b[:])
+		b := Encode(FileRecord, SlotOf(e.Seq), e)
+		got, v := Decode(FileRecord, SlotOf(e.Seq), b[:])
 		if v != Valid || got.Seq != e.Seq || got.Attempt != e.Attempt || got.Count != e.Count {
 			t.Fatalf("%s: %+v of %+v", v, got, e)
 		}
@@ -229,14 +229,14 @@ func TestReadInventsNothing(t *testing.T) {
 			if roll.IntN(4) == 0 {
 				continue
 			}
-			b := Encode(FileRecord, Place(seq), entryOf(seq))
+			b := Encode(FileRecord, SlotOf(seq), entryOf(seq))
 			if roll.IntN(8) == 0 {
 				b[roll.IntN(Size)] ^= byte(1 + roll.IntN(255))
 				damaged++
 			} else {
 				want[seq] = true
 			}
-			copy(ring[Place(seq)*Size:], b[:])
+			copy(ring[SlotOf(seq)*Size:], b[:])
 		}
 		f, err := Read(fstest.MapFS{FileRecord: {Data: ring}})
 		if err != nil || f.Degraded == "" {

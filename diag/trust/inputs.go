@@ -84,7 +84,7 @@ func newScene(subject diag.Subject, facts []diag.Fact) *inputs {
 
 // isEvidence reports whether f is evidence: it was not cut short, and did not fail before its request reached the node.
 func isEvidence(f *diag.Fact) bool {
-	return f.Failure != diag.Cancelled && !f.Hollow() && (f.Phase != "ssh" || f.Request.Op == diag.OpSSH)
+	return f.Failure != diag.Cancelled && !f.Empty() && (f.Phase != "ssh" || f.Request.Op == diag.OpSSH)
 }
 
 func hasTLS(f *diag.Fact) bool { return f.TLS != nil && len(f.TLS.Chain) > 0 }

@@ -102,7 +102,7 @@ func (r *readingText) UnmarshalYAML(n *yaml.Node) error {
 	case bool:
 		r.of = report.Flag(v)
 	case int:
-		r.of = report.Of(int64(v))
+		r.of = report.ReadingOf(int64(v))
 	default:
 		return wrong
 	}
@@ -239,7 +239,7 @@ func (t *caseText) sample() (*report.Sample, error) {
 	}
 	switch s.Library.State {
 	case report.Loaded:
-		s.Count = report.Of(int64(len(t.GPUs)))
+		s.Count = report.ReadingOf(int64(len(t.GPUs)))
 	case report.LibraryNotFound:
 		s.Library.Code, s.Count = 12, none
 	case report.DriverNotLoaded:
@@ -251,7 +251,7 @@ func (t *caseText) sample() (*report.Sample, error) {
 	}
 	for i, g := range t.GPUs {
 		gpu := report.GPU{
-			Index: i, UUID: g.UUID, PCI: g.PCI, Name: g.Name, Handle: report.Of(1), LinksDown: g.LinksDown,
+			Index: i, UUID: g.UUID, PCI: g.PCI, Name: g.Name, Handle: report.ReadingOf(1), LinksDown: g.LinksDown,
 			Signals: map[report.Signal]report.Reading{},
 		}
 		var known []string

@@ -19,7 +19,7 @@ func aCase(fields string) string {
 // TestReadingsOfCases: a reading is a number, true or false, a text, not_supported or a failure, and nothing else.
 func TestReadingsOfCases(t *testing.T) {
 	for text, want := range map[string]report.Reading{
-		"41": report.Of(41), "-3": report.Of(-3), "0": report.Of(0), "true": report.Flag(true), "false": report.Flag(false),
+		"41": report.ReadingOf(41), "-3": report.ReadingOf(-3), "0": report.ReadingOf(0), "true": report.Flag(true), "false": report.Flag(false),
 		"96.00.1": report.Words("96.00.1"), `"41"`: report.Words("41"), "not_supported": {Unsupported: true},
 		"{failed: 1}": report.Refused(1), "{failed: 999}": report.Refused(999),
 	} {
@@ -102,7 +102,7 @@ func TestEvidenceOfCases(t *testing.T) {
 	at := caseTime()
 	for fields, want := range map[string]Evidence{
 		"": {Events: []report.Event{{Coverage: &report.Coverage{}}},
-			Sample: &report.Sample{Count: report.Of(0)}},
+			Sample: &report.Sample{Count: report.ReadingOf(0)}},
 		"kernel_log: watched, ":     {Events: []report.Event{{Coverage: &report.Coverage{}}}, Sample: &report.Sample{}},
 		"kernel_log: not_watched, ": {Sample: &report.Sample{}},
 		"kernel_log: lost, ": {Events: []report.Event{{Coverage: &report.Coverage{Lost: 1}}},
@@ -114,9 +114,9 @@ func TestEvidenceOfCases(t *testing.T) {
 		"gpus_expected: 8, ": {Events: []report.Event{{Coverage: &report.Coverage{}}}, Sample: &report.Sample{},
 			Expected: number(8)},
 		"gpus: [{}, {}], ": {Events: []report.Event{{Coverage: &report.Coverage{}}},
-			Sample: &report.Sample{Count: report.Of(2)}},
+			Sample: &report.Sample{Count: report.ReadingOf(2)}},
 		"library: loaded, gpus: [{}],": {Events: []report.Event{{Coverage: &report.Coverage{}}},
-			Sample: &report.Sample{Count: report.Of(1)}},
+			Sample: &report.Sample{Count: report.ReadingOf(1)}},
 		"library: library_not_found, ": {Events: []report.Event{{Coverage: &report.Coverage{}}}, Sample: &report.Sample{
 			Library: report.Library{State: report.LibraryNotFound, Code: 12}, Count: report.Skipped(report.NoLibrary)}},
 		"library: driver_not_loaded, ": {Events: []report.Event{{Coverage: &report.Coverage{}}}, Sample: &report.Sample{
@@ -172,7 +172,7 @@ func TestEvidenceOfCases(t *testing.T) {
 				w.Library.State = report.Loaded
 			}
 			if w.Count.NotAsked == "" && w.Count.Value == nil {
-				w.Count = report.Of(0)
+				w.Count = report.ReadingOf(0)
 			}
 			if s.Library.State != w.Library.State || s.Library.Code != w.Library.Code || !s.Count.Equal(w.Count) ||
 				int64(len(s.GPUs)) != valueOf(s.Count) {

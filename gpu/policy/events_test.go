@@ -196,7 +196,7 @@ func TestRecoveredByAddress(t *testing.T) {
 		return e
 	}
 	sampled := func(action int64) report.Event {
-		e := device(0, 1, 9, map[report.Signal]report.Reading{report.RecoveryAction: report.Of(action)})
+		e := device(0, 1, 9, map[report.Signal]report.Reading{report.RecoveryAction: report.ReadingOf(action)})
 		e.Device.GPU.UUID, e.Device.GPU.PCI = "u", "p"
 		return e
 	}

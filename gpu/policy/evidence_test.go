@@ -24,7 +24,7 @@ func device(index, counted, seconds int, signals map[report.Signal]report.Readin
 	}
 	return report.Event{Type: report.DeviceEvent, Source: report.FromNVML, At: at(seconds), Device: &report.Device{
 		SampledAt: at(seconds), Driver: "535.161.08", Count: counted,
-		GPU: report.GPU{Index: index, UUID: fmt.Sprint("GPU-", index), Handle: report.Of(1), Signals: all},
+		GPU: report.GPU{Index: index, UUID: fmt.Sprint("GPU-", index), Handle: report.ReadingOf(1), Signals: all},
 	}}
 }
 
@@ -192,7 +192,7 @@ func TestDroppedEvents(t *testing.T) {
 		return report.Event{Type: report.DroppedEvent, Source: report.FromAgent, At: at(2),
 			Dropped: &report.Dropped{Since: at(1), Count: map[report.EventType]int64{of: 4}, Why: "rate"}}
 	}
-	none := map[report.Signal]report.Reading{report.RecoveryAction: report.Of(0)}
+	none := map[report.Signal]report.Reading{report.RecoveryAction: report.ReadingOf(0)}
 	for name, tc := range map[string]struct {
 		events []report.Event
 		want   string
@@ -212,11 +212,11 @@ func TestDroppedEvents(t *testing.T) {
 // TestValuesOfGPUs: unsupported, failed and zero are kept apart.
 func TestValuesOfGPUs(t *testing.T) {
 	g := report.GPU{Signals: map[report.Signal]report.Reading{
-		report.Temperature: report.Of(0), report.Power: {Unsupported: true}, report.ECCMode: report.Flag(false),
+		report.Temperature: report.ReadingOf(0), report.Power: {Unsupported: true}, report.ECCMode: report.Flag(false),
 		report.ECCDBEVolatile: report.Refused(999), report.PCIeWidth: report.Skipped(report.NoSymbol),
 		report.NVLinks: report.Skipped(report.NotThere), report.PCIeGen: report.Skipped(report.Late),
-		report.RecoveryAction: report.Of(7), report.ClocksEventReasons: report.Of(report.HWSlowdown | report.HWPowerBrake),
-		report.VBIOS: report.Words("96.00"), report.GSPFirmware: report.Of(3), report.PowerLimit: report.Words("low"),
+		report.RecoveryAction: report.ReadingOf(7), report.ClocksEventReasons: report.ReadingOf(report.HWSlowdown | report.HWPowerBrake),
+		report.VBIOS: report.Words("96.00"), report.GSPFirmware: report.ReadingOf(3), report.PowerLimit: report.Words("low"),
 	}, LinksDown: []int{1}}
 	for _, s := range report.Signals() { // zero is a word, a number or false, and none of these is a failure
 		if of, why := answer(report.Refused(999), s); of != nil || why != "could not be read: NVML's return code 999" {
@@ -253,8 +253,8 @@ func TestValuesOfLinksAndClocks(t *testing.T) {
 		links, clocks report.Reading
 		want          string
 	}{
-		{report.Of(18), report.Of(report.HWThermalSlowdown), "2 false true false false"},
-		{report.Of(18), report.Of(0), "2 false false false false"},
+		{report.ReadingOf(18), report.ReadingOf(report.HWThermalSlowdown), "2 false true false false"},
+		{report.ReadingOf(18), report.ReadingOf(0), "2 false false false false"},
 		{report.Refused(9), report.Refused(8), strings.TrimSpace("could not be read: NVML's return code 9" +
 			strings.Repeat(" could not be read: NVML's return code 8", 4))},
 	} {
@@ -325,7 +325,7 @@ func TestWhyThereIsNoGPU(t *testing.T) {
 // TestRecoveredWhileNobodyLooked: a reset without a recorded event clears a GPU if the driver requested a reset, and
 // requests nothing in a later sample. Nothing else counts as a reset.
 func TestRecoveredWhileNobodyLooked(t *testing.T) {
-	ok := map[report.Signal]report.Reading{report.RecoveryAction: report.Of(0)}
+	ok := map[report.Signal]report.Reading{report.RecoveryAction: report.ReadingOf(0)}
 	asks := func(action int64, seconds int) report.Event { return recoveryOf(action, seconds, "GPU-0") }
 	carrier := xidOf(154, 2, "GPU-0")
 	one := int64(1)
@@ -342,7 +342,7 @@ func TestRecoveredWhileNobodyLooked(t *testing.T) {
 		"asked before":            {[]report.Event{asks(1, 0), xidOf(119, 1, "GPU-0"), device(0, 1, 9, ok)}, 1},
 		"a sample from before":    {[]report.Event{xidOf(119, 1, "GPU-0"), asks(1, 9), device(0, 1, 9, ok)}, 0},
 		"it still asks": {[]report.Event{xidOf(119, 1, "GPU-0"), asks(1, 2), device(0, 1, 9,
-			map[report.Signal]report.Reading{report.RecoveryAction: report.Of(1)})}, 0},
+			map[report.Signal]report.Reading{report.RecoveryAction: report.ReadingOf(1)})}, 0},
 		"it cannot say": {[]report.Event{xidOf(119, 1, "GPU-0"), asks(1, 2), device(0, 1, 9, nil)}, 0},
 		"a later error": {[]report.Event{asks(1, 2), device(0, 1, 9, ok), xidOf(119, 10, "GPU-0")}, 1},
 		"a reboot":      {[]report.Event{xidOf(119, 1, "GPU-0"), asks(2, 2), device(0, 1, 9, ok)}, 0},
@@ -378,7 +378,7 @@ func TestGPUsOfOthers(t *testing.T) {
 			t.Errorf("with %d instances: %q", n, f.Notes)
 		}
 	}
-	s := &report.Sample{At: at(1), Library: report.Library{State: report.Loaded}, Count: report.Of(0),
+	s := &report.Sample{At: at(1), Library: report.Library{State: report.Loaded}, Count: report.ReadingOf(0),
 		Elsewhere: []string{"A (no driver)"}}
 	f = FactsOf(Evidence{Events: []report.Event{watched()}, Sample: s})
 	if !strings.Contains(strings.Join(f.Notes, "; "), "does not have A (no driver)") ||

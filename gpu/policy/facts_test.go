@@ -30,7 +30,7 @@ func probeOf(p report.Probe) report.Event {
 func TestFloors(t *testing.T) {
 	n := func(n int) *int { return &n }
 	action := func(n int64) map[report.Signal]report.Reading {
-		return map[report.Signal]report.Reading{report.RecoveryAction: report.Of(n)}
+		return map[report.Signal]report.Reading{report.RecoveryAction: report.ReadingOf(n)}
 	}
 	const one = "gpus_lost=0 "
 	since := at(3)
@@ -168,7 +168,7 @@ func TestAgeOfSamples(t *testing.T) {
 			return Evidence{Events: []report.Event{watched(), e}, Now: at(seconds)}
 		}
 		return Evidence{Events: []report.Event{watched()}, Now: at(seconds), Sample: &report.Sample{At: at(0),
-			Library: report.Library{State: report.Loaded}, Count: report.Of(1), GPUs: []report.GPU{e.Device.GPU}}}
+			Library: report.Library{State: report.Loaded}, Count: report.ReadingOf(1), GPUs: []report.GPU{e.Device.GPU}}}
 	}
 	for _, tc := range []struct {
 		seconds int
@@ -203,7 +203,7 @@ func TestFactsOfSamples(t *testing.T) {
 		probeOf(report.Probe{State: report.Stuck, Count: &two})}
 	sample := func(change func(s *report.Sample)) *report.Sample {
 		s := &report.Sample{At: at(1), Library: report.Library{State: report.Loaded, Driver: report.Words("550")},
-			Count: report.Of(1), GPUs: []report.GPU{device(3, 1, 1, nil).Device.GPU}}
+			Count: report.ReadingOf(1), GPUs: []report.GPU{device(3, 1, 1, nil).Device.GPU}}
 		change(s)
 		return s
 	}

@@ -34,15 +34,15 @@ const (
 
 const notSupported = 3 // NVML's return code
 
-// Of is a value.
-func Of(n int64) Reading { return Reading{Value: &n} }
+// ReadingOf is a value.
+func ReadingOf(n int64) Reading { return Reading{Value: &n} }
 
 // Flag returns a value of 0 or 1.
 func Flag(on bool) Reading {
 	if on {
-		return Of(1)
+		return ReadingOf(1)
 	}
-	return Of(0)
+	return ReadingOf(0)
 }
 
 // Words returns a text value, shortened to the maximum length.

@@ -16,12 +16,12 @@ func at() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
 // full returns a sample of n GPUs with every signal, with readings from reading.
 func full(n int, reading func(Signal) Reading) *Sample {
 	s := &Sample{
-		APIVersion: APIVersion, Kind: KindSample, At: at(), TookMS: 12, Count: Of(int64(n)),
-		Library: Library{State: Loaded, Driver: Words("535.161.08"), NVML: Words("12.535.161.08"), CUDA: Of(12020)},
+		APIVersion: APIVersion, Kind: KindSample, At: at(), TookMS: 12, Count: ReadingOf(int64(n)),
+		Library: Library{State: Loaded, Driver: Words("535.161.08"), NVML: Words("12.535.161.08"), CUDA: ReadingOf(12020)},
 	}
 	for i := range n {
 		g := GPU{Index: i, UUID: "GPU-ee7954ec-da95-fd7a-ddfd-c6b32cc2f8aa", PCI: "0000:19:00.0",
-			Name: "NVIDIA H100 80GB HBM3", Handle: Of(1), Signals: map[Signal]Reading{}}
+			Name: "NVIDIA H100 80GB HBM3", Handle: ReadingOf(1), Signals: map[Signal]Reading{}}
 		for _, row := range Signals() {
 			g.Signals[row.Signal] = reading(row.Signal)
 		}
@@ -30,7 +30,7 @@ func full(n int, reading func(Signal) Reading) *Sample {
 	return s
 }
 
-func zero(Signal) Reading { return Of(0) }
+func zero(Signal) Reading { return ReadingOf(0) }
 
 func text(t *testing.T, v any) []byte {
 	t.Helper()
@@ -43,7 +43,7 @@ func text(t *testing.T, v any) []byte {
 
 // TestSampleIsReadAsItWasWritten: zero, not supported, failed and not asked stay distinct.
 func TestSampleIsReadAsItWasWritten(t *testing.T) {
-	answers := []Reading{Of(0), Of(-8), Flag(true), Words(""), Refused(3), Refused(15), Refused(6), Skipped(NoSymbol)}
+	answers := []Reading{ReadingOf(0), ReadingOf(-8), Flag(true), Words(""), Refused(3), Refused(15), Refused(6), Skipped(NoSymbol)}
 	i := 0
 	s := full(8, func(Signal) Reading { i++; return answers[i%len(answers)] })
 	back, err := DecodeSample(text(t, s))
@@ -82,12 +82,12 @@ func TestSamplesAreRefused(t *testing.T) {
 		},
 		"it counts GPUs":            func(s *Sample) { s.Library.State, s.Library.Code = LibraryNotFound, 12 },
 		"loaded with code 12":       func(s *Sample) { s.Library.Code = 12 },
-		"the driver counted 8":      func(s *Sample) { s.Count = Of(8) },
+		"the driver counted 8":      func(s *Sample) { s.Count = ReadingOf(8) },
 		"counted failed (15)":       func(s *Sample) { s.Count = Refused(GPUIsLost) },
 		"has the index 0":           func(s *Sample) { s.GPUs[1].Index = 0 },
-		"unknown signal":            func(s *Sample) { s.GPUs[0].Signals["health"] = Of(1) },
+		"unknown signal":            func(s *Sample) { s.GPUs[0].Signals["health"] = ReadingOf(1) },
 		"0 answers":                 func(s *Sample) { s.GPUs[0].Signals[Temperature] = Reading{} },
-		"2 answers":                 func(s *Sample) { r := Of(1); r.Failed = 15; s.GPUs[0].Signals[Power] = r },
+		"2 answers":                 func(s *Sample) { r := ReadingOf(1); r.Failed = 15; s.GPUs[0].Signals[Power] = r },
 		"not_supported, not failed": func(s *Sample) { s.GPUs[0].Signals[Power] = Reading{Failed: 3} },
 		"unknown reason":            func(s *Sample) { s.GPUs[0].Signals[Power] = Skipped("lazy") },
 		"65 GPUs":                   func(s *Sample) { *s = *full(65, zero) },
@@ -124,7 +124,7 @@ func TestLargestDocumentsFit(t *testing.T) {
 		if row, _ := n.Info(); row.Unit == "text" {
 			return Words("G520.0200.00.05 " + strings.Repeat("x", 16))
 		}
-		return Of(math.MaxInt32)
+		return ReadingOf(math.MaxInt32)
 	})
 	for i := range 16 {
 		for n := range 7 {
@@ -300,12 +300,12 @@ func TestLostByAnyCall(t *testing.T) {
 		gpu  GPU
 		lost bool
 	}{
-		"well":         {GPU{Handle: Of(1), Signals: map[Signal]Reading{Power: Of(1)}}, false},
+		"well":         {GPU{Handle: ReadingOf(1), Signals: map[Signal]Reading{Power: ReadingOf(1)}}, false},
 		"its handle":   {GPU{Handle: Refused(GPUIsLost)}, true},
-		"its name":     {GPU{Handle: Of(1), Signals: map[Signal]Reading{Power: Skipped(WasLost)}}, true},
-		"a signal":     {GPU{Handle: Of(1), Signals: map[Signal]Reading{Power: Refused(GPUIsLost)}}, true},
-		"another code": {GPU{Handle: Of(1), Signals: map[Signal]Reading{Power: Refused(999)}}, false},
-		"too late":     {GPU{Handle: Of(1), Signals: map[Signal]Reading{Power: Skipped(Late)}}, false},
+		"its name":     {GPU{Handle: ReadingOf(1), Signals: map[Signal]Reading{Power: Skipped(WasLost)}}, true},
+		"a signal":     {GPU{Handle: ReadingOf(1), Signals: map[Signal]Reading{Power: Refused(GPUIsLost)}}, true},
+		"another code": {GPU{Handle: ReadingOf(1), Signals: map[Signal]Reading{Power: Refused(999)}}, false},
+		"too late":     {GPU{Handle: ReadingOf(1), Signals: map[Signal]Reading{Power: Skipped(Late)}}, false},
 	} {
 		if tc.gpu.Lost() != tc.lost {
 			t.Errorf("%s: lost is %t", name, !tc.lost)

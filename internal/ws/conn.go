@@ -39,8 +39,8 @@ type CloseError struct {
 	own    bool
 }
 
-// Own reports whether this side ended the connection because the peer violated the protocol.
-func (e *CloseError) Own() bool { return e.own }
+// Local reports whether this side ended the connection because the peer violated the protocol.
+func (e *CloseError) Local() bool { return e.own }
 
 func (e *CloseError) Error() string {
 	if e.own {

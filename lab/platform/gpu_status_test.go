@@ -115,7 +115,7 @@ func TestStatusIsAsked(t *testing.T) {
 		t.Errorf("the coordinator was asked %q", in)
 	}
 	n.want(n.tell(gpuWatched(""), gpuSample(nil)), "HEALTHY", "CORDONED", "")
-	n.want(n.tell(gpuSignal(report.Temperature, report.Of(96))), "UNHEALTHY", "UNHEALTHY", "95 C")
+	n.want(n.tell(gpuSignal(report.Temperature, report.ReadingOf(96))), "UNHEALTHY", "UNHEALTHY", "95 C")
 	ask("uncordon", 200, "UNHEALTHY") // it determines the status after the recovery
 	n.want(n.judged(), "UNHEALTHY", "UNHEALTHY", "95 C")
 	ask("drain", 200, "UNHEALTHY")
@@ -186,7 +186,7 @@ func TestCoordinatorKnows(t *testing.T) {
 			t.Errorf("due: %+v, %v, want %s", due, err, want)
 		}
 	}
-	hot := gpuSignal(report.Temperature, report.Of(96))
+	hot := gpuSignal(report.Temperature, report.ReadingOf(96))
 	n.want(n.tell(gpuWatched(""), hot), "UNHEALTHY", "UNHEALTHY", "95 C")
 	knows("NodeStatusChanged report UNHEALTHY")
 	c.answer(http.StatusInternalServerError)

@@ -139,7 +139,7 @@ func gpuSample(signals map[report.Signal]report.Reading) report.Event {
 		all[s] = r
 	}
 	return report.Event{Type: report.DeviceEvent, Source: report.FromNVML, Device: &report.Device{Driver: "570.1",
-		Count: 1, GPU: report.GPU{UUID: "GPU-1", PCI: "0000:3b:00.0", Handle: report.Of(1), Signals: all}}}
+		Count: 1, GPU: report.GPU{UUID: "GPU-1", PCI: "0000:3b:00.0", Handle: report.ReadingOf(1), Signals: all}}}
 }
 
 func gpuSignal(s report.Signal, r report.Reading) report.Event {
@@ -193,9 +193,9 @@ func TestGPUCases(t *testing.T) {
 			"HEALTHY", "ACTIVE", ""},
 		{"asks for a reset", []report.Event{well, gpuAction(1)}, "UNHEALTHY", "UNHEALTHY", "the driver itself"},
 		{"was reset", []report.Event{well, gpuXID(119), gpuAction(1), gpuAction(0)}, "HEALTHY", "ACTIVE", ""},
-		{"95 C", []report.Event{gpuSignal(report.Temperature, report.Of(95))}, "UNHEALTHY", "UNHEALTHY", "95 C"},
-		{"85 C", []report.Event{gpuSignal(report.Temperature, report.Of(85))}, "DEGRADED", "ACTIVE", "85 C"},
-		{"ECC counter", []report.Event{gpuSignal(report.ECCDBEVolatile, report.Of(1))}, "UNHEALTHY", "UNHEALTHY", "memory"},
+		{"95 C", []report.Event{gpuSignal(report.Temperature, report.ReadingOf(95))}, "UNHEALTHY", "UNHEALTHY", "95 C"},
+		{"85 C", []report.Event{gpuSignal(report.Temperature, report.ReadingOf(85))}, "DEGRADED", "ACTIVE", "85 C"},
+		{"ECC counter", []report.Event{gpuSignal(report.ECCDBEVolatile, report.ReadingOf(1))}, "UNHEALTHY", "UNHEALTHY", "memory"},
 		{"row not replaced", []report.Event{gpuSignal(report.RemapFailure, report.Flag(true))}, "UNHEALTHY", "UNHEALTHY",
 			"row"},
 		{"row pending", []report.Event{gpuSignal(report.RemapPending, report.Flag(true))}, "HEALTHY", "ACTIVE", ""},
@@ -259,8 +259,8 @@ func TestGPUSequence(t *testing.T) {
 	c.advance(4 * time.Minute)
 	n.want(n.judged(), "UNKNOWN", "ACTIVE", "was last looked at 4m")
 	n.want(n.tell(gpuSample(nil)), "HEALTHY", "ACTIVE", "")
-	n.want(n.tell(gpuSignal(report.Temperature, report.Of(96))), "UNHEALTHY", "UNHEALTHY", "95 C")
-	n.want(n.tell(gpuSignal(report.Temperature, report.Of(86))), "DEGRADED", "UNHEALTHY", "85 C")
+	n.want(n.tell(gpuSignal(report.Temperature, report.ReadingOf(96))), "UNHEALTHY", "UNHEALTHY", "95 C")
+	n.want(n.tell(gpuSignal(report.Temperature, report.ReadingOf(86))), "DEGRADED", "UNHEALTHY", "85 C")
 	c.advance(20 * time.Minute)
 	n.want(n.judged(), "UNKNOWN", "UNHEALTHY", "was last looked at 20m")
 	n.want(n.tell(gpuSample(nil)), "HEALTHY", "ACTIVE", "")
@@ -357,7 +357,7 @@ func TestGPUPolicyFile(t *testing.T) {
 	was := n.judged().Policy
 	for _, wrong := range []string{"gpu.temperatur > 1", "gpu.index", "gpu.index >", `gpu.index == "x"`} {
 		put(wrong, "HEALTHY")
-		d := n.tell(gpuSignal(report.Temperature, report.Of(91)))
+		d := n.tell(gpuSignal(report.Temperature, report.ReadingOf(91)))
 		n.want(d, "DEGRADED", "ACTIVE", "")
 		if d.Policy.SHA256 != was.SHA256 || len(d.Policy.Refused) == 0 ||
 			!strings.HasPrefix(d.Policy.Refused[0], file+":4: ") {
@@ -367,7 +367,7 @@ func TestGPUPolicyFile(t *testing.T) {
 	put("gpu.temperature > 90", "DEGRADED") // cannot be evaluated without a temperature
 	n.want(n.tell(gpuSample(nil)), "UNKNOWN", "ACTIVE", "")
 	put("has(gpu.temperature) && gpu.temperature > 90", "UNHEALTHY")
-	n.want(n.tell(gpuSignal(report.Temperature, report.Of(91))), "UNHEALTHY", "UNHEALTHY", "")
+	n.want(n.tell(gpuSignal(report.Temperature, report.ReadingOf(91))), "UNHEALTHY", "UNHEALTHY", "")
 
 	// After a start with an invalid file the last accepted policy stays in force.
 	kept, err := n.p.Store().GPUPolicy(t.Context())
@@ -376,7 +376,7 @@ func TestGPUPolicyFile(t *testing.T) {
 	}
 	put("gpu.temperatur > 1", "HEALTHY")
 	later := start(policy.Enforce)
-	later.want(later.tell(gpuWatched(""), gpuSignal(report.Temperature, report.Of(91))), "UNKNOWN", "ACTIVE", file+":4: ")
+	later.want(later.tell(gpuWatched(""), gpuSignal(report.Temperature, report.ReadingOf(91))), "UNKNOWN", "ACTIVE", file+":4: ")
 	if err := later.p.Store().SaveGPUPolicy(t.Context(), kept); err != nil {
 		t.Fatal(err)
 	}
@@ -388,7 +388,7 @@ func TestGPUPolicyFile(t *testing.T) {
 	put("has(gpu.temperature) && gpu.temperature > 90", "UNHEALTHY")
 
 	shadow := start(policy.Shadow)
-	d = shadow.tell(gpuWatched(""), gpuSignal(report.Temperature, report.Of(91)))
+	d = shadow.tell(gpuWatched(""), gpuSignal(report.Temperature, report.ReadingOf(91)))
 	shadow.want(d, "UNHEALTHY", "ACTIVE", "")
 	var read struct{ Health string }
 	shadow.p.Do(http.MethodGet, "/v1/admin/nodes/"+platformtest.NodeID, nil, &read)

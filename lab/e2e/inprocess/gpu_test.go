@@ -76,9 +76,9 @@ func sampled(celsius int64) report.Event {
 	for _, s := range report.Signals() {
 		signals[s.Signal] = report.Reading{Unsupported: true}
 	}
-	signals[report.Temperature] = report.Of(celsius)
+	signals[report.Temperature] = report.ReadingOf(celsius)
 	return report.Event{Type: report.DeviceEvent, Source: report.FromNVML, Device: &report.Device{Driver: "570.1",
-		Count: 1, GPU: report.GPU{UUID: "GPU-1", PCI: "0000:3b:00.0", Handle: report.Of(1), Signals: signals}}}
+		Count: 1, GPU: report.GPU{UUID: "GPU-1", PCI: "0000:3b:00.0", Handle: report.ReadingOf(1), Signals: signals}}}
 }
 
 // lookAtGPUs returns hop 18 of a walk with only that hop, and the document of gpu status.

@@ -51,8 +51,8 @@ func remember(t *testing.T, dir string) {
 		wrote(3, diag.RecTerminalStreamFailed, "task", "report"),
 		wrote(4, diag.RecTaskResultPostFailed, "task_result", "retry"),
 	} {
-		slot := record.Encode(record.FileRecord, record.Place(e.Seq), e)
-		copy(ring[record.Place(e.Seq)*record.Size:], slot[:])
+		slot := record.Encode(record.FileRecord, record.SlotOf(e.Seq), e)
+		copy(ring[record.SlotOf(e.Seq)*record.Size:], slot[:])
 	}
 	contact := wrote(4, diag.RecProcessAlive, "heartbeat", record.DecisionContact)
 	contact.Pin, contact.MonoNS = record.PinContact, 5

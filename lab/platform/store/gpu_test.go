@@ -42,7 +42,7 @@ func xidEvent(code int, pci string) report.Event {
 }
 
 func deviceEvent(g report.GPU) report.Event {
-	g.Handle = report.Of(1)
+	g.Handle = report.ReadingOf(1)
 	return report.Event{Type: report.DeviceEvent, Source: report.FromNVML,
 		Device: &report.Device{SampledAt: t0, Count: 1, GPU: g}}
 }

@@ -27,9 +27,9 @@ func gpuState(t *testing.T, n int) *state.State {
 	}
 	now := time.Now().UTC()
 	s := &state.State{APIVersion: report.APIVersion, Kind: state.Kind, At: now, BootID: boot,
-		Sample: &report.Sample{APIVersion: report.APIVersion, Kind: report.KindSample, At: now, Count: report.Of(int64(n)),
+		Sample: &report.Sample{APIVersion: report.APIVersion, Kind: report.KindSample, At: now, Count: report.ReadingOf(int64(n)),
 			Library: report.Library{State: report.Loaded, Driver: report.Words("535.161.08"), NVML: report.Words("12.535"),
-				CUDA: report.Of(12020)}},
+				CUDA: report.ReadingOf(12020)}},
 		Probe: &report.Event{APIVersion: report.APIVersion, Kind: report.KindEvent, Type: report.ProbeEvent,
 			Source: report.FromAgent, At: now, BootID: boot,
 			Probe: &report.Probe{State: report.Sampling, Library: report.Loaded, Count: &n}},
@@ -37,12 +37,12 @@ func gpuState(t *testing.T, n int) *state.State {
 	}
 	for i := range n {
 		g := report.GPU{Index: i, UUID: fmt.Sprint("GPU-", i), PCI: fmt.Sprintf("0000:%02x:00.0", i+1), Name: "NVIDIA H100",
-			Handle: report.Of(1), Signals: map[report.Signal]report.Reading{}}
+			Handle: report.ReadingOf(1), Signals: map[report.Signal]report.Reading{}}
 		for _, row := range report.Signals() {
 			g.Signals[row.Signal] = report.Reading{Unsupported: true}
 		}
 		g.Signals[report.VBIOS] = report.Words("96.00.89.00.01")
-		g.Signals[report.NVLinksActive] = report.Of(18)
+		g.Signals[report.NVLinksActive] = report.ReadingOf(18)
 		g.Signals[report.ECCMode] = report.Refused(999)
 		s.Sample.GPUs = append(s.Sample.GPUs, g)
 	}

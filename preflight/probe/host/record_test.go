@@ -16,10 +16,10 @@ func recordIn(t *testing.T, n uint64) string {
 	dir := t.TempDir()
 	ring := make([]byte, record.Slots*record.Size)
 	for seq := uint64(1); seq <= n; seq++ {
-		b := record.Encode(record.FileRecord, record.Place(seq),
+		b := record.Encode(record.FileRecord, record.SlotOf(seq),
 			diag.RecordEntry{Seq: seq, BootID: "b", Reason: diag.RecDNSFailed,
 				About: "heartbeat", Decision: "retry", Attempt: 1, Detail: "Authorization: Bearer canary-of-a-token"})
-		copy(ring[record.Place(seq)*record.Size:], b[:])
+		copy(ring[record.SlotOf(seq)*record.Size:], b[:])
 	}
 	for name, data := range map[string][]byte{record.FileRecord: ring,
 		record.FilePinned: make([]byte, record.PinnedSlots*record.Size)} {
@@ -33,7 +33,7 @@ func recordIn(t *testing.T, n uint64) string {
 func TestRecord(t *testing.T) {
 	dir := recordIn(t, 100)
 	f := run(t, diag.Request{Op: diag.OpRecord, Target: dir, Limit: 3})
-	if f.Failure != diag.OK || f.Hollow() || f.Record.Source != record.SourceDisk || f.Record.Path != dir ||
+	if f.Failure != diag.OK || f.Empty() || f.Record.Source != record.SourceDisk || f.Record.Path != dir ||
 		f.Record.Newest != 100 ||
 		len(f.Record.Entries) != 3 || f.Record.Entries[2].Seq != 100 || len(f.Record.Pinned) != 2 || f.Record.Valid != 100 {
 		t.Errorf("%+v %+v", f, f.Record)

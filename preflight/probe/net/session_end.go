@@ -43,7 +43,7 @@ func (t *terminal) closing(err error) {
 	w := t.c.f.WS
 	var ce *ws.CloseError
 	switch {
-	case errors.As(err, &ce) && ce.Own():
+	case errors.As(err, &ce) && ce.Local():
 		w.Ended = diag.WSEndError
 	case errors.As(err, &ce):
 		w.Ended, w.CloseCode, w.CloseReason = diag.WSEndClose, ce.Code, scrub.Clean(t.c.req, ce.Reason)

@@ -181,6 +181,6 @@ func SecretsOf(req diag.Request) []diag.Secret {
 // Without removes known values from s, in each form that a server may repeat.
 func Without(s string, secrets ...diag.Secret) string {
 	var known diag.Secrets
-	known.Learn(secrets...)
+	known.Add(secrets...)
 	return known.Remove(s)
 }

@@ -21,8 +21,8 @@ func TestClassifyARecord(t *testing.T) {
 	dir := t.TempDir()
 	ring := func(e diag.RecordEntry) []byte {
 		b := make([]byte, record.Slots*record.Size)
-		slot := record.Encode(record.FileRecord, record.Place(e.Seq), e)
-		copy(b[record.Place(e.Seq)*record.Size:], slot[:])
+		slot := record.Encode(record.FileRecord, record.SlotOf(e.Seq), e)
+		copy(b[record.SlotOf(e.Seq)*record.Size:], slot[:])
 		return b
 	}
 	trouble := diag.RecordEntry{Seq: 1, BootID: "boot", MonoNS: 1, NodeID: "n1", Reason: diag.RecServerTLSUntrusted,
