@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -70,4 +71,22 @@ func problemsOf(asked, r *diag.Report, fact string, unmeasured bool) []string {
 		}
 	}
 	return out
+}
+
+// TestContradictoryFactsAreJudged: a fact that says that it passed and holds a refusal's answer comes from a broken or
+// hostile peer, and has a verdict like any other.
+func TestContradictoryFactsAreJudged(t *testing.T) {
+	for name, r := range walks(t) {
+		for i := range r.Facts {
+			if r.Facts[i].Failure == diag.OK {
+				continue
+			}
+			odd := *r
+			odd.Verdict = diag.Verdict{} // its proof would have to hold
+			replace(&odd, runsOf(r, r.Facts[i].ID), func(f *diag.Fact) { f.Failure = diag.OK })
+			if again := judged(t, &odd); again.Verdict.Outcome == "" {
+				t.Errorf("%s with a passed %s has no outcome", name, r.Facts[i].ID)
+			}
+		}
+	}
 }

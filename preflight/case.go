@@ -25,6 +25,7 @@ type Case struct {
 	gpus     readGPUs            // cache of admissionIn
 
 	substitutes []substitute // cache of passes
+	inPlace     []*diag.Fact // the facts that with put in the place of a step's own
 	losses      []loss       // cache of lossFrom
 	end         platformEnd  // cache of platformGone
 

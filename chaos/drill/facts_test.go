@@ -85,7 +85,10 @@ func (s *Story) without(stage Stage, looks ...string) {
 	if len(looks) == 0 {
 		s.Walks = slices.DeleteFunc(s.Walks, func(w WalkView) bool { return w.Stage == stage })
 	}
-	s.Looks = slices.DeleteFunc(s.Looks, func(l ProbeResult) bool { return l.Stage == stage && slices.Contains(looks, l.Name) })
+	s.Looks = slices.DeleteFunc(s.Looks, func(l ProbeResult) bool {
+		return l.Stage == stage && slices.Contains(looks,
+			l.Name)
+	})
 }
 
 // quietly makes a story one in which nothing may be blamed, and nothing was.

@@ -351,13 +351,15 @@ func TestCede(t *testing.T) {
 		ok       bool
 		want     step.State
 	}{
-		"it runs":                  {step.Done, false, func(*Keeper) {}, nil, false, step.Done},
-		"it is armed":              {step.Planned, false, func(*Keeper) {}, nil, false, step.Planned},
-		"it expired":               {step.Done, false, late, []any{Observed{State: Injected}, Observed{}}, true, step.Reverted},
+		"it runs":     {step.Done, false, func(*Keeper) {}, nil, false, step.Done},
+		"it is armed": {step.Planned, false, func(*Keeper) {}, nil, false, step.Planned},
+		"it expired": {step.Done, false, late, []any{Observed{State: Injected}, Observed{}}, true,
+			step.Reverted},
 		"it expired, with a guard": {step.Done, true, late, []any{Observed{State: Injected}, Observed{}}, false, step.Done},
 		"it expired, to conflict":  {step.Done, false, late, []any{Observed{State: Foreign}}, false, step.Conflict},
 		"it cannot be reverted":    {step.Done, false, late, []any{errors.New("no")}, false, step.Done},
-		"it was asked":             {step.Done, false, asked, []any{Observed{State: Injected}, Observed{}}, true, step.Reverted},
+		"it was asked": {step.Done, false, asked, []any{Observed{State: Injected}, Observed{}}, true,
+			step.Reverted},
 		"it is over":               {step.Reverted, false, func(*Keeper) {}, nil, true, step.Reverted},
 		"it is over, with a guard": {step.Reverted, true, func(*Keeper) {}, nil, false, step.Reverted},
 		"a conflict":               {step.Conflict, false, func(*Keeper) {}, nil, false, step.Conflict},

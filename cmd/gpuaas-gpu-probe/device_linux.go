@@ -72,7 +72,7 @@ func readingOf(n int64) report.Reading {
 	if n == unreadable {
 		return report.Skipped(report.NoAnswer)
 	}
-	return report.Of(n)
+	return report.ReadingOf(n)
 }
 
 // words queries one text.

@@ -45,8 +45,8 @@ func (v *device) links() {
 		v.set(report.NVLinks, *failed)
 		v.set(report.NVLinksActive, *failed)
 	} else {
-		v.set(report.NVLinks, report.Of(have))
-		v.set(report.NVLinksActive, report.Of(active))
+		v.set(report.NVLinks, report.ReadingOf(have))
+		v.set(report.NVLinksActive, report.ReadingOf(active))
 	}
 	for _, c := range [...]struct {
 		signal  report.Signal
@@ -81,5 +81,5 @@ func (v *device) linkErrors(counter nvml.NvLinkErrorCounter, links []int) report
 		}
 		sum += int64(n)
 	}
-	return report.Of(sum)
+	return report.ReadingOf(sum)
 }

@@ -174,7 +174,7 @@ func (d *driver) device(i int, out *report.GPU, until time.Time) *device {
 		d.records.other("HandleByIndex", []any{i}, int(rc), nil)
 		return v
 	}
-	v.handle, out.Handle = h, report.Of(1)
+	v.handle, out.Handle = h, report.ReadingOf(1)
 	r := v.words("nvmlDeviceGetUUID", h.GetUUID)
 	if name, ok := nameOf(r); ok {
 		out.UUID = name
@@ -245,5 +245,5 @@ func (d *driver) systemNumber(symbols string, f func() (int, nvml.Return)) repor
 	if rc != nvml.SUCCESS {
 		return report.Refused(int(rc))
 	}
-	return report.Of(int64(n))
+	return report.ReadingOf(int64(n))
 }

@@ -19,7 +19,8 @@ func aCase(fields string) string {
 // TestReadingsOfCases: a reading is a number, true or false, a text, not_supported or a failure, and nothing else.
 func TestReadingsOfCases(t *testing.T) {
 	for text, want := range map[string]report.Reading{
-		"41": report.ReadingOf(41), "-3": report.ReadingOf(-3), "0": report.ReadingOf(0), "true": report.Flag(true), "false": report.Flag(false),
+		"41": report.ReadingOf(41), "-3": report.ReadingOf(-3), "0": report.ReadingOf(0), "true": report.Flag(true),
+		"false":   report.Flag(false),
 		"96.00.1": report.Words("96.00.1"), `"41"`: report.Words("41"), "not_supported": {Unsupported: true},
 		"{failed: 1}": report.Refused(1), "{failed: 999}": report.Refused(999),
 	} {

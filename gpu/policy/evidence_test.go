@@ -215,8 +215,10 @@ func TestValuesOfGPUs(t *testing.T) {
 		report.Temperature: report.ReadingOf(0), report.Power: {Unsupported: true}, report.ECCMode: report.Flag(false),
 		report.ECCDBEVolatile: report.Refused(999), report.PCIeWidth: report.Skipped(report.NoSymbol),
 		report.NVLinks: report.Skipped(report.NotThere), report.PCIeGen: report.Skipped(report.Late),
-		report.RecoveryAction: report.ReadingOf(7), report.ClocksEventReasons: report.ReadingOf(report.HWSlowdown | report.HWPowerBrake),
-		report.VBIOS: report.Words("96.00"), report.GSPFirmware: report.ReadingOf(3), report.PowerLimit: report.Words("low"),
+		report.RecoveryAction:     report.ReadingOf(7),
+		report.ClocksEventReasons: report.ReadingOf(report.HWSlowdown | report.HWPowerBrake),
+		report.VBIOS:              report.Words("96.00"), report.GSPFirmware: report.ReadingOf(3),
+		report.PowerLimit: report.Words("low"),
 	}, LinksDown: []int{1}}
 	for _, s := range report.Signals() { // zero is a word, a number or false, and none of these is a failure
 		if of, why := answer(report.Refused(999), s); of != nil || why != "could not be read: NVML's return code 999" {

@@ -43,7 +43,8 @@ func text(t *testing.T, v any) []byte {
 
 // TestSampleIsReadAsItWasWritten: zero, not supported, failed and not asked stay distinct.
 func TestSampleIsReadAsItWasWritten(t *testing.T) {
-	answers := []Reading{ReadingOf(0), ReadingOf(-8), Flag(true), Words(""), Refused(3), Refused(15), Refused(6), Skipped(NoSymbol)}
+	answers := []Reading{ReadingOf(0), ReadingOf(-8), Flag(true), Words(""), Refused(3), Refused(15), Refused(6),
+		Skipped(NoSymbol)}
 	i := 0
 	s := full(8, func(Signal) Reading { i++; return answers[i%len(answers)] })
 	back, err := DecodeSample(text(t, s))

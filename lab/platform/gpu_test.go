@@ -195,7 +195,8 @@ func TestGPUCases(t *testing.T) {
 		{"was reset", []report.Event{well, gpuXID(119), gpuAction(1), gpuAction(0)}, "HEALTHY", "ACTIVE", ""},
 		{"95 C", []report.Event{gpuSignal(report.Temperature, report.ReadingOf(95))}, "UNHEALTHY", "UNHEALTHY", "95 C"},
 		{"85 C", []report.Event{gpuSignal(report.Temperature, report.ReadingOf(85))}, "DEGRADED", "ACTIVE", "85 C"},
-		{"ECC counter", []report.Event{gpuSignal(report.ECCDBEVolatile, report.ReadingOf(1))}, "UNHEALTHY", "UNHEALTHY", "memory"},
+		{"ECC counter", []report.Event{gpuSignal(report.ECCDBEVolatile, report.ReadingOf(1))}, "UNHEALTHY", "UNHEALTHY",
+			"memory"},
 		{"row not replaced", []report.Event{gpuSignal(report.RemapFailure, report.Flag(true))}, "UNHEALTHY", "UNHEALTHY",
 			"row"},
 		{"row pending", []report.Event{gpuSignal(report.RemapPending, report.Flag(true))}, "HEALTHY", "ACTIVE", ""},
@@ -376,7 +377,8 @@ func TestGPUPolicyFile(t *testing.T) {
 	}
 	put("gpu.temperatur > 1", "HEALTHY")
 	later := start(policy.Enforce)
-	later.want(later.tell(gpuWatched(""), gpuSignal(report.Temperature, report.ReadingOf(91))), "UNKNOWN", "ACTIVE", file+":4: ")
+	later.want(later.tell(gpuWatched(""), gpuSignal(report.Temperature, report.ReadingOf(91))), "UNKNOWN", "ACTIVE",
+		file+":4: ")
 	if err := later.p.Store().SaveGPUPolicy(t.Context(), kept); err != nil {
 		t.Fatal(err)
 	}

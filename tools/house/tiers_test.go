@@ -46,9 +46,9 @@ var mayReach = map[string]string{
 	"ops ExampleSite_Each":  "it has no output, so it is not run",
 }
 
-// hostPackages have tests that go test -short leaves out, since they need more than the test's process (tier.NeedsHost);
-// make test runs them. All tests of every other package run in each tier but the lab's. What race leaves out is in
-// tools/ci/race.go, what only the lab or the deep run has is in ownTestMain.
+// hostPackages have tests that go test -short leaves out, since they need more than the test's process
+// (tier.NeedsHost); make test runs them. All tests of every other package run in each tier but the lab's. What race
+// leaves out is in tools/ci/race.go, what only the lab or the deep run has is in ownTestMain.
 var hostPackages = strings.Fields(`
 	agent agent/gpu agent/recorder agent/tenant agent/terminal chaos chaos/drill chaos/node chaos/remote
 	cmd/gpuaas-agent cmd/gpuaas-fault cmd/gpuaas-gpu-probe cmd/gpuaasctl cmd/gpuaasctl/internal/cmdutil

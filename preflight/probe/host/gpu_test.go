@@ -27,7 +27,8 @@ func gpuState(t *testing.T, n int) *state.State {
 	}
 	now := time.Now().UTC()
 	s := &state.State{APIVersion: report.APIVersion, Kind: state.Kind, At: now, BootID: boot,
-		Sample: &report.Sample{APIVersion: report.APIVersion, Kind: report.KindSample, At: now, Count: report.ReadingOf(int64(n)),
+		Sample: &report.Sample{APIVersion: report.APIVersion, Kind: report.KindSample, At: now,
+			Count: report.ReadingOf(int64(n)),
 			Library: report.Library{State: report.Loaded, Driver: report.Words("535.161.08"), NVML: report.Words("12.535"),
 				CUDA: report.ReadingOf(12020)}},
 		Probe: &report.Event{APIVersion: report.APIVersion, Kind: report.KindEvent, Type: report.ProbeEvent,
