@@ -19,15 +19,14 @@ type Case struct {
 	stepFacts []*stepFacts // by step number, followed by steps that the chain does not have
 	arena     *arena       // allocator, shared by all cases derived from this one
 
-	record   []*diag.RecordEntry // cache of hostRecord
-	recordOf *diag.Fact          // the fact that record was read from
-	ages     readAges            // cache of agesOf
-	gpus     readGPUs            // cache of admissionIn
-
-	substitutes []substitute // cache of passes
-	inPlace     []*diag.Fact // the facts that with put in the place of a step's own
-	losses      []loss       // cache of lossFrom
-	end         platformEnd  // cache of platformGone
+	record      []*diag.RecordEntry // cache of hostRecord
+	recordOf    *diag.Fact          // the fact that record was read from
+	ages        readAges            // cache of agesOf
+	gpus        readGPUs            // cache of admissionIn
+	substitutes []substitute        // cache of passes
+	inPlace     []*diag.Fact        // the facts that with put in the place of a step's own
+	losses      []loss              // cache of lossFrom
+	end         platformEnd         // cache of platformGone
 
 	correlationID string              // of the walk; "" until it has ended
 	evidence      []diag.EvidenceLine // what the platform recorded under correlationID
