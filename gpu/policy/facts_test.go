@@ -32,7 +32,6 @@ func TestFloors(t *testing.T) {
 	action := func(n int64) map[report.Signal]report.Reading {
 		return map[report.Signal]report.Reading{report.RecoveryAction: report.ReadingOf(n)}
 	}
-	const one = "gpus_lost=0 "
 	since := at(3)
 	blind := watched()
 	blind.Coverage.Blind = "closed"
