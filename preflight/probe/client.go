@@ -83,13 +83,10 @@ func (c *Client) Close() error {
 // Probe answers every request, in order, and never blocks past ctx. A missing answer is also a fact: ssh_transport if
 // the connection ended, timeout or cancelled if ctx did.
 func (c *Client) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
-	facts := make([]diag.Fact, len(reqs))
-	var wg sync.WaitGroup
-	for i := range reqs {
-		wg.Go(func() { facts[i], _ = c.Ask(ctx, reqs[i]) })
-	}
-	wg.Wait()
-	return facts
+	return measure.All(reqs, func(req diag.Request) diag.Fact {
+		f, _ := c.Ask(ctx, req)
+		return f
+	})
 }
 
 // Ask answers one request as Probe does, and reports whether the fact is the far side's.

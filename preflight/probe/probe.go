@@ -14,7 +14,6 @@ import (
 	netprobe "github.com/gpuaas/gpuaasctl/preflight/probe/net"
 
 	"context"
-	"sync"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -91,11 +90,5 @@ func (p *Prober) measure(ctx context.Context, req diag.Request, op measure.Opera
 
 // Probe runs all requests at once and returns the facts in order. It is the vantage's method.
 func (p *Prober) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
-	facts := make([]diag.Fact, len(reqs))
-	var wg sync.WaitGroup
-	for i := range reqs {
-		wg.Go(func() { facts[i] = p.Run(ctx, reqs[i]) })
-	}
-	wg.Wait()
-	return facts
+	return measure.All(reqs, func(req diag.Request) diag.Fact { return p.Run(ctx, req) })
 }

@@ -213,10 +213,6 @@ func (s *server) plain(ctx context.Context, p *Prober, req diag.Request) diag.Fa
 
 // guarded runs one measurement. If it panics or hangs, the result is a fact; the server continues.
 func (s *server) guarded(ctx context.Context, req diag.Request, run func(context.Context) diag.Fact) diag.Fact {
-	limit := measure.DefaultTimeout
-	if req.TimeoutMS > 0 {
-		limit = time.Duration(req.TimeoutMS) * time.Millisecond
-	}
 	began := time.Now()
 	done := make(chan diag.Fact, 1)
 	go func() {
@@ -227,7 +223,7 @@ func (s *server) guarded(ctx context.Context, req diag.Request, run func(context
 		}()
 		done <- run(ctx)
 	}()
-	timer := time.NewTimer(limit + overrun)
+	timer := time.NewTimer(measure.TimeOf(req, measure.DefaultTimeout) + overrun)
 	defer timer.Stop()
 	select {
 	case f := <-done:

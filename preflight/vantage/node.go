@@ -96,30 +96,23 @@ func (n *Node) connect() *link {
 // everything else; without a login, each answer is the login's failure, in phase "ssh". Requests made during the login
 // wait for it.
 func (n *Node) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
-	facts := make([]diag.Fact, len(reqs))
 	l := n.connect()
-	var wg sync.WaitGroup
-	for i := range reqs {
-		wg.Go(func() {
-			switch {
-			case l == nil:
-				r := &refusal{word: diag.Cancelled, phase: phaseSSH, detail: "the vantage is closed"}
-				facts[i] = n.refused(reqs[i], r, phaseSSH, time.Now())
-			case reqs[i].Op == diag.OpSSH:
-				facts[i] = n.login(ctx, l, reqs[i])
-			default:
-				facts[i] = n.ask(ctx, l, reqs[i])
-			}
-		})
-	}
-	wg.Wait()
-	return facts
+	return measure.All(reqs, func(req diag.Request) diag.Fact {
+		switch {
+		case l == nil:
+			r := &refusal{word: diag.Cancelled, phase: phaseSSH, detail: "the vantage is closed"}
+			return n.refused(req, r, phaseSSH, time.Now())
+		case req.Op == diag.OpSSH:
+			return n.login(ctx, l, req)
+		}
+		return n.ask(ctx, l, req)
+	})
 }
 
 // login answers OpSSH. The first fact describes the login; later ones also check that the server still answers.
 func (n *Node) login(ctx context.Context, l *link, req diag.Request) diag.Fact {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, timeout(req, l.cfg.connectTimeout()+l.cfg.execWait()))
+	ctx, cancel := context.WithTimeout(ctx, measure.TimeOf(req, l.cfg.connectTimeout()+l.cfg.execWait()))
 	defer cancel()
 	var r *refusal
 	select {
@@ -147,7 +140,7 @@ func (n *Node) login(ctx context.Context, l *link, req diag.Request) diag.Fact {
 // ask lets the node's helper answer req.
 func (n *Node) ask(ctx context.Context, l *link, req diag.Request) diag.Fact {
 	began := time.Now()
-	limit := timeout(req, measure.DefaultTimeout) + answerGrace
+	limit := measure.TimeOf(req, measure.DefaultTimeout) + answerGrace
 	if !l.isReady() {
 		limit += l.cfg.connectTimeout() + l.cfg.execWait()
 	}
@@ -265,11 +258,4 @@ func (n *Node) Close() error {
 		return nil
 	}
 	return l.close()
-}
-
-func timeout(req diag.Request, otherwise time.Duration) time.Duration {
-	if req.TimeoutMS > 0 {
-		return time.Duration(req.TimeoutMS) * time.Millisecond
-	}
-	return otherwise
 }

@@ -260,8 +260,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestCredentialOfApplication: the credential that has failed the longest stands for all; without one, the last
-// reported.
+// TestCredentialOfApplication: of several credentials, the one that has failed the longest counts; if none has
+// failed, the last reported.
 func TestCredentialOfApplication(t *testing.T) {
 	of := func(id string, healthy bool, first, last int) store.Credential {
 		return store.Credential{ID: id, Healthy: healthy, FirstSeenAt: t0.Add(time.Duration(first)),

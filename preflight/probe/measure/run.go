@@ -4,6 +4,7 @@ package measure
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -14,17 +15,32 @@ import (
 // silent peer does not use up a walk's time.
 const DefaultTimeout = 10 * time.Second
 
+// TimeOf returns the request's own time, else otherwise.
+func TimeOf(req diag.Request, otherwise time.Duration) time.Duration {
+	if req.TimeoutMS > 0 {
+		return time.Duration(req.TimeoutMS) * time.Millisecond
+	}
+	return otherwise
+}
+
+// All measures all requests at once and returns the facts in order.
+func All(reqs []diag.Request, run func(diag.Request) diag.Fact) []diag.Fact {
+	facts := make([]diag.Fact, len(reqs))
+	var wg sync.WaitGroup
+	for i := range reqs {
+		wg.Go(func() { facts[i] = run(reqs[i]) })
+	}
+	wg.Wait()
+	return facts
+}
+
 // Operation measures what a request asks for, and writes it to the fact.
 type Operation func(context.Context, diag.Request, *diag.Fact)
 
 // Run makes one measurement within the request's time. The fact has its time and duration, and no secret of the
 // request.
 func Run(ctx context.Context, req diag.Request, op Operation) diag.Fact {
-	timeout := DefaultTimeout
-	if req.TimeoutMS > 0 {
-		timeout = time.Duration(req.TimeoutMS) * time.Millisecond
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, TimeOf(req, DefaultTimeout))
 	defer cancel()
 	began := time.Now()
 	f := diag.Fact{ID: req.ID, Request: req, At: diag.At(began)}

@@ -5,7 +5,6 @@ package probetest
 import (
 	"context"
 	"os"
-	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -76,11 +75,5 @@ func Run(ctx context.Context, p Prober, req diag.Request) diag.Fact {
 
 // Probe runs all requests at once and returns the facts in order.
 func Probe(ctx context.Context, p Prober, reqs []diag.Request) []diag.Fact {
-	facts := make([]diag.Fact, len(reqs))
-	var wg sync.WaitGroup
-	for i := range reqs {
-		wg.Go(func() { facts[i] = Run(ctx, p, reqs[i]) })
-	}
-	wg.Wait()
-	return facts
+	return measure.All(reqs, func(req diag.Request) diag.Fact { return Run(ctx, p, req) })
 }
