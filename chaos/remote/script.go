@@ -46,7 +46,7 @@ const pushScript = rootFirst + `d=$1 n=$2 sum=$3
 fail() { echo "GPUAASCTL-SENTINEL failed $1" >&2; exit 0; }
 umask 022
 mountpoint -q "$d" || { mkdir -p "$d" && mount -t tmpfs -o size=32m,mode=0755,nosuid,nodev,exec gpuaasctl "$d"; } || fail "no tmpfs can be mounted at $d"
-find "$d" -name 'gpuaas-fault-*' -mmin +120 -exec rm -f {} + 2>/dev/null
+find "$d" -name '*gpuaas-fault-*' -mmin +120 -exec rm -f {} + 2>/dev/null
 t=$d/.$n.$$
 trap 'rm -f "$t"' EXIT
 trap 'exit 1' HUP INT PIPE TERM

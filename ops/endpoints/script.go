@@ -61,6 +61,7 @@ have=$(digest "$f")
 d=${f%/*}
 t=$(mktemp "$d/.hosts.gpuaasctl.XXXXXX") || fail "no new file in $d: nothing was changed"
 trap 'rm -f "$t"' EXIT
+trap 'exit 1' HUP INT PIPE TERM
 cat >"$t" && [ "$(digest "$t")" = "$new" ] || fail "the file did not arrive complete (a full disk?): nothing was changed"
 cp --attributes-only --preserve=all "$f" "$t" && touch "$t" && sync "$t" || fail "mode and owner of $f could not be kept: nothing was changed"
 printf '%s\n' "$line" >>"$log" && sync "$log" "${log%/*}" || fail "the audit log $log cannot be written: nothing was changed"
@@ -68,6 +69,7 @@ have=$(digest "$f")
 [ "$have" = "$want" ] || { say "moved $have"; exit 0; }
 mv -f "$t" "$f" || fail "$f could not be replaced: nothing was changed"
 trap - EXIT
+trap '' HUP INT PIPE TERM
 sync "$d"
 { printf '%s\n' "${line%\}},\"done\":true}" >>"$log" && sync "$log"; } 2>/dev/null
 logger -t gpuaasctl -- "$line" 2>/dev/null

@@ -145,6 +145,31 @@ func TestSwap(t *testing.T) {
 	}
 }
 
+// TestApplyThatIsCutLeavesNothing: if the connection ends while the new text arrives, the new file is removed, although
+// nobody is left to read what the script says.
+func TestApplyThatIsCutLeavesNothing(t *testing.T) {
+	tier.NeedsHost(t)
+	hosts, log := files(t, local)
+	p, err := Make(local, lab)
+	must(t, err)
+	cmd := exec.Command("sh", "-c", ApplyScript, "sh", hosts, Hash(p.Before), Hash(p.After), log, "{}")
+	cmd.Stdin = strings.NewReader(p.After[:20])
+	read, write, err := os.Pipe()
+	must(t, err)
+	cmd.Stdout = write
+	must(t, read.Close())
+	_ = cmd.Run() // how it ends does not matter
+	must(t, write.Close())
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(hosts), ".hosts.gpuaasctl.*"))
+	must(t, err)
+	if len(left) != 0 {
+		t.Errorf("it left %v", left)
+	}
+	if _, err := os.Stat(log + ".lock"); err != nil {
+		t.Errorf("the script did not get as far as its lock: %v", err)
+	}
+}
+
 // TestAtOnce: of many callers that apply different blocks at once, one block is left, complete, and the log ends with
 // it.
 func TestAtOnce(t *testing.T) {

@@ -448,3 +448,33 @@ func TestPushAsRoot(t *testing.T) {
 		t.Errorf("after the removal: %s %v", b, err)
 	}
 }
+
+// TestPushThatIsCutLeavesNothing: if the connection ends while a helper arrives, its incomplete file is removed,
+// although nobody is left to read what the script says.
+func TestPushThatIsCutLeavesNothing(t *testing.T) {
+	tier.NeedsHost(t)
+	m := newMachine(t)
+	cmd := exec.Command("sh", "-c", pushScript, "sh", "gpuaas-agent-0123456789abcdef", strings.Repeat("0", 64))
+	cmd.Env = m.env()
+	cmd.Stdin = strings.NewReader("the first bytes of a program")
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout = write
+	if err := read.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Run() // how it ends does not matter
+	if err := write.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(m.runtime, "gpuaasctl")
+	left, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatalf("the script did not get as far as its folder: %v", err)
+	}
+	if len(left) != 0 {
+		t.Errorf("it left %v in %s", left, dir)
+	}
+}

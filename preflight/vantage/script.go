@@ -55,7 +55,9 @@ if [ -n "$first" ]; then { printf '%s\n' "$first"; exec cat; } | run; else run; 
 `
 
 // pushScript stores stdin as a helper. Arguments: name, sha256 (hex). A root login (or sudo) uses the tmpfs; a login
-// without root uses a folder of its own on a file system where programs may run.
+// without root uses a folder of its own on a file system where programs may run. It removes the incomplete file even if
+// the connection ends first: a shell that is killed by a signal runs no EXIT trap, and printing to a closed connection
+// raises SIGPIPE. A walk ends so as soon as it needs no more of a node.
 const pushScript = `n=$1 sum=$2 d=
 fail() { echo "GPUAASCTL-SENTINEL failed $1"; exit 0; }
 umask 022
@@ -73,9 +75,10 @@ if [ -z "$d" ]; then
   done
 fi
 [ -n "$d" ] || fail "no place on the node where a pushed program may run"
-find "$d" -name 'gpuaas-agent-*' -mmin +120 -exec rm -f {} + 2>/dev/null
+find "$d" -name '*gpuaas-agent-*' -mmin +120 -exec rm -f {} + 2>/dev/null
 t=$d/.$n.$$
 trap 'rm -f "$t"' EXIT
+trap 'exit 1' HUP INT PIPE TERM
 cat >"$t" || fail "writing $t"
 got=$(sha256sum <"$t") || fail "sha256sum is missing"
 [ "${got%% *}" = "$sum" ] || fail "what arrived has another digest"
