@@ -19,14 +19,8 @@ type Case struct {
 	stepFacts []*stepFacts // by step number, followed by steps that the chain does not have
 	arena     *arena       // allocator, shared by all cases derived from this one
 
-	record      []*diag.RecordEntry // cache of hostRecord
-	recordOf    *diag.Fact          // the fact that record was read from
-	ages        readAges            // cache of agesOf
-	gpus        readGPUs            // cache of admissionIn
-	substitutes []substitute        // cache of passes
-	inPlace     []*diag.Fact        // the facts that with put in the place of a step's own
-	losses      []loss              // cache of lossFrom
-	end         platformEnd         // cache of platformGone
+	memos   []any        // what was derived from the facts, by Memo
+	inPlace []*diag.Fact // the facts that with put in the place of a step's own
 
 	correlationID string              // of the walk; "" until it has ended
 	evidence      []diag.EvidenceLine // what the platform recorded under correlationID
@@ -44,6 +38,33 @@ func (h *Hops) newCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedB
 		c.put(&facts[i])
 	}
 	return c
+}
+
+// Memo is a value that is derived from a case's facts, once per case.
+type Memo[T any] struct {
+	n      int // index in Case.memos
+	derive func(*Case) T
+}
+
+var memos int // number of Memos
+
+// newMemo declares a value; it is called for package variables only.
+func newMemo[T any](derive func(*Case) T) *Memo[T] {
+	memos++
+	return &Memo[T]{memos - 1, derive}
+}
+
+// of returns the value for this case. Only its own function changes it.
+func (m *Memo[T]) of(c *Case) *T {
+	if c.memos == nil {
+		c.memos = make([]any, memos)
+	}
+	if known, ok := c.memos[m.n].(*T); ok {
+		return known
+	}
+	v := m.derive(c)
+	c.memos[m.n] = &v
+	return &v
 }
 
 // arena allocates in blocks what a case has many of: judging is cheaper if they are contiguous.
@@ -81,7 +102,7 @@ func (c *Case) put(f *diag.Fact) {
 		c.stepFacts[i] = q
 	}
 	q.put(run{name, n, f})
-	c.losses, c.end = nil, platformEnd{}
+	c.memos = nil
 	if f.ID != id {
 		return
 	}
@@ -211,11 +232,12 @@ func (c *Case) hostRecord() []*diag.RecordEntry {
 	if !f.Passed() {
 		return nil
 	}
-	if c.recordOf != f {
-		c.record, c.recordOf = f.Record.InTime(), f
-	}
-	return c.record
+	return recordMemo.of(c).entries
 }
+
+var recordMemo = newMemo(func(c *Case) timedRecord { return timedRecord{c.recordFact().Record.InTime()} })
+
+type timedRecord struct{ entries []*diag.RecordEntry }
 
 // lost reports whether a request to the node was never answered because the SSH connection broke: that is not
 // evidence about its target.

@@ -12,7 +12,6 @@ import (
 
 // platformEnd is the end of a platform during a walk: it answered, and then nobody.
 type platformEnd struct {
-	known bool // computed
 	gone  bool
 	last  int64    // when its last answer was complete, in milliseconds since the walk's start
 	hosts []string // the addresses that stopped answering
@@ -24,11 +23,12 @@ const endSlack = 250
 // platformGone returns whether and when the platform stopped answering in this walk: its API answered, and after the
 // platform's last answer neither the API answered the operator, nor any listener the node. One missing answer of the
 // API is enough only if its port refuses, or if at least two more listeners do not answer.
-func platformGone(c *Case) *platformEnd {
-	if c.end.known {
-		return &c.end
-	}
-	end := platformEnd{known: true, last: -1}
+func platformGone(c *Case) *platformEnd { return endMemo.of(c) }
+
+var endMemo = newMemo(endOfPlatform)
+
+func endOfPlatform(c *Case) platformEnd {
+	end := platformEnd{last: -1}
 	answered := false
 	for f := range c.all() {
 		if ofPlatform(c, f) && platformAnswered(f) {
@@ -51,8 +51,7 @@ func platformGone(c *Case) *platformEnd {
 		}
 	}
 	end.gone = answered && ofNode > 0 && (ofAPI > 1 || (ofAPI > 0 && len(at) > 2))
-	c.end = end
-	return &c.end
+	return end
 }
 
 // asksAPI reports whether a request of the operator was for the API: a gateway may have the API's address.

@@ -65,23 +65,15 @@ func gpuHealth() Hop {
 }
 
 // admissionIn returns what the walk read about the node's GPUs; nil if it read nothing.
-func admissionIn(c *Case) *GPUAdmission {
-	id := diag.HopGPUHealth
-	platform, judged, node := c.Fact(id, stepAdmission), c.Fact(id, stepGPUJudged), c.Fact(id, stepGPUNode)
-	if of := [...]*diag.Fact{platform, judged, node}; of != c.gpus.of {
-		c.gpus = readGPUs{of, headOf(c.Subject.NodeID, platform)}
-		if c.gpus.admission == nil {
-			c.gpus.admission = JudgedHere(c.Subject.NodeID, judged, node)
-		}
-	}
-	return c.gpus.admission
-}
+func admissionIn(c *Case) *GPUAdmission { return *gpuMemo.of(c) }
 
-// readGPUs is the result of admissionIn, with the facts that it was read from.
-type readGPUs struct {
-	of        [3]*diag.Fact
-	admission *GPUAdmission
-}
+var gpuMemo = newMemo(func(c *Case) *GPUAdmission {
+	id := diag.HopGPUHealth
+	if a := headOf(c.Subject.NodeID, c.Fact(id, stepAdmission)); a != nil {
+		return a
+	}
+	return JudgedHere(c.Subject.NodeID, c.Fact(id, stepGPUJudged), c.Fact(id, stepGPUNode))
+})
 
 // GPUsOf returns what a walk read about the node's GPUs; nil if it read nothing.
 func GPUsOf(r *diag.Report) *GPUAdmission {

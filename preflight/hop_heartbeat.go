@@ -303,12 +303,12 @@ type age struct {
 	known bool
 }
 
-func agesOf(c *Case) *readAges {
-	if f := lastRead(c); f != c.ages.of {
-		c.ages = readAges{of: f, beat: ageOf(f, "node.last_heartbeat_at"), contact: ageOf(f, "node.last_seen_at")}
-	}
-	return &c.ages
-}
+func agesOf(c *Case) *readAges { return agesMemo.of(c) }
+
+var agesMemo = newMemo(func(c *Case) readAges {
+	f := lastRead(c)
+	return readAges{of: f, beat: ageOf(f, "node.last_heartbeat_at"), contact: ageOf(f, "node.last_seen_at")}
+})
 
 // ageOf returns how old a time was when the node was read.
 func ageOf(f *diag.Fact, field string) age {

@@ -190,15 +190,18 @@ func askedBy(runs []run) requestRuns {
 // its hop finds no fault. Getting further than another probe is not a pass. A probe with another operation cannot
 // replace the step's own, so only its own result counts.
 func passes(c *Case, step string, b *diag.Fact) bool {
-	for _, s := range c.substitutes {
+	known := substitutes.of(c)
+	for _, s := range *known {
 		if s.fact == b && s.step == step {
 			return s.passed
 		}
 	}
 	s := substitute{step, b, passesInPlace(c, step, b)}
-	c.substitutes = append(c.substitutes, s)
+	*known = append(*known, s)
 	return s.passed
 }
+
+var substitutes = newMemo(func(*Case) []substitute { return nil }) // filled in by passes
 
 // substitute is a cached result of passes: whether fact passes in place of the step's own.
 type substitute struct {
@@ -242,7 +245,7 @@ func (c *Case) with(step string, b *diag.Fact) *Case {
 		named.ID, b = step, &named
 	}
 	as := *c
-	as.stepFacts, as.substitutes, as.losses = slices.Clone(c.stepFacts), nil, nil
+	as.stepFacts, as.memos = slices.Clone(c.stepFacts), nil
 	as.inPlace = append(slices.Clip(c.inPlace), b)
 	hop, name, _ := strings.Cut(step, "/")
 	as.stepFacts[c.find(diag.HopID(hop), name)] = nil

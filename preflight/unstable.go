@@ -155,15 +155,15 @@ func lossSeen(c *Case, vantage string) string { return lossFrom(c, vantage).word
 
 // lossFrom is lossSeen with whether packets or only answers are lost; it caches its results.
 func lossFrom(c *Case, vantage string) loss {
-	for _, known := range c.losses {
-		if known.vantage == vantage {
-			return known
-		}
+	known := lossMemo.of(c)
+	i := slices.IndexFunc(*known, func(l loss) bool { return l.vantage == vantage })
+	if i < 0 {
+		i, *known = len(*known), append(*known, lossIn(c, vantage))
 	}
-	found := lossIn(c, vantage)
-	c.losses = append(c.losses, found)
-	return found
+	return (*known)[i]
 }
+
+var lossMemo = newMemo(func(*Case) []loss { return nil }) // filled in by lossFrom
 
 // loss is the result of lossFrom for a vantage.
 type loss struct {
