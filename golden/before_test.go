@@ -46,7 +46,7 @@ func TestAgentOfVersionBefore(t *testing.T) {
 			if asked == 0 {
 				t.Fatal("nothing was asked of the node")
 			}
-			again, err := preflight.Replay(&walk)
+			again, err := preflight.Replay(preflight.BuiltIn(), &walk)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -28,7 +28,7 @@ func BenchmarkReplay(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		if _, err := preflight.Replay(&reports[i%len(reports)]); err != nil {
+		if _, err := preflight.Replay(preflight.BuiltIn(), &reports[i%len(reports)]); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -87,11 +87,11 @@ func recorded(t *testing.T, path string) *diag.Report {
 	if err := json.Unmarshal(data, r); err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
-	again, err := preflight.Replay(r)
+	again, err := preflight.Replay(preflight.BuiltIn(), r)
 	if err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
-	twice, err := preflight.Replay(again)
+	twice, err := preflight.Replay(preflight.BuiltIn(), again)
 	if err != nil {
 		t.Fatalf("%s: replayed, then replayed again: %v", path, err)
 	}
@@ -139,11 +139,11 @@ func TestAnyFactMayBeMissing(t *testing.T) {
 		for i := range whole.Facts {
 			part := *whole
 			part.Facts = slices.Delete(slices.Clone(whole.Facts), i, i+1)
-			if _, err := preflight.Replay(&part); err != nil && !errors.Is(err, preflight.ErrInvalidReport) {
+			if _, err := preflight.Replay(preflight.BuiltIn(), &part); err != nil && !errors.Is(err, preflight.ErrInvalidReport) {
 				t.Errorf("%s without %s: %v", path, whole.Facts[i].ID, err)
 			}
 			part.Verdict = diag.Verdict{}
-			if _, err := preflight.Replay(&part); err != nil {
+			if _, err := preflight.Replay(preflight.BuiltIn(), &part); err != nil {
 				t.Errorf("%s without %s: %v", path, whole.Facts[i].ID, err)
 			}
 		}

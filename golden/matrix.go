@@ -28,7 +28,7 @@ type Row struct {
 // Classify classifies a judged report. In the blind spot's row, the evidence is only the node's own record: the
 // platform receives nothing and no probe runs.
 func (w Row) Classify(r *diag.Report) diag.Classification {
-	e := preflight.EvidenceOf(r)
+	e := preflight.EvidenceOf(preflight.BuiltIn(), r)
 	if w.Scenario == "pre_auth_blind_spot" {
 		e = classify.Evidence{Node: e.Node, Record: e.Record}
 	}

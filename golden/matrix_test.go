@@ -104,7 +104,7 @@ func TestNoNameIsAnInput(t *testing.T) {
 		first := *r.Classification
 		r.Run = diag.Run{EndedBy: r.Run.EndedBy, ID: "x"}
 		r.Subject.CorrelationID, r.Subject.EnvironmentProfile, r.Plan.Profile = "x", "x", "x"
-		preflight.Judge(r)
+		preflight.Judge(preflight.BuiltIn(), r)
 		again := *r.Classification
 		first.Next, first.Steps, again.Next, again.Steps = "", nil, "", nil // their commands have the profile and the ids
 		if !reflect.DeepEqual(first, again) {

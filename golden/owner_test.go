@@ -32,7 +32,7 @@ func TestOneOwnerOneNextStep(t *testing.T) {
 			t.Errorf("%s: %s", name, why)
 		}
 		// a bundle's report is classified again, with the record beside it
-		if again := preflight.Classify(r, nil); asJSON(t, again) != asJSON(t, r.Classification) {
+		if again := preflight.Classify(preflight.BuiltIn(), r, nil); asJSON(t, again) != asJSON(t, r.Classification) {
 			t.Errorf("%s: classified again: %s\nwant %s", name, asJSON(t, again), asJSON(t, r.Classification))
 		}
 		for i, a := range diag.HopIDs() {

@@ -105,7 +105,7 @@ func TestNoPlaceholderOnAPage(t *testing.T) {
 		r := recorded(t, path)
 		r.Subject.Expected, r.Subject.NodeHost, r.Subject.NodeID = nil, "", ""
 		r.Plan.Profile, r.Plan.Command, r.Subject.EnvironmentProfile = "", "", ""
-		preflight.Judge(r)
+		preflight.Judge(preflight.BuiltIn(), r)
 		for _, format := range render.Formats {
 			if found := loose.FindString(walked(t, r, render.Options{Format: format})); found != "" {
 				t.Errorf("%s: %q in %s", path, found, format)
@@ -150,7 +150,7 @@ func cuts(t *testing.T, data []byte, fields bool) iter.Seq2[string, *diag.Report
 		goes := true
 		try := func(at string, r *diag.Report) {
 			if goes {
-				if judged, err := preflight.Replay(r); err == nil { // else it is no report without this part
+				if judged, err := preflight.Replay(preflight.BuiltIn(), r); err == nil { // else it is no report without this part
 					goes = yield(at, judged)
 				}
 			}

@@ -23,7 +23,7 @@ func NetworkFaults() []string {
 // another one before. The report must be judged by today's rules and have a blame.
 func FirstBlame(r *diag.Report) (at time.Duration, corrected bool) {
 	at = time.Duration(r.Run.DurationMS) * time.Millisecond
-	said := preflight.BuiltIn().Rehearse(r)
+	said := preflight.Rehearse(preflight.BuiltIn(), r)
 	for i := len(said) - 1; i >= 0; i-- {
 		b := said[i].Blame
 		if b == nil || b.Hop != r.Verdict.Blame.Hop || b.Signal != r.Verdict.Blame.Signal {

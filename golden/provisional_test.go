@@ -15,7 +15,7 @@ func TestProvisionalBlame(t *testing.T) {
 	blamed, corrected := 0, 0
 	for _, path := range some(recordings(t)) {
 		r := recorded(t, path)
-		shown := preflight.BuiltIn().Rehearse(r)
+		shown := preflight.Rehearse(preflight.BuiltIn(), r)
 		if len(shown) > 0 && shown[0].At < time.Second {
 			t.Errorf("%s: something is said at %s", path, shown[0].At)
 		}

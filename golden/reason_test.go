@@ -29,7 +29,7 @@ func walks(t *testing.T) map[string]*diag.Report {
 		if err := json.Unmarshal(data, r); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if r, err = preflight.Replay(r); err != nil {
+		if r, err = preflight.Replay(preflight.BuiltIn(), r); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		out[name] = r
@@ -51,7 +51,7 @@ func cut(r *diag.Report, only ...diag.HopID) *diag.Report {
 			out.Facts = append(out.Facts, r.Facts[i])
 		}
 	}
-	preflight.Judge(&out)
+	preflight.Judge(preflight.BuiltIn(), &out)
 	return &out
 }
 

@@ -22,7 +22,7 @@ func TestReducedReportsKeepTheirVerdict(t *testing.T) {
 		if err := json.Unmarshal(text, read); err != nil {
 			t.Fatal(err)
 		}
-		again, err := preflight.Replay(read)
+		again, err := preflight.Replay(preflight.BuiltIn(), read)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -41,7 +41,7 @@ func TestReducedReportsKeepTheirVerdict(t *testing.T) {
 		}
 		if p := read.Verdict.Proof; p != nil {
 			p.Changed = "weather"
-			if _, err := preflight.Replay(read); err == nil {
+			if _, err := preflight.Replay(preflight.BuiltIn(), read); err == nil {
 				t.Errorf("%s: a proof that its facts refute is taken", name)
 			}
 		}

@@ -125,7 +125,7 @@ func (v *varied) add(digest hash.Hash, fact, name string, r *diag.Report) {
 // judged replays a report.
 func judged(t *testing.T, r *diag.Report) *diag.Report {
 	t.Helper()
-	again, err := preflight.Replay(r)
+	again, err := preflight.Replay(preflight.BuiltIn(), r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -140,7 +140,7 @@ func (m *Recent) Compare(b Baseline, r *diag.Report) {
 	case b.File != nil:
 		r.Diff = preflight.Diff(b.File, r, good)
 	case len(good) > 0:
-		r.Diff = preflight.Diff(m.from.Hops.AsToday(good[0]), r, good)
+		r.Diff = preflight.Diff(preflight.AsToday(m.from.Hops, good[0]), r, good)
 	case why != "":
 		r.Diff = preflight.NoBaseline(b.Name, why)
 	default:
@@ -164,7 +164,7 @@ func (m *Recent) before(r *diag.Report) []*diag.Report {
 // not decide.
 func (m *Recent) regressedFrom(ctx context.Context, r *diag.Report) *diag.Report {
 	good := m.before(r)
-	if (len(good) == 1 && !preflight.MayRegress(m.from.Hops.AsToday(good[0]), r)) || len(m.good) == 0 {
+	if (len(good) == 1 && !preflight.MayRegress(preflight.AsToday(m.from.Hops, good[0]), r)) || len(m.good) == 0 {
 		return nil
 	}
 	if len(m.good) == 1 {
@@ -173,7 +173,7 @@ func (m *Recent) regressedFrom(ctx context.Context, r *diag.Report) *diag.Report
 		}
 		good = m.before(r)
 	}
-	if len(good) > 0 && preflight.Diff(m.from.Hops.AsToday(good[0]), r, good).Regressions() > 0 {
+	if len(good) > 0 && preflight.Diff(preflight.AsToday(m.from.Hops, good[0]), r, good).Regressions() > 0 {
 		return good[0]
 	}
 	return nil

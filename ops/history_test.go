@@ -114,7 +114,7 @@ func TestToolsOfOtherRules(t *testing.T) {
 				f.Failure, f.Phase = diag.BinaryExecFormat, "format"
 			}
 		}
-		preflight.Judge(r)
+		preflight.Judge(preflight.BuiltIn(), r)
 		return r
 	}
 	now := walk("now")

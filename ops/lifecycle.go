@@ -46,7 +46,7 @@ func (s *Session) Lifecycle(ctx context.Context) Lifecycle {
 // lifecycleOf converts a judged report.
 func lifecycleOf(r *diag.Report) Lifecycle {
 	l := Lifecycle{NodeID: r.Subject.NodeID}
-	e := preflight.EvidenceOf(r)
+	e := preflight.EvidenceOf(preflight.BuiltIn(), r)
 	if e.Node == nil {
 		l.Why, l.Unknown = whyUnknown(r), UnknownSubject(r)
 		return l

@@ -24,8 +24,8 @@ type WalkOptions struct {
 // Plan returns what a walk with these options does: which hops, from where, with which budgets, and what is left out
 // and why.
 func (s *Session) Plan(o WalkOptions) diag.Plan {
-	p := preflight.NewPlan(s.env.Profile, s.env.Subject, preflight.Options{
-		Only: o.Only, Skip: o.Skip, Alone: o.alone, Session: o.Terminal, Watch: o.Watch, Hops: s.site.Hops,
+	p := s.site.Hops.NewPlan(s.env.Profile, s.env.Subject, preflight.Options{
+		Only: o.Only, Skip: o.Skip, Alone: o.alone, Session: o.Terminal, Watch: o.Watch,
 		Token: !s.env.Token.IsZero() || len(s.env.Profile.Auth.TokenCommand) > 0, SSH: s.env.Subject.NodeHost != "",
 	})
 	p.Command = o.Command
@@ -68,6 +68,6 @@ func (s *Session) ask(ctx context.Context, at places, hops ...diag.HopID) *diag.
 	env, r := s.env, &diag.Report{Subject: s.Subject(), Plan: s.Plan(o)}
 	env.Subject = s.Subject()
 	r.Facts, r.Run.EndedBy = preflight.Walk(ctx, &env, r.Plan, at, nil)
-	s.site.Hops.Judge(r)
+	preflight.Judge(s.site.Hops, r)
 	return r
 }

@@ -98,12 +98,12 @@ func walkWithout(t *testing.T, set []string, o Options) *diag.Report {
 	for _, name := range []string{Operator, Node} {
 		v[name] = &mappedOnly{scripted{name: name}, t, set, e.Profile.Mapping}
 	}
-	plan := NewPlan(e.Profile, e.Subject, o)
+	plan := builtIn().NewPlan(e.Profile, e.Subject, o)
 	facts, ended := walk(t, e, plan, v, nil)
 	Evidence(t.Context(), e, v[Operator])
 	r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts,
 		Run: diag.Run{CorrelationID: e.CorrelationID, EndedBy: ended}}
-	Judge(r)
+	Judge(builtIn(), r)
 	return r
 }
 

@@ -36,7 +36,7 @@ func recordings(t *testing.T) map[string]*diag.Report {
 			if err := json.Unmarshal(data, &r); err != nil {
 				t.Fatal(err)
 			}
-			again, err := Replay(&r)
+			again, err := Replay(builtIn(), &r)
 			if err != nil {
 				t.Fatalf("%s: %v", file, err)
 			}
@@ -105,7 +105,7 @@ func masked(t testing.TB, healthyFacts []diag.Fact, broken map[string]func(*diag
 		}
 		r.Facts = append(r.Facts, again)
 	}
-	Judge(r)
+	Judge(builtIn(), r)
 	return r
 }
 

@@ -45,7 +45,7 @@ func assessHop(h *Hop, c *Case, status statuses) diag.HopResult {
 	}
 	r.DurationMS = span(h, c)
 	findings := clearProfileMismatch(c, judge(h, c))
-	h.Recorded.addTo(findings, c)
+	addRecorded(h.Recorded, findings, c)
 	decided := func(f diag.Finding) bool { return f.Status != diag.StatusWarn }
 	if slices.ContainsFunc(findings, decided) {
 		r.Finding, r.Also = findings[0], findings[1:]

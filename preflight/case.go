@@ -26,12 +26,8 @@ type Case struct {
 	evidence      []diag.EvidenceLine // what the platform recorded under correlationID
 }
 
-// NewCase indexes facts by the steps of the built-in chain. The facts must not change afterwards.
-func NewCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy, facts []diag.Fact) *Case {
-	return builtIn().newCase(subject, plan, endedBy, facts)
-}
-
-func (h *Hops) newCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy, facts []diag.Fact) *Case {
+// NewCase indexes facts by the steps of the chain. The facts must not change afterwards.
+func (h *Hops) NewCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy, facts []diag.Fact) *Case {
 	c := &Case{Subject: subject, Plan: plan, EndedBy: endedBy, chain: h, stepFacts: make([]*stepFacts, h.steps),
 		arena: &arena{}}
 	for i := range facts {
@@ -198,11 +194,9 @@ func (c *Case) all() iter.Seq[*diag.Fact] {
 	}
 }
 
-// caseOf returns the case of a finished report, by the built-in chain.
-func caseOf(r *diag.Report) *Case { return builtIn().caseOf(r) }
-
+// caseOf returns the case of a finished report.
 func (h *Hops) caseOf(r *diag.Report) *Case {
-	c := h.newCase(r.Subject, r.Plan, r.Run.EndedBy, r.Facts)
+	c := h.NewCase(r.Subject, r.Plan, r.Run.EndedBy, r.Facts)
 	c.correlationID, c.evidence = r.Run.CorrelationID, r.Evidence
 	return c
 }

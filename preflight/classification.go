@@ -16,8 +16,8 @@ import (
 
 // EvidenceOf returns all evidence that a judged report has for the classifier. It depends on the report's facts and
 // findings alone.
-func EvidenceOf(r *diag.Report) classify.Evidence {
-	return evidenceOf(caseOf(r), r.Hops, &r.Verdict)
+func EvidenceOf(chain *Hops, r *diag.Report) classify.Evidence {
+	return evidenceOf(chain.caseOf(r), r.Hops, &r.Verdict)
 }
 
 // explainedBy returns the hop that explains a failing finding of hop, "" if the finding is a fault itself.

@@ -108,7 +108,7 @@ func pinFor(e *Env, f *diag.Fact) string {
 // fromOperator repeats a node's request from the operator, pinned to the address that the node tried: it locates a
 // fault, and never proves its cause.
 func fromOperator(e *Env, f *diag.Fact, pin string) []Counter {
-	if rung(f.Phase) <= rung("env") || !e.names(target(f)) {
+	if rung(f.Phase) <= rung("env") || !namesEndpoint(e, target(f)) {
 		return nil // the target is not known, or only the node knows it
 	}
 	pin = cmp.Or(pin, remoteIP(f))
@@ -163,8 +163,8 @@ func (e *Env) listeners(vantage string) []pinned {
 	return []pinned{{p.APIBase, p.APIResolveAddress}, {p.TerminalBase, p.TerminalResolveAddress}}
 }
 
-// names reports whether the profile has an endpoint at this host and port.
-func (e *Env) names(raw string) bool {
+// namesEndpoint reports whether the profile has an endpoint at this host and port.
+func namesEndpoint(e *Env, raw string) bool {
 	for _, vantage := range []string{Operator, Node} {
 		for _, l := range e.listeners(vantage) {
 			if l.url != "" && hostPortOf(l.url) == hostPortOf(raw) {
@@ -230,7 +230,7 @@ func nameServers(e *Env, f *diag.Fact, req diag.Request) []Counter {
 func nameServerCounter(i int) string { return "name-server-" + strconv.Itoa(i+1) }
 
 // otherListener presents the node's certificate, which f's listener refuses, to the other listener.
-func (e *Env) otherListener(f *diag.Fact, base, path string, vars map[string]string) []Counter {
+func otherListener(e *Env, f *diag.Fact, base, path string, vars map[string]string) []Counter {
 	asked := f.Failure != diag.MTLSNotRequested // otherwise f's listener is at fault, whatever the other one does
 	if !asked || !refusesCert(f) || base == "" || sameEndpoint(target(f), base) {
 		return nil
@@ -249,7 +249,7 @@ func tookCertificate(f *diag.Fact) bool {
 // otherRoute requests another name of the profile from the edge that answered f: if that is answered, the route is at
 // fault, and not the edge. It returns none if the names may be at two edges, or if the request has a query, which
 // another name must not see.
-func (e *Env) otherRoute(f *diag.Fact, pin, base, basePin, path string) []Counter {
+func otherRoute(e *Env, f *diag.Fact, pin, base, basePin, path string) []Counter {
 	if f.HTTP == nil || base == "" || edgeOf(target(f), pin) != edgeOf(base, basePin) ||
 		hostPortOf(target(f)) == hostPortOf(base) ||
 		!f.Request.Query.IsZero() {

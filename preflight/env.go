@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"cmp"
 	"maps"
 	"net/url"
 	"slices"
@@ -36,9 +35,6 @@ func (e *Env) Secrets() *diag.Secrets {
 	s.Add((&diag.Request{Token: e.Token, Cookie: e.Cookie}).Secrets()...)
 	return s
 }
-
-// hops returns the chain to walk.
-func (e *Env) hops() *Hops { return cmp.Or(e.Hops, builtIn()) }
 
 // vars returns the values for path templates.
 func (e *Env) vars() map[string]string {
@@ -194,7 +190,7 @@ func MintTerminal(e *Env) diag.Request {
 // OpenTerminal returns the request that opens, as a browser does, the terminal of mint, the answer to MintTerminal; the
 // zero Request if the answer names none.
 func OpenTerminal(e *Env, mint diag.Fact) diag.Request {
-	c := NewCase(e.Subject, diag.Plan{}, "", []diag.Fact{mint})
+	c := builtIn().NewCase(e.Subject, diag.Plan{}, "", []diag.Fact{mint})
 	return named(askSession(e, c), diag.HopBrowserTerminalWS, stepSession)
 }
 

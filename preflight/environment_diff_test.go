@@ -67,7 +67,7 @@ func readReport(t *testing.T, file string) *diag.Report {
 	if err := json.Unmarshal(data, &r); err != nil {
 		t.Fatal(err)
 	}
-	again, err := preflight.Replay(&r)
+	again, err := preflight.Replay(preflight.BuiltIn(), &r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ const (
 
 // Evidence returns what the platform recorded under this walk's correlation id and, if the operator named them, under
 // the failing request's and its terminal session's: the newest lines, in time order, and whether there are more. An
-// error that belongs to a step of this walk is quoted in its finding (see recordedErrors). A platform that records no
+// error that belongs to a step of this walk is quoted in its finding (see RecordedErrors). A platform that records no
 // evidence gives none.
 func Evidence(ctx context.Context, e *Env, operator Vantage) (lines []diag.EvidenceLine, cut bool) {
 	reqs := evidenceRequests(e)

@@ -42,7 +42,7 @@ func testEnv() *Env {
 }
 
 func testPlan(e *Env) diag.Plan {
-	return NewPlan(e.Profile, e.Subject, Options{Session: true, Token: true, SSH: true, Hops: e.Hops})
+	return chainOf(e).NewPlan(e.Profile, e.Subject, Options{Session: true, Token: true, SSH: true})
 }
 
 // healthy answers a request as a healthy platform and node would.
@@ -320,7 +320,7 @@ func walkFrom(ctx context.Context, e *Env, vantages map[string]Vantage) *diag.Re
 		Run: diag.Run{ID: "run-1", CorrelationID: e.CorrelationID, StartedAt: diag.At(noon), EndedAt: diag.At(noon),
 			EndedBy: ended},
 	}
-	e.hops().Judge(r)
+	Judge(chainOf(e), r)
 	return r
 }
 

@@ -120,7 +120,7 @@ func TestGPUHealth(t *testing.T) {
 			if b := r.Verdict.Blame; (b != nil) != (tc.status == diag.StatusFail) {
 				t.Errorf("blame %+v", b)
 			}
-			again, err := Replay(r)
+			again, err := Replay(builtIn(), r)
 			if err != nil || !SameVerdict(Stated(again), Stated(r)) {
 				t.Errorf("judged again: %v", err)
 			}
@@ -137,10 +137,10 @@ func TestGPUsOfAnotherNode(t *testing.T) {
 	} {
 		e := testEnv()
 		v := map[string]Vantage{Operator: &scripted{name: Operator, answers: gpuAnswer(map[string]string{"gpu.node": name})}}
-		plan := NewPlan(e.Profile, e.Subject, Options{Only: []diag.HopID{diag.HopGPUHealth}, Token: true})
+		plan := builtIn().NewPlan(e.Profile, e.Subject, Options{Only: []diag.HopID{diag.HopGPUHealth}, Token: true})
 		facts, ended := walk(t, e, plan, v, nil)
 		r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts, Run: diag.Run{EndedBy: ended}}
-		if Judge(r); r.Verdict.Outcome != want {
+		if Judge(builtIn(), r); r.Verdict.Outcome != want {
 			t.Errorf("the answer is about %q: %s\n%s", name, r.Verdict.Outcome, describe(r))
 		}
 	}

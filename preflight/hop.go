@@ -63,7 +63,7 @@ type Hop struct {
 	Judge    func(c *Case) []diag.Finding // the most specific finding first; none: the steps' statuses decide
 	Pass     func(c *Case) string         // the text of a pass: what was measured
 	Counter  func(e *Env, c *Case, failing *diag.Fact) []Counter
-	Recorded *recordedErrors // errors recorded about the hop's own task; nil: none
+	Recorded *RecordedErrors // errors recorded about the hop's own task; nil: none
 
 	Silence   *Silence                    // the finding for a missing answer; nil: none
 	Clears    diag.Aspect                 // what a pass rules out as the cause of another hop's failure
@@ -73,6 +73,15 @@ type Hop struct {
 	AgentCame func(c *Case) string        // evidence that the agent itself reached the target of the hop's probes
 
 	closure []diag.HopID // transitive closure of ExplainedBy; Chain fills it in
+}
+
+// RecordedErrors selects the errors that node and platform recorded about the task of a hop's step.
+type RecordedErrors struct {
+	Signals []diag.Signal // of the findings that they explain
+	Task    func(c *Case) string
+	Reasons []diag.RecordReason // of the agent's record
+	// prefixes of error codes in the platform's evidence; the gateway's own time-out does not count as a cause
+	Codes []string
 }
 
 // Silence is the finding of a hop that got no answer, or only a server's error.
@@ -160,9 +169,9 @@ type Overrule struct {
 // hop returns the hop that requests the health page.
 func (o *Overrule) hop() diag.HopID { return ofHop(o.Page) }
 
-// tries reports whether the health page answered, so that the service itself is worth a try. A login and a rate limiter
+// worthATry reports whether the health page answered, so that the service itself is worth a try. A login and a rate limiter
 // in front of it would answer the step as well.
-func (o *Overrule) tries(c *Case) bool {
+func worthATry(o *Overrule, c *Case) bool {
 	f := c.fact(o.Page)
 	return f != nil && conclusive(f) && ofPage(f)
 }

@@ -39,7 +39,7 @@ func appUserRoute() Hop {
 			if failing.Vantage != Operator {
 				return nil
 			}
-			other := e.otherRoute(failing, p.AppResolveAddress, p.APIBase, p.APIResolveAddress, profile.PathHealthz)
+			other := otherRoute(e, failing, p.AppResolveAddress, p.APIBase, p.APIResolveAddress, profile.PathHealthz)
 			return append(plainly(failing), other...)
 		},
 		Pass: func(c *Case) string {

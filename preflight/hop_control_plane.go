@@ -58,7 +58,7 @@ func controlPlaneAccess() Hop {
 			if failing.ID != factID(id, stepHealthz) { // no token is shown to another name
 				return nil
 			}
-			return e.otherRoute(failing, p.APIResolveAddress, p.TerminalBase, p.TerminalResolveAddress,
+			return otherRoute(e, failing, p.APIResolveAddress, p.TerminalBase, p.TerminalResolveAddress,
 				profile.PathTerminalHealthz)
 		},
 		Pass: func(c *Case) string {

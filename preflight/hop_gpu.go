@@ -77,7 +77,7 @@ var gpuMemo = newMemo(func(c *Case) *GPUAdmission {
 
 // GPUsOf returns what a walk read about the node's GPUs; nil if it read nothing.
 func GPUsOf(r *diag.Report) *GPUAdmission {
-	c := caseOf(r)
+	c := builtIn().caseOf(r)
 	if a := AdmissionOf(c.Subject.NodeID, c.Fact(diag.HopGPUHealth, stepAdmission)); a != nil {
 		return a
 	}

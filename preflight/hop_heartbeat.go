@@ -443,7 +443,7 @@ func sameNode(c *Case, name string) bool {
 
 // ReadModel returns the platform's fields of the node, as a walk last read them; nil if it did not read them.
 func ReadModel(r *diag.Report) map[string]string {
-	f := lastRead(caseOf(r))
+	f := lastRead(builtIn().caseOf(r))
 	if f == nil || f.HTTP == nil {
 		return nil
 	}

@@ -50,8 +50,8 @@ func nodeTerminalReachability() Hop {
 			}
 			counters := fromOperator(e, failing, e.Profile.NodeTerminalResolveAddress)
 			vars := map[string]string{"session_id": unknownSessionID}
-			counters = append(counters, e.otherListener(failing, e.Profile.NodeRuntimeAPIURL, profile.PathTaskWait, nil)...)
-			return append(counters, e.profileURL(failing, e.Profile.NodeTerminalURL, profile.PathNodeTerminal, vars)...)
+			counters = append(counters, otherListener(e, failing, e.Profile.NodeRuntimeAPIURL, profile.PathTaskWait, nil)...)
+			return append(counters, profileURL(e, failing, e.Profile.NodeTerminalURL, profile.PathNodeTerminal, vars)...)
 		},
 	}
 }

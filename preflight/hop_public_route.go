@@ -38,7 +38,7 @@ func terminalPublicRoute() Hop {
 		Counter: func(e *Env, _ *Case, failing *diag.Fact) []Counter {
 			// If the same edge answers for another name, the route is missing, and not the edge.
 			p := e.Profile
-			return e.otherRoute(failing, p.TerminalResolveAddress, p.APIBase, p.APIResolveAddress, profile.PathHealthz)
+			return otherRoute(e, failing, p.TerminalResolveAddress, p.APIBase, p.APIResolveAddress, profile.PathHealthz)
 		},
 	}
 }

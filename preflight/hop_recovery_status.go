@@ -75,9 +75,9 @@ func nodeRecoveryStatus() Hop {
 			case diag.OpCert:
 				return hostView(failing)
 			case diag.OpHTTP:
-				other := e.otherListener(failing, e.Profile.NodeTerminalURL, profile.PathNodeTerminal,
+				other := otherListener(e, failing, e.Profile.NodeTerminalURL, profile.PathNodeTerminal,
 					map[string]string{"session_id": unknownSessionID})
-				return append(other, e.profileURL(failing, e.Profile.NodeRuntimeAPIURL, profile.PathTaskWait, nil)...)
+				return append(other, profileURL(e, failing, e.Profile.NodeRuntimeAPIURL, profile.PathTaskWait, nil)...)
 			}
 			return nil
 		},

@@ -49,7 +49,7 @@ func nodeRuntimeAPI() Hop {
 				return nil // it was answered
 			}
 			counters := fromOperator(e, failing, e.Profile.NodeRuntimeResolveAddress)
-			return append(counters, e.profileURL(failing, e.Profile.NodeRuntimeAPIURL, profile.PathHealthz, nil)...)
+			return append(counters, profileURL(e, failing, e.Profile.NodeRuntimeAPIURL, profile.PathHealthz, nil)...)
 		},
 	}
 }
@@ -183,7 +183,7 @@ func usesOtherAPI(c *Case, f *diag.Fact) bool {
 }
 
 // profileURL repeats a failing probe with the profile's URL in place of the running agent's, if they differ.
-func (e *Env) profileURL(f *diag.Fact, expected, path string, vars map[string]string) []Counter {
+func profileURL(e *Env, f *diag.Fact, expected, path string, vars map[string]string) []Counter {
 	if expected == "" || sameEndpoint(target(f), expected) {
 		return nil
 	}

@@ -15,7 +15,7 @@ func terminalStartup() Hop {
 	id := diag.HopTerminalStartup
 	return Hop{
 		ID: id, Behind: platformReads(), Budget: 6 * time.Second,
-		Recorded: &recordedErrors{[]diag.Signal{diag.SigPTYFailed}, sessionTask,
+		Recorded: &RecordedErrors{[]diag.Signal{diag.SigPTYFailed}, sessionTask,
 			[]diag.RecordReason{diag.RecTerminalPTYFailed}, []string{"pty_", "user_", "task_"}},
 		ExplainedBy: []diag.HopID{diag.HopNodeTerminalReachability, diag.HopGatewayNodeStream},
 		Steps: []Step{

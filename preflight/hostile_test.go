@@ -40,7 +40,7 @@ func TestHollowFactsArePanicFree(t *testing.T) {
 						}
 					}
 				}
-				again, err := Replay(r)
+				again, err := Replay(builtIn(), r)
 				if err != nil {
 					t.Fatalf("%s, %q in %q: %v", name, word, phase, err)
 				}
@@ -69,7 +69,7 @@ func TestAnyStepMayBeLeftOut(t *testing.T) {
 					r.Facts = append(r.Facts, f)
 				}
 			}
-			again, err := Replay(&r)
+			again, err := Replay(builtIn(), &r)
 			if err != nil {
 				t.Fatalf("%s/%s: %v", h.ID, s.Name, err)
 			}

@@ -39,7 +39,7 @@ func nodeUnmeasured(hops []diag.HopResult, c *Case) string {
 		h := c.hop(hops[i].ID)
 		switch {
 		case !h.aboutNode() || optedOut(c.planned(h.ID)):
-		case h.measuredNode(&hops[i], c):
+		case measuredNode(h, &hops[i], c):
 			return ""
 		case hasResult(hops[i].Status):
 			why = append(why, fmt.Sprintf("%s: nothing in the answer names it", h.ID))
@@ -52,7 +52,7 @@ func nodeUnmeasured(hops []diag.HopResult, c *Case) string {
 
 // measuredNode reports whether the hop's result shows something of the node: a step on it passed, or the platform's
 // answer names it. A platform that gives one answer for every id shows nothing.
-func (h *Hop) measuredNode(r *diag.HopResult, c *Case) bool {
+func measuredNode(h *Hop, r *diag.HopResult, c *Case) bool {
 	return hasResult(r.Status) && (slices.ContainsFunc(r.Steps, func(s diag.StepResult) bool {
 		return s.Vantage == Node && s.Fact != "" && s.Status == diag.StatusPass
 	}) || (h.OfNode != nil && h.OfNode(c)))

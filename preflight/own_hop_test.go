@@ -51,11 +51,11 @@ func TestAWalkWithAnOwnHop(t *testing.T) {
 			v := map[string]Vantage{Operator: &scripted{name: Operator}, Platform: &scripted{name: Platform},
 				Node: &scripted{name: Node, answers: answers}}
 			r := inMadeUpTime(t, func(t *testing.T) *diag.Report { return walkFrom(t.Context(), e, v) })
-			again, err := chain.Replay(r)
+			again, err := Replay(chain, r)
 			if err != nil {
 				t.Fatal(err)
 			}
-			builtIn, err := Replay(r) // by a tool without the hop
+			builtIn, err := Replay(builtIn(), r) // by a tool without the hop
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +103,7 @@ func TestReplayKeepsOwnHops(t *testing.T) {
 				r.Hops = append([]diag.HopResult{h}, r.Hops[:len(r.Hops)-1]...)
 			}
 			for range 2 { // and the replay of a replay
-				again, err := Replay(r)
+				again, err := Replay(builtIn(), r)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -140,12 +140,12 @@ func TestChainOfTheWalk(t *testing.T) {
 	}
 	e := testEnv()
 	e.Hops = chain
-	plan := NewPlan(e.Profile, e.Subject, Options{Only: only, Token: true, SSH: true, Hops: chain})
+	plan := chain.NewPlan(e.Profile, e.Subject, Options{Only: only, Token: true, SSH: true})
 	if planned(plan, hop.ID).Skip != "" || planned(plan, slow.ID).Skip != skipOnly || !chain.Reaches(plan, "vpn") {
 		t.Errorf("%+v", plan.Hops)
 	}
 	left := NotAsked{Hop: hop.ID, What: hop.Unwatched, Because: skipWatch}
-	if w := chain.NewWatched(plan, "node-1", 30000, false); !slices.Contains(w.NotAsked, left) {
+	if w := NewWatched(chain, plan, "node-1", 30000, false); !slices.Contains(w.NotAsked, left) {
 		t.Errorf("the watch leaves out %+v", w.NotAsked)
 	}
 
@@ -165,7 +165,7 @@ func TestChainOfTheWalk(t *testing.T) {
 	r.Run.DurationMS = 5000
 	factOf(t, r, "x.slow/health").DurationMS = 5000
 	for name, h := range map[string]*Hops{"of the walk": chain, "built-in": BuiltIn()} {
-		said := h.Rehearse(r)
+		said := Rehearse(h, r)
 		if len(said) != 1 || said[0].Blame == nil || said[0].Blame.Hop != hop.ID ||
 			!slices.Equal(said[0].Waiting, []diag.HopID{slow.ID}) {
 			t.Errorf("the rehearsal by the chain %s: %+v", name, said)
@@ -173,7 +173,7 @@ func TestChainOfTheWalk(t *testing.T) {
 	}
 	r.Run.RulesVersion = "1"
 	*hopNamed(r.Hops, hop.ID) = diag.HopResult{ID: hop.ID, Finding: diag.Finding{Status: diag.StatusPass}}
-	if got := hopOf(chain.AsToday(r), hop.ID); got.Status != diag.StatusFail {
+	if got := hopOf(AsToday(chain, r), hop.ID); got.Status != diag.StatusFail {
 		t.Errorf("by today's rules it is %+v", got)
 	}
 }

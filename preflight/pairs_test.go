@@ -82,7 +82,7 @@ func TestCertificateIsNotTakenByAListenerThatAsksForNone(t *testing.T) {
 	yes, no := true, false
 	refused := diag.Fact{ID: "node_recovery_status/task-wait", Failure: diag.MTLSIngress400, Phase: "http",
 		HTTP: &diag.HTTPFacts{Status: 400}}
-	c := NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted, []diag.Fact{refused})
+	c := builtIn().NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted, []diag.Fact{refused})
 	for _, tc := range []struct {
 		name string
 		f    diag.Fact
@@ -114,7 +114,9 @@ func TestOtherListenerIsShownARefusedCertificate(t *testing.T) {
 	e := testEnv()
 	f := &diag.Fact{Vantage: Node, Target: "https://node-api.test/x", Phase: "mtls", Failure: diag.MTLSUnknownCA}
 	vars := map[string]string{"session_id": unknownSessionID}
-	ask := func() []Counter { return e.otherListener(f, e.Profile.NodeTerminalURL, profile.PathNodeTerminal, vars) }
+	ask := func() []Counter {
+		return otherListener(e, f, e.Profile.NodeTerminalURL, profile.PathNodeTerminal, vars)
+	}
 	if got := ask(); len(got) != 1 || hostPortOf(got[0].Request.Target) != "term.test:18443" {
 		t.Errorf("%+v", got)
 	}
@@ -129,7 +131,7 @@ func TestQueryIsShownToNobodyElse(t *testing.T) {
 	e := testEnv()
 	f := &diag.Fact{Request: diag.Request{Op: diag.OpHTTP, Target: "https://a.apps.test/"},
 		HTTP: &diag.HTTPFacts{Status: 502}}
-	ask := func() []Counter { return e.otherRoute(f, "192.0.2.10", e.Profile.APIBase, "192.0.2.10", "healthz") }
+	ask := func() []Counter { return otherRoute(e, f, "192.0.2.10", e.Profile.APIBase, "192.0.2.10", "healthz") }
 	if got := ask(); len(got) != 1 || hostOf(got[0].Request.Target) != "api.test" {
 		t.Errorf("%+v", got)
 	}
@@ -148,7 +150,7 @@ func TestPairs(t *testing.T) {
 	ladder := func(f *diag.Fact) []Counter { return networkCounters(e, f) }
 	hop := func(h Hop) func(*diag.Fact) []Counter {
 		return func(f *diag.Fact) []Counter {
-			return h.Counter(e, NewCase(e.Subject, diag.Plan{}, diag.EndedCompleted, nil), f)
+			return h.Counter(e, builtIn().NewCase(e.Subject, diag.Plan{}, diag.EndedCompleted, nil), f)
 		}
 	}
 	for _, tc := range []struct {
@@ -219,5 +221,5 @@ func askedAgain(facts ...diag.Fact) *Case {
 			all = append(all, again)
 		}
 	}
-	return NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted, all)
+	return builtIn().NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted, all)
 }

@@ -24,7 +24,6 @@ type Options struct {
 	SSH     bool // a node host is known
 	// Watch leaves out what changes anything: tasks, terminal sessions and their tokens.
 	Watch bool
-	Hops  *Hops // the chain to plan; nil: the built-in one
 }
 
 // NewSubject returns the subject of a walk, with the profile's expectations.
@@ -130,12 +129,12 @@ func sshCommand(c profile.SSH, host string) string {
 // NewPlan plans a walk: its steps, vantages and budgets. It is pure: the same profile, subject and options give the
 // same plan. Hops of Only bring others, see withNeeds. A step that depends on one that is left out is left out as
 // well, with the reason, and so is one that this platform does not support.
-func NewPlan(p profile.Profile, subject diag.Subject, o Options) diag.Plan {
+func (h *Hops) NewPlan(p profile.Profile, subject diag.Subject, o Options) diag.Plan {
 	plan := diag.Plan{Profile: p.Name, InsecureHTTP: p.InsecureHTTP, Policy: map[string]int64{}}
 	for key := range profile.DefaultPolicy() {
 		plan.Policy[key] = p.PolicyValue(key)
 	}
-	chain := cmp.Or(o.Hops, builtIn()).list
+	chain := h.list
 	o.Only = withNeeds(chain, o.Only, !o.Alone)
 	why := reasons{}
 	for i := range chain {

@@ -63,7 +63,7 @@ func (u *unfinished) likely(last *diag.Blame) *diag.Blame {
 	if u.at < u.earliest() {
 		return nil
 	}
-	u.silences(u.c.rtt())
+	u.silences(roundTrip(u.c))
 	chain := u.c.chain.list
 	hops := append(assess(chain, u.c), u.own...)
 	v, _ := decide(chain, hops, u.c)
@@ -80,14 +80,14 @@ func (u *unfinished) likely(last *diag.Blame) *diag.Blame {
 		return nil
 	}
 	f := u.c.fact(decidedBy(&finding))
-	if b.Signal == diag.SigNetworkUnstable || (f != nil && f.Failure.Silent() && !u.c.steady(f)) {
+	if b.Signal == diag.SigNetworkUnstable || (f != nil && f.Failure.Silent() && !steady(u.c, f)) {
 		return nil
 	}
 	return &b
 }
 
 // earliest is when the first retransmission of the walk's first segments could have been answered.
-func (u *unfinished) earliest() time.Duration { return silentFor + 2*u.c.rtt() }
+func (u *unfinished) earliest() time.Duration { return silentFor + 2*roundTrip(u.c) }
 
 // silences adds a fact for every open request whose repeats were all silent alike, and for a login that gets no answer.
 func (u *unfinished) silences(rtt time.Duration) {
@@ -140,7 +140,7 @@ func (u *unfinished) overrules(h *Hop, at diag.HopID) bool {
 	p := u.c.planned(h.ID)
 	return p.Skip == "" && slices.ContainsFunc(h.Steps, func(s Step) bool {
 		id := s.fact(h.ID)
-		return s.Overrules != nil && s.Overrules.hop() == at && s.Overrules.tries(u.c) && p.Left[s.Name] == "" &&
+		return s.Overrules != nil && s.Overrules.hop() == at && worthATry(s.Overrules, u.c) && p.Left[s.Name] == "" &&
 			u.c.fact(id) == nil && !u.done(id)
 	})
 }
@@ -184,7 +184,7 @@ func decidedBy(f *diag.Finding) string {
 
 // steady reports whether packet loss cannot explain a silence: other requests on the path were answered at the first
 // try, or so many were silent that loss of each is unlikely.
-func (c *Case) steady(silent *diag.Fact) bool {
+func steady(c *Case, silent *diag.Fact) bool {
 	way := wayOf(silent)
 	if lossSeen(c, way) != "" {
 		return false
@@ -222,16 +222,16 @@ func wayOf(f *diag.Fact) string {
 	return f.Vantage
 }
 
-// rtt returns the round trip by the facts so far: see Case.rtt.
+// rtt returns the round trip by the facts so far: see roundTrip.
 func (w *walker) rtt() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.snapshot().rtt()
+	return roundTrip(w.snapshot())
 }
 
-// rtt returns the round trip of the slowest path: the maximum over the vantages of each one's quickest lossless
+// roundTrip returns the round trip of the slowest path: the maximum over the vantages of each one's quickest lossless
 // connection, since slower ones may have waited for a busy machine. It is assumedRTT without connections.
-func (c *Case) rtt() time.Duration {
+func roundTrip(c *Case) time.Duration {
 	quickest := map[string]diag.Millis{}
 	took := func(way string, ms diag.Millis) {
 		if least, known := quickest[way]; ms > 0 && (!known || ms < least) {
@@ -346,11 +346,11 @@ func (w *walker) lookAtLogin(ctx context.Context) *diag.Fact {
 
 // Rehearse returns the provisional blames of a recorded walk, computed from the start and end times of its facts. Hops
 // that this chain does not have keep the results of the report.
-func (h *Hops) Rehearse(r *diag.Report) []Provisional {
+func Rehearse(chain *Hops, r *diag.Report) []Provisional {
 	var all []Provisional
 	var shown lastProvisional
 	for at := silentFor; at <= time.Duration(r.Run.DurationMS)*time.Millisecond; at += provisionalEvery {
-		u, size := h.unfinishedAt(r, at)
+		u, size := unfinishedAt(chain, r, at)
 		if len(u.waiting) == 0 {
 			break
 		}
@@ -362,8 +362,8 @@ func (h *Hops) Rehearse(r *diag.Report) []Provisional {
 }
 
 // unfinishedAt returns what a recorded walk knew at a time after its start, and the number of its facts.
-func (h *Hops) unfinishedAt(r *diag.Report, at time.Duration) (u unfinished, size int) {
-	u = unfinished{c: h.newCase(r.Subject, r.Plan, diag.EndedCompleted, nil), at: at}
+func unfinishedAt(chain *Hops, r *diag.Report, at time.Duration) (u unfinished, size int) {
+	u = unfinished{c: chain.NewCase(r.Subject, r.Plan, diag.EndedCompleted, nil), at: at}
 	open, busy := map[string]bool{}, map[string]bool{}
 	for i := range r.Facts {
 		f := &r.Facts[i]
@@ -387,6 +387,6 @@ func (h *Hops) unfinishedAt(r *diag.Report, at time.Duration) (u unfinished, siz
 			u.waiting = append(u.waiting, id)
 		}
 	}
-	u.own = slices.DeleteFunc(brought(r.Hops, h.list), func(own diag.HopResult) bool { return busy[string(own.ID)] })
+	u.own = slices.DeleteFunc(brought(r.Hops, chain.list), func(own diag.HopResult) bool { return busy[string(own.ID)] })
 	return u, size
 }

@@ -29,7 +29,7 @@ func foretold(ctx context.Context, t *testing.T, vantages map[string]Vantage) (*
 		Head: diag.NewHead(diag.KindPreflight), Subject: e.Subject, Plan: plan, Facts: facts,
 		Run: diag.Run{ID: "run-1", CorrelationID: e.CorrelationID, EndedBy: ended},
 	}
-	Judge(r)
+	Judge(builtIn(), r)
 	for _, p := range shown {
 		if b := p.Blame; b != nil && (b.Confidence != "" || b.Proof != nil || b.Observation != nil || b.Unproven != "") {
 			t.Errorf("at %s: a blame with proof: %+v", p.At, b)

@@ -23,7 +23,7 @@ func readiness(t *testing.T, step string, change func(f *diag.Fact)) diag.HopRes
 		}
 		facts = append(facts, f)
 	}
-	return assessHop(hop, NewCase(e.Subject, plan, diag.EndedCompleted, facts),
+	return assessHop(hop, builtIn().NewCase(e.Subject, plan, diag.EndedCompleted, facts),
 		func(id diag.HopID) diag.Status {
 			return map[diag.HopID]diag.Status{diag.HopNodeOpsAccess: diag.StatusPass}[id]
 		})

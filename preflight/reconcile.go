@@ -16,8 +16,8 @@ import (
 
 // Classify returns the classification of a judged report with the entries of a record that it may lack, as the report
 // itself has it: with the owner, the next step and the user state of its verdict.
-func Classify(r *diag.Report, record []*diag.RecordEntry) diag.Classification {
-	e := EvidenceOf(r)
+func Classify(chain *Hops, r *diag.Report, record []*diag.RecordEntry) diag.Classification {
+	e := EvidenceOf(chain, r)
 	if e.Record == nil {
 		e.Record = record
 	}

@@ -13,40 +13,31 @@ import (
 // maxCause bounds what a finding quotes, in runes. The end of an error is its most specific part, so the end is kept.
 const maxCause = 200
 
-// recordedErrors selects the errors that node and platform recorded about the task of a hop's step.
-type recordedErrors struct {
-	signals []diag.Signal // of the findings that they explain
-	task    func(c *Case) string
-	reasons []diag.RecordReason // of the agent's record
-	// prefixes of error codes in the platform's evidence; the gateway's own time-out does not count as a cause
-	codes []string
-}
-
 // errorsOfTask are those about the claim and the result of a task.
-func errorsOfTask(task func(c *Case) string, codes ...string) *recordedErrors {
-	return &recordedErrors{[]diag.Signal{diag.SigResultPostFailed, diag.SigTaskClaimFailed}, task,
+func errorsOfTask(task func(c *Case) string, codes ...string) *RecordedErrors {
+	return &RecordedErrors{[]diag.Signal{diag.SigResultPostFailed, diag.SigTaskClaimFailed}, task,
 		[]diag.RecordReason{diag.RecTaskResultPostFailed, diag.RecTaskClaimFailed}, codes}
 }
 
 // errorsOfStream are those about the node's stream of the walk's session.
-func errorsOfStream(signals ...diag.Signal) *recordedErrors {
-	return &recordedErrors{signals, sessionTask, []diag.RecordReason{diag.RecTerminalStreamFailed},
+func errorsOfStream(signals ...diag.Signal) *RecordedErrors {
+	return &RecordedErrors{signals, sessionTask, []diag.RecordReason{diag.RecTerminalStreamFailed},
 		[]string{"node_stream_failed", "node_stream_mtls", "task_"}}
 }
 
 // sessionTask is the id of the task that opens the walk's session.
 func sessionTask(c *Case) string { return sessionField(c, "session.task_id") }
 
-// addTo adds to a hop's failing findings the error that the node, or else the platform, recorded for that very step of
-// this walk: it is closer to the cause than any guess. A nil receiver adds nothing.
-func (w *recordedErrors) addTo(findings []diag.Finding, c *Case) {
+// addRecorded adds to a hop's failing findings the error that the node, or else the platform, recorded for that very step of
+// this walk: it is closer to the cause than any guess. Without w it adds nothing.
+func addRecorded(w *RecordedErrors, findings []diag.Finding, c *Case) {
 	explained := func(f diag.Finding) bool {
-		return f.Status == diag.StatusFail && slices.Contains(w.signals, f.Signal)
+		return f.Status == diag.StatusFail && slices.Contains(w.Signals, f.Signal)
 	}
 	if w == nil || !slices.ContainsFunc(findings, explained) {
 		return
 	}
-	who, words := w.find(c)
+	who, words := findRecorded(w, c)
 	if words == "" {
 		return
 	}
@@ -60,9 +51,9 @@ func (w *recordedErrors) addTo(findings []diag.Finding, c *Case) {
 	}
 }
 
-// find returns the newest error recorded for the task, and its source.
-func (w *recordedErrors) find(c *Case) (who, words string) {
-	task := w.task(c)
+// findRecorded returns the newest error recorded for the task, and its source.
+func findRecorded(w *RecordedErrors, c *Case) (who, words string) {
+	task := w.Task(c)
 	mine := func(taskID, correlationID string) bool {
 		if task != "" && taskID != "" {
 			return taskID == task
@@ -70,7 +61,7 @@ func (w *recordedErrors) find(c *Case) (who, words string) {
 		return correlationID != "" && correlationID == c.correlationID
 	}
 	for _, e := range slices.Backward(c.hostRecord()) {
-		if slices.Contains(w.reasons, e.Reason) && mine(e.TaskID, e.CorrelationID) {
+		if slices.Contains(w.Reasons, e.Reason) && mine(e.TaskID, e.CorrelationID) {
 			if words = entryWords(e); words != "" {
 				return "the agent's record", words
 			}
@@ -86,7 +77,7 @@ func (w *recordedErrors) find(c *Case) (who, words string) {
 		fits := func(beginning string) bool {
 			return strings.HasPrefix(l.Code, beginning) && (beginning != "" || named)
 		}
-		if slices.ContainsFunc(w.codes, fits) {
+		if slices.ContainsFunc(w.Codes, fits) {
 			return "the platform's evidence", oneLine(l.Error)
 		}
 	}

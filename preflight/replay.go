@@ -14,13 +14,10 @@ const RulesVersion = "9"
 // ErrInvalidReport is wrapped by every refusal of Replay.
 var ErrInvalidReport = errors.New("not a valid report")
 
-// Judge judges a report by the built-in chain.
-func Judge(r *diag.Report) { builtIn().Judge(r) }
-
 // Judge fills in a report's hops, verdict and dashboard from its subject, plan, facts and ending, and completes its
 // subject from the facts.
-func (h *Hops) Judge(r *diag.Report) {
-	c := h.caseOf(r)
+func Judge(chain *Hops, r *diag.Report) {
+	c := chain.caseOf(r)
 	learn(&r.Subject, c)
 	judgeCase(r, c)
 }
@@ -47,18 +44,15 @@ func brought(hops []diag.HopResult, chain []Hop) []diag.HopResult {
 	return own
 }
 
-// Replay judges the recorded facts again, by the built-in chain.
-func Replay(r *diag.Report) (*diag.Report, error) { return builtIn().Replay(r) }
-
 // Replay judges the recorded facts again, by today's rules. The report that it returns shares no mutable state with
 // r. A report whose proof does not hold (a fact is missing, or the requests do not differ in exactly the named input)
 // is refused. A reduced report is returned as it was judged: with fewer facts another verdict could come out.
-func (h *Hops) Replay(r *diag.Report) (*diag.Report, error) {
+func Replay(chain *Hops, r *diag.Report) (*diag.Report, error) {
 	if r.APIVersion != diag.APIVersion || r.Kind != diag.KindPreflight {
 		return nil, fmt.Errorf("%w: want %s %s, have %q %q", ErrInvalidReport, diag.APIVersion, diag.KindPreflight,
 			r.APIVersion, r.Kind)
 	}
-	c := h.caseOf(r)
+	c := chain.caseOf(r)
 	if c.size() < len(r.Facts) || c.fact("") != nil {
 		return nil, errID(r.Facts)
 	}
@@ -89,11 +83,11 @@ func errID(facts []diag.Fact) error {
 
 // AsToday judges a kept walk's facts again by these rules. A tool of other rules may have kept it: a different
 // verdict on the same facts is not a change of the node. A walk that cannot be judged again is returned unchanged.
-func (h *Hops) AsToday(kept *diag.Report) *diag.Report {
+func AsToday(chain *Hops, kept *diag.Report) *diag.Report {
 	if kept.Run.RulesVersion == RulesVersion {
 		return kept
 	}
-	again, err := h.Replay(kept)
+	again, err := Replay(chain, kept)
 	if err != nil {
 		return kept
 	}

@@ -27,7 +27,7 @@ type Job struct {
 // Run walks, reads what the platform recorded about the walk, and judges. It always returns a report, within about a
 // second of ctx's end; the report shares the job's plan and subject.
 func Run(ctx context.Context, j *Job) *diag.Report {
-	early := &earlyPull{open: writers(j.Env.hops().list)}
+	early := &earlyPull{open: writers(chainOf(&j.Env).list)}
 	began := time.Now()
 	facts, ended := Walk(ctx, &j.Env, j.Plan, j.Vantages, j.pullingEarly(ctx, early))
 	if j.Observe != nil {
@@ -45,7 +45,7 @@ func Run(ctx context.Context, j *Job) *diag.Report {
 		Subject: j.Env.Subject, Plan: j.Plan, Vantages: places(j.Vantages, facts), Facts: facts,
 		Evidence: evidence.lines, EvidenceCut: evidence.cut, Redaction: redaction(facts),
 	}
-	c := j.Env.hops().caseOf(r)
+	c := chainOf(&j.Env).caseOf(r)
 	learn(&r.Subject, c)
 	if j.LastGood != nil {
 		r.Run.LastGoodAt = j.LastGood(r)
@@ -102,7 +102,7 @@ func (e *earlyPull) await(ctx context.Context) (have pulled) {
 // done, while the node still answers.
 func (j *Job) pullingEarly(ctx context.Context, early *earlyPull) func(Event) {
 	return func(ev Event) {
-		if ev.Kind == HopDone && hopIn(j.Env.hops().list, ev.Hop).Writes {
+		if ev.Kind == HopDone && hopIn(chainOf(&j.Env).list, ev.Hop).Writes {
 			if early.open--; early.open == 0 {
 				got := make(chan pulled, 1)
 				early.got = got
@@ -121,7 +121,7 @@ func (j *Job) evidence(ctx context.Context, early *earlyPull, facts []diag.Fact,
 	if ctx.Err() != nil {
 		return have
 	}
-	c := j.Env.hops().newCase(j.Env.Subject, j.Plan, ended, facts)
+	c := chainOf(&j.Env).NewCase(j.Env.Subject, j.Plan, ended, facts)
 	if o := outcomeOf(assess(c.chain.list, c), ended); o == diag.OutcomeFail || o == diag.OutcomeInconclusive {
 		if now := j.pull(ctx); len(now.lines) >= len(have.lines) { // fewer: the platform did not answer now
 			have = now

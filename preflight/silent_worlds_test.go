@@ -70,7 +70,7 @@ func walkHushed(t *testing.T, e *Env, answered answers, lasts time.Duration,
 	if r.Run.EndedBy != diag.EndedCompleted {
 		t.Errorf("the walk ended by %s", r.Run.EndedBy)
 	}
-	if _, err := Replay(r); err != nil {
+	if _, err := Replay(builtIn(), r); err != nil {
 		t.Errorf("replay: %v", err)
 	}
 	return r, took

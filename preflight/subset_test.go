@@ -89,7 +89,7 @@ func cut(r *diag.Report, s diag.Subject, plan diag.Plan, keep func(diag.HopID) b
 			out.Facts = append(out.Facts, f)
 		}
 	}
-	Judge(&out)
+	Judge(builtIn(), &out)
 	return &out
 }
 
@@ -201,7 +201,7 @@ func stepsPlanned(steps []modelStep, plan diag.Plan) uint64 {
 // ofNode returns the steps whose recorded answers show something of the node.
 func ofNode(steps []modelStep) (node uint64) {
 	for i := range steps {
-		_, s := BuiltIn().newCase(diag.Subject{}, diag.Plan{}, "", nil).declared(steps[i].id)
+		_, s := BuiltIn().NewCase(diag.Subject{}, diag.Plan{}, "", nil).declared(steps[i].id)
 		switch steps[i].id {
 		case "node_heartbeat/read_model", "allocation_binding/allocation", "node_task_roundtrip/task":
 			node |= 1 << i
@@ -275,7 +275,7 @@ func TestHealthyNeverBlamed(t *testing.T) {
 					o.Skip = namesOf(all &^ set)
 				}
 				s := m.apply(r.Subject, &o)
-				plan := NewPlan(p, s, o)
+				plan := builtIn().NewPlan(p, s, o)
 				if got := stepsPlanned(steps, plan); got != ran {
 					t.Fatalf("--only %v --skip %v, %s: steps %b are planned, their needs allow %b", o.Only, o.Skip, m, got, ran)
 				}
@@ -298,7 +298,7 @@ func TestHealthyNeverBlamed(t *testing.T) {
 func TestHealthyFactsCut(t *testing.T) {
 	r, p := recordedHealthy(t)
 	o := Options{Session: true, Token: true, SSH: true}
-	plan := NewPlan(p, r.Subject, o)
+	plan := builtIn().NewPlan(p, r.Subject, o)
 	all := uint32(1)<<len(diag.HopIDs()) - 1
 	check := func(set uint32) {
 		got := cut(r, r.Subject, plan, func(id diag.HopID) bool { return set>>id.Rank()&1 == 1 })

@@ -61,7 +61,7 @@ type Event struct {
 // even if a vantage blocks past ctx; only then do goroutines outlive it, until that vantage returns.
 func Walk(ctx context.Context, e *Env, plan diag.Plan, vantages map[string]Vantage,
 	observe func(Event)) ([]diag.Fact, diag.EndedBy) {
-	chain := e.hops().list
+	chain := chainOf(e).list
 	w := &walker{
 		env: e, chain: chain, plan: plan, vantages: vantages, observe: observe, start: time.Now(),
 		secrets: cmp.Or(e.Known, e.Secrets()),
@@ -297,7 +297,7 @@ func (w *walker) mayRun(ctx context.Context, s Step, needsOpen bool) (*Case, boo
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.snapshot()
-	if s.Overrules != nil && s.Overrules.tries(c) {
+	if s.Overrules != nil && worthATry(s.Overrules, c) {
 		s.Needs = without(s.Needs, []diag.HopID{s.Overrules.hop()})
 	}
 	stop := ctx.Err() != nil || (!needsOpen && blocked(c, &s, w.judged) != "") ||
@@ -372,3 +372,6 @@ func hopNames(ids []diag.HopID) []string {
 	}
 	return names
 }
+
+// chainOf returns the chain to walk.
+func chainOf(e *Env) *Hops { return cmp.Or(e.Hops, builtIn()) }

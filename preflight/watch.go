@@ -31,7 +31,7 @@ type NotAsked struct {
 }
 
 // NewWatched returns what walks by the plan measure. full is for walks that may change things, as any other walk does.
-func (h *Hops) NewWatched(p diag.Plan, node string, everyMS int64, full bool) *Watched {
+func NewWatched(chain *Hops, p diag.Plan, node string, everyMS int64, full bool) *Watched {
 	w := &Watched{Head: diag.NewHead(KindWatch), NodeID: node, EveryMS: everyMS, Asked: []diag.HopID{},
 		NotAsked: []NotAsked{}}
 	for _, row := range p.Hops {
@@ -45,7 +45,7 @@ func (h *Hops) NewWatched(p diag.Plan, node string, everyMS int64, full bool) *W
 				w.NotAsked = append(w.NotAsked, NotAsked{Hop: row.ID, What: step, Because: why})
 			}
 		}
-		if what := hopIn(h.list, row.ID).Unwatched; what != "" && !full {
+		if what := hopIn(chain.list, row.ID).Unwatched; what != "" && !full {
 			w.NotAsked = append(w.NotAsked, NotAsked{Hop: row.ID, What: what, Because: skipWatch})
 		}
 	}

@@ -10,7 +10,7 @@ import (
 // watchPlan returns a plan of a profile with all endpoints.
 func watchPlan(o Options) diag.Plan {
 	p := profile.Profile{APIBase: "https://api.test", TerminalBase: "https://term.test"}.WithDefaults()
-	return NewPlan(p, diag.Subject{NodeID: "n1", NodeHost: "n1", AllocationID: "a1"}, o)
+	return builtIn().NewPlan(p, diag.Subject{NodeID: "n1", NodeHost: "n1", AllocationID: "a1"}, o)
 }
 
 // TestAWatchChangesNothing: no request of a watch has an effect. The steps themselves make the requests, so a new step
@@ -28,7 +28,7 @@ func TestAWatchChangesNothing(t *testing.T) {
 			if row.Left[s.Name] != "" || s.Ask == nil {
 				continue
 			}
-			req := s.Ask(e, NewCase(e.Subject, plan, diag.EndedCompleted, nil))
+			req := s.Ask(e, builtIn().NewCase(e.Subject, plan, diag.EndedCompleted, nil))
 			if (req.Method != "" && req.Method != "GET" && req.Method != "HEAD") || req.Op == diag.OpSession || req.Write > 0 {
 				t.Errorf("%s/%s sends %s %s, writes %d bytes", h.ID, s.Name, req.Op, req.Method, req.Write)
 			}
@@ -38,7 +38,7 @@ func TestAWatchChangesNothing(t *testing.T) {
 
 // TestWhatAWatchDoesNotAsk: what a watch leaves out is listed, and the rest is asked; a full watch asks everything.
 func TestWhatAWatchDoesNotAsk(t *testing.T) {
-	w := BuiltIn().NewWatched(watchPlan(Options{Watch: true, Token: true, SSH: true}), "n1", 30000, false)
+	w := NewWatched(BuiltIn(), watchPlan(Options{Watch: true, Token: true, SSH: true}), "n1", 30000, false)
 	left := map[diag.HopID]string{}
 	for _, n := range w.NotAsked {
 		left[n.Hop] = n.What
@@ -51,7 +51,7 @@ func TestWhatAWatchDoesNotAsk(t *testing.T) {
 	if left[diag.HopNodeReadiness] == "" {
 		t.Error("the write on the disks is not listed")
 	}
-	whole := BuiltIn().NewWatched(watchPlan(Options{Session: true, Token: true, SSH: true}), "n1", 30000, true)
+	whole := NewWatched(BuiltIn(), watchPlan(Options{Session: true, Token: true, SSH: true}), "n1", 30000, true)
 	if len(whole.Asked) < len(w.Asked)+3 {
 		t.Errorf("a full watch asks %d hops, another %d", len(whole.Asked), len(w.Asked))
 	}

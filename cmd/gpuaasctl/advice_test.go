@@ -130,7 +130,7 @@ func replayed(t *testing.T, file string) *diag.Report {
 	if err := json.Unmarshal(data, &r); err != nil {
 		t.Fatal(err)
 	}
-	again, err := preflight.Replay(&r)
+	again, err := preflight.Replay(preflight.BuiltIn(), &r)
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}

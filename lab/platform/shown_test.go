@@ -81,10 +81,10 @@ func TestTenantsAreShownWhatRecordingsSay(t *testing.T) {
 		if err := json.Unmarshal(data, r); err != nil {
 			t.Fatal(err)
 		}
-		if r, err = preflight.Replay(r); err != nil {
+		if r, err = preflight.Replay(preflight.BuiltIn(), r); err != nil {
 			t.Fatal(err)
 		}
-		e, code := preflight.EvidenceOf(r), r.Verdict.Reason
+		e, code := preflight.EvidenceOf(preflight.BuiltIn(), r), r.Verdict.Reason
 		if rule := r.Classification.Rule; rule != nil && rule.Reason == code && r.Classification.Beside != "" {
 			code = diag.ReasonFor(r.Verdict.Blame.Signal, r.Verdict.Blame.Failure) // the fault that comes first
 		}

@@ -31,7 +31,7 @@ func answers(t *table) error {
 		if err := json.Unmarshal(data, &r); err != nil {
 			return fmt.Errorf("read %s: %w", path, err)
 		}
-		again, err := preflight.Replay(&r)
+		again, err := preflight.Replay(preflight.BuiltIn(), &r)
 		if err != nil {
 			return fmt.Errorf("judge %s: %w", path, err)
 		}

@@ -30,7 +30,7 @@ func warmChild(ctx context.Context, o options) error {
 	subject := preflight.NewSubject(p, labNode, "", allocation, "")
 	env := preflight.Env{Profile: p, Subject: subject, CorrelationID: "bench-warm", Token: token,
 		Scrub: func(s string) string { return scrub.Line(s, nil) }}
-	plan := preflight.NewPlan(p, subject, preflight.Options{Session: o.session, Token: true, SSH: true})
+	plan := preflight.BuiltIn().NewPlan(p, subject, preflight.Options{Session: o.session, Token: true, SSH: true})
 	operator := vantage.Operator(&probe.Prober{Vantage: preflight.Operator})
 	node := vantage.NewNode(vantage.NodeConfig{ID: labNode, Host: subject.NodeHost, SSH: p.SSH, Agent: p.Agent})
 	defer func() { _, _ = operator.Close(), node.Close() }()
@@ -42,7 +42,7 @@ func warmChild(ctx context.Context, o options) error {
 		facts, ended := preflight.Walk(ctx, &env, plan, places, nil)
 		took = append(took, time.Since(began))
 		r := diag.Report{Subject: subject, Plan: plan, Facts: facts, Run: diag.Run{EndedBy: ended}}
-		preflight.Judge(&r)
+		preflight.Judge(preflight.BuiltIn(), &r)
 		if r.Verdict.Outcome != diag.OutcomePass {
 			return fmt.Errorf("a walk did not pass: %s %s", r.Verdict.Outcome, r.Verdict.FirstFailedHop)
 		}

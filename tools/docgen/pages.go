@@ -92,7 +92,7 @@ func replayed(root, name string) (*diag.Report, error) {
 	if err := json.Unmarshal(data, &recorded); err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	r, err := preflight.Replay(&recorded)
+	r, err := preflight.Replay(preflight.BuiltIn(), &recorded)
 	if err != nil {
 		return nil, fmt.Errorf("replay %s: %w", name, err)
 	}

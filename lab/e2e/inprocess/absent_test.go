@@ -173,7 +173,7 @@ func TestNothingIsSentToAnAbsentPath(t *testing.T) {
 	var wg sync.WaitGroup
 	var doubts suspects
 	whole := w.prepare(t)
-	judged := judgedBy(preflight.NewPlan(whole.env.Profile, whole.env.Subject,
+	judged := judgedBy(preflight.BuiltIn().NewPlan(whole.env.Profile, whole.env.Subject,
 		preflight.Options{Session: true, Token: true, SSH: true}))
 	for i, set := range absences(rand.New(rand.NewPCG(seed, 0)), drawn, judged) {
 		prepare := func() *job {
@@ -182,7 +182,7 @@ func TestNothingIsSentToAnAbsentPath(t *testing.T) {
 			e.CorrelationID = fmt.Sprintf("absent-%d", i)
 			e.Profile.Mapping = away(e.Profile.Mapping, set)
 			e.Subject.SessionID, e.Subject.CorrelationID = "sess-0", e.CorrelationID
-			j.plan = preflight.NewPlan(e.Profile, e.Subject, preflight.Options{Session: true, Token: true, SSH: true})
+			j.plan = preflight.BuiltIn().NewPlan(e.Profile, e.Subject, preflight.Options{Session: true, Token: true, SSH: true})
 			g.allow(e.CorrelationID, e.Profile.Mapping)
 			return j
 		}

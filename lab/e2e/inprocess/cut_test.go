@@ -157,7 +157,7 @@ func (k cutCase) run(t *testing.T) {
 	}()
 	r := j.walk(t)
 	k.check(t, r)
-	if _, err := preflight.Replay(r); err != nil {
+	if _, err := preflight.Replay(preflight.BuiltIn(), r); err != nil {
 		t.Errorf("replay: %v", err)
 	}
 }

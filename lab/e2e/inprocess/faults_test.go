@@ -92,7 +92,7 @@ func (f fault) run(t *testing.T) {
 func (f fault) walked(t *testing.T, r *diag.Report) {
 	t.Helper()
 	f.check(t, r)
-	again, err := preflight.Replay(r)
+	again, err := preflight.Replay(preflight.BuiltIn(), r)
 	if err != nil {
 		t.Fatalf("replay: %v", err)
 	}

@@ -58,7 +58,7 @@ func TestPlatformEndsDuringTheWalk(t *testing.T) {
 					t.Errorf("%s had passed, and is %s: %s%s", id, h.Status, h.Text, h.Because)
 				}
 			}
-			if _, err := preflight.Replay(r); err != nil {
+			if _, err := preflight.Replay(preflight.BuiltIn(), r); err != nil {
 				t.Errorf("replay: %v", err)
 			}
 		})

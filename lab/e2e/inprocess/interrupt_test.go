@@ -90,7 +90,7 @@ func checkReplay(t *testing.T, r *diag.Report) {
 	if err := json.Unmarshal(text, &read); err != nil {
 		t.Fatal(err)
 	}
-	again, err := preflight.Replay(&read)
+	again, err := preflight.Replay(preflight.BuiltIn(), &read)
 	if err != nil {
 		t.Fatalf("replay: %v", err)
 	}

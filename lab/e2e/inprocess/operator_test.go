@@ -186,7 +186,7 @@ func (w *world) mistaken(t *testing.T, m mistake) *diag.Report {
 	p = p.WithDefaults()
 	j.env = preflight.Env{Profile: p, Subject: preflight.NewSubject(p, id, m.host, allocation, ""), Scrub: scrubLine,
 		CorrelationID: preflight.NewID("walk"), Token: token, Cookie: cookie, NodeCA: ca}
-	j.plan = preflight.NewPlan(p, j.env.Subject,
+	j.plan = preflight.BuiltIn().NewPlan(p, j.env.Subject,
 		preflight.Options{Session: true, Token: !token.IsZero(), SSH: j.env.Subject.NodeHost != ""})
 	j.operator = vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: j.began})
 	cfg := vantage.NodeConfig{ID: id, Host: j.env.Subject.NodeHost, SSH: p.SSH, Agent: p.Agent, Version: sshtest.Version,

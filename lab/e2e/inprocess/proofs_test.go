@@ -78,7 +78,7 @@ func TestEveryProofOfRepairPassesOnAHealthyNode(t *testing.T) {
 		if !strings.Contains(proof, "--allocation-id") {
 			j.env.Subject = preflight.NewSubject(j.env.Profile, nodeID, "", "", "")
 		}
-		j.plan = preflight.NewPlan(j.env.Profile, j.env.Subject,
+		j.plan = preflight.BuiltIn().NewPlan(j.env.Profile, j.env.Subject,
 			preflight.Options{Session: true, Token: true, SSH: true, Only: only})
 		ctx, cancel := context.WithTimeout(context.Background(), walkLimit)
 		r := j.run(ctx, t)

@@ -99,7 +99,7 @@ func blamesTheAPI(t *testing.T, r *diag.Report) {
 	if !strings.HasPrefix(v.Owner, "control plane API") || len(v.Recovery) == 0 {
 		t.Errorf("owner %q, steps %q", v.Owner, v.Recovery)
 	}
-	if _, err := preflight.Replay(r); err != nil {
+	if _, err := preflight.Replay(preflight.BuiltIn(), r); err != nil {
 		t.Errorf("replay: %v", err)
 	}
 	t.Logf("\n%s", describe(r))

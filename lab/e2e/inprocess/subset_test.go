@@ -74,7 +74,7 @@ func (s *suspects) settle(t *testing.T) {
 func (a asked) prepare(t *testing.T, w *world) *job {
 	j := w.prepare(t)
 	j.env.Subject = preflight.NewSubject(j.env.Profile, nodeID, "", a.allocation, "")
-	j.plan = preflight.NewPlan(j.env.Profile, j.env.Subject, a.options)
+	j.plan = preflight.BuiltIn().NewPlan(j.env.Profile, j.env.Subject, a.options)
 	return j
 }
 
@@ -208,7 +208,7 @@ func TestRunbookExamples(t *testing.T) {
 		j := w.prepare(t)
 		j.env.Token = diag.Secret{}
 		j.env.Subject = preflight.NewSubject(j.env.Profile, nodeID, "", allocation, "")
-		j.plan = preflight.NewPlan(j.env.Profile, j.env.Subject, preflight.Options{Session: true, SSH: true})
+		j.plan = preflight.BuiltIn().NewPlan(j.env.Profile, j.env.Subject, preflight.Options{Session: true, SSH: true})
 		r := j.run(t.Context(), t)
 		if r.Verdict.Outcome != diag.OutcomePass || r.Verdict.Reason != diag.ReasonNone {
 			t.Errorf("allocation %q\n%s", allocation, describe(r))

@@ -24,7 +24,7 @@ func (w *world) explainTrust(t *testing.T) *trust.Report {
 	ctx, cancel := context.WithTimeout(t.Context(), walkLimit)
 	defer cancel()
 	e, places := &j.env, map[string]preflight.Vantage{preflight.Operator: j.operator, preflight.Node: j.node}
-	plan := preflight.NewPlan(e.Profile, e.Subject, preflight.Options{Token: true, SSH: true, Only: []diag.HopID{
+	plan := preflight.BuiltIn().NewPlan(e.Profile, e.Subject, preflight.Options{Token: true, SSH: true, Only: []diag.HopID{
 		diag.HopControlPlaneAccess, diag.HopNodeHeartbeat, diag.HopNodeOpsAccess, diag.HopNodeRuntimeAPI,
 		diag.HopNodeRecoveryStatus, diag.HopNodeTerminalReachability,
 	}})

@@ -55,7 +55,7 @@ func (w *world) prepare(t testing.TB) *job {
 	p = p.WithDefaults()
 	j.env = preflight.Env{Profile: p, Subject: preflight.NewSubject(p, nodeID, "", alloc, ""), Scrub: scrubLine,
 		CorrelationID: fmt.Sprintf("walk-%d", j.began.UnixNano()), Token: token, Cookie: cookie, NodeCA: string(ca)}
-	j.plan = preflight.NewPlan(p, j.env.Subject, preflight.Options{Session: true, Token: true, SSH: true})
+	j.plan = preflight.BuiltIn().NewPlan(p, j.env.Subject, preflight.Options{Session: true, Token: true, SSH: true})
 	j.operator = vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: j.began})
 	j.node = vantage.NewNode(vantage.NodeConfig{ID: nodeID, Host: j.env.Subject.NodeHost, SSH: p.SSH, Agent: p.Agent,
 		Version: sshtest.Version, HelperDirs: []string{w.helpers}, Start: j.began, ConfigFile: "none", AgentSocket: "none",
@@ -85,7 +85,7 @@ func (j *job) run(ctx context.Context, t testing.TB) *diag.Report {
 		Run: diag.Run{ID: "run-1", CorrelationID: j.env.CorrelationID, StartedAt: diag.At(j.began), EndedAt: diag.At(now),
 			DurationMS: diag.Measured(now.Sub(j.began)), EndedBy: ended, ToolVersion: sshtest.Version},
 	}
-	preflight.Judge(r)
+	preflight.Judge(preflight.BuiltIn(), r)
 	return r
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
+	"github.com/gpuaas/gpuaasctl/preflight"
 )
 
 // ParseReport parses a report. It ignores fields that a newer version added, and names them on stderr.
@@ -164,5 +165,5 @@ func (a *App) Rejudge(data []byte) (*diag.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.Chain().Replay(recorded)
+	return preflight.Replay(a.Chain(), recorded)
 }

@@ -52,7 +52,7 @@ func Walk(r *diag.Report) []preflight.Event {
 		}
 		all = append(all, preflight.Event{Kind: preflight.HopDone, Hop: h.ID, At: last, Result: *h})
 	}
-	for _, p := range preflight.BuiltIn().Rehearse(r) {
+	for _, p := range preflight.Rehearse(preflight.BuiltIn(), r) {
 		all = append(all, preflight.Event{Kind: preflight.LikelySoFar, At: p.At, Provisional: &p})
 	}
 	slices.SortStableFunc(all, func(a, b preflight.Event) int {

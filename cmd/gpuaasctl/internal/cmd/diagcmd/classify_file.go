@@ -153,7 +153,7 @@ func classifyBundle(a *cmdutil.App, data []byte) (*classified, error) {
 	case kept == nil:
 		doc.Classification = walk.Classification
 	default:
-		doc.Classification = new(preflight.Classify(walk, kept.InTime()))
+		doc.Classification = new(preflight.Classify(preflight.BuiltIn(), walk, kept.InTime()))
 	}
 	return doc, nil
 }

@@ -72,7 +72,7 @@ func replay(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions, args []stri
 	if err != nil {
 		return err
 	}
-	report, err := a.Chain().Replay(recorded)
+	report, err := preflight.Replay(a.Chain(), recorded)
 	if err != nil {
 		return &cmdutil.UsageError{Err: fmt.Errorf("%s: %w", path, err)}
 	}

@@ -63,7 +63,7 @@ func view(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions, args []string
 	if err != nil {
 		return err
 	}
-	r, err := a.Chain().Replay(recorded)
+	r, err := preflight.Replay(a.Chain(), recorded)
 	if err != nil {
 		return &cmdutil.UsageError{Err: fmt.Errorf("%s: %w", name, err)}
 	}

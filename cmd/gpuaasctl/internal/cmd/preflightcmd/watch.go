@@ -83,7 +83,7 @@ func (o *preflightOptions) watchWalks(a *cmdutil.App, cmd *cobra.Command, s *ops
 			return cmdutil.WriteReport(o.report, r)
 		},
 	}
-	what := s.Site().Hops.NewWatched(s.Plan(walk), s.Subject().NodeID, o.watch.every.Milliseconds(), o.watch.full)
+	what := preflight.NewWatched(s.Site().Hops, s.Plan(walk), s.Subject().NodeID, o.watch.every.Milliseconds(), o.watch.full)
 	last, err := view.run(cmd.Context(), what)
 	if last == nil {
 		return err

@@ -48,7 +48,7 @@ func watched(t *testing.T, s *watchShow,
 			time.Sleep(time.Second)
 			return walks[len(starts)-1](time.Now())
 		}}
-	what := preflight.BuiltIn().NewWatched(walks[0](began).Plan, "n1", 30000, false)
+	what := preflight.NewWatched(preflight.BuiltIn(), walks[0](began).Plan, "n1", 30000, false)
 	last, err = w.run(ctx, what)
 	return last, starts, err
 }
@@ -100,7 +100,7 @@ func TestWatchOfAllThatIsBuilt(t *testing.T) {
 		s := newWatchShow(a, cmdutil.FormatTable, false)
 		r := passing(time.Now())
 		r.Plan.Hops[2].Skip = "not built yet: it needs x"
-		if err := s.begin(preflight.BuiltIn().NewWatched(r.Plan, "n1", 30000, true)); err != nil {
+		if err := s.begin(preflight.NewWatched(preflight.BuiltIn(), r.Plan, "n1", 30000, true)); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.walked(nil, r, time.Second); err != nil {
