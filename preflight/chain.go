@@ -2,7 +2,6 @@ package preflight
 
 import (
 	"slices"
-	"sync"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -14,27 +13,8 @@ type Hops struct {
 	steps  int                // number of steps
 }
 
-// Chain returns the built-in hops in their order.
-func Chain() []Hop { return BuiltIn().List() }
-
-// BuiltIn returns the chain of a walk that brings no hops of its own.
-func BuiltIn() *Hops { return builtIn() }
-
-var builtIn = sync.OnceValue(func() *Hops { return WithOwn() })
-
 // List returns the hops in their order. Callers must not modify them.
 func (h *Hops) List() []Hop { return h.list }
-
-// WithOwn returns the built-in chain, followed by hops that have no row in the catalogue: their ids begin with "x.".
-func WithOwn(own ...Hop) *Hops {
-	h := &Hops{list: append(withMeanings(newChain()), own...)}
-	for i := range h.list {
-		h.list[i].closure = slices.Clip(explainers(h.list, h.list[i].ID))
-		h.list[i].Steps = slices.Clone(h.list[i].Steps) // own hops may be in several chains
-	}
-	h.number()
-	return h
-}
 
 // chainStep is a step and its hop, with copies of their names, so that a look-up reads no other memory.
 type chainStep struct {
@@ -82,40 +62,6 @@ func (h *Hops) step(hop diag.HopID, step string) *chainStep {
 
 // hop returns the chain's hop with this id, or an empty hop.
 func (c *Case) hop(id diag.HopID) *Hop { return hopIn(c.chain.list, id) }
-
-// withMeanings copies title, layer and Allocation from the catalogue. A hop without a catalogue row sets them itself.
-func withMeanings(chain []Hop) []Hop {
-	for i := range chain {
-		if row, ok := diag.LookupHop(chain[i].ID); ok {
-			chain[i].Title, chain[i].Layer, chain[i].Allocation = row.Title, row.Layer, row.Allocation
-		}
-	}
-	return chain
-}
-
-// newChain returns the built-in hops. A new one is one file, its test, and one line here.
-func newChain() []Hop {
-	return []Hop{
-		controlPlaneAccess(),
-		allocationBinding(),
-		nodeHeartbeat(),
-		nodeOpsAccess(),
-		nodeReadiness(),
-		nodeRuntimeAPI(),
-		nodeRecoveryStatus(),
-		nodeTaskRoundtrip(),
-		terminalTokenMint(),
-		terminalPublicRoute(),
-		browserTerminalWS(),
-		terminalOpenTask(),
-		nodeTerminalReachability(),
-		gatewayNodeStream(),
-		terminalStartup(),
-		appRuntimeLiveness(),
-		appUserRoute(),
-		gpuHealth(),
-	}
-}
 
 // hopsThrough returns the ids of the chain from a to b, both included.
 func hopsThrough(a, b diag.HopID) []diag.HopID {

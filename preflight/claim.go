@@ -2,7 +2,6 @@ package preflight
 
 import (
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 
@@ -186,31 +185,4 @@ func passedFrom(c *Case, vantage string) bool {
 		}
 	}
 	return false
-}
-
-// agentDown reports whether the agent's unit was found not running.
-func agentDown(c *Case) bool {
-	f := c.Fact(diag.HopNodeReadiness, stepProcess)
-	if f == nil {
-		return false
-	}
-	switch f.Failure {
-	case diag.UnitInactive, diag.UnitFailed, diag.UnitMissing, diag.ProcessStopped:
-		return true
-	}
-	return false
-}
-
-// listenerAnswers reports whether the node's request without a certificate was answered.
-func listenerAnswers(c *Case) bool {
-	reach := c.Fact(diag.HopNodeRuntimeAPI, stepReach)
-	return reach != nil && (reach.Passed() || listenerReplied(c, reach))
-}
-
-// endpointIsNodes reports whether the workload's endpoint, as the platform has it, is the port that was asked on the
-// node, at the address of the login.
-func endpointIsNodes(c *Case) bool {
-	host, port, err := net.SplitHostPort(appEndpoint(c))
-	login := c.Fact(diag.HopNodeOpsAccess, stepSSH)
-	return err == nil && port == appPort(c) && (host == c.Subject.NodeHost || (login != nil && host == remoteIP(login)))
 }

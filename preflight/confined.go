@@ -19,20 +19,7 @@ const (
 
 	// viewLoginNetwork is the AgentView of a fact that was measured in the login's own network namespace.
 	viewLoginNetwork = "login's network"
-
-	// counterHostNetwork repeats a request from the machine's network namespace.
-	counterHostNetwork = "host-network"
 )
-
-// hostNetwork repeats, in the machine's network namespace, a probe that failed in the agent's own.
-func hostNetwork(f *diag.Fact) []Counter {
-	if !f.OwnNetwork || !inPhase(f, "dns", "tcp", "tls", "http", "ws") {
-		return nil
-	}
-	req := f.Request
-	req.Network, req.TimeoutMS = diag.ViewHost, counterTimeoutMS
-	return []Counter{{Name: counterHostNetwork, From: f.Vantage, Request: req}}
-}
 
 // loginNetworkFinding is the finding for a probe that failed in the login's own network namespace, which neither the
 // machine nor its agent is known to use. It is nil for any other fact.

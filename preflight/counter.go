@@ -10,9 +10,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// counterTimeoutMS bounds one counter-probe: its target should answer at once.
-const counterTimeoutMS = 2500
-
 // Names of counter-probes that judges read, in addition to the search for a proof.
 const (
 	counterHostView     = "host-view"
@@ -149,20 +146,6 @@ func hostOf(raw string) string {
 // maxServers bounds how many of the profile's name servers are queried.
 const maxServers = 3
 
-// pinned is one endpoint of the profile, and the profile's address for it.
-type pinned struct{ url, pin string }
-
-// listeners returns the profile's endpoints that a vantage uses.
-func (e *Env) listeners(vantage string) []pinned {
-	p := e.Profile
-	if vantage == Node {
-		return []pinned{
-			{p.NodeRuntimeAPIURL, p.NodeRuntimeResolveAddress}, {p.NodeTerminalURL, p.NodeTerminalResolveAddress},
-		}
-	}
-	return []pinned{{p.APIBase, p.APIResolveAddress}, {p.TerminalBase, p.TerminalResolveAddress}}
-}
-
 // namesEndpoint reports whether the profile has an endpoint at this host and port.
 func namesEndpoint(e *Env, raw string) bool {
 	for _, vantage := range []string{Operator, Node} {
@@ -207,13 +190,6 @@ func hostView(f *diag.Fact) []Counter {
 	return []Counter{{Name: counterHostView, From: Node, Request: req}}
 }
 
-// onlyAgentSees reports whether the fault of f exists only in the agent's view: a login, which sees the machine's own
-// files, does not have it.
-func onlyAgentSees(c *Case, f *diag.Fact) bool {
-	plain := question(c, f.ID, counterHostView)
-	return plain != nil && plain.all(passing(c, f.ID))
-}
-
 // nameServers returns a counter-probe for each of the profile's name servers, at most maxServers, for a node.
 func nameServers(e *Env, f *diag.Fact, req diag.Request) []Counter {
 	var counters []Counter
@@ -228,37 +204,6 @@ func nameServers(e *Env, f *diag.Fact, req diag.Request) []Counter {
 }
 
 func nameServerCounter(i int) string { return "name-server-" + strconv.Itoa(i+1) }
-
-// otherListener presents the node's certificate, which f's listener refuses, to the other listener.
-func otherListener(e *Env, f *diag.Fact, base, path string, vars map[string]string) []Counter {
-	asked := f.Failure != diag.MTLSNotRequested // otherwise f's listener is at fault, whatever the other one does
-	if !asked || !refusesCert(f) || base == "" || sameEndpoint(target(f), base) {
-		return nil
-	}
-	req := e.to(f.Request, base, path, vars)
-	req.TimeoutMS = counterTimeoutMS
-	return []Counter{{Name: counterOtherListener, From: f.Vantage, Request: req}}
-}
-
-// tookCertificate reports whether a listener asked for a certificate, got one, and gave an answer that only accepted
-// nodes get.
-func tookCertificate(f *diag.Fact) bool {
-	return asksForCert(f) && f.TLS.CertSent != "" && (good(f) || sessionNotFound(f) || code(f) == "upgrade_required")
-}
-
-// otherRoute requests another name of the profile from the edge that answered f: if that is answered, the route is at
-// fault, and not the edge. It returns none if the names may be at two edges, or if the request has a query, which
-// another name must not see.
-func otherRoute(e *Env, f *diag.Fact, pin, base, basePin, path string) []Counter {
-	if f.HTTP == nil || base == "" || edgeOf(target(f), pin) != edgeOf(base, basePin) ||
-		hostPortOf(target(f)) == hostPortOf(base) ||
-		!f.Request.Query.IsZero() {
-		return nil
-	}
-	req := e.to(f.Request, base, path, nil)
-	req.TimeoutMS = counterTimeoutMS
-	return []Counter{{Name: counterOtherRoute, From: f.Vantage, Request: req}}
-}
 
 // plainly repeats an upgrade request as a plain request.
 func plainly(f *diag.Fact) []Counter {
@@ -279,4 +224,17 @@ func opWords(op diag.Op) string {
 		return "a plain request"
 	}
 	return string(op)
+}
+
+// counterHostNetwork repeats a request from the machine's network namespace.
+const counterHostNetwork = "host-network"
+
+// hostNetwork repeats, in the machine's network namespace, a probe that failed in the agent's own.
+func hostNetwork(f *diag.Fact) []Counter {
+	if !f.OwnNetwork || !inPhase(f, "dns", "tcp", "tls", "http", "ws") {
+		return nil
+	}
+	req := f.Request
+	req.Network, req.TimeoutMS = diag.ViewHost, counterTimeoutMS
+	return []Counter{{Name: counterHostNetwork, From: f.Vantage, Request: req}}
 }

@@ -61,11 +61,6 @@ func agentStatus(hops []diag.HopResult, v diag.Verdict) string {
 	return diag.AgentUnknown
 }
 
-// hasResult reports whether a hop passed, warned or failed.
-func hasResult(s diag.Status) bool {
-	return s == diag.StatusPass || s == diag.StatusWarn || s == diag.StatusFail
-}
-
 // terminalReadiness returns the furthest stage that was reached, "failed" if a stage failed, "" if none was tried.
 // Without a session, only the token is judged. A shell that computed for the browser is ready, whatever else is broken
 // or was not measured.
@@ -94,14 +89,4 @@ func terminalReadiness(hops []diag.HopResult, c *Case) string {
 		return diag.TerminalTokenReady
 	}
 	return ""
-}
-
-// hopNamed returns the result of a hop, or an empty one if the report does not have it.
-func hopNamed(hops []diag.HopResult, id diag.HopID) *diag.HopResult {
-	for i := range hops {
-		if hops[i].ID == id {
-			return &hops[i]
-		}
-	}
-	return &diag.HopResult{}
 }

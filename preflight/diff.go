@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -271,9 +270,3 @@ func planned(p diag.Plan, id diag.HopID) *diag.PlannedHop {
 }
 
 func orNone(s string) string { return cmp.Or(s, "none") }
-
-// ofHop is the hop of a fact id, hop/step.
-func ofHop(fact string) diag.HopID {
-	hop, _, _ := strings.Cut(fact, "/")
-	return diag.HopID(hop)
-}

@@ -181,23 +181,19 @@ func clip(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// MintTerminal returns the request for a terminal of the subject's allocation; the zero Request if this platform has no
-// terminals.
-func MintTerminal(e *Env) diag.Request {
-	return named(mintTerminal(e), diag.HopTerminalTokenMint, stepMint)
-}
+// counterTimeoutMS bounds one counter-probe: its target should answer at once.
+const counterTimeoutMS = 2500
 
-// OpenTerminal returns the request that opens, as a browser does, the terminal of mint, the answer to MintTerminal; the
-// zero Request if the answer names none.
-func OpenTerminal(e *Env, mint diag.Fact) diag.Request {
-	c := builtIn().NewCase(e.Subject, diag.Plan{}, "", []diag.Fact{mint})
-	return named(askSession(e, c), diag.HopBrowserTerminalWS, stepSession)
-}
+// pinned is one endpoint of the profile, and the profile's address for it.
+type pinned struct{ url, pin string }
 
-// named sets the id that a step's request has in a walk; a zero Request stays zero.
-func named(r diag.Request, hop diag.HopID, step string) diag.Request {
-	if r.Op != "" {
-		r.ID = factID(hop, step)
+// listeners returns the profile's endpoints that a vantage uses.
+func (e *Env) listeners(vantage string) []pinned {
+	p := e.Profile
+	if vantage == Node {
+		return []pinned{
+			{p.NodeRuntimeAPIURL, p.NodeRuntimeResolveAddress}, {p.NodeTerminalURL, p.NodeTerminalResolveAddress},
+		}
 	}
-	return r
+	return []pinned{{p.APIBase, p.APIResolveAddress}, {p.TerminalBase, p.TerminalResolveAddress}}
 }

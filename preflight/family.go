@@ -61,30 +61,6 @@ func familyCounter(s Step, f *diag.Fact) (Counter, bool) {
 	}}, true
 }
 
-// familyWarnings warns of an address family of a name that does not answer, at the first hop of the chain that measured
-// it from that vantage. A host without a route for a family does not use it, which is not a fault.
-func familyWarnings(h *Hop, c *Case) []diag.Finding {
-	var out []diag.Finding
-	for i := range h.Steps {
-		s := &h.Steps[i]
-		if !s.BothFamilies {
-			continue
-		}
-		f, k := c.Fact(h.ID, s.Name), c.counter(h.ID, s.Name, counterOtherFamily)
-		if f == nil || k == nil || k.Request.Op != diag.OpTCP || !refusesFamily(k) || warnedBefore(h.ID, c, f) ||
-			(gotNoAnswer(k) && lossSeen(c, k.Vantage) != "") { // a single silence on a lossy path does not count
-			continue
-		}
-		dead, alive := k.Request.Resolve, remoteIP(f)
-		w := warn("", k, "the %s address %s of %s does not answer (%s), its %s address %s does%s", family(dead), dead,
-			f.DNS.Name,
-			saw(k), family(alive), alive, familyCost(f, dead))
-		w.Evidence, w.Culprit = append(w.Evidence, f.ID), ""
-		out = append(out, w)
-	}
-	return out
-}
-
 // refusesFamily reports whether a connection failed because of its far side or the path to it.
 func refusesFamily(k *diag.Fact) bool {
 	switch k.Failure {
@@ -133,19 +109,6 @@ func familyCost(f *diag.Fact, dead string) string {
 		return fmt.Sprintf(": every connection costs %d ms more", won.AfterMS)
 	}
 	return ""
-}
-
-// strayFamily returns the text that f fails at one address family only, while the name's other one passes; ""
-// otherwise.
-func strayFamily(c *Case, f *diag.Fact, out *diag.Finding) string {
-	q := question(c, f.ID, counterOtherFamily)
-	if out.Status != diag.StatusFail || q == nil || q.first().Request.Op != f.Request.Op || !q.all(passing(c, f.ID)) {
-		return ""
-	}
-	k := q.first()
-	used := remoteIP(f)
-	return fmt.Sprintf("; this is at its %s address %s; at its %s address %s the request passes", family(used), used,
-		family(k.Request.Resolve), k.Request.Resolve)
 }
 
 // dialled returns the addresses that a failed connection tried, and notes a host without any route for them.

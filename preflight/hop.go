@@ -169,19 +169,6 @@ type Overrule struct {
 // hop returns the hop that requests the health page.
 func (o *Overrule) hop() diag.HopID { return ofHop(o.Page) }
 
-// worthATry reports whether the health page answered, so that the service itself is worth a try. A login and a rate limiter
-// in front of it would answer the step as well.
-func worthATry(o *Overrule, c *Case) bool {
-	f := c.fact(o.Page)
-	return f != nil && conclusive(f) && ofPage(f)
-}
-
-// ofPage reports whether a failing health page was reached, so that its failure may be the page's alone. A silence over
-// a path that lost packets is the path's.
-func ofPage(f *diag.Fact) bool {
-	return !f.Throttled() && reachedServer(f) && (!gotNoAnswer(f) || fullyAcknowledged(f))
-}
-
 // sharedStep returns a step that judges a fact of another hop.
 func sharedStep(name string, hop diag.HopID, step string, when func(*Case) string) Step {
 	id := factID(hop, step)

@@ -10,14 +10,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-const stepAllocation = "allocation"
-
-// allocationStates are the states of an allocation that the judge knows; the first is that of one in use.
-var allocationStates = [...]string{
-	"active", "requested", "pending", "provisioning", "releasing", "released", "release_failed", "failed", "suspended",
-	"stopped", "terminated", "deleted", "expired", "inactive",
-}
-
 // allocationBinding: is the allocation active, and on this node?
 func allocationBinding() Hop {
 	id := diag.HopAllocationBinding

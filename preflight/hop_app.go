@@ -3,7 +3,6 @@ package preflight
 import (
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,9 +11,6 @@ import (
 )
 
 const (
-	stepUnit = "unit"
-	stepPort = "port"
-
 	// staleObservation is the age at which the platform's last check of a workload is stale. It is a warning only: a
 	// missing observation is not evidence about the workload.
 	staleObservation = 5 * time.Minute
@@ -136,40 +132,8 @@ func platformTime(c *Case, f *diag.Fact) time.Time {
 	return f.At.Time
 }
 
-// allocationField returns a field of the allocation, as the walk first read it.
-func allocationField(c *Case, name string) string {
-	return c.Field(diag.HopAllocationBinding, stepAllocation, name)
-}
-
-// appUnit returns the workload's unit: the platform's name for it, else the reference agent's convention.
-func appUnit(c *Case) string {
-	if u := allocationField(c, "allocation.app_unit"); u != "" {
-		return u
-	}
-	if !c.Fact(diag.HopAllocationBinding, stepAllocation).Passed() {
-		return ""
-	}
-	return "gpuaas-app-" + c.Subject.AllocationID + ".service"
-}
-
 // guessedUnit reports whether the platform does not name the workload's unit, so that appUnit is only the convention.
 func guessedUnit(c *Case) bool { return allocationField(c, "allocation.app_unit") == "" }
-
-// listensApart reports whether a unit has its own network namespace, so that it listens on none of the machine's ports.
-func listensApart(unit *diag.Fact) bool {
-	return unit.Unit != nil && unit.Unit.Confined != nil && unit.Unit.Confined.OwnNetwork
-}
-
-// listensAt reports whether a unit's processes listen on the machine's port, at any address.
-func listensAt(unit *diag.Fact, port string) bool {
-	if unit == nil || unit.Unit == nil || listensApart(unit) {
-		return false
-	}
-	return slices.ContainsFunc(unit.Unit.Listening, func(addr string) bool {
-		_, p, err := net.SplitHostPort(addr)
-		return err == nil && p == port
-	})
-}
 
 // servedBy describes where a workload answers that does not answer at the loopback address.
 func servedBy(c *Case, unit *diag.Fact) string {
@@ -177,50 +141,4 @@ func servedBy(c *Case, unit *diag.Fact) string {
 		return "a listener at " + strings.Join(unit.Unit.Listening, ", ")
 	}
 	return fmt.Sprintf("the product URL, which answers HTTP %d", status(c.Fact(diag.HopAppUserRoute, stepRoute)))
-}
-
-// inTransition reports whether systemd is starting or stopping a unit, as in a deploy: it is neither up nor down. A
-// restart after a crash does not count.
-func inTransition(f *diag.Fact) bool {
-	u := f.Unit
-	if u == nil || (u.Result != "" && u.Result != "success") {
-		return false
-	}
-	return (u.Active == "activating" && u.Sub != "auto-restart") || u.Active == "deactivating"
-}
-
-// starting is the finding for a unit in transition.
-func starting(f *diag.Fact) diag.Finding {
-	return undecided(f, "%s is being started or stopped (%s/%s), so the result is not known yet; run preflight again",
-		f.Request.Target, f.Unit.Active, f.Unit.Sub)
-}
-
-// appPort returns the workload's port: the one that the platform names, else that of its endpoint.
-func appPort(c *Case) string {
-	if p := allocationField(c, "allocation.app_port"); p != "" && p != "0" {
-		return p
-	}
-	_, port, err := net.SplitHostPort(hostPortOf(allocationField(c, "allocation.app_endpoint")))
-	if err != nil {
-		return ""
-	}
-	return port
-}
-
-// reasonIfEmpty returns why if value is empty, else "".
-func reasonIfEmpty(value, why string) string {
-	if value == "" {
-		return why
-	}
-	return ""
-}
-
-// otherNodeText returns the text for an allocation on another node than the probed one, whose absence here is not a
-// fault; for any other it returns otherwise.
-func otherNodeText(c *Case, otherwise string) string {
-	node := c.Field(diag.HopAllocationBinding, stepAllocation, "allocation.node_id")
-	if node != "" && c.Subject.NodeID != "" && !strings.EqualFold(node, c.Subject.NodeID) {
-		return "the allocation is on " + node
-	}
-	return otherwise
 }

@@ -2,7 +2,6 @@ package preflight
 
 import (
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -13,12 +12,10 @@ import (
 )
 
 const (
-	stepRoute    = "route"
 	stepUpgrade  = "upgrade"
 	stepHeaders  = "headers"
 	stepEndpoint = "endpoint"
 
-	fieldWebsocket   = "allocation.app_websocket"
 	fieldHeaderNames = "app.header_names"
 )
 
@@ -162,22 +159,6 @@ func websocketPath(c *Case) string {
 		return pathOf(allocationField(c, "allocation.app_product_url"))
 	}
 	return ""
-}
-
-// appEndpoint returns the workload's endpoint as host:port; "" if the platform names none, or if the allocation is on
-// another node.
-func appEndpoint(c *Case) string {
-	v := allocationField(c, "allocation.app_endpoint")
-	if v == "" || otherNodeText(c, "") != "" {
-		return ""
-	}
-	if hp := hostPortOf(v); hp != "" {
-		return hp
-	}
-	if _, _, err := net.SplitHostPort(v); err != nil {
-		return ""
-	}
-	return v
 }
 
 // injected returns the names of the headers that the edge must add.

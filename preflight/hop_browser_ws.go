@@ -11,8 +11,6 @@ import (
 )
 
 const (
-	stepSession = "session"
-
 	// sessionMargin is how much longer than the gateway's own time-out its answer may take.
 	sessionMargin = 3 * time.Second
 )
@@ -50,69 +48,6 @@ func browserTerminalWS() Hop {
 			return fmt.Sprintf("accepted, %s after %d ms", f.WS.FirstFrame, f.WS.FirstFrameMS)
 		},
 	}
-}
-
-// askSession returns the request that opens the session that this walk minted: at the URL of the token's answer if that
-// is at the profile's gateway, else at the profile's.
-func askSession(e *Env, c *Case) diag.Request {
-	mint := c.Fact(diag.HopTerminalTokenMint, stepMint)
-	if mint == nil || mint.HTTP == nil || mint.HTTP.Kept.IsZero() {
-		return diag.Request{}
-	}
-	url, query := c.URL(diag.HopTerminalTokenMint, stepMint, "token.url")
-	session := c.Field(diag.HopTerminalTokenMint, stepMint, "token.session_id")
-	if url == "" || !sameEndpoint(url, e.Profile.TerminalBase) {
-		url, query = e.at(e.Profile.TerminalBase, profile.PathTerminalWS, map[string]string{"session_id": session}),
-			diag.Secret{}
-		if session == "" {
-			return diag.Request{}
-		}
-	}
-	header := e.header()
-	header["Origin"] = endpointOf(e.Profile.TerminalBase)
-	return diag.Request{
-		Op: diag.OpSession, Target: url, Query: query, Resolve: e.Profile.TerminalResolveAddress,
-		CABundle: e.Profile.Trust.OperatorCA, Header: header, Cookie: e.Cookie,
-		InsecureHTTP: e.Profile.InsecureHTTP, Subprotocols: []string{"gpuaas.terminal.v1"},
-		Token: mint.HTTP.Kept, Extract: e.Profile.Mapping.Extract(fieldErrorCode, "error.message"),
-	}
-}
-
-// upgraded reports whether a terminal session was opened, whatever happened in it.
-func upgraded(f *diag.Fact) bool { return f != nil && f.WS != nil && f.WS.Upgraded }
-
-// sessionAccepted reports whether the gateway accepted the browser's WebSocket, and the browser the gateway's answer: a
-// browser leaves if the answer lacks the subprotocol.
-func sessionAccepted(c *Case) bool {
-	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
-	return upgraded(f) && f.Failure != diag.WSSubprotocol
-}
-
-// shellComputed reports whether a shell computed the walk's nonce through the session that this walk opened.
-func shellComputed(c *Case) bool {
-	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
-	return f.Passed() && f.PTY != nil && f.PTY.NonceOK
-}
-
-// terminalReady reports whether the browser got the ready message, which the agent sends when the shell runs.
-func terminalReady(c *Case) bool {
-	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
-	return upgraded(f) && f.WS.FirstFrame == "ready"
-}
-
-// whenAccepted is the condition that the gateway accepted the browser's session.
-func whenAccepted(c *Case) string {
-	if sessionAccepted(c) {
-		return ""
-	}
-	return "needs an accepted browser session"
-}
-
-// gotShellState reports whether the browser received its terminal's state: ready, data, or an error of its shell. The
-// shell's hop judges later failures.
-func gotShellState(f *diag.Fact) bool {
-	return upgraded(f) &&
-		(f.WS.FirstFrame == "ready" || f.WS.FirstFrame == "data" || diag.ShellCode(f.WS.FrameCode))
 }
 
 func judgeSession(c *Case) []diag.Finding {
@@ -226,35 +161,4 @@ func noShellState(c *Case, f *diag.Fact) diag.Finding {
 		out.Direct = true
 	}
 	return out
-}
-
-// pongCame reports whether a ping was answered while the session was silent, so that the path works.
-func pongCame(f *diag.Fact) bool { return f != nil && f.WS != nil && f.WS.PingMS > 0 }
-
-// culpritEdgeTook is the culprit if an upgrade was answered and never reached the gateway.
-const culpritEdgeTook = "edge took the upgrade"
-
-// sessionField returns a field of the gateway's row of this walk's session.
-func sessionField(c *Case, name string) string {
-	return c.Field(diag.HopTerminalOpenTask, stepSessionRow, name)
-}
-
-// streamCame and shellReady report whether the gateway's row of the session has the node's stream, and its ready shell.
-func streamCame(c *Case) bool {
-	return !c.Time(diag.HopTerminalOpenTask, stepSessionRow, "session.node_stream_connected_at").IsZero()
-}
-
-func shellReady(c *Case) bool {
-	return !c.Time(diag.HopTerminalOpenTask, stepSessionRow, "session.pty_ready_at").IsZero()
-}
-
-// browserNeverReachedGateway reports whether the gateway's own row of the session shows no browser, although the
-// browser was accepted.
-func browserNeverReachedGateway(c *Case) bool {
-	row := diag.HopTerminalOpenTask
-	f := c.Fact(row, stepSessionRow)
-	return sessionAccepted(c) && status(f) == 200 &&
-		!unasked(f, "session.task_status") && !unasked(f, "session.browser_connected_at") &&
-		c.Field(row, stepSessionRow, "session.task_status") == "" &&
-		c.Time(row, stepSessionRow, "session.browser_connected_at").IsZero()
 }

@@ -9,16 +9,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-const (
-	stepHealthz = "healthz"
-	stepAuth    = "auth"
-
-	// culpritControlPlane is the culprit if neither the operator nor the node gets an answer.
-	culpritControlPlane = "control plane"
-	// culpritOperatorWay is the culprit if the platform answers the node, and the operator cannot reach any of it.
-	culpritOperatorWay = "operator's way"
-)
-
 // controlPlaneAccess: can the operator reach the API, and is the operator let in?
 func controlPlaneAccess() Hop {
 	id := diag.HopControlPlaneAccess
@@ -139,9 +129,6 @@ func judgeControlPlane(c *Case) []diag.Finding {
 	return []diag.Finding{out}
 }
 
-// good reports whether an answer is a 2xx: health pages answer 200 or 204.
-func good(f *diag.Fact) bool { return status(f)/100 == 2 }
-
 // accepted reports whether the API itself answered the operator's token: a public page at this address has none of the
 // requested fields.
 func accepted(f *diag.Fact) bool {
@@ -149,32 +136,6 @@ func accepted(f *diag.Fact) bool {
 		return false
 	}
 	return len(f.HTTP.Fields) > 0 || strings.Contains(f.HTTP.ContentType, "json")
-}
-
-// noTrustPage reports whether a platform has no trust page: its path does not exist, or gives only an HTML page.
-func noTrustPage(f *diag.Fact) bool {
-	s := status(f)
-	return s == 404 || s == 405 || s == 501 || (s/100 == 2 && (f.Failure == diag.HTTPEdgePage ||
-		(f.Failure == diag.HTTPMalformed && !platformSpeaks(f))))
-}
-
-// reachedServer reports whether the server behind the name answered, and not an edge that asks for a login.
-func reachedServer(f *diag.Fact) bool {
-	return (status(f) != 0 || inPhase(f, "http")) && f.Failure != diag.HTTPEdgeAuth
-}
-
-// deniesAccess reports whether f was refused with 401 or 403; a login page and a rate limiter's answer do not count. A
-// health page is requested without a token: a platform may close it, which is not a fault.
-func deniesAccess(f *diag.Fact) bool {
-	return f != nil && !f.Throttled() && (status(f) == 401 || status(f) == 403) && f.Failure != diag.HTTPEdgeAuth
-}
-
-// describeClosedHealthPage describes an answer for which deniesAccess is true; only a 401 is about a login.
-func describeClosedHealthPage(f *diag.Fact) string {
-	if status(f) == 401 {
-		return "wants a login (HTTP 401)"
-	}
-	return fmt.Sprintf("refuses a request without a token (HTTP %d)", status(f))
 }
 
 // noAPI is the finding for an API that does not answer the operator, or answers wrongly. The answer locates the
@@ -217,44 +178,4 @@ func noAPI(c *Case, f *diag.Fact) diag.Finding {
 		out.Culprit = culpritControlPlane
 	}
 	return out
-}
-
-// Results of nodeHears.
-const (
-	unknownSide = iota
-	answeredSide
-	silentSide
-)
-
-// nodeHears reports whether the node gets an answer from its API. A refusal is an answer, also by TLS; so is the answer
-// to a counter-probe that used another address or view. A request that never left the node is not evidence.
-func nodeHears(c *Case) int {
-	hears := func(f *diag.Fact) int {
-		switch {
-		case f == nil || f.Failure == diag.Cancelled || f.Failure.Local():
-			return unknownSide
-		case f.Passed(), inPhase(f, "mtls"), status(f) > 0 && status(f) < 500:
-			return answeredSide
-		case status(f) >= 500, inPhase(f, "tcp", "http"), f.Failure == diag.TLSClosed:
-			return silentSide
-		}
-		return unknownSide
-	}
-	if wait := hears(c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)); wait != unknownSide {
-		return wait // it reaches the API behind the listener
-	}
-	reach := c.Fact(diag.HopNodeRuntimeAPI, stepReach)
-	if reach == nil {
-		return unknownSide
-	}
-	for _, name := range []string{counterPinned, counterHostView, counterHostNetwork, counterFromOperator,
-		counterProfileURL} {
-		if hears(c.fact(reach.ID+"~"+name)) == answeredSide {
-			return answeredSide
-		}
-	}
-	if c.fact(reach.ID + "~" + counterBare).Passed() {
-		return unknownSide // a connection that opens now is neither an answer nor silence
-	}
-	return hears(reach)
 }

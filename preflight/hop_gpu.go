@@ -10,8 +10,6 @@ import (
 )
 
 const (
-	stepAdmission = "admission"
-
 	// maxJudgementAge is the age at which a judgement is stale: platforms judge every few minutes.
 	maxJudgementAge = 15 * time.Minute
 
@@ -64,17 +62,6 @@ func gpuHealth() Hop {
 	}
 }
 
-// admissionIn returns what the walk read about the node's GPUs; nil if it read nothing.
-func admissionIn(c *Case) *GPUAdmission { return *gpuMemo.of(c) }
-
-var gpuMemo = newMemo(func(c *Case) *GPUAdmission {
-	id := diag.HopGPUHealth
-	if a := headOf(c.Subject.NodeID, c.Fact(id, stepAdmission)); a != nil {
-		return a
-	}
-	return JudgedHere(c.Subject.NodeID, c.Fact(id, stepGPUJudged), c.Fact(id, stepGPUNode))
-})
-
 // GPUsOf returns what a walk read about the node's GPUs; nil if it read nothing.
 func GPUsOf(r *diag.Report) *GPUAdmission {
 	c := builtIn().caseOf(r)
@@ -82,14 +69,6 @@ func GPUsOf(r *diag.Report) *GPUAdmission {
 		return a
 	}
 	return admissionIn(c)
-}
-
-// decidingXID returns the XID or SXID that decided the GPUs' health, "" if something else did.
-func decidingXID(c *Case) string {
-	if a := admissionIn(c); a != nil {
-		return a.Decided.XID()
-	}
-	return ""
 }
 
 // judgeAdmission judges the platform's answer; nil if the GPUs are healthy.
@@ -140,11 +119,6 @@ func judgeAdmission(c *Case, f *diag.Fact) *diag.Finding {
 		return nil
 	}
 	return &out
-}
-
-// unjudged is the finding if the node's GPUs are not judged, or the judgement has no effect.
-func unjudged(f *diag.Fact, format string, args ...any) diag.Finding {
-	return diag.Finding{Status: diag.StatusSkipped, Because: fmt.Sprintf(format, args...), Evidence: []string{f.ID}}
 }
 
 // HasNoAdmission reports whether a platform answered that it has nothing about a node's GPUs, or no such path.

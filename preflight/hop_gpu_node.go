@@ -11,9 +11,6 @@ import (
 )
 
 const (
-	stepGPUNode   = "node"
-	stepGPUJudged = "judged"
-
 	// gpuGrace is how long a node may know more than the platform: events take time to arrive, and are judged every
 	// minute.
 	gpuGrace = 4 * time.Minute

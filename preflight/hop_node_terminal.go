@@ -2,19 +2,10 @@ package preflight
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/profile"
-)
-
-const (
-	stepStream = "stream"
-
-	// unknownSessionID is the id of a session that no gateway has: the 404 for it proves the whole route, mTLS included,
-	// and disturbs no session.
-	unknownSessionID = "preflight-nobody"
 )
 
 // nodeTerminalReachability: does the node reach the node-facing terminal listener that its running agent uses?
@@ -56,25 +47,11 @@ func nodeTerminalReachability() Hop {
 	}
 }
 
-// askUnknownSession asks the terminal listener of the running agent for a session that no gateway has.
-func askUnknownSession(e *Env, _ *Case) diag.Request {
-	return e.asAgent(diag.OpWS, "GPUAAS_TERMINAL_API_URL", profile.PathNodeTerminal,
-		map[string]string{"session_id": unknownSessionID})
-}
-
 func answered(f *diag.Fact) string {
 	if code(f) != "" {
 		return code(f)
 	}
 	return fmt.Sprintf("HTTP %d", status(f))
-}
-
-// sessionNotFound reports whether the listener accepted the node and looked up the session, which does not exist.
-func sessionNotFound(f *diag.Fact) bool { return code(f) == "session_not_found" }
-
-// gatewayAccepts reports whether the terminal gateway accepted this node's certificate.
-func gatewayAccepts(c *Case) bool {
-	return sessionNotFound(c.Fact(diag.HopNodeTerminalReachability, stepStream))
 }
 
 // unnamed404 reports whether the listener accepted the node and answered 404, on a platform whose errors have no code
@@ -184,29 +161,4 @@ func streamFails(c *Case, f *diag.Fact) (out diag.Finding) {
 		out.Side = diag.SideEdge
 	}
 	return out
-}
-
-// byProvider returns what a missing stream means for a node of this provider: a Proxmox worker is on the platform's
-// side, so a route that works in one direction only cannot explain it. For other providers it returns "".
-func byProvider(c *Case) string {
-	class := readModel(c, "node.provider_class")
-	if !strings.Contains(strings.ToLower(class), "proxmox") {
-		return ""
-	}
-	return "; a " + class +
-		" node is on the platform's side: check for drift of the endpoint, the profile or the listener's policy; a one-way " +
-		"network cannot be the cause"
-}
-
-// badOwnCert reports whether the node's credential is known to be invalid: by its files, or because both listeners
-// refuse it.
-func badOwnCert(c *Case) bool {
-	f, wait := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity), c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
-	switch {
-	case f == nil:
-		return false
-	case !f.Passed(), f.Cert != nil && f.Cert.NodeBound != nil && !*f.Cert.NodeBound:
-		return true
-	}
-	return foreignIssuer(c) && refusesCert(wait) // both listeners refuse a certificate that looks good
 }

@@ -9,8 +9,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-const stepSessionRow = "session"
-
 // terminalOpenTask: was the session's terminal.open queued, claimed and answered? A reported failure is an answer.
 func terminalOpenTask() Hop {
 	id := diag.HopTerminalOpenTask

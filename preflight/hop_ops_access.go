@@ -9,8 +9,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag/classify"
 )
 
-const stepSSH = "ssh"
-
 // nodeOpsAccess: can the operator log in? A broken login is not evidence about the agent.
 func nodeOpsAccess() Hop {
 	id := diag.HopNodeOpsAccess

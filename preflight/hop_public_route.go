@@ -1,9 +1,7 @@
 package preflight
 
 import (
-	"cmp"
 	"fmt"
-	"net"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -96,14 +94,4 @@ func publicFails(f *diag.Fact) string {
 		return "does not lead to the gateway"
 	}
 	return "gives " + gets(f)
-}
-
-// edgeOf returns the address and port of a base URL, by the profile's pinned address if there is one: only the profile
-// can show that two names are one edge.
-func edgeOf(base, pin string) string {
-	host, port, err := net.SplitHostPort(hostPortOf(base))
-	if err != nil {
-		return base
-	}
-	return net.JoinHostPort(cmp.Or(pin, host), port)
 }

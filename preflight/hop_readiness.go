@@ -12,20 +12,9 @@ import (
 // Longer than 300 lines: a hop's requests and its judge are in one file.
 
 const (
-	stepDisk    = "disk"
-	stepRoot    = "root_disk"
-	stepProcess = "process"
-	stepBinary  = "binary"
-	stepClock   = "clock"
-
-	// diagnosticWrite is the size of the test write, in bytes. It is not 0, since a full disk accepts an empty write.
-	diagnosticWrite = 8 << 10
-
-	// maxClockSkew is the skew that certificates, tokens valid for a minute and task expiry tolerate.
-	maxClockSkew = 5 * time.Second
-
-	// rootFolder is the node's root file system, as a login sees it: the agent's unit may see it read-only.
-	rootFolder = "/"
+	stepDisk   = "disk"
+	stepRoot   = "root_disk"
+	stepBinary = "binary"
 )
 
 // nodeReadiness: does the node have room to write, does the agent run and answer, are its program and the clock right?

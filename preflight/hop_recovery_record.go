@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -38,24 +37,6 @@ func saysCloned(record []*diag.RecordEntry) bool {
 		}
 	}
 	return false
-}
-
-// signalOfReason returns the signal of hop 7 for a reason that the node itself names.
-func signalOfReason(code diag.ReasonCode) diag.Signal {
-	// Any other reason means a silent node; the finding's reason says why.
-	return cmp.Or(map[diag.ReasonCode]diag.Signal{
-		diag.ReasonClonedIdentity:              diag.SigIdentityCloned,
-		diag.ReasonIdentityRevokedOrFenced:     diag.SigAuthFailed,
-		diag.ReasonCertExpired:                 diag.SigAuthFailed,
-		diag.ReasonIdentityRejectedRecoverable: diag.SigAuthFailed,
-		diag.ReasonRecoveryTokenMissing:        diag.SigAuthFailed,
-		diag.ReasonRecoveryEnrollmentBlocked:   diag.SigAuthFailed,
-		diag.ReasonDiskFull:                    diag.SigDiskFull,
-		diag.ReasonCertUntrustedByIngress:      diag.SigIngressCADrift,
-		diag.ReasonEndpointProfileDrift:        diag.SigEndpointProfileDrift,
-		diag.ReasonTaskResultPostFailed:        diag.SigResultPostFailed,
-		diag.ReasonAgentVersionDrift:           diag.SigVersionDrift,
-	}[code], diag.SigHeartbeatStale)
 }
 
 // judgeVersion compares the agent's version with the one that the platform wants. It only warns: an agent too old for

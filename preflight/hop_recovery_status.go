@@ -12,18 +12,11 @@ import (
 // Longer than 300 lines: a hop's requests and its judge are in one file.
 
 const (
-	stepIdentity = "identity"
-	stepProfile  = "profile"
-	stepTaskWait = "task_wait"
-
-	stepHostRecord = "host_record"
 	stepClassifier = "classifier"
 
 	// recordLimit is how many of the record's newest entries are read, in addition to the pinned ones: a day without a
 	// platform, since repeats are folded.
 	recordLimit = 64
-
-	envToken = "GPUAAS_ENROLLMENT_TOKEN"
 )
 
 // nodeRecoveryStatus: which identity and which endpoints does the node have, and does the platform accept it? The
@@ -161,32 +154,6 @@ func judgeTrustDrift(c *Case) *diag.Finding {
 	return &out
 }
 
-// trustedCAs returns the CA that signs node certificates now, and the CA that the node ingress trusts: the signing CA
-// if the platform reports it as trusted, or if a certificate of it was let in. While a CA is replaced the ingress
-// trusts the old and the new one, and trust.ingress_ca names only the first.
-func trustedCAs(c *Case) (signing, ingress string) {
-	trust, wait := c.Fact(diag.HopControlPlaneAccess, stepAuth), c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
-	signing = diag.Fingerprint(fieldOf(trust, "trust.signing_ca"))
-	letIn := admitted(wait) && asksForCert(wait)
-	switch {
-	case fieldOf(trust, "trust.ingress_trusts_signing_ca") == "true",
-		// or a certificate of that CA was let in
-		letIn && signing != "" && diag.Fingerprint(readModel(c, "node.cert_issuer_fingerprint")) == signing:
-		return signing, signing
-	}
-	return signing, diag.Fingerprint(fieldOf(trust, "trust.ingress_ca"))
-}
-
-// foreignIssuer reports whether the terminal gateway does not know the CA of the node's certificate either: then the
-// certificate is at fault, and not the trust of one listener.
-func foreignIssuer(c *Case) bool {
-	f, id := c.Fact(diag.HopNodeTerminalReachability, stepStream), c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
-	if f == nil || f.Failure == diag.MTLSUnknownCA {
-		return f != nil
-	}
-	return refusesCert(f) && id != nil && id.Cert != nil && unlisted(f, id.Cert.Leaf.Issuer)
-}
-
 // judgeProfileDrift compares the endpoint and the node name that the running agent uses with the expected ones. A
 // denial by a listener that did not ask for the certificate is drift, never revocation.
 func judgeProfileDrift(c *Case) *diag.Finding {
@@ -236,19 +203,6 @@ func judgeProfileDrift(c *Case) *diag.Finding {
 		out.Reason = diag.ReasonNone
 	}
 	return &out
-}
-
-// asProfiled reports whether the running agent uses the profile's endpoint. Then the server there is at fault, and not
-// the node's settings.
-func asProfiled(c *Case) bool {
-	env, want := c.Fact(diag.HopNodeRecoveryStatus, stepProfile), c.expected("node_runtime_api_url")
-	return env != nil && env.Env != nil && want != "" && sameEndpoint(env.Env.Values["GPUAAS_API_URL"], want)
-}
-
-// agentEndpointWorks reports whether the platform serves the node at the endpoint that its agent uses, so that another
-// one in the profile does not show that the node's is wrong.
-func agentEndpointWorks(c *Case) bool {
-	return admitted(c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)) && contactFresh(c)
 }
 
 // judgeIdentity judges the certificate and key on the node: missing, unreadable, not a pair, another node's, or with
@@ -417,15 +371,4 @@ func judgeIssuerWord(c *Case) *diag.Finding {
 			"its issuer")
 	out.Reason = diag.ReasonNone
 	return &out
-}
-
-func keepsRecord(m profile.Mapping) string {
-	if m.KeepsRecord() {
-		return ""
-	}
-	return "this platform's agents keep no diagnostic record (mapping.record: false)"
-}
-
-func readRecord(e *Env, _ *Case) diag.Request {
-	return diag.Request{Op: diag.OpRecord, Target: e.Profile.Agent.Record, Limit: recordLimit}
 }

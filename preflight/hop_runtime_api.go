@@ -2,7 +2,6 @@ package preflight
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -10,13 +9,8 @@ import (
 )
 
 const (
-	stepReach = "reach"
-
 	agentAPI = "${GPUAAS_API_URL}" // the URL that the running agent uses
 
-	// culpritAgentURL is the culprit if the running agent uses another API than the profile's: the failure there and
-	// the difference are one fault.
-	culpritAgentURL = "node GPUAAS_API_URL"
 )
 
 // nodeRuntimeAPI: does the node reach the API that its running agent uses, with the agent's own bundle? No
@@ -99,23 +93,6 @@ func unnamedAPI(c *Case, f *diag.Fact) bool {
 	return unknown && inPhase(f, "env") && c.expected("node_runtime_api_url") == ""
 }
 
-// listenerReplied reports whether a listener answered, even with a refusal: a node ingress's 400 or alert, the end of a
-// connection without a certificate, a 404, a login page.
-func listenerReplied(c *Case, f *diag.Fact) bool {
-	s := status(f)
-	if f.Request.Op == diag.OpTLS && f.Failure == diag.TLSNotTLS && strings.HasPrefix(f.Target, "http://") {
-		return true // a plain listener, and no path to request
-	}
-	return !f.Throttled() && (inPhase(f, "mtls") || (s > 0 && s < 500) || endedUnshown(f) || pageAlone(c, f))
-}
-
-// pageAlone reports whether f is a health page that fails at an API that takes this node's task wait.
-func pageAlone(c *Case, f *diag.Fact) bool {
-	w := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)
-	failing := status(f) >= 500 || (status(f) == 0 && inPhase(f, "http") && !endedUnshown(f))
-	return failing && ofPage(f) && w != nil && admitted(w) && sameEndpoint(target(f), target(w))
-}
-
 // unreachableAPI is the finding for a node's API that does not answer; the control plane is the culprit if the operator
 // gets no answer from it either.
 func unreachableAPI(c *Case, f *diag.Fact) diag.Finding {
@@ -141,60 +118,10 @@ func unreachableAPI(c *Case, f *diag.Fact) diag.Finding {
 	return out
 }
 
-// gets describes what a failed request got.
-func gets(f *diag.Fact) string {
-	switch {
-	case good(f):
-		return "an answer that is not valid"
-	case status(f) != 0:
-		return "only an error"
-	case f.Failure == diag.HTTPNotHTTP:
-		return "no HTTP"
-	case f.Failure == diag.TLSALPN:
-		return "no HTTP/1.1"
-	case distrusts(f) && inPhase(f, "tls"):
-		return "a certificate that does not verify, and no answer"
-	case f.Failure == diag.TLSProtocol, f.Failure == diag.TLSNotTLS:
-		return "no TLS connection"
-	}
-	return "no answer"
-}
-
-// besidePath returns the side of a failure that is not the network's, else "".
-func besidePath(c *Case, f *diag.Fact) diag.Side {
-	if resolverAtFault(c, f) {
-		return diag.SideNode
-	}
-	return behindListener(f)
-}
-
-// behindListener returns the platform's side if the connection was made but no valid answer came over it, else "".
-func behindListener(f *diag.Fact) diag.Side {
-	if status(f) != 0 || inPhase(f, "http", "ws") {
-		return diag.SidePlatform
-	}
-	return ""
-}
-
 // usesOtherAPI reports whether f asked an API other than the profile's, namely the running agent's.
 func usesOtherAPI(c *Case, f *diag.Fact) bool {
 	want := c.expected("node_runtime_api_url")
 	return want != "" && f.Target != "" && !sameEndpoint(f.Target, want)
-}
-
-// profileURL repeats a failing probe with the profile's URL in place of the running agent's, if they differ.
-func profileURL(e *Env, f *diag.Fact, expected, path string, vars map[string]string) []Counter {
-	if expected == "" || sameEndpoint(target(f), expected) {
-		return nil
-	}
-	req := f.Request
-	req.TimeoutMS = counterTimeoutMS
-	if req.Op == diag.OpTLS {
-		req.Target = expected
-	} else {
-		req = e.to(req, expected, path, vars)
-	}
-	return []Counter{{Name: counterProfileURL, From: f.Vantage, Request: req}}
 }
 
 // listener describes the kind of listener that answered a request without a certificate.
@@ -216,14 +143,4 @@ func listener(f *diag.Fact) string {
 		return "a listener that asks for no certificate (HTTP 200)"
 	}
 	return fmt.Sprintf("HTTP %d", status(f))
-}
-
-// presented describes the server's certificate.
-func presented(f *diag.Fact) string {
-	if f.TLS == nil || len(f.TLS.Chain) == 0 {
-		return ""
-	}
-	leaf := f.TLS.Chain[0]
-	return fmt.Sprintf("; presented: %s by %s, valid until %s", leaf.Subject, leaf.Issuer,
-		leaf.NotAfter.Format(time.DateOnly))
 }

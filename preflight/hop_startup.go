@@ -64,10 +64,6 @@ func shellStep() Step {
 	return s
 }
 
-func osUser(c *Case) string {
-	return allocationField(c, "allocation.os_user")
-}
-
 func userText(f *diag.Fact) string {
 	if f.Failure == diag.UserMissing {
 		return fmt.Sprintf("the allocation's user %s does not exist on the node, as the agent sees it", f.Request.Target)

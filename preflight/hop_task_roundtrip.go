@@ -1,11 +1,9 @@
 package preflight
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,31 +13,11 @@ import (
 
 const (
 	stepEnqueue = "enqueue"
-	stepTask    = "task"
-
-	// stepRecordAfter reads the record again if a result did not come: the agent may have recorded why.
-	stepRecordAfter = "record_after"
-	// stepBacklogAfter reads the number of expired tasks again: a healthy platform has some, from a task's end to its
-	// next sweep.
-	stepBacklogAfter = "backlog_after"
-
 	// roundtripBudget is the hop's own budget; a profile may give it more.
 	roundtripBudget = 10 * time.Second
 	// noopGrace is how long the no-op outlives the hop's budget before it expires.
 	noopGrace = 5 * time.Second
-	// taskPollEvery is short compared with a round trip that people notice, and long compared with a read of the
-	// platform's store.
-	taskPollEvery = 60 * time.Millisecond
-	// sweepWithin is how long the walk waits for the platform to sweep expired tasks; the lab's sweeps every 5 s.
-	sweepWithin = 7 * time.Second
 )
-
-// taskStates are the task statuses that the judges know. Any other status leaves open whether a task was claimed.
-var taskStates = [...]string{"queued", "dispatched", "completed", "failed", "expired"}
-
-// refusals are the error codes of an agent that cannot run the no-op: another key signed it, or the agent has another
-// version.
-var refusals = [...]string{"task_unverifiable", "task_unsupported", "task_invalid"}
 
 // nodeTaskRoundtrip: does a typed no-op reach the agent, run, and come back?
 func nodeTaskRoundtrip() Hop {
@@ -171,13 +149,6 @@ func notTaken(put *diag.Fact) diag.Finding {
 	return undecided(put, "the platform took no task: %s%s", saw(put), signer(put))
 }
 
-// waitedFor reports whether a poll went on for its whole time. If another answer, a broken connection or a silent API
-// ended it sooner, its last reading is out of date.
-func waitedFor(f *diag.Fact) bool {
-	return f.Passed() || f.Phase == "poll" ||
-		(f.Phase != "http" && (f.Failure == diag.HTTPTimeout || f.Failure == diag.Timeout))
-}
-
 // judgeBacklog judges expired tasks that the platform still counts as current work after a sweep was due. A report from
 // before the second reading existed has only the first one.
 func judgeBacklog(c *Case) []diag.Finding {
@@ -205,39 +176,6 @@ func judgeBacklog(c *Case) []diag.Finding {
 	return []diag.Finding{f}
 }
 
-// backlogFields are the fields of the second reading of the backlog, which replace those of the first.
-var backlogFields = [...]string{"node.stale_tasks", "node.check_backlog", "node.recovery_reason", "node.recovery_state"}
-
-// lookedAgain reports whether the second reading of the backlog counts, also if it got no answer.
-func lookedAgain(c *Case) bool {
-	p := c.planned(diag.HopNodeTaskRoundtrip)
-	return staleTasks(c, diag.HopNodeHeartbeat, stepReadModel) > 0 && taskStatus(c) == "completed" &&
-		slices.Contains(p.Steps, stepBacklogAfter) && p.Left[stepBacklogAfter] == ""
-}
-
-// sweptSince reports whether a sweep was due between the two readings. If none was, the next one may remove what both
-// counted.
-func sweptSince(c *Case) bool { return sweepInterval(c) <= sweepWithin }
-
-func sweepInterval(c *Case) time.Duration {
-	return time.Duration(c.Policy(profile.PolicyTaskSweepInterval)) * time.Second
-}
-
-// staleTasks returns how many expired tasks of the node an answer counts as current work; -1 if it has no count.
-func staleTasks(c *Case, hop diag.HopID, step string) int {
-	n, err := strconv.Atoi(c.Field(hop, step, "node.stale_tasks"))
-	if err != nil {
-		return -1
-	}
-	return n
-}
-
-func taskStatus(c *Case) string { return c.Field(diag.HopNodeTaskRoundtrip, stepTask, "task.status") }
-
-func taskClaimed(c *Case) bool {
-	return taskStatus(c) == "dispatched" || !c.Time(diag.HopNodeTaskRoundtrip, stepTask, "task.claimed_at").IsZero()
-}
-
 // resultLate reports whether the agent claimed the no-op, and its result has not come.
 func resultLate(c *Case) bool {
 	switch taskStatus(c) {
@@ -246,16 +184,6 @@ func resultLate(c *Case) bool {
 	}
 	return false
 }
-
-// observed is a failing finding for an answer that itself names the fault, so the time-out of the poll for another
-// answer is not its failure.
-func observed(sig diag.Signal, f *diag.Fact, format string, args ...any) diag.Finding {
-	out := fail(sig, f, format, args...)
-	out.Failure = diag.OK
-	return out
-}
-
-func orUnknown(s string) string { return cmp.Or(s, "no reason given") }
 
 // resultRefused returns the node's record if the agent wrote there that the post of this task's result was answered
 // with an error.

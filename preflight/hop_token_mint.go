@@ -7,8 +7,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-const stepMint = "mint"
-
 // terminalTokenMint: does the API give a terminal token for the allocation?
 func terminalTokenMint() Hop {
 	id := diag.HopTerminalTokenMint
@@ -67,13 +65,4 @@ func terminalTokenMint() Hop {
 			return "a token was given"
 		},
 	}
-}
-
-func mintTerminal(e *Env) diag.Request {
-	req := e.api("POST", profile.PathTerminalToken, nil, "token.session_id", "token.url", "token.expires_at",
-		"token.token")
-	if req.Extract["token.token"] != "" {
-		req.Keep = "token.token"
-	}
-	return req
 }

@@ -53,23 +53,6 @@ func noResolver(f *diag.Fact) bool {
 	return ownResolver(f) && !f.DNS.Truncated && f.Failure == diag.DNSRefused && f.Errno == "ECONNREFUSED"
 }
 
-// resolverAtFault reports whether a failed look-up is the fault of a resolver on the asking machine itself: nothing
-// listens there, or all servers that it asks, or another one that this machine may ask, have an address.
-func resolverAtFault(c *Case, f *diag.Fact) bool {
-	if noResolver(f) {
-		return true
-	}
-	if !ownResolver(f) {
-		return false
-	}
-	for i := range maxServers {
-		if other := question(c, f.ID, nameServerCounter(i)); other != nil && other.all(passing(c, f.ID)) {
-			return true
-		}
-	}
-	return len(f.DNS.Behind) > 0 && !slices.ContainsFunc(f.DNS.Behind, func(a diag.DNSAnswer) bool { return !knows(a) })
-}
-
 func knows(a diag.DNSAnswer) bool { return len(a.Addresses) > 0 && a.Failure == diag.OK }
 
 // behindWords describes the servers behind a resolver on the asking machine; "" if none was asked.
@@ -165,4 +148,15 @@ func warnedOfNames(hop diag.HopID, step string, c *Case, f *diag.Fact) bool {
 		}
 	}
 	return false
+}
+
+// proberOf names what a probe ran on, if it is not the node itself.
+func proberOf(f *diag.Fact) string {
+	switch {
+	case f.Vantage == Node && f.Request.Op != diag.OpSSH:
+		return "the operator's login on the node"
+	case f.Vantage == Platform:
+		return "the platform's host"
+	}
+	return "this operator's machine"
 }

@@ -113,17 +113,6 @@ func observe(c *Case, finding *diag.Finding) *diag.Observation {
 	return nil
 }
 
-// passedOnce reports whether the request of f passed another time: its answer is then that of one of several servers,
-// or of one moment, and not the cause.
-func passedOnce(c *Case, f *diag.Fact) bool {
-	if !f.Request.Op.Row().Ladder {
-		return false
-	}
-	step, _, _ := splitID(f.ID)
-	u := ownRuns(c, step)
-	return u.mixed()
-}
-
 // support fills in the confidence, the proof and the observation of a root. A finding that another hop's failure would
 // explain gets neither proof nor observation while that hop was not measured, unless it is Direct: a pair then proves
 // what fails, but not that it is the cause.

@@ -213,14 +213,6 @@ func tokenRefused(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 	return f, fmt.Sprintf("the API answers %s (HTTP %d) to the operator's token", code(f), status(f))
 }
 
-func tokenRead(f *diag.Fact) bool {
-	switch code(f) {
-	case "invalid_token", "insufficient_scope", "token_expired", "token_revoked", "token_consumed":
-		return true
-	}
-	return false
-}
-
 func limited(_ *Case, f *diag.Fact) (*diag.Fact, string) {
 	if !f.Throttled() || status(f) == 0 {
 		return nil, ""

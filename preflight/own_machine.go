@@ -176,17 +176,6 @@ func deniers(d *diag.DenialFacts) string {
 	return text
 }
 
-// proberOf names what a probe ran on, if it is not the node itself.
-func proberOf(f *diag.Fact) string {
-	switch {
-	case f.Vantage == Node && f.Request.Op != diag.OpSSH:
-		return "the operator's login on the node"
-	case f.Vantage == Platform:
-		return "the platform's host"
-	}
-	return "this operator's machine"
-}
-
 // askedOf names what a probe was to ask: an endpoint, or the operation.
 func askedOf(f *diag.Fact) string {
 	if t := where(f); t != "" {

@@ -5,13 +5,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
-
-// maxCause bounds what a finding quotes, in runes. The end of an error is its most specific part, so the end is kept.
-const maxCause = 200
 
 // errorsOfTask are those about the claim and the result of a task.
 func errorsOfTask(task func(c *Case) string, codes ...string) *RecordedErrors {
@@ -119,18 +115,4 @@ func cutWait(c *Case) *diag.RecordEntry {
 		break
 	}
 	return nil
-}
-
-// oneLine returns text on one line of bounded length, without characters that control a terminal or change how others
-// are displayed.
-func oneLine(text string) string {
-	obeyed := func(r rune) bool { return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) }
-	if len(text) <= maxCause && !strings.ContainsFunc(text, obeyed) {
-		return text
-	}
-	text = strings.Join(strings.FieldsFunc(text, obeyed), " ")
-	if runes := []rune(text); len(runes) > maxCause {
-		return "..." + string(runes[len(runes)-maxCause+3:])
-	}
-	return text
 }

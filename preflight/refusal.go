@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -34,14 +33,6 @@ func refusesCert(f *diag.Fact) bool {
 // it did not get it. The platform then judged no certificate.
 func withheld(f *diag.Fact) bool {
 	return asksForCert(f) && f.TLS.CertSent != "" && !f.Throttled() && diag.MissingFromEdge(code(f)) != ""
-}
-
-// edgeWithholds reports whether an edge alone explains f: it did not pass the certificate on, and nothing shows that it
-// may distrust it.
-func edgeWithholds(c *Case, f *diag.Fact) bool {
-	id := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
-	return withheld(f) && !badOwnCert(c) && !foreignIssuer(c) &&
-		(id == nil || id.Cert == nil || !unlisted(f, id.Cert.Leaf.Issuer))
 }
 
 // heldBack is the finding for edgeWithholds. Both listeners of a platform may be behind one edge, hence the culprit.
@@ -104,35 +95,6 @@ func unlisted(f *diag.Fact, issuer string) bool {
 	return f.TLS != nil && len(f.TLS.AcceptableCAs) > 0 && !slices.Contains(f.TLS.AcceptableCAs, issuer)
 }
 
-// refusalReason returns the reason for a refusal because of the node's certificate; "" if the failure itself implies
-// it. For an unknown CA, and a page of the edge, the walk knows more than the failure.
-func refusalReason(c *Case, f *diag.Fact) diag.ReasonCode {
-	switch {
-	case f.Failure == diag.MTLSCertExpired, f.Failure == diag.MTLSCertNotYetValid,
-		f.Failure == diag.MTLSUnknownCA && !foreignIssuer(c):
-		return ""
-	}
-	return diag.ReasonIdentityRejectedRecoverable
-}
-
-// issued describes who issued the node's certificate, and which CAs the listener of f accepts.
-func issued(c *Case, f *diag.Fact) string {
-	id := c.Fact(diag.HopNodeRecoveryStatus, stepIdentity)
-	if id == nil || id.Cert == nil {
-		return ""
-	}
-	text := "; it was issued by " + id.Cert.Leaf.Issuer
-	if f.TLS != nil && len(f.TLS.AcceptableCAs) > 0 {
-		text += ", and certificates of " + clip(f.TLS.AcceptableCAs) + " are asked for"
-	}
-	if f.Failure == diag.MTLSCertExpired && id.Passed() {
-		text += fmt.Sprintf(
-			"; by the node's clock it is valid until %s: compare the ingress's clock, and the dates of its CA",
-			id.Cert.Leaf.NotAfter.Format(time.RFC3339))
-	}
-	return text
-}
-
 // culpritDenied is the culprit if a listener denies the node by a code: the same code from another listener is the same
 // fault.
 func culpritDenied(c *Case, f *diag.Fact) string {
@@ -152,37 +114,6 @@ func isMTLS(f diag.Failure) bool {
 
 // culpritAgentEnv is the culprit if the agent's environment is not known.
 const culpritAgentEnv = "node agent environment"
-
-// locateFault adds the location of the fault, by the counter-probes of f, to its finding. It returns false if the
-// operator, like the node, gets no answer.
-func locateFault(c *Case, f *diag.Fact, out *diag.Finding) bool {
-	if misdirected(c, f) {
-		pinned, loginPasses := question(c, f.ID, counterPinned).first(), onlyAgentSees(c, f)
-		if inPhase(f, "dns") {
-			claim(c, out, claimOnlyLookup, pinned.Request.Resolve)
-			if loginPasses {
-				claim(c, out, claimOnlyAgentSees)
-			}
-			return true
-		}
-		out.Failure, out.Culprit = diag.DNSMismatch, f.Vantage+" name "+f.DNS.Name
-		out.Text += fmt.Sprintf("; the name resolves to %s here (%s); at the profile's address %s the request passes",
-			clip(f.DNS.Addresses), source(f.DNS), pinned.Request.Resolve)
-		if loginPasses {
-			claim(c, out, claimAgentView)
-		}
-		return true
-	}
-	control := question(c, f.ID, counterFromOperator)
-	switch {
-	case control == nil || !controls(f, control.first()):
-	case control.all(func(k *diag.Fact) bool { return further(k, f) && replied(k) }):
-		claim(c, out, claimNodeWay)
-	case control.all(func(k *diag.Fact) bool { return failsLike(k, f) }):
-		return !claim(c, out, claimNotThisNode)
-	}
-	return true
-}
 
 // refusedAlike reports whether the operator's connection to the same address is refused as well. Nothing listens there:
 // a refusal is an answer, so the way to it works.
@@ -211,12 +142,6 @@ func controls(f, control *diag.Fact) bool {
 		return true
 	}
 	return f.Request.Cert == "" && rung(f.Phase) > rung("tls")
-}
-
-// misdirected reports whether f passes at the address that the profile has for its name.
-func misdirected(c *Case, f *diag.Fact) bool {
-	pinned := question(c, f.ID, counterPinned)
-	return pinned != nil && f.DNS != nil && pinned.all(passing(c, f.ID))
 }
 
 // source describes where an address came from.
@@ -252,14 +177,6 @@ func noURL(f *diag.Fact, name string) string {
 	return fmt.Sprintf("which %s the agent uses is not known: %s", name, f.Detail)
 }
 
-// foreignAgent reports whether the agent's process runs without GPUAAS_API_URL, which gpuaas-agent needs to start: it
-// is configured in another way, and these variables do not show what it talks to.
-func foreignAgent(c *Case) bool {
-	reach := c.Fact(diag.HopNodeRuntimeAPI, stepReach)
-	return reach != nil && inPhase(reach, "env") && !notAllowed(reach) &&
-		c.Fact(diag.HopNodeReadiness, stepProcess).Passed()
-}
-
 // notNamed is the finding of a hop whose listener should be in this variable of the agent's environment, and is not.
 func notNamed(f *diag.Fact, variable string) []diag.Finding {
 	return []diag.Finding{{
@@ -272,14 +189,6 @@ func notNamed(f *diag.Fact, variable string) []diag.Finding {
 func notAllowed(f *diag.Fact) bool {
 	return f.Failure == diag.NotPermitted ||
 		(inPhase(f, "env", "trust", "cert", "key") && (f.Errno == "EACCES" || f.Errno == "EPERM"))
-}
-
-// rounds returns how often requests are repeated in turn; a lone refusal only once, since a limiter may count refusals.
-func (r *repeater) rounds(compare []Counter) int {
-	if r.failing != nil && len(compare) == 0 && refusesCredential(r.failing) {
-		return 1
-	}
-	return repeats
 }
 
 // refusesCredential reports whether f is a 401 or 403 to a request with a token or a certificate.

@@ -298,3 +298,11 @@ func (r *repeater) patience(k Counter) time.Duration {
 
 // hasTime reports whether the hop's budget has time for another request.
 func (r *repeater) hasTime() bool { return time.Until(r.budget.end()) >= counterLeast }
+
+// rounds returns how often requests are repeated in turn; a lone refusal only once, since a limiter may count refusals.
+func (r *repeater) rounds(compare []Counter) int {
+	if r.failing != nil && len(compare) == 0 && refusesCredential(r.failing) {
+		return 1
+	}
+	return repeats
+}

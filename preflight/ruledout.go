@@ -135,18 +135,6 @@ func networkNamespace(c *Case, f *diag.Fact) diag.Network {
 	return diag.NetworkNode
 }
 
-// sshAnswered reports whether an SSH server answered, if only to refuse.
-func sshAnswered(f *diag.Fact) bool {
-	if f == nil {
-		return false
-	}
-	switch f.Failure {
-	case diag.OK, diag.SSHHostKey, diag.SSHAuth, diag.SSHExec, diag.SSHPenalty:
-		return true
-	}
-	return false
-}
-
 // broken lists what does not work by this report, and steps may not rely on.
 func broken(hops []diag.HopResult, c *Case) []diag.Reliance {
 	is := func(id diag.HopID, of ...diag.Status) bool { return slices.Contains(of, hopNamed(hops, id).Status) }

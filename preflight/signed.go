@@ -6,57 +6,14 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // The functions of this file decide whether an answer is the platform's or that of a server on the path.
-
-// fieldErrorCode is the mapped field of an error code.
-const fieldErrorCode = "error.code"
-
-// platformSpeaks reports whether an answer is the platform's own: it has an error code, or is JSON. A page or an empty
-// answer may come from any server on the path.
-func platformSpeaks(f *diag.Fact) bool {
-	return code(f) != "" || (f.HTTP != nil && strings.Contains(f.HTTP.ContentType, "json"))
-}
-
-// foreignPage reports whether an HTML page came in place of the platform's answer: a request filter, a proxy or another
-// server on the path answered. A 5xx does not count: a proxy shows its own page for a platform that is down.
-func foreignPage(f *diag.Fact) bool {
-	s := status(f)
-	return s >= 200 && s < 500 && s/100 != 3 && f.Failure != diag.HTTPEdgeAuth && !f.Throttled() && !platformSpeaks(f) &&
-		(f.Failure == diag.HTTPEdgePage || strings.HasPrefix(strings.ToLower(f.HTTP.ContentType), "text/html"))
-}
 
 // pageFrom describes the server that answered with a page, as far as it is known.
 func pageFrom(f *diag.Fact) string {
 	return fmt.Sprintf("what answers at %s, or in front of it, answers with a page (%s)", where(f), saw(f))
 }
-
-// platformCode reports whether the error code of a refusal is the platform's: a word of the contract about a node or
-// its request, or any code at a place that only this platform's profile names.
-func platformCode(f *diag.Fact) bool {
-	word := strings.TrimPrefix(code(f), "node_")
-	if word == "" {
-		return false
-	}
-	_, denied := diag.DenialReason(word)
-	place := f.Request.Extract[fieldErrorCode]
-	own := place != "" && place != profile.DefaultMapping().Field(fieldErrorCode) && f.HTTP.Fields[fieldErrorCode] != ""
-	return denied || own || diag.MissingFromEdge(word) != ""
-}
-
-// platformDenies reports whether a 401 or 403 is the platform's own refusal of this node. Filters and gateways on the
-// path also answer in JSON, and with codes of their own: where the profile maps error codes, an answer without a code
-// of the platform is not known to be the platform's.
-func platformDenies(f *diag.Fact) bool {
-	return platformCode(f) || (platformSpeaks(f) && unasked(f, fieldErrorCode))
-}
-
-// deniesNode reports whether a refusal of the node's certificate is the platform's decision about this node. Such a
-// decision holds at every listener and for every request, unless a listener looks for the session before it looks at
-// the node: so what lets the node in counts only where nothing else of the platform says the same.
-func deniesNode(c *Case, f *diag.Fact) bool { return platformDenies(f) && letIn(c, f) == "" }
 
 // letIn describes what contradicts that f, a refusal, is a decision about this node: what let the node in, or that the
 // same answer goes to others. "" if nothing does, or if the platform confirms f.
@@ -108,45 +65,8 @@ func confirmed(c *Case, f *diag.Fact) bool {
 		strings.TrimPrefix(recordedDenial(c), "node_") == word)
 }
 
-// objects are what the platform's codes about a missing object or a bad request name: a filter or a gateway on the path
-// has no such words.
-var objects = [...]string{"node", "allocation", "task", "session"}
-
-// namesObject reports whether an error code is about an object of the platform, as node_not_found is.
-func namesObject(f *diag.Fact) bool {
-	word := strings.ToLower(code(f))
-	return slices.ContainsFunc(objects[:], func(o string) bool { return strings.Contains(word, o) })
-}
-
-// deniesObject reports whether an error code says that an object of the platform does not exist: no_node_available does
-// not.
-func deniesObject(f *diag.Fact) bool {
-	word := strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(code(f)))
-	return slices.ContainsFunc(objects[:], func(o string) bool {
-		return slices.Contains([]string{o + "notfound", o + "unknown", "unknown" + o, "nosuch" + o}, word)
-	})
-}
-
-// unsigned reports whether f is a 4xx in JSON without an error code of the platform, where the profile maps one: any
-// server on the path may have answered. A 401 or 403 is about rights, see platformDenies.
-func unsigned(f *diag.Fact) bool {
-	s := status(f)
-	return s/100 == 4 && s != 401 && s != 403 && !f.Throttled() && platformSpeaks(f) && !platformCode(f) &&
-		!namesObject(f) && !unasked(f, fieldErrorCode)
-}
-
 // unrouted reports whether f is unsigned and as a server answers that does not pass a request on.
 func unrouted(f *diag.Fact) bool { return unsigned(f) && (status(f) == 400 || status(f) == 404) }
-
-// ofGateway reports whether an answer in place of an upgrade is known to be the terminal gateway's, which sends neither
-// redirects nor pages.
-func ofGateway(f *diag.Fact) bool {
-	if s := status(f); s/100 == 3 || foreignPage(f) {
-		return false
-	}
-	return platformCode(f) || namesObject(f) || tokenRead(f) || code(f) == "upgrade_required" ||
-		(platformSpeaks(f) && unasked(f, fieldErrorCode))
-}
 
 // signer names the server of an unsigned answer as far as it is known; "" for any other.
 func signer(f *diag.Fact) string {

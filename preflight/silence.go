@@ -7,13 +7,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// platformReads returns the hops that ask the API for something that it must look up or record. A hop that rests on the
-// platform lists them in Behind: while one of them gets no answer, that may be the cause of a failure there.
-func platformReads() []diag.HopID {
-	return []diag.HopID{diag.HopAllocationBinding, diag.HopNodeHeartbeat, diag.HopNodeTaskRoundtrip,
-		diag.HopTerminalOpenTask}
-}
-
 // unanswered lists the hops that are inconclusive because their request got no answer, in chain order.
 func unanswered(hops []diag.HopResult, c *Case) []diag.HopID {
 	var ids []diag.HopID
@@ -40,21 +33,6 @@ func silentFact(h *diag.HopResult, c *Case) *diag.Fact {
 		}
 	}
 	return nil
-}
-
-// noAnswer reports whether f got no answer although one was due. A refusal is an answer, and a request that the end of
-// the walk cut short is not due.
-func noAnswer(f *diag.Fact, ended diag.EndedBy) bool {
-	switch {
-	case f.Passed(), lost(f), notAllowed(f), f.Failure.Local(), f.Failure == diag.Unknown, f.Failure == diag.HTTPEdgeAuth,
-		distrusts(f):
-		return false
-	case f.Failure == diag.Cancelled:
-		return ended == diag.EndedCompleted
-	case status(f) != 0:
-		return status(f) >= 500
-	}
-	return f.Phase == "" || inPhase(f, "dns", "tcp", "tls", "http", "poll")
 }
 
 // explainer returns the first unanswered hop that explains a finding of h; "" if none does. A hop that the failing step

@@ -186,58 +186,6 @@ func askedBy(runs []run) requestRuns {
 	return a
 }
 
-// passes reports whether b would pass as the step's fact: with b in place of the step's own fact, the step passes and
-// its hop finds no fault. Getting further than another probe is not a pass. A probe with another operation cannot
-// replace the step's own, so only its own result counts.
-func passes(c *Case, step string, b *diag.Fact) bool {
-	known := substitutes.of(c)
-	for _, s := range *known {
-		if s.fact == b && s.step == step {
-			return s.passed
-		}
-	}
-	s := substitute{step, b, passesInPlace(c, step, b)}
-	*known = append(*known, s)
-	return s.passed
-}
-
-var substitutes = newMemo(func(*Case) []substitute { return nil }) // filled in by passes
-
-// substitute is a cached result of passes: whether fact passes in place of the step's own.
-type substitute struct {
-	step   string
-	fact   *diag.Fact
-	passed bool
-}
-
-func passesInPlace(c *Case, step string, b *diag.Fact) bool {
-	if slices.Contains(c.inPlace, b) { // this is asked by a judge who is asked whether b passes
-		return b.Passed()
-	}
-	main := c.fact(step)
-	if main == nil || !conclusive(b) || b.Throttled() || b.Failure.Local() {
-		return false
-	}
-	if refusesCert(main) { // a listener that does not ask for a certificate has not accepted one
-		return tookCertificate(b)
-	}
-	h, s := c.declared(step)
-	if h == nil || b.Request.Op != main.Request.Op {
-		return b.Passed()
-	}
-	if !b.Passed() && (s.Excused == nil || !s.Excused(c, b)) {
-		return false
-	}
-	return !slices.ContainsFunc(h.Judge(c.with(step, b)), func(f diag.Finding) bool {
-		return f.Status != diag.StatusWarn && len(f.Evidence) > 0 && f.Evidence[0] == step
-	})
-}
-
-// passing returns passes for one step, as a predicate on runs.
-func passing(c *Case, step string) func(*diag.Fact) bool {
-	return func(b *diag.Fact) bool { return passes(c, step, b) }
-}
-
 // with returns a copy of the case in which b is the only fact of the step.
 func (c *Case) with(step string, b *diag.Fact) *Case {
 	if b.ID != step {

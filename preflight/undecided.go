@@ -2,7 +2,6 @@ package preflight
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -50,47 +49,6 @@ func targetOf(c *Case) string {
 		argv = append(argv, "--node-host", c.Subject.NodeHost)
 	}
 	return pasted(diag.Command(argv...), targetLine())
-}
-
-// decisions are the reference platform's reasons for a terminal that a decision ended or forbids, so that nothing
-// failed. Other platforms do not use these words.
-var decisions = map[string]string{
-	"allocation_released":    "the allocation was released",
-	"allocation_not_active":  "the allocation was no longer active",
-	"node_fenced":            "the node or its host was fenced",
-	"node_revoked":           "the node's identity was revoked",
-	"node_retired":           "the node was retired",
-	"node_cloned":            "the node was quarantined (two hosts use its identity)",
-	"node_identity_replaced": "the node was given a new identity",
-	"session_time_limit":     "the session reached the platform's time limit",
-	"session_idle_limit":     "the session reached the platform's idle limit",
-}
-
-// decided returns the key of decisions that the platform gave for this walk's session: in its refusal, over the
-// stream, or in its row; "" without one.
-func decided(c *Case) string {
-	f := c.Fact(diag.HopBrowserTerminalWS, stepSession)
-	words := [...]string{code(c.Fact(diag.HopTerminalTokenMint, stepMint)), code(f),
-		sessionField(c, "session.close_reason"), "", ""}
-	if f != nil && f.WS != nil {
-		words[3], words[4] = f.WS.FrameCode, f.WS.CloseReason
-	}
-	for _, w := range words {
-		if w != "" && decisions[w] != "" {
-			return w
-		}
-	}
-	return ""
-}
-
-// byDecision is the finding of a terminal hop that did not pass because of a decision during the walk: no hop is at
-// fault, and nothing proves that the terminal works.
-func byDecision(f *diag.Fact, word string) []diag.Finding {
-	out := undecided(f, "%s",
-		fmt.Sprintf("%s during this walk (the platform says %s), so no terminal is given: read the allocation and "+
-			"the node again", decisions[word], word))
-	out.Failure, out.Lack = diag.OK, diag.LackAnswer // the failure is the end of the session, which was intended
-	return []diag.Finding{out}
 }
 
 // lackOf returns what the walk lacked: time if it was cut short, else what its first inconclusive hop lacked.
@@ -142,14 +100,4 @@ func lackAt(h *diag.HopResult, c *Case) diag.Lack {
 		return diag.LackRefusal
 	}
 	return diag.LackAnswer
-}
-
-// redirects reports whether f was answered with a redirect, other than one to a login.
-func redirects(f *diag.Fact) bool { return f.Passed() && status(f)/100 == 3 }
-
-// redirected is the finding for a request that was redirected: no answer lacks a field.
-func redirected(f *diag.Fact) diag.Finding {
-	out := undecided(f, "%s sends the request elsewhere: %s; nothing of the platform was seen", where(f), saw(f))
-	out.Lack = diag.LackPlatform
-	return out
 }

@@ -89,12 +89,6 @@ func howMany(facts []*diag.Fact, is func(*diag.Fact) bool) (n int) {
 // answer, the kernel had to send again, or the answer has a gap.
 func lostOnTheWay(f *diag.Fact) bool { return inPhase(f, "dns", "tcp") || resent(f) || hasGap(f) }
 
-// fullyAcknowledged reports whether the far kernel accepted the connection and acknowledged all that was sent; false if
-// the near kernel does not report that.
-func fullyAcknowledged(f *diag.Fact) bool {
-	return !inPhase(f, "dns", "tcp") && !hasGap(f) && f.TCP != nil && f.TCP.Resent != nil && *f.TCP.Resent == 0
-}
-
 // proof returns the proof of instability: the same request with both outcomes.
 func (u *runResults) proof() *diag.Proof {
 	return &diag.Proof{
@@ -131,11 +125,6 @@ func tally(facts []*diag.Fact) string {
 		parts = append(parts, fmt.Sprintf("%s %d", word, n[word]))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// gotNoAnswer reports whether a network request got no answer.
-func gotNoAnswer(f *diag.Fact) bool {
-	return f.Failure.Silent() && f.Failure != diag.Unknown && f.Request.Op.Row().Ladder
 }
 
 // answeredRemotely reports whether a remote host answered a request, even by a refusal. An error of the probing machine
@@ -261,8 +250,6 @@ func judgeStability(c *Case, f *diag.Fact, out *diag.Finding) {
 		judgeLostAnswer(f, out)
 	}
 }
-
-func lossOf(vantage string) string { return vantage + " network unstable" }
 
 // legOf names the endpoints between which the silent runs were lost: the leg that they share, else the whole path.
 func legOf(f *diag.Fact, unheard []*diag.Fact) string {

@@ -15,8 +15,6 @@ import (
 const (
 	// silentFor is how long a request may go without an answer before its repeats begin.
 	silentFor = time.Second
-	// counterReserve is the least part of a hop's budget that its steps leave for counter-probes.
-	counterReserve = time.Second
 	// counterLeast is the least time for a counter-probe: one that is cut short proves nothing.
 	counterLeast = 500 * time.Millisecond
 	// endGrace is how long a walk waits for its vantages after its end: after Ctrl-C the whole must end within a

@@ -1,0 +1,61 @@
+package preflight
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Chain returns the built-in hops in their order.
+func Chain() []Hop { return BuiltIn().List() }
+
+// BuiltIn returns the chain of a walk that brings no hops of its own.
+func BuiltIn() *Hops { return builtIn() }
+
+var builtIn = sync.OnceValue(func() *Hops { return WithOwn() })
+
+// WithOwn returns the built-in chain, followed by hops that have no row in the catalogue: their ids begin with "x.".
+func WithOwn(own ...Hop) *Hops {
+	h := &Hops{list: append(withMeanings(newChain()), own...)}
+	for i := range h.list {
+		h.list[i].closure = slices.Clip(explainers(h.list, h.list[i].ID))
+		h.list[i].Steps = slices.Clone(h.list[i].Steps) // own hops may be in several chains
+	}
+	h.number()
+	return h
+}
+
+// withMeanings copies title, layer and Allocation from the catalogue. A hop without a catalogue row sets them itself.
+func withMeanings(chain []Hop) []Hop {
+	for i := range chain {
+		if row, ok := diag.LookupHop(chain[i].ID); ok {
+			chain[i].Title, chain[i].Layer, chain[i].Allocation = row.Title, row.Layer, row.Allocation
+		}
+	}
+	return chain
+}
+
+// newChain returns the built-in hops. A new one is one file, its test, and one line here.
+func newChain() []Hop {
+	return []Hop{
+		controlPlaneAccess(),
+		allocationBinding(),
+		nodeHeartbeat(),
+		nodeOpsAccess(),
+		nodeReadiness(),
+		nodeRuntimeAPI(),
+		nodeRecoveryStatus(),
+		nodeTaskRoundtrip(),
+		terminalTokenMint(),
+		terminalPublicRoute(),
+		browserTerminalWS(),
+		terminalOpenTask(),
+		nodeTerminalReachability(),
+		gatewayNodeStream(),
+		terminalStartup(),
+		appRuntimeLiveness(),
+		appUserRoute(),
+		gpuHealth(),
+	}
+}

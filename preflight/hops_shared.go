@@ -1,0 +1,134 @@
+package preflight
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/diag/classify"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// MintTerminal returns the request for a terminal of the subject's allocation; the zero Request if this platform has no
+// terminals.
+func MintTerminal(e *Env) diag.Request {
+	return named(mintTerminal(e), diag.HopTerminalTokenMint, stepMint)
+}
+
+// OpenTerminal returns the request that opens, as a browser does, the terminal of mint, the answer to MintTerminal; the
+// zero Request if the answer names none.
+func OpenTerminal(e *Env, mint diag.Fact) diag.Request {
+	c := builtIn().NewCase(e.Subject, diag.Plan{}, "", []diag.Fact{mint})
+	return named(askSession(e, c), diag.HopBrowserTerminalWS, stepSession)
+}
+
+// named sets the id that a step's request has in a walk; a zero Request stays zero.
+func named(r diag.Request, hop diag.HopID, step string) diag.Request {
+	if r.Op != "" {
+		r.ID = factID(hop, step)
+	}
+	return r
+}
+
+// askSession returns the request that opens the session that this walk minted: at the URL of the token's answer if that
+// is at the profile's gateway, else at the profile's.
+func askSession(e *Env, c *Case) diag.Request {
+	mint := c.Fact(diag.HopTerminalTokenMint, stepMint)
+	if mint == nil || mint.HTTP == nil || mint.HTTP.Kept.IsZero() {
+		return diag.Request{}
+	}
+	url, query := c.URL(diag.HopTerminalTokenMint, stepMint, "token.url")
+	session := c.Field(diag.HopTerminalTokenMint, stepMint, "token.session_id")
+	if url == "" || !sameEndpoint(url, e.Profile.TerminalBase) {
+		url, query = e.at(e.Profile.TerminalBase, profile.PathTerminalWS, map[string]string{"session_id": session}),
+			diag.Secret{}
+		if session == "" {
+			return diag.Request{}
+		}
+	}
+	header := e.header()
+	header["Origin"] = endpointOf(e.Profile.TerminalBase)
+	return diag.Request{
+		Op: diag.OpSession, Target: url, Query: query, Resolve: e.Profile.TerminalResolveAddress,
+		CABundle: e.Profile.Trust.OperatorCA, Header: header, Cookie: e.Cookie,
+		InsecureHTTP: e.Profile.InsecureHTTP, Subprotocols: []string{"gpuaas.terminal.v1"},
+		Token: mint.HTTP.Kept, Extract: e.Profile.Mapping.Extract(fieldErrorCode, "error.message"),
+	}
+}
+
+func keepsRecord(m profile.Mapping) string {
+	if m.KeepsRecord() {
+		return ""
+	}
+	return "this platform's agents keep no diagnostic record (mapping.record: false)"
+}
+
+func readRecord(e *Env, _ *Case) diag.Request {
+	return diag.Request{Op: diag.OpRecord, Target: e.Profile.Agent.Record, Limit: recordLimit}
+}
+
+// observed is a failing finding for an answer that itself names the fault, so the time-out of the poll for another
+// answer is not its failure.
+func observed(sig diag.Signal, f *diag.Fact, format string, args ...any) diag.Finding {
+	out := fail(sig, f, format, args...)
+	out.Failure = diag.OK
+	return out
+}
+
+func mintTerminal(e *Env) diag.Request {
+	req := e.api("POST", profile.PathTerminalToken, nil, "token.session_id", "token.url", "token.expires_at",
+		"token.token")
+	if req.Extract["token.token"] != "" {
+		req.Keep = "token.token"
+	}
+	return req
+}
+
+// sshAnswered reports whether an SSH server answered, if only to refuse.
+func sshAnswered(f *diag.Fact) bool {
+	if f == nil {
+		return false
+	}
+	switch f.Failure {
+	case diag.OK, diag.SSHHostKey, diag.SSHAuth, diag.SSHExec, diag.SSHPenalty:
+		return true
+	}
+	return false
+}
+
+// locateUnclaimed adds to the finding of an unclaimed task why the agent cannot have got it, as far as that is known:
+// what answers the node's task waits does not ask the queue.
+func locateUnclaimed(c *Case, out *diag.Finding) {
+	out.Reason = unclaimed(c)
+	wait, judged, e := c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait), judgeTaskWait(c), cutWait(c)
+	side := diag.SideEdge
+	switch {
+	case silentNode(c):
+		out.Culprit = culpritSilentNode
+		return
+	case admitted(wait) && wait.HTTP != nil && wait.HTTP.Cached != "":
+		out.Text += "; the node's task wait was answered from a cache (" + wait.HTTP.Cached + "), so the queue was not asked"
+	case e != nil:
+		out.Text += fmt.Sprintf("; the node's record says that its task waits are cut off, as of %s: %s; the walk's own, "+
+			"which is answered at once, is accepted", e.At.UTC().Format(time.RFC3339), entryWords(e))
+	case status(wait) != 0 && judged != nil && judged.Status == diag.StatusInconclusive:
+		out.Text += "; an agent gets its tasks by task waits, and " + judged.Because
+		if platformCode(wait) || namesObject(wait) {
+			side = diag.SidePlatform
+		}
+	default:
+		return
+	}
+	out.Side, out.Reason = side, diag.ReasonControlPlaneUnreachable
+}
+
+// unclaimed returns the reason for an unclaimed task: version drift if the agent's version is known to differ and the
+// node is in contact, else an unreachable agent. An agent that refuses a task reports it; one that does not poll is not
+// evidence about its version.
+func unclaimed(c *Case) diag.ReasonCode {
+	have, want := readModel(c, "node.agent_version"), readModel(c, "node.agent_desired_version")
+	if have != "" && want != "" && !classify.SameVersion(have, want) && !silentNode(c) {
+		return diag.ReasonAgentVersionDrift
+	}
+	return diag.ReasonNodeAgentUnreachable
+}
