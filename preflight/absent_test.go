@@ -98,12 +98,12 @@ func walkWithout(t *testing.T, set []string, o Options) *diag.Report {
 	for _, name := range []string{Operator, Node} {
 		v[name] = &mappedOnly{scripted{name: name}, t, set, e.Profile.Mapping}
 	}
-	plan := builtIn().NewPlan(e.Profile, e.Subject, o)
+	plan := BuiltIn().NewPlan(e.Profile, e.Subject, o)
 	facts, ended := walk(t, e, plan, v, nil)
 	Evidence(t.Context(), e, v[Operator])
 	r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts,
 		Run: diag.Run{CorrelationID: e.CorrelationID, EndedBy: ended}}
-	Judge(builtIn(), r)
+	Judge(BuiltIn(), r)
 	return r
 }
 
@@ -159,7 +159,7 @@ func TestNothingIsSentToAnAbsentPath(t *testing.T) {
 // wanted returns, by path and field of the platform, the hops that need it for a step or a judgement.
 func wanted() map[string][]diag.HopID {
 	out := map[string][]diag.HopID{}
-	for _, h := range Chain() {
+	for _, h := range BuiltIn().List() {
 		names := slices.Clone(h.Fields)
 		for _, s := range h.Steps {
 			names = append(append(names, s.Paths...), s.Fields...)

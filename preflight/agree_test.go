@@ -36,7 +36,7 @@ func recordings(t *testing.T) map[string]*diag.Report {
 			if err := json.Unmarshal(data, &r); err != nil {
 				t.Fatal(err)
 			}
-			again, err := Replay(builtIn(), &r)
+			again, err := Replay(BuiltIn(), &r)
 			if err != nil {
 				t.Fatalf("%s: %v", file, err)
 			}
@@ -105,7 +105,7 @@ func masked(t testing.TB, healthyFacts []diag.Fact, broken map[string]func(*diag
 		}
 		r.Facts = append(r.Facts, again)
 	}
-	Judge(builtIn(), r)
+	Judge(BuiltIn(), r)
 	return r
 }
 
@@ -408,7 +408,7 @@ func needsBySteps(chain []Hop, id diag.HopID) []diag.HopID {
 // explain it, gives no answer. The blame is never a hop with a need that gave no answer, and a missing answer is never
 // a fail.
 func TestSilenceOfANeedIsNoBlameOfWhatNeedsIt(t *testing.T) {
-	chain := Chain()
+	chain := BuiltIn().List()
 	base := walkWith(t, nil).Facts
 	silences := []string{"http timeout", "timeout", "503"}
 	masks, silentBlames := 0, 0

@@ -11,7 +11,7 @@ import (
 
 // leftOfApp returns the steps of hop 17 that the plan leaves out, with the reasons.
 func leftOfApp(p profile.Profile) map[string]string {
-	plan := builtIn().NewPlan(p, NewSubject(p, "node-1", "", "alloc-1", ""), Options{Session: true, Token: true, SSH: true})
+	plan := BuiltIn().NewPlan(p, NewSubject(p, "node-1", "", "alloc-1", ""), Options{Session: true, Token: true, SSH: true})
 	return (&Case{Plan: plan}).planned(diag.HopAppUserRoute).Left
 }
 
@@ -187,7 +187,7 @@ func TestNoWebSocketIsNoFault(t *testing.T) {
 		if got != want {
 			t.Errorf("%q: asked %q, want %q", word, got, want)
 		}
-		hops := assess(Chain(), builtIn().NewCase(e.Subject, testPlan(e), ended, facts))
+		hops := assess(BuiltIn().List(), BuiltIn().NewCase(e.Subject, testPlan(e), ended, facts))
 		if h := byID(hops)[diag.HopAppUserRoute]; h.Status != diag.StatusPass {
 			t.Errorf("%q: %s %s", word, h.Status, h.Because)
 		}

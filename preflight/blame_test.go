@@ -303,7 +303,7 @@ func replaysToItself(t *testing.T, r *diag.Report) {
 	if err := json.Unmarshal(first, &read); err != nil {
 		t.Fatal(err)
 	}
-	again, err := Replay(builtIn(), &read)
+	again, err := Replay(BuiltIn(), &read)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,7 @@ func TestAProofThatDoesNotHoldIsRefused(t *testing.T) {
 		spoil(&proof)
 		bad := *r
 		bad.Verdict.Proof = &proof
-		if _, err := Replay(builtIn(), &bad); err == nil || !strings.Contains(err.Error(), "proof") {
+		if _, err := Replay(BuiltIn(), &bad); err == nil || !strings.Contains(err.Error(), "proof") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -349,7 +349,7 @@ func FuzzReplay(f *testing.F) {
 			return
 		}
 		r.Verdict = diag.Verdict{} // another test covers a forged proof
-		once, err := Replay(builtIn(), &r)
+		once, err := Replay(BuiltIn(), &r)
 		if err != nil {
 			return
 		}
@@ -361,7 +361,7 @@ func FuzzReplay(f *testing.F) {
 		if err := json.Unmarshal(a, &back); err != nil {
 			t.Fatalf("a judged report cannot be read: %v", err)
 		}
-		twice, err := Replay(builtIn(), &back)
+		twice, err := Replay(BuiltIn(), &back)
 		if err != nil {
 			t.Fatalf("a judged report is refused: %v", err)
 		}
@@ -385,7 +385,7 @@ func walkSeed(f *testing.F) []byte {
 	facts, ended := Walk(context.Background(), e, plan, v, nil)
 	r := &diag.Report{Head: diag.NewHead(diag.KindPreflight), Subject: e.Subject, Plan: plan, Facts: facts,
 		Run: diag.Run{EndedBy: ended}}
-	Judge(builtIn(), r)
+	Judge(BuiltIn(), r)
 	b, err := json.Marshal(r)
 	if err != nil {
 		f.Fatal(err)

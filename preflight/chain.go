@@ -16,6 +16,17 @@ type Hops struct {
 // List returns the hops in their order. Callers must not modify them.
 func (h *Hops) List() []Hop { return h.list }
 
+// NewHops returns the chain of these hops.
+func NewHops(list []Hop) *Hops {
+	h := &Hops{list: list}
+	for i := range h.list {
+		h.list[i].closure = slices.Clip(explainers(h.list, h.list[i].ID))
+		h.list[i].Steps = slices.Clone(h.list[i].Steps) // own hops may be in several chains
+	}
+	h.number()
+	return h
+}
+
 // chainStep is a step and its hop, with copies of their names, so that a look-up reads no other memory.
 type chainStep struct {
 	id   diag.HopID

@@ -1,14 +1,10 @@
 package preflight
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
-
-// Chain returns the built-in hops in their order.
-func Chain() []Hop { return BuiltIn().List() }
 
 // BuiltIn returns the chain of a walk that brings no hops of its own.
 func BuiltIn() *Hops { return builtIn() }
@@ -16,15 +12,7 @@ func BuiltIn() *Hops { return builtIn() }
 var builtIn = sync.OnceValue(func() *Hops { return WithOwn() })
 
 // WithOwn returns the built-in chain, followed by hops that have no row in the catalogue: their ids begin with "x.".
-func WithOwn(own ...Hop) *Hops {
-	h := &Hops{list: append(withMeanings(newChain()), own...)}
-	for i := range h.list {
-		h.list[i].closure = slices.Clip(explainers(h.list, h.list[i].ID))
-		h.list[i].Steps = slices.Clone(h.list[i].Steps) // own hops may be in several chains
-	}
-	h.number()
-	return h
-}
+func WithOwn(own ...Hop) *Hops { return NewHops(append(withMeanings(newChain()), own...)) }
 
 // withMeanings copies title, layer and Allocation from the catalogue. A hop without a catalogue row sets them itself.
 func withMeanings(chain []Hop) []Hop {

@@ -55,7 +55,7 @@ func TestAnAgentWithoutARecordIsNoFault(t *testing.T) {
 func TestAPlatformWithoutRecordsIsNotAskedForThem(t *testing.T) {
 	p := testProfile()
 	p.Mapping.Record = new(bool)
-	plan := builtIn().NewPlan(p, NewSubject(p, "node-1", "", "", ""), Options{Token: true, SSH: true})
+	plan := BuiltIn().NewPlan(p, NewSubject(p, "node-1", "", "", ""), Options{Token: true, SSH: true})
 	for _, h := range plan.Hops {
 		if h.ID == diag.HopNodeRecoveryStatus && h.Left[stepHostRecord] == "" {
 			t.Errorf("host_record is planned: %v", h.Left)
@@ -165,7 +165,7 @@ func TestTokenState(t *testing.T) {
 			ID: "node_recovery_status/profile", At: diag.At(noon), Request: diag.Request{Env: []string{envToken}},
 			Env: &diag.EnvFacts{Secret: map[string]string{envToken: c.held}},
 		}
-		if got := tokenState(builtIn().NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted,
+		if got := tokenState(BuiltIn().NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted,
 			[]diag.Fact{heartbeat, env})); got != c.want {
 			t.Errorf("issued %q, held %q: %q, want %q", c.issued, c.held, got, c.want)
 		}

@@ -179,7 +179,7 @@ func TestCuts(t *testing.T) {
 			if h := hopOf(r, diag.HopTerminalStartup); h.Status != diag.StatusInconclusive {
 				t.Errorf("the shell is %s: %s", h.Status, h.Text)
 			}
-			if _, err := Replay(builtIn(), r); err != nil {
+			if _, err := Replay(BuiltIn(), r); err != nil {
 				t.Error(err)
 			}
 		})
@@ -215,7 +215,7 @@ func TestNoShellIsBlamedForItsAgentsRestart(t *testing.T) {
 					!strings.Contains(h.Because, "walk again")) {
 					t.Errorf("%s: %s", h.Status, h.Because)
 				}
-				if _, err := Replay(builtIn(), r); err != nil {
+				if _, err := Replay(BuiltIn(), r); err != nil {
 					t.Error(err)
 				}
 			})

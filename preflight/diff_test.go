@@ -426,14 +426,14 @@ func TestReplayKeepsTheDiff(t *testing.T) {
 	r := recorded(t, "stale-ca-bundle")
 	r.Run.LastGoodAt = diag.At(noon)
 	r.Diff = Diff(recorded(t, "healthy"), r, nil)
-	again, err := Replay(builtIn(), r)
+	again, err := Replay(BuiltIn(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if again.Diff != r.Diff || !again.Dashboard.LastSuccessfulPreflightAt.Equal(noon) {
 		t.Errorf("diff %v, last good %v", again.Diff, again.Dashboard.LastSuccessfulPreflightAt)
 	}
-	if fine, err := Replay(builtIn(), changed(t, func(r *diag.Report) { r.Run.LastGoodAt = diag.At(noon) })); err != nil ||
+	if fine, err := Replay(BuiltIn(), changed(t, func(r *diag.Report) { r.Run.LastGoodAt = diag.At(noon) })); err != nil ||
 		!fine.Dashboard.LastSuccessfulPreflightAt.Equal(fine.Run.EndedAt.Time) {
 		t.Errorf("a walk that passes is the last good one itself: %v %v", fine.Dashboard, err)
 	}

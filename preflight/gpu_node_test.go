@@ -29,7 +29,7 @@ func walkGPU(t *testing.T, change func(*profile.Profile), of answers) *diag.Repo
 		r := &diag.Report{Head: diag.NewHead(diag.KindPreflight), Subject: e.Subject, Plan: plan, Facts: facts,
 			Run: diag.Run{ID: "run-1", CorrelationID: e.CorrelationID, StartedAt: diag.At(noon), EndedAt: diag.At(noon),
 				EndedBy: ended}}
-		Judge(builtIn(), r)
+		Judge(BuiltIn(), r)
 		return r
 	})
 }
@@ -197,7 +197,7 @@ func TestASlowLoginCostsNoGPUs(t *testing.T) {
 	}
 	// The hop's time is that of its own steps.
 	diag.FactsByID(r.Facts)[gpuNodeID].OffsetMS = 8000
-	Judge(builtIn(), r)
+	Judge(BuiltIn(), r)
 	if h = hopOf(r, diag.HopGPUHealth); int64(h.DurationMS) > h.BudgetMS || h.DurationMS < 1 {
 		t.Errorf("%d ms of %d", h.DurationMS, h.BudgetMS)
 	}
@@ -211,7 +211,7 @@ func TestPlanNamesWhoJudgesGPUs(t *testing.T) {
 		if path != "" {
 			p.Mapping.Paths = map[string]string{profile.PathNodeGPU: path}
 		}
-		plan := builtIn().NewPlan(p, NewSubject(p, "node-1", "10.0.0.1", "", ""), Options{Token: true, SSH: true})
+		plan := BuiltIn().NewPlan(p, NewSubject(p, "node-1", "10.0.0.1", "", ""), Options{Token: true, SSH: true})
 		i := slices.IndexFunc(plan.Hops, func(h diag.PlannedHop) bool { return h.ID == diag.HopGPUHealth })
 		why := plan.Hops[i].Left[stepGPUJudged]
 		if !strings.Contains(why, "no gpu.policy") || strings.Contains(why, "the platform judges") != byPlatform {

@@ -120,7 +120,7 @@ func TestGPUHealth(t *testing.T) {
 			if b := r.Verdict.Blame; (b != nil) != (tc.status == diag.StatusFail) {
 				t.Errorf("blame %+v", b)
 			}
-			again, err := Replay(builtIn(), r)
+			again, err := Replay(BuiltIn(), r)
 			if err != nil || !SameVerdict(Stated(again), Stated(r)) {
 				t.Errorf("judged again: %v", err)
 			}
@@ -137,10 +137,10 @@ func TestGPUsOfAnotherNode(t *testing.T) {
 	} {
 		e := testEnv()
 		v := map[string]Vantage{Operator: &scripted{name: Operator, answers: gpuAnswer(map[string]string{"gpu.node": name})}}
-		plan := builtIn().NewPlan(e.Profile, e.Subject, Options{Only: []diag.HopID{diag.HopGPUHealth}, Token: true})
+		plan := BuiltIn().NewPlan(e.Profile, e.Subject, Options{Only: []diag.HopID{diag.HopGPUHealth}, Token: true})
 		facts, ended := walk(t, e, plan, v, nil)
 		r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts, Run: diag.Run{EndedBy: ended}}
-		if Judge(builtIn(), r); r.Verdict.Outcome != want {
+		if Judge(BuiltIn(), r); r.Verdict.Outcome != want {
 			t.Errorf("the answer is about %q: %s\n%s", name, r.Verdict.Outcome, describe(r))
 		}
 	}
@@ -206,7 +206,7 @@ func TestGPUWarning(t *testing.T) {
 
 // TestGPUStepIsEarly: the document is read as soon as the API is known to answer, together with the node's read model.
 func TestGPUStepIsEarly(t *testing.T) {
-	gpu, beat := hopIn(Chain(), diag.HopGPUHealth).Steps[0], hopIn(Chain(), diag.HopNodeHeartbeat).Steps[0]
+	gpu, beat := hopIn(BuiltIn().List(), diag.HopGPUHealth).Steps[0], hopIn(BuiltIn().List(), diag.HopNodeHeartbeat).Steps[0]
 	if !slices.Equal(gpu.Needs, beat.Needs) || len(gpu.After) > 0 || gpu.From != beat.From {
 		t.Errorf("needs %v after %v from %s", gpu.Needs, gpu.After, gpu.From)
 	}

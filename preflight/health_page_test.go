@@ -49,7 +49,7 @@ func TestAHealthPageDecidesNothingAboutAServiceThatWorks(t *testing.T) {
 			if v := r.Verdict; v.Blame != nil || (!answered && (v.Outcome != diag.OutcomeWarn || h.Status != diag.StatusWarn)) {
 				t.Errorf("%s, %s: %s\n%s", step, name, v.Outcome, describe(r))
 			}
-			if again, err := Replay(builtIn(), r); err != nil || again.Verdict.Outcome != r.Verdict.Outcome {
+			if again, err := Replay(BuiltIn(), r); err != nil || again.Verdict.Outcome != r.Verdict.Outcome {
 				t.Errorf("%s, %s: replay: %v", step, name, err)
 			}
 		}

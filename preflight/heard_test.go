@@ -31,7 +31,7 @@ func TestOnlyAnAnswerComesAndGoes(t *testing.T) {
 		"a refusal":                      {silent, failWith(diag.TCPRefused, "tcp"), true},
 		"an answer":                      {silent, well, true},
 	} {
-		c := builtIn().NewCase(diag.Subject{}, diag.Plan{}, "", nil)
+		c := BuiltIn().NewCase(diag.Subject{}, diag.Plan{}, "", nil)
 		for id, do := range map[string]func(*diag.Fact){reach: tc.first, reach + "~2": tc.again} {
 			f := healthy(diag.Request{ID: reach, Op: diag.OpHTTP})
 			do(&f)
@@ -46,7 +46,7 @@ func TestOnlyAnAnswerComesAndGoes(t *testing.T) {
 
 // TestInstabilityProvesItselfOnly: an unstable fact among the evidence of another finding does not prove that finding.
 func TestInstabilityProvesItselfOnly(t *testing.T) {
-	c := builtIn().NewCase(diag.Subject{}, diag.Plan{}, "", nil)
+	c := BuiltIn().NewCase(diag.Subject{}, diag.Plan{}, "", nil)
 	for _, id := range []string{reach, reach + "~2"} {
 		f := healthy(diag.Request{ID: reach, Op: diag.OpHTTP})
 		if f.ID, f.Vantage = id, Node; id == reach {

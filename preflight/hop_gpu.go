@@ -64,7 +64,7 @@ func gpuHealth() Hop {
 
 // GPUsOf returns what a walk read about the node's GPUs; nil if it read nothing.
 func GPUsOf(r *diag.Report) *GPUAdmission {
-	c := builtIn().caseOf(r)
+	c := BuiltIn().caseOf(r)
 	if a := AdmissionOf(c.Subject.NodeID, c.Fact(diag.HopGPUHealth, stepAdmission)); a != nil {
 		return a
 	}

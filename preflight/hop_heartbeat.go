@@ -217,7 +217,7 @@ func otherNodes(c *Case) string {
 
 // ReadModel returns the platform's fields of the node, as a walk last read them; nil if it did not read them.
 func ReadModel(r *diag.Report) map[string]string {
-	f := lastRead(builtIn().caseOf(r))
+	f := lastRead(BuiltIn().caseOf(r))
 	if f == nil || f.HTTP == nil {
 		return nil
 	}

@@ -18,7 +18,7 @@ func MintTerminal(e *Env) diag.Request {
 // OpenTerminal returns the request that opens, as a browser does, the terminal of mint, the answer to MintTerminal; the
 // zero Request if the answer names none.
 func OpenTerminal(e *Env, mint diag.Fact) diag.Request {
-	c := builtIn().NewCase(e.Subject, diag.Plan{}, "", []diag.Fact{mint})
+	c := BuiltIn().NewCase(e.Subject, diag.Plan{}, "", []diag.Fact{mint})
 	return named(askSession(e, c), diag.HopBrowserTerminalWS, stepSession)
 }
 

@@ -31,7 +31,7 @@ func TestHollowFactsArePanicFree(t *testing.T) {
 				plan := testPlan(e)
 				r := &diag.Report{Head: diag.NewHead(diag.KindPreflight), Subject: e.Subject, Plan: plan,
 					Run: diag.Run{EndedBy: diag.EndedCompleted}}
-				for _, h := range Chain() {
+				for _, h := range BuiltIn().List() {
 					for _, s := range h.Steps {
 						f := diag.Fact{ID: s.fact(h.ID), Vantage: s.From, Failure: word, Phase: phase}
 						if s.Uses == "" {
@@ -40,7 +40,7 @@ func TestHollowFactsArePanicFree(t *testing.T) {
 						}
 					}
 				}
-				again, err := Replay(builtIn(), r)
+				again, err := Replay(BuiltIn(), r)
 				if err != nil {
 					t.Fatalf("%s, %q in %q: %v", name, word, phase, err)
 				}
@@ -55,7 +55,7 @@ func TestHollowFactsArePanicFree(t *testing.T) {
 // Each step in turn is left out of the plan, while all the others pass.
 func TestAnyStepMayBeLeftOut(t *testing.T) {
 	whole := walkWith(t, nil)
-	for _, h := range Chain() {
+	for _, h := range BuiltIn().List() {
 		for _, s := range h.Steps {
 			r := *whole
 			r.Plan, r.Facts = testPlan(testEnv()), nil
@@ -69,7 +69,7 @@ func TestAnyStepMayBeLeftOut(t *testing.T) {
 					r.Facts = append(r.Facts, f)
 				}
 			}
-			again, err := Replay(builtIn(), &r)
+			again, err := Replay(BuiltIn(), &r)
 			if err != nil {
 				t.Fatalf("%s/%s: %v", h.ID, s.Name, err)
 			}

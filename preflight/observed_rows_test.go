@@ -29,7 +29,7 @@ func TestMovedNode(t *testing.T) {
 				"node.private_ip": tc.books, "node.agent_addresses": tc.agent, "node.last_seen_at": noon.Format(time.RFC3339)}}}
 		task := diag.Fact{ID: "node_task_roundtrip/task", HTTP: &diag.HTTPFacts{Status: 200,
 			Fields: map[string]string{"task.status": "completed"}}}
-		c := builtIn().NewCase(diag.Subject{NodeHost: tc.dialled}, diag.Plan{Policy: map[string]int64{policyStaleAfter: 60}},
+		c := BuiltIn().NewCase(diag.Subject{NodeHost: tc.dialled}, diag.Plan{Policy: map[string]int64{policyStaleAfter: 60}},
 			diag.EndedCompleted,
 			[]diag.Fact{*ssh, model, task})
 		if _, text := moved(c, ssh); (text != "") != tc.moved {

@@ -15,7 +15,7 @@ import (
 
 // part returns a recorded walk as --only and --skip would have made it.
 func part(r *diag.Report, only, skip []diag.HopID) *diag.Report {
-	plan := builtIn().NewPlan(profileOf(r), r.Subject, Options{
+	plan := BuiltIn().NewPlan(profileOf(r), r.Subject, Options{
 		Only: only, Skip: skip, Session: true, Token: true, SSH: r.Subject.NodeHost != "",
 	})
 	for i := range plan.Hops { // what the whole walk did not do, its part does not do either

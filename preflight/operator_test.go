@@ -90,7 +90,7 @@ func TestNodesWords(t *testing.T) {
 // date.
 func shifted(d, node time.Duration, dated bool) map[string]func(*diag.Fact) {
 	answers := map[string]func(*diag.Fact){}
-	for _, h := range Chain() {
+	for _, h := range BuiltIn().List() {
 		for _, s := range h.Steps {
 			answers[factID(h.ID, s.Name)] = func(f *diag.Fact) {
 				f.At = diag.At(noon.Add(d))

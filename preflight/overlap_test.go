@@ -14,7 +14,7 @@ func TestOverlapIsNoDrift(t *testing.T) {
 	}{{"true", false}, {"false", true}, {"", true}} {
 		fields := map[string]string{"trust.signing_ca": "old", "trust.ingress_ca": "new",
 			"trust.ingress_trusts_signing_ca": tc.word}
-		c := builtIn().NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted, []diag.Fact{
+		c := BuiltIn().NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted, []diag.Fact{
 			{ID: factID(diag.HopControlPlaneAccess, stepAuth), HTTP: &diag.HTTPFacts{Status: 200, Fields: fields}},
 		})
 		if f := judgeTrustDrift(c); (f != nil) != tc.drift {

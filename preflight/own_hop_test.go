@@ -55,13 +55,13 @@ func TestAWalkWithAnOwnHop(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			builtIn, err := Replay(builtIn(), r) // by a tool without the hop
+			builtIn, err := Replay(BuiltIn(), r) // by a tool without the hop
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, r := range []*diag.Report{r, again, builtIn} {
 				got := hopOf(r, hop.ID)
-				if got.Status != want || got.Title != hop.Title || len(got.Evidence) == 0 || len(r.Hops) != len(Chain())+1 {
+				if got.Status != want || got.Title != hop.Title || len(got.Evidence) == 0 || len(r.Hops) != len(BuiltIn().List())+1 {
 					t.Errorf("%d hops, and it is %+v", len(r.Hops), got)
 				}
 				if b := r.Verdict.Blame; (want == diag.StatusFail) != (b != nil && b.Hop == hop.ID) {
@@ -103,7 +103,7 @@ func TestReplayKeepsOwnHops(t *testing.T) {
 				r.Hops = append([]diag.HopResult{h}, r.Hops[:len(r.Hops)-1]...)
 			}
 			for range 2 { // and the replay of a replay
-				again, err := Replay(builtIn(), r)
+				again, err := Replay(BuiltIn(), r)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -36,7 +36,7 @@ func refusedHere(errno string, d diag.DenialFacts) func(*diag.Fact) {
 // measurable returns every step of the chain that measures something, by its fact id.
 func measurable() map[string]Step {
 	out := map[string]Step{}
-	for _, h := range Chain() {
+	for _, h := range BuiltIn().List() {
 		for _, s := range h.Steps {
 			if !s.Pure && s.Uses == "" && s.From != Platform && !s.Optional && s.Name != stepGPUJudged { // not in this plan
 				out[factID(h.ID, s.Name)] = s

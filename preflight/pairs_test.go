@@ -29,7 +29,7 @@ func TestCountersAskWhereSomebodyNamed(t *testing.T) {
 	}
 	pins := []string{"", "192.0.2.10", "192.0.2.11"}
 	asked := 0
-	for _, hop := range Chain() {
+	for _, hop := range BuiltIn().List() {
 		for _, step := range hop.Steps {
 			for _, f := range failures {
 				id := factID(hop.ID, step.Name)
@@ -82,7 +82,7 @@ func TestCertificateIsNotTakenByAListenerThatAsksForNone(t *testing.T) {
 	yes, no := true, false
 	refused := diag.Fact{ID: "node_recovery_status/task-wait", Failure: diag.MTLSIngress400, Phase: "http",
 		HTTP: &diag.HTTPFacts{Status: 400}}
-	c := builtIn().NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted, []diag.Fact{refused})
+	c := BuiltIn().NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted, []diag.Fact{refused})
 	for _, tc := range []struct {
 		name string
 		f    diag.Fact
@@ -150,7 +150,7 @@ func TestPairs(t *testing.T) {
 	ladder := func(f *diag.Fact) []Counter { return networkCounters(e, f) }
 	hop := func(h Hop) func(*diag.Fact) []Counter {
 		return func(f *diag.Fact) []Counter {
-			return h.Counter(e, builtIn().NewCase(e.Subject, diag.Plan{}, diag.EndedCompleted, nil), f)
+			return h.Counter(e, BuiltIn().NewCase(e.Subject, diag.Plan{}, diag.EndedCompleted, nil), f)
 		}
 	}
 	for _, tc := range []struct {
@@ -221,5 +221,5 @@ func askedAgain(facts ...diag.Fact) *Case {
 			all = append(all, again)
 		}
 	}
-	return builtIn().NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted, all)
+	return BuiltIn().NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted, all)
 }

@@ -102,7 +102,7 @@ func seeded(t *testing.T, walks int, walk func(t *testing.T, i int, dice *rand.R
 					words["unstable"]++
 				}
 			}
-			if _, err := Replay(builtIn(), r); err != nil {
+			if _, err := Replay(BuiltIn(), r); err != nil {
 				t.Errorf("seed %d, walk %d: %v", seed, i, err)
 			}
 		})

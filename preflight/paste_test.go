@@ -27,7 +27,7 @@ func TestCommandsToPaste(t *testing.T) {
 			"ssh ops@node sudo -n", true},
 	} {
 		plan := diag.Plan{Profile: "lab", Command: "gpuaasctl preflight --profile ./lab.yaml --node-id n1"}
-		c := builtIn().NewCase(diag.Subject{Expected: map[string]string{"ssh": tc.login}}, plan, diag.EndedCompleted,
+		c := BuiltIn().NewCase(diag.Subject{Expected: map[string]string{"ssh": tc.login}}, plan, diag.EndedCompleted,
 			[]diag.Fact{{ID: factID(diag.HopNodeOpsAccess, stepSSH), SSH: &tc.ssh}})
 		if got := placeholders(c)("ssh"); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
@@ -59,7 +59,7 @@ func TestNothingElseToPaste(t *testing.T) {
 		"gpuaasctl preflight --node-id a\nb": walk,
 		"gpuaasctl node reenroll n1":         walk,
 	} {
-		c := builtIn().NewCase(diag.Subject{NodeID: "n1"}, diag.Plan{Profile: "lab", Command: given}, diag.EndedCompleted, nil)
+		c := BuiltIn().NewCase(diag.Subject{NodeID: "n1"}, diag.Plan{Profile: "lab", Command: given}, diag.EndedCompleted, nil)
 		if got, _ := diag.FillCommand("{preflight}", placeholders(c)); got != want {
 			t.Errorf("the walk %q is shown as %q", given, got)
 		}
@@ -78,7 +78,7 @@ func TestNothingElseToPaste(t *testing.T) {
 		"ssh n reboot":                  login,
 		"ssh n; reboot":                 login,
 	} {
-		c := builtIn().NewCase(diag.Subject{Expected: map[string]string{"ssh": given}}, diag.Plan{}, diag.EndedCompleted, nil)
+		c := BuiltIn().NewCase(diag.Subject{Expected: map[string]string{"ssh": given}}, diag.Plan{}, diag.EndedCompleted, nil)
 		if got, ok := diag.FillCommand("{ssh}", placeholders(c)); got != want || ok != (want != "") {
 			t.Errorf("the login %q is shown as %q", given, got)
 		}

@@ -114,7 +114,7 @@ func TestWhatComesAndGoesIsUnstable(t *testing.T) {
 		"the loss is at or between the node and its DNS server 192.0.2.53:53"; !strings.Contains(v.Blame.Text, want) {
 		t.Errorf("%s", v.Blame.Text)
 	}
-	if _, err := Replay(builtIn(), r); err != nil {
+	if _, err := Replay(BuiltIn(), r); err != nil {
 		t.Error(err)
 	}
 	for name, spoil := range map[string]answers{
@@ -201,7 +201,7 @@ func TestRepeatsRunBesideTheSilence(t *testing.T) {
 		}
 		r := &diag.Report{Head: diag.NewHead(diag.KindPreflight), Subject: e.Subject, Plan: plan, Facts: facts,
 			Run: diag.Run{EndedBy: ended}}
-		Judge(builtIn(), r)
+		Judge(BuiltIn(), r)
 		asked := vantages[Node].asked
 		at := func(id string) time.Duration {
 			d, ok := asked[id]
@@ -247,7 +247,7 @@ func TestALateAnswerIsAnAnswer(t *testing.T) {
 		facts, ended := Walk(context.Background(), e, plan, v, nil)
 		*r = diag.Report{Head: diag.NewHead(diag.KindPreflight), Subject: e.Subject, Plan: plan, Facts: facts,
 			Run: diag.Run{EndedBy: ended}}
-		Judge(builtIn(), r)
+		Judge(BuiltIn(), r)
 		if r.Verdict.Outcome != diag.OutcomePass {
 			t.Errorf("%s\n%s", r.Verdict.Outcome, describe(r))
 		}
@@ -272,7 +272,7 @@ func TestOlderReportsAreLikelyAtMost(t *testing.T) {
 		r.Verdict.Confidence = diag.Proven
 		r.Verdict.Proof = &diag.Proof{Failing: reach, Passing: reach + "~pinned", Changed: "resolve",
 			Text: "as it was said then"}
-		again, err := Replay(builtIn(), r)
+		again, err := Replay(BuiltIn(), r)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

@@ -29,7 +29,7 @@ func foretold(ctx context.Context, t *testing.T, vantages map[string]Vantage) (*
 		Head: diag.NewHead(diag.KindPreflight), Subject: e.Subject, Plan: plan, Facts: facts,
 		Run: diag.Run{ID: "run-1", CorrelationID: e.CorrelationID, EndedBy: ended},
 	}
-	Judge(builtIn(), r)
+	Judge(BuiltIn(), r)
 	for _, p := range shown {
 		if b := p.Blame; b != nil && (b.Confidence != "" || b.Proof != nil || b.Observation != nil || b.Unproven != "") {
 			t.Errorf("at %s: a blame with proof: %+v", p.At, b)
@@ -196,7 +196,7 @@ func phaseIf(phase string, is bool) string {
 // TestASlowPathIsNotBlamed loses the first SYN of each request in turn, on healthy paths with long round trips.
 func TestASlowPathIsNotBlamed(t *testing.T) {
 	questions := []string{""}
-	for _, h := range Chain() {
+	for _, h := range BuiltIn().List() {
 		for _, s := range h.Steps {
 			if s.Uses == "" && !s.Pure && s.From != Platform {
 				questions = append(questions, factID(h.ID, s.Name))

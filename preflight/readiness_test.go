@@ -12,7 +12,7 @@ func readiness(t *testing.T, step string, change func(f *diag.Fact)) diag.HopRes
 	t.Helper()
 	e := testEnv()
 	plan := testPlan(e)
-	hop := hopIn(Chain(), diag.HopNodeReadiness)
+	hop := hopIn(BuiltIn().List(), diag.HopNodeReadiness)
 	var facts []diag.Fact
 	for _, s := range hop.Steps {
 		req := s.Ask(e, nil)
@@ -23,7 +23,7 @@ func readiness(t *testing.T, step string, change func(f *diag.Fact)) diag.HopRes
 		}
 		facts = append(facts, f)
 	}
-	return assessHop(hop, builtIn().NewCase(e.Subject, plan, diag.EndedCompleted, facts),
+	return assessHop(hop, BuiltIn().NewCase(e.Subject, plan, diag.EndedCompleted, facts),
 		func(id diag.HopID) diag.Status {
 			return map[diag.HopID]diag.Status{diag.HopNodeOpsAccess: diag.StatusPass}[id]
 		})

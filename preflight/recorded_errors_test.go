@@ -63,7 +63,7 @@ func TestOwnWordsAreQuoted(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			r := walkWith(t, tc.answers)
 			r.Evidence = tc.evidence
-			Judge(builtIn(), r)
+			Judge(BuiltIn(), r)
 			v := r.Verdict
 			if v.Blame == nil || v.Blame.Hop != diag.HopGatewayNodeStream {
 				t.Fatalf("blame %+v\n%s", v.Blame, describe(r))
@@ -90,7 +90,7 @@ func TestOneTaskIsNotQuotedForAnother(t *testing.T) {
 	for _, session := range []string{"", "sess-1"} {
 		r.Evidence = []diag.EvidenceLine{{At: diag.At(noon), Kind: "terminal.error", CorrelationID: "corr-1",
 			SessionID: session, Code: "session_not_found", Error: "no browser waits for this terminal session"}}
-		Judge(builtIn(), r)
+		Judge(BuiltIn(), r)
 		if b := r.Verdict.Blame; b == nil || b.Hop != diag.HopNodeTaskRoundtrip ||
 			strings.Contains(b.Text, "no browser waits") {
 			t.Errorf("%+v", b)

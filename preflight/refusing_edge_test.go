@@ -164,7 +164,7 @@ func TestAClosedHealthPageIsNoFilter(t *testing.T) {
 			"node_terminal_reachability/stream": inPlaceOfUpgrade(shown(page))})
 		if !token {
 			r.Facts = slices.DeleteFunc(r.Facts, func(f diag.Fact) bool { return f.ID == authFact })
-			Judge(builtIn(), r)
+			Judge(BuiltIn(), r)
 		}
 		text := hopOf(r, diag.HopNodeRecoveryStatus).Text
 		if strings.Contains(text, "and not the node's certificate") != token {

@@ -54,7 +54,7 @@ func TestComparedNamesWhatWasStated(t *testing.T) {
 
 func replayed(t *testing.T, r *diag.Report) *diag.Report {
 	t.Helper()
-	again, err := Replay(builtIn(), r)
+	again, err := Replay(BuiltIn(), r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func TestRunIsAWholeReport(t *testing.T) {
 	if len(r.Evidence) != 1 || r.Evidence[0].Kind != "task_claimed" {
 		t.Errorf("evidence %+v", r.Evidence)
 	}
-	if _, err := Replay(builtIn(), r); err != nil {
+	if _, err := Replay(BuiltIn(), r); err != nil {
 		t.Errorf("its own report is refused: %v", err)
 	}
 }

@@ -29,11 +29,11 @@ func TestNoSessionOfThisWalk(t *testing.T) {
 				t.Errorf("a session is opened at %s", f.Request.Target)
 				f.Failure, f.Phase, f.WS, f.PTY = diag.WSUpgradeRejected, "ws", nil, nil
 			}}
-			plan := builtIn().NewPlan(e.Profile, e.Subject, tc.o)
+			plan := BuiltIn().NewPlan(e.Profile, e.Subject, tc.o)
 			v := map[string]Vantage{Operator: &scripted{name: Operator, answers: refused}, Node: &scripted{name: Node}}
 			facts, ended := walk(t, e, plan, v, nil)
 			r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts, Run: diag.Run{EndedBy: ended}}
-			Judge(builtIn(), r)
+			Judge(BuiltIn(), r)
 			want := diag.OutcomePass
 			if !tc.o.SSH && !tc.o.Token { // nothing of the node is measured
 				want = diag.OutcomeInconclusive
@@ -61,7 +61,7 @@ func TestSessionWithoutAMint(t *testing.T) {
 		t.Fatalf("a session that was minted and refused is %s", r.Verdict.Outcome)
 	}
 	r.Facts = slices.DeleteFunc(r.Facts, func(f diag.Fact) bool { return f.ID == "terminal_token_mint/mint" })
-	Judge(builtIn(), r)
+	Judge(BuiltIn(), r)
 	if h := hopOf(r, diag.HopBrowserTerminalWS); h.Status != diag.StatusInconclusive ||
 		r.Verdict.Outcome == diag.OutcomeFail {
 		t.Errorf("%s is %s: %s%s", h.ID, h.Status, h.Text, h.Because)

@@ -70,7 +70,7 @@ func walkHushed(t *testing.T, e *Env, answered answers, lasts time.Duration,
 	if r.Run.EndedBy != diag.EndedCompleted {
 		t.Errorf("the walk ended by %s", r.Run.EndedBy)
 	}
-	if _, err := Replay(builtIn(), r); err != nil {
+	if _, err := Replay(BuiltIn(), r); err != nil {
 		t.Errorf("replay: %v", err)
 	}
 	return r, took
@@ -117,7 +117,7 @@ func TestLoginFaults(t *testing.T) {
 				t.Errorf("owner %q, recovery %v, reason %q, others %+v", v.Owner, v.Recovery, v.Reason, v.OtherFindings)
 			}
 			stayGreen(t, r, remoteHops)
-			if limit := hopIn(Chain(), diag.HopNodeOpsAccess).Budget + time.Second; took > limit {
+			if limit := hopIn(BuiltIn().List(), diag.HopNodeOpsAccess).Budget + time.Second; took > limit {
 				t.Errorf("the walk took %s, and its one silent hop has %s", took, limit)
 			}
 			if t.Failed() {
@@ -163,7 +163,7 @@ func TestStalledAPIIsNoFaultOfTheTerminal(t *testing.T) {
 	stalls := map[string][]string{Operator: {"/nodes/", "/tasks", "/allocations/alloc-1"}, Node: {"/tasks/"}}
 	e := testEnv()
 	e.Profile.Budgets = map[diag.HopID]time.Duration{}
-	for _, h := range Chain() {
+	for _, h := range BuiltIn().List() {
 		e.Profile.Budgets[h.ID] = 5 * h.Budget
 	}
 	for _, id := range asksTheAPI {

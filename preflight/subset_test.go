@@ -89,7 +89,7 @@ func cut(r *diag.Report, s diag.Subject, plan diag.Plan, keep func(diag.HopID) b
 			out.Facts = append(out.Facts, f)
 		}
 	}
-	Judge(builtIn(), &out)
+	Judge(BuiltIn(), &out)
 	return &out
 }
 
@@ -132,7 +132,7 @@ type modelStep struct {
 
 // model returns the chain as far as a plan of the reference platform depends on --only, --skip and the inputs.
 func model(r *diag.Report, p profile.Profile, s diag.Subject) (steps []modelStep, closure []uint32) {
-	chain, at := Chain(), map[string]int{}
+	chain, at := BuiltIn().List(), map[string]int{}
 	for h := range chain {
 		for _, st := range chain[h].Steps {
 			if st.Pure || !slices.Contains((&Case{Plan: r.Plan}).planned(chain[h].ID).Steps, st.Name) {
@@ -275,12 +275,12 @@ func TestHealthyNeverBlamed(t *testing.T) {
 					o.Skip = namesOf(all &^ set)
 				}
 				s := m.apply(r.Subject, &o)
-				plan := builtIn().NewPlan(p, s, o)
+				plan := BuiltIn().NewPlan(p, s, o)
 				if got := stepsPlanned(steps, plan); got != ran {
 					t.Fatalf("--only %v --skip %v, %s: steps %b are planned, their needs allow %b", o.Only, o.Skip, m, got, ran)
 				}
 				want := diag.OutcomePass
-				if ran == 0 || (ran&node == 0 && builtIn().WantsNode(plan)) {
+				if ran == 0 || (ran&node == 0 && BuiltIn().WantsNode(plan)) {
 					want = diag.OutcomeInconclusive
 				}
 				if got := cut(r, s, plan, nil); wrongOnHealthy(got) != "" || got.Verdict.Outcome != want {
@@ -298,7 +298,7 @@ func TestHealthyNeverBlamed(t *testing.T) {
 func TestHealthyFactsCut(t *testing.T) {
 	r, p := recordedHealthy(t)
 	o := Options{Session: true, Token: true, SSH: true}
-	plan := builtIn().NewPlan(p, r.Subject, o)
+	plan := BuiltIn().NewPlan(p, r.Subject, o)
 	all := uint32(1)<<len(diag.HopIDs()) - 1
 	check := func(set uint32) {
 		got := cut(r, r.Subject, plan, func(id diag.HopID) bool { return set>>id.Rank()&1 == 1 })

@@ -53,13 +53,13 @@ func waysToAsk(rng *rand.Rand, drawn int) (all []asked) {
 func (a asked) walk(t *testing.T) *diag.Report {
 	e, o := testEnv(), Options{Only: a.only, Skip: a.skip}
 	e.Subject = a.given.apply(e.Subject, &o)
-	plan := builtIn().NewPlan(e.Profile, e.Subject, o)
+	plan := BuiltIn().NewPlan(e.Profile, e.Subject, o)
 	names := answers{"node_heartbeat/read_model": setField("node.id", e.Subject.NodeID)}
 	facts, ended := Walk(t.Context(), e, plan, map[string]Vantage{Operator: &scripted{name: Operator, answers: names},
 		Node: &scripted{name: Node}, Platform: &scripted{name: Platform}}, nil)
 	r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts,
 		Run: diag.Run{CorrelationID: e.CorrelationID, EndedBy: ended}}
-	Judge(builtIn(), r)
+	Judge(BuiltIn(), r)
 	return r
 }
 
@@ -80,7 +80,7 @@ func TestSubsetsOfAHealthyWorld(t *testing.T) {
 			r := a.walk(t)
 			nothing := !slices.ContainsFunc(r.Hops, func(h diag.HopResult) bool { return h.Status != diag.StatusSkipped })
 			want := diag.OutcomePass
-			if builtIn().WantsNode(r.Plan) && !builtIn().AsksNode(r.Plan) {
+			if BuiltIn().WantsNode(r.Plan) && !BuiltIn().AsksNode(r.Plan) {
 				want = diag.OutcomeInconclusive // it would be the same for any name
 			}
 			if (r.Verdict.Outcome != want && !nothing) || r.Verdict.Reason != diag.ReasonNone || r.Verdict.Blame != nil {

@@ -29,7 +29,7 @@ func limitedFact(status int, old bool) func(*diag.Fact) {
 // throttledSteps returns the steps of a vantage with an HTTP exchange or a WebSocket in a healthy walk.
 func throttledSteps(from string) []string {
 	var ids []string
-	for _, h := range Chain() {
+	for _, h := range BuiltIn().List() {
 		for _, s := range h.Steps {
 			if s.From != from || s.Ask == nil || s.Second || h.ID == diag.HopTerminalStartup || s.Name == stepPort {
 				continue

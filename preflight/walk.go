@@ -372,4 +372,4 @@ func hopNames(ids []diag.HopID) []string {
 }
 
 // chainOf returns the chain to walk.
-func chainOf(e *Env) *Hops { return cmp.Or(e.Hops, builtIn()) }
+func chainOf(e *Env) *Hops { return cmp.Or(e.Hops, BuiltIn()) }

@@ -35,10 +35,10 @@ func TestAWalkWithoutAllocationSkipsTheTerminalAndCanPass(t *testing.T) {
 	e := testEnv()
 	e.Subject.AllocationID = ""
 	v := map[string]Vantage{Operator: &scripted{name: Operator}, Node: &scripted{name: Node}}
-	plan := builtIn().NewPlan(e.Profile, e.Subject, Options{Session: true, Token: true, SSH: true})
+	plan := BuiltIn().NewPlan(e.Profile, e.Subject, Options{Session: true, Token: true, SSH: true})
 	facts, ended := walk(t, e, plan, v, nil)
 	r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts, Run: diag.Run{EndedBy: ended}}
-	Judge(builtIn(), r)
+	Judge(BuiltIn(), r)
 	if r.Verdict.Outcome != diag.OutcomePass {
 		t.Fatalf("%s\n%s", r.Verdict.Outcome, describe(r))
 	}

@@ -10,7 +10,7 @@ import (
 // watchPlan returns a plan of a profile with all endpoints.
 func watchPlan(o Options) diag.Plan {
 	p := profile.Profile{APIBase: "https://api.test", TerminalBase: "https://term.test"}.WithDefaults()
-	return builtIn().NewPlan(p, diag.Subject{NodeID: "n1", NodeHost: "n1", AllocationID: "a1"}, o)
+	return BuiltIn().NewPlan(p, diag.Subject{NodeID: "n1", NodeHost: "n1", AllocationID: "a1"}, o)
 }
 
 // TestAWatchChangesNothing: no request of a watch has an effect. The steps themselves make the requests, so a new step
@@ -19,7 +19,7 @@ func TestAWatchChangesNothing(t *testing.T) {
 	plan := watchPlan(Options{Watch: true, Token: true, SSH: true})
 	p := profile.Profile{APIBase: "https://api.test", TerminalBase: "https://term.test"}.WithDefaults()
 	e := &Env{Profile: p, Subject: diag.Subject{NodeID: "n1", NodeHost: "n1", AllocationID: "a1"}, ReadOnly: true}
-	for _, h := range Chain() {
+	for _, h := range BuiltIn().List() {
 		row := planned(plan, h.ID)
 		if row.Skip != "" {
 			continue
@@ -28,7 +28,7 @@ func TestAWatchChangesNothing(t *testing.T) {
 			if row.Left[s.Name] != "" || s.Ask == nil {
 				continue
 			}
-			req := s.Ask(e, builtIn().NewCase(e.Subject, plan, diag.EndedCompleted, nil))
+			req := s.Ask(e, BuiltIn().NewCase(e.Subject, plan, diag.EndedCompleted, nil))
 			if (req.Method != "" && req.Method != "GET" && req.Method != "HEAD") || req.Op == diag.OpSession || req.Write > 0 {
 				t.Errorf("%s/%s sends %s %s, writes %d bytes", h.ID, s.Name, req.Op, req.Method, req.Write)
 			}

@@ -173,7 +173,7 @@ func wrong(w *world, r *diag.Report) (all []string) {
 			bad("%s answers always alike, after %s, and is said to be unstable: %s", step, w.habits[tilde(step)].after, b.Text)
 		}
 	}
-	if _, err := Replay(builtIn(), r); err != nil {
+	if _, err := Replay(BuiltIn(), r); err != nil {
 		bad("replay: %v", err)
 	}
 	return all

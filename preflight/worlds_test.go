@@ -187,7 +187,7 @@ func budgetOf(id string) string {
 		return step
 	}
 	hop, step, _ := strings.Cut(id, "/")
-	h := hopIn(Chain(), diag.HopID(hop))
+	h := hopIn(BuiltIn().List(), diag.HopID(hop))
 	asks := func(s Step) bool { return s.From == Operator && s.Uses == "" && !s.Pure }
 	alone := func(s Step) bool {
 		return s.Name == step && s.From == Node && len(s.After) == 0

@@ -120,7 +120,7 @@ func (p *mappedPlatform) runOn(args []string, away ...string) (code int, said st
 	defer server.Close()
 	dir := p.t.TempDir()
 	budgets := map[string]string{}
-	for _, hop := range preflight.Chain() {
+	for _, hop := range preflight.BuiltIn().List() {
 		if p.patient {
 			budgets[string(hop.ID)] = "1m"
 		}

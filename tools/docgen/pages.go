@@ -50,7 +50,7 @@ func pages(root string) (map[string][]byte, error) {
 		"docs/drills.md": []byte(drills),
 		"docs/table.svg": svg(string(picture),
 			"gpuaasctl preflight --profile lab --node-id compute-node-01 --allocation-id alloc-01"),
-		"docs/hops.md":    []byte(written("hops", preflight.Chain())),
+		"docs/hops.md":    []byte(written("hops", preflight.BuiltIn().List())),
 		"docs/runbook.md": []byte(runbookPage()),
 	}
 	for path, blocks := range map[string]map[string]string{

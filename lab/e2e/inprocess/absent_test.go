@@ -247,7 +247,7 @@ func wronged(r *diag.Report, set, judged []string) []string {
 // the plan leaves out for another reason, such as a profile that names no injected headers, need none.
 func judgedBy(plan diag.Plan) []string {
 	var names []string
-	for i, h := range preflight.Chain() {
+	for i, h := range preflight.BuiltIn().List() {
 		p := plan.Hops[i]
 		if p.Skip != "" {
 			continue

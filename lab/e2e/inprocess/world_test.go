@@ -235,7 +235,7 @@ func (w *world) writeProfile(o options) {
 // worlds, whose late responses are not findings. A test that needs a timeout shortens it.
 func patient() map[diag.HopID]time.Duration {
 	all := map[diag.HopID]time.Duration{}
-	for _, h := range preflight.Chain() {
+	for _, h := range preflight.BuiltIn().List() {
 		all[h.ID] = min(5*h.Budget, time.Minute)
 	}
 	return all

@@ -63,7 +63,7 @@ func walked(s *drill.WalkView) (moments []Moment) {
 		e.At = at - millis(s.BeganMS)
 		moments = append(moments, Moment{At: at, Walk: &e})
 	}
-	for i, hop := range preflight.Chain() {
+	for i, hop := range preflight.BuiltIn().List() {
 		f := diag.Finding{Status: s.Hops[hop.ID]}
 		if f.Status == "" || f.Status == diag.StatusSkipped {
 			continue
