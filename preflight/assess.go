@@ -31,7 +31,7 @@ func assessHop(h *Hop, c *Case, status statuses) diag.HopResult {
 		r.Finding = diag.Finding{Status: diag.StatusSkipped, Because: p.Skip}
 		return r
 	}
-	r.Steps = c.arena.steps.alloc(len(h.Steps), c.chain.steps)
+	r.Steps = make([]diag.StepResult, 0, len(h.Steps))
 	for i := range h.Steps {
 		s := &h.Steps[i]
 		if !slices.Contains(p.Steps, s.Name) {
@@ -208,7 +208,7 @@ func blocked(c *Case, s *Step, status statuses) string {
 
 // unfailed returns the finding of a hop whose judge found no fault: a pass only if every planned step was measured.
 func unfailed(h *Hop, c *Case, steps []diag.StepResult) diag.Finding {
-	f := diag.Finding{Status: diag.StatusPass, Evidence: c.arena.ids.alloc(len(steps), c.chain.steps)}
+	f := diag.Finding{Status: diag.StatusPass, Evidence: make([]string, 0, len(steps))}
 	n := 0
 	for _, s := range steps {
 		if s.Fact != "" && s.Status != diag.StatusInconclusive && s.Status != diag.StatusSkipped {

@@ -17,7 +17,6 @@ type Case struct {
 
 	chain     *Hops
 	stepFacts []*stepFacts // by step number, followed by steps that the chain does not have
-	arena     *arena       // allocator, shared by all cases derived from this one
 
 	memos   []any        // what was derived from the facts, by Memo
 	inPlace []*diag.Fact // the facts that with put in the place of a step's own
@@ -28,8 +27,7 @@ type Case struct {
 
 // NewCase indexes facts by the steps of the chain. The facts must not change afterwards.
 func (h *Hops) NewCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy, facts []diag.Fact) *Case {
-	c := &Case{Subject: subject, Plan: plan, EndedBy: endedBy, chain: h, stepFacts: make([]*stepFacts, h.steps),
-		arena: &arena{}}
+	c := &Case{Subject: subject, Plan: plan, EndedBy: endedBy, chain: h, stepFacts: make([]*stepFacts, h.steps)}
 	for i := range facts {
 		c.put(&facts[i])
 	}
@@ -63,26 +61,6 @@ func (m *Memo[T]) of(c *Case) *T {
 	return &v
 }
 
-// arena allocates in blocks what a case has many of: judging is cheaper if they are contiguous.
-type arena struct {
-	stepFacts blocks[stepFacts]
-	steps     blocks[diag.StepResult]
-	ids       blocks[string]
-}
-
-// blocks hands out parts of a few long slices.
-type blocks[T any] []T
-
-// alloc returns an empty slice, never nil, with room for n elements. A new block has room for at least more elements.
-func (s *blocks[T]) alloc(n, more int) []T {
-	if *s == nil || len(*s) < n {
-		*s = make([]T, max(n, more))
-	}
-	part := (*s)[:0:n]
-	*s = (*s)[n:]
-	return part
-}
-
 // put adds a fact, replacing one with the same id.
 func (c *Case) put(f *diag.Fact) {
 	id, name, n := splitID(f.ID)
@@ -94,7 +72,7 @@ func (c *Case) put(f *diag.Fact) {
 	}
 	q := c.stepFacts[i]
 	if q == nil {
-		q = c.newStepFacts(id)
+		q = newStepFacts(id)
 		c.stepFacts[i] = q
 	}
 	q.put(run{name, n, f})
@@ -112,8 +90,8 @@ func (c *Case) find(hop diag.HopID, step string) int {
 	if len(c.stepFacts) == 0 { // a Case that has only a plan
 		return -1
 	}
-	if s := c.chain.step(hop, step); s != nil {
-		return s.n
+	if _, s := c.chain.step(hop, step); s != nil {
+		return s.number
 	}
 	id := factID(hop, step)
 	for i, q := range c.stepFacts[c.chain.steps:] {

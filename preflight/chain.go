@@ -6,11 +6,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Hops is a chain: hops in their order, with an index of their steps. It never changes.
+// Hops is a chain: hops in their order, whose steps are numbered. It never changes.
 type Hops struct {
-	list   []Hop
-	bySlot [slots][]chainStep // hash buckets, see slot
-	steps  int                // number of steps
+	list  []Hop
+	index map[diag.HopID]int // in list
+	steps int                // number of steps
 }
 
 // List returns the hops in their order. Callers must not modify them.
@@ -18,61 +18,42 @@ func (h *Hops) List() []Hop { return h.list }
 
 // NewHops returns the chain of these hops.
 func NewHops(list []Hop) *Hops {
-	h := &Hops{list: list}
-	for i := range h.list {
-		h.list[i].closure = slices.Clip(explainers(h.list, h.list[i].ID))
-		h.list[i].Steps = slices.Clone(h.list[i].Steps) // own hops may be in several chains
-	}
-	h.number()
-	return h
-}
-
-// chainStep is a step and its hop, with copies of their names, so that a look-up reads no other memory.
-type chainStep struct {
-	id   diag.HopID
-	name string
-	n    int // the step's number
-	hop  *Hop
-	step *Step
-}
-
-// slot is the hash of a step: lengths and the last letter distinguish nearly all steps.
-func slot(hop diag.HopID, step string) uint {
-	if step == "" {
-		return 0
-	}
-	return (3*uint(len(hop)) + 16*uint(len(step)) + uint(step[len(step)-1])) % slots
-}
-
-const slots = 128
-
-// number numbers the steps of the chain, and fills bySlot.
-func (h *Hops) number() {
+	h := &Hops{list: list, index: map[diag.HopID]int{}}
 	for i := range h.list {
 		hop := &h.list[i]
+		h.index[hop.ID] = i
+		hop.closure = slices.Clip(explainers(h.list, hop.ID))
+		hop.Steps = slices.Clone(hop.Steps) // own hops may be in several chains
 		for k := range hop.Steps {
-			s := &hop.Steps[k]
-			at := slot(hop.ID, s.Name)
-			h.bySlot[at] = append(h.bySlot[at], chainStep{hop.ID, s.Name, h.steps, hop, s})
-			s.number = h.steps
+			hop.Steps[k].number = h.steps
 			h.steps++
 		}
 	}
+	return h
 }
 
-// step returns a step of the chain; nil if the chain does not have it.
-func (h *Hops) step(hop diag.HopID, step string) *chainStep {
-	in := h.bySlot[slot(hop, step)]
-	for i := range in {
-		if s := &in[i]; s.name == step && s.id == hop {
-			return s
+// step returns a step of the chain, and its hop; nil if the chain does not have it.
+func (h *Hops) step(id diag.HopID, name string) (*Hop, *Step) {
+	i, known := h.index[id]
+	if !known {
+		return nil, nil
+	}
+	hop := &h.list[i]
+	for k := range hop.Steps {
+		if s := &hop.Steps[k]; s.Name == name {
+			return hop, s
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // hop returns the chain's hop with this id, or an empty hop.
-func (c *Case) hop(id diag.HopID) *Hop { return hopIn(c.chain.list, id) }
+func (c *Case) hop(id diag.HopID) *Hop {
+	if i, known := c.chain.index[id]; known {
+		return &c.chain.list[i]
+	}
+	return &Hop{ID: id}
+}
 
 // hopsThrough returns the ids of the chain from a to b, both included.
 func hopsThrough(a, b diag.HopID) []diag.HopID {

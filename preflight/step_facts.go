@@ -20,12 +20,9 @@ type stepFacts struct {
 	one    [1]run         // backing array of runs: most steps have a single run
 }
 
-// stepFactsAtOnce is the size of the first allocation; most walks have two or three times as many.
-const stepFactsAtOnce = 12
-
-func (c *Case) newStepFacts(step string) *stepFacts {
-	q := &c.arena.stepFacts.alloc(1, stepFactsAtOnce)[:1][0]
-	q.step, q.runs = step, q.one[:0]
+func newStepFacts(step string) *stepFacts {
+	q := &stepFacts{step: step}
+	q.runs = q.one[:0]
 	return q
 }
 
@@ -204,8 +201,8 @@ func (c *Case) with(step string, b *diag.Fact) *Case {
 // declared returns the hop and the step that produce the fact with this id; nil if no step does.
 func (c *Case) declared(id string) (*Hop, *Step) {
 	hop, name, _ := strings.Cut(id, "/")
-	if p := c.chain.step(diag.HopID(hop), name); p != nil && p.step.Uses == "" {
-		return p.hop, p.step
+	if h, s := c.chain.step(diag.HopID(hop), name); s != nil && s.Uses == "" {
+		return h, s
 	}
 	return nil, nil
 }
