@@ -99,7 +99,7 @@ func walkWithout(t *testing.T, set []string, o Options) *diag.Report {
 		v[name] = &mappedOnly{scripted{name: name}, t, set, e.Profile.Mapping}
 	}
 	plan := BuiltIn().NewPlan(e.Profile, e.Subject, o)
-	facts, ended := walk(t, e, plan, v, nil)
+	facts, ended := walkPlan(t, e, plan, v, nil)
 	Evidence(t.Context(), e, v[Operator])
 	r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts,
 		Run: diag.Run{CorrelationID: e.CorrelationID, EndedBy: ended}}

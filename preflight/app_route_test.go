@@ -178,7 +178,7 @@ func TestNoWebSocketIsNoFault(t *testing.T) {
 		for _, v := range []string{Operator, Node, Platform} {
 			vantages[v] = &scripted{name: v, answers: declared}
 		}
-		facts, ended := walk(t, e, testPlan(e), vantages, nil)
+		facts, ended := walkPlan(t, e, testPlan(e), vantages, nil)
 		i := slices.IndexFunc(facts, func(f diag.Fact) bool { return f.ID == "app_user_route/"+stepUpgrade })
 		got := ""
 		if i >= 0 {

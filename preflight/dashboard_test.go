@@ -13,7 +13,7 @@ func walkPart(t *testing.T, session bool, only []diag.HopID, answers map[string]
 	vantages := map[string]Vantage{Operator: &scripted{name: Operator, answers: answers},
 		Node: &scripted{name: Node, answers: answers}}
 	plan := BuiltIn().NewPlan(e.Profile, e.Subject, Options{Session: session, Token: true, SSH: true, Only: only})
-	facts, ended := walk(t, e, plan, vantages, nil)
+	facts, ended := walkPlan(t, e, plan, vantages, nil)
 	r := &diag.Report{Head: diag.NewHead(diag.KindPreflight), Subject: e.Subject, Plan: plan, Facts: facts,
 		Run: diag.Run{EndedBy: ended, EndedAt: diag.At(noon)}}
 	Judge(BuiltIn(), r)

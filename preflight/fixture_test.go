@@ -281,7 +281,7 @@ type walked struct {
 	ended diag.EndedBy
 }
 
-func walk(t *testing.T, e *Env, plan diag.Plan, v map[string]Vantage, observe func(Event)) (facts []diag.Fact,
+func walkPlan(t *testing.T, e *Env, plan diag.Plan, v map[string]Vantage, observe func(Event)) (facts []diag.Fact,
 	ended diag.EndedBy) {
 	t.Helper()
 	w := inMadeUpTime(t, func(t *testing.T) (w walked) {

@@ -138,7 +138,7 @@ func TestGPUsOfAnotherNode(t *testing.T) {
 		e := testEnv()
 		v := map[string]Vantage{Operator: &scripted{name: Operator, answers: gpuAnswer(map[string]string{"gpu.node": name})}}
 		plan := BuiltIn().NewPlan(e.Profile, e.Subject, Options{Only: []diag.HopID{diag.HopGPUHealth}, Token: true})
-		facts, ended := walk(t, e, plan, v, nil)
+		facts, ended := walkPlan(t, e, plan, v, nil)
 		r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts, Run: diag.Run{EndedBy: ended}}
 		if Judge(BuiltIn(), r); r.Verdict.Outcome != want {
 			t.Errorf("the answer is about %q: %s\n%s", name, r.Verdict.Outcome, describe(r))

@@ -31,7 +31,7 @@ func TestNoSessionOfThisWalk(t *testing.T) {
 			}}
 			plan := BuiltIn().NewPlan(e.Profile, e.Subject, tc.o)
 			v := map[string]Vantage{Operator: &scripted{name: Operator, answers: refused}, Node: &scripted{name: Node}}
-			facts, ended := walk(t, e, plan, v, nil)
+			facts, ended := walkPlan(t, e, plan, v, nil)
 			r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts, Run: diag.Run{EndedBy: ended}}
 			Judge(BuiltIn(), r)
 			want := diag.OutcomePass

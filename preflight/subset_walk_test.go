@@ -49,7 +49,7 @@ func waysToAsk(rng *rand.Rand, drawn int) (all []asked) {
 	return all
 }
 
-// walk walks a healthy world as asked.
+// walkPlan walks a healthy world as asked.
 func (a asked) walk(t *testing.T) *diag.Report {
 	e, o := testEnv(), Options{Only: a.only, Skip: a.skip}
 	e.Subject = a.given.apply(e.Subject, &o)

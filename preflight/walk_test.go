@@ -36,7 +36,7 @@ func TestAWalkWithoutAllocationSkipsTheTerminalAndCanPass(t *testing.T) {
 	e.Subject.AllocationID = ""
 	v := map[string]Vantage{Operator: &scripted{name: Operator}, Node: &scripted{name: Node}}
 	plan := BuiltIn().NewPlan(e.Profile, e.Subject, Options{Session: true, Token: true, SSH: true})
-	facts, ended := walk(t, e, plan, v, nil)
+	facts, ended := walkPlan(t, e, plan, v, nil)
 	r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts, Run: diag.Run{EndedBy: ended}}
 	Judge(BuiltIn(), r)
 	if r.Verdict.Outcome != diag.OutcomePass {
@@ -108,7 +108,7 @@ func TestObserverSeesEveryHopOnce(t *testing.T) {
 	v := map[string]Vantage{Operator: &scripted{name: Operator}, Node: &scripted{name: Node}}
 	done := map[diag.HopID]int{}
 	started := map[diag.HopID]int{}
-	walk(t, e, testPlan(e), v, func(ev Event) {
+	walkPlan(t, e, testPlan(e), v, func(ev Event) {
 		switch ev.Kind {
 		case HopStarted:
 			started[ev.Hop]++

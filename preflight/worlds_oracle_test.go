@@ -12,7 +12,7 @@ import (
 
 // wrong returns the claims of a report that its facts do not support. It reads the facts without any code of the
 // judges.
-func wrong(w *world, r *diag.Report) (all []string) {
+func wrong(w *imagined, r *diag.Report) (all []string) {
 	bad := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	byID, groups := map[string]*diag.Fact{}, map[string][]*diag.Fact{}
 	group := func(id string) string {

@@ -23,8 +23,8 @@ type habit struct {
 	after time.Duration    // until an answer comes
 }
 
-// world decides which requests of one walk pass and which fail.
-type world struct {
+// imagined decides which requests of one walk pass and which fail.
+type imagined struct {
 	mu     sync.Mutex // guards all
 	rng    *rand.Rand
 	habits map[string]habit // by request
@@ -75,7 +75,7 @@ func httpFails(word diag.Failure, status int, page string) func(*diag.Fact) {
 }
 
 // habitOf returns how a request and all of its repeats are answered; the world decides it at the first one.
-func (w *world) habitOf(req diag.Request) habit {
+func (w *imagined) habitOf(req diag.Request) habit {
 	step, name, _ := splitID(req.ID)
 	id := step + "~" + name
 	if h, known := w.habits[id]; known {
@@ -115,7 +115,7 @@ func (w *world) habitOf(req diag.Request) habit {
 // place is a vantage of a world.
 type place struct {
 	scripted
-	world *world
+	world *imagined
 }
 
 func (p *place) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
@@ -167,7 +167,7 @@ func (p *place) ask(ctx context.Context, req diag.Request) diag.Fact {
 	return f
 }
 
-func (w *world) span(id string, began time.Time) {
+func (w *imagined) span(id string, began time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	at, known := w.spans[budgetOf(id)]
@@ -198,7 +198,7 @@ func budgetOf(id string) string {
 	return hop
 }
 
-func (w *world) walk(t *testing.T) (*diag.Report, time.Duration) {
+func (w *imagined) walk(t *testing.T) (*diag.Report, time.Duration) {
 	t.Helper()
 	e := testEnv()
 	vantages := map[string]Vantage{}
@@ -228,7 +228,7 @@ func TestReportsSayWhatTheirFactsShow(t *testing.T) {
 		var lines []string
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, uint64(i)))
-			w := &world{rng: rng, habits: map[string]habit{}, asked: map[string][]diag.Request{},
+			w := &imagined{rng: rng, habits: map[string]habit{}, asked: map[string][]diag.Request{},
 				spans: map[string][2]time.Time{}, older: i%4 == 3, shared: i%2 == 0,
 				broken: []float64{0.05, 0.15, 0.3}[i%3], flaky: []float64{0, 0, 0.2}[i/3%3]}
 			r, took := w.walk(t)

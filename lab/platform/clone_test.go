@@ -34,9 +34,9 @@ func heard(words ...string) []store.Source {
 	return list
 }
 
-// verdict runs the heartbeats through the detection one by one, and returns the number of the one that proved the
+// provedBy runs the heartbeats through the detection one by one, and returns the number of the one that proved the
 // clone, 0 for none.
-func verdict(words ...string) int {
+func provedBy(words ...string) int {
 	all := heard(words...)
 	var last []store.Source // newest first
 	for i, s := range all {
@@ -78,7 +78,7 @@ func TestClone(t *testing.T) {
 		{"a message held up while it rebooted", []string{"a", "rebooted", "a", "rebooted", "rebooted", "rebooted"}, 0},
 		{"a message held up while it renewed and moved", []string{"a", "copy", "a", "copy", "copy"}, 0},
 	} {
-		if got := verdict(c.words...); got != c.want {
+		if got := provedBy(c.words...); got != c.want {
 			t.Errorf("%s: given away by heartbeat %d, want %d", c.name, got, c.want)
 		}
 	}

@@ -316,7 +316,7 @@ func TestUnmappedDialect(t *testing.T) {
 	w := startDialect(t, false)
 	w.writeProfile(options{})
 	r := w.walk(t)
-	if r.Verdict.Outcome == diag.OutcomePass || hop(t, r, diag.HopAllocationBinding).Status == diag.StatusPass {
+	if r.Verdict.Outcome == diag.OutcomePass || resultOf(t, r, diag.HopAllocationBinding).Status == diag.StatusPass {
 		t.Errorf("\n%s", describe(r))
 	}
 }
@@ -337,7 +337,7 @@ func TestNoPeek(t *testing.T) {
 	if r.Verdict.Outcome != diag.OutcomePass {
 		t.Errorf("\n%s", describe(r))
 	}
-	h := hop(t, r, diag.HopNodeRecoveryStatus)
+	h := resultOf(t, r, diag.HopNodeRecoveryStatus)
 	for _, s := range h.Steps {
 		if s.Name == "task_wait" && (s.Status != diag.StatusSkipped || !strings.Contains(s.Because, "mapping.peek: false")) {
 			t.Errorf("task_wait is %s: %s", s.Status, s.Because)

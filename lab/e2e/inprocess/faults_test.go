@@ -68,7 +68,7 @@ func (f fault) check(t *testing.T, r *diag.Report) {
 		bad("nobody named that place: %s", s)
 	}
 	for _, id := range f.green {
-		if h := hop(t, r, id); h.Status != diag.StatusPass {
+		if h := resultOf(t, r, id); h.Status != diag.StatusPass {
 			bad("%s is %s, and must stay green: %s%s", id, h.Status, h.Text, h.Because)
 		}
 	}
@@ -156,13 +156,13 @@ func TestOperatorThrottled(t *testing.T) {
 	w := start(t, options{})
 	answer(w.platform.APIEdge, "/", 429, "Retry-After", "7")
 	r := w.walk(t)
-	first := hop(t, r, diag.HopControlPlaneAccess)
+	first := resultOf(t, r, diag.HopControlPlaneAccess)
 	if r.Verdict.Outcome != diag.OutcomeInconclusive || r.Verdict.Blame != nil ||
 		!strings.Contains(first.Because, "throttles this operator") {
 		t.Errorf("%s: %s\n%s", r.Verdict.Outcome, first.Because, describe(r))
 	}
 	for _, id := range []diag.HopID{diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus, diag.HopNodeTerminalReachability} {
-		if h := hop(t, r, id); h.Status != diag.StatusPass {
+		if h := resultOf(t, r, id); h.Status != diag.StatusPass {
 			t.Errorf("%s is %s: %s%s", id, h.Status, h.Text, h.Because)
 		}
 	}

@@ -161,7 +161,7 @@ func TestNotOurProgram(t *testing.T) {
 	if b := r.Verdict.Blame; b == nil || b.Hop != diag.HopNodeReadiness || b.Signal != diag.SigBinaryInvalid {
 		t.Errorf("blame %+v\n%s", b, describe(r))
 	}
-	if h := hop(t, r, diag.HopNodeReadiness); !strings.Contains(h.Text, "not gpuaas-agent but the Go program") {
+	if h := resultOf(t, r, diag.HopNodeReadiness); !strings.Contains(h.Text, "not gpuaas-agent but the Go program") {
 		t.Errorf("%q", h.Text)
 	}
 	if text, err := os.ReadFile(w.agent.program + ".called"); err == nil {
@@ -179,7 +179,7 @@ func TestCrashLoop(t *testing.T) {
 	if b := r.Verdict.Blame; b == nil || b.Hop != diag.HopNodeReadiness || b.Signal != diag.SigProcessDown {
 		t.Errorf("blame %+v\n%s", b, describe(r))
 	}
-	if h := hop(t, r, diag.HopNodeReadiness); !strings.Contains(h.Text, "crash loop") ||
+	if h := resultOf(t, r, diag.HopNodeReadiness); !strings.Contains(h.Text, "crash loop") ||
 		!strings.Contains(h.Text, "was replaced by") {
 		t.Errorf("%q", h.Text)
 	}

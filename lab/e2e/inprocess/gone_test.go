@@ -54,7 +54,7 @@ func TestPlatformEndsDuringTheWalk(t *testing.T) {
 				t.Errorf("blame at %s, first failed %s", v.Blame.Hop, v.FirstFailedHop)
 			}
 			for id := range passed {
-				if h := hop(t, r, id); h.Status != diag.StatusPass {
+				if h := resultOf(t, r, id); h.Status != diag.StatusPass {
 					t.Errorf("%s had passed, and is %s: %s%s", id, h.Status, h.Text, h.Because)
 				}
 			}

@@ -95,7 +95,7 @@ func (w *world) lookAtGPUs(t *testing.T) (diag.HopResult, *diag.Report, *preflig
 	if c := s.Lifecycle(t.Context()).Classification; c != nil && c.Reason == diag.ReasonOpsAccessUnhealthy {
 		t.Errorf("a login was not tried, and is %s: %q", c.Reason, c.Because)
 	}
-	return hop(t, r, diag.HopGPUHealth), r, g, err
+	return resultOf(t, r, diag.HopGPUHealth), r, g, err
 }
 
 // TestGPUHealth: hop 18 and gpu status show the judgement of the platform's policy.

@@ -30,7 +30,7 @@ func TestWalkAgainFromTheExplorer(t *testing.T) {
 	w := start(t, options{})
 	w.agent.run(t, "failed/failed")
 	bad := w.walk(t)
-	if hop(t, bad, diag.HopNodeReadiness).Status != diag.StatusFail {
+	if resultOf(t, bad, diag.HopNodeReadiness).Status != diag.StatusFail {
 		t.Fatalf("the agent's unit failed, and the walk does not see it:\n%s", describe(bad))
 	}
 	file := filepath.Join(t.TempDir(), "report.json")

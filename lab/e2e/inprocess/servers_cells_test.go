@@ -90,7 +90,7 @@ func cells() []cell {
 var noHTTPVerdict = map[string]string{"caddy": "it judges certificates in the handshake alone"}
 
 func healthyCells() []cell {
-	well := verdict{outcome: diag.OutcomePass, reason: diag.ReasonNone}
+	well := expectation{outcome: diag.OutcomePass, reason: diag.ReasonNone}
 	clients := func(how string) func(*testing.T, *behind, *[3]door) {
 		return at(ingressDoor, func(d *door) { d.clients = how })
 	}
@@ -113,22 +113,22 @@ const (
 )
 
 // blames returns a verdict that blames a hop.
-func blames(hop diag.HopID, signal diag.Signal, owner string, reason diag.ReasonCode, says string) verdict {
-	return verdict{diag.OutcomeFail, hop, signal, owner, reason, says}
+func blames(hop diag.HopID, signal diag.Signal, owner string, reason diag.ReasonCode, says string) expectation {
+	return expectation{diag.OutcomeFail, hop, signal, owner, reason, says}
 }
 
 // undecided returns a verdict that blames no hop and does not pass.
-func undecided(owner string) verdict {
-	return verdict{outcome: diag.OutcomeInconclusive, owner: owner, reason: diag.ReasonNone}
+func undecided(owner string) expectation {
+	return expectation{outcome: diag.OutcomeInconclusive, owner: owner, reason: diag.ReasonNone}
 }
 
 // denied returns a verdict about the node's certificate.
-func denied(reason diag.ReasonCode, says string) verdict {
+func denied(reason diag.ReasonCode, says string) expectation {
 	return blames(diag.HopNodeRecoveryStatus, diag.SigAuthFailed, "PKI, node enrollment", reason, says)
 }
 
 // notPassedOn returns a verdict about an edge that does not pass on what the platform needs.
-func notPassedOn(says string) verdict {
+func notPassedOn(says string) expectation {
 	return blames(diag.HopNodeRecoveryStatus, diag.SigAuthFailed, byEdge+", control plane API",
 		diag.ReasonControlPlaneUnreachable, "requests the node's certificate, gets it, and does not pass it on: .*"+says)
 }
@@ -136,7 +136,7 @@ func notPassedOn(says string) verdict {
 var (
 	drift = blames(diag.HopNodeRecoveryStatus, diag.SigIngressCADrift, byPKI, diag.ReasonCertUntrustedByIngress,
 		"^the certificate is good and was signed by CN=gpuaas test nodes, and the node ingress trusts only O=Acme Co$")
-	worksButPage = verdict{outcome: diag.OutcomeWarn, reason: diag.ReasonNone}
+	worksButPage = expectation{outcome: diag.OutcomeWarn, reason: diag.ReasonNone}
 	expired      = denied(diag.ReasonRecoveryTokenMissing, "mtls_cert_expired")
 	foreign      = denied(diag.ReasonRecoveryTokenMissing, "the ingress refuses the node's certificate: .* issued by "+
 		"CN=gpuaas test strangers, and certificates of CN=gpuaas test nodes are asked for")
@@ -190,7 +190,7 @@ func certificateCells(version string) []cell {
 // leg is one of the listeners with the expected verdict of its faults.
 type leg struct {
 	name                                                 string
-	broken, own503, throttled, page, login, moved, http2 verdict
+	broken, own503, throttled, page, login, moved, http2 expectation
 }
 
 // legs are in the order of the doors.
@@ -225,11 +225,11 @@ var legs = [...]leg{
 	},
 }
 
-func api(says string) verdict {
+func api(says string) expectation {
 	return blames(diag.HopControlPlaneAccess, diag.SigControlPlaneUnreachable, byAPI, diag.ReasonNone, says)
 }
 
-func route(says string) verdict {
+func route(says string) expectation {
 	return blames(diag.HopTerminalPublicRoute, diag.SigPublicRouteMissing, byEdge, diag.ReasonTerminalGatewayDown, says)
 }
 
@@ -237,7 +237,7 @@ func route(says string) verdict {
 var behindEdge = blames(diag.HopTerminalPublicRoute, diag.SigPublicRouteMissing, "terminal gateway, "+byEdge,
 	diag.ReasonTerminalGatewayDown, `does not work: .* \(HTTP 50[24]\)`)
 
-func nodeAPI(says string) verdict {
+func nodeAPI(says string) expectation {
 	return blames(diag.HopNodeRecoveryStatus, diag.SigAPIUnreachable, byAPI, diag.ReasonControlPlaneUnreachable, says)
 }
 

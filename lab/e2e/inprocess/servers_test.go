@@ -109,8 +109,8 @@ func (b *behind) revoke(t *testing.T) (list string) {
 	return b.platform.RevocationFile(cert.SerialNumber)
 }
 
-// verdict is the expected verdict of a walk, for every server.
-type verdict struct {
+// expectation is the expected verdict of a walk, for every server.
+type expectation struct {
 	outcome diag.Outcome
 	hop     diag.HopID // "": no blame
 	signal  diag.Signal
@@ -124,8 +124,8 @@ type cell struct {
 	name   string
 	do     func(t *testing.T, b *behind, doors *[3]door)
 	cannot map[string]string // servers that cannot do it, with the reason
-	want   verdict
-	own503 verdict // of servers that answer for a backend that is down as for a page of their own; else want
+	want   expectation
+	own503 expectation // of servers that answer for a backend that is down as for a page of their own; else want
 }
 
 // answers503 names the servers that do.
@@ -184,9 +184,9 @@ func insist(t *testing.T, walk func() []string) {
 }
 
 // wrong returns the differences between a report and the verdict.
-func (want verdict) wrong(r *diag.Report) (wrong []string) {
+func (want expectation) wrong(r *diag.Report) (wrong []string) {
 	v := r.Verdict
-	got, text := verdict{outcome: v.Outcome, owner: v.Owner, reason: v.Reason, says: want.says}, v.Because
+	got, text := expectation{outcome: v.Outcome, owner: v.Owner, reason: v.Reason, says: want.says}, v.Because
 	if b := v.Blame; b != nil {
 		got.hop, got.signal, text = b.Hop, b.Signal, b.Text
 	}

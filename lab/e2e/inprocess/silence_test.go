@@ -86,7 +86,7 @@ func blamesTheAPI(t *testing.T, r *diag.Report) {
 	}
 	switch {
 	// its own read got no response, so the API is blamed directly
-	case hop(t, r, diag.HopControlPlaneAccess).Status == diag.StatusFail:
+	case resultOf(t, r, diag.HopControlPlaneAccess).Status == diag.StatusFail:
 		if v.Outcome != diag.OutcomeFail || v.Blame == nil || v.Blame.Hop != diag.HopControlPlaneAccess {
 			t.Errorf("outcome %s, blame %+v\n%s", v.Outcome, v.Blame, describe(r))
 		}

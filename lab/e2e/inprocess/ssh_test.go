@@ -68,11 +68,11 @@ func TestNoSystemd(t *testing.T) {
 		t.Errorf("outcome %s, blame %v\n%s", r.Verdict.Outcome, r.Verdict.Blame, describe(r))
 	}
 	for _, id := range []diag.HopID{diag.HopNodeReadiness, diag.HopAppRuntimeLiveness} {
-		if h := hop(t, r, id); h.Status != diag.StatusInconclusive || h.Because == "" {
+		if h := resultOf(t, r, id); h.Status != diag.StatusInconclusive || h.Because == "" {
 			t.Errorf("%s is %s %q", id, h.Status, h.Because)
 		}
 	}
-	if h := hop(t, r, diag.HopNodeRecoveryStatus); h.Status != diag.StatusPass {
+	if h := resultOf(t, r, diag.HopNodeRecoveryStatus); h.Status != diag.StatusPass {
 		t.Errorf("%s is %s: %s%s", h.ID, h.Status, h.Text, h.Because)
 	}
 }
@@ -84,7 +84,7 @@ func TestSubjectUnknown(t *testing.T) {
 	w := start(t, options{platform: func(o *platformtest.Options) { o.Allocations[0].ID = "alloc-other" }})
 	r := w.walk(t)
 	v := r.Verdict
-	if h := hop(t, r, diag.HopAllocationBinding); v.Outcome != diag.OutcomeInconclusive ||
+	if h := resultOf(t, r, diag.HopAllocationBinding); v.Outcome != diag.OutcomeInconclusive ||
 		h.Signal != diag.SigAllocationUnknown || v.Because != h.Because {
 		t.Errorf("\n%s", describe(r))
 	}

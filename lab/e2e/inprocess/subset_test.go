@@ -213,7 +213,7 @@ func TestRunbookExamples(t *testing.T) {
 		if r.Verdict.Outcome != diag.OutcomePass || r.Verdict.Reason != diag.ReasonNone {
 			t.Errorf("allocation %q\n%s", allocation, describe(r))
 		}
-		if h := hop(t, r, diag.HopBrowserTerminalWS); allocation != "" &&
+		if h := resultOf(t, r, diag.HopBrowserTerminalWS); allocation != "" &&
 			!strings.Contains(h.Because, "no operator token given") {
 			t.Errorf("%s is %s: %s", h.ID, h.Status, h.Because)
 		}

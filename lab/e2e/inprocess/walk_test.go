@@ -134,8 +134,8 @@ func await(ctx context.Context, limit time.Duration, is func() bool) bool {
 	return true
 }
 
-// hop is one hop of a report.
-func hop(t testing.TB, r *diag.Report, id diag.HopID) diag.HopResult {
+// resultOf is one hop of a report.
+func resultOf(t testing.TB, r *diag.Report, id diag.HopID) diag.HopResult {
 	t.Helper()
 	for _, h := range r.Hops {
 		if h.ID == id {

@@ -70,14 +70,14 @@ func TestWatch(t *testing.T) {
 
 	w.ssh.Drop()
 	r := watch.Walk(t.Context(), ops.WalkOptions{Watch: true})
-	if hop(t, r, diag.HopNodeOpsAccess).Status == diag.StatusFail && r.Run.DurationMS < 4000 {
+	if resultOf(t, r, diag.HopNodeOpsAccess).Status == diag.StatusFail && r.Run.DurationMS < 4000 {
 		t.Errorf("a connection that broke between walks is a fault:\n%s", describe(r))
 	}
 	until(t, watch, "passes on a new connection", passes)
 
 	w.agent.run(t, "failed/failed")
 	bad := until(t, watch, "sees that the agent's unit failed", func(r *diag.Report) bool {
-		return hop(t, r, diag.HopNodeReadiness).Status == diag.StatusFail
+		return resultOf(t, r, diag.HopNodeReadiness).Status == diag.StatusFail
 	})
 	if c := preflight.WatchChanges(again, bad); len(c) == 0 || c[0].Hop != "" || c[0].Now.Status != diag.StatusFail {
 		t.Errorf("the changes are %+v", c)
@@ -96,7 +96,7 @@ func changesNothing(t *testing.T, r *diag.Report) {
 	}
 	for _, id := range []diag.HopID{diag.HopNodeTaskRoundtrip, diag.HopTerminalTokenMint, diag.HopBrowserTerminalWS,
 		diag.HopTerminalOpenTask, diag.HopGatewayNodeStream} {
-		if h := hop(t, r, id); h.Status != diag.StatusSkipped {
+		if h := resultOf(t, r, id); h.Status != diag.StatusSkipped {
 			t.Errorf("%s is %s in a walk that does not ask it", id, h.Status)
 		}
 	}

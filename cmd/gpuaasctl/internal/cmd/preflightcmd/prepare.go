@@ -29,8 +29,8 @@ func prepare(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions,
 	o.NodeID, o.allocationID = t.Node, t.Allocation // a hop is walked again without args
 	o.Nobody = o.dryRun
 	var errOnly, errSkip error
-	walk.Only, errOnly = hops(a, cmd, "only", o.only)
-	walk.Skip, errSkip = hops(a, cmd, "skip", o.skip)
+	walk.Only, errOnly = checkedHops(a, cmd, "only", o.only)
+	walk.Skip, errSkip = checkedHops(a, cmd, "skip", o.skip)
 	if err := errors.Join(errOnly, errSkip, o.Check(t), cmdutil.CheckReportPath(o.report, ".html")); err != nil {
 		return nil, walk, &cmdutil.UsageError{Err: err, Command: cmd.CommandPath()}
 	}
@@ -114,9 +114,9 @@ func sameWalk(site *ops.Site, cmd *cobra.Command, o *preflightOptions) string {
 	return diag.Command(argv...)
 }
 
-// hops parses a flag that lists hops. It refuses an empty value (an unset variable), which would otherwise mean the
+// checkedHops parses a flag that lists hops. It refuses an empty value (an unset variable), which would otherwise mean the
 // whole chain.
-func hops(a *cmdutil.App, cmd *cobra.Command, flag string, names []string) ([]diag.HopID, error) {
+func checkedHops(a *cmdutil.App, cmd *cobra.Command, flag string, names []string) ([]diag.HopID, error) {
 	if len(names) == 0 && cmd.Flags().Changed(flag) {
 		return nil, fmt.Errorf("--%s: no hop is named (gpuaasctl preflight hops lists them)", flag)
 	}
