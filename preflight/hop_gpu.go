@@ -183,21 +183,3 @@ func refusedPolicy(a *GPUAdmission) string {
 func staleJudgement(a *GPUAdmission) bool {
 	return !a.Judged.IsZero() && !a.Now.IsZero() && a.Now.Sub(a.Judged.Time) > maxJudgementAge
 }
-
-// measuredOnGPU returns the cause of an unhealthy GPU if the driver itself reports it: an XID, a recovery action, an
-// error counter. A count that lacks a GPU does not show the cause.
-func measuredOnGPU(_ *Case, f *diag.Fact) (*diag.Fact, string) {
-	return gpuReports(f, headOf("", f))
-}
-
-// measuredHere is measuredOnGPU for this tool's own judgement.
-func measuredHere(_ *Case, f *diag.Fact) (*diag.Fact, string) {
-	return gpuReports(f, JudgedHere("", f, nil))
-}
-
-func gpuReports(f *diag.Fact, a *GPUAdmission) (*diag.Fact, string) {
-	if a == nil || a.Decided == nil || (a.Decided.Subject.About != "event" && a.Decided.Subject.About != "gpu") {
-		return nil, ""
-	}
-	return f, "the node reports " + a.Decided.Words()
-}

@@ -149,14 +149,6 @@ func byRefusal(out *diag.Finding, n *diag.RecordEntry) {
 	}
 }
 
-// refusedHeartbeat returns the entry of the node's record by which the platform answers heartbeats with an HTTP error
-// now; nil if there is none.
-func refusedHeartbeat(c *Case) *diag.RecordEntry {
-	e := hostEvidence(c)
-	e.Points = points(c, nil)
-	return e.RefusedHeartbeat()
-}
-
 // lastHeard describes when the platform last accepted a heartbeat, and when it last had any contact.
 func lastHeard(c *Case) string {
 	stale := fmt.Sprintf("stale after %s", staleAfter(c))

@@ -7,8 +7,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-const stepUser = "user"
-
 // terminalStartup: does the allocation have its user and shell, and does that shell compute a nonce through the
 // browser's terminal? An echo does not prove a shell.
 func terminalStartup() Hop {

@@ -37,6 +37,7 @@ const (
 	stepSessionRow  = "session"
 	stepStream      = "stream"
 	stepUnit        = "unit"
+	stepUser        = "user"
 	stepPort        = "port"
 	stepRoute       = "route"
 	stepAdmission   = "admission"

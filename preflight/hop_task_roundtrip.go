@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -183,20 +182,4 @@ func resultLate(c *Case) bool {
 		return taskClaimed(c)
 	}
 	return false
-}
-
-// resultRefused returns the node's record if the agent wrote there that the post of this task's result was answered
-// with an error.
-func resultRefused(c *Case, f *diag.Fact) (*diag.Fact, string) {
-	task := c.Field(diag.HopNodeTaskRoundtrip, stepEnqueue, "task.id")
-	record := c.recordFact()
-	if task == "" || !strings.HasPrefix(f.ID, string(diag.HopNodeTaskRoundtrip)) {
-		return nil, ""
-	}
-	for _, e := range slices.Backward(c.hostRecord()) {
-		if e.Reason == diag.RecTaskResultPostFailed && e.TaskID == task && e.Status >= 400 {
-			return record, fmt.Sprintf("the agent's post of the result of %s was answered HTTP %d", task, e.Status)
-		}
-	}
-	return nil, ""
 }

@@ -2,15 +2,9 @@ package preflight
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
-
-// optedOut reports whether --only or --skip left the hop out, or one that it needs.
-func optedOut(h *diag.PlannedHop) bool {
-	return h.Skip == skipOnly || h.Skip == skipSkip || strings.HasSuffix(h.Skip, "("+skipSkip+")")
-}
 
 // leftOutExplainer returns a hop that may explain the root, or tell its cause, and that --only or --skip left out; ""
 // if there is none.

@@ -213,3 +213,23 @@ const (
 	policyDiskPressure = "node.disk_pressure_percent"
 	policyNodeStream   = "terminal.node_stream_timeout_seconds"
 )
+
+// aboutNode reports whether the hop measures something of the walk's node or of its allocation, and not only the
+// platform.
+func (h *Hop) aboutNode() bool {
+	return h.Allocation || h.OfNode != nil || slices.ContainsFunc(h.Steps, func(s Step) bool { return s.From == Node })
+}
+
+// WantsNode reports whether the plan is about the node: --only and --skip did not leave out every hop that is.
+func (h *Hops) WantsNode(p diag.Plan) bool {
+	return slices.ContainsFunc(p.Hops, func(row diag.PlannedHop) bool {
+		return hopIn(h.list, row.ID).aboutNode() && !optedOut(&row)
+	})
+}
+
+// AsksNode reports whether a walk by the plan measures the node, or asks the platform about it.
+func (h *Hops) AsksNode(p diag.Plan) bool {
+	return slices.ContainsFunc(p.Hops, func(row diag.PlannedHop) bool {
+		return hopIn(h.list, row.ID).aboutNode() && row.Skip == ""
+	})
+}

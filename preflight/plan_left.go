@@ -170,3 +170,8 @@ func lacks(m profile.Mapping, paths, fields []string) string {
 	}
 	return ""
 }
+
+// optedOut reports whether --only or --skip left the hop out, or one that it needs.
+func optedOut(h *diag.PlannedHop) bool {
+	return h.Skip == skipOnly || h.Skip == skipSkip || strings.HasSuffix(h.Skip, "("+skipSkip+")")
+}

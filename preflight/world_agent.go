@@ -262,3 +262,11 @@ const maxClockSkew = 5 * time.Second
 func agentEndpointWorks(c *Case) bool {
 	return admitted(c.Fact(diag.HopNodeRecoveryStatus, stepTaskWait)) && contactFresh(c)
 }
+
+// refusedHeartbeat returns the entry of the node's record by which the platform answers heartbeats with an HTTP error
+// now; nil if there is none.
+func refusedHeartbeat(c *Case) *diag.RecordEntry {
+	e := hostEvidence(c)
+	e.Points = points(c, nil)
+	return e.RefusedHeartbeat()
+}

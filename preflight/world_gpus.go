@@ -29,3 +29,21 @@ func decidingXID(c *Case) string {
 func unjudged(f *diag.Fact, format string, args ...any) diag.Finding {
 	return diag.Finding{Status: diag.StatusSkipped, Because: fmt.Sprintf(format, args...), Evidence: []string{f.ID}}
 }
+
+// measuredOnGPU returns the cause of an unhealthy GPU if the driver itself reports it: an XID, a recovery action, an
+// error counter. A count that lacks a GPU does not show the cause.
+func measuredOnGPU(_ *Case, f *diag.Fact) (*diag.Fact, string) {
+	return gpuReports(f, headOf("", f))
+}
+
+// measuredHere is measuredOnGPU for this tool's own judgement.
+func measuredHere(_ *Case, f *diag.Fact) (*diag.Fact, string) {
+	return gpuReports(f, JudgedHere("", f, nil))
+}
+
+func gpuReports(f *diag.Fact, a *GPUAdmission) (*diag.Fact, string) {
+	if a == nil || a.Decided == nil || (a.Decided.Subject.About != "event" && a.Decided.Subject.About != "gpu") {
+		return nil, ""
+	}
+	return f, "the node reports " + a.Decided.Words()
+}
