@@ -29,6 +29,7 @@ const (
 	stepProfile    = "profile"
 	stepTaskWait   = "task_wait"
 	stepHostRecord = "host_record"
+	stepEnqueue    = "enqueue"
 	stepTask       = "task"
 	// stepRecordAfter reads the record again if a result did not come: the agent may have recorded why.
 	stepRecordAfter = "record_after"

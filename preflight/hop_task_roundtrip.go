@@ -11,7 +11,6 @@ import (
 )
 
 const (
-	stepEnqueue = "enqueue"
 	// roundtripBudget is the hop's own budget; a profile may give it more.
 	roundtripBudget = 10 * time.Second
 	// noopGrace is how long the no-op outlives the hop's budget before it expires.
