@@ -265,7 +265,7 @@ func verifies(p diag.RepairProof, r root, v *diag.Verdict, c *Case) diag.RepairP
 	if v.Observation != nil {
 		ids = append(ids, ofHop(v.Observation.Fact))
 	}
-	chain := c.chain.list
+	chain := c.chain.List()
 	inChainOrder(chain, ids)
 	p.Hops = slices.Compact(ids)
 	p.Allocation = c.Subject.AllocationID != "" && slices.ContainsFunc(withNeeds(chain, p.Hops, true),

@@ -39,7 +39,7 @@ func allocationAfter(first Step) Step {
 
 // allocationInDoubt reports whether a step that is about the allocation did not pass.
 func allocationInDoubt(c *Case) bool {
-	chain := c.chain.list
+	chain := c.chain.List()
 	for i := range chain {
 		for k := range chain[i].Steps {
 			f := c.judgedFact(&chain[i].Steps[k])

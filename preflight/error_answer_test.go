@@ -14,7 +14,7 @@ var silenceWords = regexp.MustCompile(`(does|did) not answer|(no|any) answer|tim
 // TestAnErrorIsAnAnswer: where every answer of a walk came, nothing in its report says that one is missing.
 func TestAnErrorIsAnAnswer(t *testing.T) {
 	var steps []string
-	for _, h := range chainOf(testEnv()).list {
+	for _, h := range chainOf(testEnv()).List() {
 		for _, s := range h.Steps {
 			steps = append(steps, factID(h.ID, s.Name))
 		}

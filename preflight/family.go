@@ -80,7 +80,7 @@ func warnedBefore(hop diag.HopID, c *Case, f *diag.Fact) bool {
 		}
 		at, _, _ := strings.Cut(base, "/")
 		if e.Vantage == f.Vantage && e.DNS.Name == f.DNS.Name &&
-			position(c.chain.list, diag.HopID(at)) < position(c.chain.list, hop) {
+			position(c.chain.List(), diag.HopID(at)) < position(c.chain.List(), hop) {
 			return true
 		}
 	}

@@ -134,7 +134,7 @@ func nameServerWarnings(h *Hop, c *Case) []diag.Finding {
 
 // warnedOfNames reports whether an earlier step saw the same of this name from the same vantage.
 func warnedOfNames(hop diag.HopID, step string, c *Case, f *diag.Fact) bool {
-	for _, h := range c.chain.list {
+	for _, h := range c.chain.List() {
 		for i := range h.Steps {
 			s := &h.Steps[i]
 			if h.ID == hop && s.Name == step {

@@ -64,7 +64,7 @@ func (u *unfinished) likely(last *diag.Blame) *diag.Blame {
 		return nil
 	}
 	u.silences(roundTrip(u.c))
-	chain := u.c.chain.list
+	chain := u.c.chain.List()
 	hops := append(assess(chain, u.c), u.own...)
 	v, _ := decide(chain, hops, u.c)
 	if v.Blame == nil {
@@ -387,6 +387,6 @@ func unfinishedAt(chain *Hops, r *diag.Report, at time.Duration) (u unfinished, 
 			u.waiting = append(u.waiting, id)
 		}
 	}
-	u.own = slices.DeleteFunc(brought(r.Hops, chain.list), func(own diag.HopResult) bool { return busy[string(own.ID)] })
+	u.own = slices.DeleteFunc(brought(r.Hops, chain.List()), func(own diag.HopResult) bool { return busy[string(own.ID)] })
 	return u, size
 }

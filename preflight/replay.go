@@ -25,7 +25,7 @@ func Judge(chain *Hops, r *diag.Report) {
 // judgeCase is Judge for a report whose subject is complete.
 func judgeCase(r *diag.Report, c *Case) {
 	c.Subject = r.Subject
-	chain := c.chain.list
+	chain := c.chain.List()
 	r.Hops = append(assess(chain, c), brought(r.Hops, chain)...)
 	r.Verdict, r.Classification = decide(chain, r.Hops, c)
 	r.Dashboard = dashboard(r.Hops, r.Verdict, c, r.Run)

@@ -27,7 +27,7 @@ type Job struct {
 // Run walks, reads what the platform recorded about the walk, and judges. It always returns a report, within about a
 // second of ctx's end; the report shares the job's plan and subject.
 func Run(ctx context.Context, j *Job) *diag.Report {
-	early := &earlyPull{open: writers(chainOf(&j.Env).list)}
+	early := &earlyPull{open: writers(chainOf(&j.Env).List())}
 	began := time.Now()
 	facts, ended := Walk(ctx, &j.Env, j.Plan, j.Vantages, j.pullingEarly(ctx, early))
 	if j.Observe != nil {
@@ -102,7 +102,7 @@ func (e *earlyPull) await(ctx context.Context) (have pulled) {
 // done, while the node still answers.
 func (j *Job) pullingEarly(ctx context.Context, early *earlyPull) func(Event) {
 	return func(ev Event) {
-		if ev.Kind == HopDone && hopIn(chainOf(&j.Env).list, ev.Hop).Writes {
+		if ev.Kind == HopDone && hopIn(chainOf(&j.Env).List(), ev.Hop).Writes {
 			if early.open--; early.open == 0 {
 				got := make(chan pulled, 1)
 				early.got = got
@@ -122,7 +122,7 @@ func (j *Job) evidence(ctx context.Context, early *earlyPull, facts []diag.Fact,
 		return have
 	}
 	c := chainOf(&j.Env).NewCase(j.Env.Subject, j.Plan, ended, facts)
-	if o := outcomeOf(assess(c.chain.list, c), ended); o == diag.OutcomeFail || o == diag.OutcomeInconclusive {
+	if o := outcomeOf(assess(c.chain.List(), c), ended); o == diag.OutcomeFail || o == diag.OutcomeInconclusive {
 		if now := j.pull(ctx); len(now.lines) >= len(have.lines) { // fewer: the platform did not answer now
 			have = now
 		}

@@ -59,7 +59,7 @@ type Event struct {
 // even if a vantage blocks past ctx; only then do goroutines outlive it, until that vantage returns.
 func Walk(ctx context.Context, e *Env, plan diag.Plan, vantages map[string]Vantage,
 	observe func(Event)) ([]diag.Fact, diag.EndedBy) {
-	chain := chainOf(e).list
+	chain := chainOf(e).List()
 	w := &walker{
 		env: e, chain: chain, plan: plan, vantages: vantages, observe: observe, start: time.Now(),
 		secrets: cmp.Or(e.Known, e.Secrets()),

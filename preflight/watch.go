@@ -45,7 +45,7 @@ func NewWatched(chain *Hops, p diag.Plan, node string, everyMS int64, full bool)
 				w.NotAsked = append(w.NotAsked, NotAsked{Hop: row.ID, What: step, Because: why})
 			}
 		}
-		if what := hopIn(chain.list, row.ID).Unwatched; what != "" && !full {
+		if what := hopIn(chain.List(), row.ID).Unwatched; what != "" && !full {
 			w.NotAsked = append(w.NotAsked, NotAsked{Hop: row.ID, What: what, Because: skipWatch})
 		}
 	}
